@@ -1,0 +1,171 @@
+"""What a calibration method is. ``Calibrator``'s docstring is the guide to adding one."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, Generic, Literal, Self, TypeVar
+
+import msgspec
+import numpy as np
+
+from calcli.numerics import FloatArray, IntArray
+from calcli.rows import Block, Rows
+
+__all__ = ["Calibrator", "Context", "Fit", "Laws", "NoOptions", "Options", "Prediction", "Status", "param"]
+
+Status = Literal["ok", "at_bound", "no_root", "degenerate", "not_converged"]
+Memory = Literal["stream", "row", "array"]
+Progress = Callable[[str, int, int], None]
+
+
+class Options(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """Options of a method: every field has a default, bounds and a description.
+
+    ``--set name=value``, the artifact, ``calcli methods NAME`` and the documentation are
+    all read from the fields, declared like
+    ``bins: Annotated[int, Meta(ge=1, le=100_000, description="number of bins")] = 15``
+    or with ``Literal[...]`` for choices. A reserved word gets a trailing underscore and
+    ``msgspec.field(name=...)``.
+    """
+
+
+class NoOptions(Options, frozen=True):
+    """A method without options."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Laws:
+    """What a method promises. Generic tests hold every registered method to it.
+
+    keeps_argmax : ``prediction`` is always the argmax of the uncalibrated scores.
+    monotone : the vector's own argmax stays too (no conflict with ``prediction``).
+    shift_invariant : a constant added to all logits of a row changes nothing.
+    equivariant : relabelling the classes relabels the output and changes nothing else.
+    improves_nll : on the calibration data NLL never ends above that of the identity.
+    top_label_only : calibrates the confidence of the predicted class; the other classes
+        share the rest in the proportions they had. Comes last in a composition.
+    weights : sample weights enter the fit (else their presence is a recorded warning).
+    memory : ``stream`` constant, ``row`` some numbers per row, ``array`` the whole array.
+    """
+
+    keeps_argmax: bool
+    monotone: bool
+    shift_invariant: bool
+    equivariant: bool
+    improves_nll: bool
+    top_label_only: bool
+    weights: bool
+    memory: Memory
+
+
+@dataclass(frozen=True)
+class Context:
+    """What a fit may use from outside: a seed, a device, a place to report progress.
+
+    device : "cpu" or "cuda", already resolved. progress(what, done, total) may be called
+    as often as wanted.
+    """
+
+    seed: int = 0
+    device: str = "cpu"
+    progress: Progress = lambda what, done, total: None
+
+    def rng(self) -> np.random.Generator:
+        """A fresh generator; the same seed gives the same draws."""
+        return np.random.default_rng(self.seed)
+
+
+@dataclass(frozen=True)
+class Prediction:
+    """Calibrated rows.
+
+    log_probs : (b, k) float64, normalised, finite (a zero is log of the smallest float).
+    label : (b,) int64, the prediction, which need not be the vector's argmax.
+    counts : occurrences worth telling, summed over blocks, e.g. {"zero_rows": 3}.
+    """
+
+    log_probs: FloatArray
+    label: IntArray
+    counts: Mapping[str, int] = field(default_factory=dict)
+
+    @property
+    def confidence(self) -> FloatArray:
+        """Probability of the predicted class, (b,) float64 in [0, 1]."""
+        return np.minimum(np.exp(self.log_probs[np.arange(len(self.label)), self.label]), 1.0)
+
+
+C = TypeVar("C", bound="Calibrator")
+
+
+@dataclass(frozen=True)
+class Fit(Generic[C]):
+    """A fitted calibrator and how the fit went.
+
+    warnings : plain sentences for the user. details : numbers worth recording in the
+    artifact (iterations, gradient norm, choices made); JSON types only.
+    """
+
+    calibrator: C
+    status: Status = "ok"
+    warnings: tuple[str, ...] = ()
+    details: Mapping[str, Any] = field(default_factory=dict)
+
+
+def param(*shape: str | int, dtype: str = "float64", optional: bool = False) -> Any:
+    """Declare a fitted parameter of a calibrator: a field that the artifact stores.
+
+    shape : its dimensions; "k" is the number of classes, an integer is itself, any other
+    name must agree between the parameters of one calibrator. No shape at all means a
+    scalar of the annotated type (float, int, bool, str). dtype : "float64", "int64" or
+    "str" for arrays. A field annotated ``Curves`` holds one 1-D array or a tuple of them.
+    optional : may be None.
+    """
+    return field(metadata={"shape": shape, "dtype": dtype, "optional": optional})
+
+
+@dataclass(frozen=True)
+class Calibrator(ABC):
+    """A fitted calibration method: a frozen dataclass whose fields are its parameters.
+
+    To add a method, write ``calcli/methods/<name>.py`` (the command-line name with ``_``
+    for ``-``) with a subclass, and bind it to ``METHOD``; every list, help text and
+    generic test then finds it.
+
+    - The class docstring is the documentation: first line is the help text, then the
+      formula, where we differ from other implementations and why, and a line that starts
+      with ``Reference:`` (authors, year, equation).
+    - ``title`` is the method's name in words. ``laws`` says what it promises.
+      ``Options`` are its options.
+    - Fields are declared with ``param``; they hold float, int, bool, str or arrays, never
+      objects. ``check`` refuses values that cannot come from a fit.
+    - ``fit`` is a class method: rows, options and context in, ``Fit`` out. It never
+      raises for data that merely make the method useless: it returns parameters that do
+      no harm, a status and a warning in plain words. FitError is for the impossible.
+    - ``apply`` maps one block to calibrated log-probabilities. It must not depend on how
+      rows are cut into blocks.
+    - Natural logarithm, float64 results, 0-based class indices, ties to the lowest index.
+    - Heavy imports (scipy, torch) go inside the functions that need them.
+    - A method never sees a path, a console or h5py.
+    """
+
+    title: ClassVar[str]
+    laws: ClassVar[Laws]
+    Options: ClassVar[type[Options]] = NoOptions
+
+    @classmethod
+    @abstractmethod
+    def fit(cls, rows: Rows, options: Any, context: Context) -> Fit[Self]:
+        """Fit to labelled rows."""
+
+    @abstractmethod
+    def apply(self, block: Block) -> Prediction:
+        """Calibrate one block."""
+
+    @property
+    def required_transforms(self) -> Sequence[str]:
+        """Specs of the transforms whose scores ``apply`` reads, in the order of
+        ``Block.transformed``; most methods need none."""
+        return ()
+
+    def check(self, k: int) -> None:
+        """Raise DataError for parameters no fit could have produced (k classes)."""

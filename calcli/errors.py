@@ -1,0 +1,48 @@
+"""The errors that calcli raises on purpose, one exit code each.
+
+A message is one line that says what was wrong, where, what was found, what was
+expected and what to do next. Only ``calcli.__main__.main`` turns them into exits.
+"""
+
+from collections.abc import Iterable
+from difflib import get_close_matches
+
+__all__ = ["CalcliError", "DataError", "FitError", "LimitCrossed", "UsageError", "unknown_name"]
+
+
+class CalcliError(Exception):
+    """Something went wrong inside calcli."""
+
+    exit_code = 1
+
+
+class UsageError(CalcliError):
+    """The command line asks for something that does not exist or is not allowed."""
+
+    exit_code = 2
+
+
+class DataError(CalcliError):
+    """An input file or an artifact is not what it must be."""
+
+    exit_code = 3
+
+
+class FitError(CalcliError):
+    """A calibrator cannot be fitted to these data."""
+
+    exit_code = 4
+
+
+class LimitCrossed(CalcliError):
+    """A limit given with --max or --min was crossed."""
+
+    exit_code = 5
+
+
+def unknown_name(what: str, name: str, valid: Iterable[str]) -> UsageError:
+    """Build the error for a name that is not in a list: the nearest ones, then all."""
+    known = sorted(valid)
+    near = get_close_matches(name, known, n=3, cutoff=0.5)
+    hint = f" did you mean {' or '.join(near)}?" if near else ""
+    return UsageError(f"no {what} is named {name!r};{hint} valid names: {', '.join(known)}")

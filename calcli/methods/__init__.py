@@ -1,0 +1,1 @@
+"""One file per calibration method, named as on the command line."""

@@ -1,0 +1,53 @@
+"""What the one-temperature methods share: the bracket, the search and the map."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from calcli.calibrator import Calibrator, Context, Prediction, param
+from calcli.errors import DataError
+from calcli.kernels import Slope
+from calcli.numerics import Root, find_root, log_softmax
+from calcli.rows import Block
+
+LOG_BETA_LOW, LOG_BETA_HIGH = float(np.log(1e-2)), float(np.log(1e2))
+"""Bracket of log beta, beta = 1/T: T in [0.01, 100]."""
+
+
+@dataclass(frozen=True)
+class OneTemperature(Calibrator):
+    """softmax(z / T)."""
+
+    temperature: float = param()
+
+    def apply(self, block: Block) -> Prediction:
+        z = block.z
+        return Prediction(log_softmax(z / self.temperature), z.argmax(axis=1))
+
+    def check(self, k: int) -> None:
+        if not 0 < self.temperature < np.inf:
+            raise DataError(f"temperature is {self.temperature}, expected a positive number")
+
+
+def solve_temperature(
+    slope: Slope,
+    context: Context,
+    *,
+    start: float = 0.0,
+    low: float = LOG_BETA_LOW,
+    high: float = LOG_BETA_HIGH,
+    flat: float = 0.0,
+) -> tuple[float, Root, dict[str, Any]]:
+    """Temperature at the root of an increasing function of log beta, and what to record."""
+    passes = 0
+
+    def watched(log_beta: float) -> tuple[float, float]:
+        nonlocal passes
+        passes += 1
+        context.progress("searching the temperature", passes, 0)
+        return slope(log_beta)
+
+    root = find_root(watched, low, high, start, flat=flat)
+    temperature = {"at_low": 100.0, "at_high": 0.01}.get(root.status, float(np.exp(-root.x)))
+    return temperature, root, {"evaluations": root.evaluations, "residual": float(root.value)}

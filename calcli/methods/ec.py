@@ -1,0 +1,92 @@
+"""Expectation consistency."""
+
+from dataclasses import dataclass
+from typing import Annotated, Self
+
+import numpy as np
+from msgspec import Meta
+
+from calcli.calibrator import Context, Fit, Laws, Options, param
+from calcli.device import kernels
+from calcli.errors import FitError
+from calcli.methods._temperature import OneTemperature, solve_temperature
+from calcli.rows import Rows
+
+
+class ExpectationConsistencyOptions(Options, frozen=True):
+    """Options of expectation consistency."""
+
+    top: Annotated[
+        int,
+        Meta(ge=1, le=1_000_000, description="match the probability mass of the n largest classes to top-n accuracy"),
+    ] = 1
+
+
+@dataclass(frozen=True)
+class ExpectationConsistency(OneTemperature):
+    """Choose one temperature so that mean confidence equals accuracy on the calibration data.
+
+    Solve mean_i sum of the n largest softmax(z_i / T) = top-n accuracy (n = 1 unless
+    ``top`` is set; ties among logits go to the lowest index). The left side increases
+    with beta = 1/T from n/C towards 1, so there is no root when the accuracy is at most
+    n/C or is 1: T is then left at the end of its bracket [0.01, 100] and the status is
+    ``no_root``. (The paper says that confidence falls to 0 as T grows and that a root
+    always exists; it falls to 1/C. The authors' code raises without a sign change.)
+
+    Reference: Clarte, Loureiro, Krzakala, Zdeborova (2023), equation 5.
+    """
+
+    top: int = param()
+    accuracy: float = param()
+
+    title = "expectation consistency"
+    Options = ExpectationConsistencyOptions
+    laws = Laws(
+        keeps_argmax=True,
+        monotone=True,
+        shift_invariant=True,
+        equivariant=True,
+        improves_nll=False,
+        top_label_only=False,
+        weights=True,
+        memory="stream",
+    )
+
+    @classmethod
+    def fit(cls, rows: Rows, options: ExpectationConsistencyOptions, context: Context) -> Fit[Self]:
+        top = options.top
+        if top >= rows.k:
+            raise FitError(f"option top={top} needs more than {top} classes, these scores have {rows.k}")
+        accuracy = top_accuracy(rows, top)
+        slope = kernels(context.device).top_mass_slope(rows, top, accuracy)
+        temperature, root, details = solve_temperature(slope, context, flat=1e-15)
+        fitted = cls(temperature, top, accuracy)
+        match root.status:
+            case "at_high" | "at_low":
+                end = "above" if root.status == "at_high" else "below"
+                warning = (
+                    f"no temperature in [0.01, 100] makes the top-{top} confidence equal to the accuracy"
+                    f" {accuracy:.6g}: it is {end} what any of them reaches; T is left at {temperature:g}"
+                )
+                return Fit(fitted, "no_root", (warning,), details)
+            case "not_converged":
+                return Fit(fitted, "not_converged", ("the search for T did not converge",), details)
+        return Fit(fitted, "ok", (), details)
+
+
+def top_accuracy(rows: Rows, top: int) -> float:
+    """Share of rows whose label is among the ``top`` largest logits, ties by lowest index."""
+    right = total = 0.0
+    for block in rows.blocks():
+        z, y = block.z, block.labels
+        z_y = z[np.arange(len(z)), y][:, None]
+        tied_before = (z == z_y) & (np.arange(rows.k) < y[:, None])
+        rank = (z > z_y).sum(axis=1) + tied_before.sum(axis=1)
+        hit = rank < top
+        weight = np.ones(len(z)) if block.weight is None else block.weight
+        right += float(weight @ hit)
+        total += float(weight.sum())
+    return right / total
+
+
+METHOD = ExpectationConsistency

@@ -1,0 +1,40 @@
+"""The uncalibrated model."""
+
+from dataclasses import dataclass
+from typing import Any, Self
+
+from calcli.calibrator import Calibrator, Context, Fit, Laws, Prediction
+from calcli.numerics import log_softmax
+from calcli.rows import Block, Rows
+
+
+@dataclass(frozen=True)
+class Identity(Calibrator):
+    """Leave the scores as they are: the uncalibrated softmax.
+
+    p = softmax(z).
+
+    Reference: the baseline of every paper, e.g. Guo, Pleiss, Sun, Weinberger (2017), section 2.
+    """
+
+    title = "no calibration"
+    laws = Laws(
+        keeps_argmax=True,
+        monotone=True,
+        shift_invariant=True,
+        equivariant=True,
+        improves_nll=True,
+        top_label_only=False,
+        weights=True,
+        memory="stream",
+    )
+
+    @classmethod
+    def fit(cls, rows: Rows, options: Any, context: Context) -> Fit[Self]:
+        return Fit(cls())
+
+    def apply(self, block: Block) -> Prediction:
+        return Prediction(log_softmax(block.z), block.z.argmax(axis=1))
+
+
+METHOD = Identity

@@ -1,0 +1,57 @@
+"""Names to methods. Methods are found by their file names; nothing is imported early."""
+
+from functools import cache
+from importlib import import_module
+from pkgutil import iter_modules
+from typing import Any
+
+import msgspec
+
+from calcli.calibrator import Calibrator, Laws, Options
+from calcli.errors import UsageError, unknown_name
+
+__all__ = ["method", "method_names", "parse_options"]
+
+
+@cache
+def method_names() -> tuple[str, ...]:
+    """Command-line names of all methods, sorted."""
+    import calcli.methods
+
+    found = (m.name for m in iter_modules(calcli.methods.__path__) if not m.name.startswith("_"))
+    return tuple(sorted(name.replace("_", "-") for name in found))
+
+
+@cache
+def method(name: str) -> type[Calibrator]:
+    """The class of a method by its command-line name. Raises UsageError for unknown names."""
+    if name not in method_names():
+        raise unknown_name("method", name, method_names())
+    cls: type[Calibrator] = import_module("calcli.methods." + name.replace("-", "_")).METHOD
+    for promise, kind in (("laws", Laws), ("title", str)):
+        if not isinstance(getattr(cls, promise, None), kind):
+            raise TypeError(f"method {name!r} does not declare its {promise}")
+    return cls
+
+
+def parse_options(name: str, settings: dict[str, Any]) -> Options:
+    """Options of a method from ``{"bins": "20"}``-like settings, checked.
+
+    Raises UsageError that names the option, what was given and what is allowed.
+    """
+    struct = method(name).Options
+    fields = {f.encode_name: f for f in msgspec.structs.fields(struct)}
+    for key in settings:
+        if key not in fields:
+            if not fields:
+                raise UsageError(f"method {name!r} has no options, got --set {key}=…")
+            raise unknown_name(f"option of method {name!r}", key, fields)
+    try:
+        return msgspec.convert(settings, struct, strict=False)
+    except msgspec.ValidationError as problem:
+        reason, _, path = str(problem).partition(" - at `$.")
+        key = path.rstrip("`").split("[")[0]
+        raise UsageError(
+            f"option {key}={settings.get(key)!r} of method {name!r}: {reason[:1].lower()}{reason[1:]};"
+            f" see calcli methods {name}"
+        ) from None

@@ -1,0 +1,248 @@
+"""Labelled score rows in blocks: what every method and metric receives.
+
+An array in memory and a file larger than memory are the same thing here: something
+with ``n`` rows of ``k`` classes that can be walked over, block by block, as often as
+needed. A method is therefore written once. Blocks are about a mebibyte, which stays
+in a core's cache: whole-array NumPy is slower, not faster.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Literal, get_args
+
+import numpy as np
+from numpy.typing import NDArray
+
+from calcli.errors import FitError
+from calcli.numerics import FloatArray, IntArray, floored_log, log_normalizer
+
+__all__ = ["BLOCK_BYTES", "SCORE_KINDS", "ArrayRows", "Block", "Rows", "ScoreKind", "SubsetRows", "to_logits"]
+
+ScoreKind = Literal["logits", "log_probs", "probs"]
+SCORE_KINDS: tuple[str, ...] = get_args(ScoreKind)
+
+BLOCK_BYTES = 1 << 20
+"""Size of one block in float64."""
+
+
+def to_logits(scores: NDArray[Any], kind: ScoreKind) -> FloatArray:
+    """Logits of scores of a declared kind: probabilities enter as their floored logarithm.
+
+    scores : (n, k), any float type. Returns (n, k) float64, natural log, where a constant
+    per row has no meaning.
+    """
+    z = np.asarray(scores, dtype=np.float64)
+    return floored_log(z) if kind == "probs" else z
+
+
+@dataclass(frozen=True)
+class Block:
+    """Consecutive rows.
+
+    start : index of the first row.
+    scores : (b, k) in the precision of the source, of kind ``kind``. Read-only by convention.
+    y : (b,) int64 labels, or None when the source has none.
+    weight : (b,) float64 sample weights, or None (all equal).
+    transformed : (m, b, k) scores of the same rows under the m transforms asked for.
+    """
+
+    start: int
+    scores: NDArray[Any]
+    kind: ScoreKind
+    y: IntArray | None = None
+    weight: FloatArray | None = None
+    transformed: NDArray[Any] | None = None
+
+    def __len__(self) -> int:
+        return len(self.scores)
+
+    @cached_property
+    def z(self) -> FloatArray:
+        """The scores as logits, (b, k) float64. May alias ``scores``: do not write to it."""
+        return to_logits(self.scores, self.kind)
+
+    @property
+    def labels(self) -> IntArray:
+        """The labels, where the caller knows that there are some."""
+        assert self.y is not None, "these rows carry no labels"
+        return self.y
+
+    def transformed_z(self, which: int) -> FloatArray:
+        """Logits under the ``which``-th transform asked for, (b, k) float64."""
+        assert self.transformed is not None, "no transforms were asked for"
+        return to_logits(self.transformed[which], self.kind)
+
+
+class Rows(ABC):
+    """A re-iterable source of blocks.
+
+    n, k : number of rows and of classes. transforms : specs of the transforms that the
+    source holds, ``name:argument``. Subclasses yield every row exactly once, in order.
+    """
+
+    n: int
+    k: int
+    kind: ScoreKind
+    transforms: tuple[str, ...] = ()
+
+    @abstractmethod
+    def blocks(self, transforms: Sequence[int] = ()) -> Iterator[Block]:
+        """Walk over all rows; ``transforms`` are indices into ``self.transforms``."""
+
+    @abstractmethod
+    def labels(self) -> IntArray:
+        """All labels, (n,) int64."""
+
+    def weights(self) -> FloatArray | None:
+        """All sample weights, (n,) float64, or None when all are equal."""
+        return None
+
+    def array(self) -> NDArray[Any]:
+        """All scores at once, (n, k), in the precision of the source.
+
+        For methods whose mathematics needs the whole array. Raises FitError when it
+        would not fit into the memory that is free.
+        """
+        first = next(iter(self.blocks()))
+        check_memory(self.n * self.k * first.scores.itemsize, f"{self.n} x {self.k} scores")
+        whole = np.empty((self.n, self.k), dtype=first.scores.dtype)
+        for block in self.blocks():
+            whole[block.start : block.start + len(block)] = block.scores
+        return whole
+
+    def logits(self) -> FloatArray:
+        """All logits at once, (n, k) float64 (see ``array``)."""
+        return to_logits(self.array(), self.kind)
+
+    def probability_columns(self, width: int = 16) -> Iterator[tuple[int, FloatArray]]:
+        """Probabilities class by class: (first class, (width, n) float64), C-contiguous.
+
+        One-vs-all methods walk over these; beyond the scores in their own precision it
+        takes memory for ``width`` classes only.
+        """
+        whole = self.array()
+        norm = np.empty(self.n)
+        step = max(1, BLOCK_BYTES // (8 * self.k))
+        for at in range(0, self.n, step):
+            norm[at : at + step] = log_normalizer(to_logits(whole[at : at + step], self.kind))
+        for c in range(0, self.k, width):
+            p = np.ascontiguousarray(to_logits(whole[:, c : c + width], self.kind).T)
+            p -= norm
+            yield c, np.exp(p, out=p)
+
+    def take(self, index: IntArray) -> "Rows":
+        """The rows at ``index`` (folds of a cross-validation), in the order of the source."""
+        return SubsetRows(self, index)
+
+
+class ArrayRows(Rows):
+    """Rows that lie in memory.
+
+    scores : (n, k) of kind ``kind``; labels : (n,) integers or None; weight : (n,) or
+    None; transformed : (m, n, k) with ``transforms`` naming its first axis.
+    """
+
+    def __init__(
+        self,
+        scores: NDArray[Any],
+        labels: NDArray[Any] | None = None,
+        kind: ScoreKind = "logits",
+        *,
+        weight: NDArray[Any] | None = None,
+        transformed: NDArray[Any] | None = None,
+        transforms: Sequence[str] = (),
+        block_rows: int | None = None,
+    ) -> None:
+        self.scores, self.kind = scores, kind
+        self.n, self.k = scores.shape
+        self.y = None if labels is None else np.asarray(labels, dtype=np.int64)
+        self.weight = None if weight is None else np.asarray(weight, dtype=np.float64)
+        self.transformed, self.transforms = transformed, tuple(transforms)
+        self.block_rows = block_rows or max(1, BLOCK_BYTES // (8 * self.k))
+
+    def blocks(self, transforms: Sequence[int] = ()) -> Iterator[Block]:
+        for start in range(0, self.n, self.block_rows):
+            rows = slice(start, start + self.block_rows)
+            yield Block(
+                start,
+                self.scores[rows],
+                self.kind,
+                None if self.y is None else self.y[rows],
+                None if self.weight is None else self.weight[rows],
+                self.transformed[np.asarray(transforms), rows]
+                if len(transforms) and self.transformed is not None
+                else None,
+            )
+
+    def labels(self) -> IntArray:
+        assert self.y is not None, "these rows carry no labels"
+        return self.y
+
+    def weights(self) -> FloatArray | None:
+        return self.weight
+
+    def array(self) -> NDArray[Any]:
+        return self.scores
+
+
+class SubsetRows(Rows):
+    """Some rows of a source, picked block by block. Rows keep the source's order."""
+
+    def __init__(self, source: Rows, index: IntArray) -> None:
+        self.source = source
+        self.index = np.sort(np.asarray(index, dtype=np.int64))
+        self.n, self.k, self.kind = len(self.index), source.k, source.kind
+        self.transforms = source.transforms
+
+    def blocks(self, transforms: Sequence[int] = ()) -> Iterator[Block]:
+        at = 0
+        for block in self.source.blocks(transforms):
+            stop = int(np.searchsorted(self.index, block.start + len(block)))
+            if stop == at:
+                continue
+            local = self.index[at:stop] - block.start
+            yield Block(
+                at,
+                block.scores[local],
+                block.kind,
+                None if block.y is None else block.y[local],
+                None if block.weight is None else block.weight[local],
+                None if block.transformed is None else block.transformed[:, local],
+            )
+            at = stop
+
+    def labels(self) -> IntArray:
+        return self.source.labels()[self.index]
+
+    def weights(self) -> FloatArray | None:
+        weight = self.source.weights()
+        return None if weight is None else weight[self.index]
+
+
+def check_memory(needed: int, what: str) -> None:
+    """Refuse in advance what would not fit into the memory that is free.
+
+    needed : bytes. Raises FitError that names the needed and the available amount.
+    """
+    available = available_memory()
+    if available is not None and needed > 0.9 * available:
+        raise FitError(
+            f"{what} need {needed / 2**20:.0f} MiB of memory, {available / 2**20:.0f} MiB are free;"
+            " use a method that streams (calcli methods lists them) or fewer rows"
+        )
+
+
+def available_memory() -> int | None:
+    """Bytes of memory that a new allocation can have, or None where nobody says."""
+    try:
+        with open("/proc/meminfo", encoding="ascii") as lines:
+            for line in lines:
+                if line.startswith("MemAvailable:"):
+                    return int(line.split()[1]) * 1024
+    except OSError:
+        return None
+    return None
+
+

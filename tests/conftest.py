@@ -1,0 +1,31 @@
+"""Fixtures: small synthetic score files with known properties, and the real ones when present."""
+
+import os
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+REPOSITORY = Path(__file__).resolve().parent.parent
+SHARED_DATA = Path(os.environ.get("CALCLI_TEST_DATA", REPOSITORY.parent / "shared" / "data"))
+
+
+@pytest.fixture(scope="session")
+def real():
+    """Load ``name.npz`` of the real logits, or skip when they are not on this machine."""
+
+    def load(name):
+        path = SHARED_DATA / f"{name}.npz"
+        if not path.exists():
+            pytest.skip(f"real logits are not here: {path.name}")
+        return np.load(path)
+
+    return load
+
+
+@pytest.fixture(scope="session")
+def resnet20(real):
+    """CIFAR-100 ResNet-20: (cal logits, cal labels, test logits, test labels), 5000 rows each."""
+    data = real("cifar100_resnet20")
+    z, y = data["logits"], data["labels"]
+    return z[:5000], y[:5000], z[5000:], y[5000:]
