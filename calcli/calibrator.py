@@ -11,11 +11,14 @@ import numpy as np
 from calcli.numerics import FloatArray, IntArray
 from calcli.rows import Block, Rows
 
-__all__ = ["Calibrator", "Context", "Fit", "Laws", "NoOptions", "Options", "Prediction", "Status", "param"]
+__all__ = ["Calibrator", "Context", "Curves", "Fit", "Laws", "NoOptions", "Options", "Prediction", "Status", "param"]
 
 Status = Literal["ok", "at_bound", "no_root", "degenerate", "not_converged"]
 Memory = Literal["stream", "row", "array"]
 Progress = Callable[[str, int, int], None]
+
+Curves = FloatArray | tuple[FloatArray, ...]
+"""One 1-D array (one map for all), or one per class (lengths may differ)."""
 
 
 class Options(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
