@@ -45,7 +45,7 @@ class Block:
     scores : (b, k) in the precision of the source, of kind ``kind``. Read-only by convention.
     y : (b,) int64 labels, or None when the source has none.
     weight : (b,) float64 sample weights, or None (all equal).
-    transformed : (m, b, k) scores of the same rows under the m transforms asked for.
+    transformed : (m, b, k) logits of the same rows under the m transforms asked for.
     """
 
     start: int
@@ -72,7 +72,7 @@ class Block:
     def transformed_z(self, which: int) -> FloatArray:
         """Logits under the ``which``-th transform asked for, (b, k) float64."""
         assert self.transformed is not None, "no transforms were asked for"
-        return to_logits(self.transformed[which], self.kind)
+        return np.asarray(self.transformed[which], dtype=np.float64)
 
 
 class Rows(ABC):
@@ -141,7 +141,7 @@ class ArrayRows(Rows):
     """Rows that lie in memory.
 
     scores : (n, k) of kind ``kind``; labels : (n,) integers or None; weight : (n,) or
-    None; transformed : (m, n, k) with ``transforms`` naming its first axis.
+    None; transformed : (m, n, k) logits with ``transforms`` naming its first axis.
     """
 
     def __init__(
