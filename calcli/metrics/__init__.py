@@ -1,0 +1,1 @@
+"""Metrics and their statistics: pure functions of row tables and of plain arrays."""

@@ -1,0 +1,355 @@
+"""What evaluation keeps of a score file: one number per row and statistic, one pass.
+
+Every metric that is a mean over rows, a bin average or a rank statistic is computed
+from these columns; nothing re-reads the file. What belongs to (class, row) pairs is
+kept as bin sums, which add.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from calcli.binning import bin_index, width_edges
+from calcli.calibrator import Calibrator, Prediction
+from calcli.errors import DataError
+from calcli.numerics import NLL_FLOOR, FloatArray, IntArray
+from calcli.rows import Block, Rows
+
+__all__ = ["ClassStats", "RowTable", "collect", "collect_all"]
+
+Progress = Callable[[str, int, int], None]
+
+COLUMNS = ("confidence", "nll", "brier", "entropy", "surprise", "power")
+CACHE_ITEMS = 1 << 15
+"""Scores worked on at once (256 KiB in float64): three such buffers stay in a core's L2."""
+
+
+@dataclass(frozen=True)
+class ClassStats:
+    """Width-bin sums of every class's probability against "this is the label". Adds.
+
+    count : (k, bins) int64 rows. score, square, hits, mass : (k, bins) float64 sums of p,
+    of p^2, of 1[y = c] and of one, all weighted. Right-closed bins of [0, 1].
+    """
+
+    count: IntArray
+    score: FloatArray
+    square: FloatArray
+    hits: FloatArray
+    mass: FloatArray
+
+    @classmethod
+    def empty(cls, k: int, bins: int) -> "ClassStats":
+        """Nothing seen yet."""
+        return cls(np.zeros((k, bins), np.int64), *(np.zeros((k, bins)) for _ in range(4)))
+
+    def __add__(self, other: "ClassStats") -> "ClassStats":
+        return ClassStats(
+            self.count + other.count,
+            self.score + other.score,
+            self.square + other.square,
+            self.hits + other.hits,
+            self.mass + other.mass,
+        )
+
+
+@dataclass(frozen=True)
+class RowTable:
+    """One line per evaluated row, (n,) each; the rows keep the file's order.
+
+    confidence : probability of the predicted class, 0..1. correct : 1.0 where the
+    prediction is the label, else 0.0. prediction, y : int64 classes. nll : -ln p_y with
+    p_y at least 1e-12. brier : sum over classes of (p - 1[y = c])^2. entropy : -sum p ln p.
+    surprise : variance of -ln p_Y when Y ~ p. power : sum p^2, with which the Brier score
+    has mean 1 - power when Y ~ p. weight : float64 or None. group : any labels or None.
+    clipped : rows whose NLL met the floor. counts : what the calibrator reported.
+    """
+
+    k: int
+    confidence: FloatArray
+    correct: FloatArray
+    prediction: IntArray
+    y: IntArray
+    nll: FloatArray
+    brier: FloatArray
+    entropy: FloatArray
+    surprise: FloatArray
+    power: FloatArray
+    weight: FloatArray | None = None
+    group: NDArray[Any] | None = None
+    clipped: int = 0
+    classes: ClassStats | None = None
+    counts: Mapping[str, int] = field(default_factory=dict)
+
+    @property
+    def n(self) -> int:
+        """Number of rows."""
+        return len(self.confidence)
+
+    @property
+    def brier_top(self) -> FloatArray:
+        """Squared error of the confidence, (n,)."""
+        return (self.confidence - self.correct) ** 2
+
+    def take(self, index: NDArray[Any]) -> "RowTable":
+        """The rows at ``index`` (indices or a mask); class sums cannot follow and are dropped."""
+        columns = {name: getattr(self, name)[index] for name in (*COLUMNS, "correct", "prediction", "y")}
+        return RowTable(
+            k=self.k,
+            **columns,
+            weight=None if self.weight is None else self.weight[index],
+            group=None if self.group is None else self.group[index],
+            clipped=int((columns["nll"] >= -np.log(NLL_FLOOR)).sum()),
+        )
+
+    def __add__(self, other: "RowTable") -> "RowTable":
+        """The rows of both, one after the other."""
+        joined = {
+            name: np.concatenate([getattr(self, name), getattr(other, name)])
+            for name in (*COLUMNS, "correct", "prediction", "y")
+        }
+
+        def both(a: NDArray[Any] | None, b: NDArray[Any] | None) -> NDArray[Any] | None:
+            return None if a is None or b is None else np.concatenate([a, b])
+
+        return RowTable(
+            k=self.k,
+            **joined,
+            weight=both(self.weight, other.weight),
+            group=both(self.group, other.group),
+            clipped=self.clipped + other.clipped,
+            classes=self.classes + other.classes if self.classes and other.classes else None,
+            counts={
+                name: self.counts.get(name, 0) + other.counts.get(name, 0)
+                for name in sorted({*self.counts, *other.counts})
+            },
+        )
+
+
+def collect(
+    rows: Rows,
+    calibrator: Calibrator | None = None,
+    *,
+    class_bins: int = 0,
+    group: NDArray[Any] | None = None,
+    progress: Progress | None = None,
+) -> RowTable:
+    """Gather the row table of scores, through a calibrator when one is given, in one pass.
+
+    class_bins : width bins of the class sums, 0 for none. Raises DataError for a
+    calibrator that needs transforms which the rows do not have.
+    """
+    return collect_all(rows, [calibrator], class_bins=class_bins, group=group, progress=progress)[0]
+
+
+def collect_all(
+    rows: Rows,
+    calibrators: Sequence[Calibrator | None],
+    *,
+    class_bins: int = 0,
+    group: NDArray[Any] | None = None,
+    progress: Progress | None = None,
+) -> list[RowTable]:
+    """Row tables of several calibrators (None: uncalibrated) from one walk over the file."""
+    needed = sorted({spec for c in calibrators if c is not None for spec in c.required_transforms})
+    for spec in needed:
+        if spec not in rows.transforms:
+            raise DataError(
+                f"the calibrator needs the scores under transform {spec!r}, the bundle has"
+                f" {', '.join(rows.transforms) or 'none'}; re-run extract with --transform {spec}"
+            )
+    wanted = [rows.transforms.index(spec) for spec in needed]
+    gatherers = [_Gatherer(rows, class_bins) for _ in calibrators]
+    for block in rows.blocks(wanted):
+        for calibrator, gatherer in zip(calibrators, gatherers, strict=True):
+            if calibrator is None:
+                gatherer.raw(block)
+            else:
+                own = [needed.index(spec) for spec in calibrator.required_transforms]
+                gatherer.calibrated(block, calibrator.apply(_with_transforms(block, own) if own else block))
+        if progress is not None:
+            progress("reading", block.start + len(block), rows.n)
+    return [gatherer.table(group) for gatherer in gatherers]
+
+
+def _with_transforms(block: Block, which: Sequence[int]) -> Block:
+    assert block.transformed is not None
+    if list(which) == list(range(len(block.transformed))):
+        return block
+    return Block(block.start, block.scores, block.kind, block.y, block.weight, block.transformed[list(which)])
+
+
+class _Gatherer:
+    """Fills the columns piece by piece; pieces are small enough to stay in cache."""
+
+    def __init__(self, rows: Rows, class_bins: int) -> None:
+        n, self.k = rows.n, rows.k
+        self.step = max(1, CACHE_ITEMS // rows.k)
+        self.columns = {name: np.empty(n) for name in (*COLUMNS, "correct")}
+        self.prediction = np.empty(n, dtype=np.int64)
+        self.y = np.empty(n, dtype=np.int64)
+        self.weight: FloatArray | None = None
+        self.clipped = 0
+        self.counts: dict[str, int] = {}
+        self.sums = _ClassSums(rows.k, class_bins) if class_bins else None
+        self.n = n
+        shape = (min(self.step, n), rows.k)
+        self.buffers = np.empty(shape), np.empty(shape), np.empty(shape)
+
+    def raw(self, block: Block) -> None:
+        """Uncalibrated rows: softmax of the scores, or the stored probabilities themselves."""
+        labels = block.labels
+        for at in range(0, len(block), self.step):
+            scores = block.scores[at : at + self.step]
+            d, e, _ = (buffer[: len(scores)] for buffer in self.buffers)
+            top = scores.argmax(axis=1)
+            if block.kind == "probs":
+                e[...] = scores
+                norm = _norm_of_probabilities(e, scores.dtype)
+                # 0 ln 0 = 0: the floor only keeps the logarithm finite.
+                np.log(np.maximum(e, np.finfo(np.float64).tiny, out=d), out=d)
+            else:
+                d[...] = scores
+                d -= d[np.arange(len(d)), top][:, None]
+                np.exp(d, out=e)
+                norm = e.sum(axis=1)
+            self._add(block, at, labels, top, d, e, norm)
+
+    def calibrated(self, block: Block, prediction: Prediction) -> None:
+        """Rows that went through a calibrator."""
+        for name, number in prediction.counts.items():
+            self.counts[name] = self.counts.get(name, 0) + number
+        labels = block.labels
+        for at in range(0, len(block), self.step):
+            d = prediction.log_probs[at : at + self.step]
+            e = np.exp(d, out=self.buffers[1][: len(d)])
+            self._add(block, at, labels, prediction.label[at : at + self.step], d, e, np.ones(len(d)))
+
+    def _add(
+        self, block: Block, at: int, labels: IntArray, label: IntArray, d: FloatArray, e: FloatArray, norm: FloatArray
+    ) -> None:
+        """Take in rows with p = e / norm = exp(d) / norm."""
+        here = np.arange(len(d))
+        out = slice(block.start + at, block.start + at + len(d))
+        y = labels[at : at + len(d)]
+        weight = None if block.weight is None else block.weight[at : at + len(d)]
+        square = np.multiply(e, d, out=self.buffers[2][: len(d)])
+        log_norm = np.log(norm)
+        mean = square.sum(axis=1) / norm  # E_p[d]
+        second = np.einsum("ij,ij->i", square, d) / norm
+        np.multiply(e, e, out=square)
+        p_y = e[here, y] / norm
+        nll = log_norm - d[here, y]
+        limit = -np.log(NLL_FLOOR)
+        self.clipped += int((nll > limit).sum())
+        c = self.columns
+        c["nll"][out] = np.clip(nll, 0.0, limit)
+        c["entropy"][out] = np.maximum(log_norm - mean, 0.0)
+        c["surprise"][out] = np.maximum(second - mean**2, 0.0)
+        c["power"][out] = power = square.sum(axis=1) / norm**2
+        c["brier"][out] = np.maximum(power - 2.0 * p_y + 1.0, 0.0)
+        c["confidence"][out] = np.minimum(e[here, label] / norm, 1.0)
+        c["correct"][out] = label == y
+        self.prediction[out], self.y[out] = label, y
+        if weight is not None:
+            if self.weight is None:
+                self.weight = np.ones(self.n)
+            self.weight[out] = weight
+        if self.sums is not None:
+            self.sums.add(e, square, norm, y, weight)
+
+    def table(self, group: NDArray[Any] | None) -> RowTable:
+        """Everything gathered."""
+        return RowTable(
+            k=self.k,
+            **self.columns,
+            prediction=self.prediction,
+            y=self.y,
+            weight=self.weight,
+            group=group,
+            clipped=self.clipped,
+            classes=None if self.sums is None else self.sums.stats(),
+            counts=self.counts,
+        )
+
+
+def _norm_of_probabilities(p: FloatArray, dtype: np.dtype[Any]) -> FloatArray:
+    """Row sums to divide by; exactly 1 where a sum differs from 1 by rounding alone.
+
+    Dividing such rows would move a stored 0.5 off its bin edge.
+    """
+    total = p.sum(axis=1)
+    rounding = 0.5 * float(np.finfo(dtype).eps) * p.shape[1] if np.issubdtype(dtype, np.floating) else 0.0
+    return np.where(np.abs(total - 1.0) <= rounding, 1.0, total)
+
+
+class _ClassSums:
+    """Sums of p, p^2 and hits over (class, width bin).
+
+    At most ``bins`` classes of a row lie above the first bin, so only those are binned
+    one by one; the first bin is what remains of the column sums.
+    """
+
+    def __init__(self, k: int, bins: int) -> None:
+        self.k, self.bins, self.edges = k, bins, width_edges(bins)
+        self.count = np.zeros(k * bins, dtype=np.int64)
+        self.score, self.square, self.hits, self.mass = (np.zeros(k * bins) for _ in range(4))
+        self.rows, self.weight = 0, 0.0
+        self.column, self.column2, self.labels = np.zeros(k), np.zeros(k), np.zeros(k)
+        self.waiting: list[tuple[NDArray[Any], ...]] = []
+        self.waiting_items = 0
+
+    def add(self, e: FloatArray, e2: FloatArray, norm: FloatArray, y: IntArray, weight: FloatArray | None) -> None:
+        """Take in rows with p = e / norm and p^2 = e2 / norm^2."""
+        k = self.k
+        w = np.ones(len(e)) if weight is None else weight
+        self.rows += len(e)
+        self.weight += float(w.sum())
+        self.column += (w / norm) @ e
+        self.column2 += (w / norm**2) @ e2
+        self.labels += np.bincount(y, weights=w, minlength=k)
+        # One bound for the piece is cheaper than one per row and lets few too many through.
+        row, c = np.divmod(np.flatnonzero(e > self.edges[1] * norm.min() * (1 - 1e-12)), k)
+        p = e[row, c] / norm[row]
+        keep = p > self.edges[1]
+        row, c, p = row[keep], c[keep], p[keep]
+        self.waiting.append((c * self.bins + bin_index(p, self.edges), p, w[row], c == y[row]))
+        self.waiting_items += len(p)
+        if self.waiting_items > CACHE_ITEMS:
+            self.flush()
+
+    def flush(self) -> None:
+        """Add up the pairs that wait; one by one, piece by piece, would cost k x bins each."""
+        if not self.waiting:
+            return
+        size = self.k * self.bins
+        cell, p, w, hit = (np.concatenate(part) for part in zip(*self.waiting, strict=True))
+        self.waiting, self.waiting_items = [], 0
+        self.count += np.bincount(cell, minlength=size)
+        self.mass += np.bincount(cell, weights=w, minlength=size)
+        self.score += np.bincount(cell, weights=w * p, minlength=size)
+        self.square += np.bincount(cell, weights=w * p * p, minlength=size)
+        self.hits += np.bincount(cell[hit], weights=w[hit], minlength=size)
+
+    def stats(self) -> ClassStats:
+        """The sums with the first bin filled in."""
+        self.flush()
+        shape = self.k, self.bins
+
+        def filled(sums: FloatArray, total: FloatArray | float) -> FloatArray:
+            cells = sums.reshape(shape).copy()
+            cells[:, 0] = np.maximum(total - cells[:, 1:].sum(axis=1), 0.0)
+            return cells
+
+        count = self.count.reshape(shape).copy()
+        count[:, 0] = self.rows - count[:, 1:].sum(axis=1)
+        return ClassStats(
+            count,
+            filled(self.score, self.column),
+            filled(self.square, self.column2),
+            filled(self.hits, self.labels),
+            filled(self.mass, self.weight),
+        )
