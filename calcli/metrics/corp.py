@@ -1,0 +1,324 @@
+"""Reliability by isotonic regression, and what it would look like without miscalibration.
+
+CORP: the curve is the isotonic regression of correctness on confidence (no bins to
+choose), and the same fit splits a proper score into miscalibration, discrimination and
+uncertainty. Every picture of calibration is noisy, so next to it stands its null: the
+same rows with outcomes drawn from their own confidences. Pure functions of arrays.
+"""
+
+from dataclasses import dataclass
+from math import sqrt
+from statistics import NormalDist
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from calcli.numerics import NLL_FLOOR, FloatArray, IntArray
+
+__all__ = [
+    "CELLS",
+    "RESAMPLES",
+    "Cells",
+    "Decomposition",
+    "IsotonicFit",
+    "Null",
+    "decompose",
+    "fit_isotonic",
+    "merge_cells",
+    "pool_adjacent_violators",
+    "resample_null",
+    "wilson_interval",
+]
+
+Score = Literal["brier", "log"]
+
+RESAMPLES = 400
+"""Default number of resamples: the 2.5 % point is then the tenth smallest."""
+
+CELLS = 1000
+"""Resampling merges the confidences into about this many cells (see ``merge_cells``)."""
+
+_PASSES = 60
+"""Vectorised pooling passes before the linear-time loop takes over."""
+
+
+def pool_adjacent_violators(total: FloatArray, mass: FloatArray, begins: NDArray[np.bool_] | None = None) -> IntArray:
+    """First index of every block of the isotonic (non-decreasing) least-squares fit.
+
+    total : (n,) weighted sums of the response. mass : (n,) weights, all > 0. begins : (n,)
+    True where a new, independent sequence starts: many sequences laid end to end are
+    fitted in one call. Returns (blocks,) int64; a block's fitted value is its sum of
+    ``total`` over its sum of ``mass``.
+
+    Whole non-increasing runs are pooled at once, all sequences together: the order in
+    which violators are pooled does not change the fit, and a dozen passes over shrinking
+    arrays replace a loop over all rows. Sequences that would need many passes are
+    finished by the usual stack in linear time.
+
+    Reference: Barlow, Bartholomew, Bremner, Brunk (1972), section 1.2.
+
+    >>> pool_adjacent_violators(np.array([0., 1., 0., 1.]), np.ones(4)).tolist()
+    [0, 1, 3]
+    """
+    start = np.arange(len(total), dtype=np.int64)
+    fresh = np.zeros(len(total), dtype=np.bool_) if begins is None else begins
+    for _ in range(_PASSES):
+        # Cross products compare the means without the rounding of a division.
+        violates = total[:-1] * mass[1:] >= total[1:] * mass[:-1]
+        violates &= ~fresh[1:]
+        if not violates.any():
+            return start
+        first = np.flatnonzero(np.concatenate([[True], ~violates]))
+        total, mass = np.add.reduceat(total, first), np.add.reduceat(mass, first)
+        start, fresh = start[first], fresh[first]
+    stack: list[tuple[int, float, float]] = []
+    for at, s, m, new in zip(start.tolist(), total.tolist(), mass.tolist(), fresh.tolist(), strict=True):
+        while not new and stack and stack[-1][1] * m >= s * stack[-1][2]:
+            at, s_left, m_left = stack.pop()
+            s, m, new = s + s_left, m + m_left, bool(begins is not None and begins[at])
+        stack.append((at, s, m))
+    return np.array([block[0] for block in stack], dtype=np.int64)
+
+
+@dataclass(frozen=True)
+class IsotonicFit:
+    """Blocks of constant fitted accuracy, from the least to the most confident.
+
+    low, high : (b,) smallest and largest confidence in the block. value : (b,) fitted
+    accuracy, increasing. mass : (b,) weight (the number of rows without weights).
+    """
+
+    low: FloatArray
+    high: FloatArray
+    value: FloatArray
+    mass: FloatArray
+
+    @property
+    def knots(self) -> tuple[FloatArray, FloatArray]:
+        """The curve as a polyline (x, y): flat on each block, straight from one block to the next."""
+        x = np.stack([self.low, self.high], axis=1).ravel()
+        y = np.repeat(self.value, 2)
+        keep = np.concatenate([[True], (np.diff(x) > 0) | (np.diff(y) > 0)])
+        return x[keep], y[keep]
+
+    def at(self, confidence: FloatArray) -> FloatArray:
+        """Fitted accuracy at confidences, linear between blocks, constant beyond the ends."""
+        x, y = self.knots
+        return np.interp(confidence, x, y)
+
+
+def fit_isotonic(confidence: FloatArray, correct: FloatArray, weight: FloatArray | None = None) -> IsotonicFit:
+    """Isotonic regression of correctness on confidence: the CORP reliability curve.
+
+    confidence : (n,) in [0, 1]. correct : (n,) 0/1. weight : (n,) >= 0 or None. Equal
+    confidences are one point. Rows of weight 0 do not count.
+    Reference: Dimitriadis, Gneiting, Jordan (2021), PNAS 118(8), equation 2.
+    """
+    if weight is not None:
+        confidence, correct, weight = (a[weight > 0] for a in (confidence, correct, weight))
+    x, index = np.unique(confidence, return_inverse=True)
+    mass = np.bincount(index, weights=weight, minlength=len(x)).astype(np.float64)
+    hits = np.bincount(index, weights=correct if weight is None else correct * weight, minlength=len(x))
+    first = pool_adjacent_violators(hits, mass)
+    last = np.concatenate([first[1:], [len(x)]]) - 1
+    block_mass = np.add.reduceat(mass, first)
+    value = np.minimum(np.add.reduceat(hits, first) / block_mass, 1.0)
+    return IsotonicFit(x[first], x[last], value, block_mass)
+
+
+@dataclass(frozen=True)
+class Decomposition:
+    """score = miscalibration - discrimination + uncertainty, for a proper score.
+
+    score : mean Brier score (c - correct)^2 or log score of the confidence. miscalibration
+    (MCB) : how much of it recalibration would remove. discrimination (DSC) : how much
+    better the recalibrated confidence is than the accuracy stated for every row.
+    uncertainty (UNC) : the score of stating the accuracy. All >= 0.
+    """
+
+    kind: Score
+    score: float
+    miscalibration: float
+    discrimination: float
+    uncertainty: float
+
+
+def decompose(
+    confidence: FloatArray,
+    correct: FloatArray,
+    weight: FloatArray | None = None,
+    *,
+    kind: Score = "brier",
+    fit: IsotonicFit | None = None,
+) -> Decomposition:
+    """Split the mean score of the confidences into MCB - DSC + UNC.
+
+    Arguments as in ``fit_isotonic``; ``fit`` saves repeating it. The log score is in nats
+    and floors probabilities at 1e-12, so that a sure miss stays finite.
+    The in-sample MCB is biased upwards; ``resample_null`` has its mean under calibration.
+    Reference: Dimitriadis, Gneiting, Jordan (2021), PNAS 118(8), equations 3 and 4.
+    """
+    fit = fit_isotonic(confidence, correct, weight) if fit is None else fit
+    if kind == "brier":
+        losses = (confidence - correct) ** 2
+    else:
+        losses = -np.log(np.maximum(np.where(correct > 0.5, confidence, 1.0 - confidence), NLL_FLOOR))
+    share = fit.mass / fit.mass.sum()
+    rate = float(share @ fit.value)
+    recalibrated = float(share @ _entropy(fit.value, kind))
+    uncertainty = float(_entropy(np.array([rate]), kind)[0])
+    score = float(np.average(losses, weights=weight))
+    return Decomposition(kind, score, score - recalibrated, uncertainty - recalibrated, uncertainty)
+
+
+def _entropy(rate: FloatArray, kind: Score) -> FloatArray:
+    """Mean score of stating the rate p where outcomes have rate p."""
+    if kind == "brier":
+        return rate * (1.0 - rate)
+    p, q = np.maximum(rate, NLL_FLOOR), np.maximum(1.0 - rate, NLL_FLOOR)
+    return -(rate * np.log(p) + (1.0 - rate) * np.log(q))
+
+
+@dataclass(frozen=True)
+class Cells:
+    """Rows with almost the same confidence, merged.
+
+    confidence : (g,) mean confidence, increasing. mass : (g,) weight. bin : (g,) the bin
+    that the cell lies in. first : (g,) index of the cell's first row in ``order``.
+    order : (n,) rows by confidence.
+    """
+
+    confidence: FloatArray
+    mass: FloatArray
+    bin: IntArray
+    first: IntArray
+    order: IntArray
+
+
+def merge_cells(
+    confidence: FloatArray, bin_of: IntArray, weight: FloatArray | None = None, cells: int = CELLS
+) -> Cells:
+    """Merge neighbouring confidences into at most ``cells`` cells (plus the number of bins).
+
+    A cell is at most 2 / cells wide, holds at most 2 n / cells rows (ties apart), and
+    never crosses a bin, so a statistic of the bins is as if nothing had been merged. With
+    no more distinct confidences than that, every distinct one is a cell of its own.
+
+    confidence : (n,). bin_of : (n,) bin of every row, non-decreasing in the confidence.
+    """
+    order = np.argsort(confidence, kind="stable")
+    x, bins = confidence[order], bin_of[order]
+    new_value = np.concatenate([[True], np.diff(x) > 0])
+    if np.count_nonzero(new_value) > cells:
+        at = np.maximum.accumulate(np.where(new_value, np.arange(len(x)), 0))  # ties stay together
+        by_width = np.minimum((x * (cells // 2)).astype(np.int64), cells // 2 - 1)
+        by_mass = at * (cells // 2) // len(x)
+        new_value = np.concatenate([[True], (np.diff(by_width) > 0) | (np.diff(by_mass) > 0) | (np.diff(bins) > 0)])
+    first = np.flatnonzero(new_value)
+    w = np.ones(len(x)) if weight is None else weight[order]
+    mass = np.add.reduceat(w, first)
+    used = mass > 0
+    mean = np.divide(np.add.reduceat(w * x, first), mass, out=x[first].copy(), where=used)
+    return Cells(mean, mass, bins[first], first, order)
+
+
+@dataclass(frozen=True)
+class Null:
+    """What the same confidences show when they are exactly right: r resamples.
+
+    x : (g,) confidences of the cells. low, high : (g,) pointwise band of the isotonic
+    curve. bin_low, bin_high : (bins,) the same for the accuracy of each bin, NaN where it
+    is empty. ece, mcb : (r,) the binned error and the Brier miscalibration of each resample.
+    """
+
+    level: float
+    x: FloatArray
+    low: FloatArray
+    high: FloatArray
+    bin_low: FloatArray
+    bin_high: FloatArray
+    ece: FloatArray
+    mcb: FloatArray
+
+
+def resample_null(
+    confidence: FloatArray,
+    bin_of: IntArray,
+    bins: int,
+    rng: np.random.Generator,
+    weight: FloatArray | None = None,
+    *,
+    resamples: int = RESAMPLES,
+    level: float = 0.95,
+) -> Null:
+    """Consistency resampling: draw every outcome from its own confidence, and look again.
+
+    The confidences stay as they are and outcomes are Bernoulli, so the band and the null
+    values are conditional on the confidences of these rows. The band is pointwise: a
+    calibrated model's curve leaves it at a share 1 - level of the confidences on average.
+    Confidences are merged by ``merge_cells`` first (cells at most 0.002 wide by default);
+    without weights the hits of a cell are then one binomial draw.
+
+    Reference: Bröcker, Smith (2007), Weather and Forecasting 22; for the isotonic curve
+    Dimitriadis, Gneiting, Jordan (2021).
+    """
+    if weight is not None:
+        confidence, bin_of, weight = (a[weight > 0] for a in (confidence, bin_of, weight))
+    cells = merge_cells(confidence, bin_of, weight)
+    g, m, c = len(cells.mass), cells.mass, cells.confidence
+    hits = _draw_hits(confidence, cells, weight, resamples, rng)
+
+    begins = np.zeros(hits.size, dtype=np.bool_)
+    begins[::g] = True
+    first = pool_adjacent_violators(hits.ravel(), np.tile(m, resamples), begins)
+    length = np.diff(np.append(first, hits.size))
+    value = np.add.reduceat(hits.ravel(), first) / np.add.reduceat(np.tile(m, resamples), first)
+    fitted = np.repeat(value, length).reshape(resamples, g)
+    rate = hits / m
+    mcb = (((c - rate) ** 2 - (fitted - rate) ** 2) @ m) / m.sum()
+    low, high = _quantiles(fitted, level)
+
+    occupied, at = np.unique(cells.bin, return_index=True)
+    bin_mass = np.add.reduceat(m, at)
+    bin_hits = np.add.reduceat(hits, at, axis=1)
+    ece = np.abs(np.add.reduceat(m * c, at) - bin_hits).sum(axis=1) / m.sum()
+    bin_low, bin_high = np.full(bins, np.nan), np.full(bins, np.nan)
+    bin_low[occupied], bin_high[occupied] = _quantiles(bin_hits / bin_mass, level)
+    return Null(level, c, low, high, bin_low, bin_high, ece, mcb)
+
+
+def _draw_hits(
+    confidence: FloatArray, cells: Cells, weight: FloatArray | None, resamples: int, rng: np.random.Generator
+) -> FloatArray:
+    """Weighted number of hits per cell under calibration, (resamples, g)."""
+    p = np.clip(cells.confidence, 0.0, 1.0)
+    if weight is None:
+        return rng.binomial(cells.mass.astype(np.int64), p, size=(resamples, len(p))).astype(np.float64)
+    hits = np.empty((resamples, len(p)))
+    x, w = confidence[cells.order], weight[cells.order]
+    for r in range(resamples):
+        hits[r] = np.add.reduceat(w * (rng.random(len(x)) < x), cells.first)
+    return hits
+
+
+def _quantiles(values: FloatArray, level: float) -> tuple[FloatArray, FloatArray]:
+    """Central interval of each column that holds at least ``level`` of the draws."""
+    ordered = np.sort(values, axis=0)
+    outside = int(np.floor(0.5 * (1.0 - level) * (len(values) + 1)))
+    outside = max(outside, 1)
+    return ordered[outside - 1], ordered[len(values) - outside]
+
+
+def wilson_interval(rate: FloatArray, n: FloatArray, level: float = 0.95) -> tuple[FloatArray, FloatArray]:
+    """Interval for a binomial proportion that stays inside [0, 1] and never has width 0.
+
+    rate : (b,) observed proportion. n : (b,) number of rows (with weights the effective
+    number), NaN results where it is 0.
+    Reference: Wilson (1927), Journal of the American Statistical Association 22.
+    """
+    z2 = NormalDist().inv_cdf(0.5 * (1.0 + level)) ** 2
+    n = np.where(n > 0, n, np.nan)
+    centre = (rate + z2 / (2 * n)) / (1 + z2 / n)
+    half = np.sqrt(rate * (1 - rate) / n + z2 / (4 * n**2)) * sqrt(z2) / (1 + z2 / n)
+    return np.maximum(centre - half, 0.0), np.minimum(centre + half, 1.0)
