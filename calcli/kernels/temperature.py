@@ -1,17 +1,18 @@
-"""The heavy loops, in NumPy: the reference that ``kernels_torch`` must equal.
+"""Estimating equations of the one-temperature methods.
 
-Functions here that end in ``_slope`` return a function of log beta (beta = 1/T) that
-gives the value and the derivative of a fit's estimating equation, for a root finder.
+Functions here return a function of log beta (beta = 1/T) that gives the value and the
+derivative of a fit's estimating equation, for a root finder.
 """
 
 from collections.abc import Callable
 
 import numpy as np
 
+from calcli.kernels_recal import row_sharpness
 from calcli.numerics import FloatArray
 from calcli.rows import Block, Rows
 
-__all__ = ["Slope", "brier_slope", "nll_slope", "top_mass_slope"]
+__all__ = ["Slope", "brier_slope", "nll_slope", "row_sharpness", "top_mass_slope"]
 
 Slope = Callable[[float], tuple[float, float]]
 

@@ -1,0 +1,9 @@
+"""The heavy loops, in NumPy: the reference that ``kernels_torch`` must equal.
+
+``calcli.device.kernels`` picks this package or its twin. Each family is one module;
+both packages export the same names with the same arguments.
+"""
+
+from calcli.kernels.temperature import Slope, brier_slope, nll_slope, top_mass_slope
+
+__all__ = ["Slope", "brier_slope", "nll_slope", "top_mass_slope"]
