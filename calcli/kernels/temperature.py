@@ -8,11 +8,10 @@ from collections.abc import Callable
 
 import numpy as np
 
-from calcli.kernels_recal import row_sharpness
 from calcli.numerics import FloatArray
 from calcli.rows import Block, Rows
 
-__all__ = ["Slope", "brier_slope", "nll_slope", "row_sharpness", "top_mass_slope"]
+__all__ = ["Slope", "brier_slope", "nll_slope", "top_mass_slope"]
 
 Slope = Callable[[float], tuple[float, float]]
 
