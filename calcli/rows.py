@@ -116,8 +116,11 @@ class Rows(ABC):
         """All logits at once, (n, k) float64 (see ``array``)."""
         return to_logits(self.array(), self.kind)
 
-    def probability_columns(self, width: int = 16) -> Iterator[tuple[int, FloatArray]]:
+    def probability_columns(self, width: int = 16, temperature: float = 1.0) -> Iterator[tuple[int, FloatArray]]:
         """Probabilities class by class: (first class, (width, n) float64), C-contiguous.
+
+        They are softmax(z / temperature), bit by bit what exp(z - log_normalizer(z)) gives
+        for the same rows: a score that sits on a bin's edge stays on its side of it.
 
         One-vs-all methods walk over these; beyond the scores in their own precision it
         takes memory for ``width`` classes only.
@@ -126,9 +129,11 @@ class Rows(ABC):
         norm = np.empty(self.n)
         step = max(1, BLOCK_BYTES // (8 * self.k))
         for at in range(0, self.n, step):
-            norm[at : at + step] = log_normalizer(to_logits(whole[at : at + step], self.kind))
+            norm[at : at + step] = log_normalizer(to_logits(whole[at : at + step], self.kind) / temperature)
         for c in range(0, self.k, width):
-            p = np.ascontiguousarray(to_logits(whole[:, c : c + width], self.kind).T)
+            # Always a copy: one row, or scores stored by column, would be written to in place.
+            p = np.array(to_logits(whole[:, c : c + width], self.kind).T, order="C")
+            p /= temperature
             p -= norm
             yield c, np.exp(p, out=p)
 
@@ -244,5 +249,3 @@ def available_memory() -> int | None:
     except OSError:
         return None
     return None
-
-
