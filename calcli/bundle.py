@@ -143,7 +143,7 @@ def open_bundle(
     where: str,
     *,
     prefer: Sequence[str] = (),
-    layout: Layout = Layout(),  # noqa: B008 (frozen)
+    layout: Layout = Layout(),
     ignore_labels: Sequence[int] = (),
     need_labels: bool = True,
 ) -> Iterator["BundleRows"]:
@@ -315,7 +315,7 @@ class BundleRows(Rows):
                 keep = self._keep[start:stop]
                 slab, moved = slab[keep], None if moved is None else moved[:, keep]
             if digest is not None:
-                digest.update(np.ascontiguousarray(slab))
+                digest.update(np.ascontiguousarray(slab).data)
             for low in range(0, len(slab), step):
                 rows = slice(low, low + step)
                 here = slice(at + low, min(at + low + step, at + len(slab)))
@@ -330,7 +330,7 @@ class BundleRows(Rows):
             at += len(slab)
         if digest is not None:
             if self._labels is not None:
-                digest.update(self._labels)
+                digest.update(self._labels.data)
             digest.update(f"{self.kind} {self.dtype.str} {self.n} {self.k}".encode())
             self.data_sha256 = digest.hexdigest()
 

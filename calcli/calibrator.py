@@ -170,5 +170,5 @@ class Calibrator(ABC):
         ``Block.transformed``; most methods need none."""
         return ()
 
-    def check(self, k: int) -> None:
+    def check(self, k: int) -> None:  # noqa: B027 (most methods have nothing to check)
         """Raise DataError for parameters no fit could have produced (k classes)."""

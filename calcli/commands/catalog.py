@@ -1,0 +1,137 @@
+"""calcli methods, calcli metrics: what exists."""
+
+from typing import Annotated, Any
+
+import typer
+
+from calcli.commands import _options as o
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands to the app."""
+    app.command("methods")(methods)
+    app.command("metrics")(metrics)
+
+
+def methods(
+    name: Annotated[str | None, typer.Argument(metavar="NAME", help="Describe this method.")] = None,
+    json: o.Json = False,
+) -> None:
+    """List the calibration methods, or describe one: formula, options, reference.
+
+    \b
+    calcli methods
+    calcli methods hb
+    calcli methods ts --json
+    """
+    from calcli.registry import method_names
+    from calcli.render import print_json, print_table
+
+    if name is None:
+        found = [describe(each) for each in method_names()]
+        if json:
+            print_json({"calcli_methods": 1, "methods": found})
+            return
+        head = ["method", "keeps predictions", "memory", "what it does"]
+        print_table(head, [[m["name"], "yes" if m["keeps_argmax"] else "no", m["memory"], m["summary"]] for m in found])
+        print("\nMethods compose with +, left to right, e.g. ts+hb. calcli methods NAME describes one.")
+        return
+    facts = describe(name)
+    if json:
+        print_json({"calcli_methods": 1, "methods": [facts]})
+        return
+    print(f"{facts['name']}: {facts['title']}\n\n{facts['description']}\n")
+    if facts["options"]:
+        print_table(
+            ["option (--set)", "default", "allowed", "meaning"],
+            [[f["name"], _default(f["default"]), f["allowed"], f["description"]] for f in facts["options"]],
+        )
+    else:
+        print("This method has no options.")
+
+
+def _default(value: Any) -> str:
+    if isinstance(value, bool):
+        return str(value).lower()
+    return "none" if value is None else str(value)
+
+
+def describe(name: str) -> dict[str, Any]:
+    """Everything known about a method, from its class."""
+    from dataclasses import asdict
+    from inspect import getdoc
+
+    from calcli.registry import method
+
+    cls = method(name)
+    text = getdoc(cls) or ""
+    return {
+        "name": name,
+        "title": cls.title,
+        "summary": text.split("\n", 1)[0],
+        "description": text,
+        **asdict(cls.laws),
+        "options": options(cls.Options),
+    }
+
+
+def options(struct: type[Any]) -> list[dict[str, Any]]:
+    """Options of a method from their declarations."""
+    import msgspec
+
+    schema = msgspec.json.schema(struct)
+    properties = schema["$defs"][struct.__name__]["properties"]
+    return [
+        {
+            "name": option,
+            "default": facts.get("default"),
+            "allowed": _allowed(facts),
+            "description": facts.get("description", ""),
+        }
+        for option, facts in properties.items()
+    ]
+
+
+def _allowed(facts: dict[str, Any]) -> str:
+    if "anyOf" in facts:
+        return " or ".join(_allowed(one) for one in facts["anyOf"])
+    if "enum" in facts:
+        return "|".join(map(str, facts["enum"]))
+    if "const" in facts:
+        return str(facts["const"])
+    plain = {"null": "none", "boolean": "true|false", "string": "text", "array": "list"}
+    kind = plain.get(facts["type"], facts["type"])
+    low, high = facts.get("minimum"), facts.get("maximum")
+    above, below = facts.get("exclusiveMinimum"), facts.get("exclusiveMaximum")
+    bounds = [
+        f">= {low}" if low is not None else f"> {above}" if above is not None else "",
+        f"<= {high}" if high is not None else f"< {below}" if below is not None else "",
+    ]
+    return " ".join([kind, *filter(None, bounds)])
+
+
+def metrics(
+    name: Annotated[str | None, typer.Argument(metavar="NAME", help="Describe this metric.")] = None,
+    json: o.Json = False,
+) -> None:
+    """List the metrics, or describe one: definition, range, reference.
+
+    \b
+    calcli metrics
+    calcli metrics ece
+    """
+    from calcli.metrics.catalog import describe_metric, metric_names
+    from calcli.render import print_json, print_table
+
+    if name is None:
+        found = [describe_metric(each) for each in metric_names()]
+        if json:
+            print_json({"calcli_metrics": 1, "metrics": found})
+            return
+        print_table(["metric", "what it measures"], [[m["name"], m["summary"]] for m in found])
+        return
+    facts = describe_metric(name)
+    if json:
+        print_json({"calcli_metrics": 1, "metrics": [facts]})
+        return
+    print(f"{facts['name']}\n\n{facts['description']}")

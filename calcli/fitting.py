@@ -1,0 +1,132 @@
+"""Fit a method to rows and put the result, with an honest before and after, into an artifact."""
+
+from typing import Any
+
+import msgspec
+import numpy as np
+
+from calcli.artifact import Artifact, FitRecord
+from calcli.binning import BinStats, width_edges
+from calcli.bundle import BundleRows
+from calcli.calibrator import Calibrator, Context, Fit, Options
+from calcli.errors import DataError
+from calcli.metrics.rowtable import RowTable, collect
+from calcli.registry import method, parse_options
+from calcli.rows import Rows
+
+__all__ = ["fit_artifact", "summary"]
+
+WORSE = 1e-9
+"""Differences below this are rounding, not a loss."""
+
+
+def fit_artifact(
+    name: str,
+    settings: dict[str, Any],
+    rows: BundleRows,
+    context: Context,
+) -> Artifact:
+    """Fit a method and describe what it did to the calibration data.
+
+    Raises UsageError for options that do not exist, DataError for bad rows, FitError for
+    a fit that is impossible. A fit that merely failed to help has a status and warnings.
+    """
+    options = parse_options(name, settings)
+    cls = method(name)
+    before = collect(rows, None, progress=context.progress)
+    fitted: Fit[Any] = cls.fit(rows, options, context)
+    after = collect(rows, fitted.calibrator, progress=context.progress)
+    warnings = [*data_warnings(rows, before, cls), *fitted.warnings, *harm(before, after)]
+    record = FitRecord(
+        n=rows.n,
+        status=fitted.status,
+        warnings=warnings,
+        source=rows.name,
+        data_sha256=rows.data_sha256,
+        ignored=rows.ignored,
+        seed=context.seed,
+        before=summary(before),
+        after=summary(after),
+        details=dict(fitted.details),
+    )
+    return Artifact(
+        method=name,
+        options=_plain(options),
+        calibrator=fitted.calibrator,
+        n_classes=rows.k,
+        input_kind=rows.kind,
+        class_names=rows.class_names,
+        fit=record,
+    )
+
+
+def _plain(options: Options) -> dict[str, Any]:
+    plain: dict[str, Any] = msgspec.to_builtins(options)
+    return plain
+
+
+def summary(table: RowTable) -> dict[str, float | None]:
+    """Accuracy, NLL, Brier score and ECE (15 equal-width bins) of rows."""
+    stats = BinStats.of(table.confidence, table.correct, width_edges(15), table.weight)
+
+    def mean(values: Any) -> float:
+        return float(np.average(values, weights=table.weight))
+
+    return {
+        "accuracy": mean(table.correct),
+        "nll": mean(table.nll),
+        "brier": mean(table.brier),
+        "ece": float(np.abs(stats.gaps) @ stats.share),
+    }
+
+
+def data_warnings(rows: Rows, table: RowTable, cls: type[Calibrator]) -> list[str]:
+    """What about the calibration data itself a user should know."""
+    found = []
+    absent = np.flatnonzero(np.bincount(table.y, minlength=rows.k) == 0)
+    if len(absent):
+        listed = ", ".join(map(str, absent[:10])) + (" …" if len(absent) > 10 else "")
+        found.append(f"{len(absent)} of {rows.k} classes have no row in the calibration data: {listed}")
+    if len(np.unique(table.y[: 1 << 20])) == 1:
+        found.append("all labels are the same class; calibrate on data with several classes")
+    if table.weight is not None and not cls.laws.weights:
+        found.append("the bundle has sample weights, which this method does not use")
+    return found
+
+
+def harm(before: RowTable, after: RowTable) -> list[str]:
+    """Plain words when the calibrator made the calibration data worse."""
+    b, a = summary(before), summary(after)
+    found = []
+    if a["accuracy"] < b["accuracy"] - WORSE:  # type: ignore[operator]
+        found.append(
+            f"accuracy on the calibration data fell from {b['accuracy']:.4f} to {a['accuracy']:.4f};"
+            " ts, ec, ets and ft keep every prediction"
+        )
+    if a["nll"] > b["nll"] + WORSE:  # type: ignore[operator]
+        found.append(
+            f"NLL on the calibration data rose from {b['nll']:.4f} to {a['nll']:.4f}; ts, ets and svs never worsen it"
+        )
+    for name, number in after.counts.items():
+        if number:
+            found.append(f"{number} of {after.n} calibration rows: {name.replace('_', ' ')}")
+    return found
+
+
+def check_fits(artifact: Artifact, where: str, rows: BundleRows) -> None:
+    """Refuse a calibrator that was fitted for other scores than these.
+
+    Raises DataError for another number of classes, and for logits where the calibrator
+    knows only log-probabilities (or the reverse) when it can tell the difference.
+    """
+    if artifact.n_classes != rows.k:
+        raise DataError(
+            f"{where}: was fitted for {artifact.n_classes} classes, {rows.name} has {rows.k};"
+            " fit a calibrator on this model's own scores"
+        )
+    raw_logits = artifact.input_kind == "logits", rows.kind == "logits"
+    if raw_logits[0] != raw_logits[1] and not artifact.calibrator.laws.shift_invariant:
+        raise DataError(
+            f"{where}: method {artifact.method} was fitted on {artifact.input_kind} and depends on their level,"
+            f" {rows.name} holds {rows.kind}; fit and apply on the same kind of scores"
+        )
