@@ -189,6 +189,7 @@ class BundleRows(Rows):
         self.n = self.total if self._keep is None else int(self._keep.sum())
         self.ignored = self.total - self.n
         self._weights = self._read_weights()
+        self._assigned = self._read_predictions()
         self.transforms = self._find_transforms()
         self.data_sha256: str | None = None
         self._cache: NDArray[Any] | None = None
@@ -243,6 +244,10 @@ class BundleRows(Rows):
         dataset = self._dataset("weights", "weights")
         w = check_weights(dataset[()], self.total, f"{self.path}: {dataset.name.lstrip('/')}")
         return w if self._keep is None else w[self._keep]
+
+    def _read_predictions(self) -> IntArray | None:
+        values = self.column("prediction")
+        return None if values is None else check_labels(values, self.n, self.k, f"{self.name}: prediction")
 
     def _find_transforms(self) -> tuple[str, ...]:
         if "transforms/logits" not in self._node:
@@ -326,6 +331,7 @@ class BundleRows(Rows):
                     None if self._labels is None else self._labels[here],
                     None if self._weights is None else self._weights[here],
                     None if moved is None else moved[:, rows],
+                    None if self._assigned is None else self._assigned[here],
                 )
             at += len(slab)
         if digest is not None:

@@ -46,6 +46,8 @@ class Block:
     y : (b,) int64 labels, or None when the source has none.
     weight : (b,) float64 sample weights, or None (all equal).
     transformed : (m, b, k) logits of the same rows under the m transforms asked for.
+    assigned : (b,) int64 predictions made upstream, by an earlier calibrator whose
+    prediction need not be the argmax of the scores; None when there was none.
     """
 
     start: int
@@ -54,6 +56,7 @@ class Block:
     y: IntArray | None = None
     weight: FloatArray | None = None
     transformed: NDArray[Any] | None = None
+    assigned: IntArray | None = None
 
     def __len__(self) -> int:
         return len(self.scores)
@@ -62,6 +65,11 @@ class Block:
     def z(self) -> FloatArray:
         """The scores as logits, (b, k) float64. May alias ``scores``: do not write to it."""
         return to_logits(self.scores, self.kind)
+
+    @cached_property
+    def prediction(self) -> IntArray:
+        """Predicted class of every row, (b,): as assigned upstream, else the argmax of the scores."""
+        return self.scores.argmax(axis=1) if self.assigned is None else self.assigned
 
     @property
     def labels(self) -> IntArray:
@@ -215,6 +223,7 @@ class SubsetRows(Rows):
                 None if block.y is None else block.y[local],
                 None if block.weight is None else block.weight[local],
                 None if block.transformed is None else block.transformed[:, local],
+                None if block.assigned is None else block.assigned[local],
             )
             at = stop
 

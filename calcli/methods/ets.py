@@ -101,7 +101,7 @@ class EnsembleTemperatureScaling(Calibrator):
                 part += np.log(w)
                 log_p = part if log_p is None else np.logaddexp(log_p, part, out=log_p)
         assert log_p is not None
-        return Prediction(log_p, z.argmax(axis=1))
+        return Prediction(log_p, block.prediction)
 
     def check(self, k: int) -> None:
         if not 0 < self.temperature < np.inf:

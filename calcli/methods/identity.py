@@ -34,7 +34,7 @@ class Identity(Calibrator):
         return Fit(cls())
 
     def apply(self, block: Block) -> Prediction:
-        return Prediction(log_softmax(block.z), block.z.argmax(axis=1))
+        return Prediction(log_softmax(block.z), block.prediction)
 
 
 METHOD = Identity

@@ -216,7 +216,8 @@ class _Gatherer:
                 d -= d[np.arange(len(d)), top][:, None]
                 np.exp(d, out=e)
                 norm = e.sum(axis=1)
-            self._add(block, at, labels, top, d, e, norm)
+            label = top if block.assigned is None else block.assigned[at : at + self.step]
+            self._add(block, at, labels, label, d, e, norm)
 
     def calibrated(self, block: Block, prediction: Prediction) -> None:
         """Rows that went through a calibrator."""
