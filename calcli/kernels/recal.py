@@ -1,0 +1,118 @@
+"""ReCal's heavy loops, in NumPy: how sharp every row is at an inverse temperature of its own.
+
+ReCal only ever multiplies the log-probabilities of a row by a number. After any number of
+rounds they are therefore log softmax(s z) of the *original* logits with one number s per
+row, and all that a round needs of a row is what softmax(s z) does near s: its normaliser
+and its first four cumulants. Memory is some numbers per row, whatever k is.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from calcli.numerics import FloatArray, IntArray
+from calcli.rows import Rows
+
+__all__ = ["Response", "RowSharpness", "Tilt", "log_confidence", "log_share", "row_sharpness"]
+
+
+class Tilt(NamedTuple):
+    """Rows at their inverse temperatures s, x = s (z - max z) <= 0, p = softmax(x).
+
+    log_top : (n,) log of the largest probability. cumulants : (4, n) of x under p, which
+    are the derivatives of log sum exp(beta x) in beta at beta = 1.
+    """
+
+    log_top: FloatArray
+    cumulants: FloatArray
+
+
+class Response(NamedTuple):
+    """What a transform does to the rows.
+
+    log_share : (n,) log-probability under the transform, of the class predicted for the
+    original row or of the transform's own class. agree : (n,) both predict the same.
+    """
+
+    log_share: FloatArray
+    agree: NDArray[np.bool_]
+
+
+def log_confidence(gaps: FloatArray, scale: FloatArray) -> FloatArray:
+    """Log of the largest probability of softmax(scale gaps): minus its log-normaliser.
+
+    gaps : (b, k) z - max z. scale : (b,) positive. Returns (b,) <= 0.
+    """
+    x = gaps * scale[:, None]
+    np.exp(x, out=x)
+    return -np.log(x.sum(axis=1))
+
+
+def log_share(gaps: FloatArray, scale: FloatArray, chosen: IntArray | None) -> FloatArray:
+    """Log-probability of one class per row of softmax(scale gaps), of the largest if None."""
+    top = log_confidence(gaps, scale)
+    return top if chosen is None else top + scale * gaps[np.arange(len(gaps)), chosen]
+
+
+def tilt(gaps: FloatArray, scale: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """``Tilt`` of a block: (b,) and (4, b). Moments about the largest logit do not cancel."""
+    x = gaps * scale[:, None]
+    p = np.exp(x)
+    norm = p.sum(axis=1)
+    m1 = np.einsum("ij,ij->i", p, x) / norm
+    square = x * x
+    p *= square
+    m2 = p.sum(axis=1) / norm
+    m3 = np.einsum("ij,ij->i", p, x) / norm
+    m4 = np.einsum("ij,ij->i", p, square) / norm
+    k2 = m2 - m1 * m1
+    k3 = m3 - 3 * m2 * m1 + 2 * m1**3
+    k4 = m4 - 4 * m3 * m1 - 3 * m2 * m2 + 12 * m2 * m1 * m1 - 6 * m1**4
+    return -np.log(norm), np.stack([m1, k2, k3, k4])
+
+
+class RowSharpness:
+    """The scores behind the rounds: every method walks over the rows once.
+
+    label_gap : (n,) z_y - max z <= 0. predicted : (n,) argmax, ties to the lowest index.
+    """
+
+    def __init__(self, rows: Rows) -> None:
+        self.rows = rows
+        self.label_gap = np.empty(rows.n)
+        self.predicted = np.empty(rows.n, dtype=np.int64)
+        for block in rows.blocks():
+            here = slice(block.start, block.start + len(block))
+            z = block.z
+            self.predicted[here] = z.argmax(axis=1)
+            self.label_gap[here] = z[np.arange(len(z)), block.labels] - z.max(axis=1)
+
+    def tilt(self, scale: FloatArray, wanted: NDArray[np.bool_] | None = None) -> Tilt:
+        """Rows at ``scale`` (n,); those not ``wanted`` cost nothing and hold zeros."""
+        log_top, cumulants = np.zeros(self.rows.n), np.zeros((4, self.rows.n))
+        for block in self.rows.blocks():
+            here = np.arange(block.start, block.start + len(block))
+            z = block.z
+            if wanted is not None:
+                here = here[wanted[here]]
+                z = z[here - block.start]
+            if len(here):
+                log_top[here], cumulants[:, here] = tilt(z - z.max(axis=1, keepdims=True), scale[here])
+        return Tilt(log_top, cumulants)
+
+    def response(self, transform: int, scale: FloatArray, own: bool) -> Response:
+        """Answer to the transform with this index; own : at its own predicted class."""
+        share, agree = np.empty(self.rows.n), np.empty(self.rows.n, dtype=np.bool_)
+        for block in self.rows.blocks([transform]):
+            here = slice(block.start, block.start + len(block))
+            z, predicted = block.transformed_z(0), self.predicted[here]
+            gaps = z - z.max(axis=1, keepdims=True)
+            share[here] = log_share(gaps, scale[here], None if own else predicted)
+            agree[here] = z.argmax(axis=1) == predicted
+        return Response(share, agree)
+
+
+def row_sharpness(rows: Rows) -> RowSharpness:
+    """The scores of ``rows`` behind ReCal's rounds."""
+    return RowSharpness(rows)

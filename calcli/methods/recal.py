@@ -1,0 +1,299 @@
+"""ReCal: recalibration in rounds, by what lossy transforms of the input do to the scores."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Annotated, Literal, Self
+
+import numpy as np
+from msgspec import Meta
+from numpy.typing import NDArray
+
+from calcli.binning import BinStats, width_edges
+from calcli.calibrator import Calibrator, Context, Fit, Laws, Options, Prediction, Status, param
+from calcli.device import kernels
+from calcli.errors import DataError, FitError, UsageError
+from calcli.kernels.recal import RowSharpness, Tilt, log_confidence, log_share
+from calcli.methods._recal_groups import BETA_HIGH, BETA_LOW, GROUPS, GroupFit, fit_groups, group_of
+from calcli.numerics import FloatArray, IntArray, log_softmax
+from calcli.rows import Block, Rows
+
+SCALE_LOW, SCALE_HIGH = 1e-6, 1e6
+"""Where the product of a row's inverse temperatures is stopped, so that it stays finite."""
+
+BOUND_SHARE = 0.01
+"""Share of the rows from which a group at a bound matters: its multiplier can double the rest."""
+
+
+class RecalOptions(Options, frozen=True):
+    """Options of ReCal."""
+
+    guard: Annotated[
+        bool,
+        Meta(description="undo a round that raises the calibration ECE, and a group that raises its own"),
+    ] = True
+    conf_at: Annotated[
+        Literal["original", "own"],
+        Meta(description="confidence under the transform: at the original's predicted class, or at its own"),
+    ] = "original"
+    delta: Annotated[float, Meta(ge=0.0, le=1.0, description="stop when the ECE changes by less than this")] = 1e-5
+    rounds: Annotated[int, Meta(ge=1, le=100_000, description="most rounds")] = 200
+    pool: Annotated[
+        str,
+        Meta(description="transforms to draw from: all, or names and specs with commas (zoom,brightness:0.35)"),
+    ] = "all"
+
+
+@dataclass(frozen=True)
+class ReCal(Calibrator):
+    """Scale each row's log-probabilities by how lossy transforms of the input change them.
+
+    Needs scores of the same rows under transforms that lose information but keep the
+    label (zooming out, darkening, ...). With a = log softmax(z) and b_m = log softmax(z_m)
+    for transform m, each of at most L rounds draws a transform m (uniformly, with
+    replacement) and
+
+    1. sorts the rows into four groups: does the transform change the predicted class, and
+       is p = max softmax(a) below q, the transform's probability of the same class?
+    2. finds for each group k the inverse temperature beta_k that minimises the NLL of
+       softmax(beta_k a), and shrinks it by the group's share of the rows:
+       sigma_k = 1 + (n_k / n) (beta_k - 1);
+    3. multiplies a and b_m of the group's rows by sigma_k.
+
+    It stops when the ECE (15 width bins) changes by less than ``delta``. That ECE jitters,
+    so a small change can be a coincidence after few rounds: ``delta=0`` plays all L. New
+    rows walk through the same rounds with their own groups. beta_k is kept in [0.01, 100], so that
+    sigma_k > 0 and the prediction never changes; the released code lets it go negative.
+    As the NLL of a group is convex in beta and sigma_k lies between 1 and beta_k, the NLL
+    on the calibration data never rises.
+
+    ``guard=true`` is the released code: all four sigma go back to 1 when the round raises
+    the ECE on the calibration data, else those of the groups whose own ECE rises; a round
+    undone as a whole does not count for stopping. ``guard=false`` is the paper, which
+    usually ends with the better Brier score. The paper's formula takes q at
+    ``conf_at=own`` class, its code at ``original``.
+
+    A row's scores only ever get multiplied, so that any number of rounds amounts to
+    softmax(s z) with one number s per row; the fit keeps s and never a copy of the scores.
+
+    Reference: Jang, Lee, Weimer (2020), arXiv 2011.04182, algorithms 1 and 2, equations 3 and 4.
+    """
+
+    inverse_temperatures: FloatArray = param("l", GROUPS)
+    transforms: NDArray[np.str_] = param("l", dtype="str")
+    own: bool = param()
+
+    title = "ReCal (lossy label-invariant transformations)"
+    Options = RecalOptions
+    laws = Laws(
+        keeps_argmax=True,
+        monotone=True,
+        shift_invariant=True,
+        equivariant=True,
+        improves_nll=True,
+        top_label_only=False,
+        weights=True,
+        memory="row",
+    )
+
+    @classmethod
+    def fit(cls, rows: Rows, options: RecalOptions, context: Context) -> Fit[Self]:
+        pool = choose_pool(rows.transforms, options.pool)
+        drawn = np.asarray(pool)[context.rng().integers(len(pool), size=options.rounds)]
+        run = Rounds(rows, options, context)
+        sigmas: list[FloatArray] = []
+        stop = "rounds"
+        for done, transform in enumerate(drawn):
+            context.progress("ReCal round", done, len(drawn))
+            sigmas.append(run.round(int(transform)))
+            if run.stopped:
+                stop = "delta"
+                break
+        specs = tuple(rows.transforms[m] for m in drawn[: len(sigmas)])
+        fitted = cls(np.asarray(sigmas), np.asarray(specs), options.conf_at == "own")
+        status, warnings = run.verdict()
+        details = {
+            "rounds": len(sigmas),
+            "stopped_by": stop,
+            "rejected_rounds": run.rejected,
+            "ece": run.ece,
+            "bounded_groups": len(run.bounded),
+            "pool": [rows.transforms[m] for m in pool],
+            "passes": run.passes,
+        }
+        return Fit(fitted, status, warnings, details)
+
+    @property
+    def required_transforms(self) -> Sequence[str]:
+        # A round of four ones changes nothing, its transform need not be read.
+        acting = (self.inverse_temperatures != 1).any(axis=1)
+        return tuple(dict.fromkeys(str(spec) for spec in self.transforms[acting]))
+
+    def apply(self, block: Block) -> Prediction:
+        z, n = block.z, len(block)
+        predicted = z.argmax(axis=1)
+        gaps = z - z.max(axis=1, keepdims=True)
+        needed = self.required_transforms
+        moved, agree, scales = {}, {}, {}
+        for slot, spec in enumerate(needed):
+            z_m = block.transformed_z(slot)
+            agree[spec] = z_m.argmax(axis=1) == predicted
+            moved[spec] = z_m - z_m.max(axis=1, keepdims=True)
+            scales[spec] = np.ones(n)
+        scale = np.ones(n)
+        log_p = log_confidence(gaps, scale)
+        for spec, sigma in zip(map(str, self.transforms), self.inverse_temperatures, strict=True):
+            if spec not in moved or (sigma == 1).all():
+                continue
+            log_q = log_share(moved[spec], scales[spec], None if self.own else predicted)
+            factor = sigma[group_of(agree[spec], log_p, log_q)]
+            scale, scales[spec] = rescaled(scale, factor), rescaled(scales[spec], factor)
+            log_p = log_confidence(gaps, scale)
+        return Prediction(log_softmax(gaps * scale[:, None]), predicted)
+
+    def check(self, k: int) -> None:
+        sigma = self.inverse_temperatures
+        if not ((sigma > 0) & (sigma < np.inf)).all():
+            at = int(np.flatnonzero(~((sigma > 0) & (sigma < np.inf)).all(axis=1))[0])
+            raise DataError(f"inverse_temperatures[{at}] is {sigma[at].tolist()}, expected four positive numbers")
+
+
+def rescaled(scale: FloatArray, factor: FloatArray) -> FloatArray:
+    """The rows' inverse temperatures after one more factor, kept finite."""
+    return np.clip(scale * factor, SCALE_LOW, SCALE_HIGH)
+
+
+def choose_pool(transforms: Sequence[str], pool: str) -> list[int]:
+    """Indices of the transforms to draw from, in the order of the source.
+
+    pool : ``all``, or names and full specs with commas between. Raises FitError when the
+    rows have no transforms, UsageError for a name that none of them has.
+    """
+    if not transforms:
+        raise FitError(
+            "recal needs the scores of the same rows under transforms (dataset transforms/logits), these rows"
+            " have none; calcli extract --model … --transform zoom:0.5:0.9 --transforms 10 makes them"
+        )
+    if pool == "all":
+        return list(range(len(transforms)))
+    wanted = [name.strip() for name in pool.split(",") if name.strip()]
+    for name in wanted:
+        if not any(name in (spec, spec.partition(":")[0]) for spec in transforms):
+            raise UsageError(f"option pool={pool!r}: no transform is {name!r}; there are: {', '.join(transforms)}")
+    return [m for m, spec in enumerate(transforms) if spec in wanted or spec.partition(":")[0] in wanted]
+
+
+class Rounds:
+    """The state between rounds of a fit: one inverse temperature per row and transform.
+
+    ece : the ECE now. rejected : rounds undone as a whole. stopped : the ECE has settled.
+    """
+
+    def __init__(self, rows: Rows, options: RecalOptions, context: Context) -> None:
+        self.options, self.n = options, rows.n
+        self.sharpness: RowSharpness = kernels(context.device).row_sharpness(rows)
+        weight = rows.weights()
+        self.weight = np.ones(rows.n) if weight is None else weight
+        self.total = float(self.weight.sum())
+        self.right = self.sharpness.predicted == rows.labels()
+        self.scale = np.ones(rows.n)
+        self.scales: dict[int, FloatArray] = {}
+        self.passes = 1
+        self.now = self._tilt(self.scale)
+        self.ece = self._ece(self.now.log_top)
+        self.previous = 1.0  # as the released code, so that the first round never settles it
+        self.rejected = self.accepted = 0
+        self.bounded: list[float] = []
+        self.stopped = False
+
+    def round(self, transform: int) -> FloatArray:
+        """Play one round; returns the four multipliers that were kept."""
+        scales = self.scales.get(transform)
+        if scales is None:
+            scales = np.ones(self.n)
+        response = self.sharpness.response(transform, scales, self.options.conf_at == "own")
+        self.passes += 1
+        group = group_of(response.agree, self.now.log_top, response.log_share)
+        share = np.bincount(group, self.weight, GROUPS) / self.total
+        fit = self._fit(group, share)
+        sigma = 1.0 + share * (fit.beta - 1.0)
+        new_scale = rescaled(self.scale, sigma[group])
+        new = self._tilt(new_scale)
+        ece = self._ece(new.log_top)
+        counts = True
+        if self.options.guard:
+            if ece > self.ece:
+                sigma, counts = np.ones(GROUPS), False
+                self.rejected += 1
+            else:
+                sigma = self._guard_groups(group, new.log_top, sigma)
+            undone = (sigma == 1)[group]
+            new = Tilt(
+                np.where(undone, self.now.log_top, new.log_top),
+                np.where(undone, self.now.cumulants, new.cumulants),
+            )
+            new_scale = np.where(undone, self.scale, new_scale)
+            ece = self._ece(new.log_top)
+        kept = sigma != 1
+        self.accepted += bool(kept.any())
+        self.bounded += list(share[fit.bounded & kept])
+        self.scale, self.now, self.ece = new_scale, new, ece
+        self.scales[transform] = rescaled(scales, sigma[group])
+        if counts:
+            self.stopped = abs(ece - self.previous) < self.options.delta
+            self.previous = ece
+        return sigma
+
+    def verdict(self) -> tuple[Status, tuple[str, ...]]:
+        """Status of the fit and its warnings."""
+        if max(self.bounded, default=0.0) >= BOUND_SHARE:
+            return "at_bound", (
+                f"the inverse temperature of a group with {max(self.bounded):.0%} of the rows ran into a bound of"
+                f" [{BETA_LOW:g}, {BETA_HIGH:g}], as it does when every prediction in it is right: the result is too"
+                " sure (or too unsure) of such rows; calibrate on more rows, or use ts",
+            )
+        if not self.accepted:
+            return "degenerate", (
+                "no round was kept: every one would have raised the ECE on these rows, the scores are left as"
+                " they are; --set guard=false follows the paper, which has no such rule",
+            )
+        return "ok", ()
+
+    def _tilt(self, scale: FloatArray, wanted: NDArray[np.bool_] | None = None) -> Tilt:
+        self.passes += 1
+        return self.sharpness.tilt(scale, wanted)
+
+    def _sums(self, tilted: Tilt, scale: FloatArray, group: IntArray) -> FloatArray:
+        """Derivatives of the NLL of each group in its relative inverse temperature, (4, 4)."""
+        k1, *higher = tilted.cumulants
+        terms = [k1 - scale * self.sharpness.label_gap, *higher]
+        return np.stack([np.bincount(group, self.weight * term, GROUPS) for term in terms], axis=1)
+
+    def _fit(self, group: IntArray, share: FloatArray) -> GroupFit:
+        wrong = np.bincount(group, self.weight * ~self.right, GROUPS)
+
+        def evaluate(beta: FloatArray, wanted: NDArray[np.bool_]) -> FloatArray:
+            scale = self.scale * beta[group]
+            rows = wanted[group]
+            tilted = self._tilt(scale, None if rows.all() else rows)
+            return self._sums(tilted, np.where(rows, scale, 0.0), group)
+
+        return fit_groups(self._sums(self.now, self.scale, group), evaluate, share, wrong == 0)
+
+    def _ece(self, log_top: FloatArray, rows: NDArray[np.bool_] | slice = slice(None)) -> float:
+        """ECE with 15 width bins, of all rows or some; only compared, so never normalised."""
+        seen = BinStats.of(
+            np.exp(log_top[rows]), self.right[rows].astype(np.float64), width_edges(15), self.weight[rows]
+        )
+        return float(np.abs(seen.score - seen.hits).sum() / self.total)
+
+    def _guard_groups(self, group: IntArray, log_top: FloatArray, sigma: FloatArray) -> FloatArray:
+        """The multipliers, 1 where a group's own ECE rises."""
+        kept = sigma.copy()
+        for g in range(GROUPS):
+            rows = group == g
+            if rows.any() and self._ece(log_top, rows) > self._ece(self.now.log_top, rows):
+                kept[g] = 1.0
+        return kept
+
+
+METHOD = ReCal
