@@ -1,0 +1,144 @@
+"""Named arrays of a foreign file, read only when asked for."""
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from calcli.errors import DataError
+
+__all__ = ["Archive", "Entry", "flatten", "one_line", "reading", "unite"]
+
+
+BROKEN: tuple[type[Exception], ...] = (
+    OSError,
+    ValueError,
+    TypeError,
+    KeyError,
+    EOFError,
+    IndexError,
+    AttributeError,
+    RuntimeError,
+)
+"""What NumPy, h5py and the standard library raise on files that are cut off or scrambled."""
+
+
+@contextmanager
+def reading(path: Path, what: str, *, also: tuple[type[Exception], ...] = ()) -> Iterator[None]:
+    """Turn whatever a reader raises on a broken file into one DataError line.
+
+    also : exceptions of the reader's own library.
+    """
+    try:
+        yield
+    except DataError:
+        raise
+    except MemoryError:
+        raise DataError(
+            f"{path}: {what} does not fit into memory; save it as .npy or HDF5, which are streamed"
+        ) from None
+    except BROKEN + also as problem:
+        raise DataError(f"{path}: cannot read {what}: {one_line(problem)}; is the file complete?") from None
+
+
+def one_line(problem: BaseException, limit: int = 200) -> str:
+    """The text of an exception on one line, not too long."""
+    text = " ".join(str(problem).split()) or type(problem).__name__
+    return text if len(text) <= limit else text[: limit - 1] + "…"
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One array: the file it lies in, its name there, and how to get it.
+
+    load : gives an array, or something that has shape and dtype and gives arrays when
+    sliced by rows (a memory map, an HDF5 dataset).
+    """
+
+    path: Path
+    name: str
+    load: Callable[[], Any]
+
+    @property
+    def where(self) -> str:
+        """As messages name it: ``file: array``."""
+        return f"{self.path}: {self.name}"
+
+
+@dataclass(frozen=True)
+class Archive:
+    """What one file holds.
+
+    entries : arrays by path, folders separated by "/". loose : the file is one array
+    without a name (.npy, a bare tensor), which goes by the name of the file. notes :
+    sentences for the user about how it was read.
+    """
+
+    path: Path
+    format: str
+    entries: Mapping[str, Entry]
+    loose: bool = False
+    notes: tuple[str, ...] = field(default=())
+
+    @classmethod
+    def of(
+        cls,
+        path: Path,
+        format: str,
+        loaders: Mapping[str, Callable[[], Any]],
+        *,
+        loose: bool = False,
+        notes: tuple[str, ...] = (),
+    ) -> "Archive":
+        """Build from loaders by name; what they raise becomes a DataError that names the array."""
+        entries = {name: Entry(path, name, _guarded(path, name, load)) for name, load in loaders.items()}
+        return cls(path, format, entries, loose, notes)
+
+
+def _guarded(path: Path, name: str, load: Callable[[], Any]) -> Callable[[], Any]:
+    def guarded() -> Any:
+        with reading(path, f"array {name!r}"):
+            return load()
+
+    return guarded
+
+
+def flatten(value: Any, is_array: Callable[[Any], bool], name: str = "") -> Iterator[tuple[str, Any]]:
+    """Walk through nested dicts, lists and tuples: (path, array), lists counted from 0.
+
+    Anything that is neither a container nor an array is passed over.
+    """
+    if is_array(value):
+        yield name, value
+    elif isinstance(value, Mapping):
+        for key, inner in value.items():
+            yield from flatten(inner, is_array, f"{name}/{key}" if name else str(key))
+    elif isinstance(value, (list, tuple)):
+        if value and all(isinstance(item, str) for item in value):
+            yield name, np.asarray(value)
+            return
+        for place, inner in enumerate(value):
+            yield from flatten(inner, is_array, f"{name}/{place}" if name else str(place))
+
+
+def unite(archives: list[Archive]) -> dict[str, Entry]:
+    """Put the arrays of several files under one roof.
+
+    Loose arrays keep their names; the arrays of a file of several go into a folder with
+    the file's name, unless it is the only such file.
+    """
+    several = sum(not archive.loose for archive in archives) > 1
+    united: dict[str, Entry] = {}
+    for archive in archives:
+        for name, entry in archive.entries.items():
+            path = f"{archive.path.stem}/{name}" if several and not archive.loose else name
+            if path in united:
+                raise DataError(
+                    f"{archive.path}: array {name!r} has the same name as one of {united[path].path};"
+                    " rename one of the files, or import them one by one"
+                )
+            united[path] = entry
+    return united

@@ -1,0 +1,237 @@
+"""From arrays as somebody saved them to checked scores, labels and columns."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from calcli.errors import DataError
+from calcli.importers.archive import Entry
+from calcli.importers.layout import Candidate
+from calcli.numerics import IntArray
+from calcli.rows import ScoreKind
+from calcli.validate import SUM_TOLERANCE, check_labels, check_scores, check_shape, check_weights, score_kind
+
+__all__ = ["Imported", "Slab", "load", "refuse_impostors", "to_labels"]
+
+SLAB_BYTES = 4 << 20
+"""How much of a source is held at once, beyond what its format forces into memory."""
+
+
+@dataclass(frozen=True)
+class Slab:
+    """Consecutive rows, checked: scores (b, k), transformed (m, b, k) or None."""
+
+    start: int
+    scores: NDArray[Any]
+    transformed: NDArray[Any] | None
+
+
+@dataclass(frozen=True)
+class Imported:
+    """One bundle to be, with its scores still where they are.
+
+    labels : (n,) int64, ignored labels still in place, or None. columns : per-row arrays by
+    the name they have in a bundle. parts : the group each row was already in, or None.
+    notes : sentences for the user.
+    """
+
+    candidate: Candidate
+    where: str
+    kind: ScoreKind
+    n: int
+    k: int
+    dtype: np.dtype[Any]
+    labels: IntArray | None
+    columns: Mapping[str, NDArray[Any]]
+    class_names: list[str] | None
+    specs: tuple[str, ...]
+    parts: NDArray[Any] | None
+    notes: tuple[str, ...]
+    _scores: Any
+    _moved: Any
+
+    def slabs(self) -> Iterator[Slab]:
+        """Walk over the rows once. Raises DataError at the first that breaks the rules of bundles."""
+        step = max(1, SLAB_BYTES // (self.k * self.dtype.itemsize * (1 + len(self.specs))))
+        for start in range(0, self.n, step):
+            rows = slice(start, start + step)
+            scores = check_scores(_native(self._scores[rows]), self.kind, self.where, start)
+            moved = None
+            if self._moved is not None:
+                slices = [
+                    check_scores(_native(self._moved[m, rows]), "logits", f"{self.where} under {spec}", start)
+                    for m, spec in enumerate(self.specs)
+                ]
+                moved = np.stack(slices)
+            yield Slab(start, scores, moved)
+
+
+def load(candidate: Candidate, entries: Mapping[str, Entry], *, forced: bool, ignore: Sequence[int]) -> Imported:
+    """Load everything about one bundle but its scores, which are looked at only in passing.
+
+    forced : the user said what the scores are, so they are not doubted. ignore : labels
+    that mark rows to leave out.
+    """
+    scores_entry = entries[candidate.scores]
+    where, kind = scores_entry.where, score_kind(candidate.kind)
+    scores = scores_entry.load()
+    n, k = check_shape(scores.shape, scores.dtype, where)
+    binary = len(scores.shape) == 1 or scores.shape[1] == 1
+    refuse_impostors(scores, kind, where, forced=forced)
+    notes: list[str] = []
+
+    names = _class_names(candidate, entries, k, binary)
+    labels = None
+    if candidate.labels is not None:
+        entry = entries[candidate.labels]
+        raw = np.asarray(entry.load()[()])
+        labels, note = to_labels(raw, n, k, names, entry.where)
+        notes += [note] if note else []
+        labels = check_labels(labels, n, k, entry.where, tuple(ignore))
+    columns: dict[str, NDArray[Any]] = {}
+    for role in ("ids", "weights", "group"):
+        if role in candidate.extras:
+            entry = entries[candidate.extras[role]]
+            columns[role] = _column(entry, role, n)
+    parts = None
+    if "split" in candidate.extras:
+        parts = _column(entries[candidate.extras["split"]], "split", n)
+
+    moved, specs = _transforms(candidate, entries, (n, k), binary)
+    dtype = np.dtype(scores.dtype).newbyteorder("=")
+    if binary and kind != "logits":
+        dtype = np.dtype(np.float64)  # as check_scores gives it: 1 - p keeps its digits
+    return Imported(
+        candidate, where, kind, n, k, dtype, labels, columns, names, specs, parts, tuple(notes), scores, moved
+    )  # fmt: skip
+
+
+def _native(values: Any) -> NDArray[Any]:
+    array = np.asarray(values)
+    return array.astype(array.dtype.newbyteorder("="), copy=False)
+
+
+def to_labels(
+    raw: NDArray[Any], n: int, k: int, class_names: Sequence[str] | None, where: str
+) -> tuple[IntArray, str | None]:
+    """Class indices of labels as people write them, and a sentence if they were converted.
+
+    raw : (n,) or (n, 1) integers, booleans, integer-valued floats or class names; or
+    (n, k) one-hot rows. Raises DataError for anything else. The range is not checked.
+    """
+    if raw.ndim == 2 and raw.shape[1] == k and len(raw) == n and raw.dtype.kind in "biuf":
+        one_hot = (np.count_nonzero(raw == 1, axis=1) == 1) & (np.count_nonzero(raw, axis=1) == 1)
+        if not one_hot.all():
+            row = int(np.argmin(one_hot))
+            raise DataError(f"{where}: row {row} is not one-hot, expected one class index or a single 1 per row")
+        return raw.argmax(axis=1).astype(np.int64), f"{where}: one-hot labels became class indices"
+    if raw.ndim == 2 and raw.shape[1] == 1:
+        raw = raw[:, 0]
+    if raw.dtype.kind in "OUS":
+        return _named_labels(raw, class_names, where), None
+    if raw.dtype.kind == "f":
+        whole = np.isfinite(raw) & (raw == np.floor(raw))
+        if not whole.all():
+            row = int(np.argmin(whole.reshape(len(raw), -1).all(axis=1)))
+            raise DataError(f"{where}: row {row} has label {raw[row]}, expected a whole number")
+        return raw.astype(np.int64), None
+    if raw.dtype.kind == "b":
+        return raw.astype(np.int64), None
+    return raw, None
+
+
+def _named_labels(raw: NDArray[Any], class_names: Sequence[str] | None, where: str) -> IntArray:
+    if class_names is None:
+        raise DataError(
+            f"{where}: labels are words ({str(raw.flat[0])!r}, …) and the source has no class_names to look them"
+            " up in; save class indices, or class_names in the order of the scores"
+        )
+    index = {name: place for place, name in enumerate(class_names)}
+    words, inverse = np.unique(raw.astype("U") if raw.dtype.kind == "O" else raw, return_inverse=True)
+    texts = [word.decode() if isinstance(word, bytes) else str(word) for word in words]
+    place = np.array([index.get(text, -1) for text in texts], dtype=np.int64)
+    labels: IntArray = place[inverse.reshape(raw.shape)]
+    if (place < 0).any():
+        row = int(np.argmax(labels < 0))
+        known = ", ".join(list(class_names)[:10]) + (", …" if len(class_names) > 10 else "")
+        raise DataError(f"{where}: row {row} has label {texts[int(inverse.flat[row])]!r}, expected one of {known}")
+    return labels
+
+
+def _class_names(candidate: Candidate, entries: Mapping[str, Entry], k: int, binary: bool) -> list[str] | None:
+    if "class_names" not in candidate.extras:
+        return None
+    entry = entries[candidate.extras["class_names"]]
+    raw = np.atleast_1d(np.asarray(entry.load()[()]))
+    names = [name.decode() if isinstance(name, bytes) else str(name) for name in raw]
+    if binary and len(names) == 1:
+        return None  # the one column's own name says nothing about class 0
+    if raw.ndim != 1 or len(names) != k:
+        raise DataError(f"{entry.where}: holds {len(names)} class names, expected {k}, one per class")
+    return names
+
+
+def _column(entry: Entry, role: str, n: int) -> NDArray[Any]:
+    values = np.asarray(entry.load()[()])
+    if values.ndim == 2 and values.shape[1] == 1:
+        values = values[:, 0]
+    if role == "weights":
+        return check_weights(values, n, entry.where)
+    if values.shape != (n,):
+        raise DataError(f"{entry.where}: {role} has shape {values.shape}, expected ({n},): one value per row")
+    return np.char.decode(values, "utf-8") if values.dtype.kind == "S" else values
+
+
+def _transforms(
+    candidate: Candidate, entries: Mapping[str, Entry], size: tuple[int, int], binary: bool
+) -> tuple[Any, tuple[str, ...]]:
+    if "transformed" not in candidate.extras:
+        return None, ()
+    entry = entries[candidate.extras["transformed"]]
+    if "specs" not in candidate.extras:
+        raise DataError(f"{entry.where}: has no list of its transforms; save their names as an array 'transforms'")
+    specs_entry = entries[candidate.extras["specs"]]
+    specs = np.atleast_1d(np.asarray(specs_entry.load()[()]))
+    moved = entry.load()
+    expected = [(len(specs), *size)] + ([(len(specs), size[0]), (len(specs), size[0], 1)] if binary else [])
+    if specs.ndim != 1 or specs.dtype.kind not in "OUS" or moved.shape not in expected or moved.dtype.kind != "f":
+        raise DataError(
+            f"{entry.where}: has type {moved.dtype} and shape {moved.shape}, expected floats {expected[0]}: one slice"
+            f" per transform in {specs_entry.name!r}, and the same rows and classes as the scores"
+        )
+    return moved, tuple(spec.decode() if isinstance(spec, bytes) else str(spec) for spec in specs)
+
+
+def refuse_impostors(scores: Any, kind: ScoreKind, where: str, *, forced: bool) -> None:
+    """Refuse predictions posing as scores, and probabilities posing as logits.
+
+    Every row one-hot: the source holds predicted classes, there is no confidence to
+    calibrate. "Logits" of which every row lies in [0, 1] and sums to 1: most likely
+    probabilities; ``forced`` lets them through. Stops reading at the first row that
+    clears both suspicions.
+    """
+    width = 1 if len(scores.shape) == 1 else scores.shape[1]
+    one_hot, simplex = True, kind == "logits" and not forced
+    step = max(1, SLAB_BYTES // (width * scores.dtype.itemsize))
+    for start in range(0, scores.shape[0], step):
+        block = np.asarray(scores[start : start + step]).reshape(-1, width).astype(np.float64)
+        with np.errstate(invalid="ignore", over="ignore"):
+            one_hot = one_hot and bool(((block == 0) | (block == 1)).all())
+            inside = simplex and bool(((block >= 0) & (block <= 1 + SUM_TOLERANCE)).all())
+            simplex = inside and (width == 1 or bool((np.abs(block.sum(axis=1) - 1) <= SUM_TOLERANCE).all()))
+            one_hot = one_hot and (width == 1 or bool((block.sum(axis=1) == 1).all()))
+        if not (one_hot or simplex):
+            return
+    if one_hot and kind != "log_probs":
+        raise DataError(
+            f"{where}: every row is a bare prediction (zeros and a one), expected scores with degrees;"
+            " there is no confidence in them to calibrate: save the model's outputs before argmax"
+        )
+    if simplex:
+        raise DataError(
+            f"{where}: these logits look like probabilities: every row lies in [0, 1]"
+            f"{'' if width == 1 else ' and sums to 1'}; pass --kind probs if they are, --kind logits if they are not"
+        )

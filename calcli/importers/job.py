@@ -1,0 +1,254 @@
+"""Importing from beginning to end: sources in, one file of bundles out."""
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from calcli import __version__
+from calcli.bundle import BundleWriter, GroupWriter
+from calcli.errors import UsageError
+from calcli.files import check_output
+from calcli.importers.archive import Archive, Entry, unite
+from calcli.importers.convert import Imported, load
+from calcli.importers.formats import open_archive
+from calcli.importers.layout import Ask, Candidate, plan
+from calcli.numerics import IntArray
+from calcli.split import Part, deal_rows
+
+__all__ = ["Report", "Splitting", "Written", "import_scores"]
+
+
+@dataclass(frozen=True)
+class Splitting:
+    """How to deal the rows of a source into groups."""
+
+    parts: tuple[Part, ...] = ()
+    seed: int = 0
+    stratify: bool = True
+    ordered: bool = False
+    texts: tuple[str, ...] = ()
+
+    def method(self, labelled: bool) -> str:
+        if any(part.rows is not None for part in self.parts):
+            return "position"
+        if self.ordered:
+            return "ordered"
+        return "stratified" if self.stratify and labelled else "shuffled"
+
+
+@dataclass(frozen=True)
+class Written:
+    """One bundle of the output."""
+
+    name: str
+    kind: str
+    n: int
+    k: int
+    dtype: str
+    labelled: bool
+    transforms: int
+    absent_classes: int
+
+
+@dataclass
+class Report:
+    """What was written, and sentences for the user."""
+
+    bundles: list[Written] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+
+
+def import_scores(
+    sources: Sequence[Path],
+    output: Path,
+    ask: Ask = Ask(),  # noqa: B008 (frozen)
+    splitting: Splitting = Splitting(),
+    *,
+    ignore_labels: Sequence[int] = (),
+    force: bool = False,
+) -> Report:
+    """Import saved scores into a new HDF5 file of bundles.
+
+    Raises UsageError for requests that make no sense, DataError for sources that cannot
+    be read or break the rules of bundles; then nothing is written.
+    """
+    check_output(output, force=force, inputs=sources)
+    report = Report()
+    with ExitStack() as stack:
+        archives = [open_archive(path, stack, ask.labels) for path in sources]
+        for archive in archives:
+            report.notes += archive.notes
+        entries = unite(archives)
+        where = ", ".join(str(path) for path in sources)
+        candidates = plan(entries, ask, where)
+        _refuse_second_split(candidates, splitting, where)
+        origin = _Origin(archives, ask)
+        with BundleWriter(output, force=force, inputs=sources) as out:
+            for candidate in candidates:
+                imported = load(candidate, entries, forced=ask.kind is not None, ignore=ignore_labels)
+                report.notes += imported.notes
+                groups = _deal(imported, splitting, ignore_labels, report)
+                _write(out, imported, groups, origin, entries, splitting, report)
+    return report
+
+
+def _refuse_second_split(candidates: Sequence[Candidate], splitting: Splitting, where: str) -> None:
+    if not splitting.parts:
+        return
+    splits: dict[str, list[str]] = {}
+    for candidate in candidates:
+        splits.setdefault(candidate.model, []).append(candidate.split)
+    for names in splits.values():
+        if len(names) > 1:
+            raise UsageError(
+                f"{where}: is already split into {', '.join(names)}; leave out --split to keep these groups,"
+                f" or split one of them: --group {names[0]}"
+            )
+    if any("split" in candidate.extras for candidate in candidates):
+        raise UsageError(f"{where}: has a column that splits it already; leave out --split")
+
+
+def _deal(imported: Imported, splitting: Splitting, ignore: Sequence[int], report: Report) -> dict[str, IntArray]:
+    """Which rows of the source go to which group of the output."""
+    name, labels = imported.candidate.name, imported.labels
+    rows = np.arange(imported.n)
+    if ignore and labels is not None:
+        rows = np.flatnonzero(~np.isin(labels, np.asarray(ignore)))
+        if len(rows) < imported.n:
+            report.notes.append(
+                f"{imported.where}: {imported.n - len(rows)} of {imported.n} rows left out by their labels"
+            )
+        if len(rows) == 0:
+            raise UsageError(f"{imported.where}: every row has an ignored label, nothing is left")
+    if imported.parts is not None:
+        texts = imported.parts.astype("U")[rows]
+        return {_join(name, str(part).strip() or "unnamed"): rows[texts == part] for part in np.unique(texts)}
+    if not splitting.parts:
+        return {name: rows}
+    method = splitting.method(labels is not None)
+    if labels is None and splitting.stratify and method == "shuffled":
+        raise UsageError(f"{imported.where}: has no labels to stratify the split by; pass --no-stratify or --ordered")
+    by = labels[rows] if labels is not None and method == "stratified" else None
+    dealt = deal_rows(splitting.parts, len(rows), labels=by, seed=splitting.seed, ordered=splitting.ordered)
+    sizes = ", ".join(f"{group} {len(index)}" for group, index in dealt.items())
+    left = len(rows) - sum(len(index) for index in dealt.values())
+    how = {
+        "stratified": f"stratified by label, seed {splitting.seed}",
+        "shuffled": f"shuffled, not stratified, seed {splitting.seed}",
+        "ordered": "in the order of the source",
+        "position": "by position",
+    }[method]
+    report.notes.append(
+        f"{name + ': ' if name else ''}{len(rows)} rows split {how}: {sizes}{f', {left} left out' if left else ''}"
+    )
+    return {_join(imported.candidate.model, group): rows[index] for group, index in dealt.items()}
+
+
+def _join(*parts: str) -> str:
+    return "/".join(part for part in parts if part)
+
+
+class _Origin:
+    """Where the scores came from, as the bundle records it: names and hashes, no clock, no host, no folders."""
+
+    def __init__(self, archives: Sequence[Archive], ask: Ask) -> None:
+        self.files = []
+        for archive in archives:
+            with archive.path.open("rb") as file:
+                digest = hashlib.file_digest(file, "sha256").hexdigest()
+            self.files.append({"name": archive.path.name, "format": archive.format, "sha256": digest})
+        self.kind_given = ask.kind is not None
+
+    def source(
+        self, imported: Imported, entries: Mapping[str, Entry], splitting: Splitting, group: str, rows: int
+    ) -> dict[str, Any]:
+        candidate = imported.candidate
+        paths = {"scores": candidate.scores, **candidate.extras}
+        if candidate.labels is not None:
+            paths["labels"] = candidate.labels
+        arrays = {role: f"{entries[path].path.name}:{entries[path].name}" for role, path in paths.items()}
+        record: dict[str, Any] = {
+            "arrays": arrays,
+            "calcli_version": __version__,
+            "files": self.files,
+            "kind_given": self.kind_given,
+            "rows": rows,
+            "rows_of_source": imported.n,
+        }
+        if splitting.parts:
+            method = splitting.method(imported.labels is not None)
+            record["split"] = {"groups": list(splitting.texts), "method": method, "name": group}
+            if method in ("stratified", "shuffled"):
+                record["split"]["seed"] = splitting.seed
+        return record
+
+
+def _write(
+    out: BundleWriter,
+    imported: Imported,
+    groups: Mapping[str, IntArray],
+    origin: _Origin,
+    entries: Mapping[str, Entry],
+    splitting: Splitting,
+    report: Report,
+) -> None:
+    """Write one source bundle into its groups in a single pass over the source."""
+    writers: list[tuple[GroupWriter, IntArray]] = []
+    for group, index in groups.items():
+        labels = None if imported.labels is None else imported.labels[index]
+        writer = out.create(
+            group,
+            n=len(index),
+            k=imported.k,
+            kind=imported.kind,
+            dtype=imported.dtype,
+            labels=labels is not None,
+            transforms=imported.specs,
+            class_names=imported.class_names,
+            columns={name: values[index] for name, values in imported.columns.items()},
+            source=origin.source(imported, entries, splitting, group.rsplit("/", 1)[-1], len(index)),
+        )
+        writers.append((writer, index))
+        absent = 0 if labels is None else imported.k - len(np.unique(labels))
+        everywhere = 0 if imported.labels is None else imported.k - _present(imported)
+        if absent > everywhere:
+            report.notes.append(
+                f"{group or 'bundle'}: {absent} of {imported.k} classes have no row here"
+                f"{f' ({everywhere} have none in the source)' if everywhere else ''}"
+            )
+        report.bundles.append(
+            Written(
+                group,
+                imported.kind,
+                len(index),
+                imported.k,
+                str(imported.dtype),
+                labels is not None,
+                len(imported.specs),
+                absent,
+            )
+        )
+    for slab in imported.slabs():
+        for writer, index in writers:
+            first, last = np.searchsorted(index, [slab.start, slab.start + len(slab.scores)])
+            if first == last:
+                continue
+            local = index[first:last] - slab.start
+            whole = len(local) == len(slab.scores)
+            per_row: dict[str, Any] = {}
+            if imported.labels is not None:
+                per_row["labels"] = imported.labels[index[first:last]]
+            if slab.transformed is not None:
+                per_row["transformed"] = slab.transformed if whole else slab.transformed[:, local]
+            writer.write(int(first), slab.scores if whole else slab.scores[local], **per_row)
+
+
+def _present(imported: Imported) -> int:
+    assert imported.labels is not None
+    inside = (imported.labels >= 0) & (imported.labels < imported.k)
+    return len(np.unique(imported.labels[inside]))

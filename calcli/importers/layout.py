@@ -1,0 +1,267 @@
+"""What the arrays of a file are, told by their names: scores, labels and what goes with them.
+
+The rules, which help texts and error messages repeat:
+
+- Scores: a name that is, or starts with and goes on after the word, ``logits`` (logit),
+  ``log_probs`` (logprobs, log_probas, log_softmax, …) or ``probs`` (prob, probas,
+  probabilities, softmax). The word is the kind; no other name has one.
+- Labels: ``labels``, ``label``, ``y``, ``y_true``, ``targets``, ``target``, …
+- Splits: ``val``, ``test``, ``cal``, ``train``, … before or after the name
+  (``logits_val``, ``test_labels``) or as the last folder (``val/logits``).
+- Arrays in one folder belong together; labels, class names and the like may also lie in
+  a folder above.
+"""
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from calcli.errors import DataError, UsageError, unknown_name
+
+__all__ = ["PER_ROW", "SCORE_PREFIX", "Ask", "Candidate", "Name", "parse_name", "plan", "role_of"]
+
+KIND_WORDS = {
+    "log_probs": (
+        "log_probs", "log_prob", "logprobs", "logprob", "log_probas", "log_proba", "log_probabilities", "log_softmax",
+    ),
+    "logits": ("logits", "logit"),
+    "probs": ("probs", "prob", "probas", "proba", "probabilities", "softmax"),
+}  # fmt: skip
+SPLIT_WORDS = (
+    "train", "training", "cal", "calib", "calibration", "val", "valid", "validation", "dev", "test", "eval", "holdout",
+)  # fmt: skip
+ROLES = {
+    "labels": ("labels", "label", "y", "y_true", "ytrue", "targets", "target", "true_labels", "ground_truth"),
+    "class_names": ("class_names", "classes", "label_names"),
+    "ids": ("ids", "id", "sample_ids"),
+    "weights": ("weights", "weight", "sample_weight", "sample_weights"),
+    "group": ("group", "groups"),
+    "transformed": ("transformed_logits",),
+    "specs": ("transforms", "transform_specs"),
+    "split": ("split", "splits"),
+}
+PER_ROW = frozenset({"labels", "ids", "weights", "group", "split"})
+
+KIND_OF = {word: kind for kind, words in KIND_WORDS.items() for word in words}
+ROLE_OF = {word: role for role, words in ROLES.items() for word in words}
+SCORE_PREFIX = re.compile(rf"({'|'.join(sorted(KIND_OF, key=len, reverse=True))})(?![A-Za-z])", re.IGNORECASE)
+_SPLIT = "|".join(sorted(SPLIT_WORDS, key=len, reverse=True))
+_AFFIXED = re.compile(rf"(?:(?P<before>{_SPLIT})[_.-])?(?P<core>.+?)(?:[_.-](?P<after>{_SPLIT}))?", re.IGNORECASE)
+_OF_MODEL = re.compile(r"(?P<role>labels?|targets?|class_names)[_.-](?P<model>.+)", re.IGNORECASE)
+
+
+@dataclass(frozen=True)
+class Name:
+    """A name taken apart.
+
+    path : the whole name. folder : the folders, without one that is a split. core : the
+    name itself without its split. role : "scores", a key of ROLES, or "". kind : of
+    scores. model : what follows the word logits or labels. split : "" when unsaid.
+    """
+
+    path: str
+    folder: tuple[str, ...]
+    core: str
+    role: str
+    kind: str = ""
+    model: str = ""
+    split: str = ""
+
+
+@dataclass(frozen=True)
+class Ask:
+    """What the user says about the source.
+
+    scores, labels : names of arrays. kind : of all scores. groups : parts of the source to
+    take. all_scores : take every array of scores. no_labels : labels may be missing.
+    """
+
+    scores: tuple[str, ...] = ()
+    labels: tuple[str, ...] = ()
+    kind: str | None = None
+    groups: tuple[str, ...] = ()
+    all_scores: bool = False
+    no_labels: bool = False
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """Arrays that make one bundle, by path.
+
+    model : name of the bundle without its split. extras : path by role (ids, weights,
+    group, class_names, transformed, specs, split).
+    """
+
+    model: str
+    split: str
+    kind: str
+    scores: str
+    labels: str | None
+    extras: dict[str, str]
+
+    @property
+    def name(self) -> str:
+        """Name of the group in the output; "" is the root."""
+        return "/".join(part for part in (self.model, self.split) if part)
+
+
+def role_of(base: str) -> str:
+    """Role of an array by its own name, without folders and splits: a key of ROLES or ""."""
+    return ROLE_OF.get(base.lower(), "")
+
+
+def parse_name(path: str) -> Name:
+    """Take the path of an array apart."""
+    *folders, base = [part for part in path.split("/") if part] or [path]
+    if folders and folders[-1].lower() == "transforms" and base.lower() in ("logits", "specs"):
+        role = "transformed" if base.lower() == "logits" else "specs"
+        folder, split = _folder_split(tuple(folders[:-1]))
+        return Name(path, folder, base, role, split=split)
+    folder, split = _folder_split(tuple(folders))
+    affixed = _AFFIXED.fullmatch(base)
+    core = base
+    # A name that means something as it stands (y_true, test) is not taken apart.
+    if affixed and not role_of(base) and base.lower() not in KIND_OF:
+        core, split = affixed["core"], affixed["before"] or affixed["after"] or split
+    if role := role_of(core):
+        return Name(path, folder, core, role, split=split)
+    if prefix := SCORE_PREFIX.match(core):
+        model = core[prefix.end() :].strip("_-. ")
+        return Name(path, folder, core, "scores", KIND_OF[prefix.group().lower()], model, split)
+    if of_model := _OF_MODEL.fullmatch(core):
+        return Name(path, folder, core, role_of(of_model["role"]), model=of_model["model"], split=split)
+    return Name(path, folder, core, "", split=split)
+
+
+def _folder_split(folder: tuple[str, ...]) -> tuple[tuple[str, ...], str]:
+    if folder and folder[-1].lower() in SPLIT_WORDS:
+        return folder[:-1], folder[-1]
+    return folder, ""
+
+
+def plan(paths: Iterable[str], ask: Ask, where: str) -> list[Candidate]:
+    """Find the bundles among the arrays of a source.
+
+    where : the source, for messages. Raises UsageError for names that do not exist and
+    choices that only the user can make, DataError when nothing is found.
+    """
+    names = [parse_name(path) for path in paths]
+    scores = _chosen_scores(names, ask, where)
+    asked_labels = [_matching(names, label, "labels array") for label in ask.labels]
+    if ask.groups:
+        scores = _in_groups(scores, ask.groups)
+    if not (ask.scores or ask.all_scores):
+        _refuse_ambiguity(scores, where)
+    models = _model_names(scores)
+    found = []
+    for place, (score, model) in enumerate(zip(scores, models, strict=True)):
+        if len(asked_labels) > 1 and len(asked_labels) == len(scores) == len(ask.scores):
+            labels = asked_labels[place]  # named in pairs
+        else:
+            labels = [name for matches in asked_labels for name in matches] or [n for n in names if n.role == "labels"]
+        label = _companion(score, labels, any_model=bool(ask.labels))
+        if label is None and not ask.no_labels:
+            others = ", ".join(name.path for name in names if name.path != score.path) or "nothing else"
+            raise DataError(
+                f"{where}: found no labels for {score.path!r} among {others};"
+                " name them with --labels NAME, or pass --no-labels for scores that are only to be calibrated"
+            )
+        extras = {role: extra for role in ROLES if role != "labels" if (extra := _extra(score, names, role))}
+        found.append(Candidate(model, score.split, score.kind, score.path, label if label else None, extras))
+    doubles = [c.name for c in found if sum(c.name == other.name for other in found) > 1]
+    if doubles:
+        raise UsageError(f"{where}: two arrays of scores would both become the group {doubles[0] or 'at the root'!r}")
+    return found
+
+
+def _chosen_scores(names: Sequence[Name], ask: Ask, where: str) -> list[Name]:
+    if ask.scores:
+        chosen = [name for asked in ask.scores for name in _matching(names, asked, "scores array")]
+    else:
+        chosen = [name for name in names if name.role == "scores"]
+        if not chosen and ask.kind:  # a table of columns whose names are those of the classes
+            chosen = [name for name in names if name.path == "columns"]
+    if not chosen:
+        listing = ", ".join(name.path for name in names[:20]) or "nothing"
+        raise DataError(
+            f"{where}: holds no array named logits, log_probs or probs (it has: {listing});"
+            " name yours with --scores NAME --labels NAME --kind logits|log_probs|probs"
+        )
+    for name in chosen:
+        if not (ask.kind or name.kind):
+            raise UsageError(f"{where}: say what {name.path!r} holds with --kind logits, log_probs or probs")
+    return [Name(n.path, n.folder, n.core, "scores", ask.kind or n.kind, n.model, n.split) for n in chosen]
+
+
+def _matching(names: Sequence[Name], asked: str, what: str) -> list[Name]:
+    """The array with this path; else all with this name in any folder or split."""
+    exact = [name for name in names if name.path == asked]
+    inner = [name for name in names if name.path.endswith("/" + asked) or (name.core == asked and name.split)]
+    if not (exact or inner):
+        raise unknown_name(what, asked, [name.path for name in names])
+    return exact or inner
+
+
+def _in_groups(scores: Sequence[Name], groups: Sequence[str]) -> list[Name]:
+    full = {name.path: "/".join(part for part in (*name.folder, name.core, name.split) if part) for name in scores}
+    kept: list[Name] = []
+    for group in groups:
+        wanted = group.strip("/")
+        inside = [
+            name
+            for name in scores
+            if any(f"/{wanted}/" in f"/{path}/" for path in (full[name.path], "/".join((*name.folder, name.split))))
+        ]
+        if not inside:
+            raise unknown_name("group", group, {"/".join((*n.folder, n.split)).strip("/") or n.core for n in scores})
+        kept += [name for name in inside if name not in kept]
+    return kept
+
+
+def _refuse_ambiguity(scores: Sequence[Name], where: str) -> None:
+    places: dict[tuple[tuple[str, ...], str], list[str]] = {}
+    for name in scores:
+        places.setdefault((name.folder, name.split), []).append(name.path)
+    for paths in places.values():
+        if len(paths) > 1:
+            raise UsageError(
+                f"{where}: holds {len(paths)} arrays of scores side by side: {', '.join(paths)};"
+                " choose with --scores NAME (may be repeated) or take them all with --all-scores"
+            )
+
+
+def _model_names(scores: Sequence[Name]) -> list[str]:
+    """What tells the bundles apart, apart from their splits: folders, and names where needed."""
+    cores: dict[tuple[str, ...], set[str]] = {}
+    for name in scores:
+        cores.setdefault(name.folder, set()).add(name.core)
+    by_core = any(len(found) > 1 for found in cores.values())
+    paths = [(*name.folder, name.core) if by_core else name.folder for name in scores]
+    common = 0
+    if len(set(paths)) == 1:
+        common = len(paths[0])
+    else:
+        while all(len(path) > common for path in paths) and len({path[common] for path in paths}) == 1:
+            common += 1
+    # A colon would end the file's name in FILE.h5:GROUP.
+    return ["/".join(part.replace(":", "_") for part in path[common:]) for path in paths]
+
+
+def _companion(score: Name, among: Sequence[Name], *, any_model: bool = False, any_split: bool = False) -> str | None:
+    """The array that goes with these scores: same folder first, then the ones above; same model, same split."""
+    splits = (score.split, "") if any_split else (score.split,)
+    for depth in range(len(score.folder), -1, -1):
+        for split in splits:
+            here = [name for name in among if name.folder == score.folder[:depth] and name.split == split]
+            for model in dict.fromkeys((score.model, score.core, "")):
+                for name in here:
+                    if name.model == model:
+                        return name.path
+            if any_model and here:
+                return here[0].path
+    return among[0].path if any_model and len(among) == 1 else None
+
+
+def _extra(score: Name, names: Sequence[Name], role: str) -> str | None:
+    among = [name for name in names if name.role == role]
+    return _companion(score, among, any_split=role in ("class_names", "specs"))

@@ -1,0 +1,200 @@
+"""Pickles of NumPy arrays, read without the power to build anything else.
+
+A pickle is a program. This reader runs its stack machine, but every name the pickle
+looks up must be one of the handful that NumPy arrays are made of, and even those give
+inert stand-ins: the bytes become arrays only afterwards, checked, through
+``numpy.frombuffer``. Not even NumPy's own ``__setstate__`` sees what the file says.
+"""
+
+import io
+import pickle
+from collections.abc import Callable
+from contextlib import ExitStack
+from math import prod
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from calcli.errors import DataError
+from calcli.importers.archive import Archive, flatten, one_line
+
+__all__ = ["load_arrays", "read_pickle"]
+
+
+class _Inert:
+    """Something a pickle may name: it can be called, and nothing else."""
+
+    __slots__ = ("_make",)
+
+    def __init__(self, make: Callable[..., Any]) -> None:
+        self._make = make
+
+    def __call__(self, *args: Any) -> Any:
+        return self._make(*args)
+
+    def __setstate__(self, state: Any) -> None:
+        raise pickle.UnpicklingError("the pickle tries to change what it may only call")
+
+
+class _Dtype:
+    """Stands for a numpy.dtype of plain numbers or strings."""
+
+    __slots__ = ("code", "order")
+
+    def __init__(self, code: str) -> None:
+        self.code, self.order = code, "="
+
+    def __setstate__(self, state: Any) -> None:
+        # (version, byte order, subarray, names, fields, item size, alignment, flags, …)
+        if state[2] is not None or state[3] is not None or state[4] is not None:
+            raise pickle.UnpicklingError("the pickle holds an array of records, expected plain numbers")
+        self.order = str(state[1]) if state[1] in ("<", ">", "|", "=") else "="
+
+    def real(self) -> np.dtype[Any]:
+        order = "" if self.code[:1] in "<>|=" else self.order
+        dtype = np.dtype(order + self.code)
+        if dtype.kind not in "biufSU":
+            raise pickle.UnpicklingError(f"the pickle holds an array of type {self.code}, expected plain numbers")
+        return dtype
+
+
+class _Array:
+    """Stands for a numpy.ndarray until its bytes are known."""
+
+    __slots__ = ("content",)
+
+    def __init__(self) -> None:
+        self.content: NDArray[Any] | None = None
+
+    def __setstate__(self, state: Any) -> None:
+        # (version, shape, dtype, is Fortran order, bytes); the version is absent in very old files
+        shape, dtype, fortran, raw = state[-4:]
+        self.content = _from_bytes(raw, dtype, shape, "F" if fortran else "C")
+
+
+def _from_bytes(raw: Any, dtype: Any, shape: Any, order: str = "C") -> NDArray[Any]:
+    if not isinstance(dtype, _Dtype):
+        raise pickle.UnpicklingError("the pickle holds an array without a type")
+    if isinstance(raw, list):
+        raise pickle.UnpicklingError("the pickle holds an array of Python objects, expected numbers")
+    data = raw.encode("latin-1") if isinstance(raw, str) else bytes(raw)  # Python 2 strings are bytes
+    size, real = tuple(int(d) for d in shape), dtype.real()
+    if min(size, default=0) < 0 or prod(size) * real.itemsize != len(data):
+        raise pickle.UnpicklingError(f"an array of shape {size} and type {real} has {len(data)} bytes")
+    return np.frombuffer(data, real).reshape(size, order="F" if order == "F" else "C")
+
+
+def _encode(text: str, encoding: str = "latin1") -> bytes:
+    """Python 3 writes bytes for Python 2 as a string that is to be encoded in Latin-1."""
+    if encoding not in ("latin1", "latin-1"):
+        raise pickle.UnpicklingError(f"the pickle asks for the codec {encoding!r}")
+    return text.encode("latin-1")
+
+
+def _scalar(dtype: Any, raw: Any = b"") -> NDArray[Any]:
+    return _from_bytes(raw, dtype, ())
+
+
+NDARRAY = _Inert(lambda *args: _Array())
+
+ALLOWED: dict[tuple[str, str], _Inert] = {
+    ("numpy", "ndarray"): NDARRAY,
+    ("numpy", "dtype"): _Inert(lambda code, *flags: _Dtype(str(code))),
+    ("_codecs", "encode"): _Inert(_encode),
+    ("__builtin__", "bytes"): _Inert(lambda: b""),
+    ("builtins", "bytes"): _Inert(lambda: b""),
+    ("__builtin__", "bytearray"): _Inert(lambda raw=b"": bytes(raw)),
+    ("builtins", "bytearray"): _Inert(lambda raw=b"": bytes(raw)),
+}
+for package in ("numpy.core", "numpy._core"):  # the second from NumPy 2 on
+    ALLOWED[package + ".multiarray", "_reconstruct"] = _Inert(lambda *args: _Array())
+    ALLOWED[package + ".multiarray", "scalar"] = _Inert(_scalar)
+    ALLOWED[package + ".numeric", "_frombuffer"] = _Inert(_from_bytes)
+
+
+class _ArraysOnly(pickle.Unpickler):
+    def find_class(self, module: str, name: str) -> Any:
+        try:
+            return ALLOWED[module, name]
+        except KeyError:
+            raise _Refused(f"{module}.{name}") from None
+
+    def persistent_load(self, pid: Any) -> Any:
+        raise _Refused("a persistent object")
+
+
+class _Refused(pickle.UnpicklingError):
+    """The pickle wants something that is not made of arrays."""
+
+
+def load_arrays(data: bytes, where: str) -> Any:
+    """Read a pickle of NumPy arrays in tuples, lists and dicts. Nothing else can be built.
+
+    data : the pickle, of any protocol, from Python 2 or 3. where : the file, for messages.
+    Raises DataError with the name of what the pickle tried to build, if it is anything
+    but arrays and containers, and for a broken pickle.
+    """
+    try:
+        return _arrays(_ArraysOnly(io.BytesIO(data), encoding="latin1").load())
+    except _Refused as what:
+        raise DataError(
+            f"{where}: the pickle tries to build {what}; calcli builds nothing but NumPy arrays from pickles,"
+            " because a pickle can run any program; save the arrays with numpy.savez instead"
+        ) from None
+    except RecursionError:
+        raise DataError(f"{where}: the pickle is nested too deeply; expected tuples of NumPy arrays") from None
+    except Exception as problem:  # a hostile or broken pickle can raise anything
+        raise DataError(f"{where}: cannot be read as a pickle: {one_line(problem)}; is the file complete?") from None
+
+
+def _arrays(value: Any) -> Any:
+    """Put the arrays in place of their stand-ins."""
+    if isinstance(value, _Array):
+        if value.content is None:
+            raise pickle.UnpicklingError("the pickle holds an array without content")
+        return value.content
+    if isinstance(value, dict):
+        return {str(key): _arrays(inner) for key, inner in value.items()}
+    if isinstance(value, (list, tuple)):
+        return tuple(_arrays(inner) for inner in value)
+    return value
+
+
+def read_pickle(path: Path, stack: ExitStack) -> Archive:
+    """Read a pickle of arrays.
+
+    ``(logits, labels)`` and ``((logits_val, y_val), (logits_test, y_test))`` are the
+    layouts of the logits published with NN_calibration and are known by it; dicts of
+    arrays are read by their names, other nestings by position: ``0/1``.
+    """
+    try:
+        data = path.read_bytes()
+    except OSError as problem:
+        raise DataError(f"{path}: cannot be read: {one_line(problem)}") from None
+    content = load_arrays(data, str(path))
+    named: Any = content
+    if _is_pair(content):
+        named = {"logits": content[0], "labels": content[1]}
+    elif isinstance(content, tuple) and len(content) == 2 and all(_is_pair(part) for part in content):
+        splits = zip(("val", "test"), content, strict=True)
+        named = {split: {"logits": part[0], "labels": part[1]} for split, part in splits}
+    found = dict(flatten(named, lambda value: isinstance(value, np.ndarray)))
+    if not found:
+        raise DataError(f"{path}: the pickle holds no arrays; expected (logits, labels) or two such pairs")
+    if set(found) == {""}:
+        return Archive.of(path, "pickle", {path.stem: lambda: found[""]}, loose=True)
+    return Archive.of(path, "pickle", {name: _constant(value) for name, value in found.items()})
+
+
+def _constant(value: NDArray[Any]) -> Callable[[], NDArray[Any]]:
+    return lambda: value
+
+
+def _is_pair(value: Any) -> bool:
+    """Scores and labels: floats, and as many labels or one-hot rows."""
+    if not (isinstance(value, tuple) and len(value) == 2 and all(isinstance(part, np.ndarray) for part in value)):
+        return False
+    scores, labels = value
+    return scores.dtype.kind == "f" and scores.ndim == 2 and labels.ndim >= 1 and len(labels) == len(scores)

@@ -1,0 +1,80 @@
+"""PyTorch files: tensors saved with ``torch.save``, loaded with ``weights_only=True``."""
+
+from collections.abc import Callable
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from calcli.errors import DataError
+from calcli.importers.archive import Archive, flatten, one_line
+
+__all__ = ["read_pt"]
+
+
+def read_pt(path: Path, stack: ExitStack) -> Archive:
+    """Load tensors and containers of tensors; anything else in the file is refused, never run."""
+    try:
+        import torch
+    except ImportError:
+        raise DataError(
+            f"{path}: reading PyTorch files needs torch; pip install 'calcli[torch]',"
+            " or save the arrays with numpy.savez"
+        ) from None
+    import pickle
+    import warnings
+
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # torch warns about TorchScript archives and about its own storages
+            try:
+                content = torch.load(path, map_location="cpu", weights_only=True, mmap=True)
+            except RuntimeError as problem:
+                if "mmap" not in str(problem):  # files of torch < 1.6 are no zip archives and cannot be mapped
+                    raise
+                content = torch.load(path, map_location="cpu", weights_only=True)
+    except pickle.UnpicklingError as problem:
+        raise DataError(f"{path}: {_refusal(problem)}") from None
+    except Exception as problem:  # torch raises whatever it stumbles over in a broken file
+        raise DataError(
+            f"{path}: cannot be read as a PyTorch file: {one_line(problem)}; is the file complete?"
+        ) from None
+
+    found = dict(flatten(content, lambda value: isinstance(value, (torch.Tensor, np.ndarray))))
+    if not found:
+        raise DataError(f"{path}: holds no tensors; save a dict such as {{'logits': …, 'labels': …}} with torch.save")
+    if set(found) == {""}:
+        return Archive.of(path, "pt", {path.stem: _loader(found[""])}, loose=True)
+    return Archive.of(path, "pt", {name: _loader(value) for name, value in found.items()})
+
+
+def _loader(value: Any) -> Callable[[], Any]:
+    if isinstance(value, np.ndarray):
+        return lambda: value
+
+    def load() -> Any:
+        import torch
+
+        tensor = value.detach()
+        if tensor.is_sparse:
+            tensor = tensor.to_dense()
+        if tensor.dtype == torch.bfloat16:
+            tensor = tensor.float()  # exact; NumPy has no bfloat16
+        return tensor.numpy()
+
+    return load
+
+
+def _refusal(problem: Exception) -> str:
+    """What torch's own sentences come down to."""
+    text = " ".join(str(problem).split())
+    marks = ("Unsupported global: GLOBAL ", "Unsupported class ", "Trying to load unsupported GLOBAL ")
+    for mark in marks:
+        if mark in text:
+            what = text.split(mark, 1)[1].split()[0].rstrip(".,")
+            return (
+                f"holds {what}, which is no tensor and would have to be run to be read, and calcli runs nothing;"
+                " save plain tensors: torch.save({'logits': logits, 'labels': labels}, path)"
+            )
+    return f"cannot be read as plain tensors: {one_line(problem)}; is the file complete?"

@@ -1,0 +1,79 @@
+"""safetensors files, read from their published layout: a length, a JSON header, raw bytes."""
+
+import json
+from collections.abc import Callable
+from contextlib import ExitStack
+from math import prod
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from calcli.errors import DataError
+from calcli.importers.archive import Archive, reading
+
+__all__ = ["bfloat16_to_float32", "read_safetensors"]
+
+HEADER_LIMIT = 100_000_000
+"""Longest header that the format allows, in bytes."""
+
+TYPES = {
+    "BOOL": "?",
+    "U8": "u1",
+    "I8": "i1",
+    "U16": "<u2",
+    "I16": "<i2",
+    "U32": "<u4",
+    "I32": "<i4",
+    "U64": "<u8",
+    "I64": "<i8",
+    "F16": "<f2",
+    "F32": "<f4",
+    "F64": "<f8",
+    "BF16": "<u2",
+}
+
+
+def read_safetensors(path: Path, stack: ExitStack) -> Archive:
+    """Map the tensors of a safetensors file into memory; bfloat16 becomes float32, exactly.
+
+    Reference: the format description of the safetensors project.
+    """
+    with reading(path, "the safetensors header"):
+        size = path.stat().st_size
+        with path.open("rb") as file:
+            length = int.from_bytes(file.read(8), "little")
+            if length > min(HEADER_LIMIT, size - 8):
+                raise DataError(
+                    f"{path}: the header should have {length} bytes, the file {size}; is the file complete?"
+                )
+            header = json.loads(file.read(length))
+        if not isinstance(header, dict):
+            raise DataError(f"{path}: the safetensors header is not a JSON object")
+        header.pop("__metadata__", None)
+        loaders = {name: _loader(path, name, about, 8 + length, size) for name, about in header.items()}
+    return Archive.of(path, "safetensors", loaders)
+
+
+def _loader(path: Path, name: str, about: dict[str, Any], base: int, size: int) -> Callable[[], Any]:
+    kind, shape = about["dtype"], tuple(int(d) for d in about["shape"])
+    first, last = (int(x) for x in about["data_offsets"])
+
+    def load() -> NDArray[Any]:
+        if kind not in TYPES:
+            raise DataError(f"{path}: tensor {name!r} has type {kind}, expected one of {', '.join(TYPES)}")
+        dtype = np.dtype(TYPES[kind])
+        if min(shape, default=1) < 0 or last - first != prod(shape) * dtype.itemsize or first < 0 or base + last > size:
+            raise DataError(f"{path}: tensor {name!r} does not fit its place in the file; is the file complete?")
+        if first == last:
+            return np.empty(shape, dtype)
+        raw = np.memmap(path, dtype, "r", offset=base + first, shape=shape)
+        return bfloat16_to_float32(raw) if kind == "BF16" else raw
+
+    return load
+
+
+def bfloat16_to_float32(bits: NDArray[Any]) -> NDArray[Any]:
+    """float32 of bfloat16 bit patterns (unsigned 16 bit): the upper half of a float32. Exact."""
+    return (bits.astype("<u4") << 16).view("<f4").astype(np.float32, copy=False)

@@ -1,0 +1,194 @@
+"""CSV and Parquet tables: one row per sample, a column per class and one of labels."""
+
+import re
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from calcli.errors import DataError
+from calcli.importers.archive import Archive, one_line
+from calcli.importers.layout import PER_ROW, SCORE_PREFIX, role_of
+
+__all__ = ["LEFT_OVER", "read_csv", "read_parquet"]
+
+LEFT_OVER = "columns"
+"""Name of the array of all numeric columns whose names do not say what they are."""
+
+NUMBERED = re.compile(r"(?P<stem>.*?[^\d\W]?)[\W_]*(?P<number>\d+)\W*")
+
+
+def read_csv(path: Path, stack: ExitStack, labels: Sequence[str] = ()) -> Archive:
+    """Read a table of text, separated by commas, semicolons, tabs or bars (see ``read_parquet``).
+
+    A file without a header, numbers only, is one loose array with the name of the file.
+    """
+    csv = _pyarrow(path, "csv")
+    try:
+        with path.open(encoding="utf-8-sig") as file:
+            first = file.readline().rstrip("\r\n")
+    except (OSError, UnicodeDecodeError) as problem:
+        raise DataError(f"{path}: cannot be read as a table: {one_line(problem)}; expected UTF-8 text") from None
+    if not first.strip():
+        raise DataError(f"{path}: the first line is empty, expected the names of the columns")
+    separator = max(",;\t|", key=first.count) if any(first.count(c) for c in ",;\t|") else ","
+    bare = all(_is_number(cell) for cell in first.split(separator))
+    try:
+        table = csv.read_csv(
+            path,
+            read_options=csv.ReadOptions(autogenerate_column_names=bare),
+            parse_options=csv.ParseOptions(delimiter=separator),
+        )
+    except Exception as problem:  # pyarrow's own family
+        raise DataError(f"{path}: cannot be read as a table: {one_line(problem)}") from None
+    if not bare:
+        return _archive(path, "csv", table, labels)
+    if any(_values(path, table, name).dtype.kind not in "biuf" for name in table.column_names):
+        raise DataError(f"{path}: the first line holds numbers, later ones do not; put the column names there")
+    whole = _matrix(path, table, table.column_names)
+    return Archive.of(path, "csv", {path.stem: lambda: whole}, loose=True)
+
+
+def read_parquet(path: Path, stack: ExitStack, labels: Sequence[str] = ()) -> Archive:
+    """Read a table of typed columns.
+
+    Columns ``logits_cat, logits_dog, …`` (or log_probs_, probs_ …) make the array
+    ``logits`` with the class names cat, dog; columns that end in a number, ``p0, p1, …``,
+    the array ``p``; all other numeric columns together, without the ones named in
+    ``labels`` and those with a known meaning (ids, weights, group, split), the array
+    ``columns`` with their names as class names. A column of lists of equal length is an
+    array by itself. The table is held in memory.
+    """
+    parquet = _pyarrow(path, "parquet")
+    try:
+        table = parquet.read_table(path, memory_map=True)
+    except Exception as problem:  # pyarrow's own family
+        raise DataError(f"{path}: cannot be read as Parquet: {one_line(problem)}; is the file complete?") from None
+    return _archive(path, "parquet", table, labels)
+
+
+def _pyarrow(path: Path, module: str) -> Any:
+    from importlib import import_module
+
+    try:
+        return import_module(f"pyarrow.{module}")
+    except ImportError:
+        raise DataError(
+            f"{path}: reading CSV and Parquet needs pyarrow; pip install 'calcli[parquet]',"
+            " or save the arrays with numpy.savez"
+        ) from None
+
+
+def _archive(path: Path, format: str, table: Any, labels: Sequence[str]) -> Archive:
+    names = [str(name) for name in table.column_names]
+    if len(set(names)) != len(names):
+        double = next(name for name in names if names.count(name) > 1)
+        raise DataError(f"{path}: two columns are named {double!r}; every column needs a name of its own")
+    numeric = [
+        name for name in names if name not in labels and _is_numeric(table, name) and role_of(name) not in PER_ROW
+    ]
+    groups = _groups(numeric)
+    loaders: dict[str, Callable[[], Any]] = {name: _column(path, table, name) for name in names}
+    for group, (columns, classes) in groups.items():
+        loaders[group] = _columns(path, table, columns)
+        if classes is not None:
+            # The folder keeps the class names with their scores when there are several groups.
+            loaders["class_names" if len(groups) == 1 else f"class_names_{group}"] = _constant(np.asarray(classes))
+    return Archive.of(path, format, loaders)
+
+
+def _groups(numeric: Sequence[str]) -> dict[str, tuple[list[str], list[str] | None]]:
+    """Which columns form an array: name -> (columns, class names or None)."""
+    declared: dict[str, tuple[list[str], list[str]]] = {}
+    numbered: dict[str, list[str]] = {}
+    left: list[str] = []
+    for name in numeric:
+        kind = SCORE_PREFIX.match(name)
+        rest = name[kind.end() :].lstrip("_-. [") if kind else ""
+        if kind and rest:
+            columns, classes = declared.setdefault(kind.group(), ([], []))
+            columns.append(name)
+            classes.append(rest.rstrip("]"))
+        elif (match := NUMBERED.fullmatch(name)) and match["stem"]:
+            numbered.setdefault(match["stem"], []).append(name)
+        else:
+            left.append(name)
+    groups: dict[str, tuple[list[str], list[str] | None]] = {}
+    for stem, (columns, classes) in declared.items():
+        only_numbers = all(name.isdigit() for name in classes)
+        groups[stem] = (columns, None if only_numbers else classes)
+    for stem, columns in numbered.items():
+        if len(columns) == 1:
+            left += columns
+        else:
+            groups[stem] = (columns, None)
+    if len(left) > 1:
+        groups[LEFT_OVER] = (left, left)
+    return groups
+
+
+def _is_number(cell: str) -> bool:
+    try:
+        float(cell.strip().strip('"'))
+    except ValueError:
+        return False
+    return True
+
+
+def _is_numeric(table: Any, name: str) -> bool:
+    kind = str(table.schema.field(name).type)
+    return kind.startswith(("int", "uint", "float", "double", "halffloat"))
+
+
+def _column(path: Path, table: Any, name: str) -> Callable[[], NDArray[Any]]:
+    return lambda: _values(path, table, name)
+
+
+def _columns(path: Path, table: Any, names: Sequence[str]) -> Callable[[], NDArray[Any]]:
+    return lambda: _matrix(path, table, names)
+
+
+def _constant(value: NDArray[Any]) -> Callable[[], NDArray[Any]]:
+    return lambda: value
+
+
+def _matrix(path: Path, table: Any, names: Sequence[str]) -> NDArray[Any]:
+    """(n, columns) floats of the widest type among the columns; integers count as float64."""
+    if len(names) == 1:
+        return _values(path, table, names[0])
+    whole: NDArray[Any] | None = None
+    types = [_values(path, table.slice(0, 1), name).dtype for name in names]
+    dtype = np.result_type(*(t if t.kind == "f" else np.dtype(np.float64) for t in types))
+    whole = np.empty((table.num_rows, len(names)), dtype)
+    for place, name in enumerate(names):
+        whole[:, place] = _values(path, table, name)
+    return whole
+
+
+def _values(path: Path, table: Any, name: str) -> NDArray[Any]:
+    column = table.column(name)
+    kind = str(column.type)
+    if kind.startswith(("list", "large_list", "fixed_size_list")):
+        return _lists(path, column, name)
+    if kind.startswith("dictionary"):
+        column = column.cast(column.type.value_type)
+        kind = str(column.type)
+    if column.null_count and not kind.startswith(("float", "double", "halffloat")):
+        row = column.is_null().to_pylist().index(True)
+        raise DataError(f"{path}: column {name!r} is empty in row {row}, expected a value")
+    values: NDArray[Any] = column.to_numpy()
+    return values.astype("U") if values.dtype.kind == "O" and kind in ("string", "large_string") else values
+
+
+def _lists(path: Path, column: Any, name: str) -> NDArray[Any]:
+    lengths = set()
+    for chunk in column.chunks:
+        lengths |= set(np.unique(np.asarray(chunk.value_lengths().to_numpy(zero_copy_only=False))).tolist())
+    if column.null_count or len(lengths) != 1:
+        raise DataError(f"{path}: the lists in column {name!r} have different lengths, expected one number per class")
+    width = int(lengths.pop())
+    parts = [chunk.flatten().to_numpy(zero_copy_only=False).reshape(-1, width) for chunk in column.chunks]
+    return parts[0] if len(parts) == 1 else np.concatenate(parts)

@@ -1,0 +1,183 @@
+"""Dealing rows into named groups: by fraction, by number or by position."""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from calcli.errors import UsageError
+from calcli.numerics import IntArray
+
+__all__ = ["Part", "deal_rows", "parse_split"]
+
+SUM_TOLERANCE = 1e-9
+"""How far fractions may sum beyond 1: .1 + .2 + .7 is not 1 in binary."""
+
+
+@dataclass(frozen=True)
+class Part:
+    """One group of a split: its name and exactly one of four ways to say which rows.
+
+    fraction : share of all rows, 0 < fraction <= 1. count : number of rows. rows : first
+    and last + 1 position, as Python slices count, negative ones from the end. None of
+    them: the rows that the other parts leave.
+    """
+
+    name: str
+    fraction: float | None = None
+    count: int | None = None
+    rows: tuple[int | None, int | None] | None = None
+
+    @property
+    def is_rest(self) -> bool:
+        return self.fraction is None and self.count is None and self.rows is None
+
+
+def parse_split(text: str) -> Part:
+    """Read ``NAME=0.5``, ``NAME=50%``, ``NAME=5000``, ``NAME=rest`` or ``NAME=0:5000``.
+
+    A number with a point is a fraction, one without a number of rows. Raises UsageError
+    for anything else.
+    """
+    name, equals, size = (piece.strip() for piece in text.partition("="))
+    forms = "NAME=0.5, NAME=50%, NAME=5000 (rows), NAME=0:5000 (positions) or NAME=rest"
+    if not equals or not re.fullmatch(r"[\w.+-]+", name) or not name.strip("."):
+        raise UsageError(f"--split {text}: expected {forms}, with a name of letters, digits, _ . + -")
+    if size == "rest":
+        return Part(name)
+    if span := re.fullmatch(r"(-?\d+)?:(-?\d+)?", size):
+        first, stop = (None if side is None else int(side) for side in span.groups())
+        return Part(name, rows=(first, stop))
+    if re.fullmatch(r"\d+", size):
+        if int(size) < 2:
+            raise UsageError(
+                f"--split {text}: is that {size} of the rows or {size} row? write 1.0 or 100% for all rows"
+            )
+        return Part(name, count=int(size))
+    try:
+        fraction = float(size[:-1]) / 100 if size.endswith("%") else float(size)
+    except ValueError:
+        raise UsageError(f"--split {text}: cannot read {size!r}, expected {forms}") from None
+    if not 0 < fraction <= 1:
+        raise UsageError(f"--split {text}: a fraction lies in (0, 1], got {fraction:g}")
+    return Part(name, fraction=fraction)
+
+
+def deal_rows(
+    parts: Sequence[Part],
+    n: int,
+    *,
+    labels: NDArray[Any] | None = None,
+    seed: int = 0,
+    ordered: bool = False,
+) -> dict[str, IntArray]:
+    """Deal n rows into groups: indices of each group's rows, in the order of the source.
+
+    With ``labels`` (n,) the deal is stratified: the rows of each class are shuffled, the
+    classes (in random order) laid end to end, and the groups spread evenly along that
+    line, so that a group's share of every class differs from its share of all rows by
+    less than one row for two groups, less than one more for each further group; the
+    sizes of the groups are exact. Without labels all rows are shuffled and dealt.
+    ``ordered`` deals without shuffling: the first rows to the first group, and so on.
+    Parts given by position are never shuffled. Deterministic under ``seed``.
+
+    Raises UsageError for sizes that do not fit n rows or leave a group empty.
+    """
+    _check_parts(parts)
+    if any(part.rows is not None for part in parts):
+        return _by_position(parts, n)
+    sizes = _sizes(parts, n)
+    if ordered:
+        line = np.arange(n)
+    else:
+        rng = np.random.default_rng(seed)
+        line = rng.permutation(n)
+        if labels is not None:
+            _, group = np.unique(labels, return_inverse=True)
+            place = rng.permutation(int(group.max()) + 1)[group]
+            line = line[np.argsort(place[line], kind="stable")]
+            return _spread(line, parts, sizes)
+    ends = np.cumsum([0, *sizes])
+    return {part.name: np.sort(line[ends[i] : ends[i + 1]]) for i, part in enumerate(parts)}
+
+
+def _spread(line: IntArray, parts: Sequence[Part], sizes: Sequence[int]) -> dict[str, IntArray]:
+    """Give each group every (m/size)-th of the m positions that are left, as evenly as integers allow."""
+    dealt = {}
+    for part, size in zip(parts, sizes, strict=True):
+        m = len(line)
+        steps = np.arange(m + 1, dtype=np.int64) * size // m if m else np.zeros(1, dtype=np.int64)
+        taken = np.diff(steps) > 0
+        dealt[part.name] = np.sort(line[taken])
+        line = line[~taken]
+    return dealt
+
+
+def _check_parts(parts: Sequence[Part]) -> None:
+    names = [part.name for part in parts]
+    for name in names:
+        if names.count(name) > 1:
+            raise UsageError(f"--split names the group {name!r} twice; each group has a name of its own")
+    if sum(part.is_rest for part in parts) > 1:
+        raise UsageError("--split: only one group can be the rest")
+    if any(part.rows is not None for part in parts):
+        mixed = [part.name for part in parts if part.fraction is not None or part.count is not None]
+        if mixed:
+            raise UsageError(
+                f"--split {mixed[0]}: positions such as 0:5000 go together with other positions or rest,"
+                " not with fractions or numbers of rows"
+            )
+    total = sum(part.fraction or 0.0 for part in parts)
+    if total > 1 + SUM_TOLERANCE:
+        raise UsageError(f"--split: the fractions sum to {total:g}, expected at most 1")
+
+
+def _sizes(parts: Sequence[Part], n: int) -> list[int]:
+    """Rows of each part. Fractions round down, then the largest remainders get one more row
+    while the rows that the fractions add up to are not used up."""
+    exact = [n * part.fraction if part.fraction is not None else 0.0 for part in parts]
+    sizes = [
+        part.count if part.count is not None else int(x + SUM_TOLERANCE) for part, x in zip(parts, exact, strict=True)
+    ]
+    floors = sum(size for size, part in zip(sizes, parts, strict=True) if part.fraction is not None)
+    spare = round(sum(exact)) - floors
+    remainders = sorted(range(len(parts)), key=lambda i: (int(exact[i] + SUM_TOLERANCE) - exact[i], i))
+    for i in [i for i in remainders if parts[i].fraction is not None][: max(spare, 0)]:
+        sizes[i] += 1
+    left = n - sum(sizes)
+    if left < 0:
+        raise UsageError(f"--split asks for {n - left} rows, the source has {n}")
+    sizes = [left if part.is_rest else size for part, size in zip(parts, sizes, strict=True)]
+    for part, size in zip(parts, sizes, strict=True):
+        if size == 0:
+            raise UsageError(f"--split {part.name}: would get none of the {n} rows; ask for more, or leave it out")
+    return sizes
+
+
+def _by_position(parts: Sequence[Part], n: int) -> dict[str, IntArray]:
+    owner = np.zeros(n, dtype=np.int64)
+    dealt: dict[str, IntArray] = {}
+    for number, part in enumerate(parts, start=1):
+        if part.rows is None:
+            continue
+        first, stop = part.rows
+        for end in (first, stop):
+            if end is not None and abs(end) > n:
+                raise UsageError(f"--split {part.name}: position {end} lies outside the source's {n} rows")
+        index = np.arange(n)[first:stop]
+        if len(index) == 0:
+            raise UsageError(f"--split {part.name}: holds no row; the first position comes before the last")
+        if owner[index].any():
+            other = parts[int(owner[index].max()) - 1].name
+            raise UsageError(f"--split: groups {other} and {part.name} share rows; a row belongs to one group")
+        owner[index] = number
+        dealt[part.name] = index
+    for part in parts:
+        if part.is_rest:
+            dealt[part.name] = np.flatnonzero(owner == 0)
+            if len(dealt[part.name]) == 0:
+                raise UsageError(f"--split {part.name}: the other groups leave no rows")
+    return {part.name: dealt[part.name] for part in parts}
