@@ -73,7 +73,7 @@ class Context:
     device: str = "cpu"
     progress: Progress = lambda what, done, total: None
 
-    def rng(self) -> np.random.Generator:
+    def rng(self) -> "np.random.Generator":  # quoted: np.random is imported on first use
         """A fresh generator; the same seed gives the same draws."""
         return np.random.default_rng(self.seed)
 

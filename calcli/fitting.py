@@ -83,11 +83,12 @@ def summary(table: RowTable) -> dict[str, float | None]:
 def data_warnings(rows: Rows, table: RowTable, cls: type[Calibrator]) -> list[str]:
     """What about the calibration data itself a user should know."""
     found = []
-    absent = np.flatnonzero(np.bincount(table.y, minlength=rows.k) == 0)
+    per_class = np.bincount(table.y, minlength=rows.k)
+    absent = np.flatnonzero(per_class == 0)
     if len(absent):
         listed = ", ".join(map(str, absent[:10])) + (" …" if len(absent) > 10 else "")
         found.append(f"{len(absent)} of {rows.k} classes have no row in the calibration data: {listed}")
-    if len(np.unique(table.y[: 1 << 20])) == 1:
+    if len(absent) == rows.k - 1:
         found.append("all labels are the same class; calibrate on data with several classes")
     if table.weight is not None and not cls.laws.weights:
         found.append("the bundle has sample weights, which this method does not use")

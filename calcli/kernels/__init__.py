@@ -4,7 +4,7 @@
 both packages export the same names with the same arguments.
 """
 
-from calcli.kernels.temperature import Slope, brier_slope, nll_slope, top_mass_slope
 from calcli.kernels.recal import row_sharpness
+from calcli.kernels.temperature import Slope, brier_slope, nll_slope, top_mass_slope
 
 __all__ = ["Slope", "brier_slope", "nll_slope", "row_sharpness", "top_mass_slope"]
