@@ -180,7 +180,7 @@ def likeliest_weights(shares: FloatArray, weight: FloatArray, limit: int = 100) 
     """
     m = shares.shape[1]
     w = np.full(m, 1.0 / m)
-    value, evaluations = -weight @ np.log(shares @ w), 1
+    value, evaluations = -float(weight @ np.log(shares @ w)), 1
     for _ in range(limit):
         # The floor keeps the squares below finite where a part without weight owned a row.
         r = shares / np.maximum(shares @ w, 1e-100)[:, None]
@@ -193,7 +193,7 @@ def likeliest_weights(shares: FloatArray, weight: FloatArray, limit: int = 100) 
         rounding = 4e-16 * (1.0 + abs(value))  # near the optimum the NLL cannot tell steps apart
         for halvings in range(40):
             trial = w + 0.5**halvings * direction
-            trial_value = -weight @ np.log(np.maximum(shares @ trial, 1e-300))
+            trial_value = -float(weight @ np.log(np.maximum(shares @ trial, 1e-300)))
             evaluations += 1
             if trial_value <= value - 1e-4 * 0.5**halvings * gain + rounding:
                 w, value = trial, trial_value

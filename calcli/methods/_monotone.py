@@ -1,0 +1,96 @@
+"""One increasing piecewise linear map for every logit: the map, its likelihood, its fit.
+
+Edges e_1 < ... < e_m cut the line into m + 1 segments with slopes s_0 .. s_m, the outer
+two without end. g(x) = sum_j s_j L_j(x), where L_j is the length of segment j between e_1
+and x (negative in the first). g is linear in s, so the NLL of softmax(g(x)) is convex in s.
+"""
+
+from collections.abc import Callable
+
+import numpy as np
+
+from calcli.errors import DataError
+from calcli.methods._newton import Objective
+from calcli.numerics import FloatArray, IntArray, log_softmax
+from calcli.rows import Rows
+
+__all__ = ["check_map", "evaluate", "nll_in_slopes", "pull_together"]
+
+Entry = Callable[[FloatArray], FloatArray]
+
+
+def check_map(edges: FloatArray, slopes: FloatArray) -> None:
+    """Raise DataError for edges and slopes that are no increasing map."""
+    if len(slopes) != len(edges) + 1:
+        raise DataError(f"{len(slopes)} slopes for {len(edges)} edges, expected one more than edges")
+    if not (np.all(np.isfinite(edges)) and np.all(np.diff(edges) > 0)):
+        raise DataError("edges are not finite and strictly increasing")
+    if not (np.all(slopes > 0) and np.all(np.isfinite(slopes))):
+        raise DataError("slopes are not all finite and positive: the map would not keep the order of the classes")
+
+
+def locate(x: FloatArray, edges: FloatArray) -> tuple[IntArray, FloatArray]:
+    """Segment of every x, and its offset from the segment's finite end (negative in the first)."""
+    segment = np.searchsorted(edges, x, side="left")
+    return segment, x - edges[np.maximum(segment - 1, 0)]
+
+
+def evaluate(x: FloatArray, edges: FloatArray, slopes: FloatArray) -> FloatArray:
+    """g(x), with g(e_1) = 0."""
+    segment, offset = locate(x, edges)
+    base = np.concatenate([[0.0, 0.0], np.cumsum(slopes[1:-1] * np.diff(edges))])
+    offset *= slopes[segment]
+    offset += base[segment]
+    return offset
+
+
+def nll_in_slopes(rows: Rows, edges: FloatArray, entry: Entry) -> Objective:
+    """Mean NLL of softmax(g(x)) as a function of the slopes, with gradient and Hessian.
+
+    One pass over the rows. The lengths L_j are never formed: a row's moments of them under
+    p follow from three sums per segment (of p, p t, p t^2; t the offset), because L_k > 0
+    means that all segments between e_1 and k are full.
+    """
+    m = len(edges) + 1
+    full = np.concatenate([[0.0], np.diff(edges), [0.0]])
+
+    def at(slopes: FloatArray) -> tuple[float, FloatArray, FloatArray]:
+        value, mass, gradient, hessian = 0.0, 0.0, np.zeros(m), np.zeros((m, m))
+        for block in rows.blocks():
+            n, y = len(block), block.labels
+            here = np.arange(n)
+            x = entry(block.z)
+            segment, offset = locate(x, edges)
+            base = np.concatenate([[0.0, 0.0], np.cumsum(slopes[1:-1] * full[1:-1])])
+            log_p = log_softmax(base[segment] + slopes[segment] * offset)
+            p = np.exp(log_p)
+            where = (segment + here[:, None] * m).ravel()
+            share, first, second = (
+                np.bincount(where, weights=w.ravel(), minlength=n * m).reshape(n, m)
+                for w in (p, p * offset, p * offset**2)
+            )
+            beyond = share[:, ::-1].cumsum(axis=1)[:, ::-1] - share
+            beyond[:, 0] = 0.0
+            mean = first + full * beyond
+            square = second + full**2 * beyond
+            label = np.where(np.arange(m) < segment[here, y][:, None], full, 0.0)
+            label[here, segment[here, y]] = offset[here, y]
+
+            weight = np.ones(n) if block.weight is None else block.weight
+            value -= float(weight @ log_p[here, y])
+            mass += float(weight.sum())
+            gradient += weight @ (mean - label)
+            # E[L_j L_k] = full_j E[L_k] for 1 <= j < k, and 0 for j = 0 < k.
+            cross = np.triu(np.outer(full, weight @ mean), 1)
+            hessian += cross + cross.T + np.diag(weight @ square) - (mean * weight[:, None]).T @ mean
+        return value / mass, gradient / mass, hessian / mass
+
+    return at
+
+
+def pull_together(x: FloatArray, strength: float) -> tuple[float, FloatArray, FloatArray]:
+    """strength * sum_j (x_{j+1} - x_j)^2, its gradient and Hessian."""
+    difference = np.diff(np.eye(len(x)), axis=0)
+    hessian = 2 * strength * difference.T @ difference
+    gradient = hessian @ x
+    return 0.5 * float(x @ gradient), gradient, hessian
