@@ -1,0 +1,35 @@
+"""Probabilities class by class, through a calibrator: for metrics that need every class's own bins."""
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from calcli.calibrator import Calibrator
+from calcli.numerics import FloatArray, softmax
+from calcli.rows import Rows
+
+__all__ = ["COLUMN_BYTES", "class_columns"]
+
+COLUMN_BYTES = 96 << 20
+"""Columns held at once; more classes than fit mean more walks over the rows."""
+
+
+def class_columns(rows: Rows, calibrator: Calibrator | None = None) -> Iterator[tuple[int, FloatArray]]:
+    """Walk over (class, probabilities (n,) float64), classes ascending, in bounded memory."""
+    width = max(1, min(rows.k, COLUMN_BYTES // (8 * rows.n)))
+    needed = () if calibrator is None else calibrator.required_transforms
+    wanted = [rows.transforms.index(spec) for spec in needed]
+    held = np.empty((width, rows.n))
+    for first in range(0, rows.k, width):
+        last = min(first + width, rows.k)
+        for block in rows.blocks(wanted):
+            here = slice(block.start, block.start + len(block))
+            if calibrator is not None:
+                p = np.exp(calibrator.apply(block).log_probs[:, first:last])
+            elif block.kind == "probs":
+                p = block.scores[:, first:last].astype(np.float64)
+            else:
+                p = softmax(block.z)[:, first:last]
+            held[: last - first, here] = p.T
+        for c in range(first, last):
+            yield c, held[c - first]

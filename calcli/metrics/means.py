@@ -1,0 +1,157 @@
+"""Means over rows and how far they can be trusted. Intervals of per-row losses only.
+
+A bootstrap of a calibration error does not cover (its bins' noise is resampled along
+with the signal), so nothing here is meant for one; means of losses are another matter.
+"""
+
+import math
+from dataclasses import dataclass
+from statistics import NormalDist
+
+import numpy as np
+
+from calcli.numerics import FloatArray
+
+__all__ = [
+    "Interval",
+    "Mean",
+    "bootstrap_interval",
+    "mean_of",
+    "normal_p_value",
+    "normal_quantile",
+    "t_interval",
+    "t_p_value",
+    "t_quantile",
+    "wilson_interval",
+]
+
+BOOTSTRAP_WORK = 5_000_000
+"""Rows times resamples up to which ``auto`` intervals are bootstrapped (a quarter second)."""
+
+
+@dataclass(frozen=True)
+class Interval:
+    """A confidence interval, its level (0..1) and how it was made."""
+
+    low: float
+    high: float
+    level: float
+    method: str
+
+
+@dataclass(frozen=True)
+class Mean:
+    """A mean over rows with its standard error; n is the effective number of rows."""
+
+    value: float
+    se: float
+    n: float
+
+
+def normal_quantile(p: float) -> float:
+    """Standard normal quantile, -inf and inf at 0 and 1."""
+    if p <= 0.0 or p >= 1.0:
+        return math.copysign(math.inf, p - 0.5)
+    return NormalDist().inv_cdf(p)
+
+
+def normal_p_value(z: float) -> float:
+    """Two-sided p-value of a standard normal statistic."""
+    return math.erfc(abs(z) / math.sqrt(2.0))
+
+
+def _t_inside(t: float, df: int) -> float:
+    """P(|T| <= t) for integer degrees of freedom: a finite sum (Abramowitz, Stegun 26.7.3-4)."""
+    theta = math.atan(t / math.sqrt(df))
+    sin, cos2 = math.sin(theta), math.cos(theta) ** 2
+    odd = df % 2
+    if df == 1:
+        return 2.0 * theta / math.pi
+    term = total = math.cos(theta) if odd else 1.0
+    for j in range(2 + odd, df - 1, 2):
+        term *= cos2 * (j - 1) / j
+        total += term
+    return 2.0 / math.pi * (theta + sin * total) if odd else sin * total
+
+
+def _t_to_normal(t: float, df: float) -> float:
+    """Normal deviate with nearly the same tail area (Wallace 1959)."""
+    return math.copysign(math.sqrt(df * math.log1p(t * t / df)) * (8 * df + 1) / (8 * df + 3), t)
+
+
+def t_p_value(t: float, df: float) -> float:
+    """Two-sided p-value of Student's t; beyond 200 degrees of freedom by a normal deviate."""
+    if not math.isfinite(t):
+        return 0.0
+    if df <= 200:
+        p = 1.0 - _t_inside(abs(t), max(1, int(df)))
+        if p > 1e-9:
+            return min(p, 1.0)
+    return normal_p_value(_t_to_normal(t, df))
+
+
+def t_quantile(p: float, df: float) -> float:
+    """Quantile of Student's t for p in (0.5, 1); fractional degrees of freedom are rounded down."""
+    z = normal_quantile(p)
+    low, high = z, max(2.0 * z, 4.0)
+    while t_p_value(high, df) > 2.0 * (1.0 - p):
+        high *= 2.0
+    for _ in range(80):
+        middle = 0.5 * (low + high)
+        low, high = (middle, high) if t_p_value(middle, df) > 2.0 * (1.0 - p) else (low, middle)
+    return 0.5 * (low + high)
+
+
+def mean_of(values: FloatArray, weight: FloatArray | None = None) -> Mean:
+    """Mean and standard error of values (n,); with weights by linearisation of the ratio."""
+    if weight is None:
+        n = len(values)
+        value = float(values.mean())
+        return Mean(value, float(values.std(ddof=1)) / math.sqrt(n) if n > 1 else math.nan, n)
+    total = float(weight.sum())
+    if total <= 0.0:
+        return Mean(math.nan, math.nan, 0.0)
+    value = float(weight @ values) / total
+    effective = total**2 / float(weight @ weight)
+    spread = float(weight**2 @ (values - value) ** 2) / total**2
+    return Mean(value, math.sqrt(spread * effective / (effective - 1.0)) if effective > 1.0 else math.nan, effective)
+
+
+def t_interval(mean: Mean, level: float) -> Interval | None:
+    """Student's interval of a mean; None for fewer than two rows."""
+    if not mean.n > 1.0 or not math.isfinite(mean.se):
+        return None
+    reach = t_quantile(0.5 + level / 2.0, mean.n - 1.0) * mean.se
+    return Interval(mean.value - reach, mean.value + reach, level, "t")
+
+
+def bootstrap_interval(values: FloatArray, level: float, resamples: int, rng: np.random.Generator) -> list[Interval]:
+    """Studentised bootstrap intervals of the means of columns, all from the same resamples.
+
+    values : (n, m). Rows are drawn with replacement; each resample's t-statistic uses its
+    own standard error, which corrects the skewness of a loss (Efron, Tibshirani 1993,
+    section 12.5). A column without spread has an interval of no length.
+    """
+    n, m = values.shape
+    mean, se = values.mean(axis=0), values.std(axis=0, ddof=1) / math.sqrt(n)
+    centred = values - mean
+    both = np.ascontiguousarray(np.hstack([centred, centred**2]))
+    t = np.empty((resamples, m))
+    for r in range(resamples):
+        times = np.bincount(rng.integers(0, n, size=n), minlength=n).astype(np.float64)
+        sums = (times @ both) / n
+        spread = np.sqrt(np.maximum(sums[m:] - sums[:m] ** 2, 0.0) / (n - 1))
+        t[r] = np.divide(sums[:m], spread, out=np.zeros(m), where=spread > 1e-12 * se)
+    low, high = np.quantile(t, [0.5 - level / 2.0, 0.5 + level / 2.0], axis=0)
+    return [
+        Interval(float(mean[j] - high[j] * se[j]), float(mean[j] - low[j] * se[j]), level, "bootstrap-t")
+        for j in range(m)
+    ]
+
+
+def wilson_interval(share: float, n: float, level: float) -> Interval:
+    """Wilson's score interval of a proportion of n rows (Wilson 1927)."""
+    z2 = normal_quantile(0.5 + level / 2.0) ** 2
+    centre = (share + z2 / (2.0 * n)) / (1.0 + z2 / n)
+    reach = math.sqrt(z2 * (share * (1.0 - share) / n + z2 / (4.0 * n * n))) / (1.0 + z2 / n)
+    return Interval(max(0.0, centre - reach), min(1.0, centre + reach), level, "wilson")

@@ -1,0 +1,206 @@
+"""Tests of calibration whose level is known: direction, cumulative sums, classes, bins of all sizes."""
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from calcli.metrics.means import normal_p_value
+from calcli.metrics.nulls import outcome_draws
+from calcli.metrics.rowtable import RowTable
+from calcli.numerics import FloatArray, IntArray
+
+__all__ = [
+    "Cumulative",
+    "Direction",
+    "adaptive_test",
+    "benjamini_hochberg",
+    "class_p_values",
+    "confidence_direction",
+    "cumulative_gaps",
+    "entropy_direction",
+    "max_brownian_tail",
+    "range_brownian_tail",
+    "spiegelhalter",
+]
+
+
+@dataclass(frozen=True)
+class Direction:
+    """A mean gap with its standard deviation under calibration, and z = gap / sd."""
+
+    gap: float
+    z: float
+
+    @property
+    def p_value(self) -> float:
+        """Two-sided."""
+        return normal_p_value(self.z)
+
+
+def _direction(gap: FloatArray, variance: FloatArray, weight: FloatArray | None) -> Direction:
+    w = np.ones(len(gap)) if weight is None else weight
+    total = float(w.sum())
+    mean, sd = float(w @ gap) / total, math.sqrt(float(w**2 @ variance)) / total
+    if sd == 0.0:
+        # Certain forecasts that are all right are calibrated; certain and wrong, impossible.
+        return Direction(mean, 0.0 if abs(mean) < 1e-12 else math.copysign(math.inf, mean))
+    return Direction(mean, mean / sd)
+
+
+def confidence_direction(table: RowTable) -> Direction:
+    """Mean confidence minus accuracy, with the variance sum c (1 - c) that calibration implies."""
+    c = table.confidence
+    return _direction(c - table.correct, c * (1.0 - c), table.weight)
+
+
+def entropy_direction(table: RowTable) -> Direction:
+    """Mean NLL minus mean entropy, with the variance of -ln p_Y under Y ~ p.
+
+    Zero at the optimum of a temperature; positive for probabilities that are too sure.
+    """
+    return _direction(table.nll - table.entropy, table.surprise, table.weight)
+
+
+def spiegelhalter(scores: FloatArray, outcomes: FloatArray, weight: FloatArray | None = None) -> Direction:
+    """Spiegelhalter's z: the Brier score of the scores against its expectation under calibration.
+
+    z = sum (y - c)(1 - 2c) / sqrt(sum (1 - 2c)^2 c (1 - c)). Reference: Spiegelhalter (1986).
+    """
+    tilt = 1.0 - 2.0 * scores
+    return _direction((outcomes - scores) * tilt, tilt**2 * scores * (1.0 - scores), weight)
+
+
+def max_brownian_tail(x: float) -> float:
+    """P(max |B(t)|, 0 <= t <= 1, is at least x) for Brownian motion B."""
+    if x < 0.2:
+        return 1.0
+    inside = sum(
+        (-1) ** j / (2 * j + 1) * math.exp(-((2 * j + 1) ** 2) * math.pi**2 / (8.0 * x * x)) for j in range(40)
+    )
+    if x < 3.0:
+        return min(1.0, max(0.0, 1.0 - 4.0 / math.pi * inside))
+    # Far out the two crossings exclude each other, and the series above would cancel.
+    return min(1.0, 2.0 * math.erfc(x / math.sqrt(2.0)))
+
+
+def range_brownian_tail(x: float) -> float:
+    """P(max B - min B over 0 <= t <= 1 is at least x) for Brownian motion B (Feller 1951)."""
+    if x < 0.4:
+        return 1.0
+    terms = ((-1) ** (j - 1) * j * 0.5 * math.erfc(j * x / math.sqrt(2.0)) for j in range(1, 101))
+    return min(1.0, max(0.0, 8.0 * math.fsum(terms)))
+
+
+@dataclass(frozen=True)
+class Cumulative:
+    """Cumulative gaps of sorted scores. mad: largest |C_k|; kuiper: their range; sigma: null scale."""
+
+    mad: float
+    kuiper: float
+    sigma: float
+
+    @property
+    def p_mad(self) -> float:
+        """P-value of ``mad``."""
+        return max_brownian_tail(self.mad / self.sigma) if self.sigma > 0 else float(self.mad <= 1e-12)
+
+    @property
+    def p_kuiper(self) -> float:
+        """P-value of ``kuiper``."""
+        return range_brownian_tail(self.kuiper / self.sigma) if self.sigma > 0 else float(self.kuiper <= 1e-12)
+
+
+def cumulative_gaps(scores: FloatArray, outcomes: FloatArray, weight: FloatArray | None = None) -> Cumulative:
+    """Cumulative differences C_k = (1/N) sum_{i <= k} (y_i - c_i) in the order of the scores.
+
+    Equal scores count at once, so the order of rows does not matter. ``mad`` is also the
+    KS calibration error. sigma = sqrt(sum c (1 - c)) / N.
+
+    Reference: Arrieta-Ibarra, Gujral, Tannen, Tygert, Xu (2022), JMLR 23(351), sections 2-3;
+    Gupta et al. (2021) for KS.
+    """
+    w = np.ones(len(scores)) if weight is None else weight
+    order = np.argsort(scores, kind="stable")
+    s, total = scores[order], float(w.sum())
+    last = np.flatnonzero(np.concatenate([np.diff(s) > 0, [True]]))
+    path = np.cumsum((w * (outcomes - scores))[order])[last] / total
+    sigma = math.sqrt(float(w**2 @ (scores * (1.0 - scores)))) / total
+    return Cumulative(float(np.abs(path).max()), float(max(path.max(), 0.0) - min(path.min(), 0.0)), sigma)
+
+
+def adaptive_test(
+    scores: FloatArray, outcomes: FloatArray, resamples: int, rng: np.random.Generator
+) -> tuple[float, float, int]:
+    """Adaptive test over bins of all sizes: (statistic, p-value, levels).
+
+    For 2^b width bins, b = 1..floor(2 log2(n / sqrt(ln n))) but no more than 20, the
+    pairwise squared error of ``debiased.squared_error`` in units of its null standard
+    deviation; the statistic is the largest over b. Its p-value comes from outcomes drawn
+    from the scores, so the level is exact; the paper splits the level over the b instead.
+
+    Reference: Lee, Huang, Hassani, Dobriban (2023), JMLR 24(335), section 4.
+    """
+    n = len(scores)
+    levels = max(1, min(20, int(2.0 * math.log2(n / math.sqrt(math.log(n)))))) if n > 2 else 1
+    order = np.argsort(scores, kind="stable")
+    c, y = scores[order], outcomes[order]
+    variance = c * (1.0 - c)
+    cuts: list[tuple[IntArray, FloatArray, float]] = []
+    for b in range(1, levels + 1):
+        cell = np.minimum(np.ceil(c * 2.0**b), 2.0**b)
+        first = np.flatnonzero(np.concatenate([[True], np.diff(cell) > 0]))
+        count = np.diff(np.concatenate([first, [n]])).astype(np.float64)
+        per_pair = np.divide(1.0, count - 1.0, out=np.zeros_like(count), where=count > 1)
+        v = np.add.reduceat(variance, first)
+        sd = math.sqrt(float((2.0 * v**2 * per_pair / count).sum()))
+        if sd > 0.0:
+            cuts.append((first, per_pair, sd))
+    if not cuts:
+        return 0.0, 1.0, levels
+
+    def largest(u: FloatArray) -> FloatArray:
+        square = u * u
+        return np.max(
+            [
+                ((np.add.reduceat(u, first, axis=1) ** 2 - np.add.reduceat(square, first, axis=1)) @ per_pair) / sd
+                for first, per_pair, sd in cuts
+            ],
+            axis=0,
+        )
+
+    observed = float(largest((y - c)[None])[0])
+    reached = sum(int((largest(drawn - c) >= observed - 1e-12).sum()) for _, drawn in outcome_draws(c, resamples, rng))
+    return observed, (1 + reached) / (1 + resamples), levels
+
+
+def class_p_values(mean: FloatArray, square: FloatArray, labels: FloatArray) -> FloatArray:
+    """P-values that a class's summed probability is right for its number of rows, (k,).
+
+    mean, square : (k,) sums over rows of p and p^2; labels : (k,) rows of the class. By
+    the normal law, or where sum p (1 - p) < 10 by the Poisson law, which is wider.
+    """
+    variance = np.maximum(mean - square, 0.0)
+    out = np.ones(len(mean))
+    for c in range(len(mean)):
+        if variance[c] >= 10.0:
+            out[c] = normal_p_value(float((labels[c] - mean[c]) / math.sqrt(variance[c])))
+        else:
+            out[c] = _poisson_p_value(round(float(labels[c])), float(mean[c]))
+    return out
+
+
+def _poisson_p_value(count: int, mean: float) -> float:
+    if mean <= 0.0:
+        return 1.0 if count == 0 else 0.0
+    terms = [math.exp(j * math.log(mean) - mean - math.lgamma(j + 1)) for j in range(count + 1)]
+    at_most = math.fsum(terms)
+    at_least = 1.0 - at_most + terms[-1]
+    return min(1.0, 2.0 * min(at_most, max(at_least, 0.0)))
+
+
+def benjamini_hochberg(p_values: FloatArray, level: float = 0.05) -> IntArray:
+    """Indices rejected at a false discovery rate of ``level`` (Benjamini, Hochberg 1995), by p-value."""
+    order = np.argsort(p_values, kind="stable")
+    passed = np.flatnonzero(p_values[order] <= level * np.arange(1, len(order) + 1) / len(order))
+    return order[: passed[-1] + 1] if len(passed) else order[:0]
