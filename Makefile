@@ -1,0 +1,50 @@
+# make demo   set up, run the main job on sample_data/, show the result
+# make test   set up with test dependencies, run the whole suite
+# make lint   ruff and mypy
+# make bench  every benchmark; needs nothing but this checkout
+
+PYTHON ?= python3
+VENV   ?= .venv
+BIN    := $(VENV)/bin
+OUT    := demo_output
+
+# Compiled once here, so that a command starts fast where Python may not write its cache.
+INSTALL = $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
+
+.PHONY: demo test lint bench clean
+
+$(VENV)/bin/python:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
+	  || { echo "calcli needs Python 3.11 or newer: make $(MAKECMDGOALS) PYTHON=python3.11"; exit 1; }
+	$(PYTHON) -m venv $(VENV)
+
+$(VENV)/.plot: $(VENV)/bin/python pyproject.toml constraints.txt
+	$(INSTALL) --editable '.[plot]'
+	@touch $@
+
+$(VENV)/.test: $(VENV)/bin/python pyproject.toml constraints.txt
+	$(INSTALL) --editable '.[test]'
+	@touch $@ $(VENV)/.plot
+
+$(VENV)/.lint: $(VENV)/bin/python pyproject.toml constraints.txt
+	$(INSTALL) --editable '.[lint]'
+	@touch $@
+
+demo: $(VENV)/.plot
+	@$(BIN)/python -m compileall -q calcli
+	@PATH="$(abspath $(BIN)):$$PATH" OUT=$(OUT) sh sample_data/demo.sh
+
+test: $(VENV)/.test
+	@$(BIN)/python -m compileall -q calcli
+	$(BIN)/python -m pytest $(TEST_ARGS)
+
+lint: $(VENV)/.lint
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+bench: $(VENV)/.test
+	@for script in benchmarks/*.py; do echo "== $$script"; $(BIN)/python $$script || exit 1; done
+
+clean:
+	rm -rf $(VENV) $(OUT) build *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -1,0 +1,258 @@
+"""Bundles: every layout that the contract allows is read; everything else is named and refused."""
+
+import h5py
+import numpy as np
+import pytest
+
+from calcli.bundle import BundleWriter, Layout, find_bundles, open_bundle
+from calcli.errors import DataError, UsageError
+
+Z = np.array([[2.0, -1.0, 0.5], [0.0, 1.0, -2.0], [3.0, 2.0, 1.0], [0.1, 0.2, 0.3]])
+Y = np.array([0, 1, 0, 2])
+
+
+def softmax(z):
+    e = np.exp(z - z.max(axis=1, keepdims=True))
+    return e / e.sum(axis=1, keepdims=True)
+
+
+@pytest.fixture
+def make(tmp_path):
+    """Write an HDF5 file by hand, as a user without calcli would."""
+
+    def write(name="a.h5", **datasets):
+        path = tmp_path / name
+        with h5py.File(path, "w") as file:
+            for key, value in datasets.items():
+                file[key.replace("__", "/")] = value
+        return str(path)
+
+    return write
+
+
+def read(where, **options):
+    with open_bundle(where, **options) as rows:
+        blocks = list(rows.blocks())
+        return rows, np.concatenate([b.z for b in blocks]), None if not rows.has_labels else rows.labels()
+
+
+@pytest.mark.parametrize("dtype", ["f2", "f4", "f8", ">f4"])
+def test_a_hand_made_file_is_a_bundle(make, dtype):
+    rows, z, y = read(make(logits=Z.astype(dtype), labels=Y.astype("i4")))
+    np.testing.assert_array_equal(z, Z.astype(dtype).astype("f8"))
+    np.testing.assert_array_equal(y, Y)
+    assert (rows.kind, rows.n, rows.k) == ("logits", 4, 3)
+
+
+def test_kinds_are_declared_by_the_dataset_name(make):
+    p = softmax(Z)
+    for name, value in (("probs", p), ("log_probs", np.log(p))):
+        rows, z, _ = read(make(**{name: value, "labels": Y}))
+        assert rows.kind == name
+        np.testing.assert_allclose(softmax(z), p, atol=1e-15)
+
+
+@pytest.mark.parametrize("shape", [(4,), (4, 1)])
+def test_binary_scores_become_two_classes(make, shape):
+    z1 = np.array([0.5, -2.0, 800.0, 0.0])
+    y = np.array([1, 0, 1, 0])
+    rows, z, _ = read(make(logits=z1.reshape(shape), labels=y))
+    np.testing.assert_array_equal(z, np.stack([np.zeros(4), z1], axis=1))  # contract: logits (0, z)
+    p1 = np.array([0.25, 1.0, 0.0, 0.5])
+    _, z, _ = read(make(probs=p1.reshape(shape), labels=y))
+    np.testing.assert_allclose(softmax(z), np.stack([1 - p1, p1], axis=1), atol=1e-15)
+    _, z, _ = read(make(log_probs=np.log(np.array([0.25, 0.5, 1.0, 1e-9])).reshape(shape), labels=y))
+    np.testing.assert_allclose(softmax(z)[:, 1], [0.25, 0.5, 1.0, 1e-9], rtol=1e-12)
+    assert rows.k == 2
+
+
+def test_groups_are_splits(make):
+    where = make(cal__logits=Z, cal__labels=Y, test__logits=Z[:2], test__labels=Y[:2])
+    assert read(where + ":test")[0].n == 2
+    assert read(where, prefer=("cal", "val"))[0].name == "a.h5:cal"
+    assert read(where, prefer=("test",))[0].name == "a.h5:test"
+    with pytest.raises(DataError, match="holds 2 bundles, name one of: a.h5:cal, a.h5:test"):
+        read(where)
+    with pytest.raises(DataError, match="has no group 'train'"):
+        read(where + ":train")
+
+
+def test_the_only_bundle_needs_no_name_and_transforms_are_no_bundle(make):
+    where = make(deep__er__logits=Z, deep__er__labels=Y, deep__er__transforms__logits=np.stack([Z, Z]),
+                 deep__er__transforms__specs=np.array([b"zoom:0.5", b"zoom:0.7"]))  # fmt: skip
+    rows, _, _ = read(where)
+    assert rows.name == "a.h5:deep/er"
+    assert rows.transforms == ("zoom:0.5", "zoom:0.7")
+    with h5py.File(where) as file:
+        assert find_bundles(file) == ["deep/er"]
+
+
+def test_other_layouts_are_named(make):
+    where = make(out__scores=softmax(Z), truth=Y)
+    rows, _, y = read(where, layout=Layout("out/scores", "truth", "probs"))
+    assert rows.kind == "probs"
+    np.testing.assert_array_equal(y, Y)
+    with pytest.raises(UsageError, match="--kind"):
+        read(where, layout=Layout("out/scores", "truth"))
+    with pytest.raises(DataError, match="has no dataset 'nope'"):
+        read(where, layout=Layout("nope", "truth", "probs"))
+    with pytest.raises(DataError, match="name yours with --scores"):
+        read(where)
+
+
+def test_ignored_labels_drop_rows_and_are_counted(make):
+    where = make(logits=Z, labels=np.array([0, -100, 1, 2]), weights=np.arange(1.0, 5.0), ids=np.arange(4))
+    with pytest.raises(DataError, match=r"row 1 has label -100, expected 0\.\.2; pass --ignore-label"):
+        read(where)
+    with open_bundle(where, ignore_labels=[-100]) as rows:
+        (block,) = rows.blocks()
+        assert (rows.n, rows.ignored) == (3, 1)
+        np.testing.assert_array_equal(block.z, Z[[0, 2, 3]])
+        np.testing.assert_array_equal(block.labels, [0, 1, 2])
+        np.testing.assert_array_equal(rows.weights(), [1.0, 3.0, 4.0])
+        np.testing.assert_array_equal(rows.column("ids"), [0, 2, 3])
+    with pytest.raises(DataError, match="every row has an ignored label"):
+        read(make(logits=Z, labels=np.full(4, 7)), ignore_labels=[7])
+
+
+def test_labels_are_needed_only_where_they_are_needed(make):
+    where = make(logits=Z)
+    assert read(where, need_labels=False)[2] is None
+    with pytest.raises(DataError, match="labels are needed here"):
+        read(where)
+
+
+def bad(make, match, **datasets):
+    with pytest.raises(DataError, match=match) as caught:
+        read(make(**datasets))
+    assert "\n" not in str(caught.value)
+    assert "a.h5" in str(caught.value)
+
+
+def test_bad_scores_are_named_with_their_row(make):
+    for value in (np.nan, np.inf, -np.inf):
+        broken = Z.copy()
+        broken[2, 1] = value
+        bad(make, rf"logits: row 2, class 1 is {value}, expected a finite number", logits=broken, labels=Y)
+    p = softmax(Z)
+    negative = p.copy()
+    negative[1, 2] = -0.1
+    bad(make, r"probs: row 1, class 2 is -0\.1, expected a probability", probs=negative, labels=Y)
+    unnormalised = p.copy()
+    unnormalised[3] *= 1.5
+    bad(make, r"probabilities of row 3 sum to 1\.5, expected 1 within 0\.001", probs=unnormalised, labels=Y)
+    bad(make, r"probabilities of row 0 sum to", log_probs=np.log(p) + 0.1, labels=Y)
+    bad(make, "probability 1.5, expected a number in", probs=np.array([0.2, 1.5]), labels=np.array([0, 1]))
+    bad(make, "type int64, expected float16", logits=np.ones((4, 3), dtype=int), labels=Y)
+    bad(make, "expected .rows, classes.", logits=np.zeros((2, 2, 2)), labels=Y)
+    bad(make, "there are no rows", logits=np.zeros((0, 3)), labels=np.zeros(0, dtype=int))
+    bad(make, "expected exactly one of", logits=Z, probs=p, labels=Y)
+
+
+def test_bad_labels_are_named_with_their_row(make):
+    bad(make, r"row 3 has label 3, expected 0\.\.2; labels look 1-based", logits=Z, labels=Y + 1)
+    bad(make, r"row 1 has label -1, expected 0\.\.2", logits=Z, labels=np.array([0, -1, 0, 2]))
+    bad(make, "3 labels for 4 rows", logits=Z, labels=Y[:3])
+    bad(make, "type float64, expected integers", logits=Z, labels=Y.astype(float))
+    bad(make, r"shape \(4, 1\)", logits=Z, labels=Y[:, None])
+    bad(make, "row 2 has weight -1.0", logits=Z, labels=Y, weights=np.array([1.0, 1, -1, 1]))
+
+
+def test_sums_within_the_tolerance_are_renormalised(make):
+    p = softmax(Z) * 1.0009  # contract: 1e-3, then renormalised
+    _, z, _ = read(make(probs=p, labels=Y))
+    np.testing.assert_allclose(softmax(z), softmax(Z), atol=1e-15)
+
+
+def test_bad_transforms_are_refused(make):
+    good = np.stack([Z, Z])
+    specs = np.array([b"zoom:0.5", b"zoom:0.7"])
+    common = {"logits": Z, "labels": Y, "transforms__specs": specs}
+    with pytest.raises(DataError, match=r"shape \(2, 3, 3\), expected \(2, 4, 3\)"):
+        read(make(**common, transforms__logits=good[:, :3]))
+    broken = good.copy()
+    broken[1, 2, 0] = np.nan
+    with (
+        pytest.raises(DataError, match=r"transforms/logits\[1\] \(zoom:0.7\): row 2, class 0 is nan"),
+        open_bundle(make(**common, transforms__logits=broken)) as rows,
+    ):
+        list(rows.blocks([1]))
+
+
+def test_files_that_are_no_hdf5(tmp_path):
+    with pytest.raises(DataError, match="no such file"), open_bundle(str(tmp_path / "none.h5")):
+        pass
+    text = tmp_path / "text.h5"
+    text.write_text("not hdf5")
+    with pytest.raises(DataError, match="is not an HDF5 file"), open_bundle(str(text)):
+        pass
+    with pytest.raises(DataError, match="is a folder"), open_bundle(str(tmp_path)):
+        pass
+
+
+@pytest.mark.parametrize("keep", [0.02, 0.3, 0.9, 0.999])
+def test_truncated_files_are_refused(make, tmp_path, keep):
+    rng = np.random.default_rng(0)
+    whole = make(logits=rng.normal(size=(500, 40)), labels=rng.integers(0, 40, 500))
+    data = open(whole, "rb").read()
+    cut = tmp_path / "cut.h5"
+    cut.write_bytes(data[: int(len(data) * keep)])
+    with pytest.raises(DataError, match=r"cut\.h5"), open_bundle(str(cut)) as rows:
+        list(rows.blocks())
+
+
+@pytest.mark.parametrize("storage", [{}, {"chunks": True, "compression": "gzip"}, {"chunks": (7, 3)}])
+def test_storage_layout_is_irrelevant_also_beyond_the_cache(tmp_path, storage, monkeypatch):
+    rng = np.random.default_rng(1)
+    z, y = rng.normal(size=(1000, 3)), rng.integers(0, 3, 1000)
+    y[::9] = -1
+    path = tmp_path / "big.h5"
+    with h5py.File(path, "w") as file:
+        file.create_dataset("logits", data=z, **storage)
+        file["labels"] = y
+    with open_bundle(str(path), ignore_labels=[-1]) as rows:
+        expected = [np.concatenate([b.scores for b in rows.blocks()]) for _ in range(2)]
+        digest = rows.data_sha256
+    monkeypatch.setattr("calcli.bundle.CACHE_BYTES", 0)
+    monkeypatch.setattr("calcli.bundle.SLAB_BYTES", 1000)
+    with open_bundle(str(path), ignore_labels=[-1]) as rows:
+        blocks = list(rows.blocks())
+        assert len(blocks) > 1
+        assert [b.start for b in blocks] == list(np.cumsum([0, *map(len, blocks)])[:-1])
+        np.testing.assert_array_equal(np.concatenate([b.scores for b in blocks]), z[y >= 0])
+        assert rows.data_sha256 == digest
+    for walk in expected:
+        np.testing.assert_array_equal(walk, z[y >= 0])
+
+
+def test_written_bundles_read_back(tmp_path):
+    path = tmp_path / "out.h5"
+    with BundleWriter(path) as out:
+        group = out.create("test", n=4, k=3, dtype="f4", class_names=["a", "b", "ü"], source={"file": "x.npz"},
+                           columns={"ids": np.array(["r1", "r2", "r3", "r4"])}, transforms=("zoom:0.5",))  # fmt: skip
+        group.write(0, Z[:2], labels=Y[:2], transformed=Z[None, :2])
+        group.write(2, Z[2:], labels=Y[2:], transformed=Z[None, 2:])
+    with open_bundle(f"{path}:test") as rows:
+        assert rows.class_names == ["a", "b", "ü"]
+        assert list(rows.column("ids")) == ["r1", "r2", "r3", "r4"]
+        assert rows.source == {"file": "x.npz"}
+        (block,) = rows.blocks([0])
+        np.testing.assert_array_equal(block.transformed_z(0), Z.astype("f4"))
+
+
+def test_a_failed_write_leaves_nothing_behind(tmp_path):
+    path = tmp_path / "out.h5"
+    with pytest.raises(RuntimeError), BundleWriter(path) as out:
+        out.create(n=4, k=3)
+        raise RuntimeError
+    assert list(tmp_path.iterdir()) == []
+    path.write_text("mine")
+    with pytest.raises(UsageError, match="exists already"), BundleWriter(path):
+        pass
+    assert path.read_text() == "mine"
+
+
+def test_predictions_of_an_applied_bundle_are_kept(make):
+    rows, _, _ = read(make(probs=softmax(Z), labels=Y, prediction=np.array([1, 1, 0, 2])))
+    (block,) = rows.blocks()
+    np.testing.assert_array_equal(block.prediction, [1, 1, 0, 2])
