@@ -48,6 +48,7 @@ class Laws:
     top_label_only : calibrates the confidence of the predicted class; the other classes
         share the rest in the proportions they had. Comes last in a composition.
     weights : sample weights enter the fit (else their presence is a recorded warning).
+    needs_transforms : reads the scores of the same rows under transforms of the input.
     memory : ``stream`` constant, ``row`` some numbers per row, ``array`` the whole array.
     """
 
@@ -59,6 +60,7 @@ class Laws:
     top_label_only: bool
     weights: bool
     memory: Memory
+    needs_transforms: bool = False
 
 
 @dataclass(frozen=True)

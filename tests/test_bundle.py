@@ -1,5 +1,7 @@
 """Bundles: every layout that the contract allows is read; everything else is named and refused."""
 
+from pathlib import Path
+
 import h5py
 import numpy as np
 import pytest
@@ -194,7 +196,7 @@ def test_files_that_are_no_hdf5(tmp_path):
 def test_truncated_files_are_refused(make, tmp_path, keep):
     rng = np.random.default_rng(0)
     whole = make(logits=rng.normal(size=(500, 40)), labels=rng.integers(0, 40, 500))
-    data = open(whole, "rb").read()
+    data = Path(whole).read_bytes()
     cut = tmp_path / "cut.h5"
     cut.write_bytes(data[: int(len(data) * keep)])
     with pytest.raises(DataError, match=r"cut\.h5"), open_bundle(str(cut)) as rows:

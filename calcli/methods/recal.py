@@ -93,6 +93,7 @@ class ReCal(Calibrator):
         top_label_only=False,
         weights=True,
         memory="row",
+        needs_transforms=True,
     )
 
     @classmethod
