@@ -62,16 +62,14 @@ class BinStats:
     ) -> "BinStats":
         """Statistics of scores (n,) in [0, 1] with outcomes (n,) 0/1 over the given edges."""
         index, bins = bin_index(scores, edges), len(edges) - 1
+
+        def sums(of: FloatArray) -> FloatArray:
+            return np.asarray(np.bincount(index, weights=of, minlength=bins), dtype=np.float64)
+
         count = np.bincount(index, minlength=bins)
         if weight is None:
-            hits = np.bincount(index, weights=outcomes, minlength=bins)
-            return cls(count, np.bincount(index, weights=scores, minlength=bins), hits, count.astype(np.float64))
-        return cls(
-            count,
-            np.bincount(index, weights=scores * weight, minlength=bins),
-            np.bincount(index, weights=outcomes * weight, minlength=bins),
-            np.bincount(index, weights=weight, minlength=bins),
-        )
+            return cls(count, sums(scores), sums(outcomes), count.astype(np.float64))
+        return cls(count, sums(scores * weight), sums(outcomes * weight), sums(weight))
 
     def __add__(self, other: "BinStats") -> "BinStats":
         return BinStats(
