@@ -1,0 +1,195 @@
+"""Bayesian binning into quantiles."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Annotated, Any, Literal, NamedTuple
+
+import numpy as np
+from msgspec import Meta
+from numpy.typing import NDArray
+
+from calcli.calibrator import Curves, param
+from calcli.methods._binary import (
+    EMPTY,
+    TOP_LAWS,
+    BinaryCalibrator,
+    MapFit,
+    ModeOptions,
+    Sample,
+    check_steps,
+    few_rows_per_class,
+    step,
+)
+from calcli.numerics import FloatArray, IntArray
+from calcli.rows import Rows
+
+NEGLIGIBLE = 1e-12
+"""Models of a smaller posterior weight are dropped."""
+
+ELBOW = 1e-3
+"""Threshold of the authors' rule for how many models to keep."""
+
+
+class BayesianBinningOptions(ModeOptions, frozen=True):
+    """Options of Bayesian binning into quantiles."""
+
+    prior: Annotated[
+        Literal["midpoint", "bdeu"],
+        Meta(
+            description="Beta prior of a bin: midpoint (mean at the bin's midpoint, two rows strong), bdeu (mean 1/2,"
+            " two rows shared by all bins)"
+        ),
+    ] = "midpoint"
+    theta: Annotated[
+        Literal["posterior", "official"],
+        Meta(
+            description="value of a bin: its posterior mean, or the authors' code's (m + p0) / (n + 1) with p0 ="
+            " (sum of the positives' scores + midpoint) / (m + 1)"
+        ),
+    ] = "posterior"
+    prune: Annotated[
+        Literal["weight", "elbow"],
+        Meta(description="models kept: all of weight above 1e-12, or by the authors' code's elbow rule"),
+    ] = "weight"
+
+
+@dataclass(frozen=True)
+class BayesianBinning(BinaryCalibrator):
+    """Average over equal-frequency binnings, weighted by how well each explains the outcomes.
+
+    Binnings M with B = max(1, floor(n^(1/3) / 10)) .. min(ceil(n / 5), ceil(10 n^(1/3)))
+    bins of floor(n / B) rows (the last takes the remainder; bins whose scores tie across a
+    cut are one). With m_b positives among the n_b rows of bin b, whose midpoint is p_b in
+    [0.005, 0.995], alpha_b = 2 p_b and beta_b = 2 (1 - p_b):
+
+    log P(D | M) = sum_b [ lnG(2) - lnG(n_b + 2) + lnG(m_b + alpha_b) - lnG(alpha_b)
+                           + lnG(n_b - m_b + beta_b) - lnG(beta_b) ]
+    q = sum_M P(M | D) (m_b + alpha_b) / (n_b + 2), P(M | D) proportional to P(D | M).
+
+    An average of step functions is a step function: that is what is stored, as edges and
+    values. (netcal replaces the marginal likelihood by an information criterion and the
+    quantiles by equal widths: another method.)
+
+    Reference: Naeini, Cooper, Hauskrecht (2015), equations 1 to 4; options ``official`` and
+    ``elbow`` follow the authors' code.
+    """
+
+    edges: Curves = param()
+    values: Curves = param()
+
+    title = "Bayesian binning into quantiles"
+    laws = replace(TOP_LAWS, weights=False)
+    Options = BayesianBinningOptions
+    identity = (EMPTY, EMPTY)
+
+    @classmethod
+    def fit_map(cls, sample: Sample, options: Any) -> MapFit:
+        edges, values, weights, bins = fit_bbq(sample, options.prior, options.theta, options.prune)
+        record = {"models": float(1.0 / (weights @ weights)), "best_bins": float(bins[weights.argmax()])}
+        return MapFit((edges, values), record=record)
+
+    @staticmethod
+    def curve(p: FloatArray, *params: Any) -> FloatArray:
+        return step(p, *params)
+
+    @classmethod
+    def advice(cls, rows: Rows, options: Any) -> Iterator[str]:
+        yield from few_rows_per_class(rows, options.mode)
+
+    def check(self, k: int) -> None:
+        super().check(k)
+        for edges, values in self.maps:
+            check_steps(edges, values)
+
+
+class Binnings(NamedTuple):
+    """All binnings of n sorted rows, laid end to end.
+
+    cut : (bins in all,) first row of each bin. first : (models + 1,) where each model's
+    bins begin in ``cut``, and their total number.
+    """
+
+    cut: IntArray
+    first: IntArray
+
+
+def all_binnings(n: int) -> Binnings:
+    """The binnings that are averaged over, for n rows."""
+    root = n ** (1.0 / 3.0)
+    least = max(1, int(root / 10.0))
+    most = max(least, min(-(-n // 5), int(np.ceil(10.0 * root))))
+    sizes = np.arange(least, most + 1)
+    cut = np.concatenate([np.arange(bins) * (n // bins) for bins in sizes])
+    return Binnings(cut, np.concatenate([[0], np.cumsum(sizes)]))
+
+
+def fit_bbq(sample: Sample, prior: str, theta: str, prune: str) -> tuple[FloatArray, FloatArray, FloatArray, IntArray]:
+    """Edges and values of the averaged map, weights (m,) and bins (m,) of the models kept."""
+    from scipy.special import gammaln
+
+    order = np.argsort(sample.p, kind="stable")
+    s, hit = sample.p[order], sample.hit[order]
+    n = len(s)
+    cut, first = all_binnings(n)
+    # A cut inside a run of equal scores separates nothing: its bin joins the one before.
+    real = (cut == 0) | (s[cut] > s[cut - 1])
+    first = np.concatenate([[0], np.cumsum(real)])[first]
+    cut = cut[real]
+    model = np.repeat(np.arange(len(first) - 1), np.diff(first))
+    stop = np.append(cut[1:], n)
+    stop[first[1:] - 1] = n
+    low = np.where(cut == 0, 0.0, 0.5 * (s[np.maximum(cut, 1) - 1] + s[cut]))
+    high = np.append(low[1:], 1.0)
+    high[first[1:] - 1] = 1.0
+
+    ones = np.concatenate([[0.0], np.cumsum(hit)])
+    count, positive = (stop - cut).astype(np.float64), ones[stop] - ones[cut]
+    middle = np.clip(0.5 * (low + high), 0.005, 0.995)
+    if prior == "bdeu":
+        alpha = beta = 1.0 / np.diff(first)[model]
+    else:
+        alpha, beta = 2.0 * middle, 2.0 * (1.0 - middle)
+    strength = alpha + beta
+    terms = gammaln(strength) - gammaln(count + strength)
+    terms += gammaln(positive + alpha) - gammaln(alpha)
+    terms += gammaln(count - positive + beta) - gammaln(beta)
+    evidence = np.bincount(model, weights=terms)
+
+    if theta == "official":
+        scored = np.concatenate([[0.0], np.cumsum(hit * s)])
+        p0 = (scored[stop] - scored[cut] + 0.5 * (low + high)) / (positive + 1.0)
+        value = (positive + p0) / (count + 1.0)
+    else:
+        value = (positive + alpha) / (count + strength)
+
+    weights = np.exp(evidence - evidence.max())
+    weights[~(elbow(weights) if prune == "elbow" else weights > NEGLIGIBLE * weights.sum())] = 0.0
+    weights /= weights.sum()
+    kept = np.flatnonzero(weights)
+    # Every model is constant on each piece between the union of all cuts.
+    inner = [low[first[m] + 1 : first[m + 1]] for m in kept]
+    edges = np.concatenate([[0.0], np.unique(np.concatenate([*inner, [1.0]]))])
+    average = np.zeros(len(edges) - 1)
+    for m, cuts in zip(kept, inner, strict=True):
+        average += weights[m] * value[first[m] : first[m + 1]][np.searchsorted(cuts, edges[1:], side="left")]
+    return edges, np.clip(average, 0.0, 1.0), weights[kept], np.diff(first)[kept]
+
+
+def elbow(likelihood: FloatArray) -> NDArray[np.bool_]:
+    """Which models the authors' code keeps: those before the relative likelihoods, sorted,
+    stop falling by more than 0.001 of their variance from one to the next."""
+    order = np.argsort(-likelihood, kind="stable")
+    falling = likelihood[order]
+    last = len(falling) - 1
+    k = 0
+    while k < last and falling[k] == falling[k + 1]:
+        k += 1
+    variance = likelihood.var()
+    while k < last and falling[k] - falling[k + 1] > ELBOW * variance:
+        k += 1
+    kept = np.zeros(len(likelihood), dtype=np.bool_)
+    kept[order[: max(k, 1)]] = True
+    return kept
+
+
+METHOD = BayesianBinning

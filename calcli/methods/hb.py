@@ -1,0 +1,144 @@
+"""Histogram binning."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Annotated, Any, Literal
+
+import numpy as np
+from msgspec import Meta
+
+from calcli.binning import BinStats, mass_edges, width_edges
+from calcli.calibrator import Curves, param
+from calcli.methods._binary import (
+    EMPTY,
+    TOP_LAWS,
+    BinaryCalibrator,
+    MapFit,
+    ModeOptions,
+    Sample,
+    check_steps,
+    step,
+)
+from calcli.numerics import FloatArray
+from calcli.rows import Rows
+
+Scheme = Literal["width", "mass"]
+Bins = Annotated[int, Meta(ge=1, le=100_000, description="number of bins")]
+
+THIN = 20
+"""Rows per bin below which a bin's share of right answers is little more than chance (+-0.1)."""
+
+
+class HistogramOptions(ModeOptions, frozen=True):
+    """Options of histogram binning."""
+
+    bins: Bins = 15
+    scheme: Annotated[Scheme, Meta(description="bins of equal width, or holding equally many rows")] = "width"
+    smooth: Annotated[
+        bool,
+        Meta(description="pull each bin's value towards its midpoint with the weight of one row"),
+    ] = False
+
+
+@dataclass(frozen=True)
+class HistogramBinning(BinaryCalibrator):
+    """Replace each confidence by the share of right answers in its bin.
+
+    q = mean of the outcomes of the bin (lo, hi] that p falls into; an empty bin gives its
+    midpoint (as verified_calibration does; others give 0 there, and rows of zeros).
+    ``smooth`` uses (n1 + midpoint) / (n + 1).
+
+    With one map per class and bins of equal mass, the top bin holds n / bins rows whatever
+    the class's own share n / k is; with many classes all its values tie near bins / k and
+    accuracy collapses. Hence mode=top and equal width by default.
+
+    Reference: Zadrozny, Elkan (2001), section 3; Guo et al. (2017), section 4.1.
+    """
+
+    edges: Curves = param()
+    values: Curves = param()
+
+    title = "histogram binning"
+    laws = TOP_LAWS
+    Options = HistogramOptions
+    identity = (EMPTY, EMPTY)
+
+    @classmethod
+    def fit_map(cls, sample: Sample, options: Any) -> MapFit:
+        edges = fit_edges(sample.p, sample.weight, options.bins, options.scheme)
+        seen = BinStats.of(sample.p, sample.hit, edges, sample.weight)
+        middle = 0.5 * (edges[:-1] + edges[1:])
+        prior = 1.0 if options.smooth else 0.0
+        hits, mass = seen.hits + prior * middle, seen.mass + prior
+        values = np.divide(hits, mass, out=middle, where=mass > 0)
+        # Sums of weights may round to a share just above 1.
+        return MapFit((edges, np.minimum(values, 1.0)), record={"empty_bins": float((seen.count == 0).sum())})
+
+    @staticmethod
+    def curve(p: FloatArray, *params: Any) -> FloatArray:
+        return step(p, *params)
+
+    @classmethod
+    def advice(cls, rows: Rows, options: Any) -> Iterator[str]:
+        yield from ruined_by_mass(rows, options)
+        yield from thin_bins(rows.n, options.bins)
+
+    def check(self, k: int) -> None:
+        super().check(k)
+        for edges, values in self.maps:
+            check_steps(edges, values)
+
+
+def ruined_by_mass(rows: Rows, options: Any) -> Iterator[str]:
+    """Advice against few equal-mass bins per class where classes are many."""
+    if options.mode != "top" and options.scheme == "mass" and options.bins < rows.k:
+        yield (
+            f"{options.bins} bins of equal mass for {rows.k} classes: the top bin of every class holds mostly rows"
+            " of other classes, which ruins accuracy; mode=top, scheme=width or ts would serve better"
+        )
+
+
+def thin_bins(n: int, bins: int) -> Iterator[str]:
+    """Advice against more bins than n rows can fill."""
+    if n < THIN * bins:
+        fewer = max(1, n // THIN)
+        yield (
+            f"{n} rows in {bins} bins are {n / bins:.3g} per bin, too few to estimate a share;"
+            f" bins={fewer}, platt or ts would serve better"
+        )
+
+
+def fit_edges(scores: FloatArray, weight: FloatArray | None, bins: int, scheme: Scheme) -> FloatArray:
+    """Bin edges for a map, (actual bins + 1,), from 0 to 1. scores, weight : (n,).
+
+    An equal-mass edge that coincides with a score (ties across the cut) is moved half way
+    to the next larger one: the same rows fall on the same side, but a score that another
+    machine computes with its last bit rounded otherwise no longer changes bins.
+    """
+    if scheme == "width":
+        return width_edges(bins)
+    edges = mass_edges(scores, bins) if weight is None else weighted_mass_edges(scores, weight, bins)
+    distinct = np.append(np.unique(scores), 1.0)
+    at = np.searchsorted(distinct, edges[1:-1])
+    hit = np.flatnonzero(distinct[at] == edges[1:-1])
+    edges[hit + 1] = 0.5 * (distinct[at[hit]] + distinct[at[hit] + 1])
+    return edges
+
+
+def weighted_mass_edges(scores: FloatArray, weight: FloatArray, bins: int) -> FloatArray:
+    """``mass_edges`` of rows with weights; a whole number w counts as w equal rows."""
+    order = np.argsort(scores, kind="stable")
+    s, below = scores[order], np.cumsum(weight[order])
+    total, j = below[-1], np.arange(1, bins)
+    if (weight == np.rint(weight)).all():
+        cuts = j * (total // bins) + np.minimum(j, total % bins)  # sizes as array_split makes them
+    else:
+        cuts = j * (total / bins)
+    cuts = cuts[(cuts > 0) & (cuts < total)]
+    last, following = np.searchsorted(below, cuts, "left"), np.searchsorted(below, cuts, "right")
+    inner = 0.5 * (s[last] + s[np.minimum(following, len(s) - 1)])
+    edges = np.unique(np.append(inner, 1.0))
+    return np.concatenate([[0.0], edges[edges > 0.0]])
+
+
+METHOD = HistogramBinning
