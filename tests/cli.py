@@ -1,0 +1,55 @@
+"""Run the command line in this process, or for real."""
+
+import subprocess
+import sys
+from dataclasses import dataclass
+
+import calcli.__main__ as entry
+
+
+@dataclass
+class Result:
+    """What a command left behind."""
+
+    code: int
+    out: str
+    err: str
+
+    @property
+    def line(self):
+        """The one error line."""
+        lines = self.err.strip().splitlines()
+        assert len(lines) == 1, self.err
+        assert lines[0].startswith("calcli: ")
+        assert "Traceback" not in self.err
+        return lines[0]
+
+
+def runner(monkeypatch, capsys):
+    """A function that runs ``calcli`` with the given words, fast."""
+
+    def run(*words):
+        monkeypatch.setattr(sys, "argv", ["calcli", *map(str, words)])
+        capsys.readouterr()
+        code = 0
+        try:
+            entry.main()
+        except SystemExit as end:
+            code = end.code or 0
+        captured = capsys.readouterr()
+        return Result(code, captured.out, captured.err)
+
+    return run
+
+
+def process(*words, cwd, stdin=None):
+    """Run ``calcli`` as a process of its own."""
+    done = subprocess.run(
+        [sys.executable, "-m", "calcli", *map(str, words)],
+        cwd=cwd,
+        input=stdin,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    return Result(done.returncode, done.stdout, done.stderr)

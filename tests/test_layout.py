@@ -1,0 +1,122 @@
+"""The shape of the project: which way imports point, and what starting up may load."""
+
+import ast
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import calcli
+
+PACKAGE = Path(calcli.__file__).parent
+
+# From the outside in. A module may import from its own layer and from later ones.
+LAYERS = [
+    ["__main__"],
+    ["commands"],
+    ["diagram", "evaluation", "extract", "importers"],
+    ["render", "fitting", "applying", "artifact"],
+    ["compose", "select", "split"],
+    ["bundle", "validate", "files"],
+    ["registry"],
+    ["methods", "metrics"],
+    ["device", "kernels", "kernels_torch"],
+    ["calibrator"],
+    ["rows", "binning"],
+    ["numerics"],
+    ["errors"],
+]
+NUMERICAL = {"methods", "metrics", "kernels", "numerics", "binning", "rows", "calibrator"}
+
+
+def modules():
+    return sorted(p for p in PACKAGE.rglob("*.py"))
+
+
+def imports_of(path):
+    """(module, is it at the top level) of every import statement of a file."""
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    top = set()
+    for node in tree.body:
+        nodes = [node]
+        if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test):
+            continue
+        top.update(id(n) for n in nodes)
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from ((alias.name, id(node) in top) for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            yield node.module, id(node) in top
+            if node.module == "calcli":
+                yield from ((f"calcli.{alias.name}", id(node) in top) for alias in node.names)
+
+
+def part(path):
+    return path.relative_to(PACKAGE).parts[0].removesuffix(".py")
+
+
+def test_every_module_has_its_layer():
+    known = {name for layer in LAYERS for name in layer} | {"__init__"}
+    assert {part(p) for p in modules()} <= known
+
+
+@pytest.mark.parametrize("path", modules(), ids=lambda p: str(p.relative_to(PACKAGE)))
+def test_imports_never_point_outwards(path):
+    depth = {name: i for i, layer in enumerate(LAYERS) for name in layer}
+    own = part(path)
+    if own == "__init__":
+        return
+    for module, at_top in imports_of(path):
+        if not module.startswith("calcli.") or not at_top:
+            continue
+        other = module.split(".")[1]
+        if other in depth:
+            assert depth[other] >= depth[own], f"{path.name} ({own}) imports {module}"
+
+
+@pytest.mark.parametrize("path", modules(), ids=lambda p: str(p.relative_to(PACKAGE)))
+def test_heavy_packages_load_only_where_used(path):
+    for module, at_top in imports_of(path):
+        heavy = module.split(".")[0] in {"torch", "scipy", "matplotlib", "rich", "pyarrow", "PIL", "onnxruntime"}
+        # the torch twins are themselves imported only when a GPU is used
+        assert not (heavy and at_top) or "torch" in path.stem, f"{path.name} imports {module} at the top"
+
+
+@pytest.mark.parametrize("path", [p for p in modules() if part(p) in NUMERICAL], ids=lambda p: p.name)
+def test_numerical_code_sees_no_files_and_no_console(path):
+    text = path.read_text(encoding="utf-8")
+    for module, _ in imports_of(path):
+        assert module.split(".")[0] not in {"h5py", "typer", "rich", "pathlib"}, f"{path.name} imports {module}"
+    assert "print(" not in text
+
+
+def loaded_by(*arguments, cwd):
+    code = (
+        "import sys, json\n"
+        "from calcli.__main__ import run\n"
+        f"code = run({list(arguments)!r})\n"
+        "print(json.dumps([code, sorted({m.split('.')[0] for m in sys.modules})]), file=sys.stderr)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], cwd=cwd, capture_output=True, text=True, check=False)
+    return json.loads(done.stderr.strip().splitlines()[-1])
+
+
+@pytest.mark.parametrize("method", ["ts", "ec"])
+def test_simple_fits_load_no_heavy_package(method, tmp_path):
+    import h5py
+    import numpy as np
+    from synthetic import truth
+
+    z, y = truth(500, 10)
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        file["logits"], file["labels"] = z.astype(np.float32), y
+    code, loaded = loaded_by("fit", "--method", method, "a.h5", "-q", cwd=tmp_path)
+    assert code == 0
+    assert not {"torch", "scipy", "pandas", "matplotlib", "rich"} & set(loaded)
+
+
+def test_help_loads_neither_numpy_nor_h5py(tmp_path):
+    _, loaded = loaded_by("--help", cwd=tmp_path)
+    assert not {"numpy", "h5py", "scipy", "torch", "rich"} & set(loaded)
