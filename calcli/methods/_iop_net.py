@@ -135,7 +135,7 @@ def train_folds(
             if value < least:
                 best, least, when = net, value, epoch
         nets.append(best)
-        values.append(least)
+        values.append(float(least))
         epochs.append(when)
     return nets, values, epochs
 

@@ -45,7 +45,7 @@ class EnsembleTemperatureScaling(Calibrator):
     Should all weight fall on the uniform part, 1e-6 stays on the first, so that the order
     of the classes is not lost.
 
-    Reference: Zhang, Kailkhura, Han (2020), "Mix-n-Match", section 4.2, equation 9.
+    Reference: Zhang, Kailkhura, Han (2020), "Mix-n-Match" (ICML), ensemble temperature scaling.
     """
 
     temperature: float = param()

@@ -53,10 +53,11 @@ class IntraOrderPreserving(Calibrator):
     standardised by one mean and one deviation. Relabelling classes commutes with
     ``diag`` and ``oi``, not with ``op``.
 
-    All variants read the raw logits: a constant added to a row is not without effect.
+    All variants read the raw logits: a constant added to a row is not without effect. The
+    networks need the whole array, the curve streams.
 
     Reference: Rahimi, Shaban, Cheng, Hartley, Boots (2020), "Intra order-preserving functions
-    for calibration of multi-class neural networks", theorems 1 and 3, section 4.3.
+    for calibration of multi-class neural networks" (arXiv 2003.06820).
     """
 
     variant: str = param()
@@ -77,11 +78,11 @@ class IntraOrderPreserving(Calibrator):
         keeps_argmax=True,
         monotone=True,
         shift_invariant=False,
-        equivariant=False,
+        equivariant=True,
         improves_nll=True,
         top_label_only=False,
         weights=True,
-        memory="array",
+        memory="stream",
     )
 
     @classmethod

@@ -40,8 +40,8 @@ class SharedMonotone(Calibrator):
     the log-probabilities are a normal form, so a constant added to a row's logits is
     without effect.
 
-    Reference: the shared-map case of Rahimi, Shaban, Cheng, Hartley, Boots (2020), section 4.3,
-    and of Wenger, Kjellstroem, Triebel (2020), with a curve in place of a net or a process.
+    Reference: the shared-map case of Rahimi, Shaban, Cheng, Hartley, Boots (2020, arXiv
+    2003.06820) and Wenger, Kjellström, Triebel (2020, AISTATS), with a curve for their net or process.
     """
 
     edges: FloatArray = param("edges")
