@@ -66,6 +66,7 @@ class RowTable:
     surprise : variance of -ln p_Y when Y ~ p. power : sum p^2, with which the Brier score
     has mean 1 - power when Y ~ p. weight : float64 or None. group : any labels or None.
     clipped : rows whose NLL met the floor. counts : what the calibrator reported.
+    tops : j -> (sum of the j largest p, 1.0 where the label is among them), when asked for.
     """
 
     k: int
@@ -83,6 +84,7 @@ class RowTable:
     clipped: int = 0
     classes: ClassStats | None = None
     counts: Mapping[str, int] = field(default_factory=dict)
+    tops: Mapping[int, tuple[FloatArray, FloatArray]] = field(default_factory=dict)
 
     @property
     def n(self) -> int:
@@ -103,6 +105,7 @@ class RowTable:
             weight=None if self.weight is None else self.weight[index],
             group=None if self.group is None else self.group[index],
             clipped=int((columns["nll"] >= -np.log(NLL_FLOOR)).sum()),
+            tops={j: (mass[index], hit[index]) for j, (mass, hit) in self.tops.items()},
         )
 
     def __add__(self, other: "RowTable") -> "RowTable":
@@ -126,6 +129,11 @@ class RowTable:
                 name: self.counts.get(name, 0) + other.counts.get(name, 0)
                 for name in sorted({*self.counts, *other.counts})
             },
+            tops={
+                j: (np.concatenate([mass, other.tops[j][0]]), np.concatenate([hit, other.tops[j][1]]))
+                for j, (mass, hit) in self.tops.items()
+                if j in other.tops
+            },
         )
 
 
@@ -134,15 +142,17 @@ def collect(
     calibrator: Calibrator | None = None,
     *,
     class_bins: int = 0,
+    tops: Sequence[int] = (),
     group: NDArray[Any] | None = None,
     progress: Progress | None = None,
 ) -> RowTable:
     """Gather the row table of scores, through a calibrator when one is given, in one pass.
 
-    class_bins : width bins of the class sums, 0 for none. Raises DataError for a
+    class_bins : width bins of the class sums, 0 for none. tops : numbers of largest classes
+    whose mass and hits are wanted, each below k. Raises DataError for a
     calibrator that needs transforms which the rows do not have.
     """
-    return collect_all(rows, [calibrator], class_bins=class_bins, group=group, progress=progress)[0]
+    return collect_all(rows, [calibrator], class_bins=class_bins, tops=tops, group=group, progress=progress)[0]
 
 
 def collect_all(
@@ -150,6 +160,7 @@ def collect_all(
     calibrators: Sequence[Calibrator | None],
     *,
     class_bins: int = 0,
+    tops: Sequence[int] = (),
     group: NDArray[Any] | None = None,
     progress: Progress | None = None,
 ) -> list[RowTable]:
@@ -162,7 +173,7 @@ def collect_all(
                 f" {', '.join(rows.transforms) or 'none'}; re-run extract with --transform {spec}"
             )
     wanted = [rows.transforms.index(spec) for spec in needed]
-    gatherers = [_Gatherer(rows, class_bins) for _ in calibrators]
+    gatherers = [_Gatherer(rows, class_bins, tops) for _ in calibrators]
     for block in rows.blocks(wanted):
         for calibrator, gatherer in zip(calibrators, gatherers, strict=True):
             if calibrator is None:
@@ -185,7 +196,7 @@ def _with_transforms(block: Block, which: Sequence[int]) -> Block:
 class _Gatherer:
     """Fills the columns piece by piece; pieces are small enough to stay in cache."""
 
-    def __init__(self, rows: Rows, class_bins: int) -> None:
+    def __init__(self, rows: Rows, class_bins: int, tops: Sequence[int]) -> None:
         n, self.k = rows.n, rows.k
         self.step = max(1, CACHE_ITEMS // rows.k)
         self.columns = {name: np.empty(n) for name in (*COLUMNS, "correct")}
@@ -195,6 +206,7 @@ class _Gatherer:
         self.clipped = 0
         self.counts: dict[str, int] = {}
         self.sums = _ClassSums(rows.k, class_bins) if class_bins else None
+        self.tops = {j: (np.empty(n), np.empty(n)) for j in tops if j < rows.k}
         self.n = n
         shape = (min(self.step, n), rows.k)
         self.buffers = np.empty(shape), np.empty(shape), np.empty(shape)
@@ -261,6 +273,15 @@ class _Gatherer:
             self.weight[out] = weight
         if self.sums is not None:
             self.sums.add(e, square, norm, y, weight)
+        if self.tops:
+            e_y = e[here, y][:, None]
+            # Equal probabilities rank by index, as the prediction does.
+            rank = (e > e_y).sum(axis=1) + ((e == e_y) & (np.arange(self.k) < y[:, None])).sum(axis=1)
+            most = max(self.tops)
+            largest = -np.sort(-np.partition(e, self.k - most, axis=1)[:, self.k - most :], axis=1)
+            mass = np.minimum(np.cumsum(largest, axis=1) / norm[:, None], 1.0)
+            for j, (masses, hits) in self.tops.items():
+                masses[out], hits[out] = mass[:, j - 1], rank < j
 
     def table(self, group: NDArray[Any] | None) -> RowTable:
         """Everything gathered."""
@@ -274,6 +295,7 @@ class _Gatherer:
             clipped=self.clipped,
             classes=None if self.sums is None else self.sums.stats(),
             counts=self.counts,
+            tops=self.tops,
         )
 
 

@@ -1,0 +1,144 @@
+"""How other programs bin, so that their numbers can be reproduced.
+
+Each entry states the bins of one program as found in its source; sums stay ours (int64
+counts, float64 sums), so float32 accumulation errors of others are not imitated.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+from calcli.errors import unknown_name
+from calcli.metrics.calibration import Bins
+from calcli.numerics import FloatArray
+
+__all__ = ["CONVENTIONS", "Convention", "convention"]
+
+
+def _float32_width(scores: FloatArray, bins: int) -> FloatArray:
+    return np.linspace(0.0, 1.0, bins + 1, dtype=np.float32).astype(np.float64)
+
+
+def _width(scores: FloatArray, bins: int) -> FloatArray:
+    return np.linspace(0.0, 1.0, bins + 1)
+
+
+def _one_fewer(scores: FloatArray, bins: int) -> FloatArray:
+    return np.linspace(0.0, 1.0, max(bins, 2))
+
+
+def _ratio_width(scores: FloatArray, bins: int) -> FloatArray:
+    return np.arange(bins + 1) * 1.0 / bins
+
+
+def _quantile(scores: FloatArray, bins: int) -> FloatArray:
+    edges = np.quantile(scores, np.linspace(0.0, 1.0, bins + 1))
+    edges[0], edges[-1] = 0.0, 1.0
+    return np.unique(edges)
+
+
+@dataclass(frozen=True)
+class Convention:
+    """One program's binning.
+
+    program : what it reproduces. edges : its edges for scores and a number of bins.
+    closed : which end of a bin belongs to it. below : what happens to scores at or below
+    the lowest edge, ``first`` bin or ``dropped`` (they stay in the divisor). top : where a
+    score of 1 goes, the ``last`` bin or one of its ``own``.
+    """
+
+    program: str
+    edges: Callable[[FloatArray, int], FloatArray]
+    closed: Literal["left", "right"]
+    below: Literal["first", "dropped"]
+    top: Literal["last", "own"]
+    bins: int
+
+    def binned(self, scores: FloatArray, outcomes: FloatArray, bins: int, weight: FloatArray | None = None) -> Bins:
+        """Bin sums under this convention; dropped rows are a last bin without a gap."""
+        edges = self.edges(scores, bins)
+        count = len(edges) - 1
+        if self.closed == "right":
+            index = np.searchsorted(edges, scores, side="left") - 1
+        else:
+            index = np.searchsorted(edges, scores, side="right") - 1
+        index = np.minimum(index, count if self.top == "own" else count - 1)
+        if self.top == "own" and self.closed == "right":
+            index = np.where(scores >= edges[-1], count, index)
+        index = np.where(index < 0, 0 if self.below == "first" else count + 1, index)
+        w = np.ones(len(scores)) if weight is None else weight
+        n, mass, score, hits = (
+            np.bincount(index, weights=v, minlength=count + 2).astype(np.float64)
+            for v in (np.ones(len(scores)), w, w * scores, w * outcomes)
+        )
+        score[count + 1] = hits[count + 1] = 0.0
+        return Bins(mass, score, hits, n)
+
+
+CONVENTIONS: dict[str, Convention] = {
+    "guo": Convention(
+        "gpleiss/temperature_scaling and the spline, IOP and ReCal repositories: (lo, hi], a score of 0 dropped",
+        _float32_width,
+        "right",
+        "dropped",
+        "last",
+        15,
+    ),
+    "torchmetrics": Convention(
+        "torchmetrics MulticlassCalibrationError: float32 edges, [lo, hi), a score of 1 in a bin of its own",
+        _float32_width,
+        "left",
+        "first",
+        "own",
+        15,
+    ),
+    "netcal": Convention(
+        "netcal ECE: [lo, hi), the last bin closed; its own default is 10 bins",
+        _width,
+        "left",
+        "first",
+        "last",
+        10,
+    ),
+    "netcal-mass": Convention(
+        "netcal ECE, equal_intervals=False: edges at quantiles, [lo, hi), the last bin closed",
+        _quantile,
+        "left",
+        "first",
+        "last",
+        10,
+    ),
+    "verified": Convention(
+        "verified_calibration get_ece (width bins with edges i/bins, (lo, hi]); its L2 errors use equal mass",
+        _ratio_width,
+        "right",
+        "first",
+        "last",
+        15,
+    ),
+    "mapie": Convention(
+        "MAPIE expected_calibration_error, split_strategy='uniform': N bins are N - 1 intervals (lo, hi]",
+        _one_fewer,
+        "right",
+        "first",
+        "last",
+        50,
+    ),
+    "kull": Convention(
+        "Kull et al. 2019 classwise-ECE: N bins are N - 1 intervals [lo, hi), a score of 1 in a bin of its own",
+        _one_fewer,
+        "left",
+        "first",
+        "own",
+        15,
+    ),
+}
+
+
+def convention(name: str) -> Convention:
+    """A convention by name. Raises UsageError for unknown names."""
+    if name not in CONVENTIONS:
+        raise unknown_name("convention", name, CONVENTIONS)
+    return CONVENTIONS[name]
