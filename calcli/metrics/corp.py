@@ -116,10 +116,12 @@ def fit_isotonic(confidence: FloatArray, correct: FloatArray, weight: FloatArray
     Reference: Dimitriadis, Gneiting, Jordan (2021), PNAS 118(8), equation 2.
     """
     if weight is not None:
-        confidence, correct, weight = (a[weight > 0] for a in (confidence, correct, weight))
+        used = weight > 0
+        confidence, correct, weight = confidence[used], correct[used], weight[used]
     x, index = np.unique(confidence, return_inverse=True)
     mass = np.bincount(index, weights=weight, minlength=len(x)).astype(np.float64)
-    hits = np.bincount(index, weights=correct if weight is None else correct * weight, minlength=len(x))
+    right = np.asarray(correct if weight is None else correct * weight, dtype=np.float64)
+    hits = np.bincount(index, weights=right, minlength=len(x)).astype(np.float64)
     first = pool_adjacent_violators(hits, mass)
     last = np.concatenate([first[1:], [len(x)]]) - 1
     block_mass = np.add.reduceat(mass, first)
@@ -206,6 +208,7 @@ def merge_cells(
     no more distinct confidences than that, every distinct one is a cell of its own.
 
     confidence : (n,). bin_of : (n,) bin of every row, non-decreasing in the confidence.
+    weight : (n,) > 0 or None.
     """
     order = np.argsort(confidence, kind="stable")
     x, bins = confidence[order], bin_of[order]
@@ -218,9 +221,7 @@ def merge_cells(
     first = np.flatnonzero(new_value)
     w = np.ones(len(x)) if weight is None else weight[order]
     mass = np.add.reduceat(w, first)
-    used = mass > 0
-    mean = np.divide(np.add.reduceat(w * x, first), mass, out=x[first].copy(), where=used)
-    return Cells(mean, mass, bins[first], first, order)
+    return Cells(np.add.reduceat(w * x, first) / mass, mass, bins[first], first, order)
 
 
 @dataclass(frozen=True)
@@ -264,7 +265,8 @@ def resample_null(
     Dimitriadis, Gneiting, Jordan (2021).
     """
     if weight is not None:
-        confidence, bin_of, weight = (a[weight > 0] for a in (confidence, bin_of, weight))
+        used = weight > 0
+        confidence, bin_of, weight = confidence[used], bin_of[used], weight[used]
     cells = merge_cells(confidence, bin_of, weight)
     g, m, c = len(cells.mass), cells.mass, cells.confidence
     hits = _draw_hits(confidence, cells, weight, resamples, rng)

@@ -1,0 +1,227 @@
+"""The numbers behind a reliability diagram. Every renderer and every export reads these."""
+
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from calcli.binning import BinStats, bin_index, mass_edges, width_edges
+from calcli.metrics.corp import (
+    RESAMPLES,
+    Decomposition,
+    IsotonicFit,
+    decompose,
+    fit_isotonic,
+    resample_null,
+    wilson_interval,
+)
+from calcli.metrics.nulls import expected_error
+from calcli.numerics import FloatArray, IntArray
+
+__all__ = ["THIN", "Band", "Bins", "Curve", "Diagram", "Histogram", "Panel", "Settings", "measure"]
+
+Scheme = Literal["width", "mass"]
+
+THIN = 5
+"""Bins with fewer rows than this are drawn hatched: their height says next to nothing."""
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How curves are measured.
+
+    bins, scheme : of the ECE and of the bars. level : of bands and intervals. resamples,
+    seed : of the consistency resampling. columns : bars of the histogram.
+    """
+
+    bins: int = 15
+    scheme: Scheme = "width"
+    level: float = 0.95
+    resamples: int = RESAMPLES
+    seed: int = 0
+    columns: int = 50
+
+
+@dataclass(frozen=True)
+class Band:
+    """Where the curve of a calibrated model with these confidences would lie, pointwise.
+
+    x, low, high : (g,) confidence, and the limits of the accuracy at it.
+    """
+
+    x: FloatArray
+    low: FloatArray
+    high: FloatArray
+
+    def contains(self, x: FloatArray, y: FloatArray) -> NDArray[np.bool_]:
+        """Which points (x, y) lie inside, limits included."""
+        slack = 1e-12  # the curve and its limits are quotients of the same sums, rounded apart
+        inside: NDArray[np.bool_] = (y >= np.interp(x, self.x, self.low) - slack) & (
+            y <= np.interp(x, self.x, self.high) + slack
+        )
+        return inside
+
+
+@dataclass(frozen=True)
+class Bins:
+    """Classical bars. All (bins,); NaN where a bin is empty.
+
+    low, high : edges, (low, high]. count : int64 rows. confidence, accuracy : means.
+    accuracy_low, accuracy_high : Wilson interval of the accuracy. null_low, null_high :
+    where the accuracy of a calibrated model would lie.
+    """
+
+    low: FloatArray
+    high: FloatArray
+    count: IntArray
+    confidence: FloatArray
+    accuracy: FloatArray
+    accuracy_low: FloatArray
+    accuracy_high: FloatArray
+    null_low: FloatArray
+    null_high: FloatArray
+
+    @property
+    def thin(self) -> NDArray[np.bool_]:
+        """Bins with some rows, but too few to mean anything."""
+        is_thin: NDArray[np.bool_] = (self.count > 0) & (self.count < THIN)
+        return is_thin
+
+
+@dataclass(frozen=True)
+class Histogram:
+    """Rows per equal-width interval of confidence. edges : (columns + 1,). count : (columns,) int64."""
+
+    edges: FloatArray
+    count: IntArray
+
+
+@dataclass(frozen=True)
+class Curve:
+    """One set of confidences, measured.
+
+    label : what the reader calls it. n : rows. accuracy, mean_confidence : means. ece : L1
+    over ``settings.bins`` bins; ece_null_mean, ece_null_q95 : mean (exact) and 95 % point
+    (drawn) of what a calibrated model with these confidences would show; ece_p : how often
+    it would show as much or more.
+    outside : share of the rows where the curve leaves the band (a calibrated model:
+    1 - level on average). brier, log : the score split in three. mcb_null_mean : Brier
+    miscalibration of a calibrated model, which is not 0 in a finite sample.
+    """
+
+    label: str
+    n: int
+    settings: Settings
+    accuracy: float
+    mean_confidence: float
+    ece: float
+    ece_null_mean: float
+    ece_null_q95: float
+    ece_p: float
+    outside: float
+    brier: Decomposition
+    log: Decomposition
+    mcb_null_mean: float
+    isotonic: IsotonicFit
+    band: Band
+    bins: Bins
+    histogram: Histogram
+
+
+@dataclass(frozen=True)
+class Panel:
+    """One pair of axes: a title and the curves in it."""
+
+    title: str
+    curves: tuple[Curve, ...]
+
+
+@dataclass(frozen=True)
+class Diagram:
+    """A figure of one or more panels. style : what to draw. title : above all, may be empty.
+
+    notes : what the reader must be told, e.g. how panels were chosen.
+    """
+
+    style: Literal["corp", "bins"]
+    panels: tuple[Panel, ...]
+    title: str = ""
+    notes: tuple[str, ...] = ()
+
+
+def measure(
+    label: str,
+    confidence: FloatArray,
+    correct: FloatArray,
+    weight: FloatArray | None = None,
+    settings: Settings = Settings(),
+) -> Curve:
+    """Everything a reliability diagram shows of one set of rows.
+
+    confidence : (n,) in [0, 1], n >= 1. correct : (n,) 0/1. weight : (n,) >= 0, not all
+    zero, or None. The same rows and settings give the same numbers.
+    """
+    s = settings
+    edges = width_edges(s.bins) if s.scheme == "width" else mass_edges(confidence, s.bins)
+    index, count = bin_index(confidence, edges), len(edges) - 1
+    stats = BinStats.of(confidence, correct, edges, weight)
+    null = resample_null(
+        confidence, index, count, np.random.default_rng(s.seed), weight, resamples=s.resamples, level=s.level
+    )
+    fit = fit_isotonic(confidence, correct, weight)
+    brier = decompose(confidence, correct, weight, fit=fit)
+    ece = float(np.abs(stats.score - stats.hits).sum() / stats.mass.sum())
+    band = Band(null.x, null.low, null.high)
+    inside = band.contains(confidence, fit.at(confidence))
+    columns = np.linspace(0.0, 1.0, s.columns + 1)
+    return Curve(
+        label=label,
+        n=len(confidence),
+        settings=s,
+        accuracy=float(np.average(correct, weights=weight)),
+        mean_confidence=float(np.average(confidence, weights=weight)),
+        ece=ece,
+        ece_null_mean=expected_error(confidence, edges, weight),
+        ece_null_q95=float(np.quantile(null.ece, 0.95)),
+        # The observed sample counts as one of the draws: p is never 0.
+        ece_p=float((1 + np.count_nonzero(null.ece >= ece - 1e-12)) / (1 + s.resamples)),
+        outside=float(np.average(~inside, weights=weight)),
+        brier=brier,
+        log=decompose(confidence, correct, weight, kind="log", fit=fit),
+        mcb_null_mean=float(null.mcb.mean()),
+        isotonic=fit,
+        band=band,
+        bins=_bars(edges, index, stats, weight, null.bin_low, null.bin_high, s.level),
+        histogram=Histogram(columns, np.bincount(bin_index(confidence, columns), minlength=s.columns)),
+    )
+
+
+def _bars(
+    edges: FloatArray,
+    index: IntArray,
+    stats: BinStats,
+    weight: FloatArray | None,
+    null_low: FloatArray,
+    null_high: FloatArray,
+    level: float,
+) -> Bins:
+    empty = np.full(len(stats.mass), np.nan)
+    rows = stats.mass > 0
+    accuracy = np.minimum(np.divide(stats.hits, stats.mass, out=empty.copy(), where=rows), 1.0)
+    effective = stats.count.astype(np.float64)
+    if weight is not None:  # Kish's effective number of rows
+        squares = np.bincount(index, weights=weight**2, minlength=len(effective))
+        effective = np.divide(stats.mass**2, squares, out=np.zeros_like(squares), where=rows)
+    low, high = wilson_interval(accuracy, effective, level)
+    return Bins(
+        low=edges[:-1],
+        high=edges[1:],
+        count=stats.count,
+        confidence=np.divide(stats.score, stats.mass, out=empty, where=rows),
+        accuracy=accuracy,
+        accuracy_low=low,
+        accuracy_high=high,
+        null_low=null_low,
+        null_high=null_high,
+    )

@@ -1,0 +1,44 @@
+"""Numbers in words, for the corner of a figure and the lines under a terminal drawing."""
+
+from collections.abc import Sequence
+
+from calcli.diagram.data import Curve
+
+__all__ = ["column_widths", "direction", "p_value", "short", "squeeze"]
+
+
+def p_value(curve: Curve) -> str:
+    """How often a calibrated model shows an ECE at least as large: ``p = 0.31``."""
+    floor = 1.0 / (1 + curve.settings.resamples)
+    if curve.ece_p <= floor * (1 + 1e-9):
+        return f"p < {floor:.2g}" if floor >= 0.001 else "p < 0.001"
+    return f"p = {curve.ece_p:.2g}"
+
+
+def direction(curve: Curve) -> str:
+    """Whether confidence is above or below accuracy: ``0.1033 too high``."""
+    gap = curve.mean_confidence - curve.accuracy
+    return "equal" if abs(gap) < 5e-5 else f"{abs(gap):.4f} too {'high' if gap > 0 else 'low'}"
+
+
+def short(count: float) -> str:
+    """A count in at most five letters: 950, 12345, 250k, 2.5M."""
+    if count < 1e5 and count % 1000:
+        return f"{count:.0f}"
+    for unit, size in (("M", 1e6), ("k", 1e3)):
+        if count >= size:
+            return f"{count / size:.3g}{unit}"
+    return f"{count:.0f}"
+
+
+def squeeze(text: str, width: int) -> str:
+    """Shorten a text in its middle to at most ``width`` characters."""
+    if len(text) <= width:
+        return text
+    head = (width - 1) // 2
+    return f"{text[:head]}…{text[len(text) - (width - 1 - head) :]}"
+
+
+def column_widths(rows: Sequence[Sequence[str]]) -> list[int]:
+    """Width of every column of a table of texts."""
+    return [max(len(cell) for cell in column) for column in zip(*rows, strict=True)]
