@@ -11,7 +11,7 @@ import numpy as np
 
 from calcli import __version__
 from calcli.bundle import BundleWriter, GroupWriter
-from calcli.errors import UsageError
+from calcli.errors import DataError, UsageError
 from calcli.files import check_output
 from calcli.importers.archive import Archive, Entry, unite
 from calcli.importers.convert import Imported, load
@@ -124,7 +124,7 @@ def _deal(imported: Imported, splitting: Splitting, ignore: Sequence[int], repor
                 f"{imported.where}: {imported.n - len(rows)} of {imported.n} rows left out by their labels"
             )
         if len(rows) == 0:
-            raise UsageError(f"{imported.where}: every row has an ignored label, nothing is left")
+            raise DataError(f"{imported.where}: every row has an ignored label, nothing is left")
     if imported.parts is not None:
         texts = imported.parts.astype("U")[rows]
         return {_join(name, str(part).strip() or "unnamed"): rows[texts == part] for part in np.unique(texts)}

@@ -79,11 +79,20 @@ def _from_bytes(raw: Any, dtype: Any, shape: Any, order: str = "C") -> NDArray[A
         raise pickle.UnpicklingError("the pickle holds an array without a type")
     if isinstance(raw, list):
         raise pickle.UnpicklingError("the pickle holds an array of Python objects, expected numbers")
-    data = raw.encode("latin-1") if isinstance(raw, str) else bytes(raw)  # Python 2 strings are bytes
+    data = _bytes(raw)
     size, real = tuple(int(d) for d in shape), dtype.real()
     if min(size, default=0) < 0 or prod(size) * real.itemsize != len(data):
         raise pickle.UnpicklingError(f"an array of shape {size} and type {real} has {len(data)} bytes")
     return np.frombuffer(data, real).reshape(size, order="F" if order == "F" else "C")
+
+
+def _bytes(raw: Any = b"") -> bytes:
+    if isinstance(raw, str):
+        return raw.encode("latin-1")  # Python 2 strings are bytes
+    # bytes(n) of a number would make n bytes, as many as a hostile file likes.
+    if not isinstance(raw, (bytes, bytearray, pickle.PickleBuffer)):
+        raise pickle.UnpicklingError(f"the pickle holds {type(raw).__name__} where bytes belong")
+    return bytes(raw)
 
 
 def _encode(text: str, encoding: str = "latin1") -> bytes:
@@ -103,10 +112,10 @@ ALLOWED: dict[tuple[str, str], _Inert] = {
     ("numpy", "ndarray"): NDARRAY,
     ("numpy", "dtype"): _Inert(lambda code, *flags: _Dtype(str(code))),
     ("_codecs", "encode"): _Inert(_encode),
-    ("__builtin__", "bytes"): _Inert(lambda: b""),
-    ("builtins", "bytes"): _Inert(lambda: b""),
-    ("__builtin__", "bytearray"): _Inert(lambda raw=b"": bytes(raw)),
-    ("builtins", "bytearray"): _Inert(lambda raw=b"": bytes(raw)),
+    ("__builtin__", "bytes"): _Inert(_bytes),
+    ("builtins", "bytes"): _Inert(_bytes),
+    ("__builtin__", "bytearray"): _Inert(_bytes),
+    ("builtins", "bytearray"): _Inert(_bytes),
 }
 for package in ("numpy.core", "numpy._core"):  # the second from NumPy 2 on
     ALLOWED[package + ".multiarray", "_reconstruct"] = _Inert(lambda *args: _Array())

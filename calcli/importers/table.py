@@ -18,6 +18,8 @@ __all__ = ["LEFT_OVER", "read_csv", "read_parquet"]
 LEFT_OVER = "columns"
 """Name of the array of all numeric columns whose names do not say what they are."""
 
+TEXT = ("string", "large_string")
+
 NUMBERED = re.compile(r"(?P<stem>.*?[^\d\W]?)[\W_]*(?P<number>\d+)\W*")
 
 
@@ -30,6 +32,9 @@ def read_csv(path: Path, stack: ExitStack, labels: Sequence[str] = ()) -> Archiv
     try:
         with path.open(encoding="utf-8-sig") as file:
             first = file.readline().rstrip("\r\n")
+        with path.open("rb") as raw:
+            raw.seek(-1, 2)
+            ended = raw.read(1) in b"\r\n"
     except (OSError, UnicodeDecodeError) as problem:
         raise DataError(f"{path}: cannot be read as a table: {one_line(problem)}; expected UTF-8 text") from None
     if not first.strip():
@@ -44,12 +49,13 @@ def read_csv(path: Path, stack: ExitStack, labels: Sequence[str] = ()) -> Archiv
         )
     except Exception as problem:  # pyarrow's own family
         raise DataError(f"{path}: cannot be read as a table: {one_line(problem)}") from None
+    notes = () if ended else (f"{path.name}: the last line has no line end; is the file complete?",)
     if not bare:
-        return _archive(path, "csv", table, labels)
+        return _archive(path, "csv", table, labels, notes)
     if any(_values(path, table, name).dtype.kind not in "biuf" for name in table.column_names):
         raise DataError(f"{path}: the first line holds numbers, later ones do not; put the column names there")
     whole = _matrix(path, table, table.column_names)
-    return Archive.of(path, "csv", {path.stem: lambda: whole}, loose=True)
+    return Archive.of(path, "csv", {path.stem: lambda: whole}, loose=True, notes=notes)
 
 
 def read_parquet(path: Path, stack: ExitStack, labels: Sequence[str] = ()) -> Archive:
@@ -82,52 +88,53 @@ def _pyarrow(path: Path, module: str) -> Any:
         ) from None
 
 
-def _archive(path: Path, format: str, table: Any, labels: Sequence[str]) -> Archive:
+def _archive(path: Path, format: str, table: Any, labels: Sequence[str], notes: tuple[str, ...] = ()) -> Archive:
     names = [str(name) for name in table.column_names]
     if len(set(names)) != len(names):
         double = next(name for name in names if names.count(name) > 1)
         raise DataError(f"{path}: two columns are named {double!r}; every column needs a name of its own")
-    numeric = [
-        name for name in names if name not in labels and _is_numeric(table, name) and role_of(name) not in PER_ROW
-    ]
-    groups = _groups(numeric)
-    loaders: dict[str, Callable[[], Any]] = {name: _column(path, table, name) for name in names}
-    for group, (columns, classes) in groups.items():
+    if table.num_rows == 0:
+        raise DataError(f"{path}: there are no rows below the column names, expected at least one")
+    free = [n for n in names if n not in labels and role_of(n) not in PER_ROW]
+    numeric = [n for n in free if SCORE_PREFIX.match(n) or _is_numeric(table, n)]
+    declared, numbered = _groups(numeric)
+    inside = {name for columns in declared.values() for name in columns}
+    loaders: dict[str, Callable[[], Any]] = {n: _column(path, table, n) for n in names if n not in inside}
+    rest = [name for name in numeric if name not in inside]
+    groups = declared | numbered | ({LEFT_OVER: rest} if len(rest) > 1 else {})
+    for group, columns in groups.items():
         loaders[group] = _columns(path, table, columns)
+        classes = _class_names(path, columns, "" if group == LEFT_OVER and group not in numbered else group)
         if classes is not None:
-            # The folder keeps the class names with their scores when there are several groups.
-            loaders["class_names" if len(groups) == 1 else f"class_names_{group}"] = _constant(np.asarray(classes))
-    return Archive.of(path, format, loaders)
+            loaders[f"class_names_{group}"] = _constant(np.asarray(classes))
+    return Archive.of(path, format, loaders, notes=notes)
 
 
-def _groups(numeric: Sequence[str]) -> dict[str, tuple[list[str], list[str] | None]]:
-    """Which columns form an array: name -> (columns, class names or None)."""
-    declared: dict[str, tuple[list[str], list[str]]] = {}
+def _groups(numeric: Sequence[str]) -> tuple[dict[str, list[str]], dict[str, list[str]]]:
+    """Columns by the word for scores they start with, and the others by what stands before their number."""
+    declared: dict[str, list[str]] = {}
     numbered: dict[str, list[str]] = {}
-    left: list[str] = []
     for name in numeric:
         kind = SCORE_PREFIX.match(name)
-        rest = name[kind.end() :].lstrip("_-. [") if kind else ""
-        if kind and rest:
-            columns, classes = declared.setdefault(kind.group(), ([], []))
-            columns.append(name)
-            classes.append(rest.rstrip("]"))
+        if kind and kind.end() < len(name):
+            declared.setdefault(kind.group(), []).append(name)
         elif (match := NUMBERED.fullmatch(name)) and match["stem"]:
             numbered.setdefault(match["stem"], []).append(name)
-        else:
-            left.append(name)
-    groups: dict[str, tuple[list[str], list[str] | None]] = {}
-    for stem, (columns, classes) in declared.items():
-        only_numbers = all(name.isdigit() for name in classes)
-        groups[stem] = (columns, None if only_numbers else classes)
-    for stem, columns in numbered.items():
-        if len(columns) == 1:
-            left += columns
-        else:
-            groups[stem] = (columns, None)
-    if len(left) > 1:
-        groups[LEFT_OVER] = (left, left)
-    return groups
+    return declared, {stem: columns for stem, columns in numbered.items() if len(columns) > 1}
+
+
+def _class_names(path: Path, columns: Sequence[str], stem: str) -> list[str] | None:
+    """The headers without what they have in common; None when they only count the classes."""
+    names = [name[len(stem) :].strip(" _-.[]") for name in columns]
+    if all(name.isdigit() for name in names):
+        numbers = [int(name) for name in names]
+        if numbers != sorted(set(numbers)):
+            raise DataError(f"{path}: columns {columns[0]!r}, … are not in the order of their numbers; sort them")
+        return None
+    numbered = [NUMBERED.fullmatch(name) for name in names]
+    if not stem and len({match["stem"] if match else name for match, name in zip(numbered, names, strict=True)}) == 1:
+        return None
+    return names
 
 
 def _is_number(cell: str) -> bool:
@@ -139,7 +146,11 @@ def _is_number(cell: str) -> bool:
 
 
 def _is_numeric(table: Any, name: str) -> bool:
+    """Whether a column holds numbers, or is meant to: a text among numbers makes it one of texts."""
     kind = str(table.schema.field(name).type)
+    if kind in TEXT:
+        sample = [str(cell) for cell in table.column(name)[:100].to_pylist()]
+        return sum(map(_is_number, sample)) > len(sample) / 2
     return kind.startswith(("int", "uint", "float", "double", "halffloat"))
 
 
@@ -156,16 +167,26 @@ def _constant(value: NDArray[Any]) -> Callable[[], NDArray[Any]]:
 
 
 def _matrix(path: Path, table: Any, names: Sequence[str]) -> NDArray[Any]:
-    """(n, columns) floats of the widest type among the columns; integers count as float64."""
-    if len(names) == 1:
-        return _values(path, table, names[0])
-    whole: NDArray[Any] | None = None
-    types = [_values(path, table.slice(0, 1), name).dtype for name in names]
-    dtype = np.result_type(*(t if t.kind == "f" else np.dtype(np.float64) for t in types))
-    whole = np.empty((table.num_rows, len(names)), dtype)
-    for place, name in enumerate(names):
-        whole[:, place] = _values(path, table, name)
-    return whole
+    """(n, columns) floats of the widest type among the columns; integers count as float64.
+
+    One column: its values, which may be rows of lists.
+    """
+    columns = [_numbers(path, table, name) for name in names]
+    dtype = np.result_type(*(c.dtype if c.dtype.kind == "f" else np.dtype(np.float64) for c in columns))
+    if len(columns) == 1:
+        return columns[0].astype(dtype, copy=False)
+    lists = [name for name, column in zip(names, columns, strict=True) if column.ndim != 1]
+    if lists:
+        raise DataError(f"{path}: column {lists[0]!r} holds lists, expected one number per row")
+    return np.stack(columns, axis=1, dtype=dtype)
+
+
+def _numbers(path: Path, table: Any, name: str) -> NDArray[Any]:
+    values = _values(path, table, name)
+    if values.dtype.kind == "U":
+        row = next((i for i, cell in enumerate(values) if not _is_number(cell)), 0)
+        raise DataError(f"{path}: column {name!r} has {str(values[row])!r} in row {row}, expected a number")
+    return values
 
 
 def _values(path: Path, table: Any, name: str) -> NDArray[Any]:
@@ -180,7 +201,7 @@ def _values(path: Path, table: Any, name: str) -> NDArray[Any]:
         row = column.is_null().to_pylist().index(True)
         raise DataError(f"{path}: column {name!r} is empty in row {row}, expected a value")
     values: NDArray[Any] = column.to_numpy()
-    return values.astype("U") if values.dtype.kind == "O" and kind in ("string", "large_string") else values
+    return values.astype("U") if values.dtype.kind == "O" and kind in TEXT else values
 
 
 def _lists(path: Path, column: Any, name: str) -> NDArray[Any]:

@@ -1,0 +1,156 @@
+"""Tables of text and of typed columns: which columns are scores, labels and class names."""
+
+import h5py
+import numpy as np
+import pytest
+
+from calcli.bundle import open_bundle
+from calcli.errors import DataError, UsageError
+from calcli.importers.job import import_scores
+from calcli.importers.layout import Ask
+
+pyarrow = pytest.importorskip("pyarrow")
+
+
+def table(tmp_path, text, name="t.csv", **ask):
+    source = tmp_path / name
+    source.write_text(text, encoding="utf-8")
+    asked = Ask(**{key: tuple(value) if isinstance(value, list) else value for key, value in ask.items()})
+    report = import_scores([source], tmp_path / "out.h5", asked, force=True)
+    groups = {}
+    for bundle in report.bundles:
+        where = f"{tmp_path / 'out.h5'}:{bundle.name}" if bundle.name else str(tmp_path / "out.h5")
+        with open_bundle(where, need_labels=bundle.labelled) as rows:
+            labels = rows.labels().tolist() if bundle.labelled else None
+            groups[bundle.name] = (rows.array().tolist(), labels, rows.class_names, rows.column("ids"), report.notes)
+    return groups
+
+
+PLAIN = "label,cat,dog,eel\n1,0.5,-2,3\n0,1.5,0,-1\n"
+
+
+def test_columns_named_after_classes_need_their_kind(tmp_path):
+    scores, labels, names, _, _ = table(tmp_path, PLAIN, kind="logits")[""]
+    assert (scores, labels, names) == ([[0.5, -2, 3], [1.5, 0, -1]], [1, 0], ["cat", "dog", "eel"])
+    with pytest.raises(DataError, match="--kind"):
+        table(tmp_path, PLAIN)
+
+
+def test_words_as_labels_are_looked_up_in_the_header(tmp_path):
+    text = PLAIN.replace("\n1,", "\neel,").replace("\n0,", "\ncat,")
+    assert table(tmp_path, text, kind="logits")[""][1] == [2, 0]
+    with pytest.raises(DataError, match="row 1 has label 'owl', expected one of cat, dog, eel"):
+        table(tmp_path, text.replace("\ncat,", "\nowl,"), kind="logits")
+
+
+def test_labels_under_another_name_are_no_score(tmp_path):
+    text = PLAIN.replace("label", "truth")
+    assert table(tmp_path, text, kind="logits", labels=["truth"])[""][2] == ["cat", "dog", "eel"]
+
+
+@pytest.mark.parametrize("separator", [";", "\t", "|"])
+def test_separators_quotes_byte_order_marks_and_line_ends(tmp_path, separator):
+    text = 'label,"logits_a b",logits_c\r\n1,1.5,2\r\n0,3,-1e3\r\n'.replace(",", separator)
+    scores, labels, names, _, notes = table(tmp_path, "\ufeff" + text)[""]
+    assert (scores, labels, names, notes) == ([[1.5, 2], [3, -1000]], [1, 0], ["a b", "c"], [])
+
+
+def test_a_quoted_separator_is_part_of_the_name(tmp_path):
+    assert table(tmp_path, 'y,"logits_a,b",logits_c\n1,1.5,2\n0,3,1\n')[""][2] == ["a,b", "c"]
+
+
+def test_ids_and_split_columns_have_their_meaning(tmp_path):
+    text = "id,split,probs_0,probs_1,y,file\nx,cal,0.25,0.75,1,f\ny,test,0.5,0.5,0,g\nz,cal,1,0,0,h\n"
+    found = table(tmp_path, text)
+    assert set(found) == {"cal", "test"}
+    assert found["cal"][:3] == ([[0.25, 0.75], [1, 0]], [1, 0], None)
+    assert found["cal"][3].tolist() == ["x", "z"]
+
+
+def test_numbered_columns_are_an_array(tmp_path):
+    text = "age,p[0],p[1],p[2],y\n30,0.2,0.3,0.5,2\n31,0.1,0.1,0.8,0\n"
+    assert table(tmp_path, text, scores=["p"], kind="probs")[""][:3] == (
+        [[0.2, 0.3, 0.5], [0.1, 0.1, 0.8]],
+        [2, 0],
+        None,
+    )
+    with pytest.raises(UsageError, match="did you mean p"):
+        table(tmp_path, text, scores=["pp"], kind="probs")
+    only = "p0,p1,y\n0.25,0.75,1\n0.5,0.5,0\n"
+    assert table(tmp_path, only, kind="probs")[""][2] is None
+
+
+def test_numbered_columns_out_of_order_are_refused(tmp_path):
+    with pytest.raises(DataError, match="not in the order of their numbers"):
+        table(tmp_path, "y,logits_1,logits_0\n0,1,2\n1,3,4\n")
+
+
+def test_two_kinds_side_by_side_are_a_choice(tmp_path):
+    text = "y,logits_a,logits_b,probs_a,probs_b\n0,1,2,0.25,0.75\n1,3,4,0.5,0.5\n"
+    with pytest.raises(UsageError, match="2 arrays of scores side by side: logits, probs"):
+        table(tmp_path, text)
+    assert table(tmp_path, text, scores=["probs"])[""][2] == ["a", "b"]
+
+
+def test_one_column_is_a_binary_score(tmp_path):
+    assert table(tmp_path, "y,prob\n1,0.75\n0,0.25\n")[""][:2] == ([[0.25, 0.75], [0.75, 0.25]], [1, 0])
+    assert table(tmp_path, "y,logits_pos\n1,3\n0,-1\n")[""][:2] == ([[0, 3], [0, -1]], [1, 0])
+    assert table(tmp_path, "y,score\n1,3.5\n0,-1\n", scores=["score"], kind="logits")[""][0] == [[0, 3.5], [0, -1]]
+
+
+def test_numbers_without_a_header_are_a_loose_array(tmp_path):
+    (tmp_path / "logits.csv").write_text("1.5,2\n-3e-1,4\n")
+    (tmp_path / "labels.csv").write_text("1\n0\n")
+    import_scores([tmp_path / "logits.csv", tmp_path / "labels.csv"], tmp_path / "out.h5")
+    with h5py.File(tmp_path / "out.h5") as file:
+        assert file["logits"][()].tolist() == [[1.5, 2], [-0.3, 4]]
+        assert file["labels"][()].tolist() == [1, 0]
+    (tmp_path / "logits.csv").write_text("1.5,2\nx,4\n")
+    with pytest.raises(DataError, match="first line holds numbers"):
+        import_scores([tmp_path / "logits.csv", tmp_path / "labels.csv"], tmp_path / "out.h5", force=True)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("label,logits_a,logits_b\n1,0.5\n", "cannot be read as a table"),
+        ("label,logits_a,logits_b\n1,0.5,\n0,1,2.5\n", r"row 0, class 1 is nan"),
+        ("label,logits_a,logits_b\n1,0.5,\n0,1,2\n", "column 'logits_b' is empty in row 0"),
+        ("label,logits_a,logits_b\n,0.5,1\n0,1,2\n", "column 'label' is empty in row 0"),
+        ("label,logits_a,logits_b\n", "no rows"),
+        ("label,logits_a,logits_a\n1,0.5,1\n", "two columns are named 'logits_a'"),
+        ("\nlabel,logits_a\n", "first line is empty"),
+        ("label,logits_a,logits_b\n1,0.5,x\n0,1,2\n", "column 'logits_b' has 'x' in row 0, expected a number"),
+    ],
+)
+def test_tables_with_faults_are_refused_in_one_line(tmp_path, text, message):
+    with pytest.raises(DataError, match=message) as caught:
+        table(tmp_path, text)
+    assert "t.csv" in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_word_among_numbers_does_not_make_the_column_disappear(tmp_path):
+    text = "label,cat,dog,eel\n" + "1,0.5,1.5,2\n" * 20 + "0,1,n/a?,2\n"
+    with pytest.raises(DataError, match=r"column 'dog' has 'n/a\?' in row 20, expected a number"):
+        table(tmp_path, text, kind="logits")
+
+
+def test_a_missing_line_end_is_told(tmp_path):
+    assert "no line end" in table(tmp_path, PLAIN.rstrip("\n"), kind="logits")[""][4][0]
+
+
+def test_parquet_types_are_kept(tmp_path):
+    from pyarrow import parquet
+
+    names = pyarrow.array(["dog", "cat", "dog"]).dictionary_encode()
+    columns = {f"logits_{c}": np.arange(3, dtype=np.float32) for c in ("cat", "dog")}
+    parquet.write_table(pyarrow.table({**columns, "label": names}), tmp_path / "t.parquet")
+    import_scores([tmp_path / "t.parquet"], tmp_path / "out.h5")
+    with h5py.File(tmp_path / "out.h5") as file:
+        assert file["logits"].dtype == np.float32
+        assert file["labels"][()].tolist() == [1, 0, 1]
+    uneven = pyarrow.table({"logits": [[1.0, 2.0], [1.0]], "label": [0, 1]})
+    parquet.write_table(uneven, tmp_path / "u.parquet")
+    with pytest.raises(DataError, match="different lengths"):
+        import_scores([tmp_path / "u.parquet"], tmp_path / "out.h5", force=True)
