@@ -56,10 +56,18 @@ def main() -> None:
 
 
 def run(arguments: list[str]) -> int:
-    """Run one command; returns the exit code it asks for."""
+    """Run one command; returns the exit code it asks for.
+
+    Typer's own runner is left out: it would swallow interruptions and closed pipes.
+    """
     from calcli.commands import app
 
-    code = app(arguments, prog_name="calcli", standalone_mode=False)
+    command = typer.main.get_command(app)
+    try:
+        with command.make_context("calcli", arguments or ["--help"]) as context:
+            code = command.invoke(context)
+    except typer.Exit as end:
+        return end.exit_code
     return code if isinstance(code, int) else 0
 
 

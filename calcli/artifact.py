@@ -260,7 +260,7 @@ def loads(text: str | bytes, where: str) -> Artifact:
         msgspec.convert(envelope.options, cls.Options, strict=True)
         calibrator = decode_params(cls, envelope.params, envelope.n_classes)
     except msgspec.ValidationError as problem:
-        reason = str(problem).replace("`$.", "").replace("`", "")
+        reason = " ".join(str(problem).replace("`$.", "").replace("`", "").split())
         raise DataError(f"{where}: is no valid artifact: {reason[:1].lower()}{reason[1:]}") from None
     except CalcliError as problem:
         raise DataError(f"{where}: is no valid artifact: {problem}") from None

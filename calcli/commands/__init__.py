@@ -13,7 +13,6 @@ import typer
 app = typer.Typer(
     name="calcli",
     add_completion=False,
-    no_args_is_help=True,
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},

@@ -7,7 +7,7 @@ import typer
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Say nothing but errors.")]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object on stdout.")]
 Force = Annotated[bool, typer.Option("--force", help="Replace an output that exists.")]
-Seed = Annotated[int, typer.Option("--seed", min=0, help="Seed of every random draw.")]
+Seed = Annotated[int, typer.Option("--seed", min=0, metavar="N", help="Seed of every random draw.")]
 Device = Annotated[str, typer.Option("--device", metavar="auto|cpu|cuda", help="Where the heavy loops run.")]
 Scores = Annotated[
     str | None, typer.Option("--scores", metavar="PATH", help="Dataset with the scores, when it has another name.")
