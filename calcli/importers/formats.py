@@ -49,6 +49,11 @@ def recognise(path: Path) -> tuple[str, str | None]:
         raise DataError(f"{path}: cannot be read: {one_line(problem)}") from None
     if not head:
         raise DataError(f"{path}: the file is empty")
+    if path.suffix.lower() == ".onnx" or (head.startswith(b"PK\x03\x04") and _is_model(path)):
+        raise DataError(
+            f"{path}: is a model, expected scores that a model has given; to run it:"
+            f" calcli extract --model {path.name} --inputs INPUTS -o OUT.h5"
+        )
     named = EXTENSIONS.get(path.suffix.lower())
     found = _by_content(path, head, named)
     if found is None:
@@ -87,16 +92,30 @@ def _by_content(path: Path, head: bytes, named: str | None) -> str | None:
 
 def _zip(path: Path, named: str | None) -> str | None:
     """npz and pt files are both zip archives."""
-    import zipfile
-
-    try:
-        with zipfile.ZipFile(path) as archive:
-            members = archive.namelist()
-    except (zipfile.BadZipFile, OSError, ValueError, NotImplementedError):
+    members = _members(path)
+    if members is None:
         return named if named in ("npz", "pt") else None  # the reader says what is wrong
     if any(name.endswith("data.pkl") for name in members):
         return "pt"
     return "npz" if any(name.endswith(".npy") for name in members) else None
+
+
+def _is_model(path: Path) -> bool:
+    """TorchScript archives carry code, exported programs a file that says what they are."""
+    members = _members(path) or []
+    return any(
+        "/code/" in name or name.endswith(("archive_format", "serialized_exported_program.json")) for name in members
+    )
+
+
+def _members(path: Path) -> list[str] | None:
+    import zipfile
+
+    try:
+        with zipfile.ZipFile(path) as archive:
+            return archive.namelist()
+    except (zipfile.BadZipFile, OSError, ValueError, NotImplementedError):
+        return None
 
 
 def _is_text(head: bytes) -> bool:

@@ -73,6 +73,8 @@ def _refusal(problem: Exception) -> str:
     for mark in marks:
         if mark in text:
             what = text.split(mark, 1)[1].split()[0].rstrip(".,")
+            if what.startswith("numpy."):
+                return "holds NumPy arrays, expected tensors; save them with torch.from_numpy(…), or with numpy.savez"
             return (
                 f"holds {what}, which is no tensor and would have to be run to be read, and calcli runs nothing;"
                 " save plain tensors: torch.save({'logits': logits, 'labels': labels}, path)"
