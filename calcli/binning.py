@@ -6,6 +6,7 @@ of the whole, in any order, with exact counts.
 """
 
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 
@@ -28,7 +29,7 @@ def mass_edges(scores: FloatArray, bins: int) -> FloatArray:
     use ``len(edges) - 1``. (The rule of Kumar, Liang, Ma 2019, ``get_equal_bins``.)
     """
     chunks = [c for c in np.array_split(np.sort(scores), bins) if len(c)]
-    inner = [0.5 * (a[-1] + b[0]) for a, b in zip(chunks[:-1], chunks[1:], strict=True)]
+    inner = [0.5 * (a[-1] + b[0]) for a, b in pairwise(chunks)]
     edges = np.unique(np.asarray([*inner, 1.0]))
     return np.concatenate([[0.0], edges[edges > 0.0]])
 

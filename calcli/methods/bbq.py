@@ -162,6 +162,11 @@ def fit_bbq(sample: Sample, prior: str, theta: str, prune: str) -> tuple[FloatAr
     else:
         value = (positive + alpha) / (count + strength)
 
+    # Neighbouring bins often have the very same value (no positives, lowest midpoint): drop the cut.
+    fresh = np.append(True, (value[1:] != value[:-1]) | (model[1:] != model[:-1]))
+    bins = np.diff(first)
+    low, value, first = low[fresh], value[fresh], np.concatenate([[0], np.cumsum(fresh)])[first]
+
     weights = np.exp(evidence - evidence.max())
     weights[~(elbow(weights) if prune == "elbow" else weights > NEGLIGIBLE * weights.sum())] = 0.0
     weights /= weights.sum()
@@ -172,7 +177,7 @@ def fit_bbq(sample: Sample, prior: str, theta: str, prune: str) -> tuple[FloatAr
     average = np.zeros(len(edges) - 1)
     for m, cuts in zip(kept, inner, strict=True):
         average += weights[m] * value[first[m] : first[m + 1]][np.searchsorted(cuts, edges[1:], side="left")]
-    return edges, np.clip(average, 0.0, 1.0), weights[kept], np.diff(first)[kept]
+    return edges, np.clip(average, 0.0, 1.0), weights[kept], bins[kept]
 
 
 def elbow(likelihood: FloatArray) -> NDArray[np.bool_]:

@@ -35,7 +35,7 @@ class IsotonicAfterTemperature(IsotonicOneVsAll):
         temperature = ts.calibrator.temperature
         maps = fit_maps(cls, rows, "ova", lambda sample: cls.fit_map(sample, options), context, temperature)
         maps.before(ts)
-        return maps.finish(cls(*maps.params, temperature=temperature), few_rows_per_class(rows, "ova"))
+        return maps.finish(cls(*[*maps.params, temperature]), few_rows_per_class(rows, "ova"))
 
     def tempered(self, z: FloatArray) -> FloatArray:
         return z / self.temperature

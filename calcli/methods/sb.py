@@ -91,7 +91,7 @@ class ScalingBinning(BinaryCalibrator):
 
         maps = fit_maps(cls, rows, options.mode, fit_map, context, temperature)
         maps.before(ts)
-        return maps.finish(cls(*maps.params, temperature=temperature), cls.advice(rows, options))
+        return maps.finish(cls(*[*maps.params, temperature]), cls.advice(rows, options))
 
     @classmethod
     def fit_map(cls, sample: Sample, options: Any) -> MapFit:
