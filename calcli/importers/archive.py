@@ -7,10 +7,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from calcli.errors import DataError
 
-__all__ = ["Archive", "Entry", "flatten", "one_line", "reading", "unite"]
+__all__ = ["Archive", "Entry", "Mapped", "flatten", "one_line", "reading", "unite"]
 
 
 BROKEN: tuple[type[Exception], ...] = (
@@ -48,6 +49,30 @@ def one_line(problem: BaseException, limit: int = 200) -> str:
     """The text of an exception on one line, not too long."""
     text = " ".join(str(problem).split()) or type(problem).__name__
     return text if len(text) <= limit else text[: limit - 1] + "…"
+
+
+class Mapped:
+    """An array that stays in its file until it is sliced.
+
+    Every slice maps the file anew, copies and lets go: a mapping that is kept holds on to
+    all the pages it has ever shown.
+
+    open_map : maps the array. shape, dtype, ndim : as of an array.
+    """
+
+    def __init__(self, open_map: Callable[[], NDArray[Any]]) -> None:
+        self._open = open_map
+        first = open_map()
+        self.shape, self.dtype, self.ndim = first.shape, first.dtype, first.ndim
+
+    def __len__(self) -> int:
+        return self.shape[0]
+
+    def __getitem__(self, key: Any) -> NDArray[Any]:
+        return np.array(self._open()[key])
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
+        return np.array(self._open(), dtype)
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from calcli.errors import DataError
-from calcli.importers.archive import Archive, reading
+from calcli.importers.archive import Archive, Mapped, reading
 
 __all__ = ["read_npy", "read_npz"]
 
@@ -17,7 +17,7 @@ def read_npy(path: Path, stack: ExitStack) -> Archive:
 
     def load() -> Any:
         try:
-            return np.load(path, mmap_mode="r", allow_pickle=False)
+            return Mapped(lambda: np.load(path, mmap_mode="r", allow_pickle=False))
         except ValueError as problem:
             raise _explained(path, path.stem, problem) from None
 

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calcli.errors import DataError
-from calcli.importers.archive import Archive, reading
+from calcli.importers.archive import Archive, Mapped, reading
 
 __all__ = ["bfloat16_to_float32", "read_safetensors"]
 
@@ -60,7 +60,7 @@ def _loader(path: Path, name: str, about: dict[str, Any], base: int, size: int) 
     kind, shape = about["dtype"], tuple(int(d) for d in about["shape"])
     first, last = (int(x) for x in about["data_offsets"])
 
-    def load() -> NDArray[Any]:
+    def load() -> Any:
         if kind not in TYPES:
             raise DataError(f"{path}: tensor {name!r} has type {kind}, expected one of {', '.join(TYPES)}")
         dtype = np.dtype(TYPES[kind])
@@ -68,8 +68,8 @@ def _loader(path: Path, name: str, about: dict[str, Any], base: int, size: int) 
             raise DataError(f"{path}: tensor {name!r} does not fit its place in the file; is the file complete?")
         if first == last:
             return np.empty(shape, dtype)
-        raw = np.memmap(path, dtype, "r", offset=base + first, shape=shape)
-        return bfloat16_to_float32(raw) if kind == "BF16" else raw
+        raw = Mapped(lambda: np.memmap(path, dtype, "r", offset=base + first, shape=shape))
+        return bfloat16_to_float32(raw[...]) if kind == "BF16" else raw
 
     return load
 
