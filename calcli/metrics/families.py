@@ -326,7 +326,7 @@ def smece(scope: Scope) -> Value:
     if scope.settings.compat == "relplot":
         return Value(dyadic_smooth_error(own), pins={"compat": "relplot"})
     value = float(smooth_errors(own)[0])
-    return Value(value, null=null_of(value, smooth_errors(_smooth_null(scope, w, cells, total))))
+    return Value(value, null=null_of(value, smooth_errors(_smooth_null(scope, w, cells, total), 1e-4)))
 
 
 def _smooth_null(scope: Scope, w: FloatArray, cells: int, total: float) -> FloatArray:

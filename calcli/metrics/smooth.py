@@ -9,7 +9,7 @@ __all__ = ["dyadic_smooth_error", "grid_cells", "smooth_error_at", "smooth_error
 SMALLEST = 1e-5
 """Narrowest kernel that is considered."""
 
-STEPS = 24
+STEPS = 40
 
 
 def grid_cells(n: int) -> int:
@@ -41,34 +41,37 @@ def spectrum(mass: FloatArray) -> FloatArray:
     return np.asarray((waves * np.exp(-0.5j * np.pi / cells * np.arange(cells + 1))).real)
 
 
-def smooth_errors(spectra: FloatArray) -> FloatArray:
+def smooth_errors(spectra: FloatArray, tolerance: float = 1e-9) -> FloatArray:
     """Smooth calibration errors of cosine spectra (…, cells + 1).
 
     With a Gaussian kernel of width s, reflected at 0 and 1, r_s(t) = (1/N) sum_i
     K_s(t, c_i) (c_i - y_i) and E(s) = integral |r_s|; E falls with s, and the smooth
-    calibration error is the s at which E(s) = s. Found for all spectra at once.
+    calibration error is the s at which E(s) = s, up to a relative ``tolerance``. All
+    spectra are solved at once.
 
     Reference: Blasiok, Nakkiran (2024), definition 3.4, arXiv 2309.12236.
     """
     flat = np.atleast_2d(spectra)
     # In logarithms E(s) is close to a power of s, so the false position method needs few
-    # steps; halving the retained end's weight (Illinois) keeps it from getting stuck.
+    # steps; halving an end's weight that stays twice (Illinois) keeps it from getting stuck.
     low, high = np.full(len(flat), np.log(SMALLEST)), np.zeros(len(flat))
     at_low, at_high = _excess(flat, low), _excess(flat, high)
     # Where even the narrowest kernel smooths everything away, the error is that kernel's.
     settled = at_low <= 0.0
     s = np.where(settled, low, high)
+    last = np.zeros(len(flat), dtype=bool)
     for _ in range(STEPS):
         s = np.where(settled, s, high - at_high * (high - low) / np.where(settled, 1.0, at_high - at_low))
         value = _excess(flat, s)
         above = value > 0.0
-        at_high = np.where(above, 0.5 * at_high, value)
-        at_low = np.where(above, value, 0.5 * at_low)
+        again = np.where(above == last, 0.5, 1.0)
+        at_high = np.where(above, again * at_high, value)
+        at_low = np.where(above, value, again * at_low)
+        last = above
         low, high = np.where(above, s, low), np.where(above, high, s)
-        if np.abs(value[~settled]).max(initial=0.0) <= 1e-7:
+        if np.abs(value[~settled]).max(initial=0.0) <= tolerance:
             break
-    result = np.where(settled & (at_low < -700.0), 0.0, np.exp(s))
-    return np.asarray(np.where(settled, smooth_error_at(flat, np.full(len(flat), SMALLEST)), result))
+    return np.asarray(np.where(settled, smooth_error_at(flat, np.full(len(flat), SMALLEST)), np.exp(s)))
 
 
 def smooth_error_at(spectra: FloatArray, s: FloatArray) -> FloatArray:

@@ -1,0 +1,416 @@
+"""calcli evaluate."""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from calcli.commands import _options as o
+
+if TYPE_CHECKING:
+    from calcli.artifact import Artifact
+    from calcli.bundle import BundleRows
+    from calcli.evaluation.assess import Plan
+    from calcli.metrics.scope import Settings
+    from calcli.render import Talk
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command to the app."""
+    app.command("evaluate")(evaluate)
+
+
+def evaluate(
+    bundles: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="BUNDLE…",
+            help="FILE.h5 or FILE.h5:GROUP; FILE.h5:* is every bundle in it; group test when none is named.",
+        ),
+    ],
+    calibrator: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--calibrator",
+            "-c",
+            metavar="ART.json",
+            help="Artifact to evaluate beside the uncalibrated scores (repeatable), - for stdin;"
+            " {stem} and {group} in its path stand for the bundle's.",
+            show_default=False,
+        ),
+    ] = None,
+    metric: Annotated[
+        list[str] | None,
+        typer.Option("--metric", "-m", metavar="NAME", help="Only these metrics (repeatable).", show_default=False),
+    ] = None,
+    max_: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--max", metavar="NAME=VALUE", help="Fail with code 5 above this (see below).", show_default=False
+        ),
+    ] = None,
+    min_: Annotated[
+        list[str] | None,
+        typer.Option("--min", metavar="NAME=VALUE", help="Fail with code 5 below this.", show_default=False),
+    ] = None,
+    full: Annotated[bool, typer.Option("--full", help="All metrics and tests but the class-by-class L2.")] = False,
+    baseline: Annotated[
+        str | None,
+        typer.Option(
+            "--baseline",
+            metavar="ART.json|identity",
+            help="What differences are taken to.",
+            show_default="uncalibrated",
+        ),
+    ] = None,
+    bins: Annotated[int, typer.Option("--bins", min=1, max=1_000_000, help="Number of bins.")] = 15,
+    norm: Annotated[str, typer.Option("--norm", metavar="1|2|max", help="Norm of binned errors.")] = "1",
+    scheme: Annotated[str, typer.Option("--scheme", metavar="width|mass", help="Bins of ece, mce and vce.")] = "width",
+    label: Annotated[
+        str,
+        typer.Option("--label", metavar="top|class|all", help="Binned errors of the prediction, per class, or pooled."),
+    ] = "top",
+    compat: Annotated[
+        str | None, typer.Option("--compat", metavar="PROGRAM", help="Bin as another program does.", show_default=False)
+    ] = None,
+    level: Annotated[float, typer.Option("--level", min=0.5, max=0.9999, help="Level of intervals.")] = 0.95,
+    resamples: Annotated[
+        int, typer.Option("--resamples", min=1, max=1_000_000, help="Draws under calibration.")
+    ] = 1000,
+    interval: Annotated[
+        str, typer.Option("--interval", metavar="auto|bootstrap|t", help="Intervals of row means.")
+    ] = "auto",
+    seed: o.Seed = 0,
+    split: Annotated[
+        bool | None,
+        typer.Option("--split/--no-split", help="Cross-fitted split of the losses.", show_default="up to 2e6 scores"),
+    ] = None,
+    per_class: Annotated[bool, typer.Option("--per-class", help="One line per class.")] = False,
+    per_group: Annotated[bool, typer.Option("--per-group", help="The metrics in every group.")] = False,
+    group: Annotated[
+        str | None, typer.Option("--group", metavar="NAME", help="Dataset with the groups.", show_default="group")
+    ] = None,
+    value_only: Annotated[bool, typer.Option("--value-only", help="Print the number alone.")] = False,
+    json: o.Json = False,
+    jsonl: Annotated[bool, typer.Option("--jsonl", help="One JSON object per line and result.")] = False,
+    junit: Annotated[
+        str | None, typer.Option("--junit", metavar="FILE", help="Write the limits as JUnit XML.", show_default=False)
+    ] = None,
+    force: o.Force = False,
+    scores: o.Scores = None,
+    labels: o.Labels = None,
+    kind: o.Kind = None,
+    ignore_label: o.IgnoreLabel = None,
+    quiet: o.Quiet = False,
+) -> int:
+    """Measure calibration with its uncertainty; calibrators beside the uncalibrated scores.
+
+    Every calibration error comes with what a perfectly calibrated model would show on the
+    same confidences, and a p-value. Limits apply to the calibrators, or to the
+    uncalibrated scores when there is none: NAME is a metric, METRIC.lo or METRIC.hi (ends
+    of its interval), METRIC.p, or METRIC_increase / METRIC_drop against the baseline.
+
+    \b
+    calcli evaluate logits.h5 --calibrator logits.ts.json
+    calcli evaluate logits.h5 -c logits.ts.json --metric ece --value-only
+    calcli evaluate logits.h5 -c logits.ts.json --max nll_increase=0 --max ece=0.03
+    calcli evaluate models.h5:* --metric ece --json
+    """
+    from calcli.__main__ import fail
+    from calcli.errors import CalcliError, UsageError
+    from calcli.evaluation.gates import check, limits, needed_metrics
+    from calcli.evaluation.gates import junit as junit_xml
+    from calcli.render import Talk
+
+    talk = Talk(quiet)
+    if sum((json, jsonl, value_only)) > 1:
+        raise UsageError("--json, --jsonl and --value-only exclude each other")
+    settings = _settings(bins, norm, scheme, label, compat, level, resamples, seed, interval)
+    asked = limits(max_ or [], min_ or [])
+    if value_only and len(metric or []) != 1:
+        raise UsageError("--value-only prints one metric: name it with --metric NAME")
+    if any(each.name != each.metric and "_" in each.name for each in asked) and not calibrator:
+        changing = [each.name for each in asked if each.name.split(".")[0] != each.metric]
+        if changing:
+            raise UsageError(f"{changing[0]} compares with the uncalibrated scores: add --calibrator ART.json")
+    if junit is not None:
+        from pathlib import Path
+
+        from calcli.files import check_output
+
+        if not asked:
+            raise UsageError("--junit reports limits: give some with --max or --min")
+        check_output(Path(junit), force=force, inputs=[])
+    plan = _plan(
+        metric, needed_metrics(asked), settings, full, value_only, split, per_class, per_group or group is not None
+    )
+    job = _Job(
+        calibrator or [], baseline, plan, scores, labels, kind, tuple(ignore_label or ()), group or "group", talk
+    )
+    evaluated: list[list[dict[str, Any]]] = []
+    outcomes = []
+    worst = 0
+    where = _expand(bundles)
+    for bundle in where:
+        try:
+            results, against = job.evaluate(bundle)
+        except CalcliError as error:
+            if len(where) == 1:
+                raise
+            worst = max(worst, fail(str(error), error.exit_code))
+            continue
+        finally:
+            talk.clear()
+        evaluated.append(results)
+        held = results[1:] or results
+        for result in held:
+            outcomes += check(asked, result, against)
+        if jsonl:
+            _print_lines(results)
+    ranks = _ranks(evaluated, calibrator or [], plan)
+    if json:
+        _print_all(evaluated, ranks, outcomes)
+    elif value_only:
+        _print_values(evaluated, plan.metrics[0])
+    elif not jsonl:
+        from calcli.commands._evaluate_text import print_report
+
+        print_report(evaluated, ranks, plan)
+    if junit is not None:
+        from pathlib import Path
+
+        from calcli.files import atomic_path
+
+        with atomic_path(Path(junit), force=force) as path:
+            path.write_text(junit_xml(outcomes), encoding="utf-8")
+    for outcome in outcomes:
+        if outcome.crossed:
+            worst = max(worst, fail(f"limit crossed: {outcome.sentence}", 5))
+    return worst
+
+
+def _choice(option: str, value: str, allowed: Sequence[str]) -> str:
+    from calcli.errors import unknown_name
+
+    if value not in allowed:
+        raise unknown_name(f"choice of {option}", value, allowed)
+    return value
+
+
+def _settings(
+    bins: int,
+    norm: str,
+    scheme: str,
+    label: str,
+    compat: str | None,
+    level: float,
+    resamples: int,
+    seed: int,
+    interval: str,
+) -> "Settings":
+    from calcli.metrics.compat import CONVENTIONS
+    from calcli.metrics.scope import Settings
+
+    if compat is not None:
+        _choice("--compat", compat, [*CONVENTIONS, "relplot"])
+    return Settings(
+        bins=bins,
+        norm={"1": 1.0, "2": 2.0, "max": float("inf")}[_choice("--norm", norm, ("1", "2", "max"))],
+        scheme=_choice("--scheme", scheme, ("width", "mass")),  # type: ignore[arg-type]
+        label=_choice("--label", label, ("top", "class", "all")),  # type: ignore[arg-type]
+        compat=compat,
+        level=level,
+        resamples=resamples,
+        seed=seed,
+        interval=_choice("--interval", interval, ("auto", "bootstrap", "t")),  # type: ignore[arg-type]
+    )
+
+
+def _plan(
+    asked: list[str] | None,
+    limited: list[str],
+    settings: "Settings",
+    full: bool,
+    value_only: bool,
+    split: bool | None,
+    per_class: bool,
+    per_group: bool,
+) -> "Plan":
+    from calcli.evaluation.assess import Plan
+    from calcli.metrics.catalog import DEFAULT, FULL, metric
+
+    names = list(asked or (FULL if full else DEFAULT))
+    names += [name for name in limited if name not in names]
+    for name in names:
+        metric(name)
+    report = not asked and not value_only
+    return Plan(tuple(dict.fromkeys(names)), settings, report, split, per_class, per_group)
+
+
+def _expand(bundles: list[str]) -> list[str]:
+    """Replace FILE.h5:PATTERN by the bundles in the file whose group matches."""
+    from fnmatch import fnmatchcase
+
+    from calcli.bundle import find_bundles, open_file, split_where
+    from calcli.errors import DataError
+
+    found: list[str] = []
+    for where in bundles:
+        path, group = split_where(where)
+        if group is None or not any(c in group for c in "*?["):
+            found.append(where)
+            continue
+        with open_file(path) as file:
+            names = find_bundles(file)
+        matching = [name for name in names if fnmatchcase(name, group)]
+        if not matching:
+            raise DataError(f"{path}: no bundle matches {group!r}; bundles in it: {', '.join(names) or 'none'}")
+        found += [f"{path}:{name}" if name else str(path) for name in matching]
+    return found
+
+
+class _Job:
+    """What stays the same from bundle to bundle."""
+
+    def __init__(
+        self,
+        calibrators: list[str],
+        baseline: str | None,
+        plan: "Plan",
+        scores: str | None,
+        labels: str | None,
+        kind: str | None,
+        ignore: tuple[int, ...],
+        group: str,
+        talk: "Talk",
+    ) -> None:
+        from calcli.bundle import Layout
+        from calcli.errors import UsageError
+
+        self.calibrators, self.plan, self.ignore, self.group, self.talk = calibrators, plan, ignore, group, talk
+        self.baseline = None if baseline in (None, "identity", "uncalibrated") else baseline
+        self.layout: Layout = Layout(scores, labels, kind)
+        self.loaded: dict[str, Artifact] = {}
+        if [*calibrators, self.baseline].count("-") > 1:
+            raise UsageError("standard input can be read once: only one artifact may be -")
+
+    def artifact(self, template: str, bundle: str) -> "tuple[str, Artifact]":
+        """The artifact that a path stands for at a bundle, loaded once."""
+        from calcli.artifact import load
+        from calcli.bundle import split_where
+
+        path, group = split_where(bundle)
+        name = template.replace("{stem}", path.stem).replace("{group}", group or "")
+        if name not in self.loaded:
+            self.loaded[name] = load(name)
+        return ("<stdin>" if name == "-" else name), self.loaded[name]
+
+    def evaluate(self, bundle: str) -> tuple[list[dict[str, Any]], dict[str, Any] | None]:
+        """Results of one bundle, and the result that changes are taken to."""
+        from calcli.bundle import open_bundle
+        from calcli.errors import DataError
+        from calcli.evaluation.assess import Candidate, assess, value_json
+        from calcli.fitting import check_fits
+        from calcli.metrics.catalog import measure
+        from calcli.metrics.scope import Scope
+
+        candidates = [Candidate(None, "uncalibrated", None)]
+        artifacts = [self.artifact(template, bundle) for template in self.calibrators]
+        against = None
+        with open_bundle(bundle, prefer=("test",), layout=self.layout, ignore_labels=self.ignore) as rows:
+            for name, artifact in artifacts:
+                check_fits(artifact, name, rows)
+                candidates.append(Candidate(name, artifact.method, artifact.calibrator))
+            if self.baseline is not None:
+                name, artifact = self.artifact(self.baseline, bundle)
+                check_fits(artifact, name, rows)
+                against = Candidate(name, artifact.method, artifact.calibrator)
+            group = rows.column(self.group) if self.plan.per_group else None
+            if self.plan.per_group and group is None:
+                raise DataError(f"{rows.name}: has no dataset {self.group!r} to group by; name one with --group NAME")
+            done = assess(
+                rows,
+                candidates,
+                self.plan,
+                baseline=against,
+                group=group,
+                class_names=rows.class_names,
+                progress=self.talk.progress,
+            )
+            results: list[dict[str, Any]] = [{"bundle": rows.name, **result} for result in done.results]
+            self._warn(rows, artifacts, done.tables[0], results)
+            if rows.ignored:
+                self.talk.say(f"{rows.name}: left out {rows.ignored} of {rows.total} rows by their label")
+        if against is None:
+            return results, results[0]
+        scope = Scope(done.baseline, self.plan.settings)
+        values = {name: value_json(name, measure(name, scope), self.plan.settings) for name in self.plan.metrics}
+        return results, {"bundle": results[0]["bundle"], "calibrator": against.name, "metrics": values}
+
+    def _warn(
+        self,
+        rows: "BundleRows",
+        artifacts: "list[tuple[str, Artifact]]",
+        table: Any,
+        results: list[dict[str, Any]],
+    ) -> None:
+        """Warnings about the data, the fit's data, and both together."""
+        import numpy as np
+
+        from calcli.evaluation.judge import data_warnings, label_shift_p_value
+
+        common = data_warnings(table, self.plan.settings.bins)
+        results[0]["warnings"] = common
+        for text in common:
+            self.talk.warn(f"{rows.name}: {text}")
+        seen = np.bincount(table.y, minlength=table.k).astype(np.float64)
+        for (name, artifact), result in zip(artifacts, results[1:], strict=True):
+            found = []
+            if artifact.fit.data_sha256 is not None and artifact.fit.data_sha256 == rows.data_sha256:
+                found.append(
+                    f"{name} was fitted on these very rows: what it shows here is not what new data will show;"
+                    " evaluate it on held-out rows"
+                )
+            counts = np.asarray(getattr(artifact.fit, "label_counts", []), dtype=np.float64)
+            if len(counts) == table.k and label_shift_p_value(counts, seen) < 1e-3:
+                found.append(
+                    f"the label shares of {rows.name} differ from those that {name} was fitted on beyond chance:"
+                    " expect its class probabilities to be off"
+                )
+            result["warnings"] = [*common, *found]
+            for text in found:
+                self.talk.warn(f"{rows.name}: {text}")
+
+
+def _ranks(evaluated: list[list[dict[str, Any]]], calibrators: list[str], plan: "Plan") -> dict[str, Any] | None:
+    if len(evaluated) < 2 or not calibrators:
+        return None
+    from calcli.evaluation.compare import rank_table
+
+    return rank_table(evaluated, ["uncalibrated", *calibrators], plan.metrics)
+
+
+def _print_all(evaluated: list[list[dict[str, Any]]], ranks: dict[str, Any] | None, outcomes: list[Any]) -> None:
+    from calcli.render import print_json
+
+    whole: dict[str, Any] = {"calcli_evaluation": 1, "results": [r for results in evaluated for r in results]}
+    if ranks is not None:
+        whole["ranks"] = ranks
+    if outcomes:
+        whole["limits"] = [outcome.as_json() for outcome in outcomes]
+    print_json(whole)
+
+
+def _print_lines(results: list[dict[str, Any]]) -> None:
+    from calcli.render import print_json
+
+    for result in results:
+        print_json({"calcli_evaluation": 1, **result})
+
+
+def _print_values(evaluated: list[list[dict[str, Any]]], name: str) -> None:
+    """One number per line: the calibrators', or the uncalibrated scores' when there is none."""
+    for results in evaluated:
+        for result in results[1:] or results:
+            value = result["metrics"][name]["value"]
+            print("null" if value is None else repr(float(value)))

@@ -1,0 +1,269 @@
+"""Compositions of methods: ``ft+svs+beta`` is a method like any other.
+
+Each stage is fitted on, and applied to, the log-probabilities of the one before. For every
+composition there is a class with its own laws and options, built once from the classes of
+its stages; nothing else in calcli needs to know that a method is composed, except the
+artifact, which nests the stages.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cache
+from inspect import getdoc
+from typing import Any, ClassVar, NamedTuple, Self, get_type_hints
+
+import msgspec
+import numpy as np
+
+from calcli.calibrator import Calibrator, Context, Fit, Laws, Memory, Options, Prediction, Status
+from calcli.errors import DataError, UsageError
+from calcli.numerics import FloatArray, IntArray
+from calcli.rows import ArrayRows, Block, Rows
+
+__all__ = ["Composition", "MappedRows", "Stage", "composition", "full_option_names", "mapped"]
+
+CACHED_BYTES = 1 << 27
+"""Log-probabilities up to this size are kept between stages; larger ones are mapped anew in every pass."""
+
+STATUSES: tuple[Status, ...] = ("ok", "at_bound", "no_root", "degenerate", "not_converged")
+"""From the best to the worst."""
+
+MEMORIES: tuple[Memory, ...] = ("stream", "row", "array")
+
+
+class Stage(NamedTuple):
+    """One fitted stage: the method's name, the options it was fitted with, the calibrator."""
+
+    method: str
+    options: Options
+    calibrator: Calibrator
+
+
+@dataclass(frozen=True)
+class Composition(Calibrator):
+    """Fitted methods applied one after the other; see ``composition``.
+
+    Every stage sees log-probabilities whose largest entry is that of the prediction so far,
+    so its own rule for the prediction, whatever it is, continues the one before.
+    """
+
+    stages: tuple[Stage, ...]
+
+    names: ClassVar[tuple[str, ...]] = ()
+    classes: ClassVar[tuple[type[Calibrator], ...]] = ()
+
+    @classmethod
+    def fit(cls, rows: Rows, options: Any, context: Context) -> Fit[Self]:
+        return cls.fit_reusing(rows, options, context, {})
+
+    @classmethod
+    def fit_reusing(cls, rows: Rows, options: Any, context: Context, known: "Known") -> Fit[Self]:
+        """Fit, taking from ``known`` the first stages already fitted to these rows, and adding to it."""
+        cls.check_options(options)
+        stages: list[Stage] = []
+        warnings: list[str] = []
+        details: list[dict[str, Any]] = []
+        so_far: tuple[tuple[str, Options], ...] = ()
+        for i, (name, method, own) in enumerate(zip(cls.names, cls.classes, cls.split(options), strict=True)):
+            if i:
+                rows = known.setdefault((*so_far, ("", own)), mapped(rows, stages[-1].calibrator))
+            so_far = (*so_far, (name, own))
+            fitted = known.get(so_far) or method.fit(rows, own, named(context, name))
+            known[so_far] = fitted
+            stages.append(Stage(name, own, fitted.calibrator))
+            warnings += [f"stage {i + 1} ({name}): {warning}" for warning in fitted.warnings]
+            details.append({"method": name, "status": fitted.status, **fitted.details})
+        worst = max((d["status"] for d in details), key=STATUSES.index)
+        return Fit(cls(tuple(stages)), worst, tuple(warnings), {"stages": details})
+
+    def apply(self, block: Block) -> Prediction:
+        counts: dict[str, int] = {}
+        prediction: Prediction | None = None
+        for stage in self.stages:
+            if prediction is not None:
+                block = Block(block.start, settled(prediction), "log_probs", block.y, block.weight)
+            prediction = stage.calibrator.apply(block)
+            for what, count in prediction.counts.items():
+                counts[what] = counts.get(what, 0) + count
+        assert prediction is not None
+        return replace(prediction, counts=counts)
+
+    @property
+    def required_transforms(self) -> Sequence[str]:
+        return self.stages[0].calibrator.required_transforms
+
+    def check(self, k: int) -> None:
+        if tuple(stage.method for stage in self.stages) != self.names:
+            raise DataError(
+                f"the stages are {'+'.join(stage.method for stage in self.stages)}, expected {'+'.join(self.names)}"
+            )
+        for stage in self.stages:
+            stage.calibrator.check(k)
+
+    @classmethod
+    def split(cls, options: Any) -> tuple[Options, ...]:
+        """The options of every stage."""
+        return tuple(
+            method.Options(**{f: getattr(options, attribute(i, f)) for f in method.Options.__struct_fields__})
+            for i, method in enumerate(cls.classes)
+        )
+
+    @classmethod
+    def check_options(cls, options: Any) -> None:
+        """Raise UsageError when a stage that calibrates one confidence only is not the last."""
+        for name, method, own in list(zip(cls.names, cls.classes, cls.split(options), strict=True))[:-1]:
+            mode = getattr(own, "mode", None)
+            if method.laws.top_label_only and mode in (None, "top"):
+                other = "" if mode is None else f", or set {name}.mode=ova"
+                raise UsageError(
+                    f"{name} calibrates only the confidence of the predicted class: it must come last in"
+                    f" {'+'.join(cls.names)}{other}"
+                )
+
+
+def composition(stages: Sequence[tuple[str, type[Calibrator]]]) -> type[Composition]:
+    """The class of a composition of two or more methods, the first applied first.
+
+    stages : names and classes. Raises UsageError for an order that cannot work.
+    """
+    return _composition(tuple(stages))
+
+
+@cache
+def _composition(stages: tuple[tuple[str, type[Calibrator]], ...]) -> type[Composition]:
+    names, classes = zip(*stages, strict=True)
+    for name, method in stages[1:]:
+        if method.laws.needs_transforms:
+            raise UsageError(f"{name} reads scores under transforms of the input: it must come first")
+    titles = ", then ".join(method.title for method in classes)
+    parts = "\n\n".join(f"{name}: {first_line(method)}" for name, method in stages)
+    facts = {
+        "__doc__": f"Apply {titles}.\n\nEach stage is fitted on the log-probabilities of the one before.\n\n{parts}",
+        "names": names,
+        "classes": classes,
+        "title": titles,
+        "laws": joint_laws([method.laws for method in classes]),
+        "Options": joint_options(names, classes),
+    }
+    return type("Composition_" + "_".join(names).replace("-", "_"), (Composition,), facts)
+
+
+def first_line(method: type[Calibrator]) -> str:
+    """What a method does, in a sentence."""
+    return (getdoc(method) or "").split("\n", 1)[0]
+
+
+def joint_laws(laws: Sequence[Laws]) -> Laws:
+    """What a composition promises, from what its stages promise."""
+    return Laws(
+        keeps_argmax=all(law.keeps_argmax for law in laws),
+        monotone=all(law.monotone for law in laws),
+        # Later stages see normalised log-probabilities, where a row has no free constant.
+        shift_invariant=laws[0].shift_invariant,
+        equivariant=all(law.equivariant for law in laws),
+        improves_nll=all(law.improves_nll for law in laws),
+        # The other classes share the rest as the stage before left them, not as they came in.
+        top_label_only=False,
+        weights=all(law.weights for law in laws),
+        memory=max((law.memory for law in laws), key=MEMORIES.index),
+        needs_transforms=laws[0].needs_transforms,
+    )
+
+
+# ---- options
+
+
+def attribute(stage: int, field: str) -> str:
+    """Attribute that holds a stage's option in the options of a composition."""
+    return f"stage{stage}_{field}"
+
+
+def prefixes(names: Sequence[str]) -> list[str]:
+    """How each stage's options are addressed: its name, with a number from the second occurrence on."""
+    return [
+        name if name not in names[:i] else f"{name}{names[: i + 1].count(name)}"
+        for i, name in enumerate(names)
+    ]  # fmt: skip
+
+
+def joint_options(names: Sequence[str], classes: Sequence[type[Calibrator]]) -> type[Options]:
+    """Options of a composition: those of its stages as ``stage.option``."""
+    fields: list[tuple[str, Any, Any]] = []
+    for i, (prefix, method) in enumerate(zip(prefixes(names), classes, strict=True)):
+        hints = get_type_hints(method.Options, include_extras=True)
+        for field in msgspec.structs.fields(method.Options):
+            named_field = msgspec.field(default=field.default, name=f"{prefix}.{field.encode_name}")
+            fields.append((attribute(i, field.name), hints[field.name], named_field))
+    return msgspec.defstruct(
+        "CompositionOptions", fields, bases=(Options,), frozen=True, kw_only=True, forbid_unknown_fields=True
+    )
+
+
+def full_option_names(name: str, struct: type[Options], settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Settings of a composition with ``stage.option`` for every option that one stage alone has.
+
+    Unknown names are left as they are. Raises UsageError for an option of several stages.
+    """
+    known = [field.encode_name for field in msgspec.structs.fields(struct)]
+    full: dict[str, Any] = {}
+    for key, value in settings.items():
+        matches = [option for option in known if option.partition(".")[2] == key]
+        if key not in known and len(matches) > 1:
+            raise UsageError(f"option {key} of {name!r} belongs to several stages: use {' or '.join(matches)}")
+        target = matches[0] if key not in known and matches else key
+        if target in full:
+            raise UsageError(f"option {target} of {name!r} is set twice")
+        full[target] = value
+    return full
+
+
+# ---- rows between stages
+
+
+def named(context: Context, name: str) -> Context:
+    """A context whose progress says which stage it is about."""
+    return replace(context, progress=lambda what, done, total: context.progress(f"{name}: {what}", done, total))
+
+
+def settled(prediction: Prediction) -> FloatArray:
+    """Log-probabilities whose argmax is the prediction.
+
+    They differ where rounding made the predicted class tie with one of lower index (or where
+    a method predicts something else): there the predicted class is raised above the rest by
+    one unit in the last place.
+    """
+    log_p, label = prediction.log_probs, prediction.label
+    off = np.flatnonzero(log_p.argmax(axis=1) != label)
+    if len(off):
+        log_p = log_p.copy()
+        log_p[off, label[off]] = np.nextafter(log_p[off].max(axis=1), np.inf)
+    return log_p
+
+
+class MappedRows(Rows):
+    """Rows as a calibrator leaves them: log-probabilities, computed block by block in every pass."""
+
+    def __init__(self, source: Rows, calibrator: Calibrator) -> None:
+        self.source, self.calibrator = source, calibrator
+        self.n, self.k = source.n, source.k
+        self.kind = "log_probs"
+        self.reads = [source.transforms.index(spec) for spec in calibrator.required_transforms]
+
+    def blocks(self, transforms: Sequence[int] = ()) -> Iterator[Block]:
+        for block in self.source.blocks(self.reads):
+            scores = settled(self.calibrator.apply(block))
+            yield Block(block.start, scores, "log_probs", block.y, block.weight)
+
+    def labels(self) -> IntArray:
+        return self.source.labels()
+
+    def weights(self) -> FloatArray | None:
+        return self.source.weights()
+
+
+def mapped(rows: Rows, calibrator: Calibrator) -> Rows:
+    """Rows as a calibrator leaves them, kept in memory when they are small."""
+    lazy = MappedRows(rows, calibrator)
+    if 8 * rows.n * rows.k > CACHED_BYTES:
+        return lazy
+    return ArrayRows(lazy.array(), lazy.labels(), "log_probs", weight=lazy.weights())

@@ -1,0 +1,164 @@
+"""Limits on results: a pipeline's gate, and how its outcome is written for other programs."""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from calcli.errors import UsageError, unknown_name
+from calcli.metrics.catalog import metric_names
+
+__all__ = ["Limit", "Outcome", "check", "junit", "limits", "needed_metrics"]
+
+ENDS = {"lo": "ci", "hi": "ci", "p": "p_value", "null": "null_mean", "se": "se"}
+CHANGES = ("increase", "drop")
+
+
+@dataclass(frozen=True)
+class Limit:
+    """A limit as given: ``--max ece.hi=0.03``. change: how much the baseline may be exceeded by."""
+
+    side: Literal["max", "min"]
+    name: str
+    value: float
+
+    @property
+    def metric(self) -> str:
+        """The metric that it needs."""
+        base = self.name.partition(".")[0]
+        for change in CHANGES:
+            stem = base.removesuffix(f"_{change}")
+            if stem != base:
+                return stem
+        return base
+
+    @property
+    def text(self) -> str:
+        """As the user wrote it."""
+        return f"--{self.side} {self.name}={self.value:g}"
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """One limit against one result."""
+
+    limit: Limit
+    bundle: str
+    calibrator: str | None
+    found: float | None
+    crossed: bool
+    reason: str | None = None
+
+    def as_json(self) -> dict[str, Any]:
+        """Keys of the JSON output."""
+        return {
+            "limit": self.limit.text,
+            "bundle": self.bundle,
+            "calibrator": self.calibrator,
+            "value": self.found,
+            "crossed": self.crossed,
+            **({"reason": self.reason} if self.reason else {}),
+        }
+
+    @property
+    def sentence(self) -> str:
+        """For people and logs."""
+        what = f"{self.bundle}, {self.calibrator or 'uncalibrated'}: {self.limit.name}"
+        if self.found is None:
+            return f"{what} has no value ({self.reason}), limit {self.limit.text}"
+        return f"{what} is {self.found:.6g}, limit {self.limit.text}"
+
+
+def limits(maxima: Sequence[str], minima: Sequence[str]) -> list[Limit]:
+    """Parse ``ece=0.03`` and the like. Raises UsageError."""
+    found = []
+    sides: tuple[tuple[Literal["max", "min"], Sequence[str]], ...] = (("max", maxima), ("min", minima))
+    for side, texts in sides:
+        for text in texts:
+            name, equals, number = text.partition("=")
+            try:
+                value = float(number)
+            except ValueError:
+                value = math.nan
+            if not equals or math.isnan(value):
+                raise UsageError(f"--{side} {text}: expected NAME=NUMBER, e.g. --{side} ece=0.03")
+            limit = Limit(side, name.strip(), value)
+            end = limit.name.partition(".")[2]
+            if limit.metric not in metric_names():
+                raise unknown_name("metric", limit.metric, metric_names())
+            if end and end not in ENDS:
+                raise unknown_name("end of a limit", end, ENDS)
+            found.append(limit)
+    return found
+
+
+def needed_metrics(asked: Sequence[Limit]) -> list[str]:
+    """Metrics that the limits look at, each once."""
+    return list(dict.fromkeys(limit.metric for limit in asked))
+
+
+def check(asked: Sequence[Limit], result: Mapping[str, Any], baseline: Mapping[str, Any] | None) -> list[Outcome]:
+    """Hold one result against the limits.
+
+    baseline : the result that ``_increase`` and ``_drop`` compare with. A value that is
+    undefined crosses its limit: a gate must not open because something is missing.
+    """
+    outcomes = []
+    for limit in asked:
+        found, reason = _found(limit, result, baseline)
+        crossed = found is None or (found > limit.value if limit.side == "max" else found < limit.value)
+        outcomes.append(Outcome(limit, result["bundle"], result["calibrator"], found, crossed, reason))
+    return outcomes
+
+
+def _found(
+    limit: Limit, result: Mapping[str, Any], baseline: Mapping[str, Any] | None
+) -> tuple[float | None, str | None]:
+    base, _, end = limit.name.partition(".")
+    entry = result["metrics"][limit.metric]
+    if base != limit.metric:
+        return _change(base, limit.metric, end, result, baseline)
+    if not end:
+        return entry["value"], entry.get("reason")
+    held = entry.get(ENDS[end])
+    if held is None:
+        return None, f"{limit.metric} has no {ENDS[end]}"
+    return (held[end == "hi"] if ENDS[end] == "ci" else held), None
+
+
+def _change(
+    base: str, name: str, end: str, result: Mapping[str, Any], baseline: Mapping[str, Any] | None
+) -> tuple[float | None, str | None]:
+    sign = 1.0 if base.endswith("_increase") else -1.0
+    if end:
+        paired = result.get("paired", {}).get("differences", {}).get(name, {})
+        if ENDS[end] == "ci" and "ci" in paired:
+            ends = sorted(sign * e for e in paired["ci"])
+            return ends[end == "hi"], None
+        held = paired.get(ENDS[end])
+        return held, None if held is not None else f"the difference of {name} has no {end}"
+    if baseline is None:
+        return None, "there is no baseline to compare with"
+    own, other = result["metrics"][name]["value"], baseline["metrics"][name]["value"]
+    if own is None or other is None:
+        return None, f"{name} is undefined"
+    return sign * (own - other), None
+
+
+def junit(outcomes: Sequence[Outcome]) -> str:
+    """Limits as a JUnit XML document, one test case each."""
+    from xml.sax.saxutils import escape, quoteattr
+
+    failures = sum(o.crossed for o in outcomes)
+    lines = [
+        '<?xml version="1.0" encoding="UTF-8"?>',
+        f'<testsuite name="calcli evaluate" tests="{len(outcomes)}" failures="{failures}">',
+    ]
+    for o in outcomes:
+        where = f"{o.bundle} {o.calibrator or 'uncalibrated'}"
+        head = f"  <testcase classname={quoteattr(where)} name={quoteattr(o.limit.text)}"
+        if o.crossed:
+            lines.append(f"{head}><failure message={quoteattr(o.sentence)}>{escape(o.sentence)}</failure></testcase>")
+        else:
+            lines.append(f"{head}/>")
+    return "\n".join([*lines, "</testsuite>", ""])

@@ -1,0 +1,201 @@
+"""From numbers to words: direction, classes, verdict. Rules, not moods."""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from calcli.evaluation.refine import Split
+from calcli.metrics.means import normal_quantile
+from calcli.metrics.rowtable import RowTable
+from calcli.metrics.scope import Scope, Value
+from calcli.metrics.significance import (
+    benjamini_hochberg,
+    class_p_values,
+    confidence_direction,
+    entropy_direction,
+)
+from calcli.numerics import FloatArray
+
+__all__ = ["Judgement", "data_line", "data_warnings", "judge", "label_shift_p_value", "resolution_rows"]
+
+LEVEL = 0.05
+MENDS = 0.5
+"""Share of the calibration loss that a temperature must remove to be called the remedy."""
+
+ROWS_PER_BIN = 50
+
+
+@dataclass(frozen=True)
+class Judgement:
+    """direction and classwise as in the JSON output; verdict: one sentence."""
+
+    direction: dict[str, Any]
+    classwise: dict[str, Any] | None
+    verdict: str
+
+
+def data_line(kind: str, table: RowTable) -> dict[str, Any]:
+    """What was evaluated: rows, classes, class balance, distinct confidences."""
+    count = np.bincount(table.y, minlength=table.k)
+    return {
+        "n": table.n,
+        "n_classes": table.k,
+        "kind": kind,
+        "weighted": table.weight is not None,
+        "largest_class_share": float(count.max() / table.n),
+        "smallest_class_share": float(count.min() / table.n),
+        "absent_classes": int((count == 0).sum()),
+        "distinct_confidences": len(np.unique(table.confidence)),
+    }
+
+
+def judge(scope: Scope, values: Mapping[str, Value], split: Split | None) -> Judgement:
+    """Direction, class-wise findings and the verdict on one set of rows.
+
+    values : at least ``tce2`` and ``smece``. The three tests (mean confidence against
+    accuracy, debiased squared error, smooth error) share the 5 % level.
+    """
+    table = scope.table
+    gap, surprise = confidence_direction(table), entropy_direction(table)
+    direction = {
+        "gap": gap.gap,
+        "gap_z": gap.z,
+        "entropy_gap": surprise.gap,
+        "entropy_z": surprise.z,
+        "words": _direction_words(gap.z, surprise.z),
+    }
+    classwise = _classwise(scope)
+    p_values = [gap.p_value]
+    for name in ("tce2", "smece"):
+        null = values[name].null if name in values else None
+        if null is not None:
+            p_values.append(null.p_value)
+    p = min(1.0, len(p_values) * min(p_values))
+    reach = normal_quantile(0.5 + scope.settings.level / 2.0) * (abs(gap.gap / gap.z) if gap.z else 0.0)
+    verdict = _verdict(table, p, gap.gap, gap.z, reach, values, classwise, split, scope.settings.level)
+    return Judgement(direction, classwise, verdict)
+
+
+def _direction_words(gap_z: float, entropy_z: float) -> str:
+    reach = normal_quantile(1.0 - LEVEL / 2.0)
+    if abs(gap_z) <= reach and abs(entropy_z) <= reach:
+        return "neither over- nor underconfident beyond chance"
+    if abs(gap_z) <= reach:
+        way = "too sure" if entropy_z > 0 else "not sure enough"
+        return f"the confidence is right on average, but the probabilities as a whole are {way}"
+    way = "overconfident" if gap_z > 0 else "underconfident"
+    if abs(entropy_z) > reach and (entropy_z > 0) != (gap_z > 0):
+        return f"{way} about the predicted class, the opposite about the others"
+    return way
+
+
+def _classwise(scope: Scope) -> dict[str, Any] | None:
+    stats = scope.table.classes
+    if stats is None:
+        return None
+    from calcli.metrics.families import cwece2
+
+    value = cwece2(scope)
+    p = class_p_values(stats.score.sum(axis=1), stats.square.sum(axis=1), stats.hits.sum(axis=1))
+    # Class p-values come from unweighted laws.
+    wrong = benjamini_hochberg(p, LEVEL).tolist() if scope.table.weight is None else []
+    return {
+        "value": value.value,
+        "signed_square": value.more["signed_square"],
+        "p_value": value.p_value,
+        "n_significant": len(wrong),
+        "significant_classes": wrong[:20],
+    }
+
+
+def _verdict(
+    table: RowTable,
+    p: float,
+    gap: float,
+    z: float,
+    reach: float,
+    values: Mapping[str, Value],
+    classwise: Mapping[str, Any] | None,
+    split: Split | None,
+    level: float,
+) -> str:
+    if table.n < 30:
+        return f"too few rows to say: {table.n}"
+    loss = split.nll if split is not None and split.nll.significant else None
+    if p > LEVEL:
+        text = f"calibrated within noise: {table.n} rows cannot tell the confidence from a calibrated one (p = {p:.2g})"
+        if loss is not None and split is not None:
+            return (
+                f"{text}, but the whole vector can be improved: {split.method} would take {_small(loss.calibration)}"
+                f" off an NLL of {loss.loss:.4f}"
+            )
+        if classwise and classwise["n_significant"]:
+            return (
+                f"{text}, but {classwise['n_significant']} of {table.k} classes get too much or too little probability"
+            )
+        return text
+    if abs(z) > normal_quantile(1.0 - LEVEL / 2.0):
+        text = f"{'overconfident' if gap > 0 else 'underconfident'} by {abs(gap):.4f}"
+        text += f" +- {reach:.4f} ({level:.0%})" if math.isfinite(z) else ""
+    else:
+        text = "right on average, but too sure at some confidences and not sure enough at others"
+    if loss is None or split is None:
+        return text
+    by_temperature = split.temperature_nll.calibration
+    if by_temperature >= MENDS * loss.calibration or split.method == "ts":
+        return f"{text}; a temperature would remove {_small(by_temperature)} of the NLL (calcli fit --method ts)"
+    return (
+        f"{text}; a temperature cannot fix this: it removes {max(by_temperature / loss.calibration, 0.0):.0%}"
+        f" of the {_small(loss.calibration)} of NLL that {split.method} would remove"
+    )
+
+
+def _small(x: float) -> str:
+    return f"{x:.4f}" if abs(x) >= 1e-4 else f"{x:.1e}"
+
+
+def resolution_rows(bins: int, error: float = 0.01) -> int:
+    """Rows from which a calibrated model's ECE over this many bins falls below ``error``."""
+    return math.ceil(bins / (2.0 * math.pi * error**2))
+
+
+def data_warnings(table: RowTable, bins: int) -> list[str]:
+    """What about the evaluated rows limits what can be said."""
+    found = []
+    if table.n < ROWS_PER_BIN * bins:
+        found.append(
+            f"{table.n} rows in {bins} bins: even a calibrated model's ECE is well above 0 here;"
+            f" about {resolution_rows(bins)} rows resolve an ECE of 0.01, or use fewer --bins"
+        )
+    if len(np.unique(table.y)) == 1:
+        found.append("all labels are the same class: this says nothing about the others")
+    if table.n > 1 and table.confidence.max() == table.confidence.min():
+        found.append("all confidences are equal: calibration errors see one point only")
+    return found
+
+
+def label_shift_p_value(fitted: FloatArray, seen: FloatArray) -> float:
+    """P-value that two sets of class counts (k,) come from the same shares (chi-square).
+
+    Classes with fewer than five expected rows in either set are pooled. The tail is Wilson
+    and Hilferty's cube-root approximation (1931).
+    """
+    both = fitted + seen
+    total, a, b = both.sum(), fitted.sum(), seen.sum()
+    if a == 0 or b == 0:
+        return 1.0
+    enough = both * min(a, b) / total >= 5.0
+    f = np.append(fitted[enough], fitted[~enough].sum())
+    s = np.append(seen[enough], seen[~enough].sum())
+    held = f + s > 0
+    f, s = f[held], s[held]
+    df = len(f) - 1
+    if df < 1:
+        return 1.0
+    expected_f, expected_s = (f + s) * a / total, (f + s) * b / total
+    chi2 = float(((f - expected_f) ** 2 / expected_f).sum() + ((s - expected_s) ** 2 / expected_s).sum())
+    h = 2.0 / (9.0 * df)
+    return 0.5 * math.erfc(((chi2 / df) ** (1.0 / 3.0) - (1.0 - h)) / math.sqrt(2.0 * h))

@@ -1,0 +1,227 @@
+"""``auto``: choose among compositions by cross-validation inside the calibration data."""
+
+from dataclasses import dataclass
+from typing import Annotated, Any, ClassVar, Literal, NamedTuple
+
+import numpy as np
+from msgspec import Meta
+
+from calcli.calibrator import Calibrator, Context, Curves, Fit, Laws, Options
+from calcli.compose import Composition
+from calcli.errors import CalcliError, FitError, UsageError
+from calcli.numerics import NLL_FLOOR, FloatArray, IntArray
+from calcli.registry import method, parse_options
+from calcli.rows import Rows
+
+__all__ = ["Auto", "AutoOptions", "Fitted", "fit_method", "stratified_folds"]
+
+CANDIDATES = ("identity", "ts", "ets", "ft", "mono", "iop", "svs", "ft+svs", "ts+beta", "ft+svs+beta")
+LARGE = ("sms", "ft+sms", "ft+sms+beta")
+"""Candidates with a matrix of weights: where there are 20 rows per class and at most 200 classes."""
+
+
+class Fitted(NamedTuple):
+    """A fit under the name and options that describe it: for ``auto``, what it chose."""
+
+    method: str
+    options: Options
+    fit: Fit[Any]
+
+
+def fit_method(name: str, settings: dict[str, Any], rows: Rows, context: Context) -> Fitted:
+    """Fit a method, a composition (``ts+hb``) or ``auto`` with ``{"bins": "20"}``-like settings.
+
+    Raises UsageError for names and options that do not exist, FitError where a fit is
+    impossible.
+    """
+    options = parse_options(name, settings)
+    if isinstance(options, AutoOptions):
+        return choose(rows, options, context)
+    return Fitted(name, options, method(name).fit(rows, options, context))
+
+
+class AutoOptions(Options, frozen=True):
+    """Options of auto."""
+
+    candidates: Annotated[
+        str,
+        Meta(description="methods and compositions to choose from, separated by commas; empty: a list that fits"),
+    ] = ""
+    folds: Annotated[int, Meta(ge=2, le=50, description="parts of the cross-validation, stratified by label")] = 5
+    criterion: Annotated[Literal["nll", "brier"], Meta(description="mean loss of held-out rows to minimise")] = "nll"
+    rule: Annotated[
+        Literal["one-se", "best"],
+        Meta(description="the simplest within one standard error of the best, or the best"),
+    ] = "one-se"
+
+
+@dataclass(frozen=True)
+class Auto(Calibrator):
+    """Choose a method or composition by cross-validation inside the calibration data.
+
+    Every candidate, with its default options, is fitted on all folds but one and scored on
+    the rows left out; folds are stratified by label. With d_i the difference of a row's loss
+    to that of the candidate with the least mean loss, a candidate is as good when mean d is
+    at most sd(d) / sqrt(n): the error of a paired difference, many times smaller than that
+    of either mean. Of those, the one with the fewest stored numbers is refitted on all rows
+    (``rule=best`` takes the least mean loss). The table of the choice is recorded under
+    ``auto`` in the details of the fit, and the artifact is that of the chosen method. The
+    seed decides the folds. ECE takes no part: it does not reward good probabilities.
+
+    Candidates unless given: identity, ts, ets, ft, mono, iop, svs, ft+svs, ts+beta,
+    ft+svs+beta; and sms, ft+sms, ft+sms+beta from 20 rows per class on, up to 200 classes.
+
+    Reference: Breiman, Friedman, Olshen, Stone (1984), section 3.4.3 (the one-standard-error rule).
+    """
+
+    title: ClassVar[str] = "choice by cross-validation"
+    Options: ClassVar[type[Options]] = AutoOptions
+    laws = Laws(
+        keeps_argmax=False,
+        monotone=False,
+        shift_invariant=False,
+        equivariant=False,
+        improves_nll=False,
+        top_label_only=False,
+        weights=True,
+        memory="array",
+    )
+
+    @classmethod
+    def fit(cls, rows: Rows, options: AutoOptions, context: Context) -> Fit[Any]:
+        """The fit of what was chosen, whose class is that method's; see ``fit_method`` for its name."""
+        return choose(rows, options, context).fit
+
+    @classmethod
+    def check_options(cls, options: AutoOptions) -> None:
+        for name in listed(options.candidates):
+            if name == "auto":
+                raise UsageError("option candidates of method 'auto': auto cannot choose itself")
+            parse_options(name, {})
+
+
+def listed(candidates: str) -> list[str]:
+    """Names in a comma-separated list, in order, each once."""
+    return list(dict.fromkeys(name.strip() for name in candidates.split(",") if name.strip()))
+
+
+def default_candidates(n: int, k: int) -> list[str]:
+    """What ``auto`` chooses from for n rows of k classes when nothing is said."""
+    return [*CANDIDATES, *(LARGE if n >= 20 * k and k <= 200 else ())]
+
+
+@dataclass
+class Trial:
+    """One candidate: held-out losses (n,), stored numbers, and the reason why it failed."""
+
+    name: str
+    losses: FloatArray
+    parameters: int = 0
+    failed: str = ""
+
+
+def choose(rows: Rows, options: AutoOptions, context: Context) -> Fitted:
+    """Cross-validate the candidates, pick one, and refit it on all rows."""
+    names = listed(options.candidates) or default_candidates(rows.n, rows.k)
+    names = [name for name in names if rows.transforms or not method(name).laws.needs_transforms]
+    if not names:
+        raise FitError("no candidate is left: those listed need scores under transforms, which this bundle lacks")
+    folds = stratified_folds(rows.labels(), min(options.folds, rows.n), context.rng())
+    if len(folds) < 2:
+        # One row cannot be held out; the first candidate is the simplest by convention.
+        return refit(names[0], rows, context, [], "there is one row only, too few to choose; took the first candidate")
+    trials = [Trial(name, np.empty(rows.n)) for name in names]
+    for i, held in enumerate(folds):
+        learn = rows.take(np.setdiff1d(np.arange(rows.n), held))
+        test = rows.take(held)
+        for j, trial in enumerate(trials):
+            context.progress(f"cross-validating {trial.name}", i * len(trials) + j, len(folds) * len(trials))
+            if not trial.failed:
+                try:
+                    run(trial, learn, test, np.sort(held), options.criterion, context)
+                except CalcliError as error:
+                    trial.failed = str(error)
+    good = [trial for trial in trials if not trial.failed]
+    if not good:
+        raise FitError(f"no candidate could be fitted; {trials[0].name}: {trials[0].failed}")
+    table, chosen = compare(trials, rows.weights(), options)
+    return refit(chosen, rows, context, table, "")
+
+
+def run(trial: Trial, learn: Rows, test: Rows, at: IntArray, criterion: str, context: Context) -> None:
+    """Fit one candidate on one side of a fold and note the losses of the other."""
+    quiet = Context(context.seed, context.device)
+    calibrator = method(trial.name).fit(learn, parse_options(trial.name, {}), quiet).calibrator
+    trial.parameters = max(trial.parameters, stored_numbers(calibrator))
+    wanted = [test.transforms.index(spec) for spec in calibrator.required_transforms]
+    for block in test.blocks(wanted):
+        log_p = calibrator.apply(block).log_probs
+        log_p_y = log_p[np.arange(len(block)), block.labels]
+        if criterion == "nll":
+            loss = -np.maximum(log_p_y, np.log(NLL_FLOOR))
+        else:
+            loss = np.exp(2 * log_p).sum(axis=1) - 2 * np.exp(log_p_y) + 1
+        trial.losses[at[block.start : block.start + len(block)]] = loss
+
+
+def compare(trials: list[Trial], weight: FloatArray | None, options: AutoOptions) -> tuple[list[dict[str, Any]], str]:
+    """The table of the cross-validation, and the name chosen."""
+    good = [trial for trial in trials if not trial.failed]
+    n = len(good[0].losses)
+    share = np.full(n, 1.0 / n) if weight is None else weight / weight.sum()
+    best = min(good, key=lambda trial: float(share @ trial.losses))
+    rows: dict[str, dict[str, Any]] = {}
+    for trial in trials:
+        if trial.failed:
+            rows[trial.name] = {"method": trial.name, "failed": trial.failed}
+            continue
+        difference = trial.losses - best.losses
+        mean = float(share @ difference)
+        # Weights: the variance of a weighted mean of independent rows.
+        error = float(np.sqrt((share**2) @ (difference - mean) ** 2))
+        rows[trial.name] = {
+            "method": trial.name,
+            "parameters": trial.parameters,
+            options.criterion: float(share @ trial.losses),
+            "difference": mean,
+            "standard_error": error,
+        }
+    as_good = [t for t in good if rows[t.name]["difference"] <= rows[t.name]["standard_error"]]
+    # Stable: of two with as many numbers the one listed first.
+    chosen = best if options.rule == "best" else min(as_good, key=lambda trial: trial.parameters)
+    rows[chosen.name]["chosen"] = True
+    return list(rows.values()), chosen.name
+
+
+def refit(name: str, rows: Rows, context: Context, table: list[dict[str, Any]], warning: str) -> Fitted:
+    """Fit the chosen candidate on all rows and record how it was chosen."""
+    options = parse_options(name, {})
+    fit: Fit[Any] = method(name).fit(rows, options, context)
+    warnings = (*fit.warnings, warning) if warning else fit.warnings
+    details = {**fit.details, "auto": {"chosen": name, "table": table}}
+    return Fitted(name, options, Fit(fit.calibrator, fit.status, warnings, details))
+
+
+def stored_numbers(calibrator: Calibrator) -> int:
+    """How many numbers a calibrator holds: the measure of its simplicity."""
+    if isinstance(calibrator, Composition):
+        return sum(stored_numbers(stage.calibrator) for stage in calibrator.stages)
+
+    def count(value: float | str | Curves | None) -> int:
+        if isinstance(value, tuple):
+            return sum(curve.size for curve in value)
+        if isinstance(value, np.ndarray):
+            return value.size
+        return int(isinstance(value, int | float))
+
+    return sum(count(value) for value in vars(calibrator).values())
+
+
+def stratified_folds(y: IntArray, folds: int, rng: np.random.Generator) -> list[IntArray]:
+    """Indices of each of ``folds`` parts, sizes differing by at most one, classes spread evenly.
+
+    y : (n,) labels. The rows, shuffled and then sorted by class, are dealt in turn.
+    """
+    order = rng.permutation(len(y))
+    order = order[np.argsort(y[order], kind="stable")]
+    return [np.sort(order[fold::folds]) for fold in range(folds)]
