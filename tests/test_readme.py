@@ -1,0 +1,51 @@
+"""Every command of the README runs."""
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import h5py
+import numpy as np
+import pytest
+from conftest import REPOSITORY
+
+README = (REPOSITORY / "README.md").read_text(encoding="utf-8")
+BLOCKS = re.findall(r"<!-- run -->\n```console\n(.*?)```", README, flags=re.S)
+
+
+def commands():
+    return [line[2:] for block in BLOCKS for line in block.splitlines() if line.startswith("$ ")]
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """A folder as the README finds it: scores.npz, here the sample digits."""
+    path = tmp_path_factory.mktemp("readme")
+    with h5py.File(REPOSITORY / "sample_data" / "digits.h5") as file:
+        parts = [(file[g]["logits"][()], file[g]["labels"][()]) for g in ("cal", "test")]
+    scores, labels = (np.concatenate(part) for part in zip(*parts, strict=True))
+    np.savez(path / "scores.npz", logits=scores, labels=labels)
+    return path
+
+
+def test_the_readme_has_commands():
+    assert len(commands()) > 10
+    assert README.index("make demo") < README.index("make test") < README.index("## ")
+
+
+def test_every_command_of_the_readme_runs(folder):
+    path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
+    for command in commands():
+        done = subprocess.run(
+            command,
+            shell=True,
+            cwd=folder,
+            capture_output=True,
+            text=True,
+            env={**os.environ, "PATH": path},
+            check=False,
+        )
+        assert done.returncode == 0, f"{command}\n{done.stderr}"
+        assert "Traceback" not in done.stderr
