@@ -1,0 +1,301 @@
+"""Inputs of a model: arrays in a file, or a folder of images, read in row blocks.
+
+What ``read`` gives is laid out as the transforms want it: images (b, h, w, c), sequences
+(b, t, ...), anything else as it is stored.
+"""
+
+import hashlib
+import os
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal, get_args
+
+import numpy as np
+from numpy.typing import NDArray
+
+from calcli.errors import DataError, UsageError
+from calcli.importers.archive import Entry, one_line
+from calcli.importers.formats import open_archive
+
+__all__ = ["LAYOUTS", "ArrayInputs", "ImageFolder", "Inputs", "Layout", "Wishes", "open_inputs"]
+
+Layout = Literal["nhwc", "nchw", "nhw", "sequence", "rows"]
+LAYOUTS: tuple[str, ...] = get_args(Layout)
+"""How inputs are stored: colour images, grey images, (n, t, ...) sequences, anything else."""
+
+IMAGE_SUFFIXES = (".png", ".jpg", ".jpeg", ".bmp", ".gif", ".tif", ".tiff", ".webp", ".ppm", ".pgm")
+INPUT_NAMES = ("inputs", "images", "x", "data", "X")
+LABEL_NAMES = ("labels", "y", "targets", "label")
+
+
+class Inputs(ABC):
+    """n inputs, read in blocks.
+
+    layout : see LAYOUTS; ``images`` says whether they are pictures. labels : (n,) int64 or
+    None. ids, class_names : or None. identity : what tells these inputs from others, for
+    the fingerprint of a job. name : as messages say it.
+    """
+
+    n: int
+    layout: Layout
+    name: str
+    identity: dict[str, Any]
+    labels: NDArray[Any] | None = None
+    ids: NDArray[Any] | None = None
+    class_names: list[str] | None = None
+
+    @abstractmethod
+    def read(self, start: int, stop: int) -> NDArray[Any]:
+        """Inputs start..stop-1; images as (b, h, w, c) float32 in [0, 1]."""
+
+    @property
+    def images(self) -> bool:
+        return self.layout in ("nhwc", "nchw", "nhw")
+
+
+@dataclass(frozen=True)
+class Wishes:
+    """What the user says about inputs.
+
+    array, labels : names of arrays in the file (labels also FILE or FILE:NAME). layout :
+    else told by the shape where that is unambiguous. scale : divides the values, else 255
+    for bytes and 1 for floats. resize : (height, width) for an image folder. grey : read
+    images as grey.
+    """
+
+    array: str | None = None
+    labels: str | None = None
+    layout: str | None = None
+    scale: float | None = None
+    resize: tuple[int, int] | None = None
+    grey: bool = False
+
+
+def open_inputs(path: Path, stack: ExitStack, wishes: Wishes = Wishes()) -> Inputs:
+    """Open inputs: a folder of images, or a file of arrays in any format that extract imports."""
+    if wishes.layout is not None and wishes.layout not in LAYOUTS:
+        raise UsageError(f"--layout {wishes.layout}: expected one of {', '.join(LAYOUTS)}")
+    if path.is_dir():
+        return ImageFolder(path, wishes)
+    if wishes.resize is not None:
+        raise UsageError("--resize is for image folders; arrays hold images of one size")
+    return ArrayInputs(path, stack, wishes)
+
+
+class ArrayInputs(Inputs):
+    """Inputs in an array of an npz, npy, HDF5, pt or safetensors file."""
+
+    def __init__(self, path: Path, stack: ExitStack, wishes: Wishes) -> None:
+        archive = open_archive(path, stack)
+        entry = _pick(archive.entries, wishes.array, INPUT_NAMES, path, "inputs", loose=archive.loose)
+        self._data = entry.load()
+        self.name = entry.where
+        shape = tuple(self._data.shape)
+        if len(shape) < 2 or shape[0] == 0:
+            raise DataError(f"{self.name}: has shape {shape}, expected (rows, ...) with at least one row")
+        if self._data.dtype.kind not in "fiub":
+            raise DataError(f"{self.name}: holds {self._data.dtype}, expected numbers")
+        self.n = shape[0]
+        self.layout = _layout(shape, wishes.layout, self.name)
+        self.scale = _scale(self._data.dtype, wishes.scale) if self.images else wishes.scale or 1.0
+        rest = {name: other for name, other in archive.entries.items() if other is not entry}
+        self.labels = self._labels(rest, wishes.labels, stack)
+        ids = rest.get("ids")
+        if ids is not None and len(values := np.asarray(ids.load())) == self.n:
+            self.ids = values
+        names = rest.get("class_names")
+        if names is not None:
+            self.class_names = [str(name) for name in np.asarray(names.load()).tolist()]
+        stat = path.stat()
+        self.identity = {
+            "file": path.name,
+            "bytes": stat.st_size,
+            "modified_ns": stat.st_mtime_ns,
+            "array": entry.name,
+            "layout": self.layout,
+            "scale": self.scale,
+        }
+
+    def _labels(self, entries: dict[str, Entry], wish: str | None, stack: ExitStack) -> NDArray[Any] | None:
+        if wish is None:
+            present = [name for name in LABEL_NAMES if name in entries]
+            entry = entries[present[0]] if present else None
+        elif wish in entries:
+            entry = entries[wish]
+        else:
+            entry = _labels_elsewhere(wish, stack, self.name, entries)
+        return None if entry is None else _check_labels(np.asarray(entry.load()[...]), self.n, entry.where)
+
+    def read(self, start: int, stop: int) -> NDArray[Any]:
+        raw = np.asarray(self._data[start:stop])
+        if not self.images:
+            return raw if self.scale == 1.0 else raw.astype(np.float32) / np.float32(self.scale)
+        x = raw.astype(np.float32) / np.float32(self.scale)
+        if self.layout == "nchw":
+            x = np.ascontiguousarray(x.transpose(0, 2, 3, 1))
+        return x[..., None] if self.layout == "nhw" else x
+
+
+def _pick(entries: Any, wish: str | None, names: Sequence[str], path: Path, what: str, *, loose: bool = False) -> Entry:
+    if wish is not None:
+        if wish not in entries:
+            raise DataError(f"{path}: has no array {wish!r}; it holds: {', '.join(entries)}")
+        return entries[wish]
+    if loose or len(entries) == 1:
+        return next(iter(entries.values()))
+    for name in names:
+        if name in entries:
+            return entries[name]
+    raise DataError(
+        f"{path}: holds no array named {' or '.join(names)} (it has: {', '.join(entries)});"
+        f" name the {what} with --inputs FILE:NAME"
+    )
+
+
+def _labels_elsewhere(wish: str, stack: ExitStack, name: str, entries: dict[str, Entry]) -> Entry:
+    """Labels in a file of their own: FILE or FILE:NAME."""
+    file, _, array = (wish, "", "") if Path(wish).exists() else wish.rpartition(":")
+    if not file or not Path(file).is_file():
+        have = ", ".join(entries) or "no other array"
+        raise DataError(f"--labels {wish}: is neither an array beside {name} ({have}) nor a file")
+    archive = open_archive(Path(file), stack)
+    return _pick(archive.entries, array or None, LABEL_NAMES, Path(file), "labels", loose=archive.loose)
+
+
+def _check_labels(labels: NDArray[Any], n: int, where: str) -> NDArray[Any]:
+    if labels.shape != (n,):
+        raise DataError(f"{where}: labels have shape {labels.shape}, expected ({n},): one per input")
+    if labels.dtype.kind not in "iu":
+        raise DataError(f"{where}: labels have type {labels.dtype}, expected integers")
+    return labels.astype(np.int64)
+
+
+CHANNELS = (1, 3, 4)
+
+
+def _layout(shape: tuple[int, ...], wish: str | None, where: str) -> Layout:
+    """Layout by the shape where only one reading is sensible. Raises DataError where not."""
+    dimensions = {"nhwc": (4,), "nchw": (4,), "nhw": (3,), "sequence": range(2, 99), "rows": range(2, 99)}
+    if wish is not None:
+        if len(shape) not in dimensions[wish]:
+            raise DataError(f"{where}: has shape {shape}, which --layout {wish} does not fit")
+        return wish  # type: ignore[return-value]
+    if len(shape) == 2:
+        return "rows"
+    if len(shape) == 4:
+        first, last = shape[1] in CHANNELS, shape[3] in CHANNELS
+        if first != last:
+            return "nchw" if first else "nhwc"
+    options = "nhwc or nchw" if len(shape) == 4 else "nhw (grey images), sequence or rows (as it is)"
+    raise DataError(f"{where}: has shape {shape}, which does not say how inputs are stored; pass --layout {options}")
+
+
+def _scale(dtype: np.dtype[Any], wish: float | None) -> float:
+    if wish is not None:
+        return wish
+    return {"u1": 255.0, "u2": 65535.0, "b1": 1.0}.get(f"{dtype.kind}{dtype.itemsize}", 1.0)
+
+
+class ImageFolder(Inputs):
+    """Images in one sub-folder per class, or all in one folder without labels.
+
+    Classes are the sub-folders in alphabetical order, ids the paths within the folder.
+    """
+
+    layout: Layout = "nhwc"
+
+    def __init__(self, path: Path, wishes: Wishes) -> None:
+        self.path, self.name = path, str(path)
+        self.resize, self.grey = wishes.resize, wishes.grey
+        if wishes.layout not in (None, "nhwc"):
+            raise UsageError(f"--layout {wishes.layout}: is for arrays; images of a folder are read as nhwc")
+        if wishes.labels is not None:
+            raise UsageError(f"--labels {wishes.labels}: labels of an image folder are its sub-folders")
+        self.scale = 255.0 if wishes.scale is None else wishes.scale
+        self.files, self.labels, self.class_names = self._list()
+        self.n = len(self.files)
+        self.ids = np.asarray(self.files)
+        sizes = [os.stat(path / file).st_size for file in self.files]
+        listing = hashlib.sha256("\n".join(f"{f} {s}" for f, s in zip(self.files, sizes, strict=True)).encode())
+        self.identity = {
+            "folder": path.name,
+            "files_sha256": listing.hexdigest(),
+            "resize": self.resize,
+            "grey": self.grey,
+            "scale": self.scale,
+        }
+        if self.resize is None:
+            self._check_sizes()
+
+    def _list(self) -> tuple[list[str], NDArray[Any] | None, list[str] | None]:
+        with os.scandir(self.path) as found:
+            entries = sorted((e for e in found if not e.name.startswith(".")), key=lambda e: e.name)
+        folders = [e.name for e in entries if e.is_dir()]
+        loose = [e.name for e in entries if e.name.lower().endswith(IMAGE_SUFFIXES)]
+        if folders and loose:
+            raise DataError(f"{self.path}: has images beside its class folders ({loose[0]}); put them into a class")
+        if not folders:
+            if not loose:
+                raise DataError(
+                    f"{self.path}: holds no class folders and no images ({', '.join(IMAGE_SUFFIXES)});"
+                    " expected one sub-folder per class"
+                )
+            return loose, None, None
+        files: list[str] = []
+        labels: list[int] = []
+        for label, folder in enumerate(folders):
+            inside = sorted(
+                str(Path(root, name).relative_to(self.path))
+                for root, _, names in os.walk(self.path / folder)
+                for name in names
+                if name.lower().endswith(IMAGE_SUFFIXES)
+            )
+            if not inside:
+                raise DataError(
+                    f"{self.path / folder}: class folder without images ({', '.join(IMAGE_SUFFIXES)});"
+                    " fill it or remove it"
+                )
+            files += inside
+            labels += [label] * len(inside)
+        return files, np.asarray(labels), folders
+
+    def _check_sizes(self) -> None:
+        first = None
+        for file in self.files:
+            with self._open(file) as image:
+                size = image.size
+            first = first or (file, size)
+            if size != first[1]:
+                raise DataError(
+                    f"{self.path}: {first[0]} is {first[1][0]} x {first[1][1]} pixels but {file} is"
+                    f" {size[0]} x {size[1]}; pass --resize HEIGHTxWIDTH to make them equal"
+                )
+
+    def _open(self, file: str) -> Any:
+        try:
+            from PIL import Image, UnidentifiedImageError
+        except ImportError:
+            raise UsageError("image folders need Pillow: pip install 'calcli[torch]'") from None
+        try:
+            return Image.open(self.path / file)
+        except (OSError, UnidentifiedImageError) as problem:
+            raise DataError(f"{self.path / file}: cannot be read as an image: {one_line(problem)}") from None
+
+    def read(self, start: int, stop: int) -> NDArray[Any]:
+        return np.stack([self._pixels(file) for file in self.files[start:stop]])
+
+    def _pixels(self, file: str) -> NDArray[np.float32]:
+        with self._open(file) as image:
+            try:
+                picture = image.convert("L" if self.grey else "RGB")
+                if self.resize is not None:
+                    from PIL import Image
+
+                    picture = picture.resize(self.resize[::-1], Image.Resampling.BILINEAR)
+            except OSError as problem:
+                raise DataError(f"{self.path / file}: cannot be decoded: {one_line(problem)}") from None
+            pixels = np.asarray(picture, dtype=np.float32) / np.float32(self.scale)
+        return pixels[..., None] if self.grey else pixels

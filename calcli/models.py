@@ -1,0 +1,246 @@
+"""Models that give scores: a torch.export program, TorchScript, ONNX, or a factory of the user's.
+
+torch and onnxruntime are imported here and nowhere else in ``extract``.
+"""
+
+import hashlib
+import sys
+from abc import ABC, abstractmethod
+from importlib import import_module
+from pathlib import Path
+from typing import Any, Literal, get_args
+
+import numpy as np
+from numpy.typing import NDArray
+
+from calcli.errors import DataError, UsageError
+from calcli.importers.archive import one_line
+
+__all__ = ["AMP", "Model", "load_model"]
+
+Amp = Literal["off", "bf16", "fp16"]
+AMP: tuple[str, ...] = get_args(Amp)
+
+
+class Model(ABC):
+    """A batch of inputs in, a batch of scores out.
+
+    name : as messages say it. identity : what tells it from other models, for the
+    fingerprint of a job. batch : the only batch size it takes, None when it takes any.
+    """
+
+    name: str
+    identity: dict[str, Any]
+    batch: int | None = None
+
+    @abstractmethod
+    def __call__(self, x: NDArray[Any]) -> NDArray[Any]:
+        """Scores (b, k), (b, 1) or (b,) of inputs (b, ...), in float32."""
+
+
+def load_model(spec: str, weights: str | None = None, device: str = "auto", amp: str = "off") -> Model:
+    """Load a model.
+
+    spec : a ``.pt2`` program of torch.export, a ``.pt`` TorchScript, an ``.onnx`` file, or
+    ``package.module:factory``, a callable without arguments that builds a torch module,
+    with ``weights`` as its state dict (``.pt`` read weights-only, or ``.safetensors``).
+    device : auto, cpu or cuda. amp : mixed precision, off, bf16 or fp16.
+    Raises UsageError and DataError.
+    """
+    if amp not in AMP:
+        raise UsageError(f"--amp {amp}: expected one of {', '.join(AMP)}")
+    path = Path(spec)
+    if path.suffix == ".onnx":
+        if weights is not None:
+            raise UsageError(f"--weights: {path.name} holds its own weights")
+        return OnnxModel(_existing(path), device, amp)
+    if path.suffix in (".pt2", ".pt", ".pth") or path.exists():
+        _existing(path)
+        if weights is not None:
+            raise UsageError(f"--weights: {path.name} holds its own weights; a state dict needs --model module:factory")
+    elif ":" not in spec:
+        raise UsageError(
+            f"--model {spec}: expected a .pt2, TorchScript .pt or .onnx file, or package.module:factory;"
+            " there is no such file"
+        )
+    return TorchModel(spec, weights, device, amp)
+
+
+def _existing(path: Path) -> Path:
+    if not path.is_file():
+        raise DataError(f"{path}: no such model file")
+    return path
+
+
+def _sha256(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def _torch() -> Any:
+    try:
+        import torch
+    except ImportError:
+        raise UsageError("running this model needs torch: pip install 'calcli[torch]'") from None
+    return torch
+
+
+class TorchModel(Model):
+    """Any of the three kinds of torch models."""
+
+    def __init__(self, spec: str, weights: str | None, device: str, amp: str) -> None:
+        torch = _torch()
+        self.name = spec
+        self.device = _torch_device(torch, device)
+        self.dtype = {"off": None, "bf16": torch.bfloat16, "fp16": torch.float16}[amp]
+        path = Path(spec)
+        if path.suffix == ".pt2":
+            self.module = self._exported(torch, path)
+            self.identity = {"model": path.name, "sha256": _sha256(path)}
+        elif path.is_file():
+            self.module = self._script(torch, path)
+            self.identity = {"model": path.name, "sha256": _sha256(path)}
+        else:
+            self.module = _built(spec)
+            self.identity = {"model": spec}
+            if weights is not None:
+                _load_weights(torch, self.module, Path(weights))
+                self.identity["weights_sha256"] = _sha256(Path(weights))
+            self.module = self.module.to(self.device).eval()
+        self.identity["amp"] = amp
+
+    def _exported(self, torch: Any, path: Path) -> Any:
+        try:
+            program = torch.export.load(path)
+            if self.device != "cpu":
+                from torch.export.passes import move_to_device_pass
+
+                program = move_to_device_pass(program, self.device)
+        except Exception as problem:
+            raise DataError(f"{path}: cannot be loaded as a torch.export program: {one_line(problem)}") from None
+        for node in program.graph.nodes:
+            if node.op == "placeholder" and node.name in program.graph_signature.user_inputs:
+                first = node.meta["val"].shape[0]
+                self.batch = first if isinstance(first, int) else None
+        return program.module()
+
+    def _script(self, torch: Any, path: Path) -> Any:
+        try:
+            return torch.jit.load(path, map_location=self.device).eval()
+        except Exception as problem:
+            raise DataError(
+                f"{path}: cannot be loaded as TorchScript: {one_line(problem)};"
+                " a state dict needs --model package.module:factory --weights FILE"
+            ) from None
+
+    def __call__(self, x: NDArray[Any]) -> NDArray[Any]:
+        import torch
+
+        inputs = torch.from_numpy(np.ascontiguousarray(x)).to(self.device)
+        with torch.inference_mode(), torch.autocast(self.device, self.dtype, enabled=self.dtype is not None):
+            output = self.module(inputs)
+        scores: NDArray[Any] = _scores(output).detach().float().cpu().numpy()
+        return scores
+
+
+def _scores(output: Any) -> Any:
+    """The tensor of scores in what a model returns: itself, its ``logits``, or the first of several."""
+    if isinstance(output, dict):
+        if "logits" not in output:
+            raise TypeError(f"the model returns a dict of {', '.join(map(str, output))}, expected 'logits' in it")
+        return output["logits"]
+    if hasattr(output, "logits"):
+        return output.logits
+    return output[0] if isinstance(output, (tuple, list)) else output
+
+
+def _torch_device(torch: Any, device: str) -> str:
+    if device not in ("auto", "cpu", "cuda"):
+        raise UsageError(f"--device is {device!r}, expected one of auto, cpu, cuda")
+    if device == "cuda" and not torch.cuda.is_available():
+        raise UsageError("--device cuda: torch finds no CUDA device here; use --device auto or cpu")
+    return "cuda" if device != "cpu" and torch.cuda.is_available() else "cpu"
+
+
+def _built(spec: str) -> Any:
+    """Import ``package.module:factory`` (from the current folder too) and call it."""
+    torch = _torch()
+    module_name, _, factory_name = spec.partition(":")
+    if "" not in sys.path:
+        sys.path.insert(0, "")
+    try:
+        factory = getattr(import_module(module_name), factory_name)
+    except ImportError as problem:
+        raise UsageError(f"--model {spec}: cannot import {module_name}: {one_line(problem)}") from None
+    except AttributeError:
+        raise UsageError(f"--model {spec}: module {module_name} has no {factory_name!r}") from None
+    except Exception as problem:
+        raise UsageError(f"--model {spec}: {module_name} fails on import: {one_line(problem)}") from None
+    try:
+        built = factory()
+    except Exception as problem:
+        raise UsageError(
+            f"--model {spec}: {factory_name}() fails: {one_line(problem)}; it takes no arguments"
+        ) from None
+    if not isinstance(built, torch.nn.Module):
+        raise UsageError(f"--model {spec}: gives a {type(built).__name__}, expected a torch.nn.Module")
+    return built
+
+
+def _load_weights(torch: Any, module: Any, path: Path) -> None:
+    if not path.is_file():
+        raise DataError(f"{path}: no such file of weights")
+    try:
+        if path.suffix == ".safetensors":
+            from safetensors.torch import load_file
+
+            state = load_file(path)
+        else:
+            state = torch.load(path, map_location="cpu", weights_only=True)
+    except Exception as problem:
+        raise DataError(f"{path}: cannot be read as weights: {one_line(problem)}") from None
+    for wrapper in ("state_dict", "model"):
+        if isinstance(state, dict) and isinstance(state.get(wrapper), dict):
+            state = state[wrapper]
+    if not isinstance(state, dict):
+        raise DataError(f"{path}: holds a {type(state).__name__}, expected a state dict: names to tensors")
+    try:
+        module.load_state_dict(state)
+    except RuntimeError as problem:
+        raise DataError(f"{path}: does not fit the model: {one_line(problem)}") from None
+
+
+class OnnxModel(Model):
+    """An ONNX graph, run by onnxruntime."""
+
+    def __init__(self, path: Path, device: str, amp: str) -> None:
+        try:
+            import onnxruntime
+        except ImportError:
+            raise UsageError("running an ONNX model needs onnxruntime: pip install 'calcli[onnx]'") from None
+        if amp != "off":
+            raise UsageError(f"--amp {amp}: an ONNX model has the precision it was saved in")
+        known = onnxruntime.get_available_providers()
+        if device == "cuda" and "CUDAExecutionProvider" not in known:
+            raise UsageError("--device cuda: this onnxruntime has no CUDA (pip install onnxruntime-gpu); use cpu")
+        wanted = ["CPUExecutionProvider"] if device == "cpu" else ["CUDAExecutionProvider", "CPUExecutionProvider"]
+        try:
+            self.session = onnxruntime.InferenceSession(path, providers=[p for p in wanted if p in known])
+        except Exception as problem:
+            raise DataError(f"{path}: cannot be loaded as an ONNX model: {one_line(problem)}") from None
+        self.name = str(path)
+        inputs = self.session.get_inputs()
+        if len(inputs) != 1:
+            raise DataError(f"{path}: takes {len(inputs)} inputs ({', '.join(i.name for i in inputs)}), expected one")
+        self.input = inputs[0]
+        first = self.input.shape[0] if self.input.shape else None
+        self.batch = first if isinstance(first, int) and first > 0 else None
+        outputs = [o.name for o in self.session.get_outputs()]
+        self.output = "logits" if "logits" in outputs else outputs[0]
+        self.identity = {"model": path.name, "sha256": _sha256(path), "output": self.output}
+
+    def __call__(self, x: NDArray[Any]) -> NDArray[Any]:
+        dtype = {"tensor(float16)": np.float16, "tensor(double)": np.float64, "tensor(float)": np.float32}
+        wanted = dtype.get(self.input.type, x.dtype)
+        (scores,) = self.session.run([self.output], {self.input.name: np.ascontiguousarray(x, dtype=wanted)})
+        return np.asarray(scores, dtype=np.float32)

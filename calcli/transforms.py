@@ -1,0 +1,263 @@
+"""Transforms of model inputs that lose information and leave the label as it was.
+
+A transform is written ``name:argument`` (``zoom:0.62``). Images are (b, h, w, c) float32
+with values in [0, 1] and 0 black; sequences are (b, t, ...). Transforms act before the
+model's own normalisation. NumPy only, but for JPEG.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from calcli.errors import UsageError, unknown_name
+from calcli.numerics import FloatArray
+
+__all__ = ["TRANSFORMS", "Transform", "choose", "draw", "parse"]
+
+Images = NDArray[np.float32]
+Apply = Callable[[NDArray[Any], float, FloatArray], NDArray[Any]]
+
+
+@dataclass(frozen=True)
+class Transform:
+    """One kind of transform.
+
+    apply : inputs, argument and one random number in [0, 1) per row to inputs. low, high :
+    allowed arguments, both included. step : spacing of the values that are drawn from.
+    sequences : acts on sequences, else on images. argument : what the number means.
+    """
+
+    name: str
+    apply: Apply
+    low: float
+    high: float
+    step: float
+    argument: str
+    sequences: bool = False
+
+    @property
+    def help(self) -> str:
+        """The first line of its documentation."""
+        return (self.apply.__doc__ or "").strip().splitlines()[0]
+
+
+def zoom(x: Images, s: float, _: FloatArray) -> Images:
+    """Zoom out: the image shrinks to the fraction s of its size, on black.
+
+    Black is padded around it, int(w (1 - s) / s) pixels along an axis of w (the odd one
+    right or below), and the whole is resized back to w by linear interpolation with a
+    triangle as wide as the shrinking asks for.
+
+    Reference: Jang, Lee, Weimer (2020), section 5, with the padding of the released code.
+    """
+    return _separable(x, _zoom_matrix(x.shape[1], s), _zoom_matrix(x.shape[2], s))
+
+
+@cache
+def _zoom_matrix(size: int, s: float) -> Images:
+    """(size, size) map of one axis: padding to ``wide`` pixels, then resizing to ``size``."""
+    padding = int(size * (1 - s) / s + 1e-9)
+    wide, before = size + padding, padding // 2
+    return _resize_matrix(wide, size)[:, before : before + size].copy()
+
+
+def _resize_matrix(old: int, new: int) -> Images:
+    """(new, old) weights of linear resizing; shrinking widens the triangle, as Pillow does."""
+    ratio = old / new
+    support = max(ratio, 1.0)
+    centre = (np.arange(new) + 0.5) * ratio
+    distance = np.abs(np.arange(old) + 0.5 - centre[:, None]) / support
+    weight = np.maximum(1.0 - distance, 0.0)
+    return (weight / weight.sum(axis=1, keepdims=True)).astype(np.float32)
+
+
+def _separable(x: Images, rows: Images, columns: Images) -> Images:
+    """rows x columns^T for every image and channel."""
+    wide = np.einsum("ih,bhwc->biwc", rows, x, optimize=True)
+    result: Images = np.einsum("jw,biwc->bijc", columns, wide, optimize=True)
+    return np.ascontiguousarray(result)
+
+
+def brightness(x: Images, f: float, _: FloatArray) -> Images:
+    """Darken: every value times f (brighten for f > 1), clipped to [0, 1]."""
+    return np.clip(x * np.float32(f), 0.0, 1.0)
+
+
+GREY = np.asarray([0.299, 0.587, 0.114], dtype=np.float32)
+"""Weights of red, green and blue in grey (ITU-R BT.601)."""
+
+
+def contrast(x: Images, f: float, _: FloatArray) -> Images:
+    """Flatten: m + f (x - m), clipped to [0, 1], with m the mean grey of the image."""
+    grey = x @ GREY if x.shape[3] == 3 else x.mean(axis=3)
+    m = grey.mean(axis=(1, 2))[:, None, None, None]
+    return np.clip(m + np.float32(f) * (x - m), 0.0, 1.0)
+
+
+def blur(x: Images, sigma: float, _: FloatArray) -> Images:
+    """Blur with a Gaussian of sigma pixels, cut at 4 sigma, the image mirrored at its edges."""
+    return _separable(x, _blur_matrix(x.shape[1], sigma), _blur_matrix(x.shape[2], sigma))
+
+
+@cache
+def _blur_matrix(size: int, sigma: float) -> Images:
+    reach = int(np.ceil(4 * sigma))
+    offsets = np.arange(-reach, reach + 1)
+    weight = np.exp(-0.5 * (offsets / sigma) ** 2)
+    weight /= weight.sum()
+    matrix = np.zeros((size, size))
+    for i in range(size):
+        # Mirror about the outer edge of the border pixel: ... 1 0 | 0 1 2 ...
+        source = (i + offsets) % (2 * size)
+        np.add.at(matrix[i], np.where(source < size, source, 2 * size - 1 - source), weight)
+    return matrix.astype(np.float32)
+
+
+def pixelate(x: Images, s: float, _: FloatArray) -> Images:
+    """Pixelate: shrink to max(1, round(s w)) pixels by averaging areas, repeat them to w."""
+    return _separable(x, _pixelate_matrix(x.shape[1], s), _pixelate_matrix(x.shape[2], s))
+
+
+@cache
+def _pixelate_matrix(size: int, s: float) -> Images:
+    few = max(1, int(np.floor(s * size + 0.5)))
+    edges = np.linspace(0, size, few + 1)
+    pixel = np.arange(size)
+    overlap = np.minimum(edges[1:, None], pixel + 1) - np.maximum(edges[:-1, None], pixel)
+    down = np.maximum(overlap, 0.0)
+    down /= down.sum(axis=1, keepdims=True)
+    nearest = np.minimum(((pixel + 0.5) * few / size).astype(np.int64), few - 1)
+    return down[nearest].astype(np.float32)
+
+
+def jpeg(x: Images, quality: float, _: FloatArray) -> Images:
+    """Compress as JPEG of this quality (1 worst to 95), with Pillow."""
+    from io import BytesIO
+
+    try:
+        from PIL import Image
+    except ImportError:
+        raise UsageError("transform jpeg needs Pillow: pip install 'calcli[torch]'") from None
+    if x.shape[3] not in (1, 3):
+        raise UsageError(f"transform jpeg needs images of 1 or 3 channels, these have {x.shape[3]}")
+    eight = np.round(np.clip(x, 0.0, 1.0) * 255).astype(np.uint8)
+    out = np.empty_like(x)
+    for i, pixels in enumerate(eight):
+        buffer = BytesIO()
+        Image.fromarray(pixels[..., 0] if x.shape[3] == 1 else pixels).save(buffer, "JPEG", quality=int(quality))
+        with Image.open(buffer) as image:
+            out[i] = np.asarray(image, dtype=np.float32).reshape(x.shape[1:]) / 255
+    return out
+
+
+def drop(x: Images, share: float, chance: FloatArray) -> Images:
+    """Blacken every pixel, all channels at once, with this probability."""
+    out = np.array(x)
+    for i, seed in enumerate(chance):
+        out[i][np.asarray(_generator(seed).random(x.shape[1:3])) < share] = 0.0
+    return out
+
+
+def frames(x: NDArray[Any], share: float, chance: FloatArray) -> NDArray[Any]:
+    """Blank (set to 0) every time step with this probability; one at least is left."""
+    out = np.array(x)
+    for i, seed in enumerate(chance):
+        u = np.asarray(_generator(seed).random(x.shape[1]))
+        out[i][(u < share) & (np.arange(len(u)) != u.argmax())] = 0
+    return out
+
+
+def _generator(chance: float) -> np.random.Generator:
+    """The row's own generator, so that its draw does not depend on the rows beside it."""
+    return np.random.default_rng(int(chance * 2**53))
+
+
+TRANSFORMS: dict[str, Transform] = {
+    t.name: t
+    for t in (
+        Transform("zoom", zoom, 0.01, 1.0, 0.01, "fraction of the size that is left"),
+        Transform("brightness", brightness, 0.0, 10.0, 0.01, "factor"),
+        Transform("contrast", contrast, 0.0, 10.0, 0.01, "factor"),
+        Transform("blur", blur, 0.01, 100.0, 0.01, "standard deviation in pixels"),
+        Transform("pixelate", pixelate, 0.001, 1.0, 0.01, "fraction of the pixels along an axis"),
+        Transform("jpeg", jpeg, 1, 95, 1, "quality"),
+        Transform("drop", drop, 0.0, 1.0, 0.01, "share of the pixels"),
+        Transform("frames", frames, 0.0, 1.0, 0.01, "share of the time steps", sequences=True),
+    )
+}
+
+
+def _number(text: str, spec: str, kind: Transform) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        value = np.nan
+    if not kind.low <= value <= kind.high:
+        raise UsageError(
+            f"transform {spec!r}: {text!r} is not allowed, expected a number from {kind.low:g} to"
+            f" {kind.high:g}: {kind.argument}"
+        )
+    if kind.step == 1 and value != int(value):
+        raise UsageError(f"transform {spec!r}: {text!r} is not allowed, expected a whole number: {kind.argument}")
+    return value
+
+
+def _kind(spec: str) -> tuple[Transform, list[str]]:
+    name, *arguments = spec.strip().split(":")
+    if name not in TRANSFORMS:
+        raise unknown_name("transform", name, TRANSFORMS)
+    return TRANSFORMS[name], arguments
+
+
+def parse(spec: str) -> tuple[Transform, float]:
+    """Read ``name:argument``. Raises UsageError for anything else."""
+    kind, arguments = _kind(spec)
+    if len(arguments) != 1:
+        raise UsageError(f"transform {spec!r}: expected {kind.name}:NUMBER, e.g. {kind.name}:{_example(kind)}")
+    return kind, _number(arguments[0], spec, kind)
+
+
+def _example(kind: Transform) -> str:
+    return "50" if kind.step == 1 else "0.6"
+
+
+def choose(wanted: Sequence[str], count: int, seed: int) -> tuple[str, ...]:
+    """Specs with exact arguments from what was asked for.
+
+    wanted : ``zoom:0.62`` is taken as it is; ``zoom:0.5:0.9`` stands for ``count`` values
+    drawn without replacement from {0.5, 0.51, ... < 0.9} (whole numbers for jpeg), written
+    in increasing order. Raises UsageError for what is not allowed or is asked for twice.
+
+    Reference: Jang, Lee, Weimer (2020), section 5.
+    """
+    rng = np.random.default_rng(seed)
+    chosen: list[str] = []
+    for spec in wanted:
+        kind, arguments = _kind(spec)
+        if len(arguments) == 1:
+            chosen.append(f"{kind.name}:{_number(arguments[0], spec, kind):g}")
+        elif len(arguments) == 2:
+            low, high = (_number(text, spec, kind) for text in arguments)
+            chosen += [f"{kind.name}:{value:g}" for value in draw(low, high, kind.step, count, rng, spec)]
+        else:
+            raise UsageError(f"transform {spec!r}: expected {kind.name}:NUMBER or {kind.name}:FROM:TO")
+    for spec in chosen:
+        if chosen.count(spec) > 1:
+            raise UsageError(f"transform {spec!r} is asked for twice")
+    return tuple(chosen)
+
+
+def draw(low: float, high: float, step: float, count: int, rng: np.random.Generator, spec: str) -> list[float]:
+    """``count`` different values of {low, low + step, ... < high}, in increasing order."""
+    size = int(np.ceil((high - low) / step - 1e-9))
+    if size < count:
+        raise UsageError(
+            f"transform {spec!r}: has {max(size, 0)} values {low:g}, {low + step:g}, … below {high:g},"
+            f" --transforms {count} asks for more"
+        )
+    index = np.sort(rng.choice(size, size=count, replace=False))
+    return [round(low + step * int(i), 6) for i in index]
