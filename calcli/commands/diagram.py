@@ -49,6 +49,9 @@ def diagram(
             " variance: confidence variance against ECE."
         ),
     ] = "corp",
+    match: Annotated[
+        bool, typer.Option("--match", help="Use each calibrator only for the file it was fitted on (several models).")
+    ] = False,
     layout: Annotated[
         Literal["side", "overlay"], typer.Option(help="Calibrators side by side, or over each other.")
     ] = "side",
@@ -122,14 +125,14 @@ def diagram(
     elif style == "variance":
         from calcli.diagram.compose import scatter
 
-        sets, _, notes = _collect(bundles, artifacts, where, ignore, False, talk)
+        sets, _, notes = _collect(bundles, artifacts, where, ignore, talk, match=match)
         for note in notes:
             talk.warn(note)
         figure = scatter(sets, settings)
     else:
         from calcli.diagram.compose import by_column, whole
 
-        sets, names, notes = _collect(bundles, artifacts, where, ignore, per_group, talk)
+        sets, names, notes = _collect(bundles, artifacts, where, ignore, talk, match=match, per_group=per_group)
         if per_class:
             columns = [s.table.prediction for s in sets]
             figure = by_column(
@@ -138,14 +141,16 @@ def diagram(
                 style,
                 settings,
                 notes,
-                what="predicted classes",
+                what=("predicted class", "predicted classes"),
                 names=names,
                 limit=panels,
                 choose=choose,
             )
         elif per_group:
             groups = [s.table.group for s in sets if s.table.group is not None]
-            figure = by_column(sets, groups, style, settings, notes, what="groups", limit=panels, choose=choose)
+            figure = by_column(
+                sets, groups, style, settings, notes, what=("group", "groups"), limit=panels, choose=choose
+            )
         else:
             figure = whole(sets, style, layout, settings, notes)
     talk.clear()
@@ -219,8 +224,10 @@ def _collect(
     artifacts: Sequence[tuple[str, "Artifact"]],
     layout: "Layout",
     ignore: tuple[int, ...],
-    per_group: bool,
     talk: "Talk",
+    *,
+    match: bool,
+    per_group: bool = False,
 ) -> tuple[list["Measured"], list[str] | None, list[str]]:
     """Row tables of every bundle, uncalibrated and through every calibrator; class names; notes."""
     from calcli.bundle import open_bundle
@@ -232,26 +239,44 @@ def _collect(
     sets: list[Measured] = []
     notes: list[str] = []
     names: list[str] | None = None
-    labels = ["uncalibrated", *_labels_of(artifacts)]
-    for bundle in bundles:
+    matched = _matched(bundles, artifacts) if match else [artifacts] * len(bundles)
+    for bundle, own in zip(bundles, matched, strict=True):
         with open_bundle(bundle, prefer=("test",), layout=layout, ignore_labels=ignore) as rows:
             _announce(rows, artifacts, talk)
-            for path, artifact in artifacts:
+            for path, artifact in own:
                 check_fits(artifact, path, rows)
             group = rows.column("group") if per_group else None
             if per_group and group is None:
                 raise DataError(f"{rows.name}: has no dataset 'group' with one value per row, which --per-group needs")
-            tables = collect_all(
-                rows, [None, *(a.calibrator for _, a in artifacts)], group=group, progress=talk.progress
-            )
+            tables = collect_all(rows, [None, *(a.calibrator for _, a in own)], group=group, progress=talk.progress)
+            labels = ["uncalibrated", *_labels_of(own)]
             names = rows.class_names or [f"class {c}" for c in range(rows.k)]
-            for path, artifact in artifacts:
+            for path, artifact in own:
                 if artifact.fit.data_sha256 is not None and artifact.fit.data_sha256 == rows.data_sha256:
                     notes.append(f"{path} was fitted on these very rows of {rows.name}: it looks better than it is")
             sets += [Measured(rows.name, label, table) for label, table in zip(labels, tables, strict=True)]
     for note in notes:
         talk.warn(note)
     return sets, names, notes
+
+
+def _matched(bundles: Sequence[str], artifacts: Sequence[tuple[str, "Artifact"]]) -> list[list[tuple[str, "Artifact"]]]:
+    """For every bundle the calibrators that were fitted on the same file, by its recorded name."""
+    from calcli.bundle import split_where
+    from calcli.errors import UsageError
+
+    files = [split_where(bundle)[0].name for bundle in bundles]
+    for path, artifact in artifacts:
+        source = artifact.fit.source
+        if source is None or split_where(source)[0].name not in files:
+            raise UsageError(
+                f"--match: {path} was fitted on {source or 'a source it does not name'}, which is none of"
+                f" {', '.join(files)}; name that bundle too, or leave the calibrator out"
+            )
+    return [
+        [(path, a) for path, a in artifacts if a.fit.source and split_where(a.fit.source)[0].name == file]
+        for file in files
+    ]
 
 
 def _announce(rows: "BundleRows", artifacts: Sequence[tuple[str, "Artifact"]], talk: "Talk") -> None:

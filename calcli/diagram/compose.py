@@ -58,7 +58,7 @@ def by_column(
     settings: Settings,
     notes: Sequence[str],
     *,
-    what: str,
+    what: tuple[str, str],
     names: Sequence[str] | None = None,
     limit: int = 12,
     choose: Choice = "worst",
@@ -66,7 +66,8 @@ def by_column(
     """Small multiples: one panel per value of a column, the sets laid over each other.
 
     columns : for every set, the value of every row (predicted class, or group). names :
-    of integer values. what : the plural of the values, for titles. With more values than
+    of integer values. what : singular and plural of
+    the values, for titles. With more values than
     ``limit``, ``worst`` takes those whose mean confidence and accuracy lie the most
     standard errors apart in any set, ``frequent`` those with the most rows.
     """
@@ -83,13 +84,13 @@ def by_column(
             if choose == "worst"
             else "those with the most rows"
         )
-        all_notes.insert(0, f"{limit} of {len(masks)} {what}: {reason}")
+        all_notes.insert(0, f"{limit} of {len(masks)} {what[1]}: {reason}")
     panels = []
     for v in chosen:
         curves = tuple(c for s, rows in zip(sets, masks[v], strict=True) if (c := _curve(s, settings, rows)))
         if curves:
             panels.append(Panel(names[int(v)] if names is not None else str(v), curves))
-    return Diagram(style, tuple(panels), f"{sets[0].bundle}, by {what}", tuple(all_notes))
+    return Diagram(style, tuple(panels), f"{sets[0].bundle}, by {what[0]}", tuple(all_notes))
 
 
 def _distance(sets: Sequence[Measured], masks: Sequence[NDArray[np.bool_]]) -> float:

@@ -14,7 +14,7 @@ from calcli.diagram.scatter import Scatter
 from calcli.diagram.sweep import Sweep
 from calcli.errors import UsageError
 
-__all__ = ["FORMATS", "draw", "house_style", "save"]
+__all__ = ["FORMATS", "draw", "house_style", "save", "series"]
 
 FORMATS = ("png", "svg", "pdf")
 
@@ -30,6 +30,13 @@ SERIES: tuple[tuple[str, Any, str], ...] = (
     (SKY, (0, (2, 2)), "X"),
 )
 """Colour, line style and marker of the curves in one pair of axes, in this order."""
+
+
+def series(at: int) -> tuple[str, Any, str]:
+    """Colour, line style and marker of curve number ``at``; no two alike up to 49."""
+    count = len(SERIES)
+    return SERIES[at % count][0], SERIES[(at + at // count) % count][1], SERIES[(at + at // count) % count][2]
+
 
 STYLE: dict[str, Any] = {
     "font.family": "DejaVu Sans",  # comes with matplotlib: the same letters everywhere
@@ -51,6 +58,7 @@ STYLE: dict[str, Any] = {
     "legend.fontsize": 7.5,
     "legend.handlelength": 2.4,
     "pdf.fonttype": 42,
+    "path.simplify": False,  # the lines of an SVG are the numbers themselves
     "svg.fonttype": "path",
     "svg.hashsalt": "calcli",  # else element ids are drawn at random
     "savefig.dpi": 200,

@@ -8,7 +8,7 @@ from calcli.diagram.data import THIN, Curve, Diagram, Panel
 from calcli.diagram.scatter import Scatter
 from calcli.diagram.sweep import Sweep
 from calcli.diagram.terminal_canvas import Canvas, Look, beside, eighths
-from calcli.diagram.words import column_widths, direction, p_value, short, squeeze
+from calcli.diagram.words import column_widths, direction, p_value, round_ticks, short, squeeze
 from calcli.numerics import FloatArray
 
 __all__ = ["draw"]
@@ -240,7 +240,7 @@ def _sweep(sweep: Sweep, width: int, look: Look) -> list[str]:
     inner = min(width, 76) - AXIS - 1
     x = np.log(sweep.temperature)
     span = (float(x[0]), float(x[-1]))
-    ticks = _round_numbers(sweep.temperature[0], sweep.temperature[-1])
+    ticks = round_ticks(sweep.temperature[0], sweep.temperature[-1])
     places = [(float(np.log(t)) - span[0]) / (span[1] - span[0]) for t in ticks]
     lines = [look.paint(squeeze(f"{sweep.title}, n = {sweep.n}", width), "strong"), ""]
     tiny = 1e-6  # an ECE of exactly 0 has no logarithm
@@ -289,11 +289,6 @@ def _table(rows: list[list[str]]) -> list[str]:
     ]
 
 
-def _round_numbers(low: float, high: float) -> list[float]:
-    decades = range(int(np.floor(np.log10(low))), int(np.ceil(np.log10(high))) + 1)
-    return [m * 10.0**d for d in decades for m in (1, 2, 5) if low <= m * 10.0**d <= high]
-
-
 def _scatter(scatter: Scatter, width: int, look: Look) -> list[str]:
     inner = min(width, 76) - AXIS - 1
     ece = np.log10(np.maximum([p.ece for p in scatter.points], 1e-6))
@@ -312,7 +307,7 @@ def _scatter(scatter: Scatter, width: int, look: Look) -> list[str]:
             canvas.put(canvas.row(y), column, look.sign("diagonal"), "band")
     for name, x, y in zip(names, ece, variance, strict=True):
         canvas.put(canvas.row(y), canvas.column(x), name, "curve")
-    ticks = _round_numbers(10 ** span[0], 10 ** span[1])
+    ticks = round_ticks(10 ** span[0], 10 ** span[1])
     places = [(float(np.log10(t)) - span[0]) / (span[1] - span[0]) for t in ticks]
     title = squeeze(f"{scatter.title}: variance of the confidence against ECE", width)
     lines = _plot(title, canvas, look, ("0", f"{top:.3g}"), [f"{t:g}" for t in ticks], places)

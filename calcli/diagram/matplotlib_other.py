@@ -5,10 +5,10 @@ from typing import Any
 
 import numpy as np
 
-from calcli.diagram.draw_matplotlib import BLUE, GREY, INK, PALE, SERIES
+from calcli.diagram.draw_matplotlib import BLUE, GREY, INK, PALE, series
 from calcli.diagram.scatter import Scatter
 from calcli.diagram.sweep import Sweep
-from calcli.diagram.words import squeeze
+from calcli.diagram.words import round_ticks, squeeze
 
 __all__ = ["draw_scatter", "draw_sweep"]
 
@@ -20,7 +20,7 @@ def draw_sweep(sweep: Sweep) -> Any:
 
     marks = sweep.marks
     foot = 0.62 + 0.2 * -(-len(marks) // 2)
-    height = 0.45 + 3 * 1.95 + foot
+    height = 0.2 + 3 * 1.95 + foot
     figure = Figure(figsize=(4.7, height))
     axes = [figure.add_axes((0.145, (foot + 1.95 * i) / height, 0.82, 1.82 / height)) for i in (2, 1, 0)]
     t = sweep.temperature
@@ -33,7 +33,7 @@ def draw_sweep(sweep: Sweep) -> Any:
     error.plot(t, sweep.ece, color=BLUE, lw=1.6, label=f"ECE, {sweep.bins} bins")
     error.set_ylabel("ECE")
     error.set_ylim(low, high)
-    error.yaxis.set_major_locator(FixedLocator(_round_ticks(low, high)))
+    error.yaxis.set_major_locator(FixedLocator(round_ticks(low, high)))
     error.yaxis.set_minor_locator(NullLocator())
     error.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
     trust.plot(t, sweep.mean_confidence, color=BLUE, lw=1.6, label="mean confidence")
@@ -43,7 +43,7 @@ def draw_sweep(sweep: Sweep) -> Any:
     trust.set_xlabel("temperature T")
     for where in (error, trust):
         where.legend(loc="best", handlelength=1.8)
-    ticks = _round_ticks(float(t[0]), float(t[-1]))
+    ticks = round_ticks(float(t[0]), float(t[-1]))
     for at, where in enumerate(axes):
         where.set_xscale("log")
         where.set_xlim(t[0], t[-1])
@@ -55,7 +55,7 @@ def draw_sweep(sweep: Sweep) -> Any:
         where.set_axisbelow(True)
     handles = []
     for at, mark in enumerate(marks):
-        colour, line, marker = (INK, "-", "o") if at == 0 else SERIES[(at - 1) % len(SERIES)]
+        colour, line, marker = (INK, "-", "o") if at == 0 else series(at - 1)
         for where, value in zip(axes, (mark.nll, mark.ece, mark.mean_confidence), strict=True):
             where.axvline(mark.temperature, color=colour, lw=0.9, ls=line, zorder=1.5)
             (dot,) = where.plot([mark.temperature], [value], marker, color=colour, ms=5, mec="white", mew=0.6, zorder=5)
@@ -80,14 +80,6 @@ def _positive_range(values: Sequence[float]) -> tuple[float, float]:
     return min(positive) / 1.3, max(positive) * 1.3
 
 
-def _round_ticks(low: float, high: float) -> list[float]:
-    """Values like 0.5, 1, 2, 5 inside a range that is drawn logarithmically."""
-    decades = range(int(np.floor(np.log10(low))), int(np.ceil(np.log10(high))) + 1)
-    few = high / low > 300
-    ticks = [m * 10.0**d for d in decades for m in ((1,) if few else (1, 2, 5))]
-    return [x for x in ticks if low * 0.999 <= x <= high * 1.001]
-
-
 def draw_scatter(scatter: Scatter) -> Any:
     """A marker per bundle and method; a thin line leads to the ECE of a calibrated model."""
     from matplotlib.figure import Figure
@@ -103,7 +95,7 @@ def draw_scatter(scatter: Scatter) -> Any:
     axes = figure.add_axes((0.12, (0.62 + 0.2 * lines) / height, 0.85, 2.95 / height))
     floor = 1e-6  # an ECE of exactly 0 has no logarithm
     for p in scatter.points:
-        colour, _, marker = SERIES[methods.index(p.method) % len(SERIES)]
+        colour, _, marker = series(methods.index(p.method))
         x, null = max(p.ece, floor), max(p.ece_null_mean, floor)
         axes.plot([null, x], [p.variance] * 2, color=GREY, lw=0.7, zorder=2)
         axes.plot([null], [p.variance], "|", color=GREY, ms=7, zorder=2)
@@ -122,12 +114,10 @@ def draw_scatter(scatter: Scatter) -> Any:
     axes.set_xlabel("ECE (logarithmic)")
     axes.set_ylabel("variance of the confidence")
     axes.set_title(squeeze(scatter.title, 70), loc="left", pad=6)
-    handles = [
-        Line2D(
-            [], [], color=SERIES[at % len(SERIES)][0], marker=SERIES[at % len(SERIES)][2], lw=0, label=squeeze(m, 24)
-        )
-        for at, m in enumerate(methods)
-    ]
+    handles = []
+    for at, method in enumerate(methods):
+        colour, _, marker = series(at)
+        handles.append(Line2D([], [], color=colour, marker=marker, lw=0, label=squeeze(method, 24)))
     handles.append(Line2D([], [], color=GREY, marker="|", ms=7, lw=0.7, label="mean ECE if calibrated"))
     figure.legend(
         handles=handles,

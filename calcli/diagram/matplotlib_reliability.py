@@ -1,12 +1,13 @@
 """Reliability diagrams in matplotlib: curves or bars, with their histogram beneath."""
 
 from dataclasses import dataclass
+from textwrap import wrap
 from typing import Any
 
 import numpy as np
 
 from calcli.diagram.data import THIN, Curve, Diagram, Panel
-from calcli.diagram.draw_matplotlib import BLUE, GREY, INK, PALE, SERIES
+from calcli.diagram.draw_matplotlib import BLUE, GREY, INK, PALE, series
 from calcli.diagram.words import column_widths, direction, p_value, short, squeeze
 
 __all__ = ["draw_reliability"]
@@ -69,8 +70,10 @@ def draw_reliability(diagram: Diagram) -> Any:
     columns = count if count <= 3 else 2 if count == 4 else min(4, int(np.ceil(np.sqrt(count))))
     small = count > 4
     side = {1: 3.9, 2: 3.5, 3: 3.2, 4: 3.2}.get(count, 2.2)
-    handles = _legend_handles(diagram)
+    names = _series_names(diagram)
+    handles = _legend_handles(diagram, names)
     per_line = _fitting_columns([handle.get_label() for handle in handles], columns * (side + 0.42))
+    notes = [line for note in diagram.notes for line in wrap(note, int(columns * (side + 0.42) * 17))]
     sheet = _Sheet(
         panels=count,
         columns=columns,
@@ -78,16 +81,23 @@ def draw_reliability(diagram: Diagram) -> Any:
         histogram=0.5 if small else 0.75,
         legend=-(-len(handles) // per_line),
         heading=bool(diagram.title),
-        notes=len(diagram.notes),
+        notes=len(notes),
         numbers=max(len(_brief(panel)) for panel in diagram.panels) if small else 0,
     )
     figure = Figure(figsize=sheet.size)
-    _, height = sheet.size
+    width, height = sheet.size
     if diagram.title:
-        figure.text(0.5, 1 - 0.1 / height, diagram.title, ha="center", va="top", fontsize=10.5)
+        figure.text(
+            0.5, 1 - 0.1 / height, squeeze(diagram.title, int(width * 10)), ha="center", va="top", fontsize=10.5
+        )
     for at, panel in enumerate(diagram.panels):
         upper, lower = sheet.axes(figure, at)
-        _draw_panel(upper, lower, panel, diagram.style, sheet, small)
+        _draw_panel(upper, lower, panel, diagram.style, names, sheet.side)
+        _title(upper, panel, sheet, small)
+        if not small:
+            _corner(upper, panel, diagram.style, sheet.side)
+        for number, artist in enumerate(upper.lines):  # names the lines in an SVG
+            artist.set_gid(f"panel{at + 1}-line{number}")
         if at % columns == 0:
             upper.set_ylabel("accuracy")
             lower.set_ylabel("rows")
@@ -97,29 +107,30 @@ def draw_reliability(diagram: Diagram) -> Any:
     figure.legend(
         handles=handles,
         loc="lower center",
-        bbox_to_anchor=(0.5, (0.06 + 0.17 * len(diagram.notes)) / height),
+        bbox_to_anchor=(0.5, (0.06 + 0.17 * len(notes)) / height),
         ncols=per_line,
         columnspacing=1.6,
         handletextpad=0.6,
         borderpad=0,
         labelspacing=0.4,
     )
-    for line, note in enumerate(reversed(diagram.notes)):
+    for line, note in enumerate(reversed(notes)):
         figure.text(0.5, (0.08 + 0.17 * line) / height, note, ha="center", va="bottom", fontsize=7, color=GREY)
     return figure
 
 
 def _series_names(diagram: Diagram) -> list[str]:
-    """Labels of the curves where axes hold several, in the order of their colours."""
-    most = max(diagram.panels, key=lambda panel: len(panel.curves))
-    return [curve.label for curve in most.curves]
+    """Labels of the curves, in the order of their colours; empty when no axes hold several."""
+    if all(len(panel.curves) == 1 for panel in diagram.panels):
+        return []
+    return list(dict.fromkeys(curve.label for panel in diagram.panels for curve in panel.curves))
 
 
-def _draw_panel(upper: Any, lower: Any, panel: Panel, style: str, sheet: _Sheet, small: bool) -> None:
-    alone = len(panel.curves) == 1
+def _draw_panel(upper: Any, lower: Any, panel: Panel, style: str, names: list[str], side: float) -> None:
+    alone = not names
     upper.plot([0, 1], [0, 1], color=GREY, lw=0.8, ls=(0, (4, 2)), zorder=2)
     for at, curve in enumerate(panel.curves):
-        colour, line, marker = (BLUE, "-", "o") if alone else SERIES[at % len(SERIES)]
+        colour, line, marker = (BLUE, "-", "o") if alone else series(names.index(curve.label))
         if style == "corp":
             _draw_corp(upper, curve, colour, line, alone)
         elif alone:
@@ -135,13 +146,15 @@ def _draw_panel(upper: Any, lower: Any, panel: Panel, style: str, sheet: _Sheet,
     upper.tick_params(labelbottom=False)
     upper.grid(color="#ececec", lw=0.5, zorder=0)
     upper.set_axisbelow(True)
-    upper.set_title(squeeze(panel.title, int(sheet.side * 15)), loc="left", pad=5 + 8 * sheet.numbers)
     _count_axis(lower, panel)
+
+
+def _title(axes: Any, panel: Panel, sheet: _Sheet, small: bool) -> None:
+    """The title, and in small panels the numbers beneath it, where they hide nothing."""
+    axes.set_title(squeeze(panel.title, int(sheet.side * 14)), loc="left", pad=5 + 8 * sheet.numbers)
     if small:
         for at, text in enumerate(reversed(_brief(panel))):
-            upper.annotate(text, (0, 1), (0, 4 + 8 * at), "axes fraction", "offset points", fontsize=6, color=INK)
-    else:
-        _corner(upper, panel, style, sheet.side)
+            axes.annotate(text, (0, 1), (0, 4 + 8 * at), "axes fraction", "offset points", fontsize=6, color=INK)
 
 
 def _draw_corp(axes: Any, curve: Curve, colour: str, line: Any, alone: bool) -> None:
@@ -232,63 +245,74 @@ def _count_axis(axes: Any, panel: Panel) -> None:
 
 
 def _corner(axes: Any, panel: Panel, style: str, side: float) -> None:
-    """The numbers, in the corner where they hide least."""
+    """The numbers, in the corner where they hide least; a thin halo keeps them legible."""
+    from matplotlib.patheffects import withStroke
+
     several = len(panel.curves) > 1
-    text = _overlay_text(panel) if several else _single_text(panel.curves[0])
-    size = 6.4 if several else 7.0
-    lines = text.split("\n")
-    width = max(map(len, lines)) * size * (0.61 if several else 0.53) / 72 / side
-    height = len(lines) * size * 1.45 / 72 / side
-    above = _hidden(panel, style, 0.0, width, 1 - height, 1.0)
-    below = _hidden(panel, style, 1 - width, 1.0, 0.0, height)
-    x, y, ha, va = (0.02, 0.985, "left", "top") if above <= below else (0.985, 0.02, "right", "bottom")
+    size, letter = (6.4, 0.61) if several else (7.0, 0.53)
+    # The free corners are triangles: the long lines go where they are wide.
+    top = _overlay_text(panel) if several else [line for block in _blocks(panel.curves[0], "   ") for line in block]
+    bottom = top if several else [line for block in reversed(_blocks(panel.curves[0])) for line in block]
+    step = size * 1.45 / 72 / side
+    wide = size * letter / 72 / side
+
+    def hidden_at_top() -> float:
+        spots = ((0.0, len(line) * wide, 1 - (at + 1) * step, 1 - at * step) for at, line in enumerate(top))
+        return sum(_hidden(panel, style, *spot) for spot in spots)
+
+    def hidden_at_bottom() -> float:
+        spots = ((1 - len(t) * wide, 1.0, at * step, (at + 1) * step) for at, t in enumerate(reversed(bottom)))
+        return sum(_hidden(panel, style, *spot) for spot in spots)
+
+    if hidden_at_top() <= hidden_at_bottom() + 0.3:
+        x, y, ha, va, lines = 0.02, 0.985, "left", "top", top
+    else:
+        x, y, ha, va, lines = 0.985, 0.02, "right", "bottom", bottom
     axes.text(
         x,
         y,
-        text,
+        "\n".join(lines),
         transform=axes.transAxes,
         ha=ha,
         va=va,
-        multialignment="left",
+        multialignment="left" if several else ha,
         fontsize=size,
         linespacing=1.45,
         family="DejaVu Sans Mono" if several else None,
         zorder=6,
-        bbox={"facecolor": "white", "edgecolor": "none", "alpha": 0.8, "pad": 1.5},
+        path_effects=[withStroke(linewidth=2.2, foreground="white")],
     )
 
 
 def _hidden(panel: Panel, style: str, left: float, right: float, low: float, high: float) -> float:
     """How much of the curves, and a little of the bands, lies in a rectangle."""
     lost = 0.0
-    x = np.linspace(left, right, 60)
+    x = np.linspace(left, right, 40)
     for curve in panel.curves:
+        bins = curve.bins
         if style == "bins":
-            points = curve.bins.confidence
-            inside = (points >= left) & (points <= right) & (curve.bins.accuracy_high >= low)
-            lost += float((inside & (curve.bins.accuracy_low <= high)).sum())
+            inside = (bins.confidence >= left) & (bins.confidence <= right)
+            lost += float((inside & (bins.accuracy_high >= low) & (bins.accuracy_low <= high)).sum())
         knots, _ = curve.isotonic.knots
         within = x[(x >= knots[0]) & (x <= knots[-1])] if len(knots) > 1 else knots[(knots >= left) & (knots <= right)]
         y = curve.isotonic.at(within)
-        lost += float(((y >= low) & (y <= high)).mean()) if len(within) else 0.0
-        band = (curve.band.x >= left) & (curve.band.x <= right)
-        lost += 0.2 * float((band & (curve.band.high >= low) & (curve.band.low <= high)).mean())
+        lost += float(((y >= low) & (y <= high)).sum()) / len(x)
+        shade = np.interp(x, curve.band.x, curve.band.high), np.interp(x, curve.band.x, curve.band.low)
+        lost += 0.1 * float(((shade[0] >= low) & (shade[1] <= high) & (x >= curve.band.x[0])).mean())
     return lost
 
 
-def _single_text(curve: Curve) -> str:
+def _blocks(curve: Curve, indent: str = "") -> list[list[str]]:
+    """The numbers of one curve, the longest lines first."""
     b = curve.brier
-    return "\n".join(
-        [
-            f"n = {curve.n}",
-            f"accuracy {curve.accuracy:.4f}",
-            f"mean confidence {curve.mean_confidence:.4f} ({direction(curve)})",
-            f"ECE {curve.ece:.4f} (if calibrated {curve.ece_null_mean:.4f}, {p_value(curve)})",
-            f"Brier {b.score:.4f} =",
-            f"   MCB {b.miscalibration:.4f} (if calibrated {curve.mcb_null_mean:.4f})",
-            f"   − DSC {b.discrimination:.4f} + UNC {b.uncertainty:.4f}",
-        ]
-    )
+    return [
+        [f"mean confidence {curve.mean_confidence:.4f} ({direction(curve)})"],
+        [f"accuracy {curve.accuracy:.4f}, n = {curve.n}"],
+        [f"ECE {curve.ece:.4f}, {p_value(curve)}", f"{indent}if calibrated {curve.ece_null_mean:.4f}"],
+        [f"MCB {b.miscalibration:.4f}", f"{indent}if calibrated {curve.mcb_null_mean:.4f}"],
+        [f"DSC {b.discrimination:.4f}"],
+        [f"UNC {b.uncertainty:.4f}"],
+    ]
 
 
 def _brief(panel: Panel) -> list[str]:
@@ -302,7 +326,7 @@ def _brief(panel: Panel) -> list[str]:
     ]
 
 
-def _overlay_text(panel: Panel) -> str:
+def _overlay_text(panel: Panel) -> list[str]:
     head = ["", "ECE", "(if cal.)", "MCB", "DSC", "UNC"]
     body = [
         [
@@ -316,23 +340,22 @@ def _overlay_text(panel: Panel) -> str:
         for c in panel.curves
     ]
     widths = column_widths([head, *body])
-    return "\n".join(
+    return [
         " ".join([row[0].ljust(widths[0]), *(cell.rjust(w) for cell, w in zip(row[1:], widths[1:], strict=True))])
         for row in [head, *body]
-    )
+    ]
 
 
-def _legend_handles(diagram: Diagram) -> list[Any]:
+def _legend_handles(diagram: Diagram, names: list[str]) -> list[Any]:
     from matplotlib.lines import Line2D
     from matplotlib.patches import Patch
 
     level = f"{100 * diagram.panels[0].curves[0].settings.level:g} %"
-    names = _series_names(diagram)
     bars = diagram.style == "bins"
     handles: list[Any] = []
-    if len(names) > 1:
+    if names:
         for at, name in enumerate(names):
-            colour, line, marker = SERIES[at % len(SERIES)]
+            colour, line, marker = series(at)
             handles.append(
                 Line2D(
                     [], [], color=colour, ls=line, lw=1.7, marker=marker if bars else "", ms=4, label=squeeze(name, 40)
@@ -342,10 +365,10 @@ def _legend_handles(diagram: Diagram) -> list[Any]:
         handles.append(Line2D([], [], color=BLUE, lw=1.7, label="isotonic accuracy"))
     if bars:
         label = f"bin accuracy, {level} interval"
-        handles.append(Line2D([], [], color=INK, marker="o" if len(names) == 1 else "", ms=3, lw=0.9, label=label))
+        handles.append(Line2D([], [], color=INK, marker="" if names else "o", ms=3, lw=0.9, label=label))
         if any(curve.bins.thin.any() for panel in diagram.panels for curve in panel.curves):
             label = f"fewer than {THIN} rows"
-            if len(names) == 1:
+            if not names:
                 handles.append(Patch(facecolor="white", edgecolor=GREY, hatch="/////", lw=0, label=label))
             else:
                 handles.append(Line2D([], [], color=INK, marker="o", mfc="white", ms=4, lw=0, label=label))

@@ -2,9 +2,11 @@
 
 from collections.abc import Sequence
 
+import numpy as np
+
 from calcli.diagram.data import Curve
 
-__all__ = ["column_widths", "direction", "p_value", "short", "squeeze"]
+__all__ = ["column_widths", "direction", "p_value", "round_ticks", "short", "squeeze"]
 
 
 def p_value(curve: Curve) -> str:
@@ -42,3 +44,12 @@ def squeeze(text: str, width: int) -> str:
 def column_widths(rows: Sequence[Sequence[str]]) -> list[int]:
     """Width of every column of a table of texts."""
     return [max(len(cell) for cell in column) for column in zip(*rows, strict=True)]
+
+
+def round_ticks(low: float, high: float) -> list[float]:
+    """Round values between two positive ones, for an axis that is drawn logarithmically."""
+    ratio = high / low
+    steps = (1,) if ratio > 1000 else (1, 2, 5) if ratio > 20 else (1, 1.5, 2, 3, 5, 7)
+    decades = range(int(np.floor(np.log10(low))), int(np.ceil(np.log10(high))) + 1)
+    ticks = [float(f"{m}e{d}") for d in decades for m in steps]  # as written, free of rounding
+    return [t for t in ticks if low * 0.999 <= t <= high * 1.001]
