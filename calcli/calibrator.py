@@ -174,3 +174,7 @@ class Calibrator(ABC):
 
     def check(self, k: int) -> None:  # noqa: B027 (most methods have nothing to check)
         """Raise DataError for parameters no fit could have produced (k classes)."""
+
+    @classmethod  # noqa: B027 (for most methods every combination is allowed)
+    def check_options(cls, options: Any) -> None:
+        """Raise UsageError for options that do not go together."""

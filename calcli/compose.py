@@ -7,10 +7,10 @@ artifact, which nests the stages.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cache
 from inspect import getdoc
-from typing import Any, ClassVar, NamedTuple, Self, get_type_hints
+from typing import Any, ClassVar, NamedTuple, Self, cast, get_type_hints
 
 import msgspec
 import numpy as np
@@ -20,7 +20,7 @@ from calcli.errors import DataError, UsageError
 from calcli.numerics import FloatArray, IntArray
 from calcli.rows import ArrayRows, Block, Rows
 
-__all__ = ["Composition", "MappedRows", "Stage", "composition", "full_option_names", "mapped"]
+__all__ = ["Composition", "Known", "MappedRows", "Stage", "composition", "full_option_names", "mapped"]
 
 CACHED_BYTES = 1 << 27
 """Log-probabilities up to this size are kept between stages; larger ones are mapped anew in every pass."""
@@ -39,6 +39,17 @@ class Stage(NamedTuple):
     calibrator: Calibrator
 
 
+Prefix = tuple[tuple[str, Options], ...]
+
+
+@dataclass
+class Known:
+    """First stages fitted to the same rows with the same context, and the rows as they leave them."""
+
+    fits: dict[Prefix, Fit[Any]] = field(default_factory=dict)
+    rows: dict[Prefix, Rows] = field(default_factory=dict)
+
+
 @dataclass(frozen=True)
 class Composition(Calibrator):
     """Fitted methods applied one after the other; see ``composition``.
@@ -54,22 +65,25 @@ class Composition(Calibrator):
 
     @classmethod
     def fit(cls, rows: Rows, options: Any, context: Context) -> Fit[Self]:
-        return cls.fit_reusing(rows, options, context, {})
+        return cls.fit_reusing(rows, options, context, Known())
 
     @classmethod
     def fit_reusing(cls, rows: Rows, options: Any, context: Context, known: "Known") -> Fit[Self]:
-        """Fit, taking from ``known`` the first stages already fitted to these rows, and adding to it."""
+        """Fit, taking from ``known`` what is already fitted to these rows, and adding to it."""
         cls.check_options(options)
         stages: list[Stage] = []
         warnings: list[str] = []
         details: list[dict[str, Any]] = []
-        so_far: tuple[tuple[str, Options], ...] = ()
+        done: Prefix = ()
         for i, (name, method, own) in enumerate(zip(cls.names, cls.classes, cls.split(options), strict=True)):
             if i:
-                rows = known.setdefault((*so_far, ("", own)), mapped(rows, stages[-1].calibrator))
-            so_far = (*so_far, (name, own))
-            fitted = known.get(so_far) or method.fit(rows, own, named(context, name))
-            known[so_far] = fitted
+                if done not in known.rows:
+                    known.rows[done] = mapped(rows, stages[-1].calibrator)
+                rows = known.rows[done]
+            done = (*done, (name, own))
+            if done not in known.fits:
+                known.fits[done] = method.fit(rows, own, named(context, name))
+            fitted = known.fits[done]
             stages.append(Stage(name, own, fitted.calibrator))
             warnings += [f"stage {i + 1} ({name}): {warning}" for warning in fitted.warnings]
             details.append({"method": name, "status": fitted.status, **fitted.details})
@@ -180,10 +194,7 @@ def attribute(stage: int, field: str) -> str:
 
 def prefixes(names: Sequence[str]) -> list[str]:
     """How each stage's options are addressed: its name, with a number from the second occurrence on."""
-    return [
-        name if name not in names[:i] else f"{name}{names[: i + 1].count(name)}"
-        for i, name in enumerate(names)
-    ]  # fmt: skip
+    return [name if name not in names[:i] else f"{name}{names[: i + 1].count(name)}" for i, name in enumerate(names)]
 
 
 def joint_options(names: Sequence[str], classes: Sequence[type[Calibrator]]) -> type[Options]:
@@ -191,12 +202,11 @@ def joint_options(names: Sequence[str], classes: Sequence[type[Calibrator]]) -> 
     fields: list[tuple[str, Any, Any]] = []
     for i, (prefix, method) in enumerate(zip(prefixes(names), classes, strict=True)):
         hints = get_type_hints(method.Options, include_extras=True)
-        for field in msgspec.structs.fields(method.Options):
-            named_field = msgspec.field(default=field.default, name=f"{prefix}.{field.encode_name}")
-            fields.append((attribute(i, field.name), hints[field.name], named_field))
-    return msgspec.defstruct(
-        "CompositionOptions", fields, bases=(Options,), frozen=True, kw_only=True, forbid_unknown_fields=True
-    )
+        for option in msgspec.structs.fields(method.Options):
+            declared = msgspec.field(default=option.default, name=f"{prefix}.{option.encode_name}")
+            fields.append((attribute(i, option.name), hints[option.name], declared))
+    struct = msgspec.defstruct("CompositionOptions", fields, bases=(Options,), frozen=True, kw_only=True)
+    return cast(type[Options], struct)
 
 
 def full_option_names(name: str, struct: type[Options], settings: Mapping[str, Any]) -> dict[str, Any]:
@@ -204,7 +214,7 @@ def full_option_names(name: str, struct: type[Options], settings: Mapping[str, A
 
     Unknown names are left as they are. Raises UsageError for an option of several stages.
     """
-    known = [field.encode_name for field in msgspec.structs.fields(struct)]
+    known = [option.encode_name for option in msgspec.structs.fields(struct)]
     full: dict[str, Any] = {}
     for key, value in settings.items():
         matches = [option for option in known if option.partition(".")[2] == key]

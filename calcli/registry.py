@@ -24,9 +24,23 @@ def method_names() -> tuple[str, ...]:
 
 @cache
 def method(name: str) -> type[Calibrator]:
-    """The class of a method by its command-line name. Raises UsageError for unknown names."""
+    """The class of a method by its command-line name, compositions (``ts+hb``) and ``auto`` included.
+
+    Raises UsageError for unknown names and for compositions that cannot work.
+    """
+    if "+" in name:
+        from calcli.compose import composition
+
+        parts = name.split("+")
+        if "auto" in parts:
+            raise UsageError(f"method {name!r}: auto chooses a whole composition and cannot be part of one")
+        return composition([(part, method(part)) for part in parts])
+    if name == "auto":
+        from calcli.select import Auto
+
+        return Auto
     if name not in method_names():
-        raise unknown_name("method", name, method_names())
+        raise unknown_name("method", name, [*method_names(), "auto"])
     cls: type[Calibrator] = import_module("calcli.methods." + name.replace("-", "_")).METHOD
     for promise, kind in (("laws", Laws), ("title", str)):
         if not isinstance(getattr(cls, promise, None), kind):
@@ -39,7 +53,12 @@ def parse_options(name: str, settings: dict[str, Any]) -> Options:
 
     Raises UsageError that names the option, what was given and what is allowed.
     """
-    struct = method(name).Options
+    cls = method(name)
+    struct = cls.Options
+    if "+" in name:
+        from calcli.compose import full_option_names
+
+        settings = full_option_names(name, struct, settings)
     fields = {f.encode_name: f for f in msgspec.structs.fields(struct)}
     for key in settings:
         if key not in fields:
@@ -47,7 +66,7 @@ def parse_options(name: str, settings: dict[str, Any]) -> Options:
                 raise UsageError(f"method {name!r} has no options, got --set {key}=…")
             raise unknown_name(f"option of method {name!r}", key, fields)
     try:
-        return msgspec.convert(settings, struct, strict=False)
+        options = msgspec.convert(settings, struct, strict=False)
     except msgspec.ValidationError as problem:
         reason, _, path = str(problem).partition(" - at `$.")
         key = path.rstrip("`").split("[")[0]
@@ -55,3 +74,5 @@ def parse_options(name: str, settings: dict[str, Any]) -> Options:
             f"option {key}={settings.get(key)!r} of method {name!r}: {reason[:1].lower()}{reason[1:]};"
             f" see calcli methods {name}"
         ) from None
+    cls.check_options(options)
+    return options

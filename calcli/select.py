@@ -1,13 +1,13 @@
 """``auto``: choose among compositions by cross-validation inside the calibration data."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Annotated, Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
 from msgspec import Meta
 
 from calcli.calibrator import Calibrator, Context, Curves, Fit, Laws, Options
-from calcli.compose import Composition
+from calcli.compose import Composition, Known
 from calcli.errors import CalcliError, FitError, UsageError
 from calcli.numerics import NLL_FLOOR, FloatArray, IntArray
 from calcli.registry import method, parse_options
@@ -132,13 +132,14 @@ def choose(rows: Rows, options: AutoOptions, context: Context) -> Fitted:
         return refit(names[0], rows, context, [], "there is one row only, too few to choose; took the first candidate")
     trials = [Trial(name, np.empty(rows.n)) for name in names]
     for i, held in enumerate(folds):
-        learn = rows.take(np.setdiff1d(np.arange(rows.n), held))
-        test = rows.take(held)
+        learn, test, known = rows.take(np.setdiff1d(np.arange(rows.n), held)), rows.take(held), Known()
         for j, trial in enumerate(trials):
             context.progress(f"cross-validating {trial.name}", i * len(trials) + j, len(folds) * len(trials))
             if not trial.failed:
                 try:
-                    run(trial, learn, test, np.sort(held), options.criterion, context)
+                    calibrator = fit_quietly(trial.name, learn, known, context)
+                    trial.losses[held] = held_out_losses(calibrator, test, options.criterion)
+                    trial.parameters = max(trial.parameters, stored_numbers(calibrator))
                 except CalcliError as error:
                     trial.failed = str(error)
     good = [trial for trial in trials if not trial.failed]
@@ -148,20 +149,30 @@ def choose(rows: Rows, options: AutoOptions, context: Context) -> Fitted:
     return refit(chosen, rows, context, table, "")
 
 
-def run(trial: Trial, learn: Rows, test: Rows, at: IntArray, criterion: str, context: Context) -> None:
-    """Fit one candidate on one side of a fold and note the losses of the other."""
-    quiet = Context(context.seed, context.device)
-    calibrator = method(trial.name).fit(learn, parse_options(trial.name, {}), quiet).calibrator
-    trial.parameters = max(trial.parameters, stored_numbers(calibrator))
-    wanted = [test.transforms.index(spec) for spec in calibrator.required_transforms]
-    for block in test.blocks(wanted):
+def fit_quietly(name: str, rows: Rows, known: Known, context: Context) -> Calibrator:
+    """A candidate fitted with its default options; ``known`` holds what the fold has seen already."""
+    cls, options, quiet = method(name), parse_options(name, {}), Context(context.seed, context.device)
+    if issubclass(cls, Composition):
+        return cls.fit_reusing(rows, options, quiet, known).calibrator
+    key = ((name, options),)
+    if key not in known.fits:
+        known.fits[key] = cls.fit(rows, options, quiet)
+    alone: Calibrator = known.fits[key].calibrator
+    return alone
+
+
+def held_out_losses(calibrator: Calibrator, rows: Rows, criterion: str) -> FloatArray:
+    """Loss of every row, (n,): NLL with the metric's floor, or the Brier score summed over classes."""
+    losses = np.empty(rows.n)
+    for block in rows.blocks([rows.transforms.index(spec) for spec in calibrator.required_transforms]):
         log_p = calibrator.apply(block).log_probs
         log_p_y = log_p[np.arange(len(block)), block.labels]
         if criterion == "nll":
             loss = -np.maximum(log_p_y, np.log(NLL_FLOOR))
         else:
             loss = np.exp(2 * log_p).sum(axis=1) - 2 * np.exp(log_p_y) + 1
-        trial.losses[at[block.start : block.start + len(block)]] = loss
+        losses[block.start : block.start + len(block)] = loss
+    return losses
 
 
 def compare(trials: list[Trial], weight: FloatArray | None, options: AutoOptions) -> tuple[list[dict[str, Any]], str]:
@@ -214,7 +225,7 @@ def stored_numbers(calibrator: Calibrator) -> int:
             return value.size
         return int(isinstance(value, int | float))
 
-    return sum(count(value) for value in vars(calibrator).values())
+    return sum(count(getattr(calibrator, parameter.name)) for parameter in fields(calibrator))
 
 
 def stratified_folds(y: IntArray, folds: int, rng: np.random.Generator) -> list[IntArray]:
