@@ -146,10 +146,13 @@ class BinaryCalibrator(Calibrator):
     @cached_property
     def maps(self) -> list[tuple[Any, ...]]:
         """Parameters of each map: one map in mode=top, otherwise one per class."""
+        arrays = self._arrays()
+        return [tuple(v[c] for v in arrays) for c in range(len(arrays[0]))]
+
+    def _arrays(self) -> list[Any]:
+        """The maps' parameters, field by field, each indexed by the map."""
         values = [(f.metadata.get("shape"), getattr(self, f.name)) for f in fields(self)]
-        arrays = [(shape == ("maps",) or isinstance(v, tuple), v) for shape, v in values if not np.isscalar(v)]
-        count = max(len(v) if indexed else 1 for indexed, v in arrays)
-        return [tuple(v[c] if indexed else v for indexed, v in arrays) for c in range(count)]
+        return [v if shape == ("maps",) or isinstance(v, tuple) else (v,) for shape, v in values if not np.isscalar(v)]
 
     def marginals(self, block: Block) -> FloatArray:
         """Every class's calibrated probability before rows are normalised, (b, k) float64.
@@ -170,8 +173,10 @@ class BinaryCalibrator(Calibrator):
         return Prediction(share_rest(z, label, self.curve(p_top, *self.maps[0])), label)
 
     def check(self, k: int) -> None:
-        if len(self.maps) not in (1, k):
-            raise DataError(f"there are {len(self.maps)} maps, expected 1 or one for each of {k} classes")
+        counts = {len(v) for v in self._arrays()}
+        if counts not in ({1}, {k}):
+            found = " and ".join(map(str, sorted(counts)))
+            raise DataError(f"there are {found} maps, expected 1 or one for each of {k} classes")
 
 
 # ---- scores and outcomes

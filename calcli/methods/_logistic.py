@@ -98,7 +98,7 @@ def smoothed_targets(hit: NDArray[np.bool_], ones: float, zeros: float) -> Float
     """Targets (n1+1)/(n1+2) and 1/(n0+2) in place of 1 and 0.
 
     ones, zeros : weight of the positives and of the negatives, n1 and n0. With them the
-    optimum is finite whatever the data. (Platt 1999, section 2.2.)
+    optimum is finite whatever the data. (Platt 1999.)
     """
     return np.where(hit, (ones + 1.0) / (ones + 2.0), 1.0 / (zeros + 2.0))
 

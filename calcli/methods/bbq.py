@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import Annotated, Any, Literal, NamedTuple
 
 import numpy as np
@@ -70,7 +71,7 @@ class BayesianBinning(BinaryCalibrator):
     values. (netcal replaces the marginal likelihood by an information criterion and the
     quantiles by equal widths: another method.)
 
-    Reference: Naeini, Cooper, Hauskrecht (2015), equations 1 to 4; options ``official`` and
+    Reference: Naeini, Cooper, Hauskrecht (2015), AAAI; options ``official`` and
     ``elbow`` follow the authors' code.
     """
 
@@ -113,6 +114,7 @@ class Binnings(NamedTuple):
     first: IntArray
 
 
+@lru_cache(maxsize=2)
 def all_binnings(n: int) -> Binnings:
     """The binnings that are averaged over, for n rows."""
     root = n ** (1.0 / 3.0)

@@ -48,7 +48,7 @@ class BetaCalibration(BinaryCalibrator):
     Outcomes that are all alike give the constant (n1 + 1) / (n + 2), as do separable scores
     in mode=top; a separable class among many gets Platt's smoothed targets.
 
-    Reference: Kull, Silva Filho, Flach (2017), AISTATS, section 4.
+    Reference: Kull, Silva Filho, Flach (2017), AISTATS; am and ab are their restricted families.
     """
 
     a: FloatArray = param("maps")

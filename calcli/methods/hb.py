@@ -52,7 +52,7 @@ class HistogramBinning(BinaryCalibrator):
     the class's own share n / k is; with many classes all its values tie near bins / k and
     accuracy collapses. Hence mode=top and equal width by default.
 
-    Reference: Zadrozny, Elkan (2001), section 3; Guo et al. (2017), section 4.1.
+    Reference: Zadrozny, Elkan (2001), ICML; Guo et al. (2017), section 4.1, equation 7.
     """
 
     edges: Curves = param()
@@ -122,7 +122,8 @@ def fit_edges(scores: FloatArray, weight: FloatArray | None, bins: int, scheme: 
     at = np.searchsorted(distinct, edges[1:-1])
     hit = np.flatnonzero(distinct[at] == edges[1:-1])
     edges[hit + 1] = 0.5 * (distinct[at[hit]] + distinct[at[hit] + 1])
-    return edges
+    # Between neighbouring floats there is no half way, and edges may meet.
+    return np.unique(edges)
 
 
 def weighted_mass_edges(scores: FloatArray, weight: FloatArray, bins: int) -> FloatArray:

@@ -35,7 +35,7 @@ class IsotonicRegression(BinaryCalibrator):
     non-decreasing ones on the calibration rows, but blocks without a single error say 0 or
     1 and cost -log of almost nothing when a new row is wrong there.
 
-    Reference: Zadrozny, Elkan (2002), section 3; Barlow et al. (1972), section 1.2.
+    Reference: Zadrozny, Elkan (2002), KDD; Guo et al. (2017), section 4.1.
     """
 
     scores: Curves = param()

@@ -26,8 +26,7 @@ class IsotonicMulticlass(Calibrator):
     A pooled block can begin only at the probability of a label, so two passes over the
     rows and memory for n numbers find the exact fit: no sort of n x k pairs.
 
-    Reference: Zhang, Kailkhura, Han (2020), section 3.3, "accuracy-preserving isotonic
-    regression" (IRM).
+    Reference: Zhang, Kailkhura, Han (2020), Mix-n-Match, arXiv 2003.07329 (IRM).
     """
 
     scores: Curves = param()
@@ -71,8 +70,9 @@ class IsotonicMulticlass(Calibrator):
         p = probabilities(block.z)
         label = block.z.argmax(axis=1)
         q = line(p.ravel(), *self.knots).reshape(p.shape) + TIE_BREAK * p
-        keep_first(q, label)
-        return Prediction(normalize(q, block.z, label).log_probs, label)
+        log_probs = normalize(q, block.z, label).log_probs
+        keep_first(log_probs, label)
+        return Prediction(log_probs, label)
 
     @property
     def knots(self) -> tuple[FloatArray, FloatArray]:
@@ -89,14 +89,14 @@ class IsotonicMulticlass(Calibrator):
         check_line(self.scores, self.values)
 
 
-def keep_first(q: FloatArray, label: IntArray) -> None:
-    """Make each row's largest q its label's, in place, where rounding tied it with others.
+def keep_first(log_probs: FloatArray, label: IntArray) -> None:
+    """Make each row's largest entry its label's, in place, where rounding tied it with others.
 
     Probabilities closer than 1e-7 can become equal once 1e-9 of their difference is added
-    to a number near 1. q : (b, k); label : (b,).
+    to a number near 1. log_probs : (b, k); label : (b,).
     """
-    tied = np.flatnonzero(q.argmax(axis=1) != label)
-    q[tied, label[tied]] = np.nextafter(q[tied].max(axis=1), np.inf)
+    tied = np.flatnonzero(log_probs.argmax(axis=1) != label)
+    log_probs[tied, label[tied]] = np.nextafter(log_probs[tied].max(axis=1), np.inf)
 
 
 METHOD = IsotonicMulticlass

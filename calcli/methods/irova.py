@@ -32,8 +32,8 @@ class IsotonicOneVsAll(BinaryCalibrator):
     code divides only inside its ECE and leaves its NLL and squared error unnormalised; we
     always divide (``row_sum_mean`` records by how much). Predictions can change.
 
-    Reference: Zadrozny, Elkan (2002), section 4; Zhang, Kailkhura, Han (2020), section 3.2
-    and their code for the tie-break.
+    Reference: Zadrozny, Elkan (2002), KDD; Zhang, Kailkhura, Han (2020), Mix-n-Match, arXiv
+    2003.07329 (IROvA), and their code for the tie-break.
     """
 
     scores: Curves = param()
@@ -58,6 +58,7 @@ class IsotonicOneVsAll(BinaryCalibrator):
         return line(p, *params) + TIE_BREAK * p
 
     def check(self, k: int) -> None:
+        super().check(k)
         if len(self.maps) != k:
             raise DataError(f"there are {len(self.maps)} maps, expected one for each of {k} classes")
         for scores, values in self.maps:

@@ -20,7 +20,7 @@ class IsotonicAfterTemperature(IsotonicOneVsAll):
     the maps of ``irova``: the temperature makes the scores comparable, the maps correct
     what one temperature cannot.
 
-    Reference: Zhang, Kailkhura, Han (2020), section 3.3.
+    Reference: Zhang, Kailkhura, Han (2020), Mix-n-Match, arXiv 2003.07329 (IROvA-TS).
     """
 
     scores: Curves = param()

@@ -45,8 +45,8 @@ class PlattScaling(BinaryCalibrator):
     per class such a class gets the smoothed targets instead, whose optimum is finite,
     because a constant would forget the class. A negative slope is allowed and told.
 
-    Reference: Platt (1999), section 2.2; Kumar, Liang, Ma (2019), section 2.1 for the
-    top-label and marginal forms.
+    Reference: Platt (1999), Probabilistic outputs for support vector machines; Guo et al.
+    (2017), section 4.1; Kumar, Liang, Ma (2019) for the top-label and marginal forms.
     """
 
     slope: FloatArray = param("maps")

@@ -49,6 +49,10 @@ class ScalingBinningOptions(ModeOptions, frozen=True):
     ] = "shared"
 
 
+Parts = tuple[IntArray, IntArray, IntArray]
+"""Rows for the three steps."""
+
+
 @dataclass(frozen=True)
 class ScalingBinning(BinaryCalibrator):
     """Fit a smooth map, then replace its values by their mean in each of a few bins.
@@ -63,7 +67,7 @@ class ScalingBinning(BinaryCalibrator):
     In mode=marginal (or ova, the same here) each class has its own g and bins. The paper
     measures these values as they are; the output vector is divided by its sum.
 
-    Reference: Kumar, Liang, Ma (2019), section 4.1; "Platt-binning" in Li's reproduction.
+    Reference: Kumar, Liang, Ma (2019), section 4; "Platt-binning" in Li's reproduction.
     """
 
     slope: FloatArray = param("maps")
@@ -86,17 +90,24 @@ class ScalingBinning(BinaryCalibrator):
             ts = TemperatureScaling.fit(rows.take(counted[parts[0]]), TemperatureOptions(), context)
         temperature = ts.calibrator.temperature
 
-        def fit_map(sample: Sample) -> MapFit:
-            return fit_scaling_binning(sample, parts, options)
-
-        maps = fit_maps(cls, rows, options.mode, fit_map, context, temperature)
+        maps = fit_maps(
+            cls, rows, options.mode, lambda sample: cls.fit_map(sample, options, parts), context, temperature
+        )
         maps.before(ts)
         return maps.finish(cls(*[*maps.params, temperature]), cls.advice(rows, options))
 
     @classmethod
-    def fit_map(cls, sample: Sample, options: Any) -> MapFit:
-        everything = np.arange(len(sample.p))
-        return fit_scaling_binning(sample, (everything,) * 3, options)
+    def fit_map(cls, sample: Sample, options: Any, parts: Parts | None = None) -> MapFit:
+        one, two, three = (sample.part(part) for part in parts) if parts else (sample, sample, sample)
+        base = MapFit((1.0, 0.0))
+        if options.base == "platt":
+            base = fit_platt(one, constant_if_separable=options.mode == "top")
+        edges = fit_edges(scaled(two.p, *base.params), two.weight, options.bins, options.scheme)
+        seen = BinStats.of(scaled(three.p, *base.params), three.hit, edges, three.weight)
+        middle = 0.5 * (edges[:-1] + edges[1:])
+        values = np.divide(seen.score, seen.mass, out=middle, where=seen.mass > 0)
+        record = base.record | {"empty_bins": float((seen.count == 0).sum())}
+        return base._replace(params=(*base.params, edges, np.clip(values, 0.0, 1.0)), record=record)
 
     @staticmethod
     def curve(p: FloatArray, *params: Any) -> FloatArray:
@@ -123,9 +134,6 @@ class ScalingBinning(BinaryCalibrator):
             check_steps(edges, values)
 
 
-Parts = tuple[IntArray, IntArray, IntArray]
-
-
 def split_rows(n: int, split: str, rng: np.random.Generator) -> Parts:
     """Rows for the three steps: all of them each time, or three random disjoint parts."""
     everything = np.arange(n)
@@ -140,21 +148,6 @@ def scaled(p: FloatArray, slope: float, intercept: float) -> FloatArray:
     if slope == 1.0 and intercept == 0.0:
         return p
     return sigmoid(slope * log_odds(p) + intercept)
-
-
-def fit_scaling_binning(sample: Sample, parts: Parts, options: Any) -> MapFit:
-    """Slope, intercept, edges and values of one map."""
-    base = MapFit((1.0, 0.0))
-    if options.base == "platt":
-        base = fit_platt(sample.part(parts[0]), constant_if_separable=options.mode == "top")
-    g = scaled(sample.p, *base.params)
-    cut, averaged = sample.part(parts[1]), sample.part(parts[2])
-    edges = fit_edges(g[parts[1]], cut.weight, options.bins, options.scheme)
-    seen = BinStats.of(g[parts[2]], averaged.hit, edges, averaged.weight)
-    middle = 0.5 * (edges[:-1] + edges[1:])
-    values = np.divide(seen.score, seen.mass, out=middle, where=seen.mass > 0)
-    record = base.record | {"empty_bins": float((seen.count == 0).sum())}
-    return base._replace(params=(*base.params, edges, np.clip(values, 0.0, 1.0)), record=record)
 
 
 METHOD = ScalingBinning

@@ -35,7 +35,7 @@ class SplineCalibration(BinaryCalibrator):
     that the map is a function (the authors leave them in sorting order); a map of more
     than ``points`` points is thinned to that many ranks. The map need not be monotone.
 
-    Reference: Gupta, Rahimi, Ajanthan, Mensink, Sminchisescu, Hartley (2021), section 4.
+    Reference: Gupta, Rahimi, Ajanthan, Mensink, Sminchisescu, Hartley (2021), arXiv 2006.12800.
     """
 
     scores: Curves = param()
