@@ -82,7 +82,10 @@ def test_importing_npz_loads_nothing_heavy(here):
 @pytest.mark.parametrize(
     ("words", "code", "message"),
     [
-        (["-o", "x.h5"], 2, "no SOURCE"),
+        (["-o", "x.h5"], 2, "no SOURCE of saved scores and no --model"),
+        (["a.npz", "--inputs", "a.npz", "-o", "x.h5"], 2, "belong to a --model"),
+        (["a.npz", "--model", "m.pt2", "--inputs", "a.npz", "-o", "x.h5"], 2, "do one or the other"),
+        (["--model", "m.pt2", "-o", "x.h5"], 2, "--inputs"),
         (["a.npz"], 2, "--output"),
         (["a.npz", "-o", "-"], 2, "cannot be written to a pipe"),
         (["a.npz", "-o", "a.npz", "--force"], 2, "is an input"),

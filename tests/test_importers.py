@@ -174,6 +174,29 @@ def test_a_truncated_file_is_refused_and_leaves_nothing(tmp_path, scores, labels
         assert sorted(p.name for p in tmp_path.iterdir()) == sorted([cut.name, whole.name])
 
 
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("format", FORMATS)
+def test_a_scrambled_file_never_escapes(tmp_path, scores, labels, format):
+    # Formats without checksums may let a changed number through; nothing else may happen.
+    save, extension = FORMATS[format]
+    source = tmp_path / f"a{extension}"
+    save(source, scores, labels)
+    data = source.read_bytes()
+    rng = np.random.default_rng(len(format))
+    refused = 0
+    for turn in range(60):
+        changed = bytearray(data)
+        for place in rng.integers(len(data) if turn % 2 else min(len(data), 400), size=3):
+            changed[place] = rng.integers(256)
+        source.unlink()  # a new file: the old one may still be mapped
+        source.write_bytes(changed)
+        try:
+            import_scores([source], tmp_path / "out.h5", force=True)
+        except (DataError, UsageError):
+            refused += 1
+    assert refused > 10
+
+
 @pytest.mark.parametrize("dtype", ["float16", "float32", "float64", ">f4", "longdouble", "int32"])
 def test_scores_keep_their_precision_in_native_order(tmp_path, labels, dtype):
     z = np.random.default_rng(2).normal(size=(N, K)).astype(dtype)

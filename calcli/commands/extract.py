@@ -6,6 +6,7 @@ from typing import Annotated
 import typer
 
 from calcli.commands import _options as o
+from calcli.commands import extract_model as m
 
 EPILOG = (
     "Splits: NAME=0.5 or NAME=50% is a share of the rows, NAME=5000 a number of rows, NAME=rest what is left,"
@@ -71,21 +72,38 @@ def extract(
     ordered: Annotated[bool, typer.Option("--ordered", help="Split without shuffling: first rows first.")] = False,
     seed: o.Seed = 0,
     ignore_label: o.IgnoreLabel = None,
+    model: m.Model = None,
+    inputs: m.Inputs = None,
+    weights: m.Weights = None,
+    layout: m.Layout = None,
+    scale: m.Scale = None,
+    resize: m.Resize = None,
+    grey: m.Grey = False,
+    transform: m.Transform = None,
+    transforms: m.Transforms = 10,
+    mean: m.Mean = None,
+    std: m.Std = None,
+    batch: m.Batch = 64,
+    device: m.ModelDevice = "auto",
+    amp: m.Amp = "off",
+    dtype: m.Dtype = "float32",
     force: o.Force = False,
     json: o.Json = False,
     quiet: o.Quiet = False,
 ) -> int:
-    """Import saved scores and labels into a bundle.
+    """Make a bundle: import saved scores and labels, or run a model over inputs.
 
     Arrays are found by name: scores called logits, log_probs or probs (or starting so:
     logits_val, probas_cal), labels called labels, y, targets; class_names, ids, weights,
     group, and transformed_logits with transforms come along. The kind of scores is never
-    guessed: other names need --kind. Prints the path of the bundle.
+    guessed: other names need --kind. A model's outputs are logits unless --kind says
+    otherwise. Prints the path of the bundle.
 
     \b
     calcli extract scores.npz -o logits.h5 --split cal=0.5 --split test=0.5
     calcli extract logits.npy labels.npy -o logits.h5 --split cal=5000 --split test=rest --ordered
     calcli extract table.csv --labels truth --kind probs -o probs.h5
+    calcli extract --model net.pt2 --inputs images.npz --transform zoom:0.5:0.9 -o logits.h5
     """
     from calcli.errors import UsageError
     from calcli.importers.job import Splitting, import_scores
@@ -95,17 +113,32 @@ def extract(
     from calcli.split import parse_split
 
     talk = Talk(quiet)
-    if not sources:
-        raise UsageError("extract: no SOURCE is given, expected files of saved scores; see calcli extract --help")
     if output == "-":
         raise UsageError("-o -: HDF5 cannot be written to a pipe, name a file")
     if kind is not None and kind not in SCORE_KINDS:
         raise UsageError(f"--kind {kind}: expected one of {', '.join(SCORE_KINDS)}")
     if (ordered or not stratify) and not split:
         raise UsageError("--ordered and --no-stratify say how to --split; add --split cal=0.5 --split test=0.5")
-    ask = Ask(tuple(scores or ()), tuple(labels or ()), kind, tuple(group or ()), all_scores, no_labels)
     splitting = Splitting(tuple(map(parse_split, split or ())), seed, stratify, ordered, tuple(split or ()))
-    report = import_scores(sources, Path(output), ask, splitting, ignore_labels=tuple(ignore_label or ()), force=force)
+    if model is None:
+        if inputs or transform or weights:
+            raise UsageError("--inputs, --weights and --transform belong to a --model to run; name one")
+        if not sources:
+            raise UsageError("no SOURCE of saved scores and no --model to run; see calcli extract --help")
+        ask = Ask(tuple(scores or ()), tuple(labels or ()), kind, tuple(group or ()), all_scores, no_labels)
+        ignore = tuple(ignore_label or ())
+        report = import_scores(sources, Path(output), ask, splitting, ignore_labels=ignore, force=force)
+    else:
+        if sources or scores or all_scores or group or ignore_label or no_labels or len(labels or ()) > 1:
+            raise UsageError(
+                "--model runs a model over --inputs; SOURCE, --scores, --all-scores, --group, --no-labels,"
+                " --ignore-label and more than one --labels import saved scores: do one or the other"
+            )
+        report = m.run(
+            model, inputs, Path(output), splitting, talk, mean=mean, std=std, resize=resize, transform=transform,
+            force=force, weights=weights, labels=labels[0] if labels else None, layout=layout, scale=scale, grey=grey,
+            transforms=transforms, seed=seed, batch=batch, device=device, amp=amp, kind=kind or "logits", dtype=dtype,
+        )  # fmt: skip
     for note in report.notes:
         talk.say(note)
     for bundle in report.bundles:

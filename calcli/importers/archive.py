@@ -55,13 +55,14 @@ class Mapped:
     """An array that stays in its file until it is sliced.
 
     Every slice maps the file anew, copies and lets go: a mapping that is kept holds on to
-    all the pages it has ever shown.
+    all the pages it has ever shown. What goes wrong becomes a DataError.
 
-    open_map : maps the array. shape, dtype, ndim : as of an array.
+    open_map : gives what is sliced. path, name : as messages say it. shape, dtype, ndim :
+    as of an array.
     """
 
-    def __init__(self, open_map: Callable[[], NDArray[Any]]) -> None:
-        self._open = open_map
+    def __init__(self, open_map: Callable[[], Any], path: Path, name: str) -> None:
+        self._open, self._path, self._what = open_map, path, f"array {name!r}"
         first = open_map()
         self.shape, self.dtype, self.ndim = first.shape, first.dtype, first.ndim
 
@@ -69,10 +70,11 @@ class Mapped:
         return self.shape[0]
 
     def __getitem__(self, key: Any) -> NDArray[Any]:
-        return np.array(self._open()[key])
+        with reading(self._path, self._what):
+            return np.array(self._open()[key])
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
-        return np.array(self._open(), dtype)
+        return np.asarray(self[...], dtype)
 
 
 @dataclass(frozen=True)

@@ -217,8 +217,8 @@ def refuse_impostors(scores: Any, kind: ScoreKind, where: str, *, forced: bool) 
     one_hot, simplex = True, kind == "logits" and not forced
     step = max(1, SLAB_BYTES // (width * scores.dtype.itemsize))
     for start in range(0, scores.shape[0], step):
-        block = np.asarray(scores[start : start + step]).reshape(-1, width).astype(np.float64)
-        with np.errstate(invalid="ignore", over="ignore"):
+        with np.errstate(invalid="ignore", over="ignore"):  # NaN and the like are refused later, by their row
+            block = np.asarray(scores[start : start + step]).reshape(-1, width).astype(np.float64)
             one_hot = one_hot and bool(((block == 0) | (block == 1)).all())
             inside = simplex and bool(((block >= 0) & (block <= 1 + SUM_TOLERANCE)).all())
             simplex = inside and (width == 1 or bool((np.abs(block.sum(axis=1) - 1) <= SUM_TOLERANCE).all()))

@@ -1,11 +1,12 @@
 """HDF5 files of any layout."""
 
+from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
 from calcli.bundle import open_file
-from calcli.importers.archive import Archive
+from calcli.importers.archive import Archive, Mapped, reading
 
 __all__ = ["read_hdf5"]
 
@@ -18,16 +19,20 @@ def read_hdf5(path: Path, stack: ExitStack) -> Archive:
     file = stack.enter_context(open_file(path))
     datasets: dict[str, Any] = {}
 
-    def visit(name: str, node: Any) -> None:
-        if hasattr(node, "dtype") and hasattr(node, "chunks"):  # a dataset, not a group or a named type
+    def visit(name: str | bytes, node: Any) -> None:
+        # A dataset, not a group or a named type; names that are no UTF-8 come as bytes.
+        if isinstance(name, str) and hasattr(node, "dtype") and hasattr(node, "chunks"):
             datasets[name] = node
 
-    file.visititems(visit)
-    return Archive.of(path, "hdf5", {name: _loader(node) for name, node in datasets.items()})
+    with reading(path, "the list of datasets"):
+        file.visititems(visit)
+    return Archive.of(path, "hdf5", {name: _loader(path, name, node) for name, node in datasets.items()})
 
 
-def _loader(dataset: Any) -> Any:
+def _loader(path: Path, name: str, dataset: Any) -> Callable[[], Any]:
     def load() -> Any:
-        return dataset.asstr()[()] if dataset.dtype.kind in "OS" else dataset
+        if dataset.dtype.kind in "OS":
+            return dataset.asstr()[()]
+        return Mapped(lambda: dataset, path, name)
 
     return load

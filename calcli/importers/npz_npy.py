@@ -17,7 +17,7 @@ def read_npy(path: Path, stack: ExitStack) -> Archive:
 
     def load() -> Any:
         try:
-            return Mapped(lambda: np.load(path, mmap_mode="r", allow_pickle=False))
+            return Mapped(lambda: np.load(path, mmap_mode="r", allow_pickle=False), path, path.stem)
         except ValueError as problem:
             raise _explained(path, path.stem, problem) from None
 
@@ -31,7 +31,8 @@ def read_npz(path: Path, stack: ExitStack) -> Archive:
 
     broken = (zipfile.BadZipFile, zlib.error)
     with reading(path, "the npz archive", also=broken):
-        archive = stack.enter_context(np.load(path, allow_pickle=False))
+        file = stack.enter_context(path.open("rb"))  # NumPy would leave it open when it fails
+        archive = stack.enter_context(np.load(file, allow_pickle=False))
 
     def loader(name: str) -> Any:
         def load() -> Any:

@@ -68,7 +68,7 @@ def _loader(path: Path, name: str, about: dict[str, Any], base: int, size: int) 
             raise DataError(f"{path}: tensor {name!r} does not fit its place in the file; is the file complete?")
         if first == last:
             return np.empty(shape, dtype)
-        raw = Mapped(lambda: np.memmap(path, dtype, "r", offset=base + first, shape=shape))
+        raw = Mapped(lambda: np.memmap(path, dtype, "r", offset=base + first, shape=shape), path, name)
         return bfloat16_to_float32(raw[...]) if kind == "BF16" else raw
 
     return load

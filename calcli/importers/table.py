@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calcli.errors import DataError
-from calcli.importers.archive import Archive, one_line
+from calcli.importers.archive import Archive, one_line, reading
 from calcli.importers.layout import PER_ROW, SCORE_PREFIX, role_of
 
 __all__ = ["LEFT_OVER", "read_csv", "read_parquet"]
@@ -51,7 +51,8 @@ def read_csv(path: Path, stack: ExitStack, labels: Sequence[str] = ()) -> Archiv
         raise DataError(f"{path}: cannot be read as a table: {one_line(problem)}") from None
     notes = () if ended else (f"{path.name}: the last line has no line end; is the file complete?",)
     if not bare:
-        return _archive(path, "csv", table, labels, notes)
+        with reading(path, "the names of the columns"):
+            return _archive(path, "csv", table, labels, notes)
     if any(_values(path, table, name).dtype.kind not in "biuf" for name in table.column_names):
         raise DataError(f"{path}: the first line holds numbers, later ones do not; put the column names there")
     whole = _matrix(path, table, table.column_names)
@@ -70,10 +71,11 @@ def read_parquet(path: Path, stack: ExitStack, labels: Sequence[str] = ()) -> Ar
     """
     parquet = _pyarrow(path, "parquet")
     try:
-        table = parquet.read_table(path, memory_map=True)
+        table = parquet.read_table(path, page_checksum_verification=True)
     except Exception as problem:  # pyarrow's own family
         raise DataError(f"{path}: cannot be read as Parquet: {one_line(problem)}; is the file complete?") from None
-    return _archive(path, "parquet", table, labels)
+    with reading(path, "the names of the columns"):
+        return _archive(path, "parquet", table, labels)
 
 
 def _pyarrow(path: Path, module: str) -> Any:
