@@ -6,6 +6,8 @@ scikit-learn for isotonic and logistic regression (lbfgs at its default toleranc
 metrics are written out here once more, so that these tests rest on nothing but the fits.
 """
 
+from itertools import pairwise
+
 import msgspec
 import numpy as np
 import pytest
@@ -46,7 +48,7 @@ def bins(score, hit, edges):
 
 def mass_edges(score, count=15):
     parts = np.array_split(np.sort(score), count)
-    middle = [(a[-1] + b[0]) / 2 for a, b in zip(parts[:-1], parts[1:], strict=True)]
+    middle = [(a[-1] + b[0]) / 2 for a, b in pairwise(parts)]
     return np.unique([0.0, *middle, 1.0])
 
 

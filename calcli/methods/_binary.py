@@ -152,7 +152,11 @@ class BinaryCalibrator(Calibrator):
     def _arrays(self) -> list[Any]:
         """The maps' parameters, field by field, each indexed by the map."""
         values = [(f.metadata.get("shape"), getattr(self, f.name)) for f in fields(self)]
-        return [v if shape == ("maps",) or isinstance(v, tuple) else (v,) for shape, v in values if not np.isscalar(v)]
+        return [
+            v if shape == ("maps",) or isinstance(v, tuple) else (v,)
+            for shape, v in values
+            if isinstance(v, tuple | np.ndarray)
+        ]
 
     def marginals(self, block: Block) -> FloatArray:
         """Every class's calibrated probability before rows are normalised, (b, k) float64.

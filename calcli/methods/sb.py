@@ -74,7 +74,7 @@ class ScalingBinning(BinaryCalibrator):
     intercept: FloatArray = param("maps")
     edges: Curves = param()
     values: Curves = param()
-    temperature: float = param()
+    temperature: float | None = param(optional=True)
 
     title = "scaling-binning"
     laws = TOP_LAWS
@@ -88,12 +88,17 @@ class ScalingBinning(BinaryCalibrator):
         ts = Fit(TemperatureScaling(1.0))
         if options.base == "ts":
             ts = TemperatureScaling.fit(rows.take(counted[parts[0]]), TemperatureOptions(), context)
-        temperature = ts.calibrator.temperature
 
         maps = fit_maps(
-            cls, rows, options.mode, lambda sample: cls.fit_map(sample, options, parts), context, temperature
+            cls,
+            rows,
+            options.mode,
+            lambda sample: cls.fit_map(sample, options, parts),
+            context,
+            ts.calibrator.temperature,
         )
         maps.before(ts)
+        temperature = ts.calibrator.temperature if options.base == "ts" else None
         return maps.finish(cls(*[*maps.params, temperature]), cls.advice(rows, options))
 
     @classmethod
@@ -117,7 +122,7 @@ class ScalingBinning(BinaryCalibrator):
         return step(scaled(p, slope, intercept), edges, values)
 
     def tempered(self, z: FloatArray) -> FloatArray:
-        return z / self.temperature
+        return z if self.temperature is None else z / self.temperature
 
     @classmethod
     def advice(cls, rows: Rows, options: Any) -> Iterator[str]:
@@ -128,7 +133,7 @@ class ScalingBinning(BinaryCalibrator):
     def check(self, k: int) -> None:
         super().check(k)
         check_finite(slope=self.slope, intercept=self.intercept)
-        if not 0 < self.temperature < np.inf:
+        if self.temperature is not None and not 0 < self.temperature < np.inf:
             raise DataError(f"temperature is {self.temperature}, expected a positive number")
         for _, _, edges, values in self.maps:
             check_steps(edges, values)
