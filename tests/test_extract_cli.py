@@ -150,6 +150,7 @@ def test_hdf5_links_to_other_files_are_not_followed(here, run):
     assert "holds no array named logits" in done.line
 
 
+@pytest.mark.filterwarnings("ignore:.torch.jit:DeprecationWarning")
 def test_torch_files_that_would_run_code_are_refused(here, run):
     torch = pytest.importorskip("torch")
     import os
@@ -181,6 +182,27 @@ def test_bare_tensors_and_nested_ones(here, run):
     assert np.array_equal(rows("2.h5:test")[0], -rows("1.h5")[0])
     torch.save((z, y), "pair.pt")
     assert run("extract", "pair.pt", "-o", "3.h5", "--scores", "0", "--labels", "1", "--kind", "logits").code == 0
+
+
+@pytest.mark.filterwarnings("ignore:.torch.jit:DeprecationWarning")
+def test_a_model_is_run_by_the_same_command(here, run):
+    torch = pytest.importorskip("torch")
+    net = torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(16, 3)).eval()
+    torch.jit.script(net).save("net.pt")
+    x = np.random.default_rng(0).random((20, 4, 4, 1)).astype(np.float32)
+    np.savez("x.npz", inputs=x, labels=np.arange(20) % 3)
+    done = run(
+        "extract", "--model", "net.pt", "--inputs", "x.npz", "--layout", "nhwc", "-o", "m.h5",
+        "--split", "cal=0.5", "--split", "test=rest", "--transform", "zoom:0.5", "--json",
+    )  # fmt: skip
+    assert done.code == 0, done.err
+    assert [(b["name"], b["n"], b["k"], b["transforms"]) for b in json.loads(done.out)["bundles"]] == [
+        ("cal", 10, 3, 1), ("test", 10, 3, 1),
+    ]  # fmt: skip
+    with h5py.File("m.h5") as file, torch.no_grad():
+        both = np.concatenate([file["cal/logits"][()], file["test/logits"][()]])
+        expected = net(torch.tensor(x).permute(0, 3, 1, 2)).numpy()
+    assert np.allclose(np.sort(both, axis=0), np.sort(expected, axis=0), atol=1e-6)  # float32 sums of 16 products
 
 
 # ---- real logits

@@ -349,6 +349,16 @@ def test_scores_side_by_side_are_a_choice_of_the_user():
         groups(paths, scores=["logit_a"])
 
 
+def test_two_arrays_that_could_be_labels_are_a_choice_of_the_user():
+    with pytest.raises(UsageError, match="labels, y could all be labels of 'logits'"):
+        groups(["logits", "labels", "y"])
+    assert groups(["logits", "labels", "y"], labels=["y"]) == {"": ("logits", "y")}
+
+
+def test_names_become_safe_names_of_groups():
+    assert set(groups(["a:b/./logits", "c./logits", "labels"])) == {"a_b", "c"}
+
+
 def test_scores_and_labels_can_be_named_in_pairs():
     paths = ["f/x1", "f/x2", "f/t1", "f/t2"]
     found = groups(paths, scores=["f/x1", "f/x2"], labels=["f/t1", "f/t2"], kind="probs")
@@ -583,6 +593,9 @@ def test_a_column_can_say_the_split(tmp_path, scores, labels):
     assert np.array_equal(found["test"]["labels"], labels[which == "test"])
     with pytest.raises(UsageError, match="column that splits"):
         bring(tmp_path / "a.npz", tmp_path / "out.h5", split=["cal=0.5"])
+    np.savez(tmp_path / "a.npz", logits=scores, labels=labels, split=np.where(np.arange(N) % 3, "a:b", "a_b"))
+    with pytest.raises(DataError, match="differ only in signs"):
+        bring(tmp_path / "a.npz", tmp_path / "out.h5")
 
 
 def test_the_split_is_told_and_recorded(tmp_path, scores, labels):

@@ -14,6 +14,8 @@ EPILOG = (
     " class to within a row; --no-stratify shuffles without regard to labels, --ordered takes the first rows"
     " for the first group and so on. Within a group rows keep the order of the source. A source that is split"
     " already (logits_val, logits_test; val/logits; a column named split) keeps its groups."
+    " Labels may be whole numbers of any type, one-hot rows, or words that class_names (in tables the column"
+    " names) list."
 )
 
 

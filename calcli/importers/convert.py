@@ -182,7 +182,9 @@ def _column(entry: Entry, role: str, n: int) -> NDArray[Any]:
         return check_weights(values, n, entry.where)
     if values.shape != (n,):
         raise DataError(f"{entry.where}: {role} has shape {values.shape}, expected ({n},): one value per row")
-    return np.char.decode(values, "utf-8") if values.dtype.kind == "S" else values
+    if values.dtype.kind == "S":
+        return np.char.decode(values, "utf-8")
+    return values if values.dtype.kind in "biufOU" else values.astype("U")  # HDF5 has no type for dates
 
 
 def _transforms(

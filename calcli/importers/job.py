@@ -16,7 +16,7 @@ from calcli.files import check_output
 from calcli.importers.archive import Archive, Entry, unite
 from calcli.importers.convert import Imported, load
 from calcli.importers.formats import open_archive
-from calcli.importers.layout import Ask, Candidate, plan
+from calcli.importers.layout import Ask, Candidate, group_name, plan
 from calcli.numerics import IntArray
 from calcli.split import Part, deal_rows
 
@@ -127,7 +127,13 @@ def _deal(imported: Imported, splitting: Splitting, ignore: Sequence[int], repor
             raise DataError(f"{imported.where}: every row has an ignored label, nothing is left")
     if imported.parts is not None:
         texts = imported.parts.astype("U")[rows]
-        return {_join(name, str(part).strip() or "unnamed"): rows[texts == part] for part in np.unique(texts)}
+        found = np.unique(texts)
+        names = [_join(name, group_name(str(part))) for part in found]
+        if len(set(names)) < len(names):
+            raise DataError(
+                f"{imported.where}: its splits {', '.join(found)} differ only in signs that names cannot have"
+            )
+        return {group: rows[texts == part] for group, part in zip(names, found, strict=True)}
     if not splitting.parts:
         return {name: rows}
     method = splitting.method(labels is not None)

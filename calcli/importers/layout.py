@@ -18,7 +18,7 @@ from dataclasses import dataclass
 
 from calcli.errors import DataError, UsageError, unknown_name
 
-__all__ = ["PER_ROW", "SCORE_PREFIX", "Ask", "Candidate", "Name", "parse_name", "plan", "role_of"]
+__all__ = ["PER_ROW", "SCORE_PREFIX", "Ask", "Candidate", "Name", "group_name", "parse_name", "plan", "role_of"]
 
 KIND_WORDS = {
     "log_probs": (
@@ -112,7 +112,7 @@ def role_of(base: str) -> str:
 
 def parse_name(path: str) -> Name:
     """Take the path of an array apart."""
-    *folders, base = [part for part in path.split("/") if part] or [path]
+    *folders, base = [part for part in path.split("/") if part not in ("", ".")] or [path]
     if folders and folders[-1].lower() == "transforms" and base.lower() in ("logits", "specs"):
         role = "transformed" if base.lower() == "logits" else "specs"
         folder, split = _folder_split(tuple(folders[:-1]))
@@ -159,7 +159,7 @@ def plan(paths: Iterable[str], ask: Ask, where: str) -> list[Candidate]:
             labels = asked_labels[place]  # named in pairs
         else:
             labels = [name for matches in asked_labels for name in matches] or [n for n in names if n.role == "labels"]
-        label = _companion(score, labels, any_model=bool(ask.labels))
+        label = _companion(score, labels, any_model=bool(ask.labels), only=True)
         if label is None and not ask.no_labels:
             others = ", ".join(name.path for name in names if name.path != score.path) or "nothing else"
             raise DataError(
@@ -243,20 +243,31 @@ def _model_names(scores: Sequence[Name]) -> list[str]:
     else:
         while all(len(path) > common for path in paths) and len({path[common] for path in paths}) == 1:
             common += 1
-    # A colon would end the file's name in FILE.h5:GROUP.
-    return ["/".join(part.replace(":", "_") for part in path[common:]) for path in paths]
+    return ["/".join(map(group_name, path[common:])) for path in paths]
 
 
-def _companion(score: Name, among: Sequence[Name], *, any_model: bool = False, any_split: bool = False) -> str | None:
-    """The array that goes with these scores: same folder first, then the ones above; same model, same split."""
+def group_name(part: str) -> str:
+    """A part of a group's name: a colon would end the file's in FILE.h5:GROUP, a slash begin another part."""
+    return part.strip().replace(":", "_").replace("/", "_").strip(".") or "unnamed"
+
+
+def _companion(
+    score: Name, among: Sequence[Name], *, any_model: bool = False, any_split: bool = False, only: bool = False
+) -> str | None:
+    """The array that goes with these scores: same folder first, then the ones above; same model, same split.
+
+    only : several that go with them equally well are a choice of the user.
+    """
     splits = (score.split, "") if any_split else (score.split,)
     for depth in range(len(score.folder), -1, -1):
         for split in splits:
             here = [name for name in among if name.folder == score.folder[:depth] and name.split == split]
             for model in dict.fromkeys((score.model, score.core, "")):
-                for name in here:
-                    if name.model == model:
-                        return name.path
+                equal = [name.path for name in here if name.model == model]
+                if only and len(equal) > 1:
+                    raise UsageError(f"{', '.join(equal)} could all be labels of {score.path!r}; choose with --labels")
+                if equal:
+                    return equal[0]
             if any_model and here:
                 return here[0].path
     return among[0].path if any_model and len(among) == 1 else None
