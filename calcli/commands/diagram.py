@@ -103,8 +103,9 @@ def diagram(
 
     talk = Talk(quiet)
     form = _format(output)
+    inputs = [*(split_where(b)[0] for b in bundles), *(Path(c) for c in calibrator or [] if c != "-")]
     if output is not None:
-        check_output(output, force=force, inputs=[split_where(b)[0] for b in bundles])
+        check_output(output, force=force, inputs=inputs)
     if per_class and per_group:
         raise UsageError("--per-class and --per-group are two figures; ask for one at a time")
     if style in ("temperature", "variance") and (per_class or per_group):
@@ -155,7 +156,7 @@ def diagram(
             figure = whole(sets, style, layout, settings, notes)
     talk.clear()
     if output is not None:
-        _write(figure, output, str(form), force, [split_where(b)[0] for b in bundles])
+        _write(figure, output, str(form), force, inputs)
     if json:
         from calcli.diagram.export import to_object
 

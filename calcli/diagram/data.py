@@ -189,7 +189,7 @@ def measure(
         outside=float(np.average(~inside, weights=weight)),
         brier=brier,
         log=decompose(confidence, correct, weight, kind="log", fit=fit),
-        mcb_null_mean=float(null.mcb.mean()),
+        mcb_null_mean=null.mcb_mean,
         isotonic=fit,
         band=band,
         bins=_bars(edges, index, stats, weight, null.bin_low, null.bin_high, s.level),

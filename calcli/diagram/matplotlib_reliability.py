@@ -92,7 +92,7 @@ def draw_reliability(diagram: Diagram) -> Any:
         )
     for at, panel in enumerate(diagram.panels):
         upper, lower = sheet.axes(figure, at)
-        _draw_panel(upper, lower, panel, diagram.style, names, sheet.side)
+        _draw_panel(upper, lower, panel, diagram.style, names)
         _title(upper, panel, sheet, small)
         if not small:
             _corner(upper, panel, diagram.style, sheet.side)
@@ -126,7 +126,7 @@ def _series_names(diagram: Diagram) -> list[str]:
     return list(dict.fromkeys(curve.label for panel in diagram.panels for curve in panel.curves))
 
 
-def _draw_panel(upper: Any, lower: Any, panel: Panel, style: str, names: list[str], side: float) -> None:
+def _draw_panel(upper: Any, lower: Any, panel: Panel, style: str, names: list[str]) -> None:
     alone = not names
     upper.plot([0, 1], [0, 1], color=GREY, lw=0.8, ls=(0, (4, 2)), zorder=2)
     for at, curve in enumerate(panel.curves):
