@@ -2,6 +2,7 @@
 
 import json
 import sys
+from pathlib import Path
 
 import h5py
 import numpy as np
@@ -382,6 +383,31 @@ def test_labels_outside_the_classes_are_refused_after_the_first_batch(folder):
 def test_mixed_precision_is_close(folder):
     run(folder, amp="bf16", device="cpu")
     np.testing.assert_allclose(saved(folder)[0]["logits"], expected(pictures(folder)[:, None]), atol=0.05)
+
+
+def test_sample_digits_are_what_their_model_says(tmp_path):
+    digits = Path(__file__).resolve().parent.parent / "sample_data"
+    assert sum(file.stat().st_size for file in digits.iterdir() if file.is_file()) < 3 << 20
+    with h5py.File(digits / "digits.h5") as file:
+        groups = {name: {key: file[name][key][()] for key in ("logits", "labels", "ids")} for name in ("cal", "test")}
+        specs = [spec.decode() for spec in file["cal/transforms/specs"]]
+        moved = {name: file[name]["transforms/logits"][()] for name in groups}
+    assert sum(spec.startswith("zoom:") for spec in specs) >= 6
+    assert sum(spec.startswith("brightness:") for spec in specs) >= 3
+    job = ModelJob(str(digits / "digits.pt2"), str(digits / "digits_images.npz"), transform=(specs[0], specs[-1]))
+    run_model(job, tmp_path / "again.h5")
+    with h5py.File(tmp_path / "again.h5") as file:
+        again = {key: file[key][()] for key in ("logits", "labels", "ids", "transforms/logits")}
+    for name, group in groups.items():
+        at = np.searchsorted(again["ids"], group["ids"])
+        np.testing.assert_array_equal(again["labels"][at], group["labels"])
+        # Other processors and versions of torch add in another order.
+        np.testing.assert_allclose(again["logits"][at], group["logits"], atol=1e-3)
+        np.testing.assert_allclose(again["transforms/logits"][:, at], moved[name][[0, -1]], atol=1e-3)
+        right = group["logits"].argmax(1) == group["labels"]
+        p = np.exp(group["logits"] - np.logaddexp.reduce(group["logits"], axis=1, keepdims=True))
+        assert 0.9 < right.mean() < 0.97
+        assert p.max(1).mean() - right.mean() > 0.03  # too sure
 
 
 @pytest.mark.cuda
