@@ -1,0 +1,168 @@
+"""Cross-validation of affine maps inside the calibration rows: folds, and the path along lambda."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+
+from calcli.methods._affine import (
+    AffineObjective,
+    Chunk,
+    Chunked,
+    Chunks,
+    DiagonalObjective,
+    Features,
+    MatrixObjective,
+    Ridge,
+    held_in_memory,
+    mean_nll,
+)
+from calcli.methods._affine_fit import uniform_ridge
+from calcli.methods._affine_newton import minimise
+from calcli.numerics import FloatArray, IntArray, log_softmax
+from calcli.rows import Rows, check_memory
+
+__all__ = ["Folded", "Path", "Table", "content_folds", "diagonal_folds", "load_table", "search_path"]
+
+
+def label_losses(rows: Rows) -> FloatArray:
+    """Uncalibrated NLL of each row, (n,)."""
+    return np.concatenate([-log_softmax(b.z)[np.arange(len(b)), b.labels] for b in rows.blocks()])
+
+
+def content_folds(rows: Rows, folds: int, rng: np.random.Generator) -> IntArray:
+    """Fold of each row, (n,), stratified by label and, within a label, by loss.
+
+    The rows are lined up class by class and by uncalibrated NLL within a class, then dealt
+    out in turn, each round in a random order. The line depends on what the rows hold, not
+    on how rows or classes are ordered, so neither does the fit.
+    """
+    y, loss = rows.labels(), label_losses(rows)
+    count = np.bincount(y, minlength=rows.k)
+    mean = np.bincount(y, weights=loss, minlength=rows.k) / np.maximum(count, 1)
+    line = np.lexsort((loss, mean[y], count[y]))
+    rounds = -(-rows.n // folds)
+    deal = rng.permuted(np.tile(np.arange(folds), (rounds, 1)), axis=1).ravel()[: rows.n]
+    fold = np.empty(rows.n, dtype=np.int64)
+    fold[line] = deal
+    return fold
+
+
+@dataclass(frozen=True)
+class Folded:
+    """One fold: the objective on the other rows, and the mean NLL of its own.
+
+    rows : number of training rows (with weights, effective). share : weight of the held-out rows.
+    """
+
+    objective: AffineObjective
+    held_out: Callable[[FloatArray], float]
+    rows: float
+    share: float
+
+
+def folded(objective: AffineObjective, held: Chunked) -> Folded:
+    """A fold of training rows (in the objective) and held-out rows."""
+    weights = [np.ones(len(c)) if c.w is None else c.w for c in objective.chunks]
+    square = sum(float(w @ w) for w in weights)
+    share = sum(float(len(c)) if c.w is None else float(c.w.sum()) for c in held)
+    return Folded(objective, lambda theta: mean_nll(held, theta), objective.mass**2 / max(square, 1e-300), share)
+
+
+@dataclass(frozen=True)
+class Table:
+    """All rows in memory, fold by fold.
+
+    x : (n, k) float64 features; y : (n,); w : (n,) or None; ends : where folds begin and end.
+    """
+
+    x: FloatArray
+    y: IntArray
+    w: FloatArray | None
+    ends: list[int]
+
+    def chunks(self, *slices: slice) -> list[Chunk]:
+        return held_in_memory(self.x, self.y, self.w, slices or [slice(None)])
+
+    def folds(self) -> list[Folded]:
+        """Folds with an objective of a full matrix. Nothing is copied."""
+        n, k = self.x.shape
+        folds = []
+        for first, last in pairwise(self.ends):
+            train = self.chunks(slice(0, first), slice(last, n))
+            folds.append(
+                folded(MatrixObjective(train, k, uniform_ridge(1.0, k, k + 1)), self.chunks(slice(first, last)))
+            )
+        return folds
+
+
+def load_table(rows: Rows, features: Features, fold: IntArray | None = None) -> Table:
+    """Load features, labels and weights. Raises FitError when a matrix fit would not fit into memory."""
+    n, k = rows.n, rows.k
+    check_memory(8 * n * k + 4 * n * k + 20 * 8 * k * (k + 1), f"a full matrix map of {n} x {k} scores")
+    fold = np.zeros(n, dtype=np.int64) if fold is None else fold
+    order = np.argsort(fold, kind="stable")
+    place = np.empty(n, dtype=np.int64)
+    place[order] = np.arange(n)
+    x, w = np.empty((n, k)), rows.weights()
+    for block in rows.blocks():
+        x[place[block.start : block.start + len(block)]] = features(block)
+    ends = [0, *np.cumsum(np.bincount(fold)).tolist()]
+    return Table(x, rows.labels()[order], None if w is None else w[order], ends)
+
+
+def diagonal_folds(rows: Rows, features: Features, fold: IntArray) -> list[Folded]:
+    """Folds of a fit with a scale and a bias per class."""
+    folds = []
+    for held in range(int(fold.max()) + 1):
+        train = Chunks(rows.take(np.flatnonzero(fold != held)), features)
+        objective = DiagonalObjective(train, rows.k, uniform_ridge(1.0, rows.k, 2))
+        folds.append(folded(objective, Chunks(rows.take(np.flatnonzero(fold == held)), features)))
+    return folds
+
+
+@dataclass(frozen=True)
+class Path:
+    """A path of fits along a grid.
+
+    best : the lambda with the least held-out NLL. thetas : parameters of every fold there.
+    details : the grid points tried and their held-out NLL, for the artifact.
+    """
+
+    best: float
+    thetas: list[FloatArray]
+    details: dict[str, Any]
+
+
+def search_path(
+    folds: Sequence[Folded],
+    grid: Sequence[float],
+    ridge: Callable[[float, float], Ridge],
+    start: FloatArray,
+    progress: Callable[[int], None],
+) -> Path:
+    """Cross-validate along a grid of lambda, strongest ridge first, each fit started from the one before.
+
+    ridge(lambda, n) : the ridge for n training rows. The held-out NLL falls and then
+    rises along such a path; it is left after two rises in a row, before the weakest
+    ridges, whose fits cost most and overfit worst. Fits are loose: the held-out NLL
+    is wanted to about 1e-4.
+    """
+    thetas = [start] * len(folds)
+    best, best_thetas, nll = 0, thetas, list[float]()
+    total = sum(f.share for f in folds)
+    for index, lam in enumerate(grid):
+        mean = 0.0
+        for at, fold in enumerate(folds):
+            progress(index * len(folds) + at)
+            fold.objective.ridge = ridge(lam, fold.rows)
+            thetas[at] = minimise(fold.objective, thetas[at], aim=3e-5, products=1000).theta
+            mean += fold.share / total * fold.held_out(thetas[at])
+        nll.append(mean)
+        if mean < nll[best] or index == 0:
+            best, best_thetas = index, list(thetas)
+        if index - best >= 2:
+            break
+    return Path(grid[best], best_thetas, {"grid": list(grid[: len(nll)]), "cv_nll": nll})

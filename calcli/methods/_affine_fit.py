@@ -1,0 +1,133 @@
+"""What the fits of vector and matrix scaling share: starts, ridges, folds, the choice of lambda, the words."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from calcli.calibrator import Context, Status
+from calcli.device import kernels
+from calcli.errors import DataError, FitError
+from calcli.methods._affine import Ridge
+from calcli.methods._affine_newton import Optimum
+from calcli.methods._temperature import solve_temperature
+from calcli.numerics import FloatArray
+from calcli.rows import Rows
+
+__all__ = [
+    "Journal",
+    "best_temperature",
+    "check_finite",
+    "effective_rows",
+    "identity_map",
+    "refuse_hopeless",
+    "uniform_ridge",
+]
+
+LONG_FIT = 1e14
+"""Floating-point operations above which a cross-validated matrix fit is refused: about an hour at 30 GFlop/s."""
+
+TYPICAL_RATE = 3e10
+"""Operations per second that estimates in messages assume."""
+
+PRODUCTS_PER_FIT = 150
+"""Gradients and Hessian products that one fit with a working ridge takes, measured."""
+
+
+@dataclass
+class Journal:
+    """Status, warnings and details of a fit, as they come up."""
+
+    status: Status = "ok"
+    warnings: list[str] = field(default_factory=list)
+    details: dict[str, Any] = field(default_factory=dict)
+
+    def warn(self, words: str, status: Status | None = None) -> None:
+        self.warnings.append(words)
+        if status is not None:
+            self.status = status
+
+    def result(self) -> tuple[Status, tuple[str, ...], dict[str, Any]]:
+        """The last three arguments of ``Fit``."""
+        return self.status, tuple(self.warnings), self.details
+
+    def absent_classes(self, rows: Rows, what_happens: str) -> bool:
+        """Warn of classes without rows. Returns whether two classes at least have some."""
+        held = np.bincount(rows.labels(), weights=rows.weights(), minlength=rows.k)
+        absent = np.flatnonzero(held == 0)
+        if len(absent):
+            shown = ", ".join(map(str, absent[:10])) + (", …" if len(absent) > 10 else "")
+            self.warn(f"{len(absent)} of {rows.k} classes have no calibration rows ({shown}): {what_happens}")
+        if rows.k - len(absent) >= 2:
+            return True
+        self.warn(
+            "all calibration rows have one label, which says nothing about the scores; fitted nothing", "degenerate"
+        )
+        return False
+
+    def too_many_parameters(self, rows: Rows, parameters: int, better: str) -> None:
+        if parameters > rows.n:
+            self.warn(
+                f"{parameters} parameters on {rows.n} rows will overfit: expect a worse NLL on new rows;"
+                f" {better} serves better"
+            )
+
+    def optimum(self, found: Optimum | Sequence[Optimum]) -> None:
+        """Record where the search (or one search per fold) ended."""
+        every = [found] if isinstance(found, Optimum) else list(found)
+        worst = max(every, key=lambda o: o.gap)
+        self.details |= worst.details()
+        if len(every) > 1:
+            self.details["newton_steps"] = sum(o.steps for o in every)
+        if not all(o.converged for o in every):
+            self.warn(
+                f"the search did not converge: the objective may lie {worst.gap:.2g} nats above its minimum"
+                " (classes are separable or the ridge is too weak); a larger ridge, svs or ts serves better",
+                "not_converged",
+            )
+
+
+def identity_map(k: int, columns: int) -> FloatArray:
+    """Parameters (k, columns) of the map that changes nothing: scale 1 or the unit matrix, bias 0."""
+    if columns == 2:
+        return np.tile([1.0, 0.0], (k, 1))
+    return np.eye(k, columns)
+
+
+def uniform_ridge(weight: float, k: int, columns: int) -> Ridge:
+    """One ridge on every parameter's distance from the identity map."""
+    return Ridge(np.full((k, columns), weight), identity_map(k, columns))
+
+
+def best_temperature(rows: Rows, context: Context) -> float:
+    """Temperature by maximum likelihood, from which searches start; 1 where there is none."""
+    temperature, root, _ = solve_temperature(kernels(context.device).nll_slope(rows), context)
+    return temperature if root.status == "ok" else 1.0
+
+
+def effective_rows(rows: Rows) -> float:
+    """Number of rows, or with weights w Kish's (sum w)^2 / sum w^2."""
+    w = rows.weights()
+    if w is None:
+        return float(rows.n)
+    return float(w.sum() ** 2 / max(float(w @ w), 1e-300))
+
+
+def refuse_hopeless(rows: Rows, fits: int, advice: str) -> str:
+    """Words with an estimate for the progress line of a matrix fit; FitError when it would take hours."""
+    work = 4.0 * rows.n * rows.k**2 * PRODUCTS_PER_FIT * fits
+    minutes = work / TYPICAL_RATE / 60
+    if work > LONG_FIT and fits > 1:
+        raise FitError(
+            f"{fits} matrix fits of {rows.n} x {rows.k} scores take about {work:.0e} floating-point operations,"
+            f" {minutes / 60:.1f} hours at {TYPICAL_RATE / 1e9:.0f} GFlop/s; {advice}"
+        )
+    return f" (about {minutes:.0f} min)" if minutes >= 1 else ""
+
+
+def check_finite(**arrays: FloatArray) -> None:
+    """Raise DataError for a parameter array that holds NaN or infinity."""
+    for name, values in arrays.items():
+        if not np.isfinite(values).all():
+            raise DataError(f"parameter {name!r} holds values that are not finite")

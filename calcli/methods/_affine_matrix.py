@@ -1,0 +1,217 @@
+"""What the methods with a full matrix share: one map, or one per fold of a cross-validation."""
+
+from abc import abstractmethod
+from dataclasses import dataclass
+from typing import Annotated, Any, ClassVar, Literal, Self
+
+import msgspec
+import numpy as np
+from msgspec import Meta
+
+from calcli.calibrator import Calibrator, Context, Fit, Options, Prediction, param
+from calcli.errors import DataError
+from calcli.methods._affine import AffineObjective, MatrixObjective, Ridge
+from calcli.methods._affine_cv import content_folds, load_table, search_path
+from calcli.methods._affine_fit import (
+    Journal,
+    best_temperature,
+    check_finite,
+    identity_map,
+    refuse_hopeless,
+    uniform_ridge,
+)
+from calcli.methods._affine_newton import Optimum, minimise
+from calcli.numerics import FloatArray, floored_log, log_softmax, softmax
+from calcli.rows import Block, Rows
+
+__all__ = ["FullMap", "OdirMap", "OdirOptions", "RidgeOptions", "log_probabilities", "raw_scores"]
+
+EPS = 2.2e-16
+"""Floor under probabilities before the logarithm of the Dirichlet methods (the authors' own)."""
+
+GRID = tuple(10.0**power for power in range(5, -5, -1))
+"""Values of lambda = mu that cross-validation looks at, strongest first. From 100 classes on
+the best is 1e3 or more when penalties are means."""
+
+ABSENT = "each keeps the row of temperature scaling and bias 0"
+
+
+def raw_scores(block: Block) -> FloatArray:
+    """The logits as they are."""
+    return block.z
+
+
+def log_probabilities(block: Block) -> FloatArray:
+    """Log-probabilities, with the floor of the Dirichlet methods."""
+    return np.maximum(log_softmax(block.z), np.log(EPS))
+
+
+class RidgeOptions(Options, frozen=True):
+    """Options of an unstructured matrix map."""
+
+    ridge: Annotated[
+        float,
+        Meta(ge=0, description="weight of |W - I|^2 + |b|^2 beside the mean NLL; 0 for none"),
+    ] = 1e-6
+
+
+class OdirOptions(Options, frozen=True):
+    """Options of off-diagonal and intercept regularisation."""
+
+    lambda_: Annotated[float, Meta(ge=0, description="weight of the off-diagonal penalty")] | None = msgspec.field(
+        name="lambda", default=None
+    )
+    mu: Annotated[float, Meta(ge=0, description="weight of the bias penalty; as lambda when not given")] | None = None
+    penalty: Annotated[
+        Literal["mean", "sum"],
+        Meta(description="penalties are means over the entries (the paper) or plain sums (the authors' programs)"),
+    ] = "mean"
+    final: Annotated[
+        Literal["ensemble", "refit"],
+        Meta(description="the mean of the fold models' probabilities, or one model fitted to all rows"),
+    ] = "ensemble"
+    folds: Annotated[int, Meta(ge=2, le=100, description="folds of the cross-validation")] = 5
+    ridge: Annotated[
+        float,
+        Meta(ge=0, description="weight of a ridge on the diagonal, which keeps it finite when rows are separable"),
+    ] = 1e-6
+
+
+@dataclass(frozen=True)
+class FullMap(Calibrator):
+    """softmax(W x + b) with x made of the scores, fitted under a small ridge."""
+
+    weight: FloatArray = param("k", "k")
+    bias: FloatArray = param("k")
+
+    Options = RidgeOptions
+
+    @staticmethod
+    @abstractmethod
+    def features(block: Block) -> FloatArray:
+        """What the matrix multiplies, (b, k) float64."""
+
+    @classmethod
+    def fit(cls, rows: Rows, options: Any, context: Context) -> Fit[Self]:
+        journal, k = Journal(), rows.k
+        theta = identity_map(k, k + 1)
+        if journal.absent_classes(rows, ABSENT):
+            journal.too_many_parameters(rows, k * (k + 1), "ts or svs")
+            long = refuse_hopeless(rows, 1, "")
+            chunks = load_table(rows, cls.features).chunks()
+            objective = MatrixObjective(chunks, k, uniform_ridge(options.ridge, k, k + 1))
+            start = theta / best_temperature(rows, context)
+            found = minimise(objective, start, progress=lambda done: context.progress(f"fitting{long}", done, 0))
+            journal.optimum(found)
+            theta = found.theta
+        return Fit(cls(theta[:, :-1].copy(), theta[:, -1].copy()), *journal.result())
+
+    def apply(self, block: Block) -> Prediction:
+        log_p = log_softmax(self.features(block) @ self.weight.T + self.bias)
+        return Prediction(log_p, log_p.argmax(axis=1))
+
+    def check(self, k: int) -> None:
+        check_finite(weight=self.weight, bias=self.bias)
+
+
+@dataclass(frozen=True)
+class OdirMap(Calibrator):
+    """softmax(W x + b) with penalties on the off-diagonal entries and on the bias.
+
+    One map (``weight``, ``bias``), or one per fold (``fold_weight``, ``fold_bias``) whose
+    probabilities are averaged; the other pair is None.
+    """
+
+    weight: FloatArray | None = param("k", "k", optional=True)
+    bias: FloatArray | None = param("k", optional=True)
+    fold_weight: FloatArray | None = param("folds", "k", "k", optional=True)
+    fold_bias: FloatArray | None = param("folds", "k", optional=True)
+
+    Options = OdirOptions
+    grid: ClassVar[tuple[float, ...]] = GRID
+
+    @staticmethod
+    @abstractmethod
+    def features(block: Block) -> FloatArray:
+        """What the matrix multiplies, (b, k) float64."""
+
+    @classmethod
+    def fit(cls, rows: Rows, options: OdirOptions, context: Context) -> Fit[Self]:
+        journal, k = Journal(), rows.k
+        theta = identity_map(k, k + 1)
+        if not journal.absent_classes(rows, ABSENT):
+            return Fit(cls.single(theta), *journal.result())
+        journal.too_many_parameters(rows, k * (k + 1), "svs")
+        grid = cls.grid if options.lambda_ is None else (options.lambda_,)
+        folds = min(options.folds, rows.n)
+        one_fit = options.lambda_ is not None and options.final == "refit"
+        long = refuse_hopeless(
+            rows,
+            1 if one_fit else folds * (len(grid) + 1),
+            "use svs, or give lambda and --set final=refit for one fit",
+        )
+        fold = None if one_fit else content_folds(rows, folds, context.rng())
+        table = load_table(rows, cls.features, fold)
+        parts = [] if one_fit else table.folds()
+        start = theta / best_temperature(rows, context)
+        lam, thetas = grid[0], [start] * folds
+        if len(grid) > 1:
+            path = search_path(
+                parts,
+                grid,
+                lambda lam, n: odir_ridge(k, lam, options),
+                start,
+                lambda done: context.progress(f"cross-validating lambda{long}", done, folds * len(grid)),
+            )
+            lam, thetas = path.best, path.thetas
+            journal.details |= path.details
+        journal.details |= {"lambda": lam, "mu": lam if options.mu is None else options.mu}
+        ridge = odir_ridge(k, lam, options)
+
+        def polish(objective: AffineObjective, theta: FloatArray) -> Optimum:
+            objective.ridge = ridge
+            return minimise(objective, theta, progress=lambda done: context.progress(f"fitting{long}", done, 0))
+
+        if options.final == "refit":
+            objective = MatrixObjective(table.chunks(), k, ridge)
+            one = polish(objective, np.mean(thetas, axis=0))
+            journal.optimum(one)
+            return Fit(cls.single(one.theta), *journal.result())
+        found = [polish(part.objective, theta) for part, theta in zip(parts, thetas, strict=True)]
+        journal.optimum(found)
+        stack = np.stack([o.theta for o in found])
+        return Fit(cls(None, None, stack[:, :, :-1].copy(), stack[:, :, -1].copy()), *journal.result())
+
+    @classmethod
+    def single(cls, theta: FloatArray) -> Self:
+        """One map from parameters (k, k + 1)."""
+        return cls(theta[:, :-1].copy(), theta[:, -1].copy(), None, None)
+
+    def apply(self, block: Block) -> Prediction:
+        x = self.features(block)
+        if self.weight is not None and self.bias is not None:
+            log_p = log_softmax(x @ self.weight.T + self.bias)
+        else:
+            assert self.fold_weight is not None and self.fold_bias is not None
+            p = np.zeros_like(x)
+            for weight, bias in zip(self.fold_weight, self.fold_bias, strict=True):
+                p += softmax(x @ weight.T + bias)
+            log_p = floored_log(p / len(self.fold_weight))
+        return Prediction(log_p, log_p.argmax(axis=1))
+
+    def check(self, k: int) -> None:
+        one, many = (self.weight, self.bias), (self.fold_weight, self.fold_bias)
+        full, empty = (one, many) if self.weight is not None else (many, one)
+        if any(v is None for v in full) or any(v is not None for v in empty):
+            raise DataError("expected either 'weight' and 'bias' or 'fold_weight' and 'fold_bias'")
+        check_finite(**{n: v for n, v in vars(self).items() if v is not None})
+
+
+def odir_ridge(k: int, lam: float, options: OdirOptions) -> Ridge:
+    """Penalty of Kull et al.: lam on off-diagonal entries, mu on the bias, next to nothing on the diagonal."""
+    mean = options.penalty == "mean"
+    weight = np.full((k, k + 1), lam / (k * (k - 1)) if mean else lam)
+    weight[:, -1] = (lam if options.mu is None else options.mu) / (k if mean else 1)
+    at = np.arange(k)
+    weight[at, at] = options.ridge
+    return Ridge(weight, identity_map(k, k + 1))

@@ -1,0 +1,63 @@
+"""What structured vector and matrix scaling share: the smoothed temperature step before the map."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from calcli.calibrator import Calibrator, Context, param
+from calcli.device import kernels
+from calcli.errors import DataError
+from calcli.methods._affine import Features, Ridge
+from calcli.methods._affine_fit import Journal, identity_map
+from calcli.methods._temperature import solve_temperature
+from calcli.numerics import FloatArray, softmax
+from calcli.rows import Block, Rows
+
+__all__ = ["LAMBDAS", "Smoothed", "presmooth", "structured_ridge"]
+
+LAMBDAS = (30.0, 10.0, 3.0, 1.0)
+"""Values of lambda that cross-validation looks at, strongest first."""
+
+
+@dataclass(frozen=True)
+class Smoothed(Calibrator):
+    """Scores brought to the temperature-scaling optimum and mixed with the uniform vector."""
+
+    temperature: float = param()
+    smoothing: float = param()
+
+    def smoothed(self, block: Block) -> FloatArray:
+        """u0 = log((1 - a) softmax(z / T) + a / k), (b, k)."""
+        return smoothed_log_probs(block, self.temperature, self.smoothing)
+
+    def check(self, k: int) -> None:
+        if not 0 < self.temperature < np.inf:
+            raise DataError(f"temperature is {self.temperature}, expected a positive number")
+        if not 0 <= self.smoothing <= 1:
+            raise DataError(f"smoothing is {self.smoothing}, expected 0..1")
+
+
+def smoothed_log_probs(block: Block, temperature: float, smoothing: float) -> FloatArray:
+    p = softmax(block.z / temperature)
+    p *= 1.0 - smoothing
+    p += smoothing / p.shape[1]
+    return np.log(p, out=p)
+
+
+def presmooth(rows: Rows, journal: Journal, context: Context) -> tuple[float, float, Features]:
+    """Temperature and smoothing of the step before the map, and the features that it makes."""
+    temperature, root, _ = solve_temperature(kernels(context.device).nll_slope(rows), context)
+    if root.status in ("at_low", "at_high"):
+        journal.warn(f"the temperature of the first step ran into its bound: T = {temperature:g}", "at_bound")
+    smoothing = 1.0 / (rows.n + 1)
+    return temperature, smoothing, lambda block: smoothed_log_probs(block, temperature, smoothing)
+
+
+def structured_ridge(k: int, columns: int, lam: float, rows: float) -> Ridge:
+    """lam k/n on diagonal and bias, lam k (k - 1)/n off the diagonal, about the identity map."""
+    weight = np.full((k, columns), lam * k / rows)
+    if columns > 2:
+        weight[:, :-1] *= k - 1
+        at = np.arange(k)
+        weight[at, at] = lam * k / rows
+    return Ridge(weight, identity_map(k, columns))

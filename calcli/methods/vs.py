@@ -1,0 +1,83 @@
+"""Vector scaling."""
+
+from dataclasses import dataclass
+from typing import Annotated, Self
+
+from msgspec import Meta
+
+from calcli.calibrator import Calibrator, Context, Fit, Laws, Options, Prediction, param
+from calcli.methods._affine import Chunks, DiagonalObjective
+from calcli.methods._affine_fit import Journal, best_temperature, check_finite, identity_map, uniform_ridge
+from calcli.methods._affine_newton import minimise
+from calcli.numerics import FloatArray, log_softmax
+from calcli.rows import Block, Rows
+
+
+class VectorScalingOptions(Options, frozen=True):
+    """Options of vector scaling."""
+
+    ridge: Annotated[
+        float,
+        Meta(ge=0, description="weight of |scale - 1|^2 + |bias|^2 beside the mean NLL; 0 for none"),
+    ] = 1e-6
+
+
+@dataclass(frozen=True)
+class VectorScaling(Calibrator):
+    """Give every class its own scale and bias, fitted by maximum likelihood.
+
+    p = softmax(a * z + b) with a, b (k,) that minimise the mean NLL plus
+    ridge (|a - 1|^2 + |b|^2). The problem is convex and its Hessian small: Newton steps
+    from temperature scaling reach the optimum in about six passes with the Hessian, to
+    1e-10 of the objective. (Published code stops Adam early, which leaves it where the
+    optimiser got tired.) The tiny default ridge fixes what the softmax leaves free.
+
+    A class without calibration rows keeps the scale of temperature scaling and a bias of
+    0, and the other biases then sum to 0: nothing in the data speaks of that class, and a
+    likelihood alone would drive its probability to 0. Predictions may change. The scores
+    enter as they are: a constant added to a row of logits matters when scales differ.
+
+    Reference: Guo, Pleiss, Sun, Weinberger (2017), section 4.2.
+    """
+
+    scale: FloatArray = param("k")
+    bias: FloatArray = param("k")
+
+    title = "vector scaling"
+    Options = VectorScalingOptions
+    laws = Laws(
+        keeps_argmax=False,
+        monotone=False,
+        shift_invariant=False,
+        equivariant=True,
+        improves_nll=True,
+        top_label_only=False,
+        weights=True,
+        memory="stream",
+    )
+
+    @classmethod
+    def fit(cls, rows: Rows, options: VectorScalingOptions, context: Context) -> Fit[Self]:
+        journal, k = Journal(), rows.k
+        theta = identity_map(k, 2)
+        if journal.absent_classes(rows, "each keeps the scale of temperature scaling and bias 0"):
+            journal.too_many_parameters(rows, 2 * k, "ts or svs")
+            objective = DiagonalObjective(Chunks(rows, lambda block: block.z), k, uniform_ridge(options.ridge, k, 2))
+            found = minimise(
+                objective,
+                theta / best_temperature(rows, context),
+                progress=lambda done: context.progress("fitting scales and biases", done, 0),
+            )
+            journal.optimum(found)
+            theta = found.theta
+        return Fit(cls(theta[:, 0].copy(), theta[:, 1].copy()), *journal.result())
+
+    def apply(self, block: Block) -> Prediction:
+        log_p = log_softmax(block.z * self.scale + self.bias)
+        return Prediction(log_p, log_p.argmax(axis=1))
+
+    def check(self, k: int) -> None:
+        check_finite(scale=self.scale, bias=self.bias)
+
+
+METHOD = VectorScaling
