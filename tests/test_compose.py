@@ -1,0 +1,386 @@
+"""Compositions with + and the choice by auto."""
+
+import dataclasses
+
+import numpy as np
+import pytest
+from synthetic import predict, rows_of, truth
+
+from calcli.calibrator import Calibrator, Context, Fit, Laws, Prediction
+from calcli.compose import Composition, MappedRows, Stage, composition, mapped, settled
+from calcli.errors import CalcliError, DataError, UsageError
+from calcli.methods.identity import Identity
+from calcli.methods.ts import TemperatureScaling
+from calcli.numerics import log_softmax
+from calcli.registry import method, parse_options
+from calcli.rows import ArrayRows
+from calcli.select import Auto, fit_method, stored_numbers, stratified_folds
+
+NAMES = ["ts+hb", "ft+beta", "vs+hoki", "ft+svs+beta", "identity+ts", "ts+mono", "ets+ir", "recal+ts", "iop+platt"]
+
+
+def fit(name, rows, seed=0, **settings):
+    return fit_method(name, settings, rows, Context(seed=seed)).fit
+
+
+@pytest.fixture(scope="module")
+def data():
+    z, y = truth(500, 4)
+    return z, y, truth(150, 4, seed=5)[0]
+
+
+@pytest.fixture(scope="module")
+def fitted(data):
+    return {name: fit(name, rows_of(data[0], data[1])) for name in NAMES}
+
+
+# ---- what a composition computes
+
+
+def test_it_is_the_chain_of_its_stages(data):
+    z, y, unseen = data
+    first = fit("ts", ArrayRows(z, y)).calibrator
+    between = ArrayRows(predict(first, ArrayRows(z, None))[0], y, "log_probs")
+    second = fit("beta", between).calibrator
+    chained = predict(second, ArrayRows(predict(first, ArrayRows(unseen, None))[0], None, "log_probs"))
+    composed = predict(fit("ts+beta", ArrayRows(z, y)).calibrator, ArrayRows(unseen, None))
+    np.testing.assert_allclose(composed[0], chained[0], atol=1e-14)
+    np.testing.assert_array_equal(composed[1], chained[1])
+
+
+def test_the_identity_as_a_stage_changes_nothing(data):
+    z, y, _ = data
+    a, b = (fit(name, ArrayRows(z, y)).calibrator for name in ("identity+ts", "ts"))
+    assert a.stages[1].calibrator.temperature == pytest.approx(b.temperature, rel=1e-12)
+
+
+def test_stages_are_exposed_with_names_options_and_calibrators(fitted):
+    stages = fitted["ft+svs+beta"].calibrator.stages
+    assert [stage[0] for stage in stages] == ["ft", "svs", "beta"]
+    assert stages[2].options == parse_options("beta", {})
+    assert isinstance(stages[0].calibrator, method("ft"))
+    assert fitted["ft+svs+beta"].details["stages"][0]["method"] == "ft"
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_laws_of_every_composition(name, fitted, data):
+    z, y, unseen = data
+    calibrator, laws = fitted[name].calibrator, fitted[name].calibrator.laws
+    rows = rows_of(unseen, None)
+    log_p, label = predict(calibrator, rows)
+    assert np.isfinite(log_p).all()
+    np.testing.assert_allclose(np.exp(log_p).sum(axis=1), 1, atol=1e-12)
+    in_blocks = predict(calibrator, rows_of(unseen, None, block_rows=7))
+    np.testing.assert_allclose(in_blocks[0], log_p, rtol=1e-12, atol=1e-12)
+    np.testing.assert_array_equal(in_blocks[1], label)
+    if laws.keeps_argmax:
+        np.testing.assert_array_equal(label, unseen.argmax(axis=1))
+    if laws.monotone:
+        np.testing.assert_array_equal(log_p.argmax(axis=1), label)
+    if laws.improves_nll:
+        before, after = (predict(c, rows_of(z, y))[0][np.arange(len(y)), y] for c in (Identity(), calibrator))
+        assert -after.mean() <= -before.mean() + 1e-9
+    again = fit(name, rows_of(z, y)).calibrator
+    np.testing.assert_array_equal(predict(again, rows)[0], log_p)
+
+
+def test_laws_follow_from_those_of_the_stages():
+    assert method("ts+hb").laws.keeps_argmax
+    assert not method("vs+hb").laws.keeps_argmax
+    assert method("ts+mono").laws.improves_nll
+    assert not method("ts+ft").laws.improves_nll
+    assert method("ts+iop").laws.shift_invariant  # iop sees normalised rows
+    assert not method("iop+ts").laws.shift_invariant
+    assert method("recal+ts").laws.needs_transforms
+    assert method("ts+hb").laws.memory == "row"
+    assert not method("ts+hb").laws.top_label_only
+
+
+def test_an_upstream_change_of_prediction_is_carried_on(data):
+    z, y, unseen = data
+    biased = np.where(np.random.default_rng(0).random(500) < 0.4, 0, y)
+    rows = ArrayRows(z, biased)
+    one, two = (fit(name, rows).calibrator for name in ("vs", "vs+hb"))
+    label = predict(one, ArrayRows(unseen, None))[1]
+    assert (label != unseen.argmax(axis=1)).any()
+    np.testing.assert_array_equal(predict(two, ArrayRows(unseen, None))[1], label)
+
+
+def test_rounding_ties_do_not_move_a_prediction():
+    log_p = np.log([[0.25, 0.25, 0.5], [0.4, 0.4, 0.2], [0.3, 0.4, 0.3]])
+    out = settled(Prediction(log_p, np.array([2, 1, 1])))
+    np.testing.assert_array_equal(out.argmax(axis=1), [2, 1, 1])
+    np.testing.assert_allclose(out, log_p, rtol=1e-15)
+    assert out[1, 1] > log_p[1, 1]
+    assert log_p[1, 1] == np.log(0.4)  # the prediction's own array is left alone
+    # Two logits one unit in the last place apart: a temperature of 1.7 merges them, later stages may not.
+    z = np.array([[1.0, np.nextafter(1.0, 2.0), 0.0]])
+    calibrator = composition([("ts", TemperatureScaling), ("ts", TemperatureScaling)])
+    stages = tuple(Stage("ts", parse_options("ts", {}), TemperatureScaling(t)) for t in (1.7, 3.1))
+    assert predict(calibrator(stages), ArrayRows(z, None))[1][0] == 1
+
+
+def test_transforms_are_read_by_the_first_stage_only(fitted, data):
+    calibrator = fitted["recal+ts"].calibrator
+    assert calibrator.required_transforms == calibrator.stages[0].calibrator.required_transforms
+    assert len(calibrator.required_transforms) > 0
+
+
+def test_status_and_warnings_name_their_stage(data):
+    z, _, _ = data
+    one = fit("ts+hb", ArrayRows(z, z.argmax(axis=1)))
+    assert one.status != "ok"
+    assert any(warning.startswith("stage 1 (ts): ") for warning in one.warnings)
+
+
+def test_progress_names_the_stage(data):
+    seen = []
+    context = Context(progress=lambda what, done, total: seen.append(what))
+    method("ts+ft").fit(ArrayRows(data[0], data[1]), parse_options("ts+ft", {}), context)
+    assert any(what.startswith("ts: ") for what in seen)
+    assert any(what.startswith("ft: ") for what in seen)
+
+
+# ---- rows between stages
+
+
+def test_lazy_and_cached_rows_are_the_same(data, monkeypatch):
+    z, y, _ = data
+    weight = np.random.default_rng(0).uniform(0, 1, 500)
+    rows = ArrayRows(z, y, weight=weight, block_rows=83)
+    lazy, cached = MappedRows(rows, TemperatureScaling(2.0)), mapped(rows, TemperatureScaling(2.0))
+    assert isinstance(cached, ArrayRows)
+    np.testing.assert_array_equal(lazy.array(), cached.array())
+    np.testing.assert_array_equal(lazy.labels(), cached.labels())
+    np.testing.assert_array_equal(lazy.weights(), cached.weights())
+    assert lazy.kind == cached.kind == "log_probs"
+    kept = fit("ts+ft+beta", rows).calibrator
+    monkeypatch.setattr("calcli.compose.CACHED_BYTES", 0)
+    assert isinstance(mapped(rows, Identity()), MappedRows)
+    streamed = fit("ts+ft+beta", rows).calibrator
+    np.testing.assert_allclose(
+        predict(kept, ArrayRows(z, None))[0], predict(streamed, ArrayRows(z, None))[0], atol=1e-9
+    )
+
+
+def test_folds_of_mapped_rows(data):
+    z, y, _ = data
+    part = MappedRows(ArrayRows(z, y), TemperatureScaling(2.0)).take(np.arange(0, 500, 7))
+    np.testing.assert_allclose(part.array(), log_softmax(z[::7] / 2), rtol=1e-14)
+
+
+# ---- names and options
+
+
+@pytest.mark.parametrize(
+    ("settings", "stage", "option", "value"),
+    [
+        ({"ts.loss": "brier"}, 0, "loss", "brier"),
+        ({"loss": "brier"}, 0, "loss", "brier"),
+        ({"bins": "7"}, 1, "bins", 7),
+        ({"hb.bins": "7", "loss": "brier"}, 1, "bins", 7),
+    ],
+)
+def test_options_of_stages(settings, stage, option, value):
+    options = parse_options("ts+hb", settings)
+    own = method("ts+hb").split(options)
+    assert getattr(own[stage], option) == value
+    assert type(own[stage]) is method(("ts", "hb")[stage]).Options
+
+
+def test_options_reach_their_stage(data):
+    z, y, _ = data
+    calibrator = fit("ts+hb", ArrayRows(z, y), bins="4").calibrator
+    assert len(calibrator.stages[1].calibrator.edges) == 5
+    assert calibrator.stages[1].options.bins == 4
+
+
+def test_repeated_methods_are_numbered():
+    own = method("ts+ft+ts").split(parse_options("ts+ft+ts", {"ts2.loss": "brier"}))
+    assert own[0].loss == "nll"
+    assert own[2].loss == "brier"
+
+
+@pytest.mark.parametrize(
+    ("name", "settings", "words"),
+    [
+        ("ts+ets", {"loss": "nll"}, "several stages: use ts.loss or ets.loss"),
+        ("ts+hb", {"bons": "3"}, "bins"),
+        ("ts+hb", {"vs.bins": "3"}, "hb.bins"),
+        ("ts+hb", {"bins": "3", "hb.bins": "4"}, "set twice"),
+        ("ts+hb", {"bins": "0"}, r"hb\.bins='0'"),
+        ("identity+identity", {"bins": "3"}, "no options"),
+        ("hb+ts", {}, "must come last in hb\\+ts, or set hb.mode=ova"),
+        ("hoki+ts", {}, "must come last"),
+        ("ts+recal", {}, "must come first"),
+        ("ts+", {}, "no method is named ''"),
+        ("ts+tss", {}, "did you mean ts"),
+        ("auto+ts", {}, "cannot be part"),
+        ("nonsense", {}, "auto"),
+    ],
+)
+def test_impossible_compositions_are_refused_in_words(name, settings, words):
+    with pytest.raises(UsageError, match=words) as caught:
+        parse_options(name, settings)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_per_class_mode_may_come_first(data):
+    z, y, _ = data
+    calibrator = fit("hb+ts", ArrayRows(z, y), **{"hb.mode": "ova"}).calibrator
+    assert len(calibrator.stages) == 2
+
+
+def test_stages_that_are_not_the_named_ones_are_refused(fitted):
+    ts_hb = fitted["ts+hb"].calibrator
+    with pytest.raises(DataError, match=r"stages are ts\+hb, expected ts\+beta"):
+        method("ts+beta")(ts_hb.stages).check(4)
+    with pytest.raises(DataError, match="stages are ts, expected"):
+        method("ts+hb")(ts_hb.stages[:1]).check(4)
+
+
+def test_help_names_the_stages():
+    cls = method("ts+hb")
+    assert cls.title == "temperature scaling, then histogram binning"
+    assert "ts: Divide every logit" in cls.__doc__
+    assert method("ts+hb") is cls
+
+
+# ---- auto
+
+
+def test_folds_are_stratified_and_cover_every_row_once():
+    y = np.repeat([0, 1, 2], [50, 21, 4])
+    folds = stratified_folds(y, 5, np.random.default_rng(0))
+    np.testing.assert_array_equal(np.sort(np.concatenate(folds)), np.arange(75))
+    for c, count in enumerate([50, 21, 4]):
+        per_fold = [int((y[fold] == c).sum()) for fold in folds]
+        assert max(per_fold) - min(per_fold) <= 1
+        assert sum(per_fold) == count
+    assert {len(fold) for fold in folds} == {15}
+
+
+def auto(rows, seed=0, **settings):
+    return fit_method("auto", settings, rows, Context(seed=seed))
+
+
+def test_auto_finds_one_temperature_where_that_is_the_truth():
+    # Logits are exactly T = 1.6 times the log-odds of the truth: nothing beats ts but by noise.
+    z, y = truth(1500, 4, seed=3)
+    chosen = auto(ArrayRows(z, y), candidates="identity,ts,ft,vs,ft+beta")
+    assert chosen.method == "ts"
+    assert isinstance(chosen.fit.calibrator, TemperatureScaling)
+    # Refitted on all rows, not on a fold.
+    assert chosen.fit.calibrator.temperature == fit("ts", ArrayRows(z, y)).calibrator.temperature
+
+
+def test_auto_finds_a_bias_where_there_is_one():
+    z, y = truth(1500, 4, seed=4)
+    chosen = auto(ArrayRows(z + np.array([0.0, 2.0, 0.0, -2.0]), y), candidates="identity,ts,ft,svs")
+    assert chosen.method == "svs"
+
+
+def test_auto_leaves_a_calibrated_model_alone():
+    z, y = truth(1500, 4, temperature=1.0, seed=5)
+    assert auto(ArrayRows(z, y), candidates="identity,ts,vs").method == "identity"
+
+
+def test_the_table_records_the_choice():
+    z, y = truth(600, 3, seed=6)
+    chosen = auto(ArrayRows(z, y), candidates="identity, ts,ts+beta", criterion="brier")
+    record = chosen.fit.details["auto"]
+    assert record["chosen"] == chosen.method
+    assert [row["method"] for row in record["table"]] == ["identity", "ts", "ts+beta"]
+    assert [row["parameters"] for row in record["table"]] == [0, 1, 4]
+    assert min(row["difference"] for row in record["table"]) == 0
+    assert all({"brier", "standard_error"} <= set(row) for row in record["table"])
+    assert [row["method"] for row in record["table"] if row.get("chosen")] == [chosen.method]
+
+
+def test_held_out_losses_are_those_of_the_folds():
+    z, y = truth(200, 3, seed=7)
+    chosen = auto(ArrayRows(z, y), candidates="ts,identity", rule="best")
+    folds = stratified_folds(y, 5, np.random.default_rng(0))
+    expected = np.empty(200)
+    for held in folds:
+        learn = np.setdiff1d(np.arange(200), held)
+        calibrator = fit("ts", ArrayRows(z[learn], y[learn])).calibrator
+        expected[held] = -predict(calibrator, ArrayRows(z[held], None))[0][np.arange(len(held)), y[held]]
+    table = {row["method"]: row for row in chosen.fit.details["auto"]["table"]}
+    assert table["ts"]["nll"] == pytest.approx(expected.mean(), rel=1e-12)
+    plain = -log_softmax(z)[np.arange(200), y]
+    assert table["identity"]["nll"] == pytest.approx(plain.mean(), rel=1e-12)
+    difference = plain - expected if expected.mean() < plain.mean() else expected - plain
+    other = "identity" if expected.mean() < plain.mean() else "ts"
+    assert table[other]["standard_error"] == pytest.approx(difference.std() / np.sqrt(200), rel=1e-9)
+
+
+def test_stages_in_common_are_fitted_once_and_change_nothing():
+    z, y = truth(400, 3, seed=8)
+    alone = auto(ArrayRows(z, y), candidates="ft+svs+beta").fit.details["auto"]["table"][0]
+    together = auto(ArrayRows(z, y), candidates="ts,ft,svs,ft+svs,ft+svs+beta").fit.details["auto"]["table"][-1]
+    assert alone["nll"] == together["nll"]
+
+
+def test_same_seed_same_choice_and_table():
+    z, y = truth(300, 3, seed=9)
+    a, b, c = (auto(ArrayRows(z, y), seed=s, candidates="identity,ts,svs") for s in (1, 1, 2))
+    assert a.fit.details["auto"] == b.fit.details["auto"]
+    assert a.fit.details["auto"] != c.fit.details["auto"]
+
+
+def test_a_candidate_that_fails_is_recorded_and_left_out(monkeypatch):
+    class Broken(Identity):
+        @classmethod
+        def fit(cls, rows, options, context):
+            raise CalcliError("out of luck")
+
+    import calcli.select
+
+    z, y = truth(100, 3, seed=10)
+    real = calcli.select.method
+    monkeypatch.setattr(calcli.select, "method", lambda name: Broken if name == "ts" else real(name))
+    table = auto(ArrayRows(z, y), candidates="identity,ts").fit.details["auto"]["table"]
+    assert table[1] == {"method": "ts", "failed": "out of luck"}
+    with pytest.raises(CalcliError, match="no candidate could be fitted; ts: out of luck"):
+        auto(ArrayRows(z, y), candidates="ts")
+
+
+@pytest.mark.parametrize("n", [1, 2, 3, 7])
+def test_a_handful_of_rows_still_choose(n):
+    chosen = auto(ArrayRows(*truth(n, 3, seed=11)), candidates="identity,ts,ft")
+    assert chosen.method in ("identity", "ts", "ft")
+    if n == 1:
+        assert any("one row only" in warning for warning in chosen.fit.warnings)
+
+
+def test_methods_that_need_transforms_are_left_out_without_them():
+    z, y = truth(100, 3, seed=12)
+    table = auto(ArrayRows(z, y), candidates="recal,ts").fit.details["auto"]["table"]
+    assert [row["method"] for row in table] == ["ts"]
+    with pytest.raises(CalcliError, match="transforms"):
+        auto(ArrayRows(z, y), candidates="recal")
+
+
+@pytest.mark.parametrize(("candidates", "words"), [("ts,vvs", "did you mean"), ("auto", "itself"), ("hb+ts", "last")])
+def test_candidates_are_checked_before_anything_is_read(candidates, words):
+    with pytest.raises(UsageError, match=words):
+        parse_options("auto", {"candidates": candidates})
+
+
+def test_simplicity_counts_stored_numbers():
+    z, y = truth(200, 3, seed=13)
+    rows = ArrayRows(z, y)
+    assert stored_numbers(fit("ts", rows).calibrator) == 1
+    assert stored_numbers(fit("hb", rows, bins="5").calibrator) == 11
+    assert stored_numbers(fit("ts+hb", rows, bins="5").calibrator) == 12
+    assert stored_numbers(fit("hb", rows, bins="5", mode="ova").calibrator) == 33
+
+
+def test_auto_is_described_like_a_method():
+    assert method("auto") is Auto
+    assert issubclass(Auto, Calibrator)
+    assert isinstance(Auto.laws, Laws)
+    z, y = truth(60, 3, seed=14)
+    assert isinstance(Auto.fit(ArrayRows(z, y), parse_options("auto", {"candidates": "ts"}), Context()), Fit)
+    assert dataclasses.is_dataclass(Composition)
