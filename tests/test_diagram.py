@@ -502,3 +502,15 @@ def test_a_thousand_classes_and_few_rows(run, tmp_path, monkeypatch):
     with h5py.File("wide.h5", "w") as file:
         file["logits"], file["labels"] = z.astype(np.float32), y
     assert run("diagram", "wide.h5", "--per-class", "--panels", 3, "--resamples", 100).code == 0
+
+
+def test_weights_that_leave_nothing_are_an_error(run, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    z, y = truth(30, 3)
+    y[0] = 2
+    with h5py.File("w.h5", "w") as file:
+        file["logits"], file["labels"], file["weights"] = z, y, np.where(np.arange(30) == 0, 1.0, 0.0)
+    for style in ("corp", "temperature", "variance"):
+        result = run("diagram", "w.h5", "--ignore-label", 2, "--style", style, "-q")
+        assert result.code == 3
+        assert "weight 0" in result.line

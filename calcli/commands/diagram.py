@@ -57,16 +57,18 @@ def diagram(
     ] = "side",
     per_class: Annotated[bool, typer.Option("--per-class", help="One panel per predicted class.")] = False,
     per_group: Annotated[bool, typer.Option("--per-group", help="One panel per value of the dataset group.")] = False,
-    panels: Annotated[int, typer.Option(min=1, max=100, help="Show at most so many classes or groups.")] = 12,
+    panels: Annotated[
+        int, typer.Option(metavar="N", min=1, max=100, help="Show at most so many classes or groups.")
+    ] = 12,
     choose: Annotated[
         Literal["worst", "frequent"], typer.Option(help="Which classes or groups, when there are more.")
     ] = "worst",
-    bins: Annotated[int, typer.Option(min=1, max=100_000, help="Bins of the ECE and of the bars.")] = 15,
+    bins: Annotated[int, typer.Option(metavar="N", min=1, max=100_000, help="Bins of the ECE and of the bars.")] = 15,
     scheme: Annotated[
         Literal["width", "mass"], typer.Option(help="Bins of equal width, or with equally many rows.")
     ] = "width",
-    level: Annotated[float, typer.Option(min=0.5, max=0.999, help="Level of bands and intervals.")] = 0.95,
-    resamples: Annotated[int, typer.Option(min=100, max=100_000, help="Resamples of the band.")] = 400,
+    level: Annotated[float, typer.Option(metavar="P", min=0.5, max=0.999, help="Level of bands and intervals.")] = 0.95,
+    resamples: Annotated[int, typer.Option(metavar="N", min=100, max=100_000, help="Resamples of the band.")] = 400,
     t_range: Annotated[
         str | None, typer.Option(metavar="LOW:HIGH", help="Temperatures of --style temperature.", show_default=False)
     ] = None,
@@ -85,8 +87,8 @@ def diagram(
     The curve is the isotonic regression of correctness on confidence, so no bins are
     chosen. Beneath it are the confidences; in the corner the ECE with the value that a
     calibrated model would show by chance, and the Brier score of the confidence split
-    into miscalibration (MCB), discrimination (DSC) and uncertainty (UNC). PNG, SVG and
-    PDF need matplotlib: pip install 'calcli[plot]'.
+    into miscalibration (MCB), discrimination (DSC) and uncertainty (UNC): Brier = MCB -
+    DSC + UNC. PNG, SVG and PDF need matplotlib: pip install 'calcli[plot]'.
 
     \b
     calcli diagram logits.h5
@@ -126,9 +128,7 @@ def diagram(
     elif style == "variance":
         from calcli.diagram.compose import scatter
 
-        sets, _, notes = _collect(bundles, artifacts, where, ignore, talk, match=match)
-        for note in notes:
-            talk.warn(note)
+        sets, _, _ = _collect(bundles, artifacts, where, ignore, talk, match=match)
         figure = scatter(sets, settings)
     else:
         from calcli.diagram.compose import by_column, whole
@@ -243,7 +243,7 @@ def _collect(
     matched = _matched(bundles, artifacts) if match else [artifacts] * len(bundles)
     for bundle, own in zip(bundles, matched, strict=True):
         with open_bundle(bundle, prefer=("test",), layout=layout, ignore_labels=ignore) as rows:
-            _announce(rows, artifacts, talk)
+            _admit(rows, talk)
             for path, artifact in own:
                 check_fits(artifact, path, rows)
             group = rows.column("group") if per_group else None
@@ -280,9 +280,15 @@ def _matched(bundles: Sequence[str], artifacts: Sequence[tuple[str, "Artifact"]]
     ]
 
 
-def _announce(rows: "BundleRows", artifacts: Sequence[tuple[str, "Artifact"]], talk: "Talk") -> None:
+def _admit(rows: "BundleRows", talk: "Talk") -> None:
+    """Tell which rows are left out, and refuse a bundle of which nothing is left."""
+    from calcli.errors import DataError
+
     if rows.ignored:
         talk.say(f"{rows.name}: left out {rows.ignored} of {rows.total} rows by their label")
+    weights = rows.weights()
+    if weights is not None and not weights.any():
+        raise DataError(f"{rows.name}: all rows that are left have weight 0, expected one above; nothing can be drawn")
 
 
 def _sweep(
@@ -300,7 +306,7 @@ def _sweep(
 
     given = []
     with open_bundle(bundle, prefer=("test",), layout=layout, ignore_labels=ignore) as rows:
-        _announce(rows, artifacts, talk)
+        _admit(rows, talk)
         for label, (path, artifact) in zip(_labels_of(artifacts), artifacts, strict=True):
             check_fits(artifact, path, rows)
             temperature = getattr(artifact.calibrator, "temperature", None)

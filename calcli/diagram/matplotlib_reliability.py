@@ -309,6 +309,7 @@ def _blocks(curve: Curve, indent: str = "") -> list[list[str]]:
         [f"mean confidence {curve.mean_confidence:.4f} ({direction(curve)})"],
         [f"accuracy {curve.accuracy:.4f}, n = {curve.n}"],
         [f"ECE {curve.ece:.4f}, {p_value(curve)}", f"{indent}if calibrated {curve.ece_null_mean:.4f}"],
+        [f"Brier {b.score:.4f}"],
         [f"MCB {b.miscalibration:.4f}", f"{indent}if calibrated {curve.mcb_null_mean:.4f}"],
         [f"DSC {b.discrimination:.4f}"],
         [f"UNC {b.uncertainty:.4f}"],
