@@ -16,10 +16,10 @@ PACKAGE = Path(calcli.__file__).parent
 LAYERS = [
     ["__main__"],
     ["commands"],
-    ["diagram", "evaluation", "extract", "importers"],
+    ["diagram", "evaluation", "extract", "importers", "inputs", "models"],
     ["render", "fitting", "applying", "artifact"],
     ["compose", "select", "split"],
-    ["bundle", "validate", "files"],
+    ["bundle", "validate", "files", "partial", "transforms"],
     ["registry"],
     ["methods", "metrics"],
     ["device", "kernels", "kernels_torch"],
