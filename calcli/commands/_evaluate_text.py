@@ -27,6 +27,7 @@ def print_report(evaluated: Sequence[Sequence[Result]], ranks: dict[str, Any] | 
         for result in results:
             _print_per_class(result)
             _print_per_group(result, plan)
+            _print_sweep(result)
     if ranks is not None:
         _print_ranks(ranks)
 
@@ -58,8 +59,8 @@ def _print_bundle(results: Sequence[Result], plan: "Plan") -> None:
         for name in plan.metrics:
             if "reason" in result["metrics"][name]:
                 print(f"{name}: undefined for {_title(result)}: {result['metrics'][name]['reason']}")
-    _print_paired(results)
     if plan.report:
+        _print_paired(results)
         for result in results:
             _print_judgement(result)
 
@@ -85,9 +86,9 @@ def _cell(entry: dict[str, Any]) -> str:
     if entry["value"] is None:
         return "-"
     text = number(entry["value"])
-    if "p_value" in entry and "null_mean" in entry:
-        return f"{text}  p {_p(entry['p_value'])}"
-    return f"{text} ±{number(entry['se'])}" if "se" in entry else text
+    if "se" in entry:
+        return f"{text} ±{number(entry['se'])}"
+    return f"{text}  p {_p(entry['p_value'])}" if "p_value" in entry else text
 
 
 def _p(p: float) -> str:
@@ -196,6 +197,16 @@ def _print_per_group(result: Result, plan: "Plan") -> None:
         for line in result["per_group"]
     ]
     print_table(["group", "rows", *names], body)
+
+
+def _print_sweep(result: Result) -> None:
+    from calcli.render import print_table
+
+    if "bin_sweep" not in result:
+        return
+    sweep = dict(result["bin_sweep"])
+    print(f"\n{result['bundle']}, {_title(result)}, error over mass bins")
+    print_table(list(sweep), [list(row) for row in zip(*sweep.values(), strict=True)])
 
 
 def _print_ranks(ranks: dict[str, Any]) -> None:

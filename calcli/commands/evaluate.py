@@ -1,6 +1,7 @@
 """calcli evaluate."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -90,6 +91,22 @@ def evaluate(
     group: Annotated[
         str | None, typer.Option("--group", metavar="NAME", help="Dataset with the groups.", show_default="group")
     ] = None,
+    bin_sweep: Annotated[
+        str | None,
+        typer.Option(
+            "--bin-sweep",
+            metavar="B,B,…",
+            help="Also the L2 error over mass bins for these numbers of bins (--norm changes the norm).",
+            show_default=False,
+        ),
+    ] = None,
+    edges_from: Annotated[
+        str | None,
+        typer.Option(
+            "--edges-from", metavar="BUNDLE", help="Rows that choose the bins of --bin-sweep.", show_default=False
+        ),
+    ] = None,
+    marginal: Annotated[bool, typer.Option("--marginal", help="--bin-sweep also class by class.")] = False,
     value_only: Annotated[bool, typer.Option("--value-only", help="Print the number alone.")] = False,
     json: o.Json = False,
     jsonl: Annotated[bool, typer.Option("--jsonl", help="One JSON object per line and result.")] = False,
@@ -116,6 +133,8 @@ def evaluate(
     calcli evaluate logits.h5 -c logits.ts.json --max nll_increase=0 --max ece=0.03
     calcli evaluate models.h5:* --metric ece --json
     """
+    from dataclasses import replace
+
     from calcli.__main__ import fail
     from calcli.errors import CalcliError, UsageError
     from calcli.evaluation.gates import check, limits, needed_metrics
@@ -144,8 +163,21 @@ def evaluate(
     plan = _plan(
         metric, needed_metrics(asked), settings, full, value_only, split, per_class, per_group or group is not None
     )
+    if bin_sweep is None and (edges_from is not None or marginal):
+        raise UsageError("--edges-from and --marginal belong to --bin-sweep: give it, e.g. --bin-sweep 2,4,8,16")
+    if bin_sweep is not None:
+        plan = replace(plan, sweep=_numbers_of_bins(bin_sweep), sweep_marginal=marginal)
     job = _Job(
-        calibrator or [], baseline, plan, scores, labels, kind, tuple(ignore_label or ()), group or "group", talk
+        calibrator or [],
+        baseline,
+        plan,
+        scores,
+        labels,
+        kind,
+        tuple(ignore_label or ()),
+        group or "group",
+        edges_from,
+        talk,
     )
     evaluated: list[list[dict[str, Any]]] = []
     outcomes = []
@@ -247,6 +279,18 @@ def _plan(
     return Plan(tuple(dict.fromkeys(names)), settings, report, split, per_class, per_group)
 
 
+def _numbers_of_bins(text: str) -> tuple[int, ...]:
+    from calcli.errors import UsageError
+
+    try:
+        numbers = tuple(int(part) for part in text.split(","))
+    except ValueError:
+        numbers = ()
+    if not numbers or min(numbers) < 1:
+        raise UsageError(f"--bin-sweep {text}: expected numbers of bins, e.g. --bin-sweep 2,4,8,16")
+    return numbers
+
+
 def _expand(bundles: list[str]) -> list[str]:
     """Replace FILE.h5:PATTERN by the bundles in the file whose group matches."""
     from fnmatch import fnmatchcase
@@ -282,6 +326,7 @@ class _Job:
         kind: str | None,
         ignore: tuple[int, ...],
         group: str,
+        edges_from: str | None,
         talk: "Talk",
     ) -> None:
         from calcli.bundle import Layout
@@ -289,6 +334,7 @@ class _Job:
 
         self.calibrators, self.plan, self.ignore, self.group, self.talk = calibrators, plan, ignore, group, talk
         self.baseline = None if baseline in (None, "identity", "uncalibrated") else baseline
+        self.edges_from = edges_from
         self.layout: Layout = Layout(scores, labels, kind)
         self.loaded: dict[str, Artifact] = {}
         if [*calibrators, self.baseline].count("-") > 1:
@@ -328,15 +374,17 @@ class _Job:
             group = rows.column(self.group) if self.plan.per_group else None
             if self.plan.per_group and group is None:
                 raise DataError(f"{rows.name}: has no dataset {self.group!r} to group by; name one with --group NAME")
-            done = assess(
-                rows,
-                candidates,
-                self.plan,
-                baseline=against,
-                group=group,
-                class_names=rows.class_names,
-                progress=self.talk.progress,
-            )
+            with self._edge_rows(rows) as edge_rows:
+                done = assess(
+                    rows,
+                    candidates,
+                    self.plan,
+                    baseline=against,
+                    group=group,
+                    class_names=rows.class_names,
+                    edge_rows=edge_rows,
+                    progress=self.talk.progress,
+                )
             results: list[dict[str, Any]] = [{"bundle": rows.name, **result} for result in done.results]
             self._warn(rows, artifacts, done.tables[0], results)
             if rows.ignored:
@@ -346,6 +394,20 @@ class _Job:
         scope = Scope(done.baseline, self.plan.settings)
         values = {name: value_json(name, measure(name, scope), self.plan.settings) for name in self.plan.metrics}
         return results, {"bundle": results[0]["bundle"], "calibrator": against.name, "metrics": values}
+
+    @contextmanager
+    def _edge_rows(self, rows: "BundleRows") -> "Iterator[BundleRows | None]":
+        """The rows that choose the bins of a sweep."""
+        from calcli.bundle import open_bundle
+        from calcli.errors import DataError
+
+        if self.edges_from is None:
+            yield None
+            return
+        with open_bundle(self.edges_from, layout=self.layout, ignore_labels=self.ignore) as chosen:
+            if chosen.k != rows.k:
+                raise DataError(f"{chosen.name}: has {chosen.k} classes, {rows.name} has {rows.k}")
+            yield chosen
 
     def _warn(
         self,

@@ -12,6 +12,7 @@ from calcli.calibrator import Calibrator, Progress
 from calcli.evaluation.compare import differences
 from calcli.evaluation.judge import Judgement, data_line, judge
 from calcli.evaluation.refine import Split, cross_fitted_split, split_is_cheap
+from calcli.evaluation.sweep import bin_sweep
 from calcli.metrics.catalog import class_bins_needed, measure, metric, signature, tops_needed
 from calcli.metrics.columns import class_columns
 from calcli.metrics.families import per_class_errors
@@ -39,7 +40,7 @@ class Plan:
 
     metrics : names, in order. report : the judgement beside the metrics. split : the
     cross-fitted split of the losses, None where it is cheap. per_class, per_group : extra
-    rows.
+    rows. sweep : numbers of bins for the binned lower bound; ``sweep_marginal`` per class.
     """
 
     metrics: Sequence[str]
@@ -48,6 +49,8 @@ class Plan:
     split: bool | None = None
     per_class: bool = False
     per_group: bool = False
+    sweep: Sequence[int] = ()
+    sweep_marginal: bool = False
 
 
 @dataclass(frozen=True)
@@ -67,12 +70,14 @@ def assess(
     baseline: Candidate | None = None,
     group: NDArray[Any] | None = None,
     class_names: Sequence[str] | None = None,
+    edge_rows: Rows | None = None,
     progress: Progress | None = None,
 ) -> Assessed:
     """Evaluate candidates on rows.
 
     candidates : the uncalibrated scores first. baseline : what differences are taken to,
-    None for the first candidate. Raises DataError for calibrators that do not fit.
+    None for the first candidate. edge_rows : rows that choose the bins of a sweep.
+    Raises DataError for calibrators that do not fit.
     """
     s = plan.settings
     compared = candidates if baseline is None else [*candidates, baseline]
@@ -92,7 +97,12 @@ def assess(
     results = []
     for candidate, table in zip(candidates, tables, strict=True):
         scope = Scope(table, s, partial(class_columns, rows, candidate.calibrator))
-        results.append(_result(rows, candidate, table, scope, plan, reference, baseline, class_names, progress))
+        result = _result(rows, candidate, table, scope, plan, reference, baseline, class_names, progress)
+        if plan.sweep:
+            result["bin_sweep"] = bin_sweep(
+                rows, candidate.calibrator, table, plan.sweep, s.norm, edge_rows, plan.sweep_marginal
+            )
+        results.append(result)
     return Assessed(results, tables, reference)
 
 

@@ -249,6 +249,14 @@ METRICS: dict[str, Metric] = {
             pins=(("norm", "1"), ("scheme", "mass-monotone"), *_TOP),
         ),
         Metric(
+            "ece_debiased",
+            "Mass-bin error of any norm, debiased by resampling the bins' rates (removes part of the bias)",
+            "2 plugin - mean plugin with rate_b ~ N(rate_b, rate_b (1 - rate_b)/n_b)",
+            "Kumar, Liang, Ma (2019), section 5",
+            f.ece_debiased,
+            pins=(*_MASS[:4], ("label", "top"), ("debiased", "normal")),
+        ),
+        Metric(
             "spiegelhalter",
             "Spiegelhalter's z of the confidences",
             "sum (y - c)(1 - 2c) / sqrt(sum (1 - 2c)^2 c (1 - c))",
@@ -322,6 +330,7 @@ FULL = (
     "auroc",
     "vce",
     "ece_sweep",
+    "ece_debiased",
     "spiegelhalter",
     "tcal",
     "top2_gap",

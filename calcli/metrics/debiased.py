@@ -1,4 +1,4 @@
-"""Debiased squared calibration errors, their interval, and the binned lower bound."""
+"""Debiased squared calibration errors, and their interval."""
 
 import math
 from dataclasses import dataclass
@@ -6,14 +6,13 @@ from dataclasses import dataclass
 import numpy as np
 
 from calcli.binning import bin_index
-from calcli.metrics.calibration import Bins, binned, binned_error
+from calcli.metrics.calibration import Bins, binned_error
 from calcli.metrics.means import Interval, normal_quantile
 from calcli.numerics import FloatArray
 
 __all__ = [
     "SquaredError",
     "debiased_error",
-    "lower_bounds",
     "plugin_square",
     "signed_root",
     "signed_square",
@@ -125,18 +124,3 @@ def squared_error(scores: FloatArray, outcomes: FloatArray, edges: FloatArray) -
     spread = float((share * (4.0 * mean**2 * second - 3.0 * mean**4)).sum() - (share * mean**2).sum() ** 2)
     null = float((2.0 * v**2 / (c * (c - 1.0))).sum())
     return SquaredError(value, math.sqrt(max(spread, 0.0) / n), math.sqrt(null) / n, n)
-
-
-def lower_bounds(
-    scores: FloatArray,
-    outcomes: FloatArray,
-    edges: list[FloatArray],
-    norm: float = 2.0,
-) -> list[float]:
-    """Plugin error of the scores binned to each set of edges: a lower bound as bins are few.
-
-    Binning replaces a score by its bin's mean, which never raises the population error, so
-    the error grows with nested refinements. Choose the edges on other rows than these.
-    Reference: Kumar, Liang, Ma (2019), proposition 3.3.
-    """
-    return [float(binned_error(binned(scores, outcomes, e), norm)) for e in edges]

@@ -158,7 +158,22 @@ def _binned(scope: Scope, scheme: str, norm: float) -> Value:
     draws = c.binned_error(bins.with_hits(scope.null_hits(scheme)), norm)
     mean = expected_error(t.confidence, scope.edges(scheme), t.weight) if norm == 1.0 else None
     more: dict[str, Any] = {"bins_used": int((bins.n > 0).sum())}
-    return Value(value, null=null_of(value, draws, mean), more=more)
+    interval = _bracket(scope, scheme) if norm == 1.0 and t.weight is None else None
+    return Value(value, interval=interval, null=null_of(value, draws, mean), more=more)
+
+
+def _bracket(scope: Scope, scheme: str) -> Interval | None:
+    """Conservative interval of the binned ECE, between two quantities that have intervals.
+
+    |mean gap| <= ECE <= L2 error over the same bins (triangle inequality, Jensen): the
+    lower end is that of the mean gap, the upper that of Sun et al.
+    """
+    t, level = scope.table, scope.settings.level
+    gap = t_interval(mean_of(t.confidence - t.correct), level)
+    if gap is None:
+        return None
+    squared = d.squared_error(t.confidence, t.correct, scope.edges(scheme)).interval(level)
+    return Interval(max(gap.low, -gap.high, 0.0), math.sqrt(squared.high), level, "gap-to-l2")
 
 
 def ece(scope: Scope) -> Value:
@@ -183,6 +198,14 @@ def ece_sweep(scope: Scope) -> Value:
     edges = c.edges_for(t.confidence, bins, "mass")
     value = float(c.binned_error(c.binned(t.confidence, t.correct, edges, t.weight)))
     return Value(value, pins={"bins": str(bins)}, more={"bins_used": bins})
+
+
+def ece_debiased(scope: Scope) -> Value:
+    s = scope.settings
+    bins = scope.bins("mass")
+    if (bins.n < 2).any():
+        return Value.undefined("every bin needs at least two rows; use fewer --bins")
+    return Value(d.debiased_error(bins, s.norm, s.resamples, scope.rng("ece_debiased")))
 
 
 def bound_printed(scope: Scope) -> Value:

@@ -1,6 +1,7 @@
 """Comparing calibrators over several data sets by ranks."""
 
 from dataclasses import dataclass
+from math import factorial
 
 import numpy as np
 
@@ -15,7 +16,8 @@ class Friedman:
 
     ranks : (k,) averages over data sets. chi2, p_value : Friedman's statistic, corrected
     for ties, k - 1 degrees of freedom. f, f_p_value : Iman and Davenport's, which is less
-    conservative, with k - 1 and (k - 1)(n - 1).
+    conservative, with k - 1 and (k - 1)(n - 1); where all data sets agree it is infinite,
+    and its p-value the chance of that, (1/k!)^(n-1).
     """
 
     ranks: FloatArray
@@ -57,5 +59,6 @@ def friedman(values: FloatArray) -> Friedman | None:
     rest = n * (k - 1) - chi2
     f = (n - 1) * chi2 / rest if rest > 1e-12 * n * k else np.inf
     d1, d2 = k - 1, (k - 1) * (n - 1)
-    f_p = float(betainc(d2 / 2, d1 / 2, d2 / (d2 + d1 * f))) if np.isfinite(f) else 0.0
+    agree = float(factorial(k)) ** -(n - 1)
+    f_p = float(betainc(d2 / 2, d1 / 2, d2 / (d2 + d1 * f))) if np.isfinite(f) else agree
     return Friedman(mean, chi2, float(gammaincc(d1 / 2, chi2 / 2)), float(f), f_p, n)
