@@ -5,6 +5,15 @@ both packages export the same names with the same arguments.
 """
 
 from calcli.kernels.recal import row_sharpness
+from calcli.kernels.retention import retention, runner_up_gaps
 from calcli.kernels.temperature import Slope, brier_slope, nll_slope, top_mass_slope
 
-__all__ = ["Slope", "brier_slope", "nll_slope", "row_sharpness", "top_mass_slope"]
+__all__ = [
+    "Slope",
+    "brier_slope",
+    "nll_slope",
+    "retention",
+    "row_sharpness",
+    "runner_up_gaps",
+    "top_mass_slope",
+]
