@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from calcli import __version__
 from calcli.calibrator import Calibrator, Curves, Status
+from calcli.compose import Composition, Stage
 from calcli.errors import CalcliError, DataError
 from calcli.files import atomic_path
 from calcli.numerics import TINY
@@ -35,7 +36,7 @@ class FitRecord(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
     """How a fit went.
 
     n : rows used. ignored : rows left out by label. source : bundle as named by the user
-    (no folder). data_sha256 : hash of scores and labels. before, after : accuracy, nll,
+    (no folder). data_sha256 : hash of scores and labels. label_counts : rows per class. before, after : accuracy, nll,
     brier, ece on the calibration data. details : what the method records of its fit.
     probability_floor : floor under probabilities before their logarithm is taken.
     """
@@ -45,6 +46,7 @@ class FitRecord(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
     warnings: list[str] = []
     source: str | None = None
     data_sha256: str | None = None
+    label_counts: list[int] = []
     ignored: int = 0
     seed: int = 0
     probability_floor: float = TINY
@@ -84,7 +86,14 @@ class _Envelope(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
 
 
 def encode_params(calibrator: Calibrator) -> dict[str, Any]:
-    """Parameters of a calibrator as JSON values."""
+    """Parameters of a calibrator as JSON values; those of a composition nest, stage by stage."""
+    if isinstance(calibrator, Composition):
+        return {
+            "stages": [
+                {"method": s.method, "options": msgspec.to_builtins(s.options), "params": encode_params(s.calibrator)}
+                for s in calibrator.stages
+            ]
+        }
     return {f.name: _encode(getattr(calibrator, f.name)) for f in dataclasses.fields(calibrator)}
 
 
@@ -115,6 +124,8 @@ def decode_params(cls: type[Calibrator], params: dict[str, Any], k: int) -> Cali
 
     Raises DataError that names the parameter.
     """
+    if issubclass(cls, Composition):
+        return _decode_stages(cls, params, k)
     fields = {f.name: f for f in dataclasses.fields(cls)}
     if missing := [name for name in fields if name not in params]:
         raise DataError(f"params lack {', '.join(missing)}")
@@ -124,6 +135,29 @@ def decode_params(cls: type[Calibrator], params: dict[str, Any], k: int) -> Cali
     sizes: dict[str, int] = {"k": k}
     values = {name: _decode(name, params[name], hints[name], f.metadata, sizes) for name, f in fields.items()}
     calibrator = cls(**values)
+    calibrator.check(k)
+    return calibrator
+
+
+class _Stage(msgspec.Struct, forbid_unknown_fields=True):
+    """A stage of a composition as it is on disk."""
+
+    method: str
+    options: dict[str, Any]
+    params: dict[str, Any]
+
+
+def _decode_stages(cls: type[Composition], params: dict[str, Any], k: int) -> Calibrator:
+    if set(params) != {"stages"}:
+        raise DataError(f"params of a composition hold {', '.join(params) or 'nothing'}, expected stages")
+    stages = []
+    for i, stage in enumerate(msgspec.convert(params["stages"], list[_Stage])):
+        if "+" in stage.method:
+            raise DataError(f"stage {i + 1} is itself a composition, {stage.method!r}")
+        own = method(stage.method)
+        options = msgspec.convert(stage.options, own.Options, strict=True)
+        stages.append(Stage(stage.method, options, decode_params(own, stage.params, k)))
+    calibrator = cls(tuple(stages))
     calibrator.check(k)
     return calibrator
 

@@ -8,11 +8,11 @@ import numpy as np
 from calcli.artifact import Artifact, FitRecord
 from calcli.binning import BinStats, width_edges
 from calcli.bundle import BundleRows
-from calcli.calibrator import Calibrator, Context, Fit, Options
+from calcli.calibrator import Context, Laws, Options
 from calcli.errors import DataError
 from calcli.metrics.rowtable import RowTable, collect
-from calcli.registry import method, parse_options
 from calcli.rows import Rows
+from calcli.select import fit_method
 
 __all__ = ["fit_artifact", "summary"]
 
@@ -31,18 +31,17 @@ def fit_artifact(
     Raises UsageError for options that do not exist, DataError for bad rows, FitError for
     a fit that is impossible. A fit that merely failed to help has a status and warnings.
     """
-    options = parse_options(name, settings)
-    cls = method(name)
     before = collect(rows, None, progress=context.progress)
-    fitted: Fit[Any] = cls.fit(rows, options, context)
+    name, options, fitted = fit_method(name, settings, rows, context)
     after = collect(rows, fitted.calibrator, progress=context.progress)
-    warnings = [*data_warnings(rows, before, cls), *fitted.warnings, *harm(before, after)]
+    warnings = [*data_warnings(rows, before, fitted.calibrator.laws), *fitted.warnings, *harm(before, after)]
     record = FitRecord(
         n=rows.n,
         status=fitted.status,
         warnings=warnings,
         source=rows.name,
         data_sha256=rows.data_sha256,
+        label_counts=np.bincount(before.y, minlength=rows.k).tolist(),
         ignored=rows.ignored,
         seed=context.seed,
         before=summary(before),
@@ -80,7 +79,7 @@ def summary(table: RowTable) -> dict[str, float | None]:
     }
 
 
-def data_warnings(rows: Rows, table: RowTable, cls: type[Calibrator]) -> list[str]:
+def data_warnings(rows: Rows, table: RowTable, laws: Laws) -> list[str]:
     """What about the calibration data itself a user should know."""
     found = []
     per_class = np.bincount(table.y, minlength=rows.k)
@@ -90,7 +89,7 @@ def data_warnings(rows: Rows, table: RowTable, cls: type[Calibrator]) -> list[st
         found.append(f"{len(absent)} of {rows.k} classes have no row in the calibration data: {listed}")
     if len(absent) == rows.k - 1:
         found.append("all labels are the same class; calibrate on data with several classes")
-    if table.weight is not None and not cls.laws.weights:
+    if table.weight is not None and not laws.weights:
         found.append("the bundle has sample weights, which this method does not use")
     return found
 
