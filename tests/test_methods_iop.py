@@ -9,6 +9,7 @@ from calcli.errors import DataError
 from calcli.methods._iop_net import (
     Net,
     TrainingPlan,
+    TrainingRows,
     climb,
     gap_weights,
     initial_net,
@@ -18,8 +19,8 @@ from calcli.methods._iop_net import (
 )
 from calcli.methods._monotone import nll_in_slopes, pull_together
 from calcli.methods.iop import IntraOrderPreserving, IntraOrderPreservingOptions, logit_range
-from calcli.numerics import log_softmax
-from calcli.rows import ArrayRows
+from calcli.numerics import log_softmax, softmax
+from calcli.rows import ArrayRows, to_logits
 
 SMALL = {"hidden": 6, "epochs": 3, "folds": 2, "batch": 64}
 
@@ -172,13 +173,28 @@ def test_order_invariant_networks_commute_with_relabelling():
 
 
 def test_held_out_nll_is_never_above_that_of_the_start():
-    x, gaps, rank, _ = batch(300, 4, seed=7)
+    rows = TrainingRows(ArrayRows(*truth(300, 4, seed=7)), sorted_input=True)
     held_out = {}
     for epochs in (0, 5):
         plan = TrainingPlan(8, epochs, 3, 5e-3, 0.0, 64)
-        rng = np.random.default_rng(0)
-        _, held_out[epochs], _ = train_folds(x, gaps, rank, np.ones(300), 0.9, plan, rng, lambda done, total: None)
+        _, held_out[epochs], _ = train_folds(rows, 0.9, plan, np.random.default_rng(0), lambda done, total: None)
     assert np.mean(held_out[5]) < np.mean(held_out[0])  # the start, T = 1 / 0.9, is off: truth is 1.6
+
+
+@pytest.mark.parametrize("kind", ["logits", "probs"])
+def test_training_rows_are_sorted_once_in_their_own_precision(kind):
+    z, y = truth(50, 4, seed=9)
+    scores = (z if kind == "logits" else softmax(z)).astype(np.float32)
+    rows = TrainingRows(ArrayRows(scores, y, kind, block_rows=7), sorted_input=False)
+    logits = to_logits(scores, kind)
+    assert rows.ranked.dtype == np.float32
+    assert rows.center == pytest.approx(logits.mean(), abs=1e-12)
+    assert rows.spread == pytest.approx(logits.std(), rel=1e-9)
+    x, gaps, rank, _ = rows.part(np.arange(50))
+    np.testing.assert_allclose(x, (logits - logits.mean()) / logits.std(), atol=1e-9)
+    ranked = -np.sort(-logits, axis=1)
+    np.testing.assert_array_equal(gaps, ranked[:, :-1] - ranked[:, 1:])
+    np.testing.assert_array_equal(ranked[np.arange(50), rank], logits[np.arange(50), y])
 
 
 @pytest.mark.parametrize("variant", ["oi", "op"])

@@ -12,8 +12,9 @@ from typing import NamedTuple
 import numpy as np
 
 from calcli.numerics import FloatArray, IntArray, log_softmax
+from calcli.rows import BLOCK_BYTES, Rows, check_memory, to_logits
 
-__all__ = ["Net", "TrainingPlan", "mapped_logits", "train_folds"]
+__all__ = ["Net", "TrainingPlan", "TrainingRows", "mapped_logits", "train_folds"]
 
 
 class Net(NamedTuple):
@@ -93,11 +94,52 @@ def loss_and_gradient(
     return -float(weight @ log_p[here, rank]), gradient
 
 
+class TrainingRows:
+    """Rows as the networks are trained on them: sorted once, in the precision of the source.
+
+    center, spread : mean and standard deviation of all logits, by which inputs are standardised.
+    """
+
+    def __init__(self, rows: Rows, *, sorted_input: bool) -> None:
+        self.n, self.k, self.kind = rows.n, rows.k, rows.kind
+        first = next(iter(rows.blocks())).scores
+        check_memory(rows.n * rows.k * first.itemsize, f"{rows.n} x {rows.k} sorted scores")
+        self.ranked = np.empty((rows.n, rows.k), dtype=first.dtype)
+        self.rank = np.empty(rows.n, dtype=np.int64)
+        total = square = 0.0
+        for block in rows.blocks():
+            to = slice(block.start, block.start + len(block))
+            order = np.argsort(-block.scores, axis=1, kind="stable")
+            self.ranked[to] = np.take_along_axis(block.scores, order, axis=1)
+            self.rank[to] = (order == block.labels[:, None]).argmax(axis=1)
+            total += float(block.z.sum())
+            square += float(np.square(block.z).sum())
+        self.center = total / (rows.n * rows.k)
+        self.spread = float(np.sqrt(max(0.0, square / (rows.n * rows.k) - self.center**2))) or 1.0
+        self.inputs = self.ranked if sorted_input else rows.array()
+        weight = rows.weights()
+        self.weight = np.ones(rows.n) if weight is None else weight
+
+    def part(self, index: IntArray) -> tuple[FloatArray, FloatArray, IntArray, FloatArray]:
+        """Standardised inputs (b, k), gaps (b, k-1), places of the labels (b,) and weights (b,)."""
+        ranked = to_logits(self.ranked[index], self.kind)
+        x = (to_logits(self.inputs[index], self.kind) - self.center) / self.spread
+        return x, ranked[:, :-1] - ranked[:, 1:], self.rank[index], self.weight[index]
+
+    def nll(self, net: Net, index: IntArray) -> float:
+        """Mean NLL of a network on some rows."""
+        total = mass = 0.0
+        step = max(1, BLOCK_BYTES // (8 * self.k))
+        for at in range(0, len(index), step):
+            x, gaps, rank, weight = self.part(index[at : at + step])
+            log_p = log_softmax(climb(gaps, gap_weights(x, net)[0]))
+            total -= float(weight @ log_p[np.arange(len(x)), rank])
+            mass += float(weight.sum())
+        return total / max(mass, 1e-300)
+
+
 def train_folds(
-    x: FloatArray,
-    gaps: FloatArray,
-    rank: IntArray,
-    weight: FloatArray,
+    rows: TrainingRows,
     scale: float,
     plan: TrainingPlan,
     rng: np.random.Generator,
@@ -105,37 +147,31 @@ def train_folds(
 ) -> tuple[list[Net], list[float], list[int]]:
     """One network per fold, each the epoch with the least NLL on its held-out fold.
 
-    Epoch 0, temperature scaling, takes part. Returns networks, held-out NLLs, epochs.
-    With too few rows for folds there is one network, chosen on its own rows.
+    Epoch 0, temperature scaling with 1/T = ``scale``, takes part. Returns networks,
+    held-out NLLs, epochs. With too few rows for folds there is one network, chosen on its
+    own rows.
     """
-    n = len(x)
-    folds = min(plan.folds, n // 2) if n >= 4 else 1
-    parts = np.array_split(rng.permutation(n), folds)
+    folds = min(plan.folds, rows.n // 2) if rows.n >= 4 else 1
+    parts = np.array_split(rng.permutation(rows.n), folds)
     nets, values, epochs = [], [], []
     for fold, held in enumerate(parts):
-        learn = np.setdiff1d(np.arange(n), held) if folds > 1 else held
-        net = best = initial_net(x.shape[1], plan.hidden, scale, rng)
-        mass = weight[held].sum()
-
-        def held_out(net: Net, held: IntArray = held, mass: float = mass) -> float:
-            log_p = log_softmax(climb(gaps[held], gap_weights(x[held], net)[0]))
-            return -float(weight[held] @ log_p[np.arange(len(held)), rank[held]]) / max(mass, 1e-300)
-
-        least, when, adam = held_out(net), 0, Adam(plan.rate, plan.decay)
+        learn = np.setdiff1d(np.arange(rows.n), held) if folds > 1 else held
+        net = best = initial_net(rows.k, plan.hidden, scale, rng)
+        least, when, adam = rows.nll(net, held), 0, Adam(plan.rate, plan.decay)
         for epoch in range(1, plan.epochs + 1):
             progress(fold * plan.epochs + epoch, folds * plan.epochs)
             order = rng.permutation(learn)
             for at in range(0, len(order), plan.batch):
-                b = order[at : at + plan.batch]
-                total = weight[b].sum()
+                x, gaps, rank, weight = rows.part(order[at : at + plan.batch])
+                total = weight.sum()
                 if total > 0:
-                    _, gradient = loss_and_gradient(net, x[b], gaps[b], rank[b], weight[b] / total)
+                    _, gradient = loss_and_gradient(net, x, gaps, rank, weight / total)
                     net = adam.step(net, gradient)
-            value = held_out(net)
+            value = rows.nll(net, held)
             if value < least:
                 best, least, when = net, value, epoch
         nets.append(best)
-        values.append(float(least))
+        values.append(least)
         epochs.append(when)
     return nets, values, epochs
 

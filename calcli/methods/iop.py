@@ -8,7 +8,7 @@ from msgspec import Meta
 
 from calcli.calibrator import Calibrator, Context, Fit, Laws, Options, Prediction, param
 from calcli.errors import DataError
-from calcli.methods._iop_net import Net, TrainingPlan, mapped_logits, train_folds
+from calcli.methods._iop_net import Net, TrainingPlan, TrainingRows, mapped_logits, train_folds
 from calcli.methods._monotone import check_map, evaluate, nll_in_slopes, pull_together
 from calcli.methods._newton import minimise
 from calcli.methods.ts import TemperatureOptions, TemperatureScaling
@@ -54,7 +54,7 @@ class IntraOrderPreserving(Calibrator):
     ``diag`` and ``oi``, not with ``op``.
 
     All variants read the raw logits: a constant added to a row is not without effect. The
-    networks need the whole array, the curve streams.
+    curve streams; the networks hold the sorted scores (op: and the scores) in memory.
 
     Reference: Rahimi, Shaban, Cheng, Hartley, Boots (2020), "Intra order-preserving functions
     for calibration of multi-class neural networks" (arXiv 2003.06820).
@@ -117,29 +117,19 @@ class IntraOrderPreserving(Calibrator):
     @classmethod
     def _fit_networks(cls, rows: Rows, options: IntraOrderPreservingOptions, context: Context) -> Fit[Self]:
         first = TemperatureScaling.fit(rows, TemperatureOptions(), context)
-        z, y = rows.logits(), rows.labels()
-        weight = rows.weights()
-        weight = np.ones(rows.n) if weight is None else weight
-        order = np.argsort(-z, axis=1, kind="stable")
-        ranked = np.take_along_axis(z, order, axis=1)
-        center, spread = float(z.mean()), float(z.std())
-        spread = spread if spread > 0 else 1.0
-        x = ((ranked if options.variant == "oi" else z) - center) / spread
+        sorted_rows = TrainingRows(rows, sorted_input=options.variant == "oi")
         plan = TrainingPlan(
             options.hidden, options.epochs, options.folds, options.rate, options.decay, options.batch
         )  # fmt: skip
         nets, held_out, epochs = train_folds(
-            x,
-            ranked[:, :-1] - ranked[:, 1:],
-            (order == y[:, None]).argmax(axis=1),
-            weight,
+            sorted_rows,
             1.0 / first.calibrator.temperature,
             plan,
             context.rng(),
             lambda done, total: context.progress("training networks", done, total),
         )
         stacked = (np.stack(layers) for layers in zip(*nets, strict=True))
-        fitted = cls(options.variant, None, None, center, spread, *stacked)
+        fitted = cls(options.variant, None, None, sorted_rows.center, sorted_rows.spread, *stacked)
         warnings = list(first.warnings)
         size = sum(w.size for w in nets[0])
         if size > rows.n:

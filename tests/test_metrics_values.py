@@ -1,0 +1,390 @@
+"""Values of metrics: laws, hand-sized cases, other programs, published and oracle numbers."""
+
+import numpy as np
+import pytest
+from metric_cases import draw_labels, edge_scores, measured, plain_scores, softmax, top_label_table
+
+from calcli.binning import BinStats, mass_edges, width_edges
+from calcli.errors import UsageError
+from calcli.methods.ts import TemperatureScaling
+from calcli.metrics.calibration import Bins, binned, binned_error, monotone_mass_bins
+from calcli.metrics.catalog import describe_metric, measure, metric_names, signature
+from calcli.metrics.columns import class_columns
+from calcli.metrics.debiased import debiased_error, signed_square
+from calcli.metrics.rowtable import collect
+from calcli.metrics.scope import Scope, Settings
+from calcli.metrics.smooth import smooth_error_at, smooth_errors, smooth_residuals
+from calcli.rows import ArrayRows
+
+INF = float("inf")
+CALIBRATION_ERRORS = (
+    ["ece", "ece_mass", "mce", "cwece", "cwece2", "tce2", "tce2_plugin", "marginal2", "marginal2_plugin", "smece", "ks", "kuiper", "vce", "ece_sweep"]
+)
+
+
+def spread(confidence, k=10):
+    """Probabilities with the given confidence on class 0 and the rest shared."""
+    c = np.asarray(confidence, float)
+    p = np.repeat(((1 - c) / (k - 1))[:, None], k, axis=1)
+    p[:, 0] = c
+    return p
+
+
+# ---- hand-sized cases
+
+
+@pytest.mark.parametrize(
+    ("compat", "expected"),
+    [(None, 0.2), ("guo", 0.2), ("verified", 0.2), ("netcal", 1 / 6), ("torchmetrics", 1 / 6)],
+)
+def test_scores_on_inner_edges(compat, expected):
+    """Six rows, ten bins; the others' values by torchmetrics 1.9.0, netcal 1.4.0, uncertainty-calibration 0.1.4."""
+    p, y = spread([0.45, 0.45, 0.5, 0.5, 0.55, 0.55]), np.array([5, 6, 0, 0, 9, 5])
+    assert measured(p, y, "ece", bins=10, compat=compat).value == pytest.approx(expected, abs=1e-12)
+
+
+@pytest.mark.parametrize(("compat", "expected"), [(None, 0.225), ("netcal", 0.225), ("torchmetrics", 0.275)])
+def test_scores_of_one(compat, expected):
+    """torchmetrics 1.9.0 puts a score of 1 into a bin of its own."""
+    p, y = spread([0.95, 0.95, 1, 1]), np.array([0, 0, 0, 8])
+    assert measured(p, y, "ece", bins=10, compat=compat).value == pytest.approx(expected, abs=1e-12)
+
+
+def test_zero_confidence_is_dropped_by_guo_only():
+    t = top_label_table([0.0, 0.0, 0.9, 0.9], [1, 1, 1, 1])
+    ours = measure("ece", Scope(t, Settings(bins=10))).value
+    guo = measure("ece", Scope(t, Settings(bins=10, compat="guo"))).value
+    assert ours == pytest.approx(0.5 + 0.05)
+    assert guo == pytest.approx(0.05)
+
+
+def test_squared_error_by_hand():
+    """Four rows at 0.75 with two right: gap 1/4, debiased 1/16 - (1/4)/3 = -1/48."""
+    t = top_label_table([0.75] * 4, [1, 1, 0, 0])
+    bins = binned(t.confidence, t.correct, width_edges(15))
+    assert float(signed_square(bins)) == pytest.approx(-1 / 48)
+    assert measure("tce2", Scope(t)).value == 0.0
+    assert measure("tce2_plugin", Scope(t)).value == pytest.approx(0.25)
+    assert measure("ks", Scope(t)).value == pytest.approx(0.25)
+    assert measure("smece", Scope(t)).value == pytest.approx(0.25, abs=1e-4)  # the mean residual spreads evenly
+
+
+def test_auroc_by_hand():
+    t = top_label_table([0.6, 0.7, 0.7, 0.9], [0, 1, 0, 1])
+    assert measure("auroc", Scope(t)).value == pytest.approx((1 + 1 + 0.5 + 1) / 4)  # scikit-learn: 0.875
+    sure = measure("auroc", Scope(top_label_table([0.6, 0.7], [1, 1])))
+    assert sure.value is None
+    assert "right" in sure.reason
+
+
+# ---- other programs
+
+EDGE, EDGE_Y = edge_scores()
+PLAIN, PLAIN_Y = plain_scores()
+
+OTHERS = [
+    # torchmetrics 1.9.0: multiclass_calibration_error(tensor(p), tensor(y), 5, n_bins=, norm=), float32 sums
+    ("torchmetrics", "ece", 8, 1.0, 0.027500005438923836, 1e-7),
+    ("torchmetrics", "ece", 8, 2.0, 0.04007941856980324, 1e-7),
+    ("torchmetrics", "ece", 8, INF, 0.0989583432674408, 1e-7),
+    ("torchmetrics", "ece", 15, 1.0, 0.0592968687415123, 1e-7),
+    ("torchmetrics", "ece", 15, 2.0, 0.07144483178853989, 1e-7),
+    ("torchmetrics", "ece", 15, INF, 0.1875, 1e-7),
+    # netcal 1.4.0: ECE(bins=).measure(p, y), MCE, ECE(bins=, equal_intervals=False)
+    ("netcal", "ece", 8, 1.0, 0.027499999999999986, 1e-12),
+    ("netcal", "mce", 8, 1.0, 0.09895833333333331, 1e-12),
+    ("netcal", "ece", 15, 1.0, 0.05929687499999999, 1e-12),
+    ("netcal", "mce", 15, 1.0, 0.1875, 1e-12),
+    ("netcal-mass", "ece", 8, 1.0, 0.04914062500000001, 1e-12),
+    ("netcal-mass", "ece", 15, 1.0, 0.06859375, 1e-12),
+    # MAPIE 1.6.0: expected_calibration_error(right, conf, num_bins=, split_strategy="uniform")
+    ("mapie", "ece", 8, 1.0, 0.021484375000000014, 1e-12),
+    ("mapie", "ece", 15, 1.0, 0.056250000000000015, 1e-12),
+    ("mapie", "ece", 50, 1.0, 0.078828125, 1e-12),
+    # uncertainty-calibration 0.1.4: utils.get_ece(p, y, num_bins=)
+    ("verified", "ece", 8, 1.0, 0.044375000000000005, 1e-12),
+    ("verified", "ece", 15, 1.0, 0.059296875, 1e-12),
+]
+
+
+@pytest.mark.parametrize(("compat", "name", "bins", "norm", "expected", "tolerance"), OTHERS)
+def test_bins_of_other_programs(compat, name, bins, norm, expected, tolerance):
+    """400 rows of multiples of 1/64, a quarter of them on an edge."""
+    value = measured(EDGE, EDGE_Y, name, bins=bins, norm=norm, compat=compat)
+    assert value.value == pytest.approx(expected, abs=tolerance)
+    assert value.pins["compat"] == compat
+
+
+@pytest.mark.parametrize(
+    ("name", "settings", "expected"),
+    [
+        # uncertainty-calibration 0.1.4: get_calibration_error(p, y, p=, debias=, mode=)
+        ("tce2", {}, 0.08412327498217491),
+        ("tce2_plugin", {}, 0.11381503479709246),
+        ("ece_mass", {}, 0.09210460193347175),
+        ("marginal2", {"compat": "verified"}, 0.055055528467383166),
+        ("marginal2_plugin", {}, 0.08111197835200584),
+        ("ece_mass", {"label": "class"}, 0.06145247385414064),
+        # lower_bound_scaling_top_ce(p, y, p=2, debias=False, num_bins=)
+        ("tce2_plugin", {"bins": 2}, 0.07446098450636482),
+        ("tce2_plugin", {"bins": 4}, 0.09220456848548073),
+        ("tce2_plugin", {"bins": 8}, 0.10281747054566431),
+        ("tce2_plugin", {"bins": 16}, 0.11946558440434066),
+        ("tce2_plugin", {"bins": 32}, 0.14284788198339968),
+    ],
+)
+def test_squared_errors_equal_verified_calibration(name, settings, expected):
+    assert measured(PLAIN, PLAIN_Y, name, **settings).value == pytest.approx(expected, abs=1e-12)
+
+
+def test_discrete_scores_are_binned_by_value():
+    """get_calibration_error(round(20 conf)/20, right, p=2, debias=True) of uncertainty-calibration 0.1.4."""
+    c = np.round(PLAIN.max(axis=1) * 20) / 20
+    value = measure("tce2", Scope(top_label_table(c, PLAIN.argmax(axis=1) == PLAIN_Y)))
+    assert value.value == pytest.approx(0.0832747271893415, abs=1e-12)
+    assert value.pins["scheme"] == "values"
+
+
+def test_normal_debiasing_equals_verified_calibration_up_to_its_draws():
+    """get_calibration_error(p=1, debias=True): five seeds gave .07474 to .07539."""
+    t = collect(ArrayRows(PLAIN, PLAIN_Y, "probs"))
+    bins = binned(t.confidence, t.correct, mass_edges(t.confidence, 15))
+    assert debiased_error(bins, 1.0, 20000, np.random.default_rng(0)) == pytest.approx(0.0750, abs=4e-4)
+    value = measure("ece_debiased", Scope(t, Settings(resamples=20000)))
+    assert value.value == pytest.approx(0.0750, abs=4e-4)
+    crowded = measure("ece_debiased", Scope(t, Settings(bins=400)))
+    assert crowded.value is None
+
+
+def test_smooth_error_equals_relplot_up_to_its_grid():
+    """relplot 1.0.3: smECE(conf, right), smECE_sigma(conf, right, .05); its mesh has 200 points."""
+    t = collect(ArrayRows(PLAIN, PLAIN_Y, "probs"))
+    assert measured(PLAIN, PLAIN_Y, "smece", compat="relplot").value == pytest.approx(0.07419327345034861, abs=1e-4)
+    one = smooth_residuals(t.confidence, t.confidence - t.correct, 1024)
+    assert float(smooth_error_at(one[None], np.array([0.05]))[0]) == pytest.approx(0.0776439310085941, abs=3e-4)
+
+
+def test_smooth_error_equals_the_plain_integral():
+    """Direct sum of reflected Gaussians, 4000 points of the midpoint rule."""
+    t = collect(ArrayRows(PLAIN, PLAIN_Y, "probs"))
+    c, r = t.confidence, t.confidence - t.correct
+    grid = (np.arange(4000) + 0.5) / 4000
+    one = smooth_residuals(c, r, 4096)
+    for s in (0.02, 0.2):
+        images = [2 * j + sign * c for j in range(-2, 3) for sign in (1, -1)]
+        smooth = sum((r[:, None] * np.exp(-0.5 * ((grid - at[:, None]) / s) ** 2)).sum(axis=0) for at in images)
+        direct = np.abs(smooth).mean() / (s * np.sqrt(2 * np.pi)) / len(c)
+        assert float(smooth_error_at(one[None], np.array([s]))[0]) == pytest.approx(direct, abs=2e-6)
+    fixed = smooth_errors(one)
+    assert float(smooth_error_at(one[None], fixed)[0]) == pytest.approx(float(fixed[0]), rel=1e-6)
+
+
+# ---- oracle numbers
+
+
+def test_resnet20_before_and_after_temperature(resnet20):
+    """Independent oracle: CIFAR-100 ResNet-20, last 5000 rows; T of the first 5000."""
+    _, _, z, y = resnet20
+    rows = ArrayRows(z, y)
+    expected = {
+        None: (0.3154, 1.22997, 0.44868, 0.11040, 0.23618, 0.10979, 0.003454, 0.12966),
+        1.434451: (0.3154, 1.12372, 0.42768, 0.01933, 0.10017, 0.02014, 0.002581, 0.01804),
+    }
+    for temperature, numbers in expected.items():
+        calibrator = None if temperature is None else TemperatureScaling(temperature)
+        scope = Scope(collect(rows, calibrator, class_bins=15), Settings(resamples=10))
+        names = ("accuracy", "nll", "brier", "ece", "mce", "ece_mass", "cwece", "tce2")
+        values = [measure(name, scope).value for name in names]
+        values[0] = 1 - values[0]
+        for name, value, number in zip(names, values, numbers, strict=True):
+            assert value == pytest.approx(number, abs=0.6 * 10 ** -(6 if name == "cwece" else 5)), name
+    assert measure("mean_confidence", scope).value == pytest.approx(0.69331, abs=6e-6)
+    assert measure("brier_top", scope).value == pytest.approx(0.14924, abs=6e-6)
+
+
+def test_published_probability_file(real):
+    """Official verified_calibration on its own probability file."""
+    data = real("cifar10_vgg16_verified")
+    p, y = data["probs"], data["labels"]
+    for name, settings, number in (
+        ("accuracy", {}, 0.9359),
+        ("ece", {}, 0.0397800),
+        ("ece_mass", {}, 0.0397167),
+        ("tce2", {}, 0.0776820),
+        ("tce2_plugin", {}, 0.0781007),
+        ("marginal2", {"compat": "verified"}, 0.0106713),
+        ("marginal2_plugin", {}, 0.0117782),
+    ):
+        assert measured(p, y, name, resamples=10, **settings).value == pytest.approx(number, abs=1e-7), name
+
+
+# ---- laws
+
+
+def random_scope(seed=0, n=300, k=4, **settings):
+    rng = np.random.RandomState(seed)
+    z = rng.normal(size=(n, k)) * 2
+    rows = ArrayRows(z, draw_labels(softmax(z * 0.8), rng))
+    s = Settings(resamples=50, **settings)
+    return rows, Scope(collect(rows, class_bins=s.bins, tops=(2, 3, 5)), s, lambda: class_columns(rows))
+
+
+@pytest.mark.parametrize("name", metric_names())
+def test_every_metric_is_described_and_signed(name):
+    facts = describe_metric(name)
+    assert facts["summary"]
+    assert facts["signature"].startswith(f"{name}|") or facts["signature"].startswith(f"{name}|calcli")
+    assert facts["signature"] == signature(name, Settings())
+    assert facts["formula"] in facts["description"]
+
+
+@pytest.mark.parametrize("name", metric_names())
+def test_row_order_does_not_matter(name):
+    rows, scope = random_scope()
+    order = np.random.RandomState(1).permutation(rows.n)
+    shuffled = ArrayRows(rows.scores[order], rows.y[order])
+    other = Scope(collect(shuffled, class_bins=15, tops=(2, 3, 5)), scope.settings, lambda: class_columns(shuffled))
+    a, b = measure(name, scope), measure(name, other)
+    if a.value is None:
+        assert b.value is None
+    elif name == "ece_debiased":  # its draws meet the bins in the same order, sums differ by rounding
+        assert b.value == pytest.approx(a.value, abs=1e-9)
+    else:
+        assert b.value == pytest.approx(a.value, rel=1e-9, abs=1e-12)
+
+
+@pytest.mark.parametrize("name", metric_names())
+@pytest.mark.parametrize(
+    "case", ["one row", "one class", "all right", "all wrong", "equal", "two classes", "n < bins", "certain"]
+)
+def test_degenerate_rows_give_a_number_or_a_reason(name, case):
+    rng = np.random.RandomState(2)
+    z = rng.normal(size=(40, 4)) * 2
+    y = rng.randint(0, 4, 40)
+    if case == "one row":
+        z, y = z[:1], y[:1]
+    elif case == "one class":
+        y = np.zeros(40, int)
+    elif case == "all right":
+        y = z.argmax(axis=1)
+    elif case == "all wrong":
+        y = z.argmin(axis=1)
+    elif case == "equal":
+        z = np.tile([2.0, 1, 0, 0], (40, 1))
+    elif case == "two classes":
+        z, y = z[:, :2], y % 2
+    elif case == "n < bins":
+        z, y = z[:5], y[:5]
+    elif case == "certain":
+        z = np.eye(4)[rng.randint(0, 4, 40)] * 1e4
+    rows = ArrayRows(z, y)
+    scope = Scope(collect(rows, class_bins=15, tops=(2, 3, 5)), Settings(resamples=20), lambda: class_columns(rows))
+    with np.errstate(all="raise", under="ignore"):
+        value = measure(name, scope)
+    if value.value is None:
+        assert value.reason
+    else:
+        assert np.isfinite(value.value)
+    if value.interval is not None:
+        assert value.interval.low <= value.interval.high
+    if value.null is not None:
+        assert 0 <= value.null.p_value <= 1
+        assert np.isfinite([value.null.mean, value.null.q95]).all()
+
+
+@pytest.mark.parametrize("name", metric_names())
+def test_no_rows_and_no_weight_are_reasons(name):
+    rows, scope = random_scope(n=10)
+    assert "no rows" in measure(name, Scope(scope.table.take(np.zeros(10, bool)))).reason
+    weighted = collect(ArrayRows(rows.scores, rows.y, weight=np.zeros(10)))
+    assert "weights" in measure(name, Scope(weighted)).reason
+
+
+@pytest.mark.parametrize("name", CALIBRATION_ERRORS)
+def test_perfect_scores_have_no_error(name):
+    """Certain and right: every calibration error is 0."""
+    y = np.arange(60) % 3
+    assert measured(np.eye(3)[y], y, name, resamples=20).value == pytest.approx(0.0, abs=1e-12)
+
+
+@pytest.mark.parametrize("name", CALIBRATION_ERRORS)
+@pytest.mark.parametrize("seed", range(4))
+def test_range(name, seed):
+    _, scope = random_scope(seed)
+    assert 0.0 <= measure(name, scope).value <= 1.0
+
+
+@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("norm", [1.0, 2.0])
+def test_nested_width_bins_never_lower_the_error(seed, norm):
+    _, scope = random_scope(seed)
+    t = scope.table
+    errors = [float(binned_error(binned(t.confidence, t.correct, width_edges(b)), norm)) for b in (1, 5, 15, 30, 90)]
+    assert all(a <= b + 1e-12 for a, b in zip(errors[:-1], errors[1:], strict=True))
+
+
+def test_proper_scores_are_least_at_the_truth():
+    rng = np.random.RandomState(0)
+    z = rng.normal(size=(20000, 3)) * 2
+    y = draw_labels(softmax(z), rng)
+    tables = {beta: collect(ArrayRows(beta * z, y)) for beta in (0.7, 0.85, 1.0, 1.2, 1.5)}
+    for name in ("nll", "brier"):
+        means = {beta: getattr(t, name).mean() for beta, t in tables.items()}
+        assert min(means, key=means.get) == 1.0
+
+
+def test_integer_weights_are_repetitions():
+    rows, _ = random_scope(n=200)
+    weight = np.random.RandomState(5).randint(0, 4, 200)
+    repeated = np.repeat(np.arange(200), weight)
+    a = Scope(collect(ArrayRows(rows.scores, rows.y, weight=weight), class_bins=15), Settings(resamples=20))
+    b = Scope(collect(ArrayRows(rows.scores[repeated], rows.y[repeated]), class_bins=15), Settings(resamples=20))
+    for name in ("accuracy", "nll", "brier", "brier_top", "mean_confidence", "confidence_variance", "ece", "mce"):
+        assert measure(name, a).value == pytest.approx(measure(name, b).value, rel=1e-12), name
+    for name in ("cwece", "ks", "kuiper", "auroc", "smece", "spiegelhalter", "gap", "vce"):
+        left, right = measure(name, a).value, measure(name, b).value
+        if name == "spiegelhalter":  # a ratio whose scale knows how often rows repeat
+            assert np.sign(left) == np.sign(right)
+        else:
+            assert left == pytest.approx(right, rel=1e-6), name
+
+
+def test_labels_class_and_all():
+    rows, scope = random_scope()
+    p = softmax(rows.scores)
+    per_class = [
+        float(binned_error(binned(p[:, c], (rows.y == c).astype(float), width_edges(15)))) for c in range(rows.k)
+    ]
+    by_class = random_scope(label="class")[1]
+    assert measure("ece", by_class).value == pytest.approx(np.mean(per_class), abs=1e-12)
+    assert measure("cwece", scope).value == pytest.approx(np.mean(per_class), abs=1e-12)
+    pooled = binned(p.ravel(), np.eye(rows.k)[rows.y].ravel(), width_edges(15))
+    assert measure("ece", random_scope(label="all")[1]).value == pytest.approx(float(binned_error(pooled)), abs=1e-12)
+    with pytest.raises(UsageError, match="width bins"):
+        measure("ece_mass", random_scope(label="all")[1])
+
+
+def test_sweep_stops_where_accuracies_fall():
+    c = np.linspace(0.01, 0.99, 99)
+    assert monotone_mass_bins(c, (c > 0.5).astype(float)) == 99
+    assert monotone_mass_bins(c, (c < 0.5).astype(float)) == 1
+
+
+@pytest.mark.parametrize("rows", [2_000_000])
+def test_many_rows_are_summed_exactly(rows):
+    """Confidences that are multiples of 2^-20: the exact answer in integers, in any cut."""
+    step = rows // 4
+    total = None
+    conf_sum, hit_sum = np.zeros(16, np.int64), np.zeros(16, np.int64)
+    for part in range(4):
+        i = np.arange(part * step, (part + 1) * step, dtype=np.int64)
+        ticks = (i * 7919 + 13) % (1 << 20)
+        hits = ((i * 104729 + 7) % (1 << 20) < ticks).astype(np.int64)
+        stats = BinStats.of(ticks / (1 << 20), hits.astype(float), width_edges(16))
+        total = stats if total is None else total + stats
+        index = np.maximum((ticks + (1 << 16) - 1) // (1 << 16) - 1, 0)
+        # Each weight is below 2^21 and exact in float64, as are these sums below 2^53.
+        conf_sum += np.bincount(index, weights=ticks, minlength=16).astype(np.int64)
+        hit_sum += np.bincount(index, weights=hits, minlength=16).astype(np.int64)
+    exact = sum(abs(int(a) - (int(b) << 20)) for a, b in zip(conf_sum, hit_sum, strict=True))
+    assert float(binned_error(Bins.of(total))) == pytest.approx(exact / (4 * step << 20), rel=1e-13)
