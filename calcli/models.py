@@ -102,10 +102,9 @@ class TorchModel(Model):
             self.identity = {"model": path.name, "sha256": _sha256(path)}
         else:
             self.module = _built(spec)
-            self.identity = {"model": spec}
             if weights is not None:
                 _load_weights(torch, self.module, Path(weights))
-                self.identity["weights_sha256"] = _sha256(Path(weights))
+            self.identity = {"model": spec, **_module_identity(torch, spec, self.module)}
             self.module = self.module.to(self.device).eval()
         self.identity["amp"] = amp
 
@@ -185,6 +184,19 @@ def _built(spec: str) -> Any:
     if not isinstance(built, torch.nn.Module):
         raise UsageError(f"--model {spec}: gives a {type(built).__name__}, expected a torch.nn.Module")
     return built
+
+
+def _module_identity(torch: Any, spec: str, module: Any) -> dict[str, str]:
+    """Hashes of the code that built a module and of its weights, wherever they came from."""
+    state = hashlib.sha256()
+    for name, tensor in sorted(module.state_dict().items()):
+        state.update(f"{name} {tensor.dtype} {tuple(tensor.shape)} ".encode())
+        state.update(tensor.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy())
+    identity = {"weights_sha256": state.hexdigest()}
+    source = getattr(sys.modules[spec.partition(":")[0]], "__file__", None)
+    if source is not None and Path(source).is_file():
+        identity["code_sha256"] = _sha256(Path(source))
+    return identity
 
 
 def _load_weights(torch: Any, module: Any, path: Path) -> None:

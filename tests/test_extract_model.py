@@ -45,6 +45,9 @@ class Moody(Net):
         return super().forward(x)
 
 def net(): return Net()
+def unseeded():
+    torch.seed()
+    return torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(36, 4))
 def moody(): return Moody()
 def broken(): raise RuntimeError("no weights today")
 def features():
@@ -309,6 +312,10 @@ def test_part_of_another_job_is_not_touched(folder):
     np.testing.assert_allclose(
         saved(folder)[0]["logits"], expected(pictures(folder)[:, None] - np.float32(0.5)), atol=1e-6
     )
+    with pytest.raises(KeyboardInterrupt):
+        run(folder, model="user_nets:unseeded", out="two.h5", context=Context(progress=interrupt))
+    with pytest.raises(UsageError, match=r"part of another job \(other model\)"):  # other weights every time
+        run(folder, model="user_nets:unseeded", out="two.h5")
     (folder / "two.h5.part").write_text("precious\n")
     with pytest.raises(UsageError, match="is in the way"):
         run(folder, out="two.h5", force=True)
