@@ -17,8 +17,6 @@ LAYERS = [
     ["__main__"],
     ["commands"],
     ["diagram", "evaluation", "extract", "importers", "inputs", "models"],
-    ["models", "inputs", "partial"],
-    ["transforms"],
     ["render", "fitting", "applying", "artifact"],
     ["compose", "select", "split"],
     ["bundle", "validate", "files", "partial", "transforms"],
