@@ -1,5 +1,7 @@
 """Values of metrics: laws, hand-sized cases, other programs, published and oracle numbers."""
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
 from metric_cases import draw_labels, edge_scores, measured, plain_scores, softmax, top_label_table
@@ -17,9 +19,10 @@ from calcli.metrics.smooth import smooth_error_at, smooth_errors, smooth_residua
 from calcli.rows import ArrayRows
 
 INF = float("inf")
-CALIBRATION_ERRORS = (
-    ["ece", "ece_mass", "mce", "cwece", "cwece2", "tce2", "tce2_plugin", "marginal2", "marginal2_plugin", "smece", "ks", "kuiper", "vce", "ece_sweep"]
-)
+CALIBRATION_ERRORS = [
+    *("ece", "ece_mass", "mce", "vce", "ece_sweep", "cwece", "cwece2"),
+    *("tce2", "tce2_plugin", "marginal2", "marginal2_plugin", "smece", "ks", "kuiper"),
+]
 
 
 def spread(confidence, k=10):
@@ -320,7 +323,7 @@ def test_nested_width_bins_never_lower_the_error(seed, norm):
     _, scope = random_scope(seed)
     t = scope.table
     errors = [float(binned_error(binned(t.confidence, t.correct, width_edges(b)), norm)) for b in (1, 5, 15, 30, 90)]
-    assert all(a <= b + 1e-12 for a, b in zip(errors[:-1], errors[1:], strict=True))
+    assert all(a <= b + 1e-12 for a, b in pairwise(errors))
 
 
 def test_proper_scores_are_least_at_the_truth():

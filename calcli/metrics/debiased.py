@@ -64,13 +64,14 @@ class SquaredError:
     """The squared L2 error by pairs of rows, and what its interval and test need.
 
     value : unbiased for the binned squared error. se : standard error away from 0.
-    null_sd : standard deviation were the scores calibrated. n : rows.
+    null_sd : standard deviation were the scores calibrated. lone : share of the rows that
+    have their bin to themselves, about whose error nothing is known.
     """
 
     value: float
     se: float
     null_sd: float
-    n: int
+    lone: float
 
     def interval(self, level: float) -> Interval:
         """Interval of the squared error (Sun et al. 2024), never below 0.
@@ -90,8 +91,8 @@ class SquaredError:
         # null keeps the upper end open when the standard error itself vanishes.
         if self.value <= one * self.null_sd:
             low = 0.0
-        high = max(value + two * self.se, self.value + two * self.null_sd)
-        return Interval(max(low, 0.0), max(high, 0.0), level, "sun2024")
+        high = max(value + two * self.se, self.value + two * self.null_sd, 0.0) + self.lone
+        return Interval(max(low, 0.0), min(high, 1.0), level, "sun2024")
 
     @property
     def z(self) -> float:
@@ -123,4 +124,5 @@ def squared_error(scores: FloatArray, outcomes: FloatArray, edges: FloatArray) -
     mean, second, share = s / c, q / c, c / n
     spread = float((share * (4.0 * mean**2 * second - 3.0 * mean**4)).sum() - (share * mean**2).sum() ** 2)
     null = float((2.0 * v**2 / (c * (c - 1.0))).sum())
-    return SquaredError(value, math.sqrt(max(spread, 0.0) / n), math.sqrt(null) / n, n)
+    lone = float((count == 1).sum()) / n
+    return SquaredError(value, math.sqrt(max(spread, 0.0) / n), math.sqrt(null) / n, lone)

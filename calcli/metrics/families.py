@@ -173,7 +173,7 @@ def _bracket(scope: Scope, scheme: str) -> Interval | None:
     if gap is None:
         return None
     squared = d.squared_error(t.confidence, t.correct, scope.edges(scheme)).interval(level)
-    return Interval(max(gap.low, -gap.high, 0.0), math.sqrt(squared.high), level, "gap-to-l2")
+    return Interval(min(max(gap.low, -gap.high, 0.0), 1.0), math.sqrt(squared.high), level, "gap-to-l2")
 
 
 def ece(scope: Scope) -> Value:
