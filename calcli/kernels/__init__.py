@@ -5,14 +5,14 @@ both packages export the same names with the same arguments.
 """
 
 from calcli.kernels.recal import row_sharpness
-from calcli.kernels.retention import retention, runner_up_gaps
+from calcli.kernels.retention import retention_rates, runner_up_gaps
 from calcli.kernels.temperature import Slope, brier_slope, nll_slope, top_mass_slope
 
 __all__ = [
     "Slope",
     "brier_slope",
     "nll_slope",
-    "retention",
+    "retention_rates",
     "row_sharpness",
     "runner_up_gaps",
     "top_mass_slope",

@@ -33,7 +33,7 @@ __all__ = [
     "gaps_to_top",
     "gaussian_retention",
     "gumbel_retention",
-    "retention",
+    "retention_rates",
     "runner_up_gaps",
     "sampled_retention",
 ]
@@ -57,7 +57,7 @@ REACH = 7.0
 """The noise of the top class is integrated over +-REACH standard deviations (tails: 3e-12)."""
 
 
-def retention(
+def retention_rates(
     rows: Rows,
     noise: str,
     scales: Sequence[float],
@@ -268,11 +268,13 @@ class's highest and lowest draws bound them."""
 
 RIVALS_AT_A_TIME = 64
 
+BEYOND = 1e30
+"""A distance in units of the noise that no draw makes up for, within the range of float32."""
+
 
 def _above(lead: NDArray[np.float32]) -> NDArray[np.float32]:
     """A bound that also holds after the rounding of the float32 differences that decide."""
-    bound: NDArray[np.float32] = lead + np.float32(1e-5) * (1 + np.abs(lead))
-    return bound
+    return np.asarray(lead + 1e-5 * (1 + np.abs(lead)), dtype=np.float32)
 
 
 def sampled_retention(d: FloatArray, top: IntArray, scale: float, races: Races) -> FloatArray:
@@ -282,7 +284,7 @@ def sampled_retention(d: FloatArray, top: IntArray, scale: float, races: Races) 
     the draw of the top class for any c, in float32 arithmetic: with or without leaving
     classes out, here or on a GPU, the count is the same.
     """
-    behind = (d / scale).astype(np.float32)
+    behind = np.minimum(d / scale, BEYOND).astype(np.float32)
     out = np.empty(len(d))
     for i, (row, c) in enumerate(zip(behind, top.tolist(), strict=True)):
         rivals = np.flatnonzero(row <= races.leads(c))

@@ -115,7 +115,7 @@ def fit_lines(evidence: Evidence, index: IntArray, bins: int) -> tuple[FloatArra
     """
 
     def total(values: FloatArray) -> FloatArray:
-        return np.bincount(index, weights=evidence.weight * values, minlength=bins)
+        return np.bincount(index, weights=evidence.weight * values, minlength=bins).astype(np.float64, copy=False)
 
     kept, lost = evidence.gamma, 1.0 - evidence.gamma
     mass, mass_kept, mass_lost = total(np.ones(len(kept))), total(kept), total(lost)

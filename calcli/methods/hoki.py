@@ -189,7 +189,7 @@ def drawn(noise: str, samples: int, k: int, seed: int, expected: str) -> Races:
 def retention(rows: Rows, options: HokiOptions, scales: list[float], context: Context, draws: Any = None) -> FloatArray:
     """Retention probability of every row at every scale, (n, scales)."""
     return np.asarray(
-        kernels(context.device).retention(
+        kernels(context.device).retention_rates(
             rows,
             options.noise,
             scales,

@@ -1,0 +1,15 @@
+"""The heavy loops, in torch, for a GPU: twins of ``calcli.kernels``, name by name.
+
+Scores are uploaded once, in their own precision, when they fit into the device's memory
+(else once per pass, chunk by chunk); a round of a search sends back a few sums. In float64,
+the default, results equal those of NumPy to 1e-9 relative; with ``dtype=torch.float32``
+the arithmetic of single rows is in float32 and all sums over rows in float64, and values
+agree to 1e-5 (sums relative, probabilities absolute). ``device="cpu"`` runs the same code
+without a GPU, which is how the tests compare the two.
+"""
+
+from calcli.kernels_torch.recal import row_sharpness
+from calcli.kernels_torch.retention import retention_rates, runner_up_gaps
+from calcli.kernels_torch.temperature import brier_slope, nll_slope, top_mass_slope
+
+__all__ = ["brier_slope", "nll_slope", "retention_rates", "row_sharpness", "runner_up_gaps", "top_mass_slope"]

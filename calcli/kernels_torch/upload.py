@@ -1,0 +1,111 @@
+"""Score rows on a torch device."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from calcli.numerics import TINY
+from calcli.rows import Block, Rows
+
+__all__ = ["CHUNK", "Chunk", "DeviceRows"]
+
+CHUNK = 1 << 24
+"""Scores that are worked on at a time: 128 MiB in float64."""
+
+CHUNK_ROWS = 1 << 16
+"""Rows that are worked on at a time, when classes are few."""
+
+KEPT_SHARE = 0.5
+"""Share of the device's free memory that uploaded scores may take; the rest is for the work."""
+
+
+@dataclass(frozen=True)
+class Chunk:
+    """Consecutive rows on the device.
+
+    start : index of the first row. scores : (b, k) in the precision of the source. y : (b,)
+    int64 or None. weight : (b,) float64, ones when the source has none. transformed :
+    (m, b, k) or None.
+    """
+
+    start: int
+    scores: Any
+    y: Any
+    weight: Any
+    transformed: Any
+
+    def __len__(self) -> int:
+        return len(self.scores)
+
+
+class DeviceRows:
+    """Rows that were uploaded once, or are uploaded again for every pass when too large.
+
+    rows : the source. device : a torch device. dtype : of the arithmetic on single rows
+    (float64 when None). transforms : indices of the transforms to upload too.
+    """
+
+    def __init__(self, rows: Rows, device: Any = "cuda", dtype: Any = None, transforms: Sequence[int] = ()) -> None:
+        import torch
+
+        # Matrix products in TF32 would keep three digits.
+        torch.backends.cuda.matmul.allow_tf32 = False
+        self.rows, self.device, self.dtype = rows, torch.device(device), dtype or torch.float64
+        self.transforms = tuple(transforms)
+        self.chunk_rows = max(1, min(CHUNK_ROWS, CHUNK // rows.k))
+        self.kept = list(self._upload()) if self._fits() else None
+
+    def __iter__(self) -> Iterator[Chunk]:
+        return iter(self._upload() if self.kept is None else self.kept)
+
+    def logits(self, scores: Any) -> Any:
+        """Scores of the source's kind as logits, in the arithmetic's precision."""
+        import torch
+
+        if self.rows.kind != "probs":
+            return scores.to(self.dtype)
+        return scores.to(torch.float64).clamp_min(TINY).log().to(self.dtype)
+
+    def zeros(self, *shape: int) -> Any:
+        """Float64 zeros on the device."""
+        import torch
+
+        return torch.zeros(shape, dtype=torch.float64, device=self.device)
+
+    def _fits(self) -> bool:
+        import torch
+
+        if self.device.type != "cuda":
+            return True
+        first = next(iter(self.rows.blocks()))
+        needed = self.rows.n * self.rows.k * first.scores.itemsize * (1 + len(self.transforms))
+        return needed <= KEPT_SHARE * float(torch.cuda.mem_get_info(self.device)[0])
+
+    def _upload(self) -> Iterator[Chunk]:
+        gathered: list[Block] = []
+        for block in self.rows.blocks(self.transforms):
+            gathered.append(block)
+            if sum(map(len, gathered)) >= self.chunk_rows:
+                yield self._send(gathered)
+                gathered = []
+        if gathered:
+            yield self._send(gathered)
+
+    def _send(self, blocks: list[Block]) -> Chunk:
+        import torch
+
+        def send(parts: list[Any], axis: int = 0) -> Any:
+            # Joining copies, so that a read-only source is never handed to torch.
+            return torch.from_numpy(np.concatenate(parts, axis=axis)).to(self.device)
+
+        first = blocks[0]
+        n = sum(map(len, blocks))
+        return Chunk(
+            first.start,
+            send([b.scores for b in blocks]),
+            None if first.y is None else send([b.y for b in blocks]),
+            send([b.weight for b in blocks]) if first.weight is not None else self.zeros(n) + 1.0,
+            send([b.transformed for b in blocks], axis=1) if first.transformed is not None else None,
+        )
