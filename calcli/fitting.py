@@ -13,6 +13,7 @@ from calcli.errors import DataError
 from calcli.metrics.rowtable import RowTable, collect
 from calcli.rows import Rows
 from calcli.select import fit_method
+from calcli.validate import look_like_probabilities
 
 __all__ = ["fit_artifact", "summary"]
 
@@ -82,6 +83,10 @@ def summary(table: RowTable) -> dict[str, float | None]:
 def data_warnings(rows: Rows, table: RowTable, laws: Laws) -> list[str]:
     """What about the calibration data itself a user should know."""
     found = []
+    if rows.kind == "logits" and all(look_like_probabilities(block.scores) for block in rows.blocks()):
+        found.append(
+            "these logits look like probabilities (rows in [0, 1] that sum to 1): if they are, pass --kind probs"
+        )
     per_class = np.bincount(table.y, minlength=rows.k)
     absent = np.flatnonzero(per_class == 0)
     if len(absent):

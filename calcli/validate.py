@@ -13,7 +13,15 @@ from calcli.errors import DataError
 from calcli.numerics import FloatArray, IntArray, log_normalizer
 from calcli.rows import SCORE_KINDS, ScoreKind
 
-__all__ = ["SUM_TOLERANCE", "check_labels", "check_scores", "check_shape", "check_weights", "score_kind"]
+__all__ = [
+    "SUM_TOLERANCE",
+    "check_labels",
+    "check_scores",
+    "check_shape",
+    "check_weights",
+    "look_like_probabilities",
+    "score_kind",
+]
 
 SUM_TOLERANCE = 1e-3
 """How far the probabilities of a row may sum from 1."""
@@ -109,6 +117,13 @@ def _check_sums(sums: FloatArray, where: str, first_row: int) -> None:
             f"{where}: the probabilities of row {first_row + row} sum to {sums[row]:.6g}, expected 1 within"
             f" {SUM_TOLERANCE:g}; if these are logits, name the dataset logits or pass --kind logits"
         )
+
+
+def look_like_probabilities(scores: NDArray[Any]) -> bool:
+    """Whether every row of these "logits" lies in [0, 1] and sums to 1: most likely probabilities."""
+    if scores.min() < 0 or scores.max() > 1 + SUM_TOLERANCE:
+        return False
+    return bool((np.abs(scores.sum(axis=1, dtype=np.float64) - 1.0) <= SUM_TOLERANCE).all())
 
 
 def check_labels(labels: NDArray[Any], n: int, k: int, where: str, ignore: tuple[int, ...] = ()) -> IntArray:

@@ -110,14 +110,16 @@ def _bundles(
 def _facts(rows: "BundleRows") -> dict[str, Any]:
     import numpy as np
 
+    from calcli.validate import look_like_probabilities
+
     low, high, ties, sure = np.inf, -np.inf, 0, 0
-    looks = rows.kind == "logits"
+    looks = rows.kind == "logits"  # until a row says otherwise
     for block in rows.blocks():
         low, high = min(low, float(block.scores.min())), max(high, float(block.scores.max()))
         z = block.z
         top = z.max(axis=1)
         ties += int(((z == top[:, None]).sum(axis=1) > 1).sum())
-        looks = looks and bool(z.min() >= 0 and np.abs(z.sum(axis=1) - 1).max() < 1e-3)
+        looks = looks and look_like_probabilities(block.scores)
         sure += int((block.scores.max(axis=1) >= 1).sum()) if rows.kind == "probs" else 0
     for transform in range(len(rows.transforms)):
         for _ in rows.blocks([transform]):

@@ -169,7 +169,7 @@ class BinaryCalibrator(Calibrator):
         return np.ascontiguousarray(p.T)
 
     def apply(self, block: Block) -> Prediction:
-        label = block.z.argmax(axis=1)
+        label = block.prediction
         if len(self.maps) > 1:
             return normalize(self.marginals(block), block.z, label)
         z = self.tempered(block.z)
@@ -196,7 +196,7 @@ def top_sample(rows: Rows, weight: FloatArray | None, temperature: float) -> Sam
     p, hit = np.empty(rows.n), np.empty(rows.n)
     for block in rows.blocks():
         here = slice(block.start, block.start + len(block))
-        label = block.z.argmax(axis=1)
+        label = block.prediction
         p[here] = probabilities(block.z / temperature)[np.arange(len(block)), label]
         hit[here] = label == block.labels
     return Sample(p, hit, weight)

@@ -68,7 +68,7 @@ class IsotonicMulticlass(Calibrator):
 
     def apply(self, block: Block) -> Prediction:
         p = probabilities(block.z)
-        label = block.z.argmax(axis=1)
+        label = block.prediction
         q = line(p.ravel(), *self.knots).reshape(p.shape) + TIE_BREAK * p
         log_probs = normalize(q, block.z, label).log_probs
         keep_first(log_probs, label)
