@@ -15,8 +15,11 @@ from calcli.rows import Rows
 
 __all__ = ["Auto", "AutoOptions", "Fitted", "fit_method", "stratified_folds"]
 
-CANDIDATES = ("identity", "ts", "ets", "ft", "mono", "iop", "svs", "ft+svs", "ts+beta", "ft+svs+beta")
-LARGE = ("sms", "ft+sms", "ft+sms+beta")
+CANDIDATES = (
+    *("identity", "ts", "ets", "ft", "mono", "iop", "svs"),
+    *("ts+beta", "ft+svs", "ft+svs+beta", "iop+ft", "iop+ft+svs"),
+)
+LARGE = ("sms", "ft+sms", "ft+sms+beta", "iop+ft+sms")
 """Candidates with a matrix of weights: where there are 20 rows per class and at most 200 classes."""
 
 
@@ -68,8 +71,9 @@ class Auto(Calibrator):
     ``auto`` in the details of the fit, and the artifact is that of the chosen method. The
     seed decides the folds. ECE takes no part: it does not reward good probabilities.
 
-    Candidates unless given: identity, ts, ets, ft, mono, iop, svs, ft+svs, ts+beta,
-    ft+svs+beta; and sms, ft+sms, ft+sms+beta from 20 rows per class on, up to 200 classes.
+    Candidates unless given: identity, ts, ets, ft, mono, iop, svs, ts+beta, ft+svs,
+    ft+svs+beta, iop+ft, iop+ft+svs; and sms, ft+sms, ft+sms+beta, iop+ft+sms from 20 rows
+    per class on, up to 200 classes.
 
     Reference: Breiman, Friedman, Olshen, Stone (1984), section 3.4.3 (the one-standard-error rule).
     """

@@ -1,11 +1,14 @@
 """Compositions with + and the choice by auto."""
 
 import dataclasses
+import json
 
+import msgspec
 import numpy as np
 import pytest
 from synthetic import predict, rows_of, truth
 
+from calcli.artifact import Artifact, FitRecord, dumps, loads
 from calcli.calibrator import Calibrator, Context, Fit, Laws, Prediction
 from calcli.compose import Composition, MappedRows, Stage, composition, mapped, settled
 from calcli.errors import CalcliError, DataError, UsageError
@@ -124,6 +127,28 @@ def test_transforms_are_read_by_the_first_stage_only(fitted, data):
     calibrator = fitted["recal+ts"].calibrator
     assert calibrator.required_transforms == calibrator.stages[0].calibrator.required_transforms
     assert len(calibrator.required_transforms) > 0
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_artifact_nests_the_stages_and_applies_identically(name, fitted, data):
+    stages = fitted[name].calibrator.stages
+    artifact = Artifact(
+        method=name,
+        options=msgspec.to_builtins(parse_options(name, {})),
+        calibrator=fitted[name].calibrator,
+        n_classes=4,
+        input_kind="logits",
+        class_names=None,
+        fit=FitRecord(n=500, status=fitted[name].status, details=dict(fitted[name].details)),
+    )
+    text = dumps(artifact)
+    written = json.loads(text)["params"]["stages"]
+    assert [stage["method"] for stage in written] == name.split("+")
+    assert [stage["options"] for stage in written] == [msgspec.to_builtins(stage.options) for stage in stages]
+    loaded = loads(text, "test").calibrator
+    unseen = rows_of(data[2], None)
+    for a, b in zip(predict(fitted[name].calibrator, unseen), predict(loaded, unseen), strict=True):
+        np.testing.assert_array_equal(a, b)
 
 
 def test_status_and_warnings_name_their_stage(data):

@@ -164,7 +164,7 @@ def simplex_minimum(gram: FloatArray, hits: FloatArray) -> FloatArray:
                 continue
             w = np.zeros(m)
             w[on] = solution / solution.sum()
-            value = w @ gram @ w - 2 * hits @ w
+            value = float(w @ gram @ w - 2 * hits @ w)
             if value < least:
                 best, least = w, value
     return best
