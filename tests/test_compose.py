@@ -2,11 +2,13 @@
 
 import dataclasses
 import json
+import warnings
 
 import msgspec
 import numpy as np
 import pytest
 from synthetic import predict, rows_of, truth
+from test_laws import CASES
 
 from calcli.artifact import Artifact, FitRecord, dumps, loads
 from calcli.calibrator import Calibrator, Context, Fit, Laws, Prediction
@@ -409,3 +411,22 @@ def test_auto_is_described_like_a_method():
     z, y = truth(60, 3, seed=14)
     assert isinstance(Auto.fit(ArrayRows(z, y), parse_options("auto", {"candidates": "ts"}), Context()), Fit)
     assert dataclasses.is_dataclass(Composition)
+
+
+# ---- data that make calibration useless
+
+
+@pytest.mark.parametrize("case", CASES, ids=[case[0] for case in CASES])
+@pytest.mark.parametrize("name", ["ft+svs+beta", "iop+ft", "vs+hb", "cts+ir", "auto"])
+def test_degenerate_data_do_no_harm(name, case):
+    what, z, y = case
+    settings = {"candidates": "identity,ts,ets,iop+ft,svs,ts+beta"} if name == "auto" else {}
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        with np.errstate(all="raise", under="ignore"):
+            fitted = fit_method(name, settings, ArrayRows(z, y), Context()).fit
+            log_p, label = predict(fitted.calibrator, ArrayRows(z, None))
+    assert np.isfinite(log_p).all(), what
+    np.testing.assert_allclose(np.exp(log_p).sum(axis=1), 1, atol=1e-9)
+    if fitted.calibrator.laws.keeps_argmax:
+        np.testing.assert_array_equal(label, z.argmax(axis=1))

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 from synthetic import predict, truth
+from test_laws import CASES
 
 from calcli.calibrator import Context
 from calcli.errors import DataError
@@ -226,3 +227,15 @@ def test_impossible_parameters_are_refused(changes, words):
     rest = dict.fromkeys(("center", "spread", "w1", "b1", "w2", "b2", "w3", "b3"))
     with pytest.raises(DataError, match=words):
         IntraOrderPreserving(**{**facts, **rest, **changes}).check(3)
+
+
+@pytest.mark.parametrize("case", CASES, ids=[case[0] for case in CASES])
+@pytest.mark.parametrize("variant", ["oi", "op"])
+def test_networks_survive_degenerate_data(variant, case):
+    _, z, y = case
+    with np.errstate(all="raise", under="ignore"):
+        calibrator = fit(ArrayRows(z, y), variant=variant, **SMALL).calibrator
+        log_p, label = predict(calibrator, ArrayRows(z, None))
+    assert np.isfinite(log_p).all()
+    np.testing.assert_allclose(np.exp(log_p).sum(axis=1), 1, atol=1e-9)
+    np.testing.assert_array_equal(label, z.argmax(axis=1))
