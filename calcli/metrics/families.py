@@ -381,7 +381,7 @@ def kuiper(scope: Scope) -> Value:
     t = scope.table
     path = cumulative_gaps(t.confidence, t.correct, t.weight)
     # Mean and 95 % point of the range of B: 2 sqrt(2/pi) and 2.4977.
-    null = Null(2.0 * math.sqrt(2.0 / math.pi) * path.sigma, 2.497705 * path.sigma, path.p_kuiper, 0)
+    null = Null(2.0 * math.sqrt(2.0 / math.pi) * path.sigma, 2.497672161 * path.sigma, path.p_kuiper, 0)
     return Value(path.kuiper, null=null)
 
 
