@@ -34,8 +34,8 @@ class DeviceSharpness(RowSharpness):
         out = self.data.zeros(5, self.rows.n)
         for chunk in self.data:
             here = slice(chunk.start, chunk.start + len(chunk))
-            z = self.data.logits(chunk.scores)
-            x = (z - z.amax(dim=1, keepdim=True)) * sent[here, None].to(z.dtype)
+            gaps = self.data.gaps(chunk.scores)
+            x = gaps * sent[here, None].to(gaps.dtype)
             p = x.exp()
             norm = p.sum(dim=1)
             m1, m2, m3, m4 = (_next_moment(p, x, norm) for _ in range(4))
@@ -61,7 +61,7 @@ class DeviceSharpness(RowSharpness):
             log_norm = x.exp().sum(dim=1).log()
             at_predicted = predicted[here][:, None]
             share[here] = -log_norm.double() if own else (x.gather(1, at_predicted)[:, 0] - log_norm).double()
-            agree[here] = (z.argmax(dim=1) == predicted[here]).double()
+            agree[here] = (gaps.argmax(dim=1) == predicted[here]).double()
         return Response(share.cpu().numpy(), agree.cpu().numpy() > 0)
 
 

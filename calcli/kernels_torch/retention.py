@@ -47,7 +47,7 @@ def retention_rates(
         table = gap_table(tuple(scales), rows.k)
         tables = [torch.from_numpy(t).to(data.device, data.dtype) for t in (*table.per_scale, table.log_weight)]
     for chunk in data:
-        d, top = gaps_to_top(data.logits(chunk.scores))
+        d, top = gaps_to_top(data.gaps(chunk.scores))
         here = out[chunk.start : chunk.start + len(chunk)]
         if table is not None and tables is not None:
             gaussian_into(here, d, table, tables)
@@ -62,13 +62,12 @@ def retention_rates(
     return probabilities
 
 
-def gaps_to_top(z: Any) -> tuple[Any, Any]:
-    """Gaps to the largest logit, (b, k), infinite for its own class, and that class (b,)."""
+def gaps_to_top(gaps: Any) -> tuple[Any, Any]:
+    """Gaps to the largest logit, (b, k) >= 0, infinite for its own class, and that class (b,)."""
     import torch
 
-    largest = z.amax(dim=1, keepdim=True)
-    d = largest - z
-    top = z.argmax(dim=1)  # the first of several largest
+    top = gaps.argmax(dim=1)  # the first of several largest
+    d = -gaps
     d.scatter_(1, top[:, None], torch.inf)
     return d, top
 
@@ -78,7 +77,7 @@ def runner_up_gaps(rows: Rows, *, device: Any = "cuda", dtype: Any = None) -> Fl
     import torch
 
     data = DeviceRows(rows, device, dtype)
-    gaps = [gaps_to_top(data.logits(chunk.scores))[0].amin(dim=1) for chunk in data]
+    gaps = [gaps_to_top(data.gaps(chunk.scores))[0].amin(dim=1) for chunk in data]
     found: FloatArray = torch.cat(gaps).double().cpu().numpy()
     return found
 

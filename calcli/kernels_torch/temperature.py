@@ -11,12 +11,6 @@ from calcli.rows import Rows
 __all__ = ["brier_slope", "nll_slope", "top_mass_slope"]
 
 
-def gaps_and_tilt(z: Any, beta: float) -> tuple[Any, Any]:
-    """Gaps to the row's largest logit, and the softmax of beta z."""
-    d = z - z.amax(dim=1, keepdim=True)
-    return d, (d * beta).softmax(dim=1)
-
-
 def nll_slope(rows: Rows, *, device: Any = "cuda", dtype: Any = None) -> Slope:
     """d mean NLL / d log beta and its derivative; three sums come back per round."""
     data = DeviceRows(rows, device, dtype)
@@ -25,7 +19,8 @@ def nll_slope(rows: Rows, *, device: Any = "cuda", dtype: Any = None) -> Slope:
         beta = float(np.exp(log_beta))
         sums = data.zeros(3)
         for chunk in data:
-            d, p = gaps_and_tilt(data.logits(chunk.scores), beta)
+            d = data.gaps(chunk.scores)
+            p = (d * beta).softmax(dim=1)
             p *= d
             mean = p.sum(dim=1)
             p *= d
@@ -47,7 +42,8 @@ def top_mass_slope(rows: Rows, top: int, target: float, *, device: Any = "cuda",
         beta = float(np.exp(log_beta))
         sums = data.zeros(3)
         for chunk in data:
-            d, p = gaps_and_tilt(data.logits(chunk.scores), beta)
+            d = data.gaps(chunk.scores)
+            p = (d * beta).softmax(dim=1)
             mean = (p * d).sum(dim=1)
             if top == 1:
                 share = p.amax(dim=1)
@@ -70,9 +66,9 @@ def brier_slope(rows: Rows, low: float, high: float, *, device: Any = "cuda", dt
     grid = np.linspace(low, high, 65)
     total = data.zeros(len(grid))
     for chunk in data:
-        z = data.logits(chunk.scores)
+        d = data.gaps(chunk.scores)
         for j, log_beta in enumerate(grid.tolist()):
-            _, p = gaps_and_tilt(z, float(np.exp(log_beta)))
+            p = (d * float(np.exp(log_beta))).softmax(dim=1)
             p_y = p.gather(1, chunk.y[:, None])[:, 0]
             total[j] += _weighted(chunk.weight, (p * p).sum(dim=1) - 2 * p_y)[1]
     best = float(grid[int(total.argmin())])
@@ -81,7 +77,8 @@ def brier_slope(rows: Rows, low: float, high: float, *, device: Any = "cuda", dt
         beta = float(np.exp(log_beta))
         sums = data.zeros(3)
         for chunk in data:
-            d, p = gaps_and_tilt(data.logits(chunk.scores), beta)
+            d = data.gaps(chunk.scores)
+            p = (d * beta).softmax(dim=1)
             u = d - (p * d).sum(dim=1, keepdim=True)
             p_y = p.gather(1, chunk.y[:, None])[:, 0]
             u_y = u.gather(1, chunk.y[:, None])[:, 0]

@@ -60,13 +60,18 @@ class DeviceRows:
     def __iter__(self) -> Iterator[Chunk]:
         return iter(self._upload() if self.kept is None else self.kept)
 
-    def logits(self, scores: Any) -> Any:
-        """Scores of the source's kind as logits, in the arithmetic's precision."""
+    def gaps(self, scores: Any) -> Any:
+        """Logits minus the largest of their row, (b, k) <= 0, in the arithmetic's precision.
+
+        Subtracted before they are narrowed: a constant on a row must not cost digits.
+        """
         import torch
 
-        if self.rows.kind != "probs":
-            return scores.to(self.dtype)
-        return scores.to(torch.float64).clamp_min(TINY).log().to(self.dtype)
+        if self.rows.kind == "probs":
+            z = scores.to(torch.float64).clamp_min(TINY).log()
+        else:
+            z = scores.to(torch.promote_types(scores.dtype, self.dtype))
+        return (z - z.amax(dim=1, keepdim=True)).to(self.dtype)
 
     def zeros(self, *shape: int) -> Any:
         """Float64 zeros on the device."""

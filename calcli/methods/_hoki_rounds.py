@@ -6,7 +6,7 @@ from typing import Literal
 
 import numpy as np
 
-from calcli.binning import BinStats, bin_index, width_edges
+from calcli.binning import bin_index, width_edges
 from calcli.numerics import FloatArray, IntArray
 
 __all__ = ["Design", "Evidence", "design", "one_line", "replay", "width_error"]
@@ -147,5 +147,5 @@ def bin_of(confidence: FloatArray, bins: int) -> IntArray:
 
 def width_error(confidence: FloatArray, evidence: Evidence, bins: int) -> float:
     """Expected calibration error over the equal-width bins."""
-    stats = BinStats.of(np.maximum(confidence - SLACK, 0.0), evidence.hit, width_edges(bins), evidence.weight)
-    return float(stats.share @ np.abs(stats.gaps))
+    surplus = evidence.weight * (confidence - evidence.hit)
+    return float(np.abs(np.bincount(bin_of(confidence, bins), weights=surplus)).sum() / evidence.weight.sum())

@@ -1,0 +1,159 @@
+"""The torch twins of the heavy loops equal NumPy's: on the CPU always, on a GPU where there is one."""
+
+import numpy as np
+import pytest
+from synthetic import rows_of, truth
+
+from calcli import kernels
+from calcli.kernels.noise import standard_noise
+from calcli.rows import ArrayRows
+
+torch = pytest.importorskip("torch")
+twins = pytest.importorskip("calcli.kernels_torch")
+
+
+def _cuda():
+    return pytest.param(
+        "cuda",
+        marks=[pytest.mark.cuda, pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device here")],
+    )
+
+
+devices = pytest.mark.parametrize("device", ["cpu", _cuda()])
+precisions = pytest.mark.parametrize(
+    ("dtype", "tolerance"), [(torch.float64, 1e-9), (torch.float32, 1e-5)], ids=["float64", "float32"]
+)
+BETAS = (-2.0, -0.3, 0.0, 0.7, 3.0)
+
+
+def _sources():
+    z, y = truth(700, 12, seed=3)
+    weight = np.random.default_rng(4).exponential(size=700)
+    yield "logits", ArrayRows(z, y)
+    yield "float32", ArrayRows(z.astype(np.float32), y)
+    yield "float16, small blocks", ArrayRows(z.astype(np.float16), y, block_rows=13)
+    p = np.exp(z / 3)
+    p[:5, 1:] = 0.0
+    yield "probabilities with zeros", ArrayRows(p / p.sum(axis=1, keepdims=True), y, "probs")
+    yield "weights", ArrayRows(z, y, weight=weight)
+    yield "shifted far", ArrayRows(z + 1e6, y)
+    yield "ties", ArrayRows(np.round(z / 3), y)
+    yield "two classes", ArrayRows(*truth(300, 2, seed=5))
+
+
+SOURCES = dict(_sources())
+sources = pytest.mark.parametrize("rows", SOURCES.values(), ids=SOURCES)
+
+
+def same_slope(ours, theirs, tolerance):
+    for log_beta in BETAS:
+        a, b = np.array(ours(log_beta)), np.array(theirs(log_beta))
+        # The value may cross 0: what it is compared with is the size of its slope, too.
+        np.testing.assert_allclose(b, a, rtol=tolerance, atol=tolerance * np.abs(a).max())
+
+
+@devices
+@precisions
+@sources
+def test_temperature_sums(rows, dtype, tolerance, device):
+    same_slope(kernels.nll_slope(rows), twins.nll_slope(rows, device=device, dtype=dtype), tolerance * 10)
+    for top in (1, 2) if rows.k > 2 else (1,):
+        theirs = twins.top_mass_slope(rows, top, 0.7, device=device, dtype=dtype)
+        same_slope(kernels.top_mass_slope(rows, top, 0.7), theirs, tolerance)
+    best, slope = kernels.brier_slope(rows, -3.0, 3.0)
+    best_twin, slope_twin = twins.brier_slope(rows, -3.0, 3.0, device=device, dtype=dtype)
+    assert best_twin == best
+    same_slope(slope, slope_twin, tolerance * 10)
+
+
+@devices
+@precisions
+@sources
+def test_exact_retention(rows, dtype, tolerance, device):
+    scales = [0.4, 1.0, 2.5]
+    for noise in ("gaussian", "uniform", "gumbel"):
+        ours = kernels.retention_rates(rows, noise, scales)
+        theirs = twins.retention_rates(rows, noise, scales, device=device, dtype=dtype)
+        np.testing.assert_allclose(theirs, ours, rtol=tolerance, atol=tolerance if dtype == torch.float32 else 0)
+    ours, theirs = kernels.runner_up_gaps(rows), twins.runner_up_gaps(rows, device=device, dtype=dtype)
+    large = float(np.abs(next(iter(rows.blocks())).z).max())
+    np.testing.assert_allclose(theirs, ours, rtol=tolerance, atol=large * torch.finfo(dtype).eps)
+
+
+@devices
+@sources
+def test_sampled_retention_counts_the_same(rows, device):
+    draws = standard_noise("gaussian", 150, rows.k, seed=1)
+    ours = kernels.retention_rates(rows, "gaussian", [0.5, 2.0], draws)
+    np.testing.assert_array_equal(twins.retention_rates(rows, "gaussian", [0.5, 2.0], draws, device=device), ours)
+
+
+@devices
+def test_many_classes_and_far_ones(device):
+    rng = np.random.default_rng(6)
+    z = np.concatenate([rng.normal(size=(40, 1000)) * s for s in (0.01, 2.0, 30.0, 1e4)])
+    ours = kernels.retention_rates(ArrayRows(z), "gaussian", [0.5, 2.0, 8.0])
+    theirs = twins.retention_rates(ArrayRows(z), "gaussian", [0.5, 2.0, 8.0], device=device)
+    np.testing.assert_allclose(theirs, ours, rtol=1e-9)
+
+
+@devices
+def test_chunks_do_not_matter_much_and_repeats_not_at_all(monkeypatch, device):
+    rows = ArrayRows(*truth(500, 7, seed=8), block_rows=20)
+    whole = twins.retention_rates(rows, "gaussian", [1.5], device=device)
+    np.testing.assert_array_equal(twins.retention_rates(rows, "gaussian", [1.5], device=device), whole)
+    slope = twins.nll_slope(rows, device=device)(0.2)
+    monkeypatch.setattr("calcli.kernels_torch.upload.CHUNK", 7 * 64)
+    np.testing.assert_allclose(twins.retention_rates(rows, "gaussian", [1.5], device=device), whole, rtol=1e-12)
+    np.testing.assert_allclose(twins.nll_slope(rows, device=device)(0.2), slope, rtol=1e-12)
+
+
+@devices
+def test_rows_that_do_not_fit_are_uploaded_for_every_pass(monkeypatch, device):
+    from calcli.kernels_torch.upload import DeviceRows
+
+    rows = ArrayRows(*truth(300, 5, seed=9), block_rows=50)
+    monkeypatch.setattr(DeviceRows, "_fits", lambda self: False)
+    assert DeviceRows(rows, device).kept is None
+    same_slope(kernels.nll_slope(rows), twins.nll_slope(rows, device=device), 1e-9)
+
+
+@devices
+def test_recal_sums(device):
+    rows = rows_of(*truth(250, 6, seed=10), block_rows=60)
+    ours, theirs = kernels.row_sharpness(rows), twins.row_sharpness(rows, device=device)
+    scale = np.random.default_rng(11).uniform(0.2, 3.0, size=250)
+    wanted = scale > 1.0
+    for chosen in (None, wanted):
+        a, b = ours.tilt(scale, chosen), theirs.tilt(scale, chosen)
+        # The fourth cumulant is a difference of large moments.
+        np.testing.assert_allclose(b.log_top, a.log_top, rtol=1e-9, atol=1e-13)
+        np.testing.assert_allclose(b.cumulants, a.cumulants, rtol=1e-9, atol=1e-11)
+    for own in (True, False):
+        a, b = ours.response(1, scale, own), theirs.response(1, scale, own)
+        np.testing.assert_allclose(b.log_share, a.log_share, rtol=1e-9, atol=1e-13)
+        np.testing.assert_array_equal(b.agree, a.agree)
+
+
+def test_twins_have_the_same_names():
+    assert set(twins.__all__) == set(kernels.__all__) - {"Slope"}
+
+
+@pytest.mark.cuda
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device here")
+@pytest.mark.parametrize("name", ["ts", "ec", "hoki", "recal"])
+def test_fits_agree_with_the_cpu(name):
+    from calcli.calibrator import Context
+    from calcli.registry import method, parse_options
+
+    z, y = truth(2000, 10, seed=12)
+    options = parse_options(name, {"rounds": "4"} if name == "recal" else {})
+    fits = [method(name).fit(rows_of(z, y), options, Context(device=device)).calibrator for device in ("cpu", "cuda")]
+    probs = [np.concatenate([np.exp(f.apply(b).log_probs) for b in rows_of(z, y).blocks(_needed(f))]) for f in fits]
+    np.testing.assert_allclose(probs[1], probs[0], atol=1e-7)
+
+
+def _needed(calibrator):
+    from synthetic import TRANSFORMS
+
+    return [TRANSFORMS.index(spec) for spec in calibrator.required_transforms]
