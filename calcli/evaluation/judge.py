@@ -22,8 +22,8 @@ from calcli.numerics import FloatArray
 __all__ = ["Judgement", "data_line", "data_warnings", "judge", "label_shift_p_value", "resolution_rows"]
 
 LEVEL = 0.05
-MENDS = 0.5
-"""Share of the calibration loss that a temperature must remove to be called the remedy."""
+MENDS, HELPS = 0.9, 0.5
+"""Shares of the calibration loss that a temperature must remove to be the remedy, or to be of use."""
 
 ROWS_PER_BIN = 50
 
@@ -145,12 +145,13 @@ def _verdict(
     if loss is None or split is None:
         return text
     by_temperature = split.temperature_nll.calibration
-    if by_temperature >= MENDS * loss.calibration or split.method == "ts":
+    share = by_temperature / loss.calibration
+    if share >= MENDS or split.method == "ts":
         return f"{text}; a temperature would remove {_small(by_temperature)} of the NLL (calcli fit --method ts)"
-    return (
-        f"{text}; a temperature cannot fix this: it removes {max(by_temperature / loss.calibration, 0.0):.0%}"
-        f" of the {_small(loss.calibration)} of NLL that {split.method} would remove"
-    )
+    rest = f"{max(share, 0.0):.0%} of the {_small(loss.calibration)} of NLL that {split.method} would remove"
+    if share >= HELPS:
+        return f"{text}; a temperature would remove only {rest}"
+    return f"{text}; a temperature cannot fix this: it removes {rest}"
 
 
 def _small(x: float) -> str:
