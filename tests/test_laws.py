@@ -132,6 +132,19 @@ def test_predictions_are_kept_where_promised(name, fitted, data):
         np.testing.assert_array_equal(log_probs.argmax(axis=1), label)
 
 
+@pytest.mark.parametrize("name", [m for m in METHODS if method(m).laws.keeps_argmax and "+" not in m])
+def test_predictions_assigned_upstream_are_kept_where_promised(name, fitted, data):
+    calibrator = fitted[name].calibrator
+    rows = rows_of(data[2], None)
+    assigned = np.random.default_rng(6).integers(0, K, rows.n)
+    wanted = [rows.transforms.index(spec) for spec in calibrator.required_transforms]
+    for block in rows.blocks(wanted):
+        here = assigned[block.start : block.start + len(block)]
+        result = calibrator.apply(dataclasses.replace(block, assigned=here))
+        np.testing.assert_array_equal(result.label, here)
+        assert np.isfinite(result.log_probs).all()
+
+
 @pytest.mark.parametrize("name", [m for m in METHODS if method(m).laws.shift_invariant])
 def test_a_constant_per_row_is_irrelevant_where_promised(name, fitted, data):
     z, y, unseen = data

@@ -28,7 +28,7 @@ def methods(
     from calcli.render import print_json, print_table
 
     if name is None:
-        found = [describe(each) for each in method_names()]
+        found = [describe(each) for each in (*method_names(), "auto")]
         if json:
             print_json({"calcli_methods": 1, "methods": found})
             return

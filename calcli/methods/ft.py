@@ -114,7 +114,7 @@ class FeatureTemperature(Calibrator):
         if self.uniform > 0:
             log_p += np.log1p(-self.uniform)
             np.logaddexp(log_p, np.log(self.uniform / z.shape[1]), out=log_p)
-        return Prediction(log_p, z.argmax(axis=1))
+        return Prediction(log_p, block.prediction)
 
     def check(self, k: int) -> None:
         if not 0 < self.temperature < np.inf:

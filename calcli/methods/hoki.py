@@ -146,7 +146,7 @@ class Hoki(Calibrator):
 
     def apply(self, block: Block) -> Prediction:
         z = block.z
-        label = z.argmax(axis=1)
+        label = block.prediction
         races = drawn(self.noise, self.samples, z.shape[1], self.seed, self.draws_sha256) if self.samples else None
         gamma = block_retention(z, self.noise, [self.scale], races)[:, 0]
         if self.init == "confidence":

@@ -150,7 +150,7 @@ class IntraOrderPreserving(Calibrator):
             assert self.center is not None
             assert self.spread is not None
             mapped = mapped_logits(z, self._nets(), self.center, self.spread, sorted_input=self.variant == "oi")
-        return Prediction(log_softmax(mapped), z.argmax(axis=1))
+        return Prediction(log_softmax(mapped), block.prediction)
 
     def _nets(self) -> list[Net]:
         layers = [w for w in (self.w1, self.b1, self.w2, self.b2, self.w3, self.b3) if w is not None]

@@ -89,7 +89,7 @@ class SharedMonotone(Calibrator):
 
     def apply(self, block: Block) -> Prediction:
         z = block.z
-        return Prediction(log_softmax(evaluate(log_softmax(z), self.edges, self.slopes)), z.argmax(axis=1))
+        return Prediction(log_softmax(evaluate(log_softmax(z), self.edges, self.slopes)), block.prediction)
 
     def check(self, k: int) -> None:
         check_map(self.edges, self.slopes)

@@ -149,7 +149,7 @@ class ReCal(Calibrator):
             factor = sigma[group_of(agree[spec], log_p, log_q)]
             scale, scales[spec] = rescaled(scale, factor), rescaled(scales[spec], factor)
             log_p = log_confidence(gaps, scale)
-        return Prediction(log_softmax(gaps * scale[:, None]), predicted)
+        return Prediction(log_softmax(gaps * scale[:, None]), block.prediction)
 
     def check(self, k: int) -> None:
         sigma = self.inverse_temperatures
