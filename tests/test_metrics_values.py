@@ -367,6 +367,15 @@ def test_labels_class_and_all():
         measure("ece_mass", random_scope(label="all")[1])
 
 
+def test_compat_touches_width_bins_only():
+    for compat in ("torchmetrics", "relplot"):
+        ours, theirs = random_scope(seed=3)[1], random_scope(seed=3, compat=compat)[1]
+        for name in metric_names():
+            a, b = measure(name, ours), measure(name, theirs)
+            signed = [signature(name, s.settings, v.pins.items()) for s, v in ((ours, a), (theirs, b))]
+            assert (a.value == b.value) or (signed[0] != signed[1]), name
+
+
 def test_sweep_stops_where_accuracies_fall():
     c = np.linspace(0.01, 0.99, 99)
     assert monotone_mass_bins(c, (c > 0.5).astype(float)) == 99

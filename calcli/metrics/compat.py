@@ -10,11 +10,10 @@ from typing import Literal
 
 import numpy as np
 
-from calcli.errors import unknown_name
 from calcli.metrics.calibration import Bins
 from calcli.numerics import FloatArray
 
-__all__ = ["CONVENTIONS", "Convention", "convention"]
+__all__ = ["CONVENTIONS", "Convention"]
 
 
 def _float32_width(scores: FloatArray, bins: int) -> FloatArray:
@@ -135,10 +134,3 @@ CONVENTIONS: dict[str, Convention] = {
         15,
     ),
 }
-
-
-def convention(name: str) -> Convention:
-    """A convention by name. Raises UsageError for unknown names."""
-    if name not in CONVENTIONS:
-        raise unknown_name("convention", name, CONVENTIONS)
-    return CONVENTIONS[name]

@@ -150,9 +150,10 @@ def _binned(scope: Scope, scheme: str, norm: float) -> Value:
         return _class_mean(scope, scheme, norm)
     if s.label == "all":
         return _pooled(scope, scheme, norm)
-    if s.compat is not None:
-        bins = scope.compat_bins(s.compat)
-        return Value(float(c.binned_error(bins, norm)), pins={"compat": s.compat})
+    other = scope.foreign(scheme)
+    if other is not None:
+        bins = other.binned(t.confidence, t.correct, s.bins, t.weight)
+        return Value(float(c.binned_error(bins, norm)), pins=_compat_pins(scope, scheme))
     bins = scope.bins(scheme)
     value = float(c.binned_error(bins, norm))
     draws = c.binned_error(bins.with_hits(scope.null_hits(scheme)), norm)
@@ -281,7 +282,7 @@ def _marginal(scope: Scope, square: Callable[[Bins], FloatArray]) -> Value:
 
 def per_class_errors(scope: Scope, scheme: str, norm: float) -> FloatArray:
     """Binned error of every class against the rest, (k,)."""
-    if scheme == "width" and scope.settings.compat is None:
+    if scheme == "width" and scope.foreign(scheme) is None:
         stats = scope.class_stats()
         if stats is not None:
             return c.binned_error(as_bins(stats), norm)
@@ -297,8 +298,15 @@ def as_bins(stats: ClassStats) -> Bins:
 
 def _class_mean(scope: Scope, scheme: str, norm: float) -> Value:
     value = float(per_class_errors(scope, scheme, norm).mean())
+    return Value(value, pins=_compat_pins(scope, scheme))
+
+
+def _compat_pins(scope: Scope, scheme: str) -> dict[str, str]:
+    """What a signature says of another program's bins: theirs replace ours entirely."""
     compat = scope.settings.compat
-    return Value(value, pins={"compat": compat} if compat and scheme == "width" else {})
+    if compat is None or scope.foreign(scheme) is None:
+        return {}
+    return {"scheme": compat, "closed": compat, "compat": compat}
 
 
 def _pooled(scope: Scope, scheme: str, norm: float) -> Value:
@@ -312,7 +320,7 @@ def _pooled(scope: Scope, scheme: str, norm: float) -> Value:
 def cwece(scope: Scope) -> Value:
     stats, norm = scope.class_stats(), scope.settings.norm
     value = _class_mean(scope, "width", norm)
-    if stats is None or value.value is None or scope.settings.compat is not None or scope.table.weight is not None:
+    if stats is None or value.value is None or scope.foreign("width") is not None or scope.table.weight is not None:
         return value
     bins = as_bins(stats)
     hits = class_bin_hits(stats.score, stats.square, scope.heavy_resamples, scope.rng("cwece"))

@@ -11,7 +11,7 @@ import numpy as np
 
 from calcli.binning import BinStats, bin_index, mass_edges, width_edges
 from calcli.metrics.calibration import Bins, Scheme
-from calcli.metrics.compat import convention
+from calcli.metrics.compat import CONVENTIONS, Convention
 from calcli.metrics.means import Interval
 from calcli.metrics.nulls import Null, bin_hits
 from calcli.metrics.rowtable import ClassStats, RowTable
@@ -115,10 +115,9 @@ class Scope:
         )
         return made
 
-    def compat_bins(self, name: str) -> Bins:
-        """The same under another program's convention."""
-        t = self.table
-        return convention(name).binned(t.confidence, t.correct, self.settings.bins, t.weight)
+    def foreign(self, scheme: str) -> Convention | None:
+        """The other program whose bins take the place of our width bins, if one is asked for."""
+        return CONVENTIONS.get(self.settings.compat or "") if scheme == "width" else None
 
     def null_hits(self, scheme: str) -> FloatArray:
         """Hits per bin were the confidences right, (resamples, bins)."""
@@ -148,8 +147,9 @@ class Scope:
         t, bins = self.table, self.settings.bins
         for c, p in self.columns():
             outcome = (t.y == c).astype(np.float64)
-            if self.settings.compat is not None and scheme == "width":
-                yield convention(self.settings.compat).binned(p, outcome, bins, t.weight)
+            other = self.foreign(scheme)
+            if other is not None:
+                yield other.binned(p, outcome, bins, t.weight)
             else:
                 edges = width_edges(bins) if scheme == "width" else mass_edges(p, bins)
                 yield Bins.of(BinStats.of(p, outcome, edges, t.weight))
