@@ -345,6 +345,28 @@ def test_degenerate_bundles_are_reported_not_crashed(run, tmp_path, case):
         assert entry["value"] is not None or entry["reason"]
 
 
+@pytest.mark.parametrize("kind", ["binary logits", "binary probabilities", "weighted"])
+def test_binary_and_weighted_bundles(run, tmp_path, kind):
+    rng = np.random.RandomState(4)
+    z = rng.normal(size=400) * 2
+    with h5py.File(tmp_path / "b.h5", "w") as file:
+        file["labels"] = (rng.random_sample(400) < 1 / (1 + np.exp(-z))).astype(int)
+        if kind == "binary probabilities":
+            file["probs"] = 1 / (1 + np.exp(-z[:, None]))
+        else:
+            file["logits"] = z
+        if kind == "weighted":
+            file["weights"] = rng.random_sample(400)
+    done = run("evaluate", "b.h5", "--full", "--per-class", "--resamples", "99", "-q")
+    assert done.code == 0, done.err
+    assert "calibrated within noise" in done.out
+    result = evaluated(run, "b.h5")["results"][0]
+    assert result["n_classes"] == 2
+    weighted = kind == "weighted"
+    assert result["report"]["data"]["weighted"] is weighted
+    assert ("ci" in result["metrics"]["tce2"]) is not weighted  # the interval's law is that of counts
+
+
 # ---- parts
 
 

@@ -136,8 +136,12 @@ def _print_judgement(result: Result) -> None:
     c = report["classwise"]
     if c is not None:
         print(
-            f"  class-wise debiased L2 error {number(c['value'])} (p {_p(c['p_value'])});"
-            f" {c['n_significant']} of {result['n_classes']} classes significantly off"
+            f"  class-wise debiased L2 error {number(c['value'])}"
+            + (
+                f" (p {_p(c['p_value'])}); {c['n_significant']} of {result['n_classes']} classes significantly off"
+                if c["p_value"] is not None
+                else ""
+            )
         )
     for name in ("nll", "brier"):
         if report["split"] is not None:

@@ -339,6 +339,8 @@ def cwece2(scope: Scope) -> Value:
     n = stats.count.astype(np.float64)
     v = np.maximum(stats.score - stats.square, 0.0)
     spread = np.divide(2.0 * v**2, n * (n - 1.0), out=np.zeros_like(v), where=n >= 2)
+    if scope.table.weight is not None:  # the law below is that of counts
+        return Value(d.signed_root(mean), more={"signed_square": mean})
     sd = math.sqrt(float(spread.sum()) * k / (k - 1.0)) / (k * scope.table.n)
     z = mean / sd if sd > 0.0 else 0.0
     p_value = 0.5 * math.erfc(z / math.sqrt(2.0))
