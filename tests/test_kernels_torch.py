@@ -6,6 +6,7 @@ from synthetic import rows_of, truth
 
 from calcli import kernels
 from calcli.kernels.noise import standard_noise
+from calcli.numerics import softmax
 from calcli.rows import ArrayRows
 
 torch = pytest.importorskip("torch")
@@ -119,8 +120,10 @@ def test_rows_that_do_not_fit_are_uploaded_for_every_pass(monkeypatch, device):
 
 
 @devices
-def test_recal_sums(device):
-    rows = rows_of(*truth(250, 6, seed=10), block_rows=60)
+@pytest.mark.parametrize("kind", ["logits", "probs"])
+def test_recal_sums(device, kind):
+    z, y = truth(250, 6, seed=10)
+    rows = rows_of(z if kind == "logits" else softmax(z), y, block_rows=60, kind=kind)
     ours, theirs = kernels.row_sharpness(rows), twins.row_sharpness(rows, device=device)
     scale = np.random.default_rng(11).uniform(0.2, 3.0, size=250)
     wanted = scale > 1.0

@@ -14,7 +14,10 @@ Reference: Jang, Ivanov, Lee, Weimer (2021), Algorithm 1, whose counts these are
 exact limits of.
 """
 
+import os
+from collections import deque
 from collections.abc import Callable, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 
@@ -23,7 +26,7 @@ from numpy.typing import NDArray
 
 from calcli.kernels.uniform import uniform_retention
 from calcli.numerics import FloatArray, IntArray
-from calcli.rows import Rows
+from calcli.rows import Block, Rows
 
 __all__ = [
     "GapTable",
@@ -72,11 +75,25 @@ def retention_rates(
     """
     out = np.empty((rows.n, len(scales)))
     races = None if draws is None else Races(draws)
-    for block in rows.blocks():
+
+    def work(block: Block) -> int:
         stop = block.start + len(block)
         out[block.start : stop] = block_retention(block.z, noise, scales, races)
-        report(stop)
+        return stop
+
+    # NumPy lets other threads run meanwhile; every block has rows of its own to write.
+    with ThreadPoolExecutor(WORKERS) as pool:
+        waiting: deque[Future[int]] = deque()
+        for block in rows.blocks():
+            waiting.append(pool.submit(work, block))
+            if len(waiting) > 2 * WORKERS:
+                report(waiting.popleft().result())
+        for future in waiting:
+            report(future.result())
     return out
+
+
+WORKERS = min(4, os.cpu_count() or 1)
 
 
 def block_retention(z: FloatArray, noise: str, scales: Sequence[float], races: "Races | None" = None) -> FloatArray:
@@ -239,6 +256,7 @@ class Races:
     """
 
     def __init__(self, draws: NDArray[np.float32]) -> None:
+        self.by_race = np.ascontiguousarray(draws)  # (m, k)
         self.by_class = np.ascontiguousarray(draws.T)  # (k, m)
         self._leads: dict[int, NDArray[np.float32]] = {}
 
@@ -257,6 +275,12 @@ class Races:
         return _above(self._highest - self.by_class[top].min())
 
     @cached_property
+    def best(self) -> NDArray[np.float32]:
+        """The highest draw of any class in every race, (m,) float32."""
+        best: NDArray[np.float32] = self.by_class.max(axis=0)
+        return best
+
+    @cached_property
     def _highest(self) -> NDArray[np.float32]:
         highest: NDArray[np.float32] = self.by_class.max(axis=1)
         return highest
@@ -266,7 +290,8 @@ LEADS_KEPT = 4096
 """Up to so many classes the leads of every pair are kept (at most 64 MiB); beyond, every
 class's highest and lowest draws bound them."""
 
-RIVALS_AT_A_TIME = 64
+FIRST_FIELD = 64
+"""So many of the nearest rivals race first; the others only in races still open."""
 
 BEYOND = 1e30
 """A distance in units of the noise that no draw makes up for, within the range of float32."""
@@ -288,26 +313,44 @@ def sampled_retention(d: FloatArray, top: IntArray, scale: float, races: Races) 
     out = np.empty(len(d))
     for i, (row, c) in enumerate(zip(behind, top.tolist(), strict=True)):
         rivals = np.flatnonzero(row <= races.leads(c))
-        out[i] = _races_won(row[rivals], rivals, races.by_class, races.by_class[c])
+        out[i] = _races_won(row, rivals, races, races.by_class[c])
     return out
 
 
-def _races_won(
-    behind: NDArray[np.float32], rivals: IntArray, draws: NDArray[np.float32], own: NDArray[np.float32]
-) -> float:
-    """Share of the draws in which ``own`` beats all rivals, the nearest of which start."""
-    if len(rivals) > RIVALS_AT_A_TIME:
-        nearest = np.argpartition(behind, RIVALS_AT_A_TIME)
-        rivals, behind = rivals[nearest], behind[nearest]
-    leading = np.arange(len(own))
-    for at in range(0, len(rivals), RIVALS_AT_A_TIME):
-        who = rivals[at : at + RIVALS_AT_A_TIME]
-        # Whole rows are copied faster than single draws, until few draws are still open.
-        some = len(leading) < len(own) // 8
-        runs = draws[np.ix_(who, leading)] if some else draws[who]
-        runs -= behind[at : at + RIVALS_AT_A_TIME, None]
-        fastest = runs.max(axis=0)
-        leading = leading[(fastest if some else fastest[leading]) <= own[leading]]
-        if not len(leading):
+def _races_won(behind: NDArray[np.float32], rivals: IntArray, races: Races, own: NDArray[np.float32]) -> float:
+    """Share of the draws in which ``own`` beats all rivals; behind : (k,).
+
+    A race is over when it is lost, and won when even the highest draw of all would not make
+    up for the distance of the nearest rival left (subtraction rounds monotonically, so this
+    leaves the count exact, too). Only open races go on.
+    """
+    m, k = races.by_race.shape
+    if len(rivals) > FIRST_FIELD:
+        rivals = rivals[np.argpartition(behind[rivals], FIRST_FIELD)]
+    running, won = np.arange(m), 0
+    for who in (rivals[:FIRST_FIELD], rivals[FIRST_FIELD:]):
+        if not len(who):
             break
-    return len(leading) / len(own)
+        still_open = races.best[running] - behind[who].min() > own[running]
+        won += len(running) - int(np.count_nonzero(still_open))
+        running = running[still_open]
+        # Whole rows of either layout are copied faster than single draws are gathered.
+        if 2 * len(running) > m:
+            fastest = _fastest(races.by_class, behind, who)[running]
+        elif 2 * len(who) > k:
+            fastest = (races.by_race[running] - behind).max(axis=1)
+        else:
+            fastest = (races.by_class[np.ix_(who, running)] - behind[who, None]).max(axis=0)
+        running = running[fastest <= own[running]]
+    return (won + len(running)) / m
+
+
+def _fastest(by_class: NDArray[np.float32], behind: NDArray[np.float32], who: IntArray) -> NDArray[np.float32]:
+    """The best of these rivals in every race, (m,), some rivals at a time to stay in cache."""
+    best = np.full(by_class.shape[1], -np.inf, dtype=np.float32)
+    for at in range(0, len(who), FIRST_FIELD):
+        some = who[at : at + FIRST_FIELD]
+        runs = by_class[some]
+        runs -= behind[some, None]
+        np.maximum(best, runs.max(axis=0), out=best)
+    return best

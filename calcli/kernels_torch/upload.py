@@ -60,14 +60,15 @@ class DeviceRows:
     def __iter__(self) -> Iterator[Chunk]:
         return iter(self._upload() if self.kept is None else self.kept)
 
-    def gaps(self, scores: Any) -> Any:
+    def gaps(self, scores: Any, kind: str | None = None) -> Any:
         """Logits minus the largest of their row, (b, k) <= 0, in the arithmetic's precision.
 
         Subtracted before they are narrowed: a constant on a row must not cost digits.
+        kind : of these scores, the source's when None.
         """
         import torch
 
-        if self.rows.kind == "probs":
+        if (kind or self.rows.kind) == "probs":
             z = scores.to(torch.float64).clamp_min(TINY).log()
         else:
             z = scores.to(torch.promote_types(scores.dtype, self.dtype))
