@@ -1,7 +1,6 @@
 """calcli evaluate."""
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -9,11 +8,8 @@ import typer
 from calcli.commands import _options as o
 
 if TYPE_CHECKING:
-    from calcli.artifact import Artifact
-    from calcli.bundle import BundleRows
     from calcli.evaluation.assess import Plan
     from calcli.metrics.scope import Settings
-    from calcli.render import Talk
 
 
 def register(app: typer.Typer) -> None:
@@ -136,6 +132,7 @@ def evaluate(
     from dataclasses import replace
 
     from calcli.__main__ import fail
+    from calcli.commands._evaluate_job import Job, expand
     from calcli.errors import CalcliError, UsageError
     from calcli.evaluation.gates import check, limits, needed_metrics
     from calcli.evaluation.gates import junit as junit_xml
@@ -167,7 +164,7 @@ def evaluate(
         raise UsageError("--edges-from and --marginal belong to --bin-sweep: give it, e.g. --bin-sweep 2,4,8,16")
     if bin_sweep is not None:
         plan = replace(plan, sweep=_numbers_of_bins(bin_sweep), sweep_marginal=marginal)
-    job = _Job(
+    job = Job(
         calibrator or [],
         baseline,
         plan,
@@ -182,7 +179,7 @@ def evaluate(
     evaluated: list[list[dict[str, Any]]] = []
     outcomes = []
     worst = 0
-    where = _expand(bundles)
+    where = expand(bundles)
     for bundle in where:
         try:
             results, against = job.evaluate(bundle)
@@ -289,159 +286,6 @@ def _numbers_of_bins(text: str) -> tuple[int, ...]:
     if not numbers or min(numbers) < 1:
         raise UsageError(f"--bin-sweep {text}: expected numbers of bins, e.g. --bin-sweep 2,4,8,16")
     return numbers
-
-
-def _expand(bundles: list[str]) -> list[str]:
-    """Replace FILE.h5:PATTERN by the bundles in the file whose group matches."""
-    from fnmatch import fnmatchcase
-
-    from calcli.bundle import find_bundles, open_file, split_where
-    from calcli.errors import DataError
-
-    found: list[str] = []
-    for where in bundles:
-        path, group = split_where(where)
-        if group is None or not any(c in group for c in "*?["):
-            found.append(where)
-            continue
-        with open_file(path) as file:
-            names = find_bundles(file)
-        matching = [name for name in names if fnmatchcase(name, group)]
-        if not matching:
-            raise DataError(f"{path}: no bundle matches {group!r}; bundles in it: {', '.join(names) or 'none'}")
-        found += [f"{path}:{name}" if name else str(path) for name in matching]
-    return found
-
-
-class _Job:
-    """What stays the same from bundle to bundle."""
-
-    def __init__(
-        self,
-        calibrators: list[str],
-        baseline: str | None,
-        plan: "Plan",
-        scores: str | None,
-        labels: str | None,
-        kind: str | None,
-        ignore: tuple[int, ...],
-        group: str,
-        edges_from: str | None,
-        talk: "Talk",
-    ) -> None:
-        from calcli.bundle import Layout
-        from calcli.errors import UsageError
-
-        self.calibrators, self.plan, self.ignore, self.group, self.talk = calibrators, plan, ignore, group, talk
-        self.baseline = None if baseline in (None, "identity", "uncalibrated") else baseline
-        self.edges_from = edges_from
-        self.layout: Layout = Layout(scores, labels, kind)
-        self.loaded: dict[str, Artifact] = {}
-        if [*calibrators, self.baseline].count("-") > 1:
-            raise UsageError("standard input can be read once: only one artifact may be -")
-
-    def artifact(self, template: str, bundle: str) -> "tuple[str, Artifact]":
-        """The artifact that a path stands for at a bundle, loaded once."""
-        from calcli.artifact import load
-        from calcli.bundle import split_where
-
-        path, group = split_where(bundle)
-        name = template.replace("{stem}", path.stem).replace("{group}", group or "")
-        if name not in self.loaded:
-            self.loaded[name] = load(name)
-        return ("<stdin>" if name == "-" else name), self.loaded[name]
-
-    def evaluate(self, bundle: str) -> tuple[list[dict[str, Any]], dict[str, Any] | None]:
-        """Results of one bundle, and the result that changes are taken to."""
-        from calcli.bundle import open_bundle
-        from calcli.errors import DataError
-        from calcli.evaluation.assess import Candidate, assess, value_json
-        from calcli.fitting import check_fits
-        from calcli.metrics.catalog import measure
-        from calcli.metrics.scope import Scope
-
-        candidates = [Candidate(None, "uncalibrated", None)]
-        artifacts = [self.artifact(template, bundle) for template in self.calibrators]
-        against = None
-        with open_bundle(bundle, prefer=("test",), layout=self.layout, ignore_labels=self.ignore) as rows:
-            for name, artifact in artifacts:
-                check_fits(artifact, name, rows)
-                candidates.append(Candidate(name, artifact.method, artifact.calibrator))
-            if self.baseline is not None:
-                name, artifact = self.artifact(self.baseline, bundle)
-                check_fits(artifact, name, rows)
-                against = Candidate(name, artifact.method, artifact.calibrator)
-            group = rows.column(self.group) if self.plan.per_group else None
-            if self.plan.per_group and group is None:
-                raise DataError(f"{rows.name}: has no dataset {self.group!r} to group by; name one with --group NAME")
-            with self._edge_rows(rows) as edge_rows:
-                done = assess(
-                    rows,
-                    candidates,
-                    self.plan,
-                    baseline=against,
-                    group=group,
-                    class_names=rows.class_names,
-                    edge_rows=edge_rows,
-                    progress=self.talk.progress,
-                )
-            results: list[dict[str, Any]] = [{"bundle": rows.name, **result} for result in done.results]
-            self._warn(rows, artifacts, done.tables[0], results)
-            if rows.ignored:
-                self.talk.say(f"{rows.name}: left out {rows.ignored} of {rows.total} rows by their label")
-        if against is None:
-            return results, results[0]
-        scope = Scope(done.baseline, self.plan.settings)
-        values = {name: value_json(name, measure(name, scope), self.plan.settings) for name in self.plan.metrics}
-        return results, {"bundle": results[0]["bundle"], "calibrator": against.name, "metrics": values}
-
-    @contextmanager
-    def _edge_rows(self, rows: "BundleRows") -> "Iterator[BundleRows | None]":
-        """The rows that choose the bins of a sweep."""
-        from calcli.bundle import open_bundle
-        from calcli.errors import DataError
-
-        if self.edges_from is None:
-            yield None
-            return
-        with open_bundle(self.edges_from, layout=self.layout, ignore_labels=self.ignore) as chosen:
-            if chosen.k != rows.k:
-                raise DataError(f"{chosen.name}: has {chosen.k} classes, {rows.name} has {rows.k}")
-            yield chosen
-
-    def _warn(
-        self,
-        rows: "BundleRows",
-        artifacts: "list[tuple[str, Artifact]]",
-        table: Any,
-        results: list[dict[str, Any]],
-    ) -> None:
-        """Warnings about the data, the fit's data, and both together."""
-        import numpy as np
-
-        from calcli.evaluation.judge import data_warnings, label_shift_p_value
-
-        common = data_warnings(table, self.plan.settings.bins)
-        results[0]["warnings"] = common
-        for text in common:
-            self.talk.warn(f"{rows.name}: {text}")
-        seen = np.bincount(table.y, minlength=table.k).astype(np.float64)
-        for (name, artifact), result in zip(artifacts, results[1:], strict=True):
-            found = []
-            if artifact.fit.data_sha256 is not None and artifact.fit.data_sha256 == rows.data_sha256:
-                found.append(
-                    f"{name} was fitted on these very rows: what it shows here is not what new data will show;"
-                    " evaluate it on held-out rows"
-                )
-            counts = np.asarray(getattr(artifact.fit, "label_counts", []), dtype=np.float64)
-            if len(counts) == table.k and label_shift_p_value(counts, seen) < 1e-3:
-                found.append(
-                    f"the label shares of {rows.name} differ from those that {name} was fitted on beyond chance:"
-                    " expect its class probabilities to be off"
-                )
-            result["warnings"] = [*common, *found]
-            for text in found:
-                self.talk.warn(f"{rows.name}: {text}")
 
 
 def _ranks(evaluated: list[list[dict[str, Any]]], calibrators: list[str], plan: "Plan") -> dict[str, Any] | None:

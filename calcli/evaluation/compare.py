@@ -5,8 +5,9 @@ from typing import Any
 
 import numpy as np
 
-from calcli.metrics.families import resampled
+from calcli.metrics.catalog import metric
 from calcli.metrics.friedman import friedman
+from calcli.metrics.losses import resampled
 from calcli.metrics.means import bootstrap_interval, mean_of, t_interval, t_p_value
 from calcli.metrics.rowtable import RowTable
 from calcli.metrics.scope import Scope
@@ -63,8 +64,6 @@ def rank_table(
     losses, or that some result does not define, are left out. None for fewer than two
     bundles or two calibrators.
     """
-    from calcli.metrics.catalog import metric
-
     if len(bundles) < 2 or len(labels) < 2:
         return None
     tests = {}

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from calcli.evaluation.refine import Split
+from calcli.metrics.families import cwece2
 from calcli.metrics.means import normal_quantile
 from calcli.metrics.rowtable import RowTable
 from calcli.metrics.scope import Scope, Value
@@ -96,8 +97,6 @@ def _classwise(scope: Scope) -> dict[str, Any] | None:
     stats = scope.table.classes
     if stats is None:
         return None
-    from calcli.metrics.families import cwece2
-
     value = cwece2(scope)
     p = class_p_values(stats.score.sum(axis=1), stats.square.sum(axis=1), stats.hits.sum(axis=1))
     # Class p-values come from unweighted laws.

@@ -11,6 +11,7 @@ from typing import Literal
 from calcli import __version__
 from calcli.errors import unknown_name
 from calcli.metrics import families as f
+from calcli.metrics import losses
 from calcli.metrics.scope import Scope, Settings, Value, norm_text
 
 __all__ = [
@@ -60,7 +61,7 @@ METRICS: dict[str, Metric] = {
             "Share of rows whose predicted class is the label",
             "mean 1[argmax p = y], ties to the lowest index",
             "",
-            f.accuracy,
+            losses.accuracy,
             "high",
         ),
         Metric(
@@ -68,7 +69,7 @@ METRICS: dict[str, Metric] = {
             "Negative log-likelihood of the labels, natural logarithm",
             "mean -ln max(p_y, 1e-12)",
             "Good (1952)",
-            f.nll,
+            losses.nll,
             pins=(("log", "e"), ("floor", "1e-12")),
         ),
         Metric(
@@ -76,7 +77,7 @@ METRICS: dict[str, Metric] = {
             "Squared error of the probability vector, summed over classes",
             "mean sum_c (p_c - 1[y = c])^2, 0..2; other programs divide by k or by 2",
             "Brier (1950)",
-            f.brier,
+            losses.brier,
             pins=(("classes", "sum"),),
         ),
         Metric(
@@ -84,7 +85,7 @@ METRICS: dict[str, Metric] = {
             "Squared error of the confidence",
             "mean (confidence - 1[prediction = y])^2",
             "Brier (1950)",
-            f.brier_top,
+            losses.brier_top,
             pins=_TOP,
         ),
         Metric(
@@ -92,7 +93,7 @@ METRICS: dict[str, Metric] = {
             "Mean probability of the predicted class",
             "mean p_prediction",
             "",
-            f.mean_confidence,
+            losses.mean_confidence,
             None,
             pins=_TOP,
         ),
@@ -101,7 +102,7 @@ METRICS: dict[str, Metric] = {
             "Population variance of the confidence",
             "mean (c - mean c)^2",
             "Jang, Ivanov, Lee, Weimer (2021)",
-            f.confidence_variance,
+            losses.confidence_variance,
             None,
             pins=_TOP,
         ),
@@ -110,7 +111,7 @@ METRICS: dict[str, Metric] = {
             "Mean confidence minus accuracy: positive is overconfident",
             "mean (c - 1[prediction = y])",
             "Clarte et al. (2023)",
-            f.confidence_gap,
+            losses.confidence_gap,
             None,
             pins=_TOP,
         ),
@@ -119,7 +120,7 @@ METRICS: dict[str, Metric] = {
             "Mean NLL minus mean predictive entropy: positive is overconfident",
             "mean (-ln p_y - H(p)); 0 at the optimum of a temperature",
             "Guo et al. (2017), appendix S1",
-            f.entropy_gap,
+            losses.entropy_gap,
             None,
             pins=(("log", "e"),),
         ),
@@ -279,7 +280,7 @@ METRICS: dict[str, Metric] = {
                 f"Mean mass of the {j} largest classes minus top-{j} accuracy",
                 f"mean (sum of {j} largest p) - share of labels among them",
                 "Clarte et al. (2023), top-n variant",
-                f.top_gap(j),
+                losses.top_gap(j),
                 None,
                 pins=(("label", f"top-{j}"),),
                 needs="tops",
