@@ -29,18 +29,13 @@ class HokiOptions(Options, frozen=True):
         Literal["gaussian", "uniform", "gumbel"],
         Meta(description="family of the noise, drawn independently for every class"),
     ] = "gaussian"
-    scale: (
-        Annotated[
-            float,
-            Meta(
-                ge=1e-9,
-                le=1e9,
-                description="standard deviation (gaussian), width (uniform) or scale (gumbel) of the noise,"
-                " in units of the logits; searched when absent",
-            ),
-        ]
-        | None
-    ) = None
+    scale: Annotated[
+        Annotated[float, Meta(ge=1e-9, le=1e9)] | None,
+        Meta(
+            description="standard deviation (gaussian), width (uniform) or scale (gumbel) of the noise,"
+            " in units of the logits; searched when absent",
+        ),
+    ] = None
     select: Annotated[
         Literal["sd", "cv-nll"],
         Meta(
@@ -59,9 +54,9 @@ class HokiOptions(Options, frozen=True):
         Literal["accuracy", "confidence"],
         Meta(description="where the rounds start: one bin at the accuracy, or the uncalibrated confidence"),
     ] = "accuracy"
-    mean: (
-        Annotated[float, Meta(description="mean of the noise: accepted, without effect (argmax ignores it)")] | None
-    ) = None
+    mean: Annotated[
+        float | None, Meta(description="mean of the noise: accepted, without effect (argmax ignores it)")
+    ] = None
 
 
 @dataclass(frozen=True)
