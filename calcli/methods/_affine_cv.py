@@ -12,14 +12,14 @@ from calcli.methods._affine import (
     Chunk,
     Chunked,
     Chunks,
-    DiagonalObjective,
     Features,
-    MatrixObjective,
     Ridge,
     held_in_memory,
     mean_nll,
 )
+from calcli.methods._affine_diagonal import DiagonalObjective
 from calcli.methods._affine_fit import uniform_ridge
+from calcli.methods._affine_full import MatrixObjective
 from calcli.methods._affine_newton import minimise
 from calcli.numerics import FloatArray, IntArray, log_softmax
 from calcli.rows import Rows, check_memory
@@ -157,7 +157,7 @@ def search_path(
         mean = 0.0
         for at, fold in enumerate(folds):
             progress(index * len(folds) + at)
-            fold.objective.ridge = ridge(lam, fold.rows)
+            fold.objective.exchange(ridge(lam, fold.rows))
             thetas[at] = minimise(fold.objective, thetas[at], aim=3e-5, products=1000).theta
             mean += fold.share / total * fold.held_out(thetas[at])
         nll.append(mean)

@@ -1,6 +1,6 @@
 """What the fits of vector and matrix scaling share: starts, ridges, folds, the choice of lambda, the words."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -9,8 +9,8 @@ import numpy as np
 from calcli.calibrator import Context, Status
 from calcli.device import kernels
 from calcli.errors import DataError, FitError
-from calcli.methods._affine import Ridge
-from calcli.methods._affine_newton import Optimum
+from calcli.methods._affine import AffineObjective, Ridge
+from calcli.methods._affine_newton import Optimum, minimise
 from calcli.methods._temperature import solve_temperature
 from calcli.numerics import FloatArray
 from calcli.rows import Rows
@@ -22,6 +22,7 @@ __all__ = [
     "effective_rows",
     "identity_map",
     "refuse_hopeless",
+    "solve",
     "uniform_ridge",
 ]
 
@@ -82,8 +83,8 @@ class Journal:
             self.details["newton_steps"] = sum(o.steps for o in every)
         if not all(o.converged for o in every):
             self.warn(
-                f"the search did not converge: the objective may lie {worst.gap:.2g} nats above its minimum"
-                " (classes are separable or the ridge is too weak); a larger ridge, svs or ts serves better",
+                f"the search did not converge (largest entry of the gradient {worst.gradient:.2g}): with rows that are"
+                " separable and no ridge there is no optimum; a larger ridge, svs or ts serves better",
                 "not_converged",
             )
 
@@ -98,6 +99,25 @@ def identity_map(k: int, columns: int) -> FloatArray:
 def uniform_ridge(weight: float, k: int, columns: int) -> Ridge:
     """One ridge on every parameter's distance from the identity map."""
     return Ridge(np.full((k, columns), weight), identity_map(k, columns))
+
+
+def solve(objective: AffineObjective, start: FloatArray, progress: Callable[[int], None]) -> Optimum:
+    """Minimise an objective, in one search or, where that stalls, along falling ridges.
+
+    Separable rows under a weak ridge make a loss like a hinge, on which Newton steps
+    zigzag. Minima under ridges a million to ten times as strong, each the start for the next,
+    lead to the same optimum in a few steps each (Marteau-Ferey, Bach, Rudi 2019).
+    """
+    found = minimise(objective, start, steps=60, progress=progress)
+    ridge = objective.ridge
+    if found.converged or objective.strength == 0.0:
+        return found
+    theta = start
+    for power in range(6, 0, -1):
+        objective.exchange(Ridge(ridge.weight * 10.0**power, ridge.centre))
+        theta = minimise(objective, theta, aim=1e-3, progress=progress).theta
+    objective.exchange(ridge)
+    return minimise(objective, theta, progress=progress)
 
 
 def best_temperature(rows: Rows, context: Context) -> float:

@@ -10,7 +10,7 @@ from msgspec import Meta
 
 from calcli.calibrator import Calibrator, Context, Fit, Options, Prediction, param
 from calcli.errors import DataError
-from calcli.methods._affine import AffineObjective, MatrixObjective, Ridge
+from calcli.methods._affine import AffineObjective, Ridge
 from calcli.methods._affine_cv import content_folds, load_table, search_path
 from calcli.methods._affine_fit import (
     Journal,
@@ -18,9 +18,11 @@ from calcli.methods._affine_fit import (
     check_finite,
     identity_map,
     refuse_hopeless,
+    solve,
     uniform_ridge,
 )
-from calcli.methods._affine_newton import Optimum, minimise
+from calcli.methods._affine_full import MatrixObjective
+from calcli.methods._affine_newton import Optimum
 from calcli.numerics import FloatArray, floored_log, log_softmax, softmax
 from calcli.rows import Block, Rows
 
@@ -29,7 +31,7 @@ __all__ = ["FullMap", "OdirMap", "OdirOptions", "RidgeOptions", "log_probabiliti
 EPS = 2.2e-16
 """Floor under probabilities before the logarithm of the Dirichlet methods (the authors' own)."""
 
-GRID = tuple(10.0**power for power in range(5, -5, -1))
+GRID = tuple(10.0**power for power in range(6, -5, -1))
 """Values of lambda = mu that cross-validation looks at, strongest first. From 100 classes on
 the best is 1e3 or more when penalties are means."""
 
@@ -101,7 +103,7 @@ class FullMap(Calibrator):
             chunks = load_table(rows, cls.features).chunks()
             objective = MatrixObjective(chunks, k, uniform_ridge(options.ridge, k, k + 1))
             start = theta / best_temperature(rows, context)
-            found = minimise(objective, start, progress=lambda done: context.progress(f"fitting{long}", done, 0))
+            found = solve(objective, start, lambda done: context.progress(f"fitting{long}", done, 0))
             journal.optimum(found)
             theta = found.theta
         return Fit(cls(theta[:, :-1].copy(), theta[:, -1].copy()), *journal.result())
@@ -169,8 +171,8 @@ class OdirMap(Calibrator):
         ridge = odir_ridge(k, lam, options)
 
         def polish(objective: AffineObjective, theta: FloatArray) -> Optimum:
-            objective.ridge = ridge
-            return minimise(objective, theta, progress=lambda done: context.progress(f"fitting{long}", done, 0))
+            objective.exchange(ridge)
+            return solve(objective, theta, lambda done: context.progress(f"fitting{long}", done, 0))
 
         if options.final == "refit":
             objective = MatrixObjective(table.chunks(), k, ridge)

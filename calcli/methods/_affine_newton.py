@@ -21,7 +21,13 @@ ROUNDING = 1e-13
 
 
 class Convex(Protocol):
-    """A convex function of an array, with its Newton direction."""
+    """A convex function of an array, with its Newton direction.
+
+    strength : a lower bound of the eigenvalues of its Hessian, 0 when none is known.
+    """
+
+    @property
+    def strength(self) -> float: ...
 
     def value_gradient(self, theta: FloatArray) -> tuple[float, FloatArray]:
         """The value and the gradient at theta."""
@@ -83,8 +89,9 @@ def minimise(
     """Minimise a convex function by damped Newton steps.
 
     The half squared Newton decrement g' H^-1 g / 2 estimates how far the value lies above
-    the minimum, whatever the scale of the parameters; the search ends when it is ``aim``
-    of the value. Directions need to be exact only near the end. A step is halved (at
+    the minimum, whatever the scale of the parameters (where the direction is not good
+    enough for that, |g|^2 / (2 strength) bounds it); the search ends when it is ``aim`` of
+    the value. Directions need to be exact only near the end. A step is halved (at
     least) until the value falls by a sensible share of what was promised.
     """
     theta = start
@@ -98,6 +105,9 @@ def minimise(
         exact = direction.exact
         decrement = -float(np.vdot(gradient, direction.step))
         gap = 0.5 * max(decrement, 0.0)
+        if not exact and f.strength > 0:
+            # Conjugate gradients saw only part of the decrement; strong convexity bounds the rest.
+            gap, exact = float(np.vdot(gradient, gradient)) / (2 * f.strength), True
         if (exact and gap <= aim * value + 0.1 * ROUNDING) or spent >= products or decrement <= 0:
             break
         reached = _search(f, theta, direction.step, value, decrement)
@@ -105,7 +115,7 @@ def minimise(
             break
         theta, value, gradient = reached
         # Ever more exact directions make the search superlinear; more than the aim needs is waste.
-        enough = np.sqrt(0.1 * aim * value / gap)
+        enough = np.sqrt(0.1 * aim * value / max(gap, 1e-300))
         forcing = float(np.clip(max(np.sqrt(decrement / max(value, 1e-300)), enough), 1e-4, 0.1))
     converged = exact and gap <= max(aim, ACCEPT) * value + ROUNDING
     return Optimum(theta, value, gap, float(np.abs(gradient).max()), step, spent, converged)

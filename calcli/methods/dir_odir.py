@@ -15,7 +15,7 @@ class RegularisedDirichlet(OdirMap):
     (``penalty=sum`` drops the two divisors, as the authors' programs do). The diagonal is
     free but for a ridge of 1e-6 that keeps it finite.
 
-    lambda = mu is the best of 1e5, 1e4, ..., 1e-4 by cross-validated NLL (lambda and mu can be
+    lambda = mu is the best of 1e6, 1e5, ..., 1e-4 by cross-validated NLL (lambda and mu can be
     given). The path runs from strong to weak and is left after two rises in a row: the
     weakest penalties only overfit worse. Each fold's model is solved to its optimum;
     the result is the mean of their probabilities, as in the paper (``fold_weight``

@@ -8,10 +8,9 @@ import numpy as np
 from msgspec import Meta
 
 from calcli.calibrator import Context, Fit, Laws, Options, Prediction, param
-from calcli.methods._affine import MatrixObjective
 from calcli.methods._affine_cv import content_folds, load_table, search_path
-from calcli.methods._affine_fit import Journal, check_finite, effective_rows, identity_map, refuse_hopeless
-from calcli.methods._affine_newton import minimise
+from calcli.methods._affine_fit import Journal, check_finite, effective_rows, identity_map, refuse_hopeless, solve
+from calcli.methods._affine_full import MatrixObjective
 from calcli.methods._affine_structured import LAMBDAS, Smoothed, presmooth, structured_ridge
 from calcli.numerics import FloatArray, log_softmax
 from calcli.rows import Block, Rows
@@ -84,10 +83,10 @@ class StructuredMatrixScaling(Smoothed):
                 table = load_table(rows, features)
             journal.details["lambda"] = lam
             ridge = structured_ridge(k, k + 1, lam, effective_rows(rows))
-            found = minimise(
+            found = solve(
                 MatrixObjective(table.chunks(), k, ridge),
                 theta,
-                progress=lambda done: context.progress(f"fitting{long}", done, 0),
+                lambda done: context.progress(f"fitting{long}", done, 0),
             )
             journal.optimum(found)
             theta = found.theta

@@ -7,10 +7,10 @@ import msgspec
 from msgspec import Meta
 
 from calcli.calibrator import Context, Fit, Laws, Options, Prediction, param
-from calcli.methods._affine import Chunks, DiagonalObjective
+from calcli.methods._affine import Chunks
 from calcli.methods._affine_cv import content_folds, diagonal_folds, search_path
-from calcli.methods._affine_fit import Journal, check_finite, effective_rows, identity_map
-from calcli.methods._affine_newton import minimise
+from calcli.methods._affine_diagonal import DiagonalObjective
+from calcli.methods._affine_fit import Journal, check_finite, effective_rows, identity_map, solve
 from calcli.methods._affine_structured import LAMBDAS, Smoothed, presmooth, structured_ridge
 from calcli.numerics import FloatArray, log_softmax
 from calcli.rows import Block, Rows
@@ -72,10 +72,10 @@ class StructuredVectorScaling(Smoothed):
                 journal.details |= path.details
             journal.details["lambda"] = lam
             ridge = structured_ridge(k, 2, lam, effective_rows(rows))
-            found = minimise(
+            found = solve(
                 DiagonalObjective(Chunks(rows, features), k, ridge),
                 theta,
-                progress=lambda done: context.progress("fitting scales and biases", done, 0),
+                lambda done: context.progress("fitting scales and biases", done, 0),
             )
             journal.optimum(found)
             theta = found.theta

@@ -6,9 +6,9 @@ from typing import Annotated, Self
 from msgspec import Meta
 
 from calcli.calibrator import Calibrator, Context, Fit, Laws, Options, Prediction, param
-from calcli.methods._affine import Chunks, DiagonalObjective
-from calcli.methods._affine_fit import Journal, best_temperature, check_finite, identity_map, uniform_ridge
-from calcli.methods._affine_newton import minimise
+from calcli.methods._affine import Chunks
+from calcli.methods._affine_diagonal import DiagonalObjective
+from calcli.methods._affine_fit import Journal, best_temperature, check_finite, identity_map, solve, uniform_ridge
 from calcli.numerics import FloatArray, log_softmax
 from calcli.rows import Block, Rows
 
@@ -63,10 +63,10 @@ class VectorScaling(Calibrator):
         if journal.absent_classes(rows, "each keeps the scale of temperature scaling and bias 0"):
             journal.too_many_parameters(rows, 2 * k, "ts or svs")
             objective = DiagonalObjective(Chunks(rows, lambda block: block.z), k, uniform_ridge(options.ridge, k, 2))
-            found = minimise(
+            found = solve(
                 objective,
                 theta / best_temperature(rows, context),
-                progress=lambda done: context.progress("fitting scales and biases", done, 0),
+                lambda done: context.progress("fitting scales and biases", done, 0),
             )
             journal.optimum(found)
             theta = found.theta
