@@ -138,8 +138,7 @@ class AffineObjective(ABC):
     """Mean NLL of softmax(W x + b) plus a ridge.
 
     present : (k,) bool, classes that the rows hold; the rows of theta of the others stay
-    where they start, and then the present ones may not move together (all logits but the
-    absent ones' up is the same as the absent ones' down).
+    where they start, and then the present ones may not move together (see ``centred``).
     """
 
     def __init__(self, chunks: Chunked, k: int, columns: int, ridge: Ridge) -> None:
@@ -160,14 +159,26 @@ class AffineObjective(ABC):
         """A lower bound of the Hessian's eigenvalues, from the ridge."""
         return 2.0 * float(self.ridge.weight.min())
 
+    @property
+    def centred(self) -> NDArray[np.bool_]:
+        """Columns of theta (m,) whose sum over the present classes stays where it starts.
+
+        That is where a common change means nothing to the softmax: with absent classes it
+        would be the same as a change of theirs, and without a ridge nothing else fixes it.
+        """
+        free = np.ones(self.columns, dtype=bool)
+        if self.present.all():
+            free &= ~self.ridge.weight.any(axis=0)
+        if not self.all_columns_shift:
+            free[:-1] = False
+        return free
+
     def project(self, v: Reals) -> FloatArray:
         """The part of a direction (k, m, ...) that the search may take."""
-        absent = not self.present.all()
-        gauge_free = not self.ridge.weight.all()
         v = v * self.present.reshape(-1, *[1] * (v.ndim - 1))
-        centred = slice(None) if self.all_columns_shift and (absent or gauge_free) else slice(-1, None)
-        if self.present.any():
-            v[self.present, centred] -= v[self.present, centred].mean(axis=0)
+        if self.centred.any() and self.present.any():
+            v[:, self.centred] -= v[:, self.centred].sum(axis=0) / self.present.sum()
+            v[~self.present] = 0.0
         return np.asarray(v, dtype=np.float64)
 
     all_columns_shift: bool

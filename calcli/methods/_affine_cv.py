@@ -26,6 +26,9 @@ from calcli.rows import Rows, check_memory
 
 __all__ = ["Folded", "Path", "Table", "content_folds", "diagonal_folds", "load_table", "search_path"]
 
+CLEARLY_WORSE = 1e-3
+"""Relative rise of the held-out NLL at which a path is left; loose fits stay well below."""
+
 
 def label_losses(rows: Rows) -> FloatArray:
     """Uncalibrated NLL of each row, (n,)."""
@@ -146,8 +149,8 @@ def search_path(
     """Cross-validate along a grid of lambda, strongest ridge first, each fit started from the one before.
 
     ridge(lambda, n) : the ridge for n training rows. The held-out NLL falls and then
-    rises along such a path; it is left after two rises in a row, before the weakest
-    ridges, whose fits cost most and overfit worst. Fits are loose: the held-out NLL
+    rises along such a path; it is left two points after the best when it has clearly risen,
+    before the weakest ridges, whose fits cost most and overfit worst. Fits are loose: the held-out NLL
     is wanted to about 1e-4.
     """
     thetas = [start] * len(folds)
@@ -163,6 +166,6 @@ def search_path(
         nll.append(mean)
         if mean < nll[best] or index == 0:
             best, best_thetas = index, list(thetas)
-        if index - best >= 2:
+        if index - best >= 2 and mean > (1 + CLEARLY_WORSE) * nll[best]:
             break
     return Path(grid[best], best_thetas, {"grid": list(grid[: len(nll)]), "cv_nll": nll})

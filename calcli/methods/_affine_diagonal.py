@@ -114,6 +114,8 @@ class DiagonalObjective(AffineObjective):
         hessian[absent] = 0.0
         hessian[:, :, absent] = 0.0
         hessian[absent, :, absent, :] = scale * np.eye(2)
+        if not self.centred[1]:
+            return
         mean = present / max(present.sum(), 1.0)
         biases = hessian[:, 1]
         biases -= present[:, None, None] * np.tensordot(mean, biases, axes=1)

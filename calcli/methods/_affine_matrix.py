@@ -60,10 +60,14 @@ class RidgeOptions(Options, frozen=True):
 class OdirOptions(Options, frozen=True):
     """Options of off-diagonal and intercept regularisation."""
 
-    lambda_: Annotated[float, Meta(ge=0, description="weight of the off-diagonal penalty")] | None = msgspec.field(
-        name="lambda", default=None
-    )
-    mu: Annotated[float, Meta(ge=0, description="weight of the bias penalty; as lambda when not given")] | None = None
+    lambda_: Annotated[
+        Annotated[float, Meta(ge=0)] | None,
+        Meta(description="weight of the off-diagonal penalty; cross-validated when not given"),
+    ] = msgspec.field(name="lambda", default=None)
+    mu: Annotated[
+        Annotated[float, Meta(ge=0)] | None,
+        Meta(description="weight of the bias penalty; that of lambda when not given"),
+    ] = None
     penalty: Annotated[
         Literal["mean", "sum"],
         Meta(description="penalties are means over the entries (the paper) or plain sums (the authors' programs)"),

@@ -16,8 +16,8 @@ class RegularisedDirichlet(OdirMap):
     free but for a ridge of 1e-6 that keeps it finite.
 
     lambda = mu is the best of 1e6, 1e5, ..., 1e-4 by cross-validated NLL (lambda and mu can be
-    given). The path runs from strong to weak and is left after two rises in a row: the
-    weakest penalties only overfit worse. Each fold's model is solved to its optimum;
+    given). The path runs from strong to weak and is left two points after the best:
+    the weakest penalties only overfit worse. Each fold's model is solved to its optimum;
     the result is the mean of their probabilities, as in the paper (``fold_weight``
     (folds, k, k) and ``fold_bias`` (folds, k)), or with ``final=refit`` one model fitted
     to all rows (``weight``, ``bias``). The authors' program turns mu = 0 into lambda; here

@@ -22,7 +22,10 @@ ROWS_PER_CLASS = 20
 class StructuredMatrixOptions(Options, frozen=True):
     """Options of structured matrix scaling."""
 
-    lambda_: Annotated[float, Meta(gt=0)] | Literal["auto", "cv"] = msgspec.field(name="lambda", default="auto")
+    lambda_: Annotated[
+        Annotated[float, Meta(gt=0)] | Literal["auto", "cv"],
+        Meta(description="strength of the ridge; cv chooses it by cross-validation, auto does so when rows are few"),
+    ] = msgspec.field(name="lambda", default="auto")
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,10 @@ from calcli.rows import Block, Rows
 class StructuredVectorOptions(Options, frozen=True):
     """Options of structured vector scaling."""
 
-    lambda_: Annotated[float, Meta(gt=0)] | Literal["cv"] = msgspec.field(name="lambda", default=1.0)
+    lambda_: Annotated[
+        Annotated[float, Meta(gt=0)] | Literal["cv"],
+        Meta(description="strength of the ridge, or cv to choose it by cross-validation"),
+    ] = msgspec.field(name="lambda", default=1.0)
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,181 @@
+"""The optimiser of the affine family: derivatives, certificates, agreement with independent solvers."""
+
+import numpy as np
+import pytest
+
+from calcli.methods import _affine, _affine_diagonal, _affine_full
+from calcli.methods._affine import Chunks, Ridge, held_in_memory
+from calcli.methods._affine_diagonal import DiagonalObjective
+from calcli.methods._affine_fit import identity_map, solve, uniform_ridge
+from calcli.methods._affine_full import MatrixObjective
+from calcli.methods._affine_newton import conjugate_gradients, minimise
+from calcli.numerics import log_softmax
+from calcli.rows import ArrayRows
+
+
+def quiet(done):
+    pass
+
+
+def data(n=400, k=5, seed=0, weights=False):
+    rng = np.random.default_rng(seed)
+    z = 2.0 * rng.standard_normal((n, k))
+    p = np.exp(log_softmax(0.5 * z + rng.standard_normal(k)))
+    y = (p.cumsum(axis=1) < rng.random((n, 1))).sum(axis=1)
+    return z, y, rng.random(n) if weights else None
+
+
+def diagonal(z, y, w=None, ridge=1e-3, block_rows=97):
+    rows = ArrayRows(z, y, weight=w, block_rows=block_rows)
+    return DiagonalObjective(Chunks(rows, lambda b: b.z), z.shape[1], uniform_ridge(ridge, z.shape[1], 2))
+
+
+def matrix(z, y, w=None, ridge=1e-3):
+    k = z.shape[1]
+    return MatrixObjective(
+        held_in_memory(z, y, w, [slice(0, 150), slice(150, None)]), k, uniform_ridge(ridge, k, k + 1)
+    )
+
+
+def written_out(z, y, w, theta, ridge, centre):
+    """The objective in one line each, independent of the code under test."""
+    full = theta if theta.shape[1] > 2 else np.column_stack([np.diag(theta[:, 0]), theta[:, 1]])
+    losses = -log_softmax(z @ full[:, :-1].T + full[:, -1])[np.arange(len(y)), y]
+    return np.average(losses, weights=w) + ridge * ((theta - centre) ** 2).sum()
+
+
+@pytest.mark.parametrize("make", [diagonal, matrix])
+@pytest.mark.parametrize("weights", [False, True])
+def test_value_and_gradient(make, weights):
+    """Central differences of the objective written out."""
+    z, y, w = data(weights=weights)
+    objective = make(z, y, w)
+    rng = np.random.default_rng(1)
+    centre = objective.ridge.centre
+    theta = centre + 0.3 * rng.standard_normal(centre.shape)
+    value, gradient = objective.value_gradient(theta)
+    assert value == pytest.approx(written_out(z, y, w, theta, 1e-3, centre), rel=1e-13)
+    v = objective.project(rng.standard_normal(centre.shape))
+    up, down = (written_out(z, y, w, theta + h * v, 1e-3, centre) for h in (1e-5, -1e-5))
+    assert np.vdot(gradient, v) == pytest.approx((up - down) / 2e-5, rel=1e-7, abs=1e-9)
+
+
+@pytest.mark.parametrize("make", [diagonal, matrix])
+def test_hessian_products(make):
+    """Differences of the gradient; the matrix products are in float32, hence 1e-5."""
+    z, y, w = data(weights=True)
+    objective = make(z, y, w)
+    rng = np.random.default_rng(1)
+    theta = objective.ridge.centre + 0.3 * rng.standard_normal(objective.ridge.centre.shape)
+    v = objective.project(rng.standard_normal(theta.shape))
+    difference = objective.value_gradient(theta + 1e-5 * v)[1] - objective.value_gradient(theta - 1e-5 * v)[1]
+    objective.value_gradient(theta)
+    assert objective.product(v) == pytest.approx(difference / 2e-5, abs=1e-5)
+
+
+def test_formed_hessian_equals_its_products():
+    z, y, w = data(weights=True)
+    objective = diagonal(z, y, w)
+    objective.value_gradient(objective.ridge.centre)
+    hessian = objective.form_hessian()
+    v = objective.project(np.random.default_rng(0).standard_normal((5, 2)))
+    assert (hessian @ v.ravel()).reshape(5, 2) == pytest.approx(objective.product(v), abs=1e-9)
+
+
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("make", [diagonal, matrix])
+def test_optimum_agrees_with_scipy_from_any_start(make, seed):
+    """scipy.optimize.minimize(method="BFGS") with differences of its own: NLL to 1e-8 relative."""
+    from scipy.optimize import minimize
+
+    z, y, _ = data(n=300, k=3, seed=seed)
+    objective = make(z, y)
+    centre = objective.ridge.centre
+    rng = np.random.default_rng(seed + 100)
+    ours = solve(objective, centre + 3 * rng.standard_normal(centre.shape), quiet)
+    assert ours.converged
+    peer = minimize(
+        lambda x: written_out(z, y, None, x.reshape(centre.shape), 1e-3, centre),
+        centre.ravel() + rng.standard_normal(centre.size),
+        method="BFGS",
+        options={"gtol": 1e-7},
+    )
+    assert ours.value == pytest.approx(peer.fun, rel=1e-8)
+    assert ours.value <= peer.fun * (1 + 1e-10)
+    again = solve(objective, centre, quiet)
+    assert again.value == pytest.approx(ours.value, rel=1e-9)
+
+
+def test_matrix_scaling_agrees_with_scikit_learn():
+    """sklearn.linear_model.LogisticRegression(C=1/(2 r n), tol=1e-10), lbfgs: ridge on W about 0, none on b.
+
+    scikit-learn 1.4 and later; its objective is n times ours for a ridge r |W|^2.
+    """
+    linear_model = pytest.importorskip("sklearn.linear_model")
+    z, y, _ = data(n=500, k=4, seed=3)
+    r = 0.01
+    peer = linear_model.LogisticRegression(C=1 / (2 * r * len(y)), tol=1e-10, max_iter=10_000).fit(z, y)
+    weight = np.full((4, 5), r)
+    weight[:, -1] = 0.0
+    objective = MatrixObjective(held_in_memory(z, y, None, [slice(None)]), 4, Ridge(weight, np.zeros((4, 5))))
+    ours = solve(objective, np.random.default_rng(0).standard_normal((4, 5)), quiet)
+    theirs = np.column_stack([peer.coef_, peer.intercept_])
+    at_theirs = objective.value_gradient(theirs)[0]
+    assert ours.converged
+    assert ours.value == pytest.approx(at_theirs, rel=1e-8)
+    assert ours.value <= at_theirs * (1 + 1e-10)
+
+
+@pytest.mark.parametrize("make", [diagonal, matrix])
+def test_certificate_bounds_the_distance(make):
+    """Stopped early, the estimated gap is the true one to a factor of two."""
+    z, y, _ = data()
+    objective = make(z, y)
+    start = identity_map(5, objective.columns)
+    best = minimise(objective, start)
+    rough = minimise(make(z, y), start, aim=1e-3)
+    assert rough.value - best.value == pytest.approx(rough.gap, rel=1.0, abs=1e-12)
+    assert best.gap < 1e-10
+    assert best.gradient < 1e-5
+
+
+def test_large_problems_take_the_other_roads(monkeypatch):
+    """Conjugate gradients for many classes, float32 Hessians, one factored preconditioner, features not kept."""
+    z, y, w = data(k=6, weights=True)
+    start = identity_map(6, 2)
+    small = minimise(diagonal(z, y, w), start)
+    monkeypatch.setattr(_affine_diagonal, "DOUBLE_CLASSES", 0)
+    single = minimise(diagonal(z, y, w), start)
+    monkeypatch.setattr(_affine_diagonal, "DENSE_CLASSES", 0)
+    monkeypatch.setattr(_affine, "SMALL", 0)
+    streamed = minimise(diagonal(z, y, w, block_rows=31), start)
+    assert single.value == pytest.approx(small.value, rel=1e-9)
+    assert streamed.value == pytest.approx(small.value, rel=1e-9)
+    full = minimise(matrix(z, y, w), identity_map(6, 7))
+    monkeypatch.setattr(_affine_full, "BLOCK_CLASSES", 0)
+    factored = minimise(matrix(z, y, w), identity_map(6, 7))
+    assert single.converged
+    assert streamed.converged
+    assert factored.converged
+    assert factored.value == pytest.approx(full.value, rel=1e-9)
+
+
+def test_absent_classes_do_not_move():
+    z, y, _ = data()
+    y = np.where(y == 1, 0, y)
+    for make in (diagonal, matrix):
+        objective = make(z, y, ridge=1e-6)
+        start = identity_map(5, objective.columns) / 2
+        found = minimise(objective, start)
+        assert (found.theta[1] == start[1]).all()
+        assert found.theta[:, -1].sum() == pytest.approx(0.0, abs=1e-9)
+        assert found.converged
+
+
+def test_conjugate_gradients_solve_a_known_system():
+    """A = [[4, 1], [1, 3]], b = (1, 2): x = (1/11, 7/11)."""
+    a = np.array([[4.0, 1.0], [1.0, 3.0]])
+    found = conjugate_gradients(lambda v: a @ v, np.array([1.0, 2.0]), lambda v: v, 1e-12, 10)
+    assert found.step == pytest.approx([1 / 11, 7 / 11], abs=1e-12)
+    assert found.exact
+    assert found.products == 2
