@@ -1,57 +1,53 @@
-"""The command line's entry: runs a command and turns errors into one line and an exit code."""
+"""The command line's entry: runs a command and turns errors into one line and an exit code.
+
+Nothing heavy is imported before signals are caught: an interruption during an import
+must end as quietly as any other.
+"""
 
 import os
 import signal
 import sys
 from types import FrameType
-
-import typer
+from typing import Any, NoReturn
 
 from calcli.errors import CalcliError
 
-# Typer vendors Click; the base of its usage errors is reachable only through a public subclass.
-_ClickError: type[Exception] = next(c for c in typer.BadParameter.__mro__ if c.__name__ == "ClickException")  # type: ignore[assignment]
+INTERRUPTED = 128 + signal.SIGINT
+SIGNALS = [getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name)]
 
-INTERRUPTED = 130
-TERMINATED = 143
+_stopped_by = 0
+"""The signal that has asked this process to stop."""
 
 
-def main() -> None:
+def main() -> NoReturn:
     """Run calcli on the process's arguments and exit."""
     debug = "--debug" in sys.argv[1:]
     arguments = [a for a in sys.argv[1:] if a != "--debug"]
-    signal.signal(signal.SIGTERM, _terminate)
+    _open_streams()
+    _catch_signals()
     if not debug:
         import warnings
 
         warnings.simplefilter("ignore")  # ours are words of our own; a library's help nobody here
+    code = 0
     try:
         code = run(arguments)
         sys.stdout.flush()
     except BrokenPipeError:
-        # The reader of our output has gone (`calcli … | head`): nothing is wrong.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        code = 0
+        _forget_output()  # the reader of our output has gone (`calcli … | head`): nothing is wrong
     except KeyboardInterrupt:
         code = fail("interrupted", INTERRUPTED)
-    except CalcliError as error:
-        if debug:
-            raise
-        code = fail(str(error), error.exit_code)
-    except _ClickError as error:
-        code = fail(f"{_sentence(error.format_message())}; see {_help_of(error)}", 2)  # type: ignore[attr-defined]
-    except MemoryError:
-        if debug:
-            raise
-        code = fail("out of memory; use a method that streams (calcli methods) or fewer rows", 1)
     except Exception as error:
-        if debug:
+        if _stopped_by:  # a library has turned the interruption into an error of its own
+            code = fail("interrupted", 128 + _stopped_by)
+        elif debug:
             raise
-        what = error.strerror if isinstance(error, OSError) and error.strerror else error
-        where = f"{error.filename}: " if isinstance(error, OSError) and error.filename else ""
-        code = fail(
-            f"internal error: {where}{type(error).__name__}: {' '.join(str(what).split())}; --debug shows more", 1
-        )
+        else:
+            code = fail(*_words(error))
+        if isinstance(error, OSError):
+            _forget_output()
+    for number in SIGNALS:
+        signal.signal(number, signal.SIG_IGN)  # all is done but Python's own tidying up
     sys.exit(code)
 
 
@@ -60,6 +56,8 @@ def run(arguments: list[str]) -> int:
 
     Typer's own runner is left out: it would swallow interruptions and closed pipes.
     """
+    import typer
+
     from calcli.commands import app
 
     command = typer.main.get_command(app)
@@ -73,21 +71,110 @@ def run(arguments: list[str]) -> int:
 
 def fail(message: str, code: int) -> int:
     """Write one line to stderr, and hand the exit code on."""
-    print(f"calcli: {' '.join(message.split())}", file=sys.stderr)
+    line = " ".join(message.split())
+    print("calcli:", "".join(c if c.isprintable() else ascii(c)[1:-1] for c in line), file=sys.stderr)
     return code
 
 
-def _sentence(message: str) -> str:
-    return (message[:1].lower() + message[1:]).rstrip(". ")
+def _words(error: Exception) -> tuple[str, int]:
+    """What to say about an error, and its exit code."""
+    if isinstance(error, CalcliError):
+        return str(error), error.exit_code
+    if any(c.__name__ == "ClickException" for c in type(error).__mro__):  # Typer hides Click's own name
+        context = getattr(error, "ctx", None)
+        message = error.format_message()  # type: ignore[attr-defined]
+        sentence = (message[:1].lower() + message[1:]).rstrip(". ")
+        return f"{sentence}; see {context.command_path if context else 'calcli'} --help", 2
+    if isinstance(error, MemoryError):
+        return "out of memory; use a method that streams (calcli methods) or fewer rows", 1
+    if isinstance(error, OSError) and error.strerror:
+        where = f"{os.fsdecode(error.filename)}: " if error.filename else "reading or writing failed: "
+        return f"{where}{error.strerror}; --debug shows more", 1
+    return f"internal error: {type(error).__name__}: {error}; --debug shows more", 1
 
 
-def _help_of(error: Exception) -> str:
-    context = getattr(error, "ctx", None)
-    return f"{context.command_path if context else 'calcli'} --help"
+# ---- streams
 
 
-def _terminate(number: int, frame: FrameType | None) -> None:
-    raise SystemExit(TERMINATED)  # lets temporary files be removed
+def _open_streams() -> None:
+    """Make sure that the three standard streams are there and take any text.
+
+    A closed one (``>&-``) leaves its number to the next file that is opened, and words
+    would go into that. Text that a stream's encoding lacks is written with backslashes,
+    bytes of file names as they were.
+    """
+    import codecs
+
+    for number in range(3):
+        try:
+            os.fstat(number)
+        except OSError:
+            os.open(os.devnull, os.O_RDWR)  # takes the lowest number that is free: this one
+    sys.stdin = sys.stdin or os.fdopen(0, encoding="utf-8", closefd=False)
+    sys.stdout = sys.stdout or os.fdopen(1, "w", encoding="utf-8", closefd=False)
+    sys.stderr = sys.stderr or os.fdopen(2, "w", encoding="utf-8", closefd=False)
+    codecs.register_error("calcli", _spell_out)
+    reconfigure = getattr(sys.stdout, "reconfigure", None)
+    if reconfigure is not None:
+        reconfigure(errors="calcli")
+
+
+def _spell_out(error: UnicodeError) -> tuple[str | bytes, int]:
+    assert isinstance(error, UnicodeEncodeError)
+    text = error.object[error.start : error.end]
+    if all("\udc80" <= c <= "\udcff" for c in text):
+        return bytes(ord(c) - 0xDC00 for c in text), error.end
+    return text.encode("ascii", "backslashreplace").decode("ascii"), error.end
+
+
+def _forget_output() -> None:
+    """Let what could not be written go nowhere, or Python tries again as it exits."""
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            stream.flush()
+        except OSError:
+            os.dup2(nowhere, stream.fileno())
+
+
+# ---- signals
+
+
+def _catch_signals() -> None:
+    """Turn signals into exceptions, so that temporary files are removed on the way out."""
+    global _stopped_by
+    _stopped_by = 0
+    for number in SIGNALS:
+        if signal.getsignal(number) is not signal.SIG_IGN:  # as nohup and background jobs leave it
+            signal.signal(number, _stop)
+    sys.unraisablehook = _unraisable
+
+
+def _stop(number: int, frame: FrameType | None) -> None:
+    global _stopped_by
+    if _stopped_by:
+        _leave()
+    _stopped_by = number
+    if number == signal.SIGINT:
+        raise KeyboardInterrupt
+    raise SystemExit(128 + number)
+
+
+def _unraisable(event: Any) -> None:
+    """Python drops exceptions in destructors and callbacks; an interruption must not be lost there."""
+    if _stopped_by:
+        _leave()
+    sys.__unraisablehook__(event)
+
+
+def _leave() -> None:
+    """End at once, without unwinding, yet leave no half-written file."""
+    from calcli.files import discard_unfinished
+
+    discard_unfinished()
+    if _stopped_by == signal.SIGINT:
+        fail("interrupted", INTERRUPTED)
+    os._exit(128 + _stopped_by)
 
 
 if __name__ == "__main__":

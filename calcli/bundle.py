@@ -1,29 +1,38 @@
-"""Bundles: scores with labels in an HDF5 group. The only module that uses h5py.
+"""Bundles: scores with labels in an HDF5 group.
 
 ``open_bundle`` gives a ``BundleRows``, which is a ``Rows`` like any other and streams;
-``BundleWriter`` makes a new file.
+``calcli.bundle_writer`` makes new files.
 """
 
 import hashlib
 import json
+import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
 import h5py
 import numpy as np
 from numpy.typing import NDArray
 
 from calcli.errors import DataError, UsageError
-from calcli.files import atomic_path
+from calcli.hdf5 import check_stored, find_groups, lookup, open_file, read
 from calcli.numerics import FloatArray, IntArray
 from calcli.rows import BLOCK_BYTES, SCORE_KINDS, Block, Rows, ScoreKind
-from calcli.validate import check_labels, check_scores, check_shape, check_weights, score_kind
+from calcli.validate import (
+    check_label_shape,
+    check_labels,
+    check_scores,
+    check_shape,
+    check_type,
+    check_weights,
+    score_kind,
+    to_ignore,
+)
 
-__all__ = ["BundleRows", "BundleWriter", "GroupWriter", "Layout", "find_bundles", "open_bundle", "split_where"]
+__all__ = ["BundleRows", "Layout", "find_bundles", "open_bundle", "open_file", "split_where"]
 
 SLAB_BYTES = 4 << 20
 """How much of a file is read at once."""
@@ -37,17 +46,24 @@ class Layout:
     """Where things lie in a file that is not laid out as a bundle.
 
     scores, labels : paths of datasets, from the group named or the root. kind : what the
-    scores are; needed when the dataset's name does not say it.
+    scores are; needed when the dataset's name does not say it. Raises UsageError.
     """
 
     scores: str | None = None
     labels: str | None = None
     kind: str | None = None
 
+    def __post_init__(self) -> None:
+        if self.kind is not None and self.kind not in SCORE_KINDS:
+            raise UsageError(f"--kind {self.kind}: expected one of {', '.join(SCORE_KINDS)}")
+        for option, path in (("--scores", self.scores), ("--labels", self.labels)):
+            if path is not None and not path.strip("/"):
+                raise UsageError(f"{option} {path!r}: expected the path of a dataset, e.g. {option} out/{option[2:]}")
+
 
 def split_where(where: str) -> tuple[Path, str | None]:
     """Split ``FILE.h5:GROUP`` into the file and the group, None when no group is named."""
-    if ":" not in where or Path(where).exists():
+    if ":" not in where or os.path.exists(where):
         return Path(where), None
     path, _, group = where.rpartition(":")
     # A Windows drive letter is not a file with a group.
@@ -56,85 +72,47 @@ def split_where(where: str) -> tuple[Path, str | None]:
     return Path(path), group.strip("/")
 
 
-@contextmanager
-def open_file(path: Path) -> Iterator[h5py.File]:
-    """Open an HDF5 file for reading. Raises DataError for a file that is missing or no HDF5."""
-    if path.is_dir():
-        raise DataError(f"{path}: is a folder, expected an HDF5 file")
-    if not path.exists():
-        raise DataError(f"{path}: no such file; calcli extract makes bundles from other formats")
-    try:
-        if not h5py.is_hdf5(path):
-            raise DataError(
-                f"{path}: is not an HDF5 file (or is cut off at its start);"
-                f" calcli extract {path.name} -o {path.stem}.h5 imports other formats"
-            )
-        try:
-            file = h5py.File(path, "r")
-        except OSError as problem:
-            if "lock" not in str(problem):
-                raise
-            file = h5py.File(path, "r", locking=False)  # network file systems without locks
-    except OSError as problem:
-        raise DataError(f"{path}: cannot be read as HDF5: {_one_line(problem)}; is it complete?") from None
-    with file:
-        try:
-            yield file
-        except (OSError, RuntimeError, KeyError) as problem:
-            # h5py reports a dataset cut off in the middle only when it is read.
-            if not _from_hdf5(problem):
-                raise
-            raise DataError(f"{path}: reading failed: {_one_line(problem)}; is the file complete?") from None
-
-
-def _from_hdf5(problem: BaseException) -> bool:
-    text = str(problem).lower()
-    return any(word in text for word in ("synchronously", "hdf5", "truncated", "object header", "b-tree", "address"))
-
-
-def _one_line(problem: BaseException) -> str:
-    return " ".join(str(problem).split())
-
-
 def find_bundles(file: h5py.File) -> list[str]:
     """Paths of all groups that hold scores by their standard names; "" is the root."""
-    found: list[str] = []
+    groups = ((name, group) for name, group in find_groups(file) if "transforms" not in name.split("/"))
+    return [name for name, group in groups if _holds_scores(group)]
 
-    def visit(name: str, group: h5py.Group) -> None:
-        if any(isinstance(group.get(kind), h5py.Dataset) for kind in SCORE_KINDS):
-            found.append(name)
-        for key in group:
-            if key != "transforms" and isinstance(group.get(key, getlink=True), h5py.HardLink):
-                child = group[key]
-                if isinstance(child, h5py.Group):
-                    visit(f"{name}/{key}".strip("/"), child)
 
-    visit("", file)
-    return found
+def _holds_scores(group: h5py.Group) -> bool:
+    return any(isinstance(lookup(group, kind), h5py.Dataset) for kind in SCORE_KINDS)
 
 
 def _choose_group(file: h5py.File, path: Path, group: str | None, prefer: Sequence[str], layout: Layout) -> str:
     if group is not None:
-        if group and not isinstance(file.get(group), h5py.Group):
+        node = lookup(file, group)
+        if isinstance(node, h5py.Dataset):
+            raise DataError(f"{path}: {group!r} is a dataset, expected a group; for a dataset pass --scores {group}")
+        if not isinstance(node, h5py.Group):
             have = ", ".join(f"{path.name}:{name}" for name in find_bundles(file)) or "none"
             raise DataError(f"{path}: has no group {group!r}; bundles in it: {have}")
         return group
     if layout.scores is not None:
         return ""
+    for name in prefer:
+        node = lookup(file, name)
+        if isinstance(node, h5py.Group) and _holds_scores(node):
+            return name
     bundles = find_bundles(file)
     if len(bundles) == 1:
         return bundles[0]
-    for name in prefer:
-        if name in bundles:
-            return name
     if bundles:
         listing = ", ".join(f"{path.name}:{name}" if name else path.name for name in bundles)
         raise DataError(f"{path}: holds {len(bundles)} bundles, name one of: {listing}")
-    datasets: list[str] = []
-    file.visititems(lambda name, node: datasets.append(name) if isinstance(node, h5py.Dataset) else None)
+    datasets = [
+        f"{name}/{key}".strip("/")
+        for name, node in find_groups(file)
+        for key in node
+        if isinstance(node.get(key), h5py.Dataset)
+    ]
+    more = ", …" if len(datasets) > 12 else ""
     raise DataError(
-        f"{path}: holds no dataset named {', '.join(SCORE_KINDS)} (it has: {', '.join(datasets[:12]) or 'nothing'});"
-        " name yours with --scores PATH --labels PATH --kind KIND"
+        f"{path}: holds no dataset named {', '.join(SCORE_KINDS)} (it has: {', '.join(datasets[:12]) or 'nothing'}"
+        f"{more}); name yours with --scores PATH --labels PATH --kind KIND"
     )
 
 
@@ -171,17 +149,16 @@ class BundleRows(Rows):
     ) -> None:
         self.path, self.group = path, group
         self.name = f"{path.name}:{group}" if group else path.name
-        node = file[group] if group else file
-        self._node = node
+        self._node = lookup(file, group)
         self._check_format()
         self._scores, self.kind = self._find_scores(layout)
-        self.scores_where = f"{path}: {self._scores.name.lstrip('/')}"
+        self.scores_where = self._where(self._scores)
         self.total, self.k = check_shape(self._scores.shape, self._scores.dtype, self.scores_where)
         self.dtype = self._scores.dtype.newbyteorder("=")
         self._labels = self._read_labels(layout, ignore, need_labels)
         self._keep: NDArray[np.bool_] | None = None
         if self._labels is not None and ignore:
-            kept = ~np.isin(self._labels, ignore)
+            kept = ~to_ignore(self._labels, ignore)
             if not kept.any():
                 raise DataError(f"{self.scores_where}: every row has an ignored label, nothing is left")
             if not kept.all():
@@ -199,16 +176,28 @@ class BundleRows(Rows):
 
     def _check_format(self) -> None:
         version = self._node.attrs.get("calcli_bundle", 1)
-        if version != 1:
-            raise DataError(f"{self.path}: bundle format {version} is not known to this calcli, expected 1; upgrade it")
+        if np.ndim(version) or not isinstance(version, int | float | np.number) or version != 1:
+            raise DataError(f"{self.name}: attribute calcli_bundle is {version!r}, this calcli reads 1; upgrade calcli")
+
+    def _find(self, path: str) -> h5py.Dataset | None:
+        """A dataset all of which is there, or None when nothing has this name."""
+        node = lookup(self._node, path)
+        if node is None:
+            return None
+        if not isinstance(node, h5py.Dataset):
+            raise DataError(f"{self.name}: {path} is a group, expected a dataset; rename it")
+        check_stored(node, self._where(node))
+        return node
 
     def _dataset(self, path: str, option: str) -> h5py.Dataset:
-        node = self._node.get(path)
-        if not isinstance(node, h5py.Dataset):
-            raise DataError(
-                f"{self.name}: has no dataset {path!r} ({option}); it holds: {', '.join(self._node) or '-'}"
-            )
+        node = self._find(path)
+        if node is None:
+            holds = ", ".join(self._node) or "nothing"
+            raise DataError(f"{self.name}: has no dataset {path!r}, it holds: {holds}; name another with {option} PATH")
         return node
+
+    def _where(self, dataset: h5py.Dataset) -> str:
+        return f"{self.path}: {dataset.name.lstrip('/')}"
 
     def _find_scores(self, layout: Layout) -> tuple[h5py.Dataset, ScoreKind]:
         if layout.scores is not None:
@@ -216,43 +205,49 @@ class BundleRows(Rows):
             if layout.kind is None and base not in SCORE_KINDS:
                 raise UsageError(f"--scores {layout.scores}: say what they are with --kind {'|'.join(SCORE_KINDS)}")
             return self._dataset(layout.scores, "--scores"), score_kind(layout.kind or base)
-        present = [kind for kind in SCORE_KINDS if isinstance(self._node.get(kind), h5py.Dataset)]
+        present = [kind for kind in SCORE_KINDS if isinstance(lookup(self._node, kind), h5py.Dataset)]
         if len(present) != 1:
             found = " and ".join(present) or "none"
             raise DataError(
                 f"{self.name}: expected exactly one of {', '.join(SCORE_KINDS)}, found {found};"
                 " choose with --scores PATH --kind KIND"
             )
-        return self._node[present[0]], score_kind(layout.kind or present[0])
+        return self._dataset(present[0], "--scores"), score_kind(layout.kind or present[0])
 
     def _read_labels(self, layout: Layout, ignore: tuple[int, ...], needed: bool) -> IntArray | None:
         path = layout.labels or "labels"
-        if path not in self._node:
+        dataset = self._find(path)
+        if dataset is None:
             if needed or layout.labels is not None or ignore:
                 raise DataError(
                     f"{self.name}: has no dataset {path!r}, and labels are needed here;"
                     f" it holds: {', '.join(self._node)}; name them with --labels PATH"
                 )
             return None
-        dataset = self._dataset(path, "--labels")
-        where = f"{self.path}: {dataset.name.lstrip('/')}"
-        return check_labels(dataset[()], self.total, self.k, where, ignore)
+        where = self._where(dataset)
+        check_label_shape(dataset.shape, dataset.dtype, self.total, self.k, where)
+        return check_labels(read(dataset, (), where), self.total, self.k, where, ignore)
 
     def _read_weights(self) -> FloatArray | None:
-        if "weights" not in self._node:
+        dataset = self._find("weights")
+        if dataset is None:
             return None
-        dataset = self._dataset("weights", "weights")
-        w = check_weights(dataset[()], self.total, f"{self.path}: {dataset.name.lstrip('/')}")
+        where = self._where(dataset)
+        if dataset.shape != (self.total,):
+            raise DataError(f"{where}: weights have shape {dataset.shape}, expected ({self.total},): one per row")
+        w = check_weights(read(dataset, (), where), self.total, where)
         return w if self._keep is None else w[self._keep]
 
     def _read_predictions(self) -> IntArray | None:
         values = self.column("prediction")
-        return None if values is None else check_labels(values, self.n, self.k, f"{self.name}: prediction")
+        if values is None:
+            return None
+        return check_labels(values, self.n, self.k, f"{self.name}: prediction", what="prediction")
 
     def _find_transforms(self) -> tuple[str, ...]:
-        if "transforms/logits" not in self._node:
+        data = self._find("transforms/logits")
+        if data is None:
             return ()
-        data = self._dataset("transforms/logits", "transforms")
         specs = self._strings("transforms/specs") or []
         expected = (len(specs), self.total, self.k)
         if data.shape != expected:
@@ -260,16 +255,20 @@ class BundleRows(Rows):
                 f"{self.name}: transforms/logits has shape {data.shape}, expected {expected}:"
                 f" {len(specs)} specs, and the same rows and classes as the scores"
             )
+        check_type(data.dtype, self._where(data))
+        self._moved = data
         return tuple(specs)
 
     def _strings(self, path: str) -> list[str] | None:
-        if path not in self._node:
+        dataset = self._find(path)
+        if dataset is None:
             return None
-        values = self._node[path][()]
+        where = self._where(dataset)
+        values = np.atleast_1d(read(dataset, (), where)) if dataset.shape is not None else np.empty(0)
         try:
-            return [v.decode() if isinstance(v, bytes) else str(v) for v in np.atleast_1d(values)]
+            return [v.decode() if isinstance(v, bytes) else str(v) for v in values]
         except UnicodeDecodeError:
-            raise DataError(f"{self.name}: {path} is not valid UTF-8") from None
+            raise DataError(f"{where}: is not valid UTF-8; write the strings anew as UTF-8") from None
 
     @property
     def class_names(self) -> list[str] | None:
@@ -280,12 +279,19 @@ class BundleRows(Rows):
 
     def column(self, name: str) -> NDArray[Any] | None:
         """One value per kept row (``ids``, ``group``, ``prediction``), or None when there is none."""
-        if name not in self._node:
+        dataset = self._find(name)
+        if dataset is None:
             return None
-        dataset = self._dataset(name, name)
-        if dataset.shape[:1] != (self.total,) or dataset.ndim != 1:
-            raise DataError(f"{self.name}: {name} has shape {dataset.shape}, expected ({self.total},): one per row")
-        values: NDArray[Any] = dataset.asstr()[()] if dataset.dtype.kind in "OS" else dataset[()]
+        where = self._where(dataset)
+        if dataset.shape != (self.total,):
+            raise DataError(f"{where}: has shape {dataset.shape}, expected ({self.total},): one per row")
+        values: NDArray[Any]
+        if h5py.check_string_dtype(dataset.dtype) is not None:
+            values = read(dataset.asstr("utf-8"), (), f"{where}, as UTF-8")
+        elif dataset.dtype.kind == "O":
+            raise DataError(f"{where}: has type {dataset.dtype}, expected numbers or UTF-8 strings; rename it")
+        else:
+            values = read(dataset, (), where)
         return values if self._keep is None else values[self._keep]
 
     @property
@@ -298,7 +304,7 @@ class BundleRows(Rows):
         text = self._node.attrs.get("source")
         try:
             return json.loads(text) if text is not None else None
-        except (TypeError, ValueError):
+        except (TypeError, ValueError, RecursionError):
             return {"text": str(text)}
 
     # ---- rows
@@ -358,121 +364,14 @@ class BundleRows(Rows):
         return step
 
     def _checked(self, start: int, stop: int) -> NDArray[Any]:
-        raw = self._scores[start:stop].astype(self.dtype, copy=False)
+        raw = read(self._scores, np.s_[start:stop], self.scores_where).astype(self.dtype, copy=False)
         return check_scores(raw, self.kind, self.scores_where, start)
 
     def _transformed(self, transforms: Sequence[int], start: int, stop: int) -> NDArray[Any] | None:
         if not len(transforms):
             return None
-        data = self._dataset("transforms/logits", "transforms")
-        moved = np.empty((len(transforms), stop - start, self.k), dtype=data.dtype.newbyteorder("="))
+        moved = np.empty((len(transforms), stop - start, self.k), dtype=self._moved.dtype.newbyteorder("="))
         for slot, index in enumerate(transforms):
-            data.read_direct(moved, np.s_[index, start:stop], np.s_[slot])
             where = f"{self.path}: transforms/logits[{index}] ({self.transforms[index]})"
-            check_scores(moved[slot], "logits", where, start)
+            moved[slot] = check_scores(read(self._moved, np.s_[index, start:stop], where), "logits", where, start)
         return moved
-
-
-# ---- writing
-
-
-class BundleWriter:
-    """Write bundles into a new HDF5 file that appears only when all went well.
-
-    Use as a context manager. Raises UsageError for an output that may not be written.
-    """
-
-    def __init__(self, path: Path | str, *, force: bool = False, inputs: Sequence[Path] = ()) -> None:
-        self._atomic = atomic_path(Path(path), force=force, inputs=inputs)
-
-    def __enter__(self) -> Self:
-        self._temporary = self._atomic.__enter__()
-        self._file = h5py.File(self._temporary, "w")
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._file.close()
-        self._atomic.__exit__(kind, error, trace)
-
-    def create(
-        self,
-        group: str = "",
-        *,
-        n: int,
-        k: int,
-        kind: ScoreKind = "logits",
-        dtype: str | np.dtype[Any] = "float32",
-        labels: bool = True,
-        transforms: Sequence[str] = (),
-        class_names: Sequence[str] | None = None,
-        columns: dict[str, NDArray[Any]] | None = None,
-        source: dict[str, Any] | None = None,
-    ) -> "GroupWriter":
-        """Make one bundle of n rows and k classes, to be filled by ``GroupWriter.write``.
-
-        group : "" is the root. columns : whole per-row arrays such as ids, weights, group.
-        """
-        node = self._file.require_group(group) if group else self._file
-        return GroupWriter(node, n, k, kind, np.dtype(dtype), labels, transforms, class_names, columns or {}, source)
-
-
-class GroupWriter:
-    """Fills one bundle, block by block."""
-
-    def __init__(
-        self,
-        node: h5py.Group,
-        n: int,
-        k: int,
-        kind: ScoreKind,
-        dtype: np.dtype[Any],
-        labels: bool,
-        transforms: Sequence[str],
-        class_names: Sequence[str] | None,
-        columns: dict[str, NDArray[Any]],
-        source: dict[str, Any] | None,
-    ) -> None:
-        self.node, self.n, self.k, self.kind = node, n, k, kind
-        node.attrs["calcli_bundle"] = 1
-        if source is not None:
-            node.attrs["source"] = json.dumps(source, sort_keys=True)
-        node.create_dataset(kind, (n, k), dtype)
-        if labels:
-            node.create_dataset("labels", (n,), "int64")
-        if class_names is not None:
-            write_strings(node, "class_names", class_names)
-        for name, values in columns.items():
-            if values.dtype.kind in "OUS":
-                write_strings(node, name, [str(v) for v in values])
-            else:
-                node.create_dataset(name, data=values)
-        if transforms:
-            node.create_dataset("transforms/logits", (len(transforms), n, k), dtype)
-            write_strings(node, "transforms/specs", transforms)
-
-    def write(self, start: int, scores: NDArray[Any], **per_row: NDArray[Any]) -> None:
-        """Write rows from ``start`` on: scores (b, k), and per row labels, prediction, confidence …
-
-        ``transformed`` (m, b, k) goes to transforms/logits. A per-row dataset that does
-        not exist yet is made with the type of its first block.
-        """
-        stop = start + len(scores)
-        self.node[self.kind][start:stop] = scores
-        for name, values in per_row.items():
-            if name == "transformed":
-                self.node["transforms/logits"][:, start:stop] = values
-                continue
-            if name not in self.node:
-                self.node.create_dataset(name, (self.n,), values.dtype)
-            self.node[name][start:stop] = values
-
-    def attribute(self, name: str, text: str) -> None:
-        """Attach a text. One beyond HDF5's 64 KiB attribute limit goes into dense storage."""
-        self.node.attrs[name] = text
-
-
-def write_strings(node: h5py.Group, name: str, values: Sequence[str]) -> None:
-    """Write UTF-8 strings of variable length."""
-    node.create_dataset(name, data=np.asarray(values, dtype=object), dtype=h5py.string_dtype("utf-8"))

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calcli import __version__
-from calcli.bundle import BundleWriter
+from calcli.bundle_writer import BundleWriter
 from calcli.calibrator import Context
 from calcli.errors import CalcliError, DataError, UsageError
 from calcli.files import check_output

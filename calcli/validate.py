@@ -14,17 +14,28 @@ from calcli.numerics import FloatArray, IntArray, log_normalizer
 from calcli.rows import SCORE_KINDS, ScoreKind
 
 __all__ = [
+    "HUGE",
     "SUM_TOLERANCE",
+    "check_label_shape",
     "check_labels",
     "check_scores",
     "check_shape",
+    "check_type",
     "check_weights",
     "look_like_probabilities",
     "score_kind",
+    "to_ignore",
 ]
 
 SUM_TOLERANCE = 1e-3
 """How far the probabilities of a row may sum from 1."""
+
+LARGEST_WEIGHT = 1e100
+"""Squares of weights and their sums must neither overflow nor vanish."""
+
+HUGE = 1e38
+"""Gaps between logits beyond this are cut to it: float64 can square and sum what is left,
+and a class so far below has probability 0 at every temperature."""
 
 
 def score_kind(text: str) -> ScoreKind:
@@ -34,18 +45,26 @@ def score_kind(text: str) -> ScoreKind:
     return text  # type: ignore[return-value]
 
 
-def check_shape(shape: tuple[int, ...], dtype: np.dtype[Any], where: str) -> tuple[int, int]:
-    """Rows and classes of a score array of this shape: (n, k), or (n,) / (n, 1) for binary scores."""
+def check_type(dtype: np.dtype[Any], where: str) -> None:
+    """Check the type of a score array. Raises DataError for all but float16, float32 and float64."""
     if dtype.kind != "f" or dtype.itemsize > 8:
         raise DataError(
             f"{where}: scores have type {dtype}, expected float16, float32 or float64;"
             " store the model's raw outputs, not class indices"
         )
-    if len(shape) not in (1, 2):
-        raise DataError(f"{where}: scores have shape {shape}, expected (rows, classes) or (rows,) for a binary model")
+
+
+def check_shape(shape: tuple[int, ...] | None, dtype: np.dtype[Any], where: str) -> tuple[int, int]:
+    """Rows and classes of a score array of this shape: (n, k), or (n,) / (n, 1) for binary scores."""
+    check_type(dtype, where)
+    if shape is None or len(shape) not in (1, 2):
+        raise DataError(
+            f"{where}: scores have shape {shape}, expected (rows, classes), or (rows,) for a binary model;"
+            " store one row of scores per labelled item"
+        )
     n = shape[0]
     if n == 0:
-        raise DataError(f"{where}: there are no rows, expected at least one")
+        raise DataError(f"{where}: there are no rows, expected at least one; was what made it interrupted?")
     columns = shape[1] if len(shape) == 2 else 1
     if columns == 0:
         raise DataError(f"{where}: scores have shape {shape}, expected at least one column")
@@ -57,7 +76,8 @@ def check_scores(scores: NDArray[Any], kind: ScoreKind, where: str, first_row: i
 
     scores : (b, k), or (b,) / (b, 1) for a binary model's score of class 1: a logit z
     becomes (0, z), a probability p becomes (1 - p, p). Returns (b, k) in the precision of
-    the input (binary probabilities in float64, so that 1 - p keeps its digits).
+    the input (binary probabilities in float64, so that 1 - p keeps its digits). Rows with
+    logits beyond ``HUGE`` are returned as gaps to their largest, cut there.
     """
     if not np.isfinite(scores.sum(dtype=np.float64 if scores.dtype.itemsize < 4 else None)):
         finite = np.isfinite(scores.reshape(len(scores), -1))
@@ -65,22 +85,36 @@ def check_scores(scores: NDArray[Any], kind: ScoreKind, where: str, first_row: i
             row = int(np.argmin(finite.all(axis=1)))
             column = int(np.argmin(finite[row]))
             value = scores.reshape(len(scores), -1)[row, column]
+            advice = (
+                "save probs instead, where a zero is allowed"
+                if kind == "log_probs" and value < 0
+                else "drop the row or fix the model's output (apply no mask before saving)"
+            )
             raise DataError(
-                f"{where}: row {first_row + row}, class {column} is {value}, expected a finite number;"
-                " drop the row or fix the model's output (apply no mask before saving)"
+                f"{where}: row {first_row + row}, class {column} is {value}, expected a finite number; {advice}"
             )
     if scores.ndim == 1 or scores.shape[1] == 1:
         return _binary(scores.reshape(-1), kind, where, first_row)
     if kind == "probs":
         _check_probabilities(scores, where, first_row)
     elif kind == "log_probs":
-        _check_sums(np.exp(np.minimum(log_normalizer(scores.astype(np.float64)), 700.0)), where, first_row)
+        _check_log_probabilities(scores, where, first_row)
+    elif scores.dtype.itemsize == 8 and max(scores.max(), -scores.min()) > HUGE:
+        return _without_huge_gaps(scores)
     return scores
+
+
+def _without_huge_gaps(z: NDArray[Any]) -> NDArray[Any]:
+    huge = np.flatnonzero((np.abs(z) > HUGE).any(axis=1))
+    tamed = np.array(z)
+    with np.errstate(over="ignore"):
+        tamed[huge] = np.maximum(z[huge] - z[huge].max(axis=1, keepdims=True), -HUGE)
+    return tamed
 
 
 def _binary(score: NDArray[Any], kind: ScoreKind, where: str, first_row: int) -> NDArray[Any]:
     if kind == "logits":
-        return np.stack([np.zeros_like(score), score], axis=1)
+        return np.stack([np.zeros_like(score), np.clip(score, -HUGE, HUGE)], axis=1)
     s = score.astype(np.float64)
     p = np.exp(s) if kind == "log_probs" else s
     bad = (p < 0) | (p > 1 + SUM_TOLERANCE)
@@ -109,8 +143,20 @@ def _check_probabilities(p: NDArray[Any], where: str, first_row: int) -> None:
     _check_sums(p.sum(axis=1, dtype=np.float64), where, first_row)
 
 
-def _check_sums(sums: FloatArray, where: str, first_row: int) -> None:
-    off = np.abs(sums - 1.0) > SUM_TOLERANCE
+def _check_log_probabilities(scores: NDArray[Any], where: str, first_row: int) -> None:
+    log_p = scores.astype(np.float64)
+    norm = log_normalizer(log_p)
+    if scores.dtype.itemsize > 2:
+        _check_sums(np.exp(np.minimum(norm, 700.0)), where, first_row)
+        return
+    # log p rounded to float16 moves p by up to 2^-11 |log p|, relatively: 0.0034 for 1 of 1000 classes.
+    log_p -= norm[:, None]
+    rounding = -(np.exp(log_p) * log_p).sum(axis=1) * 2.0**-11
+    _check_sums(np.exp(np.minimum(norm, 700.0)), where, first_row, SUM_TOLERANCE + rounding)
+
+
+def _check_sums(sums: FloatArray, where: str, first_row: int, tolerance: float | FloatArray = SUM_TOLERANCE) -> None:
+    off = np.abs(sums - 1.0) > tolerance
     if off.any():
         row = int(np.argmax(off))
         raise DataError(
@@ -126,27 +172,59 @@ def look_like_probabilities(scores: NDArray[Any]) -> bool:
     return bool((np.abs(scores.sum(axis=1, dtype=np.float64) - 1.0) <= SUM_TOLERANCE).all())
 
 
-def check_labels(labels: NDArray[Any], n: int, k: int, where: str, ignore: tuple[int, ...] = ()) -> IntArray:
+def check_label_shape(shape: tuple[int, ...] | None, dtype: np.dtype[Any], n: int, k: int, where: str) -> None:
+    """Check that labels are (n,) integers, before they are read."""
+    if dtype.kind not in "iu":
+        raise DataError(
+            f"{where}: labels have type {dtype}, expected integers 0..{k - 1};"
+            " store them so, or let calcli extract convert whole numbers, one-hot rows and words"
+        )
+    if shape is None or len(shape) != 1:
+        raise DataError(f"{where}: labels have shape {shape}, expected ({n},): one class index per row")
+    if shape[0] != n:
+        raise DataError(f"{where}: there are {shape[0]} labels for {n} rows of scores; they must belong together")
+
+
+def check_labels(
+    labels: NDArray[Any], n: int, k: int, where: str, ignore: tuple[int, ...] = (), what: str = "label"
+) -> IntArray:
     """Check the labels of all rows: (n,) integers in 0..k-1, or one of the labels to ignore.
 
-    Returns (n,) int64 with the ignored labels still in place.
+    what : "label" or "prediction", for messages. Returns (n,) int64 with the ignored labels
+    still in place.
     """
-    if labels.dtype.kind not in "iu":
-        raise DataError(f"{where}: labels have type {labels.dtype}, expected integers 0..{k - 1}")
-    if labels.ndim != 1:
-        raise DataError(f"{where}: labels have shape {labels.shape}, expected ({n},): one class index per row")
-    if len(labels) != n:
-        raise DataError(f"{where}: there are {len(labels)} labels for {n} rows of scores; they must belong together")
-    y = labels.astype(np.int64)
-    bad = (y < 0) | (y >= k)
+    if what == "label" or labels.dtype.kind in "iu":
+        check_label_shape(labels.shape, labels.dtype, n, k, where)
+    else:
+        raise DataError(f"{where}: predictions have type {labels.dtype}, expected integers 0..{k - 1}; delete them")
+    bad = (labels < 0) | (labels >= k)
     if bad.any() and ignore:
-        bad &= ~np.isin(y, ignore)
+        bad &= ~to_ignore(labels, ignore)
     if bad.any():
         row = int(np.argmax(bad))
-        ones = "; labels look 1-based: subtract 1" if y[row] == k and y.min() == 1 else ""
-        masks = "; pass --ignore-label if it marks rows to leave out" if y[row] < 0 or y[row] > k else ""
-        raise DataError(f"{where}: row {row} has label {y[row]}, expected 0..{k - 1}{ones}{masks}")
-    return y
+        found = int(labels[row])
+        raise DataError(
+            f"{where}: row {row} has {what} {found}, expected 0..{k - 1}{_label_advice(labels, found, k, what)}"
+        )
+    return labels.astype(np.int64)
+
+
+def _label_advice(labels: NDArray[Any], found: int, k: int, what: str) -> str:
+    if what == "prediction":
+        return "; delete the predictions if they belong to other scores"
+    if found == k and labels.min() == 1:
+        return "; labels look 1-based: subtract 1"
+    if found < 0 or found > k:
+        return f"; pass --ignore-label {found} if it marks rows to leave out"
+    return "; are labels and scores those of the same model?"
+
+
+def to_ignore(labels: NDArray[Any], ignore: tuple[int, ...]) -> NDArray[np.bool_]:
+    """Which labels are among those to ignore, (n,); numbers beyond int64 never are."""
+    most = np.iinfo(np.int64)
+    known = np.array([label for label in ignore if most.min <= label <= most.max], dtype=np.int64)
+    inside = labels <= most.max if labels.dtype == np.uint64 else np.True_
+    return np.isin(labels.astype(np.int64), known) & inside
 
 
 def check_weights(weights: NDArray[Any], n: int, where: str) -> FloatArray:
@@ -157,7 +235,12 @@ def check_weights(weights: NDArray[Any], n: int, where: str) -> FloatArray:
     bad = ~np.isfinite(w) | (w < 0)
     if bad.any():
         row = int(np.argmax(bad))
-        raise DataError(f"{where}: row {row} has weight {w[row]}, expected a finite number >= 0")
+        raise DataError(f"{where}: row {row} has weight {w[row]}, expected a finite number >= 0; mend it")
     if not w.any():
-        raise DataError(f"{where}: all weights are zero, expected at least one positive weight")
+        raise DataError(f"{where}: all weights are zero, expected at least one positive weight; delete them if unused")
+    if w.max() > LARGEST_WEIGHT or w.max() < 1 / LARGEST_WEIGHT:
+        raise DataError(
+            f"{where}: the largest weight is {w.max():.3g}, expected one between {1 / LARGEST_WEIGHT:g} and"
+            f" {LARGEST_WEIGHT:g}; scale them to a mean of 1"
+        )
     return w

@@ -1,5 +1,6 @@
 """Run the command line in this process, or for real."""
 
+import signal
 import subprocess
 import sys
 from dataclasses import dataclass
@@ -32,10 +33,16 @@ def runner(monkeypatch, capsys):
         monkeypatch.setattr(sys, "argv", ["calcli", *map(str, words)])
         capsys.readouterr()
         code = 0
+        handlers = {number: signal.getsignal(number) for number in entry.SIGNALS}
+        hook = sys.unraisablehook
         try:
             entry.main()
         except SystemExit as end:
             code = end.code or 0
+        finally:  # the command leaves them ignored, as its process is about to end
+            for number, handler in handlers.items():
+                signal.signal(number, handler)
+            sys.unraisablehook = hook
         captured = capsys.readouterr()
         return Result(code, captured.out, captured.err)
 

@@ -6,7 +6,8 @@ import h5py
 import numpy as np
 import pytest
 
-from calcli.bundle import BundleWriter, Layout, find_bundles, open_bundle
+from calcli.bundle import Layout, find_bundles, open_bundle
+from calcli.bundle_writer import BundleWriter
 from calcli.errors import DataError, UsageError
 
 Z = np.array([[2.0, -1.0, 0.5], [0.0, 1.0, -2.0], [3.0, 2.0, 1.0], [0.1, 0.2, 0.3]])

@@ -135,7 +135,7 @@ def test_inputs_are_never_outputs(run, bundle):
     [
         (["fit", "-m", "tss", "logits.h5"], 2, "did you mean ts"),
         (["fit", "-m", "hb", "logits.h5", "--set", "bin=3"], 2, "did you mean bins"),
-        (["fit", "-m", "hb", "logits.h5", "--set", "bins=0"], 2, "bins='0'"),
+        (["fit", "-m", "hb", "logits.h5", "--set", "bins=0"], 2, "option bins="),
         (["fit", "-m", "hb", "logits.h5", "--set", "bins"], 2, "expected NAME=VALUE"),
         (["fit", "-m", "ts", "none.h5"], 3, "no such file"),
         (["fit", "-m", "ts", "logits.h5:nope"], 3, "has no group 'nope'"),

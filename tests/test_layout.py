@@ -19,7 +19,7 @@ LAYERS = [
     ["diagram", "evaluation", "extract", "importers", "inputs", "models"],
     ["render", "fitting", "applying", "artifact"],
     ["compose", "select", "split"],
-    ["bundle", "validate", "files", "partial", "transforms"],
+    ["bundle", "bundle_writer", "hdf5", "validate", "files", "partial", "transforms"],
     ["registry"],
     ["methods", "metrics"],
     ["device", "kernels", "kernels_torch"],

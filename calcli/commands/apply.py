@@ -52,7 +52,7 @@ def apply(
     calcli fit --method ec logits.h5 -o - | calcli apply - logits.h5:test -o out.h5
     """
     from calcli.artifact import load
-    from calcli.bundle import Layout
+    from calcli.bundle import Layout, split_where
     from calcli.errors import CalcliError, UsageError
     from calcli.render import Talk, print_json
     from calcli.rows import SCORE_KINDS
@@ -62,16 +62,16 @@ def apply(
     if as_ not in SCORE_KINDS:
         raise UsageError(f"--as {as_}: expected one of {', '.join(SCORE_KINDS)}")
     out_kind = score_kind(as_)
+    layout = Layout(scores, labels, kind)
     calibrator = load(artifact)
     name = "<stdin>" if artifact == "-" else artifact
-    layout = Layout(scores, labels, kind)
+    inputs = [split_where(bundle)[0] for bundle in bundles] + ([] if artifact == "-" else [Path(artifact)])
+    ignore = tuple(ignore_label or ())
     done: list[dict[str, object]] = []
     worst = 0
     for bundle, target in zip(bundles, _targets(bundles, output), strict=True):
         try:
-            done.append(
-                _apply_one(calibrator, name, bundle, target, out_kind, layout, tuple(ignore_label or ()), force, talk)
-            )
+            done.append(_apply_one(calibrator, name, bundle, target, out_kind, layout, ignore, inputs, force, talk))
             if not json:
                 print(target)
         except CalcliError as error:
@@ -89,10 +89,13 @@ def _targets(bundles: list[str], output: str) -> list[Path]:
     """Where each bundle goes: the output itself, or files in it named after the bundles."""
     from calcli.bundle import split_where
     from calcli.errors import UsageError
+    from calcli.files import make_folder
 
     folder = Path(output)
     if output == "-":
-        raise UsageError("-o -: HDF5 cannot be written to a pipe, name a file")
+        raise UsageError("-o -: HDF5 cannot be written to a pipe; name a file")
+    if not output:
+        raise UsageError("-o '': expected the name of a file, or of a folder for several bundles")
     if len(bundles) == 1 and not folder.is_dir() and not output.endswith("/"):
         return [folder]
     targets = []
@@ -104,10 +107,7 @@ def _targets(bundles: list[str], output: str) -> list[Path]:
         raise UsageError(f"two bundles would be written to {twice}; apply them one by one")
     if folder.exists() and not folder.is_dir():
         raise UsageError(f"{output}: is a file, expected a folder for {len(bundles)} bundles")
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as problem:
-        raise UsageError(f"{output}: folder cannot be made: {problem.strerror}") from None
+    make_folder(folder)
     return targets
 
 
@@ -119,17 +119,18 @@ def _apply_one(
     kind: "ScoreKind",
     layout: "Layout",
     ignore: tuple[int, ...],
+    inputs: list[Path],
     force: bool,
     talk: "Talk",
 ) -> dict[str, object]:
     from calcli.applying import calibrated_blocks, checked_transforms
     from calcli.artifact import dumps
-    from calcli.bundle import BundleWriter, open_bundle, split_where
+    from calcli.bundle import open_bundle
+    from calcli.bundle_writer import BundleWriter
     from calcli.files import check_output
     from calcli.fitting import check_fits
 
-    source = split_where(bundle)[0]
-    check_output(target, force=force, inputs=[source])
+    check_output(target, force=force, inputs=inputs)
     with open_bundle(bundle, prefer=("test",), layout=layout, ignore_labels=ignore, need_labels=False) as rows:
         check_fits(artifact, name, rows)
         if artifact.class_names and rows.class_names and artifact.class_names != rows.class_names:
@@ -143,7 +144,7 @@ def _apply_one(
         transforms = checked_transforms(artifact.calibrator, rows, rows.name)
         columns = {c: v for c in ("ids", "weights", "group") if (v := rows.column(c)) is not None}
         counts: dict[str, int] = {}
-        with BundleWriter(target, force=force, inputs=[source]) as writer:
+        with BundleWriter(target, force=force, inputs=inputs) as writer:
             group = writer.create(
                 n=rows.n,
                 k=rows.k,

@@ -5,7 +5,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
-from calcli.bundle import open_file
+from calcli.hdf5 import open_file
 from calcli.importers.archive import Archive, Mapped, reading
 
 __all__ = ["read_hdf5"]

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from calcli import __version__
-from calcli.bundle import BundleWriter, GroupWriter
+from calcli.bundle_writer import BundleWriter, GroupWriter
 from calcli.errors import DataError, UsageError
 from calcli.files import check_output
 from calcli.importers.archive import Archive, Entry, unite
