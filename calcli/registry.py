@@ -10,7 +10,7 @@ import msgspec
 from calcli.calibrator import Calibrator, Laws, Options
 from calcli.errors import UsageError, unknown_name
 
-__all__ = ["method", "method_names", "parse_options"]
+__all__ = ["method", "method_names", "option_facts", "parse_options"]
 
 
 @cache
@@ -68,11 +68,45 @@ def parse_options(name: str, settings: dict[str, Any]) -> Options:
     try:
         options = msgspec.convert(settings, struct, strict=False)
     except msgspec.ValidationError as problem:
-        reason, _, path = str(problem).partition(" - at `$.")
-        key = path.rstrip("`").split("[")[0]
+        key = str(problem).partition(" - at `$.")[2].rstrip("`").split("[")[0]
+        allowed = next(facts["allowed"] for facts in option_facts(struct) if facts["name"] == key)
         raise UsageError(
-            f"option {key}={settings.get(key)!r} of method {name!r}: {reason[:1].lower()}{reason[1:]};"
-            f" see calcli methods {name}"
+            f"option {key}={settings.get(key)!r} of method {name!r}: expected {allowed}; see calcli methods {name}"
         ) from None
     cls.check_options(options)
     return options
+
+
+def option_facts(struct: type[Any]) -> list[dict[str, Any]]:
+    """Options of a method as people read them: name, default, allowed, description."""
+    schema = msgspec.json.schema(struct)
+    properties = schema["$defs"][struct.__name__]["properties"]
+    return [
+        {
+            "name": option,
+            "default": facts.get("default"),
+            "allowed": _allowed(facts),
+            "description": facts.get("description", ""),
+        }
+        for option, facts in properties.items()
+    ]
+
+
+def _allowed(facts: dict[str, Any]) -> str:
+    if "anyOf" in facts:
+        return " or ".join(_allowed(one) for one in facts["anyOf"])
+    if "enum" in facts:
+        return "|".join(map(str, facts["enum"]))
+    if "const" in facts:
+        return str(facts["const"])
+    plain = {"null": "none", "boolean": "true|false", "string": "text", "array": "list"}
+    kind = plain.get(facts["type"], facts["type"])
+    low, high = facts.get("minimum"), facts.get("maximum")
+    above, below = facts.get("exclusiveMinimum"), facts.get("exclusiveMaximum")
+    if low is not None and high is not None:
+        return f"{kind} from {low:g} to {high:g}" if kind == "number" else f"{kind} from {low} to {high}"
+    bounds = [
+        f">= {low}" if low is not None else f"> {above}" if above is not None else "",
+        f"<= {high}" if high is not None else f"< {below}" if below is not None else "",
+    ]
+    return " ".join([kind, *filter(None, bounds)])

@@ -191,6 +191,9 @@ def test_paired_differences_and_baseline(run, fitted):
     assert other[1]["paired"]["differences"]["nll"]["value"] == pytest.approx(
         results[2]["metrics"]["nll"]["value"] - results[1]["metrics"]["nll"]["value"]
     )
+    text = run("evaluate", fitted, "-c", "m.ec.json", "--baseline", "m.ts.json", "-m", "nll", "-q").out
+    assert "minus m.ts.json" in text
+    assert "accuracy" not in text
 
 
 def test_several_bundles_are_ranked(run, fitted):
@@ -302,6 +305,7 @@ def test_leak_and_shift_and_thin_bins_are_told(run, fitted, tmp_path):
     assert "fitted on these very rows" in done.err
     assert "fitted on these very rows" in " ".join(json.loads(done.out)["results"][1]["warnings"])
     assert "rows in 15 bins" in done.err
+    assert "rows in 15 bins" not in run("evaluate", "m.h5:cal", "-m", "nll").err
     assert "fitted on these very rows" not in run("evaluate", "m.h5:test", "-c", "m.ts.json").err
     few = np.flatnonzero(LABELS[600:] < 2)
     with h5py.File(tmp_path / "s.h5", "w") as file:
@@ -321,7 +325,7 @@ def test_wrong_calibrator_and_missing_files(run, fitted, tmp_path):
     assert run("evaluate", "m.h5:[q]*").code == 3
 
 
-@pytest.mark.parametrize("case", ["one row", "one class", "all equal", "two rows", "all wrong"])
+@pytest.mark.parametrize("case", ["one row", "one class", "all equal", "two rows", "all wrong", "weight on one row"])
 def test_degenerate_bundles_are_reported_not_crashed(run, tmp_path, case):
     z, y = LOGITS[:60].copy(), LABELS[:60].copy()
     if case == "one row":
@@ -332,17 +336,24 @@ def test_degenerate_bundles_are_reported_not_crashed(run, tmp_path, case):
         y[:] = 1
     elif case == "all equal":
         z[:] = [1.0, 0, 0, 0]
-    else:
+    elif case == "all wrong":
         y = z.argmin(axis=1)
+    z = np.tile(z, (2, 1)) if case == "weight on one row" else z
+    y = np.resize(y, len(z))
     with h5py.File(tmp_path / "d.h5", "w") as file:
         file["logits"], file["labels"] = z, y
+        if case == "weight on one row":  # and rows enough for the cross-fitted split
+            file["weights"] = 1.0 * (np.arange(len(z)) == 7)
     with np.errstate(all="raise", under="ignore"):
         done = run("evaluate", "d.h5", "--full", "--json", "--per-class", "--resamples", "50")
         text = run("evaluate", "d.h5", "--resamples", "50")
     assert done.code == 0, done.err
     assert text.code == 0, text.err
-    for entry in json.loads(done.out)["results"][0]["metrics"].values():
+    metrics = json.loads(done.out)["results"][0]["metrics"]
+    for entry in metrics.values():
         assert entry["value"] is not None or entry["reason"]
+    assert (metrics["tce2"]["value"] is None) is (case in ("one row", "two rows"))
+    assert (metrics["ece_debiased"]["value"] is None) is (case in ("one row", "two rows"))
 
 
 @pytest.mark.parametrize("kind", ["binary logits", "binary probabilities", "weighted"])

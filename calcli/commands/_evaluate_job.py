@@ -141,7 +141,8 @@ class Job:
 
         from calcli.evaluation.judge import data_warnings, label_shift_p_value
 
-        common = data_warnings(table, self.plan.settings.bins)
+        binned = any("|bins:" in value["signature"] for value in results[0]["metrics"].values())
+        common = data_warnings(table, self.plan.settings.bins if binned else None)
         results[0]["warnings"] = common
         for text in common:
             self.talk.warn(f"{rows.name}: {text}")

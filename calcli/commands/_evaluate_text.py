@@ -60,7 +60,10 @@ def _print_bundle(results: Sequence[Result], plan: "Plan") -> None:
             if "reason" in result["metrics"][name]:
                 print(f"{name}: undefined for {_title(result)}: {result['metrics'][name]['reason']}")
     if plan.report:
-        _print_paired(results)
+        print("±: one standard error; p: how often a calibrated model would show as much")
+    if plan.report or "paired" in first:
+        _print_paired(results, None if plan.report else plan.metrics)
+    if plan.report:
         for result in results:
             _print_judgement(result)
 
@@ -68,15 +71,15 @@ def _print_bundle(results: Sequence[Result], plan: "Plan") -> None:
 def _data_sentence(result: Result) -> str:
     d = result["report"]["data"]
     parts = [
-        f"{result['bundle']}: {d['n']} rows x {d['n_classes']} classes, {d['kind']}",
+        f"{result['bundle']}: {d['n']} row{'s'[: d['n'] != 1]} x {d['n_classes']} classes, {d['kind']}",
         f"class shares {d['smallest_class_share']:.2%} to {d['largest_class_share']:.2%}",
     ]
     if d["absent_classes"]:
-        parts.append(f"{d['absent_classes']} classes without a row")
+        parts.append(f"{d['absent_classes']} class{'es' * (d['absent_classes'] > 1)} without a row")
     if d["weighted"]:
         parts.append("weighted")
     if d["distinct_confidences"] < d["n"] // 2:
-        parts.append(f"only {d['distinct_confidences']} distinct confidences")
+        parts.append(f"only {d['distinct_confidences']} distinct confidence{'s'[: d['distinct_confidences'] != 1]}")
     return "; ".join(parts)
 
 
@@ -95,7 +98,8 @@ def _p(p: float) -> str:
     return "<.001" if p < 0.001 else f"{p:.3f}".removeprefix("0")
 
 
-def _print_paired(results: Sequence[Result]) -> None:
+def _print_paired(results: Sequence[Result], chosen: Sequence[str] | None) -> None:
+    """Differences of the losses over rows to the baseline; chosen : only these metrics."""
     from calcli.render import number, print_table
 
     paired = [result for result in results if "paired" in result]
@@ -104,6 +108,8 @@ def _print_paired(results: Sequence[Result]) -> None:
     against = paired[0]["paired"]["baseline"] or "uncalibrated"
     body = []
     for name in paired[0]["paired"]["differences"]:
+        if chosen is not None and name not in chosen:
+            continue
         row = [name]
         for result in paired:
             d = result["paired"]["differences"][name]
@@ -111,8 +117,13 @@ def _print_paired(results: Sequence[Result]) -> None:
             p = f" p {_p(d['p_value'])}" if "p_value" in d else ""
             row.append(f"{d['value']:+.4f}{ends}{p}")
         body.append(row)
+    if not body:
+        return
+    level = next((d["ci_level"] for d in paired[0]["paired"]["differences"].values() if "ci" in d), None)
     print()
     print_table([f"minus {against}", *(_title(result) for result in paired)], body)
+    if level is not None:
+        print(f"[ ]: {level:.0%} interval of the difference on the same rows")
 
 
 def _print_judgement(result: Result) -> None:
@@ -125,7 +136,7 @@ def _print_judgement(result: Result) -> None:
             m = metrics[name]
             print(
                 f"  {title} {number(m['value'])}: a calibrated model would show {number(m['null_mean'])},"
-                f" 95 % of the time at most {number(m['null_q95'])} (p {_p(m['p_value'])})"
+                f" 95% of the time at most {number(m['null_q95'])} (p {_p(m['p_value'])})"
             )
     if metrics.get("tce2", {}).get("ci"):
         m = metrics["tce2"]

@@ -61,7 +61,7 @@ def describe(name: str) -> dict[str, Any]:
     from dataclasses import asdict
     from inspect import getdoc
 
-    from calcli.registry import method
+    from calcli.registry import method, option_facts
 
     cls = method(name)
     text = getdoc(cls) or ""
@@ -71,43 +71,8 @@ def describe(name: str) -> dict[str, Any]:
         "summary": text.split("\n", 1)[0],
         "description": text,
         **asdict(cls.laws),
-        "options": options(cls.Options),
+        "options": option_facts(cls.Options),
     }
-
-
-def options(struct: type[Any]) -> list[dict[str, Any]]:
-    """Options of a method from their declarations."""
-    import msgspec
-
-    schema = msgspec.json.schema(struct)
-    properties = schema["$defs"][struct.__name__]["properties"]
-    return [
-        {
-            "name": option,
-            "default": facts.get("default"),
-            "allowed": _allowed(facts),
-            "description": facts.get("description", ""),
-        }
-        for option, facts in properties.items()
-    ]
-
-
-def _allowed(facts: dict[str, Any]) -> str:
-    if "anyOf" in facts:
-        return " or ".join(_allowed(one) for one in facts["anyOf"])
-    if "enum" in facts:
-        return "|".join(map(str, facts["enum"]))
-    if "const" in facts:
-        return str(facts["const"])
-    plain = {"null": "none", "boolean": "true|false", "string": "text", "array": "list"}
-    kind = plain.get(facts["type"], facts["type"])
-    low, high = facts.get("minimum"), facts.get("maximum")
-    above, below = facts.get("exclusiveMinimum"), facts.get("exclusiveMaximum")
-    bounds = [
-        f">= {low}" if low is not None else f"> {above}" if above is not None else "",
-        f"<= {high}" if high is not None else f"< {below}" if below is not None else "",
-    ]
-    return " ".join([kind, *filter(None, bounds)])
 
 
 def metrics(

@@ -122,7 +122,7 @@ def _verdict(
     level: float,
 ) -> str:
     if table.n < 30:
-        return f"too few rows to say: {table.n}"
+        return f"too few rows to say anything: {table.n}"
     loss = split.nll if split is not None and split.nll.significant else None
     if p > LEVEL:
         text = f"calibrated within noise: {table.n} rows cannot tell the confidence from a calibrated one (p = {p:.2g})"
@@ -162,12 +162,12 @@ def resolution_rows(bins: int, error: float = 0.01) -> int:
     return math.ceil(bins / (2.0 * math.pi * error**2))
 
 
-def data_warnings(table: RowTable, bins: int) -> list[str]:
-    """What about the evaluated rows limits what can be said."""
+def data_warnings(table: RowTable, bins: int | None) -> list[str]:
+    """What about the evaluated rows limits what can be said; bins : None where none are asked for."""
     found = []
-    if table.n < ROWS_PER_BIN * bins:
+    if bins is not None and table.n < ROWS_PER_BIN * bins:
         found.append(
-            f"{table.n} rows in {bins} bins: even a calibrated model's ECE is well above 0 here;"
+            f"{table.n} row{'s'[: table.n != 1]} in {bins} bins: even a calibrated model's ECE is well above 0 here;"
             f" about {resolution_rows(bins)} rows resolve an ECE of 0.01, or use fewer --bins"
         )
     if len(np.unique(table.y)) == 1:

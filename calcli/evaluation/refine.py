@@ -90,7 +90,7 @@ def cross_fitted_split(
     these rows and applied to the rest, five times. Any g gives, in expectation, at most
     the true calibration loss; a value near or below 0 means that g finds nothing to mend.
     g is structured vector scaling where it is installed, else temperature scaling.
-    None when the recalibration cannot be fitted.
+    None when the recalibration cannot be fitted, or all the weight lies in one fold.
 
     Reference: Berta, Bach, Jordan (2025), arXiv 2501.19195; Ferrer, Ramos (2025).
     """
@@ -101,6 +101,8 @@ def cross_fitted_split(
         scores[block.start : block.start + len(block)] = z
     whole = ArrayRows(scores, table.y, "logits" if calibrator is None else "log_probs", weight=table.weight)
     fold = stratified_folds(table.y, FOLDS, np.random.default_rng(seed))
+    if table.weight is not None and (np.bincount(fold, weights=table.weight) > 0).sum() < 2:
+        return None
     known = method_names()
     name = next(n for n in PREFERRED if n in known)
     try:

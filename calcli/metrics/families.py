@@ -82,8 +82,8 @@ def ece_sweep(scope: Scope) -> Value:
 def ece_debiased(scope: Scope) -> Value:
     s = scope.settings
     bins = scope.bins("mass")
-    if (bins.n < 2).any():
-        return Value.undefined("every bin needs at least two rows; use fewer --bins")
+    if (bins.n == 1).any():
+        return Value.undefined("every bin with rows needs at least two; use fewer --bins")
     return Value(d.debiased_error(bins, s.norm, s.resamples, scope.rng("ece_debiased")))
 
 
@@ -114,6 +114,8 @@ def tce2(scope: Scope) -> Value:
     s, t = scope.settings, scope.table
     scheme = _tce2_scheme(scope)
     bins = scope.bins(scheme)
+    if not (bins.n >= 2).any():
+        return Value.undefined("no bin holds two rows; use fewer --bins")
     square = float(d.signed_square(bins))
     draws = d.signed_square(bins.with_hits(scope.null_hits(scheme)))
     null = null_of(square, draws)
