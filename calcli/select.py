@@ -232,7 +232,7 @@ def stored_numbers(calibrator: Calibrator) -> int:
     return sum(count(getattr(calibrator, parameter.name)) for parameter in fields(calibrator))
 
 
-def stratified_folds(y: IntArray, folds: int, rng: np.random.Generator) -> list[IntArray]:
+def stratified_folds(y: IntArray, folds: int, rng: "np.random.Generator") -> list[IntArray]:
     """Indices of each of ``folds`` parts, sizes differing by at most one, classes spread evenly.
 
     y : (n,) labels. The rows, shuffled and then sorted by class, are dealt in turn.

@@ -49,7 +49,8 @@ sources = pytest.mark.parametrize("rows", SOURCES.values(), ids=SOURCES)
 def same_slope(ours, theirs, tolerance):
     for log_beta in BETAS:
         a, b = np.array(ours(log_beta)), np.array(theirs(log_beta))
-        # The value may cross 0: what it is compared with is the size of its slope, too.
+        # The value crosses 0 at the fit's solution, a difference of means that do not: the
+        # natural scale of both numbers is that of the larger.
         np.testing.assert_allclose(b, a, rtol=tolerance, atol=tolerance * np.abs(a).max())
 
 
@@ -57,14 +58,14 @@ def same_slope(ours, theirs, tolerance):
 @precisions
 @sources
 def test_temperature_sums(rows, dtype, tolerance, device):
-    same_slope(kernels.nll_slope(rows), twins.nll_slope(rows, device=device, dtype=dtype), tolerance * 10)
+    same_slope(kernels.nll_slope(rows), twins.nll_slope(rows, device=device, dtype=dtype), tolerance)
     for top in (1, 2) if rows.k > 2 else (1,):
         theirs = twins.top_mass_slope(rows, top, 0.7, device=device, dtype=dtype)
         same_slope(kernels.top_mass_slope(rows, top, 0.7), theirs, tolerance)
-    best, slope = kernels.brier_slope(rows, -3.0, 3.0)
-    best_twin, slope_twin = twins.brier_slope(rows, -3.0, 3.0, device=device, dtype=dtype)
-    assert best_twin == best
-    same_slope(slope, slope_twin, tolerance * 10)
+    around, slope = kernels.brier_slope(rows, -3.0, 3.0)
+    around_twin, slope_twin = twins.brier_slope(rows, -3.0, 3.0, device=device, dtype=dtype)
+    assert around_twin == around
+    same_slope(slope, slope_twin, tolerance)
 
 
 @devices

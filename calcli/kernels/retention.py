@@ -14,16 +14,14 @@ Reference: Jang, Ivanov, Lee, Weimer (2021), Algorithm 1, whose counts these are
 exact limits of.
 """
 
-import os
-from collections import deque
 from collections.abc import Callable, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
 
+from calcli.kernels.parallel import in_order
 from calcli.kernels.uniform import uniform_retention
 from calcli.numerics import FloatArray, IntArray
 from calcli.rows import Block, Rows
@@ -81,19 +79,9 @@ def retention_rates(
         out[block.start : stop] = block_retention(block.z, noise, scales, races)
         return stop
 
-    # NumPy lets other threads run meanwhile; every block has rows of its own to write.
-    with ThreadPoolExecutor(WORKERS) as pool:
-        waiting: deque[Future[int]] = deque()
-        for block in rows.blocks():
-            waiting.append(pool.submit(work, block))
-            if len(waiting) > 2 * WORKERS:
-                report(waiting.popleft().result())
-        for future in waiting:
-            report(future.result())
+    for done in in_order(work, rows.blocks()):
+        report(done)
     return out
-
-
-WORKERS = min(4, os.cpu_count() or 1)
 
 
 def block_retention(z: FloatArray, noise: str, scales: Sequence[float], races: "Races | None" = None) -> FloatArray:

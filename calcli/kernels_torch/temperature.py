@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from calcli.kernels.temperature import Slope
+from calcli.kernels.temperature import Slope, around_least, octaves
 from calcli.kernels_torch.upload import DeviceRows
 from calcli.rows import Rows
 
@@ -60,10 +60,12 @@ def top_mass_slope(rows: Rows, top: int, target: float, *, device: Any = "cuda",
     return at
 
 
-def brier_slope(rows: Rows, low: float, high: float, *, device: Any = "cuda", dtype: Any = None) -> tuple[float, Slope]:
-    """The best of a grid of log beta for the mean squared error, and its slope function."""
+def brier_slope(
+    rows: Rows, low: float, high: float, *, device: Any = "cuda", dtype: Any = None
+) -> tuple[tuple[float, float, float], Slope]:
+    """Where the mean squared error is least, as (low, best, high) in log beta, and its slope."""
     data = DeviceRows(rows, device, dtype)
-    grid = np.linspace(low, high, 65)
+    grid = np.concatenate(octaves(low, high))
     total = data.zeros(len(grid))
     for chunk in data:
         d = data.gaps(chunk.scores)
@@ -71,7 +73,6 @@ def brier_slope(rows: Rows, low: float, high: float, *, device: Any = "cuda", dt
             p = (d * float(np.exp(log_beta))).softmax(dim=1)
             p_y = p.gather(1, chunk.y[:, None])[:, 0]
             total[j] += _weighted(chunk.weight, (p * p).sum(dim=1) - 2 * p_y)[1]
-    best = float(grid[int(total.argmin())])
 
     def at(log_beta: float) -> tuple[float, float]:
         beta = float(np.exp(log_beta))
@@ -92,7 +93,7 @@ def brier_slope(rows: Rows, low: float, high: float, *, device: Any = "cuda", dt
         g, h = first_sum / mass, second_sum / mass
         return beta * g, beta * g + beta**2 * h
 
-    return best, at
+    return around_least(grid, total.tolist(), low, high), at
 
 
 def _weighted(weight: Any, *values: Any) -> Any:

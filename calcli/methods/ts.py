@@ -55,10 +55,7 @@ class TemperatureScaling(OneTemperature):
     def fit(cls, rows: Rows, options: TemperatureOptions, context: Context) -> Fit[Self]:
         heavy = kernels(context.device)
         if options.loss == "brier":
-            best, slope = heavy.brier_slope(rows, LOG_BETA_LOW, LOG_BETA_HIGH)
-            # The grid's neighbours bracket the least squared error that we polish.
-            near = (LOG_BETA_HIGH - LOG_BETA_LOW) / 64
-            low, high = max(LOG_BETA_LOW, best - near), min(LOG_BETA_HIGH, best + near)
+            (low, best, high), slope = heavy.brier_slope(rows, LOG_BETA_LOW, LOG_BETA_HIGH)
             temperature, root, details = solve_temperature(slope, context, start=best, low=low, high=high)
         else:
             temperature, root, details = solve_temperature(heavy.nll_slope(rows), context)
