@@ -307,7 +307,7 @@ def test_hours_of_cross_validation_are_refused_with_the_reason():
 
     with pytest.raises(FitError, match=r"56 matrix fits of 25000 x 1000 scores .* hours .* use svs"):
         refuse_hopeless(Large(), 56, "use svs")
-    assert refuse_hopeless(Large(), 1, "") == " (about 8 min)"
+    assert refuse_hopeless(Large(), 1, "") == " (about 22 min)"
 
 
 def test_impossible_parameters_are_refused():

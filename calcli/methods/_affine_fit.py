@@ -32,8 +32,8 @@ LONG_FIT = 1e14
 TYPICAL_RATE = 3e10
 """Operations per second that estimates in messages assume."""
 
-PRODUCTS_PER_FIT = 150
-"""Gradients and Hessian products that one fit with a working ridge takes, measured."""
+PRODUCTS_TIGHT, PRODUCTS_LOOSE = 400, 100
+"""Gradients and Hessian products of the last fit and of one fit on the path, typical of 400 classes."""
 
 
 @dataclass
@@ -136,7 +136,7 @@ def effective_rows(rows: Rows) -> float:
 
 def refuse_hopeless(rows: Rows, fits: int, advice: str) -> str:
     """Words with an estimate for the progress line of a matrix fit; FitError when it would take hours."""
-    work = 4.0 * rows.n * rows.k**2 * PRODUCTS_PER_FIT * fits
+    work = 4.0 * rows.n * rows.k**2 * (PRODUCTS_TIGHT + PRODUCTS_LOOSE * (fits - 1))
     minutes = work / TYPICAL_RATE / 60
     if work > LONG_FIT and fits > 1:
         raise FitError(
