@@ -1,0 +1,85 @@
+"""Every example script runs, small; what the numbers are is tested where they come from."""
+
+import json
+import subprocess
+import sys
+
+import h5py
+import numpy as np
+import pytest
+from conftest import REPOSITORY
+
+EXAMPLES = sorted((REPOSITORY / "examples").glob("*.py"))
+
+
+@pytest.fixture(scope="module")
+def digits(tmp_path_factory):
+    """The sample digits as the npz files that the examples take: 1377 rows, and two parts of them."""
+    folder = tmp_path_factory.mktemp("examples")
+    with h5py.File(REPOSITORY / "sample_data" / "digits.h5") as file:
+        parts = [(file[g]["logits"][()], file[g]["labels"][()]) for g in ("cal", "test")]
+    for name, (z, y) in zip(("one", "two"), parts, strict=True):
+        np.savez(folder / f"{name}.npz", logits=z, labels=y)
+    z, y = (np.concatenate(part) for part in zip(*parts, strict=True))
+    np.savez(folder / "all.npz", logits=z, labels=y)
+    return folder
+
+
+def script(name, *words, cwd):
+    path = REPOSITORY / "examples" / f"{name}.py"
+    return subprocess.run(
+        [sys.executable, path, *map(str, words)], cwd=cwd, capture_output=True, text=True, check=False
+    )
+
+
+def is_png(path):
+    return path.read_bytes().startswith(b"\x89PNG")
+
+
+@pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
+def test_help_says_how_to_call_it(path, tmp_path):
+    done = script(path.stem, "--help", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert "usage:" in done.stdout
+    assert f"python examples/{path.name} " in path.read_text(encoding="utf-8")
+
+
+def test_paper001(digits):
+    pytest.importorskip("matplotlib")
+    done = script("paper001", "all.npz", "-o", "p", "--trials", 2, cwd=digits)
+    assert done.returncode == 0, done.stderr
+    assert len([line for line in done.stdout.splitlines() if line.startswith(("met ", "NOT MET", "beyond "))]) == 14
+    numbers = json.loads((digits / "p" / "paper001.json").read_text())
+    assert set(numbers["error against bins"]) == {"top l1", "top l2", "marginal l1", "marginal l2"}
+    assert [claim["met"] for claim in numbers["claims"]].count(None) == 2
+    for name in ("error_against_bins", "scaling_against_histogram", "debiased_against_plugin"):
+        assert is_png(digits / "p" / f"{name}.png")
+
+
+def test_paper002_ranks(digits):
+    done = script("paper002_ranks", "one.npz", "two.npz", "--methods", "ts,ec", "--metrics", "nll", cwd=digits)
+    assert done.returncode == 0, done.stderr
+    head, row = done.stdout.splitlines()[-2:]
+    assert "average ranks over 2 bundles" in done.stdout
+    assert head.endswith("p (Iman-Davenport)")
+    ranks = [float(word) for word in row.split()[1:4]]
+    assert sum(ranks) == pytest.approx(6.0)  # 1 + 2 + 3, on average over bundles too
+
+
+def test_paper003_table1(digits):
+    """A stand-in under a published name: the row is printed, the cells disagree, and the exit code says so."""
+    (digits / "cifar100_resnet20.npz").write_bytes((digits / "one.npz").read_bytes())
+    done = script("paper003_table1", ".", "--halves", 2, "--only", "cifar100_resnet20", cwd=digits)
+    assert done.returncode == 1, done.stderr
+    lines = done.stdout.splitlines()
+    assert len(lines) == 4
+    assert lines[2].split()[0] == "cifar100_resnet20"
+    assert lines[-1].endswith("of 9")
+
+
+def test_figures(digits):
+    pytest.importorskip("matplotlib")
+    done = script("figures", "one.npz", "two.npz", "-o", "f", "--methods", "ts", cwd=digits)
+    assert done.returncode == 0, done.stderr
+    for name in ("temperature", "variance"):
+        assert is_png(digits / "f" / f"{name}.png")
