@@ -71,8 +71,9 @@ def run(arguments: list[str]) -> int:
 
 def fail(message: str, code: int) -> int:
     """Write one line to stderr, and hand the exit code on."""
-    line = " ".join(message.split())
-    print("calcli:", "".join(c if c.isprintable() else ascii(c)[1:-1] for c in line), file=sys.stderr)
+    from calcli.render import plain
+
+    print("calcli:", plain(" ".join(message.split())), file=sys.stderr)
     return code
 
 

@@ -6,6 +6,7 @@ and shape, there must be, and everything else is refused with a sentence.
 
 import base64
 import binascii
+import codecs
 import dataclasses
 import json
 import sys
@@ -19,7 +20,7 @@ from numpy.typing import NDArray
 from calcli import __version__
 from calcli.calibrator import Calibrator, Curves, Status
 from calcli.compose import Composition, Stage
-from calcli.errors import CalcliError, DataError
+from calcli.errors import CalcliError, DataError, FitError
 from calcli.files import atomic_path
 from calcli.numerics import TINY
 from calcli.registry import method
@@ -174,7 +175,7 @@ def _decode(name: str, value: Any, hint: Any, metadata: Any, sizes: dict[str, in
     )
     if scalar is None:
         return _array(name, value, metadata["dtype"], metadata["shape"], sizes)
-    if scalar is float and type(value) is int:
+    if scalar is float and type(value) is int and abs(value) < 2**1023:
         value = float(value)
     if type(value) is not scalar:
         raise DataError(f"params.{name} is {_shown(value)}, expected {scalar.__name__}")
@@ -217,7 +218,11 @@ def _from_base64(name: str, value: dict[str, Any], dtype: str) -> NDArray[Any]:
         count *= s
     if count * layout.itemsize != len(raw):
         raise DataError(f"params.{name} holds {len(raw)} bytes, expected {count * layout.itemsize} for shape {shape}")
-    return np.frombuffer(raw, layout).reshape(shape).astype(dtype if given == "float64" or dtype == "int64" else given)
+    try:
+        array = np.frombuffer(raw, layout).reshape(shape)
+    except (ValueError, OverflowError):  # no bytes at all make any shape with a 0 in it
+        raise DataError(f"params.{name} has shape {shape}, which no array can have") from None
+    return array.astype(dtype if given == "float64" or dtype == "int64" else given)
 
 
 def _from_list(name: str, value: Any, dtype: str, ndim: int) -> NDArray[Any]:
@@ -259,7 +264,10 @@ def dumps(artifact: Artifact) -> str:
         "class_names": artifact.class_names,
         "fit": msgspec.to_builtins(artifact.fit),
     }
-    lines = (f"  {json.dumps(key)}: {_json(value)}" for key, value in content.items())
+    try:
+        lines = [f"  {json.dumps(key)}: {_json(value)}" for key, value in content.items()]
+    except ValueError:
+        raise FitError(f"method {artifact.method} was left with infinite parameters; no artifact was made") from None
     return "{\n" + ",\n".join(lines) + "\n}\n"
 
 
@@ -273,10 +281,12 @@ def loads(text: str | bytes, where: str) -> Artifact:
     Raises DataError for anything that is not a complete, consistent artifact of a format
     and method that this calcli knows.
     """
+    data = (text.encode() if isinstance(text, str) else text).removeprefix(codecs.BOM_UTF8)
     try:
-        content = msgspec.json.decode(text)
-    except (msgspec.DecodeError, UnicodeDecodeError) as problem:
-        raise DataError(f"{where}: is not JSON: {problem}; expected a calibrator written by calcli fit") from None
+        content = msgspec.json.decode(data)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as problem:
+        found = _other_than_json(data) or f"not JSON: {problem}"
+        raise DataError(f"{where}: is {found}; expected a calibrator written by calcli fit") from None
     if not isinstance(content, dict) or "calcli_artifact" not in content:
         raise DataError(f"{where}: is JSON but no calcli artifact (key calcli_artifact); calcli fit makes one")
     if content["calcli_artifact"] != FORMAT:
@@ -310,6 +320,17 @@ def loads(text: str | bytes, where: str) -> Artifact:
     )
 
 
+def _other_than_json(data: bytes) -> str | None:
+    """What a file is that people take for an artifact by mistake."""
+    if not data.strip():
+        return "empty (did the command that should write it fail?)"
+    if data.startswith(b"\x89HDF"):
+        return "an HDF5 file (a bundle in an artifact's place?)"
+    if data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+        return "UTF-16 text (was it redirected by a shell? write it with -o FILE)"
+    return None
+
+
 def load(path: str) -> Artifact:
     """Read an artifact file; ``-`` is standard input. Raises DataError."""
     if path == "-":
@@ -325,7 +346,8 @@ def save(artifact: Artifact, path: str, *, force: bool = False) -> None:
     """Write an artifact file; ``-`` is standard output. Raises UsageError for a bad output path."""
     text = dumps(artifact)
     if path == "-":
-        sys.stdout.write(text)
+        sys.stdout.flush()
+        sys.stdout.buffer.write(text.encode())  # UTF-8 whatever the terminal speaks
         return
     with atomic_path(Path(path), force=force) as temporary:
         temporary.write_text(text, encoding="utf-8")

@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calcli.errors import DataError, UsageError
-from calcli.hdf5 import check_stored, find_groups, lookup, open_file, read
+from calcli.hdf5 import check_stored, find_groups, lookup, names_in, open_file, read, texts
 from calcli.numerics import FloatArray, IntArray
 from calcli.rows import BLOCK_BYTES, SCORE_KINDS, Block, Rows, ScoreKind
 from calcli.validate import (
@@ -148,7 +148,8 @@ class BundleRows(Rows):
         self, file: h5py.File, path: Path, group: str, layout: Layout, ignore: tuple[int, ...], need_labels: bool
     ) -> None:
         self.path, self.group = path, group
-        self.name = f"{path.name}:{group}" if group else path.name
+        shown = os.fsencode(path.name).decode("utf-8", "backslashreplace")  # a file's name need not be text
+        self.name = f"{shown}:{group}" if group else shown
         self._node = lookup(file, group)
         self._check_format()
         self._scores, self.kind = self._find_scores(layout)
@@ -192,8 +193,9 @@ class BundleRows(Rows):
     def _dataset(self, path: str, option: str) -> h5py.Dataset:
         node = self._find(path)
         if node is None:
-            holds = ", ".join(self._node) or "nothing"
-            raise DataError(f"{self.name}: has no dataset {path!r}, it holds: {holds}; name another with {option} PATH")
+            raise DataError(
+                f"{self.name}: has no dataset {path!r}, it holds: {names_in(self._node)}; name another with {option} PATH"
+            )
         return node
 
     def _where(self, dataset: h5py.Dataset) -> str:
@@ -221,7 +223,7 @@ class BundleRows(Rows):
             if needed or layout.labels is not None or ignore:
                 raise DataError(
                     f"{self.name}: has no dataset {path!r}, and labels are needed here;"
-                    f" it holds: {', '.join(self._node)}; name them with --labels PATH"
+                    f" it holds: {names_in(self._node)}; name them with --labels PATH"
                 )
             return None
         where = self._where(dataset)
@@ -264,11 +266,7 @@ class BundleRows(Rows):
         if dataset is None:
             return None
         where = self._where(dataset)
-        values = np.atleast_1d(read(dataset, (), where)) if dataset.shape is not None else np.empty(0)
-        try:
-            return [v.decode() if isinstance(v, bytes) else str(v) for v in values]
-        except UnicodeDecodeError:
-            raise DataError(f"{where}: is not valid UTF-8; write the strings anew as UTF-8") from None
+        return [] if dataset.shape is None else texts(read(dataset, (), where), where)
 
     @property
     def class_names(self) -> list[str] | None:
@@ -287,7 +285,7 @@ class BundleRows(Rows):
             raise DataError(f"{where}: has shape {dataset.shape}, expected ({self.total},): one per row")
         values: NDArray[Any]
         if h5py.check_string_dtype(dataset.dtype) is not None:
-            values = read(dataset.asstr("utf-8"), (), f"{where}, as UTF-8")
+            values = np.array(texts(read(dataset, (), where), where), dtype=object)
         elif dataset.dtype.kind == "O":
             raise DataError(f"{where}: has type {dataset.dtype}, expected numbers or UTF-8 strings; rename it")
         else:

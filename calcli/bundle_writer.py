@@ -154,4 +154,4 @@ def _writing(path: Path) -> Iterator[None]:
     except (OSError, RuntimeError) as problem:
         number = re.search(r"errno = (\d+)", str(problem))
         reason = os.strerror(int(number[1])) if number else one_line(problem)
-        raise CalcliError(f"{path}: cannot be written: {reason}; nothing was left there") from None
+        raise CalcliError(f"{path}: cannot be written: {reason}; no part of it was kept") from None

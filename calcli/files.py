@@ -82,7 +82,7 @@ def atomic_path(path: Path, *, force: bool = False, inputs: Iterable[Path] = ())
     except BrokenPipeError:
         raise
     except OSError as problem:
-        raise CalcliError(f"{path}: cannot be written: {problem.strerror or problem}; nothing was left there") from None
+        raise CalcliError(f"{path}: cannot be written: {problem.strerror or problem}; no part of it was kept") from None
     finally:
         with suppress(OSError):
             temporary.unlink()

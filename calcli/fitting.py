@@ -9,7 +9,7 @@ from calcli.artifact import Artifact, FitRecord
 from calcli.binning import BinStats, width_edges
 from calcli.bundle import BundleRows
 from calcli.calibrator import Context, Laws, Options
-from calcli.errors import DataError
+from calcli.errors import DataError, FitError
 from calcli.metrics.rowtable import RowTable, collect
 from calcli.rows import Rows
 from calcli.select import fit_method
@@ -33,8 +33,13 @@ def fit_artifact(
     a fit that is impossible. A fit that merely failed to help has a status and warnings.
     """
     before = collect(rows, None, progress=context.progress)
-    name, options, fitted = fit_method(name, settings, rows, context)
-    after = collect(rows, fitted.calibrator, progress=context.progress)
+    try:
+        name, options, fitted = fit_method(name, settings, rows, context)
+        after = collect(rows, fitted.calibrator, progress=context.progress)
+    except (np.linalg.LinAlgError, OverflowError, FloatingPointError, ZeroDivisionError) as problem:
+        raise _breakdown(name, rows, str(problem)) from problem
+    if not np.isfinite(list(summary(after).values())).all():  # type: ignore[arg-type]
+        raise _breakdown(name, rows, "its probabilities are not finite")
     warnings = [*data_warnings(rows, before, fitted.calibrator.laws), *fitted.warnings, *harm(before, after)]
     record = FitRecord(
         n=rows.n,
@@ -57,6 +62,15 @@ def fit_artifact(
         input_kind=rows.kind,
         class_names=rows.class_names,
         fit=record,
+    )
+
+
+def _breakdown(name: str, rows: Rows, reason: str) -> FitError:
+    low = min(float(block.scores.min()) for block in rows.blocks())
+    high = max(float(block.scores.max()) for block in rows.blocks())
+    return FitError(
+        f"method {name} broke down on these rows ({reason}); their {rows.kind} go from {low:.3g} to {high:.3g}:"
+        " are some of them masks? ts and ec stand any range"
     )
 
 

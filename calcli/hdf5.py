@@ -17,7 +17,7 @@ import numpy as np
 from calcli.errors import CalcliError, DataError
 from calcli.files import is_stream
 
-__all__ = ["check_stored", "find_groups", "lookup", "one_line", "open_file", "read"]
+__all__ = ["check_stored", "find_groups", "lookup", "names_in", "one_line", "open_file", "read", "texts"]
 
 
 @contextmanager
@@ -56,14 +56,36 @@ def _check_file(path: Path) -> None:
     if is_stream(path):
         raise DataError(f"{path}: is a pipe or a device, expected an HDF5 file; save it to a file first")
     try:
-        path.open("rb").close()
+        with path.open("rb") as file:
+            start = file.read(16)
     except OSError as problem:
         raise DataError(f"{path}: cannot be read: {problem.strerror}") from None
+    if start.lstrip().startswith(b"{"):
+        raise DataError(
+            f"{path}: is JSON, expected an HDF5 bundle; a calibrator goes before the bundles of apply"
+            " and to --calibrator elsewhere"
+        )
     if not h5py.is_hdf5(path):
         raise DataError(
             f"{path}: is not an HDF5 file (or is cut off at its start);"
             f" calcli extract {path.name} -o {path.stem}.h5 imports other formats"
         )
+
+
+def names_in(group: h5py.Group) -> str:
+    """What a group holds, for messages."""
+    return ", ".join(key if isinstance(key, str) else repr(key) for key in group) or "nothing"
+
+
+def texts(values: Any, where: str) -> list[str]:
+    """Strings as HDF5 hands them out, decoded. Raises DataError that names the first bad one."""
+    found = []
+    for row, value in enumerate(np.atleast_1d(values)):
+        try:
+            found.append(value.decode() if isinstance(value, bytes) else str(value))
+        except UnicodeDecodeError:
+            raise DataError(f"{where}: entry {row} is {value[:40]!r}, expected UTF-8; write the strings anew") from None
+    return found
 
 
 def _damaged(where: object, problem: BaseException) -> DataError:
@@ -131,7 +153,7 @@ def find_groups(file: h5py.File) -> Iterator[tuple[str, h5py.Group]]:
         seen.add((about.fileno, about.addr))
         yield name, group
         children = []
-        for key in group:
+        for key in (key for key in group if isinstance(key, str)):  # bytes: a name that is no UTF-8
             hard = isinstance(_link(group, key), h5py.HardLink)
             child = lookup(group, key) if hard else _or_none(group, key)
             if isinstance(child, h5py.Group):

@@ -8,9 +8,16 @@ import time
 from collections.abc import Sequence
 from typing import Any, TextIO
 
-__all__ = ["Talk", "number", "print_json", "print_table"]
+__all__ = ["Talk", "number", "plain", "print_json", "print_table"]
 
 Cell = str | float | int | None
+
+CONTROL = {code: f"\\x{code:02x}" for code in (*range(32), *range(127, 160))}
+
+
+def plain(text: str) -> str:
+    """Text from a file in which nothing steers a terminal or breaks a line."""
+    return text.translate(CONTROL)
 
 
 class Talk:
@@ -24,7 +31,7 @@ class Talk:
         """A line of information."""
         if not self.quiet:
             self.clear()
-            print(text, file=sys.stderr)
+            print(plain(text), file=sys.stderr)
 
     def warn(self, text: str) -> None:
         """A warning: one line, so that logs can be searched for it."""
@@ -88,7 +95,11 @@ def number(value: Any, digits: int = 4) -> str:
 
 def print_json(value: Any) -> None:
     """Write one JSON object to stdout; a number that is not finite becomes null."""
-    print(json.dumps(_finite(value), ensure_ascii=False, allow_nan=False))
+    text = json.dumps(_finite(value), ensure_ascii=False, allow_nan=False)
+    unicode = (sys.stdout.encoding or "").lower().replace("-", "") == "utf8"
+    if not unicode or any("\ud800" <= c <= "\udfff" for c in text):  # a file name that is no text
+        text = json.dumps(_finite(value), allow_nan=False)
+    print(text)
 
 
 def _finite(value: Any) -> Any:
@@ -105,7 +116,7 @@ def print_table(head: Sequence[str], body: Sequence[Sequence[Cell]], *, file: Te
     Columns whose body is all numbers are aligned right.
     """
     out = file or sys.stdout
-    text = [[number(cell) for cell in row] for row in body]
+    text = [[plain(number(cell)) for cell in row] for row in body]
     right = [all(not isinstance(row[j], str) for row in body) for j in range(len(head))]
     if out.isatty() and not os.environ.get("CALCLI_PLAIN"):
         from rich.console import Console

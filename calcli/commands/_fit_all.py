@@ -32,7 +32,7 @@ def fit_all(
     """
     from calcli.artifact import save
     from calcli.commands.fit import outcome
-    from calcli.files import check_output
+    from calcli.files import check_output, make_folder
     from calcli.fitting import fit_artifact
     from calcli.registry import method, method_names
     from calcli.render import print_json, print_table
@@ -42,11 +42,11 @@ def fit_all(
     folder = Path(output or f"{stem}.calibrators")
     if output == "-" or (folder.exists() and not folder.is_dir()):
         raise UsageError(f"-o {output}: expected a folder with --method all")
-    folder.mkdir(parents=True, exist_ok=True)
+    make_folder(folder)
     names = [name for name in method_names() if name != "identity"]
     targets = {name: folder / f"{stem}.{name}.json" for name in names}
     for path in targets.values():
-        check_output(path, force=force)
+        check_output(path, force=force, inputs=[rows.path])
     table: list[list[Any]] = []
     done: list[dict[str, object]] = []
     worst = 0

@@ -69,6 +69,7 @@ def apply(
     ignore = tuple(ignore_label or ())
     done: list[dict[str, object]] = []
     worst = 0
+    new_folder = not Path(output).exists()
     for bundle, target in zip(bundles, _targets(bundles, output), strict=True):
         try:
             done.append(_apply_one(calibrator, name, bundle, target, out_kind, layout, ignore, inputs, force, talk))
@@ -80,6 +81,8 @@ def apply(
             from calcli.__main__ import fail
 
             worst = max(worst, fail(str(error), error.exit_code))
+    if new_folder and not done:
+        Path(output).rmdir()
     if json:
         print_json({"calcli_apply": 1, "results": done})
     return worst

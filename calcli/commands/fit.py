@@ -57,6 +57,7 @@ def fit(
     from calcli.bundle import Layout, open_bundle, split_where
     from calcli.calibrator import Context
     from calcli.device import resolve
+    from calcli.errors import UsageError
     from calcli.files import check_output
     from calcli.render import Talk
 
@@ -66,7 +67,11 @@ def fit(
     if method == "all":
         from calcli.commands._fit_all import fit_all
     else:
-        output = output or f"{stem}.{method}.json"
+        output = f"{stem}.{method}.json" if output is None else output
+        if output == "/dev/stdout":
+            output = "-"
+        if not output or output.endswith("/"):
+            raise UsageError(f"-o {output!r}: expected a file's name, e.g. -o {output}{stem}.{method}.json")
         if output != "-":
             check_output(Path(output), force=force, inputs=[split_where(bundle)[0]])
         _check_method(method, settings)

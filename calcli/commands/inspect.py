@@ -98,11 +98,10 @@ def _bundles(
         names = [file]
     else:
         with open_file(path) as h5:
-            names = [f"{path}:{name}" if name else str(path) for name in find_bundles(h5)] or [file]
+            names = [f"{path}:{name}" for name in find_bundles(h5)] or [file]  # FILE: is the root
     found = []
     for name in names:
-        exact = name if ":" in name or len(names) == 1 else f"{name}:"
-        with open_bundle(exact, layout=Layout(*layout), ignore_labels=ignore, need_labels=False) as rows:
+        with open_bundle(name, layout=Layout(*layout), ignore_labels=ignore, need_labels=False) as rows:
             found.append(_facts(rows))
     return {"calcli_inspect": 1, "file": file, "bundles": found}
 
@@ -158,7 +157,7 @@ def _facts(rows: "BundleRows") -> dict[str, Any]:
 
 
 def _print_facts(facts: dict[str, Any], indent: str = "") -> None:
-    from calcli.render import number
+    from calcli.render import number, plain
 
     width = max(len(name) for name in facts)
     for name, value in facts.items():
@@ -167,11 +166,11 @@ def _print_facts(facts: dict[str, Any], indent: str = "") -> None:
             _print_facts(value, "  ")
         elif name == "warnings":
             for warning in value:
-                print(f"{indent}warning: {warning}")
+                print(f"{indent}warning: {plain(warning)}")
         else:
             text = number(value) if isinstance(value, float) else value
             if isinstance(value, list) and len(value) > 12:
                 text = f"{', '.join(map(str, value[:12]))}, … ({len(value)})"
             elif isinstance(value, list):
                 text = ", ".join(map(str, value)) or "none"
-            print(f"{indent}{name.replace('_', ' ').ljust(width)}  {text}")
+            print(f"{indent}{name.replace('_', ' ').ljust(width)}  {plain(str(text))}")
