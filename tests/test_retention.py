@@ -161,11 +161,14 @@ def test_leaving_classes_out_changes_no_count(spread, k):
     np.testing.assert_array_equal(sampled_retention(d, top, 1.7, Races(draws)), brute_force(d, top, 1.7, draws))
 
 
-def test_the_loose_bound_of_many_classes_changes_no_count(monkeypatch):
-    monkeypatch.setattr("calcli.kernels.retention.LEADS_KEPT", 10)
-    d, top = gaps_to_top(RNG.normal(size=(50, 60)) * 3)
-    draws = standard_noise("gumbel", 200, 60, seed=2)
-    np.testing.assert_array_equal(sampled_retention(d, top, 1.0, Races(draws)), brute_force(d, top, 1.0, draws))
+@pytest.mark.parametrize("stages", [(3, 20), (64,), (8, 400)])
+def test_how_many_leaders_are_kept_changes_no_count(monkeypatch, stages):
+    monkeypatch.setattr("calcli.kernels.retention.STAGES", stages)
+    monkeypatch.setattr("calcli.kernels.retention.FIRST_FIELD", 5)
+    for spread in (0.3, 3.0):
+        d, top = gaps_to_top(RNG.normal(size=(50, 260)) * spread)
+        draws = standard_noise("gumbel", 200, 260, seed=2)
+        np.testing.assert_array_equal(sampled_retention(d, top, 1.0, Races(draws)), brute_force(d, top, 1.0, draws))
 
 
 @pytest.mark.parametrize("noise", ["gaussian", "uniform", "gumbel"])

@@ -17,6 +17,7 @@ exact limits of.
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
+from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
@@ -236,58 +237,47 @@ def power_sums(d: FloatArray, table: GapTable) -> FloatArray:
 
 
 class Races:
-    """Shared draws of standard noise, and who can ever overtake whom under them.
-
-    draws : (m, k) float32. A class that lies further behind the top class than the largest
-    lead it ever draws over it cannot win any of the m races, so it is left out: exactly, not
-    approximately. These leads are computed once per top class.
-    """
+    """Shared draws of standard noise, (m, k) float32, in the orders in which races are decided."""
 
     def __init__(self, draws: NDArray[np.float32]) -> None:
         self.by_race = np.ascontiguousarray(draws)  # (m, k)
         self.by_class = np.ascontiguousarray(draws.T)  # (k, m)
-        self._leads: dict[int, NDArray[np.float32]] = {}
-
-    def leads(self, top: int) -> NDArray[np.float32]:
-        """For every class a bound of the lead that it ever draws over ``top``, (k,) float32."""
-        if top not in self._leads:
-            k, m = self.by_class.shape
-            if k > LEADS_KEPT:
-                return self._loose(top)
-            step = max(1, (1 << 18) // m)
-            pieces = (self.by_class[c : c + step] - self.by_class[top] for c in range(0, k, step))
-            self._leads[top] = _above(np.concatenate([piece.max(axis=1) for piece in pieces]))
-        return self._leads[top]
-
-    def _loose(self, top: int) -> NDArray[np.float32]:
-        return _above(self._highest - self.by_class[top].min())
 
     @cached_property
-    def best(self) -> NDArray[np.float32]:
-        """The highest draw of any class in every race, (m,) float32."""
-        best: NDArray[np.float32] = self.by_class.max(axis=0)
-        return best
+    def reach(self) -> NDArray[np.float32]:
+        """For every class the distance at which no class ever catches up with it, (k,)."""
+        lead = self.by_class.max() - self.by_class.min(axis=1)
+        # The bound also holds after the rounding of the float32 differences that decide.
+        return np.asarray(lead + 1e-5 * (1 + np.abs(lead)), dtype=np.float32)
 
     @cached_property
-    def _highest(self) -> NDArray[np.float32]:
-        highest: NDArray[np.float32] = self.by_class.max(axis=1)
-        return highest
+    def leaders(self) -> tuple[NDArray[np.int32], NDArray[np.float32]]:
+        """The classes with the highest draws in every race, best first, and these draws.
+
+        Both are (m, min(k, STAGES[-1])).
+        """
+        m, k = self.by_race.shape
+        count = min(k, STAGES[-1])
+        who = np.empty((m, count), dtype=np.int32)
+        draws = np.empty((m, count), dtype=np.float32)
+        step = max(1, (1 << 20) // k)
+        for at in range(0, m, step):
+            some = self.by_race[at : at + step]
+            best = np.argpartition(some, k - count, axis=1)[:, k - count :]
+            order = np.argsort(-np.take_along_axis(some, best, axis=1), axis=1, kind="stable")
+            who[at : at + step] = np.take_along_axis(best, order, axis=1)
+            draws[at : at + step] = np.take_along_axis(some, who[at : at + step], axis=1)
+        return who, draws
 
 
-LEADS_KEPT = 4096
-"""Up to so many classes the leads of every pair are kept (at most 64 MiB); beyond, every
-class's highest and lowest draws bound them."""
-
-FIRST_FIELD = 64
+FIRST_FIELD = 32
 """So many of the nearest rivals race first; the others only in races still open."""
+
+STAGES = (16, 64, 128)
+"""So many of the highest draws of a race are looked at, stage by stage, before all of them are."""
 
 BEYOND = 1e30
 """A distance in units of the noise that no draw makes up for, within the range of float32."""
-
-
-def _above(lead: NDArray[np.float32]) -> NDArray[np.float32]:
-    """A bound that also holds after the rounding of the float32 differences that decide."""
-    return np.asarray(lead + 1e-5 * (1 + np.abs(lead)), dtype=np.float32)
 
 
 def sampled_retention(d: FloatArray, top: IntArray, scale: float, races: Races) -> FloatArray:
@@ -298,47 +288,45 @@ def sampled_retention(d: FloatArray, top: IntArray, scale: float, races: Races) 
     classes out, here or on a GPU, the count is the same.
     """
     behind = np.minimum(d / scale, BEYOND).astype(np.float32)
-    out = np.empty(len(d))
-    for i, (row, c) in enumerate(zip(behind, top.tolist(), strict=True)):
-        rivals = np.flatnonzero(row <= races.leads(c))
-        out[i] = _races_won(row, rivals, races, races.by_class[c])
-    return out
+    return np.array([_races_won(row, c, races) for row, c in zip(behind, top.tolist(), strict=True)])
 
 
-def _races_won(behind: NDArray[np.float32], rivals: IntArray, races: Races, own: NDArray[np.float32]) -> float:
-    """Share of the draws in which ``own`` beats all rivals; behind : (k,).
+def _races_won(behind: NDArray[np.float32], top: int, races: Races) -> float:
+    """Share of the draws in which class ``top`` beats all others; behind : (k,).
 
-    A race is over when it is lost, and won when even the highest draw of all would not make
+    A race is over when it is lost, and won when even the highest draw left would not make
     up for the distance of the nearest rival left (subtraction rounds monotonically, so this
-    leaves the count exact, too). Only open races go on.
+    leaves the count exact). First race the nearest rivals, which decide most races; then
+    those with the highest draws of a race, of whom few can win; then, hardly ever, all.
     """
     m, k = races.by_race.shape
+    own = races.by_class[top]
+    rivals = np.flatnonzero(behind <= races.reach[top])
+    if not len(rivals):
+        return 1.0
     if len(rivals) > FIRST_FIELD:
         rivals = rivals[np.argpartition(behind[rivals], FIRST_FIELD)]
-    running, won = np.arange(m), 0
-    for who in (rivals[:FIRST_FIELD], rivals[FIRST_FIELD:]):
-        if not len(who):
+    near, far = rivals[:FIRST_FIELD], rivals[FIRST_FIELD:]
+    who, draws = races.leaders
+    running = np.flatnonzero(draws[:, 0] - behind[near].min() > own)
+    won = m - len(running)
+    if 2 * len(running) > m:  # whole rows are copied faster than single draws are gathered
+        fastest = (races.by_class[near] - behind[near, None]).max(axis=0)[running]
+    else:
+        fastest = (races.by_class[np.ix_(near, running)] - behind[near, None]).max(axis=0)
+    running = running[fastest <= own[running]]
+    if not len(far):
+        return (won + len(running)) / m
+    nearest = behind[far].min()
+    for at, stop in pairwise((0, *STAGES)):
+        if at >= who.shape[1] or not len(running):
             break
-        still_open = races.best[running] - behind[who].min() > own[running]
+        still_open = draws[running, at] - nearest > own[running]
         won += len(running) - int(np.count_nonzero(still_open))
         running = running[still_open]
-        # Whole rows of either layout are copied faster than single draws are gathered.
-        if 2 * len(running) > m:
-            fastest = _fastest(races.by_class, behind, who)[running]
-        elif 2 * len(who) > k:
-            fastest = (races.by_race[running] - behind).max(axis=1)
-        else:
-            fastest = (races.by_class[np.ix_(who, running)] - behind[who, None]).max(axis=0)
+        fastest = (draws[running, at:stop] - behind[who[running, at:stop]]).max(axis=1, initial=-np.inf)
+        running = running[fastest <= own[running]]
+    if len(running) and k > who.shape[1]:
+        fastest = (races.by_race[running] - behind).max(axis=1)
         running = running[fastest <= own[running]]
     return (won + len(running)) / m
-
-
-def _fastest(by_class: NDArray[np.float32], behind: NDArray[np.float32], who: IntArray) -> NDArray[np.float32]:
-    """The best of these rivals in every race, (m,), some rivals at a time to stay in cache."""
-    best = np.full(by_class.shape[1], -np.inf, dtype=np.float32)
-    for at in range(0, len(who), FIRST_FIELD):
-        some = who[at : at + FIRST_FIELD]
-        runs = by_class[some]
-        runs -= behind[some, None]
-        np.maximum(best, runs.max(axis=0), out=best)
-    return best

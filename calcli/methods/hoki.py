@@ -118,9 +118,8 @@ class Hoki(Calibrator):
         scale, gamma, choice = choose_scale(rows, options, context, counted, base)
         draws_sha256 = ""
         if options.gamma == "mc":
-            draws = standard_noise(options.noise, options.samples, rows.k, context.seed)
-            draws_sha256 = digest(draws)
-            gamma = retention(rows, options, [scale], context, draws)[counted, 0]
+            races, draws_sha256 = drawn(options.noise, options.samples, rows.k, context.seed)
+            gamma = retention(rows, options, [scale], context, races.by_race)[counted, 0]
         evidence = Evidence(gamma, sample.hit, mass, start)
         found, status, told = rounds(evidence, options)
         details = {**choice.details, **report(found, evidence, sample.p, options.bins)}
@@ -142,7 +141,9 @@ class Hoki(Calibrator):
     def apply(self, block: Block) -> Prediction:
         z = block.z
         label = block.prediction
-        races = drawn(self.noise, self.samples, z.shape[1], self.seed, self.draws_sha256) if self.samples else None
+        races = None
+        if self.samples:
+            races = recorded(self.noise, self.samples, z.shape[1], self.seed, self.draws_sha256)
         gamma = block_retention(z, self.noise, [self.scale], races)[:, 0]
         if self.init == "confidence":
             start = probabilities(z)[np.arange(len(z)), label]
@@ -170,15 +171,21 @@ class Hoki(Calibrator):
 
 
 @lru_cache(maxsize=2)
-def drawn(noise: str, samples: int, k: int, seed: int, expected: str) -> Races:
-    """The draws of an artifact, made again. Raises DataError when they are not the recorded ones."""
+def drawn(noise: str, samples: int, k: int, seed: int) -> tuple[Races, str]:
+    """The draws of a fit, the same whenever they are made, and their SHA-256."""
     draws = standard_noise(noise, samples, k, seed)
-    if digest(draws) != expected:
+    return Races(draws), digest(draws)
+
+
+def recorded(noise: str, samples: int, k: int, seed: int, expected: str) -> Races:
+    """The draws of an artifact. Raises DataError when they are not the recorded ones."""
+    races, found = drawn(noise, samples, k, seed)
+    if found != expected:
         raise DataError(
             f"the {samples} x {k} draws of {noise} noise with seed {seed} do not have the recorded"
             " SHA-256: the artifact was edited, or belongs to another number of classes; fit it again"
         )
-    return Races(draws)
+    return races
 
 
 def retention(rows: Rows, options: HokiOptions, scales: list[float], context: Context, draws: Any = None) -> FloatArray:
