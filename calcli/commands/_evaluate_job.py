@@ -73,6 +73,7 @@ class Job:
 
     def evaluate(self, bundle: str) -> tuple[list[dict[str, Any]], dict[str, Any] | None]:
         """Results of one bundle, and the result that changes are taken to."""
+        from calcli.applying import checked_transforms
         from calcli.bundle import open_bundle
         from calcli.errors import DataError
         from calcli.evaluation.assess import Candidate, assess, value_json
@@ -86,10 +87,12 @@ class Job:
         with open_bundle(bundle, prefer=("test",), layout=self.layout, ignore_labels=self.ignore) as rows:
             for name, artifact in artifacts:
                 check_fits(artifact, name, rows)
+                checked_transforms(artifact.calibrator, rows, rows.name)
                 candidates.append(Candidate(name, artifact.method, artifact.calibrator))
             if self.baseline is not None:
                 name, artifact = self.artifact(self.baseline, bundle)
                 check_fits(artifact, name, rows)
+                checked_transforms(artifact.calibrator, rows, rows.name)
                 against = Candidate(name, artifact.method, artifact.calibrator)
             group = rows.column(self.group) if self.plan.per_group else None
             if self.plan.per_group and group is None:

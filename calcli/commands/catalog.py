@@ -9,8 +9,8 @@ from calcli.commands import _options as o
 
 def register(app: typer.Typer) -> None:
     """Add the commands to the app."""
-    app.command("methods")(methods)
-    app.command("metrics")(metrics)
+    app.command("methods", short_help="List the methods, or describe one.")(methods)
+    app.command("metrics", short_help="List the metrics, or describe one.")(metrics)
 
 
 def methods(

@@ -23,7 +23,7 @@ WRITTEN = ("json", "csv")
 
 def register(app: typer.Typer) -> None:
     """Add the command to the app."""
-    app.command("diagram")(diagram)
+    app.command("diagram", short_help="Reliability diagrams with a noise band.")(diagram)
 
 
 def diagram(

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 def register(app: typer.Typer) -> None:
     """Add the command to the app."""
-    app.command("evaluate")(evaluate)
+    app.command("evaluate", short_help="Metrics with their uncertainty, and limits.")(evaluate)
 
 
 def evaluate(
@@ -60,7 +60,7 @@ def evaluate(
             show_default="uncalibrated",
         ),
     ] = None,
-    bins: Annotated[int, typer.Option("--bins", min=1, max=1_000_000, help="Number of bins.")] = 15,
+    bins: Annotated[int, typer.Option("--bins", metavar="N", min=1, max=1_000_000, help="Number of bins.")] = 15,
     norm: Annotated[str, typer.Option("--norm", metavar="1|2|max", help="Norm of binned errors.")] = "1",
     scheme: Annotated[str, typer.Option("--scheme", metavar="width|mass", help="Bins of ece, mce and vce.")] = "width",
     label: Annotated[
@@ -68,11 +68,19 @@ def evaluate(
         typer.Option("--label", metavar="top|class|all", help="Binned errors of the prediction, per class, or pooled."),
     ] = "top",
     compat: Annotated[
-        str | None, typer.Option("--compat", metavar="PROGRAM", help="Bin as another program does.", show_default=False)
+        str | None,
+        typer.Option(
+            "--compat",
+            metavar="PROGRAM",
+            help="Bin as another program does: guo, kull, mapie, netcal, netcal-mass, relplot, torchmetrics, verified.",
+            show_default=False,
+        ),
     ] = None,
-    level: Annotated[float, typer.Option("--level", min=0.5, max=0.9999, help="Level of intervals.")] = 0.95,
+    level: Annotated[
+        float, typer.Option("--level", metavar="P", min=0.5, max=0.9999, help="Level of intervals.")
+    ] = 0.95,
     resamples: Annotated[
-        int, typer.Option("--resamples", min=1, max=1_000_000, help="Draws under calibration.")
+        int, typer.Option("--resamples", metavar="N", min=1, max=1_000_000, help="Draws under calibration.")
     ] = 1000,
     interval: Annotated[
         str, typer.Option("--interval", metavar="auto|bootstrap|t", help="Intervals of row means.")

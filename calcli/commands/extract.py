@@ -21,7 +21,7 @@ EPILOG = (
 
 def register(app: typer.Typer) -> None:
     """Add the command to the app."""
-    app.command("extract", epilog=EPILOG)(extract)
+    app.command("extract", short_help="Make a bundle of saved scores, or run a model.", epilog=EPILOG)(extract)
 
 
 def extract(
@@ -131,10 +131,19 @@ def extract(
         ignore = tuple(ignore_label or ())
         report = import_scores(sources, Path(output), ask, splitting, ignore_labels=ignore, force=force)
     else:
-        if sources or scores or all_scores or group or ignore_label or no_labels or len(labels or ()) > 1:
+        given = {
+            f"SOURCE {sources[0] if sources else ''}": sources,
+            "--scores": scores,
+            "--all-scores": all_scores,
+            "--group": group,
+            "--ignore-label": ignore_label,
+            "more than one --labels": len(labels or ()) > 1,
+        }
+        wrong = [name for name, value in given.items() if value]
+        if wrong:
             raise UsageError(
-                "--model runs a model over --inputs; SOURCE, --scores, --all-scores, --group, --no-labels,"
-                " --ignore-label and more than one --labels import saved scores: do one or the other"
+                f"--model runs a model over --inputs, but {', '.join(wrong)} would import saved scores:"
+                " do one or the other"
             )
         report = m.run(
             model, inputs, Path(output), splitting, talk, mean=mean, std=std, resize=resize, transform=transform,

@@ -48,6 +48,7 @@ Scale = Annotated[
     float | None,
     typer.Option(
         "--scale",
+        metavar="WHITE",
         help="Value of white: inputs are divided by it (bytes: 255).",
         rich_help_panel=PANEL,
         show_default=False,
@@ -70,7 +71,7 @@ Transform = Annotated[
     ),
 ]
 Transforms = Annotated[
-    int, typer.Option("--transforms", min=1, help="Values to draw from each range.", rich_help_panel=PANEL)
+    int, typer.Option("--transforms", metavar="N", min=1, help="Values to draw from each range.", rich_help_panel=PANEL)
 ]
 Mean = Annotated[
     str | None,
@@ -79,7 +80,7 @@ Mean = Annotated[
     ),
 ]
 Std = Annotated[str | None, typer.Option("--std", metavar="S[,S,S]", help="See --mean.", rich_help_panel=PANEL)]
-Batch = Annotated[int, typer.Option("--batch", min=1, help="Inputs at a time.", rich_help_panel=PANEL)]
+Batch = Annotated[int, typer.Option("--batch", metavar="N", min=1, help="Inputs at a time.", rich_help_panel=PANEL)]
 ModelDevice = Annotated[
     str, typer.Option("--device", metavar="auto|cpu|cuda", help="Where the model runs.", rich_help_panel=PANEL)
 ]
