@@ -189,8 +189,8 @@ def test_odir_shrinks_what_it_names(sample):
 def test_ensemble_is_the_mean_of_the_fold_models(sample):
     z, y = sample
     fitted = fit("dir-odir", z, y, folds=3).calibrator
-    assert fitted.weight is None
-    assert fitted.bias is None
+    np.testing.assert_array_equal(fitted.weight, fitted.fold_weight.mean(axis=0))
+    np.testing.assert_array_equal(fitted.bias, fitted.fold_bias.mean(axis=0))
     assert fitted.fold_weight.shape == (3, 5, 5)
     x = np.maximum(log_softmax(z), np.log(2.2e-16))
     folds = [np.exp(log_softmax(x @ w.T + b)) for w, b in zip(fitted.fold_weight, fitted.fold_bias, strict=True)]

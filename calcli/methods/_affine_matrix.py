@@ -1,7 +1,7 @@
 """What the methods with a full matrix share: one map, or one per fold of a cross-validation."""
 
 from abc import abstractmethod
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Annotated, Any, ClassVar, Literal, Self
 
 import msgspec
@@ -124,12 +124,13 @@ class FullMap(Calibrator):
 class OdirMap(Calibrator):
     """softmax(W x + b) with penalties on the off-diagonal entries and on the bias.
 
-    One map (``weight``, ``bias``), or one per fold (``fold_weight``, ``fold_bias``) whose
-    probabilities are averaged; the other pair is None.
+    One map (``weight``, ``bias``); or one per fold (``fold_weight``, ``fold_bias``), whose
+    probabilities are averaged. ``weight`` and ``bias`` are then the means over the folds:
+    the one map to use (their normalised geometric mean) where a program can hold only one.
     """
 
-    weight: FloatArray | None = param("k", "k", optional=True)
-    bias: FloatArray | None = param("k", optional=True)
+    weight: FloatArray = param("k", "k")
+    bias: FloatArray = param("k")
     fold_weight: FloatArray | None = param("folds", "k", "k", optional=True)
     fold_bias: FloatArray | None = param("folds", "k", optional=True)
 
@@ -186,7 +187,9 @@ class OdirMap(Calibrator):
         found = [polish(part.objective, theta) for part, theta in zip(parts, thetas, strict=True)]
         journal.optimum(found)
         stack = np.stack([o.theta for o in found])
-        return Fit(cls(None, None, stack[:, :, :-1].copy(), stack[:, :, -1].copy()), *journal.result())
+        mean = cls.single(stack.mean(axis=0))
+        fitted = replace(mean, fold_weight=stack[:, :, :-1].copy(), fold_bias=stack[:, :, -1].copy())
+        return Fit(fitted, *journal.result())
 
     @classmethod
     def single(cls, theta: FloatArray) -> Self:
@@ -195,10 +198,9 @@ class OdirMap(Calibrator):
 
     def apply(self, block: Block) -> Prediction:
         x = self.features(block)
-        if self.weight is not None and self.bias is not None:
+        if self.fold_weight is None or self.fold_bias is None:
             log_p = log_softmax(x @ self.weight.T + self.bias)
         else:
-            assert self.fold_weight is not None and self.fold_bias is not None
             p = np.zeros_like(x)
             for weight, bias in zip(self.fold_weight, self.fold_bias, strict=True):
                 p += softmax(x @ weight.T + bias)
@@ -206,10 +208,8 @@ class OdirMap(Calibrator):
         return Prediction(log_p, log_p.argmax(axis=1))
 
     def check(self, k: int) -> None:
-        one, many = (self.weight, self.bias), (self.fold_weight, self.fold_bias)
-        full, empty = (one, many) if self.weight is not None else (many, one)
-        if any(v is None for v in full) or any(v is not None for v in empty):
-            raise DataError("expected either 'weight' and 'bias' or 'fold_weight' and 'fold_bias'")
+        if (self.fold_weight is None) != (self.fold_bias is None):
+            raise DataError("expected both or neither of 'fold_weight' and 'fold_bias'")
         check_finite(**{n: v for n, v in vars(self).items() if v is not None})
 
 

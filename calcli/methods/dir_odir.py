@@ -19,8 +19,8 @@ class RegularisedDirichlet(OdirMap):
     given). The path runs from strong to weak and is left two points after the best:
     the weakest penalties only overfit worse. Each fold's model is solved to its optimum;
     the result is the mean of their probabilities, as in the paper (``fold_weight``
-    (folds, k, k) and ``fold_bias`` (folds, k)), or with ``final=refit`` one model fitted
-    to all rows (``weight``, ``bias``). The authors' program turns mu = 0 into lambda; here
+    (folds, k, k) and ``fold_bias`` (folds, k); ``weight`` and ``bias`` are then their means),
+    or with ``final=refit`` one model fitted to all rows. The authors' program turns mu = 0 into lambda; here
     0 is 0. Folds are stratified by label and by loss.
 
     A class without calibration rows (in a fold) keeps the row of temperature scaling and
