@@ -194,7 +194,8 @@ class BundleRows(Rows):
         node = self._find(path)
         if node is None:
             raise DataError(
-                f"{self.name}: has no dataset {path!r}, it holds: {names_in(self._node)}; name another with {option} PATH"
+                f"{self.name}: has no dataset {path!r}, it holds: {names_in(self._node)};"
+                f" name another with {option} PATH"
             )
         return node
 

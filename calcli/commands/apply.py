@@ -1,5 +1,6 @@
 """calcli apply."""
 
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -82,7 +83,8 @@ def apply(
 
             worst = max(worst, fail(str(error), error.exit_code))
     if new_folder and not done:
-        Path(output).rmdir()
+        with suppress(OSError):  # somebody else may have put something there
+            Path(output).rmdir()
     if json:
         print_json({"calcli_apply": 1, "results": done})
     return worst
