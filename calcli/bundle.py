@@ -101,7 +101,7 @@ def _choose_group(file: h5py.File, path: Path, group: str | None, prefer: Sequen
     if len(bundles) == 1:
         return bundles[0]
     if bundles:
-        listing = ", ".join(f"{path.name}:{name}" if name else path.name for name in bundles)
+        listing = ", ".join(f"{path.name}:{name}" for name in bundles)  # "FILE:" is the root
         raise DataError(f"{path}: holds {len(bundles)} bundles, name one of: {listing}")
     datasets = [
         f"{name}/{key}".strip("/")

@@ -118,18 +118,22 @@ def print_table(head: Sequence[str], body: Sequence[Sequence[Cell]], *, file: Te
     out = file or sys.stdout
     text = [[plain(number(cell)) for cell in row] for row in body]
     right = [all(not isinstance(row[j], str) for row in body) for j in range(len(head))]
+    widths = [max(len(row[j]) for row in [list(head), *text]) for j in range(len(head))]
     if out.isatty() and not os.environ.get("CALCLI_PLAIN"):
         from rich.console import Console
         from rich.table import Table
 
         table = Table(box=None, pad_edge=False, header_style="bold")
         for name, to_right in zip(head, right, strict=True):
-            table.add_column(name, justify="right" if to_right else "left", overflow="fold")
+            table.add_column(name, justify="right" if to_right else "left", no_wrap=to_right, overflow="fold")
         for row in text:
             table.add_row(*row)
-        Console(file=out).print(table)
+        # Names are not markup. Words may be folded, numbers not: rather too wide than cut in two.
+        console = Console(file=out, markup=False, emoji=False, highlight=False)
+        least = sum(w if r else min(w, 12) for w, r in zip(widths, right, strict=True)) + 2 * len(widths)
+        console.width = max(console.width, least)
+        console.print(table)
         return
-    widths = [max(len(row[j]) for row in [list(head), *text]) for j in range(len(head))]
     for row in [list(head), *text]:
         cells = (c.rjust(w) if r else c.ljust(w) for c, w, r in zip(row, widths, right, strict=True))
         print("  ".join(cells).rstrip(), file=out)
