@@ -88,6 +88,7 @@ def test_binned_lower_bounds_from_the_command_line(shuffled, norm, monkeypatch, 
     assert done.code == 0, done.err
     got = json.loads(done.out)["results"][1]["bin_sweep"]
     assert got["bins"] == list(BINS)
+    assert got["norm"] == str(norm)
     assert got["top"] == pytest.approx(LOWER_BOUNDS[norm], abs=3e-5)
 
 

@@ -220,8 +220,12 @@ def _print_sweep(result: Result) -> None:
     if "bin_sweep" not in result:
         return
     sweep = dict(result["bin_sweep"])
+    norm = sweep.pop("norm")
+    names = {"bins": "bins"}
+    for label in ("top", "marginal"):
+        names |= {label: f"{label} L{norm}", f"{label}_debiased": f"{label} L2 debiased"}
     print(f"\n{result['bundle']}, {_title(result)}, error over mass bins")
-    print_table(list(sweep), [list(row) for row in zip(*sweep.values(), strict=True)])
+    print_table([names[key] for key in sweep], [list(row) for row in zip(*sweep.values(), strict=True)])
 
 
 def _print_ranks(ranks: dict[str, Any]) -> None:

@@ -100,7 +100,7 @@ def evaluate(
         typer.Option(
             "--bin-sweep",
             metavar="B,B,…",
-            help="Also the L2 error over mass bins for these numbers of bins (--norm changes the norm).",
+            help="Also the error over mass bins for these numbers of bins: plugin in --norm, and debiased L2.",
             show_default=False,
         ),
     ] = None,

@@ -11,6 +11,7 @@ from calcli.metrics.calibration import binned, binned_error
 from calcli.metrics.columns import class_columns
 from calcli.metrics.debiased import signed_root, signed_square
 from calcli.metrics.rowtable import RowTable, collect
+from calcli.metrics.scope import norm_text
 from calcli.numerics import FloatArray
 from calcli.rows import Rows
 
@@ -45,6 +46,7 @@ def bin_sweep(
     chooser = table if edge_rows is None else collect(edge_rows, calibrator)
     top = [binned(table.confidence, table.correct, mass_edges(chooser.confidence, b), table.weight) for b in counts]
     out: dict[str, Any] = {
+        "norm": norm_text(norm),
         "bins": list(counts),
         "top": [float(binned_error(bins, norm)) for bins in top],
         "top_debiased": [signed_root(float(signed_square(bins))) for bins in top],
