@@ -7,7 +7,7 @@ import h5py
 import numpy as np
 import pytest
 from cli import process, runner
-from conftest import REPOSITORY, SHARED_DATA
+from conftest import SHARED_DATA
 from metric_cases import draw_labels, softmax
 
 from calcli.calibrator import Context
@@ -431,28 +431,3 @@ def test_loads_no_heavy_package(tmp_path, bundle):
 
     done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
-
-
-def test_paper_001_through_the_command_line(tmp_path, monkeypatch):
-    """The example's three experiments in small; their laws, not their numbers."""
-    import importlib.util
-
-    pytest.importorskip("matplotlib")
-    path = REPOSITORY / "examples" / "paper001.py"
-    spec = importlib.util.spec_from_file_location("paper001", path)
-    example = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(example)
-    monkeypatch.setattr(example, "BIN_SWEEP", (2, 32))
-    monkeypatch.setattr(example, "CALIBRATOR_BINS", (10,))
-    rng = np.random.RandomState(1)
-    z = rng.normal(size=(3600, 3)) * 2
-    np.savez(tmp_path / "s.npz", logits=1.5 * z, labels=draw_labels(softmax(z), rng))
-    results = {
-        "error against bins": example.error_against_bins(tmp_path / "s.npz", tmp_path),
-        "scaling against histogram": example.scaling_against_histogram(tmp_path / "s.npz", tmp_path, 1),
-        "debiased against plugin": example.debiased_against_plugin(tmp_path / "s.npz", tmp_path, 1),
-    }
-    for sweep in results["error against bins"].values():
-        assert sweep["plugin"][1] > sweep["plugin"][0]
-    example.draw(results, tmp_path)
-    assert len(list(tmp_path.glob("*.png"))) == 3

@@ -8,20 +8,19 @@ import h5py
 import numpy as np
 import pytest
 from conftest import REPOSITORY
+from metric_cases import draw_labels, softmax
 
 EXAMPLES = sorted((REPOSITORY / "examples").glob("*.py"))
 
 
 @pytest.fixture(scope="module")
 def digits(tmp_path_factory):
-    """The sample digits as the npz files that the examples take: 1377 rows, and two parts of them."""
+    """Two parts of the sample digits as the npz files that the examples take."""
     folder = tmp_path_factory.mktemp("examples")
     with h5py.File(REPOSITORY / "sample_data" / "digits.h5") as file:
         parts = [(file[g]["logits"][()], file[g]["labels"][()]) for g in ("cal", "test")]
     for name, (z, y) in zip(("one", "two"), parts, strict=True):
         np.savez(folder / f"{name}.npz", logits=z, labels=y)
-    z, y = (np.concatenate(part) for part in zip(*parts, strict=True))
-    np.savez(folder / "all.npz", logits=z, labels=y)
     return folder
 
 
@@ -44,16 +43,26 @@ def test_help_says_how_to_call_it(path, tmp_path):
     assert f"python examples/{path.name} " in path.read_text(encoding="utf-8")
 
 
-def test_paper001(digits):
+def test_paper001(tmp_path):
+    """Scores half as large again as they should be: the laws of the three experiments, not their numbers."""
     pytest.importorskip("matplotlib")
-    done = script("paper001", "all.npz", "-o", "p", "--trials", 2, cwd=digits)
+    rng = np.random.RandomState(1)
+    z = rng.normal(size=(2000, 3)) * 2
+    np.savez(tmp_path / "s.npz", logits=1.5 * z, labels=draw_labels(softmax(z), rng))
+    done = script("paper001", "s.npz", "-o", "p", "--trials", 2, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     assert len([line for line in done.stdout.splitlines() if line.startswith(("met ", "NOT MET", "beyond "))]) == 14
-    numbers = json.loads((digits / "p" / "paper001.json").read_text())
-    assert set(numbers["error against bins"]) == {"top l1", "top l2", "marginal l1", "marginal l2"}
+    numbers = json.loads((tmp_path / "p" / "paper001.json").read_text())
     assert [claim["met"] for claim in numbers["claims"]].count(None) == 2
+    assert set(numbers["error against bins"]) == {"top l1", "top l2", "marginal l1", "marginal l2"}
+    for sweep in numbers["error against bins"].values():
+        assert sweep["plugin"][-1] > sweep["plugin"][0]
+    crowded = numbers["scaling against histogram"]["top bins"]
+    assert crowded["hb"]["mean"][-1] > crowded["sb"]["mean"][-1]  # 200 rows in 100 bins
+    noisy = numbers["debiased against plugin"]["top B=100"]
+    assert noisy["plugin"]["mean"][0] > noisy["debiased"]["mean"][0]  # 100 rows
     for name in ("error_against_bins", "scaling_against_histogram", "debiased_against_plugin"):
-        assert is_png(digits / "p" / f"{name}.png")
+        assert is_png(tmp_path / "p" / f"{name}.png")
 
 
 def test_paper002_ranks(digits):

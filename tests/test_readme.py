@@ -21,12 +21,13 @@ def commands():
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
-    """A folder as the README finds it: scores.npz, here the sample digits."""
+    """A folder as the README finds it: scores.npz, here the sample digits, beside sample_data/."""
     path = tmp_path_factory.mktemp("readme")
     with h5py.File(REPOSITORY / "sample_data" / "digits.h5") as file:
         parts = [(file[g]["logits"][()], file[g]["labels"][()]) for g in ("cal", "test")]
     scores, labels = (np.concatenate(part) for part in zip(*parts, strict=True))
     np.savez(path / "scores.npz", logits=scores, labels=labels)
+    (path / "sample_data").symlink_to(REPOSITORY / "sample_data")
     return path
 
 
