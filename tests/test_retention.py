@@ -107,14 +107,14 @@ def test_k_tied_classes_share_alike():
 def test_uniform_equals_adaptive_quadrature(name):
     gaps = SHAPES[name]
     for width in (0.5, 5.0, 12.0):
-        got = uniform_retention(with_top(gaps), width)[0]
+        got = uniform_retention(with_top(gaps), [width])[0, 0]
         assert got == pytest.approx(uniform_by_quad(gaps, width), rel=0, abs=1e-11)
 
 
 def test_uniform_rows_do_not_see_each_other():
     d, _ = gaps_to_top(RNG.normal(size=(300, 40)) * 3)
-    together = uniform_retention(d, 6.0)
-    alone = np.concatenate([uniform_retention(row[None], 6.0) for row in d])
+    together = uniform_retention(d, [6.0])
+    alone = np.concatenate([uniform_retention(row[None], [6.0]) for row in d])
     np.testing.assert_allclose(together, alone, rtol=1e-13)
 
 
