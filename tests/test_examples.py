@@ -86,6 +86,19 @@ def test_paper003_table1(digits):
     assert lines[-1].endswith("of 9")
 
 
+def test_paper003_figure6(tmp_path):
+    """One model instead of ten: each number within four of its standard deviations over models, .04 and .1."""
+    done = script("paper003_figure6", "--runs", 1, "--rows", 100_000, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    lines = done.stdout.splitlines()[1:]
+    found = [float(line[8:].split()[0]) for line in lines]
+    published = [float(line.split("/")[-1]) for line in lines]
+    assert published == [1.24, 1.35, 2.1, 1.2, 1.0]
+    assert found[:2] == pytest.approx(published[:2], abs=0.16)
+    assert found[2:] == pytest.approx(published[2:], abs=0.4)
+    assert found[0] < found[1]
+
+
 def test_figures(digits):
     pytest.importorskip("matplotlib")
     done = script("figures", "one.npz", "two.npz", "-o", "f", "--methods", "ts", cwd=digits)
