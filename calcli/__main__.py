@@ -4,6 +4,7 @@ Nothing heavy is imported before signals are caught: an interruption during an i
 must end as quietly as any other.
 """
 
+import gc
 import os
 import signal
 import sys
@@ -25,6 +26,7 @@ def main() -> NoReturn:
     arguments = [a for a in sys.argv[1:] if a != "--debug"]
     _open_streams()
     _catch_signals()
+    gc.set_threshold(100_000)  # imports make many objects and no garbage
     if not debug:
         import warnings
 
@@ -48,6 +50,7 @@ def main() -> NoReturn:
             _forget_output()
     for number in SIGNALS:
         signal.signal(number, signal.SIG_IGN)  # all is done but Python's own tidying up
+    gc.disable()  # nor does the last search for garbage give back what the process's end does not
     sys.exit(code)
 
 

@@ -38,9 +38,10 @@ def fit_artifact(
         after = collect(rows, fitted.calibrator, progress=context.progress)
     except (np.linalg.LinAlgError, OverflowError, FloatingPointError, ZeroDivisionError) as problem:
         raise _breakdown(name, rows, str(problem)) from problem
-    if not np.isfinite(list(summary(after).values())).all():  # type: ignore[arg-type]
+    was, became = summary(before), summary(after)
+    if not np.isfinite(list(became.values())).all():  # type: ignore[arg-type]
         raise _breakdown(name, rows, "its probabilities are not finite")
-    warnings = [*data_warnings(rows, before, fitted.calibrator.laws), *fitted.warnings, *harm(before, after)]
+    warnings = [*data_warnings(rows, before, fitted.calibrator.laws), *fitted.warnings, *harm(was, became, after)]
     record = FitRecord(
         n=rows.n,
         status=fitted.status,
@@ -50,8 +51,8 @@ def fit_artifact(
         label_counts=np.bincount(before.y, minlength=rows.k).tolist(),
         ignored=rows.ignored,
         seed=context.seed,
-        before=summary(before),
-        after=summary(after),
+        before=was,
+        after=became,
         details=dict(fitted.details),
     )
     return Artifact(
@@ -113,9 +114,8 @@ def data_warnings(rows: Rows, table: RowTable, laws: Laws) -> list[str]:
     return found
 
 
-def harm(before: RowTable, after: RowTable) -> list[str]:
-    """Plain words when the calibrator made the calibration data worse."""
-    b, a = summary(before), summary(after)
+def harm(b: dict[str, float | None], a: dict[str, float | None], after: RowTable) -> list[str]:
+    """Plain words when the calibrator made the calibration data worse; b, a : summaries before and after."""
     found = []
     if a["accuracy"] < b["accuracy"] - WORSE:  # type: ignore[operator]
         found.append(
