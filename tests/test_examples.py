@@ -43,16 +43,16 @@ def test_help_says_how_to_call_it(path, tmp_path):
     assert f"python examples/{path.name} " in path.read_text(encoding="utf-8")
 
 
-def test_paper001(tmp_path):
+def test_verified_calibration(tmp_path):
     """Scores half as large again as they should be: the laws of the three experiments, not their numbers."""
     pytest.importorskip("matplotlib")
     rng = np.random.RandomState(1)
     z = rng.normal(size=(2000, 3)) * 2
     np.savez(tmp_path / "s.npz", logits=1.5 * z, labels=draw_labels(softmax(z), rng))
-    done = script("paper001", "s.npz", "-o", "p", "--trials", 2, cwd=tmp_path)
+    done = script("verified_calibration", "s.npz", "-o", "p", "--trials", 2, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     assert len([line for line in done.stdout.splitlines() if line.startswith(("met ", "NOT MET", "beyond "))]) == 14
-    numbers = json.loads((tmp_path / "p" / "paper001.json").read_text())
+    numbers = json.loads((tmp_path / "p" / "verified_calibration.json").read_text())
     assert [claim["met"] for claim in numbers["claims"]].count(None) == 2
     assert set(numbers["error against bins"]) == {"top l1", "top l2", "marginal l1", "marginal l2"}
     for sweep in numbers["error against bins"].values():
@@ -65,8 +65,8 @@ def test_paper001(tmp_path):
         assert is_png(tmp_path / "p" / f"{name}.png")
 
 
-def test_paper002_ranks(digits):
-    done = script("paper002_ranks", "one.npz", "two.npz", "--methods", "ts,ec", "--metrics", "nll", cwd=digits)
+def test_ranks_over_models(digits):
+    done = script("ranks_over_models", "one.npz", "two.npz", "--methods", "ts,ec", "--metrics", "nll", cwd=digits)
     assert done.returncode == 0, done.stderr
     head, row = done.stdout.splitlines()[-2:]
     assert "average ranks over 2 bundles" in done.stdout
@@ -75,10 +75,10 @@ def test_paper002_ranks(digits):
     assert sum(ranks) == pytest.approx(6.0)  # 1 + 2 + 3, on average over bundles too
 
 
-def test_paper003_table1(digits):
+def test_expectation_consistency_table1(digits):
     """A stand-in under a published name: the row is printed, the cells disagree, and the exit code says so."""
     (digits / "cifar100_resnet20.npz").write_bytes((digits / "one.npz").read_bytes())
-    done = script("paper003_table1", ".", "--halves", 2, "--only", "cifar100_resnet20", cwd=digits)
+    done = script("expectation_consistency_table1", ".", "--halves", 2, "--only", "cifar100_resnet20", cwd=digits)
     assert done.returncode == 1, done.stderr
     lines = done.stdout.splitlines()
     assert len(lines) == 4
@@ -86,9 +86,9 @@ def test_paper003_table1(digits):
     assert lines[-1].endswith("of 9")
 
 
-def test_paper003_figure6(tmp_path):
+def test_expectation_consistency_figure6(tmp_path):
     """One model instead of ten: each number within four of its standard deviations over models, .04 and .1."""
-    done = script("paper003_figure6", "--runs", 1, "--rows", 100_000, cwd=tmp_path)
+    done = script("expectation_consistency_figure6", "--runs", 1, "--rows", 100_000, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     lines = done.stdout.splitlines()[1:]
     found = [float(line[8:].split()[0]) for line in lines]

@@ -9,7 +9,7 @@ alike. ``calcli evaluate`` does this for any bundles, each with calibrators of i
 This script makes the bundles and calibrators first: it halves every file, fits the
 methods on one half and ranks them, beside the uncalibrated scores, on the other.
 
-    python examples/paper002_ranks.py SCORES.npz SCORES.npz … [--methods ts,ec,ets,irova,svs]
+    python examples/ranks_over_models.py SCORES.npz SCORES.npz … [--methods ts,ec,ets,irova,svs]
 
 Each SCORES.npz holds ``logits`` (or ``probs``) and ``labels``. Rank 1 is best; besides
 Friedman's chi-squared there is Iman and Davenport's F, which is less conservative.

@@ -8,7 +8,7 @@ both in the limit of large d. We fit at d = 200, save the scores of fresh rows, 
 calcli find the temperatures and the errors. The paper's ECE integrates over one class
 only and is half of the usual one, so ours is halved.
 
-    python examples/paper003_figure6.py [--runs 10] [--rows 200000]
+    python examples/expectation_consistency_figure6.py [--runs 10] [--rows 200000]
 """
 
 import argparse

@@ -18,7 +18,7 @@ claim of the paper is printed with whether it is met ("beyond": not the paper's)
    measures each class's calibrated value as it is; a user gets these values divided by
    their sum, and both are shown: the division takes away what histogram binning lost.
 
-    python examples/paper001.py SCORES.npz -o FOLDER [--trials 30]
+    python examples/verified_calibration.py SCORES.npz -o FOLDER [--trials 30]
 
 SCORES.npz holds ``probs`` or ``logits`` with ``labels``, e.g. the probability file of a
 CIFAR-10 network published with verified_calibration (10000 x 10).
@@ -340,7 +340,7 @@ def main():
         }
     found = list(claims(results))
     results["claims"] = [{"claim": text, "met": met} for text, met in found]
-    (given.output / "paper001.json").write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
+    (given.output / "verified_calibration.json").write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
     with house_style():
         for name, panels in panels_of(results).items():
             draw(panels, given.output / f"{name}.png")

@@ -6,7 +6,7 @@ not published, so we draw many random, unstratified halves (the paper does not s
 and print our mean and standard deviation beside the published value. The ECE is that of
 the authors' code: 15 bins of equal mass (the paper does not say).
 
-    python examples/paper003_table1.py FOLDER [--halves 40] [--only cifar100_resnet20]
+    python examples/expectation_consistency_table1.py FOLDER [--halves 40] [--only cifar100_resnet20]
 
 FOLDER holds cifar100_resnet20.npz, … with arrays ``logits`` and ``labels`` (10000 x 100).
 """
