@@ -5,7 +5,6 @@ needs is imported when it runs.
 """
 
 from importlib import import_module
-from importlib.util import find_spec
 from typing import Annotated
 
 import typer
@@ -52,6 +51,4 @@ ORDER = ("extract", "fit", "apply", "evaluate", "diagram", "inspect", "catalog")
 """Modules of this package, in the order of the help; each has ``register(app)``."""
 
 for _name in ORDER:
-    if not find_spec(f"calcli.commands.{_name}"):
-        continue
     import_module(f"calcli.commands.{_name}").register(app)
