@@ -1,5 +1,6 @@
 """Run the command line in this process, or for real."""
 
+import gc
 import signal
 import subprocess
 import sys
@@ -34,7 +35,7 @@ def runner(monkeypatch, capsys):
         capsys.readouterr()
         code = 0
         handlers = {number: signal.getsignal(number) for number in entry.SIGNALS}
-        hook = sys.unraisablehook
+        hook, threshold = sys.unraisablehook, gc.get_threshold()
         try:
             entry.main()
         except SystemExit as end:
@@ -43,6 +44,8 @@ def runner(monkeypatch, capsys):
             for number, handler in handlers.items():
                 signal.signal(number, handler)
             sys.unraisablehook = hook
+            gc.set_threshold(*threshold)
+            gc.enable()
         captured = capsys.readouterr()
         return Result(code, captured.out, captured.err)
 
