@@ -5,11 +5,12 @@ must end as quietly as any other.
 """
 
 import gc
+import io
 import os
 import signal
 import sys
 from types import FrameType
-from typing import Any, NoReturn
+from typing import Any, NoReturn, TextIO
 
 from calcli.errors import CalcliError
 
@@ -35,8 +36,6 @@ def main() -> NoReturn:
     try:
         code = run(arguments)
         sys.stdout.flush()
-    except BrokenPipeError:
-        _forget_output()  # the reader of our output has gone (`calcli … | head`): nothing is wrong
     except KeyboardInterrupt:
         code = fail("interrupted", INTERRUPTED)
     except Exception as error:
@@ -114,13 +113,28 @@ def _open_streams() -> None:
             os.fstat(number)
         except OSError:
             os.open(os.devnull, os.O_RDWR)  # takes the lowest number that is free: this one
-    sys.stdin = sys.stdin or os.fdopen(0, encoding="utf-8", closefd=False)
-    sys.stdout = sys.stdout or os.fdopen(1, "w", encoding="utf-8", closefd=False)
-    sys.stderr = sys.stderr or os.fdopen(2, "w", encoding="utf-8", closefd=False)
     codecs.register_error("calcli", _spell_out)
-    reconfigure = getattr(sys.stdout, "reconfigure", None)
-    if reconfigure is not None:
-        reconfigure(errors="calcli")
+    sys.stdin = sys.stdin or os.fdopen(0, encoding="utf-8", closefd=False)
+    if sys.stdout is sys.__stdout__:
+        sys.stdout = _stream(1, sys.stdout, "calcli")
+    if sys.stderr is sys.__stderr__:
+        sys.stderr = _stream(2, sys.stderr, "backslashreplace")
+
+
+class _Output(io.FileIO):
+    """A stream whose reader may go away (``calcli … | head``): the work goes on, limits are checked."""
+
+    def write(self, data: Any) -> int:
+        try:
+            return super().write(data) or 0
+        except BrokenPipeError:
+            return len(data)
+
+
+def _stream(number: int, now: TextIO | None, errors: str) -> TextIO:
+    encoding = "utf-8" if now is None else now.encoding
+    raw = _Output(number, "w", closefd=False)
+    return io.TextIOWrapper(io.BufferedWriter(raw), encoding, errors, line_buffering=number == 2 or raw.isatty())
 
 
 def _spell_out(error: UnicodeError) -> tuple[str | bytes, int]:
@@ -133,12 +147,11 @@ def _spell_out(error: UnicodeError) -> tuple[str | bytes, int]:
 
 def _forget_output() -> None:
     """Let what could not be written go nowhere, or Python tries again as it exits."""
-    nowhere = os.open(os.devnull, os.O_WRONLY)
     for stream in (sys.stdout, sys.stderr):
         try:
             stream.flush()
         except OSError:
-            os.dup2(nowhere, stream.fileno())
+            os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
 
 
 # ---- signals

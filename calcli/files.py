@@ -79,10 +79,10 @@ def atomic_path(path: Path, *, force: bool = False, inputs: Iterable[Path] = ())
             os.replace(temporary, place)
         else:
             _rename_to_new(temporary, place)
-    except BrokenPipeError:
-        raise
     except OSError as problem:
-        raise CalcliError(f"{path}: cannot be written: {problem.strerror or problem}; no part of it was kept") from None
+        if problem.errno is None:  # what h5py says of a file that is read here
+            raise
+        raise CalcliError(f"{path}: cannot be written: {problem.strerror}; no part of it was kept") from None
     finally:
         with suppress(OSError):
             temporary.unlink()
