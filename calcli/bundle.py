@@ -32,7 +32,7 @@ from calcli.validate import (
     to_ignore,
 )
 
-__all__ = ["BundleRows", "Layout", "find_bundles", "open_bundle", "open_file", "split_where"]
+__all__ = ["BundleRows", "Layout", "find_bundles", "open_bundle", "split_where"]
 
 SLAB_BYTES = 4 << 20
 """How much of a file is read at once."""

@@ -43,6 +43,6 @@ class LimitCrossed(CalcliError):
 def unknown_name(what: str, name: str, valid: Iterable[str]) -> UsageError:
     """Build the error for a name that is not in a list: the nearest ones, then all."""
     known = sorted(valid)
-    near = get_close_matches(name, known, n=3, cutoff=0.5)
+    near = get_close_matches(name.lower(), known, n=3, cutoff=0.5)
     hint = f" did you mean {' or '.join(near)}?" if near else ""
     return UsageError(f"no {what} is named {name!r};{hint} valid names: {', '.join(known)}")

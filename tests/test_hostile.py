@@ -374,6 +374,17 @@ def test_devices_links_and_inputs_survive(run, tmp_path, good):
     assert both.out == "out/good.h5\n"
 
 
+def test_junit_files_replace_no_input_and_patterns_fail_alone(run, good, tmp_path):
+    run("fit", "-m", "ts", "good.h5", "-q")
+    words = ["evaluate", "good.h5", "-c", "good.ts.json", "--max", "ece=1", "--force", "--junit"]
+    for path in ("good.h5", "good.ts.json"):
+        assert "is an input" in run(*words, path).line
+    done = run("evaluate", "gone.h5:*", "good.h5:zz*", "good.h5", "-q", "--metric", "ece", "--value-only")
+    assert (done.code, len(done.err.splitlines()), len(done.out.splitlines())) == (3, 2, 1)
+    write(tmp_path / "two.h5", logits=Z, labels=Y, g__logits=Z, g__labels=Y)
+    assert len(run("evaluate", "two.h5:*", "-q", "--metric", "ece", "--value-only").out.splitlines()) == 2
+
+
 def test_names_that_cannot_be_written_are_usage_errors(run, good, tmp_path):
     assert run("fit", "-m", "ts", "good.h5", "-o", "a" * 255).code == 0
     for output in ("a" * 256, "new/", "", "good.h5/x.json"):

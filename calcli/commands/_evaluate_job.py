@@ -11,26 +11,24 @@ if TYPE_CHECKING:
     from calcli.render import Talk
 
 
-def expand(bundles: list[str]) -> list[str]:
-    """Replace FILE.h5:PATTERN by the bundles in the file whose group matches."""
+def expand(bundle: str) -> list[str]:
+    """The bundles that a name stands for: FILE.h5:PATTERN is every bundle whose group matches."""
     from fnmatch import fnmatchcase
 
-    from calcli.bundle import find_bundles, open_file, split_where
+    from calcli.bundle import find_bundles, split_where
     from calcli.errors import DataError
+    from calcli.hdf5 import open_file
 
-    found: list[str] = []
-    for where in bundles:
-        path, group = split_where(where)
-        if group is None or not any(c in group for c in "*?["):
-            found.append(where)
-            continue
-        with open_file(path) as file:
-            names = find_bundles(file)
-        matching = [name for name in names if fnmatchcase(name, group)]
-        if not matching:
-            raise DataError(f"{path}: no bundle matches {group!r}; bundles in it: {', '.join(names) or 'none'}")
-        found += [f"{path}:{name}" if name else str(path) for name in matching]
-    return found
+    path, group = split_where(bundle)
+    if group is None or not any(c in group for c in "*?["):
+        return [bundle]
+    with open_file(path) as file:
+        names = find_bundles(file)
+    matching = [f"{path}:{name}" for name in names if fnmatchcase(name, group)]  # "FILE:" is the root
+    if not matching:
+        listing = ", ".join(f"{path.name}:{name}" for name in names) or "none"
+        raise DataError(f"{path}: no bundle matches {group!r}; bundles in it: {listing}")
+    return matching
 
 
 class Job:

@@ -160,11 +160,13 @@ def evaluate(
     if junit is not None:
         from pathlib import Path
 
+        from calcli.bundle import split_where
         from calcli.files import check_output
 
         if not asked:
             raise UsageError("--junit reports limits: give some with --max or --min")
-        check_output(Path(junit), force=force, inputs=[])
+        read = [*bundles, *(calibrator or []), *(name for name in (baseline, edges_from) if name)]
+        check_output(Path(junit), force=force, inputs=[split_where(name)[0] for name in read])
     plan = _plan(
         metric, needed_metrics(asked), settings, full, value_only, split, per_class, per_group or group is not None
     )
@@ -187,12 +189,19 @@ def evaluate(
     evaluated: list[list[dict[str, Any]]] = []
     outcomes = []
     worst = 0
-    where = expand(bundles)
+    where: list[str] = []
+    for bundle in bundles:
+        try:
+            where += expand(bundle)
+        except CalcliError as error:
+            if len(bundles) == 1:
+                raise
+            worst = max(worst, fail(str(error), error.exit_code))
     for bundle in where:
         try:
             results, against = job.evaluate(bundle)
         except CalcliError as error:
-            if len(where) == 1:
+            if len(bundles) == len(where) == 1:
                 raise
             worst = max(worst, fail(str(error), error.exit_code))
             continue

@@ -92,7 +92,8 @@ def _shape(value: Any) -> Any:
 def _bundles(
     file: str, path: Any, group: str | None, layout: tuple[str | None, str | None, str | None], ignore: tuple[int, ...]
 ) -> dict[str, Any]:
-    from calcli.bundle import Layout, find_bundles, open_bundle, open_file
+    from calcli.bundle import Layout, find_bundles, open_bundle
+    from calcli.hdf5 import open_file
 
     if group is not None or layout[0] is not None:
         names = [file]
