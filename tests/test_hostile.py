@@ -288,6 +288,8 @@ def test_what_hdf5_would_pass_over_is_refused(run, tmp_path, good, what, says):
     for words in (["fit", "-m", "ts", "x.h5"], ["inspect", "x.h5"], ["apply", "good.ts.json", "x.h5", "-o", "o.h5"]):
         done = run(*words)
         assert (done.code, says in done.line) == (3, True), done.err
+    if what in ("unwritten", "half written", "virtual"):
+        assert says in run("extract", "x.h5", "-o", "o.h5").line
 
 
 def test_an_ignored_label_is_the_number_that_it_is(run, tmp_path):

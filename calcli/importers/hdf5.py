@@ -5,7 +5,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
-from calcli.hdf5 import open_file
+from calcli.hdf5 import check_stored, open_file
 from calcli.importers.archive import Archive, Mapped, reading
 
 __all__ = ["read_hdf5"]
@@ -31,6 +31,7 @@ def read_hdf5(path: Path, stack: ExitStack) -> Archive:
 
 def _loader(path: Path, name: str, dataset: Any) -> Callable[[], Any]:
     def load() -> Any:
+        check_stored(dataset, f"{path}: {name}")
         if dataset.dtype.kind in "OS":
             return dataset.asstr()[()]
         return Mapped(lambda: dataset, path, name)
