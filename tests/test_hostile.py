@@ -184,6 +184,27 @@ def test_any_finite_logits_can_be_worked_with(run, tmp_path, what):
     assert run("inspect", "x.h5").code == 0
 
 
+@pytest.mark.parametrize("shape", [(300,), (300, 1)])
+@pytest.mark.parametrize("kind", ["logits", "probs", "log_probs"])
+def test_binary_scores_go_all_the_way(run, tmp_path, kind, shape):
+    s = Z[:, 0]
+    p = 1 / (1 + np.exp(-s))
+    scores = {"logits": s, "probs": p, "log_probs": np.log(p)}[kind].astype("f4")
+    write(tmp_path / "b.h5", **{kind: scores.reshape(shape)}, labels=Y % 2)
+    assert run("fit", "-m", "ts", "b.h5").code == 0
+    assert run("apply", "b.ts.json", "b.h5", "-o", "out.h5").code == 0
+    with h5py.File(tmp_path / "out.h5") as out:
+        temperature = json.loads((tmp_path / "b.ts.json").read_text())["params"]["temperature"]
+        assert (out["probs"].shape, out["probs"].dtype) == ((300, 2), np.float32)
+        np.testing.assert_allclose(out["probs"][:, 1], 1 / (1 + np.exp(-s / temperature)), rtol=1e-5)
+    values = [
+        run("evaluate", *words, "--metric", "nll", "--value-only", "-q").out
+        for words in (["out.h5"], ["b.h5", "-c", "b.ts.json"])
+    ]
+    assert float(values[0]) == pytest.approx(float(values[1]), rel=1e-6)  # float32 between them
+    assert run("diagram", "b.h5", "-c", "b.ts.json", "-q").code == 0
+
+
 def test_huge_gaps_keep_the_order_of_the_rest(tmp_path):
     z = np.array([[1.0, 2.0, -1e300], [1e300, 1e300, -1e300], [3.0, -2.0, 0.5]])
     with open_bundle(str(write(tmp_path / "x.h5", logits=z, labels=np.zeros(3, int)))) as rows:
@@ -511,7 +532,7 @@ def test_impatient_fingers_leave_no_half_file(tmp_path, number):
     write(tmp_path / "big.h5", logits=z.astype("f4"), labels=y)
     assert process("fit", "-m", "ts", "big.h5", "-q", cwd=tmp_path).code == 0
     there = set(os.listdir(tmp_path))
-    for wait in (0.25, 0.35, 0.45, 0.6):
+    for wait in (0.0, 0.01, 0.03, 0.1):
         with subprocess.Popen(
             [sys.executable, "-m", "calcli", "apply", "big.ts.json", "big.h5", "-o", "o.h5"],
             cwd=tmp_path,
@@ -520,6 +541,8 @@ def test_impatient_fingers_leave_no_half_file(tmp_path, number):
             text=True,
             preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
         ) as command:
+            while command.poll() is None and not list(tmp_path.glob(".o.h5.*.tmp")):
+                time.sleep(0.002)
             time.sleep(wait)
             for _ in range(3):
                 command.send_signal(number)
