@@ -38,6 +38,8 @@ def main() -> NoReturn:
         sys.stdout.flush()
     except KeyboardInterrupt:
         code = fail("interrupted", INTERRUPTED)
+    except SystemExit:
+        code = 128 + _stopped_by
     except Exception as error:
         if _stopped_by:  # a library has turned the interruption into an error of its own
             code = fail("interrupted", 128 + _stopped_by)
