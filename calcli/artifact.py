@@ -338,7 +338,8 @@ def load(path: str) -> Artifact:
     try:
         data = Path(path).read_bytes()
     except OSError as problem:
-        raise DataError(f"{path}: cannot be read: {problem.strerror}") from None
+        reason = (problem.strerror or "unknown reason").lower()
+        raise DataError(f"{path}: cannot be read: {reason}; expected a calibrator written by calcli fit") from None
     return loads(data, path)
 
 

@@ -88,7 +88,10 @@ def _choose_group(file: h5py.File, path: Path, group: str | None, prefer: Sequen
         if isinstance(node, h5py.Dataset):
             raise DataError(f"{path}: {group!r} is a dataset, expected a group; for a dataset pass --scores {group}")
         if not isinstance(node, h5py.Group):
-            have = ", ".join(f"{path.name}:{name}" for name in find_bundles(file)) or "none"
+            have = (
+                ", ".join(f"{path.name}:{name}" if name else f"{path.name} itself" for name in find_bundles(file))
+                or "none"
+            )
             raise DataError(f"{path}: has no group {group!r}; bundles in it: {have}")
         return group
     if layout.scores is not None:

@@ -36,6 +36,8 @@ def fit_artifact(
     try:
         name, options, fitted = fit_method(name, settings, rows, context)
         after = collect(rows, fitted.calibrator, progress=context.progress)
+    except FitError as problem:
+        raise FitError(f"{rows.name}: {problem}") from None
     except (np.linalg.LinAlgError, OverflowError, FloatingPointError, ZeroDivisionError) as problem:
         raise _breakdown(name, rows, str(problem)) from problem
     was, became = summary(before), summary(after)

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 def register(app: typer.Typer) -> None:
     """Add the command to the app."""
-    app.command("apply")(apply)
+    app.command("apply", short_help="Write calibrated bundles.")(apply)
 
 
 def apply(

@@ -158,20 +158,31 @@ def _facts(rows: "BundleRows") -> dict[str, Any]:
 
 
 def _print_facts(facts: dict[str, Any], indent: str = "") -> None:
-    from calcli.render import number, plain
+    from calcli.render import plain
 
     width = max(len(name) for name in facts)
     for name, value in facts.items():
-        if isinstance(value, dict) and value and not indent:
-            print(f"{name}:")
-            _print_facts(value, "  ")
+        if isinstance(value, dict) and any(isinstance(v, dict | list) for v in value.values()):
+            print(f"{indent}{name}:")
+            _print_facts(value, indent + "  ")
         elif name == "warnings":
             for warning in value:
                 print(f"{indent}warning: {plain(warning)}")
         else:
-            text = number(value) if isinstance(value, float) else value
-            if isinstance(value, list) and len(value) > 12:
-                text = f"{', '.join(map(str, value[:12]))}, … ({len(value)})"
-            elif isinstance(value, list):
-                text = ", ".join(map(str, value)) or "none"
-            print(f"{indent}{name.replace('_', ' ').ljust(width)}  {plain(str(text))}")
+            print(f"{indent}{name.replace('_', ' ').ljust(width)}  {plain(_words(value))}")
+
+
+def _words(value: Any) -> str:
+    """A value as a person writes it; numbers in six digits, long lists cut."""
+    if value is None:
+        return "none"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, float):
+        return f"{value:.6g}"
+    if isinstance(value, dict):
+        return ", ".join(f"{name.replace('_', ' ')} {_words(v)}" for name, v in value.items()) or "none"
+    if isinstance(value, list):
+        shown = ", ".join(map(_words, value[:12]))
+        return f"{shown}, … ({len(value)})" if len(value) > 12 else shown or "none"
+    return str(value)
