@@ -8,10 +8,12 @@ from numpy.typing import NDArray
 
 from calcli.calibrator import Calibrator
 from calcli.errors import CalcliError, DataError
-from calcli.numerics import FloatArray
 from calcli.rows import Rows, ScoreKind
 
 __all__ = ["calibrated_blocks", "checked_transforms"]
+
+SUM_ERROR = 1e-6
+"""How far probabilities in float64 may sum from 1: far above rounding, far below what readers allow."""
 
 Calibrated = tuple[int, NDArray[Any], dict[str, NDArray[Any]], dict[str, int]]
 
@@ -40,15 +42,16 @@ def calibrated_blocks(
     """
     for block in rows.blocks(transforms):
         result = calibrator.apply(block)
-        confidence = result.confidence
-        if not (np.isfinite(confidence).all() and np.isfinite(result.log_probs).all()):
-            raise CalcliError(f"the calibrator gave a non-finite probability in rows from {block.start} on")
+        p = np.exp(result.log_probs)
+        # A comparison with NaN is false too; an infinite logarithm is no number to hand out.
+        if not (np.abs(p.sum(axis=1) - 1.0) <= SUM_ERROR).all() or np.isneginf(result.log_probs.min()):
+            raise CalcliError(
+                f"the calibrator gave numbers that are no probabilities in rows from {block.start} on;"
+                " were its parameters edited, or fitted on scores of another size?"
+            )
         conflicts = int((result.log_probs.argmax(axis=1) != result.label).sum())
-        columns: dict[str, NDArray[Any]] = {"prediction": result.label, "confidence": confidence}
+        columns: dict[str, NDArray[Any]] = {"prediction": result.label, "confidence": result.confidence}
         if block.y is not None:
             columns["labels"] = block.y
-        yield block.start, _as_kind(result.log_probs, kind), columns, {**result.counts, "argmax_conflicts": conflicts}
-
-
-def _as_kind(log_probs: FloatArray, kind: ScoreKind) -> FloatArray:
-    return np.exp(log_probs) if kind == "probs" else log_probs
+        scores = p if kind == "probs" else result.log_probs
+        yield block.start, scores, columns, {**result.counts, "argmax_conflicts": conflicts}

@@ -106,6 +106,19 @@ def test_calibrated_bundles_evaluate_like_the_calibrator(run, fitted, name):
         assert found[metric]["value"] == pytest.approx(value["value"], abs=1e-9), metric
 
 
+@pytest.mark.parametrize("name", [name for name in METHODS if name != "recal"])
+def test_predictions_made_upstream_leave_rows_that_sum_to_1(run, tmp_path, name):
+    p = np.exp(Z) / np.exp(Z).sum(axis=1, keepdims=True)
+    second = p.argsort(axis=1)[:, -2]
+    assigned = np.where(np.arange(300) % 5 == 0, second, p.argmax(axis=1))
+    write(tmp_path / "assigned.h5", probs=p, labels=Y, prediction=assigned)
+    assert run("fit", "-m", name, "assigned.h5", "-o", "a.json", "-q").code == 0
+    assert run("apply", "a.json", "assigned.h5", "-o", "out.h5", "-q").code == 0
+    assert run("inspect", "out.h5").code == 0
+    with h5py.File(tmp_path / "out.h5") as out:
+        np.testing.assert_allclose(out["probs"][()].sum(axis=1), 1.0, atol=1e-12)
+
+
 SPOILS = [
     None, True, 0, -1, 2**63, 10**400, -0.0, 1e-320, 1.7e308, "", "x", [], [[]], [1], [0.0] * 10, [1e308] * 10, ["a"],
     {}, [None] * 10, {"dtype": "float64", "shape": [0, 10**30], "base64": ""},

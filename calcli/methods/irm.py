@@ -71,7 +71,7 @@ class IsotonicMulticlass(Calibrator):
         label = block.prediction
         q = line(p.ravel(), *self.knots).reshape(p.shape) + TIE_BREAK * p
         log_probs = normalize(q, block.z, label).log_probs
-        keep_first(log_probs, label)
+        keep_first(log_probs, p.argmax(axis=1))
         return Prediction(log_probs, label)
 
     @property
