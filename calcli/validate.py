@@ -71,6 +71,7 @@ def check_shape(shape: tuple[int, ...] | None, dtype: np.dtype[Any], where: str)
     return n, max(columns, 2)
 
 
+@np.errstate(over="ignore", invalid="ignore")  # sums of scrambled bytes may do either
 def check_scores(scores: NDArray[Any], kind: ScoreKind, where: str, first_row: int = 0) -> NDArray[Any]:
     """Check a block of scores and give binary scores their two columns.
 

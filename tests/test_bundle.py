@@ -152,6 +152,15 @@ def test_bad_scores_are_named_with_their_row(make):
     bad(make, "expected exactly one of", logits=Z, probs=p, labels=Y)
 
 
+@pytest.mark.filterwarnings("error")
+def test_sums_that_overflow_are_no_news(make):
+    for extreme in (np.full((2, 3), 3e38, "f4"), np.array([[1e308, -1e308, 0.0]] * 2), np.full((2, 3), 1.7e308)):
+        read(make(logits=extreme, labels=Y[:2]))
+        for kind in ("log_probs", "probs"):
+            with pytest.raises(DataError):
+                read(make(**{kind: extreme, "labels": Y[:2]}))
+
+
 def test_bad_labels_are_named_with_their_row(make):
     bad(make, r"row 3 has label 3, expected 0\.\.2; labels look 1-based", logits=Z, labels=Y + 1)
     bad(make, r"row 1 has label -1, expected 0\.\.2", logits=Z, labels=np.array([0, -1, 0, 2]))
