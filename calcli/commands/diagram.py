@@ -63,7 +63,7 @@ def diagram(
     choose: Annotated[
         Literal["worst", "frequent"], typer.Option(help="Which classes or groups, when there are more.")
     ] = "worst",
-    bins: Annotated[int, typer.Option(metavar="N", min=1, max=100_000, help="Bins of the ECE and of the bars.")] = 15,
+    bins: Annotated[int, typer.Option(metavar="N", min=1, max=10_000, help="Bins of the ECE and of the bars.")] = 15,
     scheme: Annotated[
         Literal["width", "mass"], typer.Option(help="Bins of equal width, or with equally many rows.")
     ] = "width",

@@ -60,7 +60,7 @@ def evaluate(
             show_default="uncalibrated",
         ),
     ] = None,
-    bins: Annotated[int, typer.Option("--bins", metavar="N", min=1, max=1_000_000, help="Number of bins.")] = 15,
+    bins: Annotated[int, typer.Option("--bins", metavar="N", min=1, max=10_000, help="Number of bins.")] = 15,
     norm: Annotated[str, typer.Option("--norm", metavar="1|2|max", help="Norm of binned errors.")] = "1",
     scheme: Annotated[str, typer.Option("--scheme", metavar="width|mass", help="Bins of ece, mce and vce.")] = "width",
     label: Annotated[
