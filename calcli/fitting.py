@@ -41,7 +41,7 @@ def fit_artifact(
     except (np.linalg.LinAlgError, OverflowError, FloatingPointError, ZeroDivisionError) as problem:
         raise _breakdown(name, rows, str(problem)) from problem
     was, became = summary(before), summary(after)
-    if not np.isfinite(list(became.values())).all():  # type: ignore[arg-type]
+    if not np.isfinite(list(became.values())).all():
         raise _breakdown(name, rows, "its probabilities are not finite")
     warnings = [*data_warnings(rows, before, fitted.calibrator.laws), *fitted.warnings, *harm(was, became, after)]
     record = FitRecord(
@@ -53,8 +53,8 @@ def fit_artifact(
         label_counts=np.bincount(before.y, minlength=rows.k).tolist(),
         ignored=rows.ignored,
         seed=context.seed,
-        before=was,
-        after=became,
+        before={**was},
+        after={**became},
         details=dict(fitted.details),
     )
     return Artifact(
@@ -82,7 +82,7 @@ def _plain(options: Options) -> dict[str, Any]:
     return plain
 
 
-def summary(table: RowTable) -> dict[str, float | None]:
+def summary(table: RowTable) -> dict[str, float]:
     """Accuracy, NLL, Brier score and ECE (15 equal-width bins) of rows."""
     stats = BinStats.of(table.confidence, table.correct, width_edges(15), table.weight)
 
@@ -116,17 +116,17 @@ def data_warnings(rows: Rows, table: RowTable, laws: Laws) -> list[str]:
     return found
 
 
-def harm(b: dict[str, float | None], a: dict[str, float | None], after: RowTable) -> list[str]:
+def harm(b: dict[str, float], a: dict[str, float], after: RowTable) -> list[str]:
     """Plain words when the calibrator made the calibration data worse; b, a : summaries before and after."""
     found = []
-    if a["accuracy"] < b["accuracy"] - WORSE:  # type: ignore[operator]
+    if a["accuracy"] < b["accuracy"] - WORSE:
         found.append(
             f"accuracy on the calibration data fell from {b['accuracy']:.4f} to {a['accuracy']:.4f};"
             " ts, ec, ets and ft keep every prediction"
         )
-    if a["nll"] > b["nll"] + WORSE:  # type: ignore[operator]
+    if a["nll"] > b["nll"] + WORSE:
         found.append(
-            f"NLL on the calibration data rose from {b['nll']:.4f} to {a['nll']:.4f}; ts, ets and svs never worsen it"
+            f"NLL on the calibration data rose from {b['nll']:.4f} to {a['nll']:.4f}; ts, iop and mono never worsen it"
         )
     for name, number in after.counts.items():
         if number:

@@ -9,6 +9,8 @@ from synthetic import predict, rows_of, truth
 
 from calcli.artifact import Artifact, FitRecord, dumps, loads
 from calcli.calibrator import Context
+from calcli.fitting import harm
+from calcli.metrics.rowtable import RowTable
 from calcli.registry import method, method_names, parse_options
 from calcli.rows import Rows
 
@@ -273,3 +275,10 @@ def test_rows_are_a_protocol_of_blocks(data):
     part = rows.take(np.arange(0, N, 3))
     np.testing.assert_array_equal(np.concatenate([b.scores for b in part.blocks()]), z[::3])
     np.testing.assert_array_equal(part.labels(), y[::3])
+
+
+def test_methods_recommended_against_a_worse_nll_promise_not_to_worsen_it():
+    worse = {"accuracy": 1.0, "nll": 2.0, "brier": 0.5, "ece": 0.1}
+    (sentence,) = harm({**worse, "nll": 1.0}, worse, RowTable(2, *[np.zeros(1)] * 9))
+    named = sentence.split("; ")[1].replace(" and ", ", ").removesuffix(" never worsen it").split(", ")
+    assert all(method(name).laws.improves_nll for name in named)

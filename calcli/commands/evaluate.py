@@ -141,7 +141,7 @@ def evaluate(
 
     from calcli.__main__ import fail
     from calcli.commands._evaluate_job import Job, expand
-    from calcli.errors import CalcliError, UsageError
+    from calcli.errors import CalcliError, LimitCrossed, UsageError
     from calcli.evaluation.gates import check, limits, needed_metrics
     from calcli.evaluation.gates import junit as junit_xml
     from calcli.render import Talk
@@ -231,7 +231,7 @@ def evaluate(
             path.write_text(junit_xml(outcomes), encoding="utf-8")
     for outcome in outcomes:
         if outcome.crossed:
-            worst = max(worst, fail(f"limit crossed: {outcome.sentence}", 5))
+            worst = max(worst, fail(f"limit crossed: {outcome.sentence}", LimitCrossed.exit_code))
     return worst
 
 

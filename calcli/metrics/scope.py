@@ -154,12 +154,6 @@ class Scope:
                 edges = width_edges(bins) if scheme == "width" else mass_edges(p, bins)
                 yield Bins.of(BinStats.of(p, outcome, edges, t.weight))
 
-    @property
-    def has_spread(self) -> bool:
-        """Do the confidences differ at all?"""
-        c = self.table.confidence
-        return bool(c.max() > c.min())
-
     def thin_bins(self, scheme: str) -> int:
         """Bins that hold fewer than ten rows, but some."""
         index = bin_index(self.table.confidence, self.edges(scheme))
