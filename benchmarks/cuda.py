@@ -12,8 +12,8 @@ import time
 
 import numpy as np
 
-from calcli import kernels
-from calcli.kernels.noise import standard_noise
+from calcli.kernels import numpy as kernels
+from calcli.kernels.numpy.noise import standard_noise
 from calcli.rows import ArrayRows
 
 SIGMA = 2.0
@@ -82,7 +82,7 @@ def main():
     if args.device == "cuda" and not torch.cuda.is_available():
         print("torch finds no CUDA device on this machine: no GPU times were measured")
         return
-    from calcli import kernels_torch
+    from calcli.kernels import torch as kernels_torch
 
     wait = torch.cuda.synchronize if args.device == "cuda" else lambda: None
     name = torch.cuda.get_device_name() if args.device == "cuda" else "torch on the CPU"

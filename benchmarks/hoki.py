@@ -17,9 +17,9 @@ from _measure import calcli, cost, make_bundle, own_peak, workspace
 from scipy.integrate import quad
 from scipy.special import log_ndtr
 
-from calcli.bundle import open_bundle
-from calcli.kernels import retention_rates, runner_up_gaps
-from calcli.kernels.noise import standard_noise
+from calcli.io.bundle import open_bundle
+from calcli.kernels.numpy import retention_rates, runner_up_gaps
+from calcli.kernels.numpy.noise import standard_noise
 from calcli.rows import ArrayRows
 
 EXACT_ROWS = 40

@@ -16,8 +16,8 @@ from pathlib import Path
 
 import numpy as np
 
-from calcli.bundle import BundleRows, BundleWriter, open_bundle
 from calcli.calibrator import Context
+from calcli.io.bundle import BundleRows, BundleWriter, open_bundle
 from calcli.methods.recal import METHOD as ReCal
 from calcli.numerics import log_normalizer
 

@@ -11,7 +11,7 @@ from _measure import calcli, cost, make_bundle, workspace
 
 COUNT = """
 import sys, h5py
-from calcli.__main__ import run
+from calcli.cli.main import run
 read = h5py.Dataset.__getitem__
 seen = [0]
 def counted(self, key, *more):

@@ -3,7 +3,7 @@
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Generic, Literal, Self, TypeVar
+from typing import Any, ClassVar, Generic, Literal, NamedTuple, Self, TypeVar
 
 import msgspec
 import numpy as np
@@ -11,7 +11,19 @@ import numpy as np
 from calcli.numerics import FloatArray, IntArray
 from calcli.rows import Block, Rows
 
-__all__ = ["Calibrator", "Context", "Curves", "Fit", "Laws", "NoOptions", "Options", "Prediction", "Status", "param"]
+__all__ = [
+    "Calibrator",
+    "Chosen",
+    "Context",
+    "Curves",
+    "Fit",
+    "Laws",
+    "NoOptions",
+    "Options",
+    "Prediction",
+    "Status",
+    "param",
+]
 
 Status = Literal["ok", "at_bound", "no_root", "degenerate", "not_converged"]
 Memory = Literal["stream", "row", "array"]
@@ -102,18 +114,27 @@ class Prediction:
 C = TypeVar("C", bound="Calibrator")
 
 
+class Chosen(NamedTuple):
+    """A method and its options, as one that chooses among others has picked them."""
+
+    method: str
+    options: Options
+
+
 @dataclass(frozen=True)
 class Fit(Generic[C]):
     """A fitted calibrator and how the fit went.
 
     warnings : plain sentences for the user. details : numbers worth recording in the
-    artifact (iterations, gradient norm, choices made); JSON types only.
+    artifact (iterations, gradient norm, choices made); JSON types only. chosen : what
+    the calibrator is, where the method's job was to pick another.
     """
 
     calibrator: C
     status: Status = "ok"
     warnings: tuple[str, ...] = ()
     details: Mapping[str, Any] = field(default_factory=dict)
+    chosen: Chosen | None = None
 
 
 def param(*shape: str | int, dtype: str = "float64", optional: bool = False) -> Any:
@@ -140,7 +161,8 @@ class Calibrator(ABC):
       formula, where we differ from other implementations and why, and a line that starts
       with ``Reference:`` (authors, year, equation).
     - ``title`` is the method's name in words. ``laws`` says what it promises.
-      ``Options`` are its options.
+      ``Options`` are its options. ``composable`` is False for a method whose fit is
+      that of another (``Fit.chosen``), which no composition can hold.
     - Fields are declared with ``param``; they hold float, int, bool, str or arrays, never
       objects. ``check`` refuses values that cannot come from a fit.
     - ``fit`` is a class method: rows, options and context in, ``Fit`` out. It never
@@ -155,6 +177,7 @@ class Calibrator(ABC):
 
     title: ClassVar[str]
     laws: ClassVar[Laws]
+    composable: ClassVar[bool] = True
     Options: ClassVar[type[Options]] = NoOptions
 
     @classmethod

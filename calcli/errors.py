@@ -1,7 +1,7 @@
 """The errors that calcli raises on purpose, one exit code each.
 
 A message is one line that says what was wrong, where, what was found, what was
-expected and what to do next. Only ``calcli.__main__.main`` turns them into exits.
+expected and what to do next. Only ``calcli.cli.main.main`` turns them into exits.
 """
 
 from collections.abc import Iterable

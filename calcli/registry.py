@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 
 from calcli.calibrator import Calibrator, Laws, Options
+from calcli.composition import composition, full_option_names
 from calcli.errors import UsageError, unknown_name
 
 __all__ = ["method", "method_names", "option_facts", "parse_options"]
@@ -16,31 +17,24 @@ __all__ = ["method", "method_names", "option_facts", "parse_options"]
 @cache
 def method_names() -> tuple[str, ...]:
     """Command-line names of all methods, sorted."""
-    import calcli.methods
-
-    found = (m.name for m in iter_modules(calcli.methods.__path__) if not m.name.startswith("_"))
+    found = (m.name for m in iter_modules(import_module("calcli.methods").__path__) if not m.name.startswith("_"))
     return tuple(sorted(name.replace("_", "-") for name in found))
 
 
 @cache
 def method(name: str) -> type[Calibrator]:
-    """The class of a method by its command-line name, compositions (``ts+hb``) and ``auto`` included.
+    """The class of a method by its command-line name, compositions (``ts+hb``) included.
 
     Raises UsageError for unknown names and for compositions that cannot work.
     """
     if "+" in name:
-        from calcli.compose import composition
-
-        parts = name.split("+")
-        if "auto" in parts:
-            raise UsageError(f"method {name!r}: auto chooses a whole composition and cannot be part of one")
-        return composition([(part, method(part)) for part in parts])
-    if name == "auto":
-        from calcli.select import Auto
-
-        return Auto
+        parts = [(part, method(part)) for part in name.split("+")]
+        for part, stage in parts:
+            if not stage.composable:
+                raise UsageError(f"method {name!r}: {part} chooses a whole composition and cannot be part of one")
+        return composition(parts)
     if name not in method_names():
-        raise unknown_name("method", name, [*method_names(), "auto"])
+        raise unknown_name("method", name, method_names())
     cls: type[Calibrator] = import_module("calcli.methods." + name.replace("-", "_")).METHOD
     for promise, kind in (("laws", Laws), ("title", str)):
         if not isinstance(getattr(cls, promise, None), kind):
@@ -56,8 +50,6 @@ def parse_options(name: str, settings: dict[str, Any]) -> Options:
     cls = method(name)
     struct = cls.Options
     if "+" in name:
-        from calcli.compose import full_option_names
-
         settings = full_option_names(name, struct, settings)
     fields = {f.encode_name: f for f in msgspec.structs.fields(struct)}
     for key in settings:

@@ -34,9 +34,9 @@ from pathlib import Path
 import h5py
 import numpy as np
 
-from calcli.__main__ import run
-from calcli.artifact import load
-from calcli.diagram.draw_matplotlib import house_style, save, series
+from calcli.cli.main import run
+from calcli.diagram.matplotlib import house_style, save, series
+from calcli.io.artifact import load
 from calcli.metrics.calibration import binned
 from calcli.metrics.debiased import signed_square
 from calcli.rows import ArrayRows

@@ -24,10 +24,10 @@ import torch
 from PIL import Image
 from sklearn.datasets import load_digits
 
-from calcli.extract import ModelJob, run_model
+from calcli.extract.run import ModelJob, run_model
+from calcli.extract.transforms import parse
 from calcli.importers.job import Splitting
-from calcli.split import parse_split
-from calcli.transforms import parse
+from calcli.io.split import parse_split
 
 HERE = Path(__file__).parent
 SIZE, TRAINING, NOISE, EPOCHS, SEED = 24, 420, 0.05, 240, 0

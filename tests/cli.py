@@ -6,7 +6,7 @@ import subprocess
 import sys
 from dataclasses import dataclass
 
-import calcli.__main__ as entry
+import calcli.cli.main as entry
 
 
 @dataclass

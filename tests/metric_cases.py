@@ -4,8 +4,8 @@ import numpy as np
 
 from calcli.metrics.catalog import measure
 from calcli.metrics.columns import class_columns
+from calcli.metrics.context import Scope, Settings
 from calcli.metrics.rowtable import RowTable, collect
-from calcli.metrics.scope import Scope, Settings
 from calcli.rows import ArrayRows
 
 

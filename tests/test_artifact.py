@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from calcli.artifact import Artifact, FitRecord, dumps, loads
 from calcli.errors import DataError
+from calcli.io.artifact import Artifact, FitRecord, dumps, loads
 from calcli.registry import method
 
 GOOD = {

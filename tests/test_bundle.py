@@ -6,9 +6,9 @@ import h5py
 import numpy as np
 import pytest
 
-from calcli.bundle import Layout, find_bundles, open_bundle
-from calcli.bundle_writer import BundleWriter
 from calcli.errors import DataError, UsageError
+from calcli.io.bundle import Layout, find_bundles, open_bundle
+from calcli.io.writer import BundleWriter
 
 Z = np.array([[2.0, -1.0, 0.5], [0.0, 1.0, -2.0], [3.0, 2.0, 1.0], [0.1, 0.2, 0.3]])
 Y = np.array([0, 1, 0, 2])
@@ -225,8 +225,8 @@ def test_storage_layout_is_irrelevant_also_beyond_the_cache(tmp_path, storage, m
     with open_bundle(str(path), ignore_labels=[-1]) as rows:
         expected = [np.concatenate([b.scores for b in rows.blocks()]) for _ in range(2)]
         digest = rows.data_sha256
-    monkeypatch.setattr("calcli.bundle.CACHE_BYTES", 0)
-    monkeypatch.setattr("calcli.bundle.SLAB_BYTES", 1000)
+    monkeypatch.setattr("calcli.io.bundle.CACHE_BYTES", 0)
+    monkeypatch.setattr("calcli.io.bundle.SLAB_BYTES", 1000)
     with open_bundle(str(path), ignore_labels=[-1]) as rows:
         blocks = list(rows.blocks())
         assert len(blocks) > 1

@@ -10,22 +10,22 @@ import pytest
 from synthetic import predict, rows_of, truth
 from test_laws import CASES
 
-from calcli.artifact import Artifact, FitRecord, dumps, loads
 from calcli.calibrator import Calibrator, Context, Fit, Laws, Prediction
-from calcli.compose import Composition, MappedRows, Stage, composition, mapped, settled
+from calcli.composition import Composition, MappedRows, Stage, composition, mapped, settled
 from calcli.errors import CalcliError, DataError, UsageError
+from calcli.io.artifact import Artifact, FitRecord, dumps, loads
+from calcli.methods.auto import Auto, stored_numbers, stratified_folds
 from calcli.methods.identity import Identity
 from calcli.methods.ts import TemperatureScaling
 from calcli.numerics import log_softmax
 from calcli.registry import method, parse_options
 from calcli.rows import ArrayRows
-from calcli.select import Auto, fit_method, stored_numbers, stratified_folds
 
 NAMES = ["ts+hb", "ft+beta", "vs+hoki", "ft+svs+beta", "identity+ts", "ts+mono", "ets+ir", "recal+ts", "iop+platt"]
 
 
 def fit(name, rows, seed=0, **settings):
-    return fit_method(name, settings, rows, Context(seed=seed)).fit
+    return method(name).fit(rows, parse_options(name, settings), Context(seed=seed))
 
 
 @pytest.fixture(scope="module")
@@ -182,7 +182,7 @@ def test_lazy_and_cached_rows_are_the_same(data, monkeypatch):
     np.testing.assert_array_equal(lazy.weights(), cached.weights())
     assert lazy.kind == cached.kind == "log_probs"
     kept = fit("ts+ft+beta", rows).calibrator
-    monkeypatch.setattr("calcli.compose.CACHED_BYTES", 0)
+    monkeypatch.setattr("calcli.composition.CACHED_BYTES", 0)
     assert isinstance(mapped(rows, Identity()), MappedRows)
     streamed = fit("ts+ft+beta", rows).calibrator
     np.testing.assert_allclose(
@@ -288,23 +288,23 @@ def test_folds_are_stratified_and_cover_every_row_once():
 
 
 def auto(rows, seed=0, **settings):
-    return fit_method("auto", settings, rows, Context(seed=seed))
+    return fit("auto", rows, seed, **settings)
 
 
 def test_auto_finds_one_temperature_where_that_is_the_truth():
     # Logits are exactly T = 1.6 times the log-odds of the truth: nothing beats ts but by noise.
     z, y = truth(1500, 4, seed=3)
     chosen = auto(ArrayRows(z, y), candidates="identity,ts,ft,vs,ft+beta")
-    assert chosen.method == "ts"
-    assert isinstance(chosen.fit.calibrator, TemperatureScaling)
+    assert chosen.chosen.method == "ts"
+    assert isinstance(chosen.calibrator, TemperatureScaling)
     # Refitted on all rows, not on a fold.
-    assert chosen.fit.calibrator.temperature == fit("ts", ArrayRows(z, y)).calibrator.temperature
+    assert chosen.calibrator.temperature == fit("ts", ArrayRows(z, y)).calibrator.temperature
 
 
 def test_auto_finds_a_bias_where_there_is_one():
     z, y = truth(1500, 4, seed=4)
     chosen = auto(ArrayRows(z + np.array([0.0, 2.0, 0.0, -2.0]), y), candidates="identity,ts,ft,svs")
-    assert chosen.method == "svs"
+    assert chosen.chosen.method == "svs"
 
 
 def test_auto_leaves_a_calibrated_model_alone():
@@ -315,13 +315,13 @@ def test_auto_leaves_a_calibrated_model_alone():
 def test_the_table_records_the_choice():
     z, y = truth(600, 3, seed=6)
     chosen = auto(ArrayRows(z, y), candidates="identity, ts,ts+beta", criterion="brier")
-    record = chosen.fit.details["auto"]
-    assert record["chosen"] == chosen.method
+    record = chosen.details["auto"]
+    assert record["chosen"] == chosen.chosen.method
     assert [row["method"] for row in record["table"]] == ["identity", "ts", "ts+beta"]
     assert [row["parameters"] for row in record["table"]] == [0, 1, 4]
     assert min(row["difference"] for row in record["table"]) == 0
     assert all({"brier", "standard_error"} <= set(row) for row in record["table"])
-    assert [row["method"] for row in record["table"] if row.get("chosen")] == [chosen.method]
+    assert [row["method"] for row in record["table"] if row.get("chosen")] == [chosen.chosen.method]
 
 
 def test_held_out_losses_are_those_of_the_folds():
@@ -333,7 +333,7 @@ def test_held_out_losses_are_those_of_the_folds():
         learn = np.setdiff1d(np.arange(200), held)
         calibrator = fit("ts", ArrayRows(z[learn], y[learn])).calibrator
         expected[held] = -predict(calibrator, ArrayRows(z[held], None))[0][np.arange(len(held)), y[held]]
-    table = {row["method"]: row for row in chosen.fit.details["auto"]["table"]}
+    table = {row["method"]: row for row in chosen.details["auto"]["table"]}
     assert table["ts"]["nll"] == pytest.approx(expected.mean(), rel=1e-12)
     plain = -log_softmax(z)[np.arange(200), y]
     assert table["identity"]["nll"] == pytest.approx(plain.mean(), rel=1e-12)
@@ -362,11 +362,11 @@ def test_a_candidate_that_fails_is_recorded_and_left_out(monkeypatch):
         def fit(cls, rows, options, context):
             raise CalcliError("out of luck")
 
-    import calcli.select
+    import calcli.methods.auto
 
     z, y = truth(100, 3, seed=10)
-    real = calcli.select.method
-    monkeypatch.setattr(calcli.select, "method", lambda name: Broken if name == "ts" else real(name))
+    real = calcli.methods.auto.method
+    monkeypatch.setattr(calcli.methods.auto, "method", lambda name: Broken if name == "ts" else real(name))
     table = auto(ArrayRows(z, y), candidates="identity,ts").fit.details["auto"]["table"]
     assert table[1] == {"method": "ts", "failed": "out of luck"}
     with pytest.raises(CalcliError, match="no candidate could be fitted; ts: out of luck"):
@@ -376,9 +376,9 @@ def test_a_candidate_that_fails_is_recorded_and_left_out(monkeypatch):
 @pytest.mark.parametrize("n", [1, 2, 3, 7])
 def test_a_handful_of_rows_still_choose(n):
     chosen = auto(ArrayRows(*truth(n, 3, seed=11)), candidates="identity,ts,ft")
-    assert chosen.method in ("identity", "ts", "ft")
+    assert chosen.chosen.method in ("identity", "ts", "ft")
     if n == 1:
-        assert any("one row only" in warning for warning in chosen.fit.warnings)
+        assert any("one row only" in warning for warning in chosen.warnings)
 
 
 def test_methods_that_need_transforms_are_left_out_without_them():
@@ -424,7 +424,7 @@ def test_degenerate_data_do_no_harm(name, case):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         with np.errstate(all="raise", under="ignore"):
-            fitted = fit_method(name, settings, ArrayRows(z, y), Context()).fit
+            fitted = fit(name, ArrayRows(z, y), **settings)
             log_p, label = predict(fitted.calibrator, ArrayRows(z, None))
     assert np.isfinite(log_p).all(), what
     np.testing.assert_allclose(np.exp(log_p).sum(axis=1), 1, atol=1e-9)

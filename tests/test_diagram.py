@@ -16,11 +16,11 @@ from synthetic import truth
 
 from calcli.binning import BinStats, width_edges
 from calcli.calibrator import Context
-from calcli.diagram.compose import Measured, by_column, scatter, whole
 from calcli.diagram.data import Diagram, Panel, Settings, measure
-from calcli.diagram.draw_terminal import draw as draw_text
 from calcli.diagram.export import to_csv, to_json, to_object
-from calcli.diagram.sweep import sweep_temperature
+from calcli.diagram.panels import Measured, by_column, scatter, whole
+from calcli.diagram.temperature_sweep import sweep_temperature
+from calcli.diagram.terminal import draw as draw_text
 from calcli.diagram.terminal_canvas import Look
 from calcli.diagram.words import round_ticks, short, squeeze
 from calcli.methods.ec import ExpectationConsistency
@@ -277,7 +277,7 @@ def test_csv_holds_the_numbers_exactly():
 
 def matplotlib_bytes(figure, form):
     pytest.importorskip("matplotlib")
-    from calcli.diagram.draw_matplotlib import draw, house_style, save
+    from calcli.diagram.matplotlib import draw, house_style, save
 
     out = io.BytesIO()
     with house_style():
@@ -288,7 +288,7 @@ def matplotlib_bytes(figure, form):
 def laid_out(figure):
     """Draw everything but the pixels, which take most of the time."""
     pytest.importorskip("matplotlib")
-    from calcli.diagram.draw_matplotlib import draw, house_style
+    from calcli.diagram.matplotlib import draw, house_style
 
     with house_style():
         draw(figure).draw_without_rendering()
@@ -482,7 +482,7 @@ def test_without_matplotlib_only_pictures_are_missing(run, logits, monkeypatch):
 
 def test_the_terminal_drawing_loads_no_heavy_package(logits):
     code = (
-        "import sys; from calcli.__main__ import run; run(['diagram', 'logits.h5', '--resamples', '100']);"
+        "import sys; from calcli.cli.main import run; run(['diagram', 'logits.h5', '--resamples', '100']);"
         "print(sorted({m.split('.')[0] for m in sys.modules} & {'matplotlib', 'scipy', 'torch', 'rich'}))"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=logits.parent)

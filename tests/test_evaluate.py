@@ -421,7 +421,7 @@ def test_published_vlm_errors_in_one_command(tmp_path):
 
 def test_loads_no_heavy_package(tmp_path, bundle):
     code = (
-        "import sys, calcli.__main__ as m\n"
+        "import sys, calcli.cli.main as m\n"
         "m.run(['evaluate', 'm.h5', '--no-split', '-q'])\n"
         "bad = {'torch', 'scipy', 'pandas', 'matplotlib', 'rich'} & {n.split('.')[0] for n in sys.modules}\n"
         "print(bad, file=sys.stderr); sys.exit(len(bad))"

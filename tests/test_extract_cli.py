@@ -9,7 +9,7 @@ import pytest
 from cli import process, runner
 from conftest import SHARED_DATA
 
-from calcli.bundle import open_bundle
+from calcli.io.bundle import open_bundle
 
 N, K = 200, 5
 
@@ -71,7 +71,7 @@ def test_importing_npz_loads_nothing_heavy(here):
 
     code = (
         "import sys; sys.argv = ['calcli', 'extract', 'a.npz', '-o', 'a.h5', '--split', 'cal=0.5'];"
-        "import calcli.__main__ as m\ntry: m.main()\nexcept SystemExit as e: assert not e.code\n"
+        "import calcli.cli.main as m\ntry: m.main()\nexcept SystemExit as e: assert not e.code\n"
         "heavy = {'torch', 'scipy', 'pandas', 'matplotlib', 'pyarrow', 'rich', 'safetensors'} & set(sys.modules)\n"
         "assert not heavy, heavy"
     )

@@ -10,13 +10,13 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from calcli.bundle import open_bundle  # noqa: E402
 from calcli.calibrator import Context  # noqa: E402
 from calcli.errors import DataError, UsageError  # noqa: E402
-from calcli.extract import ModelJob, run_model  # noqa: E402
+from calcli.extract.run import ModelJob, run_model  # noqa: E402
+from calcli.extract.transforms import parse  # noqa: E402
 from calcli.importers.job import Splitting  # noqa: E402
-from calcli.split import parse_split  # noqa: E402
-from calcli.transforms import parse  # noqa: E402
+from calcli.io.bundle import open_bundle  # noqa: E402
+from calcli.io.split import parse_split  # noqa: E402
 
 N, K = 23, 4
 

@@ -5,12 +5,12 @@ import numpy as np
 import pytest
 from synthetic import rows_of, truth
 
-from calcli.artifact import Artifact, FitRecord, dumps, loads
 from calcli.binning import BinStats, mass_edges, width_edges
 from calcli.calibrator import Context
 from calcli.errors import DataError, UsageError
-from calcli.kernels.noise import standard_noise
-from calcli.kernels.retention import block_retention
+from calcli.io.artifact import Artifact, FitRecord, dumps, loads
+from calcli.kernels.numpy.noise import standard_noise
+from calcli.kernels.numpy.retention import block_retention
 from calcli.methods import hoki as module
 from calcli.methods._hoki_rounds import Evidence, bin_of, design, fit_lines, replay, width_error
 from calcli.numerics import softmax

@@ -18,19 +18,18 @@ import pytest
 from cli import process, runner
 from synthetic import truth
 
-from calcli.applying import calibrated_blocks, checked_transforms
-from calcli.artifact import loads, save
-from calcli.bundle import open_bundle
-from calcli.bundle_writer import BundleWriter
 from calcli.calibrator import Context
+from calcli.cli.render import print_table
 from calcli.errors import CalcliError, DataError, FitError
-from calcli.files import atomic_path
-from calcli.fitting import fit_artifact
-from calcli.registry import method_names
-from calcli.render import print_table
+from calcli.io.artifact import loads, save
+from calcli.io.atomic import atomic_path
+from calcli.io.bundle import open_bundle
+from calcli.io.writer import BundleWriter
+from calcli.registry import method, method_names
+from calcli.workflow import calibrated_blocks, checked_transforms, fit_artifact
 
 DIGITS = Path(__file__).resolve().parent.parent / "sample_data" / "digits.h5"
-METHODS = (*(name for name in method_names() if name != "iop"), "ts+hb", "ft+svs+beta")  # iop needs the torch extra
+METHODS = (*(name for name in method_names() if name != "auto"), "ts+hb", "ft+svs+beta")
 Z, Y = truth(300, 4)
 TEXT = h5py.string_dtype()
 
@@ -77,7 +76,7 @@ def fitted(tmp_path_factory):
 def test_every_artifact_applies_in_a_fresh_process_as_it_was_fitted(fitted):
     folder, artifacts = fitted
     everything = (
-        "import sys\nfrom calcli.__main__ import run\nfor name in sys.argv[1:]:\n"
+        "import sys\nfrom calcli.cli.main import run\nfor name in sys.argv[1:]:\n"
         "    run(['apply', f'{name}.json', 'digits.h5', '-o', f'{name}.h5', '-q', '--force'])\n"
     )
     subprocess.run([sys.executable, "-c", everything, *METHODS], cwd=folder, check=True, capture_output=True)
@@ -229,7 +228,7 @@ def test_a_fit_that_breaks_down_is_a_failed_fit(run, good, monkeypatch):
     def broken(*_):
         raise np.linalg.LinAlgError("Singular matrix")
 
-    monkeypatch.setattr("calcli.fitting.fit_method", broken)
+    monkeypatch.setattr(method("vs"), "fit", broken)
     done = run("fit", "-m", "vs", "good.h5")
     assert done.code == FitError.exit_code
     assert "broke down on these rows (Singular matrix); their logits go from" in done.line
@@ -495,7 +494,7 @@ def test_names_from_all_over_the_world_in_any_locale(tmp_path, encoding):
     names = np.array(["日本", "é", "🙂", "a\nb\x1b[31m"], dtype=TEXT)
     write(tmp_path / "ü.h5", logits=Z, labels=Y, class_names=names)
     script = (
-        "import sys\nfrom calcli.__main__ import main\n"
+        "import sys\nfrom calcli.cli.main import main\n"
         "for words in sys.argv[1:]:\n    sys.argv = ['calcli', *words.split()]\n"
         "    try:\n        main()\n    except SystemExit as end:\n        assert not end.code, end.code\n"
     )

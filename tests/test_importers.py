@@ -6,11 +6,11 @@ import h5py
 import numpy as np
 import pytest
 
-from calcli.bundle import open_bundle
 from calcli.errors import DataError, UsageError
 from calcli.importers.job import Splitting, import_scores
 from calcli.importers.layout import Ask, parse_name, plan
-from calcli.split import parse_split
+from calcli.io.bundle import open_bundle
+from calcli.io.split import parse_split
 
 N, K = 60, 4
 

@@ -4,10 +4,10 @@ import h5py
 import numpy as np
 import pytest
 
-from calcli.bundle import open_bundle
 from calcli.errors import DataError, UsageError
 from calcli.importers.job import import_scores
 from calcli.importers.layout import Ask
+from calcli.io.bundle import open_bundle
 
 pyarrow = pytest.importorskip("pyarrow")
 

@@ -4,13 +4,13 @@ import numpy as np
 import pytest
 from synthetic import rows_of, truth
 
-from calcli import kernels
-from calcli.kernels.noise import standard_noise
+from calcli.kernels import numpy as kernels
+from calcli.kernels.numpy.noise import standard_noise
 from calcli.numerics import softmax
 from calcli.rows import ArrayRows
 
 torch = pytest.importorskip("torch")
-twins = pytest.importorskip("calcli.kernels_torch")
+twins = pytest.importorskip("calcli.kernels.torch")
 
 
 def _cuda():
@@ -105,14 +105,14 @@ def test_chunks_do_not_matter_much_and_repeats_not_at_all(monkeypatch, device):
     whole = twins.retention_rates(rows, "gaussian", [1.5], device=device)
     np.testing.assert_array_equal(twins.retention_rates(rows, "gaussian", [1.5], device=device), whole)
     slope = twins.nll_slope(rows, device=device)(0.2)
-    monkeypatch.setattr("calcli.kernels_torch.upload.CHUNK", 7 * 64)
+    monkeypatch.setattr("calcli.kernels.torch.upload.CHUNK", 7 * 64)
     np.testing.assert_allclose(twins.retention_rates(rows, "gaussian", [1.5], device=device), whole, rtol=1e-12)
     np.testing.assert_allclose(twins.nll_slope(rows, device=device)(0.2), slope, rtol=1e-12)
 
 
 @devices
 def test_rows_that_do_not_fit_are_uploaded_for_every_pass(monkeypatch, device):
-    from calcli.kernels_torch.upload import DeviceRows
+    from calcli.kernels.torch.upload import DeviceRows
 
     rows = ArrayRows(*truth(300, 5, seed=9), block_rows=50)
     monkeypatch.setattr(DeviceRows, "_fits", lambda self: False)

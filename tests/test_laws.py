@@ -7,14 +7,14 @@ import numpy as np
 import pytest
 from synthetic import predict, rows_of, truth
 
-from calcli.artifact import Artifact, FitRecord, dumps, loads
 from calcli.calibrator import Context
-from calcli.fitting import harm
+from calcli.io.artifact import Artifact, FitRecord, dumps, loads
 from calcli.metrics.rowtable import RowTable
 from calcli.registry import method, method_names, parse_options
 from calcli.rows import Rows
+from calcli.workflow import harm
 
-METHODS = (*method_names(), "ts+hb", "ft+svs+beta")
+METHODS = (*(name for name in method_names() if method(name).composable), "ts+hb", "ft+svs+beta")
 N, K = 600, 4
 
 # Methods that draw random numbers by row order (folds, splits, shuffles): another order

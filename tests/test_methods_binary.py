@@ -9,10 +9,10 @@ from sklearn.isotonic import IsotonicRegression as SklearnIsotonic
 from sklearn.isotonic import isotonic_regression
 from sklearn.linear_model import LogisticRegression
 
-from calcli.artifact import decode_params, encode_params
 from calcli.binning import mass_edges
 from calcli.calibrator import Context
 from calcli.errors import DataError, FitError
+from calcli.io.artifact import decode_params, encode_params
 from calcli.methods._binary import Sample, share_rest
 from calcli.methods._isotonic import PooledOutcomes, fit_isotonic
 from calcli.methods._logistic import fit_logistic, fit_nonnegative

@@ -17,6 +17,7 @@ from calcli.evaluation.judge import label_shift_p_value, resolution_rows
 from calcli.metrics.bound import generalisation_bound
 from calcli.metrics.calibration import binned, binned_error
 from calcli.metrics.catalog import measure
+from calcli.metrics.context import Scope, Settings
 from calcli.metrics.debiased import plugin_square, signed_square, squared_error
 from calcli.metrics.friedman import average_ranks, friedman
 from calcli.metrics.means import (
@@ -29,7 +30,6 @@ from calcli.metrics.means import (
 )
 from calcli.metrics.nulls import bin_hits, class_bin_hits, expected_error, null_of, poisson_binomial
 from calcli.metrics.rowtable import collect
-from calcli.metrics.scope import Scope, Settings
 from calcli.metrics.significance import (
     benjamini_hochberg,
     class_p_values,

@@ -12,9 +12,9 @@ from calcli.methods.ts import TemperatureScaling
 from calcli.metrics.calibration import Bins, binned, binned_error, monotone_mass_bins
 from calcli.metrics.catalog import describe_metric, measure, metric_names, signature
 from calcli.metrics.columns import class_columns
+from calcli.metrics.context import Scope, Settings
 from calcli.metrics.debiased import debiased_error, signed_square
 from calcli.metrics.rowtable import collect
-from calcli.metrics.scope import Scope, Settings
 from calcli.metrics.smooth import smooth_error_at, smooth_errors, smooth_residuals
 from calcli.rows import ArrayRows
 

@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 from scipy.optimize import brentq
 
-from calcli.bundle import open_bundle
 from calcli.calibrator import Context
 from calcli.errors import DataError, FitError, UsageError
+from calcli.io.bundle import open_bundle
 from calcli.methods.recal import METHOD as ReCal
 from calcli.methods.ts import METHOD as TemperatureScaling
 from calcli.numerics import log_softmax, softmax
@@ -242,7 +242,8 @@ def test_errors_say_what_to_do():
 @pytest.mark.parametrize("device", ["cpu", pytest.param("cuda", marks=pytest.mark.cuda)])
 def test_torch_twin_equals_numpy(device, kind):
     torch = pytest.importorskip("torch")
-    from calcli import kernels, kernels_torch
+    from calcli.kernels import numpy as kernels
+    from calcli.kernels import torch as kernels_torch
 
     if device == "cuda" and not torch.cuda.is_available():
         pytest.skip("no CUDA device")

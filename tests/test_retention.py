@@ -8,9 +8,9 @@ from scipy.integrate import quad
 from scipy.special import log_ndtr, ndtr, ndtri
 
 from calcli.errors import FitError
-from calcli.kernels import retention_rates, runner_up_gaps
-from calcli.kernels.noise import digest, exact_log, gaussian_quantile, gumbel_quantile, standard_noise
-from calcli.kernels.retention import (
+from calcli.kernels.numpy import retention_rates, runner_up_gaps
+from calcli.kernels.numpy.noise import digest, exact_log, gaussian_quantile, gumbel_quantile, standard_noise
+from calcli.kernels.numpy.retention import (
     Races,
     block_retention,
     gap_table,
@@ -20,7 +20,7 @@ from calcli.kernels.retention import (
     sampled_retention,
     unthreaded_product,
 )
-from calcli.kernels.uniform import uniform_retention
+from calcli.kernels.numpy.uniform import uniform_retention
 from calcli.numerics import softmax
 from calcli.rows import ArrayRows
 
@@ -163,8 +163,8 @@ def test_leaving_classes_out_changes_no_count(spread, k):
 
 @pytest.mark.parametrize("stages", [(3, 20), (64,), (8, 400)])
 def test_how_many_leaders_are_kept_changes_no_count(monkeypatch, stages):
-    monkeypatch.setattr("calcli.kernels.retention.STAGES", stages)
-    monkeypatch.setattr("calcli.kernels.retention.FIRST_FIELD", 5)
+    monkeypatch.setattr("calcli.kernels.numpy.retention.STAGES", stages)
+    monkeypatch.setattr("calcli.kernels.numpy.retention.FIRST_FIELD", 5)
     for spread in (0.3, 3.0):
         d, top = gaps_to_top(RNG.normal(size=(50, 260)) * spread)
         draws = standard_noise("gumbel", 200, 260, seed=2)
@@ -249,7 +249,7 @@ def test_draws_have_pinned_bytes(noise):
 
 def test_draws_do_not_depend_on_how_many_are_made_at_a_time(monkeypatch):
     whole = standard_noise("gaussian", 50, 30, seed=4)
-    monkeypatch.setattr("calcli.kernels.noise.CHUNK", 17)
+    monkeypatch.setattr("calcli.kernels.numpy.noise.CHUNK", 17)
     np.testing.assert_array_equal(standard_noise("gaussian", 50, 30, seed=4), whole)
 
 

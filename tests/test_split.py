@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from calcli.errors import UsageError
-from calcli.split import deal_rows, parse_split
+from calcli.io.split import deal_rows, parse_split
 
 
 def parts(*texts):

@@ -11,8 +11,8 @@ from scipy.special import log_softmax, softmax
 from synthetic import truth
 
 from calcli.calibrator import Context
-from calcli.kernels import brier_slope, nll_slope, top_mass_slope
-from calcli.kernels.parallel import in_order
+from calcli.kernels.numpy import brier_slope, nll_slope, top_mass_slope
+from calcli.kernels.numpy.parallel import in_order
 from calcli.numerics import find_root
 from calcli.registry import method, parse_options
 from calcli.rows import ArrayRows
@@ -150,7 +150,7 @@ def test_slopes_are_derivatives(k):
 @pytest.mark.parametrize("count", [0, 1, 2, 50])
 @pytest.mark.parametrize("workers", [1, 3])
 def test_results_come_in_the_order_of_the_items(monkeypatch, count, workers):
-    monkeypatch.setattr("calcli.kernels.parallel.WORKERS", workers)
+    monkeypatch.setattr("calcli.kernels.numpy.parallel.WORKERS", workers)
     drawn = []
 
     def items():
@@ -242,7 +242,7 @@ def test_find_root_needs_few_passes_where_it_matters(resnet20):
 
 
 def test_octaves_are_half_octaves_in_all():
-    from calcli.kernels.temperature import octaves
+    from calcli.kernels.numpy.temperature import octaves
 
     grid = np.sort(np.concatenate(octaves(-4.6, 4.6)))
     np.testing.assert_allclose([b - a for a, b in pairwise(grid)], np.log(2) / 2)

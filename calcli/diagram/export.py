@@ -12,7 +12,7 @@ import numpy as np
 
 from calcli.diagram.data import Curve, Diagram
 from calcli.diagram.scatter import Scatter
-from calcli.diagram.sweep import Sweep
+from calcli.diagram.temperature_sweep import Sweep
 
 __all__ = ["to_csv", "to_json", "to_object"]
 

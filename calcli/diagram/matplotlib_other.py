@@ -5,9 +5,9 @@ from typing import Any
 
 import numpy as np
 
-from calcli.diagram.draw_matplotlib import BLUE, GREY, INK, PALE, series
+from calcli.diagram.matplotlib import BLUE, GREY, INK, PALE, series
 from calcli.diagram.scatter import Scatter
-from calcli.diagram.sweep import Sweep
+from calcli.diagram.temperature_sweep import Sweep
 from calcli.diagram.words import round_ticks, squeeze
 
 __all__ = ["draw_scatter", "draw_sweep"]

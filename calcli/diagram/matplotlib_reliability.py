@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from calcli.diagram.data import THIN, Curve, Diagram, Panel
-from calcli.diagram.draw_matplotlib import BLUE, GREY, INK, PALE, series
+from calcli.diagram.matplotlib import BLUE, GREY, INK, PALE, series
 from calcli.diagram.words import column_widths, direction, p_value, short, squeeze
 
 __all__ = ["draw_reliability"]

@@ -9,16 +9,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calcli.calibrator import Calibrator, Progress
+from calcli.evaluation.bin_sweep import bin_sweep
 from calcli.evaluation.compare import differences
 from calcli.evaluation.judge import Judgement, data_line, judge
 from calcli.evaluation.refine import Split, cross_fitted_split, split_is_cheap
-from calcli.evaluation.sweep import bin_sweep
 from calcli.metrics.catalog import class_bins_needed, measure, metric, signature, tops_needed
 from calcli.metrics.columns import class_columns
+from calcli.metrics.context import Scope, Settings, Value
 from calcli.metrics.families import per_class_errors
 from calcli.metrics.nulls import Null
 from calcli.metrics.rowtable import RowTable, collect_all
-from calcli.metrics.scope import Scope, Settings, Value
 from calcli.metrics.significance import benjamini_hochberg, class_p_values
 from calcli.rows import Rows
 

@@ -6,11 +6,11 @@ from typing import Any
 import numpy as np
 
 from calcli.metrics.catalog import metric
+from calcli.metrics.context import Scope
 from calcli.metrics.friedman import friedman
 from calcli.metrics.losses import resampled
 from calcli.metrics.means import bootstrap_interval, mean_of, t_interval, t_p_value
 from calcli.metrics.rowtable import RowTable
-from calcli.metrics.scope import Scope
 from calcli.numerics import FloatArray
 
 __all__ = ["LOSSES", "differences", "rank_table"]

@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 
 from calcli.evaluation.refine import Split
+from calcli.metrics.context import Scope, Value
 from calcli.metrics.families import cwece2
 from calcli.metrics.means import normal_quantile
 from calcli.metrics.rowtable import RowTable
-from calcli.metrics.scope import Scope, Value
 from calcli.metrics.significance import (
     benjamini_hochberg,
     class_p_values,

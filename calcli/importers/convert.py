@@ -10,9 +10,9 @@ from numpy.typing import NDArray
 from calcli.errors import DataError
 from calcli.importers.archive import Entry
 from calcli.importers.layout import Candidate
+from calcli.io.validate import SUM_TOLERANCE, check_labels, check_scores, check_shape, check_weights, score_kind
 from calcli.numerics import IntArray
 from calcli.rows import ScoreKind
-from calcli.validate import SUM_TOLERANCE, check_labels, check_scores, check_shape, check_weights, score_kind
 
 __all__ = ["Imported", "Slab", "load", "refuse_impostors", "to_labels"]
 

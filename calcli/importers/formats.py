@@ -146,7 +146,7 @@ def open_archive(path: Path, stack: ExitStack, labels: Sequence[str] = ()) -> Ar
         case "pickle":
             from calcli.importers.nn_pickle import read_pickle as reader
         case "hdf5":
-            from calcli.importers.hdf5 import read_hdf5 as reader
+            from calcli.importers.foreign_hdf5 import read_hdf5 as reader
         case _:
             from calcli.importers import table
 

@@ -10,15 +10,15 @@ from typing import Any
 import numpy as np
 
 from calcli import __version__
-from calcli.bundle_writer import BundleWriter, GroupWriter
 from calcli.errors import DataError, UsageError
-from calcli.files import check_output
 from calcli.importers.archive import Archive, Entry, unite
 from calcli.importers.convert import Imported, load
 from calcli.importers.formats import open_archive
 from calcli.importers.layout import Ask, Candidate, group_name, plan
+from calcli.io.atomic import check_output
+from calcli.io.split import Part, deal_rows
+from calcli.io.writer import BundleWriter, GroupWriter
 from calcli.numerics import IntArray
-from calcli.split import Part, deal_rows
 
 __all__ = ["Report", "Splitting", "Written", "import_scores"]
 

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 
 from calcli.calibrator import Context, Status
-from calcli.device import kernels
 from calcli.errors import DataError, FitError
+from calcli.kernels.device import kernels
 from calcli.methods._affine import AffineObjective, Ridge
 from calcli.methods._affine_newton import Optimum, minimise
 from calcli.methods._temperature import solve_temperature

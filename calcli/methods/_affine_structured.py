@@ -5,8 +5,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from calcli.calibrator import Calibrator, Context, param
-from calcli.device import kernels
 from calcli.errors import DataError
+from calcli.kernels.device import kernels
 from calcli.methods._affine import Features, Ridge
 from calcli.methods._affine_fit import Journal, identity_map
 from calcli.methods._temperature import solve_temperature

@@ -7,7 +7,7 @@ import numpy as np
 
 from calcli.calibrator import Calibrator, Context, Prediction, param
 from calcli.errors import DataError
-from calcli.kernels import Slope
+from calcli.kernels.numpy import Slope
 from calcli.numerics import Root, find_root, log_softmax
 from calcli.rows import Block
 

@@ -7,8 +7,8 @@ import numpy as np
 from msgspec import Meta
 
 from calcli.calibrator import Context, Fit, Laws, Options, param
-from calcli.device import kernels
 from calcli.errors import FitError
+from calcli.kernels.device import kernels
 from calcli.methods._temperature import OneTemperature, solve_temperature
 from calcli.rows import Rows
 

@@ -9,10 +9,10 @@ from msgspec import Meta
 
 from calcli.binning import BinStats, mass_edges
 from calcli.calibrator import Calibrator, Context, Fit, Options, Prediction, Status, param
-from calcli.device import kernels
 from calcli.errors import DataError
-from calcli.kernels.noise import QUANTILES, digest, standard_noise
-from calcli.kernels.retention import Races, block_retention
+from calcli.kernels.device import kernels
+from calcli.kernels.numpy.noise import QUANTILES, digest, standard_noise
+from calcli.kernels.numpy.retention import Races, block_retention
 from calcli.methods._binary import TOP_LAWS, counted_rows, probabilities, share_rest, top_sample
 from calcli.methods._hoki_rounds import Design, Evidence, design, one_line, replay, width_error
 from calcli.numerics import NLL_FLOOR, FloatArray, IntArray

@@ -10,9 +10,9 @@ from numpy.typing import NDArray
 
 from calcli.binning import BinStats, width_edges
 from calcli.calibrator import Calibrator, Context, Fit, Laws, Options, Prediction, Status, param
-from calcli.device import kernels
 from calcli.errors import DataError, FitError, UsageError
-from calcli.kernels.recal import RowSharpness, Tilt, log_confidence, log_share
+from calcli.kernels.device import kernels
+from calcli.kernels.numpy.recal import RowSharpness, Tilt, log_confidence, log_share
 from calcli.methods._recal_groups import BETA_HIGH, BETA_LOW, GROUPS, GroupFit, fit_groups, group_of
 from calcli.numerics import FloatArray, IntArray, log_softmax
 from calcli.rows import Block, Rows

@@ -6,7 +6,7 @@ from typing import Annotated, Literal, Self
 from msgspec import Meta
 
 from calcli.calibrator import Context, Fit, Laws, Options
-from calcli.device import kernels
+from calcli.kernels.device import kernels
 from calcli.methods._temperature import LOG_BETA_HIGH, LOG_BETA_LOW, OneTemperature, solve_temperature
 from calcli.rows import Rows
 

@@ -12,7 +12,7 @@ from calcli import __version__
 from calcli.errors import unknown_name
 from calcli.metrics import families as f
 from calcli.metrics import losses
-from calcli.metrics.scope import Scope, Settings, Value, norm_text
+from calcli.metrics.context import Scope, Settings, Value, norm_text
 
 __all__ = [
     "DEFAULT",

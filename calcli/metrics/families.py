@@ -11,10 +11,10 @@ from calcli.metrics import calibration as c
 from calcli.metrics import debiased as d
 from calcli.metrics.bound import generalisation_bound
 from calcli.metrics.calibration import Bins
+from calcli.metrics.context import Scope, Value
 from calcli.metrics.means import Interval, mean_of, t_interval
 from calcli.metrics.nulls import Null, class_bin_hits, expected_error, null_of, outcome_draws
 from calcli.metrics.rowtable import ClassStats
-from calcli.metrics.scope import Scope, Value
 from calcli.metrics.significance import adaptive_test, cumulative_gaps, spiegelhalter
 from calcli.metrics.smooth import dyadic_smooth_error, grid_cells, smooth_errors, smooth_residuals, spectrum
 from calcli.numerics import FloatArray

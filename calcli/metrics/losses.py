@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from calcli.metrics.context import Scope, Value
 from calcli.metrics.means import (
     BOOTSTRAP_WORK,
     Interval,
@@ -17,7 +18,6 @@ from calcli.metrics.means import (
 )
 from calcli.metrics.nulls import Null
 from calcli.metrics.rowtable import RowTable
-from calcli.metrics.scope import Scope, Value
 from calcli.metrics.significance import confidence_direction, entropy_direction
 from calcli.numerics import FloatArray
 

@@ -1,0 +1,165 @@
+"""What evaluate does bundle by bundle: open, load, assess, warn."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from calcli.cli.render import Talk
+    from calcli.evaluation.assess import Plan
+    from calcli.io.artifact import Artifact
+    from calcli.io.bundle import BundleRows
+
+
+def expand(bundle: str) -> list[str]:
+    """The bundles that a name stands for: FILE.h5:PATTERN is every bundle whose group matches."""
+    from fnmatch import fnmatchcase
+
+    from calcli.errors import DataError
+    from calcli.io.bundle import find_bundles, split_where
+    from calcli.io.hdf5 import open_file
+
+    path, group = split_where(bundle)
+    if group is None or not any(c in group for c in "*?["):
+        return [bundle]
+    with open_file(path) as file:
+        names = find_bundles(file)
+    matching = [f"{path}:{name}" for name in names if fnmatchcase(name, group)]  # "FILE:" is the root
+    if not matching:
+        listing = ", ".join(f"{path.name}:{name}" for name in names) or "none"
+        raise DataError(f"{path}: no bundle matches {group!r}; bundles in it: {listing}")
+    return matching
+
+
+class Job:
+    """What stays the same from bundle to bundle."""
+
+    def __init__(
+        self,
+        calibrators: list[str],
+        baseline: str | None,
+        plan: "Plan",
+        scores: str | None,
+        labels: str | None,
+        kind: str | None,
+        ignore: tuple[int, ...],
+        group: str,
+        edges_from: str | None,
+        talk: "Talk",
+    ) -> None:
+        from calcli.errors import UsageError
+        from calcli.io.bundle import Layout
+
+        self.calibrators, self.plan, self.ignore, self.group, self.talk = calibrators, plan, ignore, group, talk
+        self.baseline = None if baseline in (None, "identity", "uncalibrated") else baseline
+        self.edges_from = edges_from
+        self.layout: Layout = Layout(scores, labels, kind)
+        self.loaded: dict[str, Artifact] = {}
+        if [*calibrators, self.baseline].count("-") > 1:
+            raise UsageError("standard input can be read once: only one artifact may be -")
+
+    def artifact(self, template: str, bundle: str) -> "tuple[str, Artifact]":
+        """The artifact that a path stands for at a bundle, loaded once."""
+        from calcli.io.artifact import load
+        from calcli.io.bundle import split_where
+
+        path, group = split_where(bundle)
+        name = template.replace("{stem}", path.stem).replace("{group}", group or "")
+        if name not in self.loaded:
+            self.loaded[name] = load(name)
+        return ("<stdin>" if name == "-" else name), self.loaded[name]
+
+    def evaluate(self, bundle: str) -> tuple[list[dict[str, Any]], dict[str, Any] | None]:
+        """Results of one bundle, and the result that changes are taken to."""
+        from calcli.errors import DataError
+        from calcli.evaluation.assess import Candidate, assess, value_json
+        from calcli.io.bundle import open_bundle
+        from calcli.metrics.catalog import measure
+        from calcli.metrics.context import Scope
+        from calcli.workflow import check_fits, checked_transforms
+
+        candidates = [Candidate(None, "uncalibrated", None)]
+        artifacts = [self.artifact(template, bundle) for template in self.calibrators]
+        against = None
+        with open_bundle(bundle, prefer=("test",), layout=self.layout, ignore_labels=self.ignore) as rows:
+            for name, artifact in artifacts:
+                check_fits(artifact, name, rows)
+                checked_transforms(artifact.calibrator, rows, rows.name)
+                candidates.append(Candidate(name, artifact.method, artifact.calibrator))
+            if self.baseline is not None:
+                name, artifact = self.artifact(self.baseline, bundle)
+                check_fits(artifact, name, rows)
+                checked_transforms(artifact.calibrator, rows, rows.name)
+                against = Candidate(name, artifact.method, artifact.calibrator)
+            group = rows.column(self.group) if self.plan.per_group else None
+            if self.plan.per_group and group is None:
+                raise DataError(f"{rows.name}: has no dataset {self.group!r} to group by; name one with --group NAME")
+            with self._edge_rows(rows) as edge_rows:
+                done = assess(
+                    rows,
+                    candidates,
+                    self.plan,
+                    baseline=against,
+                    group=group,
+                    class_names=rows.class_names,
+                    edge_rows=edge_rows,
+                    progress=self.talk.progress,
+                )
+            results: list[dict[str, Any]] = [{"bundle": rows.name, **result} for result in done.results]
+            self._warn(rows, artifacts, done.tables[0], results)
+            if rows.ignored:
+                self.talk.say(f"{rows.name}: left out {rows.ignored} of {rows.total} rows by their label")
+        if against is None:
+            return results, results[0]
+        scope = Scope(done.baseline, self.plan.settings)
+        values = {name: value_json(name, measure(name, scope), self.plan.settings) for name in self.plan.metrics}
+        return results, {"bundle": results[0]["bundle"], "calibrator": against.name, "metrics": values}
+
+    @contextmanager
+    def _edge_rows(self, rows: "BundleRows") -> "Iterator[BundleRows | None]":
+        """The rows that choose the bins of a sweep."""
+        from calcli.errors import DataError
+        from calcli.io.bundle import open_bundle
+
+        if self.edges_from is None:
+            yield None
+            return
+        with open_bundle(self.edges_from, layout=self.layout, ignore_labels=self.ignore) as chosen:
+            if chosen.k != rows.k:
+                raise DataError(f"{chosen.name}: has {chosen.k} classes, {rows.name} has {rows.k}")
+            yield chosen
+
+    def _warn(
+        self,
+        rows: "BundleRows",
+        artifacts: "list[tuple[str, Artifact]]",
+        table: Any,
+        results: list[dict[str, Any]],
+    ) -> None:
+        """Warnings about the data, the fit's data, and both together."""
+        import numpy as np
+
+        from calcli.evaluation.judge import data_warnings, label_shift_p_value
+
+        binned = any("|bins:" in value["signature"] for value in results[0]["metrics"].values())
+        common = data_warnings(table, self.plan.settings.bins if binned else None)
+        results[0]["warnings"] = common
+        for text in common:
+            self.talk.warn(f"{rows.name}: {text}")
+        seen = np.bincount(table.y, minlength=table.k).astype(np.float64)
+        for (name, artifact), result in zip(artifacts, results[1:], strict=True):
+            found = []
+            if artifact.fit.data_sha256 is not None and artifact.fit.data_sha256 == rows.data_sha256:
+                found.append(
+                    f"{name} was fitted on these very rows: what it shows here is not what new data will show;"
+                    " evaluate it on held-out rows"
+                )
+            counts = np.asarray(getattr(artifact.fit, "label_counts", []), dtype=np.float64)
+            if len(counts) == table.k and label_shift_p_value(counts, seen) < 1e-3:
+                found.append(
+                    f"the label shares of {rows.name} differ from those that {name} was fitted on beyond chance:"
+                    " expect its class probabilities to be off"
+                )
+            result["warnings"] = [*common, *found]
+            for text in found:
+                self.talk.warn(f"{rows.name}: {text}")

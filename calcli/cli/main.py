@@ -1,0 +1,196 @@
+"""The command line's entry: runs a command and turns errors into one line and an exit code.
+
+Nothing heavy is imported before signals are caught: an interruption during an import
+must end as quietly as any other.
+"""
+
+import gc
+import io
+import os
+import signal
+import sys
+from types import FrameType
+from typing import Any, NoReturn, TextIO
+
+from calcli.errors import CalcliError
+
+INTERRUPTED = 128 + signal.SIGINT
+SIGNALS = [getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name)]
+
+_stopped_by = 0
+"""The signal that has asked this process to stop."""
+
+
+def main() -> NoReturn:
+    """Run calcli on the process's arguments and exit."""
+    debug = "--debug" in sys.argv[1:]
+    arguments = [a for a in sys.argv[1:] if a != "--debug"]
+    _open_streams()
+    _catch_signals()
+    gc.set_threshold(100_000)  # imports make many objects and no garbage
+    if not debug:
+        import warnings
+
+        warnings.simplefilter("ignore")  # ours are words of our own; a library's help nobody here
+    code = 0
+    try:
+        code = run(arguments)
+        sys.stdout.flush()
+    except KeyboardInterrupt:
+        code = fail("interrupted", INTERRUPTED)
+    except SystemExit:
+        code = 128 + _stopped_by
+    except Exception as error:
+        if _stopped_by:  # a library has turned the interruption into an error of its own
+            code = fail("interrupted", 128 + _stopped_by)
+        elif debug:
+            raise
+        else:
+            code = fail(*_words(error))
+        if isinstance(error, OSError):
+            _forget_output()
+    for number in SIGNALS:
+        signal.signal(number, signal.SIG_IGN)  # all is done but Python's own tidying up
+    gc.disable()  # nor does the last search for garbage give back what the process's end does not
+    sys.exit(code)
+
+
+def run(arguments: list[str]) -> int:
+    """Run one command; returns the exit code it asks for.
+
+    Typer's own runner is left out: it would swallow interruptions and closed pipes.
+    """
+    import typer
+
+    from calcli.cli.app import app
+
+    command = typer.main.get_command(app)
+    try:
+        with command.make_context("calcli", arguments or ["--help"]) as context:
+            code = command.invoke(context)
+    except typer.Exit as end:
+        return end.exit_code
+    return code if isinstance(code, int) else 0
+
+
+def fail(message: str, code: int) -> int:
+    """Write one line to stderr, and hand the exit code on."""
+    from calcli.cli.render import plain
+
+    print("calcli:", plain(" ".join(message.split())), file=sys.stderr)
+    return code
+
+
+def _words(error: Exception) -> tuple[str, int]:
+    """What to say about an error, and its exit code."""
+    if isinstance(error, CalcliError):
+        return str(error), error.exit_code
+    if any(c.__name__ == "ClickException" for c in type(error).__mro__):  # Typer hides Click's own name
+        context = getattr(error, "ctx", None)
+        message = error.format_message()  # type: ignore[attr-defined]
+        sentence = (message[:1].lower() + message[1:]).rstrip(". ")
+        return f"{sentence}; see {context.command_path if context else 'calcli'} --help", 2
+    if isinstance(error, MemoryError):
+        return "out of memory; use a method that streams (calcli methods) or fewer rows", 1
+    if isinstance(error, OSError) and error.strerror:
+        where = f"{os.fsdecode(error.filename)}: " if error.filename else "reading or writing failed: "
+        return f"{where}{error.strerror}; --debug shows more", 1
+    return f"internal error: {type(error).__name__}: {error}; --debug shows more", 1
+
+
+# ---- streams
+
+
+def _open_streams() -> None:
+    """Make sure that the three standard streams are there and take any text.
+
+    A closed one (``>&-``) leaves its number to the next file that is opened, and words
+    would go into that. Text that a stream's encoding lacks is written with backslashes,
+    bytes of file names as they were.
+    """
+    import codecs
+
+    for number in range(3):
+        try:
+            os.fstat(number)
+        except OSError:
+            os.open(os.devnull, os.O_RDWR)  # takes the lowest number that is free: this one
+    codecs.register_error("calcli", _spell_out)
+    sys.stdin = sys.stdin or os.fdopen(0, encoding="utf-8", closefd=False)
+    if sys.stdout is sys.__stdout__:
+        sys.stdout = _stream(1, sys.stdout, "calcli")
+    if sys.stderr is sys.__stderr__:
+        sys.stderr = _stream(2, sys.stderr, "backslashreplace")
+
+
+class _Output(io.FileIO):
+    """A stream whose reader may go away (``calcli … | head``): the work goes on, limits are checked."""
+
+    def write(self, data: Any) -> int:
+        try:
+            return super().write(data) or 0
+        except BrokenPipeError:
+            return len(data)
+
+
+def _stream(number: int, now: TextIO | None, errors: str) -> TextIO:
+    encoding = "utf-8" if now is None else now.encoding
+    raw = _Output(number, "w", closefd=False)
+    return io.TextIOWrapper(io.BufferedWriter(raw), encoding, errors, line_buffering=number == 2 or raw.isatty())
+
+
+def _spell_out(error: UnicodeError) -> tuple[str | bytes, int]:
+    assert isinstance(error, UnicodeEncodeError)
+    text = error.object[error.start : error.end]
+    if all("\udc80" <= c <= "\udcff" for c in text):
+        return bytes(ord(c) - 0xDC00 for c in text), error.end
+    return text.encode("ascii", "backslashreplace").decode("ascii"), error.end
+
+
+def _forget_output() -> None:
+    """Let what could not be written go nowhere, or Python tries again as it exits."""
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            stream.flush()
+        except OSError:
+            os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
+
+
+# ---- signals
+
+
+def _catch_signals() -> None:
+    """Turn signals into exceptions, so that temporary files are removed on the way out."""
+    global _stopped_by
+    _stopped_by = 0
+    for number in SIGNALS:
+        if signal.getsignal(number) is not signal.SIG_IGN:  # as nohup and background jobs leave it
+            signal.signal(number, _stop)
+    sys.unraisablehook = _unraisable
+
+
+def _stop(number: int, frame: FrameType | None) -> None:
+    global _stopped_by
+    if _stopped_by:
+        _leave()
+    _stopped_by = number
+    if number == signal.SIGINT:
+        raise KeyboardInterrupt
+    raise SystemExit(128 + number)
+
+
+def _unraisable(event: Any) -> None:
+    """Python drops exceptions in destructors and callbacks; an interruption must not be lost there."""
+    if _stopped_by:
+        _leave()
+    sys.__unraisablehook__(event)
+
+
+def _leave() -> None:
+    """End at once, without unwinding, yet leave no half-written file."""
+    from calcli.io.atomic import discard_unfinished
+
+    discard_unfinished()
+    if _stopped_by == signal.SIGINT:
+        fail("interrupted", INTERRUPTED)
+    os._exit(128 + _stopped_by)

@@ -1,0 +1,1 @@
+"""Running a model over inputs and keeping its scores."""

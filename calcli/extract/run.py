@@ -1,0 +1,347 @@
+"""Running a model over inputs: scores of every input, and of what transforms make of it."""
+
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+from zlib import crc32
+
+import numpy as np
+from numpy.typing import NDArray
+
+from calcli import __version__
+from calcli.calibrator import Context
+from calcli.errors import CalcliError, DataError, UsageError
+from calcli.extract.checkpoint import PartialScores
+from calcli.extract.inputs import Inputs, Wishes, open_inputs
+from calcli.extract.model import Model, load_model
+from calcli.extract.transforms import Transform, choose, parse
+from calcli.importers.archive import one_line
+from calcli.importers.job import Report, Splitting, Written
+from calcli.io.atomic import check_output
+from calcli.io.split import deal_rows
+from calcli.io.validate import check_labels, check_scores, score_kind
+from calcli.io.writer import BundleWriter
+from calcli.numerics import FloatArray, IntArray, floored_log
+from calcli.rows import ScoreKind
+
+__all__ = ["ModelJob", "run_model"]
+
+DTYPES = ("float16", "float32", "float64")
+WHOLE = Splitting()
+QUIET = Context()
+
+
+@dataclass(frozen=True)
+class ModelJob:
+    """What to run on what.
+
+    model, weights : see ``models.load_model``. inputs : a folder, FILE or FILE:ARRAY. labels :
+    ARRAY of the same file, FILE or FILE:ARRAY, else found by name. layout, scale, resize,
+    grey : see ``inputs.Wishes``. transform : ``zoom:0.62`` or ranges ``zoom:0.5:0.9`` from
+    which ``transforms`` values are drawn under ``seed``. mean, std : the model's own
+    normalisation (x - mean) / std, one number or one per channel, after the transforms.
+    batch : inputs at a time. kind : what the model returns. dtype : how scores are stored.
+    """
+
+    model: str
+    inputs: str
+    weights: str | None = None
+    labels: str | None = None
+    layout: str | None = None
+    scale: float | None = None
+    resize: tuple[int, int] | None = None
+    grey: bool = False
+    transform: tuple[str, ...] = ()
+    transforms: int = 10
+    seed: int = 0
+    mean: tuple[float, ...] = ()
+    std: tuple[float, ...] = ()
+    batch: int = 64
+    device: str = "auto"
+    amp: str = "off"
+    kind: str = "logits"
+    dtype: str = "float32"
+
+
+def run_model(
+    job: ModelJob,
+    output: Path,
+    splitting: Splitting = WHOLE,
+    *,
+    force: bool = False,
+    context: Context = QUIET,
+) -> Report:
+    """Run a model over inputs and write bundles of its scores.
+
+    Scores are kept as they come in ``<output>.part``; repeating the same command after an
+    interruption or an error goes on from there. ``context.progress`` hears of every batch;
+    its seed and device are not used, the job has its own.
+    Raises UsageError and DataError; what was extracted stays in the part file.
+    """
+    kind = _checked(job)
+    source = _split_name(job.inputs)
+    check_output(output, force=force, inputs=[source[0]] if source[0].is_file() else [])
+    specs = choose(job.transform, job.transforms, job.seed)
+    with ExitStack() as stack:
+        wishes = Wishes(source[1], job.labels, job.layout, job.scale, job.resize, job.grey)
+        inputs = open_inputs(source[0], stack, wishes)
+        _check_transforms(specs, inputs)
+        groups = _groups(inputs, splitting)
+        model = load_model(job.model, job.weights, job.device, job.amp)
+        identity = _identity(job, inputs, model, specs)
+        part_path = output.with_name(output.name + ".part")
+        with PartialScores(part_path, identity, 1 + len(specs), job.dtype, force=force) as part:
+            report = Report()
+            if part.done:
+                report.notes.append(f"{part_path.name}: going on after {part.done} of {inputs.n} rows")
+            _run(job, kind, inputs, model, specs, part, context)
+            _write(output, inputs, groups, kind, specs, part, splitting, _source(identity, inputs), force, report)
+            part.remove()
+    return report
+
+
+def _checked(job: ModelJob) -> ScoreKind:
+    """Refuse what cannot be, before anything is opened."""
+    if job.dtype not in DTYPES:
+        raise UsageError(f"--dtype {job.dtype}: expected one of {', '.join(DTYPES)}")
+    if job.batch < 1:
+        raise UsageError(f"--batch {job.batch}: expected at least 1")
+    if job.scale is not None and not job.scale > 0:
+        raise UsageError(f"--scale {job.scale}: expected a positive number")
+    if any(not s > 0 for s in job.std):
+        raise UsageError(f"--std {','.join(map(str, job.std))}: expected positive numbers")
+    return score_kind(job.kind)
+
+
+def _split_name(inputs: str) -> tuple[Path, str | None]:
+    """FILE or FILE:ARRAY."""
+    if Path(inputs).exists() or ":" not in inputs:
+        if not Path(inputs).exists():
+            raise DataError(f"{inputs}: no such file or folder of inputs")
+        return Path(inputs), None
+    file, _, array = inputs.rpartition(":")
+    return Path(file), array
+
+
+def _check_transforms(specs: Sequence[str], inputs: Inputs) -> None:
+    for spec in specs:
+        kind, _ = parse(spec)
+        if not (inputs.layout == "sequence" if kind.sequences else inputs.images):
+            need = "sequences (--layout sequence)" if kind.sequences else "images"
+            raise UsageError(f"--transform {spec}: needs {need}, {inputs.name} is read as {inputs.layout!r}")
+
+
+def _groups(inputs: Inputs, splitting: Splitting) -> dict[str, IntArray]:
+    """Which rows go where, decided before the model runs."""
+    if not splitting.parts:
+        return {"": np.arange(inputs.n)}
+    method = splitting.method(inputs.labels is not None)
+    if inputs.labels is None and splitting.stratify and method == "shuffled":
+        raise UsageError(f"{inputs.name}: has no labels to stratify the split by; pass --no-stratify or --ordered")
+    by = inputs.labels if method == "stratified" else None
+    return deal_rows(splitting.parts, inputs.n, labels=by, seed=splitting.seed, ordered=splitting.ordered)
+
+
+def _identity(job: ModelJob, inputs: Inputs, model: Model, specs: Sequence[str]) -> dict[str, Any]:
+    """What makes two jobs the same: everything that can change a score."""
+    settings = {key: value for key, value in asdict(job).items() if key in ("mean", "std", "kind", "dtype", "seed")}
+    return {
+        "model": model.identity,
+        "inputs": {**inputs.identity, "rows": inputs.n},
+        "transforms": list(specs),
+        **settings,
+    }
+
+
+def _source(identity: dict[str, Any], inputs: Inputs) -> dict[str, Any]:
+    """What the bundle records: the job, without what a mere copy of the files would change."""
+    seen = {key: value for key, value in identity["inputs"].items() if key != "modified_ns"}
+    return {**identity, "inputs": seen, "calcli_version": __version__, "rows_of_source": inputs.n}
+
+
+def _run(
+    job: ModelJob,
+    kind: ScoreKind,
+    inputs: Inputs,
+    model: Model,
+    specs: Sequence[str],
+    part: PartialScores,
+    context: Context,
+) -> None:
+    """Extract the rows that ``part`` does not hold yet."""
+    layers = _layers(specs, inputs, job.seed)
+    batch = model.batch or job.batch
+    while (start := part.done) < inputs.n:
+        context.progress("extracting rows", start, inputs.n)
+        stop = min(start + batch, inputs.n)
+        x = inputs.read(start, stop)
+        if start == 0 or inputs.images:
+            _check_range(x, specs, inputs, start)
+        rows = []
+        for name, moved in _variants(x, layers, start):
+            where = f"{model.name}{f' under {name}' if name else ''}"
+            scores = _scores_of(model, _prepared(moved, inputs, job), start, stop, where, part, job)
+            scores = check_scores(scores, kind, f"{where} on {inputs.name}", start)
+            rows.append(floored_log(scores.astype(np.float64)) if name and kind == "probs" else scores)
+            if part.k is None and len(rows) == 1:
+                _check_classes(inputs, scores.shape[1], model)
+            _check_width(scores, part.k or rows[0].shape[1], where, start)
+        part.append(_stored(np.stack(rows, axis=1), job.dtype, model, start))
+    context.progress("extracting rows", inputs.n, inputs.n)
+
+
+def _stored(rows: NDArray[Any], dtype: str, model: Model, start: int) -> NDArray[Any]:
+    """The rows in the precision they are stored in."""
+    limit = float(np.finfo(dtype).max)
+    if np.abs(rows).max() > limit:
+        row = start + int(np.argmax(np.abs(rows).max(axis=(1, 2)) > limit))
+        raise DataError(
+            f"{model.name}: scores of row {row} do not fit into {dtype} (up to {limit:g}); use --dtype float32"
+        )
+    return rows.astype(dtype)
+
+
+Layer = tuple[str, Transform, float, FloatArray]
+
+
+def _layers(specs: Sequence[str], inputs: Inputs, seed: int) -> list[Layer]:
+    """Each transform with its argument and the random number it has for every row."""
+    layers = []
+    for spec in specs:
+        kind, argument = parse(spec)
+        # Keyed by the transform's own name: adding a transform changes no other.
+        chance = np.random.default_rng([seed, crc32(spec.encode())]).random(inputs.n)
+        layers.append((spec, kind, argument, chance))
+    return layers
+
+
+def _variants(x: NDArray[Any], layers: Sequence[Layer], start: int) -> Iterator[tuple[str, NDArray[Any]]]:
+    yield "", x
+    for spec, kind, argument, chance in layers:
+        yield spec, kind.apply(x, argument, chance[start : start + len(x)])
+
+
+def _check_range(x: NDArray[Any], specs: Sequence[str], inputs: Inputs, start: int) -> None:
+    """Transforms of images mean 0 black and 1 white."""
+    if not specs or not inputs.images:
+        return
+    low, high = float(x.min()), float(x.max())
+    if low < -1e-6 or high > 1 + 1e-6:
+        raise DataError(
+            f"{inputs.name}: rows from {start} hold values from {low:g} to {high:g}, transforms need 0 (black) to 1;"
+            " pass --scale with the value of white, and --mean/--std instead of normalised inputs"
+        )
+
+
+def _prepared(x: NDArray[Any], inputs: Inputs, job: ModelJob) -> NDArray[Any]:
+    """Normalise and lay out for the model: images (b, c, h, w), the rest as it is; floats in float32."""
+    if job.mean or job.std:
+        x = x.astype(np.float32)
+        for name, values, operation in (("mean", job.mean, np.subtract), ("std", job.std, np.divide)):
+            if values:
+                if len(values) not in (1, x.shape[-1]):
+                    raise UsageError(
+                        f"--{name}: has {len(values)} numbers, expected 1 or {x.shape[-1]}, one per channel"
+                    )
+                x = operation(x, np.asarray(values, dtype=np.float32))
+    if x.dtype.kind == "f":
+        x = x.astype(np.float32, copy=False)
+    return np.ascontiguousarray(x.transpose(0, 3, 1, 2)) if inputs.images else x
+
+
+def _scores_of(
+    model: Model, x: NDArray[Any], start: int, stop: int, where: str, part: PartialScores, job: ModelJob
+) -> NDArray[Any]:
+    """Run one batch; whatever goes wrong in the model becomes a line that names its rows."""
+    rows = stop - start
+    if model.batch is not None and rows < model.batch:
+        x = np.concatenate([x, np.repeat(x[-1:], model.batch - rows, axis=0)])
+    try:
+        scores = model(x)
+    except CalcliError:
+        raise
+    except Exception as problem:
+        text = one_line(problem)
+        memory = "out of memory" in text.lower() or isinstance(problem, MemoryError)
+        hint = f"use a --batch smaller than {job.batch}, then" if memory else "fix it, then"
+        kept = f"{start} rows before are kept in {part.path.name}" if start else "no rows were extracted before"
+        raise DataError(
+            f"{where}: fails on rows {start}..{stop - 1}, inputs of shape {x.shape} {x.dtype}:"
+            f" {type(problem).__name__}: {text}; {kept}; {hint} repeat the command"
+        ) from problem
+    if scores.ndim not in (1, 2) or len(scores) != len(x):
+        raise DataError(
+            f"{where}: returns scores of shape {scores.shape} for {len(x)} inputs, expected ({len(x)}, classes);"
+            " models that pool nothing or return features cannot be calibrated"
+        )
+    return scores[:rows]
+
+
+def _check_width(scores: NDArray[Any], k: int, where: str, start: int) -> None:
+    if scores.shape[1] != k:
+        raise DataError(f"{where}: returns {scores.shape[1]} classes from row {start} on, expected {k} as before")
+
+
+def _check_classes(inputs: Inputs, k: int, model: Model) -> None:
+    """Labels and class names must fit the model, known after its first batch."""
+    if inputs.class_names is not None and len(inputs.class_names) != k:
+        raise DataError(
+            f"{inputs.name}: has {len(inputs.class_names)} classes, but {model.name} gives {k} scores;"
+            " every class of the model needs its name (or folder), in its order"
+        )
+    if inputs.labels is not None:
+        check_labels(inputs.labels, inputs.n, k, f"labels of {inputs.name}")
+
+
+def _write(
+    output: Path,
+    inputs: Inputs,
+    groups: dict[str, IntArray],
+    kind: ScoreKind,
+    specs: Sequence[str],
+    part: PartialScores,
+    splitting: Splitting,
+    source: dict[str, Any],
+    force: bool,
+    report: Report,
+) -> None:
+    """Copy the rows into bundles, group by group."""
+    scores = part.rows()
+    n, _, k = scores.shape
+    step = max(1, (4 << 20) // (scores[0].nbytes or 1))
+    with BundleWriter(output, force=force) as out:
+        for group, index in groups.items():
+            record = {**source, "rows": len(index)}
+            if splitting.parts:
+                method = splitting.method(inputs.labels is not None)
+                record["split"] = {"groups": list(splitting.texts), "method": method, "name": group}
+                if method in ("stratified", "shuffled"):
+                    record["split"]["seed"] = splitting.seed
+            labels = None if inputs.labels is None else np.asarray(inputs.labels)[index]
+            writer = out.create(
+                group,
+                n=len(index),
+                k=k,
+                kind=kind,
+                dtype=part.dtype,
+                labels=labels is not None,
+                transforms=specs,
+                class_names=inputs.class_names,
+                columns={} if inputs.ids is None else {"ids": inputs.ids[index]},
+                source=record,
+            )
+            for at in range(0, len(index), step):
+                rows = scores[index[at : at + step]]
+                per_row = {} if labels is None else {"labels": labels[at : at + step]}
+                if specs:
+                    per_row["transformed"] = rows[:, 1:].transpose(1, 0, 2)
+                writer.write(at, rows[:, 0], **per_row)
+            absent = 0 if labels is None else k - len(np.unique(labels))
+            report.bundles.append(
+                Written(group, kind, len(index), k, str(part.dtype), labels is not None, len(specs), absent)
+            )
+    if len(groups) > 1:
+        sizes = ", ".join(f"{group} {len(index)}" for group, index in groups.items())
+        report.notes.append(f"{n} rows split {splitting.method(inputs.labels is not None)}: {sizes}")

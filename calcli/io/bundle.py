@@ -1,0 +1,379 @@
+"""Bundles: scores with labels in an HDF5 group.
+
+``open_bundle`` gives a ``BundleRows``, which is a ``Rows`` like any other and streams;
+``calcli.io.writer`` makes new files.
+"""
+
+import hashlib
+import json
+import os
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import h5py
+import numpy as np
+from numpy.typing import NDArray
+
+from calcli.errors import DataError, UsageError
+from calcli.io.hdf5 import check_stored, find_groups, lookup, names_in, open_file, read, texts
+from calcli.io.validate import (
+    check_label_shape,
+    check_labels,
+    check_scores,
+    check_shape,
+    check_type,
+    check_weights,
+    score_kind,
+    to_ignore,
+)
+from calcli.numerics import FloatArray, IntArray
+from calcli.rows import BLOCK_BYTES, SCORE_KINDS, Block, Rows, ScoreKind
+
+__all__ = ["BundleRows", "Layout", "find_bundles", "open_bundle", "split_where"]
+
+SLAB_BYTES = 4 << 20
+"""How much of a file is read at once."""
+
+CACHE_BYTES = 32 << 20
+"""Scores up to this size are read once and kept."""
+
+
+@dataclass(frozen=True)
+class Layout:
+    """Where things lie in a file that is not laid out as a bundle.
+
+    scores, labels : paths of datasets, from the group named or the root. kind : what the
+    scores are; needed when the dataset's name does not say it. Raises UsageError.
+    """
+
+    scores: str | None = None
+    labels: str | None = None
+    kind: str | None = None
+
+    def __post_init__(self) -> None:
+        if self.kind is not None and self.kind not in SCORE_KINDS:
+            raise UsageError(f"--kind {self.kind}: expected one of {', '.join(SCORE_KINDS)}")
+        for option, path in (("--scores", self.scores), ("--labels", self.labels)):
+            if path is not None and not path.strip("/"):
+                raise UsageError(f"{option} {path!r}: expected the path of a dataset, e.g. {option} out/{option[2:]}")
+
+
+def split_where(where: str) -> tuple[Path, str | None]:
+    """Split ``FILE.h5:GROUP`` into the file and the group, None when no group is named."""
+    if ":" not in where or os.path.exists(where):
+        return Path(where), None
+    path, _, group = where.rpartition(":")
+    # A Windows drive letter is not a file with a group.
+    if len(path) == 1 and path.isalpha():
+        return Path(where), None
+    return Path(path), group.strip("/")
+
+
+def find_bundles(file: h5py.File) -> list[str]:
+    """Paths of all groups that hold scores by their standard names; "" is the root."""
+    groups = ((name, group) for name, group in find_groups(file) if "transforms" not in name.split("/"))
+    return [name for name, group in groups if _holds_scores(group)]
+
+
+def _holds_scores(group: h5py.Group) -> bool:
+    return any(isinstance(lookup(group, kind), h5py.Dataset) for kind in SCORE_KINDS)
+
+
+def _choose_group(file: h5py.File, path: Path, group: str | None, prefer: Sequence[str], layout: Layout) -> str:
+    if group is not None:
+        node = lookup(file, group)
+        if isinstance(node, h5py.Dataset):
+            raise DataError(f"{path}: {group!r} is a dataset, expected a group; for a dataset pass --scores {group}")
+        if not isinstance(node, h5py.Group):
+            have = (
+                ", ".join(f"{path.name}:{name}" if name else f"{path.name} itself" for name in find_bundles(file))
+                or "none"
+            )
+            raise DataError(f"{path}: has no group {group!r}; bundles in it: {have}")
+        return group
+    if layout.scores is not None:
+        return ""
+    for name in prefer:
+        node = lookup(file, name)
+        if isinstance(node, h5py.Group) and _holds_scores(node):
+            return name
+    bundles = find_bundles(file)
+    if len(bundles) == 1:
+        return bundles[0]
+    if bundles:
+        listing = ", ".join(f"{path.name}:{name}" for name in bundles)  # "FILE:" is the root
+        raise DataError(f"{path}: holds {len(bundles)} bundles, name one of: {listing}")
+    datasets = [
+        f"{name}/{key}".strip("/")
+        for name, node in find_groups(file)
+        for key in node
+        if isinstance(node.get(key), h5py.Dataset)
+    ]
+    more = ", …" if len(datasets) > 12 else ""
+    raise DataError(
+        f"{path}: holds no dataset named {', '.join(SCORE_KINDS)} (it has: {', '.join(datasets[:12]) or 'nothing'}"
+        f"{more}); name yours with --scores PATH --labels PATH --kind KIND"
+    )
+
+
+@contextmanager
+def open_bundle(
+    where: str,
+    *,
+    prefer: Sequence[str] = (),
+    layout: Layout = Layout(),
+    ignore_labels: Sequence[int] = (),
+    need_labels: bool = True,
+) -> Iterator["BundleRows"]:
+    """Open ``FILE.h5`` or ``FILE.h5:GROUP`` as rows.
+
+    prefer : groups to take, in order, when the file holds several bundles and none is
+    named. ignore_labels : rows with these labels are left out and counted.
+    Raises DataError for anything that is not a valid bundle.
+    """
+    path, group = split_where(where)
+    with open_file(path) as file:
+        name = _choose_group(file, path, group, prefer, layout)
+        yield BundleRows(file, path, name, layout, tuple(ignore_labels), need_labels)
+
+
+class BundleRows(Rows):
+    """The rows of one bundle, read in slabs; small ones are kept after the first reading.
+
+    name : as the user writes it, ``logits.h5:test``. ignored : rows left out by label.
+    data_sha256 : hash of the scores and labels, known after the first complete walk.
+    """
+
+    def __init__(
+        self, file: h5py.File, path: Path, group: str, layout: Layout, ignore: tuple[int, ...], need_labels: bool
+    ) -> None:
+        self.path, self.group = path, group
+        shown = os.fsencode(path.name).decode("utf-8", "backslashreplace")  # a file's name need not be text
+        self.name = f"{shown}:{group}" if group else shown
+        self._node = lookup(file, group)
+        self._check_format()
+        self._scores, self.kind = self._find_scores(layout)
+        self.scores_where = self._where(self._scores)
+        self.total, self.k = check_shape(self._scores.shape, self._scores.dtype, self.scores_where)
+        self.dtype = self._scores.dtype.newbyteorder("=")
+        self._labels = self._read_labels(layout, ignore, need_labels)
+        self._keep: NDArray[np.bool_] | None = None
+        if self._labels is not None and ignore:
+            kept = ~to_ignore(self._labels, ignore)
+            if not kept.any():
+                raise DataError(f"{self.scores_where}: every row has an ignored label, nothing is left")
+            if not kept.all():
+                self._keep, self._labels = kept, self._labels[kept]
+        self.n = self.total if self._keep is None else int(self._keep.sum())
+        self.ignored = self.total - self.n
+        self._weights = self._read_weights()
+        self._assigned = self._read_predictions()
+        self.transforms = self._find_transforms()
+        self.data_sha256: str | None = None
+        self._cache: NDArray[Any] | None = None
+        self._small = self.total * self.k * self.dtype.itemsize <= CACHE_BYTES
+
+    # ---- what the group holds
+
+    def _check_format(self) -> None:
+        version = self._node.attrs.get("calcli_bundle", 1)
+        if np.ndim(version) or not isinstance(version, int | float | np.number) or version != 1:
+            raise DataError(f"{self.name}: attribute calcli_bundle is {version!r}, this calcli reads 1; upgrade calcli")
+
+    def _find(self, path: str) -> h5py.Dataset | None:
+        """A dataset all of which is there, or None when nothing has this name."""
+        node = lookup(self._node, path)
+        if node is None:
+            return None
+        if not isinstance(node, h5py.Dataset):
+            raise DataError(f"{self.name}: {path} is a group, expected a dataset; rename it")
+        check_stored(node, self._where(node))
+        return node
+
+    def _dataset(self, path: str, option: str) -> h5py.Dataset:
+        node = self._find(path)
+        if node is None:
+            raise DataError(
+                f"{self.name}: has no dataset {path!r}, it holds: {names_in(self._node)};"
+                f" name another with {option} PATH"
+            )
+        return node
+
+    def _where(self, dataset: h5py.Dataset) -> str:
+        return f"{self.path}: {dataset.name.lstrip('/')}"
+
+    def _find_scores(self, layout: Layout) -> tuple[h5py.Dataset, ScoreKind]:
+        if layout.scores is not None:
+            base = layout.scores.rsplit("/", 1)[-1]
+            if layout.kind is None and base not in SCORE_KINDS:
+                raise UsageError(f"--scores {layout.scores}: say what they are with --kind {'|'.join(SCORE_KINDS)}")
+            return self._dataset(layout.scores, "--scores"), score_kind(layout.kind or base)
+        present = [kind for kind in SCORE_KINDS if isinstance(lookup(self._node, kind), h5py.Dataset)]
+        if len(present) != 1:
+            found = " and ".join(present) or "none"
+            raise DataError(
+                f"{self.name}: expected exactly one of {', '.join(SCORE_KINDS)}, found {found};"
+                " choose with --scores PATH --kind KIND"
+            )
+        return self._dataset(present[0], "--scores"), score_kind(layout.kind or present[0])
+
+    def _read_labels(self, layout: Layout, ignore: tuple[int, ...], needed: bool) -> IntArray | None:
+        path = layout.labels or "labels"
+        dataset = self._find(path)
+        if dataset is None:
+            if needed or layout.labels is not None or ignore:
+                raise DataError(
+                    f"{self.name}: has no dataset {path!r}, and labels are needed here;"
+                    f" it holds: {names_in(self._node)}; name them with --labels PATH"
+                )
+            return None
+        where = self._where(dataset)
+        check_label_shape(dataset.shape, dataset.dtype, self.total, self.k, where)
+        return check_labels(read(dataset, (), where), self.total, self.k, where, ignore)
+
+    def _read_weights(self) -> FloatArray | None:
+        dataset = self._find("weights")
+        if dataset is None:
+            return None
+        where = self._where(dataset)
+        if dataset.shape != (self.total,):
+            raise DataError(f"{where}: weights have shape {dataset.shape}, expected ({self.total},): one per row")
+        w = check_weights(read(dataset, (), where), self.total, where)
+        return w if self._keep is None else w[self._keep]
+
+    def _read_predictions(self) -> IntArray | None:
+        values = self.column("prediction")
+        if values is None:
+            return None
+        return check_labels(values, self.n, self.k, f"{self.name}: prediction", what="prediction")
+
+    def _find_transforms(self) -> tuple[str, ...]:
+        data = self._find("transforms/logits")
+        if data is None:
+            return ()
+        specs = self._strings("transforms/specs") or []
+        expected = (len(specs), self.total, self.k)
+        if data.shape != expected:
+            raise DataError(
+                f"{self.name}: transforms/logits has shape {data.shape}, expected {expected}:"
+                f" {len(specs)} specs, and the same rows and classes as the scores"
+            )
+        check_type(data.dtype, self._where(data))
+        self._moved = data
+        return tuple(specs)
+
+    def _strings(self, path: str) -> list[str] | None:
+        dataset = self._find(path)
+        if dataset is None:
+            return None
+        where = self._where(dataset)
+        return [] if dataset.shape is None else texts(read(dataset, (), where), where)
+
+    @property
+    def class_names(self) -> list[str] | None:
+        names = self._strings("class_names")
+        if names is not None and len(names) != self.k:
+            raise DataError(f"{self.name}: class_names has {len(names)} entries, expected {self.k}, one per class")
+        return names
+
+    def column(self, name: str) -> NDArray[Any] | None:
+        """One value per kept row (``ids``, ``group``, ``prediction``), or None when there is none."""
+        dataset = self._find(name)
+        if dataset is None:
+            return None
+        where = self._where(dataset)
+        if dataset.shape != (self.total,):
+            raise DataError(f"{where}: has shape {dataset.shape}, expected ({self.total},): one per row")
+        values: NDArray[Any]
+        if h5py.check_string_dtype(dataset.dtype) is not None:
+            values = np.array(texts(read(dataset, (), where), where), dtype=object)
+        elif dataset.dtype.kind == "O":
+            raise DataError(f"{where}: has type {dataset.dtype}, expected numbers or UTF-8 strings; rename it")
+        else:
+            values = read(dataset, (), where)
+        return values if self._keep is None else values[self._keep]
+
+    @property
+    def has_labels(self) -> bool:
+        return self._labels is not None
+
+    @property
+    def source(self) -> dict[str, Any] | None:
+        """Where the scores came from, as the bundle records it."""
+        text = self._node.attrs.get("source")
+        try:
+            return json.loads(text) if text is not None else None
+        except (TypeError, ValueError, RecursionError):
+            return {"text": str(text)}
+
+    # ---- rows
+
+    def labels(self) -> IntArray:
+        assert self._labels is not None, "opened without need of labels"
+        return self._labels
+
+    def weights(self) -> FloatArray | None:
+        return self._weights
+
+    def blocks(self, transforms: Sequence[int] = ()) -> Iterator[Block]:
+        step = max(1, BLOCK_BYTES // (8 * self.k))
+        digest = hashlib.sha256() if self.data_sha256 is None else None
+        at = 0
+        for start, stop, slab in self._slabs(self._slab_rows(1 + len(transforms))):
+            moved = self._transformed(transforms, start, stop)
+            if self._keep is not None:
+                keep = self._keep[start:stop]
+                slab, moved = slab[keep], None if moved is None else moved[:, keep]
+            if digest is not None:
+                digest.update(np.ascontiguousarray(slab).data)
+            for low in range(0, len(slab), step):
+                rows = slice(low, low + step)
+                here = slice(at + low, min(at + low + step, at + len(slab)))
+                yield Block(
+                    at + low,
+                    slab[rows],
+                    self.kind,
+                    None if self._labels is None else self._labels[here],
+                    None if self._weights is None else self._weights[here],
+                    None if moved is None else moved[:, rows],
+                    None if self._assigned is None else self._assigned[here],
+                )
+            at += len(slab)
+        if digest is not None:
+            if self._labels is not None:
+                digest.update(self._labels.data)
+            digest.update(f"{self.kind} {self.dtype.str} {self.n} {self.k}".encode())
+            self.data_sha256 = digest.hexdigest()
+
+    def _slabs(self, step: int) -> Iterator[tuple[int, int, NDArray[Any]]]:
+        """Checked scores of consecutive rows of the file: (first, last + 1, scores)."""
+        if self._small and self._cache is None:
+            self._cache = self._checked(0, self.total)
+            self._cache.flags.writeable = False
+        for start in range(0, self.total, step):
+            stop = min(start + step, self.total)
+            yield start, stop, self._checked(start, stop) if self._cache is None else self._cache[start:stop]
+
+    def _slab_rows(self, layers: int) -> int:
+        """Rows to read at once, when ``layers`` scores of each row are read."""
+        step = max(1, SLAB_BYTES // (layers * self.k * self.dtype.itemsize))
+        if self._scores.chunks and self._cache is None:  # whole chunks: each is decompressed once per walk
+            height = self._scores.chunks[0]
+            step = max(1, step // height) * height
+        return step
+
+    def _checked(self, start: int, stop: int) -> NDArray[Any]:
+        raw = read(self._scores, np.s_[start:stop], self.scores_where).astype(self.dtype, copy=False)
+        return check_scores(raw, self.kind, self.scores_where, start)
+
+    def _transformed(self, transforms: Sequence[int], start: int, stop: int) -> NDArray[Any] | None:
+        if not len(transforms):
+            return None
+        moved = np.empty((len(transforms), stop - start, self.k), dtype=self._moved.dtype.newbyteorder("="))
+        for slot, index in enumerate(transforms):
+            where = f"{self.path}: transforms/logits[{index}] ({self.transforms[index]})"
+            moved[slot] = check_scores(read(self._moved, np.s_[index, start:stop], where), "logits", where, start)
+        return moved

@@ -1,0 +1,203 @@
+"""HDF5 files as they really are: cut off, half written, full of links. Every problem is a DataError.
+
+HDF5 hands out zeros for what was never written, and h5py takes what it cannot open for
+something that is not there; both are noticed here.
+"""
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+import h5py
+import numpy as np
+
+from calcli.errors import CalcliError, DataError
+from calcli.io.atomic import is_stream
+
+__all__ = ["check_stored", "find_groups", "lookup", "names_in", "one_line", "open_file", "read", "texts"]
+
+
+@contextmanager
+def open_file(path: Path) -> Iterator[h5py.File]:
+    """Open an HDF5 file for reading. Raises DataError for a file that is missing, no HDF5 or damaged."""
+    _check_file(path)
+    try:
+        file = h5py.File(path, "r")
+    except OSError as problem:
+        if "errno = 11" in str(problem):
+            raise DataError(f"{path}: another program has it open for writing; close it there first") from None
+        if "unable to lock" not in str(problem):
+            raise _damaged(path, problem) from None
+        file = h5py.File(path, "r", locking=False)  # network file systems without locks
+    except Exception as problem:
+        raise _damaged(path, problem) from None
+    try:
+        yield file
+    except (CalcliError, MemoryError):
+        raise
+    except Exception as problem:
+        if not _passed_through_h5py(problem.__traceback__):
+            raise
+        raise _damaged(path, problem) from None
+    finally:
+        file.close()
+
+
+def _check_file(path: Path) -> None:
+    if str(path) == "-":
+        raise DataError("-: a bundle is HDF5, which cannot be read from a pipe; name a file")
+    if os.path.isdir(path):
+        raise DataError(f"{path}: is a folder, expected an HDF5 file")
+    if not os.path.exists(path):
+        raise DataError(f"{path}: no such file; calcli extract makes bundles from other formats")
+    if is_stream(path):
+        raise DataError(f"{path}: is a pipe or a device, expected an HDF5 file; save it to a file first")
+    try:
+        with path.open("rb") as file:
+            start = file.read(16)
+    except OSError as problem:
+        raise DataError(f"{path}: cannot be read: {problem.strerror}") from None
+    if start.lstrip().startswith(b"{"):
+        raise DataError(
+            f"{path}: is JSON, expected an HDF5 bundle; a calibrator goes before the bundles of apply"
+            " and to --calibrator elsewhere"
+        )
+    if not h5py.is_hdf5(path):
+        raise DataError(
+            f"{path}: is not an HDF5 file (or is cut off at its start);"
+            f" calcli extract {path.name} -o {path.stem}.h5 imports other formats"
+        )
+
+
+def names_in(group: h5py.Group) -> str:
+    """What a group holds, for messages."""
+    return ", ".join(key if isinstance(key, str) else repr(key) for key in group) or "nothing"
+
+
+def texts(values: Any, where: str) -> list[str]:
+    """Strings as HDF5 hands them out, decoded. Raises DataError that names the first bad one."""
+    found = []
+    for row, value in enumerate(np.atleast_1d(values)):
+        try:
+            found.append(value.decode() if isinstance(value, bytes) else str(value))
+        except UnicodeDecodeError:
+            raise DataError(f"{where}: entry {row} is {value[:40]!r}, expected UTF-8; write the strings anew") from None
+    return found
+
+
+def _damaged(where: object, problem: BaseException) -> DataError:
+    text = one_line(problem)
+    advice = "install the HDF5 filter it was compressed with" if "filter" in text else "is the file complete?"
+    return DataError(f"{where}: cannot be read: {text}; {advice}")
+
+
+def _passed_through_h5py(trace: TracebackType | None) -> bool:
+    while trace is not None:
+        if "h5py" in trace.tb_frame.f_code.co_filename.replace("\\", "/").split("/"):
+            return True
+        trace = trace.tb_next
+    return False
+
+
+def one_line(problem: BaseException) -> str:
+    """The words of an exception without line breaks."""
+    return " ".join(str(problem).split())
+
+
+def lookup(group: h5py.Group, path: str) -> Any:
+    """What lies at a path of a group: a dataset, a group, or None when there is nothing.
+
+    Raises DataError for a link that leads nowhere and for an object that cannot be opened.
+    """
+    node: Any = group.file if path.startswith("/") else group
+    for step in path.split("/"):
+        if step in ("", "."):
+            continue
+        link = _link(node, step)
+        if link is None:
+            return None
+        try:
+            node = node[step]
+        except Exception as problem:
+            where = f"{group.file.filename}: {path}"
+            if isinstance(link, h5py.SoftLink):
+                raise DataError(f"{where} is a link to {link.path}, where nothing can be found; mend it") from None
+            if isinstance(link, h5py.ExternalLink):
+                target = f"{link.path} of {link.filename}"
+                raise DataError(f"{where} is a link to {target}, which cannot be opened; is that file here?") from None
+            raise _damaged(where, problem) from None
+    return node
+
+
+def _link(node: Any, name: str) -> Any:
+    if not isinstance(node, h5py.Group):
+        return None
+    try:
+        return node.get(name, getlink=True)
+    except ValueError:  # a name that no link can have
+        return None
+
+
+def find_groups(file: h5py.File) -> Iterator[tuple[str, h5py.Group]]:
+    """All groups with their paths, "" the root, each group once: links may go round in circles."""
+    seen = set()
+    todo: list[tuple[str, h5py.Group]] = [("", file)]
+    while todo:
+        name, group = todo.pop()
+        about = h5py.h5o.get_info(group.id)
+        if (about.fileno, about.addr) in seen:
+            continue
+        seen.add((about.fileno, about.addr))
+        yield name, group
+        children = []
+        for key in (key for key in group if isinstance(key, str)):  # bytes: a name that is no UTF-8
+            hard = isinstance(_link(group, key), h5py.HardLink)
+            child = lookup(group, key) if hard else _or_none(group, key)
+            if isinstance(child, h5py.Group):
+                children.append((f"{name}/{key}".strip("/"), child))
+        todo += reversed(children)
+
+
+def _or_none(group: h5py.Group, key: str) -> Any:
+    """What a link leads to; one that leads nowhere concerns only who asks for it by name."""
+    try:
+        return lookup(group, key)
+    except DataError:
+        return None
+
+
+def check_stored(dataset: h5py.Dataset, where: str) -> None:
+    """Refuse a dataset whose values are not all there. Raises DataError."""
+    if not dataset.shape or 0 in dataset.shape:
+        return
+    if dataset.is_virtual:
+        for source in dataset.virtual_sources():
+            name = source.file_name
+            beside = Path(dataset.file.filename).parent / name
+            if name != "." and "%" not in name and not (beside.exists() or os.path.exists(name)):
+                raise DataError(f"{where}: takes its values from {name}, which is not there; bring it along")
+        return
+    if dataset.chunks is None:
+        if dataset.external is None and dataset.id.get_storage_size() == 0:
+            raise DataError(f"{where}: was created but never written; write it, or run again what made it")
+        return
+    expected = int(np.prod([-(-n // step) for n, step in zip(dataset.shape, dataset.chunks, strict=True)]))
+    written = dataset.id.get_num_chunks()
+    if written < expected:
+        raise DataError(
+            f"{where}: only {written} of its {expected} chunks were ever written, the rest would read as zeros;"
+            " was what made it interrupted, or is it larger than what it holds?"
+        )
+
+
+def read(dataset: h5py.Dataset, rows: Any, where: str) -> Any:
+    """Values of a dataset; ``rows`` is what stands in the brackets. Raises DataError."""
+    try:
+        return dataset[rows]
+    except MemoryError:
+        raise
+    except Exception as problem:
+        raise _damaged(where, problem) from None

@@ -1,0 +1,208 @@
+"""Estimating equations of the one-temperature methods.
+
+Functions here return a function of log beta (beta = 1/T) that gives the value and the
+derivative of a fit's estimating equation, for a root finder.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from calcli.kernels.numpy.parallel import in_order
+from calcli.numerics import FloatArray, IntArray
+from calcli.rows import Block, Rows, ScoreKind, to_logits
+
+__all__ = ["Slope", "brier_slope", "nll_slope", "top_mass_slope"]
+
+Slope = Callable[[float], tuple[float, float]]
+
+TILE_ITEMS = 1 << 15
+"""Scores worked on at once: both buffers (256 KiB each) stay in a core's L2."""
+
+FEW_CLASSES = 64
+"""Up to so many classes rows lie side by side, so that sums over classes are vectorised too."""
+
+
+class Tilt:
+    """Some rows, their gaps to the largest logit, and exp(beta d): buffers that are filled again and again.
+
+    d = z - max z <= 0 and e = exp(beta d) are (k, b) where classes are few, else (b, k). Every
+    moment of z under p = e / sum e is taken of d, which does not cancel when logits are
+    large. y, d_y : (b,) labels and their gaps.
+    """
+
+    y: IntArray
+    d_y: FloatArray
+
+    def __init__(self, k: int) -> None:
+        self.axis = 0 if k <= FEW_CLASSES else 1
+        self.rows = max(1, TILE_ITEMS // k)
+        self._room = tuple(np.empty((k, self.rows) if self.axis == 0 else (self.rows, k)) for _ in range(2))
+
+    def load(self, scores: NDArray[Any], kind: ScoreKind, y: IntArray) -> None:
+        """Take in (b, k) scores and their labels."""
+        n = len(scores)
+        z = to_logits(scores, kind) if kind == "probs" else scores
+        self.d, self.e = (a[:, :n] if self.axis == 0 else a[:n] for a in self._room)
+        self.d[...] = z.T if self.axis == 0 else z
+        self.d -= self.d.max(axis=self.axis, keepdims=True)
+        self.y = y
+        self.d_y = self.at_label(self.d)
+
+    def at_label(self, a: FloatArray) -> FloatArray:
+        """The label's entry of every row, (b,)."""
+        here = np.arange(len(self.y))
+        at: FloatArray = a[self.y, here] if self.axis == 0 else a[here, self.y]
+        return at
+
+    def tilt(self, beta: float) -> FloatArray:
+        """Set e for this beta; returns its sums, (b,)."""
+        np.multiply(self.d, beta, out=self.e)
+        return self.sum(np.exp(self.e, out=self.e))
+
+    def mean(self, norm: FloatArray) -> FloatArray:
+        """E_p[d], (b,). Leaves e d where e was."""
+        self.e *= self.d
+        return self.sum(self.e) / norm
+
+    def sum(self, a: FloatArray) -> FloatArray:
+        """Sum over the classes, (b,)."""
+        total: FloatArray = a.sum(axis=self.axis)
+        return total
+
+    def dot(self, a: FloatArray, b: FloatArray) -> FloatArray:
+        """Sum over the classes of a b, (b,)."""
+        product: FloatArray = np.einsum(f"ij,ij->{'ji'[self.axis]}", a, b)
+        return product
+
+
+def weighted_sums(rows: Rows, values: Callable[[Tilt], Sequence[FloatArray]]) -> list[float]:
+    """Total weight of the rows, then the weighted sum of each of the values of a row.
+
+    values : from some rows to arrays (b,). The order of all sums depends on the rows
+    alone, not on which thread ends first.
+    """
+    spare: list[Tilt] = []
+
+    def of_block(block: Block) -> FloatArray:
+        try:
+            some = spare.pop()
+        except IndexError:
+            some = Tilt(rows.k)
+        total: Any = 0.0
+        for at in range(0, len(block), some.rows):
+            here = slice(at, at + some.rows)
+            some.load(block.scores[here], block.kind, block.labels[here])
+            weight = np.ones(len(some.y)) if block.weight is None else block.weight[here]
+            total += np.array([weight.sum(), *(weight @ v for v in values(some))])
+        spare.append(some)
+        return np.asarray(total)
+
+    sums: list[float] = sum(in_order(of_block, rows.blocks()), np.zeros(1)).tolist()
+    return sums
+
+
+def nll_slope(rows: Rows) -> Slope:
+    """d mean NLL / d log beta = beta mean(E_p[z] - z_y), and its derivative.
+
+    (Guo et al. 2017, equation 9, in beta = 1/T, where the NLL is convex.)
+    """
+
+    def at(log_beta: float) -> tuple[float, float]:
+        beta = float(np.exp(log_beta))
+
+        def values(r: Tilt) -> Sequence[FloatArray]:
+            norm = r.tilt(beta)
+            mean = r.mean(norm)
+            return mean - r.d_y, r.dot(r.e, r.d) / norm - mean**2
+
+        mass, first, second = weighted_sums(rows, values)
+        g, h = first / mass, second / mass
+        return beta * g, beta * g + beta**2 * h
+
+    return at
+
+
+def top_mass_slope(rows: Rows, top: int, target: float) -> Slope:
+    """Mean probability of the ``top`` largest classes minus ``target``, and its derivative.
+
+    (Clarte et al. 2023, equation 5.) Both in log beta; the value never decreases.
+    """
+
+    def at(log_beta: float) -> tuple[float, float]:
+        beta = float(np.exp(log_beta))
+
+        def values(r: Tilt) -> Sequence[FloatArray]:
+            norm = r.tilt(beta)
+            mean = r.mean(norm)
+            if top == 1:
+                return 1.0 / norm, -mean / norm  # the largest logit has gap 0
+            d = np.moveaxis(np.partition(r.d, rows.k - top, axis=r.axis), r.axis, 0)[rows.k - top :]
+            p = np.exp(beta * d) / norm
+            return p.sum(axis=0), (p * (d - mean)).sum(axis=0)
+
+        mass, value, slope = weighted_sums(rows, values)
+        return value / mass - target, beta * slope / mass
+
+    return at
+
+
+def octaves(low: float, high: float) -> tuple[FloatArray, FloatArray]:
+    """Two ascending chains of log beta: whole octaves from low, and the same half an octave on."""
+    half = np.log(2.0) / 2
+    grid = low + half * np.arange(int((high - low) / half) + 1)
+    return grid[::2], grid[1::2]
+
+
+def brier_slope(rows: Rows, low: float, high: float) -> tuple[tuple[float, float, float], Slope]:
+    """Where the mean squared error is least, as (low, best, high) in log beta, and its slope.
+
+    The squared error is not convex in beta. One pass scores a grid; the root of the slope
+    between the neighbours of its best point is left to the caller. A row's error changes
+    over log beta at the pace of a sigmoid, so points half an octave apart miss no valley
+    that counts. An octave further, exp(beta d) is squared: no exponential is needed, and
+    the sum of the squares that the error is made of is the next point's norm.
+    """
+    chains = octaves(low, high)
+
+    def errors(r: Tilt) -> Sequence[FloatArray]:
+        found = []
+        for chain in chains:
+            for j, log_beta in enumerate(chain.tolist()):
+                if j == 0:
+                    norm = r.tilt(float(np.exp(log_beta)))
+                else:
+                    r.e *= r.e
+                squares = r.dot(r.e, r.e)
+                found.append(squares / norm**2 - 2 * r.at_label(r.e) / norm)
+                norm = squares
+        return found
+
+    def at(log_beta: float) -> tuple[float, float]:
+        beta = float(np.exp(log_beta))
+
+        def values(r: Tilt) -> Sequence[FloatArray]:
+            norm = r.tilt(beta)
+            p_y, pp = r.at_label(r.e) / norm, r.dot(r.e, r.e) / norm**2
+            pp_d = np.einsum(f"ij,ij,ij->{'ji'[r.axis]}", r.e, r.e, r.d) / norm**2
+            mean = r.mean(norm)  # d p / d beta = p u with u = d - mean
+            variance, pp_dd = r.dot(r.e, r.d) / norm - mean**2, r.dot(r.e, r.e) / norm**2
+            pp_u, u_y = pp_d - mean * pp, r.d_y - mean
+            pp_uu = pp_dd - mean * (pp_d + pp_u)
+            return 2 * (pp_u - p_y * u_y), 2 * (2 * pp_uu - pp * variance - p_y * (u_y**2 - variance))
+
+        mass, first, second = weighted_sums(rows, values)
+        g, h = first / mass, second / mass
+        return beta * g, beta * g + beta**2 * h
+
+    return around_least(np.concatenate(chains), weighted_sums(rows, errors)[1:], low, high), at
+
+
+def around_least(grid: FloatArray, values: Sequence[float], low: float, high: float) -> tuple[float, float, float]:
+    """The point of the grid with the least value between its neighbours, or the ends of the range."""
+    order = np.argsort(grid)
+    x = [low, *grid[order].tolist(), high]
+    best = 1 + int(np.argmin(np.asarray(values)[order]))
+    return x[best - 1], x[best], x[best + 1]

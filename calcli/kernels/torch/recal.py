@@ -1,0 +1,76 @@
+"""Twin of ``calcli.kernels.numpy.recal``: ReCal's rounds, with scores that stay on the device."""
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from calcli.kernels.numpy.recal import Response, RowSharpness, Tilt
+from calcli.kernels.torch.upload import DeviceRows
+from calcli.numerics import FloatArray
+from calcli.rows import Rows
+
+__all__ = ["row_sharpness"]
+
+
+class DeviceSharpness(RowSharpness):
+    """The scores behind the rounds, uploaded once with all their transforms.
+
+    A round sends one number per row and brings back a few, never scores.
+    """
+
+    def __init__(self, rows: Rows, device: Any, dtype: Any) -> None:
+        super().__init__(rows)
+        self.data = DeviceRows(rows, device, dtype, range(len(rows.transforms)))
+
+    def _send(self, values: NDArray[Any]) -> Any:
+        import torch
+
+        return torch.from_numpy(np.ascontiguousarray(values)).to(self.data.device)
+
+    def tilt(self, scale: FloatArray, wanted: NDArray[np.bool_] | None = None) -> Tilt:
+        """Rows at ``scale`` (n,); those not ``wanted`` hold zeros."""
+        sent = self._send(scale)
+        out = self.data.zeros(5, self.rows.n)
+        for chunk in self.data:
+            here = slice(chunk.start, chunk.start + len(chunk))
+            gaps = self.data.gaps(chunk.scores)
+            x = gaps * sent[here, None].to(gaps.dtype)
+            p = x.exp()
+            norm = p.sum(dim=1)
+            m1, m2, m3, m4 = (_next_moment(p, x, norm) for _ in range(4))
+            out[0, here] = -norm.log().double()
+            out[1, here] = m1
+            out[2, here] = m2 - m1 * m1
+            out[3, here] = m3 - 3 * m2 * m1 + 2 * m1**3
+            out[4, here] = m4 - 4 * m3 * m1 - 3 * m2 * m2 + 12 * m2 * m1 * m1 - 6 * m1**4
+        if wanted is not None:
+            out *= self._send(wanted)
+        found = out.cpu().numpy()
+        return Tilt(found[0], found[1:])
+
+    def response(self, transform: int, scale: FloatArray, own: bool) -> Response:
+        """Answer to the transform with this index; own : at its own predicted class."""
+        sent, predicted = self._send(scale), self._send(self.predicted)
+        share, agree = self.data.zeros(self.rows.n), self.data.zeros(self.rows.n)
+        for chunk in self.data:
+            here = slice(chunk.start, chunk.start + len(chunk))
+            z = chunk.transformed[transform].to(self.data.dtype)  # transforms are logits, whatever the scores are
+            gaps = z - z.amax(dim=1, keepdim=True)
+            x = gaps * sent[here, None].to(z.dtype)
+            log_norm = x.exp().sum(dim=1).log()
+            at_predicted = predicted[here][:, None]
+            share[here] = -log_norm.double() if own else (x.gather(1, at_predicted)[:, 0] - log_norm).double()
+            agree[here] = (gaps.argmax(dim=1) == predicted[here]).double()
+        return Response(share.cpu().numpy(), agree.cpu().numpy() > 0)
+
+
+def _next_moment(p: Any, x: Any, norm: Any) -> Any:
+    """Multiply the weights by x once more and average: E[x], then E[x^2], and so on."""
+    p *= x
+    return (p.sum(dim=1) / norm).double()
+
+
+def row_sharpness(rows: Rows, *, device: Any = "cuda", dtype: Any = None) -> RowSharpness:
+    """The scores of ``rows`` behind ReCal's rounds, on a device."""
+    return DeviceSharpness(rows, device, dtype)

@@ -1,0 +1,205 @@
+"""Fit and apply: from rows to an artifact with an honest before and after, and from an artifact to calibrated rows."""
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from calcli.binning import BinStats, width_edges
+from calcli.calibrator import Calibrator, Context, Laws, Options
+from calcli.errors import CalcliError, DataError, FitError
+from calcli.io.artifact import Artifact, FitRecord
+from calcli.io.bundle import BundleRows
+from calcli.io.validate import look_like_probabilities
+from calcli.metrics.rowtable import RowTable, collect
+from calcli.registry import method, parse_options
+from calcli.rows import Rows, ScoreKind
+
+__all__ = ["calibrated_blocks", "check_fits", "checked_transforms", "fit_artifact", "summary"]
+
+WORSE = 1e-9
+"""Differences below this are rounding, not a loss."""
+
+
+def fit_artifact(
+    name: str,
+    settings: dict[str, Any],
+    rows: BundleRows,
+    context: Context,
+) -> Artifact:
+    """Fit a method and describe what it did to the calibration data.
+
+    Raises UsageError for options that do not exist, DataError for bad rows, FitError for
+    a fit that is impossible. A fit that merely failed to help has a status and warnings.
+    """
+    before = collect(rows, None, progress=context.progress)
+    try:
+        options = parse_options(name, settings)
+        fitted = method(name).fit(rows, options, context)
+        if fitted.chosen is not None:
+            name, options = fitted.chosen
+        after = collect(rows, fitted.calibrator, progress=context.progress)
+    except FitError as problem:
+        raise FitError(f"{rows.name}: {problem}") from None
+    except (np.linalg.LinAlgError, OverflowError, FloatingPointError, ZeroDivisionError) as problem:
+        raise _breakdown(name, rows, str(problem)) from problem
+    was, became = summary(before), summary(after)
+    if not np.isfinite(list(became.values())).all():
+        raise _breakdown(name, rows, "its probabilities are not finite")
+    warnings = [*data_warnings(rows, before, fitted.calibrator.laws), *fitted.warnings, *harm(was, became, after)]
+    record = FitRecord(
+        n=rows.n,
+        status=fitted.status,
+        warnings=warnings,
+        source=rows.name,
+        data_sha256=rows.data_sha256,
+        label_counts=np.bincount(before.y, minlength=rows.k).tolist(),
+        ignored=rows.ignored,
+        seed=context.seed,
+        before={**was},
+        after={**became},
+        details=dict(fitted.details),
+    )
+    return Artifact(
+        method=name,
+        options=_plain(options),
+        calibrator=fitted.calibrator,
+        n_classes=rows.k,
+        input_kind=rows.kind,
+        class_names=rows.class_names,
+        fit=record,
+    )
+
+
+def _breakdown(name: str, rows: Rows, reason: str) -> FitError:
+    low = min(float(block.scores.min()) for block in rows.blocks())
+    high = max(float(block.scores.max()) for block in rows.blocks())
+    return FitError(
+        f"method {name} broke down on these rows ({reason}); their {rows.kind} go from {low:.3g} to {high:.3g}:"
+        " are some of them masks? ts and ec stand any range"
+    )
+
+
+def _plain(options: Options) -> dict[str, Any]:
+    plain: dict[str, Any] = msgspec.to_builtins(options)
+    return plain
+
+
+def summary(table: RowTable) -> dict[str, float]:
+    """Accuracy, NLL, Brier score and ECE (15 equal-width bins) of rows."""
+    stats = BinStats.of(table.confidence, table.correct, width_edges(15), table.weight)
+
+    def mean(values: Any) -> float:
+        return float(np.average(values, weights=table.weight))
+
+    return {
+        "accuracy": mean(table.correct),
+        "nll": mean(table.nll),
+        "brier": mean(table.brier),
+        "ece": float(np.abs(stats.gaps) @ stats.share),
+    }
+
+
+def data_warnings(rows: Rows, table: RowTable, laws: Laws) -> list[str]:
+    """What about the calibration data itself a user should know."""
+    found = []
+    if rows.kind == "logits" and all(look_like_probabilities(block.scores) for block in rows.blocks()):
+        found.append(
+            "these logits look like probabilities (rows in [0, 1] that sum to 1): if they are, pass --kind probs"
+        )
+    per_class = np.bincount(table.y, minlength=rows.k)
+    absent = np.flatnonzero(per_class == 0)
+    if len(absent):
+        listed = ", ".join(map(str, absent[:10])) + (" …" if len(absent) > 10 else "")
+        found.append(f"{len(absent)} of {rows.k} classes have no row in the calibration data: {listed}")
+    if len(absent) == rows.k - 1:
+        found.append("all labels are the same class; calibrate on data with several classes")
+    if table.weight is not None and not laws.weights:
+        found.append("the bundle has sample weights, which this method does not use")
+    return found
+
+
+def harm(b: dict[str, float], a: dict[str, float], after: RowTable) -> list[str]:
+    """Plain words when the calibrator made the calibration data worse; b, a : summaries before and after."""
+    found = []
+    if a["accuracy"] < b["accuracy"] - WORSE:
+        found.append(
+            f"accuracy on the calibration data fell from {b['accuracy']:.4f} to {a['accuracy']:.4f};"
+            " ts, ec, ets and ft keep every prediction"
+        )
+    if a["nll"] > b["nll"] + WORSE:
+        found.append(
+            f"NLL on the calibration data rose from {b['nll']:.4f} to {a['nll']:.4f}; ts, iop and mono never worsen it"
+        )
+    for name, number in after.counts.items():
+        if number:
+            found.append(f"{number} of {after.n} calibration rows: {name.replace('_', ' ')}")
+    return found
+
+
+def check_fits(artifact: Artifact, where: str, rows: BundleRows) -> None:
+    """Refuse a calibrator that was fitted for other scores than these.
+
+    Raises DataError for another number of classes, and for logits where the calibrator
+    knows only log-probabilities (or the reverse) when it can tell the difference.
+    """
+    if artifact.n_classes != rows.k:
+        raise DataError(
+            f"{where}: was fitted for {artifact.n_classes} classes, {rows.name} has {rows.k};"
+            " fit a calibrator on this model's own scores"
+        )
+    raw_logits = artifact.input_kind == "logits", rows.kind == "logits"
+    if raw_logits[0] != raw_logits[1] and not artifact.calibrator.laws.shift_invariant:
+        raise DataError(
+            f"{where}: method {artifact.method} was fitted on {artifact.input_kind} and depends on their level,"
+            f" {rows.name} holds {rows.kind}; fit and apply on the same kind of scores"
+        )
+
+
+# ---- apply
+
+SUM_ERROR = 1e-6
+"""How far probabilities in float64 may sum from 1: far above rounding, far below what readers allow."""
+
+Calibrated = tuple[int, NDArray[Any], dict[str, NDArray[Any]], dict[str, int]]
+
+
+def checked_transforms(calibrator: Calibrator, rows: Rows, where: str) -> list[int]:
+    """Indices of the transforms that a calibrator reads. Raises DataError that lists missing ones."""
+    missing = [spec for spec in calibrator.required_transforms if spec not in rows.transforms]
+    if missing:
+        raise DataError(
+            f"{where}: lacks the scores under {len(missing)} transforms that this calibrator needs:"
+            f" {', '.join(missing)}; it has: {', '.join(rows.transforms) or 'none'};"
+            " run calcli extract with these --transform options"
+        )
+    return [rows.transforms.index(spec) for spec in calibrator.required_transforms]
+
+
+def calibrated_blocks(
+    calibrator: Calibrator, rows: Rows, kind: ScoreKind, transforms: Sequence[int]
+) -> Iterator[Calibrated]:
+    """Walk over calibrated rows: (first row, scores (b, k) of ``kind``, per-row columns, counts).
+
+    The columns are prediction, confidence and, when there are some, labels. Counts are
+    the calibrator's own and ``argmax_conflicts``: rows whose largest probability is not
+    that of the prediction. Raises CalcliError rather than hand out a number that is no
+    probability.
+    """
+    for block in rows.blocks(transforms):
+        result = calibrator.apply(block)
+        p = np.exp(result.log_probs)
+        # A comparison with NaN is false too; an infinite logarithm is no number to hand out.
+        if not (np.abs(p.sum(axis=1) - 1.0) <= SUM_ERROR).all() or np.isneginf(result.log_probs.min()):
+            raise CalcliError(
+                f"the calibrator gave numbers that are no probabilities in rows from {block.start} on;"
+                " were its parameters edited, or fitted on scores of another size?"
+            )
+        conflicts = int((result.log_probs.argmax(axis=1) != result.label).sum())
+        columns: dict[str, NDArray[Any]] = {"prediction": result.label, "confidence": result.confidence}
+        if block.y is not None:
+            columns["labels"] = block.y
+        scores = p if kind == "probs" else result.log_probs
+        yield block.start, scores, columns, {**result.counts, "argmax_conflicts": conflicts}
