@@ -309,7 +309,7 @@ def test_auto_finds_a_bias_where_there_is_one():
 
 def test_auto_leaves_a_calibrated_model_alone():
     z, y = truth(1500, 4, temperature=1.0, seed=5)
-    assert auto(ArrayRows(z, y), candidates="identity,ts,vs").method == "identity"
+    assert auto(ArrayRows(z, y), candidates="identity,ts,vs").chosen.method == "identity"
 
 
 def test_the_table_records_the_choice():
@@ -344,16 +344,16 @@ def test_held_out_losses_are_those_of_the_folds():
 
 def test_stages_in_common_are_fitted_once_and_change_nothing():
     z, y = truth(400, 3, seed=8)
-    alone = auto(ArrayRows(z, y), candidates="ft+svs+beta").fit.details["auto"]["table"][0]
-    together = auto(ArrayRows(z, y), candidates="ts,ft,svs,ft+svs,ft+svs+beta").fit.details["auto"]["table"][-1]
+    alone = auto(ArrayRows(z, y), candidates="ft+svs+beta").details["auto"]["table"][0]
+    together = auto(ArrayRows(z, y), candidates="ts,ft,svs,ft+svs,ft+svs+beta").details["auto"]["table"][-1]
     assert alone["nll"] == together["nll"]
 
 
 def test_same_seed_same_choice_and_table():
     z, y = truth(300, 3, seed=9)
     a, b, c = (auto(ArrayRows(z, y), seed=s, candidates="identity,ts,svs") for s in (1, 1, 2))
-    assert a.fit.details["auto"] == b.fit.details["auto"]
-    assert a.fit.details["auto"] != c.fit.details["auto"]
+    assert a.details["auto"] == b.fit.details["auto"]
+    assert a.details["auto"] != c.fit.details["auto"]
 
 
 def test_a_candidate_that_fails_is_recorded_and_left_out(monkeypatch):
@@ -367,7 +367,7 @@ def test_a_candidate_that_fails_is_recorded_and_left_out(monkeypatch):
     z, y = truth(100, 3, seed=10)
     real = calcli.methods.auto.method
     monkeypatch.setattr(calcli.methods.auto, "method", lambda name: Broken if name == "ts" else real(name))
-    table = auto(ArrayRows(z, y), candidates="identity,ts").fit.details["auto"]["table"]
+    table = auto(ArrayRows(z, y), candidates="identity,ts").details["auto"]["table"]
     assert table[1] == {"method": "ts", "failed": "out of luck"}
     with pytest.raises(CalcliError, match="no candidate could be fitted; ts: out of luck"):
         auto(ArrayRows(z, y), candidates="ts")
@@ -383,7 +383,7 @@ def test_a_handful_of_rows_still_choose(n):
 
 def test_methods_that_need_transforms_are_left_out_without_them():
     z, y = truth(100, 3, seed=12)
-    table = auto(ArrayRows(z, y), candidates="recal,ts").fit.details["auto"]["table"]
+    table = auto(ArrayRows(z, y), candidates="recal,ts").details["auto"]["table"]
     assert [row["method"] for row in table] == ["ts"]
     with pytest.raises(CalcliError, match="transforms"):
         auto(ArrayRows(z, y), candidates="recal")
