@@ -352,8 +352,8 @@ def test_stages_in_common_are_fitted_once_and_change_nothing():
 def test_same_seed_same_choice_and_table():
     z, y = truth(300, 3, seed=9)
     a, b, c = (auto(ArrayRows(z, y), seed=s, candidates="identity,ts,svs") for s in (1, 1, 2))
-    assert a.details["auto"] == b.fit.details["auto"]
-    assert a.details["auto"] != c.fit.details["auto"]
+    assert a.details["auto"] == b.details["auto"]
+    assert a.details["auto"] != c.details["auto"]
 
 
 def test_a_candidate_that_fails_is_recorded_and_left_out(monkeypatch):
