@@ -12,7 +12,8 @@ from metric_cases import draw_labels, softmax
 
 from calcli.calibrator import Context
 from calcli.evaluation.gates import limits
-from calcli.evaluation.refine import cross_fitted_split, stratified_folds
+from calcli.evaluation.refine import cross_fitted_split
+from calcli.folds import stratified_folds
 from calcli.metrics.rowtable import collect
 from calcli.rows import ArrayRows
 

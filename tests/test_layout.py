@@ -27,11 +27,11 @@ LAYERS = [
     ["kernels"],
     ["composition"],
     ["calibrator"],
-    ["rows", "binning"],
+    ["rows", "binning", "folds"],
     ["numerics"],
     ["errors"],
 ]
-NUMERICAL = {"methods", "metrics", "kernels", "numerics", "binning", "rows", "calibrator"}
+NUMERICAL = {"methods", "metrics", "kernels", "numerics", "binning", "folds", "rows", "calibrator"}
 
 
 def modules():

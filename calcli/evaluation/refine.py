@@ -7,13 +7,14 @@ import numpy as np
 
 from calcli.calibrator import Calibrator, Context, Progress
 from calcli.errors import FitError
+from calcli.folds import stratified_folds
 from calcli.metrics.means import mean_of, normal_quantile
 from calcli.metrics.rowtable import RowTable, collect
 from calcli.numerics import FloatArray, IntArray
 from calcli.registry import method, method_names, parse_options
 from calcli.rows import ArrayRows, Rows
 
-__all__ = ["Part", "Split", "cross_fitted_split", "split_is_cheap", "stratified_folds"]
+__all__ = ["Part", "Split", "cross_fitted_split", "split_is_cheap"]
 
 FOLDS = 5
 CHEAP_SCORES = 2_000_000
@@ -70,15 +71,6 @@ class Split:
 def split_is_cheap(n: int, k: int) -> bool:
     """Is the split fast enough for the default report, and are there rows to split?"""
     return n * k <= CHEAP_SCORES and n >= 20 * FOLDS
-
-
-def stratified_folds(y: IntArray, folds: int, rng: np.random.Generator) -> IntArray:
-    """Fold of every row, (n,), each class spread evenly over the folds."""
-    shuffled = rng.permutation(len(y))
-    order = shuffled[np.argsort(y[shuffled], kind="stable")]
-    fold = np.empty(len(y), dtype=np.int64)
-    fold[order] = np.arange(len(y)) % folds
-    return fold
 
 
 def cross_fitted_split(

@@ -1,0 +1,61 @@
+"""Folds of a cross-validation: which part each row is held out in."""
+
+import numpy as np
+
+from calcli.numerics import FloatArray, IntArray
+
+__all__ = ["content_folds", "hashed_folds", "random_folds", "stratified_folds"]
+
+
+def random_folds(n: int, folds: int, rng: np.random.Generator) -> IntArray:
+    """Fold of every row, (n,), at random; sizes differ by at most one.
+
+    The training rows then say nothing about which labels were held out. Stratified folds do:
+    a method that learns class frequencies finds exactly those of the held-out rows, and
+    looks better than it is on new ones.
+    """
+    return rng.permutation(np.arange(n, dtype=np.int64) % folds)
+
+
+def stratified_folds(y: IntArray, folds: int, rng: np.random.Generator) -> IntArray:
+    """Fold of every row, (n,), each class spread evenly over the folds. y : (n,) labels."""
+    shuffled = rng.permutation(len(y))
+    return _dealt(shuffled[np.argsort(y[shuffled], kind="stable")], folds)
+
+
+def content_folds(y: IntArray, loss: FloatArray, folds: int, rng: np.random.Generator) -> IntArray:
+    """Fold of every row, (n,), stratified by label and, within a label, by loss.
+
+    y : (n,) labels; loss : (n,). The rows are lined up class by class and by loss within a
+    class, then dealt out in turn, each round in a random order. The line depends on what
+    the rows hold, not on how rows or classes are ordered, so neither does a fit.
+    """
+    count = np.bincount(y)
+    mean = np.bincount(y, weights=loss) / np.maximum(count, 1)
+    rounds = -(-len(y) // folds)
+    deal = rng.permuted(np.tile(np.arange(folds), (rounds, 1)), axis=1).ravel()[: len(y)]
+    fold = np.empty(len(y), dtype=np.int64)
+    fold[np.lexsort((loss, mean[y], count[y]))] = deal
+    return fold
+
+
+def hashed_folds(start: int, stop: int, folds: int, seed: int) -> IntArray:
+    """Fold of rows start .. stop - 1, each by a hash of its index and the seed.
+
+    Parts of a data set agree on the fold of every row without seeing each other; sizes vary
+    like those of independent draws.
+
+    Reference: Steele, Lea, Flood (2014), the finaliser of SplitMix64.
+    """
+    with np.errstate(over="ignore"):
+        x = np.arange(start, stop, dtype=np.uint64) + np.uint64(seed) * np.uint64(0x9E3779B97F4A7C15)
+        x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+        x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+        return ((x ^ (x >> np.uint64(31))) % np.uint64(folds)).astype(np.int64)
+
+
+def _dealt(order: IntArray, folds: int) -> IntArray:
+    """Fold of every row when the rows, in this order, are dealt out in turn."""
+    fold = np.empty(len(order), dtype=np.int64)
+    fold[order] = np.arange(len(order)) % folds
+    return fold

@@ -1,0 +1,49 @@
+"""Folds: every row once, sizes, what they see and what they must not see."""
+
+import numpy as np
+import pytest
+
+from calcli.folds import content_folds, hashed_folds, random_folds, stratified_folds
+
+Y = np.repeat([0, 1, 2], [50, 21, 4])
+
+
+def rng(seed=0):
+    return np.random.default_rng(seed)
+
+
+@pytest.mark.parametrize("fold", [random_folds(75, 5, rng()), stratified_folds(Y, 5, rng())])
+def test_sizes_differ_by_at_most_one(fold):
+    assert np.bincount(fold).tolist() == [15] * 5
+
+
+def test_random_folds_do_not_tell_the_class_counts():
+    """Count of class 0 (50 of 75 rows) in a fold of 15: hypergeometric, variance 15 (2/3)(1/3) 60/74."""
+    counts = [int((Y[random_folds(75, 5, rng(s)) == 0] == 0).sum()) for s in range(4000)]
+    assert np.mean(counts) == pytest.approx(10.0, abs=4 * np.sqrt(2.7 / 4000))
+    assert np.var(counts) == pytest.approx(15 * 2 / 9 * 60 / 74, rel=0.1)
+
+
+def test_stratified_folds_spread_every_class():
+    fold = stratified_folds(Y, 5, rng())
+    for c in range(3):
+        per_fold = np.bincount(fold[c == Y], minlength=5)
+        assert per_fold.max() - per_fold.min() <= 1
+
+
+def test_content_folds_see_neither_row_nor_class_order():
+    loss = rng(3).random(75)
+    fold = content_folds(Y, loss, 5, rng())
+    order, names = rng(1).permutation(75), np.array([2, 0, 1])
+    np.testing.assert_array_equal(content_folds(Y[order], loss[order], 5, rng()), fold[order])
+    np.testing.assert_array_equal(content_folds(names[Y], loss, 5, rng()), fold)
+    assert np.bincount(fold).tolist() == [15] * 5
+
+
+def test_hashed_folds_of_parts_are_those_of_the_whole():
+    whole = hashed_folds(0, 10_000, 5, seed=7)
+    parts = [hashed_folds(a, b, 5, seed=7) for a, b in ((0, 1), (1, 4097), (4097, 10_000))]
+    np.testing.assert_array_equal(np.concatenate(parts), whole)
+    # Binomial(10000, 1/5): standard deviation 40.
+    assert np.abs(np.bincount(whole) - 2000).max() < 160
+    assert (hashed_folds(0, 10_000, 5, seed=8) == whole).mean() == pytest.approx(0.2, abs=0.02)
