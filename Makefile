@@ -2,6 +2,7 @@
 # make test   set up with test dependencies, run the whole suite
 # make lint   ruff and mypy
 # make bench  every benchmark; needs nothing but this checkout
+# make test-lowest  the suite against the lowest versions that pyproject.toml declares
 
 PYTHON ?= python3
 VENV   ?= .venv
@@ -11,7 +12,7 @@ OUT    := demo_output
 # Compiled once here, so that a command starts fast where Python may not write its cache.
 INSTALL = $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
-.PHONY: demo test lint bench clean
+.PHONY: demo test test-lowest lint bench clean
 
 $(VENV)/bin/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
@@ -38,6 +39,16 @@ test: $(VENV)/.test
 	@$(BIN)/python -m compileall -q calcli
 	$(BIN)/python -m pytest $(TEST_ARGS)
 
+test-lowest: $(VENV)-lowest/.done
+	$(VENV)-lowest/bin/python -m pytest $(TEST_ARGS)
+
+$(VENV)-lowest/.done: pyproject.toml constraints.txt .ci/lowest.py
+	$(PYTHON) -m venv $(VENV)-lowest
+	$(PYTHON) .ci/lowest.py > $(VENV)-lowest/constraints.txt
+	$(VENV)-lowest/bin/python -m pip install --quiet --disable-pip-version-check \
+	  --constraint $(VENV)-lowest/constraints.txt --editable '.[test]'
+	@touch $@
+
 lint: $(VENV)/.lint
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
@@ -47,4 +58,4 @@ bench: $(VENV)/.test
 	@for script in benchmarks/[a-z]*.py; do echo "== $$script"; $(BIN)/python $$script || exit 1; done
 
 clean:
-	rm -rf $(VENV) $(OUT) build *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) $(VENV)-lowest $(OUT) build *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
