@@ -7,13 +7,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from calcli import isotonic
 from calcli.binning import bin_index, width_edges
+from calcli.isotonic import fit_isotonic, pool_adjacent_violators
 from calcli.metrics import corp
 from calcli.metrics.corp import (
     decompose,
-    fit_isotonic,
     merge_cells,
-    pool_adjacent_violators,
     resample_null,
     wilson_interval,
 )
@@ -64,13 +64,13 @@ def test_a_long_cascade_is_finished_in_linear_time(monkeypatch):
     # Each vectorised pass pools one pair only: 0 pulls down n, then n - 1, ...
     ramp = np.append(np.arange(1.0, 3001.0), 0.0)
     fast = pool_adjacent_violators(ramp, np.ones(3001))
-    monkeypatch.setattr(corp, "_PASSES", 10_000)
+    monkeypatch.setattr(isotonic, "_PASSES", 10_000)
     assert fast.tolist() == pool_adjacent_violators(ramp, np.ones(3001)).tolist()
 
 
 @pytest.mark.parametrize("passes", [0, 2, 60])
 def test_many_sequences_in_one_call_are_fitted_apart(monkeypatch, passes):
-    monkeypatch.setattr(corp, "_PASSES", passes)
+    monkeypatch.setattr(isotonic, "_PASSES", passes)
     rng = np.random.default_rng(5)
     total, mass = rng.normal(size=(40, 30)), rng.integers(1, 4, (40, 30)).astype(float)
     begins = np.zeros(1200, dtype=bool)

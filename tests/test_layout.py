@@ -27,7 +27,7 @@ LAYERS = [
     ["kernels"],
     ["composition"],
     ["calibrator"],
-    ["rows", "binning", "folds"],
+    ["rows", "binning", "folds", "isotonic"],
     ["numerics"],
     ["errors"],
 ]

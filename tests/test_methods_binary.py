@@ -13,8 +13,8 @@ from calcli.binning import mass_edges
 from calcli.calibrator import Context
 from calcli.errors import DataError, FitError
 from calcli.io.artifact import decode_params, encode_params
+from calcli.isotonic import PooledOutcomes, fit_isotonic
 from calcli.methods._binary import Sample, share_rest
-from calcli.methods._isotonic import PooledOutcomes, fit_isotonic
 from calcli.methods._logistic import fit_logistic, fit_nonnegative
 from calcli.methods.bbq import all_binnings, elbow, fit_bbq
 from calcli.methods.beta import features, fit_beta
@@ -236,7 +236,7 @@ def test_irm_keeps_the_order_of_the_classes():
 def test_isotonic_equals_scikit_learn(ties, weighted):
     p, hit = binary(ties=ties)
     weight = np.random.default_rng(2).integers(1, 5, len(p)) / 4.0 if weighted else None
-    x, y = fit_isotonic(p, hit, weight)
+    x, y = fit_isotonic(p, hit, weight).knots
     oracle = SklearnIsotonic(out_of_bounds="clip").fit(p, hit, sample_weight=weight)
     at = np.concatenate([p, np.linspace(-0.1, 1.1, 101)])
     np.testing.assert_allclose(np.interp(at, x, y), oracle.predict(at), atol=1e-13)
@@ -250,7 +250,7 @@ def test_isotonic_pools_negatives_between_positives_exactly():
         rng = np.random.default_rng(seed)
         n = int(rng.integers(1, 60))
         p, hit = rng.permutation(n) / n, (rng.random(n) < rng.random()).astype(float)
-        x, y = fit_isotonic(p, hit, None)
+        x, y = fit_isotonic(p, hit).knots
         order = np.argsort(p)
         np.testing.assert_allclose(np.interp(p[order], x, y), isotonic_regression(hit[order]), atol=1e-14)
 
@@ -260,7 +260,7 @@ def test_isotonic_of_negatives_added_in_pieces():
     pooled = PooledOutcomes(p[hit > 0])
     for part in np.array_split(p[hit == 0], 7):
         pooled.add_negative(part)
-    for got, expected in zip(pooled.knots(), fit_isotonic(p, hit, None), strict=True):
+    for got, expected in zip(pooled.fit().knots, fit_isotonic(p, hit).knots, strict=True):
         np.testing.assert_array_equal(got, expected)
 
 

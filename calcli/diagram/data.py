@@ -7,12 +7,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calcli.binning import BinStats, bin_index, mass_edges, width_edges
+from calcli.isotonic import IsotonicFit, fit_isotonic
 from calcli.metrics.corp import (
     RESAMPLES,
     Decomposition,
-    IsotonicFit,
     decompose,
-    fit_isotonic,
     resample_null,
     wilson_interval,
 )

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from calcli.calibrator import Curves, param
+from calcli.isotonic import fit_isotonic
 from calcli.methods._binary import (
     EMPTY,
     TOP_LAWS,
@@ -16,7 +17,6 @@ from calcli.methods._binary import (
     few_rows_per_class,
     line,
 )
-from calcli.methods._isotonic import fit_isotonic
 from calcli.numerics import FloatArray
 from calcli.rows import Rows
 
@@ -48,7 +48,7 @@ class IsotonicRegression(BinaryCalibrator):
 
     @classmethod
     def fit_map(cls, sample: Sample, options: Any) -> MapFit:
-        scores, values = fit_isotonic(sample.p, sample.hit, sample.weight)
+        scores, values = fit_isotonic(sample.p, sample.hit, sample.weight).knots
         return MapFit((scores, values), record={"knots": float(len(scores))})
 
     @staticmethod

@@ -7,8 +7,8 @@ import numpy as np
 
 from calcli.calibrator import Calibrator, Context, Curves, Fit, Laws, Prediction, param
 from calcli.errors import DataError, FitError
+from calcli.isotonic import PooledOutcomes
 from calcli.methods._binary import check_line, line, normalize, probabilities
-from calcli.methods._isotonic import PooledOutcomes
 from calcli.methods.irova import TIE_BREAK
 from calcli.numerics import FloatArray, IntArray
 from calcli.rows import Block, Rows
@@ -63,7 +63,7 @@ class IsotonicMulticlass(Calibrator):
             others[np.arange(len(p)), block.labels[kept]] = False
             each = None if block.weight is None else np.repeat(block.weight[kept], rows.k - 1)
             pooled.add_negative(p[others], each)
-        scores, values = pooled.knots()
+        scores, values = pooled.fit().knots
         return Fit(cls(scores, values), details={"knots": len(scores)})
 
     def apply(self, block: Block) -> Prediction:

@@ -5,6 +5,7 @@ from typing import Any, Self
 
 from calcli.calibrator import Context, Curves, Fit, param
 from calcli.errors import DataError
+from calcli.isotonic import fit_isotonic
 from calcli.methods._binary import (
     EMPTY,
     PER_CLASS_LAWS,
@@ -16,7 +17,6 @@ from calcli.methods._binary import (
     fit_maps,
     line,
 )
-from calcli.methods._isotonic import fit_isotonic
 from calcli.numerics import FloatArray
 from calcli.rows import Rows
 
@@ -50,7 +50,7 @@ class IsotonicOneVsAll(BinaryCalibrator):
 
     @classmethod
     def fit_map(cls, sample: Sample, options: Any) -> MapFit:
-        scores, values = fit_isotonic(sample.p, sample.hit, sample.weight)
+        scores, values = fit_isotonic(sample.p, sample.hit, sample.weight).knots
         return MapFit((scores, values), record={"knots": float(len(scores))})
 
     @staticmethod

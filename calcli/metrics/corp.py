@@ -12,8 +12,8 @@ from statistics import NormalDist
 from typing import Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
+from calcli.isotonic import IsotonicFit, fit_isotonic, pool_adjacent_violators
 from calcli.numerics import NLL_FLOOR, FloatArray, IntArray
 
 __all__ = [
@@ -21,12 +21,9 @@ __all__ = [
     "RESAMPLES",
     "Cells",
     "Decomposition",
-    "IsotonicFit",
     "Null",
     "decompose",
-    "fit_isotonic",
     "merge_cells",
-    "pool_adjacent_violators",
     "resample_null",
     "wilson_interval",
 ]
@@ -46,95 +43,6 @@ FINE_CELLS = 50_000
 FINE_DRAWS = 500_000
 """Cells times resamples that the mean of that miscalibration may cost: its standard error
 is then about 2 % of it or less, in a tenth of a second."""
-
-_PASSES = 60
-"""Vectorised pooling passes before the linear-time loop takes over."""
-
-
-def pool_adjacent_violators(total: FloatArray, mass: FloatArray, begins: NDArray[np.bool_] | None = None) -> IntArray:
-    """First index of every block of the isotonic (non-decreasing) least-squares fit.
-
-    total : (n,) weighted sums of the response. mass : (n,) weights, all > 0. begins : (n,)
-    True where a new, independent sequence starts: many sequences laid end to end are
-    fitted in one call. Returns (blocks,) int64; a block's fitted value is its sum of
-    ``total`` over its sum of ``mass``.
-
-    Whole non-increasing runs are pooled at once, all sequences together: the order in
-    which violators are pooled does not change the fit, and a dozen passes over shrinking
-    arrays replace a loop over all rows. Sequences that would need many passes are
-    finished by the usual stack in linear time.
-
-    Reference: Barlow, Bartholomew, Bremner, Brunk (1972), section 1.2.
-
-    >>> pool_adjacent_violators(np.array([0., 1., 0., 1.]), np.ones(4)).tolist()
-    [0, 1, 3]
-    """
-    start = np.arange(len(total), dtype=np.int64)
-    fresh = np.zeros(len(total), dtype=np.bool_) if begins is None else begins
-    for _ in range(_PASSES):
-        # Cross products compare the means without the rounding of a division.
-        violates = total[:-1] * mass[1:] >= total[1:] * mass[:-1]
-        violates &= ~fresh[1:]
-        if not violates.any():
-            return start
-        first = np.flatnonzero(np.concatenate([[True], ~violates]))
-        total, mass = np.add.reduceat(total, first), np.add.reduceat(mass, first)
-        start, fresh = start[first], fresh[first]
-    stack: list[tuple[int, float, float]] = []
-    for at, s, m, new in zip(start.tolist(), total.tolist(), mass.tolist(), fresh.tolist(), strict=True):
-        while not new and stack and stack[-1][1] * m >= s * stack[-1][2]:
-            at, s_left, m_left = stack.pop()
-            s, m, new = s + s_left, m + m_left, bool(begins is not None and begins[at])
-        stack.append((at, s, m))
-    return np.array([block[0] for block in stack], dtype=np.int64)
-
-
-@dataclass(frozen=True)
-class IsotonicFit:
-    """Blocks of constant fitted accuracy, from the least to the most confident.
-
-    low, high : (b,) smallest and largest confidence in the block. value : (b,) fitted
-    accuracy, increasing. mass : (b,) weight (the number of rows without weights).
-    """
-
-    low: FloatArray
-    high: FloatArray
-    value: FloatArray
-    mass: FloatArray
-
-    @property
-    def knots(self) -> tuple[FloatArray, FloatArray]:
-        """The curve as a polyline (x, y): flat on each block, straight from one block to the next."""
-        x = np.stack([self.low, self.high], axis=1).ravel()
-        y = np.repeat(self.value, 2)
-        keep = np.concatenate([[True], (np.diff(x) > 0) | (np.diff(y) > 0)])
-        return x[keep], y[keep]
-
-    def at(self, confidence: FloatArray) -> FloatArray:
-        """Fitted accuracy at confidences, linear between blocks, constant beyond the ends."""
-        x, y = self.knots
-        return np.interp(confidence, x, y)
-
-
-def fit_isotonic(confidence: FloatArray, correct: FloatArray, weight: FloatArray | None = None) -> IsotonicFit:
-    """Isotonic regression of correctness on confidence: the CORP reliability curve.
-
-    confidence : (n,) in [0, 1]. correct : (n,) 0/1. weight : (n,) >= 0 or None. Equal
-    confidences are one point. Rows of weight 0 do not count.
-    Reference: Dimitriadis, Gneiting, Jordan (2021), PNAS 118(8), equation 2.
-    """
-    if weight is not None:
-        used = weight > 0
-        confidence, correct, weight = confidence[used], correct[used], weight[used]
-    x, index = np.unique(confidence, return_inverse=True)
-    mass = np.bincount(index, weights=weight, minlength=len(x)).astype(np.float64)
-    right = np.asarray(correct if weight is None else correct * weight, dtype=np.float64)
-    hits = np.bincount(index, weights=right, minlength=len(x)).astype(np.float64)
-    first = pool_adjacent_violators(hits, mass)
-    last = np.concatenate([first[1:], [len(x)]]) - 1
-    block_mass = np.add.reduceat(mass, first)
-    value = np.minimum(np.add.reduceat(hits, first) / block_mass, 1.0)
-    return IsotonicFit(x[first], x[last], value, block_mass)
 
 
 @dataclass(frozen=True)
