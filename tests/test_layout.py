@@ -17,6 +17,8 @@ PACKAGE = Path(calcli.__file__).parent
 LAYERS = [
     ["__main__"],
     ["cli"],
+    ["sklearn"],
+    ["api"],
     ["diagram", "evaluation", "extract"],
     ["workflow"],
     ["importers"],

@@ -1,0 +1,215 @@
+"""The public Python API: the same core as the command line, for arrays, tensors and bundles."""
+
+import html
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from os import PathLike
+from typing import Any
+
+import numpy as np
+
+from calcli.calibrator import Context
+from calcli.errors import DataError
+from calcli.io.artifact import Artifact, dumps
+from calcli.io.artifact import load as load_artifact
+from calcli.io.artifact import save as save_artifact
+from calcli.io.bundle import BundleRows, Layout, open_bundle
+from calcli.io.memory import bundle_in_memory, plain_array
+from calcli.io.validate import check_scores, check_shape, check_type, score_kind
+from calcli.kernels.device import resolve
+from calcli.numerics import FloatArray, IntArray
+from calcli.rows import ArrayRows, Rows
+from calcli.workflow import calibrated_blocks, check_fits, checked_transforms, fit_artifact
+
+__all__ = ["FittedCalibrator", "Scores", "fit", "load"]
+
+Scores = Any
+"""An array (n, k), or (n,) for two classes; a torch tensor; or ``"FILE.h5"`` / ``"FILE.h5:GROUP"``."""
+
+
+def fit(
+    scores: Scores,
+    labels: Any = None,
+    method: str = "ts",
+    kind: str = "logits",
+    *,
+    weights: Any = None,
+    class_names: Sequence[str] | None = None,
+    seed: int = 0,
+    device: str = "auto",
+    **options: Any,
+) -> "FittedCalibrator":
+    """Fit one calibrator to scores with labels.
+
+    scores : (n, k) array or tensor, (n,) for a binary model's score of class 1, or the path
+    of a bundle, whose labels, weights and kind are then its own. labels : (n,) integers in
+    0..k-1. kind : ``logits``, ``log_probs`` or ``probs`` (natural logarithm, 0..1). options :
+    those of ``calcli methods NAME``; a trailing underscore is dropped (``lambda_=1``).
+
+    Raises UsageError for methods and options that do not exist, DataError for bad rows,
+    FitError where a fit is impossible. A fit that went badly has a ``status`` and ``warnings``.
+
+    >>> import numpy as np
+    >>> logits = np.array([[4.0, 0.0], [0.0, 4.0], [4.0, 0.0], [4.0, 0.0]])
+    >>> calibrator = fit(logits, [0, 1, 0, 1])
+    >>> round(calibrator.params["temperature"], 4), calibrator.status
+    (3.641, 'ok')
+    """
+    settings = {name.rstrip("_"): value for name, value in options.items()}
+    with _opened(scores, labels, kind, prefer=("cal", "val"), weights=weights, class_names=class_names) as rows:
+        context = Context(seed=seed, device=resolve(device, rows.n * rows.k))
+        return FittedCalibrator(fit_artifact(method, settings, rows, context))
+
+
+def load(path: str | PathLike[str]) -> "FittedCalibrator":
+    """Read a calibrator that ``calcli fit`` or ``FittedCalibrator.save`` has written.
+
+    Nothing in the file is executed. Raises DataError for anything that is no valid artifact.
+    """
+    return FittedCalibrator(load_artifact(str(path)))
+
+
+class FittedCalibrator:
+    """A fitted calibrator, as ``fit`` and ``load`` give it.
+
+    method, options, params : as in the artifact. status : ``ok`` or what went wrong.
+    warnings : sentences about the fit. before, after : accuracy, NLL, Brier score and ECE of
+    the calibration rows. n_classes, kind : what the scores must be.
+    """
+
+    def __init__(self, artifact: Artifact) -> None:
+        self._artifact = artifact
+
+    @property
+    def method(self) -> str:
+        """Canonical name of the method."""
+        return self._artifact.method
+
+    @property
+    def options(self) -> Mapping[str, Any]:
+        """Every option with its value."""
+        return self._artifact.options
+
+    @property
+    def params(self) -> Mapping[str, Any]:
+        """Fitted parameters under the names of the artifact."""
+        return dict(json.loads(dumps(self._artifact))["params"])
+
+    @property
+    def status(self) -> str:
+        """``ok``, ``at_bound``, ``no_root``, ``degenerate`` or ``not_converged``."""
+        return self._artifact.fit.status
+
+    @property
+    def warnings(self) -> Sequence[str]:
+        """What a user should know about the fit."""
+        return tuple(self._artifact.fit.warnings)
+
+    @property
+    def before(self) -> Mapping[str, float | None]:
+        """Accuracy, NLL, Brier score and ECE of the calibration rows as they came."""
+        return self._artifact.fit.before
+
+    @property
+    def after(self) -> Mapping[str, float | None]:
+        """The same after calibration."""
+        return self._artifact.fit.after
+
+    @property
+    def n_classes(self) -> int:
+        """Number of classes."""
+        return self._artifact.n_classes
+
+    @property
+    def kind(self) -> str:
+        """Kind of the scores it was fitted on."""
+        return self._artifact.input_kind
+
+    def predict_proba(self, scores: Scores, kind: str | None = None) -> FloatArray:
+        """Calibrated probabilities, (n, k) float64; every row sums to 1.
+
+        scores : as for ``fit``. kind : of the scores, where it is not that of the fit.
+        Raises DataError for scores of other classes or kinds, and for NaN.
+        """
+        return self._applied(scores, kind)[0]
+
+    def predict(self, scores: Scores, kind: str | None = None) -> IntArray:
+        """Predicted classes, (n,) int64. They need not be the largest probability's: see the method's laws."""
+        return self._applied(scores, kind)[1]
+
+    def save(self, path: str | PathLike[str], *, force: bool = False) -> None:
+        """Write the artifact that ``calcli apply`` reads. Raises UsageError where a file exists, unless ``force``."""
+        save_artifact(self._artifact, str(path), force=force)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The artifact as plain values, those of its JSON."""
+        return dict(json.loads(dumps(self._artifact)))
+
+    def _applied(self, scores: Scores, kind: str | None) -> tuple[FloatArray, IntArray]:
+        with _rows(scores, kind or self.kind) as rows:
+            if isinstance(rows, BundleRows):
+                check_fits(self._artifact, self.method, rows)
+            elif rows.k != self.n_classes:
+                raise DataError(f"scores have {rows.k} classes, this calibrator was fitted for {self.n_classes}")
+            transforms = checked_transforms(self._artifact.calibrator, rows, "scores")
+            probs, labels = np.empty((rows.n, rows.k)), np.empty(rows.n, dtype=np.int64)
+            for start, p, columns, _ in calibrated_blocks(self._artifact.calibrator, rows, "probs", transforms):
+                probs[start : start + len(p)] = p
+                labels[start : start + len(p)] = columns["prediction"]
+        return probs, labels
+
+    def __repr__(self) -> str:
+        return f"<calcli {self.method}: {self.n_classes} classes, fitted to {self._artifact.fit.n} rows, {self.status}>"
+
+    def _repr_html_(self) -> str:
+        """A table for notebooks: what the fit did to the calibration rows."""
+        head = "".join(f"<th>{html.escape(name)}</th>" for name in self.before)
+        lines = "".join(
+            f"<tr><th>{what}</th>" + "".join(f"<td>{_short(value)}</td>" for value in values.values()) + "</tr>"
+            for what, values in (("before", self.before), ("after", self.after))
+        )
+        notes = "".join(f"<li>{html.escape(text)}</li>" for text in self.warnings)
+        return (
+            f"<div><b>{html.escape(self.method)}</b>, {self.n_classes} classes, {self._artifact.fit.n} rows,"
+            f" status {self.status}<table><tr><th></th>{head}</tr>{lines}</table><ul>{notes}</ul></div>"
+        )
+
+
+def _short(value: float | None) -> str:
+    return "-" if value is None else f"{value:.4f}"
+
+
+@contextmanager
+def _opened(
+    scores: Scores,
+    labels: Any,
+    kind: str,
+    *,
+    prefer: Sequence[str],
+    weights: Any = None,
+    class_names: Sequence[str] | None = None,
+) -> Iterator[BundleRows]:
+    """Labelled rows of whatever a user hands over."""
+    if isinstance(scores, str | PathLike):
+        if labels is not None:
+            raise DataError(f"{scores}: a bundle brings its own labels; leave labels out")
+        with open_bundle(str(scores), prefer=prefer, layout=Layout()) as rows:
+            yield rows
+        return
+    with bundle_in_memory(scores, labels, score_kind(kind), weights=weights, class_names=class_names) as rows:
+        yield rows
+
+
+@contextmanager
+def _rows(scores: Scores, kind: str) -> Iterator[Rows]:
+    """Rows to apply a calibrator to: those of a bundle, or an array as it lies in memory."""
+    if isinstance(scores, str | PathLike):
+        with open_bundle(str(scores), prefer=("test",), need_labels=False) as rows:
+            yield rows
+        return
+    array = plain_array(scores, "scores")
+    check_type(array.dtype, "scores")
+    check_shape(array.shape, array.dtype, "scores")
+    own = score_kind(kind)
+    yield ArrayRows(check_scores(array, own, "scores"), kind=own)

@@ -1,0 +1,61 @@
+"""Bundles that lie in memory: arrays and tensors, checked like any file."""
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+import h5py
+import numpy as np
+from numpy.typing import NDArray
+
+from calcli.errors import DataError
+from calcli.io.bundle import BundleRows, Layout
+from calcli.rows import ScoreKind
+
+__all__ = ["bundle_in_memory", "plain_array"]
+
+
+def plain_array(values: Any, what: str) -> NDArray[Any]:
+    """Turn an array, a list or a torch tensor into a NumPy array; integers and bfloat16 scores become floats.
+
+    Raises DataError for what is no array of numbers.
+    """
+    if hasattr(values, "detach"):  # a tensor, without importing torch
+        values = values.detach().cpu()
+        if str(values.dtype) == "torch.bfloat16":
+            values = values.float()  # exact; NumPy has no bfloat16
+    try:
+        array = np.asarray(values)
+    except (ValueError, TypeError) as problem:
+        raise DataError(f"{what}: are no array of numbers: {problem}") from None
+    if array.dtype.kind not in "fiub":
+        raise DataError(f"{what}: have type {array.dtype}, expected numbers")
+    return array.astype(np.float64) if what == "scores" and array.dtype.kind in "iub" else array
+
+
+@contextmanager
+def bundle_in_memory(
+    scores: Any,
+    labels: Any,
+    kind: ScoreKind,
+    *,
+    weights: Any = None,
+    class_names: Sequence[str] | None = None,
+    name: str = "scores",
+) -> Iterator[BundleRows]:
+    """Rows of arrays, as if they had been read from a bundle of that name.
+
+    scores : (n, k) or (n,); labels : (n,) integers. Raises DataError as a file would.
+    """
+    if labels is None:
+        raise DataError(f"{name}: come without labels, and labels are needed here: pass one integer per row")
+    with h5py.File(uuid4().hex, "w", driver="core", backing_store=False) as file:
+        file[kind] = plain_array(scores, "scores")
+        file["labels"] = plain_array(labels, "labels")
+        if weights is not None:
+            file["weights"] = plain_array(weights, "weights")
+        if class_names is not None:
+            file["class_names"] = np.asarray([str(text) for text in class_names], dtype=object)
+        yield BundleRows(file, Path(name), "", Layout(), (), True)

@@ -1,0 +1,87 @@
+"""An estimator for scikit-learn: calibrate the scores that another model gave."""
+
+from collections.abc import Mapping
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.utils.multiclass import check_classification_targets, unique_labels
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from calcli.api import fit
+from calcli.errors import CalcliError
+
+__all__ = ["ScoreCalibrator"]
+
+
+class ScoreCalibrator(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
+    """Calibrate saved scores: X holds one column of scores per class.
+
+    Parameters
+    ----------
+    method : str, default="ts"
+        A method of ``calcli methods``, a composition such as ``"ts+hb"``, or ``"auto"``.
+    kind : {"logits", "log_probs", "probs"}, default="logits"
+        What the columns of X are.
+    options : mapping, default=None
+        Options of the method, ``{"bins": 20}``.
+    seed : int, default=0
+        Seed of every random draw.
+
+    Attributes
+    ----------
+    classes_ : the classes in sorted order; column c of X is the score of ``classes_[c]``.
+    calibrator_ : the fitted ``calcli.FittedCalibrator``.
+
+    Raises ValueError when X has another number of columns than y has classes (two classes
+    may come as one column, the score of the second).
+
+    >>> import numpy as np
+    >>> X = np.array([[4.0, 0.0], [0.0, 4.0], [4.0, 0.0], [4.0, 0.0]])
+    >>> ScoreCalibrator().fit(X, ["a", "b", "a", "b"]).predict(X).tolist()
+    ['a', 'b', 'a', 'a']
+    """
+
+    def __init__(
+        self,
+        method: str = "ts",
+        kind: str = "logits",
+        options: Mapping[str, Any] | None = None,
+        seed: int = 0,
+    ) -> None:
+        self.method = method
+        self.kind = kind
+        self.options = options
+        self.seed = seed
+
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+        """Fit to scores X (n, k) and the labels y (n,) of the same rows."""
+        X, y = validate_data(self, X, y, dtype=[np.float64, np.float32])
+        check_classification_targets(y)
+        self.classes_ = unique_labels(y)
+        if len(self.classes_) < 2:
+            raise ValueError(f"Classifier can't train when only one class is present, got {self.classes_[0]!r}")
+        if X.shape[1] != len(self.classes_) and not (X.shape[1] == 1 and len(self.classes_) == 2):
+            raise ValueError(
+                f"X has {X.shape[1]} columns but y has {len(self.classes_)} classes: expected one score per class"
+            )
+        labels = np.searchsorted(self.classes_, y)
+        options = dict(self.options or {})
+        try:
+            self.calibrator_ = fit(X, labels, self.method, self.kind, weights=sample_weight, seed=self.seed, **options)
+        except CalcliError as problem:  # scikit-learn's callers look out for ValueError
+            raise ValueError(str(problem)) from problem
+        return self
+
+    def predict_proba(self, X: Any) -> NDArray[np.float64]:
+        """Calibrated probabilities, (n, k)."""
+        check_is_fitted(self)
+        X = validate_data(self, X, dtype=[np.float64, np.float32], reset=False)
+        return self.calibrator_.predict_proba(X)
+
+    def predict(self, X: Any) -> NDArray[Any]:
+        """Predicted classes, (n,)."""
+        check_is_fitted(self)
+        X = validate_data(self, X, dtype=[np.float64, np.float32], reset=False)
+        return np.asarray(self.classes_[self.calibrator_.predict(X)])

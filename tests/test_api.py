@@ -1,0 +1,129 @@
+"""The public Python API: arrays, tensors and bundles through the same core as the command line."""
+
+import doctest
+import json
+import subprocess
+import sys
+
+import h5py
+import numpy as np
+import pytest
+from cli import runner
+from conftest import REPOSITORY
+from synthetic import truth
+
+import calcli
+import calcli.api
+from calcli.errors import DataError, UsageError
+
+
+@pytest.fixture
+def run(monkeypatch, capsys, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    return runner(monkeypatch, capsys)
+
+
+@pytest.fixture
+def bundle(tmp_path):
+    z, y = truth(400, 5)
+    with h5py.File(tmp_path / "b.h5", "w") as file:
+        file["logits"], file["labels"] = z.astype(np.float32), y
+    return tmp_path / "b.h5", z.astype(np.float32), y
+
+
+def test_everything_public_has_a_docstring_and_nothing_else_is_there():
+    for name in set(calcli.__all__) - {"__version__"}:
+        assert getattr(calcli, name).__doc__
+    with pytest.raises(AttributeError, match="public names"):
+        calcli.nonsense  # noqa: B018
+
+
+@pytest.mark.parametrize("module", ["calcli", "calcli.api", "calcli.sklearn"])
+def test_the_examples_of_the_docstrings_run(module):
+    __import__(module)
+    found = doctest.testmod(sys.modules[module])
+    assert found.attempted > 0
+    assert found.failed == 0
+
+
+def test_importing_calcli_loads_no_package(tmp_path):
+    code = "import sys, calcli; print(sorted({m.split('.')[0] for m in sys.modules} & {'numpy', 'h5py', 'typer'}))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=REPOSITORY)
+    assert done.stdout.strip() == "[]"
+
+
+@pytest.mark.parametrize("method", ["ts", "svs", "ts+hb"])
+def test_python_and_the_command_line_give_the_same_calibrator(run, bundle, method):
+    path, z, y = bundle
+    assert run("fit", "-m", method, "b.h5", "-o", "cli.json").code == 0
+    typed = json.loads((path.parent / "cli.json").read_text())
+    for scores, labels in ((z, y), (str(path), None), (path, None)):
+        ours = calcli.fit(scores, labels, method=method).to_dict()
+        ours["fit"]["source"] = typed["fit"]["source"]  # arrays have no file to name
+        assert ours == typed
+
+
+def test_probabilities_are_those_of_apply(run, bundle):
+    path, z, _ = bundle
+    calcli.fit(path, method="ec").save("ec.json")
+    assert run("apply", "ec.json", "b.h5", "-o", "out.h5").code == 0
+    loaded = calcli.load("ec.json")
+    with h5py.File("out.h5") as file:
+        np.testing.assert_allclose(loaded.predict_proba(z), file["probs"][()], atol=1e-7)  # stored as float32
+        np.testing.assert_array_equal(loaded.predict(z), file["prediction"][()])
+    np.testing.assert_array_equal(loaded.predict_proba(path), loaded.predict_proba(z))
+
+
+def test_lists_integers_tensors_and_one_column_are_taken():
+    torch = pytest.importorskip("torch")
+    z, y = truth(200, 3)
+    plain = calcli.fit(z, y)
+    assert calcli.fit(z.tolist(), y.tolist()).params == plain.params
+    assert calcli.fit(torch.tensor(z, requires_grad=True), torch.tensor(y)).params == plain.params
+    half = torch.tensor(z).bfloat16()
+    assert calcli.fit(half, y).params == calcli.fit(half.float().numpy(), y).params
+    whole = np.round(4 * z).astype(int)
+    assert calcli.fit(whole, y).params == calcli.fit(whole.astype(float), y).params
+    binary = calcli.fit(z[:, 0] - z[:, 1], (y == 0).astype(int))
+    assert binary.predict_proba(z[:3, 0] - z[:3, 1]).shape == (3, 2)
+
+
+def test_options_are_those_of_the_method():
+    z, y = truth(200, 3)
+    assert calcli.fit(z, y, method="ts+hb", **{"hb.bins": 7}).options == calcli.fit(z, y, "ts+hb", bins=7).options
+    assert calcli.fit(z, y, "sms", lambda_=2.0).options["lambda"] == 2.0
+    with pytest.raises(UsageError, match="bins"):
+        calcli.fit(z, y, "hb", bins=-1)
+    with pytest.raises(UsageError, match="did you mean"):
+        calcli.fit(z, y, "tss")
+
+
+@pytest.mark.parametrize(
+    ("scores", "labels", "words"),
+    [
+        (np.zeros((3, 2)), None, "without labels"),
+        (np.zeros((3, 2)), [0, 1], "has 2 rows|labels"),
+        (np.full((3, 2), np.nan), [0, 1, 1], "row 0, class 0 is nan"),
+        (np.zeros((3, 2)), [0, 1, 2], "label"),
+        ([["a", "b"]], [0], "type"),
+        (np.zeros((2, 2, 2)), [0, 1], "shape"),
+    ],
+)
+def test_bad_rows_are_refused_with_a_sentence(scores, labels, words):
+    with pytest.raises(DataError, match=words):
+        calcli.fit(scores, labels)
+
+
+def test_a_calibrator_refuses_other_classes():
+    z, y = truth(200, 3)
+    with pytest.raises(DataError, match="fitted for 3"):
+        calcli.fit(z, y).predict_proba(np.zeros((2, 4)))
+
+
+def test_notebooks_see_an_escaped_table():
+    z, y = truth(200, 3)
+    fitted = calcli.fit(z, y, class_names=["<b>", "b", "c"])
+    page = fitted._repr_html_()
+    assert "<td>" in page
+    assert f"{fitted.before['nll']:.4f}" in page
+    assert "ts" in repr(fitted)

@@ -1,0 +1,99 @@
+"""``calcli.sklearn.ScoreCalibrator`` under scikit-learn's own checks."""
+
+import numpy as np
+import pytest
+
+pytest.importorskip("sklearn")
+
+from sklearn.linear_model import LogisticRegression
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import FunctionTransformer
+from sklearn.utils.estimator_checks import parametrize_with_checks
+from sklearn.utils.validation import validate_data
+from synthetic import truth
+
+import calcli
+from calcli.sklearn import ScoreCalibrator
+
+
+class OnFeatures(ScoreCalibrator):
+    """A ``ScoreCalibrator`` that turns any features into one score per class before it works.
+
+    scikit-learn's checks fit data with more, or fewer, columns than classes, which scores
+    cannot have. The score of a class is minus the squared distance to its mean; all else is
+    the estimator's own.
+    """
+
+    def fit(self, X, y, sample_weight=None):
+        checked, labels = validate_data(self, X, y)
+        names = np.unique(labels)
+        if len(names) > 1 and checked.dtype.kind == "f" and labels.dtype.kind != "f":
+            weight = np.ones(len(labels)) if sample_weight is None else np.asarray(sample_weight, dtype=float)
+            usable = weight.shape == labels.shape and all(weight[labels == name].sum() > 0 for name in names)
+            weight = weight if usable else np.ones(len(labels))
+            self.means_ = np.stack(
+                [np.average(checked[labels == name], axis=0, weights=weight[labels == name]) for name in names]
+            )
+        else:  # what the estimator itself refuses
+            self.means_ = np.zeros((max(len(names), 2), checked.shape[1]))
+        n_features, feature_names = self.n_features_in_, getattr(self, "feature_names_in_", None)
+        super().fit(self._scores(checked), labels, sample_weight)
+        self.n_features_in_ = n_features
+        if feature_names is not None:
+            self.feature_names_in_ = feature_names
+        return self
+
+    def _scores(self, X):
+        return -0.5 * ((np.asarray(X, dtype=float)[:, None] - self.means_) ** 2).sum(axis=2)
+
+    def predict_proba(self, X):
+        return self._through("predict_proba", X)
+
+    def predict(self, X):
+        return self._through("predict", X)
+
+    def _through(self, name, X):
+        from sklearn.utils.validation import check_is_fitted
+
+        check_is_fitted(self)
+        scores = self._scores(validate_data(self, X, reset=False))
+        inner = getattr(self.calibrator_, name)(scores)
+        return inner if name == "predict_proba" else self.classes_[inner]
+
+
+@parametrize_with_checks([OnFeatures(), OnFeatures(method="vs")])
+def test_scikit_learns_own_checks(estimator, check):
+    check(estimator)
+
+
+def test_it_equals_the_api_and_keeps_class_names():
+    z, y = truth(300, 4)
+    names = np.array(["ant", "bee", "cat", "dog"])
+    estimator = ScoreCalibrator("svs").fit(z, names[y])
+    np.testing.assert_array_equal(estimator.predict_proba(z), calcli.fit(z, y, "svs").predict_proba(z))
+    np.testing.assert_array_equal(estimator.predict(z), names[calcli.fit(z, y, "svs").predict(z)])
+    assert estimator.classes_.tolist() == names.tolist()
+
+
+def test_it_follows_a_classifier_in_a_pipeline():
+    z, y = truth(400, 3)
+    model = LogisticRegression().fit(z[:200], y[:200])
+    pipe = make_pipeline(FunctionTransformer(model.decision_function), ScoreCalibrator())
+    probabilities = pipe.fit(z[200:], y[200:]).predict_proba(z[:5])
+    np.testing.assert_allclose(probabilities.sum(axis=1), 1)
+
+
+def test_weights_of_zero_are_rows_left_out():
+    z, y = truth(300, 3)
+    weight = (np.arange(300) < 200).astype(float)
+    weighted = ScoreCalibrator().fit(z, y, sample_weight=weight)
+    alone = ScoreCalibrator().fit(z[:200], y[:200])
+    assert weighted.calibrator_.params["temperature"] == pytest.approx(
+        alone.calibrator_.params["temperature"], rel=1e-9
+    )
+
+
+def test_another_number_of_columns_is_refused():
+    z, y = truth(100, 3)
+    with pytest.raises(ValueError, match="X has 4 columns but y has 3 classes"):
+        ScoreCalibrator().fit(np.column_stack([z, z[:, 0]]), y)
