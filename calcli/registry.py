@@ -52,19 +52,20 @@ def parse_options(name: str, settings: dict[str, Any]) -> Options:
     if "+" in name:
         settings = full_option_names(name, struct, settings)
     fields = {f.encode_name: f for f in msgspec.structs.fields(struct)}
-    for key in settings:
+    values: dict[str, Any] = {}
+    for key, value in settings.items():
+        if not fields:
+            raise UsageError(f"method {name!r} has no options, got --set {key}=…")
         if key not in fields:
-            if not fields:
-                raise UsageError(f"method {name!r} has no options, got --set {key}=…")
             raise unknown_name(f"option of method {name!r}", key, fields)
-    try:
-        options = msgspec.convert(settings, struct, strict=False)
-    except msgspec.ValidationError as problem:
-        key = str(problem).partition(" - at `$.")[2].rstrip("`").split("[")[0]
-        allowed = next(facts["allowed"] for facts in option_facts(struct) if facts["name"] == key)
-        raise UsageError(
-            f"option {key}={settings.get(key)!r} of method {name!r}: expected {allowed}; see calcli methods {name}"
-        ) from None
+        try:
+            values[fields[key].name] = msgspec.convert(value, fields[key].type, strict=False)
+        except msgspec.ValidationError:
+            allowed = next(facts["allowed"] for facts in option_facts(struct) if facts["name"] == key)
+            raise UsageError(
+                f"option {key}={value!r} of method {name!r}: expected {allowed}; see calcli methods {name}"
+            ) from None
+    options = struct(**values)
     cls.check_options(options)
     return options
 

@@ -14,7 +14,7 @@ from calcli.io.artifact import Artifact, FitRecord
 from calcli.io.bundle import BundleRows
 from calcli.io.validate import look_like_probabilities
 from calcli.metrics.rowtable import RowTable, collect
-from calcli.registry import method, parse_options
+from calcli.registry import method
 from calcli.rows import Rows, ScoreKind
 
 __all__ = ["calibrated_blocks", "check_fits", "checked_transforms", "fit_artifact", "summary"]
@@ -25,18 +25,18 @@ WORSE = 1e-9
 
 def fit_artifact(
     name: str,
-    settings: dict[str, Any],
+    options: Options,
     rows: BundleRows,
     context: Context,
 ) -> Artifact:
     """Fit a method and describe what it did to the calibration data.
 
-    Raises UsageError for options that do not exist, DataError for bad rows, FitError for
-    a fit that is impossible. A fit that merely failed to help has a status and warnings.
+    options : the method's own, from ``parse_options``. Raises DataError for bad rows,
+    FitError for a fit that is impossible. A fit that merely failed to help has a status
+    and warnings.
     """
     before = collect(rows, None, progress=context.progress)
     try:
-        options = parse_options(name, settings)
         fitted = method(name).fit(rows, options, context)
         if fitted.chosen is not None:
             name, options = fitted.chosen

@@ -25,7 +25,7 @@ from calcli.io.artifact import loads, save
 from calcli.io.atomic import atomic_path
 from calcli.io.bundle import open_bundle
 from calcli.io.writer import BundleWriter
-from calcli.registry import method, method_names
+from calcli.registry import method, method_names, parse_options
 from calcli.workflow import calibrated_blocks, checked_transforms, fit_artifact
 
 DIGITS = Path(__file__).resolve().parent.parent / "sample_data" / "digits.h5"
@@ -68,7 +68,7 @@ def fitted(tmp_path_factory):
     artifacts = {}
     with open_bundle(str(folder / "digits.h5"), prefer=("cal",)) as rows:
         for name in METHODS:
-            artifacts[name] = fit_artifact(name, {}, rows, Context())
+            artifacts[name] = fit_artifact(name, parse_options(name, {}), rows, Context())
             save(artifacts[name], str(folder / f"{name}.json"))
     return folder, artifacts
 

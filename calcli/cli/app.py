@@ -1,21 +1,70 @@
-"""The command line: one module per command. Parse, call, render; no arithmetic.
+"""The command line as a whole: finds the commands, and loads the one that is asked for."""
 
-Modules here import only the standard library and typer at their top: what a command
-needs is imported when it runs.
-"""
-
+import re
+from difflib import get_close_matches
+from functools import cache
 from importlib import import_module
-from typing import Annotated
+from inspect import getdoc
+from pkgutil import get_data, iter_modules
+from typing import Annotated, Any, get_type_hints
 
 import typer
+from typer.core import TyperCommand, TyperGroup
 
-app = typer.Typer(
-    name="calcli",
-    add_completion=False,
-    rich_markup_mode=None,
-    pretty_exceptions_enable=False,
-    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
-)
+PACKAGE = "calcli.cli.commands"
+CONTEXT = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
+
+
+@cache
+def summaries() -> dict[str, str]:
+    """Commands in the order of the help, each with its line; read from the files, which are not imported."""
+    found = []
+    for module in iter_modules(import_module(PACKAGE).__path__):
+        text = (get_data(PACKAGE, f"{module.name}.py") or b"").decode()
+        summary, order = re.match(r'"""(.+)\n', text), re.search(r"^ORDER = (\d+)$", text, re.MULTILINE)
+        if summary is None or order is None:
+            raise TypeError(f"{PACKAGE}.{module.name} lacks its docstring or its ORDER")
+        found.append((int(order[1]), module.name.replace("_", "-"), summary[1].removesuffix('"""')))
+    return {name: line for _, name, line in sorted(found)}
+
+
+@cache
+def load(name: str) -> TyperCommand:
+    """The parser and the work of one command."""
+    module = import_module(f"{PACKAGE}.{name.replace('-', '_')}")
+    alone = typer.Typer(add_completion=False, rich_markup_mode=None, context_settings=CONTEXT)
+    declared = getattr(module, name, None) or get_type_hints(module.run)["args"]
+    text = getdoc(module) if hasattr(module, "run") else getdoc(declared)
+    alone.command(name, help=text, epilog=getattr(module, "EPILOG", None))(declared)
+    command = typer.main.get_command(alone)
+    assert isinstance(command, TyperCommand)
+    if not hasattr(module, "run"):
+        return command
+    typed: Any = command.callback
+    command.callback = lambda **words: module.run(typed(**words))
+    return command
+
+
+class Commands(TyperGroup):
+    """A group whose commands are imported when they are asked for, not to be listed."""
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        return list(summaries())
+
+    def get_command(self, ctx: Any, cmd_name: str) -> TyperCommand | None:
+        return load(cmd_name) if cmd_name in summaries() else None
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> tuple[str | None, Any, list[str]]:
+        name = args[0]
+        if name not in summaries() and not name.startswith("-"):
+            near = get_close_matches(name, summaries())
+            hint = f" did you mean {' or '.join(near)}?" if near else ""
+            ctx.fail(f"no command is named {name!r};{hint} commands: {', '.join(summaries())}")
+        return super().resolve_command(ctx, args)
+
+    def format_commands(self, ctx: Any, formatter: Any) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl(list(summaries().items()))
 
 
 def _version(asked: bool) -> None:
@@ -24,6 +73,16 @@ def _version(asked: bool) -> None:
 
         print(f"calcli {__version__}")
         raise typer.Exit
+
+
+app = typer.Typer(
+    name="calcli",
+    cls=Commands,
+    add_completion=False,
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+    context_settings=CONTEXT,
+)
 
 
 @app.callback(
@@ -45,10 +104,3 @@ def calcli(
     calcli evaluate logits.h5 --calibrator logits.ts.json
     calcli diagram logits.h5 --calibrator logits.ts.json -o reliability.png
     """
-
-
-ORDER = ("extract", "fit", "apply", "evaluate", "diagram", "inspect", "catalog")
-"""Modules of this package, in the order of the help; each has ``register(app)``."""
-
-for _name in ORDER:
-    import_module(f"calcli.cli.{_name}").register(app)

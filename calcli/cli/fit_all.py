@@ -5,59 +5,37 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from calcli.calibrator import Context
+from calcli.cli.fit_text import as_json
+from calcli.cli.render import Talk, print_json, print_table
 from calcli.errors import CalcliError, DataError, FitError, UsageError
+from calcli.io.artifact import save
+from calcli.io.atomic import check_output, make_folder
+from calcli.io.bundle import BundleRows
+from calcli.registry import method, method_names, parse_options
+from calcli.workflow import fit_artifact
 
 if TYPE_CHECKING:
-    from calcli.calibrator import Context
-    from calcli.cli.render import Talk
-    from calcli.io.bundle import BundleRows
+    from calcli.cli.commands.fit import FitArgs
 
 
-def fit_all(
-    rows: "BundleRows",
-    settings: dict[str, str],
-    context: "Context",
-    output: str | None,
-    stem: str,
-    *,
-    strict: bool,
-    force: bool,
-    json: bool,
-    talk: "Talk",
-) -> int:
+def fit_all(args: "FitArgs", rows: BundleRows, context: Context, talk: Talk) -> int:
     """Fit every method that applies, keep going on failures, show them side by side.
 
-    Returns the worst exit code. Raises UsageError for options, which have no one meaning
-    here, and for an output that is no folder.
+    Returns the worst exit code. Raises UsageError for an output that is no folder.
     """
-    from calcli.cli.fit import outcome
-    from calcli.cli.render import print_json, print_table
-    from calcli.io.artifact import save
-    from calcli.io.atomic import check_output, make_folder
-    from calcli.registry import method, method_names
-    from calcli.workflow import fit_artifact
-
-    if settings:
-        raise UsageError("--set has no one meaning with --method all; fit the method by itself")
-    folder = Path(output or f"{stem}.calibrators")
-    if output == "-" or (folder.exists() and not folder.is_dir()):
-        raise UsageError(f"-o {output}: expected a folder with --method all")
-    make_folder(folder)
-    names = [name for name in method_names() if name != "identity" and method(name).composable]
-    targets = {name: folder / f"{stem}.{name}.json" for name in names}
-    for path in targets.values():
-        check_output(path, force=force, inputs=[rows.path])
+    targets = _targets(args, rows)
     table: list[list[Any]] = []
     done: list[dict[str, object]] = []
     worst = 0
-    for name in names:
+    for name, path in targets.items():
         if method(name).laws.needs_transforms and not rows.transforms:
             talk.say(f"{name}: left out, it needs the scores under transforms and this bundle has none")
             continue
         begun = time.perf_counter()
         try:
-            artifact = fit_artifact(name, {}, rows, context)
-            save(artifact, str(targets[name]), force=force)
+            artifact = fit_artifact(name, parse_options(name, {}), rows, context)
+            save(artifact, str(path), force=args.force)
         except DataError:
             raise
         except Exception as error:  # one method's failure is no reason to lose the others
@@ -74,16 +52,29 @@ def fit_all(
         if not table:
             table.append(["identity", "", 0.0, *fit.before.values()])
         table.append([name, fit.status, seconds, *fit.after.values()])
-        done.append({**outcome(artifact, str(targets[name])), "seconds": seconds})
+        done.append({**as_json(artifact, str(path)), "seconds": seconds})
         for warning in fit.warnings:
             talk.warn(f"{name}: {warning}")
-        if strict and fit.status != "ok":
+        if args.strict and fit.status != "ok":
             worst = max(worst, FitError.exit_code)
-        if not json:
-            print(targets[name], flush=True)
+        if not args.json:
+            print(path, flush=True)
     if not talk.quiet:
         talk.say(f"on the calibration data {rows.name}, {rows.n} rows, {rows.k} classes:")
         print_table(["method", "status", "seconds", "accuracy", "nll", "brier", "ece"], table, file=sys.stderr)
-    if json:
+    if args.json:
         print_json({"calcli_fit_all": 1, "results": done})
     return worst
+
+
+def _targets(args: "FitArgs", rows: BundleRows) -> dict[str, Path]:
+    """The file of every method, in a folder that is there."""
+    folder = Path(args.output or f"{args.stem}.calibrators")
+    if args.output == "-" or (folder.exists() and not folder.is_dir()):
+        raise UsageError(f"-o {args.output}: expected a folder with --method all")
+    make_folder(folder)
+    names = [name for name in method_names() if name != "identity" and method(name).composable]
+    targets = {name: folder / f"{args.stem}.{name}.json" for name in names}
+    for path in targets.values():
+        check_output(path, force=args.force, inputs=[rows.path])
+    return targets

@@ -12,6 +12,7 @@ import sys
 from types import FrameType
 from typing import Any, NoReturn, TextIO
 
+from calcli.cli.render import fail
 from calcli.errors import CalcliError
 
 INTERRUPTED = 128 + signal.SIGINT
@@ -71,14 +72,6 @@ def run(arguments: list[str]) -> int:
     except typer.Exit as end:
         return end.exit_code
     return code if isinstance(code, int) else 0
-
-
-def fail(message: str, code: int) -> int:
-    """Write one line to stderr, and hand the exit code on."""
-    from calcli.cli.render import plain
-
-    print("calcli:", plain(" ".join(message.split())), file=sys.stderr)
-    return code
 
 
 def _words(error: Exception) -> tuple[str, int]:

@@ -1,20 +1,15 @@
-"""Options that several commands share, declared once."""
+"""Options that several commands share, declared once: as types, and as bases of their structs."""
 
+from dataclasses import dataclass
 from typing import Annotated
 
 import typer
 
-Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Say nothing but errors.")]
-Json = Annotated[bool, typer.Option("--json", help="Print one JSON object on stdout.")]
+from calcli.io.bundle import Layout
+
 Force = Annotated[bool, typer.Option("--force", help="Replace an output that exists.")]
 Seed = Annotated[int, typer.Option("--seed", min=0, metavar="N", help="Seed of every random draw.")]
 Device = Annotated[str, typer.Option("--device", metavar="auto|cpu|cuda", help="Where the heavy loops run.")]
-Scores = Annotated[
-    str | None, typer.Option("--scores", metavar="PATH", help="Dataset with the scores, when it has another name.")
-]
-Labels = Annotated[
-    str | None, typer.Option("--labels", metavar="PATH", help="Dataset with the labels, when it has another name.")
-]
 Kind = Annotated[
     str | None,
     typer.Option(
@@ -27,22 +22,41 @@ IgnoreLabel = Annotated[
         "--ignore-label", metavar="L", help="Leave out rows with this label (repeatable).", show_default=False
     ),
 ]
-Set = Annotated[
-    list[str] | None,
-    typer.Option("--set", metavar="NAME=VALUE", help="Option of the method (repeatable).", show_default=False),
+Json = Annotated[bool, typer.Option("--json", help="Print one JSON object on stdout.")]
+Quiet = Annotated[
+    bool, typer.Option("--quiet", "-q", help="Only errors, and what machines read: paths, JSON, single numbers.")
+]
+Scores = Annotated[
+    str | None, typer.Option("--scores", metavar="PATH", help="Dataset with the scores, when it has another name.")
+]
+Labels = Annotated[
+    str | None, typer.Option("--labels", metavar="PATH", help="Dataset with the labels, when it has another name.")
 ]
 
 
-def settings(assignments: list[str] | None) -> dict[str, str]:
-    """Turn ``["bins=20"]`` into ``{"bins": "20"}``. Raises UsageError."""
-    from calcli.errors import UsageError
+@dataclass(frozen=True, kw_only=True)
+class Reading:
+    """How a command reads bundles."""
 
-    parsed: dict[str, str] = {}
-    for text in assignments or []:
-        name, equals, value = text.partition("=")
-        if not equals or not name.strip():
-            raise UsageError(f"--set {text}: expected NAME=VALUE, e.g. --set bins=20")
-        if name.strip() in parsed:
-            raise UsageError(f"--set {name.strip()} is given twice")
-        parsed[name.strip()] = value.strip()
-    return parsed
+    scores: Scores = None
+    labels: Labels = None
+    kind: Kind = None
+    ignore_label: IgnoreLabel = None
+
+    @property
+    def layout(self) -> Layout:
+        """Where in a file the scores and labels are."""
+        return Layout(self.scores, self.labels, self.kind)
+
+    @property
+    def ignored(self) -> tuple[int, ...]:
+        """Labels of rows to leave out."""
+        return tuple(self.ignore_label or ())
+
+
+@dataclass(frozen=True, kw_only=True)
+class Saying:
+    """How a command speaks."""
+
+    json: Json = False
+    quiet: Quiet = False

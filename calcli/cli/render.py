@@ -8,7 +8,7 @@ import time
 from collections.abc import Sequence
 from typing import Any, TextIO
 
-__all__ = ["Talk", "number", "plain", "print_json", "print_table"]
+__all__ = ["Talk", "fail", "number", "plain", "print_json", "print_table"]
 
 Cell = str | float | int | None
 
@@ -18,6 +18,12 @@ CONTROL = {code: f"\\x{code:02x}" for code in (*range(32), *range(127, 160))}
 def plain(text: str) -> str:
     """Text from a file in which nothing steers a terminal or breaks a line."""
     return text.translate(CONTROL)
+
+
+def fail(message: str, code: int) -> int:
+    """Write one line to stderr, and hand the exit code on."""
+    print("calcli:", plain(" ".join(message.split())), file=sys.stderr)
+    return code
 
 
 class Talk:

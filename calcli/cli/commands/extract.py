@@ -1,4 +1,4 @@
-"""calcli extract."""
+"""Make a bundle of saved scores, or by running a model."""
 
 from pathlib import Path
 from typing import Annotated
@@ -19,9 +19,7 @@ EPILOG = (
 )
 
 
-def register(app: typer.Typer) -> None:
-    """Add the command to the app."""
-    app.command("extract", short_help="Make a bundle of saved scores, or run a model.", epilog=EPILOG)(extract)
+ORDER = 10
 
 
 def extract(

@@ -1,4 +1,4 @@
-"""calcli diagram."""
+"""Draw reliability diagrams with a noise band."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -21,9 +21,7 @@ DRAWN = ("png", "svg", "pdf")
 WRITTEN = ("json", "csv")
 
 
-def register(app: typer.Typer) -> None:
-    """Add the command to the app."""
-    app.command("diagram", short_help="Reliability diagrams with a noise band.")(diagram)
+ORDER = 50
 
 
 def diagram(

@@ -1,50 +1,52 @@
-"""calcli inspect."""
+"""Show what a bundle or an artifact holds, and check all of it.
 
-from typing import TYPE_CHECKING, Annotated, Any
+\b
+calcli inspect logits.h5
+calcli inspect logits.h5:test --json
+calcli inspect logits.ts.json
+"""
 
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any
+
+import msgspec
+import numpy as np
 import typer
 
 from calcli.cli import options as o
+from calcli.cli.render import plain, print_json
+from calcli.io.artifact import encode_params, load
+from calcli.io.bundle import BundleRows, find_bundles, open_bundle, split_where
+from calcli.io.hdf5 import open_file
+from calcli.io.validate import look_like_probabilities
 
-if TYPE_CHECKING:
-    from calcli.io.bundle import BundleRows
+ORDER = 60
 
 
-def register(app: typer.Typer) -> None:
-    """Add the command to the app."""
-    app.command("inspect")(inspect)
+@dataclass(frozen=True)
+class InspectArgs(o.Reading):
+    """What was typed after ``calcli inspect``."""
 
-
-def inspect(
     file: Annotated[
         str, typer.Argument(metavar="FILE", help="Bundle (FILE.h5 or FILE.h5:GROUP) or artifact (JSON, - for stdin).")
-    ],
-    scores: o.Scores = None,
-    labels: o.Labels = None,
-    kind: o.Kind = None,
-    ignore_label: o.IgnoreLabel = None,
-    json: o.Json = False,
-) -> int:
-    """Show what a bundle or an artifact holds, and check all of it.
+    ]
+    json: o.Json = False
 
-    \b
-    calcli inspect logits.h5
-    calcli inspect logits.h5:test --json
-    calcli inspect logits.ts.json
-    """
-    from calcli.cli.render import print_json
-    from calcli.io.bundle import split_where
 
-    path, group = split_where(file)
-    if file == "-" or (group is None and _is_json(file)):
-        content = _artifact(file)
-        print_json(content) if json else _print_facts(content["artifact"])
-        return 0
-    content = _bundles(file, path, group, (scores, labels, kind), tuple(ignore_label or ()))
-    if json:
+def run(args: InspectArgs) -> int:
+    """Describe the bundles of a file, or one artifact."""
+    path, group = split_where(args.file)
+    if args.file == "-" or (group is None and _is_json(args.file)):
+        content = _artifact(args.file)
+        shown = [content["artifact"]]
+    else:
+        content = _bundles(args, path, group)
+        shown = content["bundles"]
+    if args.json:
         print_json(content)
         return 0
-    for facts in content["bundles"]:
+    for facts in shown:
         _print_facts(facts)
     return 0
 
@@ -58,9 +60,6 @@ def _is_json(path: str) -> bool:
 
 
 def _artifact(file: str) -> dict[str, Any]:
-    import msgspec
-
-    from calcli.io.artifact import encode_params, load
 
     artifact = load(file)
     params = encode_params(artifact.calibrator)
@@ -89,28 +88,20 @@ def _shape(value: Any) -> Any:
     return value
 
 
-def _bundles(
-    file: str, path: Any, group: str | None, layout: tuple[str | None, str | None, str | None], ignore: tuple[int, ...]
-) -> dict[str, Any]:
-    from calcli.io.bundle import Layout, find_bundles, open_bundle
-    from calcli.io.hdf5 import open_file
-
-    if group is not None or layout[0] is not None:
-        names = [file]
+def _bundles(args: InspectArgs, path: Path, group: str | None) -> dict[str, Any]:
+    if group is not None or args.scores is not None:
+        names = [args.file]
     else:
         with open_file(path) as h5:
-            names = [f"{path}:{name}" for name in find_bundles(h5)] or [file]  # FILE: is the root
+            names = [f"{path}:{name}" for name in find_bundles(h5)] or [args.file]  # FILE: is the root
     found = []
     for name in names:
-        with open_bundle(name, layout=Layout(*layout), ignore_labels=ignore, need_labels=False) as rows:
+        with open_bundle(name, layout=args.layout, ignore_labels=args.ignored, need_labels=False) as rows:
             found.append(_facts(rows))
-    return {"calcli_inspect": 1, "file": file, "bundles": found}
+    return {"calcli_inspect": 1, "file": args.file, "bundles": found}
 
 
-def _facts(rows: "BundleRows") -> dict[str, Any]:
-    import numpy as np
-
-    from calcli.io.validate import look_like_probabilities
+def _facts(rows: BundleRows) -> dict[str, Any]:
 
     low, high, ties, sure = np.inf, -np.inf, 0, 0
     looks = rows.kind == "logits"  # until a row says otherwise
@@ -158,7 +149,6 @@ def _facts(rows: "BundleRows") -> dict[str, Any]:
 
 
 def _print_facts(facts: dict[str, Any], indent: str = "") -> None:
-    from calcli.cli.render import plain
 
     width = max(len(name) for name in facts)
     for name, value in facts.items():

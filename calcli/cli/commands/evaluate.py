@@ -1,4 +1,4 @@
-"""calcli evaluate."""
+"""Measure calibration with its uncertainty, and check limits."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated, Any
@@ -12,9 +12,7 @@ if TYPE_CHECKING:
     from calcli.metrics.context import Settings
 
 
-def register(app: typer.Typer) -> None:
-    """Add the command to the app."""
-    app.command("evaluate", short_help="Metrics with their uncertainty, and limits.")(evaluate)
+ORDER = 40
 
 
 def evaluate(
@@ -140,8 +138,7 @@ def evaluate(
     from dataclasses import replace
 
     from calcli.cli.evaluate_job import Job, expand
-    from calcli.cli.main import fail
-    from calcli.cli.render import Talk
+    from calcli.cli.render import Talk, fail
     from calcli.errors import CalcliError, LimitCrossed, UsageError
     from calcli.evaluation.gates import check, limits, needed_metrics
     from calcli.evaluation.gates import junit as junit_xml

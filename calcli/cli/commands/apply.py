@@ -1,0 +1,157 @@
+"""Write calibrated bundles: probabilities, predictions, confidences.
+
+Rows are streamed. Labels, ids and class names are carried over, and the artifact
+goes along as the attribute "calibrator". Scores keep the input's precision.
+
+\b
+calcli apply logits.ts.json logits.h5:test -o calibrated.h5
+calcli apply logits.ts.json monday.h5 tuesday.h5 -o calibrated/
+calcli fit --method ec logits.h5 -o - | calcli apply - logits.h5:test -o out.h5
+"""
+
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from calcli.cli import options as o
+from calcli.cli.render import Talk, fail, print_json
+from calcli.errors import CalcliError, UsageError
+from calcli.io.artifact import Artifact, dumps, load
+from calcli.io.atomic import check_output, make_folder
+from calcli.io.bundle import BundleRows, open_bundle, split_where
+from calcli.io.validate import score_kind
+from calcli.io.writer import BundleWriter
+from calcli.rows import SCORE_KINDS
+from calcli.workflow import calibrated_blocks, check_fits, checked_transforms
+
+ORDER = 30
+
+
+@dataclass(frozen=True)
+class ApplyArgs(o.Reading, o.Saying):
+    """What was typed after ``calcli apply``."""
+
+    artifact: Annotated[str, typer.Argument(metavar="ART.json", help="Artifact written by calcli fit, - for stdin.")]
+    bundles: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="BUNDLE…", help="FILE.h5 or FILE.h5:GROUP; group test when none is named. Labels are not needed."
+        ),
+    ]
+    output: Annotated[
+        str, typer.Option("-o", "--output", metavar="OUT", help="HDF5 file to write; a folder for several bundles.")
+    ]
+    as_: Annotated[
+        str, typer.Option("--as", metavar="probs|log_probs|logits", help="Kind of the calibrated scores.")
+    ] = "probs"
+    force: o.Force = False
+
+    def __post_init__(self) -> None:
+        if self.as_ not in SCORE_KINDS:
+            raise UsageError(f"--as {self.as_}: expected one of {', '.join(SCORE_KINDS)}")
+        if self.output == "-":
+            raise UsageError("-o -: HDF5 cannot be written to a pipe; name a file")
+        if not self.output:
+            raise UsageError("-o '': expected the name of a file, or of a folder for several bundles")
+
+    @property
+    def inputs(self) -> list[Path]:
+        """Files that are read, and so never written."""
+        read = [split_where(bundle)[0] for bundle in self.bundles]
+        return read if self.artifact == "-" else [*read, Path(self.artifact)]
+
+
+def run(args: ApplyArgs) -> int:
+    """Apply one artifact to every bundle; of several, one that fails does not stop the others."""
+    talk = Talk(args.quiet)
+    artifact = load(args.artifact)
+    done: list[dict[str, object]] = []
+    worst = 0
+    new_folder = not Path(args.output).exists()
+    for bundle, target in zip(args.bundles, _targets(args), strict=True):
+        try:
+            done.append(_apply_one(args, artifact, bundle, target, talk))
+            if not args.json:
+                print(target)
+        except CalcliError as error:
+            if len(args.bundles) == 1:
+                raise
+            worst = max(worst, fail(str(error), error.exit_code))
+    if new_folder and not done:
+        with suppress(OSError):  # somebody else may have put something there
+            Path(args.output).rmdir()
+    if args.json:
+        print_json({"calcli_apply": 1, "results": done})
+    return worst
+
+
+def _targets(args: ApplyArgs) -> list[Path]:
+    """Where each bundle goes: the output itself, or files in it named after the bundles."""
+    folder = Path(args.output)
+    if len(args.bundles) == 1 and not folder.is_dir() and not args.output.endswith("/"):
+        return [folder]
+    targets = []
+    for bundle in args.bundles:
+        path, group = split_where(bundle)
+        targets.append(folder / f"{path.stem}{'.' + group.replace('/', '.') if group else ''}.h5")
+    if len(set(targets)) < len(targets):
+        twice = next(str(t) for t in targets if targets.count(t) > 1)
+        raise UsageError(f"two bundles would be written to {twice}; apply them one by one")
+    if folder.exists() and not folder.is_dir():
+        raise UsageError(f"{args.output}: is a file, expected a folder for {len(args.bundles)} bundles")
+    make_folder(folder)
+    return targets
+
+
+def _apply_one(args: ApplyArgs, artifact: Artifact, bundle: str, target: Path, talk: Talk) -> dict[str, object]:
+    name = "<stdin>" if args.artifact == "-" else args.artifact
+    inputs = args.inputs
+    kind = score_kind(args.as_)
+    check_output(target, force=args.force, inputs=inputs)
+    with open_bundle(
+        bundle, prefer=("test",), layout=args.layout, ignore_labels=args.ignored, need_labels=False
+    ) as rows:
+        check_fits(artifact, name, rows)
+        _compare_names(artifact, rows, talk)
+        transforms = checked_transforms(artifact.calibrator, rows, rows.name)
+        columns = {c: v for c in ("ids", "weights", "group") if (v := rows.column(c)) is not None}
+        counts: dict[str, int] = {}
+        with BundleWriter(target, force=args.force, inputs=inputs) as writer:
+            group = writer.create(
+                n=rows.n,
+                k=rows.k,
+                kind=kind,
+                dtype=rows.dtype,
+                labels=rows.has_labels,
+                class_names=rows.class_names or artifact.class_names,
+                columns=columns,
+                source={"bundle": rows.name, "calibrator": name, "method": artifact.method, "from": rows.source},
+            )
+            for start, scores, per_row, noted in calibrated_blocks(artifact.calibrator, rows, kind, transforms):
+                group.write(start, scores, **per_row)
+                for what, number in noted.items():
+                    counts[what] = counts.get(what, 0) + number
+                talk.progress("applying", start + len(scores), rows.n)
+            group.attribute("calibrator", dumps(artifact))
+        talk.clear()
+        if rows.ignored:
+            talk.say(f"{rows.name}: left out {rows.ignored} of {rows.total} rows by their label")
+        for what, number in sorted(counts.items()):
+            if number:
+                talk.say(f"{rows.name}: {number} of {rows.n} rows: {what.replace('_', ' ')}")
+        return {"bundle": rows.name, "output": str(target), "n": rows.n, "ignored": rows.ignored, "counts": counts}
+
+
+def _compare_names(artifact: Artifact, rows: BundleRows, talk: Talk) -> None:
+    """Warn when the classes have other names than those of the fit."""
+    fitted, found = artifact.class_names, rows.class_names
+    if not fitted or not found or fitted == found:
+        return
+    first = next(i for i, (a, b) in enumerate(zip(fitted, found, strict=True)) if a != b)
+    talk.warn(
+        f"{rows.name}: class {first} is {found[first]!r}, the calibrator was fitted with"
+        f" {fitted[first]!r}; check the class order"
+    )

@@ -1,0 +1,116 @@
+"""Fit a calibrator to a bundle of scores with labels.
+
+Writes the artifact (by default <file stem>.<method>.json here), prints its path on
+stdout, and says on stderr what it did to accuracy, negative log-likelihood (NLL), Brier
+score and expected calibration error (ECE).
+
+\b
+calcli fit --method ts logits.h5
+calcli fit --method ec --set top=5 logits.h5:cal -o ec5.json
+calcli fit --method all logits.h5 -o calibrators/
+"""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from calcli.calibrator import Context, Options
+from calcli.cli import options as o
+from calcli.cli.fit_all import fit_all
+from calcli.cli.fit_text import as_json, print_fit
+from calcli.cli.render import Talk, print_json
+from calcli.errors import FitError, UsageError
+from calcli.io.artifact import save
+from calcli.io.atomic import check_output
+from calcli.io.bundle import open_bundle, split_where
+from calcli.kernels.device import resolve
+from calcli.registry import parse_options
+from calcli.workflow import fit_artifact
+
+ORDER = 20
+EPILOG = "calcli methods lists the methods, calcli methods NAME the options of one."
+
+
+@dataclass(frozen=True)
+class FitArgs(o.Reading, o.Saying):
+    """What was typed after ``calcli fit``."""
+
+    bundle: Annotated[
+        str, typer.Argument(metavar="BUNDLE", help="FILE.h5 or FILE.h5:GROUP; group cal (or val) when none is named.")
+    ]
+    method: Annotated[
+        str, typer.Option("--method", "-m", metavar="NAME", help="Method, a composition such as ts+hb, or all.")
+    ]
+    output: Annotated[
+        str | None,
+        typer.Option(
+            "-o", "--output", metavar="ART.json", help="Artifact to write, - for stdout; a folder with --method all."
+        ),
+    ] = None
+    set_: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="NAME=VALUE", help="Option of the method (repeatable).", show_default=False),
+    ] = None
+    device: o.Device = "auto"
+    seed: o.Seed = 0
+    strict: Annotated[bool, typer.Option("--strict", help="Exit with 4 for any status other than ok.")] = False
+    force: o.Force = False
+
+    def __post_init__(self) -> None:
+        if self.method == "all" and self.set_:
+            raise UsageError("--set has no one meaning with --method all; fit the method by itself")
+
+    @property
+    def stem(self) -> str:
+        """What default outputs are named after."""
+        return split_where(self.bundle)[0].stem
+
+    def options(self) -> Options:
+        """The method's options. Raises UsageError for unknown names and values."""
+        settings: dict[str, str] = {}
+        for text in self.set_ or []:
+            name, equals, value = (part.strip() for part in text.partition("="))
+            if not equals or not name:
+                raise UsageError(f"--set {text}: expected NAME=VALUE, e.g. --set bins=20")
+            if name in settings:
+                raise UsageError(f"--set {name} is given twice")
+            settings[name] = value
+        return parse_options(self.method, settings)
+
+    def target(self) -> str:
+        """Where the one artifact goes: a path that may be written, or - for stdout. Raises UsageError."""
+        default = f"{self.stem}.{self.method}.json"
+        output = default if self.output is None else self.output
+        if output in ("-", "/dev/stdout"):
+            return "-"
+        if not output or output.endswith("/"):
+            raise UsageError(f"-o {output!r}: expected a file's name, e.g. -o {output}{default}")
+        check_output(Path(output), force=self.force, inputs=[split_where(self.bundle)[0]])
+        return output
+
+
+def run(args: FitArgs) -> int:
+    """Fit one method, or all that apply; names, options and outputs are checked before rows are read."""
+    talk = Talk(args.quiet)
+    together = args.method == "all"
+    target, options = ("", None) if together else (args.target(), args.options())
+    with open_bundle(args.bundle, prefer=("cal", "val"), layout=args.layout, ignore_labels=args.ignored) as rows:
+        context = Context(args.seed, resolve(args.device, rows.n * rows.k), talk.progress)
+        if rows.ignored:
+            talk.say(f"{rows.name}: left out {rows.ignored} of {rows.total} rows by their label")
+        if options is None:
+            return fit_all(args, rows, context, talk)
+        artifact = fit_artifact(args.method, options, rows, context)
+    talk.clear()
+    save(artifact, target, force=args.force)
+    print_fit(artifact, rows.name, talk)
+    if args.json and target != "-":
+        print_json(as_json(artifact, target))
+    elif target != "-":
+        print(target)
+    if args.strict and artifact.fit.status != "ok":
+        talk.say(f"--strict: status is {artifact.fit.status}")
+        return FitError.exit_code
+    return 0
