@@ -2,7 +2,7 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import MISSING, dataclass, field
 from typing import Any, ClassVar, Generic, Literal, NamedTuple, Self, TypeVar
 
 import msgspec
@@ -50,7 +50,7 @@ class NoOptions(Options, frozen=True):
 
 @dataclass(frozen=True, kw_only=True)
 class Laws:
-    """What a method promises. Generic tests hold every registered method to it.
+    """What a method promises; what is not named is not promised. Generic tests hold every registered method to it.
 
     keeps_argmax : ``prediction`` is always the argmax of the uncalibrated scores.
     monotone : the vector's own argmax stays too (no conflict with ``prediction``).
@@ -64,14 +64,14 @@ class Laws:
     memory : ``stream`` constant, ``row`` some numbers per row, ``array`` the whole array.
     """
 
-    keeps_argmax: bool
-    monotone: bool
-    shift_invariant: bool
-    equivariant: bool
-    improves_nll: bool
-    top_label_only: bool
-    weights: bool
-    memory: Memory
+    keeps_argmax: bool = False
+    monotone: bool = False
+    shift_invariant: bool = False
+    equivariant: bool = False
+    improves_nll: bool = False
+    top_label_only: bool = False
+    weights: bool = False
+    memory: Memory = "array"
     needs_transforms: bool = False
 
 
@@ -137,16 +137,17 @@ class Fit(Generic[C]):
     chosen: Chosen | None = None
 
 
-def param(*shape: str | int, dtype: str = "float64", optional: bool = False) -> Any:
+def param(*shape: str | int, dtype: str = "float64", optional: bool = False, default: Any = MISSING) -> Any:
     """Declare a fitted parameter of a calibrator: a field that the artifact stores.
 
     shape : its dimensions; "k" is the number of classes, an integer is itself, any other
     name must agree between the parameters of one calibrator. No shape at all means a
     scalar of the annotated type (float, int, bool, str). dtype : "float64", "int64" or
     "str" for arrays. A field annotated ``Curves`` holds one 1-D array or a tuple of them.
-    optional : may be None.
+    optional : may be None. default : the value of a parameter that artifacts leave out when
+    it has that value, as those of earlier versions do; such fields come last.
     """
-    return field(metadata={"shape": shape, "dtype": dtype, "optional": optional})
+    return field(default=default, metadata={"shape": shape, "dtype": dtype, "optional": optional})
 
 
 @dataclass(frozen=True)

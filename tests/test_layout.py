@@ -29,11 +29,11 @@ LAYERS = [
     ["kernels"],
     ["composition"],
     ["calibrator"],
-    ["rows", "binning", "folds", "isotonic"],
+    ["rows", "binning", "folds", "isotonic", "solvers"],
     ["numerics"],
     ["errors"],
 ]
-NUMERICAL = {"methods", "metrics", "kernels", "numerics", "binning", "folds", "rows", "calibrator"}
+NUMERICAL = {"methods", "metrics", "kernels", "numerics", "binning", "folds", "solvers", "rows", "calibrator"}
 
 
 def modules():

@@ -6,8 +6,8 @@ import pytest
 from calcli.binning import BinStats, mass_edges, width_edges
 from calcli.calibrator import Context
 from calcli.errors import DataError, FitError
-from calcli.methods._affine_cv import content_folds
-from calcli.methods._affine_fit import refuse_hopeless
+from calcli.methods._affine.fitting import refuse_hopeless
+from calcli.methods._affine.path import path_folds
 from calcli.numerics import log_softmax
 from calcli.registry import method, parse_options
 from calcli.rows import ArrayRows
@@ -140,9 +140,36 @@ def test_structured_matrix_scaling_solves_its_definition(sample):
     assert ours <= best.fun * (1 + 1e-8)
 
 
+@pytest.mark.parametrize("name", ["svs", "sms"])
+def test_absent_classes_get_what_the_ridge_gives_them(name, sample):
+    """The objective of the paper with two classes that no row holds, minimised by scipy's L-BFGS."""
+    from scipy.optimize import minimize
+
+    z, y = sample
+    z, y = z[:300], np.where(y[:300] >= 3, 0, y[:300])
+    fitted = fit(name, z, y, lambda_=1.0).calibrator
+    n, k = z.shape
+    u = fitted.smoothed(next(ArrayRows(z, block_rows=n).blocks()))
+    at = np.arange(n)
+    weight = np.full((k, k), k * (k - 1) / n)
+    np.fill_diagonal(weight, k / n)
+    free = np.eye(k, dtype=bool) if name == "svs" else np.ones((k, k), dtype=bool)
+
+    def objective(x):
+        w, b = np.zeros((k, k)), x[-k:]
+        w[free] = x[:-k]
+        return -log_softmax(u + u @ w.T + b)[at, y].mean() + (weight * w**2).sum() + k / n * b @ b
+
+    best = minimize(objective, np.zeros(free.sum() + k), method="L-BFGS-B", options={"maxiter": 5000, "ftol": 1e-14})
+    ours = np.diag(fitted.scale) if name == "svs" else fitted.weight
+    assert objective(np.concatenate([(ours - np.eye(k))[free], fitted.bias])) <= best.fun + 1e-9
+    assert fitted.bias == pytest.approx(best.x[-k:], abs=2e-3)
+    assert fitted.bias[3:].max() < -0.3
+
+
 def test_dirichlet_features_have_the_floor_of_the_authors():
     """softmax of (0, 100): p = 3.7e-44 is below 2.2e-16 = 2.2 * 10^-16: ln 2.2 - 16 ln 10."""
-    from calcli.methods._affine_matrix import log_probabilities
+    from calcli.methods._affine.maps import log_probabilities
 
     x = log_probabilities(next(ArrayRows(np.array([[0.0, 100.0]])).blocks()))
     assert x[0] == pytest.approx([0.78845736 - 16 * 2.30258509, 0.0], abs=1e-6)
@@ -325,14 +352,14 @@ def test_impossible_parameters_are_refused():
 
 def test_folds_are_stratified_and_see_neither_row_nor_class_order(sample):
     z, y = sample
-    fold = content_folds(ArrayRows(z, y), 5, np.random.default_rng(0))
+    fold = path_folds(ArrayRows(z, y), 5, np.random.default_rng(0))
     for c in range(5):
         count = np.bincount(fold[y == c], minlength=5)
         assert count.max() - count.min() <= 2
     rng = np.random.default_rng(1)
     order = rng.permutation(len(y))
-    shuffled = content_folds(ArrayRows(z[order], y[order]), 5, np.random.default_rng(0))
+    shuffled = path_folds(ArrayRows(z[order], y[order]), 5, np.random.default_rng(0))
     assert (shuffled == fold[order]).all()
     names = rng.permutation(5)
-    relabelled = content_folds(ArrayRows(z[:, np.argsort(names)], names[y]), 5, np.random.default_rng(0))
+    relabelled = path_folds(ArrayRows(z[:, np.argsort(names)], names[y]), 5, np.random.default_rng(0))
     assert (relabelled == fold).all()

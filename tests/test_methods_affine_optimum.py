@@ -3,14 +3,16 @@
 import numpy as np
 import pytest
 
-from calcli.methods import _affine, _affine_diagonal, _affine_full
-from calcli.methods._affine import Chunks, Ridge, held_in_memory
-from calcli.methods._affine_diagonal import DiagonalObjective
-from calcli.methods._affine_fit import identity_map, solve, uniform_ridge
-from calcli.methods._affine_full import MatrixObjective
-from calcli.methods._affine_newton import conjugate_gradients, minimise
+from calcli.methods._affine import matrix as matrix_module
+from calcli.methods._affine import objective as objective_module
+from calcli.methods._affine import vector as vector_module
+from calcli.methods._affine.fitting import identity_map, solve, uniform_ridge
+from calcli.methods._affine.matrix import MatrixObjective
+from calcli.methods._affine.objective import Chunks, Ridge, held_in_memory
+from calcli.methods._affine.vector import VectorObjective
 from calcli.numerics import log_softmax
 from calcli.rows import ArrayRows
+from calcli.solvers import conjugate_gradients, minimise_convex
 
 
 def quiet(done):
@@ -27,7 +29,7 @@ def data(n=400, k=5, seed=0, weights=False):
 
 def diagonal(z, y, w=None, ridge=1e-3, block_rows=97):
     rows = ArrayRows(z, y, weight=w, block_rows=block_rows)
-    return DiagonalObjective(Chunks(rows, lambda b: b.z), z.shape[1], uniform_ridge(ridge, z.shape[1], 2))
+    return VectorObjective(Chunks(rows, lambda b: b.z), z.shape[1], uniform_ridge(ridge, z.shape[1], 2))
 
 
 def matrix(z, y, w=None, ridge=1e-3):
@@ -132,8 +134,8 @@ def test_certificate_bounds_the_distance(make):
     z, y, _ = data()
     objective = make(z, y)
     start = identity_map(5, objective.columns)
-    best = minimise(objective, start)
-    rough = minimise(make(z, y), start, aim=1e-3)
+    best = minimise_convex(objective, start)
+    rough = minimise_convex(make(z, y), start, aim=1e-3)
     assert rough.value - best.value == pytest.approx(rough.gap, rel=1.0, abs=1e-12)
     assert best.gap < 1e-10
     assert best.gradient < 1e-5
@@ -143,17 +145,17 @@ def test_large_problems_take_the_other_roads(monkeypatch):
     """Conjugate gradients for many classes, float32 Hessians, one factored preconditioner, features not kept."""
     z, y, w = data(k=6, weights=True)
     start = identity_map(6, 2)
-    small = minimise(diagonal(z, y, w), start)
-    monkeypatch.setattr(_affine_diagonal, "DOUBLE_CLASSES", 0)
-    single = minimise(diagonal(z, y, w), start)
-    monkeypatch.setattr(_affine_diagonal, "DENSE_CLASSES", 0)
-    monkeypatch.setattr(_affine, "SMALL", 0)
-    streamed = minimise(diagonal(z, y, w, block_rows=31), start)
+    small = minimise_convex(diagonal(z, y, w), start)
+    monkeypatch.setattr(vector_module, "DOUBLE_CLASSES", 0)
+    single = minimise_convex(diagonal(z, y, w), start)
+    monkeypatch.setattr(vector_module, "DENSE_CLASSES", 0)
+    monkeypatch.setattr(objective_module, "SMALL", 0)
+    streamed = minimise_convex(diagonal(z, y, w, block_rows=31), start)
     assert single.value == pytest.approx(small.value, rel=1e-9)
     assert streamed.value == pytest.approx(small.value, rel=1e-9)
-    full = minimise(matrix(z, y, w), identity_map(6, 7))
-    monkeypatch.setattr(_affine_full, "BLOCK_CLASSES", 0)
-    factored = minimise(matrix(z, y, w), identity_map(6, 7))
+    full = minimise_convex(matrix(z, y, w), identity_map(6, 7))
+    monkeypatch.setattr(matrix_module, "BLOCK_CLASSES", 0)
+    factored = minimise_convex(matrix(z, y, w), identity_map(6, 7))
     assert single.converged
     assert streamed.converged
     assert factored.converged
@@ -166,7 +168,7 @@ def test_absent_classes_do_not_move():
     for make in (diagonal, matrix):
         objective = make(z, y, ridge=1e-6)
         start = identity_map(5, objective.columns) / 2
-        found = minimise(objective, start)
+        found = minimise_convex(objective, start)
         assert (found.theta[1] == start[1]).all()
         assert found.theta[:, -1].sum() == pytest.approx(0.0, abs=1e-9)
         assert found.converged

@@ -19,7 +19,7 @@ from calcli.numerics import softmax
 from calcli.rows import ArrayRows
 
 
-def fit(rows, loss="brier"):
+def fit(rows, loss="brier"):  # the published loss; ours is the NLL unless asked
     return EnsembleTemperatureScaling.fit(rows, EnsembleTemperatureOptions(loss=loss), Context())
 
 

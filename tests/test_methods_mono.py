@@ -6,11 +6,11 @@ from synthetic import predict, truth
 
 from calcli.calibrator import Context
 from calcli.methods._monotone import evaluate, nll_in_slopes, pull_together
-from calcli.methods._newton import minimise
 from calcli.methods.mono import SharedMonotone, SharedMonotoneOptions
 from calcli.methods.ts import TemperatureOptions, TemperatureScaling
 from calcli.numerics import log_softmax
 from calcli.rows import ArrayRows
+from calcli.solvers import minimise_box
 
 EDGES = np.array([-3.0, -1.0, 0.5, 2.0])
 SLOPES = np.array([0.4, 1.3, 0.7, 2.0, 0.9])
@@ -98,12 +98,12 @@ class TestMinimise:
         return 0.5 * (x - centre) @ curvature @ (x - centre), curvature @ (x - centre), curvature
 
     def test_quadratic_in_one_step(self):
-        found = minimise(self.quadratic, np.zeros(2))
+        found = minimise_box(self.quadratic, np.zeros(2))
         np.testing.assert_allclose(found.x, [2, -3], rtol=1e-12)
         assert found.evaluations == 2
 
     def test_bounds_hold(self):
-        found = minimise(self.quadratic, np.zeros(2), low=-1.0, high=1.0)
+        found = minimise_box(self.quadratic, np.zeros(2), low=-1.0, high=1.0)
         np.testing.assert_array_equal(found.x, [1, -1])
         assert found.status == "ok"
 
@@ -114,10 +114,10 @@ class TestMinimise:
             gradient = np.array([-2 * (1 - a) - 400 * a * (b - a * a), 200 * (b - a * a)])
             return value, gradient, np.array([[2 - 400 * (b - 3 * a * a), -400 * a], [-400 * a, 200.0]])
 
-        found = minimise(rosenbrock, np.array([-1.2, 1.0]))
+        found = minimise_box(rosenbrock, np.array([-1.2, 1.0]))
         np.testing.assert_allclose(found.x, [1, 1], rtol=1e-8)
 
     def test_gives_up_in_the_open(self):
-        found = minimise(lambda x: (float(np.exp(-x[0])), -np.exp(-x), np.exp(-x)[None]), np.zeros(1), limit=5)
+        found = minimise_box(lambda x: (float(np.exp(-x[0])), -np.exp(-x), np.exp(-x)[None]), np.zeros(1), limit=5)
         assert found.status == "not_converged"
         assert found.evaluations == 5

@@ -13,9 +13,9 @@ from synthetic import truth
 from calcli.calibrator import Context
 from calcli.kernels.numpy import brier_slope, nll_slope, top_mass_slope
 from calcli.kernels.numpy.parallel import in_order
-from calcli.numerics import find_root
 from calcli.registry import method, parse_options
 from calcli.rows import ArrayRows
+from calcli.solvers import find_root
 
 REAL = (
     *("cifar10_resnet20", "cifar10_vgg16_bn", "cifar10_vgg16_verified", "cifar100_densenet_bc_100_netcal"),

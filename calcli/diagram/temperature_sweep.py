@@ -7,8 +7,9 @@ import numpy as np
 
 from calcli.binning import bin_index, width_edges
 from calcli.kernels.numpy import nll_slope, top_mass_slope
-from calcli.numerics import NLL_FLOOR, FloatArray, find_root
+from calcli.numerics import NLL_FLOOR, FloatArray
 from calcli.rows import Rows
+from calcli.solvers import find_root
 
 __all__ = ["MarkedPoint", "Sweep", "sweep_temperature"]
 

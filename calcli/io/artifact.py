@@ -95,7 +95,8 @@ def encode_params(calibrator: Calibrator) -> dict[str, Any]:
                 for s in calibrator.stages
             ]
         }
-    return {f.name: _encode(getattr(calibrator, f.name)) for f in dataclasses.fields(calibrator)}
+    values = ((f, getattr(calibrator, f.name)) for f in dataclasses.fields(calibrator))
+    return {f.name: _encode(value) for f, value in values if f.default is dataclasses.MISSING or value != f.default}
 
 
 def _encode(value: Any) -> Any:
@@ -128,13 +129,13 @@ def decode_params(cls: type[Calibrator], params: dict[str, Any], k: int) -> Cali
     if issubclass(cls, Composition):
         return _decode_stages(cls, params, k)
     fields = {f.name: f for f in dataclasses.fields(cls)}
-    if missing := [name for name in fields if name not in params]:
+    if missing := [name for name, f in fields.items() if name not in params and f.default is dataclasses.MISSING]:
         raise DataError(f"params lack {', '.join(missing)}")
     if unknown := [name for name in params if name not in fields]:
         raise DataError(f"params hold unknown {', '.join(unknown)}, expected {', '.join(fields) or 'none'}")
     hints = get_type_hints(cls)
     sizes: dict[str, int] = {"k": k}
-    values = {name: _decode(name, params[name], hints[name], f.metadata, sizes) for name, f in fields.items()}
+    values = {n: _decode(n, params[n], hints[n], f.metadata, sizes) for n, f in fields.items() if n in params}
     calibrator = cls(**values)
     calibrator.check(k)
     return calibrator

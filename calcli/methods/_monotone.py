@@ -10,11 +10,16 @@ from collections.abc import Callable
 import numpy as np
 
 from calcli.errors import DataError
-from calcli.methods._newton import Objective
 from calcli.numerics import FloatArray, IntArray, log_softmax
 from calcli.rows import Rows
+from calcli.solvers import Quadratic
 
-__all__ = ["check_map", "evaluate", "nll_in_slopes", "pull_together"]
+__all__ = ["ALL_AT_BOUND", "check_map", "evaluate", "nll_in_slopes", "pull_together"]
+
+ALL_AT_BOUND = (
+    "every slope ran into its bound (0.01 or 100): these rows are all right, or their scores say nothing about"
+    " the labels; calibrate on rows that the model gets wrong now and then"
+)
 
 Entry = Callable[[FloatArray], FloatArray]
 
@@ -44,7 +49,7 @@ def evaluate(x: FloatArray, edges: FloatArray, slopes: FloatArray) -> FloatArray
     return offset
 
 
-def nll_in_slopes(rows: Rows, edges: FloatArray, entry: Entry) -> Objective:
+def nll_in_slopes(rows: Rows, edges: FloatArray, entry: Entry) -> Quadratic:
     """Mean NLL of softmax(g(x)) as a function of the slopes, with gradient and Hessian.
 
     One pass over the rows. The lengths L_j are never formed: a row's moments of them under

@@ -59,16 +59,7 @@ class Auto(Calibrator):
     title: ClassVar[str] = "choice by cross-validation"
     composable: ClassVar[bool] = False
     Options: ClassVar[type[Options]] = AutoOptions
-    laws = Laws(
-        keeps_argmax=False,
-        monotone=False,
-        shift_invariant=False,
-        equivariant=False,
-        improves_nll=False,
-        top_label_only=False,
-        weights=True,
-        memory="array",
-    )
+    laws = Laws(weights=True)
 
     @classmethod
     def fit(cls, rows: Rows, options: AutoOptions, context: Context) -> Fit[Any]:

@@ -8,8 +8,8 @@ from msgspec import Meta
 
 from calcli.binning import width_edges
 from calcli.calibrator import Calibrator, Context, Fit, Laws, Options, Prediction, Status, param
-from calcli.errors import DataError
 from calcli.methods._class_search import ClassSearch
+from calcli.methods._temperature import check_temperature
 from calcli.methods.ts import TemperatureOptions, TemperatureScaling
 from calcli.numerics import FloatArray, log_softmax
 from calcli.rows import Block, Rows
@@ -55,16 +55,7 @@ class ClassTemperatureScaling(Calibrator):
 
     title = "class-based temperature scaling"
     Options = ClassTemperatureOptions
-    laws = Laws(
-        keeps_argmax=False,
-        monotone=False,
-        shift_invariant=False,
-        equivariant=False,
-        improves_nll=False,
-        top_label_only=False,
-        weights=True,
-        memory="array",
-    )
+    laws = Laws(weights=True)
 
     @classmethod
     def fit(cls, rows: Rows, options: ClassTemperatureOptions, context: Context) -> Fit[Self]:
@@ -108,8 +99,7 @@ class ClassTemperatureScaling(Calibrator):
         return Prediction(log_softmax(scaled), scaled.argmax(axis=1))
 
     def check(self, k: int) -> None:
-        if not (np.all(self.temperature > 0) and np.all(np.isfinite(self.temperature))):
-            raise DataError("temperature holds a number that is not positive and finite")
+        check_temperature(self.temperature)
 
 
 METHOD = ClassTemperatureScaling

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from calcli.calibrator import Laws
-from calcli.methods._affine_matrix import FullMap, log_probabilities
+from calcli.methods._affine.maps import FullMap, log_probabilities
 
 
 @dataclass(frozen=True)
@@ -23,16 +23,7 @@ class DirichletCalibration(FullMap):
     """
 
     title = "Dirichlet calibration"
-    laws = Laws(
-        keeps_argmax=False,
-        monotone=False,
-        shift_invariant=True,
-        equivariant=True,
-        improves_nll=True,
-        top_label_only=False,
-        weights=True,
-        memory="array",
-    )
+    laws = Laws(shift_invariant=True, equivariant=True, improves_nll=True, weights=True)
     features = staticmethod(log_probabilities)
 
 

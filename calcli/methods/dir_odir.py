@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from calcli.calibrator import Laws
-from calcli.methods._affine_matrix import OdirMap, log_probabilities
+from calcli.methods._affine.maps import OdirMap, log_probabilities
 
 
 @dataclass(frozen=True)
@@ -30,16 +30,7 @@ class RegularisedDirichlet(OdirMap):
     """
 
     title = "Dirichlet calibration, ODIR"
-    laws = Laws(
-        keeps_argmax=False,
-        monotone=False,
-        shift_invariant=True,
-        equivariant=True,
-        improves_nll=False,
-        top_label_only=False,
-        weights=True,
-        memory="array",
-    )
+    laws = Laws(shift_invariant=True, equivariant=True, weights=True)
     features = staticmethod(log_probabilities)
 
 

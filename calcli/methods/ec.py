@@ -41,16 +41,7 @@ class ExpectationConsistency(OneTemperature):
 
     title = "expectation consistency"
     Options = ExpectationConsistencyOptions
-    laws = Laws(
-        keeps_argmax=True,
-        monotone=True,
-        shift_invariant=True,
-        equivariant=True,
-        improves_nll=False,
-        top_label_only=False,
-        weights=True,
-        memory="stream",
-    )
+    laws = Laws(keeps_argmax=True, monotone=True, shift_invariant=True, equivariant=True, weights=True, memory="stream")
 
     @classmethod
     def fit(cls, rows: Rows, options: ExpectationConsistencyOptions, context: Context) -> Fit[Self]:

@@ -9,6 +9,7 @@ from msgspec import Meta
 
 from calcli.calibrator import Calibrator, Context, Fit, Laws, Options, Prediction, Status, param
 from calcli.errors import DataError
+from calcli.methods._temperature import check_temperature
 from calcli.methods.ts import TemperatureOptions, TemperatureScaling
 from calcli.numerics import FloatArray, log_softmax, softmax
 from calcli.rows import Block, Rows
@@ -21,9 +22,13 @@ class EnsembleTemperatureOptions(Options, frozen=True):
     """Options of ensemble temperature scaling."""
 
     loss: Annotated[
-        Literal["brier", "nll"],
+        Literal["nll", "brier"],
         Meta(description="what the temperature, and then the weights, minimise on the calibration data"),
-    ] = "brier"
+    ] = "nll"
+    mixture: Annotated[
+        bool,
+        Meta(description="mix in 1/(n+1) of the uniform distribution, so that no row can cost more than log((n+1)C)"),
+    ] = False
 
 
 @dataclass(frozen=True)
@@ -33,15 +38,16 @@ class EnsembleTemperatureScaling(Calibrator):
     p = w1 softmax(z / T) + w2 softmax(z) + w3 / C, with w on the simplex. T comes first,
     from temperature scaling with the same loss; then w, with T fixed.
 
-    ``loss=brier``: the squared error is a convex quadratic in w whose 3 x 3 moments take
-    one pass; its minimum on the simplex is found exactly by trying the seven faces. (The
-    authors' program runs SLSQP from (1, 0, 0); it ends within 1e-6 of this point. Its
-    ``loss`` argument has no effect on the weights, they are always fitted by squared error.)
     ``loss=nll``: the likelihood of mixture weights is concave; we take Newton steps, each
     the exact minimum of the quadratic model on the simplex, and keep the label's three
-    probabilities per row. ``kkt_gap`` in the details bounds how far the loss of w is
-    above the optimum: the Frank-Wolfe gap, respectively max_k mean(p_k / p) - 1.
+    probabilities per row. ``loss=brier``, as published: the squared error is a convex
+    quadratic in w whose 3 x 3 moments take one pass; its minimum on the simplex is found
+    exactly by trying the seven faces. (The authors' program runs SLSQP from (1, 0, 0); it
+    ends within 1e-6 of this point. Its ``loss`` argument has no effect on the weights, they
+    are always fitted by squared error.) ``kkt_gap`` in the details bounds how far the loss
+    of w is above the optimum: the Frank-Wolfe gap, respectively max_k mean(p_k / p) - 1.
 
+    ``mixture`` adds a row's worth of the uniform part: w becomes (n w + (0, 0, 1)) / (n + 1).
     Should all weight fall on the uniform part, 1e-6 stays on the first, so that the order
     of the classes is not lost.
 
@@ -58,8 +64,7 @@ class EnsembleTemperatureScaling(Calibrator):
         monotone=True,
         shift_invariant=True,
         equivariant=True,
-        improves_nll=False,  # the default minimises the squared error
-        top_label_only=False,
+        improves_nll=True,
         weights=True,
         memory="row",
     )
@@ -87,6 +92,8 @@ class EnsembleTemperatureScaling(Calibrator):
         elif gap > 1e-9:
             status = "not_converged"
             warnings.append(f"the mixture weights are not at their optimum (gap {gap:.1e})")
+        if options.mixture:
+            w = (rows.n * w + [0.0, 0.0, 1.0]) / (rows.n + 1)
         details = {"temperature": dict(first.details), "weight_evaluations": evaluations, "kkt_gap": gap}
         return Fit(cls(temperature, w), status, tuple(warnings), details)
 
@@ -104,8 +111,7 @@ class EnsembleTemperatureScaling(Calibrator):
         return Prediction(log_p, block.prediction)
 
     def check(self, k: int) -> None:
-        if not 0 < self.temperature < np.inf:
-            raise DataError(f"temperature is {self.temperature}, expected a positive number")
+        check_temperature(self.temperature)
         if not (np.all(self.weights >= 0) and abs(self.weights.sum() - 1.0) <= 1e-9):
             raise DataError(f"weights are {self.weights.tolist()}, expected three that are >= 0 and sum to 1")
 

@@ -8,10 +8,11 @@ from msgspec import Meta
 
 from calcli.calibrator import Calibrator, Context, Fit, Laws, Options, Prediction, param
 from calcli.errors import DataError
-from calcli.methods._newton import minimise
+from calcli.methods._temperature import check_temperature, check_uniform
 from calcli.methods.ts import TemperatureOptions, TemperatureScaling
-from calcli.numerics import FloatArray, log_softmax
+from calcli.numerics import FloatArray, log_softmax, mixed_with_uniform
 from calcli.rows import Block, Rows
+from calcli.solvers import minimise_box
 
 CLIP = 4.0
 """Features count up to this many standard deviations: further out is extrapolation."""
@@ -56,16 +57,8 @@ class FeatureTemperature(Calibrator):
 
     title = "feature temperature"
     Options = FeatureTemperatureOptions
-    laws = Laws(
-        keeps_argmax=True,
-        monotone=True,
-        shift_invariant=True,
-        equivariant=True,
-        improves_nll=False,  # the uniform part can cost 1/n where the scores were perfect
-        top_label_only=False,
-        weights=True,
-        memory="row",
-    )
+    # the uniform part can cost 1/n where the scores were perfect
+    laws = Laws(keeps_argmax=True, monotone=True, shift_invariant=True, equivariant=True, weights=True, memory="row")
 
     @classmethod
     def fit(cls, rows: Rows, options: FeatureTemperatureOptions, context: Context) -> Fit[Self]:
@@ -95,7 +88,7 @@ class FeatureTemperature(Calibrator):
             hessian = (inputs * (share * bend)[:, None]).T @ inputs + 2 * ridge * np.eye(4)
             return float(share @ value) + ridge * float(w @ w), gradient, hessian
 
-        found = minimise(objective, np.zeros(4), longest=1.0)
+        found = minimise_box(objective, np.zeros(4), longest=1.0)
         details = {
             "temperature": dict(first.details),
             "evaluations": found.evaluations,
@@ -111,20 +104,15 @@ class FeatureTemperature(Calibrator):
         inputs = design(features(z, self.temperature), self.mean, self.deviation)
         scale = np.exp(inputs @ self.weights) / self.temperature
         log_p = log_softmax((z - z.max(axis=1, keepdims=True)) * scale[:, None])
-        if self.uniform > 0:
-            log_p += np.log1p(-self.uniform)
-            np.logaddexp(log_p, np.log(self.uniform / z.shape[1]), out=log_p)
-        return Prediction(log_p, block.prediction)
+        return Prediction(mixed_with_uniform(log_p, self.uniform), block.prediction)
 
     def check(self, k: int) -> None:
-        if not 0 < self.temperature < np.inf:
-            raise DataError(f"temperature is {self.temperature}, expected a positive number")
+        check_temperature(self.temperature)
         if not np.all(np.abs(self.weights) * [1, CLIP, CLIP, CLIP] < 100):
             raise DataError(f"weights are {self.weights.tolist()}, expected numbers below 100 (25 for a feature)")
         if not (np.all(np.isfinite(self.mean)) and np.all(self.deviation > 0)):
             raise DataError("mean or deviation of the features are not what a fit gives (finite; above 0)")
-        if not 0 <= self.uniform < 1:
-            raise DataError(f"uniform is {self.uniform}, expected a share in [0, 1)")
+        check_uniform(self.uniform)
 
 
 def features(z: FloatArray, temperature: float) -> FloatArray:

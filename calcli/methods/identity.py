@@ -24,7 +24,6 @@ class Identity(Calibrator):
         shift_invariant=True,
         equivariant=True,
         improves_nll=True,
-        top_label_only=False,
         weights=True,
         memory="stream",
     )

@@ -1,7 +1,7 @@
 """Intra-order-preserving maps."""
 
-from dataclasses import dataclass
-from typing import Annotated, Literal, Self
+from dataclasses import dataclass, replace
+from typing import Annotated, Any, Literal, Self
 
 import numpy as np
 from msgspec import Meta
@@ -9,11 +9,12 @@ from msgspec import Meta
 from calcli.calibrator import Calibrator, Context, Fit, Laws, Options, Prediction, param
 from calcli.errors import DataError
 from calcli.methods._iop_net import Net, TrainingPlan, TrainingRows, mapped_logits, train_folds
-from calcli.methods._monotone import check_map, evaluate, nll_in_slopes, pull_together
-from calcli.methods._newton import minimise
+from calcli.methods._monotone import ALL_AT_BOUND, check_map, evaluate, nll_in_slopes, pull_together
+from calcli.methods._temperature import check_uniform
 from calcli.methods.ts import TemperatureOptions, TemperatureScaling
-from calcli.numerics import FloatArray, log_softmax
+from calcli.numerics import FloatArray, log_softmax, mixed_with_uniform
 from calcli.rows import Block, Rows
+from calcli.solvers import minimise_box
 
 LOW, HIGH = 0.01, 100.0
 REACH = 20.0
@@ -33,6 +34,10 @@ class IntraOrderPreservingOptions(Options, frozen=True):
     rate: Annotated[float, Meta(gt=0, le=1, description="oi, op: step size of Adam")] = 5e-3
     decay: Annotated[float, Meta(ge=0, description="oi, op: weight decay")] = 5e-4
     batch: Annotated[int, Meta(ge=1, description="oi, op: rows in a batch")] = 256
+    mixture: Annotated[
+        bool,
+        Meta(description="mix in 1/(n+1) of the uniform distribution, so that no row can cost more than log((n+1)C)"),
+    ] = False
 
 
 @dataclass(frozen=True)
@@ -56,6 +61,8 @@ class IntraOrderPreserving(Calibrator):
     All variants read the raw logits: a constant added to a row is not without effect. The
     curve streams; the networks hold the sorted scores (op: and the scores) in memory.
 
+    ``mixture`` mixes in 1/(n+1) of the uniform distribution (``uniform``) after the fit.
+
     Reference: Rahimi, Shaban, Cheng, Hartley, Boots (2020), "Intra order-preserving functions
     for calibration of multi-class neural networks" (arXiv 2003.06820).
     """
@@ -71,25 +78,20 @@ class IntraOrderPreserving(Calibrator):
     b2: FloatArray | None = param("folds", "hidden", optional=True)
     w3: FloatArray | None = param("folds", "hidden", "gaps", optional=True)
     b3: FloatArray | None = param("folds", "gaps", optional=True)
+    uniform: float = param(default=0.0)
 
     title = "intra-order-preserving map"
     Options = IntraOrderPreservingOptions
-    laws = Laws(
-        keeps_argmax=True,
-        monotone=True,
-        shift_invariant=False,
-        equivariant=True,
-        improves_nll=True,
-        top_label_only=False,
-        weights=True,
-        memory="stream",
-    )
+    laws = Laws(keeps_argmax=True, monotone=True, equivariant=True, improves_nll=True, weights=True, memory="stream")
 
     @classmethod
     def fit(cls, rows: Rows, options: IntraOrderPreservingOptions, context: Context) -> Fit[Self]:
         if options.variant == "diag":
-            return cls._fit_curve(rows, options.knots, context)
-        return cls._fit_networks(rows, options, context)
+            fit = cls._fit_curve(rows, options.knots, context)
+        else:
+            fit = cls._fit_networks(rows, options, context)
+        uniform = 1.0 / (rows.n + 1) if options.mixture else 0.0
+        return replace(fit, calibrator=replace(fit.calibrator, uniform=uniform))
 
     @classmethod
     def _fit_curve(cls, rows: Rows, knots: int, context: Context) -> Fit[Self]:
@@ -105,8 +107,9 @@ class IntraOrderPreserving(Calibrator):
             penalty, pull, stiffness = pull_together(slopes, 1.0 / rows.n)
             return value + penalty, gradient + pull, hessian + stiffness
 
-        found = minimise(objective, np.ones(knots + 1), low=LOW, high=HIGH)
-        fitted = cls("diag", edges, found.x, *[None] * 8)
+        found = minimise_box(objective, np.ones(knots + 1), low=LOW, high=HIGH)
+        unused: list[Any] = [None] * 8
+        fitted = cls("diag", edges, found.x, *unused)
         details = {"evaluations": found.evaluations, "gradient": found.gradient}
         if found.status == "not_converged":
             return Fit(fitted, "not_converged", ("the search for the slopes did not converge",), details)
@@ -128,7 +131,7 @@ class IntraOrderPreserving(Calibrator):
             context.rng(),
             lambda done, total: context.progress("training networks", done, total),
         )
-        stacked = (np.stack(layers) for layers in zip(*nets, strict=True))
+        stacked: list[Any] = [np.stack(layers) for layers in zip(*nets, strict=True)]
         fitted = cls(options.variant, None, None, sorted_rows.center, sorted_rows.spread, *stacked)
         warnings = list(first.warnings)
         size = sum(w.size for w in nets[0])
@@ -150,13 +153,14 @@ class IntraOrderPreserving(Calibrator):
             assert self.center is not None
             assert self.spread is not None
             mapped = mapped_logits(z, self._nets(), self.center, self.spread, sorted_input=self.variant == "oi")
-        return Prediction(log_softmax(mapped), block.prediction)
+        return Prediction(mixed_with_uniform(log_softmax(mapped), self.uniform), block.prediction)
 
     def _nets(self) -> list[Net]:
         layers = [w for w in (self.w1, self.b1, self.w2, self.b2, self.w3, self.b3) if w is not None]
         return [Net(*fold) for fold in zip(*layers, strict=True)]
 
     def check(self, k: int) -> None:
+        check_uniform(self.uniform)
         layers = (self.center, self.spread, self.w1, self.b1, self.w2, self.b2, self.w3, self.b3)
         if self.variant == "diag":
             if self.edges is None or self.slopes is None:
@@ -189,10 +193,5 @@ def logit_range(rows: Rows) -> tuple[float, float]:
         return low - width, high + width
     return low, high
 
-
-ALL_AT_BOUND = (
-    "every slope ran into its bound (0.01 or 100): these rows are all right, or their scores say nothing about"
-    " the labels; calibrate on rows that the model gets wrong now and then"
-)
 
 METHOD = IntraOrderPreserving

@@ -7,10 +7,11 @@ import numpy as np
 from msgspec import Meta
 
 from calcli.calibrator import Calibrator, Context, Fit, Laws, Options, Prediction, param
-from calcli.methods._monotone import check_map, evaluate, nll_in_slopes, pull_together
-from calcli.methods._newton import minimise
-from calcli.numerics import FloatArray, log_softmax
+from calcli.methods._monotone import ALL_AT_BOUND, check_map, evaluate, nll_in_slopes, pull_together
+from calcli.methods._temperature import check_uniform
+from calcli.numerics import FloatArray, log_softmax, mixed_with_uniform
 from calcli.rows import Block, Rows
+from calcli.solvers import minimise_box
 
 LOG_SLOPE_LIMIT = float(np.log(100.0))
 
@@ -26,6 +27,10 @@ class SharedMonotoneOptions(Options, frozen=True):
         float,
         Meta(ge=0, description="pull of neighbouring log-slopes towards each other, divided by the rows"),
     ] = 1.0
+    mixture: Annotated[
+        bool,
+        Meta(description="mix in 1/(n+1) of the uniform distribution, so that no row can cost more than log((n+1)C)"),
+    ] = False
 
 
 @dataclass(frozen=True)
@@ -40,12 +45,15 @@ class SharedMonotone(Calibrator):
     the log-probabilities are a normal form, so a constant added to a row's logits is
     without effect.
 
+    ``mixture`` mixes in 1/(n+1) of the uniform distribution (``uniform``) after the fit.
+
     Reference: the shared-map case of Rahimi, Shaban, Cheng, Hartley, Boots (2020, arXiv
     2003.06820) and Wenger, Kjellström, Triebel (2020, AISTATS), with a curve for their net or process.
     """
 
     edges: FloatArray = param("edges")
     slopes: FloatArray = param("segments")
+    uniform: float = param(default=0.0)
 
     title = "shared monotone map"
     Options = SharedMonotoneOptions
@@ -55,7 +63,6 @@ class SharedMonotone(Calibrator):
         shift_invariant=True,
         equivariant=True,
         improves_nll=True,
-        top_label_only=False,
         weights=True,
         memory="stream",
     )
@@ -78,26 +85,22 @@ class SharedMonotone(Calibrator):
             return value + penalty, gradient + pull, hessian + stiffness
 
         low, high = -LOG_SLOPE_LIMIT, LOG_SLOPE_LIMIT
-        found = minimise(objective, np.zeros(len(edges) + 1), low=low, high=high, longest=1.0)
-        slopes = np.exp(found.x)
+        found = minimise_box(objective, np.zeros(len(edges) + 1), low=low, high=high, longest=1.0)
+        fitted = cls(edges, np.exp(found.x), 1.0 / (rows.n + 1) if options.mixture else 0.0)
         details = {"evaluations": found.evaluations, "gradient": found.gradient}
         if found.status == "not_converged":
-            return Fit(cls(edges, slopes), "not_converged", ("the search for the slopes did not converge",), details)
+            return Fit(fitted, "not_converged", ("the search for the slopes did not converge",), details)
         if np.all(found.x >= high) or np.all(found.x <= low):
-            return Fit(cls(edges, slopes), "at_bound", (ALL_AT_BOUND,), details)
-        return Fit(cls(edges, slopes), "ok", (), details)
+            return Fit(fitted, "at_bound", (ALL_AT_BOUND,), details)
+        return Fit(fitted, "ok", (), details)
 
     def apply(self, block: Block) -> Prediction:
-        z = block.z
-        return Prediction(log_softmax(evaluate(log_softmax(z), self.edges, self.slopes)), block.prediction)
+        log_p = log_softmax(evaluate(log_softmax(block.z), self.edges, self.slopes))
+        return Prediction(mixed_with_uniform(log_p, self.uniform), block.prediction)
 
     def check(self, k: int) -> None:
         check_map(self.edges, self.slopes)
+        check_uniform(self.uniform)
 
-
-ALL_AT_BOUND = (
-    "every slope ran into its bound (0.01 or 100): these rows are all right, or their scores say nothing about"
-    " the labels; calibrate on rows that the model gets wrong now and then"
-)
 
 METHOD = SharedMonotone

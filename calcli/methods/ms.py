@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from calcli.calibrator import Laws
-from calcli.methods._affine_matrix import FullMap, raw_scores
+from calcli.methods._affine.maps import FullMap, raw_scores
 
 
 @dataclass(frozen=True)
@@ -25,16 +25,7 @@ class MatrixScaling(FullMap):
     """
 
     title = "matrix scaling"
-    laws = Laws(
-        keeps_argmax=False,
-        monotone=False,
-        shift_invariant=False,
-        equivariant=True,
-        improves_nll=True,
-        top_label_only=False,
-        weights=True,
-        memory="array",
-    )
+    laws = Laws(equivariant=True, improves_nll=True, weights=True)
     features = staticmethod(raw_scores)
 
 

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from calcli.calibrator import Laws
-from calcli.methods._affine_matrix import OdirMap, raw_scores
+from calcli.methods._affine.maps import OdirMap, raw_scores
 
 
 @dataclass(frozen=True)
@@ -19,16 +19,7 @@ class RegularisedMatrixScaling(OdirMap):
     """
 
     title = "matrix scaling, ODIR"
-    laws = Laws(
-        keeps_argmax=False,
-        monotone=False,
-        shift_invariant=False,
-        equivariant=True,
-        improves_nll=False,
-        top_label_only=False,
-        weights=True,
-        memory="array",
-    )
+    laws = Laws(equivariant=True, weights=True)
     features = staticmethod(raw_scores)
 
 

@@ -8,10 +8,10 @@ import numpy as np
 from msgspec import Meta
 
 from calcli.calibrator import Context, Fit, Laws, Options, Prediction, param
-from calcli.methods._affine_cv import content_folds, load_table, search_path
-from calcli.methods._affine_fit import Journal, check_finite, effective_rows, identity_map, refuse_hopeless, solve
-from calcli.methods._affine_full import MatrixObjective
-from calcli.methods._affine_structured import LAMBDAS, Smoothed, presmooth, structured_ridge
+from calcli.methods._affine.fitting import Journal, check_finite, effective_rows, identity_map, refuse_hopeless, solve
+from calcli.methods._affine.matrix import MatrixObjective
+from calcli.methods._affine.path import load_table, path_folds, search_path
+from calcli.methods._affine.structured import LAMBDAS, Smoothed, presmooth, structured_ridge
 from calcli.numerics import FloatArray, log_softmax
 from calcli.rows import Block, Rows
 
@@ -47,16 +47,7 @@ class StructuredMatrixScaling(Smoothed):
 
     title = "structured matrix scaling"
     Options = StructuredMatrixOptions
-    laws = Laws(
-        keeps_argmax=False,
-        monotone=False,
-        shift_invariant=True,
-        equivariant=True,
-        improves_nll=False,
-        top_label_only=False,
-        weights=True,
-        memory="array",
-    )
+    laws = Laws(shift_invariant=True, equivariant=True, weights=True)
 
     @classmethod
     def fit(cls, rows: Rows, options: StructuredMatrixOptions, context: Context) -> Fit[Self]:
@@ -72,9 +63,9 @@ class StructuredMatrixScaling(Smoothed):
             fits = folds * len(LAMBDAS) + 1 if lam == "cv" else 1
             long = refuse_hopeless(rows, fits, "use svs, or give lambda")
             if lam == "cv":
-                table = load_table(rows, features, content_folds(rows, folds, context.rng()))
+                table = load_table(rows, features, path_folds(rows, folds, context.rng()))
                 path = search_path(
-                    table.folds(),
+                    table.folds(complete=True),
                     LAMBDAS,
                     lambda lam, n: structured_ridge(k, k + 1, lam, n),
                     theta,
@@ -87,7 +78,7 @@ class StructuredMatrixScaling(Smoothed):
             journal.details["lambda"] = lam
             ridge = structured_ridge(k, k + 1, lam, effective_rows(rows))
             found = solve(
-                MatrixObjective(table.chunks(), k, ridge),
+                MatrixObjective(table.chunks(), k, ridge, complete=True),
                 theta,
                 lambda done: context.progress(f"fitting{long}", done, 0),
             )

@@ -7,11 +7,11 @@ import msgspec
 from msgspec import Meta
 
 from calcli.calibrator import Context, Fit, Laws, Options, Prediction, param
-from calcli.methods._affine import Chunks
-from calcli.methods._affine_cv import content_folds, diagonal_folds, search_path
-from calcli.methods._affine_diagonal import DiagonalObjective
-from calcli.methods._affine_fit import Journal, check_finite, effective_rows, identity_map, solve
-from calcli.methods._affine_structured import LAMBDAS, Smoothed, presmooth, structured_ridge
+from calcli.methods._affine.fitting import Journal, check_finite, effective_rows, identity_map, solve
+from calcli.methods._affine.objective import Chunks
+from calcli.methods._affine.path import diagonal_folds, path_folds, search_path
+from calcli.methods._affine.structured import LAMBDAS, Smoothed, presmooth, structured_ridge
+from calcli.methods._affine.vector import VectorObjective
 from calcli.numerics import FloatArray, log_softmax
 from calcli.rows import Block, Rows
 
@@ -45,16 +45,7 @@ class StructuredVectorScaling(Smoothed):
 
     title = "structured vector scaling"
     Options = StructuredVectorOptions
-    laws = Laws(
-        keeps_argmax=False,
-        monotone=False,
-        shift_invariant=True,
-        equivariant=True,
-        improves_nll=False,
-        top_label_only=False,
-        weights=True,
-        memory="stream",
-    )
+    laws = Laws(shift_invariant=True, equivariant=True, weights=True, memory="stream")
 
     @classmethod
     def fit(cls, rows: Rows, options: StructuredVectorOptions, context: Context) -> Fit[Self]:
@@ -65,7 +56,7 @@ class StructuredVectorScaling(Smoothed):
             lam, folds = options.lambda_, min(5, rows.n)
             if lam == "cv":
                 path = search_path(
-                    diagonal_folds(rows, features, content_folds(rows, folds, context.rng())),
+                    diagonal_folds(rows, features, path_folds(rows, folds, context.rng())),
                     LAMBDAS,
                     lambda lam, n: structured_ridge(k, 2, lam, n),
                     theta,
@@ -76,7 +67,7 @@ class StructuredVectorScaling(Smoothed):
             journal.details["lambda"] = lam
             ridge = structured_ridge(k, 2, lam, effective_rows(rows))
             found = solve(
-                DiagonalObjective(Chunks(rows, features), k, ridge),
+                VectorObjective(Chunks(rows, features), k, ridge, complete=True),
                 theta,
                 lambda done: context.progress("fitting scales and biases", done, 0),
             )

@@ -5,10 +5,11 @@ from typing import Annotated, Literal, Self
 
 from msgspec import Meta
 
-from calcli.calibrator import Context, Fit, Laws, Options
+from calcli.calibrator import Context, Fit, Laws, Options, Prediction, param
 from calcli.kernels.device import kernels
-from calcli.methods._temperature import LOG_BETA_HIGH, LOG_BETA_LOW, OneTemperature, solve_temperature
-from calcli.rows import Rows
+from calcli.methods._temperature import LOG_BETA_HIGH, LOG_BETA_LOW, OneTemperature, check_uniform, solve_temperature
+from calcli.numerics import mixed_with_uniform
+from calcli.rows import Block, Rows
 
 
 class TemperatureOptions(Options, frozen=True):
@@ -18,6 +19,10 @@ class TemperatureOptions(Options, frozen=True):
         Literal["nll", "brier"],
         Meta(description="what the temperature minimises on the calibration data"),
     ] = "nll"
+    mixture: Annotated[
+        bool,
+        Meta(description="mix in 1/(n+1) of the uniform distribution, so that no row can cost more than log((n+1)C)"),
+    ] = False
 
 
 @dataclass(frozen=True)
@@ -35,8 +40,12 @@ class TemperatureScaling(OneTemperature):
     ``loss=brier`` minimises the squared error instead (not convex: the best of a grid,
     then polished), as Mix-n-Match does.
 
+    ``mixture`` makes it (1-a) softmax(z / T) + a/C with a = 1/(n+1) (``uniform``), T as before.
+
     Reference: Guo, Pleiss, Sun, Weinberger (2017), section 4.2, equation 9.
     """
+
+    uniform: float = param(default=0.0)
 
     title = "temperature scaling"
     Options = TemperatureOptions
@@ -46,7 +55,6 @@ class TemperatureScaling(OneTemperature):
         shift_invariant=True,
         equivariant=True,
         improves_nll=True,
-        top_label_only=False,
         weights=True,
         memory="stream",
     )
@@ -59,14 +67,23 @@ class TemperatureScaling(OneTemperature):
             temperature, root, details = solve_temperature(slope, context, start=best, low=low, high=high)
         else:
             temperature, root, details = solve_temperature(heavy.nll_slope(rows), context)
+        fitted = cls(temperature, 1.0 / (rows.n + 1) if options.mixture else 0.0)
         match root.status:
             case "at_high":
-                return Fit(cls(temperature), "at_bound", (TOO_SURE,), details)
+                return Fit(fitted, "at_bound", (TOO_SURE,), details)
             case "at_low":
-                return Fit(cls(temperature), "at_bound", (NO_INFORMATION,), details)
+                return Fit(fitted, "at_bound", (NO_INFORMATION,), details)
             case "not_converged":
-                return Fit(cls(temperature), "not_converged", ("the search for T did not converge",), details)
-        return Fit(cls(temperature), "ok", (), details)
+                return Fit(fitted, "not_converged", ("the search for T did not converge",), details)
+        return Fit(fitted, "ok", (), details)
+
+    def apply(self, block: Block) -> Prediction:
+        plain = super().apply(block)
+        return Prediction(mixed_with_uniform(plain.log_probs, self.uniform), plain.label)
+
+    def check(self, k: int) -> None:
+        super().check(k)
+        check_uniform(self.uniform)
 
 
 TOO_SURE = (

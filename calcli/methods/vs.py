@@ -6,9 +6,9 @@ from typing import Annotated, Self
 from msgspec import Meta
 
 from calcli.calibrator import Calibrator, Context, Fit, Laws, Options, Prediction, param
-from calcli.methods._affine import Chunks
-from calcli.methods._affine_diagonal import DiagonalObjective
-from calcli.methods._affine_fit import Journal, best_temperature, check_finite, identity_map, solve, uniform_ridge
+from calcli.methods._affine.fitting import Journal, best_temperature, check_finite, identity_map, solve, uniform_ridge
+from calcli.methods._affine.objective import Chunks
+from calcli.methods._affine.vector import VectorObjective
 from calcli.numerics import FloatArray, log_softmax
 from calcli.rows import Block, Rows
 
@@ -45,16 +45,7 @@ class VectorScaling(Calibrator):
 
     title = "vector scaling"
     Options = VectorScalingOptions
-    laws = Laws(
-        keeps_argmax=False,
-        monotone=False,
-        shift_invariant=False,
-        equivariant=True,
-        improves_nll=True,
-        top_label_only=False,
-        weights=True,
-        memory="stream",
-    )
+    laws = Laws(equivariant=True, improves_nll=True, weights=True, memory="stream")
 
     @classmethod
     def fit(cls, rows: Rows, options: VectorScalingOptions, context: Context) -> Fit[Self]:
@@ -62,7 +53,7 @@ class VectorScaling(Calibrator):
         theta = identity_map(k, 2)
         if journal.absent_classes(rows, "each keeps the scale of temperature scaling and bias 0"):
             journal.too_many_parameters(rows, 2 * k, "ts or svs")
-            objective = DiagonalObjective(Chunks(rows, lambda block: block.z), k, uniform_ridge(options.ridge, k, 2))
+            objective = VectorObjective(Chunks(rows, lambda block: block.z), k, uniform_ridge(options.ridge, k, 2))
             found = solve(
                 objective,
                 theta / best_temperature(rows, context),

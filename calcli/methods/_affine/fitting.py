@@ -9,11 +9,11 @@ import numpy as np
 from calcli.calibrator import Context, Status
 from calcli.errors import DataError, FitError
 from calcli.kernels.device import kernels
-from calcli.methods._affine import AffineObjective, Ridge
-from calcli.methods._affine_newton import Optimum, minimise
+from calcli.methods._affine.objective import AffineObjective, Ridge
 from calcli.methods._temperature import solve_temperature
 from calcli.numerics import FloatArray
 from calcli.rows import Rows
+from calcli.solvers import Optimum, minimise_convex
 
 __all__ = [
     "Journal",
@@ -108,16 +108,16 @@ def solve(objective: AffineObjective, start: FloatArray, progress: Callable[[int
     zigzag. Minima under ridges a million to ten times as strong, each the start for the next,
     lead to the same optimum in a few steps each (Marteau-Ferey, Bach, Rudi 2019).
     """
-    found = minimise(objective, start, steps=60, progress=progress)
+    found = minimise_convex(objective, start, steps=60, progress=progress)
     ridge = objective.ridge
     if found.converged or objective.strength == 0.0:
         return found
     theta = start
     for power in range(6, 0, -1):
         objective.exchange(Ridge(ridge.weight * 10.0**power, ridge.centre))
-        theta = minimise(objective, theta, aim=1e-3, progress=progress).theta
+        theta = minimise_convex(objective, theta, aim=1e-3, progress=progress).theta
     objective.exchange(ridge)
-    return minimise(objective, theta, progress=progress)
+    return minimise_convex(objective, theta, progress=progress)
 
 
 def best_temperature(rows: Rows, context: Context) -> float:

@@ -16,9 +16,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from calcli.methods._affine_newton import Direction
 from calcli.numerics import FloatArray, IntArray
 from calcli.rows import Block, Rows
+from calcli.solvers import Direction
 
 __all__ = [
     "AffineObjective",
@@ -139,15 +139,16 @@ class AffineObjective(ABC):
 
     present : (k,) bool, classes that the rows hold; the rows of theta of the others stay
     where they start, and then the present ones may not move together (see ``centred``).
+    With ``complete`` every class counts as present: the ridge alone holds those without rows.
     """
 
-    def __init__(self, chunks: Chunked, k: int, columns: int, ridge: Ridge) -> None:
+    def __init__(self, chunks: Chunked, k: int, columns: int, ridge: Ridge, *, complete: bool = False) -> None:
         self.chunks, self.k, self.columns, self.ridge = chunks, k, columns, ridge
         held = np.zeros(k)
         for chunk in chunks:
             held += np.bincount(chunk.y, weights=chunk.w, minlength=k)
         self.mass = max(float(held.sum()), 1e-300)
-        self.present = held > 0
+        self.present = (held > 0) | complete
         self.theta = np.zeros((k, columns))
 
     def exchange(self, ridge: Ridge) -> None:

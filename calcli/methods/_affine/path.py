@@ -7,7 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from calcli.methods._affine import (
+from calcli.folds import content_folds
+from calcli.methods._affine.fitting import uniform_ridge
+from calcli.methods._affine.matrix import MatrixObjective
+from calcli.methods._affine.objective import (
     AffineObjective,
     Chunk,
     Chunked,
@@ -17,14 +20,12 @@ from calcli.methods._affine import (
     held_in_memory,
     mean_nll,
 )
-from calcli.methods._affine_diagonal import DiagonalObjective
-from calcli.methods._affine_fit import uniform_ridge
-from calcli.methods._affine_full import MatrixObjective
-from calcli.methods._affine_newton import minimise
+from calcli.methods._affine.vector import VectorObjective
 from calcli.numerics import FloatArray, IntArray, log_softmax
 from calcli.rows import Rows, check_memory
+from calcli.solvers import minimise_convex
 
-__all__ = ["Folded", "Path", "Table", "content_folds", "diagonal_folds", "load_table", "search_path"]
+__all__ = ["Folded", "Path", "Table", "diagonal_folds", "load_table", "path_folds", "search_path"]
 
 CLEARLY_WORSE = 1e-3
 """Relative rise of the held-out NLL at which a path is left; loose fits stay well below."""
@@ -35,22 +36,9 @@ def label_losses(rows: Rows) -> FloatArray:
     return np.concatenate([-log_softmax(b.z)[np.arange(len(b)), b.labels] for b in rows.blocks()])
 
 
-def content_folds(rows: Rows, folds: int, rng: np.random.Generator) -> IntArray:
-    """Fold of each row, (n,), stratified by label and, within a label, by loss.
-
-    The rows are lined up class by class and by uncalibrated NLL within a class, then dealt
-    out in turn, each round in a random order. The line depends on what the rows hold, not
-    on how rows or classes are ordered, so neither does the fit.
-    """
-    y, loss = rows.labels(), label_losses(rows)
-    count = np.bincount(y, minlength=rows.k)
-    mean = np.bincount(y, weights=loss, minlength=rows.k) / np.maximum(count, 1)
-    line = np.lexsort((loss, mean[y], count[y]))
-    rounds = -(-rows.n // folds)
-    deal = rng.permuted(np.tile(np.arange(folds), (rounds, 1)), axis=1).ravel()[: rows.n]
-    fold = np.empty(rows.n, dtype=np.int64)
-    fold[line] = deal
-    return fold
+def path_folds(rows: Rows, folds: int, rng: np.random.Generator) -> IntArray:
+    """Fold of each row, (n,), stratified by label and uncalibrated loss."""
+    return content_folds(rows.labels(), label_losses(rows), folds, rng)
 
 
 @dataclass(frozen=True)
@@ -89,14 +77,17 @@ class Table:
     def chunks(self, *slices: slice) -> list[Chunk]:
         return held_in_memory(self.x, self.y, self.w, slices or [slice(None)])
 
-    def folds(self) -> list[Folded]:
+    def folds(self, *, complete: bool = False) -> list[Folded]:
         """Folds with an objective of a full matrix. Nothing is copied."""
         n, k = self.x.shape
         folds = []
         for first, last in pairwise(self.ends):
             train = self.chunks(slice(0, first), slice(last, n))
             folds.append(
-                folded(MatrixObjective(train, k, uniform_ridge(1.0, k, k + 1)), self.chunks(slice(first, last)))
+                folded(
+                    MatrixObjective(train, k, uniform_ridge(1.0, k, k + 1), complete=complete),
+                    self.chunks(slice(first, last)),
+                )
             )
         return folds
 
@@ -121,7 +112,7 @@ def diagonal_folds(rows: Rows, features: Features, fold: IntArray) -> list[Folde
     folds = []
     for held in range(int(fold.max()) + 1):
         train = Chunks(rows.take(np.flatnonzero(fold != held)), features)
-        objective = DiagonalObjective(train, rows.k, uniform_ridge(1.0, rows.k, 2))
+        objective = VectorObjective(train, rows.k, uniform_ridge(1.0, rows.k, 2), complete=True)
         folds.append(folded(objective, Chunks(rows.take(np.flatnonzero(fold == held)), features)))
     return folds
 
@@ -161,7 +152,7 @@ def search_path(
         for at, fold in enumerate(folds):
             progress(index * len(folds) + at)
             fold.objective.exchange(ridge(lam, fold.rows))
-            thetas[at] = minimise(fold.objective, thetas[at], aim=3e-5, products=1000).theta
+            thetas[at] = minimise_convex(fold.objective, thetas[at], aim=3e-5, products=1000).theta
             mean += fold.share / total * fold.held_out(thetas[at])
         nll.append(mean)
         if mean < nll[best] or index == 0:

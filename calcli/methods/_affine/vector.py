@@ -4,11 +4,11 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from calcli.methods._affine import AffineObjective, Chunked, Reals, Ridge, affine_logits, softmax_losses
-from calcli.methods._affine_newton import Direction, conjugate_gradients
+from calcli.methods._affine.objective import AffineObjective, Chunked, Reals, Ridge, affine_logits, softmax_losses
 from calcli.numerics import FloatArray
+from calcli.solvers import Direction, conjugate_gradients
 
-__all__ = ["DiagonalObjective"]
+__all__ = ["VectorObjective"]
 
 DENSE_CLASSES = 1200
 """Classes up to which the Hessian of a diagonal map is formed: (2k)^2 float64, 46 MB."""
@@ -23,7 +23,7 @@ def add_square(total: Reals, jacobian: Reals) -> None:
     total += flat.T @ flat
 
 
-class DiagonalObjective(AffineObjective):
+class VectorObjective(AffineObjective):
     """Objective of a scale and a bias per class: theta (k, 2).
 
     The Hessian (2k, 2k) is small enough to be formed, by one matrix product per block, and
@@ -33,8 +33,8 @@ class DiagonalObjective(AffineObjective):
 
     all_columns_shift = False
 
-    def __init__(self, chunks: Chunked, k: int, ridge: Ridge) -> None:
-        super().__init__(chunks, k, 2, ridge)
+    def __init__(self, chunks: Chunked, k: int, ridge: Ridge, *, complete: bool = False) -> None:
+        super().__init__(chunks, k, 2, ridge, complete=complete)
         self.hessian: FloatArray | None = None
         self.decrement = 0.0
 

@@ -5,9 +5,9 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 
-from calcli.methods._affine import AffineObjective, Chunk, Reals, Ridge, affine_logits
-from calcli.methods._affine_newton import Direction, conjugate_gradients
+from calcli.methods._affine.objective import AffineObjective, Chunk, Reals, Ridge, affine_logits
 from calcli.numerics import FloatArray
+from calcli.solvers import Direction, conjugate_gradients
 
 __all__ = ["MatrixObjective"]
 
@@ -30,8 +30,8 @@ class MatrixObjective(AffineObjective):
 
     all_columns_shift = True
 
-    def __init__(self, chunks: list[Chunk], k: int, ridge: Ridge) -> None:
-        super().__init__(chunks, k, k + 1, ridge)
+    def __init__(self, chunks: list[Chunk], k: int, ridge: Ridge, *, complete: bool = False) -> None:
+        super().__init__(chunks, k, k + 1, ridge, complete=complete)
         self.lists = chunks
         self.p: list[NDArray[np.float32]] = [np.empty(0, dtype=np.float32)] * len(chunks)
         self.precondition: Callable[[FloatArray], FloatArray] | None = None

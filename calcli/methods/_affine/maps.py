@@ -10,9 +10,7 @@ from msgspec import Meta
 
 from calcli.calibrator import Calibrator, Context, Fit, Options, Prediction, param
 from calcli.errors import DataError
-from calcli.methods._affine import AffineObjective, Ridge
-from calcli.methods._affine_cv import content_folds, load_table, search_path
-from calcli.methods._affine_fit import (
+from calcli.methods._affine.fitting import (
     Journal,
     best_temperature,
     check_finite,
@@ -21,10 +19,12 @@ from calcli.methods._affine_fit import (
     solve,
     uniform_ridge,
 )
-from calcli.methods._affine_full import MatrixObjective
-from calcli.methods._affine_newton import Optimum
+from calcli.methods._affine.matrix import MatrixObjective
+from calcli.methods._affine.objective import AffineObjective, Ridge
+from calcli.methods._affine.path import load_table, path_folds, search_path
 from calcli.numerics import FloatArray, floored_log, log_softmax, softmax
 from calcli.rows import Block, Rows
+from calcli.solvers import Optimum
 
 __all__ = ["FullMap", "OdirMap", "OdirOptions", "RidgeOptions", "log_probabilities", "raw_scores"]
 
@@ -157,7 +157,7 @@ class OdirMap(Calibrator):
             1 if one_fit else folds * (len(grid) + 1),
             "use svs, or give lambda and --set final=refit for one fit",
         )
-        fold = None if one_fit else content_folds(rows, folds, context.rng())
+        fold = None if one_fit else path_folds(rows, folds, context.rng())
         table = load_table(rows, cls.features, fold)
         parts = [] if one_fit else table.folds()
         start = theta / best_temperature(rows, context)

@@ -7,9 +7,9 @@ import numpy as np
 from calcli.calibrator import Calibrator, Context, param
 from calcli.errors import DataError
 from calcli.kernels.device import kernels
-from calcli.methods._affine import Features, Ridge
-from calcli.methods._affine_fit import Journal, identity_map
-from calcli.methods._temperature import solve_temperature
+from calcli.methods._affine.fitting import Journal, identity_map
+from calcli.methods._affine.objective import Features, Ridge
+from calcli.methods._temperature import check_temperature, solve_temperature
 from calcli.numerics import FloatArray, softmax
 from calcli.rows import Block, Rows
 
@@ -31,8 +31,7 @@ class Smoothed(Calibrator):
         return smoothed_log_probs(block, self.temperature, self.smoothing)
 
     def check(self, k: int) -> None:
-        if not 0 < self.temperature < np.inf:
-            raise DataError(f"temperature is {self.temperature}, expected a positive number")
+        check_temperature(self.temperature)
         if not 0 <= self.smoothing <= 1:
             raise DataError(f"smoothing is {self.smoothing}, expected 0..1")
 

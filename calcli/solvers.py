@@ -1,14 +1,159 @@
-"""Minimise a smooth convex function by Newton steps, with a certificate of how far it is from its optimum."""
+"""Newton's method, guarded: the root of an increasing function, minima of few and of many parameters."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Literal, NamedTuple, Protocol
 
 import numpy as np
 
 from calcli.numerics import FloatArray
 
-__all__ = ["Convex", "Optimum", "conjugate_gradients", "minimise"]
+__all__ = [
+    "BoxMinimum",
+    "Convex",
+    "Direction",
+    "Optimum",
+    "Quadratic",
+    "Root",
+    "conjugate_gradients",
+    "find_root",
+    "minimise_box",
+    "minimise_convex",
+]
+
+
+class Root(NamedTuple):
+    """Where an increasing function crosses zero, and how the search ended."""
+
+    x: float
+    value: float
+    evaluations: int
+    status: Literal["ok", "at_low", "at_high", "not_converged"]
+
+
+def find_root(
+    f: Callable[[float], tuple[float, float]],
+    low: float,
+    high: float,
+    start: float,
+    *,
+    step: float = 1e-10,
+    flat: float = 0.0,
+    limit: int = 100,
+) -> Root:
+    """Find the root of a non-decreasing function by Newton steps kept inside a bracket.
+
+    f returns its value and its derivative. The bracket shrinks with the sign of every
+    value; a Newton step that leaves it, or that shrinks it too slowly, becomes a
+    bisection. The ends are evaluated only when the search runs into them, which saves
+    two passes over the data in the ordinary case.
+
+    The search stops when a step is at most ``step`` (absolute, in the units of x) or
+    when \\|f\\| <= ``flat``; ``at_low`` / ``at_high`` say that f has no sign change inside.
+    """
+    lo, hi = low, high
+    seen_low = seen_high = False  # has f been seen negative (below the root) / positive?
+    x = min(max(start, low), high)
+    last_width = hi - lo
+    for evaluations in range(1, limit + 1):
+        value, slope = f(x)
+        if abs(value) <= flat:
+            # A flat stretch at zero outside the data's range is not a root found by chance.
+            return Root(x, value, evaluations, "ok")
+        if value < 0:
+            if x >= high:
+                return Root(high, value, evaluations, "at_high")
+            lo, seen_low = x, True
+        else:
+            if x <= low:
+                return Root(low, value, evaluations, "at_low")
+            hi, seen_high = x, True
+        newton = x - value / slope if slope > 0 else np.inf * -value
+        if lo < newton < hi:
+            following = newton
+        elif not (seen_low and seen_high):
+            # One side only is known: look at the end itself before halving towards it.
+            following = high if value < 0 else low
+        else:
+            following = 0.5 * (lo + hi)
+        if seen_low and seen_high:
+            width = hi - lo
+            if evaluations > 8 and width > 0.5 * last_width and abs(newton - x) > step:
+                following = 0.5 * (lo + hi)
+            last_width = width
+        if abs(following - x) <= step:
+            return Root(following, value, evaluations, "ok")
+        x = following
+    return Root(x, value, limit, "not_converged")
+
+
+# ---- a handful of parameters, derivatives to order two
+
+Quadratic = Callable[[FloatArray], tuple[float, FloatArray, FloatArray]]
+"""Parameters (m,) to what a Newton step needs: the value, the gradient (m,) and the Hessian (m, m)."""
+
+
+class BoxMinimum(NamedTuple):
+    """Where a search ended. gradient : largest absolute entry of the projected gradient."""
+
+    x: FloatArray
+    value: float
+    gradient: float
+    evaluations: int
+    status: Literal["ok", "not_converged"]
+
+
+def minimise_box(
+    f: Quadratic,
+    start: FloatArray,
+    *,
+    low: float = -np.inf,
+    high: float = np.inf,
+    tolerance: float = 1e-10,
+    longest: float = np.inf,
+    limit: int = 100,
+) -> BoxMinimum:
+    """Minimise a smooth function of few variables, each in [low, high].
+
+    Parameters at a bound with the gradient pushing outwards are held, the others take a
+    Newton step in which eigenvalues of the Hessian are made positive, projected onto the
+    box and halved until the value falls enough (Bertsekas 1982). ``longest`` limits the
+    largest entry of a step. On a convex function this is the global minimum; elsewhere a
+    stationary point that is no worse than the start. ``ok`` means that the projected
+    gradient is at most ``tolerance``, or that rounding leaves no step that improves.
+    """
+    x = np.clip(np.asarray(start, dtype=np.float64), low, high)
+    value, gradient, hessian = f(x)
+    evaluations = 1
+    while True:
+        push = np.abs(np.clip(x - gradient, low, high) - x)
+        if push.max() <= tolerance:
+            return BoxMinimum(x, value, float(push.max()), evaluations, "ok")
+        if evaluations >= limit:
+            return BoxMinimum(x, value, float(push.max()), evaluations, "not_converged")
+        free = ~(((x <= low) & (gradient > 0)) | ((x >= high) & (gradient < 0)))
+        step = np.zeros_like(x)
+        curvature, axes = np.linalg.eigh(hessian[np.ix_(free, free)])
+        floor = 1e-12 * max(1e-30, float(np.abs(curvature).max()))
+        step[free] = -axes @ ((axes.T @ gradient[free]) / np.maximum(np.abs(curvature), floor))
+        step *= min(1.0, longest / max(1e-300, float(np.abs(step).max())))
+        rounding = 1e-14 * (1.0 + abs(value))
+        for halvings in range(40):
+            trial = np.clip(x + 0.5**halvings * step, low, high)
+            trial_value, trial_gradient, trial_hessian = f(trial)
+            evaluations += 1
+            if trial_value <= value + 1e-4 * (gradient @ (trial - x)) + rounding:
+                break
+        else:
+            return BoxMinimum(x, value, float(push.max()), evaluations, "not_converged")
+        stalled = trial_value >= value - rounding and push.max() <= 1e3 * tolerance
+        x, value, gradient, hessian = trial, trial_value, trial_gradient, trial_hessian
+        if stalled:
+            push = np.abs(np.clip(x - gradient, low, high) - x)
+            return BoxMinimum(x, value, float(push.max()), evaluations, "ok")
+
+
+# ---- many parameters, convex
 
 AIM = 1e-10
 """The search ends when the estimated distance to the optimum is this share of the value."""
@@ -77,7 +222,7 @@ class Optimum:
         }
 
 
-def minimise(
+def minimise_convex(
     f: Convex,
     start: FloatArray,
     *,
@@ -110,7 +255,7 @@ def minimise(
             gap, exact = float(np.vdot(gradient, gradient)) / (2 * f.strength), True
         if (exact and gap <= aim * value + 0.1 * ROUNDING) or spent >= products or decrement <= 0:
             break
-        reached = _search(f, theta, direction.step, value, decrement)
+        reached = _line_search(f, theta, direction.step, value, decrement)
         if reached is None:
             break
         theta, value, gradient = reached
@@ -121,7 +266,7 @@ def minimise(
     return Optimum(theta, value, gap, float(np.abs(gradient).max()), step, spent, converged)
 
 
-def _search(
+def _line_search(
     f: Convex, theta: FloatArray, direction: FloatArray, value: float, decrement: float
 ) -> tuple[FloatArray, float, FloatArray] | None:
     """The first point along a direction with enough decrease, or None when there is none."""
