@@ -21,12 +21,12 @@ from pathlib import Path
 
 import numpy as np
 import torch
+from calcli.importers.job import Splitting
 from PIL import Image
 from sklearn.datasets import load_digits
 
 from calcli.extract.run import ModelJob, run_model
 from calcli.extract.transforms import parse
-from calcli.importers.job import Splitting
 from calcli.io.split import parse_split
 
 HERE = Path(__file__).parent

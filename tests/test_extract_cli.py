@@ -103,7 +103,7 @@ def test_importing_npz_loads_nothing_heavy(here):
         ([".", "-o", "x.h5"], 3, "is a folder"),
         (["empty.npz", "-o", "x.h5"], 3, "empty.npz: the file is empty"),
         (["words.txt", "-o", "x.h5"], 3, "words.txt"),
-        (["noise.bin", "-o", "x.h5"], 3, "noise.bin: is of no known format, expected one of npz, npy"),
+        (["noise.bin", "-o", "x.h5"], 3, "noise.bin: is of no known format, expected one of "),
         (["noise.h5", "-o", "x.h5"], 3, "noise.h5: is not the hdf5 file its name promises"),
         (["model.onnx", "-o", "x.h5"], 3, "calcli extract --model model.onnx"),
         (["objects.npz", "-o", "x.h5"], 3, "holds Python objects"),

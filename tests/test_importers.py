@@ -7,8 +7,10 @@ import numpy as np
 import pytest
 
 from calcli.errors import DataError, UsageError
-from calcli.importers.job import Splitting, import_scores
-from calcli.importers.layout import Ask, parse_name, plan
+from calcli.importers.array_names import parse_name, plan
+from calcli.importers.ask import Ask
+from calcli.importers.import_scores import import_scores
+from calcli.importers.report import Splitting
 from calcli.io.bundle import open_bundle
 from calcli.io.split import parse_split
 
@@ -629,7 +631,7 @@ def test_the_same_request_gives_the_same_data(tmp_path, scores, labels):
 def test_slabs_smaller_than_the_source_change_nothing(tmp_path, scores, labels, monkeypatch):
     np.savez(tmp_path / "a.npz", logits=scores, labels=labels, transformed_logits=scores[None], transforms=["zoom:1"])
     whole = bring(tmp_path / "a.npz", tmp_path / "out.h5", split=["cal=0.3", "test=rest"])
-    monkeypatch.setattr("calcli.importers.convert.SLAB_BYTES", 7 * 2 * K * 4)
+    monkeypatch.setattr("calcli.importers.labelled_scores.SLAB_BYTES", 7 * 2 * K * 4)
     slabs = bring(tmp_path / "a.npz", tmp_path / "out.h5", split=["cal=0.3", "test=rest"])
     for group in ("cal", "test"):
         for name in ("logits", "labels", "transforms/logits"):

@@ -5,11 +5,17 @@ import numpy as np
 import pytest
 
 from calcli.errors import DataError, UsageError
-from calcli.importers.job import import_scores
-from calcli.importers.layout import Ask
+from calcli.importers.ask import Ask
+from calcli.importers.import_scores import import_scores
 from calcli.io.bundle import open_bundle
 
-pyarrow = pytest.importorskip("pyarrow")
+
+@pytest.fixture(params=["standard library", "pyarrow"], autouse=True)
+def parser(request, monkeypatch):
+    """Every table is read both ways."""
+    if request.param == "pyarrow":
+        pytest.importorskip("pyarrow")
+        monkeypatch.setattr("calcli.importers.readers.csv_table.LARGE", 0)
 
 
 def table(tmp_path, text, name="t.csv", **ask):
@@ -141,6 +147,7 @@ def test_a_missing_line_end_is_told(tmp_path):
 
 
 def test_parquet_types_are_kept(tmp_path):
+    pyarrow = pytest.importorskip("pyarrow")
     from pyarrow import parquet
 
     names = pyarrow.array(["dog", "cat", "dog"]).dictionary_encode()
@@ -154,3 +161,57 @@ def test_parquet_types_are_kept(tmp_path):
     parquet.write_table(uneven, tmp_path / "u.parquet")
     with pytest.raises(DataError, match="different lengths"):
         import_scores([tmp_path / "u.parquet"], tmp_path / "out.h5", force=True)
+
+
+# ---- as pandas writes it
+
+
+def test_the_index_of_pandas_is_no_class(tmp_path):
+    text = ",0,1,2,label\n0,2.0,0.1,0.3,0\n1,0.2,1.5,0.3,1\n2,0.1,0.2,3.0,2\n"
+    scores, labels, _, ids, notes = table(tmp_path, text, kind="logits")[""]
+    assert (scores, labels, ids) == ([[2, 0.1, 0.3], [0.2, 1.5, 0.3], [0.1, 0.2, 3]], [0, 1, 2], None)
+    assert any("counts the rows and was left out" in note for note in notes)
+    shuffled = text.replace("\n0,2.0", "\n17,2.0")
+    assert table(tmp_path, shuffled, kind="logits")[""][3].tolist() == [17, 1, 2]
+    words = text.replace("\n0,2.0", "\na,2.0").replace("\n1,0.2", "\nb,0.2").replace("\n2,0.1", "\nc,0.1")
+    assert table(tmp_path, words, kind="logits")[""][3].tolist() == ["a", "b", "c"]
+
+
+def test_a_first_line_that_counts_the_columns_is_their_names(tmp_path):
+    (tmp_path / "logits.csv").write_text("0,1,2\n2.0,0.1,0.3\n0.2,1.5,0.3\n0.1,0.2,3.0\n")
+    (tmp_path / "y.csv").write_text("0\n1\n2\n")
+    report = import_scores([tmp_path / "logits.csv", tmp_path / "y.csv"], tmp_path / "out.h5")
+    assert (report.bundles[0].n, report.bundles[0].k) == (3, 3)
+    assert any("taken as their names" in note for note in report.notes)
+
+
+def test_a_column_that_counts_folds_is_no_class(tmp_path):
+    text = "no,yes,fold,y\n0.8,0.2,0,0\n0.3,0.7,1,1\n0.2,0.8,2,0\n"
+    scores, _, names, _, notes = table(tmp_path, text, kind="probs")[""]
+    assert (scores[0], names) == ([0.8, 0.2], ["no", "yes"])
+    assert any("columns no, yes; left out: fold" in note for note in notes)
+    odd = text.replace("fold", "visits")
+    with pytest.raises(DataError, match="'visits' holds whole numbers beside columns of real ones.*--scores no,yes"):
+        table(tmp_path, odd, kind="logits")
+    assert table(tmp_path, odd, kind="probs", scores=["no,yes"])[""][0] == scores
+
+
+def test_columns_are_named_by_list_and_by_range(tmp_path):
+    text = "id,A,B,C,extra,answer\n1,0.5,0.25,0.25,9.5,C\n2,0.1,0.8,0.1,9.25,B\n"
+    for scores in ("A,B,C", "A:C"):
+        found = table(tmp_path, text, kind="probs", scores=[scores], labels=["answer"])[""]
+        assert found[:3] == ([[0.5, 0.25, 0.25], [0.1, 0.8, 0.1]], [2, 1], ["A", "B", "C"])
+    bare = "0.5,0.25,0.25,2\n0.1,0.8,0.1,1\n"
+    assert table(tmp_path, bare, kind="probs", scores=["0:2"], labels=["3"])[""][:2] == found[:2]
+
+
+def test_missing_classes_among_numbered_columns_are_refused(tmp_path):
+    text = "y,probs_0,probs_1,probs_10\n1,0.2,0.3,0.5\n0,0.1,0.1,0.8\n"
+    with pytest.raises(DataError, match="after column 'probs_1' comes 'probs_10'"):
+        table(tmp_path, text)
+
+
+@pytest.mark.parametrize("cell", ['"[0.5, -2, 3e0]"', "[0.5 -2. 3.]", '"[ 0.5\n -2.   3. ]"'])
+def test_lists_in_cells_are_scores(tmp_path, cell):
+    found = table(tmp_path, f"id,logits,label\na,{cell},2\nb,{cell},0\n")[""]
+    assert found[:2] == ([[0.5, -2, 3]] * 2, [2, 0])

@@ -7,7 +7,7 @@ import typer
 
 if TYPE_CHECKING:
     from calcli.cli.render import Talk
-    from calcli.importers.job import Report, Splitting
+    from calcli.importers.report import Report, Splitting
 
 PANEL = "Running a model"
 

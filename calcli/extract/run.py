@@ -18,7 +18,7 @@ from calcli.extract.inputs import Inputs, Wishes, open_inputs
 from calcli.extract.model import Model, load_model
 from calcli.extract.transforms import Transform, choose, parse
 from calcli.importers.archive import one_line
-from calcli.importers.job import Report, Splitting, Written
+from calcli.importers.report import Report, Splitting, Written
 from calcli.io.atomic import check_output
 from calcli.io.split import deal_rows
 from calcli.io.validate import check_labels, check_scores, score_kind

@@ -1,6 +1,6 @@
-"""Importing saved scores: foreign files in, bundles out.
+"""Importing saved scores: files of others in, bundles out.
 
-``formats`` tells what a file is, the module of its format lists its arrays, ``layout``
-tells what they are by their names, ``convert`` checks them, ``job`` writes the bundles.
-A new format is one module with a reader and one line in ``formats``.
+``formats`` tells what a file is and knows the ``readers``, one file each; a reader lists the
+arrays of its file; ``array_names`` tells what they are by their names, ``labelled_scores``
+checks them, ``import_scores`` writes the bundles. A new format is one module in ``readers``.
 """

@@ -13,7 +13,6 @@ from calcli.errors import DataError
 
 __all__ = ["Archive", "Entry", "Mapped", "flatten", "one_line", "reading", "unite"]
 
-
 BROKEN: tuple[type[Exception], ...] = (
     OSError,
     ValueError,

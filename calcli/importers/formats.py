@@ -1,164 +1,134 @@
 """Which reader a file needs: told by its content, with its name as a hint."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable
 from contextlib import ExitStack
+from dataclasses import dataclass, replace
+from functools import cache
+from importlib import import_module
 from pathlib import Path
+from pkgutil import iter_modules
 
 from calcli.errors import DataError
-from calcli.importers.archive import Archive, one_line
+from calcli.importers import readers
+from calcli.importers.archive import Archive
+from calcli.importers.ask import Ask
+from calcli.importers.source_file import SourceFile
 
-__all__ = ["EXTENSIONS", "open_archive", "recognise"]
+__all__ = ["Format", "commands", "formats", "open_archive", "reader", "recognise", "suffixes"]
 
-EXTENSIONS = {
-    ".npz": "npz",
-    ".npy": "npy",
-    ".pt": "pt",
-    ".pth": "pt",
-    ".safetensors": "safetensors",
-    ".csv": "csv",
-    ".tsv": "csv",
-    ".txt": "csv",
-    ".parquet": "parquet",
-    ".pq": "parquet",
-    ".p": "pickle",
-    ".pkl": "pickle",
-    ".pickle": "pickle",
-    ".h5": "hdf5",
-    ".hdf5": "hdf5",
-    ".hdf": "hdf5",
-}
-
-HEAD = 4096
-TORCH_LEGACY = b"\x80\x02\x8a\nl\xfc\x9cF\xf9 j\xa8P\x19."
-"""A pickled number that files of torch.save begin with when they are not zip archives."""
+Sniff = Callable[[SourceFile], bool]
+Read = Callable[[SourceFile, ExitStack, Ask], Archive]
 
 
-def recognise(path: Path) -> tuple[str, str | None]:
+@dataclass(frozen=True)
+class Format:
+    """A kind of file that calcli reads.
+
+    name : as messages call it. about : what such files are, for lists. suffixes : what
+    their names may end in. sniff : whether a file is one, by its content. read : lists its
+    arrays. extra : the extra of calcli that reading needs ("torch"), or "". order : whom to
+    ask first; a sniff that takes nearly anything has a large one. examples : (file, what to
+    add to ``calcli extract FILE -o OUT.h5``) for the table of the docs.
+    """
+
+    name: str
+    about: str
+    suffixes: tuple[str, ...]
+    sniff: Sniff
+    read: Read
+    extra: str = ""
+    order: int = 0
+    examples: tuple[tuple[str, str], ...] = ()
+
+
+_FORMATS: dict[str, Format] = {}
+
+
+def reader(
+    name: str,
+    about: str,
+    *,
+    sniff: Sniff,
+    suffixes: Iterable[str] = (),
+    extra: str = "",
+    order: int = 0,
+    examples: Iterable[tuple[str, str]] = (),
+) -> Callable[[Read], Read]:
+    """Register a reader: a function (file, stack, ask) -> Archive in a module of ``readers``.
+
+    The arguments are the fields of ``Format``. ``stack`` closes what the archive keeps
+    open, ``ask`` is what the user said. Readers raise DataError for files that are broken
+    or hold no scores, import heavy packages inside, and give arrays the names that
+    ``array_names`` knows (logits, labels, ids, …).
+    """
+
+    def register(read: Read) -> Read:
+        _FORMATS[name] = Format(name, about, tuple(suffixes), sniff, read, extra, order, tuple(examples))
+        return read
+
+    return register
+
+
+@cache
+def formats() -> tuple[Format, ...]:
+    """All formats, in the order in which they are asked."""
+    for module in iter_modules(readers.__path__):
+        import_module(f"{readers.__name__}.{module.name}")
+    return tuple(sorted(_FORMATS.values(), key=lambda format: (format.order, format.name)))
+
+
+def suffixes() -> dict[str, str]:
+    """What names end in, and the format that then comes first to mind."""
+    return {suffix: format.name for format in reversed(formats()) for suffix in format.suffixes}
+
+
+def commands() -> list[tuple[str, str, str]]:
+    """(format, file, command that reads it), for the docs."""
+    return [
+        (format.name, file, " ".join(f"calcli extract {file} {options} -o OUT.h5".split()))
+        for format in sorted(formats(), key=lambda format: format.name)
+        for file, options in format.examples
+    ]
+
+
+def recognise(file: SourceFile) -> tuple[Format, str | None]:
     """The format of a file, by content: (format, a note when its name says otherwise).
 
-    Raises DataError for a missing, empty or unknown file.
+    Raises DataError for an unknown file.
     """
-    if path.is_dir():
-        raise DataError(f"{path}: is a folder, expected a file of scores")
-    if not path.exists():
-        raise DataError(f"{path}: no such file")
-    try:
-        with path.open("rb") as file:
-            head = file.read(HEAD)
-    except OSError as problem:
-        raise DataError(f"{path}: cannot be read: {one_line(problem)}") from None
-    if not head:
-        raise DataError(f"{path}: the file is empty")
-    if path.suffix.lower() == ".onnx" or (head.startswith(b"PK\x03\x04") and _is_model(path)):
+    path, named = file.path, suffixes()
+    if file.suffix == ".onnx" or _is_model(file):
         raise DataError(
             f"{path}: is a model, expected scores that a model has given; to run it:"
             f" calcli extract --model {path.name} --inputs INPUTS -o OUT.h5"
         )
-    named = EXTENSIONS.get(path.suffix.lower())
-    found = _by_content(path, head, named)
+    found = next((format for format in formats() if format.sniff(file)), None)
+    promised = named.get(file.suffix)
     if found is None:
-        kinds = ", ".join(dict.fromkeys(EXTENSIONS.values()))
         told = (
-            f"is not the {named} file its name promises (cut off at its start?)" if named else "is of no known format"
+            f"is not the {promised} file its name promises (cut off at its start?)"
+            if promised
+            else "is of no known format"
         )
-        raise DataError(f"{path}: {told}, expected one of {kinds}")
-    if named and found != named:
-        return found, f"{path.name} is a {found} file in spite of its name; it is read as such"
+        raise DataError(f"{path}: {told}, expected one of {', '.join(format.name for format in formats())}")
+    if promised and file.suffix not in found.suffixes:
+        return found, f"{path.name} is a {found.name} file in spite of its name; it is read as such"
     return found, None
 
 
-def _by_content(path: Path, head: bytes, named: str | None) -> str | None:
-    if head.startswith(b"\x93NUMPY"):
-        return "npy"
-    if head.startswith(b"\x89HDF\r\n\x1a\n") or (named == "hdf5" and b"\x89HDF\r\n\x1a\n" in head):
-        return "hdf5"
-    if head.startswith(b"PAR1"):
-        return "parquet"
-    if head.startswith(b"PK\x03\x04"):
-        return _zip(path, named)
-    if head.startswith(TORCH_LEGACY):
-        return "pt"
-    length = int.from_bytes(head[:8], "little")
-    if head[8:9] == b"{" and (named == "safetensors" or length < path.stat().st_size):
-        return "safetensors"
-    if head[0] == 0x80 and len(head) > 1 and head[1] <= 5:
-        return "pickle"
-    if named == "pickle" and head[:1] in b"(]}cli[":  # protocols 0 and 1 are half text
-        return "pickle"
-    if named in (None, "csv") or not any(byte < 9 for byte in head):
-        return "csv" if _is_text(head) and (named == "csv" or any(c in head for c in b",;\t|")) else None
-    return None
-
-
-def _zip(path: Path, named: str | None) -> str | None:
-    """npz and pt files are both zip archives."""
-    members = _members(path)
-    if members is None:
-        return named if named in ("npz", "pt") else None  # the reader says what is wrong
-    if any(name.endswith("data.pkl") for name in members):
-        return "pt"
-    return "npz" if any(name.endswith(".npy") for name in members) else None
-
-
-def _is_model(path: Path) -> bool:
+def _is_model(file: SourceFile) -> bool:
     """TorchScript archives carry code, exported programs a file that says what they are."""
-    members = _members(path) or []
     return any(
-        "/code/" in name or name.endswith(("archive_format", "serialized_exported_program.json")) for name in members
+        "/code/" in name or name.endswith(("archive_format", "serialized_exported_program.json"))
+        for name in file.members or []
     )
 
 
-def _members(path: Path) -> list[str] | None:
-    import zipfile
-
-    try:
-        with zipfile.ZipFile(path) as archive:
-            return archive.namelist()
-    except (zipfile.BadZipFile, OSError, ValueError, NotImplementedError):
-        return None
-
-
-def _is_text(head: bytes) -> bool:
-    try:
-        text = head.decode("utf-8-sig")
-    except UnicodeDecodeError as problem:
-        if problem.start < len(head) - 3:  # else a character is cut in two
-            return False
-        text = head[: problem.start].decode("utf-8-sig")
-    return "\0" not in text
-
-
-def open_archive(path: Path, stack: ExitStack, labels: Sequence[str] = ()) -> Archive:
-    """Open a file of arrays in any known format; ``stack`` closes it.
-
-    labels : names of the arrays of labels, which tables need to know beforehand.
-    """
-    format, note = recognise(path)
-    match format:
-        case "npy":
-            from calcli.importers.npz_npy import read_npy as reader
-        case "npz":
-            from calcli.importers.npz_npy import read_npz as reader
-        case "pt":
-            from calcli.importers.pt import read_pt as reader
-        case "safetensors":
-            from calcli.importers.safetensors import read_safetensors as reader
-        case "pickle":
-            from calcli.importers.nn_pickle import read_pickle as reader
-        case "hdf5":
-            from calcli.importers.foreign_hdf5 import read_hdf5 as reader
-        case _:
-            from calcli.importers import table
-
-            read_table = table.read_csv if format == "csv" else table.read_parquet
-            archive = read_table(path, stack, labels)
-            return _noted(archive, note)
-    return _noted(reader(path, stack), note)
-
-
-def _noted(archive: Archive, note: str | None) -> Archive:
+def open_archive(path: Path, stack: ExitStack, ask: Ask = Ask()) -> Archive:  # noqa: B008 (frozen)
+    """Open a file of arrays in any known format; ``stack`` closes it."""
+    file = SourceFile(path)
+    format, note = recognise(file)
+    archive = format.read(file, stack, ask)
     if not archive.entries:
         raise DataError(f"{archive.path}: holds no arrays")
-    if note is None:
-        return archive
-    return Archive(archive.path, archive.format, archive.entries, archive.loose, (*archive.notes, note))
+    return archive if note is None else replace(archive, notes=(*archive.notes, note))

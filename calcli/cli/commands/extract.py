@@ -107,8 +107,9 @@ def extract(
     """
     from calcli.cli.render import Talk, print_json
     from calcli.errors import UsageError
-    from calcli.importers.job import Splitting, import_scores
-    from calcli.importers.layout import Ask
+    from calcli.importers.ask import Ask
+    from calcli.importers.import_scores import import_scores
+    from calcli.importers.report import Splitting
     from calcli.io.split import parse_split
     from calcli.rows import SCORE_KINDS
 

@@ -12,6 +12,9 @@ from numpy.typing import NDArray
 
 from calcli.errors import DataError
 from calcli.importers.archive import Archive, Mapped, reading
+from calcli.importers.ask import Ask
+from calcli.importers.formats import reader
+from calcli.importers.source_file import SourceFile
 
 __all__ = ["bfloat16_to_float32", "read_safetensors"]
 
@@ -35,20 +38,33 @@ TYPES = {
 }
 
 
-def read_safetensors(path: Path, stack: ExitStack) -> Archive:
+def _is_safetensors(file: SourceFile) -> bool:
+    length = int.from_bytes(file.head[:8], "little")
+    return file.head[8:9] == b"{" and (file.suffix == ".safetensors" or length < file.size)
+
+
+@reader(
+    "safetensors",
+    "tensors of the safetensors package",
+    suffixes=[".safetensors"],
+    sniff=_is_safetensors,
+    order=2,
+    examples=[("scores.safetensors", "")],
+)
+def read_safetensors(file: SourceFile, stack: ExitStack, ask: Ask) -> Archive:
     """Map the tensors of a safetensors file into memory; bfloat16 becomes float32, exactly.
 
     Reference: the format description of the safetensors project.
     """
+    path, size = file.path, file.size
     with reading(path, "the safetensors header"):
-        size = path.stat().st_size
-        with path.open("rb") as file:
-            length = int.from_bytes(file.read(8), "little")
+        with path.open("rb") as opened:
+            length = int.from_bytes(opened.read(8), "little")
             if length > min(HEADER_LIMIT, size - 8):
                 raise DataError(
                     f"{path}: the header should have {length} bytes, the file {size}; is the file complete?"
                 )
-            header = json.loads(file.read(length))
+            header = json.loads(opened.read(length))
         if not isinstance(header, dict):
             raise DataError(f"{path}: the safetensors header is not a JSON object")
         header.pop("__metadata__", None)

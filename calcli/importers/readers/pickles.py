@@ -11,7 +11,6 @@ import pickle
 from collections.abc import Callable
 from contextlib import ExitStack
 from math import prod
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -19,8 +18,13 @@ from numpy.typing import NDArray
 
 from calcli.errors import DataError
 from calcli.importers.archive import Archive, flatten, one_line
+from calcli.importers.ask import Ask
+from calcli.importers.formats import reader
+from calcli.importers.source_file import SourceFile
 
 __all__ = ["load_arrays", "read_pickle"]
+
+SUFFIXES = (".p", ".pkl", ".pickle")
 
 
 class _Inert:
@@ -171,13 +175,29 @@ def _arrays(value: Any) -> Any:
     return value
 
 
-def read_pickle(path: Path, stack: ExitStack) -> Archive:
+def _is_pickle(file: SourceFile) -> bool:
+    head = file.head
+    if head[0] == 0x80 and len(head) > 1 and head[1] <= 5:
+        return True
+    return file.suffix in SUFFIXES and head[:1] in b"(]}cli["  # protocols 0 and 1 are half text
+
+
+@reader(
+    "pickle",
+    "pickled arrays, read without running anything",
+    suffixes=SUFFIXES,
+    sniff=_is_pickle,
+    order=3,
+    examples=[("resnet_c100_logits.p", "")],
+)
+def read_pickle(file: SourceFile, stack: ExitStack, ask: Ask) -> Archive:
     """Read a pickle of arrays.
 
     ``(logits, labels)`` and ``((logits_val, y_val), (logits_test, y_test))`` are the
     layouts of the logits published with NN_calibration and are known by it; dicts of
     arrays are read by their names, other nestings by position: ``0/1``.
     """
+    path = file.path
     try:
         data = path.read_bytes()
     except OSError as problem:

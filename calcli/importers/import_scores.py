@@ -3,7 +3,6 @@
 import hashlib
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -12,62 +11,24 @@ import numpy as np
 from calcli import __version__
 from calcli.errors import DataError, UsageError
 from calcli.importers.archive import Archive, Entry, unite
-from calcli.importers.convert import Imported, load
+from calcli.importers.array_names import Candidate, group_name, plan
+from calcli.importers.ask import Ask
 from calcli.importers.formats import open_archive
-from calcli.importers.layout import Ask, Candidate, group_name, plan
+from calcli.importers.labelled_scores import Imported, load
+from calcli.importers.report import Report, Splitting, Written
 from calcli.io.atomic import check_output
-from calcli.io.split import Part, deal_rows
+from calcli.io.split import deal_rows
 from calcli.io.writer import BundleWriter, GroupWriter
 from calcli.numerics import IntArray
 
-__all__ = ["Report", "Splitting", "Written", "import_scores"]
-
-
-@dataclass(frozen=True)
-class Splitting:
-    """How to deal the rows of a source into groups."""
-
-    parts: tuple[Part, ...] = ()
-    seed: int = 0
-    stratify: bool = True
-    ordered: bool = False
-    texts: tuple[str, ...] = ()
-
-    def method(self, labelled: bool) -> str:
-        if any(part.rows is not None for part in self.parts):
-            return "position"
-        if self.ordered:
-            return "ordered"
-        return "stratified" if self.stratify and labelled else "shuffled"
-
-
-@dataclass(frozen=True)
-class Written:
-    """One bundle of the output."""
-
-    name: str
-    kind: str
-    n: int
-    k: int
-    dtype: str
-    labelled: bool
-    transforms: int
-    absent_classes: int
-
-
-@dataclass
-class Report:
-    """What was written, and sentences for the user."""
-
-    bundles: list[Written] = field(default_factory=list)
-    notes: list[str] = field(default_factory=list)
+__all__ = ["import_scores"]
 
 
 def import_scores(
     sources: Sequence[Path],
     output: Path,
     ask: Ask = Ask(),  # noqa: B008 (frozen)
-    splitting: Splitting = Splitting(),
+    splitting: Splitting = Splitting(),  # noqa: B008
     *,
     ignore_labels: Sequence[int] = (),
     force: bool = False,
@@ -80,7 +41,7 @@ def import_scores(
     check_output(output, force=force, inputs=sources)
     report = Report()
     with ExitStack() as stack:
-        archives = [open_archive(path, stack, ask.labels) for path in sources]
+        archives = [open_archive(path, stack, ask) for path in sources]
         for archive in archives:
             report.notes += archive.notes
         entries = unite(archives)

@@ -2,19 +2,39 @@
 
 from collections.abc import Callable
 from contextlib import ExitStack
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from calcli.errors import DataError
 from calcli.importers.archive import Archive, flatten, one_line
+from calcli.importers.ask import Ask
+from calcli.importers.formats import reader
+from calcli.importers.source_file import SourceFile
 
 __all__ = ["read_pt"]
 
+LEGACY = b"\x80\x02\x8a\nl\xfc\x9cF\xf9 j\xa8P\x19."
+"""A pickled number that files of torch.save begin with when they are not zip archives."""
 
-def read_pt(path: Path, stack: ExitStack) -> Archive:
+
+def _is_pt(file: SourceFile) -> bool:
+    if file.is_zip and file.members is None:
+        return file.suffix in (".pt", ".pth")  # cut off: the reader says what is wrong
+    return file.head.startswith(LEGACY) or any(name.endswith("data.pkl") for name in file.members or [])
+
+
+@reader(
+    "pt",
+    "tensors of torch.save",
+    suffixes=[".pt", ".pth"],
+    sniff=_is_pt,
+    extra="torch",
+    examples=[("outputs.pt", "")],
+)
+def read_pt(file: SourceFile, stack: ExitStack, ask: Ask) -> Archive:
     """Load tensors and containers of tensors; anything else in the file is refused, never run."""
+    path = file.path
     try:
         import torch
     except ImportError:

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from calcli.errors import DataError
 from calcli.importers.archive import Entry
-from calcli.importers.layout import Candidate
+from calcli.importers.array_names import Candidate
 from calcli.io.validate import SUM_TOLERANCE, check_labels, check_scores, check_shape, check_weights, score_kind
 from calcli.numerics import IntArray
 from calcli.rows import ScoreKind

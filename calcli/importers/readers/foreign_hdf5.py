@@ -6,17 +6,32 @@ from pathlib import Path
 from typing import Any
 
 from calcli.importers.archive import Archive, Mapped, reading
+from calcli.importers.ask import Ask
+from calcli.importers.formats import reader
+from calcli.importers.source_file import SourceFile
 from calcli.io.hdf5 import check_stored, open_file
 
 __all__ = ["read_hdf5"]
 
 
-def read_hdf5(path: Path, stack: ExitStack) -> Archive:
+MAGIC = b"\x89HDF\r\n\x1a\n"
+SUFFIXES = (".h5", ".hdf5", ".hdf")
+
+
+@reader(
+    "hdf5",
+    "HDF5 of any layout",
+    suffixes=SUFFIXES,
+    sniff=lambda file: file.head.startswith(MAGIC) or (file.suffix in SUFFIXES and MAGIC in file.head),
+    examples=[("outputs.h5", "--scores run/out --labels run/truth --kind logits")],
+)
+def read_hdf5(file: SourceFile, stack: ExitStack, ask: Ask) -> Archive:
     """List all datasets of an HDF5 file; numbers stay in the file until they are sliced.
 
     Soft and external links are not followed.
     """
-    file = stack.enter_context(open_file(path))
+    path = file.path
+    opened = stack.enter_context(open_file(path))
     datasets: dict[str, Any] = {}
 
     def visit(name: str | bytes, node: Any) -> None:
@@ -25,7 +40,7 @@ def read_hdf5(path: Path, stack: ExitStack) -> Archive:
             datasets[name] = node
 
     with reading(path, "the list of datasets"):
-        file.visititems(visit)
+        opened.visititems(visit)
     return Archive.of(path, "hdf5", {name: _loader(path, name, node) for name, node in datasets.items()})
 
 

@@ -8,12 +8,23 @@ import numpy as np
 
 from calcli.errors import DataError
 from calcli.importers.archive import Archive, Mapped, reading
+from calcli.importers.ask import Ask
+from calcli.importers.formats import reader
+from calcli.importers.source_file import SourceFile
 
 __all__ = ["read_npy", "read_npz"]
 
 
-def read_npy(path: Path, stack: ExitStack) -> Archive:
+@reader(
+    "npy",
+    "one array of numpy.save",
+    suffixes=[".npy"],
+    sniff=lambda file: file.head.startswith(b"\x93NUMPY"),
+    examples=[("logits.npy labels.npy", ""), ("preds.npy targets.npy", "--kind probs")],
+)
+def read_npy(file: SourceFile, stack: ExitStack, ask: Ask) -> Archive:
     """Map a .npy file into memory; the array goes by the name of the file."""
+    path = file.path
 
     def load() -> Any:
         try:
@@ -24,15 +35,31 @@ def read_npy(path: Path, stack: ExitStack) -> Archive:
     return Archive.of(path, "npy", {path.stem: load}, loose=True)
 
 
-def read_npz(path: Path, stack: ExitStack) -> Archive:
+def _is_npz(file: SourceFile) -> bool:
+    if file.members is None:
+        return file.is_zip and file.suffix == ".npz"  # cut off: the reader says what is wrong
+    return any(name.endswith(".npy") for name in file.members)
+
+
+@reader(
+    "npz",
+    "arrays of numpy.savez, or a zip of .npy files",
+    suffixes=[".npz", ".zip"],
+    sniff=_is_npz,
+    order=1,
+    examples=[("scores.npz", ""), ("pairs.zip", "")],
+)
+def read_npz(file: SourceFile, stack: ExitStack, ask: Ask) -> Archive:
     """Open a .npz file; each array is read when asked for."""
     import zipfile
     import zlib
 
+    path = file.path
+
     broken = (zipfile.BadZipFile, zlib.error)
     with reading(path, "the npz archive", also=broken):
-        file = stack.enter_context(path.open("rb"))  # NumPy would leave it open when it fails
-        archive = stack.enter_context(np.load(file, allow_pickle=False))
+        opened = stack.enter_context(path.open("rb"))  # NumPy would leave it open when it fails
+        archive = stack.enter_context(np.load(opened, allow_pickle=False))
 
     def loader(name: str) -> Any:
         def load() -> Any:

@@ -17,8 +17,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from calcli.errors import DataError, UsageError, unknown_name
+from calcli.importers.ask import Ask
 
-__all__ = ["PER_ROW", "SCORE_PREFIX", "Ask", "Candidate", "Name", "group_name", "parse_name", "plan", "role_of"]
+__all__ = ["PER_ROW", "SCORE_PREFIX", "Candidate", "Name", "group_name", "parse_name", "plan", "role_of"]
 
 KIND_WORDS = {
     "log_probs": (
@@ -66,22 +67,6 @@ class Name:
     kind: str = ""
     model: str = ""
     split: str = ""
-
-
-@dataclass(frozen=True)
-class Ask:
-    """What the user says about the source.
-
-    scores, labels : names of arrays. kind : of all scores. groups : parts of the source to
-    take. all_scores : take every array of scores. no_labels : labels may be missing.
-    """
-
-    scores: tuple[str, ...] = ()
-    labels: tuple[str, ...] = ()
-    kind: str | None = None
-    groups: tuple[str, ...] = ()
-    all_scores: bool = False
-    no_labels: bool = False
 
 
 @dataclass(frozen=True)

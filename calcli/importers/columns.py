@@ -1,0 +1,208 @@
+"""Tables: one row per sample, a column per class and one of labels. Which columns are an array together."""
+
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from calcli.errors import DataError
+from calcli.importers.archive import Archive
+from calcli.importers.array_names import PER_ROW, SCORE_PREFIX, role_of
+from calcli.importers.ask import Ask
+
+__all__ = ["LEFT_OVER", "Column", "is_number", "refuse_doubles", "table_archive"]
+
+LEFT_OVER = "columns"
+"""Name of the array of all numeric columns whose names do not say what they are."""
+
+NUMBERED = re.compile(r"(?P<stem>.*?[^\d\W]?)[\W_]*(?P<number>\d+)\W*")
+INDEX = re.compile(r"|Unnamed: 0|__index_level_\d+__|index_level_\d+")
+"""What pandas calls the row index that it writes beside the columns."""
+
+BOOKKEEPING = re.compile(r"(?i:folds?|idx|index|row|epoch|.*[_ ]id)|[A-Za-z]+(Id|ID)")
+"""Columns that count something: left out of the classes, which is said."""
+
+OUTCOMES = frozenset(
+    {"correct", "is_correct", "iscorrect", "acc", "accuracy", "confidence", "conf", "pred", "prediction"}
+)
+"""Names for a prediction, its confidence and whether it was right: never scores of a class."""
+
+
+@dataclass(frozen=True)
+class Column:
+    """One column of a table. kind : what its cells are. load : gives them, (n,) or (n, width) for lists."""
+
+    kind: Literal["number", "text", "lists", "other"]
+    load: Callable[[], NDArray[Any]]
+
+
+def is_number(cell: str) -> bool:
+    """Whether a text is a number."""
+    try:
+        float(cell)
+    except ValueError:
+        return False
+    return True
+
+
+def refuse_doubles(path: Path, names: Sequence[str]) -> None:
+    """Raises DataError when two columns have one name."""
+    if len(set(names)) != len(names):
+        double = next(name for name in names if names.count(name) > 1)
+        raise DataError(f"{path}: two columns are named {double!r}; every column needs a name of its own")
+
+
+def table_archive(
+    path: Path, format: str, columns: Mapping[str, Column], n: int, ask: Ask, notes: Iterable[str] = ()
+) -> Archive:
+    """The arrays of a table of n rows.
+
+    Columns ``logits_cat, logits_dog, …`` (or log_probs_, probs_ …) make the array
+    ``logits`` with the class names cat, dog; columns that end in a number, ``p0, p1, …``,
+    the array ``p``; all other numeric columns together, without the labels and those with
+    a known meaning (ids, weights, group, split), the array ``columns`` with their names as
+    class names. ``--scores A,B,C`` and ``--scores A:C`` (from A to C) make an array of
+    these columns. A column of lists of equal length is an array by itself. The index that
+    pandas writes is left out where it counts the rows, else it gives the ids.
+    """
+    if n == 0:
+        raise DataError(f"{path}: there are no rows below the column names, expected at least one")
+    notes = list(notes)
+    columns = _without_index(path, dict(columns), n, notes)
+    names = list(columns)
+    if names == [str(i) for i in range(len(names))] and len(names) > 1 and not (ask.scores or ask.labels):
+        whole = _matrix(path, columns, names)
+        return Archive.of(path, format, {path.stem: whole}, loose=True, notes=tuple(notes))
+    chosen = {asked: _listed(names, asked) for asked in ask.scores if asked not in columns and _is_list(asked)}
+    taken = {name for listed in chosen.values() for name in listed}
+    free = [name for name in names if name not in ask.labels and role_of(name) not in PER_ROW and name not in taken]
+    numeric = [n for n in free if columns[n].kind == "number" or (SCORE_PREFIX.match(n) and columns[n].kind == "text")]
+    declared, numbered = _groups(numeric)
+    inside = {name for listed in declared.values() for name in listed}
+    loaders: dict[str, Callable[[], Any]] = {name: columns[name].load for name in names if name not in inside}
+    aside = [n for n in numeric if n not in inside and (n.lower() in OUTCOMES or BOOKKEEPING.fullmatch(n))]
+    rest = [name for name in numeric if name not in inside and name not in aside]
+    groups = declared | numbered | ({LEFT_OVER: rest} if len(rest) > 1 else {}) | chosen
+    if ask.kind and not (declared or ask.scores) and len(rest) > 1:
+        left = f"; left out: {_some(aside)}" if aside else ""
+        notes.append(f"{path.name}: classes 0 to {len(rest) - 1} are the columns {_some(rest)}{left}")
+    for group, listed in groups.items():
+        loaders[group] = _matrix(path, columns, listed, guessed=group == LEFT_OVER and group not in numbered)
+        explicit = group in chosen or (group == LEFT_OVER and group not in numbered)
+        classes = _class_names(path, listed, "" if explicit else group, counted=group not in chosen)
+        if classes is not None:
+            loaders[f"class_names_{group}"] = _constant(np.asarray(classes))
+    return Archive.of(path, format, loaders, notes=tuple(notes))
+
+
+def _without_index(path: Path, columns: dict[str, Column], n: int, notes: list[str]) -> dict[str, Column]:
+    """Leave out the row index of pandas; one that does not count the rows becomes the ids."""
+    for name in [name for name in columns if INDEX.fullmatch(name)]:
+        index = columns.pop(name)
+        what = f"{path.name}: the column {name!r}" if name else f"{path.name}: the first column, without a name,"
+        values = index.load() if index.kind in ("number", "text") else np.empty(0)
+        if index.kind == "number" and np.array_equal(values, np.arange(n)):
+            notes.append(f"{what} counts the rows and was left out")
+        elif values.ndim == 1 and len(np.unique(values)) == n and not any(role_of(c) == "ids" for c in columns):
+            columns["ids"] = index
+            notes.append(f"{what} was taken as the ids of the rows")
+        else:
+            notes.append(f"{what} looks like an index and was left out")
+    return columns
+
+
+def _some(names: Sequence[str]) -> str:
+    return ", ".join(names if len(names) <= 6 else [*names[:3], "…", names[-1]])
+
+
+def _is_list(asked: str) -> bool:
+    return "," in asked or ":" in asked
+
+
+def _listed(names: Sequence[str], asked: str) -> list[str]:
+    """The columns that ``A,B,C`` or ``A:C`` means; none when one is not there."""
+    found: list[str] = []
+    for piece in asked.split(","):
+        first, colon, last = piece.partition(":")
+        ends = [end.strip() for end in (first, last if colon else first)]
+        if any(end not in names for end in ends):
+            return []
+        low, high = (names.index(end) for end in ends)
+        found += names[low : high + 1]
+    return found
+
+
+def _groups(numeric: Sequence[str]) -> tuple[dict[str, list[str]], dict[str, list[str]]]:
+    """Columns by the word for scores they start with, and the others by what stands before their number."""
+    declared: dict[str, list[str]] = {}
+    numbered: dict[str, list[str]] = {}
+    for name in numeric:
+        kind = SCORE_PREFIX.match(name)
+        if kind and kind.end() < len(name):
+            declared.setdefault(kind.group(), []).append(name)
+        elif (match := NUMBERED.fullmatch(name)) and match["stem"]:
+            numbered.setdefault(match["stem"], []).append(name)
+    return declared, {stem: columns for stem, columns in numbered.items() if len(columns) > 1}
+
+
+def _class_names(path: Path, columns: Sequence[str], stem: str, *, counted: bool) -> list[str] | None:
+    """The headers without what they have in common; None when they only count the classes."""
+    names = [name[len(stem) :].strip(" _-.[]") for name in columns]
+    if all(name.isdigit() for name in names):
+        numbers = [int(name) for name in names]
+        if counted and numbers != sorted(set(numbers)):
+            raise DataError(f"{path}: columns {columns[0]!r}, … are not in the order of their numbers; sort them")
+        if counted and numbers[-1] - numbers[0] != len(numbers) - 1:
+            gap = next(i for i in range(1, len(numbers)) if numbers[i] != numbers[i - 1] + 1)
+            raise DataError(
+                f"{path}: after column {columns[gap - 1]!r} comes {columns[gap]!r}: classes are missing;"
+                " name the columns in the order of the classes: --scores A,B,C"
+            )
+        return None
+    numbered = [NUMBERED.fullmatch(name) for name in names]
+    if not stem and len({match["stem"] if match else name for match, name in zip(numbered, names, strict=True)}) == 1:
+        return None
+    return names
+
+
+def _constant(value: NDArray[Any]) -> Callable[[], NDArray[Any]]:
+    return lambda: value
+
+
+def _matrix(
+    path: Path, columns: Mapping[str, Column], names: Sequence[str], *, guessed: bool = False
+) -> Callable[[], NDArray[Any]]:
+    """(n, columns) floats of the widest type among the columns; integers count as float64.
+
+    One column: its values, which may be rows of lists. guessed : the columns are what was
+    left over, so that one of counts among real numbers is questioned.
+    """
+
+    def load() -> NDArray[Any]:
+        values = [_numbers(path, columns[name], name) for name in names]
+        lists = [name for name, column in zip(names, values, strict=True) if column.ndim != 1]
+        if lists and len(names) > 1:
+            raise DataError(f"{path}: column {lists[0]!r} holds lists, expected one number per row")
+        counts = [n for n, v in zip(names, values, strict=True) if v.dtype.kind in "iu" and len(v) > 2 and v.min() >= 0]
+        if guessed and 0 < len(counts) < len(names):
+            rest = ",".join(name for name in names if name not in counts)
+            raise DataError(
+                f"{path}: column {counts[0]!r} holds whole numbers beside columns of real ones: is it a class?"
+                f" name the columns of the classes: --scores {rest if len(rest) < 60 else 'FIRST:LAST'}"
+            )
+        dtype = np.result_type(*(v.dtype if v.dtype.kind == "f" else np.dtype(np.float64) for v in values))
+        return values[0].astype(dtype, copy=False) if len(values) == 1 else np.stack(values, axis=1, dtype=dtype)
+
+    return load
+
+
+def _numbers(path: Path, column: Column, name: str) -> NDArray[Any]:
+    values = column.load()
+    if values.dtype.kind in "US":
+        row = next((i for i, cell in enumerate(values) if not is_number(cell)), 0)
+        raise DataError(f"{path}: column {name!r} has {str(values[row])!r} in row {row}, expected a number")
+    return values

@@ -1,0 +1,1 @@
+"""One module per file format. ``calcli.importers.formats.reader`` says what each declares."""

@@ -1,0 +1,97 @@
+"""Parquet tables, by pyarrow."""
+
+from collections.abc import Callable
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from calcli.errors import DataError
+from calcli.importers.archive import Archive, one_line, reading
+from calcli.importers.ask import Ask
+from calcli.importers.columns import Column, is_number, refuse_doubles, table_archive
+from calcli.importers.formats import reader
+from calcli.importers.source_file import SourceFile
+
+__all__ = ["arrow_columns", "read_parquet"]
+
+TEXT = ("string", "large_string")
+
+
+@reader(
+    "parquet",
+    "typed tables",
+    suffixes=(".parquet", ".pq"),
+    sniff=lambda file: file.head.startswith(b"PAR1"),
+    extra="parquet",
+    examples=[("predictions.parquet", "--labels label --kind logits")],
+)
+def read_parquet(file: SourceFile, stack: ExitStack, ask: Ask) -> Archive:
+    """Read a table of typed columns, by the rules of ``columns.table_archive``. It is held in memory."""
+    path = file.path
+    table = read_table(path)
+    names = [str(name) for name in table.column_names]
+    with reading(path, "the names of the columns"):
+        refuse_doubles(path, names)
+        return table_archive(path, "parquet", arrow_columns(path, table), table.num_rows, ask)
+
+
+def read_table(path: Path) -> Any:
+    """The table as pyarrow has it. Raises DataError."""
+    try:
+        from pyarrow import parquet
+    except ImportError:
+        raise DataError(
+            f"{path}: reading Parquet needs pyarrow; pip install 'calcli[parquet]', or save the table as CSV"
+        ) from None
+    try:
+        return parquet.read_table(path, page_checksum_verification=True)
+    except Exception as problem:  # pyarrow's own family
+        raise DataError(f"{path}: cannot be read as Parquet: {one_line(problem)}; is the file complete?") from None
+
+
+def arrow_columns(path: Path, table: Any) -> dict[str, Column]:
+    """The columns of a pyarrow table."""
+    return {str(name): Column(_kind(table, name), _loader(path, table, name)) for name in table.column_names}
+
+
+def _kind(table: Any, name: str) -> Any:
+    kind = str(table.schema.field(name).type)
+    if kind in TEXT:  # a text among numbers makes a column one of texts, but it is meant to hold numbers
+        sample = [str(cell) for cell in table.column(name)[:100].to_pylist()]
+        return "number" if sum(map(is_number, sample)) > len(sample) / 2 else "text"
+    if kind.startswith(("list", "large_list", "fixed_size_list")):
+        return "lists"
+    return "number" if kind.startswith(("int", "uint", "float", "double", "halffloat")) else "other"
+
+
+def _loader(path: Path, table: Any, name: str) -> Callable[[], NDArray[Any]]:
+    return lambda: _values(path, table, name)
+
+
+def _values(path: Path, table: Any, name: str) -> NDArray[Any]:
+    column = table.column(name)
+    kind = str(column.type)
+    if kind.startswith(("list", "large_list", "fixed_size_list")):
+        return _lists(path, column, name)
+    if kind.startswith("dictionary"):
+        column = column.cast(column.type.value_type)
+        kind = str(column.type)
+    if column.null_count and not kind.startswith(("float", "double", "halffloat")):
+        row = column.is_null().to_pylist().index(True)
+        raise DataError(f"{path}: column {name!r} is empty in row {row}, expected a value")
+    values: NDArray[Any] = column.to_numpy()
+    return values.astype("U") if values.dtype.kind == "O" and kind in TEXT else values
+
+
+def _lists(path: Path, column: Any, name: str) -> NDArray[Any]:
+    lengths = set()
+    for chunk in column.chunks:
+        lengths |= set(np.unique(np.asarray(chunk.value_lengths().to_numpy(zero_copy_only=False))).tolist())
+    if column.null_count or len(lengths) != 1:
+        raise DataError(f"{path}: the lists in column {name!r} have different lengths, expected one number per class")
+    width = int(lengths.pop())
+    parts = [chunk.flatten().to_numpy(zero_copy_only=False).reshape(-1, width) for chunk in column.chunks]
+    return parts[0] if len(parts) == 1 else np.concatenate(parts)

@@ -1,0 +1,73 @@
+"""A file about to be read: its first bytes, and what they say about the rest."""
+
+from functools import cached_property
+from pathlib import Path
+
+from calcli.errors import DataError
+from calcli.importers.archive import one_line
+
+__all__ = ["SourceFile"]
+
+HEAD = 4096
+"""How many bytes are looked at to tell formats apart."""
+
+
+class SourceFile:
+    """A file and what can be told about it before it is read.
+
+    path : the file. suffix : its last one, in small letters. head : its first bytes, never
+    empty. Raises DataError for a missing, empty or unreadable file.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path, self.suffix = path, path.suffix.lower()
+        if path.is_dir():
+            raise DataError(f"{path}: is a folder, expected a file of scores")
+        if not path.exists():
+            raise DataError(f"{path}: no such file")
+        try:
+            with path.open("rb") as file:
+                self.head = file.read(HEAD)
+        except OSError as problem:
+            raise DataError(f"{path}: cannot be read: {one_line(problem)}") from None
+        if not self.head:
+            raise DataError(f"{path}: the file is empty")
+
+    @cached_property
+    def size(self) -> int:
+        """Length in bytes."""
+        return self.path.stat().st_size
+
+    @cached_property
+    def members(self) -> list[str] | None:
+        """Names in a zip archive; None when it is no archive, or one without its end."""
+        import zipfile
+
+        if not self.is_zip:
+            return None
+        try:
+            with zipfile.ZipFile(self.path) as archive:
+                return archive.namelist()
+        except (zipfile.BadZipFile, OSError, ValueError, NotImplementedError):
+            return None
+
+    @property
+    def is_zip(self) -> bool:
+        """Whether the file begins as zip archives do."""
+        return self.head.startswith(b"PK\x03\x04")
+
+    @cached_property
+    def is_text(self) -> bool:
+        """Whether the first bytes are UTF-8 text."""
+        try:
+            text = self.head.decode("utf-8-sig")
+        except UnicodeDecodeError as problem:
+            if problem.start < len(self.head) - 3:  # else a character is cut in two
+                return False
+            text = self.head[: problem.start].decode("utf-8-sig")
+        return "\0" not in text
+
+    @property
+    def is_json(self) -> bool:
+        """Whether the text begins as an object or a list: then it is no table of commas."""
+        return self.is_text and self.head.removeprefix(b"\xef\xbb\xbf").lstrip()[:1] in (b"{", b"[")
