@@ -1,6 +1,6 @@
 """Named arrays of a foreign file, read only when asked for."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -22,6 +22,9 @@ BROKEN: tuple[type[Exception], ...] = (
     IndexError,
     AttributeError,
     RuntimeError,
+    OverflowError,
+    SyntaxError,
+    AssertionError,
 )
 """What NumPy, h5py and the standard library raise on files that are cut off or scrambled."""
 
@@ -132,22 +135,50 @@ def _guarded(path: Path, name: str, load: Callable[[], Any]) -> Callable[[], Any
     return guarded
 
 
-def flatten(value: Any, is_array: Callable[[Any], bool], name: str = "") -> Iterator[tuple[str, Any]]:
-    """Walk through nested dicts, lists and tuples: (path, array), lists counted from 0.
+MOST_ARRAYS = 100_000
+DEEPEST = 64
+"""Limits for containers within containers: a few bytes of pickle can describe 2^40 of them."""
 
-    Anything that is neither a container nor an array is passed over.
+
+def flatten(value: Any, is_array: Callable[[Any], bool], where: object) -> dict[str, Any]:
+    """The arrays in nested dicts, lists and tuples by their path; lists are counted from 0.
+
+    Anything that is neither a container nor an array is passed over. A container that
+    occurs in several places is walked through once. where : the file, for messages.
+    Raises DataError for containers within themselves, nested too deeply or with too many arrays.
     """
-    if is_array(value):
-        yield name, value
-    elif isinstance(value, Mapping):
-        for key, inner in value.items():
-            yield from flatten(inner, is_array, f"{name}/{key}" if name else str(key))
-    elif isinstance(value, (list, tuple)):
-        if value and all(isinstance(item, str) for item in value):
-            yield name, np.asarray(value)
-            return
-        for place, inner in enumerate(value):
-            yield from flatten(inner, is_array, f"{name}/{place}" if name else str(place))
+    known: dict[int, list[tuple[str, Any]]] = {}
+    open_: set[int] = set()
+
+    def walk(item: Any, depth: int) -> list[tuple[str, Any]]:
+        if is_array(item):
+            return [("", item)]
+        if not isinstance(item, (Mapping, list, tuple)):
+            return []
+        if id(item) in known:
+            return known[id(item)]
+        if id(item) in open_ or depth > DEEPEST:
+            raise DataError(f"{where}: its lists and dicts are nested too deeply; save a flat dict of arrays")
+        open_.add(id(item))
+        found: list[tuple[str, Any]] = []
+        if isinstance(item, Mapping):
+            pairs: Iterable[tuple[str, Any]] = ((_key(key), inner) for key, inner in item.items())
+        elif item and all(isinstance(inner, str) for inner in item):
+            pairs, found = (), [("", np.asarray(item))]
+        else:
+            pairs = ((str(place), inner) for place, inner in enumerate(item))
+        for key, inner in pairs:
+            found += [(f"{key}/{path}" if path else key, array) for path, array in walk(inner, depth + 1)]
+            if len(found) > MOST_ARRAYS:
+                raise DataError(f"{where}: holds more than {MOST_ARRAYS} arrays; expected scores and labels")
+        known[id(item)] = found
+        return found
+
+    return dict(walk(value, 0))
+
+
+def _key(key: Any) -> str:
+    return str(key) if isinstance(key, str | int | float | bool | None) else f"a {type(key).__name__}"
 
 
 def unite(archives: list[Archive]) -> dict[str, Entry]:

@@ -232,7 +232,11 @@ def _model_names(scores: Sequence[Name]) -> list[str]:
 
 
 def group_name(part: str) -> str:
-    """A part of a group's name: a colon would end the file's in FILE.h5:GROUP, a slash begin another part."""
+    """A part of a group's name: a colon would end the file's in FILE.h5:GROUP, a slash begin another part.
+
+    What HDF5 cannot hold in a name is spelt out.
+    """
+    part = part.encode("utf-8", "backslashreplace").decode().replace("\0", "_")
     return part.strip().replace(":", "_").replace("/", "_").strip(".") or "unnamed"
 
 

@@ -8,13 +8,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calcli.errors import DataError
-from calcli.importers.archive import Entry
+from calcli.importers.archive import Entry, one_line
 from calcli.importers.array_names import Candidate
 from calcli.io.validate import SUM_TOLERANCE, check_labels, check_scores, check_shape, check_weights, score_kind
 from calcli.numerics import IntArray
 from calcli.rows import ScoreKind
 
-__all__ = ["Imported", "Slab", "load", "refuse_impostors", "to_labels"]
+__all__ = ["Imported", "Slab", "load", "refuse_impostors", "texts_of", "to_labels"]
 
 SLAB_BYTES = 4 << 20
 """How much of a source is held at once, beyond what its format forces into memory."""
@@ -88,6 +88,11 @@ def load(candidate: Candidate, entries: Mapping[str, Entry], *, forced: bool, ig
     if candidate.labels is not None:
         entry = entries[candidate.labels]
         raw = np.asarray(entry.load()[()])
+        if raw.shape == (n + 1,) and raw.dtype.kind in "iuf" and raw[0] == 0:
+            raise DataError(
+                f"{entry.where}: there are {n + 1} labels for {n} rows of scores, and the first is 0; did pandas write"
+                " a header? Save with header=['label'] or header=False"
+            )
         labels, note = to_labels(raw, n, k, names, entry.where)
         notes += [note] if note else []
         labels = check_labels(labels, n, k, entry.where, tuple(ignore))
@@ -150,8 +155,8 @@ def _named_labels(raw: NDArray[Any], class_names: Sequence[str] | None, where: s
             " up in; save class indices, or class_names in the order of the scores"
         )
     index = {name: place for place, name in enumerate(class_names)}
-    words, inverse = np.unique(raw.astype("U") if raw.dtype.kind == "O" else raw, return_inverse=True)
-    texts = [word.decode() if isinstance(word, bytes) else str(word) for word in words]
+    words, inverse = np.unique(np.array(texts_of(raw, where), dtype="U"), return_inverse=True)
+    texts = [str(word) for word in words]
     place = np.array([index.get(text, -1) for text in texts], dtype=np.int64)
     labels: IntArray = place[inverse.reshape(raw.shape)]
     if (place < 0).any():
@@ -166,7 +171,7 @@ def _class_names(candidate: Candidate, entries: Mapping[str, Entry], k: int, bin
         return None
     entry = entries[candidate.extras["class_names"]]
     raw = np.atleast_1d(np.asarray(entry.load()[()]))
-    names = [name.decode() if isinstance(name, bytes) else str(name) for name in raw]
+    names = texts_of(raw, entry.where)
     if binary and len(names) == 1:
         return None  # the one column's own name says nothing about class 0
     if raw.ndim != 1 or len(names) != k:
@@ -182,9 +187,26 @@ def _column(entry: Entry, role: str, n: int) -> NDArray[Any]:
         return check_weights(values, n, entry.where)
     if values.shape != (n,):
         raise DataError(f"{entry.where}: {role} has shape {values.shape}, expected ({n},): one value per row")
-    if values.dtype.kind == "S":
-        return np.char.decode(values, "utf-8")
-    return values if values.dtype.kind in "biufOU" else values.astype("U")  # HDF5 has no type for dates
+    if values.dtype.kind in "OUS":
+        return np.array(texts_of(values, entry.where), dtype=object)
+    if values.dtype.kind in "mM":
+        return values.astype("U")  # HDF5 has no type for dates
+    if values.dtype.kind not in "biuf":
+        raise DataError(f"{entry.where}: {role} has type {values.dtype}, expected numbers or words")
+    return values
+
+
+def texts_of(values: NDArray[Any], where: str) -> list[str]:
+    """Words as strings, bytes read as UTF-8. Raises DataError for what HDF5 cannot hold or what is no text."""
+    try:
+        found = [v.decode() if isinstance(v, bytes) else str(v) for v in values.reshape(-1).tolist()]
+        "".join(found).encode()
+    except (ValueError, SystemError) as problem:  # no UTF-8; numbers beyond all characters
+        raise DataError(f"{where}: holds what is no text: {one_line(problem)}; save the words as UTF-8") from None
+    for row, text in enumerate(found):
+        if "\0" in text:
+            raise DataError(f"{where}: entry {row} is {text[:40]!r}, expected words without NUL characters")
+    return found
 
 
 def _transforms(
@@ -204,7 +226,7 @@ def _transforms(
             f"{entry.where}: has type {moved.dtype} and shape {moved.shape}, expected floats {expected[0]}: one slice"
             f" per transform in {specs_entry.name!r}, and the same rows and classes as the scores"
         )
-    return moved, tuple(spec.decode() if isinstance(spec, bytes) else str(spec) for spec in specs)
+    return moved, tuple(texts_of(specs, specs_entry.where))
 
 
 def refuse_impostors(scores: Any, kind: ScoreKind, where: str, *, forced: bool) -> None:

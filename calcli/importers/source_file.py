@@ -5,6 +5,7 @@ from pathlib import Path
 
 from calcli.errors import DataError
 from calcli.importers.archive import one_line
+from calcli.io.atomic import is_stream
 
 __all__ = ["SourceFile"]
 
@@ -25,6 +26,8 @@ class SourceFile:
             raise DataError(f"{path}: is a folder, expected a file of scores")
         if not path.exists():
             raise DataError(f"{path}: no such file")
+        if is_stream(path):
+            raise DataError(f"{path}: is a pipe or a device, expected a file of scores; save it to a file first")
         try:
             with path.open("rb") as file:
                 self.head = file.read(HEAD)

@@ -24,6 +24,7 @@ __all__ = [
     "check_weights",
     "look_like_probabilities",
     "score_kind",
+    "swells",
     "to_ignore",
 ]
 
@@ -33,9 +34,18 @@ SUM_TOLERANCE = 1e-3
 LARGEST_WEIGHT = 1e100
 """Squares of weights and their sums must neither overflow nor vanish."""
 
+MOST_SHRUNK = 500
+SMALL = 64 << 20
+"""Arrays of more bytes than this are not read where they are packed tighter than 1 to ``MOST_SHRUNK``."""
+
 HUGE = 1e38
 """Gaps between logits beyond this are cut to it: float64 can square and sum what is left,
 and a class so far below has probability 0 at every temperature."""
+
+
+def swells(declared: int, stored: int) -> bool:
+    """Whether an array is packed tighter than any scores are: a few bytes that would fill the memory."""
+    return declared > SMALL and declared > MOST_SHRUNK * stored
 
 
 def score_kind(text: str) -> ScoreKind:

@@ -11,6 +11,7 @@ from calcli.importers.archive import Archive, Mapped, reading
 from calcli.importers.ask import Ask
 from calcli.importers.formats import reader
 from calcli.importers.source_file import SourceFile
+from calcli.io.validate import swells
 
 __all__ = ["read_npy", "read_npz"]
 
@@ -27,10 +28,13 @@ def read_npy(file: SourceFile, stack: ExitStack, ask: Ask) -> Archive:
     path = file.path
 
     def load() -> Any:
-        try:
-            return Mapped(lambda: np.load(path, mmap_mode="r", allow_pickle=False), path, path.stem)
-        except ValueError as problem:
-            raise _explained(path, path.stem, problem) from None
+        import tokenize
+
+        with reading(path, "the .npy file", also=(tokenize.TokenError,)):  # a header is a Python expression
+            try:
+                return Mapped(lambda: np.load(path, mmap_mode="r", allow_pickle=False), path, path.stem)
+            except ValueError as problem:
+                raise _explained(path, path.stem, problem) from None
 
     return Archive.of(path, "npy", {path.stem: load}, loose=True)
 
@@ -51,12 +55,13 @@ def _is_npz(file: SourceFile) -> bool:
 )
 def read_npz(file: SourceFile, stack: ExitStack, ask: Ask) -> Archive:
     """Open a .npz file; each array is read when asked for."""
+    import tokenize
     import zipfile
     import zlib
 
     path = file.path
 
-    broken = (zipfile.BadZipFile, zlib.error)
+    broken = (zipfile.BadZipFile, zlib.error, tokenize.TokenError)
     with reading(path, "the npz archive", also=broken):
         opened = stack.enter_context(path.open("rb"))  # NumPy would leave it open when it fails
         archive = stack.enter_context(np.load(opened, allow_pickle=False))
@@ -64,6 +69,7 @@ def read_npz(file: SourceFile, stack: ExitStack, ask: Ask) -> Archive:
     def loader(name: str) -> Any:
         def load() -> Any:
             with reading(path, f"array {name!r}", also=broken):
+                _check_size(path, name, archive)
                 try:
                     return archive[name]
                 except ValueError as problem:
@@ -73,6 +79,16 @@ def read_npz(file: SourceFile, stack: ExitStack, ask: Ask) -> Archive:
 
     # np.savez names the arrays it is given without a name arr_0, arr_1, …
     return Archive.of(path, "npz", {name: loader(name) for name in archive.files})
+
+
+def _check_size(path: Path, name: str, archive: Any) -> None:
+    """Refuse a member that grows beyond reason as it is unpacked, before memory is given to it."""
+    about = next((i for i in archive.zip.infolist() if i.filename in (name, f"{name}.npy")), None)
+    if about is not None and swells(about.file_size, about.compress_size):
+        raise DataError(
+            f"{path}: array {name!r} has {about.file_size} bytes in {about.compress_size} of the file, far more than"
+            " scores shrink by; if this is meant, save it with numpy.savez"
+        )
 
 
 def _explained(path: Path, name: str, problem: ValueError) -> Exception:

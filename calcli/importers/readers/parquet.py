@@ -14,6 +14,7 @@ from calcli.importers.ask import Ask
 from calcli.importers.columns import Column, is_number, refuse_doubles, table_archive
 from calcli.importers.formats import reader
 from calcli.importers.source_file import SourceFile
+from calcli.io.validate import swells
 
 __all__ = ["arrow_columns", "read_parquet"]
 
@@ -47,7 +48,13 @@ def read_table(path: Path) -> Any:
             f"{path}: reading Parquet needs pyarrow; pip install 'calcli[parquet]', or save the table as CSV"
         ) from None
     try:
+        with parquet.ParquetFile(path) as opened:
+            declared = opened.metadata.num_rows * opened.metadata.num_columns * 8
+        if swells(declared, path.stat().st_size):
+            raise DataError(f"{path}: declares {declared} bytes, far more than it can hold; was it cut off?")
         return parquet.read_table(path, page_checksum_verification=True)
+    except DataError:
+        raise
     except Exception as problem:  # pyarrow's own family
         raise DataError(f"{path}: cannot be read as Parquet: {one_line(problem)}; is the file complete?") from None
 

@@ -17,12 +17,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calcli.errors import DataError
-from calcli.importers.archive import Archive, flatten, one_line
+from calcli.importers.archive import DEEPEST, Archive, flatten, one_line
 from calcli.importers.ask import Ask
 from calcli.importers.formats import reader
 from calcli.importers.source_file import SourceFile
 
-__all__ = ["load_arrays", "read_pickle"]
+__all__ = ["Unhashing", "load_arrays", "read_pickle"]
 
 SUFFIXES = (".p", ".pkl", ".pickle")
 
@@ -47,8 +47,10 @@ class _Dtype:
 
     __slots__ = ("code", "order")
 
-    def __init__(self, code: str) -> None:
-        self.code, self.order = code, "="
+    def __init__(self, code: Any) -> None:
+        if not isinstance(code, str | bytes) or len(code) > 20:
+            raise pickle.UnpicklingError("the pickle holds an array of an unknown type")
+        self.code, self.order = code if isinstance(code, str) else code.decode("latin-1"), "="
 
     def __setstate__(self, state: Any) -> None:
         # (version, byte order, subarray, names, fields, item size, alignment, flags, …)
@@ -101,8 +103,8 @@ def _bytes(raw: Any = b"") -> bytes:
 
 def _encode(text: str, encoding: str = "latin1") -> bytes:
     """Python 3 writes bytes for Python 2 as a string that is to be encoded in Latin-1."""
-    if encoding not in ("latin1", "latin-1"):
-        raise pickle.UnpicklingError(f"the pickle asks for the codec {encoding!r}")
+    if not isinstance(text, str) or encoding not in ("latin1", "latin-1"):
+        raise pickle.UnpicklingError("the pickle asks for another codec than Latin-1")
     return text.encode("latin-1")
 
 
@@ -114,7 +116,7 @@ NDARRAY = _Inert(lambda *args: _Array())
 
 ALLOWED: dict[tuple[str, str], _Inert] = {
     ("numpy", "ndarray"): NDARRAY,
-    ("numpy", "dtype"): _Inert(lambda code, *flags: _Dtype(str(code))),
+    ("numpy", "dtype"): _Inert(lambda code, *flags: _Dtype(code)),
     ("_codecs", "encode"): _Inert(_encode),
     ("__builtin__", "bytes"): _Inert(_bytes),
     ("builtins", "bytes"): _Inert(_bytes),
@@ -127,7 +129,47 @@ for package in ("numpy.core", "numpy._core"):  # the second from NumPy 2 on
     ALLOWED[package + ".numeric", "_frombuffer"] = _Inert(_from_bytes)
 
 
-class _ArraysOnly(pickle.Unpickler):
+_Machine: Any = pickle._Unpickler  # the one in Python, of which an instruction can be replaced
+
+
+class Unhashing(_Machine):  # type: ignore[misc]
+    """A stack machine whose dicts take only plain keys, and that knows no sets.
+
+    The hash of a tuple visits all of it: 40 tuples of twice the one before would take for ever.
+    """
+
+    dispatch = dict(_Machine.dispatch)
+
+    def _refuse_sets(self) -> None:
+        raise _Refused("a set")
+
+    def _set_one(self) -> None:
+        _check_keys(self.stack[-2:-1])
+        _Machine.load_setitem(self)
+
+    def _set_many(self) -> None:
+        _check_keys(self.stack[::2])  # what was put there since the last mark
+        _Machine.load_setitems(self)
+
+    def _new_dict(self) -> None:
+        _check_keys(self.stack[::2])
+        _Machine.load_dict(self)
+
+    dispatch[pickle.SETITEM[0]] = _set_one
+    dispatch[pickle.SETITEMS[0]] = _set_many
+    dispatch[pickle.DICT[0]] = _new_dict
+    dispatch[pickle.BYTEARRAY8[0]] = dispatch[pickle.BINBYTES8[0]]  # the other makes room before it reads
+    for code in (pickle.EMPTY_SET, pickle.FROZENSET, pickle.ADDITEMS):
+        dispatch[code[0]] = _refuse_sets
+
+
+def _check_keys(keys: list[Any]) -> None:
+    for key in keys:
+        if not isinstance(key, str | bytes | int | float | None):
+            raise pickle.UnpicklingError(f"a dict has a {type(key).__name__} as a key, expected names")
+
+
+class _ArraysOnly(Unhashing):
     def find_class(self, module: str, name: str) -> Any:
         try:
             return ALLOWED[module, name]
@@ -150,7 +192,7 @@ def load_arrays(data: bytes, where: str) -> Any:
     but arrays and containers, and for a broken pickle.
     """
     try:
-        return _arrays(_ArraysOnly(io.BytesIO(data), encoding="latin1").load())
+        return _arrays(_ArraysOnly(io.BytesIO(data), encoding="latin1").load(), {})
     except _Refused as what:
         raise DataError(
             f"{where}: the pickle tries to build {what}; calcli builds nothing but NumPy arrays from pickles,"
@@ -162,17 +204,30 @@ def load_arrays(data: bytes, where: str) -> Any:
         raise DataError(f"{where}: cannot be read as a pickle: {one_line(problem)}; is the file complete?") from None
 
 
-def _arrays(value: Any) -> Any:
-    """Put the arrays in place of their stand-ins."""
+def _arrays(value: Any, known: dict[int, Any], depth: int = 0) -> Any:
+    """Put the arrays in place of their stand-ins; each container is visited once, however often it is referred to.
+
+    known : what has become of the containers so far, by id; None for those that are being visited.
+    """
     if isinstance(value, _Array):
         if value.content is None:
             raise pickle.UnpicklingError("the pickle holds an array without content")
         return value.content
-    if isinstance(value, dict):
-        return {str(key): _arrays(inner) for key, inner in value.items()}
-    if isinstance(value, (list, tuple)):
-        return tuple(_arrays(inner) for inner in value)
-    return value
+    if not isinstance(value, (dict, list, tuple)):
+        return value
+    if id(value) not in known:
+        if depth > DEEPEST:
+            raise RecursionError
+        known[id(value)] = None
+        made: Any = (
+            {str(key): _arrays(inner, known, depth + 1) for key, inner in value.items()}
+            if isinstance(value, dict)
+            else tuple(_arrays(inner, known, depth + 1) for inner in value)
+        )
+        known[id(value)] = made
+    if known[id(value)] is None:
+        raise RecursionError
+    return known[id(value)]
 
 
 def _is_pickle(file: SourceFile) -> bool:
@@ -209,7 +264,7 @@ def read_pickle(file: SourceFile, stack: ExitStack, ask: Ask) -> Archive:
     elif isinstance(content, tuple) and len(content) == 2 and all(_is_pair(part) for part in content):
         splits = zip(("val", "test"), content, strict=True)
         named = {split: {"logits": part[0], "labels": part[1]} for split, part in splits}
-    found = dict(flatten(named, lambda value: isinstance(value, np.ndarray)))
+    found = flatten(named, lambda value: isinstance(value, np.ndarray), path)
     if not found:
         raise DataError(f"{path}: the pickle holds no arrays; expected (logits, labels) or two such pairs")
     if set(found) == {""}:

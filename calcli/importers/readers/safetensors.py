@@ -73,7 +73,7 @@ def read_safetensors(file: SourceFile, stack: ExitStack, ask: Ask) -> Archive:
 
 
 def _loader(path: Path, name: str, about: dict[str, Any], base: int, size: int) -> Callable[[], Any]:
-    kind, shape = about["dtype"], tuple(int(d) for d in about["shape"])
+    kind, shape = str(about["dtype"])[:20], tuple(int(d) for d in about["shape"])
     first, last = (int(x) for x in about["data_offsets"])
 
     def load() -> Any:

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from contextlib import ExitStack
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -10,7 +11,9 @@ from calcli.errors import DataError
 from calcli.importers.archive import Archive, flatten, one_line
 from calcli.importers.ask import Ask
 from calcli.importers.formats import reader
+from calcli.importers.readers.pickles import Unhashing
 from calcli.importers.source_file import SourceFile
+from calcli.io.validate import swells
 
 __all__ = ["read_pt"]
 
@@ -35,6 +38,7 @@ def _is_pt(file: SourceFile) -> bool:
 def read_pt(file: SourceFile, stack: ExitStack, ask: Ask) -> Archive:
     """Load tensors and containers of tensors; anything else in the file is refused, never run."""
     path = file.path
+    _check_structure(path)
     try:
         import torch
     except ImportError:
@@ -61,12 +65,64 @@ def read_pt(file: SourceFile, stack: ExitStack, ask: Ask) -> Archive:
             f"{path}: cannot be read as a PyTorch file: {one_line(problem)}; is the file complete?"
         ) from None
 
-    found = dict(flatten(content, lambda value: isinstance(value, (torch.Tensor, np.ndarray))))
+    found = flatten(content, lambda value: isinstance(value, (torch.Tensor, np.ndarray)), path)
     if not found:
         raise DataError(f"{path}: holds no tensors; save a dict such as {{'logits': …, 'labels': …}} with torch.save")
     if set(found) == {""}:
         return Archive.of(path, "pt", {path.stem: _loader(found[""])}, loose=True)
     return Archive.of(path, "pt", {name: _loader(value) for name, value in found.items()})
+
+
+class _Anything:
+    """Stands for whatever a pickle builds."""
+
+    def __call__(self, *args: Any) -> "_Anything":
+        return _Anything()
+
+    append = extend = __setitem__ = __setstate__ = __call__
+
+
+class _Walk(Unhashing):
+    """Runs through a pickle and builds nothing."""
+
+    def find_class(self, module: str, name: str) -> Any:
+        return _Anything()
+
+    def persistent_load(self, pid: Any) -> Any:
+        return _Anything()
+
+
+LARGEST_PICKLE = 64 << 20
+
+
+def _check_structure(path: Path) -> None:
+    """Refuse, before torch sees it, a pickle whose keys take for ever to hash or that is no small list of tensors."""
+    import io
+    import pickle
+    import zipfile
+
+    try:
+        if not zipfile.is_zipfile(path):
+            with path.open("rb") as file:
+                for _ in range(4):  # a number, a version, the system, and the content
+                    _Walk(file, encoding="latin1").load()
+            return
+        with zipfile.ZipFile(path) as archive:
+            for member in archive.infolist():
+                if swells(member.file_size, member.compress_size):
+                    raise DataError(f"{path}: {member.filename} is packed far tighter than scores are")
+                if member.filename.endswith("data.pkl"):
+                    if member.file_size > LARGEST_PICKLE:
+                        raise DataError(f"{path}: lists more than tensors; save a dict of tensors with torch.save")
+                    _Walk(io.BytesIO(archive.read(member)), encoding="latin1").load()
+    except pickle.UnpicklingError as problem:
+        raise DataError(f"{path}: {_refusal(problem)}") from None
+    except DataError:
+        raise
+    except Exception as problem:
+        raise DataError(
+            f"{path}: cannot be read as a PyTorch file: {one_line(problem)}; is the file complete?"
+        ) from None
 
 
 def _loader(value: Any) -> Callable[[], Any]:
@@ -77,6 +133,8 @@ def _loader(value: Any) -> Callable[[], Any]:
         import torch
 
         tensor = value.detach()
+        if not tensor.is_sparse and swells(tensor.numel() * tensor.element_size(), tensor.untyped_storage().nbytes()):
+            raise ValueError("it repeats a few numbers without end; save tensor.contiguous()")
         if tensor.is_sparse:
             tensor = tensor.to_dense()
         if tensor.dtype == torch.bfloat16:
