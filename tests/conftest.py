@@ -29,3 +29,16 @@ def resnet20(real):
     data = real("cifar100_resnet20")
     z, y = data["logits"], data["labels"]
     return z[:5000], y[:5000], z[5000:], y[5000:]
+
+
+@pytest.fixture(scope="session")
+def sample():
+    """Path of a file (or folder) as its writer writes it, or skip when it is not on this machine."""
+
+    def find(name):
+        path = SHARED_DATA / "formats" / name
+        if not path.exists():
+            pytest.skip(f"sample file is not here: {name}")
+        return path
+
+    return find

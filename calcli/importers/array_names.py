@@ -2,9 +2,9 @@
 
 The rules, which help texts and error messages repeat:
 
-- Scores: a name that is, or starts with and goes on after the word, ``logits`` (logit),
-  ``log_probs`` (logprobs, log_probas, log_softmax, …) or ``probs`` (prob, probas,
-  probabilities, softmax). The word is the kind; no other name has one.
+- Scores: a name that is, starts with or ends in the word ``logits`` (logit), ``log_probs``
+  (logprobs, log_probas, log_softmax, …) or ``probs`` (prob, probas, probabilities, softmax,
+  y_proba, pyx). The word is the kind; no other name has one.
 - Labels: ``labels``, ``label``, ``y``, ``y_true``, ``targets``, ``target``, …
 - Splits: ``val``, ``test``, ``cal``, ``train``, … before or after the name
   (``logits_val``, ``test_labels``) or as the last folder (``val/logits``).
@@ -26,15 +26,35 @@ KIND_WORDS = {
         "log_probs", "log_prob", "logprobs", "logprob", "log_probas", "log_proba", "log_probabilities", "log_softmax",
     ),
     "logits": ("logits", "logit"),
-    "probs": ("probs", "prob", "probas", "proba", "probabilities", "softmax"),
+    "probs": (
+        "probs", "prob", "probas", "proba", "probabilities", "softmax", "y_proba", "y_prob", "y_probs", "y_pred_proba",
+        "pred_proba", "pred_probs", "pyx",
+    ),
 }  # fmt: skip
 SPLIT_WORDS = (
     "train", "training", "cal", "calib", "calibration", "val", "valid", "validation", "dev", "test", "eval", "holdout",
 )  # fmt: skip
 ROLES = {
-    "labels": ("labels", "label", "y", "y_true", "ytrue", "targets", "target", "true_labels", "ground_truth"),
+    "labels": (
+        "labels",
+        "label",
+        "y",
+        "y_true",
+        "ytrue",
+        "targets",
+        "target",
+        "true_labels",
+        "true_label",
+        "ground_truth",
+        "gt",
+        "gt_label",
+        "gt_labels",
+        "label_ids",
+        "original_labels",
+        "gold",
+    ),
     "class_names": ("class_names", "classes", "label_names"),
-    "ids": ("ids", "id", "sample_ids"),
+    "ids": ("ids", "id", "sample_ids", "filename", "image_id", "doc_id", "batch_indices"),
     "weights": ("weights", "weight", "sample_weight", "sample_weights"),
     "group": ("group", "groups"),
     "transformed": ("transformed_logits",),
@@ -49,6 +69,13 @@ SCORE_PREFIX = re.compile(rf"({'|'.join(sorted(KIND_OF, key=len, reverse=True))}
 _SPLIT = "|".join(sorted(SPLIT_WORDS, key=len, reverse=True))
 _AFFIXED = re.compile(rf"(?:(?P<before>{_SPLIT})[_.-])?(?P<core>.+?)(?:[_.-](?P<after>{_SPLIT}))?", re.IGNORECASE)
 _OF_MODEL = re.compile(r"(?P<role>labels?|targets?|class_names)[_.-](?P<model>.+)", re.IGNORECASE)
+_SUFFIXES = sorted({*KIND_OF, *ROLES["labels"], "class_names", "ids"} - {"y", "gt"}, key=len, reverse=True)
+_SUFFIXED = re.compile(rf"(?P<model>.+?)[_.-](?P<word>{'|'.join(_SUFFIXES)})", re.IGNORECASE)
+_NO_TRUTH = re.compile(
+    r"(?i)(.*[_.-])?(y_?hat|hat|pred(icted|iction|ictions|s)?|output|soft|num|n|pseudo|model|argmax)"
+)
+"""What stands before a word for labels that are none: the prediction, or how many there are."""
+_TAIL_SPLIT = re.compile(rf"(?P<model>.+)[_.-](?P<split>{_SPLIT})", re.IGNORECASE)
 
 
 @dataclass(frozen=True)
@@ -113,7 +140,18 @@ def parse_name(path: str) -> Name:
     if prefix := SCORE_PREFIX.match(core):
         model = core[prefix.end() :].strip("_-. ")
         return Name(path, folder, core, "scores", KIND_OF[prefix.group().lower()], model, split)
-    if of_model := _OF_MODEL.fullmatch(core):
+    of_model = _OF_MODEL.fullmatch(core)
+    if of_model and of_model["role"].lower() == "class_names":
+        return Name(path, folder, core, "class_names", model=of_model["model"], split=split)
+    if suffixed := _SUFFIXED.fullmatch(core):
+        model, inside = suffixed["model"], _TAIL_SPLIT.fullmatch(suffixed["model"])
+        if inside:
+            model, split = inside["model"], inside["split"]
+        if kind := KIND_OF.get(suffixed["word"].lower(), ""):
+            return Name(path, folder, core, "scores", kind, model, split)
+        if not _NO_TRUTH.fullmatch(model):
+            return Name(path, folder, core, role_of(suffixed["word"]), model=model, split=split)
+    if of_model:
         return Name(path, folder, core, role_of(of_model["role"]), model=of_model["model"], split=split)
     return Name(path, folder, core, "", split=split)
 
@@ -144,7 +182,8 @@ def plan(paths: Iterable[str], ask: Ask, where: str) -> list[Candidate]:
             labels = asked_labels[place]  # named in pairs
         else:
             labels = [name for matches in asked_labels for name in matches] or [n for n in names if n.role == "labels"]
-        label = _companion(score, labels, any_model=bool(ask.labels), only=True)
+        alone = len(scores) == len(labels) == 1 and labels[0].split in ("", score.split)
+        label = _companion(score, labels, any_model=bool(ask.labels) or alone, only=True)
         if label is None and not ask.no_labels:
             others = ", ".join(name.path for name in names if name.path != score.path) or "nothing else"
             raise DataError(

@@ -8,13 +8,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calcli.errors import DataError
-from calcli.importers.archive import Entry, one_line
+from calcli.importers.archive import Entry
 from calcli.importers.array_names import Candidate
+from calcli.importers.labels import texts_of, to_labels
 from calcli.io.validate import SUM_TOLERANCE, check_labels, check_scores, check_shape, check_weights, score_kind
 from calcli.numerics import IntArray
 from calcli.rows import ScoreKind
 
-__all__ = ["Imported", "Slab", "load", "refuse_impostors", "texts_of", "to_labels"]
+__all__ = ["Imported", "Slab", "load", "refuse_impostors"]
 
 SLAB_BYTES = 4 << 20
 """How much of a source is held at once, beyond what its format forces into memory."""
@@ -119,53 +120,6 @@ def _native(values: Any) -> NDArray[Any]:
     return array.astype(array.dtype.newbyteorder("="), copy=False)
 
 
-def to_labels(
-    raw: NDArray[Any], n: int, k: int, class_names: Sequence[str] | None, where: str
-) -> tuple[IntArray, str | None]:
-    """Class indices of labels as people write them, and a sentence if they were converted.
-
-    raw : (n,) or (n, 1) integers, booleans, integer-valued floats or class names; or
-    (n, k) one-hot rows. Raises DataError for anything else. The range is not checked.
-    """
-    if raw.ndim == 2 and raw.shape[1] == k and len(raw) == n and raw.dtype.kind in "biuf":
-        one_hot = (np.count_nonzero(raw == 1, axis=1) == 1) & (np.count_nonzero(raw, axis=1) == 1)
-        if not one_hot.all():
-            row = int(np.argmin(one_hot))
-            raise DataError(f"{where}: row {row} is not one-hot, expected one class index or a single 1 per row")
-        return raw.argmax(axis=1).astype(np.int64), f"{where}: one-hot labels became class indices"
-    if raw.ndim == 2 and raw.shape[1] == 1:
-        raw = raw[:, 0]
-    if raw.dtype.kind in "OUS":
-        return _named_labels(raw, class_names, where), None
-    if raw.dtype.kind == "f":
-        whole = np.isfinite(raw) & (raw == np.floor(raw))
-        if not whole.all():
-            row = int(np.argmin(whole.reshape(len(raw), -1).all(axis=1)))
-            raise DataError(f"{where}: row {row} has label {raw[row]}, expected a whole number")
-        return raw.astype(np.int64), None
-    if raw.dtype.kind == "b":
-        return raw.astype(np.int64), None
-    return raw, None
-
-
-def _named_labels(raw: NDArray[Any], class_names: Sequence[str] | None, where: str) -> IntArray:
-    if class_names is None:
-        raise DataError(
-            f"{where}: labels are words ({str(raw.flat[0])!r}, …) and the source has no class_names to look them"
-            " up in; save class indices, or class_names in the order of the scores"
-        )
-    index = {name: place for place, name in enumerate(class_names)}
-    words, inverse = np.unique(np.array(texts_of(raw, where), dtype="U"), return_inverse=True)
-    texts = [str(word) for word in words]
-    place = np.array([index.get(text, -1) for text in texts], dtype=np.int64)
-    labels: IntArray = place[inverse.reshape(raw.shape)]
-    if (place < 0).any():
-        row = int(np.argmax(labels < 0))
-        known = ", ".join(list(class_names)[:10]) + (", …" if len(class_names) > 10 else "")
-        raise DataError(f"{where}: row {row} has label {texts[int(inverse.flat[row])]!r}, expected one of {known}")
-    return labels
-
-
 def _class_names(candidate: Candidate, entries: Mapping[str, Entry], k: int, binary: bool) -> list[str] | None:
     if "class_names" not in candidate.extras:
         return None
@@ -194,19 +148,6 @@ def _column(entry: Entry, role: str, n: int) -> NDArray[Any]:
     if values.dtype.kind not in "biuf":
         raise DataError(f"{entry.where}: {role} has type {values.dtype}, expected numbers or words")
     return values
-
-
-def texts_of(values: NDArray[Any], where: str) -> list[str]:
-    """Words as strings, bytes read as UTF-8. Raises DataError for what HDF5 cannot hold or what is no text."""
-    try:
-        found = [v.decode() if isinstance(v, bytes) else str(v) for v in values.reshape(-1).tolist()]
-        "".join(found).encode()
-    except (ValueError, SystemError) as problem:  # no UTF-8; numbers beyond all characters
-        raise DataError(f"{where}: holds what is no text: {one_line(problem)}; save the words as UTF-8") from None
-    for row, text in enumerate(found):
-        if "\0" in text:
-            raise DataError(f"{where}: entry {row} is {text[:40]!r}, expected words without NUL characters")
-    return found
 
 
 def _transforms(

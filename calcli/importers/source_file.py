@@ -1,7 +1,9 @@
 """A file about to be read: its first bytes, and what they say about the rest."""
 
+import json
 from functools import cached_property
 from pathlib import Path
+from typing import Any
 
 from calcli.errors import DataError
 from calcli.importers.archive import one_line
@@ -74,3 +76,48 @@ class SourceFile:
     def is_json(self) -> bool:
         """Whether the text begins as an object or a list: then it is no table of commas."""
         return self.is_text and self.head.removeprefix(b"\xef\xbb\xbf").lstrip()[:1] in (b"{", b"[")
+
+    @cached_property
+    def json(self) -> Any:
+        """The JSON value of the file; of JSON Lines the list of all values. Raises DataError.
+
+        Read once, whoever asks. NaN and Infinity are taken as Python writes them.
+        """
+        try:
+            data = self.path.read_bytes().removeprefix(b"\xef\xbb\xbf")
+        except OSError as problem:
+            raise DataError(f"{self.path}: cannot be read: {one_line(problem)}") from None
+        if b"\n" not in data.strip() or not _ends_value(data):
+            return _decode(data, str(self.path))
+        lines = data.splitlines()
+        return [_decode(line, f"{self.path}: line {i}") for i, line in enumerate(lines, 1) if line.strip()]
+
+    @property
+    def records(self) -> list[dict[str, Any]]:
+        """The objects of a JSON file or JSON Lines, one a row; none when it holds something else."""
+        if not self.is_json:
+            return []
+        rows = self.json if isinstance(self.json, list) else [self.json]
+        return rows if all(isinstance(row, dict) for row in rows) else []
+
+
+def _ends_value(data: bytes) -> bool:
+    """Whether the first line is a JSON value by itself, so that the next line begins another."""
+    try:
+        json.loads(data.lstrip().partition(b"\n")[0])
+    except (ValueError, RecursionError):
+        return False
+    return True
+
+
+def _decode(data: bytes, where: str) -> Any:
+    import msgspec
+
+    try:
+        return msgspec.json.decode(data)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        pass  # NaN is no JSON, yet Python writes it
+    try:
+        return json.loads(data)
+    except (ValueError, RecursionError) as problem:
+        raise DataError(f"{where}: cannot be read as JSON: {one_line(problem)}; is the file complete?") from None

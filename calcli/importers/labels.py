@@ -1,0 +1,113 @@
+"""Labels as people write them: whole numbers, words, letters, one-hot rows, -1 and +1."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from calcli.errors import DataError
+from calcli.importers.archive import one_line
+from calcli.numerics import IntArray
+
+__all__ = ["texts_of", "to_labels"]
+
+OPPOSITES = (
+    ("no", "yes"), ("n", "y"), ("false", "true"), ("f", "t"), ("neg", "pos"), ("negative", "positive"),
+    ("benign", "malignant"), ("ham", "spam"), ("normal", "abnormal"), ("control", "case"), ("0", "1"), ("-1", "1"),
+)  # fmt: skip
+"""Words for class 0 and class 1 that leave no doubt."""
+
+
+def to_labels(
+    raw: NDArray[Any], n: int, k: int, class_names: Sequence[str] | None, where: str
+) -> tuple[IntArray, str | None]:
+    """Class indices of labels as people write them, and a sentence if they were converted.
+
+    raw : (n,) or (n, 1) integers, booleans, integer-valued floats, class names or letters
+    (A is class 0); for two classes also -1 and +1, and any two words (the later in the
+    alphabet is class 1 unless their meaning says more, and that is said); or (n, k) one-hot
+    rows. Raises DataError for anything else. The range is not checked.
+    """
+    if raw.ndim == 2 and raw.shape[1] == k and len(raw) == n and raw.dtype.kind in "biuf":
+        return _one_hot(raw, where), f"{where}: one-hot labels became class indices"
+    if raw.ndim == 2 and raw.shape[1] == 1:
+        raw = raw[:, 0]
+    if raw.dtype.kind in "OUS":
+        return _named(raw, k, class_names, where)
+    if raw.dtype.kind == "f":
+        whole = np.isfinite(raw) & (raw == np.floor(raw))
+        if not whole.all():
+            row = int(np.argmin(whole.reshape(len(raw), -1).all(axis=1)))
+            raise DataError(f"{where}: row {row} has label {raw[row]}, expected a whole number")
+        raw = raw.astype(np.int64)
+    if raw.dtype.kind == "b":
+        return raw.astype(np.int64), f"{where}: true was taken as class 1, false as class 0"
+    if k == 2 and raw.ndim == 1 and raw.dtype.kind == "i" and set(np.unique(raw).tolist()) == {-1, 1}:
+        return (raw > 0).astype(np.int64), f"{where}: +1 was taken as class 1, -1 as class 0"
+    return raw, None
+
+
+def _one_hot(raw: NDArray[Any], where: str) -> IntArray:
+    one_hot = (np.count_nonzero(raw == 1, axis=1) == 1) & (np.count_nonzero(raw, axis=1) == 1)
+    if not one_hot.all():
+        row = int(np.argmin(one_hot))
+        several = bool(((raw == 0) | (raw == 1)).all())
+        raise DataError(
+            f"{where}: row {row} is not one-hot, expected one class index or a single 1 per row"
+            + ("; for labels of which several may hold at once pass --per-label" if several else "")
+        )
+    return raw.argmax(axis=1).astype(np.int64)
+
+
+def _named(raw: NDArray[Any], k: int, class_names: Sequence[str] | None, where: str) -> tuple[IntArray, str | None]:
+    words, inverse = np.unique(np.array(texts_of(raw, where), dtype="U"), return_inverse=True)
+    texts = [str(word) for word in words]
+    note = None
+    if class_names is None:
+        class_names, note = _understood(texts, k, where)
+    elif not set(texts) <= set(class_names) and all(text.isdigit() and int(text) < k for text in texts):
+        class_names = [str(i) for i in range(k)]  # numbers written as text
+    if class_names is None:
+        raise DataError(
+            f"{where}: labels are words ({str(raw.flat[0])!r}, …) and the source has no class_names to look them"
+            " up in; name the classes in the order of the scores: --class-names A,B,…"
+        )
+    index = {name: place for place, name in enumerate(class_names)}
+    place = np.array([index.get(text, -1) for text in texts], dtype=np.int64)
+    labels: IntArray = place[inverse.reshape(raw.shape)]
+    if (place < 0).any():
+        row = int(np.argmax(labels < 0))
+        known = ", ".join(list(class_names)[:10]) + (", …" if len(class_names) > 10 else "")
+        raise DataError(f"{where}: row {row} has label {texts[int(inverse.flat[row])]!r}, expected one of {known}")
+    return labels, note
+
+
+def _understood(texts: Sequence[str], k: int, where: str) -> tuple[list[str] | None, str | None]:
+    """Class names that the words themselves give, and a sentence that says so."""
+    if all(text.lstrip("-").isdigit() for text in texts) and not (k == 2 and set(texts) == {"-1", "1"}):
+        return [str(i) for i in range(k)], None
+    if k == 2 and len(texts) == 2:
+        lower = {text.lower(): text for text in texts}
+        known = next((pair for pair in OPPOSITES if set(pair) == set(lower)), None)
+        names = [lower[word] for word in known] if known else sorted(texts)
+        how = "" if known else ", the later in the alphabet; --class-names says otherwise"
+        return names, f"{where}: {names[1]!r} was taken as class 1, {names[0]!r} as class 0{how}"
+    letters = [chr(ord("A") + i) for i in range(min(k, 26))]
+    for alphabet in (letters, [letter.lower() for letter in letters]):
+        if set(texts) <= set(alphabet):
+            return alphabet, f"{where}: the letters {alphabet[0]} to {alphabet[-1]} were taken as classes 0 to {k - 1}"
+    return None, None
+
+
+def texts_of(values: NDArray[Any], where: str) -> list[str]:
+    """Words as strings, bytes read as UTF-8. Raises DataError for what HDF5 cannot hold or what is no text."""
+    try:
+        found = [v.decode() if isinstance(v, bytes) else str(v) for v in values.reshape(-1).tolist()]
+        "".join(found).encode()
+    except (ValueError, SystemError) as problem:  # no UTF-8; numbers beyond all characters
+        raise DataError(f"{where}: holds what is no text: {one_line(problem)}; save the words as UTF-8") from None
+    for row, text in enumerate(found):
+        if "\0" in text:
+            raise DataError(f"{where}: entry {row} is {text[:40]!r}, expected words without NUL characters")
+    return found

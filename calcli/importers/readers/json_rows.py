@@ -1,0 +1,102 @@
+"""JSON and JSON Lines: rows as objects, or columns as lists."""
+
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack
+from typing import Any
+
+from calcli.errors import DataError
+from calcli.importers.archive import Archive
+from calcli.importers.array_names import parse_name
+from calcli.importers.ask import Ask
+from calcli.importers.columns import refuse_doubles, table_archive
+from calcli.importers.formats import reader
+from calcli.importers.records import record_columns, value_column
+from calcli.importers.source_file import SourceFile
+
+__all__ = ["read_json", "read_json_table"]
+
+
+def _is_table(file: SourceFile) -> bool:
+    return (
+        file.is_json
+        and isinstance(file.json, dict)
+        and isinstance(file.json.get("columns"), list)
+        and isinstance(file.json.get("data"), list)
+    )
+
+
+@reader(
+    "json-table",
+    "tables as W&B logs them and as pandas splits them: columns and rows of data",
+    sniff=_is_table,
+    suffixes=[".json"],
+    order=6,
+    examples=[("media/table/preds.table.json", "")],
+)
+def read_json_table(file: SourceFile, stack: ExitStack, ask: Ask) -> Archive:
+    """Read ``{"columns": […], "data": [[…], …]}``; cells that are media are passed over."""
+    path, names = file.path, [str(name) for name in file.json["columns"]]
+    rows = file.json["data"]
+    refuse_doubles(path, names)
+    for number, row in enumerate(rows):
+        if not isinstance(row, list) or len(row) != len(names):
+            raise DataError(f"{path}: row {number} is no list of {len(names)} cells, one per column")
+    notes = []
+    if "index" not in file.json and len(rows) == 10_000:
+        notes.append(f"{path.name}: 10000 rows, where W&B cuts the table of a run; are there more?")
+    columns = {name: value_column(path, name, [row[i] for row in rows]) for i, name in enumerate(names)}
+    return table_archive(path, "json-table", columns, len(rows), ask, notes)
+
+
+@reader(
+    "json",
+    "JSON and JSON Lines: an object per row, or lists as columns",
+    sniff=lambda file: file.is_json,
+    suffixes=[".json", ".jsonl", ".ndjson"],
+    order=8,
+    examples=[
+        ("rows.jsonl", ""),
+        ("predictions.jsonl", "--scores output.logits --labels gold --kind logits"),
+    ],
+)
+def read_json(file: SourceFile, stack: ExitStack, ask: Ask) -> Archive:
+    """Read rows as objects (``{"logits": […], "label": 2}``), columns as lists, or a list of lists of numbers.
+
+    Fields of inner objects have dotted names. An object of objects is a row each, its keys
+    the ids; where the keys of the outer one name scores or labels, a column each.
+    """
+    path, value = file.path, file.json
+    if file.records and not (isinstance(value, dict) and not _is_row(value)):
+        return table_archive(path, "json", record_columns(path, file.records), len(file.records), ask)
+    if isinstance(value, list) and value and all(isinstance(row, (list, int, float)) for row in value):
+        column = value_column(path, path.stem, value)
+        return Archive.of(path, "json", {path.stem: column.load}, loose=True)
+    if isinstance(value, dict) and value and all(isinstance(row, dict) and row for row in value.values()):
+        if any(parse_name(name).role for name in value):  # pandas: {column: {index: cell}}
+            cells = zip(*(column.values() for column in value.values()), strict=False)
+            rows = [dict(zip(value, row, strict=True)) for row in cells]
+        else:
+            rows = [{"ids": key, **row} for key, row in value.items()]
+        return table_archive(path, "json", record_columns(path, rows), len(rows), ask)
+    if isinstance(value, dict):
+        loaders = {name: value_column(path, name, cells).load for name, cells in _lists(value)}
+        if loaders:
+            return Archive.of(path, "json", loaders)
+    raise DataError(
+        f'{path}: holds no rows; expected an object per row such as {{"logits": [1.5, -0.2], "label": 0}},'
+        " or lists of equal length by name"
+    )
+
+
+def _is_row(value: Mapping[str, Any]) -> bool:
+    """Whether one object is a row, not columns: its label is one."""
+    return any(parse_name(name).role == "labels" and not isinstance(cell, (list, dict)) for name, cell in value.items())
+
+
+def _lists(value: Mapping[str, Any], folder: str = "") -> Iterator[tuple[str, list[Any]]]:
+    """Lists inside objects, by path."""
+    for key, inner in value.items():
+        if isinstance(inner, Mapping):
+            yield from _lists(inner, f"{folder}{key}/")
+        elif isinstance(inner, list) and inner:
+            yield f"{folder}{key}", inner

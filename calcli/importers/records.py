@@ -1,0 +1,93 @@
+"""Rows as JSON objects: which fields are columns, and what their cells hold."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from calcli.errors import DataError
+from calcli.importers.columns import Column
+
+__all__ = ["record_columns", "value_column"]
+
+
+def record_columns(path: Path, rows: Sequence[Mapping[str, Any]]) -> dict[str, Column]:
+    """Columns of rows that are objects; fields of inner objects by dotted names: ``output.logits``."""
+    flat = [dict(_dotted(row)) for row in rows]
+    names = dict.fromkeys(name for row in flat for name in row)
+    return {name: value_column(path, name, [row.get(name) for row in flat]) for name in names}
+
+
+def _dotted(row: Mapping[str, Any], before: str = "") -> Iterator[tuple[str, Any]]:
+    for key, value in row.items():
+        if isinstance(value, Mapping) and value:
+            yield from _dotted(value, f"{before}{key}.")
+        else:
+            yield f"{before}{key}", value
+
+
+def value_column(path: Path, name: str, cells: Sequence[Any]) -> Column:
+    """The column of these cells: numbers, texts, or lists of numbers of one length."""
+    kinds = {_kind(cell) for cell in cells if cell is not None}
+    if kinds <= {"number"} and kinds:
+        return Column("number", lambda: _numbers(path, name, cells))
+    if kinds == {"truth"}:
+        return Column("other", lambda: np.array(_present(path, name, cells), dtype=bool))
+    if kinds == {"lists"}:
+        return Column("lists", lambda: _lists(path, name, cells))
+    if "lists" in kinds or "object" in kinds or not kinds:
+        return Column("other", lambda: _refuse(path, name, cells))
+    mostly = sum(_kind(cell) == "number" for cell in cells) > len(cells) / 2
+    kind: Literal["number", "text"] = "number" if mostly else "text"
+    return Column(kind, lambda: np.array([str(cell) for cell in _present(path, name, cells)]))
+
+
+def _kind(cell: Any) -> str:
+    if isinstance(cell, bool):
+        return "truth"
+    if isinstance(cell, (int, float)):
+        return "number"
+    if isinstance(cell, str):
+        return "text"
+    return "lists" if isinstance(cell, list) else "object"
+
+
+def _present(path: Path, name: str, cells: Sequence[Any]) -> Sequence[Any]:
+    if (row := next((i for i, cell in enumerate(cells) if cell is None), None)) is not None:
+        raise DataError(f"{path}: {name!r} has no value in row {row}, expected one in every row")
+    return cells
+
+
+def _refuse(path: Path, name: str, cells: Sequence[Any]) -> NDArray[Any]:
+    _present(path, name, cells)
+    raise DataError(f"{path}: {name!r} holds values of several types, expected numbers, texts or lists of numbers")
+
+
+def _numbers(path: Path, name: str, cells: Sequence[Any]) -> NDArray[Any]:
+    values = _present(path, name, cells)
+    whole = all(isinstance(value, int) for value in values)
+    try:
+        return np.array(values, dtype=np.int64 if whole else np.float64)
+    except OverflowError:
+        raise DataError(f"{path}: {name!r} holds a number beyond 64 bits") from None
+
+
+def _lists(path: Path, name: str, cells: Sequence[Any]) -> NDArray[Any]:
+    rows = _present(path, name, cells)
+    width = len(rows[0])
+    if (row := next((i for i, cell in enumerate(rows) if len(cell) != width), None)) is not None:
+        raise DataError(
+            f"{path}: the lists in {name!r} have different lengths ({width} in row 0, {len(rows[row])} in row {row}),"
+            " expected one number per class"
+        )
+    try:
+        values = np.array(rows)
+    except ValueError:
+        values = np.empty(0, dtype=object)
+    if values.dtype.kind in "biu":
+        values = values.astype(np.float64)
+    if values.dtype.kind not in "fU" or (values.dtype.kind == "U" and not all(isinstance(x, str) for x in rows[0])):
+        raise DataError(f"{path}: the lists in {name!r} hold something that is no number")
+    return values
