@@ -171,7 +171,7 @@ def test_per_class_and_per_group(run, fitted):
     assert [(line["group"], line["n"]) for line in result["per_group"]] == [("a", 300), ("b", 300)]
     halves = [line["metrics"]["nll"]["value"] for line in result["per_group"]]
     assert np.mean(halves) == pytest.approx(result["metrics"]["nll"]["value"])
-    assert "by group" in run("evaluate", fitted, "--per-group", "--per-class", "-q").out
+    assert "by group" in run("evaluate", fitted, "--per-group", "--per-class").out
     assert "no dataset 'site'" in run("evaluate", fitted, "--group", "site").line
 
 
@@ -192,7 +192,7 @@ def test_paired_differences_and_baseline(run, fitted):
     assert other[1]["paired"]["differences"]["nll"]["value"] == pytest.approx(
         results[2]["metrics"]["nll"]["value"] - results[1]["metrics"]["nll"]["value"]
     )
-    text = run("evaluate", fitted, "-c", "m.ec.json", "--baseline", "m.ts.json", "-m", "nll", "-q").out
+    text = run("evaluate", fitted, "-c", "m.ec.json", "--baseline", "m.ts.json", "-m", "nll").out
     assert "minus m.ts.json" in text
     assert "accuracy" not in text
 
@@ -369,7 +369,7 @@ def test_binary_and_weighted_bundles(run, tmp_path, kind):
             file["logits"] = z
         if kind == "weighted":
             file["weights"] = rng.random_sample(400)
-    done = run("evaluate", "b.h5", "--full", "--per-class", "--resamples", "99", "-q")
+    done = run("evaluate", "b.h5", "--full", "--per-class", "--resamples", "99")
     assert done.code == 0, done.err
     assert "calibrated within noise" in done.out
     result = evaluated(run, "b.h5")["results"][0]

@@ -44,7 +44,7 @@ class Reading:
     ignore_label: IgnoreLabel = None
 
     @property
-    def layout(self) -> Layout:
+    def where(self) -> Layout:
         """Where in a file the scores and labels are."""
         return Layout(self.scores, self.labels, self.kind)
 

@@ -112,7 +112,7 @@ def _apply_one(args: ApplyArgs, artifact: Artifact, bundle: str, target: Path, t
     kind = score_kind(args.as_)
     check_output(target, force=args.force, inputs=inputs)
     with open_bundle(
-        bundle, prefer=("test",), layout=args.layout, ignore_labels=args.ignored, need_labels=False
+        bundle, prefer=("test",), layout=args.where, ignore_labels=args.ignored, need_labels=False
     ) as rows:
         check_fits(artifact, name, rows)
         _compare_names(artifact, rows, talk)

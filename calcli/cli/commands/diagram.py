@@ -1,215 +1,205 @@
-"""Draw reliability diagrams with a noise band."""
+"""Draw reliability diagrams with a noise band.
 
+The band is where a calibrated model would lie. The curve is the isotonic regression of
+correctness on confidence, so no bins are chosen. Beneath it are the confidences; in the
+corner the expected calibration error (ECE) with the value that a calibrated model would
+show by chance, and the Brier score of the confidence split
+into miscalibration (MCB), discrimination (DSC) and uncertainty (UNC): Brier = MCB -
+DSC + UNC. PNG, SVG and PDF need matplotlib: pip install 'calcli[plot]'.
+
+\b
+calcli diagram logits.h5
+calcli diagram logits.h5 --calibrator logits.ts.json -o reliability.png
+calcli diagram logits.h5 -c logits.ts.json --per-class -o classes.pdf
+calcli diagram logits.h5 --style temperature
+"""
+
+import os
+import shutil
+import sys
 from collections.abc import Sequence
+from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import Annotated, Literal
 
 import typer
 
 from calcli.cli import options as o
+from calcli.cli.render import Talk, print_json
+from calcli.diagram.data import Diagram, Settings
+from calcli.diagram.export import to_csv, to_json, to_object
+from calcli.diagram.panels import Measured, by_column, scatter, whole
+from calcli.diagram.scatter import Scatter
+from calcli.diagram.temperature_sweep import Sweep, sweep_temperature
+from calcli.diagram.terminal import draw
+from calcli.diagram.terminal_canvas import Look
+from calcli.errors import DataError, UsageError
+from calcli.io.artifact import Artifact, load
+from calcli.io.atomic import atomic_path, check_output
+from calcli.io.bundle import BundleRows, open_bundle, split_where
+from calcli.metrics.rowtable import collect_all
+from calcli.workflow import check_fits
 
-if TYPE_CHECKING:
-    from calcli.cli.render import Talk
-    from calcli.diagram.data import Diagram
-    from calcli.diagram.panels import Measured
-    from calcli.diagram.scatter import Scatter
-    from calcli.diagram.temperature_sweep import Sweep
-    from calcli.io.artifact import Artifact
-    from calcli.io.bundle import BundleRows, Layout
+ORDER = 50
 
 DRAWN = ("png", "svg", "pdf")
 WRITTEN = ("json", "csv")
 
+Figure = Diagram | Sweep | Scatter
+Artifacts = list[tuple[str, Artifact]]
+"""Calibrators with the paths that they were loaded from."""
 
-ORDER = 50
 
+@dataclass(frozen=True)
+class DiagramArgs(o.Reading, o.Saying):
+    """What was typed after ``calcli diagram``."""
 
-def diagram(
     bundles: Annotated[
         list[str], typer.Argument(metavar="BUNDLE…", help="FILE.h5 or FILE.h5:GROUP; group test when none is named.")
-    ],
+    ]
     calibrator: Annotated[
         list[str] | None,
         typer.Option(
             "--calibrator", "-c", metavar="ART.json", help="Artifact to show too (repeatable).", show_default=False
         ),
-    ] = None,
+    ] = None
     output: Annotated[
         Path | None,
         typer.Option(
             "-o", "--output", metavar="FILE", help="png, svg, pdf, json or csv by its ending; without it, the terminal."
         ),
-    ] = None,
+    ] = None
     style: Annotated[
         Literal["corp", "bins", "temperature", "variance"],
         typer.Option(
             help="corp: isotonic curve; bins: bars; temperature: NLL, ECE, confidence against T;"
             " variance: confidence variance against ECE."
         ),
-    ] = "corp",
+    ] = "corp"
     match: Annotated[
         bool, typer.Option("--match", help="Use each calibrator only for the file it was fitted on (several models).")
-    ] = False,
+    ] = False
     layout: Annotated[
         Literal["side", "overlay"], typer.Option(help="Calibrators side by side, or over each other.")
-    ] = "side",
-    per_class: Annotated[bool, typer.Option("--per-class", help="One panel per predicted class.")] = False,
-    per_group: Annotated[bool, typer.Option("--per-group", help="One panel per value of the dataset group.")] = False,
+    ] = "side"
+    per_class: Annotated[bool, typer.Option("--per-class", help="One panel per predicted class.")] = False
+    per_group: Annotated[bool, typer.Option("--per-group", help="One panel per value of the dataset group.")] = False
     panels: Annotated[
         int, typer.Option(metavar="N", min=1, max=100, help="Show at most so many classes or groups.")
-    ] = 12,
+    ] = 12
     choose: Annotated[
         Literal["worst", "frequent"], typer.Option(help="Which classes or groups, when there are more.")
-    ] = "worst",
-    bins: Annotated[int, typer.Option(metavar="N", min=1, max=10_000, help="Bins of the ECE and of the bars.")] = 15,
+    ] = "worst"
+    bins: Annotated[int, typer.Option(metavar="N", min=1, max=10_000, help="Bins of the ECE and of the bars.")] = 15
     scheme: Annotated[
         Literal["width", "mass"], typer.Option(help="Bins of equal width, or with equally many rows.")
-    ] = "width",
-    level: Annotated[float, typer.Option(metavar="P", min=0.5, max=0.999, help="Level of bands and intervals.")] = 0.95,
-    resamples: Annotated[int, typer.Option(metavar="N", min=100, max=100_000, help="Resamples of the band.")] = 400,
+    ] = "width"
+    level: Annotated[float, typer.Option(metavar="P", min=0.5, max=0.999, help="Level of bands and intervals.")] = 0.95
+    resamples: Annotated[int, typer.Option(metavar="N", min=100, max=100_000, help="Resamples of the band.")] = 400
     t_range: Annotated[
         str | None, typer.Option(metavar="LOW:HIGH", help="Temperatures of --style temperature.", show_default=False)
-    ] = None,
-    ascii_: Annotated[bool, typer.Option("--ascii", help="Draw in the terminal with ASCII characters only.")] = False,
-    seed: o.Seed = 0,
-    force: o.Force = False,
-    scores: o.Scores = None,
-    labels: o.Labels = None,
-    kind: o.Kind = None,
-    ignore_label: o.IgnoreLabel = None,
-    json: o.Json = False,
-    quiet: o.Quiet = False,
-) -> int:
-    """Reliability diagrams, with the band in which a calibrated model would lie.
+    ] = None
+    ascii_: Annotated[bool, typer.Option("--ascii", help="Draw in the terminal with ASCII characters only.")] = False
+    seed: o.Seed = 0
+    force: o.Force = False
 
-    The curve is the isotonic regression of correctness on confidence, so no bins are
-    chosen. Beneath it are the confidences; in the corner the ECE with the value that a
-    calibrated model would show by chance, and the Brier score of the confidence split
-    into miscalibration (MCB), discrimination (DSC) and uncertainty (UNC): Brier = MCB -
-    DSC + UNC. PNG, SVG and PDF need matplotlib: pip install 'calcli[plot]'.
-
-    \b
-    calcli diagram logits.h5
-    calcli diagram logits.h5 --calibrator logits.ts.json -o reliability.png
-    calcli diagram logits.h5 -c logits.ts.json --per-class -o classes.pdf
-    calcli diagram logits.h5 --style temperature
-    """
-    from calcli.cli.render import Talk, print_json
-    from calcli.diagram.data import Settings
-    from calcli.errors import UsageError
-    from calcli.io.artifact import load
-    from calcli.io.atomic import check_output
-    from calcli.io.bundle import Layout, split_where
-
-    talk = Talk(quiet)
-    form = _format(output)
-    inputs = [*(split_where(b)[0] for b in bundles), *(Path(c) for c in calibrator or [] if c != "-")]
-    if output is not None:
-        check_output(output, force=force, inputs=inputs)
-    if per_class and per_group:
-        raise UsageError("--per-class and --per-group are two figures; ask for one at a time")
-    if style in ("temperature", "variance") and (per_class or per_group):
-        raise UsageError(f"--style {style} has no panels per class or group; leave --per-class and --per-group out")
-    if len(bundles) > 1 and (style == "temperature" or per_class or per_group):
-        which = "--style temperature" if style == "temperature" else "--per-class" if per_class else "--per-group"
-        raise UsageError(f"{which} draws one bundle, got {len(bundles)}; name one")
-    if form in DRAWN:
-        _need_matplotlib()
-    artifacts = [(path, load(path)) for path in calibrator or []]
-    where = Layout(scores, labels, kind)
-    ignore = tuple(ignore_label or ())
-    settings = Settings(bins=bins, scheme=scheme, level=level, resamples=resamples, seed=seed)
-
-    figure: Diagram | Sweep | Scatter
-    if style == "temperature":
-        figure = _sweep(bundles[0], artifacts, where, ignore, bins, _range(t_range), talk)
-    elif style == "variance":
-        from calcli.diagram.panels import scatter
-
-        sets, _, _ = _collect(bundles, artifacts, where, ignore, talk, match=match)
-        figure = scatter(sets, settings)
-    else:
-        from calcli.diagram.panels import by_column, whole
-
-        sets, names, notes = _collect(bundles, artifacts, where, ignore, talk, match=match, per_group=per_group)
-        if per_class:
-            columns = [s.table.prediction for s in sets]
-            figure = by_column(
-                sets,
-                columns,
-                style,
-                settings,
-                notes,
-                what=("predicted class", "predicted classes"),
-                names=names,
-                limit=panels,
-                choose=choose,
+    def __post_init__(self) -> None:
+        form = self.form
+        if self.per_class and self.per_group:
+            raise UsageError("--per-class and --per-group are two figures; ask for one at a time")
+        panels = self.per_class or self.per_group
+        if self.style in ("temperature", "variance") and panels:
+            raise UsageError(
+                f"--style {self.style} has no panels per class or group; leave --per-class and --per-group out"
             )
-        elif per_group:
-            groups = [s.table.group for s in sets if s.table.group is not None]
-            figure = by_column(
-                sets, groups, style, settings, notes, what=("group", "groups"), limit=panels, choose=choose
+        if len(self.bundles) > 1 and (self.style == "temperature" or panels):
+            which = "--per-class" if self.per_class else "--per-group" if self.per_group else "--style temperature"
+            raise UsageError(f"{which} draws one bundle, got {len(self.bundles)}; name one")
+        if self.output is not None:
+            check_output(self.output, force=self.force, inputs=self.inputs)
+        if form in DRAWN and find_spec("matplotlib") is None:  # fail before the work is done, not after it
+            raise UsageError(
+                "drawing png, svg or pdf needs matplotlib: pip install 'calcli[plot]';"
+                " the terminal drawing, .json and .csv work without it"
             )
-        else:
-            figure = whole(sets, style, layout, settings, notes)
+
+    @property
+    def form(self) -> str | None:
+        """What the output file is, by its ending. Raises UsageError."""
+        if self.output is None:
+            return None
+        form = self.output.suffix.lower().lstrip(".")
+        if form not in DRAWN + WRITTEN:
+            raise UsageError(
+                f"-o {self.output}: expected a name that ends in .{', .'.join(DRAWN + WRITTEN)};"
+                " --json writes the numbers to stdout"
+            )
+        return form
+
+    @property
+    def inputs(self) -> list[Path]:
+        """Files that are read, and so never written."""
+        return [*(split_where(b)[0] for b in self.bundles), *(Path(c) for c in self.calibrator or [] if c != "-")]
+
+    @property
+    def settings(self) -> Settings:
+        """How the figure is computed."""
+        return Settings(bins=self.bins, scheme=self.scheme, level=self.level, resamples=self.resamples, seed=self.seed)
+
+    @property
+    def temperatures(self) -> tuple[float | None, float | None]:
+        """``--t-range 0.5:4`` as two temperatures. Raises UsageError."""
+        if self.t_range is None:
+            return None, None
+        try:
+            low, high = (float(part) for part in self.t_range.split(":"))
+        except ValueError:
+            low = high = 0.0
+        if not 0.0 < low < high < float("inf"):
+            raise UsageError(
+                f"--t-range {self.t_range}: expected two temperatures LOW:HIGH, 0 < LOW < HIGH, e.g. 0.5:4"
+            )
+        return low, high
+
+
+def run(args: DiagramArgs) -> int:
+    """Compute the figure, and write or show it."""
+    talk = Talk(args.quiet)
+    artifacts = [(path, load(path)) for path in args.calibrator or []]
+    figure = _figure(args, artifacts, talk)
     talk.clear()
-    if output is not None:
-        _write(figure, output, str(form), force, inputs)
-    if json:
-        from calcli.diagram.export import to_object
-
+    if args.output is not None:
+        _write(figure, args)
+    if args.json:
         print_json(to_object(figure))
-    elif output is not None:
-        print(output)
-    else:
-        _show(figure, ascii_)
+    elif args.output is not None:
+        print(args.output)
+    elif not args.quiet:
+        _show(figure, args.ascii_)
     return 0
 
 
-def _format(output: Path | None) -> str | None:
-    """What an output file is, by its ending. Raises UsageError."""
-    from calcli.errors import UsageError
-
-    if output is None:
-        return None
-    form = output.suffix.lower().lstrip(".")
-    if form not in DRAWN + WRITTEN:
-        raise UsageError(
-            f"-o {output}: expected a name that ends in .{', .'.join(DRAWN + WRITTEN)};"
-            " --json writes the numbers to stdout"
-        )
-    return form
-
-
-def _need_matplotlib() -> None:
-    """Fail before the work is done, not after it."""
-    from importlib.util import find_spec
-
-    from calcli.errors import UsageError
-
-    if find_spec("matplotlib") is None:
-        raise UsageError(
-            "drawing png, svg or pdf needs matplotlib: pip install 'calcli[plot]';"
-            " the terminal drawing, .json and .csv work without it"
-        )
+def _figure(args: DiagramArgs, artifacts: Artifacts, talk: Talk) -> Figure:
+    if args.style == "temperature":
+        return _sweep(args, artifacts, talk)
+    sets, names, notes = _collect(args, artifacts, talk)
+    if args.style == "variance":
+        return scatter(sets, args.settings)
+    if not args.per_class and not args.per_group:
+        return whole(sets, args.style, args.layout, args.settings, notes)
+    if args.per_class:
+        columns, what = [s.table.prediction for s in sets], ("predicted class", "predicted classes")
+    else:
+        columns, what = [s.table.group for s in sets if s.table.group is not None], ("group", "groups")
+        names = None
+    return by_column(
+        sets, columns, args.style, args.settings, notes,
+        what=what, names=names, limit=args.panels, choose=args.choose,
+    )  # fmt: skip
 
 
-def _range(text: str | None) -> tuple[float | None, float | None]:
-    """``"0.5:4"`` as two temperatures. Raises UsageError."""
-    from calcli.errors import UsageError
-
-    if text is None:
-        return None, None
-    try:
-        low, high = (float(part) for part in text.split(":"))
-    except ValueError:
-        low = high = 0.0
-    if not 0.0 < low < high < float("inf"):
-        raise UsageError(f"--t-range {text}: expected two temperatures LOW:HIGH, 0 < LOW < HIGH, e.g. 0.5:4")
-    return low, high
-
-
-def _labels_of(artifacts: Sequence[tuple[str, "Artifact"]]) -> list[str]:
+def _labels_of(artifacts: Artifacts) -> list[str]:
     """Method names, with the file's name where two calibrators share a method."""
     methods = [artifact.method for _, artifact in artifacts]
     return [
@@ -218,34 +208,19 @@ def _labels_of(artifacts: Sequence[tuple[str, "Artifact"]]) -> list[str]:
     ]
 
 
-def _collect(
-    bundles: Sequence[str],
-    artifacts: Sequence[tuple[str, "Artifact"]],
-    layout: "Layout",
-    ignore: tuple[int, ...],
-    talk: "Talk",
-    *,
-    match: bool,
-    per_group: bool = False,
-) -> tuple[list["Measured"], list[str] | None, list[str]]:
+def _collect(args: DiagramArgs, artifacts: Artifacts, talk: Talk) -> tuple[list[Measured], list[str] | None, list[str]]:
     """Row tables of every bundle, uncalibrated and through every calibrator; class names; notes."""
-    from calcli.diagram.panels import Measured
-    from calcli.errors import DataError
-    from calcli.io.bundle import open_bundle
-    from calcli.metrics.rowtable import collect_all
-    from calcli.workflow import check_fits
-
     sets: list[Measured] = []
     notes: list[str] = []
     names: list[str] | None = None
-    matched = _matched(bundles, artifacts) if match else [artifacts] * len(bundles)
-    for bundle, own in zip(bundles, matched, strict=True):
-        with open_bundle(bundle, prefer=("test",), layout=layout, ignore_labels=ignore) as rows:
+    matched = _matched(args.bundles, artifacts) if args.match else [artifacts] * len(args.bundles)
+    for bundle, own in zip(args.bundles, matched, strict=True):
+        with open_bundle(bundle, prefer=("test",), layout=args.where, ignore_labels=args.ignored) as rows:
             _admit(rows, talk)
             for path, artifact in own:
                 check_fits(artifact, path, rows)
-            group = rows.column("group") if per_group else None
-            if per_group and group is None:
+            group = rows.column("group") if args.per_group else None
+            if args.per_group and group is None:
                 raise DataError(f"{rows.name}: has no dataset 'group' with one value per row, which --per-group needs")
             tables = collect_all(rows, [None, *(a.calibrator for _, a in own)], group=group, progress=talk.progress)
             labels = ["uncalibrated", *_labels_of(own)]
@@ -259,11 +234,8 @@ def _collect(
     return sets, names, notes
 
 
-def _matched(bundles: Sequence[str], artifacts: Sequence[tuple[str, "Artifact"]]) -> list[list[tuple[str, "Artifact"]]]:
+def _matched(bundles: Sequence[str], artifacts: Artifacts) -> list[Artifacts]:
     """For every bundle the calibrators that were fitted on the same file, by its recorded name."""
-    from calcli.errors import UsageError
-    from calcli.io.bundle import split_where
-
     files = [split_where(bundle)[0].name for bundle in bundles]
     for path, artifact in artifacts:
         source = artifact.fit.source
@@ -278,10 +250,8 @@ def _matched(bundles: Sequence[str], artifacts: Sequence[tuple[str, "Artifact"]]
     ]
 
 
-def _admit(rows: "BundleRows", talk: "Talk") -> None:
+def _admit(rows: BundleRows, talk: Talk) -> None:
     """Tell which rows are left out, and refuse a bundle of which nothing is left."""
-    from calcli.errors import DataError
-
     if rows.ignored:
         talk.say(f"{rows.name}: left out {rows.ignored} of {rows.total} rows by their label")
     weights = rows.weights()
@@ -289,21 +259,10 @@ def _admit(rows: "BundleRows", talk: "Talk") -> None:
         raise DataError(f"{rows.name}: all rows that are left have weight 0, expected one above; nothing can be drawn")
 
 
-def _sweep(
-    bundle: str,
-    artifacts: Sequence[tuple[str, "Artifact"]],
-    layout: "Layout",
-    ignore: tuple[int, ...],
-    bins: int,
-    t_range: tuple[float | None, float | None],
-    talk: "Talk",
-) -> "Sweep":
-    from calcli.diagram.temperature_sweep import sweep_temperature
-    from calcli.io.bundle import open_bundle
-    from calcli.workflow import check_fits
-
+def _sweep(args: DiagramArgs, artifacts: Artifacts, talk: Talk) -> Sweep:
+    low, high = args.temperatures
     given = []
-    with open_bundle(bundle, prefer=("test",), layout=layout, ignore_labels=ignore) as rows:
+    with open_bundle(args.bundles[0], prefer=("test",), layout=args.where, ignore_labels=args.ignored) as rows:
         _admit(rows, talk)
         for label, (path, artifact) in zip(_labels_of(artifacts), artifacts, strict=True):
             check_fits(artifact, path, rows)
@@ -313,34 +272,25 @@ def _sweep(
             else:
                 talk.warn(f"{path}: method {artifact.method} is not one temperature, so it has no place on this axis")
         return sweep_temperature(
-            rows, rows.name, given=given, low=t_range[0], high=t_range[1], bins=bins, progress=talk.progress
+            rows, rows.name, given=given, low=low, high=high, bins=args.bins, progress=talk.progress
         )
 
 
-def _write(figure: "Diagram | Sweep | Scatter", path: Path, form: str, force: bool, inputs: Sequence[Path]) -> None:
-    from calcli.io.atomic import atomic_path
-
-    with atomic_path(path, force=force, inputs=inputs) as temporary:
+def _write(figure: Figure, args: DiagramArgs) -> None:
+    assert args.output is not None
+    form = str(args.form)
+    with atomic_path(args.output, force=args.force, inputs=args.inputs) as temporary:
         if form in WRITTEN:
-            from calcli.diagram.export import to_csv, to_json
-
             temporary.write_text(to_json(figure) if form == "json" else to_csv(figure), encoding="utf-8")
         else:
-            from calcli.diagram.matplotlib import draw, house_style, save
+            from calcli.diagram import matplotlib
 
-            with house_style():
-                save(draw(figure), temporary, form)
+            with matplotlib.house_style():
+                matplotlib.save(matplotlib.draw(figure), temporary, form)
 
 
-def _show(figure: "Diagram | Sweep | Scatter", ascii_: bool) -> None:
+def _show(figure: Figure, ascii_: bool) -> None:
     """Draw on stdout, in what it can show."""
-    import os
-    import shutil
-    import sys
-
-    from calcli.diagram.terminal import draw
-    from calcli.diagram.terminal_canvas import Look
-
     unicode = not ascii_ and (sys.stdout.encoding or "").lower().replace("-", "").startswith("utf")
     colour = sys.stdout.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
     width = min(shutil.get_terminal_size((80, 24)).columns, 200)

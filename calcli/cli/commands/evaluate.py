@@ -1,28 +1,56 @@
-"""Measure calibration with its uncertainty, and check limits."""
+"""Measure calibration with its uncertainty, and check limits.
+
+Calibrators stand beside the uncalibrated scores. Every calibration error comes with what a
+perfectly calibrated model would show on the same confidences, and a p-value. Limits apply
+to the calibrators, or to the uncalibrated scores when there is none: NAME is a metric, METRIC.lo or METRIC.hi (ends
+of its interval), METRIC.p, or METRIC_increase / METRIC_drop against the baseline.
+
+\b
+calcli evaluate logits.h5 --calibrator logits.ts.json
+calcli evaluate logits.h5 -c logits.ts.json --metric ece --value-only
+calcli evaluate logits.h5 -c logits.ts.json --max nll_increase=0 --max ece=0.03
+calcli evaluate models.h5:* --metric ece --json
+"""
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Annotated, Any
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any
 
 import typer
 
 from calcli.cli import options as o
-
-if TYPE_CHECKING:
-    from calcli.evaluation.assess import Plan
-    from calcli.metrics.context import Settings
-
+from calcli.cli.evaluate_job import Job, expand
+from calcli.cli.evaluate_text import print_report
+from calcli.cli.render import Talk, fail, print_json
+from calcli.errors import CalcliError, LimitCrossed, UsageError, unknown_name
+from calcli.evaluation.assess import Plan
+from calcli.evaluation.compare import rank_table
+from calcli.evaluation.gates import Limit, Outcome, check, junit, limits, needed_metrics
+from calcli.io.atomic import atomic_path, check_output
+from calcli.io.bundle import split_where
+from calcli.metrics.catalog import DEFAULT, FULL, metric
+from calcli.metrics.compat import CONVENTIONS
+from calcli.metrics.context import Settings
 
 ORDER = 40
+NORMS = {"1": 1.0, "2": 2.0, "max": float("inf")}
+
+Results = list[dict[str, Any]]
+"""What was measured on one bundle: the uncalibrated scores, then each calibrator."""
 
 
-def evaluate(
+@dataclass(frozen=True)
+class EvaluateArgs(o.Reading, o.Saying):
+    """What was typed after ``calcli evaluate``."""
+
     bundles: Annotated[
         list[str],
         typer.Argument(
             metavar="BUNDLE…",
             help="FILE.h5 or FILE.h5:GROUP; FILE.h5:* is every bundle in it; group test when none is named.",
         ),
-    ],
+    ]
     calibrator: Annotated[
         list[str] | None,
         typer.Option(
@@ -33,22 +61,22 @@ def evaluate(
             " {stem} and {group} in its path stand for the bundle's.",
             show_default=False,
         ),
-    ] = None,
+    ] = None
     metric: Annotated[
         list[str] | None,
         typer.Option("--metric", "-m", metavar="NAME", help="Only these metrics (repeatable).", show_default=False),
-    ] = None,
+    ] = None
     max_: Annotated[
         list[str] | None,
         typer.Option(
             "--max", metavar="NAME=VALUE", help="Fail with code 5 above this (see below).", show_default=False
         ),
-    ] = None,
+    ] = None
     min_: Annotated[
         list[str] | None,
         typer.Option("--min", metavar="NAME=VALUE", help="Fail with code 5 below this.", show_default=False),
-    ] = None,
-    full: Annotated[bool, typer.Option("--full", help="All metrics and tests but the class-by-class L2.")] = False,
+    ] = None
+    full: Annotated[bool, typer.Option("--full", help="All metrics and tests but the class-by-class L2.")] = False
     baseline: Annotated[
         str | None,
         typer.Option(
@@ -57,14 +85,14 @@ def evaluate(
             help="What differences are taken to.",
             show_default="uncalibrated",
         ),
-    ] = None,
-    bins: Annotated[int, typer.Option("--bins", metavar="N", min=1, max=10_000, help="Number of bins.")] = 15,
-    norm: Annotated[str, typer.Option("--norm", metavar="1|2|max", help="Norm of binned errors.")] = "1",
-    scheme: Annotated[str, typer.Option("--scheme", metavar="width|mass", help="Bins of ece, mce and vce.")] = "width",
+    ] = None
+    bins: Annotated[int, typer.Option("--bins", metavar="N", min=1, max=10_000, help="Number of bins.")] = 15
+    norm: Annotated[str, typer.Option("--norm", metavar="1|2|max", help="Norm of binned errors.")] = "1"
+    scheme: Annotated[str, typer.Option("--scheme", metavar="width|mass", help="Bins of ece, mce and vce.")] = "width"
     label: Annotated[
         str,
         typer.Option("--label", metavar="top|class|all", help="Binned errors of the prediction, per class, or pooled."),
-    ] = "top",
+    ] = "top"
     compat: Annotated[
         str | None,
         typer.Option(
@@ -73,26 +101,26 @@ def evaluate(
             help="Bin as another program does: guo, kull, mapie, netcal, netcal-mass, relplot, torchmetrics, verified.",
             show_default=False,
         ),
-    ] = None,
-    level: Annotated[
-        float, typer.Option("--level", metavar="P", min=0.5, max=0.9999, help="Level of intervals.")
-    ] = 0.95,
+    ] = None
+    level: Annotated[float, typer.Option("--level", metavar="P", min=0.5, max=0.9999, help="Level of intervals.")] = (
+        0.95
+    )
     resamples: Annotated[
         int, typer.Option("--resamples", metavar="N", min=1, max=1_000_000, help="Draws under calibration.")
-    ] = 1000,
-    interval: Annotated[
-        str, typer.Option("--interval", metavar="auto|bootstrap|t", help="Intervals of row means.")
-    ] = "auto",
-    seed: o.Seed = 0,
+    ] = 1000
+    interval: Annotated[str, typer.Option("--interval", metavar="auto|bootstrap|t", help="Intervals of row means.")] = (
+        "auto"
+    )
+    seed: o.Seed = 0
     split: Annotated[
         bool | None,
         typer.Option("--split/--no-split", help="Cross-fitted split of the losses.", show_default="up to 2e6 scores"),
-    ] = None,
-    per_class: Annotated[bool, typer.Option("--per-class", help="One line per class.")] = False,
-    per_group: Annotated[bool, typer.Option("--per-group", help="The metrics in every group.")] = False,
+    ] = None
+    per_class: Annotated[bool, typer.Option("--per-class", help="One line per class.")] = False
+    per_group: Annotated[bool, typer.Option("--per-group", help="The metrics in every group.")] = False
     group: Annotated[
         str | None, typer.Option("--group", metavar="NAME", help="Dataset with the groups.", show_default="group")
-    ] = None,
+    ] = None
     bin_sweep: Annotated[
         str | None,
         typer.Option(
@@ -101,92 +129,114 @@ def evaluate(
             help="Also the error over mass bins for these numbers of bins: plugin in --norm, and debiased L2.",
             show_default=False,
         ),
-    ] = None,
+    ] = None
     edges_from: Annotated[
         str | None,
         typer.Option(
             "--edges-from", metavar="BUNDLE", help="Rows that choose the bins of --bin-sweep.", show_default=False
         ),
-    ] = None,
-    marginal: Annotated[bool, typer.Option("--marginal", help="--bin-sweep also class by class.")] = False,
-    value_only: Annotated[bool, typer.Option("--value-only", help="Print the number alone.")] = False,
-    json: o.Json = False,
-    jsonl: Annotated[bool, typer.Option("--jsonl", help="One JSON object per line and result.")] = False,
+    ] = None
+    marginal: Annotated[bool, typer.Option("--marginal", help="--bin-sweep also class by class.")] = False
+    value_only: Annotated[bool, typer.Option("--value-only", help="Print the number alone.")] = False
+    jsonl: Annotated[bool, typer.Option("--jsonl", help="One JSON object per line and result.")] = False
     junit: Annotated[
         str | None, typer.Option("--junit", metavar="FILE", help="Write the limits as JUnit XML.", show_default=False)
-    ] = None,
-    force: o.Force = False,
-    scores: o.Scores = None,
-    labels: o.Labels = None,
-    kind: o.Kind = None,
-    ignore_label: o.IgnoreLabel = None,
-    quiet: o.Quiet = False,
-) -> int:
-    """Measure calibration with its uncertainty; calibrators beside the uncalibrated scores.
+    ] = None
+    force: o.Force = False
 
-    Every calibration error comes with what a perfectly calibrated model would show on the
-    same confidences, and a p-value. Limits apply to the calibrators, or to the
-    uncalibrated scores when there is none: NAME is a metric, METRIC.lo or METRIC.hi (ends
-    of its interval), METRIC.p, or METRIC_increase / METRIC_drop against the baseline.
-
-    \b
-    calcli evaluate logits.h5 --calibrator logits.ts.json
-    calcli evaluate logits.h5 -c logits.ts.json --metric ece --value-only
-    calcli evaluate logits.h5 -c logits.ts.json --max nll_increase=0 --max ece=0.03
-    calcli evaluate models.h5:* --metric ece --json
-    """
-    from dataclasses import replace
-
-    from calcli.cli.evaluate_job import Job, expand
-    from calcli.cli.render import Talk, fail
-    from calcli.errors import CalcliError, LimitCrossed, UsageError
-    from calcli.evaluation.gates import check, limits, needed_metrics
-    from calcli.evaluation.gates import junit as junit_xml
-
-    talk = Talk(quiet)
-    if sum((json, jsonl, value_only)) > 1:
-        raise UsageError("--json, --jsonl and --value-only exclude each other")
-    settings = _settings(bins, norm, scheme, label, compat, level, resamples, seed, interval)
-    asked = limits(max_ or [], min_ or [])
-    if value_only and len(metric or []) != 1:
-        raise UsageError("--value-only prints one metric: name it with --metric NAME")
-    if any(each.name != each.metric and "_" in each.name for each in asked) and not calibrator:
-        changing = [each.name for each in asked if each.name.split(".")[0] != each.metric]
-        if changing:
-            raise UsageError(f"{changing[0]} compares with the uncalibrated scores: add --calibrator ART.json")
-    if junit is not None:
-        from pathlib import Path
-
-        from calcli.io.atomic import check_output
-        from calcli.io.bundle import split_where
-
-        if not asked:
+    def __post_init__(self) -> None:
+        if sum((self.json, self.jsonl, self.value_only)) > 1:
+            raise UsageError("--json, --jsonl and --value-only exclude each other")
+        if self.value_only and len(self.metric or []) != 1:
+            raise UsageError("--value-only prints one metric: name it with --metric NAME")
+        if self.bin_sweep is None and (self.edges_from is not None or self.marginal):
+            raise UsageError("--edges-from and --marginal belong to --bin-sweep: give it, e.g. --bin-sweep 2,4,8,16")
+        if self.junit is not None and not (self.max_ or self.min_):
             raise UsageError("--junit reports limits: give some with --max or --min")
-        read = [*bundles, *(calibrator or []), *(name for name in (baseline, edges_from) if name)]
-        check_output(Path(junit), force=force, inputs=[split_where(name)[0] for name in read])
-    plan = _plan(
-        metric, needed_metrics(asked), settings, full, value_only, split, per_class, per_group or group is not None
-    )
-    if bin_sweep is None and (edges_from is not None or marginal):
-        raise UsageError("--edges-from and --marginal belong to --bin-sweep: give it, e.g. --bin-sweep 2,4,8,16")
-    if bin_sweep is not None:
-        plan = replace(plan, sweep=_numbers_of_bins(bin_sweep), sweep_marginal=marginal)
+        if self.compat is not None:
+            _choice("--compat", self.compat, [*CONVENTIONS, "relplot"])
+        _choice("--norm", self.norm, list(NORMS))
+        _choice("--scheme", self.scheme, ["width", "mass"])
+        _choice("--label", self.label, ["top", "class", "all"])
+        _choice("--interval", self.interval, ["auto", "bootstrap", "t"])
+
+    def limits(self) -> list[Limit]:
+        """The limits asked for. Raises UsageError for one that cannot be checked."""
+        asked = limits(self.max_ or [], self.min_ or [])
+        changing = [each.name for each in asked if each.name.split(".")[0] != each.metric]
+        if changing and not self.calibrator:
+            raise UsageError(f"{changing[0]} compares with the uncalibrated scores: add --calibrator ART.json")
+        if self.junit is not None:
+            read = [*self.bundles, *(self.calibrator or []), *filter(None, (self.baseline, self.edges_from))]
+            check_output(Path(self.junit), force=self.force, inputs=[split_where(name)[0] for name in read])
+        return asked
+
+    def plan(self, limited: Sequence[str]) -> Plan:
+        """What is measured, and how; limited : metrics that limits need. Raises UsageError."""
+        names = [*(self.metric or (FULL if self.full else DEFAULT)), *limited]
+        for name in names:
+            metric(name)
+        settings = Settings(
+            bins=self.bins,
+            norm=NORMS[self.norm],
+            scheme=self.scheme,  # type: ignore[arg-type]
+            label=self.label,  # type: ignore[arg-type]
+            compat=self.compat,
+            level=self.level,
+            resamples=self.resamples,
+            seed=self.seed,
+            interval=self.interval,  # type: ignore[arg-type]
+        )
+        return Plan(
+            tuple(dict.fromkeys(names)),
+            settings,
+            report=not self.metric and not self.value_only,
+            split=self.split,
+            per_class=self.per_class,
+            per_group=self.per_group or self.group is not None,
+            sweep=_numbers_of_bins(self.bin_sweep) if self.bin_sweep is not None else (),
+            sweep_marginal=self.marginal,
+        )
+
+
+def run(args: EvaluateArgs) -> int:
+    """Evaluate bundle by bundle; of several, one that fails does not stop the others."""
+    talk = Talk(args.quiet)
+    asked = args.limits()
+    plan = args.plan(needed_metrics(asked))
     job = Job(
-        calibrator or [],
-        baseline,
-        plan,
-        scores,
-        labels,
-        kind,
-        tuple(ignore_label or ()),
-        group or "group",
-        edges_from,
-        talk,
-    )
-    evaluated: list[list[dict[str, Any]]] = []
-    outcomes = []
-    worst = 0
+        args.calibrator or [], args.baseline, plan, args.scores, args.labels, args.kind, args.ignored,
+        args.group or "group", args.edges_from, talk,
+    )  # fmt: skip
+    evaluated: list[Results] = []
+    outcomes: list[Outcome] = []
+    bundles, worst = _expanded(args.bundles)
+    for bundle in bundles:
+        try:
+            results, against = job.evaluate(bundle)
+        except CalcliError as error:
+            if len(args.bundles) == len(bundles) == 1:
+                raise
+            worst = max(worst, fail(str(error), error.exit_code))
+            continue
+        finally:
+            talk.clear()
+        evaluated.append(results)
+        for result in results[1:] or results:
+            outcomes += check(asked, result, against)
+        if args.jsonl:
+            _print_lines(results)
+    _print(args, plan, evaluated, outcomes)
+    if args.junit is not None:
+        with atomic_path(Path(args.junit), force=args.force) as path:
+            path.write_text(junit(outcomes), encoding="utf-8")
+    return max(worst, _tell_limits(outcomes, talk))
+
+
+def _expanded(bundles: Sequence[str]) -> tuple[list[str], int]:
+    """The bundles that the names stand for, and the worst exit code of names that stand for none."""
     where: list[str] = []
+    worst = 0
     for bundle in bundles:
         try:
             where += expand(bundle)
@@ -194,105 +244,37 @@ def evaluate(
             if len(bundles) == 1:
                 raise
             worst = max(worst, fail(str(error), error.exit_code))
-    for bundle in where:
-        try:
-            results, against = job.evaluate(bundle)
-        except CalcliError as error:
-            if len(bundles) == len(where) == 1:
-                raise
-            worst = max(worst, fail(str(error), error.exit_code))
-            continue
-        finally:
-            talk.clear()
-        evaluated.append(results)
-        held = results[1:] or results
-        for result in held:
-            outcomes += check(asked, result, against)
-        if jsonl:
-            _print_lines(results)
-    ranks = _ranks(evaluated, calibrator or [], plan)
-    if json:
+    return where, worst
+
+
+def _print(args: EvaluateArgs, plan: Plan, evaluated: list[Results], outcomes: list[Outcome]) -> None:
+    """Write to stdout what was asked for; with --quiet nothing that only people read."""
+    ranks = _ranks(evaluated, args.calibrator or [], plan)
+    if args.json:
         _print_all(evaluated, ranks, outcomes)
-    elif value_only:
+    elif args.value_only:
         _print_values(evaluated, plan.metrics[0])
-    elif not jsonl:
-        from calcli.cli.evaluate_text import print_report
-
+    elif not args.jsonl and not args.quiet:
         print_report(evaluated, ranks, plan)
-    if junit is not None:
-        from pathlib import Path
 
-        from calcli.io.atomic import atomic_path
 
-        with atomic_path(Path(junit), force=force) as path:
-            path.write_text(junit_xml(outcomes), encoding="utf-8")
+def _tell_limits(outcomes: Sequence[Outcome], talk: Talk) -> int:
+    """Say of every limit whether it holds; returns the exit code."""
+    code = 0
     for outcome in outcomes:
         if outcome.crossed:
-            worst = max(worst, fail(f"limit crossed: {outcome.sentence}", LimitCrossed.exit_code))
-    return worst
+            code = fail(f"limit crossed: {outcome.sentence}", LimitCrossed.exit_code)
+        else:
+            talk.say(f"limit holds: {outcome.sentence}")
+    return code
 
 
-def _choice(option: str, value: str, allowed: Sequence[str]) -> str:
-    from calcli.errors import unknown_name
-
+def _choice(option: str, value: str, allowed: Sequence[str]) -> None:
     if value not in allowed:
         raise unknown_name(f"choice of {option}", value, allowed)
-    return value
-
-
-def _settings(
-    bins: int,
-    norm: str,
-    scheme: str,
-    label: str,
-    compat: str | None,
-    level: float,
-    resamples: int,
-    seed: int,
-    interval: str,
-) -> "Settings":
-    from calcli.metrics.compat import CONVENTIONS
-    from calcli.metrics.context import Settings
-
-    if compat is not None:
-        _choice("--compat", compat, [*CONVENTIONS, "relplot"])
-    return Settings(
-        bins=bins,
-        norm={"1": 1.0, "2": 2.0, "max": float("inf")}[_choice("--norm", norm, ("1", "2", "max"))],
-        scheme=_choice("--scheme", scheme, ("width", "mass")),  # type: ignore[arg-type]
-        label=_choice("--label", label, ("top", "class", "all")),  # type: ignore[arg-type]
-        compat=compat,
-        level=level,
-        resamples=resamples,
-        seed=seed,
-        interval=_choice("--interval", interval, ("auto", "bootstrap", "t")),  # type: ignore[arg-type]
-    )
-
-
-def _plan(
-    asked: list[str] | None,
-    limited: list[str],
-    settings: "Settings",
-    full: bool,
-    value_only: bool,
-    split: bool | None,
-    per_class: bool,
-    per_group: bool,
-) -> "Plan":
-    from calcli.evaluation.assess import Plan
-    from calcli.metrics.catalog import DEFAULT, FULL, metric
-
-    names = list(asked or (FULL if full else DEFAULT))
-    names += [name for name in limited if name not in names]
-    for name in names:
-        metric(name)
-    report = not asked and not value_only
-    return Plan(tuple(dict.fromkeys(names)), settings, report, split, per_class, per_group)
 
 
 def _numbers_of_bins(text: str) -> tuple[int, ...]:
-    from calcli.errors import UsageError
-
     try:
         numbers = tuple(int(part) for part in text.split(","))
     except ValueError:
@@ -302,17 +284,13 @@ def _numbers_of_bins(text: str) -> tuple[int, ...]:
     return numbers
 
 
-def _ranks(evaluated: list[list[dict[str, Any]]], calibrators: list[str], plan: "Plan") -> dict[str, Any] | None:
+def _ranks(evaluated: list[Results], calibrators: list[str], plan: Plan) -> dict[str, Any] | None:
     if len(evaluated) < 2 or not calibrators:
         return None
-    from calcli.evaluation.compare import rank_table
-
     return rank_table(evaluated, ["uncalibrated", *calibrators], plan.metrics)
 
 
-def _print_all(evaluated: list[list[dict[str, Any]]], ranks: dict[str, Any] | None, outcomes: list[Any]) -> None:
-    from calcli.cli.render import print_json
-
+def _print_all(evaluated: list[Results], ranks: dict[str, Any] | None, outcomes: list[Outcome]) -> None:
     whole: dict[str, Any] = {"calcli_evaluation": 1, "results": [r for results in evaluated for r in results]}
     if ranks is not None:
         whole["ranks"] = ranks
@@ -321,14 +299,12 @@ def _print_all(evaluated: list[list[dict[str, Any]]], ranks: dict[str, Any] | No
     print_json(whole)
 
 
-def _print_lines(results: list[dict[str, Any]]) -> None:
-    from calcli.cli.render import print_json
-
+def _print_lines(results: Results) -> None:
     for result in results:
         print_json({"calcli_evaluation": 1, **result})
 
 
-def _print_values(evaluated: list[list[dict[str, Any]]], name: str) -> None:
+def _print_values(evaluated: list[Results], name: str) -> None:
     """One number per line: the calibrators', or the uncalibrated scores' when there is none."""
     for results in evaluated:
         for result in results[1:] or results:

@@ -96,7 +96,7 @@ def _bundles(args: InspectArgs, path: Path, group: str | None) -> dict[str, Any]
             names = [f"{path}:{name}" for name in find_bundles(h5)] or [args.file]  # FILE: is the root
     found = []
     for name in names:
-        with open_bundle(name, layout=args.layout, ignore_labels=args.ignored, need_labels=False) as rows:
+        with open_bundle(name, layout=args.where, ignore_labels=args.ignored, need_labels=False) as rows:
             found.append(_facts(rows))
     return {"calcli_inspect": 1, "file": args.file, "bundles": found}
 
