@@ -33,13 +33,9 @@ def load(name: str) -> TyperCommand:
     """The parser and the work of one command."""
     module = import_module(f"{PACKAGE}.{name.replace('-', '_')}")
     alone = typer.Typer(add_completion=False, rich_markup_mode=None, context_settings=CONTEXT)
-    declared = getattr(module, name, None) or get_type_hints(module.run)["args"]
-    text = getdoc(module) if hasattr(module, "run") else getdoc(declared)
-    alone.command(name, help=text, epilog=getattr(module, "EPILOG", None))(declared)
+    alone.command(name, help=getdoc(module), epilog=getattr(module, "EPILOG", None))(get_type_hints(module.run)["args"])
     command = typer.main.get_command(alone)
     assert isinstance(command, TyperCommand)
-    if not hasattr(module, "run"):
-        return command
     typed: Any = command.callback
     command.callback = lambda **words: module.run(typed(**words))
     return command

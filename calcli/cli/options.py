@@ -23,23 +23,18 @@ IgnoreLabel = Annotated[
     ),
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object on stdout.")]
-Quiet = Annotated[
-    bool, typer.Option("--quiet", "-q", help="Only errors, and what machines read: paths, JSON, single numbers.")
-]
-Scores = Annotated[
-    str | None, typer.Option("--scores", metavar="PATH", help="Dataset with the scores, when it has another name.")
-]
-Labels = Annotated[
-    str | None, typer.Option("--labels", metavar="PATH", help="Dataset with the labels, when it has another name.")
-]
 
 
 @dataclass(frozen=True, kw_only=True)
 class Reading:
     """How a command reads bundles."""
 
-    scores: Scores = None
-    labels: Labels = None
+    scores: Annotated[
+        str | None, typer.Option("--scores", metavar="PATH", help="Dataset with the scores, when it has another name.")
+    ] = None
+    labels: Annotated[
+        str | None, typer.Option("--labels", metavar="PATH", help="Dataset with the labels, when it has another name.")
+    ] = None
     kind: Kind = None
     ignore_label: IgnoreLabel = None
 
@@ -59,4 +54,6 @@ class Saying:
     """How a command speaks."""
 
     json: Json = False
-    quiet: Quiet = False
+    quiet: Annotated[
+        bool, typer.Option("--quiet", "-q", help="Only errors, and what machines read: paths, JSON, single numbers.")
+    ] = False
