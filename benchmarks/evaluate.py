@@ -13,8 +13,7 @@ from pathlib import Path
 import numpy as np
 from _measure import median_costs, workspace
 
-from calcli.binning import BinStats, width_edges
-from calcli.metrics.calibration import Bins, binned_error
+from calcli.binning import BinStats, binned_error, width_edges
 
 HERE = Path(__file__).parent
 MAKE = "import sys, _measure; _measure.make_bundle(sys.argv[1], int(sys.argv[2]), int(sys.argv[3]))"
@@ -67,7 +66,7 @@ def many_rows(rows):
             conf_sum[b] += int(ticks[here].sum())
             hit_sum[b] += int(hits[here].astype(np.int64).sum())
     exact = sum(abs(a - (b << 20)) for a, b in zip(conf_sum, hit_sum, strict=True)) / (rows << 20)
-    found = float(binned_error(Bins.of(total)))
+    found = float(binned_error(total))
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     print(f"\n{rows} rows: ECE {found!r}, exact {exact!r}, relative error {abs(found / exact - 1):.1e}")
     print(f"binning took {seconds:.1f} s, peak {peak:.0f} MiB")

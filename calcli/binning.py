@@ -5,14 +5,15 @@ bin has seen is a value that adds: the statistics of two halves of a file sum to
 of the whole, in any order, with exact counts.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from itertools import pairwise
+from typing import Self
 
 import numpy as np
 
 from calcli.numerics import FloatArray, IntArray
 
-__all__ = ["BinStats", "bin_index", "mass_edges", "width_edges"]
+__all__ = ["BinStats", "bin_index", "binned_error", "mass_edges", "width_edges"]
 
 
 def width_edges(bins: int) -> FloatArray:
@@ -41,17 +42,18 @@ def bin_index(scores: FloatArray, edges: FloatArray) -> IntArray:
 
 @dataclass(frozen=True)
 class BinStats:
-    """What the bins have seen. Adds.
+    """What the bins have seen. Adds. The last axis is the bins; others (classes, draws) are carried along.
 
-    count : (bins,) int64 rows. score, hits : (bins,) float64 sums of the scores and of the
-    0/1 outcomes. mass : (bins,) float64 sum of weights (equal to count without weights;
-    score and hits are then weighted too).
+    count : (…, bins) int64 rows. score, outcome : (…, bins) float64 weighted sums of the
+    scores and of the 0/1 outcomes. weight, weight_square : (…, bins) float64 sums of the
+    rows' weights and of their squares, both the count where there are no weights.
     """
 
     count: IntArray
     score: FloatArray
-    hits: FloatArray
-    mass: FloatArray
+    outcome: FloatArray
+    weight: FloatArray
+    weight_square: FloatArray
 
     @classmethod
     def of(
@@ -62,30 +64,58 @@ class BinStats:
         weight: FloatArray | None = None,
     ) -> "BinStats":
         """Statistics of scores (n,) in [0, 1] with outcomes (n,) 0/1 over the given edges."""
-        index, bins = bin_index(scores, edges), len(edges) - 1
+        return cls.at(bin_index(scores, edges), len(edges) - 1, scores, outcomes, weight)
+
+    @classmethod
+    def at(
+        cls, index: IntArray, bins: int, scores: FloatArray, outcomes: FloatArray, weight: FloatArray | None = None
+    ) -> "BinStats":
+        """Statistics of scores (n,) and outcomes (n,) whose bins, (n,) in 0..bins - 1, are known."""
 
         def sums(of: FloatArray) -> FloatArray:
             return np.asarray(np.bincount(index, weights=of, minlength=bins), dtype=np.float64)
 
         count = np.bincount(index, minlength=bins)
         if weight is None:
-            return cls(count, sums(scores), sums(outcomes), count.astype(np.float64))
-        return cls(count, sums(scores * weight), sums(outcomes * weight), sums(weight))
+            rows = count.astype(np.float64)
+            return cls(count, sums(scores), sums(outcomes), rows, rows)
+        return cls(count, sums(scores * weight), sums(outcomes * weight), sums(weight), sums(weight**2))
 
-    def __add__(self, other: "BinStats") -> "BinStats":
-        return BinStats(
-            self.count + other.count,
-            self.score + other.score,
-            self.hits + other.hits,
-            self.mass + other.mass,
+    def __add__(self, other: Self) -> Self:
+        return type(self)(*(getattr(self, field.name) + getattr(other, field.name) for field in fields(self)))
+
+    def with_outcomes(self, outcome: FloatArray) -> "BinStats":
+        """The same bins with other sums of outcomes, (…, bins)."""
+        return BinStats(self.count, self.score, outcome, self.weight, self.weight_square)
+
+    @property
+    def effective(self) -> FloatArray:
+        """Kish's effective number of rows, (sum w)^2 / sum w^2; the count where there are no weights."""
+        return np.divide(
+            self.weight**2, self.weight_square, out=np.zeros(self.weight.shape), where=self.weight_square > 0
         )
 
     @property
     def gaps(self) -> FloatArray:
         """Mean score minus mean outcome per bin; 0 where a bin is empty."""
-        return np.divide(self.score - self.hits, self.mass, out=np.zeros(len(self.mass)), where=self.mass > 0)
+        gap = self.score - self.outcome
+        return np.divide(gap, self.weight, out=np.zeros(gap.shape), where=np.broadcast_to(self.weight > 0, gap.shape))
 
     @property
     def share(self) -> FloatArray:
         """Share of the rows (or of the weight) in each bin."""
-        return self.mass / self.mass.sum()
+        return np.asarray(self.weight / self.weight.sum(axis=-1, keepdims=True))
+
+
+def binned_error(bins: BinStats, norm: float = 1.0) -> FloatArray:
+    """Calibration error of binned scores: (sum_b share_b |gap_b|^p)^(1/p); p = inf the largest gap.
+
+    Returns the leading shape of ``bins``. p = 1 is the expected calibration error, p = inf
+    the maximum calibration error over bins that hold anything.
+
+    Reference: Naeini, Cooper, Hauskrecht (2015); Guo et al. (2017), equations 3 and 5.
+    """
+    gap = np.abs(bins.gaps)
+    if np.isinf(norm):
+        return np.asarray(gap.max(axis=-1))
+    return np.asarray((bins.share * gap**norm).sum(axis=-1) ** (1.0 / norm))

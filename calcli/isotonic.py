@@ -56,13 +56,13 @@ class IsotonicFit:
     """Blocks of constant fitted accuracy, from the least to the most confident.
 
     low, high : (b,) smallest and largest confidence in the block. value : (b,) fitted
-    accuracy, increasing. mass : (b,) weight (the number of rows without weights).
+    accuracy, increasing. weight : (b,) (the number of rows without weights).
     """
 
     low: FloatArray
     high: FloatArray
     value: FloatArray
-    mass: FloatArray
+    weight: FloatArray
 
     @property
     def knots(self) -> tuple[FloatArray, FloatArray]:

@@ -14,6 +14,7 @@ from calcli.io.artifact import Artifact, FitRecord
 from calcli.io.bundle import BundleRows
 from calcli.io.validate import look_like_probabilities
 from calcli.metrics.rowtable import RowTable, collect
+from calcli.metrics.warnings import data_warnings
 from calcli.registry import method
 from calcli.rows import Rows, ScoreKind
 
@@ -48,7 +49,7 @@ def fit_artifact(
     was, became = summary(before), summary(after)
     if not np.isfinite(list(became.values())).all():
         raise _breakdown(name, rows, "its probabilities are not finite")
-    warnings = [*data_warnings(rows, before, fitted.calibrator.laws), *fitted.warnings, *harm(was, became, after)]
+    warnings = [*fit_warnings(rows, before, fitted.calibrator.laws), *fitted.warnings, *harm(was, became, after)]
     record = FitRecord(
         n=rows.n,
         status=fitted.status,
@@ -102,9 +103,9 @@ def summary(table: RowTable) -> dict[str, float]:
     }
 
 
-def data_warnings(rows: Rows, table: RowTable, laws: Laws) -> list[str]:
-    """What about the calibration data itself a user should know."""
-    found = []
+def fit_warnings(rows: Rows, table: RowTable, laws: Laws) -> list[str]:
+    """What about the calibration data, and the method on them, a user should know."""
+    found = data_warnings(table)
     if rows.kind == "logits" and all(look_like_probabilities(block.scores) for block in rows.blocks()):
         found.append(
             "these logits look like probabilities (rows in [0, 1] that sum to 1): if they are, pass --kind probs"
@@ -114,8 +115,6 @@ def data_warnings(rows: Rows, table: RowTable, laws: Laws) -> list[str]:
     if len(absent):
         listed = ", ".join(map(str, absent[:10])) + (" …" if len(absent) > 10 else "")
         found.append(f"{len(absent)} of {rows.k} classes have no row in the calibration data: {listed}")
-    if len(absent) == rows.k - 1:
-        found.append("all labels are the same class; calibrate on data with several classes")
     if table.weight is not None and not laws.weights:
         found.append("the bundle has sample weights, which this method does not use")
     return found

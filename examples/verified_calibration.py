@@ -34,10 +34,10 @@ from pathlib import Path
 import h5py
 import numpy as np
 
+from calcli.binning import BinStats
 from calcli.cli.main import run
 from calcli.diagram.matplotlib import house_style, save, series
 from calcli.io.artifact import load
-from calcli.metrics.calibration import binned
 from calcli.metrics.debiased import signed_square
 from calcli.rows import ArrayRows
 
@@ -136,7 +136,7 @@ def squared_errors_of_own_values(path, group, artifacts):
         for c, column in enumerate(own.T):
             values = np.unique(column)
             edges = np.array([0.0, *(values[:-1] + values[1:]) / 2, 1.0])
-            squares.append(float(signed_square(binned(column, (rows.labels() == c).astype(float), edges))))
+            squares.append(float(signed_square(BinStats.of(column, (rows.labels() == c).astype(float), edges))))
         found.append(np.mean(squares))
     return found
 

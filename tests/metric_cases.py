@@ -4,7 +4,7 @@ import numpy as np
 
 from calcli.metrics.catalog import measure
 from calcli.metrics.columns import class_columns
-from calcli.metrics.context import Scope, Settings
+from calcli.metrics.context import MetricContext, MetricSettings
 from calcli.metrics.rowtable import RowTable, collect
 from calcli.rows import ArrayRows
 
@@ -23,8 +23,8 @@ def top_label_table(confidence, correct, k=2, weight=None):
         nll=-np.log(np.where(right == 1, p, 1 - p)),
         brier=2 * (c - right) ** 2,
         entropy=entropy,
-        surprise=p * (1 - p) * np.log(p / (1 - p)) ** 2,
-        power=c**2 + (1 - c) ** 2,
+        varentropy=p * (1 - p) * np.log(p / (1 - p)) ** 2,
+        collision=c**2 + (1 - c) ** 2,
         weight=weight,
     )
 
@@ -43,9 +43,9 @@ def draw_labels(p, rng):
 def measured(p, y, name, kind="probs", **settings):
     """The value of one metric of scores (n, k) with labels."""
     rows = ArrayRows(np.asarray(p), np.asarray(y), kind)
-    s = Settings(**settings)
+    s = MetricSettings(**settings)
     table = collect(rows, class_bins=s.bins, tops=(2, 3, 5))
-    return measure(name, Scope(table, s, lambda: class_columns(rows)))
+    return measure(name, MetricContext(table, s, lambda: class_columns(rows)))
 
 
 def edge_scores():

@@ -12,11 +12,11 @@ from calcli.binning import bin_index, width_edges
 from calcli.isotonic import fit_isotonic, pool_adjacent_violators
 from calcli.metrics import corp
 from calcli.metrics.corp import (
+    consistency_band,
     decompose,
     merge_cells,
-    resample_null,
-    wilson_interval,
 )
+from calcli.metrics.means import wilson_interval
 from calcli.metrics.nulls import expected_error
 
 EDGES = width_edges(15)
@@ -57,7 +57,7 @@ def test_the_fit_is_scikit_learns(rows, weighted):
     reference = isotonic.IsotonicRegression().fit(c, y, sample_weight=weight).predict(c)
     np.testing.assert_allclose(fit.at(c), reference, atol=1e-12)
     assert (np.diff(fit.value) > 0).all()
-    assert fit.mass.sum() == pytest.approx(w.sum() if weighted else len(c))
+    assert fit.weight.sum() == pytest.approx(w.sum() if weighted else len(c))
 
 
 def test_a_long_cascade_is_finished_in_linear_time(monkeypatch):
@@ -152,9 +152,9 @@ def test_merging_keeps_ties_bins_and_totals():
     rng = np.random.default_rng(0)
     c = np.concatenate([rng.random(30_000), np.repeat(rng.random(40), 200), np.ones(500), 1 - 1e-5 * rng.random(2000)])
     cells = merge_cells(c, bin_index(c, EDGES))
-    assert len(cells.mass) <= 1000 + 15
-    assert cells.mass.sum() == len(c)
-    assert cells.mass @ cells.confidence == pytest.approx(c.sum())
+    assert len(cells.weight) <= 1000 + 15
+    assert cells.weight.sum() == len(c)
+    assert cells.weight @ cells.confidence == pytest.approx(c.sum())
     assert (np.diff(cells.confidence) > 0).all()
     parts = np.split(c[cells.order], cells.first[1:])
     assert max(p[-1] - p[0] for p in parts) <= 0.002 + 1e-12
@@ -167,7 +167,7 @@ def test_merging_changes_the_band_by_less_than_its_own_noise():
     index = bin_index(c, EDGES)
 
     def band(cells, seed):
-        null = resample_null(c, index, 15, np.random.default_rng(seed), resamples=700, cells=cells)
+        null = consistency_band(c, index, 15, np.random.default_rng(seed), resamples=700, cells=cells)
         at = np.linspace(0.2, 0.98, 50)
         return np.interp(at, null.x, null.low), np.interp(at, null.x, null.high)
 
@@ -181,7 +181,7 @@ def test_the_mean_miscalibration_is_that_of_full_resamples():
     c, _ = calibrated(2000, 11)
     rng = np.random.default_rng(0)
     slow = [decompose(c, (rng.random(2000) < c).astype(float)).miscalibration for _ in range(400)]
-    null = resample_null(c, bin_index(c, EDGES), 15, np.random.default_rng(1))
+    null = consistency_band(c, bin_index(c, EDGES), 15, np.random.default_rng(1))
     error = np.std(slow) * np.sqrt(1 / 400 + 2000 / corp.FINE_DRAWS)
     assert null.mcb_mean == pytest.approx(np.mean(slow), abs=4 * error)
 
@@ -192,7 +192,7 @@ def test_a_calibrated_model_leaves_the_band_at_the_stated_rate():
     outside = []
     for seed in range(150):
         c, y = calibrated(400, 100 + seed)
-        null = resample_null(c, bin_index(c, EDGES), 15, np.random.default_rng(seed), resamples=199)
+        null = consistency_band(c, bin_index(c, EDGES), 15, np.random.default_rng(seed), resamples=199)
         curve = fit_isotonic(c, y).at(null.x)
         bad = (curve < null.low - 1e-12) | (curve > null.high + 1e-12)
         outside.append(bad.mean())
@@ -203,7 +203,7 @@ def test_the_p_value_has_its_level_and_finds_miscalibration():
     small = found = 0
     for seed in range(120):
         c, y = calibrated(500, 1000 + seed)
-        null = resample_null(c, bin_index(c, EDGES), 15, np.random.default_rng(seed), resamples=199)
+        null = consistency_band(c, bin_index(c, EDGES), 15, np.random.default_rng(seed), resamples=199)
         gaps = np.bincount(bin_index(c, EDGES), weights=c - y, minlength=15)
         small += (1 + (null.ece >= np.abs(gaps).sum() / 500).sum()) / 200 <= 0.05
         wrong = np.bincount(bin_index(c, EDGES), weights=c - (y * (c < 0.8)), minlength=15)
@@ -214,7 +214,7 @@ def test_the_p_value_has_its_level_and_finds_miscalibration():
 
 def test_drawn_errors_have_their_exact_mean():
     c, _ = calibrated(3000, 9)
-    null = resample_null(c, bin_index(c, EDGES), 15, np.random.default_rng(0), resamples=4000)
+    null = consistency_band(c, bin_index(c, EDGES), 15, np.random.default_rng(0), resamples=4000)
     error = null.ece.std() / np.sqrt(4000)
     assert null.ece.mean() == pytest.approx(expected_error(c, EDGES), abs=4 * error)
 
@@ -222,21 +222,21 @@ def test_drawn_errors_have_their_exact_mean():
 def test_equal_weights_are_no_weights_and_zero_weights_are_no_rows():
     c, _ = calibrated(600, 3)
     index = bin_index(c, EDGES)
-    plain = resample_null(c, index, 15, np.random.default_rng(1), resamples=2000)
-    equal = resample_null(c, index, 15, np.random.default_rng(2), np.full(600, 2.5), resamples=2000)
+    plain = consistency_band(c, index, 15, np.random.default_rng(1), resamples=2000)
+    equal = consistency_band(c, index, 15, np.random.default_rng(2), np.full(600, 2.5), resamples=2000)
     # Two draws of 2000: quantiles differ by their sampling error only.
     assert np.abs(plain.low - equal.low).mean() < 0.01
     assert np.abs(plain.high - equal.high).mean() < 0.01
     assert plain.ece.mean() == pytest.approx(equal.ece.mean(), rel=0.05)
     half = np.r_[np.ones(300), np.zeros(300)]
-    fewer = resample_null(c[:300], index[:300], 15, np.random.default_rng(3), np.ones(300), resamples=100)
-    zeros = resample_null(c, index, 15, np.random.default_rng(3), half, resamples=100)
+    fewer = consistency_band(c[:300], index[:300], 15, np.random.default_rng(3), np.ones(300), resamples=100)
+    zeros = consistency_band(c, index, 15, np.random.default_rng(3), half, resamples=100)
     np.testing.assert_array_equal(fewer.low, zeros.low)
 
 
 def test_the_same_seed_gives_the_same_band():
     c, _ = calibrated(500, 4)
-    a, b = (resample_null(c, bin_index(c, EDGES), 15, np.random.default_rng(0)) for _ in range(2))
+    a, b = (consistency_band(c, bin_index(c, EDGES), 15, np.random.default_rng(0)) for _ in range(2))
     np.testing.assert_array_equal(a.low, b.low)
     np.testing.assert_array_equal(a.ece, b.ece)
 

@@ -88,7 +88,7 @@ def test_bars_and_histogram_count_every_row_once():
     stats = BinStats.of(c, y, width_edges(15))
     np.testing.assert_array_equal(curve.bins.count, stats.count)
     used = stats.count > 0
-    np.testing.assert_allclose(curve.bins.accuracy[used], (stats.hits / np.maximum(stats.count, 1))[used])
+    np.testing.assert_allclose(curve.bins.accuracy[used], (stats.outcome / np.maximum(stats.count, 1))[used])
     assert np.isnan(curve.bins.accuracy[~used]).all()
     assert curve.histogram.count.sum() == len(c)
     inside = (curve.bins.accuracy_low <= curve.bins.accuracy) & (curve.bins.accuracy <= curve.bins.accuracy_high)

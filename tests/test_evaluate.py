@@ -155,7 +155,7 @@ def test_shifted_confidence_is_nothing_a_temperature_can_fix(run, tmp_path):
 def test_text_is_a_report(run, fitted):
     done = run("evaluate", fitted, "-c", "m.ts.json")
     assert done.code == 0
-    for part in ("600 rows x 4 classes, logits", "a calibrated model would show", "debiased L2 error", "verdict:"):
+    for part in ("600 rows x 4 classes, logits", "a calibrated model would show", "sampling bias removed", "verdict:"):
         assert part in done.out
     assert "minus uncalibrated" in done.out
     assert run("evaluate", fitted, "-c", "m.ts.json", "-q").err == ""

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from metric_cases import draw_labels, softmax
 
-from calcli.binning import BinStats, width_edges
+from calcli.binning import BinStats, bin_index, width_edges
 from calcli.calibrator import Prediction
 from calcli.errors import DataError
 from calcli.methods.ts import TemperatureScaling
@@ -26,8 +26,8 @@ def test_columns_follow_their_definitions():
         "nll": -np.log(P[HERE, Y]),
         "brier": ((P - hot) ** 2).sum(axis=1),
         "entropy": -(P * np.log(P)).sum(axis=1),
-        "surprise": (P * np.log(P) ** 2).sum(axis=1) - (P * np.log(P)).sum(axis=1) ** 2,
-        "power": (P**2).sum(axis=1),
+        "varentropy": (P * np.log(P) ** 2).sum(axis=1) - (P * np.log(P)).sum(axis=1) ** 2,
+        "collision": (P**2).sum(axis=1),
         "correct": P.argmax(axis=1) == Y,
         "prediction": P.argmax(axis=1),
     }
@@ -70,7 +70,7 @@ def test_merge_equals_whole():
     for name in (*COLUMNS, "correct", "prediction", "y", "weight"):
         np.testing.assert_array_equal(getattr(whole, name), getattr(merged, name), err_msg=name)
     np.testing.assert_array_equal(whole.classes.count, merged.classes.count)
-    for name in ("score", "square", "hits", "mass"):
+    for name in ("score", "variance", "outcome", "weight", "weight_square"):
         np.testing.assert_allclose(getattr(whole.classes, name), getattr(merged.classes, name), atol=1e-11)
     np.testing.assert_array_equal(whole.tops[3][1], merged.tops[3][1])
     taken = whole.take(np.arange(200))
@@ -88,10 +88,12 @@ def test_class_sums_equal_binning_each_column(bins, weighted):
         direct = BinStats.of(p, hit, width_edges(bins), weight)
         np.testing.assert_array_equal(stats.count[c], direct.count)
         np.testing.assert_allclose(stats.score[c], direct.score, atol=1e-11)
-        np.testing.assert_allclose(stats.hits[c], direct.hits, atol=1e-11)
-        np.testing.assert_allclose(stats.mass[c], direct.mass, atol=1e-11)
-        squares = BinStats.of(p, hit, width_edges(bins), p if weight is None else weight * p)
-        np.testing.assert_allclose(stats.square[c], squares.score, atol=1e-11)
+        np.testing.assert_allclose(stats.outcome[c], direct.outcome, atol=1e-11)
+        np.testing.assert_allclose(stats.weight[c], direct.weight, atol=1e-11)
+        w = np.ones(500) if weight is None else weight
+        variance = BinStats.at(bin_index(p, width_edges(bins)), bins, w**2 * p * (1 - p), hit)
+        np.testing.assert_allclose(stats.variance[c], variance.score, atol=1e-11)
+        np.testing.assert_allclose(stats.weight_square[c], direct.weight_square, atol=1e-11)
 
 
 def test_stored_probabilities_are_taken_as_they_are():

@@ -11,13 +11,12 @@ import numpy as np
 import pytest
 from metric_cases import draw_labels, softmax, top_label_table
 
-from calcli.binning import mass_edges, width_edges
+from calcli.binning import BinStats, binned_error, mass_edges, width_edges
 from calcli.evaluation.compare import differences
-from calcli.evaluation.judge import label_shift_p_value, resolution_rows
+from calcli.evaluation.judge import label_shift_p_value
 from calcli.metrics.bound import generalisation_bound
-from calcli.metrics.calibration import binned, binned_error
 from calcli.metrics.catalog import measure
-from calcli.metrics.context import Scope, Settings
+from calcli.metrics.context import MetricContext, MetricSettings
 from calcli.metrics.debiased import plugin_square, signed_square, squared_error
 from calcli.metrics.friedman import average_ranks, friedman
 from calcli.metrics.means import (
@@ -28,7 +27,7 @@ from calcli.metrics.means import (
     t_quantile,
     wilson_interval,
 )
-from calcli.metrics.nulls import bin_hits, class_bin_hits, expected_error, null_of, poisson_binomial
+from calcli.metrics.nulls import bin_outcomes, class_bin_outcomes, expected_error, null_of, poisson_binomial
 from calcli.metrics.rowtable import collect
 from calcli.metrics.significance import (
     benjamini_hochberg,
@@ -37,6 +36,7 @@ from calcli.metrics.significance import (
     max_brownian_tail,
     range_brownian_tail,
 )
+from calcli.metrics.warnings import resolution_rows
 from calcli.rows import ArrayRows
 
 REPEATS = 250
@@ -95,8 +95,10 @@ def test_weighted_interval_covers():
 def test_wilson_covers(accuracy):
     n, counts = 120, np.arange(121)
     law = np.array([comb(n, int(j)) * accuracy**j * (1 - accuracy) ** (n - j) for j in counts])
-    inside = [wilson_interval(j / n, n, 0.95).low <= accuracy <= wilson_interval(j / n, n, 0.95).high for j in counts]
-    assert law @ inside >= 0.93  # exact coverage; Wilson's dips below nominal by at most about 0.02 here
+    low, high = wilson_interval(counts / n, np.full(121, n), 0.95)
+    assert (
+        law @ ((low <= accuracy) & (accuracy <= high)) >= 0.93
+    )  # exact coverage; Wilson's dips below nominal by at most about 0.02 here
 
 
 def test_paired_differences_cover_and_keep_the_level():
@@ -106,18 +108,17 @@ def test_paired_differences_cover_and_keep_the_level():
         c = rng.uniform(0.5, 1.0, 150)
         right = rng.random(150) < c
         a, b = top_label_table(c, right), top_label_table(np.clip(c + rng.normal(0, 0.05, 150), 0.5, 1.0), right)
-        scope = Scope(a, Settings(resamples=99, level=0.9))
-        same = differences(a, top_label_table(c, right), scope)
-        assert same["nll"]["value"] == 0.0
-        assert same["nll"]["p_value"] == 1.0
+        context = MetricContext(a, MetricSettings(resamples=99, level=0.9))
+        same = differences(context, MetricContext(top_label_table(c, right)))
+        assert same["nll"].value == 0.0
+        assert same["nll"].p_value == 1.0
         shift = np.mean(a.confidence - b.confidence)
-        found = differences(a, b, scope)["mean_confidence"]
-        assert found["value"] == pytest.approx(shift)
+        found = differences(context, MetricContext(b))["mean_confidence"]
+        assert found.value == pytest.approx(shift)
         null = rng.normal(0, 1, 150)
         mean = mean_of(null)
         rejected.append(t_p_value(mean.value / mean.se, 149) <= 0.05)
-        low, high = found["ci"]
-        hits.append(low <= shift <= high)
+        hits.append(found.interval.low <= shift <= found.interval.high)
     at_level(rejected, 0.05)
     assert all(hits)
 
@@ -157,30 +158,32 @@ def test_drawn_hits_have_the_right_law(n):
     rng = np.random.default_rng(4)
     c = rng.beta(4, 1, n)
     edges = width_edges(1 if n > 10000 else 8)
-    hits = bin_hits(c, edges, 4000, rng)
-    bins = binned(c, c, edges)
-    variance = binned(c, c * (1 - c), edges).hits
+    hits = bin_outcomes(c, edges, 4000, rng)
+    bins = BinStats.of(c, c, edges)
+    variance = BinStats.of(c, c * (1 - c), edges).outcome
     z = (hits.mean(axis=0) - bins.score) / np.sqrt(variance / 4000 + 1e-9)
     assert np.abs(z).max() < 4.5
-    ratio = hits.var(axis=0)[bins.n > 20] / variance[bins.n > 20]
+    ratio = hits.var(axis=0)[bins.count > 20] / variance[bins.count > 20]
     assert np.abs(ratio - 1).max() < 5 * math.sqrt(2 / 4000)
 
 
 def test_weighted_hits_have_the_right_law():
     rng = np.random.default_rng(5)
     c, w = rng.random(200), rng.random(200)
-    hits = bin_hits(c, width_edges(5), 3000, rng, w)
-    mean = binned(c, c, width_edges(5), w).hits
-    sd = np.sqrt(binned(c, c * (1 - c) * w, width_edges(5), w).hits / 3000)
+    hits = bin_outcomes(c, width_edges(5), 3000, rng, w)
+    mean = BinStats.of(c, c, width_edges(5), w).outcome
+    sd = np.sqrt(BinStats.of(c, c * (1 - c) * w, width_edges(5), w).outcome / 3000)
     assert (np.abs(hits.mean(axis=0) - mean) < 4.5 * sd).all()
-    draws = binned_error(binned(c, c, width_edges(5), w).with_hits(hits))
+    draws = binned_error(BinStats.of(c, c, width_edges(5), w).with_outcomes(hits))
     assert expected_error(c, width_edges(5), w) == pytest.approx(draws.mean(), rel=0.06)  # normal formula, 40 a bin
 
 
 def test_closed_form_floor_equals_resampling():
     rng = np.random.default_rng(6)
     c = rng.beta(5, 2, 1000)
-    draws = [float(binned_error(binned(c, (rng.random(1000) < c).astype(float), width_edges(15)))) for _ in range(1500)]
+    draws = [
+        float(binned_error(BinStats.of(c, (rng.random(1000) < c).astype(float), width_edges(15)))) for _ in range(1500)
+    ]
     assert expected_error(c, width_edges(15)) == pytest.approx(
         np.mean(draws), abs=4.5 * np.std(draws) / math.sqrt(1500)
     )
@@ -190,8 +193,8 @@ def test_class_cells_have_the_right_mean_and_variance():
     rng = np.random.default_rng(7)
     p = rng.dirichlet(np.ones(6) * 0.3, 400)
     stats = collect(ArrayRows(p, rng.integers(0, 6, 400), "probs"), class_bins=5).classes
-    draws = np.array(list(class_bin_hits(stats.score, stats.square, 3000, rng)))
-    variance = stats.score - stats.square
+    draws = np.array(list(class_bin_outcomes(stats.score, stats.variance, 3000, rng)))
+    variance = stats.variance
     np.testing.assert_allclose(draws.mean(axis=0), stats.score, atol=4.5 * math.sqrt(variance.max() / 3000))
     large = variance > 1
     np.testing.assert_allclose(draws.var(axis=0)[large], variance[large], rtol=0.2)
@@ -216,9 +219,9 @@ def test_every_calibration_test_keeps_its_level():
     for seed in range(REPEATS):
         z = rng.normal(size=(150, 4)) * 1.5
         table = collect(ArrayRows(z, draw_labels(softmax(z), rng)), class_bins=10)
-        scope = Scope(table, Settings(bins=10, resamples=59, seed=seed, interval="t"))
+        context = MetricContext(table, MetricSettings(bins=10, resamples=59, seed=seed, interval="t"))
         for name in names[: len(names) if seed < 100 else -1]:
-            value = measure(name, scope)
+            value = measure(name, context)
             p = value.p_value if value.p_value is not None else value.null.p_value
             rejected[name].append(p <= 0.05)
     for name, found in rejected.items():
@@ -230,10 +233,12 @@ def test_tests_have_power():
     """Temperature 0.5 applied to calibrated logits, 400 rows: every test sees it nearly always."""
     rng = np.random.RandomState(9)
     z = rng.normal(size=(400, 4)) * 1.5
-    scope = Scope(collect(ArrayRows(2 * z, draw_labels(softmax(z), rng)), class_bins=15), Settings(resamples=99))
+    context = MetricContext(
+        collect(ArrayRows(2 * z, draw_labels(softmax(z), rng)), class_bins=15), MetricSettings(resamples=99)
+    )
     names = ["ece", "ece_mass", "tce2", "smece", "ks", "kuiper", "spiegelhalter", "gap", "entropy_gap", "nll"]
     for name in [*names, "cwece", "cwece2", "tcal"]:
-        value = measure(name, scope)
+        value = measure(name, context)
         assert (value.p_value if value.p_value is not None else value.null.p_value) <= 0.01, name
 
 
@@ -249,13 +254,13 @@ def test_intervals_of_the_binned_errors_cover(power, scheme):
         c = rng.beta(4, 2, 400)
         y = (rng.random(400) < np.clip(c**2 * (1 - power) + c * power, 0, 1)).astype(float)
         edges = width_edges(10) if scheme == "width" else mass_edges(c, 10)
-        truth = binned(big, chance, edges)  # binned population: mean score against mean chance
+        truth = BinStats.of(big, chance, edges)  # binned population: mean score against mean chance
         square = squared_error(c, y, edges).interval(0.9)
         l2 = float(plugin_square(truth))
         covered["tce2"].append(square.low - 1e-4 <= l2 <= square.high)
         if scheme == "width":
-            scope = Scope(top_label_table(c, y), Settings(bins=10, resamples=2, seed=seed, level=0.9))
-            interval = measure("ece", scope).interval
+            context = MetricContext(top_label_table(c, y), MetricSettings(bins=10, resamples=2, seed=seed, level=0.9))
+            interval = measure("ece", context).interval
             # 1e-3: the population is itself 100000 draws.
             covered["ece"].append(interval.low - 1e-3 <= float(binned_error(truth)) <= interval.high)
     for hits in covered.values():
@@ -272,7 +277,7 @@ def test_debiased_square_is_unbiased_for_given_scores():
     signed, pairs = [], []
     for _ in range(4000):
         y = (rng.random(60) < rate).astype(float)
-        signed.append(float(signed_square(binned(c, y, edges))))
+        signed.append(float(signed_square(BinStats.of(c, y, edges))))
         pairs.append(squared_error(c, y, edges).value)
     for values in (signed, pairs):
         assert np.mean(values) == pytest.approx(truth, abs=4.5 * np.std(values) / math.sqrt(4000))
@@ -312,7 +317,7 @@ def test_class_tests_keep_their_level():
     for _ in range(60):
         z = rng.normal(size=(200, 8)) * 2 - np.arange(8) * 0.7  # from common to rare classes
         stats = collect(ArrayRows(z, draw_labels(softmax(z), rng)), class_bins=5).classes
-        p = class_p_values(stats.score.sum(axis=1), stats.square.sum(axis=1), stats.hits.sum(axis=1))
+        p = class_p_values(stats)
         rejected += (p <= 0.05).tolist()
     at_level(rejected, 0.05)
 

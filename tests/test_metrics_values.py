@@ -6,13 +6,13 @@ import numpy as np
 import pytest
 from metric_cases import draw_labels, edge_scores, measured, plain_scores, softmax, top_label_table
 
-from calcli.binning import BinStats, mass_edges, width_edges
+from calcli.binning import BinStats, binned_error, mass_edges, width_edges
 from calcli.errors import UsageError
 from calcli.methods.ts import TemperatureScaling
-from calcli.metrics.calibration import Bins, binned, binned_error, monotone_mass_bins
+from calcli.metrics.binned import monotone_mass_bins
 from calcli.metrics.catalog import describe_metric, measure, metric_names, signature
 from calcli.metrics.columns import class_columns
-from calcli.metrics.context import Scope, Settings
+from calcli.metrics.context import MetricContext, MetricSettings
 from calcli.metrics.debiased import debiased_error, signed_square
 from calcli.metrics.rowtable import collect
 from calcli.metrics.smooth import smooth_error_at, smooth_errors, smooth_residuals
@@ -55,8 +55,8 @@ def test_scores_of_one(compat, expected):
 
 def test_zero_confidence_is_dropped_by_guo_only():
     t = top_label_table([0.0, 0.0, 0.9, 0.9], [1, 1, 1, 1])
-    ours = measure("ece", Scope(t, Settings(bins=10))).value
-    guo = measure("ece", Scope(t, Settings(bins=10, compat="guo"))).value
+    ours = measure("ece", MetricContext(t, MetricSettings(bins=10))).value
+    guo = measure("ece", MetricContext(t, MetricSettings(bins=10, compat="guo"))).value
     assert ours == pytest.approx(0.5 + 0.05)
     assert guo == pytest.approx(0.05)
 
@@ -64,18 +64,18 @@ def test_zero_confidence_is_dropped_by_guo_only():
 def test_squared_error_by_hand():
     """Four rows at 0.75 with two right: gap 1/4, debiased 1/16 - (1/4)/3 = -1/48."""
     t = top_label_table([0.75] * 4, [1, 1, 0, 0])
-    bins = binned(t.confidence, t.correct, width_edges(15))
+    bins = BinStats.of(t.confidence, t.correct, width_edges(15))
     assert float(signed_square(bins)) == pytest.approx(-1 / 48)
-    assert measure("tce2", Scope(t)).value == 0.0
-    assert measure("tce2_plugin", Scope(t)).value == pytest.approx(0.25)
-    assert measure("ks", Scope(t)).value == pytest.approx(0.25)
-    assert measure("smece", Scope(t)).value == pytest.approx(0.25, abs=1e-4)  # the mean residual spreads evenly
+    assert measure("tce2", MetricContext(t)).value == 0.0
+    assert measure("tce2_plugin", MetricContext(t)).value == pytest.approx(0.25)
+    assert measure("ks", MetricContext(t)).value == pytest.approx(0.25)
+    assert measure("smece", MetricContext(t)).value == pytest.approx(0.25, abs=1e-4)  # the mean residual spreads evenly
 
 
 def test_auroc_by_hand():
     t = top_label_table([0.6, 0.7, 0.7, 0.9], [0, 1, 0, 1])
-    assert measure("auroc", Scope(t)).value == pytest.approx((1 + 1 + 0.5 + 1) / 4)  # scikit-learn: 0.875
-    sure = measure("auroc", Scope(top_label_table([0.6, 0.7], [1, 1])))
+    assert measure("auroc", MetricContext(t)).value == pytest.approx((1 + 1 + 0.5 + 1) / 4)  # scikit-learn: 0.875
+    sure = measure("auroc", MetricContext(top_label_table([0.6, 0.7], [1, 1])))
     assert sure.value is None
     assert "right" in sure.reason
 
@@ -115,7 +115,7 @@ def test_bins_of_other_programs(compat, name, bins, norm, expected, tolerance):
     """400 rows of multiples of 1/64, a quarter of them on an edge."""
     value = measured(EDGE, EDGE_Y, name, bins=bins, norm=norm, compat=compat)
     assert value.value == pytest.approx(expected, abs=tolerance)
-    assert value.pins["compat"] == compat
+    assert value.signature["compat"] == compat
 
 
 @pytest.mark.parametrize(
@@ -143,19 +143,19 @@ def test_squared_errors_equal_verified_calibration(name, settings, expected):
 def test_discrete_scores_are_binned_by_value():
     """get_calibration_error(round(20 conf)/20, right, p=2, debias=True) of uncertainty-calibration 0.1.4."""
     c = np.round(PLAIN.max(axis=1) * 20) / 20
-    value = measure("tce2", Scope(top_label_table(c, PLAIN.argmax(axis=1) == PLAIN_Y)))
+    value = measure("tce2", MetricContext(top_label_table(c, PLAIN.argmax(axis=1) == PLAIN_Y)))
     assert value.value == pytest.approx(0.0832747271893415, abs=1e-12)
-    assert value.pins["scheme"] == "values"
+    assert value.signature["scheme"] == "values"
 
 
 def test_normal_debiasing_equals_verified_calibration_up_to_its_draws():
     """get_calibration_error(p=1, debias=True): five seeds gave .07474 to .07539."""
     t = collect(ArrayRows(PLAIN, PLAIN_Y, "probs"))
-    bins = binned(t.confidence, t.correct, mass_edges(t.confidence, 15))
+    bins = BinStats.of(t.confidence, t.correct, mass_edges(t.confidence, 15))
     assert debiased_error(bins, 1.0, 20000, np.random.default_rng(0)) == pytest.approx(0.0750, abs=4e-4)
-    value = measure("ece_debiased", Scope(t, Settings(resamples=20000)))
+    value = measure("ece_debiased", MetricContext(t, MetricSettings(resamples=20000)))
     assert value.value == pytest.approx(0.0750, abs=4e-4)
-    crowded = measure("ece_debiased", Scope(t, Settings(bins=400)))
+    crowded = measure("ece_debiased", MetricContext(t, MetricSettings(bins=400)))
     assert crowded.value is None
 
 
@@ -195,14 +195,14 @@ def test_resnet20_before_and_after_temperature(resnet20):
     }
     for temperature, numbers in expected.items():
         calibrator = None if temperature is None else TemperatureScaling(temperature)
-        scope = Scope(collect(rows, calibrator, class_bins=15), Settings(resamples=10))
+        context = MetricContext(collect(rows, calibrator, class_bins=15), MetricSettings(resamples=10))
         names = ("accuracy", "nll", "brier", "ece", "mce", "ece_mass", "cwece", "tce2")
-        values = [measure(name, scope).value for name in names]
+        values = [measure(name, context).value for name in names]
         values[0] = 1 - values[0]
         for name, value, number in zip(names, values, numbers, strict=True):
             assert value == pytest.approx(number, abs=0.6 * 10 ** -(6 if name == "cwece" else 5)), name
-    assert measure("mean_confidence", scope).value == pytest.approx(0.69331, abs=6e-6)
-    assert measure("brier_top", scope).value == pytest.approx(0.14924, abs=6e-6)
+    assert measure("mean_confidence", context).value == pytest.approx(0.69331, abs=6e-6)
+    assert measure("brier_top", context).value == pytest.approx(0.14924, abs=6e-6)
 
 
 def test_published_probability_file(real):
@@ -224,12 +224,12 @@ def test_published_probability_file(real):
 # ---- laws
 
 
-def random_scope(seed=0, n=300, k=4, **settings):
+def random_context(seed=0, n=300, k=4, **settings):
     rng = np.random.RandomState(seed)
     z = rng.normal(size=(n, k)) * 2
     rows = ArrayRows(z, draw_labels(softmax(z * 0.8), rng))
-    s = Settings(resamples=50, **settings)
-    return rows, Scope(collect(rows, class_bins=s.bins, tops=(2, 3, 5)), s, lambda: class_columns(rows))
+    s = MetricSettings(resamples=50, **settings)
+    return rows, MetricContext(collect(rows, class_bins=s.bins, tops=(2, 3, 5)), s, lambda: class_columns(rows))
 
 
 @pytest.mark.parametrize("name", metric_names())
@@ -237,17 +237,19 @@ def test_every_metric_is_described_and_signed(name):
     facts = describe_metric(name)
     assert facts["summary"]
     assert facts["signature"].startswith(f"{name}|") or facts["signature"].startswith(f"{name}|calcli")
-    assert facts["signature"] == signature(name, Settings())
+    assert facts["signature"] == signature(name, MetricSettings())
     assert facts["formula"] in facts["description"]
 
 
 @pytest.mark.parametrize("name", metric_names())
 def test_row_order_does_not_matter(name):
-    rows, scope = random_scope()
+    rows, context = random_context()
     order = np.random.RandomState(1).permutation(rows.n)
     shuffled = ArrayRows(rows.scores[order], rows.y[order])
-    other = Scope(collect(shuffled, class_bins=15, tops=(2, 3, 5)), scope.settings, lambda: class_columns(shuffled))
-    a, b = measure(name, scope), measure(name, other)
+    other = MetricContext(
+        collect(shuffled, class_bins=15, tops=(2, 3, 5)), context.settings, lambda: class_columns(shuffled)
+    )
+    a, b = measure(name, context), measure(name, other)
     if a.value is None:
         assert b.value is None
     elif name == "ece_debiased":  # its draws meet the bins in the same order, sums differ by rounding
@@ -281,9 +283,11 @@ def test_degenerate_rows_give_a_number_or_a_reason(name, case):
     elif case == "certain":
         z = np.eye(4)[rng.randint(0, 4, 40)] * 1e4
     rows = ArrayRows(z, y)
-    scope = Scope(collect(rows, class_bins=15, tops=(2, 3, 5)), Settings(resamples=20), lambda: class_columns(rows))
+    context = MetricContext(
+        collect(rows, class_bins=15, tops=(2, 3, 5)), MetricSettings(resamples=20), lambda: class_columns(rows)
+    )
     with np.errstate(all="raise", under="ignore"):
-        value = measure(name, scope)
+        value = measure(name, context)
     if value.value is None:
         assert value.reason
     else:
@@ -297,10 +301,10 @@ def test_degenerate_rows_give_a_number_or_a_reason(name, case):
 
 @pytest.mark.parametrize("name", metric_names())
 def test_no_rows_and_no_weight_are_reasons(name):
-    rows, scope = random_scope(n=10)
-    assert "no rows" in measure(name, Scope(scope.table.take(np.zeros(10, bool)))).reason
+    rows, context = random_context(n=10)
+    assert "no rows" in measure(name, MetricContext(context.table.take(np.zeros(10, bool)))).reason
     weighted = collect(ArrayRows(rows.scores, rows.y, weight=np.zeros(10)))
-    assert "weights" in measure(name, Scope(weighted)).reason
+    assert "weights" in measure(name, MetricContext(weighted)).reason
 
 
 @pytest.mark.parametrize("name", CALIBRATION_ERRORS)
@@ -313,16 +317,18 @@ def test_perfect_scores_have_no_error(name):
 @pytest.mark.parametrize("name", CALIBRATION_ERRORS)
 @pytest.mark.parametrize("seed", range(4))
 def test_range(name, seed):
-    _, scope = random_scope(seed)
-    assert 0.0 <= measure(name, scope).value <= 1.0
+    _, context = random_context(seed)
+    assert 0.0 <= measure(name, context).value <= 1.0
 
 
 @pytest.mark.parametrize("seed", range(5))
 @pytest.mark.parametrize("norm", [1.0, 2.0])
 def test_nested_width_bins_never_lower_the_error(seed, norm):
-    _, scope = random_scope(seed)
-    t = scope.table
-    errors = [float(binned_error(binned(t.confidence, t.correct, width_edges(b)), norm)) for b in (1, 5, 15, 30, 90)]
+    _, context = random_context(seed)
+    t = context.table
+    errors = [
+        float(binned_error(BinStats.of(t.confidence, t.correct, width_edges(b)), norm)) for b in (1, 5, 15, 30, 90)
+    ]
     assert all(a <= b + 1e-12 for a, b in pairwise(errors))
 
 
@@ -337,11 +343,15 @@ def test_proper_scores_are_least_at_the_truth():
 
 
 def test_integer_weights_are_repetitions():
-    rows, _ = random_scope(n=200)
+    rows, _ = random_context(n=200)
     weight = np.random.RandomState(5).randint(0, 4, 200)
     repeated = np.repeat(np.arange(200), weight)
-    a = Scope(collect(ArrayRows(rows.scores, rows.y, weight=weight), class_bins=15), Settings(resamples=20))
-    b = Scope(collect(ArrayRows(rows.scores[repeated], rows.y[repeated]), class_bins=15), Settings(resamples=20))
+    a = MetricContext(
+        collect(ArrayRows(rows.scores, rows.y, weight=weight), class_bins=15), MetricSettings(resamples=20)
+    )
+    b = MetricContext(
+        collect(ArrayRows(rows.scores[repeated], rows.y[repeated]), class_bins=15), MetricSettings(resamples=20)
+    )
     for name in ("accuracy", "nll", "brier", "brier_top", "mean_confidence", "confidence_variance", "ece", "mce"):
         assert measure(name, a).value == pytest.approx(measure(name, b).value, rel=1e-12), name
     for name in ("cwece", "ks", "kuiper", "auroc", "smece", "spiegelhalter", "gap", "vce"):
@@ -353,26 +363,26 @@ def test_integer_weights_are_repetitions():
 
 
 def test_labels_class_and_all():
-    rows, scope = random_scope()
+    rows, context = random_context()
     p = softmax(rows.scores)
     per_class = [
-        float(binned_error(binned(p[:, c], (rows.y == c).astype(float), width_edges(15)))) for c in range(rows.k)
+        float(binned_error(BinStats.of(p[:, c], (rows.y == c).astype(float), width_edges(15)))) for c in range(rows.k)
     ]
-    by_class = random_scope(label="class")[1]
+    by_class = random_context(label="class")[1]
     assert measure("ece", by_class).value == pytest.approx(np.mean(per_class), abs=1e-12)
-    assert measure("cwece", scope).value == pytest.approx(np.mean(per_class), abs=1e-12)
-    pooled = binned(p.ravel(), np.eye(rows.k)[rows.y].ravel(), width_edges(15))
-    assert measure("ece", random_scope(label="all")[1]).value == pytest.approx(float(binned_error(pooled)), abs=1e-12)
+    assert measure("cwece", context).value == pytest.approx(np.mean(per_class), abs=1e-12)
+    pooled = BinStats.of(p.ravel(), np.eye(rows.k)[rows.y].ravel(), width_edges(15))
+    assert measure("ece", random_context(label="all")[1]).value == pytest.approx(float(binned_error(pooled)), abs=1e-12)
     with pytest.raises(UsageError, match="width bins"):
-        measure("ece_mass", random_scope(label="all")[1])
+        measure("ece_mass", random_context(label="all")[1])
 
 
 def test_compat_touches_width_bins_only():
     for compat in ("torchmetrics", "relplot"):
-        ours, theirs = random_scope(seed=3)[1], random_scope(seed=3, compat=compat)[1]
+        ours, theirs = random_context(seed=3)[1], random_context(seed=3, compat=compat)[1]
         for name in metric_names():
             a, b = measure(name, ours), measure(name, theirs)
-            signed = [signature(name, s.settings, v.pins.items()) for s, v in ((ours, a), (theirs, b))]
+            signed = [signature(name, s.settings, v.signature.items()) for s, v in ((ours, a), (theirs, b))]
             assert (a.value == b.value) or (signed[0] != signed[1]), name
 
 
@@ -399,4 +409,4 @@ def test_many_rows_are_summed_exactly(rows):
         conf_sum += np.bincount(index, weights=ticks, minlength=16).astype(np.int64)
         hit_sum += np.bincount(index, weights=hits, minlength=16).astype(np.int64)
     exact = sum(abs(int(a) - (int(b) << 20)) for a, b in zip(conf_sum, hit_sum, strict=True))
-    assert float(binned_error(Bins.of(total))) == pytest.approx(exact / (4 * step << 20), rel=1e-13)
+    assert float(binned_error(total)) == pytest.approx(exact / (4 * step << 20), rel=1e-13)

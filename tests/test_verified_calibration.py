@@ -19,12 +19,11 @@ import numpy as np
 import pytest
 from cli import runner
 
-from calcli.binning import mass_edges
+from calcli.binning import BinStats, binned_error, mass_edges
 from calcli.methods import sb
 from calcli.methods._binary import MapFit, Sample
 from calcli.methods.platt import PlattScaling, fit_platt
 from calcli.methods.sb import ScalingBinning, ScalingBinningOptions
-from calcli.metrics.calibration import binned, binned_error
 from calcli.metrics.debiased import plugin_square, signed_square
 
 BINS = (2, 4, 8, 16, 32, 64, 128)
@@ -65,7 +64,7 @@ def test_binned_lower_bounds(shuffled, norm):
     confidence, correct = top(*shuffled(2))
     scaled = PlattScaling.curve(confidence, *PLATT_1000)
     got = [
-        float(binned_error(binned(scaled[2000:], correct[2000:], mass_edges(scaled[:2000], bins)), norm))
+        float(binned_error(BinStats.of(scaled[2000:], correct[2000:], mass_edges(scaled[:2000], bins)), norm))
         for bins in BINS
     ]
     assert got == pytest.approx(LOWER_BOUNDS[norm], abs=6e-7)  # six printed digits
@@ -99,11 +98,11 @@ def test_a_lower_bound_can_dip(shuffled):
     cuts = [set(mass_edges(scaled[:2000], bins)) for bins in (16, 32)]
     assert not cuts[0] <= cuts[1]
     coarse, fine = (
-        float(binned_error(binned(scaled[2000:], correct[2000:], np.array(sorted(cut))), 1)) for cut in cuts
+        float(binned_error(BinStats.of(scaled[2000:], correct[2000:], np.array(sorted(cut))), 1)) for cut in cuts
     )
     assert coarse > fine
     both = np.array(sorted(cuts[0] | cuts[1]))  # a true refinement never lowers it
-    assert float(binned_error(binned(scaled[2000:], correct[2000:], both), 1)) >= coarse
+    assert float(binned_error(BinStats.of(scaled[2000:], correct[2000:], both), 1)) >= coarse
 
 
 @pytest.mark.parametrize("bins", PLATT_BINNING)
@@ -116,7 +115,7 @@ def test_platt_binning(shuffled, bins, monkeypatch):
     fitted = ScalingBinning.fit_map(Sample(confidence[:3000], correct[:3000]), ScalingBinningOptions(bins=bins))
     q = ScalingBinning.curve(confidence[3000:], *fitted.params)
     values = np.unique(q)
-    found = binned(q, correct[3000:], np.array([0.0, *(values[:-1] + values[1:]) / 2, 1.0]))
+    found = BinStats.of(q, correct[3000:], np.array([0.0, *(values[:-1] + values[1:]) / 2, 1.0]))
     # four printed digits
     assert float(plugin_square(found)) == pytest.approx(PLATT_BINNING[bins][0], rel=5e-4)
     assert float(signed_square(found)) == pytest.approx(PLATT_BINNING[bins][1], rel=1e-4)

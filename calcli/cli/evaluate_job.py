@@ -2,13 +2,15 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from calcli.cli.render import Talk
     from calcli.evaluation.assess import Plan
+    from calcli.evaluation.results import Result
     from calcli.io.artifact import Artifact
     from calcli.io.bundle import BundleRows
+    from calcli.metrics.rowtable import RowTable
 
 
 def expand(bundle: str) -> list[str]:
@@ -69,13 +71,13 @@ class Job:
             self.loaded[name] = load(name)
         return ("<stdin>" if name == "-" else name), self.loaded[name]
 
-    def evaluate(self, bundle: str) -> tuple[list[dict[str, Any]], dict[str, Any] | None]:
+    def evaluate(self, bundle: str) -> "tuple[list[Result], Result | None]":
         """Results of one bundle, and the result that changes are taken to."""
         from calcli.errors import DataError
-        from calcli.evaluation.assess import Candidate, assess, value_json
+        from calcli.evaluation.assess import Candidate, assess, scores_of
+        from calcli.evaluation.results import Result
         from calcli.io.bundle import open_bundle
-        from calcli.metrics.catalog import measure
-        from calcli.metrics.context import Scope
+        from calcli.metrics.context import MetricContext
         from calcli.workflow import check_fits, checked_transforms
 
         candidates = [Candidate(None, "uncalibrated", None)]
@@ -99,21 +101,21 @@ class Job:
                     rows,
                     candidates,
                     self.plan,
+                    bundle=rows.name,
                     baseline=against,
                     group=group,
                     class_names=rows.class_names,
                     edge_rows=edge_rows,
                     progress=self.talk.progress,
                 )
-            results: list[dict[str, Any]] = [{"bundle": rows.name, **result} for result in done.results]
-            self._warn(rows, artifacts, done.tables[0], results)
+            results = self._warned(rows, artifacts, done.tables[0], done.results)
             if rows.ignored:
                 self.talk.say(f"{rows.name}: left out {rows.ignored} of {rows.total} rows by their label")
         if against is None:
             return results, results[0]
-        scope = Scope(done.baseline, self.plan.settings)
-        values = {name: value_json(name, measure(name, scope), self.plan.settings) for name in self.plan.metrics}
-        return results, {"bundle": results[0]["bundle"], "calibrator": against.name, "metrics": values}
+        context = MetricContext(done.baseline, self.plan.settings)
+        scores = scores_of(context, list(results[0].scores))
+        return results, Result(rows.name, against.name, against.method, rows.n, rows.k, scores)
 
     @contextmanager
     def _edge_rows(self, rows: "BundleRows") -> "Iterator[BundleRows | None]":
@@ -129,25 +131,28 @@ class Job:
                 raise DataError(f"{chosen.name}: has {chosen.k} classes, {rows.name} has {rows.k}")
             yield chosen
 
-    def _warn(
+    def _warned(
         self,
         rows: "BundleRows",
         artifacts: "list[tuple[str, Artifact]]",
-        table: Any,
-        results: list[dict[str, Any]],
-    ) -> None:
-        """Warnings about the data, the fit's data, and both together."""
+        table: "RowTable",
+        results: "list[Result]",
+    ) -> "list[Result]":
+        """The results with warnings about the data, the fit's data, and both together, which are also said."""
+        from dataclasses import replace
+
         import numpy as np
 
-        from calcli.evaluation.judge import data_warnings, label_shift_p_value
+        from calcli.evaluation.judge import label_shift_p_value
+        from calcli.metrics.warnings import data_warnings
 
-        binned = any("|bins:" in value["signature"] for value in results[0]["metrics"].values())
+        binned = any("|bins:" in score.signature for score in results[0].scores.values())
         common = data_warnings(table, self.plan.settings.bins if binned else None)
-        results[0]["warnings"] = common
+        each = [common]
         for text in common:
             self.talk.warn(f"{rows.name}: {text}")
         seen = np.bincount(table.y, minlength=table.k).astype(np.float64)
-        for (name, artifact), result in zip(artifacts, results[1:], strict=True):
+        for name, artifact in artifacts:
             found = []
             if artifact.fit.data_sha256 is not None and artifact.fit.data_sha256 == rows.data_sha256:
                 found.append(
@@ -160,6 +165,7 @@ class Job:
                     f"the label shares of {rows.name} differ from those that {name} was fitted on beyond chance:"
                     " expect its class probabilities to be off"
                 )
-            result["warnings"] = [*common, *found]
+            each.append([*common, *found])
             for text in found:
                 self.talk.warn(f"{rows.name}: {text}")
+        return [replace(result, warnings=warnings) for result, warnings in zip(results, each, strict=True)]

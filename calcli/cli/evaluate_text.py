@@ -1,245 +1,257 @@
-"""The evaluation as people read it. Words and layout; every number is in the JSON too."""
+"""The evaluation as people read it: verdicts, then the table, then the evidence. Every number is in the JSON too."""
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, TypeVar
+
+from calcli.cli.render import Cell, number, print_table
 
 if TYPE_CHECKING:
     from calcli.evaluation.assess import Plan
+    from calcli.evaluation.results import Evaluation, Result, Score
 
-Result = dict[str, Any]
+T = TypeVar("T")
 
 SIDE_BY_SIDE = 4
-"""Results of one bundle that fit beside each other in a terminal."""
+"""Results of one bundle that fit beside each other in a terminal; more continue below."""
+
+MOST_EVIDENCE = 12
+"""Results up to which the evidence of each is printed."""
 
 
-def print_report(evaluated: Sequence[Sequence[Result]], ranks: dict[str, Any] | None, plan: "Plan") -> None:
+def print_report(evaluation: "Evaluation", plan: "Plan") -> None:
     """Print everything that was evaluated."""
-    compact = len(evaluated) > 1 or any(len(results) > SIDE_BY_SIDE for results in evaluated)
-    if compact:
-        _print_compact([r for results in evaluated for r in results], plan)
-    for results in evaluated:
-        if not compact:
-            _print_bundle(results, plan)
-        elif plan.report:
-            print()
-            for result in results:
-                print(f"{result['bundle']}, {_title(result)}: {result['report']['verdict']}")
-        for result in results:
-            _print_per_class(result)
-            _print_per_group(result, plan)
-            _print_sweep(result)
-    if ranks is not None:
-        _print_ranks(ranks)
-
-
-def _title(result: Result) -> str:
-    return result["calibrator"] or "uncalibrated"
-
-
-def _print_compact(results: Sequence[Result], plan: "Plan") -> None:
-    from calcli.cli.render import print_table
-
-    body = [
-        [result["bundle"], _title(result), *(result["metrics"][name]["value"] for name in plan.metrics)]
-        for result in results
-    ]
-    print_table(["bundle", "calibrator", *plan.metrics], body)
-
-
-def _print_bundle(results: Sequence[Result], plan: "Plan") -> None:
-    from calcli.cli.render import print_table
-
-    first = results[0]
     if plan.report:
-        print(_data_sentence(first))
+        for result in evaluation.results:
+            where = f"{result.bundle}, {result.title}" if len(evaluation.results) > 1 else result.bundle
+            assert result.report is not None
+            print(f"verdict: {where}: {result.report.verdict}")
         print()
-    body = [[name, *(_cell(result["metrics"][name]) for result in results)] for name in plan.metrics]
-    print_table(["metric", *(_title(result) for result in results)], body)
+    for results in evaluation.bundles:
+        _print_bundle(results, plan)
+    if plan.report:
+        if len(evaluation.results) <= MOST_EVIDENCE:
+            for result in evaluation.results:
+                _print_evidence(result)
+        else:
+            print(f"\nevidence of {len(evaluation.results)} results: with --json, or evaluate fewer at once")
+    for result in evaluation.results:
+        _print_per_class(result)
+        _print_per_group(result)
+        _print_sweep(result)
+    _print_ranks(evaluation)
+
+
+def _print_bundle(results: "Sequence[Result]", plan: "Plan") -> None:
+    """The table of one bundle: a metric per line, a calibrator per column."""
+    print(_data_sentence(results[0]))
+    shown = [name for name in results[0].scores if not plan.report or _in_table(name)]
+    for some in _blocks(results):
+        print()
+        head = ["metric", *(["meaning"] if plan.report else []), *(result.title for result in some)]
+        body: list[list[Cell]] = [
+            [name, *([_meaning(name)] if plan.report else []), *(_cell(result.scores[name]) for result in some)]
+            for name in shown
+        ]
+        print_table(head, body)
     for result in results:
-        for name in plan.metrics:
-            if "reason" in result["metrics"][name]:
-                print(f"{name}: undefined for {_title(result)}: {result['metrics'][name]['reason']}")
+        for name, score in result.scores.items():
+            if score.reason is not None and name in shown:
+                print(f"{name}: undefined for {result.title}: {score.reason}")
     if plan.report:
-        print("±: one standard error; p: how often a calibrated model would show as much")
-    if plan.report or "paired" in first:
-        _print_paired(results, None if plan.report else plan.metrics)
-    if plan.report:
-        for result in results:
-            _print_judgement(result)
+        print("±: one standard error; p: how often a calibrated model would show as much or more")
+    _print_paired(results, None if plan.report else plan.metrics)
+    print()
 
 
-def _data_sentence(result: Result) -> str:
-    d = result["report"]["data"]
-    parts = [
-        f"{result['bundle']}: {d['n']} row{'s'[: d['n'] != 1]} x {d['n_classes']} classes, {d['kind']}",
-        f"class shares {d['smallest_class_share']:.2%} to {d['largest_class_share']:.2%}",
-    ]
-    if d["absent_classes"]:
-        parts.append(f"{d['absent_classes']} class{'es' * (d['absent_classes'] > 1)} without a row")
-    if d["weighted"]:
+def _blocks(columns: Sequence[T]) -> Iterator[Sequence[T]]:
+    for at in range(0, len(columns), SIDE_BY_SIDE):
+        yield columns[at : at + SIDE_BY_SIDE]
+
+
+def _in_table(name: str) -> bool:
+    from calcli.metrics.catalog import metric
+
+    return metric(name).in_table
+
+
+def _meaning(name: str) -> str:
+    from calcli.metrics.catalog import metric
+
+    return metric(name).meaning
+
+
+def _data_sentence(result: "Result") -> str:
+    """What was evaluated, in a line."""
+    text = f"{result.bundle}: {result.n} row{'s'[: result.n != 1]} x {result.n_classes} classes"
+    if result.report is None:
+        return text
+    d = result.report.data
+    parts = [f"{text}, {d.kind}", f"class shares {d.smallest_class_share:.2%} to {d.largest_class_share:.2%}"]
+    if d.absent_classes:
+        parts.append(f"{d.absent_classes} class{'es' * (d.absent_classes > 1)} without a row")
+    if d.weighted:
         parts.append("weighted")
-    if d["distinct_confidences"] < d["n"] // 2:
-        parts.append(f"only {d['distinct_confidences']} distinct confidence{'s'[: d['distinct_confidences'] != 1]}")
+    if d.distinct_confidences < d.n // 2:
+        parts.append(f"only {d.distinct_confidences} distinct confidence{'s'[: d.distinct_confidences != 1]}")
     return "; ".join(parts)
 
 
-def _cell(entry: dict[str, Any]) -> str:
-    from calcli.cli.render import number
-
-    if entry["value"] is None:
+def _cell(score: "Score") -> str:
+    if score.value is None:
         return "-"
-    text = number(entry["value"])
-    if "se" in entry:
-        return f"{text} ±{number(entry['se'])}"
-    return f"{text}  p {_p(entry['p_value'])}" if "p_value" in entry else text
+    text = number(score.value)
+    if score.se is not None:
+        return f"{text} ±{number(score.se)}"
+    return text if score.p_value is None else f"{text}  p {_p(score.p_value, score.draws)}"
 
 
-def _p(p: float) -> str:
-    return "<.001" if p < 0.001 else f"{p:.3f}".removeprefix("0")
+def _p(p: float, draws: int = 0) -> str:
+    """A p-value; the least that a number of draws can give, or less than a thousandth, as a bound."""
+    from math import ceil
+
+    least = 1.0 / (1 + draws) if draws else 0.0
+    if p < 0.001 or p <= least * (1 + 1e-9):
+        return f"<{max(ceil(1000 * least - 1e-9), 1) / 1000:.3f}".replace("<0", "<")
+    return f"{p:.3f}".removeprefix("0")
 
 
-def _print_paired(results: Sequence[Result], chosen: Sequence[str] | None) -> None:
+def _print_paired(results: "Sequence[Result]", chosen: Sequence[str] | None) -> None:
     """Differences of the losses over rows to the baseline; chosen : only these metrics."""
-    from calcli.cli.render import number, print_table
-
-    paired = [result for result in results if "paired" in result]
-    if not paired:
+    pairs = [(result.title, result.paired) for result in results if result.paired is not None]
+    names = [name for name in (pairs[0][1].differences if pairs else ()) if chosen is None or name in chosen]
+    if not names:
         return
-    against = paired[0]["paired"]["baseline"] or "uncalibrated"
-    body = []
-    for name in paired[0]["paired"]["differences"]:
-        if chosen is not None and name not in chosen:
-            continue
-        row = [name]
-        for result in paired:
-            d = result["paired"]["differences"][name]
-            ends = f" [{number(d['ci'][0])}, {number(d['ci'][1])}]" if "ci" in d else ""
-            p = f" p {_p(d['p_value'])}" if "p_value" in d else ""
-            row.append(f"{d['value']:+.4f}{ends}{p}")
-        body.append(row)
-    if not body:
-        return
-    level = next((d["ci_level"] for d in paired[0]["paired"]["differences"].values() if "ci" in d), None)
-    print()
-    print_table([f"minus {against}", *(_title(result) for result in paired)], body)
-    if level is not None:
-        print(f"[ ]: {level:.0%} interval of the difference on the same rows")
+    against = pairs[0][1].baseline or "uncalibrated"
+    for some in _blocks(pairs):
+        body: list[list[Cell]] = []
+        for name in names:
+            row: list[Cell] = [name]
+            for _, paired in some:
+                d = paired.differences[name]
+                ends = f" [{number(d.interval.low)}, {number(d.interval.high)}]" if d.interval else ""
+                p = f" p {_p(d.p_value)}" if d.p_value is not None else ""
+                row.append(f"{d.value:+.4f}{ends}{p}")
+            body.append(row)
+        print()
+        print_table([f"minus {against}", *(title for title, _ in some)], body)
+    intervals = [d.interval for d in pairs[0][1].differences.values() if d.interval is not None]
+    if intervals:
+        print(f"[ ]: {intervals[0].level:.0%} interval of the difference on the same rows; p: two-sided")
 
 
-def _print_judgement(result: Result) -> None:
-    from calcli.cli.render import number
+def _print_evidence(result: "Result") -> None:
+    """The figures behind one verdict."""
+    print(f"evidence: {result.bundle}, {result.title}")
+    for line in _evidence(result):
+        print(f"  {line}")
 
-    metrics, report = result["metrics"], result["report"]
-    print(f"\n{_title(result)}")
-    for name, title in (("ece", "ECE"), ("ece_mass", "mass-bin ECE"), ("smece", "smooth ECE")):
-        if metrics.get(name, {}).get("null_mean") is not None:
-            m = metrics[name]
-            print(
-                f"  {title} {number(m['value'])}: a calibrated model would show {number(m['null_mean'])},"
-                f" 95% of the time at most {number(m['null_q95'])} (p {_p(m['p_value'])})"
-            )
-    if metrics.get("tce2", {}).get("ci"):
-        m = metrics["tce2"]
-        print(
-            f"  debiased L2 error {number(m['value'])}, {m['ci_level']:.0%} interval"
-            f" [{number(m['ci'][0])}, {number(m['ci'][1])}], signed square {number(m['signed_square'])}"
-        )
-    c = report["classwise"]
-    if c is not None:
-        print(
-            f"  class-wise debiased L2 error {number(c['value'])}"
-            + (
-                f" (p {_p(c['p_value'])}); {c['n_significant']} of {result['n_classes']} classes significantly off"
-                if c["p_value"] is not None
-                else ""
-            )
-        )
-    for name in ("nll", "brier"):
-        if report["split"] is not None:
-            s = report["split"][name]
-            print(
-                f"  {'NLL' if name == 'nll' else 'Brier'} {number(s['value'])} = refinement {number(s['refinement'])}"
-                f" + calibration {number(s['calibration'])} ±{number(s['calibration_se'])}"
-                f" ({s['calibration_share']:.1%}, by cross-fitted {report['split']['method']})"
-            )
-    d = report["direction"]
-    print(
-        f"  confidence minus accuracy {d['gap']:+.4f} (z {_z(d['gap_z'])}), NLL minus entropy"
-        f" {d['entropy_gap']:+.4f} (z {_z(d['entropy_z'])}): {d['words']}"
+
+def _evidence(result: "Result") -> Iterator[str]:
+    report = result.report
+    assert report is not None
+    d = report.direction
+    yield (
+        f"mean confidence minus accuracy {d.gap:+.4f} (z {d.gap_z:+.1f}); log loss minus the entropy of the"
+        f" probabilities {d.entropy_gap:+.4f} (z {d.entropy_z:+.1f}): {d.words}"
     )
-    print(f"  verdict: {report['verdict']}")
+    for name in ("ece", "ece_positive", "ece_mass", "smece"):
+        score = result.scores.get(name)
+        if score is not None and score.null is not None:
+            p = _p(score.null.p_value, score.draws)
+            yield (
+                f"{name} {number(score.value)}: a calibrated model would show {number(score.null.mean)},"
+                f" 95 times in 100 at most {number(score.null.q95)} (p {p})"
+            )
+    score = result.scores.get("tce2")
+    if score is not None and score.interval is not None:
+        i = score.interval
+        yield (
+            f"tce2 {number(score.value)}, {i.level:.0%} interval [{number(i.low)}, {number(i.high)}];"
+            f" its square before the root is cut off at 0: {number(score.more['signed_square'])}"
+        )
+    if report.classwise is not None:
+        c = report.classwise
+        yield (
+            f"class by class: root-mean-square gap {number(c.value)};"
+            f" {c.n_significant} of {result.n_classes} classes get too much or too little probability"
+        )
+    if report.split is not None:
+        for loss, part in (("log loss", report.split.nll), ("Brier score", report.split.brier)):
+            share = part.calibration / part.loss if part.loss > 0 else 0.0
+            yield (
+                f"{loss} {number(part.loss)} = {number(part.refinement)} that stays + {number(part.calibration)}"
+                f" ±{number(part.se)} that recalibration would remove"
+                f" ({share:.1%}, by {report.split.method} on rows that it was not fitted to)"
+            )
 
 
-def _z(z: float) -> str:
-    return f"{z:+.1f}"
-
-
-def _print_per_class(result: Result) -> None:
-    from calcli.cli.render import print_table
-
-    if "per_class" not in result:
+def _print_per_class(result: "Result") -> None:
+    lines = result.per_class
+    if lines is None:
         return
-    print(f"\n{result['bundle']}, {_title(result)}, by class (* significantly off)")
-    named = result["per_class"][0]["name"] is not None
-    head = ["class", *(["name"] if named else []), "rows", "predicted", "share", "mean p", "gap", "p", "recall", "ECE"]
-    body = [
+    print(f"\n{result.bundle}, {result.title}, by class (* off beyond chance, all classes considered)")
+    named = lines[0].name is not None
+    head = ["class", *(["name"] if named else []), "rows", "predicted", "share", "mean p", "gap", "p"]
+    body: list[list[Cell]] = [
         [
-            line["class"],
-            *([line["name"]] if named else []),
-            line["n"],
-            line["predicted"],
-            line["share"],
-            line["mean_probability"],
-            f"{line['gap']:+.4f}{'*' if line['significant'] else ' '}",
-            _p(line["p_value"]),
-            line["recall"],
-            line["ece"],
+            line.index,
+            *([line.name] if named else []),
+            line.n,
+            line.predicted,
+            line.share,
+            line.mean_probability,
+            f"{line.gap:+.4f}{'*' if line.significant else ' '}",
+            _p(line.p_value),
+            line.precision,
+            line.recall,
+            line.ece,
         ]
-        for line in result["per_class"]
+        for line in lines
     ]
-    print_table(head, body)
+    print_table([*head, "precision", "recall", "ECE"], body)
 
 
-def _print_per_group(result: Result, plan: "Plan") -> None:
-    from calcli.cli.render import print_table
-
-    if "per_group" not in result:
+def _print_per_group(result: "Result") -> None:
+    lines = result.per_group
+    if lines is None:
         return
-    print(f"\n{result['bundle']}, {_title(result)}, by group")
-    names = list(result["per_group"][0]["metrics"])
-    body = [
-        [str(line["group"]), line["n"], *(_cell(line["metrics"][name]) for name in names)]
-        for line in result["per_group"]
+    print(f"\n{result.bundle}, {result.title}, by group")
+    names = list(lines[0].scores)
+    body: list[list[Cell]] = [
+        [str(line.group), line.n, *(_cell(line.scores[name]) for name in names)] for line in lines
     ]
     print_table(["group", "rows", *names], body)
 
 
-def _print_sweep(result: Result) -> None:
-    from calcli.cli.render import print_table
-
-    if "bin_sweep" not in result:
+def _print_sweep(result: "Result") -> None:
+    sweep = result.sweep
+    if sweep is None:
         return
-    sweep = dict(result["bin_sweep"])
-    norm = sweep.pop("norm")
-    names = {"bins": "bins"}
-    for label in ("top", "marginal"):
-        names |= {label: f"{label} L{norm}", f"{label}_debiased": f"{label} L2 debiased"}
-    print(f"\n{result['bundle']}, {_title(result)}, error over mass bins")
-    print_table([names[key] for key in sweep], [list(row) for row in zip(*sweep.values(), strict=True)])
+    columns: dict[str, Sequence[Cell] | None] = {
+        "bins": sweep.bins,
+        f"top L{sweep.norm}": sweep.top,
+        "top L2 debiased": sweep.top_debiased,
+        f"marginal L{sweep.norm}": sweep.marginal,
+        "marginal L2 debiased": sweep.marginal_debiased,
+    }
+    held = {name: column for name, column in columns.items() if column is not None}
+    print(f"\n{result.bundle}, {result.title}, error over mass bins")
+    print_table(list(held), [list(row) for row in zip(*held.values(), strict=True)])
 
 
-def _print_ranks(ranks: dict[str, Any]) -> None:
-    from calcli.cli.render import print_table
-
-    print(f"\naverage ranks over {ranks['n_bundles']} bundles (1 is best), Friedman test")
-    body = [
+def _print_ranks(evaluation: "Evaluation") -> None:
+    ranks = evaluation.ranks
+    if ranks is None:
+        return
+    print(f"\naverage ranks over {ranks.n_bundles} bundles (1 is best), Friedman test")
+    body: list[list[Cell]] = [
         [
             name,
-            *(f"{rank:.2f}" for rank in test["ranks"]),
-            f"{test['chi2']:.2f}",
-            _p(test["p_value"]),
-            _p(test["iman_davenport_p_value"]),
+            *(f"{rank:.2f}" for rank in test.ranks),
+            f"{test.chi2:.2f}",
+            _p(test.p_value),
+            _p(test.f_p_value),
         ]
-        for name, test in ranks["metrics"].items()
+        for name, test in ranks.tests.items()
     ]
-    print_table(["metric", *ranks["calibrators"], "chi2", "p", "p (Iman-Davenport)"], body)
+    print_table(["metric", *ranks.calibrators, "chi2", "p", "p (Iman-Davenport)"], body)

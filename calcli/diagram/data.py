@@ -11,10 +11,10 @@ from calcli.isotonic import IsotonicFit, fit_isotonic
 from calcli.metrics.corp import (
     RESAMPLES,
     Decomposition,
+    consistency_band,
     decompose,
-    resample_null,
-    wilson_interval,
 )
+from calcli.metrics.means import wilson_interval
 from calcli.metrics.nulls import expected_error
 from calcli.numerics import FloatArray, IntArray
 
@@ -165,12 +165,12 @@ def measure(
     edges = width_edges(s.bins) if s.scheme == "width" else mass_edges(confidence, s.bins)
     index, count = bin_index(confidence, edges), len(edges) - 1
     stats = BinStats.of(confidence, correct, edges, weight)
-    null = resample_null(
+    null = consistency_band(
         confidence, index, count, np.random.default_rng(s.seed), weight, resamples=s.resamples, level=s.level
     )
     fit = fit_isotonic(confidence, correct, weight)
     brier = decompose(confidence, correct, weight, fit=fit)
-    ece = float(np.abs(stats.score - stats.hits).sum() / stats.mass.sum())
+    ece = float(np.abs(stats.score - stats.outcome).sum() / stats.weight.sum())
     band = Band(null.x, null.low, null.high)
     inside = band.contains(confidence, fit.at(confidence))
     columns = np.linspace(0.0, 1.0, s.columns + 1)
@@ -191,33 +191,27 @@ def measure(
         mcb_null_mean=null.mcb_mean,
         isotonic=fit,
         band=band,
-        bins=_bars(edges, index, stats, weight, null.bin_low, null.bin_high, s.level),
+        bins=_bars(edges, stats, null.bin_low, null.bin_high, s.level),
         histogram=Histogram(columns, np.bincount(bin_index(confidence, columns), minlength=s.columns)),
     )
 
 
 def _bars(
     edges: FloatArray,
-    index: IntArray,
     stats: BinStats,
-    weight: FloatArray | None,
     null_low: FloatArray,
     null_high: FloatArray,
     level: float,
 ) -> Bins:
-    empty = np.full(len(stats.mass), np.nan)
-    rows = stats.mass > 0
-    accuracy = np.minimum(np.divide(stats.hits, stats.mass, out=empty.copy(), where=rows), 1.0)
-    effective = stats.count.astype(np.float64)
-    if weight is not None:  # Kish's effective number of rows
-        squares = np.bincount(index, weights=weight**2, minlength=len(effective))
-        effective = np.divide(stats.mass**2, squares, out=np.zeros_like(squares), where=rows)
-    low, high = wilson_interval(accuracy, effective, level)
+    empty = np.full(len(stats.weight), np.nan)
+    rows = stats.weight > 0
+    accuracy = np.minimum(np.divide(stats.outcome, stats.weight, out=empty.copy(), where=rows), 1.0)
+    low, high = wilson_interval(accuracy, stats.effective, level)
     return Bins(
         low=edges[:-1],
         high=edges[1:],
         count=stats.count,
-        confidence=np.divide(stats.score, stats.mass, out=empty, where=rows),
+        confidence=np.divide(stats.score, stats.weight, out=empty, where=rows),
         accuracy=accuracy,
         accuracy_low=low,
         accuracy_high=high,

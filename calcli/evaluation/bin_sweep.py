@@ -1,13 +1,13 @@
 """Squared calibration error against the number of bins: the binned lower bound."""
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from dataclasses import replace
 
 import numpy as np
 
-from calcli.binning import mass_edges
+from calcli.binning import BinStats, binned_error, mass_edges
 from calcli.calibrator import Calibrator
-from calcli.metrics.calibration import binned, binned_error
+from calcli.evaluation.results import Sweep
 from calcli.metrics.columns import class_columns
 from calcli.metrics.context import norm_text
 from calcli.metrics.debiased import signed_root, signed_square
@@ -28,7 +28,7 @@ def bin_sweep(
     norm: float,
     edge_rows: Rows | None = None,
     marginal: bool = False,
-) -> dict[str, Any]:
+) -> Sweep:
     """Errors over mass bins for several numbers of bins.
 
     Binning replaces a score by its bin's mean, which never raises the population error, so
@@ -44,25 +44,25 @@ def bin_sweep(
     Reference: Kumar, Liang, Ma (2019), proposition 3.3; Li (2023), experiments 1 and 4.
     """
     chooser = table if edge_rows is None else collect(edge_rows, calibrator)
-    top = [binned(table.confidence, table.correct, mass_edges(chooser.confidence, b), table.weight) for b in counts]
-    out: dict[str, Any] = {
-        "norm": norm_text(norm),
-        "bins": list(counts),
-        "top": [float(binned_error(bins, norm)) for bins in top],
-        "top_debiased": [signed_root(float(signed_square(bins))) for bins in top],
-    }
+    top = [
+        BinStats.of(table.confidence, table.correct, mass_edges(chooser.confidence, b), table.weight) for b in counts
+    ]
+    plain = tuple(float(binned_error(bins, norm)) for bins in top)
+    found = Sweep(norm_text(norm), tuple(counts), plain, tuple(signed_root(float(signed_square(bins))) for bins in top))
     if not marginal:
-        return out
+        return found
     plugin, debiased = np.zeros(len(counts)), np.zeros(len(counts))
     other = class_columns(rows if edge_rows is None else edge_rows, calibrator)
     for (c, p), (_, chosen) in zip(class_columns(rows, calibrator), other, strict=True):
         outcome = (table.y == c).astype(np.float64)
         for j, b in enumerate(counts):
-            bins = binned(p, outcome, mass_edges(chosen, b), table.weight)
+            bins = BinStats.of(p, outcome, mass_edges(chosen, b), table.weight)
             power = 1.0 if np.isinf(norm) else norm
             plugin[j] += float(binned_error(bins, norm)) ** power / table.k
             debiased[j] += float(signed_square(bins)) / table.k
     root = 1.0 if np.isinf(norm) else 1.0 / norm
-    out["marginal"] = (plugin**root).tolist()
-    out["marginal_debiased"] = [signed_root(v) for v in debiased.tolist()]
-    return out
+    return replace(
+        found,
+        marginal=tuple((plugin**root).tolist()),
+        marginal_debiased=tuple(signed_root(v) for v in debiased.tolist()),
+    )

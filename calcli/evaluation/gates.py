@@ -1,11 +1,12 @@
 """Limits on results: a pipeline's gate, and how its outcome is written for other programs."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
 from calcli.errors import UsageError, unknown_name
+from calcli.evaluation.results import Difference, Result, Score
 from calcli.metrics.catalog import metric_names
 
 __all__ = ["Limit", "Outcome", "check", "junit", "limits", "needed_metrics"]
@@ -26,11 +27,13 @@ class Limit:
     def metric(self) -> str:
         """The metric that it needs."""
         base = self.name.partition(".")[0]
-        for change in CHANGES:
-            stem = base.removesuffix(f"_{change}")
-            if stem != base:
-                return stem
-        return base
+        return base.removesuffix(f"_{self.change}") if self.change else base
+
+    @property
+    def change(self) -> str:
+        """``increase`` or ``drop`` where the limit is one of a change, else nothing."""
+        base = self.name.partition(".")[0]
+        return next((change for change in CHANGES if base.endswith(f"_{change}")), "")
 
     @property
     def text(self) -> str:
@@ -49,7 +52,7 @@ class Outcome:
     crossed: bool
     reason: str | None = None
 
-    def as_json(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, Any]:
         """Keys of the JSON output."""
         return {
             "limit": self.limit.text,
@@ -97,7 +100,7 @@ def needed_metrics(asked: Sequence[Limit]) -> list[str]:
     return list(dict.fromkeys(limit.metric for limit in asked))
 
 
-def check(asked: Sequence[Limit], result: Mapping[str, Any], baseline: Mapping[str, Any] | None) -> list[Outcome]:
+def check(asked: Sequence[Limit], result: Result, baseline: Result | None) -> list[Outcome]:
     """Hold one result against the limits.
 
     baseline : the result that ``_increase`` and ``_drop`` compare with. A value that is
@@ -107,39 +110,44 @@ def check(asked: Sequence[Limit], result: Mapping[str, Any], baseline: Mapping[s
     for limit in asked:
         found, reason = _found(limit, result, baseline)
         crossed = found is None or (found > limit.value if limit.side == "max" else found < limit.value)
-        outcomes.append(Outcome(limit, result["bundle"], result["calibrator"], found, crossed, reason))
+        outcomes.append(Outcome(limit, result.bundle, result.calibrator, found, crossed, reason))
     return outcomes
 
 
-def _found(
-    limit: Limit, result: Mapping[str, Any], baseline: Mapping[str, Any] | None
-) -> tuple[float | None, str | None]:
+def _found(limit: Limit, result: Result, baseline: Result | None) -> tuple[float | None, str | None]:
     base, _, end = limit.name.partition(".")
-    entry = result["metrics"][limit.metric]
-    if base != limit.metric:
-        return _change(base, limit.metric, end, result, baseline)
+    score = result.scores[limit.metric]
+    if limit.change:
+        return _change(limit, result, baseline)
     if not end:
-        return entry["value"], entry.get("reason")
-    held = entry.get(ENDS[end])
-    if held is None:
-        return None, f"{limit.metric} has no {ENDS[end]}"
-    return (held[end == "hi"] if ENDS[end] == "ci" else held), None
+        return score.value, score.reason
+    null = None if score.null is None else score.null.mean
+    held = null if end == "null" else _end(score, end)
+    return held, None if held is not None else f"{base} has no {ENDS[end]}"
 
 
-def _change(
-    base: str, name: str, end: str, result: Mapping[str, Any], baseline: Mapping[str, Any] | None
-) -> tuple[float | None, str | None]:
-    sign = 1.0 if base.endswith("_increase") else -1.0
+def _end(score: Score | Difference, end: str) -> float | None:
+    if end in ("lo", "hi"):
+        return None if score.interval is None else (score.interval.high if end == "hi" else score.interval.low)
+    return score.p_value if end == "p" else score.se
+
+
+def _change(limit: Limit, result: Result, baseline: Result | None) -> tuple[float | None, str | None]:
+    """How much larger (``_increase``) or smaller (``_drop``) the metric is than the baseline's."""
+    name, end, sign = limit.metric, limit.name.partition(".")[2], 1.0 if limit.change == "increase" else -1.0
     if end:
-        paired = result.get("paired", {}).get("differences", {}).get(name, {})
-        if ENDS[end] == "ci" and "ci" in paired:
-            ends = sorted(sign * e for e in paired["ci"])
-            return ends[end == "hi"], None
-        held = paired.get(ENDS[end])
+        paired = None if result.paired is None else result.paired.differences.get(name)
+        if paired is not None and sign < 0 and end in ("lo", "hi"):
+            # The lower end of a drop is the upper end of the increase, with its sign turned.
+            end = "lo" if end == "hi" else "hi"
+            held = _end(paired, end)
+            held = None if held is None else -held
+        else:
+            held = None if paired is None or end == "null" else _end(paired, end)
         return held, None if held is not None else f"the difference of {name} has no {end}"
     if baseline is None:
         return None, "there is no baseline to compare with"
-    own, other = result["metrics"][name]["value"], baseline["metrics"][name]["value"]
+    own, other = result.scores[name].value, baseline.scores[name].value
     if own is None or other is None:
         return None, f"{name} is undefined"
     return sign * (own - other), None

@@ -2,14 +2,12 @@
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
-from calcli.evaluation.refine import Split
-from calcli.metrics.context import Scope, Value
-from calcli.metrics.families import cwece2
+from calcli.evaluation.results import Classwise, DataSummary, Direction, Report, Score, Split
+from calcli.metrics.context import MetricContext
+from calcli.metrics.debiased import cwece2
 from calcli.metrics.means import normal_quantile
 from calcli.metrics.rowtable import RowTable
 from calcli.metrics.significance import (
@@ -20,64 +18,47 @@ from calcli.metrics.significance import (
 )
 from calcli.numerics import FloatArray
 
-__all__ = ["Judgement", "data_line", "data_warnings", "judge", "label_shift_p_value", "resolution_rows"]
+__all__ = ["data_summary", "judge", "label_shift_p_value"]
 
 LEVEL = 0.05
 MENDS, HELPS = 0.9, 0.5
 """Shares of the calibration loss that a temperature must remove to be the remedy, or to be of use."""
 
-ROWS_PER_BIN = 50
 
-
-@dataclass(frozen=True)
-class Judgement:
-    """direction and classwise as in the JSON output; verdict: one sentence."""
-
-    direction: dict[str, Any]
-    classwise: dict[str, Any] | None
-    verdict: str
-
-
-def data_line(kind: str, table: RowTable) -> dict[str, Any]:
-    """What was evaluated: rows, classes, class balance, distinct confidences."""
+def data_summary(kind: str, table: RowTable) -> DataSummary:
+    """What was evaluated."""
     count = np.bincount(table.y, minlength=table.k)
-    return {
-        "n": table.n,
-        "n_classes": table.k,
-        "kind": kind,
-        "weighted": table.weight is not None,
-        "largest_class_share": float(count.max() / table.n),
-        "smallest_class_share": float(count.min() / table.n),
-        "absent_classes": int((count == 0).sum()),
-        "distinct_confidences": len(np.unique(table.confidence)),
-    }
+    return DataSummary(
+        n=table.n,
+        n_classes=table.k,
+        kind=kind,
+        weighted=table.weight is not None,
+        largest_class_share=float(count.max() / table.n),
+        smallest_class_share=float(count.min() / table.n),
+        absent_classes=int((count == 0).sum()),
+        distinct_confidences=len(np.unique(table.confidence)),
+    )
 
 
-def judge(scope: Scope, values: Mapping[str, Value], split: Split | None) -> Judgement:
+def judge(data: DataSummary, context: MetricContext, scores: Mapping[str, Score], split: Split | None) -> Report:
     """Direction, class-wise findings and the verdict on one set of rows.
 
-    values : at least ``tce2`` and ``smece``. The three tests (mean confidence against
+    scores : at least ``tce2`` and ``smece``. The three tests (mean confidence against
     accuracy, debiased squared error, smooth error) share the 5 % level.
     """
-    table = scope.table
-    gap, surprise = confidence_direction(table), entropy_direction(table)
-    direction = {
-        "gap": gap.gap,
-        "gap_z": gap.z,
-        "entropy_gap": surprise.gap,
-        "entropy_z": surprise.z,
-        "words": _direction_words(gap.z, surprise.z),
-    }
-    classwise = _classwise(scope)
+    gap, entropy = confidence_direction(context.table), entropy_direction(context.table)
+    direction = Direction(gap.gap, gap.z, entropy.gap, entropy.z, _direction_words(gap.z, entropy.z))
+    classwise = _classwise(context)
     p_values = [gap.p_value]
     for name in ("tce2", "smece"):
-        null = values[name].null if name in values else None
-        if null is not None:
-            p_values.append(null.p_value)
+        p = scores[name].p_value if name in scores else None
+        if p is not None:
+            p_values.append(p)
     p = min(1.0, len(p_values) * min(p_values))
-    reach = normal_quantile(0.5 + scope.settings.level / 2.0) * (abs(gap.gap / gap.z) if gap.z else 0.0)
-    verdict = _verdict(table, p, gap.gap, gap.z, reach, values, classwise, split, scope.settings.level)
-    return Judgement(direction, classwise, verdict)
+    level = context.settings.level
+    reach = normal_quantile(0.5 + level / 2.0) * (abs(gap.gap / gap.z) if gap.z else 0.0)
+    verdict = _verdict(context.table, p, gap.gap, gap.z, reach, classwise, split, level)
+    return Report(data, direction, classwise, split, verdict)
 
 
 def _direction_words(gap_z: float, entropy_z: float) -> str:
@@ -93,21 +74,13 @@ def _direction_words(gap_z: float, entropy_z: float) -> str:
     return way
 
 
-def _classwise(scope: Scope) -> dict[str, Any] | None:
-    stats = scope.table.classes
+def _classwise(context: MetricContext) -> Classwise | None:
+    stats = context.table.classes
     if stats is None:
         return None
-    value = cwece2(scope)
-    p = class_p_values(stats.score.sum(axis=1), stats.square.sum(axis=1), stats.hits.sum(axis=1))
-    # Class p-values come from unweighted laws.
-    wrong = benjamini_hochberg(p, LEVEL).tolist() if scope.table.weight is None else []
-    return {
-        "value": value.value,
-        "signed_square": value.more["signed_square"],
-        "p_value": value.p_value,
-        "n_significant": len(wrong),
-        "significant_classes": wrong[:20],
-    }
+    value = cwece2(context)
+    off = benjamini_hochberg(class_p_values(stats, context.table.weight is not None), LEVEL).tolist()
+    return Classwise(value.value, value.more["signed_square"], value.p_value, len(off), tuple(off[:20]))
 
 
 def _verdict(
@@ -116,14 +89,13 @@ def _verdict(
     gap: float,
     z: float,
     reach: float,
-    values: Mapping[str, Value],
-    classwise: Mapping[str, Any] | None,
+    classwise: Classwise | None,
     split: Split | None,
     level: float,
 ) -> str:
     if table.n < 30:
         return f"too few rows to say anything: {table.n}"
-    loss = split.nll if split is not None and split.nll.significant else None
+    loss = split.nll if split is not None and split.nll.z > normal_quantile(1.0 - LEVEL) else None
     if p > LEVEL:
         text = f"calibrated within noise: {table.n} rows cannot tell the confidence from a calibrated one (p = {p:.2g})"
         if loss is not None and split is not None:
@@ -131,10 +103,8 @@ def _verdict(
                 f"{text}, but the whole vector can be improved: {split.method} would take {_small(loss.calibration)}"
                 f" off an NLL of {loss.loss:.4f}"
             )
-        if classwise and classwise["n_significant"]:
-            return (
-                f"{text}, but {classwise['n_significant']} of {table.k} classes get too much or too little probability"
-            )
+        if classwise and classwise.n_significant:
+            return f"{text}, but {classwise.n_significant} of {table.k} classes get too much or too little probability"
         return text
     if abs(z) > normal_quantile(1.0 - LEVEL / 2.0):
         text = f"{'overconfident' if gap > 0 else 'underconfident'} by {abs(gap):.4f}"
@@ -155,26 +125,6 @@ def _verdict(
 
 def _small(x: float) -> str:
     return f"{x:.4f}" if abs(x) >= 1e-4 else f"{x:.1e}"
-
-
-def resolution_rows(bins: int, error: float = 0.01) -> int:
-    """Rows from which a calibrated model's ECE over this many bins falls below ``error``."""
-    return math.ceil(bins / (2.0 * math.pi * error**2))
-
-
-def data_warnings(table: RowTable, bins: int | None) -> list[str]:
-    """What about the evaluated rows limits what can be said; bins : None where none are asked for."""
-    found = []
-    if bins is not None and table.n < ROWS_PER_BIN * bins:
-        found.append(
-            f"{table.n} row{'s'[: table.n != 1]} in {bins} bins: even a calibrated model's ECE is well above 0 here;"
-            f" about {resolution_rows(bins)} rows resolve an ECE of 0.01, or use fewer --bins"
-        )
-    if len(np.unique(table.y)) == 1:
-        found.append("all labels are the same class: this says nothing about the others")
-    if table.n > 1 and table.confidence.max() == table.confidence.min():
-        found.append("all confidences are equal: calibration errors see one point only")
-    return found
 
 
 def label_shift_p_value(fitted: FloatArray, seen: FloatArray) -> float:

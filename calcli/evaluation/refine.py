@@ -1,71 +1,24 @@
 """How much of a loss a recalibration would remove: refinement plus calibration, cross-fitted."""
 
-from dataclasses import dataclass
-from typing import Any
-
 import numpy as np
 
 from calcli.calibrator import Calibrator, Context, Progress
 from calcli.errors import FitError
+from calcli.evaluation.results import Part, Split
 from calcli.folds import stratified_folds
-from calcli.metrics.means import mean_of, normal_quantile
+from calcli.metrics.means import mean_of
 from calcli.metrics.rowtable import RowTable, collect
 from calcli.numerics import FloatArray, IntArray
 from calcli.registry import method, method_names, parse_options
 from calcli.rows import ArrayRows, Rows
 
-__all__ = ["Part", "Split", "cross_fitted_split", "split_is_cheap"]
+__all__ = ["cross_fitted_split", "split_is_cheap"]
 
 FOLDS = 5
 CHEAP_SCORES = 2_000_000
 """Rows times classes up to which the split belongs to the default report."""
 
 PREFERRED = ("svs", "ts")
-
-
-@dataclass(frozen=True)
-class Part:
-    """loss = refinement + calibration; se of the calibration part from paired differences."""
-
-    loss: float
-    refinement: float
-    calibration: float
-    se: float
-
-    @property
-    def significant(self) -> bool:
-        """Is the calibration part above 0 beyond chance (one-sided, 5 %)?"""
-        return self.calibration > normal_quantile(0.95) * self.se
-
-    def as_json(self) -> dict[str, float]:
-        """Keys of the JSON output."""
-        return {
-            "value": self.loss,
-            "refinement": self.refinement,
-            "calibration": self.calibration,
-            "calibration_se": self.se,
-            "calibration_share": self.calibration / self.loss if self.loss > 0 else 0.0,
-        }
-
-
-@dataclass(frozen=True)
-class Split:
-    """The split by one recalibration method, and what a temperature alone would remove of the NLL."""
-
-    method: str
-    nll: Part
-    brier: Part
-    temperature_nll: Part
-
-    def as_json(self) -> dict[str, Any]:
-        """Keys of the JSON output."""
-        return {
-            "method": self.method,
-            "folds": FOLDS,
-            "nll": self.nll.as_json(),
-            "brier": self.brier.as_json(),
-            "temperature": {"nll": self.temperature_nll.as_json()},
-        }
 
 
 def split_is_cheap(n: int, k: int) -> bool:
@@ -104,6 +57,7 @@ def cross_fitted_split(
         return None
     return Split(
         name,
+        FOLDS,
         _part(table.nll, best["nll"], table.weight),
         _part(table.brier, best["brier"], table.weight),
         _part(table.nll, alone["nll"], table.weight),

@@ -69,7 +69,7 @@ class HistogramBinning(BinaryCalibrator):
         seen = BinStats.of(sample.p, sample.hit, edges, sample.weight)
         middle = 0.5 * (edges[:-1] + edges[1:])
         prior = 1.0 if options.smooth else 0.0
-        hits, mass = seen.hits + prior * middle, seen.mass + prior
+        hits, mass = seen.outcome + prior * middle, seen.weight + prior
         values = np.divide(hits, mass, out=middle, where=mass > 0)
         # Sums of weights may round to a share just above 1.
         return MapFit((edges, np.minimum(values, 1.0)), record={"empty_bins": float((seen.count == 0).sum())})

@@ -285,7 +285,7 @@ class Rounds:
         seen = BinStats.of(
             np.exp(log_top[rows]), self.right[rows].astype(np.float64), width_edges(15), self.weight[rows]
         )
-        return float(np.abs(seen.score - seen.hits).sum() / self.total)
+        return float(np.abs(seen.score - seen.outcome).sum() / self.total)
 
     def _guard_groups(self, group: IntArray, log_top: FloatArray, sigma: FloatArray) -> FloatArray:
         """The multipliers, 1 where a group's own ECE rises."""

@@ -110,7 +110,7 @@ class ScalingBinning(BinaryCalibrator):
         edges = fit_edges(scaled(two.p, *base.params), two.weight, options.bins, options.scheme)
         seen = BinStats.of(scaled(three.p, *base.params), three.hit, edges, three.weight)
         middle = 0.5 * (edges[:-1] + edges[1:])
-        values = np.divide(seen.score, seen.mass, out=middle, where=seen.mass > 0)
+        values = np.divide(seen.score, seen.weight, out=middle, where=seen.weight > 0)
         record = base.record | {"empty_bins": float((seen.count == 0).sum())}
         return base._replace(params=(*base.params, edges, np.clip(values, 0.0, 1.0)), record=record)
 

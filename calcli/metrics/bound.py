@@ -3,6 +3,11 @@
 import math
 from dataclasses import dataclass
 
+from calcli.binning import binned_error
+from calcli.metrics.context import MetricContext, Value
+from calcli.metrics.definition import metric
+from calcli.metrics.means import mean_of
+
 __all__ = ["GeneralisationBound", "generalisation_bound"]
 
 
@@ -16,7 +21,7 @@ class GeneralisationBound:
     bins: int
 
 
-def generalisation_bound(ece: float, n: int, bins: int, delta: float = 0.05) -> GeneralisationBound:
+def generalisation_bound(ece: float, n: float, bins: int, delta: float = 0.05) -> GeneralisationBound:
     """Bounds of the population ECE from an ECE on n rows that the calibrator has not seen.
 
     Printed: ECE + J sqrt(2 ln(4 / delta) / N), J bins. The printed proof omits a union bound
@@ -36,3 +41,37 @@ def generalisation_bound(ece: float, n: int, bins: int, delta: float = 0.05) -> 
         delta,
         bins,
     )
+
+
+def _bound(context: MetricContext, which: str) -> Value:
+    s, t = context.settings, context.table
+    value = float(binned_error(context.bins("width")))
+    bound = generalisation_bound(value, mean_of(t.correct, t.weight).n, s.bins, 1.0 - s.level)
+    return Value(getattr(bound, which), signature={"delta": f"{1.0 - s.level:g}"})
+
+
+SIGNATURE = (("norm", "1"), ("bins", None), ("scheme", "width"), ("label", None))
+
+
+@metric(
+    "bound_printed",
+    "Generalisation bound of the ECE as printed",
+    "ECE + J sqrt(2 ln(4/delta)/N), delta = 1 - level",
+    reference="Jang et al. (2021), theorem 2",
+    signature=SIGNATURE,
+    report="full",
+)
+def bound_printed(context: MetricContext) -> Value:
+    return _bound(context, "printed")
+
+
+@metric(
+    "bound_repaired",
+    "Generalisation bound of the ECE as its proof supports it",
+    "ECE + (J + 1) sqrt(2 ln(4J/delta)/N), delta = 1 - level",
+    reference="after Jang et al. (2021), theorem 2",
+    signature=SIGNATURE,
+    report="full",
+)
+def bound_repaired(context: MetricContext) -> Value:
+    return _bound(context, "repaired")

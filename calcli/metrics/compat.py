@@ -10,7 +10,7 @@ from typing import Literal
 
 import numpy as np
 
-from calcli.metrics.calibration import Bins
+from calcli.binning import BinStats
 from calcli.numerics import FloatArray
 
 __all__ = ["CONVENTIONS", "Convention"]
@@ -55,7 +55,7 @@ class Convention:
     top: Literal["last", "own"]
     bins: int
 
-    def binned(self, scores: FloatArray, outcomes: FloatArray, bins: int, weight: FloatArray | None = None) -> Bins:
+    def binned(self, scores: FloatArray, outcomes: FloatArray, bins: int, weight: FloatArray | None = None) -> BinStats:
         """Bin sums under this convention; dropped rows are a last bin without a gap."""
         edges = self.edges(scores, bins)
         count = len(edges) - 1
@@ -67,13 +67,9 @@ class Convention:
         if self.top == "own" and self.closed == "right":
             index = np.where(scores >= edges[-1], count, index)
         index = np.where(index < 0, 0 if self.below == "first" else count + 1, index)
-        w = np.ones(len(scores)) if weight is None else weight
-        n, mass, score, hits = (
-            np.bincount(index, weights=v, minlength=count + 2).astype(np.float64)
-            for v in (np.ones(len(scores)), w, w * scores, w * outcomes)
-        )
-        score[count + 1] = hits[count + 1] = 0.0
-        return Bins(mass, score, hits, n)
+        stats = BinStats.at(index, count + 2, scores, outcomes, weight)
+        stats.score[count + 1] = stats.outcome[count + 1] = 0.0
+        return stats
 
 
 CONVENTIONS: dict[str, Convention] = {

@@ -2,24 +2,25 @@
 
 import math
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, Literal
 from zlib import crc32
 
 import numpy as np
 
-from calcli.binning import BinStats, bin_index, mass_edges, width_edges
-from calcli.metrics.calibration import Bins, Scheme
+from calcli.binning import BinStats, mass_edges, width_edges
+from calcli.errors import UsageError
 from calcli.metrics.compat import CONVENTIONS, Convention
 from calcli.metrics.means import Interval
-from calcli.metrics.nulls import Null, bin_hits
+from calcli.metrics.nulls import Null, bin_outcomes
 from calcli.metrics.rowtable import ClassStats, RowTable
-from calcli.numerics import FloatArray
+from calcli.numerics import FloatArray, IntArray
 
-__all__ = ["Columns", "Label", "Scope", "Settings", "Value"]
+__all__ = ["Columns", "Label", "MetricContext", "MetricSettings", "Scheme", "Value", "norm_text"]
 
-Label = Literal["top", "class", "all"]
+Label = Literal["top", "positive", "class", "all"]
+Scheme = Literal["width", "mass"]
 Columns = Callable[[], Iterator[tuple[int, FloatArray]]]
 
 HEAVY_RESAMPLES = 200
@@ -27,8 +28,13 @@ HEAVY_RESAMPLES = 200
 
 
 @dataclass(frozen=True)
-class Settings:
-    """How to measure. level : of intervals. compat : another program's bins, or None."""
+class MetricSettings:
+    """How to measure.
+
+    label : what the errors of a score are about: the prediction (``top``), P(class 1) of two
+    classes (``positive``), every class, or all classes pooled. threshold : P(class 1) above
+    which class 1 is predicted. level : of intervals. compat : another program's bins, or None.
+    """
 
     bins: int = 15
     norm: float = 1.0
@@ -39,11 +45,15 @@ class Settings:
     resamples: int = 1000
     seed: int = 0
     interval: Literal["auto", "bootstrap", "t"] = "auto"
+    threshold: float = 0.5
 
 
 @dataclass(frozen=True)
 class Value:
-    """One measured metric: its value or the reason why it has none, and what belongs to it."""
+    """One measured metric: its value or the reason why it has none, and what belongs to it.
+
+    signature : what this value adds to its metric's signature. more : further facts of one metric.
+    """
 
     value: float | None
     reason: str | None = None
@@ -51,7 +61,7 @@ class Value:
     interval: Interval | None = None
     null: Null | None = None
     p_value: float | None = None
-    pins: Mapping[str, str] = field(default_factory=dict)
+    signature: Mapping[str, str] = field(default_factory=dict)
     more: Mapping[str, Any] = field(default_factory=dict)
 
     @classmethod
@@ -61,16 +71,25 @@ class Value:
 
 
 @dataclass
-class Scope:
+class MetricContext:
     """One set of calibrated rows, with what several metrics share computed once.
 
     columns : probabilities class by class, or None where only the row table is at hand.
     """
 
     table: RowTable
-    settings: Settings = field(default_factory=Settings)
+    settings: MetricSettings = field(default_factory=MetricSettings)
     columns: Columns | None = None
     _cache: dict[tuple[Any, ...], Any] = field(default_factory=dict)
+
+    def labelled(self, label: Label) -> "MetricContext":
+        """The same rows under another ``--label``."""
+        if label == self.settings.label:
+            return self
+        made: MetricContext = self.once(
+            ("label", label), lambda: MetricContext(self.table, replace(self.settings, label=label), self.columns)
+        )
+        return made
 
     def rng(self, name: str) -> np.random.Generator:
         """A generator of its own for each use, so that asking for more metrics changes none."""
@@ -82,36 +101,78 @@ class Scope:
             self._cache[key] = make()
         return self._cache[key]
 
-    # ---- top-label bins
+    # ---- two classes
+
+    @property
+    def right(self) -> FloatArray:
+        """1.0 where the prediction is the label, (n,); with two classes it follows the threshold."""
+        t, threshold = self.table, self.settings.threshold
+        if threshold == 0.5:
+            return t.correct
+        return (self.predicted == t.y).astype(np.float64)
+
+    @property
+    def predicted(self) -> IntArray:
+        """Predicted class, (n,): as the calibrator says, or by the threshold where one is set."""
+        t, threshold = self.table, self.settings.threshold
+        if threshold == 0.5:
+            return t.prediction
+        if t.positive is None:
+            raise UsageError(f"--threshold {threshold:g} is for two classes, these rows have {t.k}")
+        return (t.positive > threshold).astype(np.int64)
+
+    @property
+    def threshold_signature(self) -> dict[str, str]:
+        """What a signature says of the threshold; nothing where it is the usual one."""
+        threshold = self.settings.threshold
+        return {} if threshold == 0.5 else {"threshold": f"{threshold:g}"}
+
+    # ---- binned scores
+
+    @property
+    def scores(self) -> FloatArray:
+        """The scores that errors are about, (n,): the confidence, or P(class 1)."""
+        t = self.table
+        if self.settings.label != "positive":
+            return t.confidence
+        if t.positive is None:
+            raise UsageError(f"--label positive is for two classes, these rows have {t.k}")
+        return t.positive
+
+    @property
+    def outcomes(self) -> FloatArray:
+        """1.0 where what the score is about happened, (n,)."""
+        t = self.table
+        return (t.y == 1).astype(np.float64) if self.settings.label == "positive" else t.correct
 
     @cached_property
     def discrete(self) -> FloatArray | None:
-        """Edges midway between the distinct confidences, when there are at most n/4 of them.
+        """Edges midway between the distinct scores, when there are at most n/4 of them.
 
         The output of a binning method is then binned by its own values.
         (verified_calibration switches likewise.)
         """
-        values = np.unique(self.table.confidence)
+        values = np.unique(self.scores)
         if len(values) > self.table.n / 4:
             return None
         return np.concatenate([[0.0], 0.5 * (values[:-1] + values[1:]), [1.0]])
 
     def edges(self, scheme: str) -> FloatArray:
-        """Edges of the confidence bins: ``width``, ``mass`` or ``values``."""
+        """Edges of the bins: ``width``, ``mass`` or ``values``."""
         bins = self.settings.bins
         if scheme == "width":
             return width_edges(bins)
         if scheme == "values":
             assert self.discrete is not None
             return self.discrete
-        edges: FloatArray = self.once(("mass",), lambda: mass_edges(self.table.confidence, bins))
+        edges: FloatArray = self.once(("mass",), lambda: mass_edges(self.scores, bins))
         return edges
 
-    def bins(self, scheme: str) -> Bins:
-        """Sums of confidence and correctness over bins."""
-        t = self.table
-        made: Bins = self.once(
-            ("bins", scheme), lambda: Bins.of(BinStats.of(t.confidence, t.correct, self.edges(scheme), t.weight))
+    def bins(self, scheme: str) -> BinStats:
+        """Sums of scores and outcomes over bins."""
+        made: BinStats = self.once(
+            ("bins", scheme),
+            lambda: BinStats.of(self.scores, self.outcomes, self.edges(scheme), self.table.weight),
         )
         return made
 
@@ -119,16 +180,16 @@ class Scope:
         """The other program whose bins take the place of our width bins, if one is asked for."""
         return CONVENTIONS.get(self.settings.compat or "") if scheme == "width" else None
 
-    def null_hits(self, scheme: str) -> FloatArray:
-        """Hits per bin were the confidences right, (resamples, bins)."""
-        t = self.table
-        hits: FloatArray = self.once(
-            ("hits", scheme),
-            lambda: bin_hits(
-                t.confidence, self.edges(scheme), self.settings.resamples, self.rng("hits:" + scheme), t.weight
+    def null_outcomes(self, scheme: str) -> FloatArray:
+        """Sums of outcomes per bin were the scores right, (resamples, bins)."""
+        s = self.settings
+        made: FloatArray = self.once(
+            ("outcomes", scheme),
+            lambda: bin_outcomes(
+                self.scores, self.edges(scheme), s.resamples, self.rng("hits:" + scheme), self.table.weight
             ),
         )
-        return hits
+        return made
 
     @property
     def heavy_resamples(self) -> int:
@@ -141,7 +202,7 @@ class Scope:
         """Width-bin sums of every class, when the table was gathered with them."""
         return self.table.classes
 
-    def class_bins(self, scheme: str) -> Iterator[Bins]:
+    def class_bins(self, scheme: str) -> Iterator[BinStats]:
         """Bin sums of every class against "this is the label", from the probabilities themselves."""
         assert self.columns is not None
         t, bins = self.table, self.settings.bins
@@ -152,13 +213,7 @@ class Scope:
                 yield other.binned(p, outcome, bins, t.weight)
             else:
                 edges = width_edges(bins) if scheme == "width" else mass_edges(p, bins)
-                yield Bins.of(BinStats.of(p, outcome, edges, t.weight))
-
-    def thin_bins(self, scheme: str) -> int:
-        """Bins that hold fewer than ten rows, but some."""
-        index = bin_index(self.table.confidence, self.edges(scheme))
-        count = np.bincount(index)
-        return int(((count > 0) & (count < 10)).sum())
+                yield BinStats.of(p, outcome, edges, t.weight)
 
 
 def norm_text(norm: float) -> str:

@@ -7,8 +7,6 @@ same rows with outcomes drawn from their own confidences. Pure functions of arra
 """
 
 from dataclasses import dataclass
-from math import sqrt
-from statistics import NormalDist
 from typing import Literal
 
 import numpy as np
@@ -20,12 +18,11 @@ __all__ = [
     "CELLS",
     "RESAMPLES",
     "Cells",
+    "ConsistencyBand",
     "Decomposition",
-    "Null",
+    "consistency_band",
     "decompose",
     "merge_cells",
-    "resample_null",
-    "wilson_interval",
 ]
 
 Score = Literal["brier", "log"]
@@ -74,7 +71,7 @@ def decompose(
 
     Arguments as in ``fit_isotonic``; ``fit`` saves repeating it. The log score is in nats
     and floors probabilities at 1e-12, so that a sure miss stays finite.
-    The in-sample MCB is biased upwards; ``resample_null`` has its mean under calibration.
+    The in-sample MCB is biased upwards; ``consistency_band`` has its mean under calibration.
     Reference: Dimitriadis, Gneiting, Jordan (2021), PNAS 118(8), equations 3 and 4.
     """
     fit = fit_isotonic(confidence, correct, weight) if fit is None else fit
@@ -82,7 +79,7 @@ def decompose(
         losses = (confidence - correct) ** 2
     else:
         losses = -np.log(np.maximum(np.where(correct > 0.5, confidence, 1.0 - confidence), NLL_FLOOR))
-    share = fit.mass / fit.mass.sum()
+    share = fit.weight / fit.weight.sum()
     rate = float(share @ fit.value)
     recalibrated = float(share @ _entropy(fit.value, kind))
     uncertainty = float(_entropy(np.array([rate]), kind)[0])
@@ -102,13 +99,13 @@ def _entropy(rate: FloatArray, kind: Score) -> FloatArray:
 class Cells:
     """Rows with almost the same confidence, merged.
 
-    confidence : (g,) mean confidence, increasing. mass : (g,) weight. bin : (g,) the bin
+    confidence : (g,) mean confidence, increasing. weight : (g,). bin : (g,) the bin
     that the cell lies in. first : (g,) index of the cell's first row in ``order``.
     order : (n,) rows by confidence.
     """
 
     confidence: FloatArray
-    mass: FloatArray
+    weight: FloatArray
     bin: IntArray
     first: IntArray
     order: IntArray
@@ -136,12 +133,12 @@ def merge_cells(
         new_value = np.concatenate([[True], (np.diff(by_width) > 0) | (np.diff(by_mass) > 0) | (np.diff(bins) > 0)])
     first = np.flatnonzero(new_value)
     w = np.ones(len(x)) if weight is None else weight[order]
-    mass = np.add.reduceat(w, first)
-    return Cells(np.add.reduceat(w * x, first) / mass, mass, bins[first], first, order)
+    weight = np.add.reduceat(w, first)
+    return Cells(np.add.reduceat(w * x, first) / weight, weight, bins[first], first, order)
 
 
 @dataclass(frozen=True)
-class Null:
+class ConsistencyBand:
     """What the same confidences show when they are exactly right: r resamples.
 
     x : (g,) confidences of the cells. low, high : (g,) pointwise band of the isotonic
@@ -160,7 +157,7 @@ class Null:
     mcb_mean: float
 
 
-def resample_null(
+def consistency_band(
     confidence: FloatArray,
     bin_of: IntArray,
     bins: int,
@@ -170,15 +167,15 @@ def resample_null(
     resamples: int = RESAMPLES,
     level: float = 0.95,
     cells: int = CELLS,
-) -> Null:
+) -> ConsistencyBand:
     """Consistency resampling: draw every outcome from its own confidence, and look again.
 
     The confidences stay as they are and outcomes are Bernoulli, so the band and the null
     values are conditional on the confidences of these rows. The band is pointwise: a
     calibrated model's curve leaves it at a share 1 - level of the confidences on average.
     Confidences are merged into ``cells`` first (at most 0.002 wide by default), which
-    moves the band by less than its sampling error; without weights the hits of a cell are
-    then one binomial draw.
+    moves the band by less than its sampling error; without weights the right outcomes of a
+    cell are then one binomial draw.
 
     Reference: Bröcker, Smith (2007), Weather and Forecasting 22; for the isotonic curve
     Dimitriadis, Gneiting, Jordan (2021).
@@ -187,47 +184,47 @@ def resample_null(
         used = weight > 0
         confidence, bin_of, weight = confidence[used], bin_of[used], weight[used]
     merged = merge_cells(confidence, bin_of, weight, cells)
-    m, c = merged.mass, merged.confidence
-    hits = _draw_hits(confidence, merged, weight, resamples, rng)
-    low, high = _quantiles(_fit_each(hits, m), level)
+    m, c = merged.weight, merged.confidence
+    right = _draw_right(confidence, merged, weight, resamples, rng)
+    low, high = _quantiles(_fit_each(right, m), level)
 
     occupied, at = np.unique(merged.bin, return_index=True)
-    bin_mass = np.add.reduceat(m, at)
-    bin_hits = np.add.reduceat(hits, at, axis=1)
-    ece = np.abs(np.add.reduceat(m * c, at) - bin_hits).sum(axis=1) / m.sum()
+    bin_weight = np.add.reduceat(m, at)
+    bin_right = np.add.reduceat(right, at, axis=1)
+    ece = np.abs(np.add.reduceat(m * c, at) - bin_right).sum(axis=1) / m.sum()
     bin_low, bin_high = np.full(bins, np.nan), np.full(bins, np.nan)
-    bin_low[occupied], bin_high[occupied] = _quantiles(bin_hits / bin_mass, level)
+    bin_low[occupied], bin_high[occupied] = _quantiles(bin_right / bin_weight, level)
 
     fine = merge_cells(confidence, bin_of, weight, FINE_CELLS)
-    draws = min(resamples, max(10, FINE_DRAWS // len(fine.mass)))
-    rate = _draw_hits(confidence, fine, weight, draws, rng) / fine.mass
-    fitted = _fit_each(rate * fine.mass, fine.mass)
-    mcb = ((fine.confidence - rate) ** 2 - (fitted - rate) ** 2) @ fine.mass / fine.mass.sum()
-    return Null(level, c, low, high, bin_low, bin_high, ece, float(mcb.mean()))
+    draws = min(resamples, max(10, FINE_DRAWS // len(fine.weight)))
+    rate = _draw_right(confidence, fine, weight, draws, rng) / fine.weight
+    fitted = _fit_each(rate * fine.weight, fine.weight)
+    mcb = ((fine.confidence - rate) ** 2 - (fitted - rate) ** 2) @ fine.weight / fine.weight.sum()
+    return ConsistencyBand(level, c, low, high, bin_low, bin_high, ece, float(mcb.mean()))
 
 
-def _fit_each(hits: FloatArray, mass: FloatArray) -> FloatArray:
-    """Isotonic fit of every row of hits (r, g) with weights (g,), (r, g)."""
-    begins = np.zeros(hits.size, dtype=np.bool_)
-    begins[:: len(mass)] = True
-    total, weight = hits.ravel(), np.tile(mass, len(hits))
-    first = pool_adjacent_violators(total, weight, begins)
-    value = np.add.reduceat(total, first) / np.add.reduceat(weight, first)
-    return np.repeat(value, np.diff(np.append(first, total.size))).reshape(hits.shape)
+def _fit_each(right: FloatArray, weight: FloatArray) -> FloatArray:
+    """Isotonic fit of every row of sums of right outcomes (r, g) with weights (g,), (r, g)."""
+    begins = np.zeros(right.size, dtype=np.bool_)
+    begins[:: len(weight)] = True
+    total, weights = right.ravel(), np.tile(weight, len(right))
+    first = pool_adjacent_violators(total, weights, begins)
+    value = np.add.reduceat(total, first) / np.add.reduceat(weights, first)
+    return np.repeat(value, np.diff(np.append(first, total.size))).reshape(right.shape)
 
 
-def _draw_hits(
+def _draw_right(
     confidence: FloatArray, cells: Cells, weight: FloatArray | None, resamples: int, rng: np.random.Generator
 ) -> FloatArray:
-    """Weighted number of hits per cell under calibration, (resamples, g)."""
+    """Weighted number of right outcomes per cell under calibration, (resamples, g)."""
     p = np.clip(cells.confidence, 0.0, 1.0)
     if weight is None:
-        return rng.binomial(cells.mass.astype(np.int64), p, size=(resamples, len(p))).astype(np.float64)
-    hits = np.empty((resamples, len(p)))
+        return rng.binomial(cells.weight.astype(np.int64), p, size=(resamples, len(p))).astype(np.float64)
+    right = np.empty((resamples, len(p)))
     x, w = confidence[cells.order], weight[cells.order]
     for r in range(resamples):
-        hits[r] = np.add.reduceat(w * (rng.random(len(x)) < x), cells.first)
-    return hits
+        right[r] = np.add.reduceat(w * (rng.random(len(x)) < x), cells.first)
+    return right
 
 
 def _quantiles(values: FloatArray, level: float) -> tuple[FloatArray, FloatArray]:
@@ -236,17 +233,3 @@ def _quantiles(values: FloatArray, level: float) -> tuple[FloatArray, FloatArray
     outside = int(np.floor(0.5 * (1.0 - level) * (len(values) + 1)))
     outside = max(outside, 1)
     return ordered[outside - 1], ordered[len(values) - outside]
-
-
-def wilson_interval(rate: FloatArray, n: FloatArray, level: float = 0.95) -> tuple[FloatArray, FloatArray]:
-    """Interval for a binomial proportion that stays inside [0, 1] and never has width 0.
-
-    rate : (b,) observed proportion. n : (b,) number of rows (with weights the effective
-    number), NaN results where it is 0.
-    Reference: Wilson (1927), Journal of the American Statistical Association 22.
-    """
-    z2 = NormalDist().inv_cdf(0.5 * (1.0 + level)) ** 2
-    n = np.where(n > 0, n, np.nan)
-    centre = (rate + z2 / (2 * n)) / (1 + z2 / n)
-    half = np.sqrt(rate * (1 - rate) / n + z2 / (4 * n**2)) * sqrt(z2) / (1 + z2 / n)
-    return np.maximum(centre - half, 0.0), np.minimum(centre + half, 1.0)

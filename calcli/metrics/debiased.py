@@ -1,13 +1,16 @@
 """Debiased squared calibration errors, and their interval."""
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 
-from calcli.binning import bin_index
-from calcli.metrics.calibration import Bins, binned_error
+from calcli.binning import BinStats, bin_index, binned_error
+from calcli.metrics.context import MetricContext, Value
+from calcli.metrics.definition import metric
 from calcli.metrics.means import Interval, normal_quantile
+from calcli.metrics.nulls import Null, null_of
 from calcli.numerics import FloatArray
 
 __all__ = [
@@ -20,24 +23,25 @@ __all__ = [
 ]
 
 
-def plugin_square(bins: Bins) -> FloatArray:
+def plugin_square(bins: BinStats) -> FloatArray:
     """Squared L2 calibration error of binned scores: sum_b share_b gap_b^2, biased upwards."""
     return np.asarray((bins.share * bins.gaps**2).sum(axis=-1))
 
 
-def signed_square(bins: Bins) -> FloatArray:
+def signed_square(bins: BinStats) -> FloatArray:
     """Squared L2 calibration error without its sampling bias; may be negative.
 
     sum_b share_b [ (s_b - y_b)^2 - y_b (1 - y_b) / (n_b - 1) ], s_b and y_b the bin's mean
-    score and outcome; bins with fewer than two rows contribute nothing. A negative value
-    means: not distinguishable from 0.
+    score and outcome, n_b its number of rows (with weights the effective one); bins with
+    fewer than two rows contribute nothing. A negative value means: not distinguishable from 0.
 
     Reference: Kumar, Liang, Ma (2019), definition 5.1; Broecker (2012).
     """
-    shape = bins.hits.shape
-    enough = np.broadcast_to((bins.n >= 2) & (bins.mass > 0), shape)
-    rate = np.divide(bins.hits, bins.mass, out=np.zeros(shape), where=enough)
-    noise = np.divide(rate * (1.0 - rate), bins.n - 1.0, out=np.zeros(shape), where=enough)
+    shape = bins.outcome.shape
+    n = bins.effective
+    enough = np.broadcast_to((bins.count >= 2) & (n > 1.0), shape)
+    rate = np.divide(bins.outcome, bins.weight, out=np.zeros(shape), where=enough)
+    noise = np.divide(rate * (1.0 - rate), n - 1.0, out=np.zeros(shape), where=enough)
     return np.asarray((bins.share * np.where(enough, bins.gaps**2 - noise, 0.0)).sum(axis=-1))
 
 
@@ -46,17 +50,17 @@ def signed_root(square: float) -> float:
     return math.sqrt(max(square, 0.0))
 
 
-def debiased_error(bins: Bins, norm: float, resamples: int, rng: np.random.Generator) -> float:
+def debiased_error(bins: BinStats, norm: float, resamples: int, rng: np.random.Generator) -> float:
     """Debiased binned error of any norm: twice the plugin minus the mean of noisier copies.
 
     The copies draw every bin's rate from N(y_b, y_b (1 - y_b) / n_b). For norm 2 prefer
     ``signed_square``, which is exact. Reference: Kumar, Liang, Ma (2019), section 5 and
     their released code.
     """
-    rate = np.divide(bins.hits, bins.mass, out=np.zeros(bins.hits.shape), where=bins.mass > 0)
-    sd = np.sqrt(np.divide(rate * (1 - rate), bins.n, out=np.zeros(rate.shape), where=bins.n > 0))
-    noisy = (rate + sd * rng.standard_normal((resamples, len(rate)))) * bins.mass
-    return 2.0 * float(binned_error(bins, norm)) - float(binned_error(bins.with_hits(noisy), norm).mean())
+    rate = np.divide(bins.outcome, bins.weight, out=np.zeros(bins.outcome.shape), where=bins.weight > 0)
+    sd = np.sqrt(np.divide(rate * (1 - rate), bins.effective, out=np.zeros(rate.shape), where=bins.effective > 0))
+    noisy = (rate + sd * rng.standard_normal((resamples, len(rate)))) * bins.weight
+    return 2.0 * float(binned_error(bins, norm)) - float(binned_error(bins.with_outcomes(noisy), norm).mean())
 
 
 @dataclass(frozen=True)
@@ -126,3 +130,131 @@ def squared_error(scores: FloatArray, outcomes: FloatArray, edges: FloatArray) -
     null = float((2.0 * v**2 / (c * (c - 1.0))).sum())
     lone = float((count == 1).sum()) / n
     return SquaredError(value, math.sqrt(max(spread, 0.0) / n), math.sqrt(null) / n, lone)
+
+
+L2 = (("norm", "2"), ("bins", None), ("scheme", "mass"), ("closed", "right"), ("label", None))
+CLASS_L2 = (*L2[:4], ("label", "class"))
+
+
+def _l2_scheme(context: MetricContext) -> str:
+    """Mass bins, unless the scores take few values: then each value is a bin."""
+    return "mass" if context.discrete is None else "values"
+
+
+@metric(
+    "tce2",
+    "Top-label L2 calibration error, debiased",
+    "sqrt(max(0, sum_b share_b [(confidence_b - acc_b)^2 - acc_b (1 - acc_b)/(n_b - 1)]))",
+    reference="Kumar, Liang, Ma (2019), definition 5.1; interval: Sun et al. (2024)",
+    signature=(*L2, ("debiased", "yes")),
+    report="default",
+    meaning="root-mean-square gap, sampling bias removed",
+)
+def tce2(context: MetricContext) -> Value:
+    s, scheme = context.settings, _l2_scheme(context)
+    bins = context.bins(scheme)
+    if not (bins.count >= 2).any():
+        return Value.undefined("no bin holds two rows; use fewer --bins")
+    square = float(signed_square(bins))
+    draws = signed_square(bins.with_outcomes(context.null_outcomes(scheme)))
+    null = null_of(square, draws)
+    roots = np.sqrt(np.maximum(draws, 0.0))
+    null = Null(float(roots.mean()), float(np.quantile(roots, 0.95)), null.p_value, null.resamples)
+    interval = None
+    if context.table.weight is None:
+        squared = squared_error(context.scores, context.outcomes, context.edges(scheme)).interval(s.level)
+        interval = Interval(math.sqrt(squared.low), math.sqrt(squared.high), s.level, squared.method)
+    more = {"signed_square": square, "bins_used": int((bins.count > 0).sum())}
+    return Value(signed_root(square), interval=interval, null=null, signature={"scheme": scheme}, more=more)
+
+
+@metric(
+    "tce2_plugin",
+    "Top-label L2 calibration error, plugin (biased upwards)",
+    "sqrt(sum_b share_b (confidence_b - acc_b)^2)",
+    reference="Kumar, Liang, Ma (2019), equation 7",
+    signature=(*L2, ("debiased", "no")),
+    report="full",
+)
+def tce2_plugin(context: MetricContext) -> Value:
+    scheme = _l2_scheme(context)
+    bins = context.bins(scheme)
+    value = math.sqrt(float(plugin_square(bins)))
+    draws = np.sqrt(plugin_square(bins.with_outcomes(context.null_outcomes(scheme))))
+    return Value(value, null=null_of(value, draws), signature={"scheme": scheme})
+
+
+@metric(
+    "marginal2",
+    "Marginal L2 calibration error, debiased, each class on its own mass bins",
+    "sqrt(max(0, mean_c signed square of class c)); --compat verified truncates each class first",
+    reference="Kumar, Liang, Ma (2019), definitions 2.4 and 5.1",
+    signature=(*CLASS_L2, ("debiased", "yes")),
+)
+def marginal2(context: MetricContext) -> Value:
+    return _marginal(context, signed_square)
+
+
+@metric(
+    "marginal2_plugin",
+    "Marginal L2 calibration error, plugin (biased upwards)",
+    "sqrt(mean_c sum_b share_cb (p_cb - f_cb)^2)",
+    reference="Kumar, Liang, Ma (2019), definition 2.4",
+    signature=(*CLASS_L2, ("debiased", "no")),
+)
+def marginal2_plugin(context: MetricContext) -> Value:
+    return _marginal(context, plugin_square)
+
+
+def _marginal(context: MetricContext, square: Callable[[BinStats], FloatArray]) -> Value:
+    if context.columns is None:
+        return Value.undefined("needs the probabilities of every class, which are not at hand here")
+    squares = np.array([float(square(bins)) for bins in context.class_bins("mass")])
+    truncated = context.settings.compat == "verified"
+    if truncated:
+        squares = np.maximum(squares, 0.0)
+    mean = float(squares.mean())
+    signature = {"compat": "verified"} if truncated else {}
+    return Value(signed_root(mean), signature=signature, more={"signed_square": mean})
+
+
+@metric(
+    "cwece2",
+    "Class-wise L2 calibration error, debiased, over width bins",
+    "sqrt(max(0, mean_c sum_b share_cb [(p - f)^2 - f (1 - f)/(n - 1)]))",
+    reference="Kumar, Liang, Ma (2019), definition 5.1, per class",
+    signature=(("norm", "2"), ("bins", None), ("scheme", "width"), ("closed", "right"), ("label", "class")),
+    needs="classes",
+    report="full",
+)
+def cwece2(context: MetricContext) -> Value:
+    stats = context.class_stats()
+    if stats is None:
+        return Value.undefined("needs the class sums, which are not at hand here")
+    squares = signed_square(stats)
+    mean, k = float(squares.mean()), len(squares)
+    # Under calibration a bin's squared sum has variance 2 V^2; the K/(K-1) allows for the
+    # classes of a row excluding each other (exact for equal probabilities).
+    n = stats.effective
+    pairs = stats.weight**2 * (1.0 - np.divide(1.0, n, out=np.ones_like(n), where=n > 1.0))
+    spread = np.divide(2.0 * stats.variance**2, pairs, out=np.zeros_like(pairs), where=pairs > 0.0)
+    sd = math.sqrt(float(spread.sum()) * k / (k - 1.0)) / (k * float(stats.weight[0].sum()))
+    z = mean / sd if sd > 0.0 else 0.0
+    p_value = 0.5 * math.erfc(z / math.sqrt(2.0))
+    return Value(signed_root(mean), p_value=p_value, more={"signed_square": mean, "null_sd_of_square": sd})
+
+
+@metric(
+    "ece_debiased",
+    "Mass-bin error of any norm, debiased by resampling the bins' rates (removes part of the bias)",
+    "2 plugin - mean plugin with rate_b ~ N(rate_b, rate_b (1 - rate_b)/n_b)",
+    reference="Kumar, Liang, Ma (2019), section 5",
+    signature=(("norm", None), *L2[1:], ("debiased", "normal")),
+    report="full",
+)
+def ece_debiased(context: MetricContext) -> Value:
+    s = context.settings
+    bins = context.bins("mass")
+    if (bins.count == 1).any():
+        return Value.undefined("every bin with rows needs at least two; use fewer --bins")
+    return Value(debiased_error(bins, s.norm, s.resamples, context.rng("ece_debiased")))

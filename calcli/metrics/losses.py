@@ -1,12 +1,18 @@
-"""Means of per-row losses as metrics, with their standard errors and intervals."""
+"""Means over rows as metrics, with their standard errors and intervals.
+
+A mean over rows registers its column as ``rows``; intervals, paired differences and the
+cross-fitted split take it from there.
+"""
 
 import math
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
-from calcli.metrics.context import Scope, Value
+from calcli.metrics.context import MetricContext, Value
+from calcli.metrics.definition import METRICS, TOP, metric
 from calcli.metrics.means import (
     BOOTSTRAP_WORK,
     Interval,
@@ -17,128 +23,218 @@ from calcli.metrics.means import (
     wilson_interval,
 )
 from calcli.metrics.nulls import Null
-from calcli.metrics.rowtable import RowTable
 from calcli.metrics.significance import confidence_direction, entropy_direction
 from calcli.numerics import FloatArray
 
+__all__ = ["compared_losses", "resampled", "row_mean"]
 
-def row_mean(scope: Scope, name: str, values: FloatArray) -> Value:
-    """Mean of one number per row, with its interval."""
-    mean = mean_of(values, scope.table.weight)
-    interval = row_interval(scope, name, values)
+
+def compared_losses() -> dict[str, Callable[[MetricContext], FloatArray]]:
+    """The means over rows of the default report: what two calibrators are compared by, row by row."""
+    return {name: m.rows for name, m in METRICS.items() if m.rows is not None and m.report == "default"}
+
+
+def row_mean(context: MetricContext, values: FloatArray, interval: Interval | None) -> Value:
+    """Mean of one number per row, (n,), with its standard error and an interval."""
+    mean = mean_of(values, context.table.weight)
     return Value(mean.value, se=_finite(mean.se), interval=interval)
 
 
-def row_interval(scope: Scope, name: str, values: FloatArray) -> Interval | None:
-    """Interval of the mean of one number per row: bootstrap-t, or Student's t when that is as good.
+def resampled(context: MetricContext) -> bool:
+    """Are the intervals of row means bootstrapped?
 
     ``auto`` resamples up to five million rows x resamples; beyond, the means are normal.
-    Weighted means always take t.
+    Weighted means always take Student's t.
     """
-    if not resampled(scope):
-        return t_interval(mean_of(values, scope.table.weight), scope.settings.level)
-    if name not in USUAL:
-        return _bootstrap(scope, values[:, None])[0]
-    # The usual losses share their resamples, which cost more than the sums.
-    shared = scope.once(
-        ("bootstrap",), lambda: _bootstrap(scope, np.stack([column(scope.table) for column in USUAL.values()], axis=1))
-    )
-    interval: Interval = shared[list(USUAL).index(name)]
-    return interval
-
-
-def resampled(scope: Scope) -> bool:
-    """Are the intervals of row means bootstrapped?"""
-    s, n = scope.settings, scope.table.n
+    s, n = context.settings, context.table.n
     wanted = s.interval == "bootstrap" or (s.interval == "auto" and n * s.resamples <= BOOTSTRAP_WORK)
-    return n > 2 and wanted and scope.table.weight is None and s.resamples > 1
+    return n > 2 and wanted and context.table.weight is None and s.resamples > 1
 
 
-def _bootstrap(scope: Scope, columns: FloatArray) -> list[Interval]:
-    return bootstrap_interval(columns, scope.settings.level, scope.settings.resamples, scope.rng("bootstrap"))
+def _interval(context: MetricContext, values: FloatArray) -> Interval | None:
+    """Interval of the mean of one column: bootstrap-t, or Student's t when that is as good."""
+    if not resampled(context):
+        return t_interval(mean_of(values, context.table.weight), context.settings.level)
+    return _bootstrap(context, values[:, None])[0]
 
 
-USUAL: dict[str, Callable[[RowTable], FloatArray]] = {
-    "nll": lambda t: t.nll,
-    "brier": lambda t: t.brier,
-    "brier_top": lambda t: t.brier_top,
-    "mean_confidence": lambda t: t.confidence,
-    "gap": lambda t: t.confidence - t.correct,
-    "entropy_gap": lambda t: t.nll - t.entropy,
-}
-"""Losses that nearly every report asks for."""
+def _bootstrap(context: MetricContext, columns: FloatArray) -> list[Interval]:
+    s = context.settings
+    return bootstrap_interval(columns, s.level, s.resamples, context.rng("bootstrap"))
+
+
+def _registered(context: MetricContext, name: str) -> Value:
+    """A registered mean over rows. All share their resamples, which cost more than the sums."""
+    columns = {each.name: each.rows for each in METRICS.values() if each.rows is not None}
+    values = columns[name](context)
+    if not resampled(context):
+        return row_mean(context, values, _interval(context, values))
+    shared = context.once(
+        ("bootstrap",), lambda: _bootstrap(context, np.stack([rows(context) for rows in columns.values()], axis=1))
+    )
+    return row_mean(context, values, shared[list(columns).index(name)])
+
+
+def _mean_metric(
+    name: str, title: str, formula: str, rows: Callable[[MetricContext], FloatArray], **facts: Any
+) -> None:
+    """Register the mean of a column and nothing more."""
+    metric(name, title, formula, rows=rows, **facts)(lambda context: _registered(context, name))
 
 
 def _finite(x: float) -> float | None:
     return x if math.isfinite(x) else None
 
 
-def accuracy(scope: Scope) -> Value:
-    t = scope.table
-    mean = mean_of(t.correct, t.weight)
-    return Value(mean.value, se=_finite(mean.se), interval=wilson_interval(mean.value, mean.n, scope.settings.level))
+@metric(
+    "accuracy",
+    "Share of rows whose predicted class is the label",
+    "mean 1[argmax p = y], ties to the lowest index; with --threshold T, 1[(p_1 > T) = y]",
+    better="high",
+    aliases=("acc",),
+    report="default",
+    meaning="share of right predictions",
+    rows=lambda context: context.right,
+)
+def accuracy(context: MetricContext) -> Value:
+    mean = mean_of(context.right, context.table.weight)
+    low, high = wilson_interval(np.array(mean.value), np.array(mean.n), context.settings.level)
+    interval = Interval(float(low), float(high), context.settings.level, "wilson")
+    return Value(mean.value, se=_finite(mean.se), interval=interval, signature=context.threshold_signature)
 
 
-def nll(scope: Scope) -> Value:
-    t = scope.table
-    value = row_mean(scope, "nll", t.nll)
-    direction = entropy_direction(t)
+@metric(
+    "nll",
+    "Negative log-likelihood of the labels, natural logarithm",
+    "mean -ln max(p_y, 1e-12)",
+    reference="Good (1952)",
+    signature=(("log", "e"), ("floor", "1e-12")),
+    aliases=("log_loss", "logloss", "cross_entropy", "ce"),
+    report="default",
+    meaning="log loss: mean -ln of the label's probability",
+    rows=lambda context: context.table.nll,
+)
+def nll(context: MetricContext) -> Value:
+    value, direction = _registered(context, "nll"), entropy_direction(context.table)
     assert value.value is not None
     expected = value.value - direction.gap
     sd = direction.gap / direction.z if direction.z and math.isfinite(direction.z) else 0.0
     null = Null(expected, expected + normal_quantile(0.95) * abs(sd), direction.p_value, 0)
-    more: dict[str, Any] = {"clipped": t.clipped}
-    return Value(value.value, se=value.se, interval=value.interval, null=null, more=more)
+    return replace(value, null=null, more={"clipped": context.table.clipped})
 
 
-def brier(scope: Scope) -> Value:
-    return row_mean(scope, "brier", scope.table.brier)
+_mean_metric(
+    "brier",
+    "Squared error of the probability vector, summed over classes",
+    "mean sum_c (p_c - 1[y = c])^2, 0..2; other programs divide by k or by 2",
+    lambda context: context.table.brier,
+    reference="Brier (1950)",
+    signature=(("classes", "sum"),),
+    aliases=("brier_score",),
+    report="default",
+    meaning="squared error of all probabilities",
+)
+_mean_metric(
+    "brier_top",
+    "Squared error of the confidence",
+    "mean (confidence - 1[prediction = y])^2",
+    lambda context: context.table.brier_top,
+    reference="Brier (1950)",
+    signature=TOP,
+    report="default",
+    meaning="squared error of the confidence",
+)
+_mean_metric(
+    "mean_confidence",
+    "Mean probability of the predicted class",
+    "mean p_prediction",
+    lambda context: context.table.confidence,
+    better=None,
+    signature=TOP,
+    aliases=("confidence",),
+    report="default",
+    meaning="mean probability of the prediction",
+)
+_mean_metric(
+    "brier_mean",
+    "Squared error of the probability vector, mean over classes",
+    "brier / k",
+    lambda context: context.table.brier / context.table.k,
+    reference="Brier (1950); Kull et al. (2019); Jang, Lee, Weimer (2021)",
+    signature=(("classes", "mean"),),
+)
 
 
-def brier_top(scope: Scope) -> Value:
-    return row_mean(scope, "brier_top", scope.table.brier_top)
-
-
-def mean_confidence(scope: Scope) -> Value:
-    return row_mean(scope, "mean_confidence", scope.table.confidence)
-
-
-def confidence_variance(scope: Scope) -> Value:
-    t = scope.table
+@metric(
+    "confidence_variance",
+    "Population variance of the confidence",
+    "mean (c - mean c)^2",
+    reference="Jang, Ivanov, Lee, Weimer (2021)",
+    better=None,
+    signature=TOP,
+    report="full",
+)
+def confidence_variance(context: MetricContext) -> Value:
+    t = context.table
     mean = mean_of(t.confidence, t.weight).value
     return Value(mean_of((t.confidence - mean) ** 2, t.weight).value)
 
 
-def confidence_gap(scope: Scope) -> Value:
-    t = scope.table
-    value = row_mean(scope, "gap", t.confidence - t.correct)
-    direction = confidence_direction(t)
-    return Value(
-        value.value, se=value.se, interval=value.interval, p_value=direction.p_value, more={"z": _finite(direction.z)}
-    )
+@metric(
+    "gap",
+    "Mean confidence minus accuracy: positive is overconfident",
+    "mean (c - 1[prediction = y])",
+    reference="Clarte et al. (2023)",
+    better="zero",
+    signature=TOP,
+    report="full",
+    rows=lambda context: context.table.confidence - context.table.correct,
+)
+def gap(context: MetricContext) -> Value:
+    direction = confidence_direction(context.table)
+    value = _registered(context, "gap")
+    return replace(value, p_value=direction.p_value, more={"z": _finite(direction.z)})
 
 
-def entropy_gap(scope: Scope) -> Value:
-    t = scope.table
-    value = row_mean(scope, "entropy_gap", t.nll - t.entropy)
-    direction = entropy_direction(t)
-    return Value(
-        value.value, se=value.se, interval=value.interval, p_value=direction.p_value, more={"z": _finite(direction.z)}
-    )
+@metric(
+    "entropy_gap",
+    "Mean NLL minus mean predictive entropy: positive is overconfident",
+    "mean (-ln p_y - H(p)); 0 at the optimum of a temperature",
+    reference="Guo et al. (2017), appendix S1",
+    better="zero",
+    signature=(("log", "e"),),
+    report="full",
+    rows=lambda context: context.table.nll - context.table.entropy,
+)
+def entropy_gap(context: MetricContext) -> Value:
+    direction = entropy_direction(context.table)
+    value = _registered(context, "entropy_gap")
+    return replace(value, p_value=direction.p_value, more={"z": _finite(direction.z)})
 
 
-def top_gap(j: int) -> Callable[[Scope], Value]:
-    """Mean mass of the j largest classes minus top-j accuracy."""
-
-    def measured(scope: Scope) -> Value:
-        t = scope.table
+def _top_gap(j: int) -> Callable[[MetricContext], Value]:
+    def measured(context: MetricContext) -> Value:
+        t = context.table
         if j >= t.k:
             return Value.undefined(f"there are only {t.k} classes")
         if j not in t.tops:
             return Value.undefined("the largest classes were not gathered here")
-        mass, hit = t.tops[j]
-        value = row_mean(scope, f"top{j}", mass - hit)
-        more = {"mass": mean_of(mass, t.weight).value, "accuracy": mean_of(hit, t.weight).value}
-        return Value(value.value, se=value.se, interval=value.interval, more=more)
+        sums, inside = t.tops[j]
+        value = row_mean(context, sums - inside, _interval(context, sums - inside))
+        more = {"mass": mean_of(sums, t.weight).value, "accuracy": mean_of(inside, t.weight).value}
+        return replace(value, more=more)
 
     return measured
+
+
+for _j in (2, 3, 5):
+    metric(
+        f"top{_j}_gap",
+        f"Mean probability of the {_j} largest classes together minus top-{_j} accuracy",
+        f"mean (sum of {_j} largest p) - share of labels among them",
+        reference="Clarte et al. (2023), top-n variant",
+        better="zero",
+        signature=(("label", f"top-{_j}"),),
+        needs="tops",
+        report="full",
+    )(_top_gap(_j))

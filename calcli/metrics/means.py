@@ -28,6 +28,9 @@ __all__ = [
 BOOTSTRAP_WORK = 5_000_000
 """Rows times resamples up to which ``auto`` intervals are bootstrapped (a quarter second)."""
 
+MANY_DEGREES = 200.0
+"""Degrees of freedom beyond which Wallace's normal deviate is right to 1e-6, without SciPy."""
+
 
 @dataclass(frozen=True)
 class Interval:
@@ -60,46 +63,30 @@ def normal_p_value(z: float) -> float:
     return math.erfc(abs(z) / math.sqrt(2.0))
 
 
-def _t_inside(t: float, df: int) -> float:
-    """P(|T| <= t) for integer degrees of freedom: a finite sum (Abramowitz, Stegun 26.7.3-4)."""
-    theta = math.atan(t / math.sqrt(df))
-    sin, cos2 = math.sin(theta), math.cos(theta) ** 2
-    odd = df % 2
-    if df == 1:
-        return 2.0 * theta / math.pi
-    term = total = math.cos(theta) if odd else 1.0
-    for j in range(2 + odd, df - 1, 2):
-        term *= cos2 * (j - 1) / j
-        total += term
-    return 2.0 / math.pi * (theta + sin * total) if odd else sin * total
-
-
 def _t_to_normal(t: float, df: float) -> float:
     """Normal deviate with nearly the same tail area (Wallace 1959)."""
     return math.copysign(math.sqrt(df * math.log1p(t * t / df)) * (8 * df + 1) / (8 * df + 3), t)
 
 
 def t_p_value(t: float, df: float) -> float:
-    """Two-sided p-value of Student's t; beyond 200 degrees of freedom by a normal deviate."""
+    """Two-sided p-value of Student's t, any degrees of freedom > 0; beyond 200 by a normal deviate."""
     if not math.isfinite(t):
         return 0.0
-    if df <= 200:
-        p = 1.0 - _t_inside(abs(t), max(1, int(df)))
-        if p > 1e-9:
-            return min(p, 1.0)
-    return normal_p_value(_t_to_normal(t, df))
+    if df > MANY_DEGREES:
+        return normal_p_value(_t_to_normal(t, df))
+    from scipy.special import stdtr
+
+    return 2.0 * float(stdtr(df, -abs(t)))
 
 
 def t_quantile(p: float, df: float) -> float:
-    """Quantile of Student's t for p in (0.5, 1); fractional degrees of freedom are rounded down."""
-    z = normal_quantile(p)
-    low, high = z, max(2.0 * z, 4.0)
-    while t_p_value(high, df) > 2.0 * (1.0 - p):
-        high *= 2.0
-    for _ in range(80):
-        middle = 0.5 * (low + high)
-        low, high = (middle, high) if t_p_value(middle, df) > 2.0 * (1.0 - p) else (low, middle)
-    return 0.5 * (low + high)
+    """Quantile of Student's t for p in (0.5, 1), any degrees of freedom > 0."""
+    if df > MANY_DEGREES:
+        z = normal_quantile(p) * (8 * df + 3) / (8 * df + 1)
+        return math.sqrt(df * math.expm1(z * z / df))
+    from scipy.special import stdtrit
+
+    return float(stdtrit(df, p))
 
 
 def mean_of(values: FloatArray, weight: FloatArray | None = None) -> Mean:
@@ -149,9 +136,14 @@ def bootstrap_interval(values: FloatArray, level: float, resamples: int, rng: np
     ]
 
 
-def wilson_interval(share: float, n: float, level: float) -> Interval:
-    """Wilson's score interval of a proportion of n rows (Wilson 1927)."""
+def wilson_interval(rate: FloatArray, n: FloatArray, level: float = 0.95) -> tuple[FloatArray, FloatArray]:
+    """Wilson's score interval of proportions (Wilson 1927): inside [0, 1], never of width 0.
+
+    rate, n : (…,) observed proportion and number of rows (with weights the effective
+    number), NaN results where it is 0.
+    """
     z2 = normal_quantile(0.5 + level / 2.0) ** 2
-    centre = (share + z2 / (2.0 * n)) / (1.0 + z2 / n)
-    reach = math.sqrt(z2 * (share * (1.0 - share) / n + z2 / (4.0 * n * n))) / (1.0 + z2 / n)
-    return Interval(max(0.0, centre - reach), min(1.0, centre + reach), level, "wilson")
+    n = np.where(np.asarray(n) > 0, n, np.nan)
+    centre = (rate + z2 / (2.0 * n)) / (1.0 + z2 / n)
+    reach = np.sqrt(z2 * (rate * (1.0 - rate) / n + z2 / (4.0 * n * n))) / (1.0 + z2 / n)
+    return np.maximum(centre - reach, 0.0), np.minimum(centre + reach, 1.0)

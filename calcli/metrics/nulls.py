@@ -1,7 +1,7 @@
 """What an estimator shows when the scores are right: consistency resampling.
 
 Outcomes are drawn from the scores themselves, y_i ~ Bernoulli(c_i), and the same
-estimator is applied. For binned estimators only the number of hits per bin matters,
+estimator is applied. For binned estimators only the number of successes per bin matters,
 whose law (Poisson-binomial) is computed and drawn from directly: a thousand resamples
 cost less than one more reading of the file.
 """
@@ -14,10 +14,18 @@ import numpy as np
 from calcli.binning import bin_index
 from calcli.numerics import FloatArray
 
-__all__ = ["Null", "bin_hits", "class_bin_hits", "expected_error", "null_of", "outcome_draws", "poisson_binomial"]
+__all__ = [
+    "Null",
+    "bin_outcomes",
+    "class_bin_outcomes",
+    "expected_error",
+    "null_of",
+    "outcome_draws",
+    "poisson_binomial",
+]
 
 EXACT_ROWS = 1 << 14
-"""Rows of a bin up to which the law of its hits is computed exactly."""
+"""Rows of a bin up to which the law of its successes is computed exactly."""
 
 GROUPS = 64
 """Larger bins are cut into this many groups of like scores, each drawn as a binomial.
@@ -76,7 +84,7 @@ def poisson_binomial(p: FloatArray) -> FloatArray:
     return np.asarray(whole / whole.sum())
 
 
-def _hits_of_one_bin(c: FloatArray, resamples: int, rng: np.random.Generator) -> FloatArray:
+def _successes_of_one_bin(c: FloatArray, resamples: int, rng: np.random.Generator) -> FloatArray:
     if len(c) <= EXACT_ROWS:
         law = np.cumsum(poisson_binomial(c))
         return np.searchsorted(law, rng.random(resamples) * law[-1], side="right").astype(np.float64)
@@ -86,29 +94,29 @@ def _hits_of_one_bin(c: FloatArray, resamples: int, rng: np.random.Generator) ->
     return rng.binomial(size, mean, size=(resamples, GROUPS)).sum(axis=1).astype(np.float64)
 
 
-def bin_hits(
+def bin_outcomes(
     scores: FloatArray,
     edges: FloatArray,
     resamples: int,
     rng: np.random.Generator,
     weight: FloatArray | None = None,
 ) -> FloatArray:
-    """Hits per bin under calibration, (resamples, bins) float64, weighted where weights are given."""
+    """Sums of outcomes per bin under calibration, (resamples, bins) float64, weighted where weights are given."""
     index, bins = bin_index(scores, edges), len(edges) - 1
-    hits = np.zeros((resamples, bins))
+    outcome = np.zeros((resamples, bins))
     order = np.argsort(index, kind="stable")
     stops = np.cumsum(np.bincount(index, minlength=bins))
     if weight is None:
         for b, (start, stop) in enumerate(zip([0, *stops[:-1]], stops, strict=True)):
             if stop > start:
-                hits[:, b] = _hits_of_one_bin(scores[order[start:stop]], resamples, rng)
-        return hits
+                outcome[:, b] = _successes_of_one_bin(scores[order[start:stop]], resamples, rng)
+        return outcome
     held = np.flatnonzero(np.diff(np.concatenate([[0], stops])))
     first = np.concatenate([[0], stops[:-1]])[held]
     w = weight[order]
     for rows, drawn in outcome_draws(scores[order], resamples, rng):
-        hits[rows][:, held] = np.add.reduceat(drawn * w, first, axis=1)
-    return hits
+        outcome[rows][:, held] = np.add.reduceat(drawn * w, first, axis=1)
+    return outcome
 
 
 def outcome_draws(
@@ -126,7 +134,7 @@ def outcome_draws(
 def expected_error(scores: FloatArray, edges: FloatArray, weight: FloatArray | None = None) -> float:
     """Mean ECE (norm 1) were the scores calibrated, in closed form.
 
-    (1/N) sum_b E|X_b - sum c|, X_b the hits of bin b: summed over the exact law where the
+    (1/N) sum_b E|X_b - sum c|, X_b the successes of bin b: summed over the exact law where the
     bin holds at most 16384 rows, else sqrt(2 V_b / pi), V_b = sum c (1 - c). With weights
     always the latter, V_b = sum w^2 c (1 - c).
     """
@@ -147,18 +155,22 @@ def expected_error(scores: FloatArray, edges: FloatArray, weight: FloatArray | N
     return total / len(scores)
 
 
-def class_bin_hits(
-    score: FloatArray, square: FloatArray, resamples: int, rng: np.random.Generator
+def class_bin_outcomes(
+    score: FloatArray, variance: FloatArray, resamples: int, rng: np.random.Generator, weighted: bool = False
 ) -> Iterator[FloatArray]:
-    """Hits per (class, bin) under calibration, resample by resample: (k, bins) float64 each.
+    """Sums of outcomes per (class, bin) under calibration, resample by resample: (k, bins) float64 each.
 
-    score, square : (k, bins) sums of p and of p^2. Each cell is drawn as the binomial with
-    the mean sum p and (up to rounding its size) the variance sum p (1 - p); cells are drawn
-    independently, though a row's classes exclude each other.
+    score, variance : (k, bins) sums of w p and of w^2 p (1 - p). Each cell is drawn as the
+    binomial with that mean and (up to rounding its size) that variance, or where rows have
+    weights as the normal; cells are drawn independently, though a row's classes exclude
+    each other.
     """
-    mean, variance = score, np.maximum(score - square, 0.0)
-    chance = np.clip(1.0 - np.divide(variance, mean, out=np.ones_like(mean), where=mean > 0), 1e-12, 1.0)
-    size = np.maximum(np.rint(mean / chance), 1.0)
-    chance = np.clip(mean / size, 0.0, 1.0)
+    if weighted:
+        for _ in range(resamples):
+            yield score + np.sqrt(variance) * rng.standard_normal(score.shape)
+        return
+    chance = np.clip(1.0 - np.divide(variance, score, out=np.ones_like(score), where=score > 0), 1e-12, 1.0)
+    size = np.maximum(np.rint(score / chance), 1.0)
+    chance = np.clip(score / size, 0.0, 1.0)
     for _ in range(resamples):
         yield rng.binomial(size.astype(np.int64), chance).astype(np.float64)

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from calcli.binning import bin_index, width_edges
+from calcli.binning import BinStats, bin_index, width_edges
 from calcli.calibrator import Calibrator, Prediction
 from calcli.errors import DataError
 from calcli.numerics import NLL_FLOOR, FloatArray, IntArray
@@ -22,38 +22,25 @@ __all__ = ["ClassStats", "RowTable", "collect", "collect_all"]
 
 Progress = Callable[[str, int, int], None]
 
-COLUMNS = ("confidence", "nll", "brier", "entropy", "surprise", "power")
+COLUMNS = ("confidence", "nll", "brier", "entropy", "varentropy", "collision")
 CACHE_ITEMS = 1 << 15
 """Scores worked on at once (256 KiB in float64): three such buffers stay in a core's L2."""
 
 
 @dataclass(frozen=True)
-class ClassStats:
-    """Width-bin sums of every class's probability against "this is the label". Adds.
+class ClassStats(BinStats):
+    """Width-bin sums (k, bins) of every class's probability against "this is the label". Adds.
 
-    count : (k, bins) int64 rows. score, square, hits, mass : (k, bins) float64 sums of p,
-    of p^2, of 1[y = c] and of one, all weighted. Right-closed bins of [0, 1].
+    variance : (k, bins) sums of w^2 p (1 - p), the variance of ``outcome`` under
+    calibration. Right-closed bins of [0, 1].
     """
 
-    count: IntArray
-    score: FloatArray
-    square: FloatArray
-    hits: FloatArray
-    mass: FloatArray
+    variance: FloatArray
 
-    @classmethod
-    def empty(cls, k: int, bins: int) -> "ClassStats":
-        """Nothing seen yet."""
-        return cls(np.zeros((k, bins), np.int64), *(np.zeros((k, bins)) for _ in range(4)))
-
-    def __add__(self, other: "ClassStats") -> "ClassStats":
-        return ClassStats(
-            self.count + other.count,
-            self.score + other.score,
-            self.square + other.square,
-            self.hits + other.hits,
-            self.mass + other.mass,
-        )
+    @property
+    def whole(self) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """Expected number of labels of each class, the number found, and its variance, (k,) each."""
+        return self.score.sum(axis=1), self.outcome.sum(axis=1), self.variance.sum(axis=1)
 
 
 @dataclass(frozen=True)
@@ -63,8 +50,9 @@ class RowTable:
     confidence : probability of the predicted class, 0..1. correct : 1.0 where the
     prediction is the label, else 0.0. prediction, y : int64 classes. nll : -ln p_y with
     p_y at least 1e-12. brier : sum over classes of (p - 1[y = c])^2. entropy : -sum p ln p.
-    surprise : variance of -ln p_Y when Y ~ p. power : sum p^2, with which the Brier score
-    has mean 1 - power when Y ~ p. weight : float64 or None. group : any labels or None.
+    varentropy : variance of -ln p_Y when Y ~ p. collision : sum p^2, the collision
+    probability, with which the Brier score has mean 1 - sum p^2 when Y ~ p. positive :
+    probability of class 1 where there are two classes, else None. weight : float64 or None. group : any labels or None.
     clipped : rows whose NLL met the floor. counts : what the calibrator reported.
     tops : j -> (sum of the j largest p, 1.0 where the label is among them), when asked for.
     """
@@ -77,8 +65,9 @@ class RowTable:
     nll: FloatArray
     brier: FloatArray
     entropy: FloatArray
-    surprise: FloatArray
-    power: FloatArray
+    varentropy: FloatArray
+    collision: FloatArray
+    positive: FloatArray | None = None
     weight: FloatArray | None = None
     group: NDArray[Any] | None = None
     clipped: int = 0
@@ -102,10 +91,11 @@ class RowTable:
         return RowTable(
             k=self.k,
             **columns,
+            positive=None if self.positive is None else self.positive[index],
             weight=None if self.weight is None else self.weight[index],
             group=None if self.group is None else self.group[index],
             clipped=int((columns["nll"] >= -np.log(NLL_FLOOR)).sum()),
-            tops={j: (mass[index], hit[index]) for j, (mass, hit) in self.tops.items()},
+            tops={j: (sums[index], inside[index]) for j, (sums, inside) in self.tops.items()},
         )
 
     def __add__(self, other: "RowTable") -> "RowTable":
@@ -121,6 +111,7 @@ class RowTable:
         return RowTable(
             k=self.k,
             **joined,
+            positive=both(self.positive, other.positive),
             weight=both(self.weight, other.weight),
             group=both(self.group, other.group),
             clipped=self.clipped + other.clipped,
@@ -130,8 +121,8 @@ class RowTable:
                 for name in sorted({*self.counts, *other.counts})
             },
             tops={
-                j: (np.concatenate([mass, other.tops[j][0]]), np.concatenate([hit, other.tops[j][1]]))
-                for j, (mass, hit) in self.tops.items()
+                j: (np.concatenate([sums, other.tops[j][0]]), np.concatenate([inside, other.tops[j][1]]))
+                for j, (sums, inside) in self.tops.items()
                 if j in other.tops
             },
         )
@@ -149,7 +140,7 @@ def collect(
     """Gather the row table of scores, through a calibrator when one is given, in one pass.
 
     class_bins : width bins of the class sums, 0 for none. tops : numbers of largest classes
-    whose mass and hits are wanted, each below k. Raises DataError for a
+    whose probability and labels are wanted, each below k. Raises DataError for a
     calibrator that needs transforms which the rows do not have.
     """
     return collect_all(rows, [calibrator], class_bins=class_bins, tops=tops, group=group, progress=progress)[0]
@@ -202,6 +193,7 @@ class _Gatherer:
         self.columns = {name: np.empty(n) for name in (*COLUMNS, "correct")}
         self.prediction = np.empty(n, dtype=np.int64)
         self.y = np.empty(n, dtype=np.int64)
+        self.positive = np.empty(n) if rows.k == 2 else None
         self.weight: FloatArray | None = None
         self.clipped = 0
         self.counts: dict[str, int] = {}
@@ -261,11 +253,13 @@ class _Gatherer:
         c = self.columns
         c["nll"][out] = np.clip(nll, 0.0, limit)
         c["entropy"][out] = np.maximum(log_norm - mean, 0.0)
-        c["surprise"][out] = np.maximum(second - mean**2, 0.0)
-        c["power"][out] = power = square.sum(axis=1) / norm**2
-        c["brier"][out] = np.maximum(power - 2.0 * p_y + 1.0, 0.0)
+        c["varentropy"][out] = np.maximum(second - mean**2, 0.0)
+        c["collision"][out] = collision = square.sum(axis=1) / norm**2
+        c["brier"][out] = np.maximum(collision - 2.0 * p_y + 1.0, 0.0)
         c["confidence"][out] = np.minimum(e[here, label] / norm, 1.0)
         c["correct"][out] = label == y
+        if self.positive is not None:
+            self.positive[out] = np.minimum(e[:, 1] / norm, 1.0)
         self.prediction[out], self.y[out] = label, y
         if weight is not None:
             if self.weight is None:
@@ -279,9 +273,9 @@ class _Gatherer:
             rank = (e > e_y).sum(axis=1) + ((e == e_y) & (np.arange(self.k) < y[:, None])).sum(axis=1)
             most = max(self.tops)
             largest = -np.sort(-np.partition(e, self.k - most, axis=1)[:, self.k - most :], axis=1)
-            mass = np.minimum(np.cumsum(largest, axis=1) / norm[:, None], 1.0)
-            for j, (masses, hits) in self.tops.items():
-                masses[out], hits[out] = mass[:, j - 1], rank < j
+            summed = np.minimum(np.cumsum(largest, axis=1) / norm[:, None], 1.0)
+            for j, (sums, inside) in self.tops.items():
+                sums[out], inside[out] = summed[:, j - 1], rank < j
 
     def table(self, group: NDArray[Any] | None) -> RowTable:
         """Everything gathered."""
@@ -290,6 +284,7 @@ class _Gatherer:
             **self.columns,
             prediction=self.prediction,
             y=self.y,
+            positive=self.positive,
             weight=self.weight,
             group=group,
             clipped=self.clipped,
@@ -310,7 +305,7 @@ def _norm_of_probabilities(p: FloatArray, dtype: np.dtype[Any]) -> FloatArray:
 
 
 class _ClassSums:
-    """Sums of p, p^2 and hits over (class, width bin).
+    """Sums over (class, width bin).
 
     At most ``bins`` classes of a row lie above the first bin, so only those are binned
     one by one; the first bin is what remains of the column sums.
@@ -319,9 +314,11 @@ class _ClassSums:
     def __init__(self, k: int, bins: int) -> None:
         self.k, self.bins, self.edges = k, bins, width_edges(bins)
         self.count = np.zeros(k * bins, dtype=np.int64)
-        self.score, self.square, self.hits, self.mass = (np.zeros(k * bins) for _ in range(4))
-        self.rows, self.weight = 0, 0.0
-        self.column, self.column2, self.labels = np.zeros(k), np.zeros(k), np.zeros(k)
+        self.score, self.outcome, self.weight, self.weight_square, self.variance = (
+            np.zeros(k * bins) for _ in range(5)
+        )
+        self.rows, self.total, self.total_square = 0, 0.0, 0.0
+        self.column, self.column_variance, self.labels = np.zeros(k), np.zeros(k), np.zeros(k)
         self.waiting: list[tuple[NDArray[Any], ...]] = []
         self.waiting_items = 0
 
@@ -330,9 +327,11 @@ class _ClassSums:
         k = self.k
         w = np.ones(len(e)) if weight is None else weight
         self.rows += len(e)
-        self.weight += float(w.sum())
-        self.column += (w / norm) @ e
-        self.column2 += (w / norm**2) @ e2
+        self.total += float(w.sum())
+        self.total_square += float(w @ w)
+        expected = (w / norm) @ e
+        self.column += expected
+        self.column_variance += (expected if weight is None else (w**2 / norm) @ e) - (w**2 / norm**2) @ e2
         self.labels += np.bincount(y, weights=w, minlength=k)
         # One bound for the piece is cheaper than one per row and lets few too many through.
         row, c = np.divmod(np.flatnonzero(e > self.edges[1] * norm.min() * (1 - 1e-12)), k)
@@ -349,13 +348,14 @@ class _ClassSums:
         if not self.waiting:
             return
         size = self.k * self.bins
-        cell, p, w, hit = (np.concatenate(part) for part in zip(*self.waiting, strict=True))
+        cell, p, w, label = (np.concatenate(part) for part in zip(*self.waiting, strict=True))
         self.waiting, self.waiting_items = [], 0
         self.count += np.bincount(cell, minlength=size)
-        self.mass += np.bincount(cell, weights=w, minlength=size)
+        self.weight += np.bincount(cell, weights=w, minlength=size)
+        self.weight_square += np.bincount(cell, weights=w * w, minlength=size)
         self.score += np.bincount(cell, weights=w * p, minlength=size)
-        self.square += np.bincount(cell, weights=w * p * p, minlength=size)
-        self.hits += np.bincount(cell[hit], weights=w[hit], minlength=size)
+        self.variance += np.bincount(cell, weights=w * w * p * (1.0 - p), minlength=size)
+        self.outcome += np.bincount(cell[label], weights=w[label], minlength=size)
 
     def stats(self) -> ClassStats:
         """The sums with the first bin filled in."""
@@ -372,7 +372,8 @@ class _ClassSums:
         return ClassStats(
             count,
             filled(self.score, self.column),
-            filled(self.square, self.column2),
-            filled(self.hits, self.labels),
-            filled(self.mass, self.weight),
+            filled(self.outcome, self.labels),
+            filled(self.weight, self.total),
+            filled(self.weight_square, self.total_square),
+            filled(self.variance, self.column_variance),
         )

@@ -5,9 +5,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from calcli.metrics.context import MetricContext, Value
+from calcli.metrics.definition import metric
 from calcli.metrics.means import normal_p_value
-from calcli.metrics.nulls import outcome_draws
-from calcli.metrics.rowtable import RowTable
+from calcli.metrics.nulls import Null, outcome_draws
+from calcli.metrics.rowtable import ClassStats, RowTable
 from calcli.numerics import FloatArray, IntArray
 
 __all__ = [
@@ -59,7 +61,7 @@ def entropy_direction(table: RowTable) -> Direction:
 
     Zero at the optimum of a temperature; positive for probabilities that are too sure.
     """
-    return _direction(table.nll - table.entropy, table.surprise, table.weight)
+    return _direction(table.nll - table.entropy, table.varentropy, table.weight)
 
 
 def spiegelhalter(scores: FloatArray, outcomes: FloatArray, weight: FloatArray | None = None) -> Direction:
@@ -67,8 +69,8 @@ def spiegelhalter(scores: FloatArray, outcomes: FloatArray, weight: FloatArray |
 
     z = sum (y - c)(1 - 2c) / sqrt(sum (1 - 2c)^2 c (1 - c)). Reference: Spiegelhalter (1986).
     """
-    tilt = 1.0 - 2.0 * scores
-    return _direction((outcomes - scores) * tilt, tilt**2 * scores * (1.0 - scores), weight)
+    slope = 1.0 - 2.0 * scores
+    return _direction((outcomes - scores) * slope, slope**2 * scores * (1.0 - scores), weight)
 
 
 def max_brownian_tail(x: float) -> float:
@@ -174,19 +176,21 @@ def adaptive_test(
     return observed, (1 + reached) / (1 + resamples), levels
 
 
-def class_p_values(mean: FloatArray, square: FloatArray, labels: FloatArray) -> FloatArray:
+def class_p_values(stats: ClassStats, weighted: bool = False) -> FloatArray:
     """P-values that a class's summed probability is right for its number of rows, (k,).
 
-    mean, square : (k,) sums over rows of p and p^2; labels : (k,) rows of the class. By
-    the normal law, or where sum p (1 - p) < 10 by the Poisson law, which is wider.
+    By the normal law, or where the variance sum p (1 - p) < 10 by the Poisson law, which
+    is wider; weighted sums are no counts and take the normal law.
     """
-    variance = np.maximum(mean - square, 0.0)
-    out = np.ones(len(mean))
-    for c in range(len(mean)):
-        if variance[c] >= 10.0:
-            out[c] = normal_p_value(float((labels[c] - mean[c]) / math.sqrt(variance[c])))
+    expected, labels, variance = stats.whole
+    out = np.ones(len(expected))
+    for c in range(len(out)):
+        if weighted and variance[c] == 0.0:
+            out[c] = float(abs(labels[c] - expected[c]) <= 1e-12)
+        elif weighted or variance[c] >= 10.0:
+            out[c] = normal_p_value(float((labels[c] - expected[c]) / math.sqrt(variance[c])))
         else:
-            out[c] = _poisson_p_value(round(float(labels[c])), float(mean[c]))
+            out[c] = _poisson_p_value(round(float(labels[c])), float(expected[c]))
     return out
 
 
@@ -204,3 +208,69 @@ def benjamini_hochberg(p_values: FloatArray, level: float = 0.05) -> IntArray:
     order = np.argsort(p_values, kind="stable")
     passed = np.flatnonzero(p_values[order] <= level * np.arange(1, len(order) + 1) / len(order))
     return order[: passed[-1] + 1] if len(passed) else order[:0]
+
+
+SCORED = (("label", None),)
+
+
+@metric(
+    "ks",
+    "Kolmogorov-Smirnov calibration error: largest cumulative gap",
+    "max_k |sum_{i<=k} (y_i - c_i)| / n, rows sorted by confidence",
+    reference="Gupta et al. (2021)",
+    signature=SCORED,
+    report="full",
+)
+def ks(context: MetricContext) -> Value:
+    path = cumulative_gaps(context.scores, context.outcomes, context.table.weight)
+    # Mean and 95 % point of max |B|: sqrt(pi/2) and 2.2414.
+    null = Null(math.sqrt(math.pi / 2.0) * path.sigma, 2.241402728 * path.sigma, path.p_mad, 0)
+    return Value(path.mad, null=null)
+
+
+@metric(
+    "kuiper",
+    "Range of the cumulative gaps (ECCE-R)",
+    "max_k C_k - min_k C_k, C_k = sum_{i<=k} (y_i - c_i)/n, C_0 = 0",
+    reference="Arrieta-Ibarra, Gujral, Tannen, Tygert, Xu (2022)",
+    signature=SCORED,
+    report="full",
+)
+def kuiper(context: MetricContext) -> Value:
+    path = cumulative_gaps(context.scores, context.outcomes, context.table.weight)
+    # Mean and 95 % point of the range of B: 2 sqrt(2/pi) and 2.4977.
+    null = Null(2.0 * math.sqrt(2.0 / math.pi) * path.sigma, 2.497672161 * path.sigma, path.p_kuiper, 0)
+    return Value(path.kuiper, null=null)
+
+
+@metric(
+    "spiegelhalter",
+    "Spiegelhalter's z of the confidences",
+    "sum (y - c)(1 - 2c) / sqrt(sum (1 - 2c)^2 c (1 - c))",
+    reference="Spiegelhalter (1986)",
+    better="zero",
+    signature=SCORED,
+    report="full",
+)
+def spiegelhalter_z(context: MetricContext) -> Value:
+    direction = spiegelhalter(context.scores, context.outcomes, context.table.weight)
+    if not math.isfinite(direction.z):
+        return Value.undefined("the confidences are certain, and wrong somewhere")
+    return Value(direction.z, p_value=direction.p_value)
+
+
+@metric(
+    "tcal",
+    "Adaptive test of calibration over bins of all sizes: its statistic, with p-value",
+    "max over 2^b bins of the pairwise squared error in null standard deviations",
+    reference="Lee, Huang, Hassani, Dobriban (2023)",
+    signature=(("bins", "2^b"), *SCORED),
+    report="full",
+)
+def tcal(context: MetricContext) -> Value:
+    if context.table.weight is not None:
+        return Value.undefined("not defined for weighted rows")
+    statistic, p_value, levels = adaptive_test(
+        context.scores, context.outcomes, context.heavy_resamples, context.rng("tcal")
+    )
+    return Value(statistic, p_value=p_value, more={"levels": levels, "resamples": context.heavy_resamples})

@@ -2,6 +2,9 @@
 
 import numpy as np
 
+from calcli.metrics.context import MetricContext, Value
+from calcli.metrics.definition import metric
+from calcli.metrics.nulls import null_of, outcome_draws
 from calcli.numerics import FloatArray
 
 __all__ = ["dyadic_smooth_error", "grid_cells", "smooth_error_at", "smooth_errors", "smooth_residuals", "spectrum"]
@@ -113,3 +116,49 @@ def dyadic_smooth_error(one: FloatArray, steps: int = 10) -> float:
         else:
             start = middle
     return error(start)
+
+
+@metric(
+    "smece",
+    "Smooth calibration error: a reflected Gaussian kernel of its own width",
+    "the s at which integral |mean_i K_s(t, c_i)(c_i - y_i)| dt = s",
+    reference="Blasiok, Nakkiran (2024)",
+    signature=(("kernel", "reflected-gaussian"), ("label", None)),
+    aliases=("smooth_ece",),
+    report="default",
+    meaning="the same mean gap without bins, smoothed",
+)
+def smece(context: MetricContext) -> Value:
+    t, c, y = context.table, context.scores, context.outcomes
+    w = np.ones(t.n) if t.weight is None else t.weight
+    total, cells = float(w.sum()), grid_cells(t.n)
+    own = smooth_residuals(c, w * (c - y), cells, total)
+    if context.settings.compat == "relplot":
+        return Value(dyadic_smooth_error(own), signature={"compat": "relplot"})
+    value = float(smooth_errors(own)[0])
+    return Value(value, null=null_of(value, null_smooth_errors(context)))
+
+
+def null_smooth_errors(context: MetricContext) -> FloatArray:
+    """Smooth calibration errors with outcomes drawn from the scores, (draws,)."""
+    made: FloatArray = context.once(("smece",), lambda: smooth_errors(_null_spectra(context), 1e-4))
+    return made
+
+
+def _null_spectra(context: MetricContext) -> FloatArray:
+    """Cosine coefficients of residuals with outcomes drawn from the scores, (draws, cells + 1)."""
+    t, c = context.table, context.scores
+    w = np.ones(t.n) if t.weight is None else t.weight
+    total, cells = float(w.sum()), grid_cells(t.n)
+    order = np.argsort(c, kind="stable")
+    c, w = c[order], w[order]
+    cell = np.minimum((c * cells).astype(np.int64), cells - 1)
+    first = np.flatnonzero(np.concatenate([[True], np.diff(cell) > 0]))
+    score = np.bincount(cell, weights=w * c, minlength=cells)
+    out = np.empty((context.heavy_resamples, cells + 1))
+    for rows, drawn in outcome_draws(c, context.heavy_resamples, context.rng("smece")):
+        right = np.zeros((len(drawn), cells))
+        weighted = drawn if t.weight is None else drawn * w
+        right[:, cell[first]] = np.add.reduceat(weighted, first, axis=1, dtype=np.float64)
+        out[rows] = spectrum((score - right) / total)
+    return out

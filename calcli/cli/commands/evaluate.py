@@ -15,7 +15,7 @@ calcli evaluate models.h5:* --metric ece --json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
@@ -27,16 +27,17 @@ from calcli.errors import CalcliError, LimitCrossed, UsageError, unknown_name
 from calcli.evaluation.assess import Plan
 from calcli.evaluation.compare import rank_table
 from calcli.evaluation.gates import Limit, Outcome, check, junit, limits, needed_metrics
+from calcli.evaluation.results import Evaluation, Result
 from calcli.io.atomic import atomic_path, check_output
 from calcli.io.bundle import split_where
-from calcli.metrics.catalog import DEFAULT, FULL, metric
+from calcli.metrics.catalog import metric, report_metrics
 from calcli.metrics.compat import CONVENTIONS
-from calcli.metrics.context import Settings
+from calcli.metrics.context import MetricSettings
 
 ORDER = 40
 NORMS = {"1": 1.0, "2": 2.0, "max": float("inf")}
 
-Results = list[dict[str, Any]]
+Results = list[Result]
 """What was measured on one bundle: the uncalibrated scores, then each calibrator."""
 
 
@@ -91,8 +92,16 @@ class EvaluateArgs(o.Reading, o.Saying):
     scheme: Annotated[str, typer.Option("--scheme", metavar="width|mass", help="Bins of ece, mce and vce.")] = "width"
     label: Annotated[
         str,
-        typer.Option("--label", metavar="top|class|all", help="Binned errors of the prediction, per class, or pooled."),
+        typer.Option(
+            "--label",
+            metavar="top|positive|class|all",
+            help="What errors are about: the prediction, P(class 1), each class, or all pooled.",
+        ),
     ] = "top"
+    threshold: Annotated[
+        float,
+        typer.Option("--threshold", metavar="P", min=0.0, max=1.0, help="P(class 1) above which class 1 is predicted."),
+    ] = 0.5
     compat: Annotated[
         str | None,
         typer.Option(
@@ -157,7 +166,7 @@ class EvaluateArgs(o.Reading, o.Saying):
             _choice("--compat", self.compat, [*CONVENTIONS, "relplot"])
         _choice("--norm", self.norm, list(NORMS))
         _choice("--scheme", self.scheme, ["width", "mass"])
-        _choice("--label", self.label, ["top", "class", "all"])
+        _choice("--label", self.label, ["top", "positive", "class", "all"])
         _choice("--interval", self.interval, ["auto", "bootstrap", "t"])
 
     def limits(self) -> list[Limit]:
@@ -173,10 +182,8 @@ class EvaluateArgs(o.Reading, o.Saying):
 
     def plan(self, limited: Sequence[str]) -> Plan:
         """What is measured, and how; limited : metrics that limits need. Raises UsageError."""
-        names = [*(self.metric or (FULL if self.full else DEFAULT)), *limited]
-        for name in names:
-            metric(name)
-        settings = Settings(
+        names = [*([metric(name).name for name in self.metric or ()] or report_metrics(self.full)), *limited]
+        settings = MetricSettings(
             bins=self.bins,
             norm=NORMS[self.norm],
             scheme=self.scheme,  # type: ignore[arg-type]
@@ -186,6 +193,7 @@ class EvaluateArgs(o.Reading, o.Saying):
             resamples=self.resamples,
             seed=self.seed,
             interval=self.interval,  # type: ignore[arg-type]
+            threshold=self.threshold,
         )
         return Plan(
             tuple(dict.fromkeys(names)),
@@ -249,13 +257,16 @@ def _expanded(bundles: Sequence[str]) -> tuple[list[str], int]:
 
 def _print(args: EvaluateArgs, plan: Plan, evaluated: list[Results], outcomes: list[Outcome]) -> None:
     """Write to stdout what was asked for; with --quiet nothing that only people read."""
-    ranks = _ranks(evaluated, args.calibrator or [], plan)
+    ranks = None
+    if args.calibrator:
+        ranks = rank_table(evaluated, ["uncalibrated", *args.calibrator], plan.metrics)
+    evaluation = Evaluation(evaluated, ranks, [outcome.to_dict() for outcome in outcomes])
     if args.json:
-        _print_all(evaluated, ranks, outcomes)
+        print_json(evaluation.to_dict())
     elif args.value_only:
         _print_values(evaluated, plan.metrics[0])
     elif not args.jsonl and not args.quiet:
-        print_report(evaluated, ranks, plan)
+        print_report(evaluation, plan)
 
 
 def _tell_limits(outcomes: Sequence[Outcome], talk: Talk) -> int:
@@ -284,29 +295,14 @@ def _numbers_of_bins(text: str) -> tuple[int, ...]:
     return numbers
 
 
-def _ranks(evaluated: list[Results], calibrators: list[str], plan: Plan) -> dict[str, Any] | None:
-    if len(evaluated) < 2 or not calibrators:
-        return None
-    return rank_table(evaluated, ["uncalibrated", *calibrators], plan.metrics)
-
-
-def _print_all(evaluated: list[Results], ranks: dict[str, Any] | None, outcomes: list[Outcome]) -> None:
-    whole: dict[str, Any] = {"calcli_evaluation": 1, "results": [r for results in evaluated for r in results]}
-    if ranks is not None:
-        whole["ranks"] = ranks
-    if outcomes:
-        whole["limits"] = [outcome.as_json() for outcome in outcomes]
-    print_json(whole)
-
-
 def _print_lines(results: Results) -> None:
     for result in results:
-        print_json({"calcli_evaluation": 1, **result})
+        print_json({"calcli_evaluation": 1, **result.to_dict()})
 
 
 def _print_values(evaluated: list[Results], name: str) -> None:
     """One number per line: the calibrators', or the uncalibrated scores' when there is none."""
     for results in evaluated:
         for result in results[1:] or results:
-            value = result["metrics"][name]["value"]
+            value = result.scores[name].value
             print("null" if value is None else repr(float(value)))

@@ -1,0 +1,363 @@
+"""What an evaluation found, as objects. Text, JSON, JUnit and tables are made from these.
+
+``to_dict`` gives the JSON output, whose keys other programs read; a test pins them.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from calcli.metrics.catalog import signature
+from calcli.metrics.context import MetricSettings, Value
+from calcli.metrics.friedman import Friedman
+from calcli.metrics.means import Interval
+from calcli.metrics.nulls import Null
+
+__all__ = [
+    "ClassLine",
+    "Classwise",
+    "DataSummary",
+    "Difference",
+    "Direction",
+    "Evaluation",
+    "GroupLine",
+    "Paired",
+    "Part",
+    "Ranks",
+    "Report",
+    "Result",
+    "Score",
+    "Split",
+    "Sweep",
+]
+
+
+def _interval_dict(interval: Interval | None) -> dict[str, Any]:
+    if interval is None:
+        return {}
+    return {"ci": [interval.low, interval.high], "ci_level": interval.level, "ci_method": interval.method}
+
+
+@dataclass(frozen=True)
+class Score:
+    """One metric of one result: its value, or the reason why it has none, and how far to trust it.
+
+    null : what a calibrated model would show. p_value : how often it would show as much.
+    more : further facts of one metric, under the names of the JSON output.
+    """
+
+    name: str
+    value: float | None
+    signature: str
+    reason: str | None = None
+    se: float | None = None
+    interval: Interval | None = None
+    null: Null | None = None
+    p_value: float | None = None
+    more: Mapping[str, Any] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, name: str, value: Value, settings: MetricSettings) -> "Score":
+        """A measured value with its signature."""
+        p = value.null.p_value if value.p_value is None and value.null is not None else value.p_value
+        signed = signature(name, settings, value.signature.items())
+        return cls(name, value.value, signed, value.reason, value.se, value.interval, value.null, p, value.more)
+
+    @property
+    def draws(self) -> int:
+        """Resamples behind the p-value, 0 where a formula gives it."""
+        return int(self.more.get("resamples", 0)) if self.null is None else self.null.resamples
+
+    def to_dict(self) -> dict[str, Any]:
+        """Keys of the JSON output; those that are not defined here are absent."""
+        out: dict[str, Any] = {"value": self.value, "signature": self.signature}
+        if self.reason is not None:
+            out["reason"] = self.reason
+        if self.se is not None:
+            out["se"] = self.se
+        out |= _interval_dict(self.interval)
+        if self.null is not None:
+            out |= {"null_mean": self.null.mean, "null_q95": self.null.q95}
+        if self.p_value is not None:
+            out["p_value"] = self.p_value
+        return out | dict(self.more)
+
+
+@dataclass(frozen=True)
+class Difference:
+    """Mean paired difference of a loss, this minus the baseline; p_value two-sided."""
+
+    value: float
+    se: float | None
+    interval: Interval | None = None
+    p_value: float | None = None
+
+    def to_dict(self) -> dict[str, Any]:
+        """Keys of the JSON output."""
+        p = {} if self.p_value is None else {"p_value": self.p_value}
+        return {"value": self.value, "se": self.se, **_interval_dict(self.interval), **p}
+
+
+@dataclass(frozen=True)
+class Paired:
+    """Differences to the baseline by metric. baseline : artifact, None for the uncalibrated scores."""
+
+    baseline: str | None
+    differences: Mapping[str, Difference]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Keys of the JSON output."""
+        return {"baseline": self.baseline, "differences": {name: d.to_dict() for name, d in self.differences.items()}}
+
+
+@dataclass(frozen=True)
+class Part:
+    """loss = refinement + calibration; se of the calibration part from paired differences."""
+
+    loss: float
+    refinement: float
+    calibration: float
+    se: float
+
+    @property
+    def z(self) -> float:
+        """Standard score of the calibration part; 0 where it has no spread."""
+        return self.calibration / self.se if self.se > 0 else 0.0
+
+    def to_dict(self) -> dict[str, float]:
+        """Keys of the JSON output."""
+        return {
+            "value": self.loss,
+            "refinement": self.refinement,
+            "calibration": self.calibration,
+            "calibration_se": self.se,
+            "calibration_share": self.calibration / self.loss if self.loss > 0 else 0.0,
+        }
+
+
+@dataclass(frozen=True)
+class Split:
+    """The split by one recalibration method, and what a temperature alone would remove of the NLL."""
+
+    method: str
+    folds: int
+    nll: Part
+    brier: Part
+    temperature_nll: Part
+
+    def to_dict(self) -> dict[str, Any]:
+        """Keys of the JSON output."""
+        return {
+            "method": self.method,
+            "folds": self.folds,
+            "nll": self.nll.to_dict(),
+            "brier": self.brier.to_dict(),
+            "temperature": {"nll": self.temperature_nll.to_dict()},
+        }
+
+
+@dataclass(frozen=True)
+class DataSummary:
+    """What was evaluated: rows, classes, class balance, distinct confidences."""
+
+    n: int
+    n_classes: int
+    kind: str
+    weighted: bool
+    largest_class_share: float
+    smallest_class_share: float
+    absent_classes: int
+    distinct_confidences: int
+
+
+@dataclass(frozen=True)
+class Direction:
+    """Mean confidence minus accuracy and NLL minus entropy, each with its z; in words what of it is beyond chance."""
+
+    gap: float
+    gap_z: float
+    entropy_gap: float
+    entropy_z: float
+    words: str
+
+
+@dataclass(frozen=True)
+class Classwise:
+    """Calibration class by class: debiased L2 error, and the classes whose total probability is off."""
+
+    value: float | None
+    signed_square: float
+    p_value: float | None
+    n_significant: int
+    significant_classes: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Report:
+    """The judgement beside the metrics. verdict : one sentence."""
+
+    data: DataSummary
+    direction: Direction
+    classwise: Classwise | None
+    split: Split | None
+    verdict: str
+
+    def to_dict(self) -> dict[str, Any]:
+        """Keys of the JSON output."""
+        classwise = None
+        if self.classwise is not None:
+            classwise = asdict(self.classwise) | {"significant_classes": list(self.classwise.significant_classes)}
+        return {
+            "data": asdict(self.data),
+            "direction": asdict(self.direction),
+            "classwise": classwise,
+            "split": None if self.split is None else self.split.to_dict(),
+            "verdict": self.verdict,
+        }
+
+
+@dataclass(frozen=True)
+class ClassLine:
+    """One class: rows, predictions, mean probability beside frequency with the p-value of their gap, errors."""
+
+    index: int
+    name: str | None
+    n: int
+    predicted: int
+    share: float
+    mean_probability: float
+    gap: float
+    p_value: float
+    significant: bool
+    precision: float | None
+    recall: float | None
+    ece: float
+
+    def to_dict(self) -> dict[str, Any]:
+        """Keys of the JSON output."""
+        fields = asdict(self)
+        return {"class": fields.pop("index"), **fields}
+
+
+@dataclass(frozen=True)
+class GroupLine:
+    """One group of rows: the metrics on it."""
+
+    group: Any
+    n: int
+    scores: Mapping[str, Score]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Keys of the JSON output."""
+        return {"group": self.group, "n": self.n, "metrics": {name: s.to_dict() for name, s in self.scores.items()}}
+
+
+@dataclass(frozen=True)
+class Sweep:
+    """Errors over mass bins, along ``bins``: of the norm as set, and debiased L2; of the top label and per class."""
+
+    norm: str
+    bins: tuple[int, ...]
+    top: tuple[float, ...]
+    top_debiased: tuple[float, ...]
+    marginal: tuple[float, ...] | None = None
+    marginal_debiased: tuple[float, ...] | None = None
+
+    def to_dict(self) -> dict[str, Any]:
+        """Keys of the JSON output."""
+        found = {name: value for name, value in asdict(self).items() if value is not None}
+        return {name: list(value) if isinstance(value, tuple) else value for name, value in found.items()}
+
+
+@dataclass(frozen=True)
+class Result:
+    """One bundle with one calibrator (None: the scores as they are)."""
+
+    bundle: str
+    calibrator: str | None
+    method: str
+    n: int
+    n_classes: int
+    scores: Mapping[str, Score]
+    paired: Paired | None = None
+    counts: Mapping[str, int] = field(default_factory=dict)
+    report: Report | None = None
+    per_class: Sequence[ClassLine] | None = None
+    per_group: Sequence[GroupLine] | None = None
+    sweep: Sweep | None = None
+    warnings: Sequence[str] = ()
+
+    @property
+    def title(self) -> str:
+        """The calibrator as people call it."""
+        return self.calibrator or "uncalibrated"
+
+    def to_dict(self) -> dict[str, Any]:
+        """Keys of the JSON output; parts that were not asked for are absent."""
+        out: dict[str, Any] = {
+            "bundle": self.bundle,
+            "calibrator": self.calibrator,
+            "method": self.method,
+            "n": self.n,
+            "n_classes": self.n_classes,
+            "metrics": {name: score.to_dict() for name, score in self.scores.items()},
+        }
+        if self.paired is not None:
+            out["paired"] = self.paired.to_dict()
+        if self.counts:
+            out["counts"] = dict(self.counts)
+        if self.report is not None:
+            out["report"] = self.report.to_dict()
+        if self.per_class is not None:
+            out["per_class"] = [line.to_dict() for line in self.per_class]
+        if self.per_group is not None:
+            out["per_group"] = [line.to_dict() for line in self.per_group]
+        if self.sweep is not None:
+            out["bin_sweep"] = self.sweep.to_dict()
+        return {**out, "warnings": list(self.warnings)}
+
+
+@dataclass(frozen=True)
+class Ranks:
+    """Average ranks of the calibrators over bundles with Friedman's test, by metric."""
+
+    calibrators: tuple[str, ...]
+    n_bundles: int
+    tests: Mapping[str, Friedman]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Keys of the JSON output."""
+        tests = {
+            name: {
+                "ranks": test.ranks.tolist(),
+                "chi2": test.chi2,
+                "p_value": test.p_value,
+                "iman_davenport_f": test.f,
+                "iman_davenport_p_value": test.f_p_value,
+            }
+            for name, test in self.tests.items()
+        }
+        return {"calibrators": list(self.calibrators), "n_bundles": self.n_bundles, "metrics": tests}
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """Everything that one command evaluated. bundles : per bundle its results, uncalibrated first."""
+
+    bundles: Sequence[Sequence[Result]]
+    ranks: Ranks | None = None
+    limits: Sequence[Mapping[str, Any]] = ()
+
+    @property
+    def results(self) -> list[Result]:
+        """All results in order."""
+        return [result for results in self.bundles for result in results]
+
+    def to_dict(self) -> dict[str, Any]:
+        """The JSON output."""
+        whole: dict[str, Any] = {"calcli_evaluation": 1, "results": [result.to_dict() for result in self.results]}
+        if self.ranks is not None:
+            whole["ranks"] = self.ranks.to_dict()
+        if self.limits:
+            whole["limits"] = [dict(limit) for limit in self.limits]
+        return whole

@@ -1,0 +1,216 @@
+"""Binned calibration errors: the ECE and its relatives.
+
+The functions of bin sums carry leading axes (classes, resamples) along, which is how a
+null distribution costs one call.
+"""
+
+import math
+from typing import Any
+
+import numpy as np
+
+from calcli.binning import BinStats, binned_error, mass_edges
+from calcli.errors import UsageError
+from calcli.metrics.context import MetricContext, Value
+from calcli.metrics.debiased import squared_error
+from calcli.metrics.definition import BINNED_L1, metric
+from calcli.metrics.means import Interval, mean_of, t_interval
+from calcli.metrics.nulls import class_bin_outcomes, expected_error, null_of
+from calcli.numerics import FloatArray
+
+__all__ = ["gap_variance", "monotone_mass_bins", "per_class_errors"]
+
+
+def gap_variance(bins: BinStats) -> FloatArray:
+    """Spread of the bins' gaps around the ECE: sum_b share_b (|gap_b| - ECE)^2 (ReCal's "VCE")."""
+    ece = binned_error(bins)[..., None]
+    return np.asarray((bins.share * (np.abs(bins.gaps) - ece) ** 2).sum(axis=-1))
+
+
+def monotone_mass_bins(scores: FloatArray, outcomes: FloatArray, weight: FloatArray | None = None) -> int:
+    """Largest number of mass bins up to which the bins' accuracies keep rising (ECE-sweep).
+
+    The number of bins grows from 1 until the accuracies are no longer non-decreasing.
+    Reference: Roelofs, Cain, Shlens, Mozer (2022), section 5.
+    """
+    best = 1
+    for bins in range(2, len(scores) + 1):
+        stats = BinStats.of(scores, outcomes, mass_edges(scores, bins), weight)
+        held = stats.weight > 0
+        if (np.diff(stats.outcome[held] / stats.weight[held]) < 0).any():
+            break
+        best = bins
+    return best
+
+
+MASS_L1 = (*BINNED_L1[:2], ("scheme", "mass"), *BINNED_L1[3:])
+
+
+def _binned(context: MetricContext, scheme: str, norm: float) -> Value:
+    s, t = context.settings, context.table
+    if s.label == "class":
+        return _class_mean(context, scheme, norm)
+    if s.label == "all":
+        return _pooled(context, scheme, norm)
+    other = context.foreign(scheme)
+    if other is not None:
+        bins = other.binned(context.scores, context.outcomes, s.bins, t.weight)
+        return Value(float(binned_error(bins, norm)), signature=_compat_signature(context, scheme))
+    bins = context.bins(scheme)
+    value = float(binned_error(bins, norm))
+    draws = binned_error(bins.with_outcomes(context.null_outcomes(scheme)), norm)
+    mean = expected_error(context.scores, context.edges(scheme), t.weight) if norm == 1.0 else None
+    more: dict[str, Any] = {"bins_used": int((bins.count > 0).sum())}
+    interval = _bracket(context, scheme) if norm == 1.0 and t.weight is None else None
+    return Value(value, interval=interval, null=null_of(value, draws, mean), more=more)
+
+
+def _bracket(context: MetricContext, scheme: str) -> Interval | None:
+    """Conservative interval of the binned ECE, between two quantities that have intervals.
+
+    |mean gap| <= ECE <= L2 error over the same bins (triangle inequality, Jensen): the
+    lower end is that of the mean gap, the upper that of Sun et al.
+    """
+    level = context.settings.level
+    gap = t_interval(mean_of(context.scores - context.outcomes), level)
+    if gap is None:
+        return None
+    squared = squared_error(context.scores, context.outcomes, context.edges(scheme)).interval(level)
+    return Interval(min(max(gap.low, -gap.high, 0.0), 1.0), math.sqrt(squared.high), level, "gap-to-l2")
+
+
+def _compat_signature(context: MetricContext, scheme: str) -> dict[str, str]:
+    """What a signature says of another program's bins: theirs replace ours entirely."""
+    compat = context.settings.compat
+    if compat is None or context.foreign(scheme) is None:
+        return {}
+    return {"scheme": compat, "closed": compat, "compat": compat}
+
+
+@metric(
+    "ece",
+    "Expected calibration error of the confidence over equal-width bins",
+    "(sum_b share_b |confidence_b - accuracy_b|^norm)^(1/norm)",
+    reference="Naeini, Cooper, Hauskrecht (2015); Guo et al. (2017), equation 3",
+    signature=BINNED_L1,
+    report="default",
+    meaning="mean gap of confidence and accuracy, equal-width bins",
+)
+def ece(context: MetricContext) -> Value:
+    return _binned(context, context.settings.scheme, context.settings.norm)
+
+
+@metric(
+    "ece_positive",
+    "Expected calibration error of P(class 1), for two classes",
+    "as ece, with P(class 1) against 1[y = 1] (ece --label positive)",
+    reference="Naeini, Cooper, Hauskrecht (2015)",
+    signature=(*BINNED_L1[:4], ("label", "positive")),
+    aliases=("ece1", "class1_ece"),
+    report="two classes",
+    meaning="mean gap of P(class 1) and the share of class 1",
+)
+def ece_positive(context: MetricContext) -> Value:
+    if context.table.positive is None:
+        return Value.undefined(f"for two classes only, these rows have {context.table.k}")
+    return ece(context.labelled("positive"))
+
+
+@metric(
+    "ece_mass",
+    "Expected calibration error over bins that hold equally many rows",
+    "as ece; edges midway between neighbouring chunks of the sorted confidences",
+    reference="Nguyen, O'Connor (2015); Kumar, Liang, Ma (2019)",
+    signature=MASS_L1,
+    aliases=("adaptive_ece", "ace", "adaece"),
+    report="default",
+    meaning="the same, bins of equally many rows",
+)
+def ece_mass(context: MetricContext) -> Value:
+    return _binned(context, "mass", context.settings.norm)
+
+
+@metric(
+    "mce",
+    "Largest gap of any bin that holds rows: very unstable",
+    "max_b |confidence_b - accuracy_b|",
+    reference="Naeini et al. (2015); Guo et al. (2017), equation 5",
+    signature=(("norm", "max"), *BINNED_L1[1:]),
+    report="default",
+    meaning="largest gap of a bin",
+    in_table=False,
+)
+def mce(context: MetricContext) -> Value:
+    return _binned(context, context.settings.scheme, math.inf)
+
+
+@metric(
+    "vce",
+    "Spread of the bins' gaps around the ECE",
+    "sum_b share_b (|gap_b| - ECE)^2",
+    reference="Jang, Lee, Weimer (2021), ReCal's VCE",
+    signature=BINNED_L1[1:],
+    report="full",
+)
+def vce(context: MetricContext) -> Value:
+    return Value(float(gap_variance(context.bins(context.settings.scheme))))
+
+
+@metric(
+    "ece_sweep",
+    "ECE with as many mass bins as keep the bins' accuracies rising",
+    "ece_mass at the largest such number of bins",
+    reference="Roelofs, Cain, Shlens, Mozer (2022)",
+    signature=(("norm", "1"), ("scheme", "mass-monotone"), ("label", None)),
+    report="full",
+)
+def ece_sweep(context: MetricContext) -> Value:
+    weight = context.table.weight
+    bins = monotone_mass_bins(context.scores, context.outcomes, weight)
+    stats = BinStats.of(context.scores, context.outcomes, mass_edges(context.scores, bins), weight)
+    return Value(float(binned_error(stats)), signature={"bins": str(bins)}, more={"bins_used": bins})
+
+
+def per_class_errors(context: MetricContext, scheme: str, norm: float) -> FloatArray:
+    """Binned error of every class against the rest, (k,)."""
+    if scheme == "width" and context.foreign(scheme) is None:
+        stats = context.class_stats()
+        if stats is not None:
+            return binned_error(stats, norm)
+    if context.columns is None:
+        raise UsageError("this metric needs the probabilities of every class, which are not at hand here")
+    return np.array([float(binned_error(bins, norm)) for bins in context.class_bins(scheme)])
+
+
+def _class_mean(context: MetricContext, scheme: str, norm: float) -> Value:
+    value = float(per_class_errors(context, scheme, norm).mean())
+    return Value(value, signature=_compat_signature(context, scheme))
+
+
+def _pooled(context: MetricContext, scheme: str, norm: float) -> Value:
+    stats = context.class_stats()
+    if scheme != "width" or stats is None:
+        raise UsageError("--label all pools the width bins of all classes; it has no --scheme mass")
+    names = ("count", "score", "outcome", "weight", "weight_square")
+    return Value(float(binned_error(BinStats(*(getattr(stats, name).sum(axis=0) for name in names)), norm)))
+
+
+@metric(
+    "cwece",
+    "Class-wise calibration error: mean over classes of each one-vs-all ECE",
+    "(1/k) sum_c sum_b share_cb |p_cb - frequency_cb|; others sum over classes",
+    reference="Kull et al. (2019); Nixon et al. (2019)",
+    signature=(("norm", None), ("bins", None), ("scheme", "width"), ("closed", "right"), ("label", "class")),
+    needs="classes",
+    aliases=("classwise_ece", "sce"),
+    report="full",
+)
+def cwece(context: MetricContext) -> Value:
+    stats, norm = context.class_stats(), context.settings.norm
+    value = _class_mean(context, "width", norm)
+    if stats is None or value.value is None or context.foreign("width") is not None:
+        return value
+    weighted = context.table.weight is not None
+    drawn = class_bin_outcomes(stats.score, stats.variance, context.heavy_resamples, context.rng("cwece"), weighted)
+    draws = np.array([float(binned_error(stats.with_outcomes(outcome), norm).mean()) for outcome in drawn])
+    return Value(value.value, null=null_of(value.value, draws), signature=value.signature)

@@ -1,0 +1,66 @@
+"""What a metric is, and how it registers itself.
+
+A metric is one decorated function from ``MetricContext`` to ``Value`` in a family file of
+this package. Lists, help, signatures, limits and the generic tests find it by that.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from calcli.metrics.context import MetricContext, Value
+from calcli.numerics import FloatArray
+
+__all__ = ["BINNED_L1", "METRICS", "TOP", "Better", "Metric", "Report", "metric"]
+
+Better = Literal["low", "high", "zero"]
+Report = Literal["default", "two classes", "full"]
+
+TOP = (("label", "top"),)
+BINNED_L1 = (("norm", None), ("bins", None), ("scheme", None), ("closed", "right"), ("label", None))
+
+
+@dataclass(frozen=True)
+class Metric:
+    """One metric.
+
+    title : help line. formula : in one line. reference : authors, year. better : which way
+    is good, or None where neither end is. signature : settings and constants that pin the
+    definition; a value ``None`` means "as set". needs : ``classes`` class sums, ``tops``
+    the largest classes, or nothing beyond rows. aliases : what else people call it.
+    report : which report shows it: always, for two classes, ``--full``, or None on request
+    only. in_table : is it in the table for people, or in the JSON only? meaning : a few
+    words beside its name in that table. rows : for a mean
+    over rows, its column (n,).
+    """
+
+    name: str
+    title: str
+    formula: str
+    measure: Callable[[MetricContext], Value]
+    reference: str = ""
+    better: Better | None = "low"
+    signature: tuple[tuple[str, str | None], ...] = ()
+    needs: Literal["", "classes", "tops"] = ""
+    aliases: tuple[str, ...] = ()
+    report: Report | None = None
+    in_table: bool = True
+    meaning: str = ""
+    rows: Callable[[MetricContext], FloatArray] | None = None
+
+
+METRICS: dict[str, Metric] = {}
+"""Every metric by name, in the order in which the family files register them."""
+
+
+def metric(
+    name: str, title: str, formula: str, **facts: Any
+) -> Callable[[Callable[[MetricContext], Value]], Callable[[MetricContext], Value]]:
+    """Register the decorated function as a metric; ``facts`` are fields of ``Metric``."""
+
+    def register(measure: Callable[[MetricContext], Value]) -> Callable[[MetricContext], Value]:
+        assert name not in METRICS, f"metric {name!r} is registered twice"
+        METRICS[name] = Metric(name, title, formula, measure, **facts)
+        return measure
+
+    return register
