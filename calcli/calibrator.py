@@ -145,7 +145,7 @@ def param(*shape: str | int, dtype: str = "float64", optional: bool = False, def
     scalar of the annotated type (float, int, bool, str). dtype : "float64", "int64" or
     "str" for arrays. A field annotated ``Curves`` holds one 1-D array or a tuple of them.
     optional : may be None. default : the value of a parameter that artifacts leave out when
-    it has that value, as those of earlier versions do; such fields come last.
+    it has that value, as those of earlier versions do; such fields come last (below ``_: KW_ONLY``).
     """
     return field(default=default, metadata={"shape": shape, "dtype": dtype, "optional": optional})
 
@@ -190,6 +190,13 @@ class Calibrator(ABC):
     def apply(self, block: Block) -> Prediction:
         """Calibrate one block."""
 
+    def marginals(self, block: Block) -> FloatArray:
+        """Every class's calibrated probability by itself, (b, k) float64.
+
+        Methods with one map per class give the values that ``apply`` divides by the row's sum.
+        """
+        return np.exp(self.apply(block).log_probs)
+
     @property
     def required_transforms(self) -> Sequence[str]:
         """Specs of the transforms whose scores ``apply`` reads, in the order of
@@ -198,6 +205,14 @@ class Calibrator(ABC):
 
     def check(self, k: int) -> None:  # noqa: B027 (most methods have nothing to check)
         """Raise DataError for parameters no fit could have produced (k classes)."""
+
+    @classmethod
+    def resolve_options(cls, options: Any, k: int) -> Any:
+        """The options with every default that depends on the number of classes k spelt out.
+
+        These are what an artifact records. Raises FitError for options that cannot serve k classes.
+        """
+        return options
 
     @classmethod  # noqa: B027 (for most methods every combination is allowed)
     def check_options(cls, options: Any) -> None:

@@ -75,6 +75,7 @@ class Composition(Calibrator):
         warnings: list[str] = []
         details: list[dict[str, Any]] = []
         done: Prefix = ()
+        options = cls.resolve_options(options, rows.k)
         for i, (name, method, own) in enumerate(zip(cls.names, cls.classes, cls.split(options), strict=True)):
             if i:
                 if done not in known.rows:
@@ -123,12 +124,20 @@ class Composition(Calibrator):
         )
 
     @classmethod
+    def resolve_options(cls, options: Any, k: int) -> Any:
+        changed: dict[str, Any] = {}
+        for i, (method, own) in enumerate(zip(cls.classes, cls.split(options), strict=True)):
+            explicit = method.resolve_options(own, k)
+            changed |= {attribute(i, f): getattr(explicit, f) for f in method.Options.__struct_fields__}
+        return msgspec.structs.replace(options, **changed)
+
+    @classmethod
     def check_options(cls, options: Any) -> None:
         """Raise UsageError when a stage that calibrates one confidence only is not the last."""
         for name, method, own in list(zip(cls.names, cls.classes, cls.split(options), strict=True))[:-1]:
             mode = getattr(own, "mode", None)
-            if method.laws.top_label_only and mode in (None, "top"):
-                other = "" if mode is None else f", or set {name}.mode=ova"
+            if method.laws.top_label_only and mode in (None, "auto", "top"):
+                other = "" if mode is None else f", or set {name}.mode=ova, or {name}.mode=binary for two classes"
                 raise UsageError(
                     f"{name} calibrates only the confidence of the predicted class: it must come last in"
                     f" {'+'.join(cls.names)}{other}"

@@ -107,13 +107,13 @@ def minimise_box(
     f: Quadratic,
     start: FloatArray,
     *,
-    low: float = -np.inf,
+    low: float | FloatArray = -np.inf,
     high: float = np.inf,
     tolerance: float = 1e-10,
     longest: float = np.inf,
     limit: int = 100,
 ) -> BoxMinimum:
-    """Minimise a smooth function of few variables, each in [low, high].
+    """Minimise a smooth function of few variables, each in [low, high]: one bound for all, or (m,).
 
     Parameters at a bound with the gradient pushing outwards are held, the others take a
     Newton step in which eigenvalues of the Hessian are made positive, projected onto the

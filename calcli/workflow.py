@@ -38,9 +38,11 @@ def fit_artifact(
     """
     before = collect(rows, None, progress=context.progress)
     try:
+        options = method(name).resolve_options(options, rows.k)
         fitted = method(name).fit(rows, options, context)
         if fitted.chosen is not None:
             name, options = fitted.chosen
+            options = method(name).resolve_options(options, rows.k)
         after = collect(rows, fitted.calibrator, progress=context.progress)
     except FitError as problem:
         raise FitError(f"{rows.name}: {problem}") from None

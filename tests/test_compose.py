@@ -62,7 +62,7 @@ def test_the_identity_as_a_stage_changes_nothing(data):
 def test_stages_are_exposed_with_names_options_and_calibrators(fitted):
     stages = fitted["ft+svs+beta"].calibrator.stages
     assert [stage[0] for stage in stages] == ["ft", "svs", "beta"]
-    assert stages[2].options == parse_options("beta", {})
+    assert stages[2].options == parse_options("beta", {"mode": "top"})
     assert isinstance(stages[0].calibrator, method("ft"))
     assert fitted["ft+svs+beta"].details["stages"][0]["method"] == "ft"
 
@@ -90,7 +90,8 @@ def test_laws_of_every_composition(name, fitted, data):
 
 
 def test_laws_follow_from_those_of_the_stages():
-    assert method("ts+hb").laws.keeps_argmax
+    assert method("ts+ec").laws.keeps_argmax
+    assert not method("ts+hb").laws.keeps_argmax  # with two classes P(class 1) may cross 1/2
     assert not method("vs+hb").laws.keeps_argmax
     assert method("ts+mono").laws.improves_nll
     assert not method("ts+ft").laws.improves_nll

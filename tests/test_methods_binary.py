@@ -14,19 +14,20 @@ from calcli.calibrator import Context
 from calcli.errors import DataError, FitError
 from calcli.io.artifact import decode_params, encode_params
 from calcli.isotonic import PooledOutcomes, fit_isotonic
-from calcli.methods._binary import Sample, share_rest
-from calcli.methods._logistic import fit_logistic, fit_nonnegative
+from calcli.methods._binary.logistic import fit_logistic
+from calcli.methods._binary.questions import Sample, clipped_log_odds
+from calcli.methods._binary.vectors import logs, share_rest
 from calcli.methods.bbq import all_binnings, elbow, fit_bbq
-from calcli.methods.beta import features, fit_beta
+from calcli.methods.beta import fit_beta
 from calcli.methods.hb import fit_edges, weighted_mass_edges
-from calcli.methods.platt import fit_platt, log_odds
+from calcli.methods.platt import fit_platt
 from calcli.methods.spline import spline_slope
 from calcli.registry import method
 from calcli.rows import ArrayRows
 
 pytestmark = pytest.mark.filterwarnings("error")
 
-MODAL = ("platt", "beta", "hb", "ir", "bbq", "sb")
+MODAL = ("platt", "beta", "quadratic", "hb", "ir", "bbq", "sb", "spline")
 CASES = [
     *((name, {"mode": mode}) for name in MODAL for mode in ("top", "ova", "marginal")),
     ("hb", {"mode": "top", "scheme": "mass"}),
@@ -36,9 +37,9 @@ CASES = [
     ("beta", {"mode": "ova", "variant": "ab"}),
     ("bbq", {"mode": "ova", "prior": "bdeu"}),
     ("bbq", {"mode": "ova", "theta": "official", "prune": "elbow"}),
-    ("sb", {"mode": "top", "base": "ts"}),
+    ("platt", {"mode": "ova", "loss": "brier"}),
+    *(("sb", {"base": base}) for base in ("ts", "beta")),
     ("sb", {"mode": "ova", "split": "thirds"}),
-    ("spline", {}),
     ("irm", {}),
     ("irova", {}),
     ("irova-ts", {}),
@@ -73,6 +74,14 @@ def binary(n=500, seed=0, ties=False):
     if ties:
         p = np.round(p, 1)
     return p, (rng.random(n) < 0.2 + 0.6 * p**2).astype(float)
+
+
+def log_odds(p):
+    return clipped_log_odds(np.asarray(p, dtype=float), 1e-12)
+
+
+def sample(p, hit):
+    return Sample(log_odds(p), hit)
 
 
 def hostile():
@@ -119,7 +128,7 @@ def test_data_that_leave_nothing_to_fit_do_no_harm(what, name, options):
     for out in (log_probs, other):
         assert np.isfinite(out).all()
         np.testing.assert_allclose(np.exp(out).sum(axis=1), 1.0, atol=1e-12)
-    if fitted.calibrator.laws.keeps_argmax and options.get("mode", "top") == "top":
+    if options.get("mode") == "top" or fitted.calibrator.laws.keeps_argmax:
         np.testing.assert_array_equal(label, z.argmax(axis=1))
     again = decode_params(method(name), encode_params(fitted.calibrator), z.shape[1])
     np.testing.assert_array_equal(apply(again, ArrayRows(z))[0], log_probs)
@@ -175,7 +184,7 @@ def test_weights_of_zero_only_are_refused():
 def test_top_modes_keep_the_label_and_the_odds_of_the_rest():
     z = np.array([[2.0, 1.0, 0.0], [0.0, 900.0, 1.0], [5.0, 5.0, 5.0]])
     label = np.array([0, 1, 0])
-    out = share_rest(z, label, np.array([0.5, 1.0 - 1e-15, 0.0]))
+    out = share_rest(z, label, *logs(np.array([0.5, 1.0 - 1e-15, 0.0])))
     np.testing.assert_allclose(np.exp(out[0]), [0.5, 0.5 / (1 + np.exp(-1)), 0.5 / (1 + np.exp(1))], rtol=1e-14)
     # 1 - p has no digits left in the second row; the odds of its rest are exact all the same.
     np.testing.assert_allclose(out[1, 2] - out[1, 0], 1.0, rtol=1e-14)
@@ -202,11 +211,11 @@ def test_an_absent_class_keeps_its_probability_before_normalising_and_is_told(na
     fitted = fit(name, ArrayRows(z, y), **({"mode": "ova"} if name in MODAL else {}))
     assert any("without a row" in w and "class 2" in w for w in fitted.warnings)
     block = next(ArrayRows(z[:20]).blocks())
-    tempered = fitted.calibrator.tempered(z[:20])
+    tempered = fitted.calibrator.seen(block).z
     p = np.exp(tempered - tempered.max(axis=1, keepdims=True))
     p /= p.sum(axis=1, keepdims=True)
-    # Platt clips at 1e-12 and irova adds 1e-9 p; nothing else may move it.
-    np.testing.assert_allclose(fitted.calibrator.marginals(block)[:, 2], p[:, 2], rtol=2e-9, atol=1e-12)
+    # irova adds 1e-9 p; nothing else may move it.
+    np.testing.assert_allclose(fitted.calibrator.marginals(block)[:, 2], p[:, 2], rtol=2e-9)
 
 
 def test_marginal_values_are_those_of_ova_before_the_division():
@@ -279,20 +288,20 @@ def test_irm_is_isotonic_regression_of_all_pairs():
 # ---- logistic fits
 
 
-def test_logistic_is_at_the_optimum_from_any_start():
+def test_logistic_is_at_the_optimum_in_any_unit():
     p, hit = binary()
     design = np.stack([log_odds(p), np.ones(len(p))])
     oracle = LogisticRegression(C=np.inf, tol=1e-12, solver="newton-cholesky").fit(design[:1].T, hit)
-    for start in ([1.0, 0.0], [0.0, 0.0], [-5.0, 3.0], [40.0, -20.0]):
-        found = fit_logistic(design, hit, None, np.array(start))
+    for unit in (1e-6, 1.0, 1e6):
+        found = fit_logistic(design * [[unit], [1.0]], hit)
         assert found.converged
-        np.testing.assert_allclose(found.coef, [oracle.coef_[0, 0], oracle.intercept_[0]], rtol=1e-7)
+        np.testing.assert_allclose(found.coef * [unit, 1.0], [oracle.coef_[0, 0], oracle.intercept_[0]], rtol=1e-8)
 
 
 def test_platt_smoothing_equals_a_fit_to_platts_targets():
     p, hit = binary(60)
     n1, n0 = hit.sum(), (1 - hit).sum()
-    slope, intercept = fit_platt(Sample(p, hit), smooth=True).params
+    slope, intercept = fit_platt(sample(p, hit), smooth=True).params
     # Soft targets are a weighted fit of both outcomes for every row.
     high, low = (n1 + 1) / (n1 + 2), 1 / (n0 + 2)
     target = np.where(hit > 0, high, low)
@@ -313,10 +322,9 @@ def test_platt_smoothing_equals_a_fit_to_platts_targets():
         ([0, 1, 1, 1], 2 / 3),
     ],
 )
-@pytest.mark.parametrize("fit_one", [fit_platt, lambda sample: fit_beta(sample, "abm")])
+@pytest.mark.parametrize("fit_one", [fit_platt, fit_beta])
 def test_no_optimum_gives_the_constant_of_platt(hit, constant, fit_one):
-    sample = Sample(np.array([0.2, 0.4, 0.6, 0.8]), np.array(hit, dtype=float))
-    one = fit_one(sample)
+    one = fit_one(sample([0.2, 0.4, 0.6, 0.8], np.array(hit, dtype=float)))
     assert one.status == "degenerate"
     assert one.note
     assert set(one.params[:-1]) == {0.0}
@@ -337,7 +345,7 @@ def test_a_separable_class_among_many_is_not_forgotten():
 def test_negative_slope_is_told():
     rng = np.random.default_rng(0)
     p = rng.random(400)
-    one = fit_platt(Sample(p, (rng.random(400) > p).astype(float)))
+    one = fit_platt(sample(p, (rng.random(400) > p).astype(float)))
     assert one.params[0] < 0
     assert "negative" in one.note
 
@@ -352,10 +360,10 @@ def test_beta_is_the_best_of_its_nonnegative_family(variant, seed):
     p = rng.random(200)
     truth = [p**3, 1 - (1 - p) ** 3, np.full(200, 0.4), 1 - p, 0.5 + 0.4 * np.sin(6 * p), p][seed]
     hit = (rng.random(200) < truth).astype(float)
-    a, b, c = fit_beta(Sample(p, hit), variant).params
+    a, b, c = fit_beta(sample(p, hit), variant).params
     assert a >= 0
     assert b >= 0
-    log_p, rest = features(p)
+    log_p, rest = np.log(p), -np.log1p(-p)
 
     def loss(v):
         a, b, c = {"abm": v, "am": (v[0], v[0], v[1]), "ab": (v[0], v[1], np.log(2) * (v[0] - v[1]))}[variant]
@@ -372,8 +380,8 @@ def test_beta_is_the_best_of_its_nonnegative_family(variant, seed):
 
 def test_nonnegative_fit_may_end_with_every_coefficient_at_zero():
     p, hit = binary(200)
-    log_p, rest = features(1 - p)  # turned round, so both want to be negative
-    found = fit_nonnegative(np.stack([log_p, rest, np.ones(200)]), hit, None, np.array([1.0, 1.0, 0.0]), 2)
+    log_p, rest = np.log(1 - p), -np.log(p)  # turned round, so both want to be negative
+    found = fit_logistic(np.stack([log_p, rest, np.ones(200)]), hit, low=np.array([0.0, 0.0, -np.inf]))
     np.testing.assert_allclose(found.coef, [0.0, 0.0, np.log(hit.mean() / (1 - hit.mean()))], atol=1e-9)
 
 
@@ -460,7 +468,7 @@ def naive_bbq(p, hit):
 @pytest.mark.parametrize("ties", [False, True])
 def test_bbq_equals_its_formula_bin_by_bin(ties):
     p, hit = binary(150, ties=ties)
-    calibrator_edges, values, _, _ = fit_bbq(Sample(p, hit), "midpoint", "posterior", "weight")
+    calibrator_edges, values, _, _ = fit_bbq(sample(p, hit), "midpoint", "posterior", "weight")
     oracle = naive_bbq(p, hit)
     for x in np.linspace(0.001, 1.0, 57):
         at = values[np.searchsorted(calibrator_edges[1:-1], x)]
@@ -522,7 +530,9 @@ def test_spline_thinned_stays_close_and_ties_become_one_point():
         ("irm", {"scores": [[0.5]], "values": [[0.5]]}, "flat list"),
         ("irm", {"scores": [], "values": []}, "at least one"),
         ("irova", {"scores": [0.5], "values": [0.5]}, "there are 1 maps, expected one for each of 3"),
-        ("spline", {"scores": [[0.5], [0.5], [0.5]], "values": [[0.5], [0.5], [0.5]]}, "flat list"),
+        ("spline", {"mode": "top", "scores": [[0.5]] * 3, "values": [[0.5]] * 3}, "3 maps, expected 1"),
+        ("ir", {"mode": "binary", "scores": [0.5], "values": [0.5]}, "'binary' for 3 classes"),
+        ("ir", {"mode": "some", "scores": [0.5], "values": [0.5]}, "'some', expected binary, top, ova or marginal"),
         ("platt", {"slope": [1.0], "intercept": [None]}, "not finite"),
         ("platt", {"slope": [1.0, 1.0], "intercept": [0.0, 0.0]}, "one for each of 3"),
         ("beta", {"a": [-1.0], "b": [1.0], "c": [0.0]}, "negative"),

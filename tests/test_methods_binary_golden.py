@@ -15,8 +15,7 @@ from sklearn.isotonic import IsotonicRegression as SklearnIsotonic
 from sklearn.linear_model import LogisticRegression
 
 from calcli.calibrator import Context
-from calcli.methods.beta import features
-from calcli.methods.platt import log_odds
+from calcli.methods._binary.questions import clipped_log_odds
 from calcli.registry import method
 from calcli.rows import ArrayRows
 
@@ -151,13 +150,13 @@ def test_logistic_confidence_methods_are_nearer_to_the_optimum_than_the_printed_
 def test_platt_is_the_optimum_and_the_printed_digits_are_lbfgs_at_its_default(halves):
     cal, test = halves
     p, y = softmax(cal.scores.astype(np.float64)), cal.labels()
-    s, hit = log_odds(p.max(axis=1))[:, None], p.argmax(axis=1) == y
+    s, hit = clipped_log_odds(p.max(axis=1), 1e-12)[:, None], p.argmax(axis=1) == y
     calibrator = fit("platt", cal).calibrator
     exact = LogisticRegression(C=np.inf, solver="newton-cholesky", tol=1e-12).fit(s, hit)
     np.testing.assert_allclose(calibrator.slope, exact.coef_[0], rtol=1e-8)
     np.testing.assert_allclose(calibrator.intercept, exact.intercept_, rtol=1e-8)
     early = LogisticRegression(C=1e10).fit(s, hit)
-    at = log_odds(softmax(test.scores.astype(np.float64)).max(axis=1))[:, None]
+    at = clipped_log_odds(softmax(test.scores.astype(np.float64)).max(axis=1), 1e-12)[:, None]
     assert_printed({"mean_conf": early.predict_proba(at)[:, 1].mean()}, ["mean_conf"], ".69727")
 
 
@@ -182,7 +181,7 @@ def test_beta_one_vs_all(halves):
     calibrator = fitted.calibrator
     inside = np.flatnonzero((calibrator.a > 0) & (calibrator.b > 0))
     for c in inside[:5]:
-        x = np.stack(features(scores[:, c]), axis=1)
+        x = np.stack([np.log(scores[:, c]), -np.log1p(-scores[:, c])], axis=1)
         exact = LogisticRegression(C=np.inf, solver="newton-cholesky", tol=1e-12, max_iter=1000).fit(x, y == c)
         ours = [calibrator.a[c], calibrator.b[c], calibrator.c[c]]
         np.testing.assert_allclose(ours, [*exact.coef_[0], *exact.intercept_], rtol=1e-5)

@@ -21,7 +21,8 @@ from cli import runner
 
 from calcli.binning import BinStats, binned_error, mass_edges
 from calcli.methods import sb
-from calcli.methods._binary import MapFit, Sample
+from calcli.methods._binary.maps import MapFit
+from calcli.methods._binary.questions import Sample, clipped_log_odds
 from calcli.methods.platt import PlattScaling, fit_platt
 from calcli.methods.sb import ScalingBinning, ScalingBinningOptions
 from calcli.metrics.debiased import plugin_square, signed_square
@@ -62,7 +63,7 @@ def top(p, y):
 def test_binned_lower_bounds(shuffled, norm):
     """1000 rows fit, the first 2000 choose the bins, 8000 measure; l1 and l2, 2 to 128 bins."""
     confidence, correct = top(*shuffled(2))
-    scaled = PlattScaling.curve(confidence, *PLATT_1000)
+    scaled = PlattScaling.curve(clipped_log_odds(confidence, 1e-12), *PLATT_1000)
     got = [
         float(binned_error(BinStats.of(scaled[2000:], correct[2000:], mass_edges(scaled[:2000], bins)), norm))
         for bins in BINS
@@ -94,7 +95,8 @@ def test_binned_lower_bounds_from_the_command_line(shuffled, norm, monkeypatch, 
 def test_a_lower_bound_can_dip(shuffled):
     """The l1 bound falls from 16 to 32 bins: bins of equal mass do not nest exactly."""
     confidence, correct = top(*shuffled(2))
-    scaled = PlattScaling.curve(confidence, *fit_platt(Sample(confidence[:1000], correct[:1000])).params)
+    s = clipped_log_odds(confidence, 1e-12)
+    scaled = PlattScaling.curve(s, *fit_platt(Sample(s[:1000], correct[:1000])).params)
     cuts = [set(mass_edges(scaled[:2000], bins)) for bins in (16, 32)]
     assert not cuts[0] <= cuts[1]
     coarse, fine = (
@@ -109,11 +111,12 @@ def test_a_lower_bound_can_dip(shuffled):
 def test_platt_binning(shuffled, bins, monkeypatch):
     """Scaling-binning of the top label on the first 3000 rows, measured on the others by its own values."""
     confidence, correct = top(*shuffled(1))
-    exact = fit_platt(Sample(confidence[:3000], correct[:3000])).params
+    s = clipped_log_odds(confidence, 1e-12)
+    exact = fit_platt(Sample(s[:3000], correct[:3000])).params
     assert exact == pytest.approx(PLATT_3000, abs=2e-3)
     monkeypatch.setattr(sb, "fit_platt", lambda *rows, **how: MapFit(PLATT_3000))
-    fitted = ScalingBinning.fit_map(Sample(confidence[:3000], correct[:3000]), ScalingBinningOptions(bins=bins))
-    q = ScalingBinning.curve(confidence[3000:], *fitted.params)
+    fitted = ScalingBinning.fit_map(Sample(s[:3000], correct[:3000]), ScalingBinningOptions(bins=bins))
+    q = ScalingBinning.curve(s[3000:], *fitted.params)
     values = np.unique(q)
     found = BinStats.of(q, correct[3000:], np.array([0.0, *(values[:-1] + values[1:]) / 2, 1.0]))
     # four printed digits

@@ -10,17 +10,9 @@ from msgspec import Meta
 from numpy.typing import NDArray
 
 from calcli.calibrator import Curves, param
-from calcli.methods._binary import (
-    EMPTY,
-    TOP_LAWS,
-    BinaryCalibrator,
-    MapFit,
-    ModeOptions,
-    Sample,
-    check_steps,
-    few_rows_per_class,
-    step,
-)
+from calcli.methods._binary.curves import EMPTY, check_steps, step
+from calcli.methods._binary.maps import TOP_LABEL, BinaryCalibrator, MapFit, ModeOptions, few_rows_per_class
+from calcli.methods._binary.questions import Sample
 from calcli.numerics import FloatArray, IntArray
 from calcli.rows import Rows
 
@@ -79,7 +71,7 @@ class BayesianBinning(BinaryCalibrator):
     values: Curves = param()
 
     title = "Bayesian binning into quantiles"
-    laws = replace(TOP_LAWS, weights=False)
+    laws = replace(TOP_LABEL, weights=False)
     Options = BayesianBinningOptions
     identity = (EMPTY, EMPTY)
 
@@ -90,8 +82,8 @@ class BayesianBinning(BinaryCalibrator):
         return MapFit((edges, values), record=record)
 
     @staticmethod
-    def curve(p: FloatArray, *params: Any) -> FloatArray:
-        return step(p, *params)
+    def curve(x: FloatArray, *params: Any) -> FloatArray:
+        return step(x, *params)
 
     @classmethod
     def advice(cls, rows: Rows, options: Any) -> Iterator[str]:

@@ -9,16 +9,9 @@ from msgspec import Meta
 
 from calcli.binning import BinStats, mass_edges, width_edges
 from calcli.calibrator import Curves, param
-from calcli.methods._binary import (
-    EMPTY,
-    TOP_LAWS,
-    BinaryCalibrator,
-    MapFit,
-    ModeOptions,
-    Sample,
-    check_steps,
-    step,
-)
+from calcli.methods._binary.curves import EMPTY, check_steps, step
+from calcli.methods._binary.maps import TOP_LABEL, BinaryCalibrator, MapFit, ModeOptions
+from calcli.methods._binary.questions import Sample
 from calcli.numerics import FloatArray
 from calcli.rows import Rows
 
@@ -59,7 +52,7 @@ class HistogramBinning(BinaryCalibrator):
     values: Curves = param()
 
     title = "histogram binning"
-    laws = TOP_LAWS
+    laws = TOP_LABEL
     Options = HistogramOptions
     identity = (EMPTY, EMPTY)
 
@@ -75,8 +68,8 @@ class HistogramBinning(BinaryCalibrator):
         return MapFit((edges, np.minimum(values, 1.0)), record={"empty_bins": float((seen.count == 0).sum())})
 
     @staticmethod
-    def curve(p: FloatArray, *params: Any) -> FloatArray:
-        return step(p, *params)
+    def curve(x: FloatArray, *params: Any) -> FloatArray:
+        return step(x, *params)
 
     @classmethod
     def advice(cls, rows: Rows, options: Any) -> Iterator[str]:
@@ -91,7 +84,7 @@ class HistogramBinning(BinaryCalibrator):
 
 def ruined_by_mass(rows: Rows, options: Any) -> Iterator[str]:
     """Advice against few equal-mass bins per class where classes are many."""
-    if options.mode != "top" and options.scheme == "mass" and options.bins < rows.k:
+    if options.mode in ("ova", "marginal") and options.scheme == "mass" and options.bins < rows.k:
         yield (
             f"{options.bins} bins of equal mass for {rows.k} classes: the top bin of every class holds mostly rows"
             " of other classes, which ruins accuracy; mode=top, scheme=width or ts would serve better"

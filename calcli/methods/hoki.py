@@ -1,6 +1,6 @@
 """Hoki: calibration by transforming logits."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Annotated, Any, Literal, Self
 
@@ -13,7 +13,9 @@ from calcli.errors import DataError
 from calcli.kernels.device import kernels
 from calcli.kernels.numpy.noise import QUANTILES, digest, standard_noise
 from calcli.kernels.numpy.retention import Races, block_retention
-from calcli.methods._binary import TOP_LAWS, counted_rows, probabilities, share_rest, top_sample
+from calcli.methods._binary.maps import TOP_LABEL
+from calcli.methods._binary.questions import counted_rows, sigmoid, single_sample, top_log_odds
+from calcli.methods._binary.vectors import logs, share_rest
 from calcli.methods._hoki_rounds import Design, Evidence, design, one_line, replay, width_error
 from calcli.numerics import NLL_FLOOR, FloatArray, IntArray
 from calcli.rows import Block, Rows
@@ -96,7 +98,7 @@ class Hoki(Calibrator):
     draws_sha256: str = param()
 
     title = "Hoki (logit transformations)"
-    laws = TOP_LAWS
+    laws = replace(TOP_LABEL, keeps_argmax=True)
     Options = HokiOptions
 
     @classmethod
@@ -109,7 +111,7 @@ class Hoki(Calibrator):
             )
         weight = rows.weights()
         counted = counted_rows(rows.n, weight)
-        sample = top_sample(rows, weight, 1.0).part(counted)
+        sample = single_sample(rows, "top", weight).part(counted)
         mass = np.ones(len(counted)) if sample.weight is None else sample.weight
         accuracy = float(mass @ sample.hit / mass.sum())
         start = sample.p if options.init == "confidence" else np.full(len(counted), accuracy)
@@ -145,11 +147,8 @@ class Hoki(Calibrator):
         if self.samples:
             races = recorded(self.noise, self.samples, z.shape[1], self.seed, self.draws_sha256)
         gamma = block_retention(z, self.noise, [self.scale], races)[:, 0]
-        if self.init == "confidence":
-            start = probabilities(z)[np.arange(len(z)), label]
-        else:
-            start = np.full(len(z), self.accuracy)
-        return Prediction(share_rest(z, label, replay(start, gamma, self.alpha, self.beta)), label)
+        start = np.full(len(z), self.accuracy) if self.init == "accuracy" else sigmoid(top_log_odds(z, label))
+        return Prediction(share_rest(z, label, *logs(replay(start, gamma, self.alpha, self.beta))), label)
 
     def check(self, k: int) -> None:
         if self.noise not in QUANTILES:

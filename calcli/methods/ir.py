@@ -6,17 +6,9 @@ from typing import Any
 
 from calcli.calibrator import Curves, param
 from calcli.isotonic import fit_isotonic
-from calcli.methods._binary import (
-    EMPTY,
-    TOP_LAWS,
-    BinaryCalibrator,
-    MapFit,
-    ModeOptions,
-    Sample,
-    check_line,
-    few_rows_per_class,
-    line,
-)
+from calcli.methods._binary.curves import EMPTY, check_line, line
+from calcli.methods._binary.maps import TOP_LABEL, BinaryCalibrator, MapFit, ModeOptions, few_rows_per_class
+from calcli.methods._binary.questions import Sample
 from calcli.numerics import FloatArray
 from calcli.rows import Rows
 
@@ -42,7 +34,7 @@ class IsotonicRegression(BinaryCalibrator):
     values: Curves = param()
 
     title = "isotonic regression"
-    laws = TOP_LAWS
+    laws = TOP_LABEL
     Options = IsotonicOptions
     identity = (EMPTY, EMPTY)
 
@@ -52,8 +44,8 @@ class IsotonicRegression(BinaryCalibrator):
         return MapFit((scores, values), record={"knots": float(len(scores))})
 
     @staticmethod
-    def curve(p: FloatArray, *params: Any) -> FloatArray:
-        return line(p, *params)
+    def curve(x: FloatArray, *params: Any) -> FloatArray:
+        return line(x, *params)
 
     @classmethod
     def advice(cls, rows: Rows, options: Any) -> Iterator[str]:

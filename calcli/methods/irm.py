@@ -8,7 +8,9 @@ import numpy as np
 from calcli.calibrator import Calibrator, Context, Curves, Fit, Laws, Prediction, param
 from calcli.errors import DataError, FitError
 from calcli.isotonic import PooledOutcomes
-from calcli.methods._binary import check_line, line, normalize, probabilities
+from calcli.methods._binary.curves import check_line, line
+from calcli.methods._binary.questions import probabilities
+from calcli.methods._binary.vectors import normalize
 from calcli.methods.irova import TIE_BREAK
 from calcli.numerics import FloatArray, IntArray
 from calcli.rows import Block, Rows

@@ -6,17 +6,9 @@ from typing import Any, Self
 from calcli.calibrator import Context, Curves, Fit, param
 from calcli.errors import DataError
 from calcli.isotonic import fit_isotonic
-from calcli.methods._binary import (
-    EMPTY,
-    PER_CLASS_LAWS,
-    BinaryCalibrator,
-    MapFit,
-    Sample,
-    check_line,
-    few_rows_per_class,
-    fit_maps,
-    line,
-)
+from calcli.methods._binary.curves import EMPTY, check_line, line
+from calcli.methods._binary.maps import ONE_VS_REST, BinaryCalibrator, MapFit, few_rows_per_class, fit_maps
+from calcli.methods._binary.questions import Sample
 from calcli.numerics import FloatArray
 from calcli.rows import Rows
 
@@ -40,13 +32,13 @@ class IsotonicOneVsAll(BinaryCalibrator):
     values: Curves = param()
 
     title = "isotonic regression one-vs-all"
-    laws = PER_CLASS_LAWS
+    laws = ONE_VS_REST
     identity = (EMPTY, EMPTY)
 
     @classmethod
     def fit(cls, rows: Rows, options: Any, context: Context) -> Fit[Self]:
         maps = fit_maps(cls, rows, "ova", lambda sample: cls.fit_map(sample, options), context)
-        return maps.finish(cls(*maps.params), few_rows_per_class(rows, "ova"))
+        return maps.finish(cls(*maps.params, mode="ova"), few_rows_per_class(rows, "ova"))
 
     @classmethod
     def fit_map(cls, sample: Sample, options: Any) -> MapFit:
@@ -54,8 +46,8 @@ class IsotonicOneVsAll(BinaryCalibrator):
         return MapFit((scores, values), record={"knots": float(len(scores))})
 
     @staticmethod
-    def curve(p: FloatArray, *params: Any) -> FloatArray:
-        return line(p, *params) + TIE_BREAK * p
+    def curve(x: FloatArray, *params: Any) -> FloatArray:
+        return line(x, *params) + TIE_BREAK * x
 
     def check(self, k: int) -> None:
         super().check(k)

@@ -1,14 +1,15 @@
 """Temperature scaling, then isotonic regression one-vs-all."""
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, Self
 
-from calcli.calibrator import Context, Curves, Fit, param
+from calcli.calibrator import Calibrator, Context, Fit, param
+from calcli.composition import mapped
 from calcli.errors import DataError
-from calcli.methods._binary import few_rows_per_class, fit_maps
+from calcli.methods._binary.maps import few_rows_per_class, fit_maps
 from calcli.methods.irova import IsotonicOneVsAll
 from calcli.methods.ts import TemperatureOptions, TemperatureScaling
-from calcli.numerics import FloatArray
 from calcli.rows import Rows
 
 
@@ -23,8 +24,6 @@ class IsotonicAfterTemperature(IsotonicOneVsAll):
     Reference: Zhang, Kailkhura, Han (2020), Mix-n-Match, arXiv 2003.07329 (IROvA-TS).
     """
 
-    scores: Curves = param()
-    values: Curves = param()
     temperature: float = param()
 
     title = "temperature scaling, then isotonic regression one-vs-all"
@@ -32,13 +31,16 @@ class IsotonicAfterTemperature(IsotonicOneVsAll):
     @classmethod
     def fit(cls, rows: Rows, options: Any, context: Context) -> Fit[Self]:
         ts = TemperatureScaling.fit(rows, TemperatureOptions(loss="brier"), context)
-        temperature = ts.calibrator.temperature
-        maps = fit_maps(cls, rows, "ova", lambda sample: cls.fit_map(sample, options), context, temperature)
+        scaled = mapped(rows, ts.calibrator)
+        maps = fit_maps(cls, scaled, "ova", lambda sample: cls.fit_map(sample, options), context)
         maps.before(ts)
-        return maps.finish(cls(*[*maps.params, temperature]), few_rows_per_class(rows, "ova"))
+        scores, values = maps.params
+        fitted = cls(scores, values, ts.calibrator.temperature, mode="ova")
+        return maps.finish(fitted, few_rows_per_class(rows, "ova"))
 
-    def tempered(self, z: FloatArray) -> FloatArray:
-        return z / self.temperature
+    @cached_property
+    def upstream(self) -> Calibrator:
+        return TemperatureScaling(self.temperature)
 
     def check(self, k: int) -> None:
         super().check(k)

@@ -1,43 +1,50 @@
 """Scaling-binning."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass, fields, replace
+from functools import cached_property
 from typing import Annotated, Any, Literal, Self
 
 import numpy as np
 from msgspec import Meta
 
 from calcli.binning import BinStats
-from calcli.calibrator import Context, Curves, Fit, param
-from calcli.errors import DataError
-from calcli.methods._binary import (
-    EMPTY,
-    TOP_LAWS,
-    BinaryCalibrator,
-    MapFit,
-    ModeOptions,
-    Sample,
-    check_finite,
-    check_steps,
-    counted_rows,
-    fit_maps,
-    step,
-)
-from calcli.methods._logistic import sigmoid
+from calcli.calibrator import Calibrator, Context, Curves, Fit, param
+from calcli.composition import mapped
+from calcli.errors import DataError, UsageError
+from calcli.methods._affine.maps import OdirOptions
+from calcli.methods._binary.curves import EMPTY, check_finite, check_steps, step
+from calcli.methods._binary.logistic import Loss
+from calcli.methods._binary.maps import TOP_LABEL, BinaryCalibrator, MapFit, ModeOptions, fit_maps
+from calcli.methods._binary.questions import Sample, counted_rows, log_sigmoid, sigmoid
+from calcli.methods.beta import fit_beta
+from calcli.methods.dir import DirichletCalibration
+from calcli.methods.dir_odir import RegularisedDirichlet
 from calcli.methods.hb import Bins, Scheme, fit_edges, ruined_by_mass, thin_bins
-from calcli.methods.platt import fit_platt, log_odds
+from calcli.methods.identity import Identity
+from calcli.methods.platt import fit_platt
 from calcli.methods.ts import TemperatureOptions, TemperatureScaling
-from calcli.numerics import FloatArray, IntArray
-from calcli.rows import Rows
+from calcli.methods.vs import VectorScaling, VectorScalingOptions
+from calcli.numerics import FloatArray, IntArray, log_softmax
+from calcli.rows import Block, Rows
+
+DIRICHLET_PENALTY = 1e-2
+"""lambda and mu of base=dirichlet. Without a penalty its fit to a thousand rows has no optimum."""
 
 
 class ScalingBinningOptions(ModeOptions, frozen=True):
     """Options of scaling-binning."""
 
     base: Annotated[
-        Literal["platt", "ts"],
-        Meta(description="the smooth map that is fitted first: Platt scaling, or one temperature by NLL"),
+        Literal["platt", "beta", "temperature", "vector", "dirichlet", "ts"],
+        Meta(
+            description="the smooth map that is fitted first: platt or beta (of the one probability, or of each"
+            " class's), temperature (or ts), vector or dirichlet (of whole rows; these two may change predictions)"
+        ),
     ] = "platt"
+    loss: Annotated[
+        Loss, Meta(description="what platt, beta and temperature minimise: log loss, or squared error as printed")
+    ] = "log"
     bins: Bins = 15
     scheme: Annotated[Scheme, Meta(description="bins holding equally many rows, or of equal width")] = "mass"
     split: Annotated[
@@ -58,11 +65,12 @@ class ScalingBinning(BinaryCalibrator):
     """Fit a smooth map, then replace its values by their mean in each of a few bins.
 
     1. g is fitted (``base``), 2. bins of g hold equally many rows, 3. q = mean of g, not of
-    the outcomes, over the bin that g(p) falls into; an empty bin gives its midpoint. The
+    the outcomes, over the bin that g falls into; an empty bin gives its midpoint. The
     output takes at most ``bins`` values, so its calibration error can be measured, with
     less variance than histogram binning's means of outcomes. The paper's analysis takes
     three disjoint parts of the rows (``split=thirds``), the authors' code all rows for
-    every step (``shared``).
+    every step (``shared``). The paper prints the squared loss for g (``loss=brier``), the
+    code minimises the log loss.
 
     In mode=marginal (or ova, the same here) each class has its own g and bins. The paper
     measures these values as they are; the output vector is divided by its sum.
@@ -75,54 +83,84 @@ class ScalingBinning(BinaryCalibrator):
     edges: Curves = param()
     values: Curves = param()
     temperature: float | None = param(optional=True)
+    _: KW_ONLY
+    slope_rest: FloatArray | None = param("maps", optional=True, default=None)
+    scale: FloatArray | None = param("k", optional=True, default=None)
+    weight: FloatArray | None = param("k", "k", optional=True, default=None)
+    bias: FloatArray | None = param("k", optional=True, default=None)
 
     title = "scaling-binning"
-    laws = TOP_LAWS
+    laws = TOP_LABEL
     Options = ScalingBinningOptions
-    identity = (1.0, 0.0, EMPTY, EMPTY)
+    identity = (1.0, 0.0, EMPTY, EMPTY, 1.0)
+    takes_log_odds = True
+
+    @classmethod
+    def check_options(cls, options: ScalingBinningOptions) -> None:
+        if options.loss == "brier" and options.base in ("vector", "dirichlet"):
+            raise UsageError(f"loss=brier goes with base=platt, beta or temperature, got base={options.base}")
 
     @classmethod
     def fit(cls, rows: Rows, options: ScalingBinningOptions, context: Context) -> Fit[Self]:
         counted = counted_rows(rows.n, rows.weights())
-        parts = split_rows(len(counted), options.split, context.rng())
-        ts = Fit(TemperatureScaling(1.0))
-        if options.base == "ts":
-            ts = TemperatureScaling.fit(rows.take(counted[parts[0]]), TemperatureOptions(), context)
+        return cls.fit_parts(rows, options, context, split_rows(len(counted), options.split, context.rng()))
 
-        maps = fit_maps(
-            cls,
-            rows,
-            options.mode,
-            lambda sample: cls.fit_map(sample, options, parts),
-            context,
-            ts.calibrator.temperature,
-        )
-        maps.before(ts)
-        temperature = ts.calibrator.temperature if options.base == "ts" else None
-        return maps.finish(cls(*[*maps.params, temperature]), cls.advice(rows, options))
+    @classmethod
+    def fit_parts(cls, rows: Rows, options: ScalingBinningOptions, context: Context, parts: Parts) -> Fit[Self]:
+        """The fit with given rows for the three steps, indices among the rows of positive weight."""
+        options = cls.resolve_options(options, rows.k)
+        counted = counted_rows(rows.n, rows.weights())
+        seen, first, whole = rows, None, dict[str, Any]()
+        if options.base not in ("platt", "beta"):
+            if options.base == "vector":
+                seen = mapped(rows, Identity())
+            first = fit_whole_rows(seen.take(counted[parts[0]]), options, context)
+            seen = mapped(seen, first.calibrator)
+            whole = {f.name: getattr(first.calibrator, f.name) for f in fields(first.calibrator)}
+        maps = fit_maps(cls, seen, options.mode, lambda sample: cls.fit_map(sample, options, parts), context)
+        if first is not None:
+            maps.before(first)
+        slope, intercept, edges, values, slope_rest = maps.params
+        whole = {"temperature": None, "mode": options.mode, "slope_rest": slope_rest, **whole}
+        return maps.finish(cls(slope, intercept, edges, values, **whole), cls.advice(rows, options))
 
     @classmethod
     def fit_map(cls, sample: Sample, options: Any, parts: Parts | None = None) -> MapFit:
         one, two, three = (sample.part(part) for part in parts) if parts else (sample, sample, sample)
-        base = MapFit((1.0, 0.0))
+        one_map = options.mode in ("binary", "top")
+        base = MapFit((1.0, 1.0, 0.0))
         if options.base == "platt":
-            base = fit_platt(one, constant_if_separable=options.mode == "top")
-        edges = fit_edges(scaled(two.p, *base.params), two.weight, options.bins, options.scheme)
-        seen = BinStats.of(scaled(three.p, *base.params), three.hit, edges, three.weight)
+            platt = fit_platt(one, loss=options.loss, constant_if_separable=one_map)
+            base = platt._replace(params=(platt.params[0], *platt.params))
+        elif options.base == "beta":
+            base = fit_beta(one, loss=options.loss, constant_if_separable=one_map)
+        a, b, c = base.params
+        edges = fit_edges(smooth(two.s, a, b, c), two.weight, options.bins, options.scheme)
+        seen = BinStats.of(smooth(three.s, a, b, c), three.hit, edges, three.weight)
         middle = 0.5 * (edges[:-1] + edges[1:])
         values = np.divide(seen.score, seen.weight, out=middle, where=seen.weight > 0)
         record = base.record | {"empty_bins": float((seen.count == 0).sum())}
-        return base._replace(params=(*base.params, edges, np.clip(values, 0.0, 1.0)), record=record)
+        return base._replace(params=(a, c, edges, np.clip(values, 0.0, 1.0), b), record=record)
 
     @staticmethod
-    def curve(p: FloatArray, *params: Any) -> FloatArray:
-        slope, intercept, edges, values = params
+    def curve(x: FloatArray, *params: Any) -> FloatArray:
+        slope, intercept, edges, values, *slope_rest = params
         if not len(edges):
-            return p
-        return step(scaled(p, slope, intercept), edges, values)
+            return sigmoid(x)
+        return step(smooth(x, slope, slope_rest[0] if slope_rest else slope, intercept), edges, values)
 
-    def tempered(self, z: FloatArray) -> FloatArray:
-        return z if self.temperature is None else z / self.temperature
+    @cached_property
+    def upstream(self) -> Calibrator | None:
+        if self.weight is not None and self.bias is not None:
+            return DirichletCalibration(self.weight, self.bias)
+        if self.scale is not None and self.bias is not None:
+            return VectorScaling(self.scale, self.bias)
+        return None if self.temperature is None else TemperatureScaling(self.temperature)
+
+    def seen(self, block: Block) -> Block:
+        if self.scale is not None:  # vector scaling is of log-probabilities here
+            block = replace(block, scores=log_softmax(block.z), kind="log_probs")
+        return super().seen(block)
 
     @classmethod
     def advice(cls, rows: Rows, options: Any) -> Iterator[str]:
@@ -132,11 +170,31 @@ class ScalingBinning(BinaryCalibrator):
 
     def check(self, k: int) -> None:
         super().check(k)
-        check_finite(slope=self.slope, intercept=self.intercept)
+        check_finite(
+            slope=self.slope,
+            intercept=self.intercept,
+            slope_rest=self.slope_rest,
+            scale=self.scale,
+            weight=self.weight,
+            bias=self.bias,
+        )
         if self.temperature is not None and not 0 < self.temperature < np.inf:
             raise DataError(f"temperature is {self.temperature}, expected a positive number")
-        for _, _, edges, values in self.maps:
+        for _, _, edges, values, *_ in self.maps:
             check_steps(edges, values)
+
+
+def fit_whole_rows(rows: Rows, options: ScalingBinningOptions, context: Context) -> Fit[Any]:
+    """The base that calibrates whole rows: temperature, vector or Dirichlet calibration."""
+    if options.base == "vector":
+        return VectorScaling.fit(rows, VectorScalingOptions(), context)
+    if options.base == "dirichlet":
+        penalised = OdirOptions(lambda_=DIRICHLET_PENALTY, mu=DIRICHLET_PENALTY, final="refit")
+        fitted = RegularisedDirichlet.fit(rows, penalised, context)
+        one = fitted.calibrator
+        return Fit(DirichletCalibration(one.weight, one.bias), fitted.status, fitted.warnings, fitted.details)
+    loss: Literal["nll", "brier"] = "brier" if options.loss == "brier" else "nll"
+    return TemperatureScaling.fit(rows, TemperatureOptions(loss=loss), context)
 
 
 def split_rows(n: int, split: str, rng: np.random.Generator) -> Parts:
@@ -148,11 +206,11 @@ def split_rows(n: int, split: str, rng: np.random.Generator) -> Parts:
     return np.sort(one), np.sort(two), np.sort(three)
 
 
-def scaled(p: FloatArray, slope: float, intercept: float) -> FloatArray:
-    """g(p); a slope of 1 and no intercept are g(p) = p exactly (base=ts)."""
-    if slope == 1.0 and intercept == 0.0:
-        return p
-    return sigmoid(slope * log_odds(p) + intercept)
+def smooth(s: FloatArray, a: float, b: float, c: float) -> FloatArray:
+    """g of log-odds: sigmoid(c + a log p - b log(1 - p)), a straight line in s when a = b."""
+    if a == b:
+        return sigmoid(a * s + c)
+    return sigmoid(c + a * log_sigmoid(s) - b * log_sigmoid(-s))
 
 
 METHOD = ScalingBinning

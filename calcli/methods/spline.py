@@ -1,19 +1,21 @@
 """Calibration by splines."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import Annotated, Any, Self
+from typing import Annotated, Any
 
 import numpy as np
 from msgspec import Meta
 
-from calcli.calibrator import Context, Curves, Fit, Options, param
-from calcli.errors import DataError
-from calcli.methods._binary import TOP_LAWS, BinaryCalibrator, MapFit, Sample, check_line, fit_maps, line
+from calcli.calibrator import Curves, param
+from calcli.methods._binary.curves import EMPTY, check_line, line
+from calcli.methods._binary.maps import TOP_LABEL, BinaryCalibrator, MapFit, ModeOptions, few_rows_per_class
+from calcli.methods._binary.questions import Sample
 from calcli.numerics import FloatArray
 from calcli.rows import Rows
 
 
-class SplineOptions(Options, frozen=True):
+class SplineOptions(ModeOptions, frozen=True):
     """Options of spline calibration."""
 
     knots: Annotated[int, Meta(ge=3, le=1000, description="knots of the spline, evenly spaced over the ranks")] = 6
@@ -42,13 +44,9 @@ class SplineCalibration(BinaryCalibrator):
     values: Curves = param()
 
     title = "spline calibration"
-    laws = replace(TOP_LAWS, weights=False)
+    laws = replace(TOP_LABEL, weights=False)
     Options = SplineOptions
-
-    @classmethod
-    def fit(cls, rows: Rows, options: SplineOptions, context: Context) -> Fit[Self]:
-        maps = fit_maps(cls, rows, "top", lambda sample: cls.fit_map(sample, options), context)
-        return maps.finish(cls(*maps.params), ())
+    identity = (EMPTY, EMPTY)
 
     @classmethod
     def fit_map(cls, sample: Sample, options: Any) -> MapFit:
@@ -68,13 +66,17 @@ class SplineCalibration(BinaryCalibrator):
         return MapFit((x, np.clip(y, 0.0, 1.0)), record={"ks": float(np.abs(h).max())})
 
     @staticmethod
-    def curve(p: FloatArray, *params: Any) -> FloatArray:
-        return line(p, *params)
+    def curve(x: FloatArray, *params: Any) -> FloatArray:
+        return line(x, *params)
+
+    @classmethod
+    def advice(cls, rows: Rows, options: Any) -> Iterator[str]:
+        yield from few_rows_per_class(rows, options.mode)
 
     def check(self, k: int) -> None:
-        if len(self.maps) != 1:
-            raise DataError("params.scores or params.values holds a list per class, expected one flat list")
-        check_line(*self.maps[0])
+        super().check(k)
+        for scores, values in self.maps:
+            check_line(scores, values)
 
 
 def spline_slope(h: FloatArray, knots: int) -> FloatArray:

@@ -1,0 +1,144 @@
+"""Logistic regression with a few features, to the optimum, and what to do where there is none."""
+
+from typing import Literal, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from calcli.calibrator import Status
+from calcli.methods._binary.questions import Sample
+from calcli.numerics import FloatArray
+from calcli.solvers import minimise_box
+
+__all__ = ["Loss", "Regression", "fit_logistic", "regress", "smoothed_targets"]
+
+Loss = Literal["log", "brier"]
+
+GRADIENT = 1e-12
+"""A fit is at the optimum when no entry of the mean gradient, features scaled to size 1, is larger."""
+
+
+class Logistic(NamedTuple):
+    """coef : (d,) coefficients. gradient : largest absolute entry of the mean gradient that
+    no bound explains. steps : evaluations of the loss. converged : the search reached its end."""
+
+    coef: FloatArray
+    gradient: float
+    steps: int
+    converged: bool
+
+
+def fit_logistic(
+    design: FloatArray,
+    target: FloatArray,
+    weight: FloatArray | None = None,
+    *,
+    low: FloatArray | float = -np.inf,
+    loss: Loss = "log",
+) -> Logistic:
+    """Minimise the mean loss of target given sigmoid(coef . design), with coef >= low.
+
+    design : (d, n) features, a row of ones among them for an intercept. target : (n,) in
+    [0, 1]. weight : (n,) or None. low : (d,) of 0 and -inf. loss : ``log`` is convex: the result
+    is the optimum if one exists (outcomes neither all alike nor separable). ``brier`` is not:
+    the search starts at the log loss's optimum and never gets worse.
+    """
+    share = np.full(design.shape[1], 1.0 / design.shape[1]) if weight is None else weight / weight.sum()
+    size = np.sqrt(design**2 @ share)
+    size[size == 0] = 1.0
+    scaled = design / size[:, None]
+
+    def log_loss(coef: FloatArray) -> tuple[float, FloatArray, FloatArray]:
+        u = coef @ scaled
+        t = np.exp(-np.abs(u))
+        value = float(share @ (np.log1p(t) + np.maximum(u, 0.0) - target * u))
+        gradient = scaled @ (share * (np.where(u >= 0, 1.0, t) / (1.0 + t) - target))
+        return value, gradient, (scaled * (share * t / (1.0 + t) ** 2)) @ scaled.T
+
+    def squared_loss(coef: FloatArray) -> tuple[float, FloatArray, FloatArray]:
+        u = coef @ scaled
+        t = np.exp(-np.abs(u))
+        p, slope = np.where(u >= 0, 1.0, t) / (1.0 + t), t / (1.0 + t) ** 2
+        miss = p - target
+        bend = slope * (slope + miss * (1.0 - 2.0 * p))
+        return float(share @ miss**2), scaled @ (2.0 * share * miss * slope), (scaled * (2.0 * share * bend)) @ scaled.T
+
+    found = minimise_box(log_loss, np.zeros(len(design)), low=low, tolerance=GRADIENT)
+    if loss == "brier":
+        found = minimise_box(squared_loss, found.x, low=low, tolerance=GRADIENT)
+    return Logistic(found.x / size, found.gradient, found.evaluations, found.status == "ok")
+
+
+# ---- one map: the fit, or the constant that stands in for it
+
+
+class Regression(NamedTuple):
+    """slopes : (d,) and intercept of a map's log-odds. Status, note and record as in ``MapFit``."""
+
+    slopes: list[float]
+    intercept: float
+    status: Status
+    note: str
+    record: dict[str, float]
+
+
+def regress(
+    sample: Sample,
+    features: list[FloatArray],
+    *,
+    low: float = -np.inf,
+    intercept: bool = True,
+    smooth: bool = False,
+    loss: Loss = "log",
+    constant_if_separable: bool = True,
+) -> Regression:
+    """Log-odds of the outcomes, linear in features, each coefficient at least ``low``.
+
+    Outcomes that are all alike, or scores that are, give the constant (n1 + 1) / (n + 2), as
+    do separable scores, where the likelihood has no maximum; without ``constant_if_separable``
+    these get smoothed targets, whose optimum is finite. smooth : use those in any case.
+    """
+    hit = sample.hit > 0
+    ones, zeros = sample.positive, sample.mass - sample.positive
+    constant = float(np.log((ones + 1.0) / (zeros + 1.0)))
+    flat = [0.0] * len(features)
+    if hit.all() or not hit.any():
+        return Regression(flat, constant, "degenerate", "all outcomes are alike, so the map is a constant", {})
+    if sample.s.min() == sample.s.max():
+        return Regression(flat, constant, "degenerate", "all scores are equal, so the map is a constant", {})
+    separable = is_separable(sample.s, hit)
+    if separable and constant_if_separable and not smooth:
+        return Regression(flat, constant, "degenerate", SEPARABLE, {})
+    target = smoothed_targets(hit, ones, zeros) if smooth or separable else sample.hit
+    design = np.stack([*features, np.ones(len(hit))] if intercept else features)
+    lowest = np.array([low] * len(features) + [-np.inf] * intercept)
+    found = fit_logistic(design, target, sample.weight, low=lowest, loss=loss)
+    slopes, offset = found.coef[: len(features)].tolist(), float(found.coef[-1]) if intercept else 0.0
+    record = {"gradient": found.gradient, "steps": float(found.steps)}
+    if not found.converged:
+        return Regression(slopes, offset, "not_converged", "the fit did not reach its optimum", record)
+    if separable and not smooth:
+        return Regression(slopes, offset, "degenerate", SMOOTHED, record)
+    return Regression(slopes, offset, "ok", "", record)
+
+
+def smoothed_targets(hit: NDArray[np.bool_], ones: float, zeros: float) -> FloatArray:
+    """Targets (n1+1)/(n1+2) and 1/(n0+2) in place of 1 and 0.
+
+    ones, zeros : weight of the positives and of the negatives, n1 and n0. With them the
+    optimum is finite whatever the data. (Platt 1999.)
+    """
+    return np.where(hit, (ones + 1.0) / (ones + 2.0), 1.0 / (zeros + 2.0))
+
+
+def is_separable(s: FloatArray, hit: NDArray[np.bool_]) -> bool:
+    """Whether one threshold on s tells positives from negatives, up to ties at it."""
+    ones, zeros = s[hit], s[~hit]
+    return bool(zeros.max() <= ones.min() or ones.max() <= zeros.min())
+
+
+SEPARABLE = (
+    "the scores separate the outcomes perfectly, so no slope fits best and the map is a constant;"
+    " more rows or smoothed targets (platt with smooth=true) would serve better"
+)
+SMOOTHED = "the scores separate the class perfectly, so the map was fitted to smoothed targets"

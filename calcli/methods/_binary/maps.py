@@ -1,0 +1,333 @@
+"""Calibrators made of maps of one probability: which maps there are, how they are fitted and applied."""
+
+from abc import abstractmethod
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import KW_ONLY, dataclass, field, fields, replace
+from functools import cached_property
+from typing import Annotated, Any, ClassVar, Literal, NamedTuple, Self, cast
+
+import msgspec
+import numpy as np
+from msgspec import Meta
+
+from calcli.calibrator import Calibrator, Context, Fit, Laws, Options, Prediction, Status, param
+from calcli.composition import settled
+from calcli.errors import DataError, FitError
+from calcli.methods._binary.questions import (
+    Mode,
+    Sample,
+    class_samples,
+    clipped_log_odds,
+    counted_rows,
+    log_sigmoid,
+    one_vs_rest_log_odds,
+    probabilities,
+    sigmoid,
+    single_sample,
+    top_log_odds,
+)
+from calcli.methods._binary.vectors import logs, normalize, share_rest
+from calcli.numerics import TINY, FloatArray
+from calcli.rows import Block, Rows
+
+__all__ = [
+    "ONE_VS_REST",
+    "TOP_LABEL",
+    "BinaryCalibrator",
+    "LogisticCalibrator",
+    "MapFit",
+    "ModeOptions",
+    "few_rows_per_class",
+    "fit_maps",
+]
+
+
+class ModeOptions(Options, frozen=True):
+    """The option that every method of this family has."""
+
+    mode: Annotated[
+        Literal["auto", "binary", "top", "ova", "marginal"],
+        Meta(
+            description="what is calibrated: auto (binary for two classes, else top), binary (the probability of class"
+            " 1 of two), top (the predicted class's confidence; predictions stay), ova (one map per class against the"
+            " rest, rows divided by their sum), marginal (the same maps; their values before the division are what"
+            " Kumar et al. measure)"
+        ),
+    ] = "auto"
+
+
+TOP_LABEL = Laws(
+    keeps_argmax=False,  # with two classes P(class 1) may cross 1/2
+    monotone=False,
+    shift_invariant=True,
+    equivariant=True,
+    improves_nll=False,
+    top_label_only=True,
+    weights=True,
+    memory="row",
+)
+"""What these methods promise with their default, mode=auto."""
+
+ONE_VS_REST = replace(TOP_LABEL, top_label_only=False, memory="array")
+"""What one map per class against the rest promises."""
+
+
+class MapFit(NamedTuple):
+    """One fitted map.
+
+    params : its parameters, in the order of the calibrator's fields. note : what the user
+    should know, a phrase (equal phrases of many classes are told once). record : numbers
+    worth recording; the largest over the classes is kept.
+    """
+
+    params: tuple[Any, ...]
+    status: Status = "ok"
+    note: str = ""
+    record: dict[str, float] = {}
+
+
+SEVERITY: tuple[Status, ...] = ("ok", "at_bound", "no_root", "degenerate", "not_converged")
+
+FitMap = Callable[[Sample], MapFit]
+
+
+@dataclass(frozen=True)
+class BinaryCalibrator(Calibrator):
+    """A calibrator made of maps of one probability.
+
+    A subclass declares its maps' parameters as fields, either ``Curves`` (the array of the
+    only map, or a tuple with one per class) or ``param("maps")`` (one number per map), and
+    says how to fit (``fit_map``) and evaluate (``curve``) one map.
+
+    mode : what the maps are of. None in artifacts of calcli 0.1, whose maps are of the top
+    label or of each class and take probabilities, or log-odds clipped ``clip`` away from
+    certainty.
+    """
+
+    _: KW_ONLY
+    mode: str | None = param(optional=True, default=None)
+
+    identity: ClassVar[tuple[Any, ...]] = ()
+    """Parameters of the map that changes nothing, for classes that never occur."""
+
+    takes_log_odds: ClassVar[bool] = False
+    """Whether the maps take log-odds rather than probabilities."""
+
+    clip: ClassVar[float] = 1e-12
+    """See ``mode``."""
+
+    @classmethod
+    @abstractmethod
+    def fit_map(cls, sample: Sample, options: Any) -> MapFit:
+        """Fit one map."""
+
+    @staticmethod
+    @abstractmethod
+    def curve(x: FloatArray, *params: Any) -> FloatArray:
+        """Evaluate a map at probabilities or log-odds x : (b,). Returns (b,) in [0, 1]."""
+
+    def log_curve(self, x: FloatArray, *params: Any) -> tuple[FloatArray, FloatArray]:
+        """Logarithms of the map's value and of its complement, (b,) each."""
+        return logs(self.curve(x, *params))
+
+    @classmethod
+    def advice(cls, rows: Rows, options: Any) -> Iterator[str]:
+        """Warnings that follow from the sizes alone."""
+        yield from ()
+
+    @classmethod
+    def resolve_options(cls, options: Any, k: int) -> Any:
+        mode = getattr(options, "mode", None)
+        if mode == "binary" and k != 2:
+            raise FitError(f"mode=binary calibrates the probability of class 1 of two, these rows have {k} classes")
+        if mode != "auto":
+            return options
+        return msgspec.structs.replace(options, mode="binary" if k == 2 else "top")
+
+    @classmethod
+    def fit(cls, rows: Rows, options: Any, context: Context) -> Fit[Self]:
+        options = cls.resolve_options(options, rows.k)
+        maps = fit_maps(cls, rows, options.mode, lambda sample: cls.fit_map(sample, options), context)
+        return maps.finish(cls(*maps.params, mode=options.mode), cls.advice(rows, options))
+
+    @property
+    def upstream(self) -> Calibrator | None:
+        """A calibrator of whole rows that comes before the maps, if there is one."""
+        return None
+
+    def seen(self, block: Block) -> Block:
+        """The block as the maps see it."""
+        if self.upstream is None:
+            return block
+        return Block(block.start, settled(self.upstream.apply(block)), "log_probs", block.y, block.weight)
+
+    @cached_property
+    def maps(self) -> list[tuple[Any, ...]]:
+        """Parameters of each map: one map, or one per class."""
+        arrays = self._arrays()
+        return [tuple(v[c] for v in arrays) for c in range(len(arrays[0]))]
+
+    def _arrays(self) -> list[Any]:
+        """The maps' parameters, field by field, each indexed by the map."""
+        values = [(f.metadata.get("shape"), getattr(self, f.name)) for f in fields(self)]
+        return [
+            v if shape == ("maps",) or isinstance(v, tuple) else (v,)
+            for shape, v in values
+            if isinstance(v, tuple) or (isinstance(v, np.ndarray) and shape in (("maps",), ()))
+        ]
+
+    def inputs(self, block: Block) -> FloatArray:
+        """What the maps take: (b,) for one map, (b, k) for one per class. The block is one of ``seen``."""
+        z, many = block.z, len(self.maps) > 1
+        if self.mode is None:
+            p = probabilities(z)
+            p = p if many else p[np.arange(len(p)), block.prediction]
+            return clipped_log_odds(p, self.clip) if self.takes_log_odds else p
+        if many:
+            s = one_vs_rest_log_odds(z)
+        else:
+            s = z[:, 1] - z[:, 0] if self.mode == "binary" else top_log_odds(z, block.prediction)
+        return s if self.takes_log_odds else sigmoid(s)
+
+    def marginals(self, block: Block) -> FloatArray:
+        if len(self.maps) == 1:
+            return super().marginals(block)
+        columns = np.ascontiguousarray(self.inputs(self.seen(block)).T)
+        for c, params in enumerate(self.maps):
+            columns[c] = self.curve(columns[c], *params)
+        return np.ascontiguousarray(columns.T)
+
+    def apply(self, block: Block) -> Prediction:
+        if len(self.maps) > 1:
+            return normalize(self.marginals(block), block.z, block.prediction)
+        seen = self.seen(block)
+        log_q, log_rest = self.log_curve(self.inputs(seen), *self.maps[0])
+        if self.mode == "binary":
+            log_probs = np.stack([log_rest, log_q], axis=1)
+            label = log_probs.argmax(axis=1)
+        else:
+            label = seen.prediction
+            log_probs = share_rest(seen.z, label, log_q, log_rest)
+        return Prediction(log_probs, label, {"predictions_changed": int((label != block.prediction).sum())})
+
+    def check(self, k: int) -> None:
+        counts = {len(v) for v in self._arrays()}
+        expected = {None: (1, k), "binary": (1,), "top": (1,), "ova": (k,), "marginal": (k,)}.get(self.mode)
+        if expected is None:
+            raise DataError(f"params.mode is {self.mode!r}, expected binary, top, ova or marginal")
+        if self.mode == "binary" and k != 2:
+            raise DataError(f"params.mode is 'binary' for {k} classes")
+        if len(counts) > 1 or not counts <= set(expected):
+            found = " and ".join(map(str, sorted(counts)))
+            wanted = f"1 or one for each of {k} classes" if self.mode is None else str(expected[0])
+            raise DataError(f"there are {found} maps, expected {wanted}")
+
+
+class LogisticCalibrator(BinaryCalibrator):
+    """Maps whose log-odds are a function of the log-odds, so that both tails stay exact."""
+
+    takes_log_odds = True
+
+    @staticmethod
+    @abstractmethod
+    def logit(s: FloatArray, *params: Any) -> FloatArray:
+        """Log-odds of the map's value at log-odds s : (b,)."""
+
+    @classmethod
+    def curve(cls, x: FloatArray, *params: Any) -> FloatArray:
+        return sigmoid(cls.logit(x, *params))
+
+    def log_curve(self, x: FloatArray, *params: Any) -> tuple[FloatArray, FloatArray]:
+        if self.mode is None:
+            return super().log_curve(x, *params)
+        u = self.logit(x, *params)
+        return log_sigmoid(u), log_sigmoid(-u)
+
+
+# ---- fitting one map, or one per class
+
+
+@dataclass
+class Maps:
+    """Fitted maps and what there is to say about them.
+
+    params : one value per field of the calibrator, ready for its constructor.
+    """
+
+    params: list[Any]
+    status: Status = "ok"
+    warnings: list[str] = field(default_factory=list)
+    details: dict[str, Any] = field(default_factory=dict)
+
+    def before(self, stage: Fit[Any]) -> None:
+        """Add what a fit that came before these maps had to say."""
+        self.warnings[:0] = stage.warnings
+        self.status = max(self.status, stage.status, key=SEVERITY.index)
+
+    def finish(self, calibrator: Any, advice: Iterable[str]) -> Fit[Any]:
+        """The fit, with further warnings."""
+        return Fit(calibrator, self.status, (*self.warnings, *advice), self.details)
+
+
+def fit_maps(
+    cls: type[BinaryCalibrator],
+    rows: Rows,
+    mode: str,
+    fit_map: FitMap,
+    context: Context,
+) -> Maps:
+    """Fit the one map of mode=binary or top, or one per class.
+
+    A class without a positive row keeps the identity, which is told, as is the mean sum
+    over classes of the calibrated probabilities, that rows are divided by. Rows of weight
+    0 are left out; methods that do not use weights see none.
+    """
+    weight = rows.weights() if cls.laws.weights else None
+    counted = counted_rows(rows.n, weight)
+    if mode in ("binary", "top"):
+        one = fit_map(single_sample(rows, cast(Mode, mode), weight).part(counted))
+        params = [np.array([v]) if isinstance(v, float) else v for v in one.params]
+        return Maps(params, one.status, [one.note] if one.note else [], dict(one.record))
+
+    fits: list[MapFit] = []
+    absent: list[int] = []
+    noted: dict[str, list[int]] = {}
+    row_sum = np.zeros(rows.n)
+    for c, sample in enumerate(class_samples(rows, weight)):
+        context.progress("fitting one map per class", c, rows.k)
+        part = sample if len(counted) == rows.n else sample.part(counted)
+        if part.hit.any():
+            fits.append(fit_map(part))
+            if fits[-1].note:
+                noted.setdefault(fits[-1].note, []).append(c)
+        else:
+            fits.append(MapFit(cls.identity))
+            absent.append(c)
+        row_sum += cls.curve(sample.s if cls.takes_log_odds else sample.p, *fits[-1].params)
+    warnings = [f"{note}: {name_classes(classes)}" for note, classes in noted.items()]
+    if absent:
+        warnings.append(f"without a row in these data, and left as they were: {name_classes(absent)}")
+    columns = zip(*(one.params for one in fits), strict=True)
+    details: dict[str, Any] = {"row_sum_mean": float(row_sum.mean()), "zero_rows": int((row_sum < TINY).sum())}
+    for one in fits:
+        for name, value in one.record.items():
+            details[name] = max(value, details.get(name, value))
+    status = max((one.status for one in fits), key=SEVERITY.index)
+    params = [np.array(v) if isinstance(v[0], float) else v for v in columns]
+    return Maps(params, status, warnings, details)
+
+
+def name_classes(classes: list[int]) -> str:
+    """``class 3`` / ``classes 3, 5, 8 and 12 more``."""
+    shown = ", ".join(map(str, classes[:8]))
+    more = f" and {len(classes) - 8} more" if len(classes) > 8 else ""
+    return f"{'class' if len(classes) == 1 else 'classes'} {shown}{more}"
+
+
+def few_rows_per_class(rows: Rows, mode: str, enough: int = 50) -> Iterator[str]:
+    """Advice against flexible maps per class on too few rows."""
+    if mode in ("ova", "marginal") and rows.n < enough * rows.k:
+        yield (
+            f"{rows.n} rows are {rows.n / rows.k:.3g} per class: one flexible map per class follows their noise;"
+            " ts, vs or mode=top would serve better"
+        )

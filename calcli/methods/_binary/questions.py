@@ -1,0 +1,168 @@
+"""Binary questions that rows of scores answer, and their exact log-odds."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Literal
+
+import numpy as np
+
+from calcli.errors import FitError
+from calcli.numerics import FloatArray, IntArray, log_normalizer
+from calcli.rows import BLOCK_BYTES, Rows, to_logits
+
+__all__ = [
+    "Mode",
+    "Sample",
+    "class_samples",
+    "clipped_log_odds",
+    "counted_rows",
+    "log_sigmoid",
+    "one_vs_rest_log_odds",
+    "probabilities",
+    "sigmoid",
+    "single_sample",
+    "top_log_odds",
+]
+
+Mode = Literal["binary", "top", "ova", "marginal"]
+"""What is asked: is it class 1 (of two), is the prediction right, is it this class (each of them)."""
+
+WIDTH = 16
+"""Classes whose log-odds are made at a time: beyond the scores, memory for these only."""
+
+
+def sigmoid(u: FloatArray) -> FloatArray:
+    """1 / (1 + exp(-u)) without overflow, exact to the last digits of small values."""
+    t = np.exp(-np.abs(u))
+    return np.where(u >= 0, 1.0, t) / (1.0 + t)
+
+
+def log_sigmoid(u: FloatArray) -> FloatArray:
+    """Logarithm of the sigmoid, exact wherever the sigmoid itself rounds to 0 or 1."""
+    return np.minimum(u, 0.0) - np.log1p(np.exp(-np.abs(u)))
+
+
+@dataclass(frozen=True)
+class Sample:
+    """Scores of one binary question.
+
+    s : (n,) log-odds. hit : (n,) outcomes, 0.0 or 1.0. weight : (n,) all > 0, or None.
+    """
+
+    s: FloatArray
+    hit: FloatArray
+    weight: FloatArray | None = None
+
+    @cached_property
+    def p(self) -> FloatArray:
+        """The probabilities of these log-odds, (n,)."""
+        return sigmoid(self.s)
+
+    @property
+    def positive(self) -> float:
+        """Weight of the positive outcomes."""
+        return float(self.hit.sum() if self.weight is None else self.weight @ self.hit)
+
+    @property
+    def mass(self) -> float:
+        """Weight of all outcomes."""
+        return float(len(self.s) if self.weight is None else self.weight.sum())
+
+    def part(self, index: IntArray) -> "Sample":
+        """Some of the rows."""
+        return Sample(self.s[index], self.hit[index], None if self.weight is None else self.weight[index])
+
+
+# ---- log-odds of logits z : (b, k), never by way of probabilities: 1 - p has no digits left near 1
+
+
+def top_log_odds(z: FloatArray, label: IntArray) -> FloatArray:
+    """Log-odds of one class per row against the rest, (b,): z_label - log sum of exp over the others."""
+    at = np.arange(len(z))
+    rest = z.copy()
+    rest[at, label] = -np.inf
+    return np.asarray(z[at, label] - log_normalizer(rest))
+
+
+def one_vs_rest_log_odds(z: FloatArray) -> FloatArray:
+    """Log-odds of every class against the rest, (b, k).
+
+    Beside the largest term the sum over the others does not cancel; for the class that has
+    the largest term itself they are summed directly.
+    """
+    facts = _RowFacts.of(z)
+    s = _below_top((z - facts.largest[:, None]).T, facts.total).T
+    s[np.arange(len(z)), facts.top] = facts.s_top
+    return np.ascontiguousarray(s)
+
+
+@dataclass(frozen=True)
+class _RowFacts:
+    """largest : (b,) largest logits. total : (b,) sums of exp(z - largest). top : (b,) their
+    classes. s_top : (b,) their log-odds."""
+
+    largest: FloatArray
+    total: FloatArray
+    top: IntArray
+    s_top: FloatArray
+
+    @classmethod
+    def of(cls, z: FloatArray) -> "_RowFacts":
+        top = z.argmax(axis=1)
+        largest = z.max(axis=1)
+        return cls(largest, np.exp(z - largest[:, None]).sum(axis=1), top, top_log_odds(z, top))
+
+
+def _below_top(d: FloatArray, total: FloatArray) -> FloatArray:
+    """Log-odds of classes that are not a row's top class; d : (classes, b) z - largest."""
+    rest = total - np.exp(d)
+    # The top class alone can leave nothing of the sum; its value is put in by the caller.
+    return np.asarray(d - np.log(np.where(rest > 0, rest, 1.0)))
+
+
+def probabilities(z: FloatArray) -> FloatArray:
+    """Softmax of (b, k) logits."""
+    return np.exp(z - log_normalizer(z)[:, None])
+
+
+def clipped_log_odds(p: FloatArray, clip: float) -> FloatArray:
+    """log(p / (1 - p)) with p kept ``clip`` away from 0 and 1: what calcli 0.1 fitted and applied."""
+    p = np.clip(p, clip, 1.0 - clip)
+    return np.log(p) - np.log1p(-p)
+
+
+# ---- samples of labelled rows
+
+
+def counted_rows(n: int, weight: FloatArray | None) -> IntArray:
+    """Indices of the rows of positive weight. Raises FitError when there are none."""
+    index = np.arange(n) if weight is None else np.flatnonzero(weight > 0)
+    if not len(index):
+        raise FitError("all sample weights are 0; at least one row must count")
+    return index
+
+
+def single_sample(rows: Rows, mode: Mode, weight: FloatArray | None = None) -> Sample:
+    """The one question of mode=binary (is it class 1?) or mode=top (is the prediction right?)."""
+    s, hit = np.empty(rows.n), np.empty(rows.n)
+    for block in rows.blocks():
+        here = slice(block.start, block.start + len(block))
+        z = block.z
+        s[here] = z[:, 1] - z[:, 0] if mode == "binary" else top_log_odds(z, block.prediction)
+        hit[here] = block.labels == (1 if mode == "binary" else block.prediction)
+    return Sample(s, hit, weight)
+
+
+def class_samples(rows: Rows, weight: FloatArray | None = None) -> Iterator[Sample]:
+    """Class after class: is it this one? Bit by bit what ``one_vs_rest_log_odds`` gives."""
+    y, whole = rows.labels(), rows.array()
+    step = max(1, BLOCK_BYTES // (8 * rows.k))
+    parts = [_RowFacts.of(to_logits(whole[at : at + step], rows.kind)) for at in range(0, rows.n, step)]
+    largest, total, top, s_top = (
+        np.concatenate([getattr(part, name) for part in parts]) for name in ("largest", "total", "top", "s_top")
+    )
+    for first in range(0, rows.k, WIDTH):
+        z = np.array(to_logits(whole[:, first : first + WIDTH], rows.kind).T, order="C")
+        for c, s in enumerate(_below_top(z - largest, total), first):
+            yield Sample(np.where(top == c, s_top, s), (y == c).astype(np.float64), weight)

@@ -1,0 +1,96 @@
+"""Quadratic scaling."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Annotated, Any
+
+import numpy as np
+from msgspec import Meta
+
+from calcli.calibrator import param
+from calcli.errors import DataError
+from calcli.methods._binary.curves import check_finite
+from calcli.methods._binary.logistic import regress
+from calcli.methods._binary.maps import TOP_LABEL, LogisticCalibrator, MapFit, ModeOptions, few_rows_per_class
+from calcli.methods._binary.questions import Sample
+from calcli.numerics import FloatArray
+from calcli.rows import Rows
+
+
+class QuadraticOptions(ModeOptions, frozen=True):
+    """Options of quadratic scaling."""
+
+    smooth: Annotated[
+        bool,
+        Meta(description="fit to Platt's smoothed targets (n1+1)/(n1+2) and 1/(n0+2) instead of 1 and 0"),
+    ] = False
+
+
+@dataclass(frozen=True)
+class QuadraticScaling(LogisticCalibrator):
+    """Fit a rising parabola to the log-odds by maximum likelihood.
+
+    log(q / (1 - q)) = a + b s + c s^2 with s the exact log-odds, as for ``platt``, whose line
+    it bends. The slope b + 2 c s is kept at least 0 from the least to the largest s of the
+    calibration data (``low`` to ``high``); beyond them the tangent goes on, so that the map never
+    falls. The slope is linear in s, thus never negative in between if it is not at the two ends:
+    with these two slopes as coefficients the fit is a logistic regression with bounds, solved to
+    its optimum. (probmetrics bounds the coefficients otherwise.)
+
+    Data that leave nothing to fit are treated as by ``platt``.
+
+    Reference: the quadratic member of the logistic family of Cox (1958), Biometrika 45,
+    "Two further applications of a model for binary regression"; Platt (1999) is its c = 0.
+    """
+
+    a: FloatArray = param("maps")
+    b: FloatArray = param("maps")
+    c: FloatArray = param("maps")
+    low: FloatArray = param("maps")
+    high: FloatArray = param("maps")
+
+    title = "quadratic scaling"
+    laws = TOP_LABEL
+    Options = QuadraticOptions
+    identity = (0.0, 1.0, 0.0, -1.0, 1.0)
+
+    @classmethod
+    def fit_map(cls, sample: Sample, options: Any) -> MapFit:
+        low, high = float(sample.s.min()), float(sample.s.max())
+        width = (high - low) or 1.0
+        # Integrals of the two slopes' shares at s: (high - s) / width and (s - low) / width.
+        features = [-((high - sample.s) ** 2) / (2 * width), (sample.s - low) ** 2 / (2 * width)]
+        one_map = options.mode in ("binary", "top")
+        found = regress(sample, features, low=0.0, smooth=options.smooth, constant_if_separable=one_map)
+        left, right = found.slopes
+        params = (
+            found.intercept + (low**2 * right - high**2 * left) / (2 * width),
+            (high * left - low * right) / width,
+            (right - left) / (2 * width),
+            low,
+            high,
+        )
+        if left == right == 0 and found.status == "ok":
+            note = "the scores do not rise with the outcomes, so the map is a constant"
+            return MapFit(params, "degenerate", note, found.record)
+        return MapFit(params, found.status, found.note, found.record)
+
+    @staticmethod
+    def logit(s: FloatArray, *params: Any) -> FloatArray:
+        a, b, c, low, high = params
+        inside = np.clip(s, low, high)
+        slope = np.maximum(b + 2.0 * c * inside, 0.0)  # rounding must not make an end fall
+        return np.asarray(a + inside * (b + c * inside) + slope * (s - inside))
+
+    @classmethod
+    def advice(cls, rows: Rows, options: Any) -> Iterator[str]:
+        yield from few_rows_per_class(rows, options.mode)
+
+    def check(self, k: int) -> None:
+        super().check(k)
+        check_finite(a=self.a, b=self.b, c=self.c, low=self.low, high=self.high)
+        if (self.low > self.high).any():
+            raise DataError("params.low is above params.high")
+
+
+METHOD = QuadraticScaling
