@@ -304,7 +304,7 @@ def hdf5(tmp_path, what):
         ("soft link", "logits is a link to /gone"),
         ("own tail", "logits is a link to /logits"),
         ("external link", "logits is a link to /logits of gone.h5"),
-        ("external storage", "unable to open external raw data file"),
+        ("external storage", "takes its values from gone.bin, which is not there"),
         ("no dataspace", "scores have shape None"),
         ("a group", "weights is a group, expected a dataset"),
         ("lost labels", "labels is a link to /gone"),

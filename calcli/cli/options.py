@@ -37,11 +37,14 @@ class Reading:
     ] = None
     kind: Kind = None
     ignore_label: IgnoreLabel = None
+    allow_external: Annotated[
+        bool, typer.Option("--allow-external", help="Values may lie in files elsewhere than beside the bundle.")
+    ] = False
 
     @property
     def where(self) -> Layout:
         """Where in a file the scores and labels are."""
-        return Layout(self.scores, self.labels, self.kind)
+        return Layout(self.scores, self.labels, self.kind, self.allow_external)
 
     @property
     def ignored(self) -> tuple[int, ...]:

@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calcli.errors import DataError, UsageError
-from calcli.io.hdf5 import check_stored, find_groups, lookup, names_in, open_file, read, texts
+from calcli.io.hdf5 import check_stored, find_groups, lookup, names_in, open_file, or_none, read, texts
 from calcli.io.validate import (
     check_label_shape,
     check_labels,
@@ -46,12 +46,14 @@ class Layout:
     """Where things lie in a file that is not laid out as a bundle.
 
     scores, labels : paths of datasets, from the group named or the root. kind : what the
-    scores are; needed when the dataset's name does not say it. Raises UsageError.
+    scores are; needed when the dataset's name does not say it. external : values may come
+    from files elsewhere. Raises UsageError.
     """
 
     scores: str | None = None
     labels: str | None = None
     kind: str | None = None
+    external: bool = False
 
     def __post_init__(self) -> None:
         if self.kind is not None and self.kind not in SCORE_KINDS:
@@ -65,7 +67,10 @@ def split_where(where: str) -> tuple[Path, str | None]:
     """Split ``FILE.h5:GROUP`` into the file and the group, None when no group is named."""
     if ":" not in where or os.path.exists(where):
         return Path(where), None
-    path, _, group = where.rpartition(":")
+    ends = [at for at, c in enumerate(where) if c == ":"]
+    # The name of a group may hold colons too: the longest beginning that is a file, else all but the last part.
+    end = next((at for at in reversed(ends) if os.path.isfile(where[:at])), ends[-1])
+    path, group = where[:end], where[end + 1 :]
     # A Windows drive letter is not a file with a group.
     if len(path) == 1 and path.isalpha():
         return Path(where), None
@@ -110,7 +115,7 @@ def _choose_group(file: h5py.File, path: Path, group: str | None, prefer: Sequen
         f"{name}/{key}".strip("/")
         for name, node in find_groups(file)
         for key in node
-        if isinstance(node.get(key), h5py.Dataset)
+        if isinstance(or_none(node, key), h5py.Dataset)
     ]
     more = ", …" if len(datasets) > 12 else ""
     raise DataError(
@@ -150,7 +155,7 @@ class BundleRows(Rows):
     def __init__(
         self, file: h5py.File, path: Path, group: str, layout: Layout, ignore: tuple[int, ...], need_labels: bool
     ) -> None:
-        self.path, self.group = path, group
+        self.path, self.group, self._external = path, group, layout.external
         shown = os.fsencode(path.name).decode("utf-8", "backslashreplace")  # a file's name need not be text
         self.name = f"{shown}:{group}" if group else shown
         self._node = lookup(file, group)
@@ -190,7 +195,7 @@ class BundleRows(Rows):
             return None
         if not isinstance(node, h5py.Dataset):
             raise DataError(f"{self.name}: {path} is a group, expected a dataset; rename it")
-        check_stored(node, self._where(node))
+        check_stored(node, self._where(node), external=self._external)
         return node
 
     def _dataset(self, path: str, option: str) -> h5py.Dataset:

@@ -6,7 +6,8 @@ something that is not there; both are noticed here.
 
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from math import prod
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -16,14 +17,18 @@ import numpy as np
 
 from calcli.errors import CalcliError, DataError
 from calcli.io.atomic import is_stream
+from calcli.io.hdf5_sources import check_external, check_mapping, check_source, find_file, source_file
+from calcli.io.probe import probe
+from calcli.io.validate import swells
 
-__all__ = ["check_stored", "find_groups", "lookup", "names_in", "one_line", "open_file", "read", "texts"]
+__all__ = ["check_stored", "find_groups", "lookup", "names_in", "one_line", "open_file", "or_none", "read", "texts"]
 
 
 @contextmanager
 def open_file(path: Path) -> Iterator[h5py.File]:
     """Open an HDF5 file for reading. Raises DataError for a file that is missing, no HDF5 or damaged."""
     _check_file(path)
+    probe(path)
     try:
         file = h5py.File(path, "r")
     except OSError as problem:
@@ -107,10 +112,16 @@ def one_line(problem: BaseException) -> str:
     return " ".join(str(problem).split())
 
 
-def lookup(group: h5py.Group, path: str) -> Any:
+MOST_LINKS = 16
+"""So many links may lead from one to the next, as in HDF5."""
+
+
+def lookup(group: h5py.Group, path: str, links: int = 0) -> Any:
     """What lies at a path of a group: a dataset, a group, or None when there is nothing.
 
-    Raises DataError for a link that leads nowhere and for an object that cannot be opened.
+    Links are followed here, step by step: HDF5 would wait for ever on one that leads to a
+    pipe. links : how many have led here. Raises DataError for a link that leads nowhere and
+    for an object that cannot be opened.
     """
     node: Any = group.file if path.startswith("/") else group
     for step in path.split("/"):
@@ -119,17 +130,30 @@ def lookup(group: h5py.Group, path: str) -> Any:
         link = _link(node, step)
         if link is None:
             return None
+        where = f"{group.file.filename}: {path}"
+        if isinstance(link, h5py.SoftLink):
+            node = lookup(node, link.path, links + 1) if links < MOST_LINKS else None
+            if node is None:
+                raise DataError(f"{where} is a link to {link.path}, where nothing can be found; mend it")
+            continue
+        if isinstance(link, h5py.ExternalLink):
+            _check_target(node, link, where, links)
         try:
             node = node[step]
         except Exception as problem:
-            where = f"{group.file.filename}: {path}"
-            if isinstance(link, h5py.SoftLink):
-                raise DataError(f"{where} is a link to {link.path}, where nothing can be found; mend it") from None
-            if isinstance(link, h5py.ExternalLink):
-                target = f"{link.path} of {link.filename}"
-                raise DataError(f"{where} is a link to {target}, which cannot be opened; is that file here?") from None
             raise _damaged(where, problem) from None
     return node
+
+
+def _check_target(group: h5py.Group, link: h5py.ExternalLink, where: str, links: int) -> None:
+    """Check that an external link leads to something in an ordinary HDF5 file. Raises DataError."""
+    path = find_file(link.filename, group.file.filename, "HDF5_EXT_PREFIX", where)
+    told = f"{where} is a link to {link.path} of {link.filename}, "
+    if path is None or links >= MOST_LINKS:
+        raise DataError(f"{told}which cannot be opened; is that file here?")
+    with open_file(path) as other:
+        if lookup(other, link.path, links + 1) is None:
+            raise DataError(f"{told}where nothing can be found; mend it")
 
 
 def _link(node: Any, name: str) -> Any:
@@ -155,13 +179,13 @@ def find_groups(file: h5py.File) -> Iterator[tuple[str, h5py.Group]]:
         children = []
         for key in (key for key in group if isinstance(key, str)):  # bytes: a name that is no UTF-8
             hard = isinstance(_link(group, key), h5py.HardLink)
-            child = lookup(group, key) if hard else _or_none(group, key)
+            child = lookup(group, key) if hard else or_none(group, key)
             if isinstance(child, h5py.Group):
                 children.append((f"{name}/{key}".strip("/"), child))
         todo += reversed(children)
 
 
-def _or_none(group: h5py.Group, key: str) -> Any:
+def or_none(group: h5py.Group, key: str) -> Any:
     """What a link leads to; one that leads nowhere concerns only who asks for it by name."""
     try:
         return lookup(group, key)
@@ -169,28 +193,69 @@ def _or_none(group: h5py.Group, key: str) -> Any:
         return None
 
 
-def check_stored(dataset: h5py.Dataset, where: str) -> None:
-    """Refuse a dataset whose values are not all there. Raises DataError."""
+LARGEST_CHUNK = 1 << 30
+"""Bytes of a chunk, or of all the rows that a chunk touches: so much must be held at once."""
+
+
+def check_stored(
+    dataset: h5py.Dataset, where: str, *, external: bool = False, checked: frozenset[tuple[str, str]] = frozenset()
+) -> None:
+    """Refuse a dataset whose values are not all there, or that would fill the memory with few of them.
+
+    external : values may come from files that do not lie beside this one. checked : the
+    datasets that have led here as sources of one another. Raises DataError.
+    """
     if not dataset.shape or 0 in dataset.shape:
         return
     if dataset.is_virtual:
-        for source in dataset.virtual_sources():
-            name = source.file_name
-            beside = Path(dataset.file.filename).parent / name
-            if name != "." and "%" not in name and not (beside.exists() or os.path.exists(name)):
-                raise DataError(f"{where}: takes its values from {name}, which is not there; bring it along")
-        return
-    if dataset.chunks is None:
-        if dataset.external is None and dataset.id.get_storage_size() == 0:
-            raise DataError(f"{where}: was created but never written; write it, or run again what made it")
-        return
-    expected = int(np.prod([-(-n // step) for n, step in zip(dataset.shape, dataset.chunks, strict=True)]))
-    written = dataset.id.get_num_chunks()
-    if written < expected:
+        return _check_virtual(dataset, where, external, checked)
+    if dataset.external is not None:
+        return check_external(dataset, where, external)
+    stored = dataset.id.get_storage_size()
+    if dataset.chunks is None and stored == 0:
+        raise DataError(f"{where}: was created but never written; write it, or run again what made it")
+    if dataset.chunks is not None:
+        expected = prod(-(-n // step) for n, step in zip(dataset.shape, dataset.chunks, strict=True))
+        written = dataset.id.get_num_chunks()
+        if written < expected:
+            raise DataError(
+                f"{where}: only {written} of its {expected} chunks were ever written, the rest would read as zeros;"
+                " was what made it interrupted, or is it larger than what it holds?"
+            )
+    _check_size(dataset, where, stored)
+
+
+def _check_size(dataset: h5py.Dataset, where: str, stored: int) -> None:
+    row = prod(dataset.shape[1:]) * dataset.dtype.itemsize
+    with suppress(OSError, AttributeError):  # a file in memory; a system that does not count blocks
+        stored = min(stored, 512 * os.stat(dataset.file.filename).st_blocks)
+    if swells(dataset.shape[0] * row, stored):
         raise DataError(
-            f"{where}: only {written} of its {expected} chunks were ever written, the rest would read as zeros;"
-            " was what made it interrupted, or is it larger than what it holds?"
+            f"{where}: declares {dataset.shape[0] * row} bytes and only {stored} are stored, far less than scores need;"
+            " was the file cut off? If it is meant, write it without compression"
         )
+    if dataset.chunks is not None and dataset.chunks[0] * row > LARGEST_CHUNK:
+        raise DataError(
+            f"{where}: has chunks of {dataset.chunks[0]} rows, {dataset.chunks[0] * row >> 20} MiB to read at once;"
+            " write it in smaller chunks (h5repack -l CHUNK=…)"
+        )
+
+
+def _check_virtual(dataset: h5py.Dataset, where: str, external: bool, checked: frozenset[tuple[str, str]]) -> None:
+    """Check a virtual dataset: all of it mapped, every source there and itself whole. Raises DataError."""
+    check_mapping(dataset, where)
+    here = (os.path.realpath(dataset.file.filename), dataset.name)
+    if here in checked or len(checked) > MOST_LINKS:
+        raise DataError(f"{where}: takes its values from itself; write them into a plain dataset")
+    seen = set()
+    for source in dataset.virtual_sources():
+        path, name = source_file(source, dataset, where, external), source.dset_name.replace("%%", "%")
+        with open_file(path) as other:
+            found = lookup(other, name)
+            check_source(source, found if isinstance(found, h5py.Dataset) else None, where)
+            if (path, name) not in seen:
+                check_stored(found, f"{path}: {name}", external=external, checked=checked | {here})
+        seen.add((path, name))
 
 
 def read(dataset: h5py.Dataset, rows: Any, where: str) -> Any:

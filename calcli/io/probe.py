@@ -1,0 +1,157 @@
+"""A short-lived child that opens a file first, because HDF5 may crash or loop for ever on a damaged one.
+
+It walks over everything that opening and reading will ask HDF5's own structures for. What
+it survives, the parent can open. A fork costs a few milliseconds; where there is none, or
+other threads run beside it, files are opened at once.
+"""
+
+import os
+import signal
+import threading
+import time
+from contextlib import suppress
+from pathlib import Path
+
+import h5py
+import numpy as np
+
+from calcli.errors import DataError
+
+__all__ = ["probe"]
+
+SECONDS = 5
+BYTES_PER_SECOND = 20 << 20
+"""Time a child may take: some seconds, and more for a large file, of which it reads the strings."""
+
+MEMORY = 1 << 30
+"""Memory a child may take beyond what this process has."""
+
+OBJECTS = 10_000
+"""So many datasets and groups are looked at: a file of more would cost too much."""
+
+FINE, NO_MEMORY = 0, 7
+OWN_FILTERS = {h5py.h5z.FILTER_DEFLATE, h5py.h5z.FILTER_SHUFFLE, h5py.h5z.FILTER_FLETCHER32, h5py.h5z.FILTER_LZF}
+
+_survived: set[tuple[int, int, int, int]] = set()
+"""Files that a child has walked through, by device, number, size and time of change."""
+
+
+def probe(path: Path) -> None:
+    """Let a child walk through an HDF5 file. Raises DataError when it does not come back."""
+    about = path.stat()
+    known = (about.st_dev, about.st_ino, about.st_size, about.st_mtime_ns)
+    if known in _survived or not hasattr(os, "fork") or threading.active_count() > 1:
+        return
+    seconds = SECONDS + about.st_size // BYTES_PER_SECOND
+    child = os.fork()
+    if child == 0:
+        _live(path, seconds)
+    try:
+        status = _wait(child, seconds)
+    except BaseException:
+        with suppress(OSError):
+            os.kill(child, signal.SIGKILL)
+            os.waitpid(child, 0)
+        raise
+    if status == FINE:
+        _survived.add(known)
+        return
+    how = {
+        None: "reading it never ends",
+        NO_MEMORY: f"reading it takes more than {MEMORY >> 20} MiB of memory",
+        -signal.SIGXCPU: "reading it never ends",
+    }.get(status, "HDF5 crashes on it")
+    raise DataError(f"{path}: is damaged: {how}; copy it anew or run again what made it")
+
+
+def _wait(child: int, seconds: float) -> int | None:
+    """The exit code of a child, its signal as a negative number, or None when its time is over."""
+    end = time.monotonic() + seconds + 2
+    pause = 0.0005
+    while time.monotonic() < end:
+        found, status = os.waitpid(child, os.WNOHANG)
+        if found:
+            return os.waitstatus_to_exitcode(status)
+        time.sleep(pause)
+        pause = min(pause * 1.3, 0.05)
+    os.kill(child, signal.SIGKILL)
+    os.waitpid(child, 0)
+    return None
+
+
+def _live(path: Path, seconds: int) -> None:
+    """All of a child's life. What h5py raises, the parent can bear too."""
+    code = FINE
+    try:
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+            signal.signal(number, signal.SIG_DFL)
+        silence = os.open(os.devnull, os.O_RDWR)
+        for stream in (0, 1, 2):
+            os.dup2(silence, stream)
+        _limit(seconds)
+        with h5py.File(path, "r", locking=False) as file:
+            _walk(file)
+    except MemoryError:
+        code = NO_MEMORY
+    except BaseException:
+        code = FINE
+    finally:
+        os._exit(code)
+
+
+def _limit(seconds: int) -> None:
+    import resource
+
+    with open("/proc/self/statm", encoding="ascii") as file:
+        present = int(file.read().split()[0]) * resource.getpagesize()
+    for what, most in (
+        (resource.RLIMIT_CPU, seconds),
+        (resource.RLIMIT_AS, present + MEMORY),
+        (resource.RLIMIT_CORE, 0),
+    ):
+        _, hard = resource.getrlimit(what)
+        most = most if hard == resource.RLIM_INFINITY else min(most, hard)
+        resource.setrlimit(what, (most, hard))
+
+
+def _walk(file: h5py.File) -> None:
+    left = OBJECTS
+
+    def visit(name: object, node: object) -> bool | None:
+        nonlocal left
+        left -= 1
+        _touch(node)
+        return None if left else True
+
+    _touch(file)
+    file.visititems(visit)
+
+
+def _touch(node: object) -> None:
+    """Read what HDF5 keeps about an object, and the strings that lie in its heaps."""
+    with suppress(Exception):
+        for name in node.attrs:  # type: ignore[attr-defined]
+            with suppress(Exception):
+                node.attrs[name]  # type: ignore[attr-defined]
+    if isinstance(node, h5py.Dataset):
+        with suppress(Exception):
+            _touch_dataset(node)
+
+
+def _touch_dataset(dataset: h5py.Dataset) -> None:
+    if not dataset.shape or dataset.is_virtual or dataset.external is not None:
+        return
+    strange = False
+    if dataset.chunks is not None:
+        dataset.id.get_num_chunks()
+        plist = dataset.id.get_create_plist()
+        filters = {plist.get_filter(i)[0] for i in range(plist.get_nfilters())}
+        strange = not filters <= OWN_FILTERS
+    height = dataset.chunks[0] if dataset.chunks else 1
+    row = int(np.prod(dataset.shape[1:], dtype=float)) * dataset.dtype.itemsize
+    step = max(height, (1 << 20) // max(row, 1))
+    if step * row > MEMORY // 4:
+        return
+    rows = dataset.shape[0] if dataset.dtype.kind == "O" or strange else min(dataset.shape[0], 1)
+    for start in range(0, rows, step):
+        dataset[start : min(start + step, rows)]

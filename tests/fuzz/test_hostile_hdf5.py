@@ -1,0 +1,241 @@
+"""HDF5 files made to leak, to hang, to crash, or to pass for whole. Nothing in them is random."""
+
+import itertools
+import os
+import time
+import zlib
+
+import h5py
+import numpy as np
+import pytest
+from cli import runner
+from synthetic import truth
+
+from calcli.errors import DataError
+from calcli.io import hdf5, probe
+from calcli.io.hdf5 import open_file
+
+N, K = 300, 4
+Z, Y = truth(N, K)
+
+
+@pytest.fixture
+def run(monkeypatch, capsys, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    with h5py.File("good.h5", "w") as file:
+        file["logits"], file["labels"] = Z, Y
+    return runner(monkeypatch, capsys)
+
+
+def virtual(file, source, name, rows=slice(None), shape=(N, K), **more):
+    layout = h5py.VirtualLayout(shape=shape, dtype="f8", **more)
+    layout[rows] = h5py.VirtualSource(source, name, shape=(N, K), **more)[rows]
+    file.create_virtual_dataset("logits", layout)
+
+
+def zeros(file, name, shape, chunk):
+    """Compressed zeros, written without ever being there."""
+    dataset = file.create_dataset(name, shape, "f4", chunks=chunk, compression="gzip")
+    packed = zlib.compress(bytes(4 * int(np.prod(chunk))))
+    for at in itertools.product(*(range(0, n, step) for n, step in zip(shape, chunk, strict=True))):
+        dataset.id.write_direct_chunk(at, packed)
+
+
+def make(what):
+    whole = h5py.h5f.UNLIMITED
+    with h5py.File("x.h5", "w") as file:
+        match what:
+            case "partly mapped":
+                virtual(file, "good.h5", "logits", slice(0, 50))
+            case "no such source dataset":
+                virtual(file, "good.h5", "gone")
+            case "shorter source":
+                with h5py.File("half.h5", "w") as half:
+                    half["logits"] = Z[:100]
+                virtual(file, "half.h5", "logits")
+            case "percent":
+                virtual(file, "ab%%sent.h5", "logits")
+            case "growing":
+                layout, most = h5py.VirtualLayout((N, K), "f8", maxshape=(None, K)), h5py.h5s.UNLIMITED
+                layout[:most] = h5py.VirtualSource("good.h5", "logits", (N, K), maxshape=(None, K))[:most]
+                file.create_virtual_dataset("logits", layout)
+            case "itself":
+                virtual(file, ".", "logits")
+            case "each other":
+                virtual(file, "y.h5", "logits")
+                with h5py.File("y.h5", "w") as other:
+                    virtual(other, "x.h5", "logits")
+            case "2^40 rows, virtual":
+                virtual(file, "good.h5", "logits", slice(0, N), (2**40, K))
+            case "2^40 rows, chunks":
+                file.create_dataset("logits", (2**40, K), "f4", chunks=(1024, K))[:N] = Z
+            case "a huge chunk":
+                zeros(file, "logits", (2**14, 2**12), (2**14, 2**12))
+            case "many zeros":
+                zeros(file, "logits", (10**6, 20), (10**5, 20))
+            case "virtual pipe":
+                virtual(file, "pipe", "logits")
+            case "linked pipe":
+                file["logits"] = h5py.ExternalLink("pipe", "/logits")
+            case "soft link to a linked pipe":
+                file["there"] = h5py.ExternalLink(os.path.abspath("pipe"), "/")
+                file["logits"] = h5py.SoftLink("/there/logits")
+            case "external pipe":
+                file.create_dataset("logits", (N, K), "f8", external=[("pipe", 0, whole)])
+            case "short external":
+                np.zeros(10).tofile("short.bin")
+                file.create_dataset("logits", (N, K), "f8", external=[("short.bin", 0, whole)])
+            case "external in pieces":
+                np.zeros(N).tofile("short.bin")
+                file.create_dataset("logits", (N, K), "f8", external=[("short.bin", 0, 2400), ("short.bin", 0, 7200)])
+            case "external elsewhere":
+                os.mkdir("else")
+                Z.tofile("else/z.bin")
+                file.create_dataset("logits", (N, K), "f8", external=[("else/z.bin", 0, whole)])
+            case "virtual elsewhere":
+                os.mkdir("else")
+                os.rename("good.h5", "else/good.h5")
+                virtual(file, "else/good.h5", "logits")
+            case "linked circle":
+                file["logits"] = h5py.ExternalLink("x.h5", "/logits")
+        file["labels"] = Y
+
+
+@pytest.mark.parametrize(
+    ("what", "says"),
+    [
+        ("partly mapped", "only 200 of its 1200 values have a source"),
+        ("no such source dataset", "takes its values from gone of good.h5, where it is not"),
+        ("shorter source", "has shape (100, 4) and lacks some"),
+        ("percent", "takes its values from ab%sent.h5, which is not there"),
+        ("growing", "grows with its sources"),
+        ("itself", "takes its values from itself"),
+        ("each other", "takes its values from itself"),
+        ("2^40 rows, virtual", "only 1200 of its 4398046511104 values have a source"),
+        ("2^40 rows, chunks", "only 1 of its 1073741824 chunks were ever written"),
+        ("a huge chunk", "far less than scores need"),
+        ("many zeros", "far less than scores need"),
+        ("virtual pipe", "leads to "),
+        ("linked pipe", "is no ordinary file"),
+        ("soft link to a linked pipe", "is no ordinary file"),
+        ("external pipe", "which is no ordinary file"),
+        ("short external", "needs 9600 bytes of other files and they hold less"),
+        ("external in pieces", "needs 9600 bytes of other files and they hold less"),
+        ("external elsewhere", "pass --allow-external if you trust it"),
+        ("virtual elsewhere", "pass --allow-external if you trust it"),
+        ("linked circle", "which cannot be opened"),
+    ],
+)
+def test_what_is_not_there_is_never_read_as_zeros(run, what, says):
+    os.mkfifo("pipe")
+    run("fit", "-m", "ts", "good.h5", "-o", "ts.json", "-q")
+    make(what)
+    begun = time.monotonic()
+    for words in (["fit", "-m", "ts", "x.h5"], ["inspect", "x.h5"], ["apply", "ts.json", "x.h5", "-o", "o.h5"]):
+        done = run(*words)
+        assert (done.code, says in done.line) == (3, True), done.err
+    assert time.monotonic() - begun < 10
+    if what.endswith("elsewhere"):
+        assert run("fit", "-m", "ts", "x.h5", "--allow-external", "-o", "a.json").code == 0
+
+
+def test_whole_sources_beside_the_file_are_read(run, tmp_path):
+    Y.astype("i8").tofile("y.bin")
+    with h5py.File("x.h5", "w") as file:
+        layout = h5py.VirtualLayout(shape=(N, K), dtype="f8")
+        source = h5py.VirtualSource("good.h5", "logits", shape=(N, K))
+        layout[:150:2], layout[1:150:2], layout[150:] = source[:150:2], source[1:150:2], source[150:]
+        file.create_virtual_dataset("logits", layout)
+        file.create_dataset("labels", (N,), "i8", external=[("y.bin", 0, 400), ("y.bin", 400, h5py.h5f.UNLIMITED)])
+        file["other"] = h5py.ExternalLink("good.h5", "/")
+    wanted = run("evaluate", "good.h5", "-m", "nll", "--value-only", "-q").out
+    assert run("evaluate", "x.h5:", "-m", "nll", "--value-only", "-q").out == wanted
+    assert run("evaluate", "x.h5:other", "-m", "nll", "--value-only", "-q").out == wanted
+
+
+def test_chunks_that_do_not_fit_are_refused(run, monkeypatch):
+    monkeypatch.setattr(hdf5, "LARGEST_CHUNK", 1 << 20)
+    with h5py.File("x.h5", "w") as file:
+        file.create_dataset("logits", data=np.ones((2**16, K)), chunks=(2**16, 1))
+        file["labels"] = np.zeros(2**16, int)
+    assert "has chunks of 65536 rows, 2 MiB to read at once" in run("fit", "-m", "ts", "x.h5").line
+
+
+def test_a_link_to_a_pipe_that_nobody_asked_for_is_no_matter(run):
+    os.mkfifo("pipe")
+    with h5py.File("good.h5", "a") as file:
+        file["cal"], file["s"] = h5py.ExternalLink("pipe", "/"), h5py.SoftLink("/cal/x")
+    assert run("inspect", "good.h5").code == 0
+    assert run("evaluate", "good.h5", "-m", "ece", "-q").code == 0
+    assert "no ordinary file" in run("fit", "-m", "ts", "good.h5").line  # it would take cal
+
+
+def test_bytes_of_other_files_are_not_carried_away(run, tmp_path):
+    with h5py.File("good.h5", "a") as file:
+        file.create_dataset("ids", (N,), "u1", external=[("/etc/passwd", 0, h5py.h5f.UNLIMITED)])
+    run("fit", "-m", "ts", "good.h5", "-o", "ts.json", "-q")
+    for words in (["apply", "ts.json", "good.h5", "-o", "o.h5"], ["extract", "good.h5", "-o", "o.h5"]):
+        assert "--allow-external" in run(*words).line
+    with h5py.File("p.h5", "w") as file:
+        file["logits"] = Z
+        file.create_dataset("labels", (N,), "u1", external=[("/etc/passwd", 0, h5py.h5f.UNLIMITED)])
+    assert "--allow-external" in run("evaluate", "p.h5").line
+
+
+def test_groups_with_colons_can_be_named(run):
+    with h5py.File("names.h5", "w") as file:
+        for group in ("x:y", "x"):
+            file[f"{group}/logits"], file[f"{group}/labels"] = Z, Y
+    assert run("inspect", "names.h5:x:y").out.splitlines()[0].endswith("names.h5:x:y")
+    done = run("evaluate", "names.h5:*", "-m", "ece", "--value-only", "-q")
+    assert (done.code, len(done.out.splitlines())) == (0, 2)
+
+
+# ---- the child that looks first
+
+
+def endless(path):
+    """A heap of strings whose objects have length 0: HDF5 walks on the spot."""
+    with h5py.File(path, "w") as file:
+        file["logits"], file["labels"] = Z, Y
+        file["class_names"] = np.array(["a", "b", "c", "d"], dtype=object)
+    data = bytearray(path.read_bytes())
+    heap = data.index(b"GCOL") + 16
+    data[heap + 8 : heap + 16] = (2**64 - 16).to_bytes(8, "little")
+    path.write_bytes(bytes(data))
+
+
+def test_a_heap_without_end_ends(run, tmp_path):
+    endless(tmp_path / "x.h5")
+    begun = time.monotonic()
+    done = run("fit", "-m", "ts", "x.h5")
+    assert done.code in (0, 3)
+    assert time.monotonic() - begun < 10
+
+
+@pytest.mark.parametrize(
+    ("fate", "says"),
+    [
+        (lambda: os.kill(os.getpid(), 9), "HDF5 crashes on it"),
+        (lambda: time.sleep(60), "reading it never ends"),
+        (lambda: bytearray(8 << 30), "takes more than 1024 MiB of memory"),
+        (lambda: next(x for x in itertools.count() if x < 0), "reading it never ends"),
+    ],
+)
+def test_what_kills_the_child_is_a_sentence(run, tmp_path, monkeypatch, fate, says):
+    monkeypatch.setattr(probe, "_walk", lambda file: fate())
+    monkeypatch.setattr(probe, "SECONDS", 1)
+    monkeypatch.setattr(probe, "_survived", set())
+    with pytest.raises(DataError, match=says), open_file(tmp_path / "good.h5"):
+        pass
+
+
+def test_an_ordinary_file_is_looked_at_in_a_moment_and_once(run, tmp_path, monkeypatch):
+    monkeypatch.setattr(probe, "_survived", set())
+    times = []
+    for _ in range(2):
+        begun = time.perf_counter()
+        probe.probe(tmp_path / "good.h5")
+        times.append(time.perf_counter() - begun)
+    assert times[0] < 0.3  # 10 ms on an idle machine
+    assert times[1] < 0.01
