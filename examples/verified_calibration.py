@@ -36,7 +36,7 @@ import numpy as np
 
 from calcli.binning import BinStats
 from calcli.cli.main import run
-from calcli.diagram.matplotlib import house_style, save, series
+from calcli.diagram.paper import Paper
 from calcli.io.artifact import load
 from calcli.metrics.debiased import signed_square
 from calcli.rows import ArrayRows
@@ -295,7 +295,7 @@ def draw(panels, path):
     for at, axes in enumerate(page.subplots(deep, 2).flat):
         title, xlabel, ylabel, xscale, yscale, lines = panels[at]
         for number, (name, x, y, reach) in enumerate(lines):
-            colour, line, marker = series(number)
+            colour, line, marker = Paper().series(number)
             # On a logarithmic axis a bar that reaches 0 ends at a third of the value.
             bars = None if reach is None else [np.minimum(reach, 2 / 3 * y) if yscale == "log" else reach, reach]
             style = {
@@ -319,7 +319,7 @@ def draw(panels, path):
         axes.grid(color="#ececec", lw=0.5)
         axes.set_axisbelow(True)
         axes.legend(loc="best")
-    save(page, path, "png")
+    page.savefig(path, metadata={"Software": None})
 
 
 def main():
@@ -341,7 +341,7 @@ def main():
     found = list(claims(results))
     results["claims"] = [{"claim": text, "met": met} for text, met in found]
     (given.output / "verified_calibration.json").write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
-    with house_style():
+    with Paper().matplotlib():
         for name, panels in panels_of(results).items():
             draw(panels, given.output / f"{name}.png")
     for text, met in found:

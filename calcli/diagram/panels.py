@@ -1,20 +1,22 @@
-"""Which panels and curves a figure has: from row tables to diagrams."""
+"""Which panels and curves a reliability diagram has: from row tables to figures."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal
+from itertools import product
 
 import numpy as np
 from numpy.typing import NDArray
 
-from calcli.diagram.data import Curve, Diagram, Panel, Settings, measure
-from calcli.diagram.scatter import Scatter, make_point
+from calcli.diagram.curve import Curve, CurveSettings, Quantity, measure_curve
+from calcli.diagram.style import Request
+from calcli.errors import DataError, UsageError
 from calcli.metrics.rowtable import RowTable
+from calcli.numerics import FloatArray
 
-__all__ = ["Measured", "by_column", "scatter", "whole"]
+__all__ = ["Diagram", "Measured", "Panel", "Part", "by_part", "parts_of", "quantities", "whole"]
 
-Style = Literal["corp", "bins"]
-Choice = Literal["worst", "frequent"]
+Mask = NDArray[np.bool_]
+NAMES = {"class": ("predicted class", "predicted classes"), "group": ("group", "groups")}
 
 
 @dataclass(frozen=True)
@@ -25,95 +27,161 @@ class Measured:
     label: str
     table: RowTable
 
-
-def _curve(what: Measured, settings: Settings, rows: NDArray[np.bool_] | None = None) -> Curve | None:
-    """The curve of some rows, or None where there are none (or their weights are all zero)."""
-    t = what.table
-    keep = np.ones(t.n, dtype=np.bool_) if rows is None else rows
-    weight = None if t.weight is None else t.weight[keep]
-    if not keep.any() or (weight is not None and not weight.sum() > 0):
-        return None
-    return measure(what.label, t.confidence[keep], t.correct[keep], weight, settings)
-
-
-def whole(
-    sets: Sequence[Measured], style: Style, layout: Literal["side", "overlay"], settings: Settings, notes: Sequence[str]
-) -> Diagram:
-    """All rows: one panel per set, or one per bundle with the sets laid over each other."""
-    bundles = list(dict.fromkeys(s.bundle for s in sets))
-    curves = [(s, curve) for s in sets if (curve := _curve(s, settings)) is not None]
-    if layout == "overlay":
-        grouped = [(bundle, tuple(c for s, c in curves if s.bundle == bundle)) for bundle in bundles]
-        return Diagram(style, tuple(Panel(name, members) for name, members in grouped if members), "", tuple(notes))
-    if len(bundles) == 1 and len(curves) > 1:
-        return Diagram(style, tuple(Panel(s.label, (c,)) for s, c in curves), bundles[0], tuple(notes))
-    panels = tuple(Panel(f"{s.bundle}, {s.label}" if s.label else s.bundle, (c,)) for s, c in curves)
-    return Diagram(style, panels, "", tuple(notes))
+    def columns(self, quantity: Quantity, keep: Mask | None = None) -> tuple[FloatArray, FloatArray, FloatArray | None]:
+        """Forecasts, outcomes and weights of all or some rows."""
+        t = self.table
+        forecast, outcome, weight = t.confidence, t.correct, t.weight
+        if quantity == "positive":
+            forecast = np.where(t.prediction == 1, t.confidence, 1.0 - t.confidence)
+            outcome = (t.y == 1).astype(np.float64)
+        if keep is None:
+            return forecast, outcome, weight
+        return forecast[keep], outcome[keep], None if weight is None else weight[keep]
 
 
-def by_column(
-    sets: Sequence[Measured],
-    columns: Sequence[NDArray[np.generic]],
-    style: Style,
-    settings: Settings,
-    notes: Sequence[str],
-    *,
-    what: tuple[str, str],
-    names: Sequence[str] | None = None,
-    limit: int = 12,
-    choose: Choice = "worst",
-) -> Diagram:
-    """Small multiples: one panel per value of a column, the sets laid over each other.
+@dataclass(frozen=True)
+class Panel:
+    """One pair of axes: a title and the curves in it."""
 
-    columns : for every set, the value of every row (predicted class, or group). names :
-    of integer values. what : singular and plural of
-    the values, for titles. With more values than
-    ``limit``, ``worst`` takes those whose mean confidence and accuracy lie the most
-    standard errors apart in any set, ``frequent`` those with the most rows.
+    title: str
+    curves: tuple[Curve, ...]
+
+
+@dataclass(frozen=True)
+class Diagram:
+    """A reliability diagram of one or more panels. style : what to draw. title : above all.
+
+    notes : what the reader must be told, e.g. how panels were chosen.
     """
-    values = np.unique(np.concatenate([np.unique(c) for c in columns]))
-    masks = {v: [c == v for c in columns] for v in values.tolist()}
-    all_notes = list(notes)
-    chosen = list(masks)
+
+    style: str
+    panels: tuple[Panel, ...]
+    title: str = ""
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Part:
+    """A predicted class or a group. rows : which rows of every set are its."""
+
+    name: str
+    rows: tuple[Mask, ...]
+
+
+def quantities(request: Request) -> tuple[Quantity, ...]:
+    """What the curves are about: of two classes P(class 1) beside the top label, else the top label."""
+    binary = all(s.table.k == 2 for s in request.sets)
+    if request.quantity == "positive" and not binary:
+        most = max(s.table.k for s in request.sets)
+        raise UsageError(f"--label positive is for two classes, got {most}; use --label top, or --per-class")
+    if request.quantity is not None:
+        return (request.quantity,)
+    return ("positive", "top") if binary and request.by is None else ("top",)
+
+
+def _curve(what: Measured, settings: CurveSettings, quantity: Quantity, rows: Mask | None = None) -> Curve | None:
+    """The curve of some rows, or None where there are none (or their weights are all zero)."""
+    forecast, outcome, weight = what.columns(quantity, rows)
+    if not len(forecast) or (weight is not None and not weight.sum() > 0):
+        return None
+    return measure_curve(what.label, forecast, outcome, weight, settings, quantity)
+
+
+def _about(quantity: Quantity, names: Sequence[str] | None) -> str:
+    if quantity == "top":
+        return "top label"
+    return f"P({names[1]})" if names else "P(class 1)"
+
+
+def whole(request: Request, style: str) -> Diagram:
+    """All rows: one panel per set and quantity, or the sets of a bundle laid over each other."""
+    sets, wanted = request.sets, quantities(request)
+    bundles = list(dict.fromkeys(s.bundle for s in sets))
+    curves = [(s, q, curve) for s, q in product(sets, wanted) if (curve := _curve(s, request.settings, q)) is not None]
+
+    def named(title: str, quantity: Quantity) -> str:
+        return title if len(wanted) == 1 else ", ".join(filter(None, (title, _about(quantity, request.names))))
+
+    title = "" if request.title is None else request.title
+    if request.layout == "overlay" and len(bundles) == len(sets) > 1:  # several models, one curve each
+        panels = [
+            Panel(named(f"{len(bundles)} bundles", q), tuple(_renamed(c, s.bundle) for s, r, c in curves if r == q))
+            for q in wanted
+        ]
+    elif request.layout == "overlay":
+        panels = [
+            Panel(named(bundle, q), tuple(c for s, r, c in curves if (s.bundle, r) == (bundle, q)))
+            for bundle, q in product(bundles, wanted)
+        ]
+    else:
+        alone = len(bundles) == 1 and len(curves) > 1
+        if alone and request.title is None:
+            title = bundles[0]
+        panels = [
+            Panel(named(s.label if alone else ", ".join(filter(None, (s.bundle, s.label))), q), (c,))
+            for s, q, c in curves
+        ]
+    return Diagram(style, tuple(p for p in panels if p.curves), title, tuple(request.notes))
+
+
+def _renamed(curve: Curve, label: str) -> Curve:
+    from dataclasses import replace
+
+    return replace(curve, label=label)
+
+
+def parts_of(request: Request) -> list[Part]:
+    """Predicted classes or groups, in the order of their values. Raises DataError without groups."""
+    columns: list[NDArray[np.generic]] = []
+    for s in request.sets:
+        column = s.table.group if request.by == "group" else s.table.prediction
+        if column is None:
+            raise DataError(f"{s.bundle}: has no dataset 'group' with one value per row, which --per-group needs")
+        columns.append(column)
+    values = np.unique(np.concatenate([np.unique(c) for c in columns])).tolist()
+    named = request.names if request.by == "class" else None
+    return [Part(named[int(v)] if named else str(v), tuple(c == v for c in columns)) for v in values]
+
+
+def by_part(request: Request, style: str, parts: Sequence[Part], limit: int) -> Diagram:
+    """Small multiples: one panel per class or group, the sets laid over each other.
+
+    With more parts than ``limit``, ``worst`` takes those whose mean confidence and accuracy
+    lie the most standard errors apart in any set, ``frequent`` those with the most rows.
+    """
+    assert request.by is not None
+    what, sets, quantity = NAMES[request.by], request.sets, quantities(request)[0]
+    notes, chosen = list(request.notes), list(parts)
     if len(chosen) > limit:
-        score = _distance if choose == "worst" else _frequency
+        score = _distance if request.choose == "worst" else _frequency
         # Stable: values that are equal in this respect keep their order.
-        chosen = sorted(chosen, key=lambda v: -score(sets, masks[v]))[:limit]
+        chosen = sorted(chosen, key=lambda part: -score(sets, part.rows))[:limit]
         reason = (
             "those least calibrated in standard errors, which is why they look worse than the rest"
-            if choose == "worst"
+            if request.choose == "worst"
             else "those with the most rows"
         )
-        all_notes.insert(0, f"{limit} of {len(masks)} {what[1]}: {reason}")
+        notes.insert(0, f"{limit} of {len(parts)} {what[1]}: {reason}")
     panels = []
-    for v in chosen:
-        curves = tuple(c for s, rows in zip(sets, masks[v], strict=True) if (c := _curve(s, settings, rows)))
+    for part in chosen:
+        pairs = zip(sets, part.rows, strict=True)
+        curves = tuple(c for s, rows in pairs if (c := _curve(s, request.settings, quantity, rows)))
         if curves:
-            panels.append(Panel(names[int(v)] if names is not None else str(v), curves))
-    return Diagram(style, tuple(panels), f"{sets[0].bundle}, by {what[0]}", tuple(all_notes))
+            panels.append(Panel(part.name, curves))
+    title = f"{sets[0].bundle}, by {what[0]}" if request.title is None else request.title
+    return Diagram(style, tuple(panels), title, tuple(notes))
 
 
-def _distance(sets: Sequence[Measured], masks: Sequence[NDArray[np.bool_]]) -> float:
+def _distance(sets: Sequence[Measured], masks: Sequence[Mask]) -> float:
     """Largest |sum (c - correct)| in units of its standard deviation under calibration."""
     worst = 0.0
     for s, rows in zip(sets, masks, strict=True):
-        c = s.table.confidence[rows]
-        w = np.ones(len(c)) if s.table.weight is None else s.table.weight[rows]
-        gap = float(w @ (c - s.table.correct[rows]))
+        c, correct, weight = s.columns("top", rows)
+        w = np.ones(len(c)) if weight is None else weight
         # The small term keeps confidences of exactly 0 and 1 finite.
-        worst = max(worst, abs(gap) / float(np.sqrt(w**2 @ (c * (1 - c)) + 1e-12)))
+        worst = max(worst, abs(float(w @ (c - correct))) / float(np.sqrt(w**2 @ (c * (1 - c)) + 1e-12)))
     return worst
 
 
-def _frequency(sets: Sequence[Measured], masks: Sequence[NDArray[np.bool_]]) -> float:
+def _frequency(sets: Sequence[Measured], masks: Sequence[Mask]) -> float:
     return float(max(int(rows.sum()) for rows in masks))
-
-
-def scatter(sets: Sequence[Measured], settings: Settings) -> Scatter:
-    """Confidence variance against ECE, a point per set."""
-    points = []
-    for s in sets:
-        if (curve := _curve(s, settings)) is not None:
-            points.append(make_point(s.bundle, curve, s.table.confidence, s.table.weight))
-    bundles = list(dict.fromkeys(p.bundle for p in points))
-    return Scatter(bundles[0] if len(bundles) == 1 else f"{len(bundles)} bundles", tuple(points))

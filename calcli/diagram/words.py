@@ -4,9 +4,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from calcli.diagram.data import Curve
+from calcli.diagram.curve import Curve
 
-__all__ = ["column_widths", "direction", "p_value", "round_ticks", "short", "squeeze"]
+__all__ = ["column_widths", "direction", "p_value", "printable", "round_ticks", "short", "squeeze"]
 
 
 def p_value(curve: Curve) -> str:
@@ -34,7 +34,8 @@ def short(count: float) -> str:
 
 
 def squeeze(text: str, width: int) -> str:
-    """Shorten a text in its middle to at most ``width`` characters."""
+    """Shorten a text in its middle to at most ``width`` characters; what cannot be printed is spelled out."""
+    text = printable(text)
     if len(text) <= width:
         return text
     head = (width - 1) // 2
@@ -53,3 +54,8 @@ def round_ticks(low: float, high: float) -> list[float]:
     decades = range(int(np.floor(np.log10(low))), int(np.ceil(np.log10(high))) + 1)
     ticks = [float(f"{m}e{d}") for d in decades for m in steps]  # as written, free of rounding
     return [t for t in ticks if low * 0.999 <= t <= high * 1.001]
+
+
+def printable(text: str) -> str:
+    """Text from a file as XML may hold it: control characters and lone surrogates are spelled out."""
+    return "".join(c if c.isprintable() or c == " " else f"\\x{ord(c):02x}" for c in text)

@@ -3,23 +3,24 @@
 The band is where a calibrated model would lie. The curve is the isotonic regression of
 correctness on confidence, so no bins are chosen. Beneath it are the confidences; in the
 corner the expected calibration error (ECE) with the value that a calibrated model would
-show by chance, and the Brier score of the confidence split
-into miscalibration (MCB), discrimination (DSC) and uncertainty (UNC): Brier = MCB -
-DSC + UNC. PNG, SVG and PDF need matplotlib: pip install 'calcli[plot]'.
+show by chance, and the Brier score of the confidence split into miscalibration (MCB),
+discrimination (DSC) and uncertainty (UNC): Brier = MCB - DSC + UNC. Two classes show
+P(class 1) from 0 to 1 beside the top label. More than 12 classes or groups are one sorted
+dot plot. PNG, SVG and PDF need matplotlib: pip install 'calcli[plot]'.
 
 \b
 calcli diagram logits.h5
 calcli diagram logits.h5 --calibrator logits.ts.json -o reliability.png
 calcli diagram logits.h5 -c logits.ts.json --per-class -o classes.pdf
 calcli diagram logits.h5 --style temperature
+calcli diagram logits.h5 --style risk --width column --theme dark -o risk.svg
 """
 
 import os
 import shutil
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
-from importlib.util import find_spec
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -27,14 +28,14 @@ import typer
 
 from calcli.cli import options as o
 from calcli.cli.render import Talk, print_json
-from calcli.diagram.data import Diagram, Settings
-from calcli.diagram.export import to_csv, to_json, to_object
-from calcli.diagram.panels import Measured, by_column, scatter, whole
-from calcli.diagram.scatter import Scatter
-from calcli.diagram.temperature_sweep import Sweep, sweep_temperature
+from calcli.diagram.canvas import Look
+from calcli.diagram.curve import CurveSettings
+from calcli.diagram.formats import FORMATS, format_of, to_object
+from calcli.diagram.panels import Measured
+from calcli.diagram.paper import THEMES, WIDTHS, Paper, width_of
+from calcli.diagram.style import Figure, Request, check, style, style_titles
 from calcli.diagram.terminal import draw
-from calcli.diagram.terminal_canvas import Look
-from calcli.errors import DataError, UsageError
+from calcli.errors import DataError, UsageError, unknown_name
 from calcli.io.artifact import Artifact, load
 from calcli.io.atomic import atomic_path, check_output
 from calcli.io.bundle import BundleRows, open_bundle, split_where
@@ -43,10 +44,6 @@ from calcli.workflow import check_fits
 
 ORDER = 50
 
-DRAWN = ("png", "svg", "pdf")
-WRITTEN = ("json", "csv")
-
-Figure = Diagram | Sweep | Scatter
 Artifacts = list[tuple[str, Artifact]]
 """Calibrators with the paths that they were loaded from."""
 
@@ -67,16 +64,16 @@ class DiagramArgs(o.Reading, o.Saying):
     output: Annotated[
         Path | None,
         typer.Option(
-            "-o", "--output", metavar="FILE", help="png, svg, pdf, json or csv by its ending; without it, the terminal."
+            "-o", "--output", metavar="FILE", help=f"{', '.join(FORMATS)} by its ending; without it, the terminal."
         ),
     ] = None
     style: Annotated[
-        Literal["corp", "bins", "temperature", "variance"],
-        typer.Option(
-            help="corp: isotonic curve; bins: bars; temperature: NLL, ECE, confidence against T;"
-            " variance: confidence variance against ECE."
-        ),
+        str, typer.Option(metavar="NAME", help="; ".join(style_titles().values()) + ".", show_default=True)
     ] = "corp"
+    label: Annotated[
+        Literal["positive", "top"] | None,
+        typer.Option(help="Of two classes: P(class 1), or the confidence.", show_default="both of two classes"),
+    ] = None
     match: Annotated[
         bool, typer.Option("--match", help="Use each calibrator only for the file it was fitted on (several models).")
     ] = False
@@ -86,8 +83,15 @@ class DiagramArgs(o.Reading, o.Saying):
     per_class: Annotated[bool, typer.Option("--per-class", help="One panel per predicted class.")] = False
     per_group: Annotated[bool, typer.Option("--per-group", help="One panel per value of the dataset group.")] = False
     panels: Annotated[
-        int, typer.Option(metavar="N", min=1, max=100, help="Show at most so many classes or groups.")
-    ] = 12
+        int | None,
+        typer.Option(
+            metavar="N",
+            min=1,
+            max=1000,
+            help="Show at most so many classes or groups; more than 12 as lines of a dot plot.",
+            show_default=False,
+        ),
+    ] = None
     choose: Annotated[
         Literal["worst", "frequent"], typer.Option(help="Which classes or groups, when there are more.")
     ] = "worst"
@@ -100,42 +104,33 @@ class DiagramArgs(o.Reading, o.Saying):
     t_range: Annotated[
         str | None, typer.Option(metavar="LOW:HIGH", help="Temperatures of --style temperature.", show_default=False)
     ] = None
+    title: Annotated[
+        str | None, typer.Option(metavar="TEXT", help="Line above the figure, '' for none.", show_default=False)
+    ] = None
+    names: Annotated[
+        str | None,
+        typer.Option(metavar="A,B,…", help="Call the uncalibrated scores and the calibrators so.", show_default=False),
+    ] = None
+    width: Annotated[
+        str | None,
+        typer.Option(
+            metavar=f"{'|'.join(WIDTHS)}|LENGTH", help="Width of a picture, e.g. 85mm or 3.4in.", show_default=False
+        ),
+    ] = None
+    theme: Annotated[str, typer.Option(metavar="|".join(THEMES), help="Colours of a picture.")] = "light"
+    no_stats: Annotated[bool, typer.Option("--no-stats", help="No numbers inside a picture.")] = False
     ascii_: Annotated[bool, typer.Option("--ascii", help="Draw in the terminal with ASCII characters only.")] = False
     seed: o.Seed = 0
     force: o.Force = False
 
     def __post_init__(self) -> None:
-        form = self.form
         if self.per_class and self.per_group:
             raise UsageError("--per-class and --per-group are two figures; ask for one at a time")
-        panels = self.per_class or self.per_group
-        if self.style in ("temperature", "variance") and panels:
-            raise UsageError(
-                f"--style {self.style} has no panels per class or group; leave --per-class and --per-group out"
-            )
-        if len(self.bundles) > 1 and (self.style == "temperature" or panels):
-            which = "--per-class" if self.per_class else "--per-group" if self.per_group else "--style temperature"
-            raise UsageError(f"{which} draws one bundle, got {len(self.bundles)}; name one")
+        by = "--per-class" if self.per_class else "--per-group" if self.per_group else None
+        check(style(self.style), self.style, bundles=len(self.bundles), by=by)
         if self.output is not None:
+            format_of(self.output)
             check_output(self.output, force=self.force, inputs=self.inputs)
-        if form in DRAWN and find_spec("matplotlib") is None:  # fail before the work is done, not after it
-            raise UsageError(
-                "drawing png, svg or pdf needs matplotlib: pip install 'calcli[plot]';"
-                " the terminal drawing, .json and .csv work without it"
-            )
-
-    @property
-    def form(self) -> str | None:
-        """What the output file is, by its ending. Raises UsageError."""
-        if self.output is None:
-            return None
-        form = self.output.suffix.lower().lstrip(".")
-        if form not in DRAWN + WRITTEN:
-            raise UsageError(
-                f"-o {self.output}: expected a name that ends in .{', .'.join(DRAWN + WRITTEN)};"
-                " --json writes the numbers to stdout"
-            )
-        return form
 
     @property
     def inputs(self) -> list[Path]:
@@ -143,9 +138,11 @@ class DiagramArgs(o.Reading, o.Saying):
         return [*(split_where(b)[0] for b in self.bundles), *(Path(c) for c in self.calibrator or [] if c != "-")]
 
     @property
-    def settings(self) -> Settings:
-        """How the figure is computed."""
-        return Settings(bins=self.bins, scheme=self.scheme, level=self.level, resamples=self.resamples, seed=self.seed)
+    def paper(self) -> Paper:
+        """How a picture looks. Raises UsageError."""
+        if self.theme not in THEMES:
+            raise unknown_name("theme", self.theme, THEMES)
+        return Paper(THEMES[self.theme], None if self.width is None else width_of(self.width), not self.no_stats)
 
     @property
     def temperatures(self) -> tuple[float | None, float | None]:
@@ -162,15 +159,32 @@ class DiagramArgs(o.Reading, o.Saying):
             )
         return low, high
 
+    @property
+    def request(self) -> Request:
+        """What to draw, still without rows."""
+        return Request(
+            CurveSettings(self.bins, self.scheme, self.level, self.resamples, self.seed),
+            title=self.title,
+            layout=self.layout,
+            quantity=self.label,
+            by="class" if self.per_class else "group" if self.per_group else None,
+            panels=self.panels,
+            choose=self.choose,
+            t_range=self.temperatures,
+        )
+
 
 def run(args: DiagramArgs) -> int:
     """Compute the figure, and write or show it."""
-    talk = Talk(args.quiet)
+    talk, paper, request = Talk(args.quiet), args.paper, args.request
     artifacts = [(path, load(path)) for path in args.calibrator or []]
-    figure = _figure(args, artifacts, talk)
+    gather = _sweep if style(args.style).needs_scores else _tables
+    figure = gather(args, replace(request, progress=talk.progress), artifacts, talk)
     talk.clear()
     if args.output is not None:
-        _write(figure, args)
+        written = format_of(args.output).write(figure, paper)
+        with atomic_path(args.output, force=args.force, inputs=args.inputs) as temporary:
+            temporary.write_bytes(written)
     if args.json:
         print_json(to_object(figure))
     elif args.output is not None:
@@ -180,39 +194,32 @@ def run(args: DiagramArgs) -> int:
     return 0
 
 
-def _figure(args: DiagramArgs, artifacts: Artifacts, talk: Talk) -> Figure:
-    if args.style == "temperature":
-        return _sweep(args, artifacts, talk)
-    sets, names, notes = _collect(args, artifacts, talk)
-    if args.style == "variance":
-        return scatter(sets, args.settings)
-    if not args.per_class and not args.per_group:
-        return whole(sets, args.style, args.layout, args.settings, notes)
-    if args.per_class:
-        columns, what = [s.table.prediction for s in sets], ("predicted class", "predicted classes")
-    else:
-        columns, what = [s.table.group for s in sets if s.table.group is not None], ("group", "groups")
-        names = None
-    return by_column(
-        sets, columns, args.style, args.settings, notes,
-        what=what, names=names, limit=args.panels, choose=args.choose,
-    )  # fmt: skip
-
-
-def _labels_of(artifacts: Artifacts) -> list[str]:
-    """Method names, with the file's name where two calibrators share a method."""
+def _labels(args: DiagramArgs, artifacts: Artifacts) -> list[str]:
+    """Names of the uncalibrated scores and of the calibrators: methods, with the file's where two share one."""
+    if args.names is not None:
+        names = [name.strip() for name in args.names.split(",")]
+        if len(names) != 1 + len(artifacts):
+            raise UsageError(
+                f"--names {args.names}: expected {1 + len(artifacts)}, of the uncalibrated scores and"
+                f" {len(artifacts)} calibrators, got {len(names)}"
+            )
+        return names
     methods = [artifact.method for _, artifact in artifacts]
     return [
-        m if methods.count(m) == 1 else f"{m} ({Path(path).name})"
-        for m, (path, _) in zip(methods, artifacts, strict=True)
+        "uncalibrated",
+        *(
+            m if methods.count(m) == 1 else f"{m} ({Path(path).name})"
+            for m, (path, _) in zip(methods, artifacts, strict=True)
+        ),
     ]
 
 
-def _collect(args: DiagramArgs, artifacts: Artifacts, talk: Talk) -> tuple[list[Measured], list[str] | None, list[str]]:
-    """Row tables of every bundle, uncalibrated and through every calibrator; class names; notes."""
+def _tables(args: DiagramArgs, request: Request, artifacts: Artifacts, talk: Talk) -> Figure:
+    """The figure of row tables: every bundle, uncalibrated and through every calibrator."""
     sets: list[Measured] = []
     notes: list[str] = []
     names: list[str] | None = None
+    called = dict(zip([None, *(path for path, _ in artifacts)], _labels(args, artifacts), strict=True))
     matched = _matched(args.bundles, artifacts) if args.match else [artifacts] * len(args.bundles)
     for bundle, own in zip(args.bundles, matched, strict=True):
         with open_bundle(bundle, prefer=("test",), layout=args.where, ignore_labels=args.ignored) as rows:
@@ -223,15 +230,15 @@ def _collect(args: DiagramArgs, artifacts: Artifacts, talk: Talk) -> tuple[list[
             if args.per_group and group is None:
                 raise DataError(f"{rows.name}: has no dataset 'group' with one value per row, which --per-group needs")
             tables = collect_all(rows, [None, *(a.calibrator for _, a in own)], group=group, progress=talk.progress)
-            labels = ["uncalibrated", *_labels_of(own)]
             names = rows.class_names or [f"class {c}" for c in range(rows.k)]
             for path, artifact in own:
                 if artifact.fit.data_sha256 is not None and artifact.fit.data_sha256 == rows.data_sha256:
                     notes.append(f"{path} was fitted on these very rows of {rows.name}: it looks better than it is")
+            labels = _labels(args, own) if args.names is None else [called[path] for path in (None, *dict(own))]
             sets += [Measured(rows.name, label, table) for label, table in zip(labels, tables, strict=True)]
     for note in notes:
         talk.warn(note)
-    return sets, names, notes
+    return style(args.style).measure(replace(request, sets=sets, names=names, notes=notes))
 
 
 def _matched(bundles: Sequence[str], artifacts: Artifacts) -> list[Artifacts]:
@@ -259,34 +266,19 @@ def _admit(rows: BundleRows, talk: Talk) -> None:
         raise DataError(f"{rows.name}: all rows that are left have weight 0, expected one above; nothing can be drawn")
 
 
-def _sweep(args: DiagramArgs, artifacts: Artifacts, talk: Talk) -> Sweep:
-    low, high = args.temperatures
+def _sweep(args: DiagramArgs, request: Request, artifacts: Artifacts, talk: Talk) -> Figure:
+    """The figure of an open bundle, with the temperatures of the calibrators that have one."""
     given = []
     with open_bundle(args.bundles[0], prefer=("test",), layout=args.where, ignore_labels=args.ignored) as rows:
         _admit(rows, talk)
-        for label, (path, artifact) in zip(_labels_of(artifacts), artifacts, strict=True):
+        for label, (path, artifact) in zip(_labels(args, artifacts)[1:], artifacts, strict=True):
             check_fits(artifact, path, rows)
             temperature = getattr(artifact.calibrator, "temperature", None)
             if isinstance(temperature, float):
                 given.append((f"{label}, fitted", temperature))
             else:
                 talk.warn(f"{path}: method {artifact.method} is not one temperature, so it has no place on this axis")
-        return sweep_temperature(
-            rows, rows.name, given=given, low=low, high=high, bins=args.bins, progress=talk.progress
-        )
-
-
-def _write(figure: Figure, args: DiagramArgs) -> None:
-    assert args.output is not None
-    form = str(args.form)
-    with atomic_path(args.output, force=args.force, inputs=args.inputs) as temporary:
-        if form in WRITTEN:
-            temporary.write_text(to_json(figure) if form == "json" else to_csv(figure), encoding="utf-8")
-        else:
-            from calcli.diagram import matplotlib
-
-            with matplotlib.house_style():
-                matplotlib.save(matplotlib.draw(figure), temporary, form)
+        return style(args.style).measure(replace(request, rows=rows, source=rows.name, given=given))
 
 
 def _show(figure: Figure, ascii_: bool) -> None:

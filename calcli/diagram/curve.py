@@ -18,16 +18,20 @@ from calcli.metrics.means import wilson_interval
 from calcli.metrics.nulls import expected_error
 from calcli.numerics import FloatArray, IntArray
 
-__all__ = ["THIN", "Band", "Bins", "Curve", "Diagram", "Histogram", "Panel", "Settings", "measure"]
+__all__ = ["THIN", "Band", "Bars", "Curve", "CurveSettings", "Histogram", "Quantity", "measure_curve"]
 
 Scheme = Literal["width", "mass"]
+
+Quantity = Literal["top", "positive"]
+"""What a curve holds against what: the confidence and whether the prediction is right, or of two
+classes P(class 1) and whether the label is class 1."""
 
 THIN = 5
 """Bins with fewer rows than this are drawn hatched: their height says next to nothing."""
 
 
 @dataclass(frozen=True)
-class Settings:
+class CurveSettings:
     """How curves are measured.
 
     bins, scheme : of the ECE and of the bars. level : of bands and intervals. resamples,
@@ -63,7 +67,7 @@ class Band:
 
 
 @dataclass(frozen=True)
-class Bins:
+class Bars:
     """Classical bars. All (bins,); NaN where a bin is empty.
 
     low, high : edges, (low, high]. count : int64 rows. confidence, accuracy : means.
@@ -100,7 +104,9 @@ class Histogram:
 class Curve:
     """One set of confidences, measured.
 
-    label : what the reader calls it. n : rows. accuracy, mean_confidence : means. ece : L1
+    label : what the reader calls it. quantity : see ``Quantity``; for ``positive`` read
+    confidence as P(class 1) and accuracy as the share of class 1. n : rows. accuracy,
+    mean_confidence : means. ece : L1
     over ``settings.bins`` bins; ece_null_mean, ece_null_q95 : mean (exact) and 95 % point
     (drawn) of what a calibrated model with these confidences would show; ece_p : how often
     it would show as much or more.
@@ -110,8 +116,9 @@ class Curve:
     """
 
     label: str
+    quantity: Quantity
     n: int
-    settings: Settings
+    settings: CurveSettings
     accuracy: float
     mean_confidence: float
     ece: float
@@ -124,37 +131,22 @@ class Curve:
     mcb_null_mean: float
     isotonic: IsotonicFit
     band: Band
-    bins: Bins
+    bins: Bars
     histogram: Histogram
 
-
-@dataclass(frozen=True)
-class Panel:
-    """One pair of axes: a title and the curves in it."""
-
-    title: str
-    curves: tuple[Curve, ...]
+    @property
+    def words(self) -> tuple[str, str]:
+        """What its x and its y axis show."""
+        return ("confidence", "accuracy") if self.quantity == "top" else ("P(class 1)", "share of class 1")
 
 
-@dataclass(frozen=True)
-class Diagram:
-    """A figure of one or more panels. style : what to draw. title : above all, may be empty.
-
-    notes : what the reader must be told, e.g. how panels were chosen.
-    """
-
-    style: Literal["corp", "bins"]
-    panels: tuple[Panel, ...]
-    title: str = ""
-    notes: tuple[str, ...] = ()
-
-
-def measure(
+def measure_curve(
     label: str,
     confidence: FloatArray,
     correct: FloatArray,
     weight: FloatArray | None = None,
-    settings: Settings = Settings(),
+    settings: CurveSettings = CurveSettings(),
+    quantity: Quantity = "top",
 ) -> Curve:
     """Everything a reliability diagram shows of one set of rows.
 
@@ -176,6 +168,7 @@ def measure(
     columns = np.linspace(0.0, 1.0, s.columns + 1)
     return Curve(
         label=label,
+        quantity=quantity,
         n=len(confidence),
         settings=s,
         accuracy=float(np.average(correct, weights=weight)),
@@ -202,12 +195,12 @@ def _bars(
     null_low: FloatArray,
     null_high: FloatArray,
     level: float,
-) -> Bins:
+) -> Bars:
     empty = np.full(len(stats.weight), np.nan)
     rows = stats.weight > 0
     accuracy = np.minimum(np.divide(stats.outcome, stats.weight, out=empty.copy(), where=rows), 1.0)
     low, high = wilson_interval(accuracy, stats.effective, level)
-    return Bins(
+    return Bars(
         low=edges[:-1],
         high=edges[1:],
         count=stats.count,

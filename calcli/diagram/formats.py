@@ -1,0 +1,144 @@
+"""What a diagram can be written as. A format is one decorated function; help and checks find it."""
+
+import csv
+import io
+import json
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, fields, is_dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from calcli.diagram.style import Figure, style
+from calcli.errors import UsageError
+
+if TYPE_CHECKING:
+    from calcli.diagram.paper import Paper
+
+__all__ = ["FORMATS", "Format", "format_of", "to_csv", "to_json", "to_object"]
+
+FORMAT = 1
+
+Writer = Callable[[Figure, "Paper"], bytes]
+
+
+@dataclass(frozen=True)
+class Format:
+    """write : a figure as bytes. drawn : by matplotlib, which may be missing."""
+
+    write: Writer
+    drawn: bool
+
+
+FORMATS: dict[str, Format] = {}
+"""By the ending of a file's name, without the dot."""
+
+
+def output_format(*endings: str, drawn: bool = False) -> Callable[[Writer], Writer]:
+    """Enter a function as the writer of files with these endings."""
+
+    def enter(write: Writer) -> Writer:
+        FORMATS.update(dict.fromkeys(endings, Format(write, drawn)))
+        return write
+
+    return enter
+
+
+def format_of(path: Path) -> Format:
+    """The format of a file by its ending. Raises UsageError, also where matplotlib is missing."""
+    ending = path.suffix.lower().lstrip(".")
+    if ending not in FORMATS:
+        raise UsageError(
+            f"-o {path}: expected a name that ends in .{', .'.join(FORMATS)}; --json writes the numbers to stdout"
+        )
+    if FORMATS[ending].drawn:
+        from calcli.diagram.paper import need_matplotlib
+
+        need_matplotlib()
+    return FORMATS[ending]
+
+
+@output_format("png", drawn=True)
+def _png(figure: Figure, paper: "Paper") -> bytes:
+    return _picture(figure, paper, "png", {"Software": None, "Description": style(figure.style).describe(figure)})
+
+
+@output_format("svg", drawn=True)
+def _svg(figure: Figure, paper: "Paper") -> bytes:
+    from xml.sax.saxutils import escape
+
+    from calcli.diagram.words import printable
+
+    drawn = _picture(figure, paper, "svg", {"Date": None, "Creator": "calcli"}).decode()
+    title = escape(printable(figure.title) or "Reliability diagram")
+    words = escape(printable(style(figure.style).describe(figure)))
+    head = drawn.index("<svg ")
+    end = drawn.index(">", head)
+    alt = f'\n <title id="title">{title}</title>\n <desc id="desc">{words}</desc>'
+    return f'{drawn[:end]} role="img" aria-labelledby="title desc">{alt}{drawn[end + 1 :]}'.encode()
+
+
+@output_format("pdf", drawn=True)
+def _pdf(figure: Figure, paper: "Paper") -> bytes:
+    nothing = {"CreationDate": None, "ModDate": None, "Producer": None}
+    words = {"Creator": "calcli", "Title": figure.title or None, "Subject": style(figure.style).describe(figure)}
+    return _picture(figure, paper, "pdf", {**nothing, **words})
+
+
+def _picture(figure: Figure, paper: "Paper", form: str, metadata: dict[str, str | None]) -> bytes:
+    """Drawn without clock, host or program version in it."""
+    out = io.BytesIO()
+    with paper.matplotlib():
+        style(figure.style).draw(figure, paper).savefig(out, format=form, metadata=metadata)
+    return out.getvalue()
+
+
+@output_format("json")
+def _json(figure: Figure, paper: "Paper") -> bytes:
+    return to_json(figure).encode("utf-8", "surrogateescape")
+
+
+@output_format("csv")
+def _csv(figure: Figure, paper: "Paper") -> bytes:
+    return to_csv(figure).encode("utf-8", "surrogateescape")
+
+
+def to_object(figure: Figure) -> dict[str, Any]:
+    """All numbers of a figure as JSON values; a number that does not exist is null."""
+    return {"calcli_diagram": FORMAT, "style": figure.style, **_plain(figure)}
+
+
+def to_json(figure: Figure) -> str:
+    """``to_object`` as one line of text. Numbers read back exactly."""
+    return json.dumps(to_object(figure), ensure_ascii=False, allow_nan=False) + "\n"
+
+
+def _plain(value: Any) -> Any:
+    if is_dataclass(value) and not isinstance(value, type):
+        return {field.name: _plain(getattr(value, field.name)) for field in fields(value)}
+    if hasattr(value, "tolist"):  # of NumPy
+        value = value.tolist()
+    if isinstance(value, list | tuple):
+        return [_plain(v) for v in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
+def to_csv(figure: Figure) -> str:
+    """The plotted points, one per line, under the names of the columns (see the style's ``table``)."""
+    out = io.StringIO()
+    writer = csv.writer(out, lineterminator="\n")
+    columns, rows = style(figure.style).table(figure)
+    writer.writerow(columns)
+    writer.writerows(map(_cells, rows))
+    return out.getvalue()
+
+
+def _cells(row: Sequence[Any]) -> list[str]:
+    """Numbers so that they read back exactly; nothing where there is none."""
+    texts = []
+    for value in row:
+        if isinstance(value, float):
+            texts.append(repr(float(value)) if math.isfinite(value) else "")
+        else:
+            texts.append("" if value is None else str(value))
+    return texts

@@ -1,0 +1,132 @@
+"""What a diagram style promises, and how styles are found by their file names.
+
+To add a style, write one file in ``styles/``: its name is the style's name, the first line
+of its docstring the help text, and its ``STYLE`` an instance of a subclass of ``Style``.
+Command, help, formats and the generic tests find it there.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from functools import cache
+from importlib import import_module
+from pkgutil import get_data, iter_modules
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, Protocol, TypeVar
+
+from calcli.errors import UsageError, unknown_name
+
+if TYPE_CHECKING:
+    from calcli.diagram.canvas import Look
+    from calcli.diagram.curve import CurveSettings, Quantity
+    from calcli.diagram.panels import Measured
+    from calcli.diagram.paper import Paper
+    from calcli.rows import Rows
+
+__all__ = ["Figure", "Request", "Style", "style", "style_names", "style_titles"]
+
+
+class Figure(Protocol):
+    """The numbers of a figure: a frozen dataclass with at least these fields."""
+
+    @property
+    def style(self) -> str:
+        """Name of the style that draws it."""
+
+    @property
+    def title(self) -> str:
+        """The line above everything, may be empty."""
+
+
+@dataclass(frozen=True)
+class Request:
+    """What to draw, and from what.
+
+    sets : row tables of every bundle and calibrator. rows, source, given : the open bundle,
+    its name and (name, temperature) of calibrators, for styles with ``needs_scores``. quantity : None is
+    both for two classes. by : one panel or line per predicted class or group. names : of
+    the classes. panels, choose : how many of them, and which. t_range : temperatures.
+    """
+
+    settings: "CurveSettings"
+    sets: Sequence["Measured"] = ()
+    notes: Sequence[str] = ()
+    title: str | None = None
+    layout: Literal["side", "overlay"] = "side"
+    quantity: "Quantity | None" = None
+    by: Literal["class", "group"] | None = None
+    names: Sequence[str] | None = None
+    panels: int | None = None
+    choose: Literal["worst", "frequent"] = "worst"
+    rows: "Rows | None" = None
+    source: str = ""
+    given: Sequence[tuple[str, float]] = ()
+    t_range: tuple[float | None, float | None] = (None, None)
+    progress: Callable[[str, int, int], None] = field(default=lambda what, done, total: None)
+
+
+F = TypeVar("F", bound=Figure)
+
+
+class Style(ABC, Generic[F]):
+    """One way to show calibration.
+
+    needs_scores : reads the open bundle instead of row tables. parts : can be asked for
+    classes and groups. many : takes several bundles.
+    """
+
+    needs_scores: ClassVar[bool] = False
+    parts: ClassVar[bool] = False
+    many: ClassVar[bool] = True
+
+    @abstractmethod
+    def measure(self, request: Request) -> Figure:
+        """The numbers. A style may answer with another style's figure that suits them better."""
+
+    @abstractmethod
+    def draw(self, figure: F, paper: "Paper") -> Any:
+        """A matplotlib figure; called inside ``paper.matplotlib()``."""
+
+    @abstractmethod
+    def text(self, figure: F, width: int, look: "Look") -> list[str]:
+        """Lines for a terminal, at most ``width`` characters wide."""
+
+    @abstractmethod
+    def table(self, figure: F) -> tuple[Sequence[str], list[Sequence[Any]]]:
+        """Column names and rows of all that is drawn; None where there is no number."""
+
+    @abstractmethod
+    def describe(self, figure: F) -> str:
+        """What the picture shows, in words for those who do not see it."""
+
+
+@cache
+def style_names() -> tuple[str, ...]:
+    """Names of all styles, sorted; nothing is imported for it."""
+    found = iter_modules(import_module("calcli.diagram.styles").__path__)
+    return tuple(sorted(m.name for m in found if not m.name.startswith("_")))
+
+
+def style_titles() -> dict[str, str]:
+    """The help line of every style, read from its file without running it."""
+    titles = {}
+    for name in style_names():
+        text = get_data("calcli.diagram.styles", f"{name}.py") or b""
+        titles[name] = text.decode().splitlines()[0].strip('" .')
+    return titles
+
+
+@cache
+def style(name: str) -> Style[Any]:
+    """A style by its name. Raises UsageError."""
+    if name not in style_names():
+        raise unknown_name("diagram style", name, style_names())
+    found: Style[Any] = import_module(f"calcli.diagram.styles.{name}").STYLE
+    return found
+
+
+def check(request_of: Style[Any], name: str, *, bundles: int, by: str | None) -> None:
+    """Refuse what a style cannot draw. by : the option that asks for parts. Raises UsageError."""
+    if by is not None and not request_of.parts:
+        raise UsageError(f"--style {name} has no panels per class or group; leave --per-class and --per-group out")
+    if bundles > 1 and (not request_of.many or by is not None):
+        raise UsageError(f"{by or f'--style {name}'} draws one bundle, got {bundles}; name one")

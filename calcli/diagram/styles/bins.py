@@ -1,0 +1,109 @@
+"""bins: accuracy in bins of confidence, with intervals."""
+
+from typing import Any
+
+import numpy as np
+
+from calcli.diagram.canvas import Canvas
+from calcli.diagram.curve import THIN, Curve
+from calcli.diagram.paper import Paper
+from calcli.diagram.reliability import Key, Pen, ReliabilityStyle, diagonal
+
+__all__ = ["STYLE"]
+
+
+class Bins(ReliabilityStyle):
+    """Classical bars, each with its interval and the band of a calibrated model."""
+
+    name = "bins"
+
+    def curve(self, axes: Any, curve: Curve, pen: Pen, paper: Paper) -> None:
+        """Bars for a curve that is alone, points with intervals for several."""
+        used = np.flatnonzero(curve.bins.count > 0)
+        bins = curve.bins
+        if pen.alone:
+            _bars(axes, curve, used, paper)
+            _whiskers(axes, bins.confidence[used], curve, used, paper.theme.ink, "o", paper)
+            return
+        x = bins.confidence[used]
+        if pen.band:
+            axes.fill_between(x, bins.null_low[used], bins.null_high[used], color=pen.colour, alpha=0.18, lw=0)
+        axes.plot(x, bins.accuracy[used], color=pen.colour, ls=pen.line, lw=0.9, zorder=pen.order)
+        if pen.band:
+            _whiskers(axes, x + 0.003 * pen.shift, curve, used, pen.colour, pen.marker, paper)
+
+    def key(self, level: str, thin: bool, several: bool) -> list[Key]:
+        """Legend entries beside the curves' own."""
+        found = [Key("whisker" if several else "point", f"bin accuracy, {level} interval")]
+        return found + ([Key("hollow" if several else "hatch", f"fewer than {THIN} rows")] if thin else [])
+
+    def hides(self, curve: Curve, left: float, right: float, low: float, high: float) -> float:
+        """How many bars reach into a rectangle."""
+        b = curve.bins
+        beside = (b.count > 0) & (b.high > left) & (b.low < right)
+        # Any bar that reaches the foot of the rectangle shines through the numbers.
+        return float((beside & (np.fmax(b.accuracy_high, b.null_high) >= low)).sum())
+
+    def cells(self, canvas: Canvas, curve: Curve) -> None:
+        """Bands, points and whiskers in characters."""
+        bins = curve.bins
+        used = np.flatnonzero(bins.count > 0)
+        for b in used:
+            for column in range(canvas.column(bins.low[b]), canvas.column(bins.high[b] - 1e-9) + 1):
+                for row in range(canvas.row(bins.null_high[b]), canvas.row(bins.null_low[b]) + 1):
+                    canvas.put(row, column, canvas.look.sign("band"), "band")
+        diagonal(canvas)
+        for b in used:
+            outside = not bins.null_low[b] - 1e-12 <= bins.accuracy[b] <= bins.null_high[b] + 1e-12
+            role = "outside" if outside else "curve"
+            x = float(bins.confidence[b])
+            canvas.vertical(x, bins.accuracy_low[b], bins.accuracy_high[b], "whisker", role)
+            sign = canvas.look.sign("thin" if bins.thin[b] else "point")
+            canvas.put(canvas.row(bins.accuracy[b]), canvas.column(x), sign, role)
+
+    def signs(self, level: str, thin: bool, sign: dict[str, str]) -> list[tuple[str, str]]:
+        """Legend of the characters: (text, role)."""
+        items = [(f"{sign['point']} accuracy of a bin", "curve"), (f"{sign['whisker']} its {level} interval", "curve")]
+        return items + ([(f"{sign['thin']} fewer than {THIN} rows", "curve")] if thin else [])
+
+    outside_sign = "point"
+
+
+def _bars(axes: Any, curve: Curve, used: Any, paper: Paper) -> None:
+    bins, theme = curve.bins, paper.theme
+    for b in used:
+        thin = bins.thin[b]
+        axes.bar(
+            bins.low[b],
+            bins.accuracy[b],
+            width=bins.high[b] - bins.low[b],
+            align="edge",
+            color=theme.page if thin else theme.bar,
+            edgecolor=theme.main,
+            hatch="/////" if thin else None,
+            lw=0.7,
+            zorder=1,
+        )
+        axes.fill_between(
+            [bins.low[b], bins.high[b]],
+            bins.null_low[b],
+            bins.null_high[b],
+            facecolor="none" if thin else theme.muted,
+            edgecolor=theme.others if thin else "none",
+            hatch="/////" if thin else None,
+            alpha=1 if thin else 0.4,
+            lw=0,
+            zorder=1.5,
+        )
+
+
+def _whiskers(axes: Any, x: Any, curve: Curve, used: Any, colour: str, marker: str, paper: Paper) -> None:
+    bins = curve.bins
+    y = bins.accuracy[used]
+    reach = np.maximum([y - bins.accuracy_low[used], bins.accuracy_high[used] - y], 0)
+    axes.errorbar(x, y, reach, fmt="none", ecolor=colour, elinewidth=0.9, capsize=1.8, capthick=0.9, zorder=4)
+    face = [(paper.theme.page if thin else colour) for thin in bins.thin[used]]
+    axes.scatter(x, y, s=11, c=face, edgecolors=colour, linewidths=0.9, marker=marker, zorder=5, clip_on=False)
+
+
+STYLE = Bins()

@@ -1,0 +1,79 @@
+"""corp: isotonic accuracy curve over the confidence, no bins to choose."""
+
+from typing import Any
+
+import numpy as np
+
+from calcli.diagram.canvas import Canvas
+from calcli.diagram.curve import Curve
+from calcli.diagram.paper import Paper
+from calcli.diagram.reliability import Key, Pen, ReliabilityStyle, diagonal
+
+__all__ = ["STYLE"]
+
+
+class Corp(ReliabilityStyle):
+    """The CORP curve in the band where a calibrated model's would lie.
+
+    Reference: Dimitriadis, Gneiting, Jordan (2021), PNAS 118(8).
+    """
+
+    name = "corp"
+
+    def curve(self, axes: Any, curve: Curve, pen: Pen, paper: Paper) -> None:
+        """Band and polyline; a single confidence is a point with a bar behind it."""
+        band = curve.band
+        if pen.band and len(band.x) > 1:
+            axes.fill_between(
+                band.x,
+                band.low,
+                band.high,
+                color=paper.theme.band if pen.alone else pen.colour,
+                alpha=1 if pen.alone else 0.18,
+                lw=0,
+                zorder=1,
+            )
+        elif pen.band:
+            axes.plot([band.x[0]] * 2, [band.low[0], band.high[0]], color=paper.theme.band, lw=6, solid_capstyle="butt")
+        x, y = curve.isotonic.knots
+        axes.plot(x, y, color=pen.colour, ls=pen.line, lw=pen.width, zorder=pen.order, solid_joinstyle="round")
+        if len(x) == 1:
+            axes.plot(x, y, "o", color=pen.colour, ms=6, zorder=5, clip_on=False)
+
+    def key(self, level: str, thin: bool, several: bool) -> list[Key]:
+        """Legend entries beside the curves' own."""
+        return [] if several else [Key("line", "isotonic accuracy")]
+
+    def hides(self, curve: Curve, left: float, right: float, low: float, high: float) -> float:
+        """How much of the curve, and a little of the band, lies in a rectangle."""
+        x = np.linspace(left, right, 40)
+        knots, _ = curve.isotonic.knots
+        within = x[(x >= knots[0]) & (x <= knots[-1])] if len(knots) > 1 else knots[(knots >= left) & (knots <= right)]
+        y = curve.isotonic.at(within)
+        lost = float(((y >= low) & (y <= high)).sum()) / len(x)
+        shade = np.interp(x, curve.band.x, curve.band.high), np.interp(x, curve.band.x, curve.band.low)
+        return lost + 0.1 * float(((shade[0] >= low) & (shade[1] <= high) & (x >= curve.band.x[0])).mean())
+
+    def cells(self, canvas: Canvas, curve: Curve) -> None:
+        """Band and curve in characters; what lies outside the band has a role of its own."""
+        canvas.area(curve.band.x, curve.band.low, curve.band.high)
+        diagonal(canvas)
+        x, y = curve.isotonic.knots
+        # Cut into short pieces, so that the part outside the band can be told by its colour.
+        fine = np.unique(np.concatenate([x, np.linspace(x[0], x[-1], 4 * canvas.width)]))
+        middle = 0.5 * (fine[:-1] + fine[1:]) if len(fine) > 1 else fine
+        inside = curve.band.contains(middle, np.interp(middle, x, y))
+        canvas.line(fine, np.interp(fine, x, y), ["curve" if ok else "outside" for ok in inside])
+        if len(x) == 1:
+            role = "curve" if inside[0] else "outside"
+            canvas.put(canvas.row(y[0]), canvas.column(x[0]), canvas.look.sign("point"), role)
+            canvas.dots[:] = False
+
+    def signs(self, level: str, thin: bool, sign: dict[str, str]) -> list[tuple[str, str]]:
+        """Legend of the characters: (text, role)."""
+        return [(f"{sign['line']} isotonic accuracy", "curve")]
+
+    outside_sign = "line"
+
+
+STYLE = Corp()

@@ -1,0 +1,220 @@
+"""gaps: how much too sure every class or group is, sorted, with intervals."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from calcli.diagram.canvas import Look
+from calcli.diagram.panels import NAMES, Measured, Part, parts_of
+from calcli.diagram.paper import Paper
+from calcli.diagram.style import Figure, Request, Style
+from calcli.diagram.terminal import table
+from calcli.diagram.words import squeeze
+from calcli.metrics.means import normal_p_value, wilson_interval
+from calcli.metrics.significance import benjamini_hochberg
+
+__all__ = ["STYLE", "Gap", "Gaps", "Series", "gap_series"]
+
+NAN = float("nan")
+LINES = 100
+"""Classes or groups that are drawn unless asked otherwise: about a page."""
+
+
+@dataclass(frozen=True)
+class Gap:
+    """One class or group: mean confidence minus accuracy among the rows predicted as it, or in it.
+
+    low, high : interval of the gap (Wilson's, of the accuracy). beyond : is the gap more than
+    chance among all the parts (Benjamini and Hochberg, 5 %)? NaN where there are no rows.
+    """
+
+    part: str
+    n: int
+    confidence: float
+    accuracy: float
+    gap: float
+    low: float
+    high: float
+    p_value: float
+    beyond: bool
+
+
+@dataclass(frozen=True)
+class Series:
+    """The gaps of one bundle and calibrator, in the order of the lines."""
+
+    label: str
+    gaps: tuple[Gap, ...]
+
+    @property
+    def beyond(self) -> int:
+        """How many parts are off by more than chance."""
+        return sum(g.beyond for g in self.gaps)
+
+
+@dataclass(frozen=True)
+class Gaps:
+    """A dot plot. parts : all there are, of which the lines show some."""
+
+    title: str
+    what: str
+    level: float
+    parts: int
+    series: tuple[Series, ...]
+    notes: tuple[str, ...] = ()
+    style: str = "gaps"
+
+
+def gap_series(what: Measured, parts: Sequence[Part], at: int, level: float) -> Series:
+    """The gap of every part in set number ``at``."""
+    rows: list[tuple[str, int, float, float, float, float, float, float]] = []
+    for part in parts:
+        c, correct, weight = what.columns("top", part.rows[at])
+        w = np.ones(len(c)) if weight is None else weight
+        total = float(w.sum())
+        if not total > 0:
+            rows.append((part.name, len(c), NAN, NAN, NAN, NAN, NAN, 1.0))
+            continue
+        mean, right = float(w @ c) / total, float(w @ correct) / total
+        low, high = wilson_interval(np.array([right]), np.array([total**2 / float(w @ w)]), level)
+        sd = float(np.sqrt(w**2 @ (c * (1 - c)) + 1e-12)) / total
+        rows.append(
+            (
+                part.name,
+                len(c),
+                mean,
+                right,
+                mean - right,
+                mean - float(high[0]),
+                mean - float(low[0]),
+                normal_p_value((mean - right) / sd),
+            )
+        )
+    wrong = set(benjamini_hochberg(np.array([row[-1] for row in rows])).tolist())
+    return Series(what.label, tuple(Gap(*row, j in wrong) for j, row in enumerate(rows)))
+
+
+class GapPlot(Style[Gaps]):
+    """One line per predicted class or group, from not sure enough to too sure."""
+
+    parts = True
+
+    def measure(self, request: Request) -> Figure:
+        """Lines sorted by the first set's gap; of very many parts those most standard errors off."""
+        by = request.by or "class"
+        request = Request(**{**vars(request), "by": by})
+        parts = parts_of(request)
+        level, one = request.settings.level, NAMES[by]
+        series = [gap_series(s, parts, at, level) for at, s in enumerate(request.sets)]
+        limit, notes = request.panels or LINES, list(request.notes)
+        chosen = np.arange(len(parts))
+        if len(parts) > limit:
+            rank = [(-g.n if request.choose == "frequent" else g.p_value) for g in series[0].gaps]
+            chosen = np.argsort(rank, kind="stable")[:limit]
+            reason = "those with the most rows" if request.choose == "frequent" else "those furthest beyond chance"
+            notes.insert(0, f"{limit} of {len(parts)} {one[1]}: {reason}")
+        order = sorted(chosen.tolist(), key=lambda j: -np.nan_to_num(series[0].gaps[j].gap, nan=-9.0))
+        kept = tuple(Series(s.label, tuple(s.gaps[j] for j in order)) for s in series)
+        title = f"{request.sets[0].bundle}, by {one[0]}" if request.title is None else request.title
+        return Gaps(title, one[1], level, len(parts), kept, tuple(notes))
+
+    def draw(self, figure: Gaps, paper: Paper) -> Any:
+        """Sorted dots with intervals around the line of no gap."""
+        return _draw(figure, paper)
+
+    def text(self, figure: Gaps, width: int, look: Look) -> list[str]:
+        """A table per set with a bar for the gap."""
+        return _text(figure, width, look)
+
+    def table(self, figure: Gaps) -> tuple[Sequence[str], list[Sequence[Any]]]:
+        """A row per set and part."""
+        names = ("n", "confidence", "accuracy", "gap", "low", "high", "p_value", "beyond")
+        rows: list[Sequence[Any]] = [
+            (s.label, g.part, *(getattr(g, name) for name in names)) for s in figure.series for g in s.gaps
+        ]
+        return ("curve", "part", *names), rows
+
+    def describe(self, figure: Gaps) -> str:
+        """How many are off, and the worst."""
+        found = []
+        for s in figure.series:
+            worst = max(s.gaps, key=lambda g: abs(np.nan_to_num(g.gap)))
+            found.append(
+                f"{s.label}: {s.beyond} of {len(s.gaps)} {figure.what} beyond chance,"
+                f" largest {worst.part} with {worst.gap:+.4f}."
+            )
+        return "Mean confidence minus accuracy with intervals. " + " ".join(found)
+
+
+def _draw(figure: Gaps, paper: Paper) -> Any:
+    from matplotlib.figure import Figure
+
+    theme, lines, count = paper.theme, len(figure.series[0].gaps), len(figure.series)
+    step = 0.155 if lines <= 40 else 0.125
+    notes = len(figure.notes)
+    wide = paper.width or 5.2
+    tall = lines * step + 0.2
+    height = 0.55 + tall + 0.76 + 0.17 * notes + 0.2 * (count > 1)
+    names = [squeeze(f"{g.part} ({g.n})", int(wide * 6.4)) for g in figure.series[0].gaps]
+    left = min(0.15 + 0.058 * max(map(len, names)), 0.45 * wide)
+    foot = 0.69 + 0.17 * notes + 0.2 * (count > 1)
+    plot = Figure(figsize=(wide, height))
+    axes = plot.add_axes((left / wide, foot / height, 1 - (left + 0.2) / wide, tall / height))
+    for at, s in enumerate(figure.series):
+        colour, _, marker = (theme.main, "-", "o") if count == 1 else paper.series(at)
+        y = np.arange(lines)[::-1] + (0.5 * (count - 1) - at) * 0.8 / max(count, 2)
+        gap = np.array([g.gap for g in s.gaps])
+        axes.hlines(y, [g.low for g in s.gaps], [g.high for g in s.gaps], color=colour, lw=0.8, zorder=3)
+        face = [colour if g.beyond else theme.page for g in s.gaps]
+        size = 14 if count == 1 else 9
+        axes.scatter(gap, y, s=size, c=face, edgecolors=colour, linewidths=0.8, marker=marker, zorder=4, label=s.label)
+    axes.axvline(0, color=theme.muted, lw=0.8, zorder=2)
+    axes.set_ylim(-0.8, lines - 0.2)
+    axes.set_yticks(np.arange(lines)[::-1], names, fontsize=6.5)
+    axes.tick_params(axis="y", length=0)
+    axes.grid(axis="x", color=theme.grid, lw=0.5)
+    axes.set_axisbelow(True)
+    axes.set_xlabel(f"mean confidence − accuracy, {100 * figure.level:g} % interval\nfilled: beyond chance")
+    axes.annotate("◀ not sure enough", (0, 1), (0, 3), "axes fraction", "offset points", fontsize=7, color=theme.muted)
+    axes.annotate(
+        "too sure ▶", (1, 1), (0, 3), "axes fraction", "offset points", fontsize=7, color=theme.muted, ha="right"
+    )
+    plot.text(0.5, 1 - 0.1 / height, squeeze(figure.title, int(wide * 12)), ha="center", va="top", fontsize=9.5)
+    if count > 1:
+        plot.legend(loc="lower center", ncols=4, bbox_to_anchor=(0.5, (0.04 + 0.17 * notes) / height), borderpad=0)
+    for line, note in enumerate(reversed(figure.notes)):
+        up = (0.06 + 0.17 * line) / height
+        plot.text(0.5, up, squeeze(note, int(wide * 17)), ha="center", va="bottom", fontsize=7, color=theme.muted)
+    return plot
+
+
+def _text(figure: Gaps, width: int, look: Look) -> list[str]:
+    lines = [look.paint(squeeze(figure.title, width), "strong")]
+    point, bar, axis = look.sign("point"), ("─" if look.unicode else "-"), look.sign("mark")
+    gaps = [g for s in figure.series for g in s.gaps if g.gap == g.gap]
+    reach = max((max(abs(g.low), abs(g.high)) for g in gaps), default=0.1)
+    for s in figure.series:
+        lines += ["", look.paint(squeeze(f"{s.label}: {s.beyond} of {len(s.gaps)} beyond chance (*)", width), "strong")]
+        rows = [["", "n", "gap", "", ""]]
+        inner = max(min(width - 44, 60), 5)
+
+        def column(value: float, inner: int = inner) -> int:
+            return int(np.clip((value / reach + 1) / 2 * inner, 0, inner - 1))
+
+        for g in s.gaps:
+            cells = [" "] * inner
+            if g.gap == g.gap:
+                for at in range(column(g.low), column(g.high) + 1):
+                    cells[at] = bar
+                cells[column(0.0)] = axis
+                cells[column(g.gap)] = point
+            text = "-" if g.gap != g.gap else f"{g.gap:+.3f}"
+            rows.append([squeeze(g.part, 20), str(g.n), text, "*" if g.beyond else "", "".join(cells)])
+        lines += [line[:width] for line in table(rows)]
+    lines += ["", f"gap: mean confidence - accuracy, {100 * figure.level:g} % interval, axis to +-{reach:.2f}"[:width]]
+    return lines + [squeeze(note, width) for note in figure.notes]
+
+
+STYLE = GapPlot()

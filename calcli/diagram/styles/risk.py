@@ -1,0 +1,190 @@
+"""risk: accuracy among the most confident rows against their share (risk-coverage)."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from calcli.diagram.canvas import Canvas, Look
+from calcli.diagram.paper import Paper
+from calcli.diagram.style import Figure, Request, Style
+from calcli.diagram.terminal import AXIS, plot, table
+from calcli.diagram.words import squeeze
+from calcli.metrics.means import wilson_interval
+from calcli.numerics import FloatArray
+
+__all__ = ["STYLE", "Coverage", "Risk", "coverage_curve"]
+
+POINTS = 200
+
+
+@dataclass(frozen=True)
+class Coverage:
+    """What is gained by leaving the less confident rows to somebody else; all (g,), coverage rising.
+
+    threshold : rows with at least this confidence are kept. coverage : their share. accuracy,
+    low, high : among them, with Wilson's interval. promised : their mean confidence.
+    n : rows altogether. aurc : mean error over all coverages (area under the risk-coverage curve).
+    """
+
+    label: str
+    n: int
+    aurc: float
+    threshold: FloatArray
+    coverage: FloatArray
+    accuracy: FloatArray
+    low: FloatArray
+    high: FloatArray
+    promised: FloatArray
+
+
+@dataclass(frozen=True)
+class Risk:
+    """Curves of several bundles and calibrators."""
+
+    title: str
+    level: float
+    curves: tuple[Coverage, ...]
+    notes: tuple[str, ...] = ()
+    style: str = "risk"
+
+
+def coverage_curve(
+    label: str, confidence: FloatArray, correct: FloatArray, weight: FloatArray | None = None, level: float = 0.95
+) -> Coverage:
+    """Keep the rows above every threshold; rows of equal confidence are kept or left together.
+
+    confidence : (n,) in [0, 1]. correct : (n,) 0/1. weight : (n,) >= 0 or None.
+    Reference: El-Yaniv, Wiener (2010), JMLR 11.
+    """
+    order = np.argsort(-confidence, kind="stable")
+    c, w = confidence[order], np.ones(len(confidence)) if weight is None else weight[order]
+    ends = np.append(np.flatnonzero(np.diff(c)), len(c) - 1)  # the last row of every distinct confidence
+    mass, hits = np.cumsum(w)[ends], np.cumsum(w * correct[order])[ends]
+    square, promised = np.cumsum(w**2)[ends], np.cumsum(w * c)[ends]
+    used = mass > 0
+    ends, mass, hits, square, promised = (x[used] for x in (ends, mass, hits, square, promised))
+    accuracy = np.minimum(hits / mass, 1.0)
+    steps = np.diff(mass, prepend=0.0)
+    area = float(((1.0 - accuracy) * steps).sum() / mass[-1])
+    if len(ends) > POINTS:
+        keep = np.unique(np.searchsorted(mass, np.linspace(0, mass[-1], POINTS), side="left").clip(0, len(mass) - 1))
+        ends, mass, hits, square, promised, accuracy = (x[keep] for x in (ends, mass, hits, square, promised, accuracy))
+    low, high = wilson_interval(accuracy, mass**2 / square, level)
+    return Coverage(label, len(c), area, c[ends], mass / mass[-1], accuracy, low, high, promised / mass)
+
+
+NAMES = ("threshold", "coverage", "accuracy", "low", "high", "promised")
+
+
+class RiskCoverage(Style[Risk]):
+    """How much accuracy is won by answering only when sure."""
+
+    def measure(self, request: Request) -> Figure:
+        """A curve per set that has rows of weight."""
+        several = len({s.bundle for s in request.sets}) > 1
+        single = len({s.label for s in request.sets}) == 1
+        curves = []
+        for s in request.sets:
+            confidence, correct, weight = s.columns("top")
+            if weight is None or weight.sum() > 0:
+                label = s.label if not several else s.bundle if single else f"{s.bundle}, {s.label}"
+                curves.append(coverage_curve(label, confidence, correct, weight, request.settings.level))
+        title = request.sets[0].bundle if not several else f"{len({s.bundle for s in request.sets})} bundles"
+        title = title if request.title is None else request.title
+        return Risk(title, request.settings.level, tuple(curves), tuple(request.notes))
+
+    def draw(self, figure: Risk, paper: Paper) -> Any:
+        """Accuracy falls as coverage grows; a band around each curve where there are few."""
+        return _draw(figure, paper)
+
+    def text(self, figure: Risk, width: int, look: Look) -> list[str]:
+        """One plane per curve, and the accuracy at some coverages."""
+        return _text(figure, width, look)
+
+    def table(self, figure: Risk) -> tuple[Sequence[str], list[Sequence[Any]]]:
+        """A row per curve and threshold."""
+        rows: list[Sequence[Any]] = [
+            (c.label, *values)
+            for c in figure.curves
+            for values in zip(*(getattr(c, name) for name in NAMES), strict=True)
+        ]
+        return ("curve", *NAMES), rows
+
+    def describe(self, figure: Risk) -> str:
+        """Accuracy at half and at full coverage."""
+        return "Accuracy among the most confident rows against their share. " + " ".join(
+            f"{c.label}: {float(np.interp(0.5, c.coverage, c.accuracy)):.4f} at half coverage,"
+            f" {c.accuracy[-1]:.4f} on all, area under the risk-coverage curve {c.aurc:.4f}."
+            for c in figure.curves
+        )
+
+
+def _draw(figure: Risk, paper: Paper) -> Any:
+    from matplotlib.figure import Figure
+    from matplotlib.ticker import FuncFormatter
+
+    theme, count = paper.theme, len(figure.curves)
+    wide = paper.width or 4.7
+    across = 1 if wide < 4 or count > 4 else 2
+    shown = figure.curves if count <= 8 else sorted(figure.curves, key=lambda c: c.aurc)[:5]
+    lines = -(-(len(shown) + (count > 8)) // across) if count > 1 else 0
+    height = 3.5 + 0.19 * lines
+    plot_ = Figure(figsize=(wide, height))
+    axes = plot_.add_axes((0.62 / wide, (0.58 + 0.19 * lines) / height, 1 - 0.82 / wide, 2.55 / height))
+    for c in figure.curves:
+        if not any(c is s for s in shown):
+            axes.plot(c.coverage, c.accuracy, color=theme.others, lw=0.8, zorder=2)
+    for at, c in enumerate(shown):
+        colour, line, _ = (theme.main, "-", "") if count == 1 else paper.series(at)
+        if count <= 4:
+            axes.fill_between(c.coverage, c.low, c.high, color=colour, alpha=0.16, lw=0, zorder=1)
+        axes.plot(c.coverage, c.accuracy, color=colour, ls=line, lw=1.6, zorder=4, label=_key(c, count))
+    if count > len(shown):
+        axes.plot([], [], color=theme.others, lw=0.8, label=f"the other {count - len(shown)}")
+    least = min(float(np.min(c.low[c.coverage > 0.05], initial=1.0)) for c in figure.curves)
+    axes.set_ylim(max(0.0, np.floor(least * 20) / 20 - 0.02), 1.01)
+    axes.set_xlim(0, 1)
+    percent = FuncFormatter(lambda value, _: f"{100 * value:g} %")
+    axes.xaxis.set_major_formatter(percent)
+    axes.set_xlabel("coverage: share of the rows" + (", the most confident first" if wide >= 4 else ""))
+    axes.set_ylabel("accuracy among them")
+    axes.grid(color=theme.grid, lw=0.5)
+    axes.set_axisbelow(True)
+    axes.set_title(squeeze(figure.title, int(12 * wide)), loc="left", pad=6)
+    if count == 1 and paper.stats:
+        c = figure.curves[0]
+        axes.text(0.02, 0.04, _key(c, 2), transform=axes.transAxes, fontsize=7)
+    if lines:
+        plot_.legend(loc="lower center", ncols=across, bbox_to_anchor=(0.53, 0.05 / height), borderpad=0)
+    return plot_
+
+
+def _key(curve: Coverage, count: int) -> str:
+    return f"{squeeze(curve.label, 34)}, AURC {curve.aurc:.4f}" if count > 1 else curve.label
+
+
+def _text(figure: Risk, width: int, look: Look) -> list[str]:
+    inner = min(width, 76) - AXIS - 1
+    lines = [look.paint(squeeze(figure.title, width), "strong"), ""]
+    shares = (0.1, 0.25, 0.5, 0.75, 0.9, 1.0)
+    for c in figure.curves:
+        bottom = max(0.0, float(np.floor(np.min(c.low[c.coverage > 0.05], initial=1.0) * 20) / 20))
+        canvas = Canvas(inner, 10, (0.0, 1.0), (min(bottom, 0.95), 1.0), look)
+        canvas.area(c.coverage, c.low, c.high)
+        canvas.line(c.coverage, c.accuracy)
+        ticks = ["0", "20 %", "40 %", "60 %", "80 %", "100 %"]
+        title = squeeze(f"{c.label}, n = {c.n}, AURC {c.aurc:.4f}: accuracy", width)
+        lines += plot(title, canvas, look, (f"{bottom:.2f}", "1.00"), ticks, np.linspace(0, 1, 6).tolist())
+        lines.append("")
+    head = ["accuracy at coverage", *(f"{100 * s:g} %" for s in shares)]
+    body = [
+        [squeeze(c.label, 20), *(f"{float(np.interp(s, c.coverage, c.accuracy)):.3f}" for s in shares)]
+        for c in figure.curves
+    ]
+    lines += [line[:width] for line in table([head, *body])]
+    return lines + [squeeze(note, width) for note in figure.notes]
+
+
+STYLE = RiskCoverage()

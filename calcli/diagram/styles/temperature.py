@@ -1,0 +1,324 @@
+"""temperature: NLL, ECE and mean confidence against T."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from calcli.binning import bin_index, width_edges
+from calcli.diagram.canvas import Canvas, Look
+from calcli.diagram.paper import Paper
+from calcli.diagram.style import Figure, Request, Style
+from calcli.diagram.terminal import AXIS, plot, table
+from calcli.diagram.words import round_ticks, squeeze
+from calcli.errors import DataError
+from calcli.kernels.numpy import nll_slope, top_mass_slope
+from calcli.numerics import NLL_FLOOR, FloatArray
+from calcli.rows import Rows
+from calcli.solvers import find_root
+
+__all__ = ["STYLE", "MarkedPoint", "Sweep", "sweep_temperature"]
+
+FINE = 24
+"""Temperatures added around the least ECE."""
+
+LOW, HIGH = 0.01, 100.0
+"""Temperatures between which the marked points are sought, as when a calibrator is fitted."""
+
+
+@dataclass(frozen=True)
+class MarkedPoint:
+    """A temperature worth pointing at. name : what it is. The rest: the curves' values there."""
+
+    name: str
+    temperature: float
+    nll: float
+    ece: float
+    ece_null_mean: float
+    mean_confidence: float
+
+
+@dataclass(frozen=True)
+class Sweep:
+    """Curves over temperatures, all (t,): softmax(z / T) for every T.
+
+    nll : nats. ece : L1 over ``bins`` equal-width bins. ece_null_mean : what a calibrated
+    model with these confidences would show on average. accuracy : does not depend on T.
+    marks : T = 1, the minimum of the NLL (TS), the T at which mean confidence equals
+    accuracy (EC), and temperatures of given calibrators; they are points of the curves.
+    """
+
+    title: str
+    n: int
+    bins: int
+    accuracy: float
+    temperature: FloatArray
+    nll: FloatArray
+    ece: FloatArray
+    ece_null_mean: FloatArray
+    mean_confidence: FloatArray
+    marks: tuple[MarkedPoint, ...]
+    style: str = "temperature"
+
+
+def sweep_temperature(
+    rows: Rows,
+    title: str,
+    *,
+    given: Sequence[tuple[str, float]] = (),
+    low: float | None = None,
+    high: float | None = None,
+    points: int = 81,
+    bins: int = 15,
+    progress: Callable[[str, int, int], None] = lambda what, done, total: None,
+) -> Sweep:
+    """Evaluate softmax(z / T) over a geometric range of T in one pass after the two fits.
+
+    given : (name, T) of calibrators to mark. low, high : the range; by default a factor of
+    two around all marks. The TS and EC points are those of these very rows: what the
+    best temperature could reach here, not what a calibrator fitted elsewhere does.
+    Weighted rows count with their weight.
+    Reference: Clarte, Loureiro, Krzakala, Zdeborova (2023), figure 2.
+    """
+    accuracy = _accuracy(rows)
+    bracket = (float(np.log(1 / HIGH)), float(np.log(1 / LOW)), 0.0)
+    named = [("T = 1", 1.0)]
+    best = find_root(nll_slope(rows), *bracket)
+    if best.status == "ok":
+        named.append(("TS, refitted on these rows", float(np.exp(-best.x))))
+    equal = find_root(top_mass_slope(rows, 1, accuracy), *bracket, flat=1e-12)
+    if equal.status == "ok":
+        named.append(("EC, refitted on these rows", float(np.exp(-equal.x))))
+    named += [(name, t) for name, t in given]
+    marked = np.array([t for _, t in named])
+    low, high = low or float(marked.min()) / 2, high or float(marked.max()) * 2
+    coarse = np.unique(np.concatenate([np.geomspace(low, high, points), marked]))
+    values = _evaluate(rows, coarse, bins, progress)
+    # Towards its minimum the ECE falls too sharply for steps that suit the rest.
+    least = int(np.argmin(values[1]))
+    around = np.geomspace(coarse[max(least - 1, 0)], coarse[min(least + 1, len(coarse) - 1)], FINE + 2)
+    fine = np.setdiff1d(around, coarse)
+    finer = _evaluate(rows, fine, bins, progress)
+    order = np.argsort(np.concatenate([coarse, fine]))
+    t = np.concatenate([coarse, fine])[order]
+    nll, ece, null, confidence = (np.concatenate(pair)[order] for pair in zip(values, finer, strict=True))
+    at = np.searchsorted(t, marked)
+    marks = tuple(
+        MarkedPoint(name, value, *(float(x[j]) for x in (nll, ece, null, confidence)))
+        for (name, value), j in zip(named, at, strict=True)
+    )
+    shown = (t >= low * (1 - 1e-12)) & (t <= high * (1 + 1e-12))
+    t, nll, ece, null, confidence = (x[shown] for x in (t, nll, ece, null, confidence))
+    return Sweep(title, rows.n, bins, accuracy, t, nll, ece, null, confidence, marks)
+
+
+def _accuracy(rows: Rows) -> float:
+    hits = mass = 0.0
+    for block in rows.blocks():
+        weight = np.ones(len(block)) if block.weight is None else block.weight
+        hits += float(weight @ (block.scores.argmax(axis=1) == block.labels))
+        mass += float(weight.sum())
+    return hits / mass
+
+
+def _evaluate(
+    rows: Rows, temperatures: FloatArray, bins: int, progress: Callable[[str, int, int], None]
+) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
+    """NLL, ECE, its mean under calibration, and mean confidence at every temperature."""
+    edges, t = width_edges(bins), len(temperatures)
+    gap, variance = np.zeros((t, bins)), np.zeros((t, bins))
+    nll, confidence, mass = np.zeros(t), np.zeros(t), 0.0
+    limit = -np.log(NLL_FLOOR)
+    for block in rows.blocks():
+        d = block.z - block.z.max(axis=1, keepdims=True)
+        weight = np.ones(len(d)) if block.weight is None else block.weight
+        d_y = d[np.arange(len(d)), block.labels]
+        correct = d.argmax(axis=1) == block.labels
+        mass += float(weight.sum())
+        for j, temperature in enumerate(temperatures):
+            total = np.exp(d / temperature).sum(axis=1)
+            c = 1.0 / total  # the largest logit has gap 0
+            nll[j] += weight @ np.minimum(np.log(total) - d_y / temperature, limit)
+            confidence[j] += weight @ c
+            index = bin_index(c, edges)
+            gap[j] += np.bincount(index, weights=weight * (c - correct), minlength=bins)
+            variance[j] += np.bincount(index, weights=weight**2 * c * (1 - c), minlength=bins)
+        progress("sweeping the temperature", block.start + len(block), rows.n)
+    # A bin's gap under calibration is a sum of independent terms, nearly normal: E|N(0, V)| = sqrt(2 V / pi).
+    null = np.sqrt(2 * variance / np.pi).sum(axis=1) / mass
+    return nll / mass, np.abs(gap).sum(axis=1) / mass, null, confidence / mass
+
+
+NAMES = ("temperature", "nll", "ece", "ece_null_mean", "mean_confidence")
+
+
+class Temperature(Style[Sweep]):
+    """What dividing all logits by T does to the loss, the calibration error and the confidence."""
+
+    needs_scores = True
+    many = False
+
+    def measure(self, request: Request) -> Figure:
+        """The sweep of the open bundle, with the calibrators' temperatures marked."""
+        rows = request.rows
+        assert rows is not None
+        if rows.k < 2:
+            raise DataError("--style temperature needs the scores of all classes; these rows hold a confidence alone")
+        return sweep_temperature(
+            rows,
+            f"{request.source}, n = {rows.n}" if request.title is None else request.title,
+            given=request.given,
+            low=request.t_range[0],
+            high=request.t_range[1],
+            bins=request.settings.bins,
+            progress=request.progress,
+        )
+
+    def draw(self, figure: Sweep, paper: Paper) -> Any:
+        """NLL, ECE over its floor, and mean confidence, one above the other."""
+        return _draw(figure, paper)
+
+    def text(self, figure: Sweep, width: int, look: Look) -> list[str]:
+        """The same three with characters, and a table of the marks."""
+        return _text(figure, width, look)
+
+    def table(self, figure: Sweep) -> tuple[Sequence[str], list[Sequence[Any]]]:
+        """The curves, then a row per mark with its name."""
+        rows: list[Sequence[Any]] = [("", *row) for row in zip(*(getattr(figure, name) for name in NAMES), strict=True)]
+        marks: list[Sequence[Any]] = [(m.name, *(getattr(m, name) for name in NAMES)) for m in figure.marks]
+        return ("name", *NAMES), rows + marks
+
+    def describe(self, figure: Sweep) -> str:
+        """The marks."""
+        return f"Loss, calibration error and mean confidence against temperature, {figure.n} rows. " + " ".join(
+            f"{m.name}: T {m.temperature:.4g}, NLL {m.nll:.4f}, ECE {m.ece:.4f}." for m in figure.marks
+        )
+
+
+def _draw(sweep: Sweep, paper: Paper) -> Any:
+    from matplotlib.figure import Figure
+    from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
+
+    theme = paper.theme
+    wide = paper.width or 4.7
+    columns = 2 if wide >= 6 else 1
+    foot = 0.62 + 0.2 * -(-len(sweep.marks) // columns)
+    height = 0.2 + 3 * 1.95 + foot
+    figure = Figure(figsize=(wide, height))
+    box = (0.68 / wide, 1 - 0.84 / wide)
+    axes = [figure.add_axes((box[0], (foot + 1.95 * i) / height, box[1], 1.82 / height)) for i in (2, 1, 0)]
+    t = sweep.temperature
+    loss, error, trust = axes
+    loss.plot(t, sweep.nll, color=theme.main, lw=1.6)
+    loss.set_ylabel("NLL (nats)")
+    error.set_yscale("log")  # the floor and the ECE of a hot model differ by orders of magnitude
+    low, high = _positive_range([*sweep.ece, *sweep.ece_null_mean])
+    floor = np.maximum(sweep.ece_null_mean, low)
+    error.fill_between(t, low, floor, color=theme.band, lw=0, label="mean ECE if calibrated")
+    error.plot(t, np.maximum(sweep.ece, low), color=theme.main, lw=1.6, label=f"ECE, {sweep.bins} bins")
+    error.set_ylabel("ECE")
+    error.set_ylim(low, high)
+    error.yaxis.set_major_locator(FixedLocator(round_ticks(low, high)))
+    trust.plot(t, sweep.mean_confidence, color=theme.main, lw=1.6, label="mean confidence")
+    trust.axhline(sweep.accuracy, color=theme.muted, lw=1.0, ls=(0, (4, 2)), label="accuracy")
+    trust.set_ylabel("mean confidence")
+    trust.set_ylim(0, 1.02)
+    trust.set_xlabel("temperature T")
+    for where in (error, trust):
+        where.legend(loc="best", handlelength=1.8, frameon=True, facecolor=theme.page, edgecolor="none", framealpha=0.9)
+    ticks = round_ticks(float(t[0]), float(t[-1]))
+    plain = FuncFormatter(lambda value, _: f"{value:g}")
+    error.yaxis.set_minor_locator(NullLocator())
+    error.yaxis.set_major_formatter(plain)
+    for at, where in enumerate(axes):
+        where.set_xscale("log")
+        where.set_xlim(t[0], t[-1])
+        where.xaxis.set_major_locator(FixedLocator(ticks))
+        where.xaxis.set_minor_locator(NullLocator())
+        where.xaxis.set_major_formatter(plain)
+        where.tick_params(labelbottom=at == 2)
+        where.grid(color=theme.grid, lw=0.5)
+        where.set_axisbelow(True)
+    handles = _draw_marks(sweep, axes, paper, low)
+    loss.set_title(squeeze(sweep.title, int(12 * wide)), loc="left", pad=6)
+    figure.legend(
+        handles=handles,
+        loc="lower left",
+        ncols=columns,
+        bbox_to_anchor=(0.1 / wide, 0.05 / height),
+        borderpad=0,
+        columnspacing=1.2,
+    )
+    return figure
+
+
+def _draw_marks(sweep: Sweep, axes: Sequence[Any], paper: Paper, least: float) -> list[Any]:
+    """Lines and dots of the marked temperatures; their legend entries."""
+    handles = []
+    for at, mark in enumerate(sweep.marks):
+        colour, line, marker = (paper.theme.ink, "-", "o") if at == 0 else paper.series(at - 1)
+        dot = None
+        for where, value in zip(axes, (mark.nll, max(mark.ece, least), mark.mean_confidence), strict=True):
+            where.axvline(mark.temperature, color=colour, lw=0.9, ls=line, zorder=1.5)
+            (dot,) = where.plot(
+                [mark.temperature], [value], marker, color=colour, ms=5, mec=paper.theme.page, mew=0.6, zorder=5
+            )
+        assert dot is not None
+        dot.set_label(mark.name if at == 0 else f"{squeeze(mark.name, 26)}, T = {mark.temperature:.4g}")
+        handles.append(dot)
+    return handles
+
+
+def _positive_range(values: Sequence[float]) -> tuple[float, float]:
+    """Limits of a logarithmic axis around values of which some may be 0."""
+    positive = [v for v in values if v > 1e-6] or [0.01]
+    return min(positive) / 1.3, max(positive) * 1.3
+
+
+def _text(sweep: Sweep, width: int, look: Look) -> list[str]:
+    inner = min(width, 76) - AXIS - 1
+    x = np.log(sweep.temperature)
+    span = (float(x[0]), float(x[-1]))
+    ticks = round_ticks(sweep.temperature[0], sweep.temperature[-1])
+    places = [(float(np.log(t)) - span[0]) / (span[1] - span[0]) for t in ticks]
+    lines = [look.paint(squeeze(sweep.title, width), "strong"), ""]
+    tiny = 1e-6  # an ECE of exactly 0 has no logarithm
+    error, floor = (np.log10(np.maximum(e, tiny)) for e in (sweep.ece, sweep.ece_null_mean))
+    bottom = float(min(error.min(), floor.min())) - 0.1
+    band, dot = look.sign("band"), look.sign("diagonal")
+    plots: list[tuple[str, FloatArray, float, float]] = [
+        ("NLL (nats)", sweep.nll, float(sweep.nll.min()), float(sweep.nll.max())),
+        (f"ECE, {sweep.bins} bins, logarithmic; {band} mean if calibrated", error, bottom, float(error.max()) + 0.05),
+        (f"mean confidence; {dot} accuracy", sweep.mean_confidence, 0.0, 1.0),
+    ]
+    for title, values, low, high in plots:
+        canvas = Canvas(inner, 8, span, (low, high if high > low else low + 1.0), look)
+        if values is error:
+            canvas.area(x, np.full(len(x), low), floor)
+        if values is sweep.mean_confidence:
+            for column in range(inner):
+                canvas.put(canvas.row(sweep.accuracy), column, dot, "diagonal")
+        for mark in sweep.marks:
+            canvas.vertical(float(np.log(mark.temperature)), low, high, "mark", "other")
+        canvas.line(x, values)
+        ends = (10**low, 10**high) if values is error else (low, high)
+        lines += plot(title, canvas, look, (f"{ends[0]:.2g}", f"{ends[1]:.3g}"), [f"{t:g}" for t in ticks], places)
+    lines.append(f"temperature T (logarithmic); {look.sign('mark')} marks:")
+    return lines + table(
+        [["", "T", "NLL", "ECE", "(if cal.)", "confidence"]]
+        + [
+            [
+                squeeze(m.name, 28),
+                f"{m.temperature:.4g}",
+                f"{m.nll:.4f}",
+                f"{m.ece:.4f}",
+                f"({m.ece_null_mean:.4f})",
+                f"{m.mean_confidence:.4f}",
+            ]
+            for m in sweep.marks
+        ]
+    )
+
+
+STYLE = Temperature()
