@@ -19,7 +19,7 @@ from calcli.io.memory import bundle_in_memory, plain_array
 from calcli.io.validate import check_scores, check_shape, check_type, score_kind
 from calcli.kernels.device import resolve
 from calcli.numerics import FloatArray, IntArray
-from calcli.registry import parse_options
+from calcli.registry import canonical, parse_options
 from calcli.rows import ArrayRows, Rows
 from calcli.workflow import calibrated_blocks, check_fits, checked_transforms, fit_artifact
 
@@ -57,6 +57,7 @@ def fit(
     >>> round(calibrator.params["temperature"], 4), calibrator.status
     (3.641, 'ok')
     """
+    method = canonical(method)
     chosen = parse_options(method, {name.rstrip("_"): value for name, value in options.items()})
     with _opened(scores, labels, kind, prefer=("cal", "val"), weights=weights, class_names=class_names) as rows:
         context = Context(seed=seed, device=resolve(device, rows.n * rows.k))

@@ -161,7 +161,9 @@ class Calibrator(ABC):
     - The class docstring is the documentation: first line is the help text, then the
       formula, where we differ from other implementations and why, and a line that starts
       with ``Reference:`` (authors, year, equation).
-    - ``title`` is the method's name in words. ``laws`` says what it promises.
+    - ``title`` is the method's name in words, ``aliases`` are further names that people type;
+      case, ``_`` and blanks do not matter. ``use`` says in a phrase when to use it, and
+      ``place`` where it stands among what to try first. ``laws`` says what it promises.
       ``Options`` are its options. ``composable`` is False for a method whose fit is
       that of another (``Fit.chosen``), which no composition can hold.
     - Fields are declared with ``param``; they hold float, int, bool, str or arrays, never
@@ -176,6 +178,9 @@ class Calibrator(ABC):
     - A method never sees a path, a console or h5py.
     """
 
+    place: ClassVar[int] = 90
+    aliases: ClassVar[tuple[str, ...]] = ()
+    use: ClassVar[str] = ""
     title: ClassVar[str]
     laws: ClassVar[Laws]
     composable: ClassVar[bool] = True

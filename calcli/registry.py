@@ -11,7 +11,7 @@ from calcli.calibrator import Calibrator, Laws, Options
 from calcli.composition import composition, full_option_names
 from calcli.errors import UsageError, unknown_name
 
-__all__ = ["method", "method_names", "option_facts", "parse_options"]
+__all__ = ["canonical", "method", "method_names", "option_facts", "parse_options"]
 
 
 @cache
@@ -19,6 +19,34 @@ def method_names() -> tuple[str, ...]:
     """Command-line names of all methods, sorted."""
     found = (m.name for m in iter_modules(import_module("calcli.methods").__path__) if not m.name.startswith("_"))
     return tuple(sorted(name.replace("_", "-") for name in found))
+
+
+def canonical(name: str) -> str:
+    """The name of a method that people may write otherwise: ``TS+Histogram`` is ``ts+hb``.
+
+    Every part is resolved by itself; a name that nothing is known by stays as it is.
+    """
+    return "+".join(_one(part) for part in name.split("+"))
+
+
+def _one(name: str) -> str:
+    plain = _plain(name)
+    return plain if plain in method_names() else _aliases().get(plain, name)
+
+
+def _plain(name: str) -> str:
+    return name.strip().lower().replace("_", "-").replace(" ", "-")
+
+
+@cache
+def _aliases() -> dict[str, str]:
+    """What else methods are called: the aliases that they declare, and their titles."""
+    found: dict[str, str] = {}
+    for name in method_names():
+        cls = method(name)
+        for alias in (*vars(cls).get("aliases", ()), _plain(cls.title)):  # a subclass has names of its own
+            found.setdefault(alias, name)
+    return found
 
 
 @cache

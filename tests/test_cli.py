@@ -228,7 +228,8 @@ def test_catalogues_name_everything(run):
     facts = json.loads(run("methods", "ts", "--json").out)["methods"][0]
     assert facts["options"][0]["name"] == "loss"
     everything = json.loads(run("methods", "--json").out)
-    assert [m["name"] for m in everything["methods"]] == list(method_names())
+    assert sorted(m["name"] for m in everything["methods"]) == list(method_names())
+    assert listing.index("\nts ") < listing.index("\nvs ") < listing.index("\nidentity "), "what to try first is last"
 
 
 def test_version_and_help(run):

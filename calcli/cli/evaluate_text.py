@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, TypeVar
 
-from calcli.cli.render import Cell, number, print_table
+from calcli.cli.tables import Cell, number, print_table
 
 if TYPE_CHECKING:
     from calcli.evaluation.assess import Plan

@@ -1,10 +1,13 @@
 """Options that several commands share, declared once: as types, and as bases of their structs."""
 
 from dataclasses import dataclass
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
+from calcli.cli.render import print_json
+from calcli.cli.tables import TEXTS, Table, print_table
+from calcli.errors import UsageError, unknown_name
 from calcli.io.bundle import Layout
 
 Force = Annotated[bool, typer.Option("--force", help="Replace an output that exists.")]
@@ -60,3 +63,37 @@ class Saying:
     quiet: Annotated[
         bool, typer.Option("--quiet", "-q", help="Only errors, and what machines read: paths, JSON, single numbers.")
     ] = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class Tabling:
+    """How a command writes the table that it is about."""
+
+    json: Json = False
+    form: Annotated[
+        str,
+        typer.Option("--format", metavar="table|markdown|latex|csv|json|jsonl", help="How the table is written."),
+    ] = "table"
+
+    def __post_init__(self) -> None:
+        if self.form not in (*TEXTS, "json", "jsonl"):
+            raise unknown_name("choice of --format", self.form, (*TEXTS, "json", "jsonl"))
+        if self.json and self.form not in ("table", "json"):
+            raise UsageError(f"--json and --format {self.form} exclude each other")
+
+    @property
+    def people(self) -> bool:
+        """Whether people are to read it."""
+        return self.form == "table" and not self.json
+
+    def print(self, table: Table, name: str, lines: list[dict[str, Any]]) -> None:
+        """Write the table; as JSON: its lines under ``name``, in an object marked calcli_<name>."""
+        if self.json or self.form == "json":
+            print_json({f"calcli_{name}": 1, name: lines})
+        elif self.form == "jsonl":
+            for line in lines:
+                print_json({f"calcli_{name}": 1, **line})
+        elif self.people:
+            print_table(table.columns, table.rows)
+        else:
+            print(TEXTS[self.form](table), end="")

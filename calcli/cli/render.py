@@ -2,22 +2,13 @@
 
 import json
 import math
-import os
 import sys
 import time
-from collections.abc import Sequence
-from typing import Any, TextIO
+from typing import Any
+
+from calcli.cli.tables import number, plain, print_table
 
 __all__ = ["Talk", "fail", "number", "plain", "print_json", "print_table"]
-
-Cell = str | float | int | None
-
-CONTROL = {code: f"\\x{code:02x}" for code in (*range(32), *range(127, 160))}
-
-
-def plain(text: str) -> str:
-    """Text from a file in which nothing steers a terminal or breaks a line."""
-    return text.translate(CONTROL)
 
 
 def fail(message: str, code: int) -> int:
@@ -88,17 +79,6 @@ def _clock(seconds: float) -> str:
     return f"{minutes}:{rest:02d}"
 
 
-def number(value: Any, digits: int = 4) -> str:
-    """A number for a table: ``digits`` decimals, or significant digits when it is small or large."""
-    if value is None or (isinstance(value, float) and math.isnan(value)):
-        return "-"
-    if isinstance(value, str | bool | int):
-        return str(value)
-    if value != 0 and (abs(value) < 10**-digits or abs(value) >= 1e6):
-        return f"{value:.{digits - 1}e}"
-    return f"{value:.{digits}f}"
-
-
 def print_json(value: Any) -> None:
     """Write one JSON object to stdout; a number that is not finite becomes null."""
     text = json.dumps(_finite(value), ensure_ascii=False, allow_nan=False)
@@ -114,32 +94,3 @@ def _finite(value: Any) -> Any:
     if isinstance(value, list | tuple):
         return [_finite(v) for v in value]
     return None if isinstance(value, float) and not math.isfinite(value) else value
-
-
-def print_table(head: Sequence[str], body: Sequence[Sequence[Cell]], *, file: TextIO | None = None) -> None:
-    """Write a table: plain text, or with rules and colour when ``file`` (stdout) is a terminal.
-
-    Columns whose body is all numbers are aligned right.
-    """
-    out = file or sys.stdout
-    text = [[plain(number(cell)) for cell in row] for row in body]
-    right = [all(not isinstance(row[j], str) for row in body) for j in range(len(head))]
-    widths = [max(len(row[j]) for row in [list(head), *text]) for j in range(len(head))]
-    if out.isatty() and not os.environ.get("CALCLI_PLAIN"):
-        from rich.console import Console
-        from rich.table import Table
-
-        table = Table(box=None, pad_edge=False, header_style="bold")
-        for name, to_right in zip(head, right, strict=True):
-            table.add_column(name, justify="right" if to_right else "left", no_wrap=to_right, overflow="fold")
-        for row in text:
-            table.add_row(*row)
-        # Names are not markup. Words may be folded, numbers not: rather too wide than cut in two.
-        console = Console(file=out, markup=False, emoji=False, highlight=False)
-        least = sum(w if r else min(w, 12) for w, r in zip(widths, right, strict=True)) + 2 * len(widths)
-        console.width = max(console.width, least)
-        console.print(table)
-        return
-    for row in [list(head), *text]:
-        cells = (c.rjust(w) if r else c.ljust(w) for c, w, r in zip(row, widths, right, strict=True))
-        print("  ".join(cells).rstrip(), file=out)

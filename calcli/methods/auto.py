@@ -10,7 +10,7 @@ from calcli.calibrator import Calibrator, Chosen, Context, Curves, Fit, Laws, Op
 from calcli.composition import Composition, Known
 from calcli.errors import CalcliError, FitError, UsageError
 from calcli.numerics import NLL_FLOOR, FloatArray, IntArray
-from calcli.registry import method, parse_options
+from calcli.registry import canonical, method, parse_options
 from calcli.rows import Rows
 
 CANDIDATES = (
@@ -56,6 +56,9 @@ class Auto(Calibrator):
     Reference: Breiman, Friedman, Olshen, Stone (1984), section 3.4.3 (the one-standard-error rule).
     """
 
+    place: ClassVar[int] = 12
+    aliases: ClassVar[tuple[str, ...]] = ("automatic",)
+    use: ClassVar[str] = "when you do not want to choose: cross-validation does"
     title: ClassVar[str] = "choice by cross-validation"
     composable: ClassVar[bool] = False
     Options: ClassVar[type[Options]] = AutoOptions
@@ -76,7 +79,7 @@ class Auto(Calibrator):
 
 def listed(candidates: str) -> list[str]:
     """Names in a comma-separated list, in order, each once."""
-    return list(dict.fromkeys(name.strip() for name in candidates.split(",") if name.strip()))
+    return list(dict.fromkeys(canonical(name.strip()) for name in candidates.split(",") if name.strip()))
 
 
 def default_candidates(n: int, k: int) -> list[str]:

@@ -70,6 +70,8 @@ class BayesianBinning(BinaryCalibrator):
     edges: Curves = param()
     values: Curves = param()
 
+    place = 36
+    use = "the confidence alone, to compare with: averages over binnings"
     title = "Bayesian binning into quantiles"
     laws = replace(TOP_LABEL, weights=False)
     Options = BayesianBinningOptions

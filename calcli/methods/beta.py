@@ -49,6 +49,8 @@ class BetaCalibration(LogisticCalibrator):
     b: FloatArray = param("maps")
     c: FloatArray = param("maps")
 
+    place = 31
+    use = "two classes or the confidence alone, where a straight line is too stiff"
     title = "beta calibration"
     laws = TOP_LABEL
     Options = BetaOptions

@@ -53,6 +53,9 @@ class ClassTemperatureScaling(Calibrator):
 
     temperature: FloatArray = param("k")
 
+    place = 60
+    aliases = ("class-temperature",)
+    use = "to compare with: one temperature per class"
     title = "class-based temperature scaling"
     Options = ClassTemperatureOptions
     laws = Laws(weights=True)

@@ -22,6 +22,9 @@ class DirichletCalibration(FullMap):
     Reference: Kull, Perello-Nieto, Kaengsepp, Silva Filho, Song, Flach (2019), section 3.
     """
 
+    place = 64
+    aliases = ("dirichlet",)
+    use = "to compare with: overfits unless rows are many"
     title = "Dirichlet calibration"
     laws = Laws(shift_invariant=True, equivariant=True, improves_nll=True, weights=True)
     features = staticmethod(log_probabilities)

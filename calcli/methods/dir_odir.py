@@ -29,7 +29,10 @@ class RegularisedDirichlet(OdirMap):
     Reference: Kull, Perello-Nieto, Kaengsepp, Silva Filho, Song, Flach (2019), section 3.
     """
 
-    title = "Dirichlet calibration, ODIR"
+    place = 42
+    aliases = ("dirichlet-odir",)
+    use = "as ms-odir, on probabilities"
+    title = "Dirichlet calibration, off-diagonal and intercept regularisation"
     laws = Laws(shift_invariant=True, equivariant=True, weights=True)
     features = staticmethod(log_probabilities)
 

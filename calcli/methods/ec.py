@@ -39,6 +39,9 @@ class ExpectationConsistency(OneTemperature):
     top: int = param()
     accuracy: float = param()
 
+    place = 11
+    aliases = ("expectation",)
+    use = "one number, when mean confidence must equal accuracy"
     title = "expectation consistency"
     Options = ExpectationConsistencyOptions
     laws = Laws(keeps_argmax=True, monotone=True, shift_invariant=True, equivariant=True, weights=True, memory="stream")

@@ -57,6 +57,9 @@ class EnsembleTemperatureScaling(Calibrator):
     temperature: float = param()
     weights: FloatArray = param(3)
 
+    place = 23
+    aliases = ("ensemble-temperature",)
+    use = "when one temperature leaves the tails wrong; keeps predictions"
     title = "ensemble temperature scaling"
     Options = EnsembleTemperatureOptions
     laws = Laws(

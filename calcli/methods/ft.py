@@ -55,6 +55,8 @@ class FeatureTemperature(Calibrator):
     deviation: FloatArray = param(3)
     uniform: float = param()
 
+    place = 20
+    use = "when rows differ in how sure the model should be; keeps predictions"
     title = "feature temperature"
     Options = FeatureTemperatureOptions
     # the uniform part can cost 1/n where the scores were perfect

@@ -51,6 +51,9 @@ class HistogramBinning(BinaryCalibrator):
     edges: Curves = param()
     values: Curves = param()
 
+    place = 33
+    aliases = ("histogram",)
+    use = "the confidence alone, when the map must be readable as a table"
     title = "histogram binning"
     laws = TOP_LABEL
     Options = HistogramOptions

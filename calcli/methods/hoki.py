@@ -97,6 +97,8 @@ class Hoki(Calibrator):
     seed: int = param()
     draws_sha256: str = param()
 
+    place = 50
+    use = "when the model's own noise should set the confidence"
     title = "Hoki (logit transformations)"
     laws = replace(TOP_LABEL, keeps_argmax=True)
     Options = HokiOptions

@@ -17,6 +17,9 @@ class Identity(Calibrator):
     Reference: the baseline of every paper, e.g. Guo, Pleiss, Sun, Weinberger (2017), section 2.
     """
 
+    place = 99
+    aliases = ("uncalibrated", "none")
+    use = "the scores as they are, to compare with"
     title = "no calibration"
     laws = Laws(
         keeps_argmax=True,

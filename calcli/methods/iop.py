@@ -80,6 +80,9 @@ class IntraOrderPreserving(Calibrator):
     b3: FloatArray | None = param("folds", "gaps", optional=True)
     uniform: float = param(default=0.0)
 
+    place = 25
+    aliases = ("intra-order-preserving",)
+    use = "when nothing may change the order of the classes in a row"
     title = "intra-order-preserving map"
     Options = IntraOrderPreservingOptions
     laws = Laws(keeps_argmax=True, monotone=True, equivariant=True, improves_nll=True, weights=True, memory="stream")

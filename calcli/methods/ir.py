@@ -33,6 +33,9 @@ class IsotonicRegression(BinaryCalibrator):
     scores: Curves = param()
     values: Curves = param()
 
+    place = 32
+    aliases = ("isotonic",)
+    use = "two classes or the confidence alone, with 1000 rows or more"
     title = "isotonic regression"
     laws = TOP_LABEL
     Options = IsotonicOptions

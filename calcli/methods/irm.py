@@ -34,6 +34,9 @@ class IsotonicMulticlass(Calibrator):
     scores: Curves = param()
     values: Curves = param()
 
+    place = 43
+    aliases = ("isotonic-multiclass",)
+    use = "all classes at once without a formula; keeps predictions"
     title = "isotonic regression, multi-class"
     laws = Laws(
         keeps_argmax=True,

@@ -31,6 +31,9 @@ class IsotonicOneVsAll(BinaryCalibrator):
     scores: Curves = param()
     values: Curves = param()
 
+    place = 61
+    aliases = ("isotonic-ova",)
+    use = "to compare with: loses accuracy with many classes"
     title = "isotonic regression one-vs-all"
     laws = ONE_VS_REST
     identity = (EMPTY, EMPTY)

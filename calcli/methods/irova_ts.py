@@ -26,6 +26,8 @@ class IsotonicAfterTemperature(IsotonicOneVsAll):
 
     temperature: float = param()
 
+    place = 62
+    use = "to compare with: loses accuracy with many classes"
     title = "temperature scaling, then isotonic regression one-vs-all"
 
     @classmethod

@@ -55,6 +55,9 @@ class SharedMonotone(Calibrator):
     slopes: FloatArray = param("segments")
     uniform: float = param(default=0.0)
 
+    place = 24
+    aliases = ("monotone",)
+    use = "when the error depends on the level of the probability; keeps predictions"
     title = "shared monotone map"
     Options = SharedMonotoneOptions
     laws = Laws(

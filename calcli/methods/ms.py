@@ -24,6 +24,9 @@ class MatrixScaling(FullMap):
     Reference: Guo, Pleiss, Sun, Weinberger (2017), section 4.2.
     """
 
+    place = 63
+    aliases = ("matrix",)
+    use = "to compare with: overfits unless rows are many"
     title = "matrix scaling"
     laws = Laws(equivariant=True, improves_nll=True, weights=True)
     features = staticmethod(raw_scores)

@@ -18,7 +18,10 @@ class RegularisedMatrixScaling(OdirMap):
     Reference: Kull, Perello-Nieto, Kaengsepp, Silva Filho, Song, Flach (2019), section 3.
     """
 
-    title = "matrix scaling, ODIR"
+    place = 41
+    aliases = ("matrix-odir", "ms-with-odir")
+    use = "when classes are confused with each other and rows are plenty"
+    title = "matrix scaling, off-diagonal and intercept regularisation"
     laws = Laws(equivariant=True, weights=True)
     features = staticmethod(raw_scores)
 

@@ -48,6 +48,9 @@ class PlattScaling(LogisticCalibrator):
     slope: FloatArray = param("maps")
     intercept: FloatArray = param("maps")
 
+    place = 30
+    aliases = ("logistic", "sigmoid")
+    use = "two classes or the confidence alone, with few rows"
     title = "Platt scaling"
     laws = TOP_LABEL
     Options = PlattOptions

@@ -49,6 +49,8 @@ class QuadraticScaling(LogisticCalibrator):
     low: FloatArray = param("maps")
     high: FloatArray = param("maps")
 
+    place = 37
+    use = "two classes, where the log-odds are bent"
     title = "quadratic scaling"
     laws = TOP_LABEL
     Options = QuadraticOptions

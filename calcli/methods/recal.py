@@ -82,6 +82,8 @@ class ReCal(Calibrator):
     transforms: NDArray[np.str_] = param("l", dtype="str")
     own: bool = param()
 
+    place = 51
+    use = "when scores under transforms of the input are at hand"
     title = "ReCal (lossy label-invariant transformations)"
     Options = RecalOptions
     laws = Laws(

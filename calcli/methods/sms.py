@@ -45,6 +45,8 @@ class StructuredMatrixScaling(Smoothed):
     weight: FloatArray = param("k", "k")
     bias: FloatArray = param("k")
 
+    place = 22
+    use = "when classes are confused with each other, from some 20 rows per class on"
     title = "structured matrix scaling"
     Options = StructuredMatrixOptions
     laws = Laws(shift_invariant=True, equivariant=True, weights=True)

@@ -43,6 +43,9 @@ class SplineCalibration(BinaryCalibrator):
     scores: Curves = param()
     values: Curves = param()
 
+    place = 35
+    aliases = ("splines",)
+    use = "the confidence alone, smooth"
     title = "spline calibration"
     laws = replace(TOP_LABEL, weights=False)
     Options = SplineOptions

@@ -43,6 +43,8 @@ class StructuredVectorScaling(Smoothed):
     scale: FloatArray = param("k")
     bias: FloatArray = param("k")
 
+    place = 21
+    use = "when some classes are favoured: vector scaling that few rows do not spoil"
     title = "structured vector scaling"
     Options = StructuredVectorOptions
     laws = Laws(shift_invariant=True, equivariant=True, weights=True, memory="stream")

@@ -47,6 +47,9 @@ class TemperatureScaling(OneTemperature):
 
     uniform: float = param(default=0.0)
 
+    place = 10
+    aliases = ("temperature",)
+    use = "start here: one number, every prediction kept"
     title = "temperature scaling"
     Options = TemperatureOptions
     laws = Laws(

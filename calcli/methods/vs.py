@@ -43,6 +43,9 @@ class VectorScaling(Calibrator):
     scale: FloatArray = param("k")
     bias: FloatArray = param("k")
 
+    place = 40
+    aliases = ("vector",)
+    use = "when some classes are favoured and rows are plenty"
     title = "vector scaling"
     Options = VectorScalingOptions
     laws = Laws(equivariant=True, improves_nll=True, weights=True, memory="stream")

@@ -26,7 +26,7 @@ from calcli.io.artifact import save
 from calcli.io.atomic import check_output
 from calcli.io.bundle import open_bundle, split_where
 from calcli.kernels.device import resolve
-from calcli.registry import parse_options
+from calcli.registry import canonical, parse_options
 from calcli.workflow import fit_artifact
 
 ORDER = 20
@@ -59,6 +59,7 @@ class FitArgs(o.Reading, o.Saying):
     force: o.Force = False
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "method", canonical(self.method))  # frozen, but for its aliases
         if self.method == "all" and self.set_:
             raise UsageError("--set has no one meaning with --method all; fit the method by itself")
 

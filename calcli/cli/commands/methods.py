@@ -13,36 +13,40 @@ from typing import Annotated, Any
 import typer
 
 from calcli.cli import options as o
-from calcli.cli.render import print_json, print_table
-from calcli.registry import method, method_names, option_facts
+from calcli.cli.tables import Table, print_table
+from calcli.registry import canonical, method, method_names, option_facts
 
 ORDER = 70
 
 
 @dataclass(frozen=True)
-class MethodsArgs:
+class MethodsArgs(o.Tabling):
     """What was typed after ``calcli methods``."""
 
     name: Annotated[str | None, typer.Argument(metavar="NAME", help="Describe this method.")] = None
-    json: o.Json = False
 
 
 def run(args: MethodsArgs) -> int:
-    """Print one line a method, or everything about one."""
-    found = [describe(name) for name in ([args.name] if args.name else method_names())]
-    if args.json:
-        print_json({"calcli_methods": 1, "methods": found})
-    elif args.name:
+    """Print one line a method, what to try first at the top, or everything about one."""
+    names = [canonical(args.name)] if args.name else sorted(method_names(), key=lambda name: method(name).place)
+    found = [describe(name) for name in names]
+    if args.name and args.people:
         _print_one(found[0])
-    else:
-        head = ["method", "keeps predictions", "memory", "what it does"]
-        print_table(head, [[m["name"], "yes" if m["keeps_argmax"] else "no", m["memory"], m["summary"]] for m in found])
+        return 0
+    head = ["method", "name", "keeps predictions", "when to use it"]
+    rows = [[m["name"], m["title"], "yes" if m["keeps_argmax"] else "no", m["use"]] for m in found]
+    args.print(Table(head, rows), "methods", found)
+    if args.people:
         print("\nMethods compose with +, left to right, e.g. ts+hb. calcli methods NAME describes one.")
     return 0
 
 
 def _print_one(facts: dict[str, Any]) -> None:
     print(f"{facts['name']}: {facts['title']}\n\n{facts['description']}\n")
+    for key, words in (("aliases", "also called"), ("use", "when to use it"), ("memory", "memory")):
+        if facts[key]:
+            print(f"{words}: {', '.join(facts[key]) if key == 'aliases' else facts[key]}")
+    print(f"keeps predictions: {'yes' if facts['keeps_argmax'] else 'no'}\n")
     if facts["options"]:
         print_table(
             ["option (--set)", "default", "allowed", "meaning"],
@@ -67,6 +71,8 @@ def describe(name: str) -> dict[str, Any]:
         "title": cls.title,
         "summary": text.split("\n", 1)[0],
         "description": text,
+        "aliases": list(vars(cls).get("aliases", ())),
+        "use": vars(cls).get("use", ""),
         **asdict(cls.laws),
         "options": option_facts(cls.Options),
     }

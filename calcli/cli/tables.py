@@ -1,0 +1,127 @@
+"""One representation of a table, and the texts made of it."""
+
+import csv
+import math
+import os
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from io import StringIO
+from typing import Any, TextIO
+
+__all__ = ["TEXTS", "Cell", "Table", "number", "plain", "print_table"]
+
+Cell = str | float | int | None
+
+CONTROL = {code: f"\\x{code:02x}" for code in (*range(32), *range(127, 160))}
+LATEX = {"\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "±": r"$\pm$"} | {
+    c: f"\\{c}" for c in "&%$#_{}"
+}
+
+
+def plain(text: str) -> str:
+    """Text from a file in which nothing steers a terminal or breaks a line."""
+    return text.translate(CONTROL)
+
+
+@dataclass(frozen=True)
+class Table:
+    """Named columns and rows of cells: words, numbers, or None where there is nothing.
+
+    A column whose cells are all numbers is aligned right.
+    """
+
+    columns: Sequence[str]
+    rows: Sequence[Sequence[Cell]]
+
+    @property
+    def right(self) -> list[bool]:
+        """Which columns hold numbers only."""
+        return [all(not isinstance(row[j], str) for row in self.rows) for j in range(len(self.columns))]
+
+    @property
+    def words(self) -> list[list[str]]:
+        """The cells as people read them, numbers rounded."""
+        return [[plain(number(cell)) for cell in row] for row in self.rows]
+
+
+def number(value: Any, digits: int = 4) -> str:
+    """A number for a table: ``digits`` decimals, or significant digits when it is small or large."""
+    if value is None or (isinstance(value, float) and math.isnan(value)):
+        return "-"
+    if isinstance(value, str | bool | int):
+        return str(value)
+    if value != 0 and (abs(value) < 10**-digits or abs(value) >= 1e6):
+        return f"{value:.{digits - 1}e}"
+    return f"{value:.{digits}f}"
+
+
+def print_table(head: Sequence[str], body: Sequence[Sequence[Cell]], *, file: TextIO | None = None) -> None:
+    """Write a table: plain text, or with rules and colour when ``file`` (stdout) is a terminal."""
+    out, table = file or sys.stdout, Table(head, body)
+    print(_rich(table, out) if out.isatty() and not os.environ.get("CALCLI_PLAIN") else _text(table), end="", file=out)
+
+
+def _widths(table: Table) -> list[int]:
+    return [max(len(row[j]) for row in [list(table.columns), *table.words]) for j in range(len(table.columns))]
+
+
+def _text(table: Table) -> str:
+    widths = _widths(table)
+    lines = []
+    for row in [list(table.columns), *table.words]:
+        cells = (c.rjust(w) if r else c.ljust(w) for c, w, r in zip(row, widths, table.right, strict=True))
+        lines.append("  ".join(cells).rstrip() + "\n")
+    return "".join(lines)
+
+
+def _rich(table: Table, out: TextIO) -> str:
+    from rich.console import Console
+    from rich.table import Table as RichTable
+
+    drawn = RichTable(box=None, pad_edge=False, header_style="bold")
+    for name, right in zip(table.columns, table.right, strict=True):
+        drawn.add_column(name, justify="right" if right else "left", no_wrap=right, overflow="fold")
+    for row in table.words:
+        drawn.add_row(*row)
+    # Names are not markup. Words may be folded, numbers not: rather too wide than cut in two.
+    console = Console(file=out, markup=False, emoji=False, highlight=False)
+    widths = _widths(table)
+    least = sum(w if r else min(w, 12) for w, r in zip(widths, table.right, strict=True)) + 2 * len(widths)
+    console.width = max(console.width, least)
+    with console.capture() as drawing:
+        console.print(drawn)
+    return drawing.get()
+
+
+def _markdown(table: Table) -> str:
+    rule = ["---:" if right else "---" for right in table.right]
+    rows = [list(table.columns), *table.words]
+    cells = [[cell.replace("\\", r"\\").replace("|", r"\|") for cell in row] for row in rows]
+    return "".join(f"| {' | '.join(row)} |\n" for row in [cells[0], rule, *cells[1:]])
+
+
+def _latex(table: Table) -> str:
+    """A tabular for the package booktabs."""
+    lines = [
+        " & ".join("".join(LATEX.get(c, c) for c in cell) for cell in row) + r" \\"
+        for row in [list(table.columns), *table.words]
+    ]
+    columns = "".join("r" if right else "l" for right in table.right)
+    parts = [rf"\begin{{tabular}}{{{columns}}}", r"\toprule", lines[0], r"\midrule", *lines[1:], r"\bottomrule"]
+    return "\n".join([*parts, r"\end{tabular}", ""])
+
+
+def _csv(table: Table) -> str:
+    """Numbers with all their digits, nothing where there is no value."""
+    text = StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(table.columns)
+    writer.writerows(
+        [None if isinstance(cell, float) and math.isnan(cell) else cell for cell in row] for row in table.rows
+    )
+    return text.getvalue()
+
+
+TEXTS: dict[str, Callable[[Table], str]] = {"table": _text, "markdown": _markdown, "latex": _latex, "csv": _csv}
+"""How a table is written, by the name of the format."""
