@@ -236,16 +236,19 @@ def test_npy_files_belong_together_by_their_names(tmp_path, scores, labels):
     assert [file["name"] for file in found["source"]["files"]] == ["logits.npy", "labels.npy"]
 
 
-def test_npy_files_with_other_names_are_named(tmp_path, scores, labels):
+def test_npy_files_with_other_names_have_one_obvious_reading(tmp_path, scores, labels):
     np.save(tmp_path / "z.npy", scores)
     np.save(tmp_path / "truth.npy", labels)
     sources = [tmp_path / "z.npy", tmp_path / "truth.npy"]
-    with pytest.raises(DataError, match=r"--scores NAME --labels NAME --kind"):
+    with pytest.raises(UsageError, match=r"say what 'z' holds with --kind.*outside 0 to 1"):
         bring(sources, tmp_path / "out.h5")
-    with pytest.raises(UsageError, match="--kind"):
-        bring(sources, tmp_path / "out.h5", scores=["z"], labels=["truth"])
-    found = bring(sources, tmp_path / "out.h5", scores=["z"], labels=["truth"], kind="logits")[""]
-    assert np.array_equal(found["labels"], labels)
+    for asked in ({}, {"scores": ["z"], "labels": ["truth"]}):
+        found = bring(sources, tmp_path / "out.h5", kind="logits", **asked)
+        assert np.array_equal(found[""]["labels"], labels)
+    assert found["notes"] == []
+    np.save(tmp_path / "w.npy", -scores)
+    with pytest.raises(DataError, match=r"--scores NAME --labels NAME --kind"):
+        bring([*sources, tmp_path / "w.npy"], tmp_path / "out.h5", kind="logits")
 
 
 def test_npy_files_of_splits_become_groups(tmp_path, scores, labels):

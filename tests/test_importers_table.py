@@ -38,7 +38,7 @@ PLAIN = "label,cat,dog,eel\n1,0.5,-2,3\n0,1.5,0,-1\n"
 def test_columns_named_after_classes_need_their_kind(tmp_path):
     scores, labels, names, _, _ = table(tmp_path, PLAIN, kind="logits")[""]
     assert (scores, labels, names) == ([[0.5, -2, 3], [1.5, 0, -1]], [1, 0], ["cat", "dog", "eel"])
-    with pytest.raises(DataError, match="--kind"):
+    with pytest.raises(UsageError, match="say what the columns hold with --kind"):
         table(tmp_path, PLAIN)
 
 

@@ -11,6 +11,8 @@ class Ask:
 
     scores, labels : names of arrays. kind : of all scores. groups : parts of the source to
     take. all_scores : take every array of scores. no_labels : labels may be missing.
+    class_names : of the classes, in order. views : what to do with an axis of views,
+    ``take=0``, ``mean`` or ``transforms``.
     """
 
     scores: tuple[str, ...] = ()
@@ -19,3 +21,5 @@ class Ask:
     groups: tuple[str, ...] = ()
     all_scores: bool = False
     no_labels: bool = False
+    class_names: tuple[str, ...] = ()
+    views: str | None = None

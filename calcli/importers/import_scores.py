@@ -15,6 +15,7 @@ from calcli.importers.array_names import Candidate, group_name, plan
 from calcli.importers.ask import Ask
 from calcli.importers.formats import open_archive
 from calcli.importers.labelled_scores import Imported, load
+from calcli.importers.obvious import take_obvious
 from calcli.importers.report import Report, Splitting, Written
 from calcli.io.atomic import check_output
 from calcli.io.split import deal_rows
@@ -46,12 +47,14 @@ def import_scores(
             report.notes += archive.notes
         entries = unite(archives)
         where = ", ".join(str(path) for path in sources)
-        candidates = plan(entries, ask, where)
+        filled, taken = take_obvious(entries, ask, where)
+        report.notes += taken
+        candidates = plan(entries, filled, where)
         _refuse_second_split(candidates, splitting, where)
         origin = _Origin(archives, ask)
         with BundleWriter(output, force=force, inputs=sources) as out:
             for candidate in candidates:
-                imported = load(candidate, entries, forced=ask.kind is not None, ignore=ignore_labels)
+                imported = load(candidate, entries, ask, ignore=ignore_labels)
                 report.notes += imported.notes
                 groups = _deal(imported, splitting, ignore_labels, report)
                 _write(out, imported, groups, origin, entries, splitting, report)

@@ -7,15 +7,23 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from calcli.errors import DataError
+from calcli.errors import DataError, UsageError
 from calcli.importers.archive import Entry
 from calcli.importers.array_names import Candidate
+from calcli.importers.ask import Ask
+from calcli.importers.doubts import (
+    refuse_confidences,
+    refuse_impostors,
+    refuse_other_predictions,
+    refuse_ranks,
+)
 from calcli.importers.labels import texts_of, to_labels
-from calcli.io.validate import SUM_TOLERANCE, check_labels, check_scores, check_shape, check_weights, score_kind
+from calcli.importers.views import settle_views
+from calcli.io.validate import check_labels, check_scores, check_shape, check_weights, score_kind
 from calcli.numerics import IntArray
 from calcli.rows import ScoreKind
 
-__all__ = ["Imported", "Slab", "load", "refuse_impostors"]
+__all__ = ["Imported", "Slab", "load"]
 
 SLAB_BYTES = 4 << 20
 """How much of a source is held at once, beyond what its format forces into memory."""
@@ -70,43 +78,49 @@ class Imported:
             yield Slab(start, scores, moved)
 
 
-def load(candidate: Candidate, entries: Mapping[str, Entry], *, forced: bool, ignore: Sequence[int]) -> Imported:
+def load(candidate: Candidate, entries: Mapping[str, Entry], ask: Ask, *, ignore: Sequence[int]) -> Imported:
     """Load everything about one bundle but its scores, which are looked at only in passing.
 
-    forced : the user said what the scores are, so they are not doubted. ignore : labels
-    that mark rows to leave out.
+    ask : with a kind, the scores are not doubted to be of it; with names of the scores,
+    not to be in the order of the classes. ignore : labels that mark rows to leave out.
     """
     scores_entry = entries[candidate.scores]
     where, kind = scores_entry.where, score_kind(candidate.kind)
-    scores = scores_entry.load()
+    raw = None if candidate.labels is None else np.asarray(entries[candidate.labels].load()[()])
+    viewed = settle_views(scores_entry.load(), raw, ask.views, kind, where)
+    scores, raw = viewed.scores, viewed.labels
     n, k = check_shape(scores.shape, scores.dtype, where)
     binary = len(scores.shape) == 1 or scores.shape[1] == 1
-    refuse_impostors(scores, kind, where, forced=forced)
-    notes: list[str] = []
+    refuse_impostors(scores, kind, where, forced=ask.kind is not None)
+    if not ask.scores:
+        refuse_ranks(scores, where)
+    notes: list[str] = list(viewed.notes)
 
-    names = _class_names(candidate, entries, k, binary)
+    names, positive = _class_names(candidate, entries, k, binary, ask)
     labels = None
-    if candidate.labels is not None:
+    if candidate.labels is not None and raw is not None:
         entry = entries[candidate.labels]
-        raw = np.asarray(entry.load()[()])
         if raw.shape == (n + 1,) and raw.dtype.kind in "iuf" and raw[0] == 0:
             raise DataError(
                 f"{entry.where}: there are {n + 1} labels for {n} rows of scores, and the first is 0; did pandas write"
                 " a header? Save with header=['label'] or header=False"
             )
-        labels, note = to_labels(raw, n, k, names, entry.where)
+        labels, note = to_labels(raw, n, k, names, entry.where, positive)
         notes += [note] if note else []
         labels = check_labels(labels, n, k, entry.where, tuple(ignore))
+        if not (ask.scores and ask.labels):
+            refuse_confidences(scores, labels, kind, where)
+    if not ask.scores:
+        refuse_other_predictions(scores, candidate.scores, entries)
     columns: dict[str, NDArray[Any]] = {}
     for role in ("ids", "weights", "group"):
         if role in candidate.extras:
-            entry = entries[candidate.extras[role]]
-            columns[role] = _column(entry, role, n)
+            columns[role] = _column(entries[candidate.extras[role]], role, n, viewed.repeats)
     parts = None
     if "split" in candidate.extras:
-        parts = _column(entries[candidate.extras["split"]], "split", n)
+        parts = _column(entries[candidate.extras["split"]], "split", n, viewed.repeats)
 
-    moved, specs = _transforms(candidate, entries, (n, k), binary)
+    moved, specs = _transforms(candidate, entries, (n, k), binary) if viewed.moved is None else viewed.moved
     dtype = np.dtype(scores.dtype).newbyteorder("=")
     if binary and kind != "logits":
         dtype = np.dtype(np.float64)  # as check_scores gives it: 1 - p keeps its digits
@@ -120,21 +134,31 @@ def _native(values: Any) -> NDArray[Any]:
     return array.astype(array.dtype.newbyteorder("="), copy=False)
 
 
-def _class_names(candidate: Candidate, entries: Mapping[str, Entry], k: int, binary: bool) -> list[str] | None:
+def _class_names(
+    candidate: Candidate, entries: Mapping[str, Entry], k: int, binary: bool, ask: Ask
+) -> tuple[list[str] | None, str | None]:
+    """Names of all classes, and that of class 1 where a single column bears it."""
+    if ask.class_names:
+        if len(ask.class_names) != k:
+            raise UsageError(f"--class-names: {len(ask.class_names)} names, {candidate.scores!r} has {k} classes")
+        return list(ask.class_names), None
+    own = candidate.scores.rsplit("/", 1)[-1] if binary else None
     if "class_names" not in candidate.extras:
-        return None
+        return None, own
     entry = entries[candidate.extras["class_names"]]
     raw = np.atleast_1d(np.asarray(entry.load()[()]))
     names = texts_of(raw, entry.where)
     if binary and len(names) == 1:
-        return None  # the one column's own name says nothing about class 0
+        return None, names[0]  # the one column's own name says nothing about class 0
     if raw.ndim != 1 or len(names) != k:
         raise DataError(f"{entry.where}: holds {len(names)} class names, expected {k}, one per class")
-    return names
+    return names, own
 
 
-def _column(entry: Entry, role: str, n: int) -> NDArray[Any]:
+def _column(entry: Entry, role: str, n: int, repeats: int) -> NDArray[Any]:
     values = np.asarray(entry.load()[()])
+    if repeats > 1 and len(values) * repeats == n:
+        values = np.repeat(values, repeats, axis=0)
     if values.ndim == 2 and values.shape[1] == 1:
         values = values[:, 0]
     if role == "weights":
@@ -168,35 +192,3 @@ def _transforms(
             f" per transform in {specs_entry.name!r}, and the same rows and classes as the scores"
         )
     return moved, tuple(texts_of(specs, specs_entry.where))
-
-
-def refuse_impostors(scores: Any, kind: ScoreKind, where: str, *, forced: bool) -> None:
-    """Refuse predictions posing as scores, and probabilities posing as logits.
-
-    Every row one-hot: the source holds predicted classes, there is no confidence to
-    calibrate. "Logits" of which every row lies in [0, 1] and sums to 1: most likely
-    probabilities; ``forced`` lets them through. Stops reading at the first row that
-    clears both suspicions.
-    """
-    width = 1 if len(scores.shape) == 1 else scores.shape[1]
-    one_hot, simplex = True, kind == "logits" and not forced
-    step = max(1, SLAB_BYTES // (width * scores.dtype.itemsize))
-    for start in range(0, scores.shape[0], step):
-        with np.errstate(invalid="ignore", over="ignore"):  # NaN and the like are refused later, by their row
-            block = np.asarray(scores[start : start + step]).reshape(-1, width).astype(np.float64)
-            one_hot = one_hot and bool(((block == 0) | (block == 1)).all())
-            inside = simplex and bool(((block >= 0) & (block <= 1 + SUM_TOLERANCE)).all())
-            simplex = inside and (width == 1 or bool((np.abs(block.sum(axis=1) - 1) <= SUM_TOLERANCE).all()))
-            one_hot = one_hot and (width == 1 or bool((block.sum(axis=1) == 1).all()))
-        if not (one_hot or simplex):
-            return
-    if one_hot and kind != "log_probs":
-        raise DataError(
-            f"{where}: every row is a bare prediction (zeros and a one), expected scores with degrees;"
-            " there is no confidence in them to calibrate: save the model's outputs before argmax"
-        )
-    if simplex:
-        raise DataError(
-            f"{where}: these logits look like probabilities: every row lies in [0, 1]"
-            f"{'' if width == 1 else ' and sums to 1'}; pass --kind probs if they are, --kind logits if they are not"
-        )

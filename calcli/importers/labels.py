@@ -20,21 +20,27 @@ OPPOSITES = (
 
 
 def to_labels(
-    raw: NDArray[Any], n: int, k: int, class_names: Sequence[str] | None, where: str
+    raw: NDArray[Any],
+    n: int,
+    k: int,
+    class_names: Sequence[str] | None,
+    where: str,
+    positive: str | None = None,
 ) -> tuple[IntArray, str | None]:
     """Class indices of labels as people write them, and a sentence if they were converted.
 
     raw : (n,) or (n, 1) integers, booleans, integer-valued floats, class names or letters
     (A is class 0); for two classes also -1 and +1, and any two words (the later in the
     alphabet is class 1 unless their meaning says more, and that is said); or (n, k) one-hot
-    rows. Raises DataError for anything else. The range is not checked.
+    rows. positive : the word for class 1, where the one column of scores bears it. Raises
+    DataError for anything else. The range is not checked.
     """
     if raw.ndim == 2 and raw.shape[1] == k and len(raw) == n and raw.dtype.kind in "biuf":
         return _one_hot(raw, where), f"{where}: one-hot labels became class indices"
     if raw.ndim == 2 and raw.shape[1] == 1:
         raw = raw[:, 0]
     if raw.dtype.kind in "OUS":
-        return _named(raw, k, class_names, where)
+        return _named(raw, k, class_names, where, positive)
     if raw.dtype.kind == "f":
         whole = np.isfinite(raw) & (raw == np.floor(raw))
         if not whole.all():
@@ -60,11 +66,16 @@ def _one_hot(raw: NDArray[Any], where: str) -> IntArray:
     return raw.argmax(axis=1).astype(np.int64)
 
 
-def _named(raw: NDArray[Any], k: int, class_names: Sequence[str] | None, where: str) -> tuple[IntArray, str | None]:
+def _named(
+    raw: NDArray[Any], k: int, class_names: Sequence[str] | None, where: str, positive: str | None
+) -> tuple[IntArray, str | None]:
     words, inverse = np.unique(np.array(texts_of(raw, where), dtype="U"), return_inverse=True)
     texts = [str(word) for word in words]
     note = None
-    if class_names is None:
+    if class_names is None and positive in texts and len(texts) == 2:
+        class_names = [text for text in texts if text != positive] + [str(positive)]
+        note = f"{where}: {positive!r} was taken as class 1, {class_names[0]!r} as class 0"
+    elif class_names is None:
         class_names, note = _understood(texts, k, where)
     elif not set(texts) <= set(class_names) and all(text.isdigit() and int(text) < k for text in texts):
         class_names = [str(i) for i in range(k)]  # numbers written as text

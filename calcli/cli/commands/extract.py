@@ -20,6 +20,7 @@ from typing import Annotated
 import typer
 
 from calcli.cli import options as o
+from calcli.cli.extract_import import ImportOptions
 from calcli.cli.extract_model import ModelOptions
 from calcli.cli.render import Talk, print_json
 from calcli.errors import UsageError
@@ -42,7 +43,7 @@ EPILOG = (
 
 
 @dataclass(frozen=True)
-class ExtractArgs(ModelOptions, o.Saying):
+class ExtractArgs(ModelOptions, ImportOptions, o.Saying):
     """What was typed after ``calcli extract``."""
 
     output: Annotated[str, typer.Option("-o", "--output", metavar="OUT.h5", help="HDF5 file to write.")]
@@ -50,7 +51,7 @@ class ExtractArgs(ModelOptions, o.Saying):
         list[Path] | None,
         typer.Argument(
             metavar="SOURCE…",
-            help="npz, npy, pt, safetensors, csv, parquet, pickle or HDF5 files of saved scores;"
+            help="npz, npy, pt, safetensors, csv, json, jsonl, parquet, pickle or HDF5 files of saved scores;"
             " logits.npy labels.npy belong together.",
             show_default=False,
         ),
@@ -140,7 +141,11 @@ class ExtractArgs(ModelOptions, o.Saying):
     def ask(self) -> Ask:
         """What to take from the sources."""
         scores, labels, groups = (tuple(names or ()) for names in (self.scores, self.labels, self.group))
-        return Ask(scores, labels, self.kind, groups, self.all_scores, self.no_labels)
+        return Ask(
+            scores, labels, self.kind, groups, self.all_scores, self.no_labels,
+            class_names=tuple(name.strip() for name in (self.class_names or "").split(",") if name.strip()),
+            views=self.views,
+        )  # fmt: skip
 
 
 def run(args: ExtractArgs) -> int:

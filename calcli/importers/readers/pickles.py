@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from calcli.errors import DataError
 from calcli.importers.archive import DEEPEST, Archive, flatten, one_line
 from calcli.importers.ask import Ask
+from calcli.importers.batches import merge_batches
 from calcli.importers.formats import reader
 from calcli.importers.source_file import SourceFile
 
@@ -72,11 +73,14 @@ class _Array:
     __slots__ = ("content",)
 
     def __init__(self) -> None:
-        self.content: NDArray[Any] | None = None
+        self.content: Any = None
 
     def __setstate__(self, state: Any) -> None:
         # (version, shape, dtype, is Fortran order, bytes); the version is absent in very old files
         shape, dtype, fortran, raw = state[-4:]
+        if isinstance(raw, list) and isinstance(dtype, _Dtype) and dtype.code == "O8" and prod(shape) == len(raw) > 0:
+            self.content = raw if shape else raw[0]  # an array of objects is a list of them
+            return
         self.content = _from_bytes(raw, dtype, shape, "F" if fortran else "C")
 
 
@@ -122,6 +126,9 @@ ALLOWED: dict[tuple[str, str], _Inert] = {
     ("builtins", "bytes"): _Inert(_bytes),
     ("__builtin__", "bytearray"): _Inert(_bytes),
     ("builtins", "bytearray"): _Inert(_bytes),
+    ("collections", "OrderedDict"): _Inert(lambda *pairs: {}),
+    ("torch._utils", "_rebuild_tensor_v2"): _Inert(lambda *parts: _tensor(*parts)),
+    ("torch.storage", "_load_from_bytes"): _Inert(lambda raw: _storage(raw)),
 }
 for package in ("numpy.core", "numpy._core"):  # the second from NumPy 2 on
     ALLOWED[package + ".multiarray", "_reconstruct"] = _Inert(lambda *args: _Array())
@@ -212,7 +219,9 @@ def _arrays(value: Any, known: dict[int, Any], depth: int = 0) -> Any:
     if isinstance(value, _Array):
         if value.content is None:
             raise pickle.UnpicklingError("the pickle holds an array without content")
-        return value.content
+        if isinstance(value.content, np.ndarray):
+            return value.content
+        value = value.content  # objects of an array of objects
     if not isinstance(value, (dict, list, tuple)):
         return value
     if id(value) not in known:
@@ -230,6 +239,49 @@ def _arrays(value: Any, known: dict[int, Any], depth: int = 0) -> Any:
     return known[id(value)]
 
 
+STORAGES = {
+    "DoubleStorage": "<f8", "FloatStorage": "<f4", "HalfStorage": "<f2", "LongStorage": "<i8", "IntStorage": "<i4",
+    "ShortStorage": "<i2", "CharStorage": "i1", "ByteStorage": "u1", "BoolStorage": "?",
+}  # fmt: skip
+"""Numbers of torch's storages, by the names that its pickles call them."""
+
+
+class _StorageOnly(Unhashing):
+    """Reads what torch writes of one storage: a number, a version, a system, a type, a key."""
+
+    def find_class(self, module: str, name: str) -> Any:
+        if module != "torch" or name not in STORAGES:
+            raise _Refused(f"{module}.{name}")
+        return STORAGES[name]
+
+    def persistent_load(self, pid: Any) -> Any:
+        return pid
+
+
+def _storage(raw: Any) -> NDArray[Any]:
+    """The numbers of a tensor that was pickled by itself: torch nests its own file format into the pickle."""
+    file = io.BytesIO(_bytes(raw))
+    about = [_StorageOnly(file).load() for _ in range(5)][3]
+    dtype = np.dtype(about[1])
+    (numel,) = np.frombuffer(file.read(8), "<i8").tolist()
+    data = file.read()
+    if numel != about[4] or len(data) != numel * dtype.itemsize:
+        raise pickle.UnpicklingError(f"a tensor of {numel} numbers has {len(data)} bytes")
+    return np.frombuffer(data, dtype)
+
+
+def _tensor(storage: Any, offset: Any, shape: Any, strides: Any, *rest: Any) -> _Array:
+    """A tensor as torch rebuilds it from its storage; only such as lie in one piece."""
+    size, start = tuple(int(d) for d in shape), int(offset)
+    whole = tuple(prod(size[i + 1 :]) for i in range(len(size)))
+    plain = all(d == 1 or int(s) == w for d, s, w in zip(size, strides, whole, strict=True))
+    if not isinstance(storage, np.ndarray) or not plain or min((start, *size)) < 0:
+        raise pickle.UnpicklingError("the pickle holds a tensor that does not lie in one piece; save it contiguous")
+    made = _Array()
+    made.content = storage[start : start + prod(size)].reshape(size)
+    return made
+
+
 def _is_pickle(file: SourceFile) -> bool:
     head = file.head
     if head[0] == 0x80 and len(head) > 1 and head[1] <= 5:
@@ -243,7 +295,7 @@ def _is_pickle(file: SourceFile) -> bool:
     suffixes=SUFFIXES,
     sniff=_is_pickle,
     order=3,
-    examples=[("resnet_c100_logits.p", "")],
+    examples=[("resnet_c100_logits.p", ""), ("mmpretrain_result.pkl", ""), ("rows_of_dicts.pkl", "--labels answer")],
 )
 def read_pickle(file: SourceFile, stack: ExitStack, ask: Ask) -> Archive:
     """Read a pickle of arrays.
@@ -258,18 +310,35 @@ def read_pickle(file: SourceFile, stack: ExitStack, ask: Ask) -> Archive:
     except OSError as problem:
         raise DataError(f"{path}: cannot be read: {one_line(problem)}") from None
     content = load_arrays(data, str(path))
+    notes: list[str] = []
     named: Any = content
     if _is_pair(content):
         named = {"logits": content[0], "labels": content[1]}
     elif isinstance(content, tuple) and len(content) == 2 and all(_is_pair(part) for part in content):
         splits = zip(("val", "test"), content, strict=True)
         named = {split: {"logits": part[0], "labels": part[1]} for split, part in splits}
+    else:
+        named = merge_batches(content, path, notes)
+    if isinstance(named, dict):
+        named = _named_by_framework(named, notes)
     found = flatten(named, lambda value: isinstance(value, np.ndarray), path)
     if not found:
         raise DataError(f"{path}: the pickle holds no arrays; expected (logits, labels) or two such pairs")
     if set(found) == {""}:
-        return Archive.of(path, "pickle", {path.stem: lambda: found[""]}, loose=True)
-    return Archive.of(path, "pickle", {name: _constant(value) for name, value in found.items()})
+        return Archive.of(path, "pickle", {path.stem: lambda: found[""]}, loose=True, notes=tuple(notes))
+    return Archive.of(path, "pickle", {name: _constant(value) for name, value in found.items()}, notes=tuple(notes))
+
+
+def _named_by_framework(named: dict[str, Any], notes: list[str]) -> dict[str, Any]:
+    """What MMPretrain writes, under names that say what it is: its scores are softmax outputs."""
+    renamed = dict(named)
+    for key, needed in (("pred_score", "gt_label"), ("class_scores", "pred_label")):
+        scores = named.get(key)
+        if needed in named and isinstance(scores, np.ndarray) and scores.ndim == 2 and "probs" not in named:
+            renamed["probs"] = renamed.pop(key)
+            notes.append(f"{key} was taken as probs, which MMPretrain writes there")
+            break
+    return renamed
 
 
 def _constant(value: NDArray[Any]) -> Callable[[], NDArray[Any]]:

@@ -1,6 +1,6 @@
 """PyTorch files: tensors saved with ``torch.save``, loaded with ``weights_only=True``."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 
 from calcli.errors import DataError
-from calcli.importers.archive import Archive, flatten, one_line
+from calcli.importers.archive import DEEPEST, Archive, flatten, one_line
 from calcli.importers.ask import Ask
+from calcli.importers.batches import merge_batches
 from calcli.importers.formats import reader
 from calcli.importers.readers.pickles import Unhashing
 from calcli.importers.source_file import SourceFile
@@ -33,7 +34,10 @@ def _is_pt(file: SourceFile) -> bool:
     suffixes=[".pt", ".pth"],
     sniff=_is_pt,
     extra="torch",
-    examples=[("outputs.pt", "")],
+    examples=[
+        ("outputs.pt", ""),
+        ("predictions_*.pt batch_indices_*.pt", "--join --no-labels --kind logits"),
+    ],
 )
 def read_pt(file: SourceFile, stack: ExitStack, ask: Ask) -> Archive:
     """Load tensors and containers of tensors; anything else in the file is refused, never run."""
@@ -65,12 +69,32 @@ def read_pt(file: SourceFile, stack: ExitStack, ask: Ask) -> Archive:
             f"{path}: cannot be read as a PyTorch file: {one_line(problem)}; is the file complete?"
         ) from None
 
+    notes: list[str] = []
+    content = merge_batches(_plain(content, torch.Tensor, {}), path, notes)
     found = flatten(content, lambda value: isinstance(value, (torch.Tensor, np.ndarray)), path)
     if not found:
         raise DataError(f"{path}: holds no tensors; save a dict such as {{'logits': …, 'labels': …}} with torch.save")
     if set(found) == {""}:
-        return Archive.of(path, "pt", {path.stem: _loader(found[""])}, loose=True)
-    return Archive.of(path, "pt", {name: _loader(value) for name, value in found.items()})
+        return Archive.of(path, "pt", {path.stem: _loader(found[""])}, loose=True, notes=tuple(notes))
+    return Archive.of(path, "pt", {name: _loader(value) for name, value in found.items()}, notes=tuple(notes))
+
+
+def _plain(value: Any, tensor: type, known: dict[int, Any], inside: bool = False, depth: int = 0) -> Any:
+    """Tensors in lists as arrays, so that batches can be joined; those in dicts stay mapped.
+
+    known : what has become of the containers so far, by id; itself for one being visited.
+    """
+    if isinstance(value, tensor):
+        return _loader(value)() if inside else value
+    if depth > DEEPEST or not isinstance(value, (Mapping, list, tuple)):
+        return value
+    if id(value) not in known:
+        known[id(value)] = value
+        if isinstance(value, Mapping):
+            known[id(value)] = {key: _plain(inner, tensor, known, inside, depth + 1) for key, inner in value.items()}
+        else:
+            known[id(value)] = [_plain(inner, tensor, known, True, depth + 1) for inner in value]
+    return known[id(value)]
 
 
 class _Anything:

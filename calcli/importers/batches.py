@@ -1,0 +1,97 @@
+"""Lists of batches and lists of rows, as loops over a loader save them, made one array each."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from calcli.errors import DataError
+from calcli.importers.archive import DEEPEST
+
+__all__ = ["merge_batches"]
+
+
+def merge_batches(content: Any, path: Path, notes: list[str]) -> Any:
+    """Join what a list holds again and again: ``[{"logits": (b, k), "labels": (b,)}, …]``.
+
+    content : nested dicts, lists, tuples with arrays and plain values. Lists of dicts with
+    the same keys, of tuples of the same length and of arrays are batches if the arrays in
+    an item share their length, else rows. Everything else stays as it is. notes : gets a
+    sentence about what was joined. Raises DataError for containers nested too deeply.
+    """
+    known: dict[int, Any] = {}
+    visiting: set[int] = set()
+
+    def walk(item: Any, depth: int) -> Any:
+        if isinstance(item, np.ndarray) or not isinstance(item, (Mapping, list, tuple)):
+            return item
+        if depth > DEEPEST or id(item) in visiting:
+            raise DataError(f"{path}: its lists and dicts are nested too deeply; save a flat dict of arrays")
+        if id(item) not in known:
+            visiting.add(id(item))
+            if isinstance(item, Mapping):
+                known[id(item)] = {key: walk(inner, depth + 1) for key, inner in item.items()}
+            else:
+                known[id(item)] = _merged([walk(inner, depth + 1) for inner in item], path, notes)
+            visiting.remove(id(item))
+        return known[id(item)]
+
+    return walk(content, 0)
+
+
+def _merged(items: list[Any], path: Path, notes: list[str]) -> Any:
+    first: Any = items[0] if items else None
+    if isinstance(first, (dict, list, tuple, np.ndarray)) and len({id(item) for item in items}) < len(items):
+        return items  # one thing referred to several times: a few bytes of pickle would join to any size
+    if isinstance(first, dict) and all(isinstance(item, dict) and item.keys() == first.keys() for item in items):
+        fields = {key: [item[key] for item in items] for key in first}
+    elif _is_batch(first) and len(items) > 1 and all(_is_batch(item) and len(item) == len(first) for item in items):
+        fields = {str(place): [item[place] for item in items] for place in range(len(first))}
+    elif isinstance(first, np.ndarray) and len({item.ndim for item in items if isinstance(item, np.ndarray)}) == 1:
+        joined = _join(items, rows=first.ndim == 0 or (first.ndim == 1 and first.dtype.kind == "f"))
+        if joined is not None and len(items) > 1:
+            notes.append(f"{path.name}: {len(items)} parts were joined to {len(joined)} rows")
+        return items if joined is None else joined
+    elif items and all(isinstance(item, (int, float)) and not isinstance(item, bool) for item in items):
+        return np.array(items)
+    else:
+        return items
+    rows = _are_rows(fields)
+    arrays = {key: joined for key, values in fields.items() if (joined := _join(values, rows)) is not None}
+    if arrays and len(items) > 1 and not rows:
+        count = len(next(iter(arrays.values())))
+        notes.append(f"{path.name}: {len(items)} batches were joined to {count} rows")
+    return arrays or items
+
+
+def _is_batch(item: Any) -> bool:
+    return isinstance(item, (list, tuple)) and len(item) > 1 and all(isinstance(part, np.ndarray) for part in item)
+
+
+def _are_rows(fields: Mapping[str, Sequence[Any]]) -> bool:
+    """Whether each item is one row: arrays in it differ in length, or stand beside single values."""
+    for item in zip(*fields.values(), strict=True):
+        arrays = [value for value in item if isinstance(value, np.ndarray)]
+        if any(array.ndim == 0 for array in arrays) or len({len(array) for array in arrays}) > 1:
+            return True
+        if arrays and all(array.ndim == 1 for array in arrays) and any(isinstance(v, (str, int)) for v in item):
+            return True
+    return False
+
+
+def _join(values: Sequence[Any], rows: bool) -> NDArray[Any] | None:
+    """One array of all values, or None for what does not fit together."""
+    if all(isinstance(value, str) for value in values) or all(isinstance(value, (int, float)) for value in values):
+        return np.array(values)
+    if not all(isinstance(value, np.ndarray) for value in values) or len({id(v) for v in values}) < len(values):
+        return None
+    if rows:
+        if len({value.shape for value in values}) != 1:
+            return None
+        stacked = np.stack(values)
+        return stacked[:, 0] if stacked.ndim == 2 and stacked.shape[1] == 1 else stacked
+    if values[0].ndim == 0 or len({value.shape[1:] for value in values}) != 1:
+        return None
+    return np.concatenate(values)

@@ -1,0 +1,117 @@
+"""What looks like scores of classes and is something else: each refusal says how to tell."""
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from calcli.errors import DataError
+from calcli.importers.archive import Entry
+from calcli.importers.array_names import parse_name
+from calcli.io.validate import SUM_TOLERANCE
+from calcli.numerics import IntArray
+from calcli.rows import ScoreKind
+
+__all__ = ["refuse_confidences", "refuse_impostors", "refuse_other_predictions", "refuse_ranks"]
+
+BLOCK_BYTES = 4 << 20
+"""How much of a source is looked at at once."""
+
+FEW = 4
+"""Fewer rows than this are in order by chance."""
+
+PREDICTIONS = frozenset({"pred", "preds", "pred_label", "pred_labels", "predicted_label", "predicted_labels"})
+"""Names under which writers log the class they predict."""
+
+
+def refuse_impostors(scores: Any, kind: ScoreKind, where: str, *, forced: bool) -> None:
+    """Refuse predictions posing as scores, and probabilities posing as logits.
+
+    Every row one-hot: the source holds predicted classes, there is no confidence to
+    calibrate. "Logits" of which every row lies in [0, 1] and sums to 1: most likely
+    probabilities; ``forced`` lets them through. Stops reading at the first row that
+    clears both suspicions.
+    """
+    width = 1 if len(scores.shape) == 1 else scores.shape[1]
+    one_hot, simplex = True, kind == "logits" and not forced
+    step = max(1, BLOCK_BYTES // (width * scores.dtype.itemsize))
+    for start in range(0, scores.shape[0], step):
+        with np.errstate(invalid="ignore", over="ignore"):  # NaN and the like are refused later, by their row
+            block = np.asarray(scores[start : start + step]).reshape(-1, width).astype(np.float64)
+            one_hot = one_hot and bool(((block == 0) | (block == 1)).all())
+            inside = simplex and bool(((block >= 0) & (block <= 1 + SUM_TOLERANCE)).all())
+            simplex = inside and (width == 1 or bool((np.abs(block.sum(axis=1) - 1) <= SUM_TOLERANCE).all()))
+            one_hot = one_hot and (width == 1 or bool((block.sum(axis=1) == 1).all()))
+        if not (one_hot or simplex):
+            return
+    if one_hot and kind != "log_probs":
+        raise DataError(
+            f"{where}: every row is a bare prediction (zeros and a one), expected scores with degrees;"
+            " there is no confidence in them to calibrate: save the model's outputs before argmax"
+        )
+    if simplex:
+        raise DataError(
+            f"{where}: these logits look like probabilities: every row lies in [0, 1]"
+            f"{'' if width == 1 else ' and sums to 1'}; pass --kind probs if they are, --kind logits if they are not"
+        )
+
+
+def refuse_ranks(scores: Any, where: str) -> None:
+    """Refuse scores of which every row is sorted: column i is then rank i, not class i."""
+    if len(scores.shape) != 2 or scores.shape[1] < 3 or scores.shape[0] < FEW:
+        return
+    for _, block in _blocks(scores):
+        steps = np.diff(block, axis=1)
+        if (steps > 0).any() or not (steps < 0).any(axis=1).all():
+            return
+    raise DataError(
+        f"{where}: every row is sorted from the largest score to the smallest: these are ranks, as top-k outputs have"
+        " them, not classes; save the scores of all classes in the order of the classes, or the table with the index"
+        " of each (index_0, …, prob_0, …) and pass --classes C; --scores NAME takes them as they are"
+    )
+
+
+def refuse_confidences(scores: Any, labels: IntArray, kind: ScoreKind, where: str) -> None:
+    """Refuse one column of probabilities that never falls below a half, though both classes occur."""
+    if kind != "probs" or (len(scores.shape) == 2 and scores.shape[1] > 1) or scores.shape[0] < 2 * FEW:
+        return
+    if len(np.unique(labels)) == 2 and all((block >= 0.5).all() for _, block in _blocks(scores)):
+        raise DataError(
+            f"{where}: no value is below .5 though both classes occur: is it the confidence of the predicted class,"
+            " and the label the prediction? P(class 1) is expected; --confidence NAME --correct NAME takes confidences,"
+            " --scores NAME --labels NAME insists"
+        )
+
+
+def refuse_other_predictions(scores: Any, path: str, entries: Mapping[str, Entry]) -> None:
+    """Refuse scores whose largest is not the class that the writer logged as predicted, row by row."""
+    if len(scores.shape) != 2 or scores.shape[1] < 3:
+        return
+    here = parse_name(path)
+    for name, entry in entries.items():
+        other = parse_name(name)
+        if other.core.lower() not in PREDICTIONS or (other.folder, other.split) != (here.folder, here.split):
+            continue
+        logged = np.asarray(entry.load()[()])
+        if logged.dtype.kind not in "iu" or logged.shape != (scores.shape[0],):
+            continue
+        for start, block in _blocks(scores):
+            part = logged[start : start + len(block)]
+            inside = (part >= 0) & (part < block.shape[1])
+            chosen = np.where(inside, block[np.arange(len(block)), np.where(inside, part, 0)], -np.inf)
+            wrong = chosen < block.max(axis=1)
+            if wrong.any():
+                row = int(np.argmax(wrong))
+                raise DataError(
+                    f"{entry.where}: row {start + row} has prediction {part[row]}, but the largest of {path!r} is class"
+                    f" {int(block[row].argmax())}: are the columns in the order of the classes, the rows in the same"
+                    " order? --scores NAME takes them as they are"
+                )
+
+
+def _blocks(scores: Any) -> Iterator[tuple[int, NDArray[Any]]]:
+    width = 1 if len(scores.shape) == 1 else scores.shape[1]
+    step = max(1, BLOCK_BYTES // (width * scores.dtype.itemsize))
+    for start in range(0, scores.shape[0], step):
+        yield start, np.asarray(scores[start : start + step])

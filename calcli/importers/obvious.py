@@ -1,0 +1,84 @@
+"""Arrays without telling names that can be read in one way only."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from calcli.errors import DataError, UsageError
+from calcli.importers.archive import Entry
+from calcli.importers.array_names import parse_name
+from calcli.importers.ask import Ask
+from calcli.importers.columns import LEFT_OVER
+
+__all__ = ["take_obvious"]
+
+SCORE_WORDS = {
+    "predictions", "prediction", "outputs", "output", "scores", "score", "y_score", "y_scores", "preds", "pred_score",
+    "pred_scores", "class_scores", "y_hat", "y_pred",
+}  # fmt: skip
+"""Names under which scores are saved, whatever their kind."""
+
+ROWS_SEEN = 100
+"""How many rows are looked at to say what the numbers cannot be."""
+
+
+def take_obvious(entries: Mapping[str, Entry], ask: Ask, where: str) -> tuple[Ask, list[str]]:
+    """Fill in the names of scores and labels where only one reading is possible, and say so.
+
+    Without an array named as scores: the one float array with an axis of classes (or the
+    one with a name such as ``scores``), and, where none is named so, the one array of as
+    many whole numbers or words as labels. ``predictions`` beside ``label_ids`` are logits,
+    as the Trainer of Hugging Face gives them. Raises UsageError when the kind is missing.
+    """
+    names = {path: parse_name(path) for path in entries}
+    if ask.scores or any(name.role == "scores" for name in names.values()) or (ask.kind and LEFT_OVER in entries):
+        return ask, []
+    arrays = {path: array for path, entry in entries.items() if (array := _look(entry)) is not None}
+    floats = {p: a for p, a in arrays.items() if a.dtype.kind == "f" and not names[p].role and not _is_feature(p)}
+    cores = {names[path].core for path, array in floats.items() if array.ndim in (2, 3) and array.shape[-1] > 0}
+    cores = {core for core in cores if core.lower() in SCORE_WORDS} or cores
+    cores = cores or {names[p].core for p, a in floats.items() if a.ndim == 1 and names[p].core.lower() in SCORE_WORDS}
+    if len(cores) != 1:
+        return ask, []
+    (core,) = cores
+    path = next(path for path in floats if names[path].core == core)
+    array, labels = floats[path], ask.labels
+    if not (labels or any(name.role == "labels" for name in names.values())):
+        fitting = {
+            names[p].core
+            for p, a in arrays.items()
+            if a.dtype.kind in "iuU" and a.ndim == 1 and len(a) in array.shape[:2] and not names[p].role
+        }
+        labels = tuple(fitting) if len(fitting) == 1 else ()
+    kind = ask.kind
+    if kind is None and core == "predictions" and any(name.core == "label_ids" for name in names.values()):
+        kind = "logits"
+    if kind is None:
+        what = "the columns hold" if path == LEFT_OVER else f"{path!r} holds"
+        raise UsageError(f"{where}: say what {what} with --kind logits, log_probs or probs{_evidence(array)}")
+    told = f", {labels[0]!r} as the labels" if labels and not ask.labels else ""
+    return replace(ask, scores=(core,), labels=labels, kind=kind), [f"{core!r} was taken as the scores ({kind}){told}"]
+
+
+def _look(entry: Entry) -> Any:
+    try:
+        array = entry.load()
+    except DataError:
+        return None
+    return array if hasattr(array, "dtype") and array.ndim in (1, 2, 3) and len(array) else None
+
+
+def _is_feature(path: str) -> bool:
+    return parse_name(path).core.lower().startswith(("feat", "embed", "hidden"))
+
+
+def _evidence(array: Any) -> str:
+    """What the numbers themselves say about their kind, as the end of a sentence."""
+    rows = np.asarray(array[:ROWS_SEEN], dtype=np.float64).reshape(-1, array.shape[-1] if array.ndim > 1 else 1)
+    if ((rows < 0) | (rows > 1)).any():
+        return "; some lie outside 0 to 1, so that they are no probabilities"
+    if rows.shape[1] > 1 and (np.abs(rows.sum(axis=1) - 1) < 1e-3).all():
+        return "; its rows sum to 1, as probabilities do"
+    return ""

@@ -1,0 +1,71 @@
+"""Scores with a third axis: several views (prompts, crops, passes) of every row, or positions of tokens."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from calcli.errors import DataError, UsageError
+from calcli.rows import ScoreKind
+
+__all__ = ["Viewed", "settle_views"]
+
+
+@dataclass(frozen=True)
+class Viewed:
+    """Scores with two axes.
+
+    labels : as they belong to them. moved : transformed scores and their specs. repeats :
+    how many rows each row of the source became. notes : sentences for the user.
+    """
+
+    scores: Any
+    labels: NDArray[Any] | None
+    moved: tuple[Any, tuple[str, ...]] | None = None
+    repeats: int = 1
+    notes: tuple[str, ...] = ()
+
+
+def settle_views(scores: Any, labels: NDArray[Any] | None, wish: str | None, kind: ScoreKind, where: str) -> Viewed:
+    """Give scores (views, n, k), (n, views, k) or (n, positions, k) their two axes.
+
+    labels (n,) tell which axis the views are; labels (n, positions) make every position a
+    row. wish : ``take=I`` one view, ``mean`` the mean of what is saved (logits or
+    probabilities), ``transforms`` view 0 with the others as transforms for ReCal. Raises
+    DataError for a third axis without a wish, UsageError for a wish that does not fit.
+    """
+    if len(scores.shape) != 3:
+        if wish is not None:
+            raise UsageError(f"--views {wish}: {where} has shape {tuple(scores.shape)}, no axis of views")
+        return Viewed(scores, labels)
+    shape = tuple(scores.shape)
+    if labels is not None and labels.shape == shape[:2] and shape[1] > 1:
+        note = f"{where}: {shape[0]} x {shape[1]} positions became {shape[0] * shape[1]} rows"
+        whole = np.asarray(scores[()]).reshape(-1, shape[2])
+        return Viewed(whole, labels.reshape(-1), repeats=shape[1], notes=(note,))
+    axes = [axis for axis in (0, 1) if labels is not None and shape[1 - axis] == labels.shape[0]]
+    if len(axes) != 1:
+        raise DataError(
+            f"{where}: has shape {shape}, expected (rows, classes); labels, one per row, would tell which of the first"
+            " two axes are views of the same rows"
+        )
+    axis = axes[0]
+    views = np.moveaxis(np.asarray(scores[()]), axis, 0)
+    if wish is None:
+        raise DataError(
+            f"{where}: has shape {shape}: {len(views)} views of {views.shape[1]} rows; say what to do with them:"
+            " --views take=0, --views mean, or --views transforms"
+        )
+    if wish == "mean":
+        note = f"{where}: the mean of {len(views)} views ({kind} as saved)"
+        return Viewed(views.mean(axis=0, dtype=np.float64).astype(views.dtype), labels, notes=(note,))
+    if wish == "transforms":
+        if kind != "logits":
+            raise UsageError(f"--views transforms: ReCal needs logits, {where} holds {kind}")
+        specs = tuple(f"view:{i}" for i in range(1, len(views)))
+        return Viewed(views[0], labels, (views[1:], specs), notes=(f"{where}: view 0, the others as transforms",))
+    number = wish.removeprefix("take=")
+    if not wish.startswith("take=") or not number.isdigit() or int(number) >= len(views):
+        raise UsageError(f"--views {wish}: expected take=0 to take={len(views) - 1}, mean or transforms")
+    return Viewed(views[int(number)], labels, notes=(f"{where}: view {number} of {len(views)}",))
