@@ -60,7 +60,7 @@ def main() -> None:
             print(f"one plain pass (log-normaliser of the originals): {pass_seconds(rows):.2f} s")
             before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
             start = time.perf_counter()
-            options = ReCal.Options(guard=args.guard, delta=0.0, rounds=args.rounds)
+            options = ReCal.Options(guard=args.guard, rounds=args.rounds)
             fit = ReCal.fit(rows, options, Context(device=args.device))
             seconds = time.perf_counter() - start
             details = fit.details

@@ -11,7 +11,7 @@ show calcli inspect sample_data/digits.h5:cal
 show calcli fit --method ts sample_data/digits.h5 -o "$OUT/ts.json" --force
 show calcli fit --method ec sample_data/digits.h5 -o "$OUT/ec.json" --force
 show calcli fit --method hoki sample_data/digits.h5 -o "$OUT/hoki.json" --force
-show calcli fit --method recal --set guard=false sample_data/digits.h5 -o "$OUT/recal.json" --force
+show calcli fit --method recal sample_data/digits.h5 -o "$OUT/recal.json" --force
 show calcli apply "$OUT/ts.json" sample_data/digits.h5:test -o "$OUT/calibrated.h5" --force
 show calcli evaluate sample_data/digits.h5 --calibrator "$OUT/ts.json" --calibrator "$OUT/ec.json" \
   --calibrator "$OUT/hoki.json" --calibrator "$OUT/recal.json"

@@ -95,7 +95,7 @@ def applied(calibrator, z, moved, specs=SPECS, block_rows=64):
 @pytest.mark.parametrize("seed", [0, 1, 2])
 def test_fast_rounds_equal_the_plain_algorithm(guard, conf_at, seed):
     z, y, moved = made_up(seed)
-    fit = fitted(z, y, moved, seed, guard=guard, conf_at=conf_at, rounds=30)
+    fit = fitted(z, y, moved, seed, guard=guard, conf_at=conf_at, rounds=30, init="none", delta=1e-5)
     drawn = [SPECS.index(s) for s in fit.calibrator.transforms]
     more = [*drawn, *[0] * (30 - len(drawn))]  # the plain one must stop by itself, at the same round
     sigma, a = plain_recal(z, y, moved, more, guard=guard, own=conf_at == "own", delta=1e-5)
@@ -111,7 +111,7 @@ def test_one_round_by_hand():
     z, y, _ = made_up(3)
     fit = ReCal.fit(
         ArrayRows(z, y, transformed=0.5 * z[None], transforms=["blur:2"]),
-        ReCal.Options(guard=False, rounds=1),
+        ReCal.Options(init="none", rounds=1),
         Context(),
     )
     ts = TemperatureScaling.fit(ArrayRows(z, y), TemperatureScaling.Options(), Context())
@@ -134,7 +134,7 @@ def test_published_pattern_on_real_zooms(real, half):
     cal, test = order[:5000], order[5000:]
     ts = TemperatureScaling.fit(ArrayRows(z[cal], y[cal]), TemperatureScaling.Options(), Context())
     rows = ArrayRows(z[cal], y[cal], transformed=moved[:, cal], transforms=specs)
-    fit = ReCal.fit(rows, ReCal.Options(guard=False, pool="zoom", delta=0.0), Context(seed=half))
+    fit = ReCal.fit(rows, ReCal.Options(init="none", pool="zoom", rounds=200), Context(seed=half))
     assert fit.status == "ok"
     assert all(s.startswith("zoom:") for s in fit.calibrator.transforms)
 
@@ -154,7 +154,7 @@ def test_beats_temperature_scaling_on_the_sample_digits():
     file = Path(__file__).resolve().parent.parent / "sample_data" / "digits.h5"
     with open_bundle(f"{file}:cal") as cal, open_bundle(f"{file}:test") as test:
         fits = [
-            ReCal.fit(cal, ReCal.Options(guard=False), Context()),
+            ReCal.fit(cal, ReCal.Options(), Context()),
             TemperatureScaling.fit(cal, TemperatureScaling.Options(), Context()),
         ]
         truth, briers = np.eye(10)[test.labels()], []
@@ -164,6 +164,66 @@ def test_beats_temperature_scaling_on_the_sample_digits():
             briers.append(((p - truth) ** 2).sum(1).mean())
     # .120 against .135; draws of other seeds are within .001.
     assert briers[0] < briers[1] - 0.01
+
+
+# Two independent programs from the paper's formulas (whole arrays; one multiplier per row with a
+# bounded search), with the draws of the linear congruential generator below: T of temperature
+# scaling, rows and multipliers of the groups in round 3, and test ECE, NLL and Brier score after 100.
+@pytest.mark.parametrize(
+    ("conf_at", "init", "rows", "sigma", "scores"),
+    [
+        (
+            "original",
+            "ts",
+            [0, 1291, 120, 3589],
+            [1, 0.9697427, 1.0052676, 1.0648255],
+            (0.007324, 0.234829, 0.117194),
+        ),
+        (
+            "own",
+            "ts",
+            [90, 1201, 120, 3589],
+            [0.9978194, 0.9710158, 1.0052110, 1.0639874],
+            (0.009254, 0.234601, 0.117223),
+        ),
+        ("original", "none", [0, 1291, 880, 2829], None, (0.011830, 0.240896, 0.118371)),
+        ("own", "none", [234, 1057, 876, 2833], None, (0.011861, 0.241639, 0.118586)),
+    ],
+)
+def test_given_draws_on_real_zooms(real, conf_at, init, rows, sigma, scores):
+    data = real("cifar10_resnet20_transformed")
+    z, y, moved, specs = data["logits"], data["labels"], data["transformed_logits"], tuple(data["transforms"])
+    zooms, state, drawn = [m for m, spec in enumerate(specs) if spec.startswith("zoom:")], 1, []
+    for _ in range(100):
+        state = (1103515245 * state + 12345) % 2**31
+        drawn.append(zooms[(state >> 16) % 10])
+    cal = ArrayRows(z[:5000], y[:5000], transformed=moved[:, :5000], transforms=specs)
+    fit = ReCal.play(cal, ReCal.Options(conf_at=conf_at, init=init), Context(), np.array(drawn))
+    assert fit.calibrator.temperature == pytest.approx(2.3853538116 if init == "ts" else 1.0, rel=1e-10)
+    assert fit.details["groups"][2]["rows"] == rows
+    if sigma:
+        np.testing.assert_allclose(fit.calibrator.inverse_temperatures[2], sigma, atol=6e-8)
+    p = np.exp(applied(fit.calibrator, z[5000:], moved[:, 5000:], specs))
+    truth = y[5000:]
+    ece, nll, brier = scores
+    assert ece15(p.max(1), p.argmax(1) == truth) / 5000 == pytest.approx(ece, abs=6e-7)
+    assert -np.log(p[np.arange(5000), truth]).mean() == pytest.approx(nll, abs=6e-7)
+    assert ((p - np.eye(10)[truth]) ** 2).sum(1).mean() == pytest.approx(brier, abs=6e-7)
+    if (conf_at, init) == ("own", "ts"):
+        first = fit.details["groups"][0]
+        assert first["rows"] == [136, 395, 386, 4083]
+        np.testing.assert_allclose(first["ece_before"], [0.11885, 0.09226, 0.07471, 0.00477], atol=6e-6)
+        np.testing.assert_allclose(first["ece_after"], [0.11932, 0.08209, 0.07518, 0.00401], atol=6e-6)
+
+
+def test_rounds_that_end_behind_one_temperature_are_told():
+    # One round without a start at T cannot make up for scores that are four times too sure.
+    z, y, moved = made_up(3, sharp=4.0)
+    behind = fitted(z, y, moved, init="none", rounds=1)
+    assert any("one temperature reaches" in w and "init=ts" in w for w in behind.warnings)
+    ahead = fitted(z, y, moved, rounds=1)
+    assert not any("one temperature reaches" in w for w in ahead.warnings)
+    assert ahead.details["nll"] <= ahead.details["nll_of_ts"] + 1e-12
 
 
 def test_nll_never_rises_on_the_calibration_data():

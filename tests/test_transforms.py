@@ -34,6 +34,19 @@ def test_every_transform_keeps_shape_type_range_and_input(name):
     assert kind.help.endswith((".", "its", "Pillow.", "black."))
 
 
+def test_transforms_one_after_another():
+    x = images()
+    np.testing.assert_array_equal(apply("zoom:0.5+brightness:0.5", x), apply("brightness:0.5", apply("zoom:0.5", x)))
+    assert choose(["zoom:0.50+brightness:0.5"], 3, 0) == ("zoom:0.5+brightness:0.5",)
+    drawn = choose(["zoom:0.5:0.9+brightness:0.2:0.8+blur:1"], 5, 0)
+    assert len(set(drawn)) == 5
+    assert all(spec.endswith("+blur:1") and spec.count("+") == 2 for spec in drawn)
+    with pytest.raises(UsageError, match="act on different kinds of inputs"):
+        choose(["zoom:0.5+frames:0.2"], 3, 0)
+    with pytest.raises(UsageError, match=r"'rotate'"):
+        choose(["zoom:0.5+rotate:3"], 3, 0)
+
+
 def test_zoom_by_hand():
     # 4 pixels, s = 0.5: int(4 * 0.5 / 0.5) = 4 black pixels, two on each side; resizing 8 to 4
     # with a triangle of half-width 2 around 1, 3, 5, 7 gives weights .125 .375 .375 .125.

@@ -1,6 +1,7 @@
 """Transforms of model inputs that lose information and leave the label as it was.
 
-A transform is written ``name:argument`` (``zoom:0.62``). Images are (b, h, w, c) float32
+A transform is written ``name:argument`` (``zoom:0.62``), one after another with ``+`` between them
+(``zoom:0.5+brightness:0.5``). Images are (b, h, w, c) float32
 with values in [0, 1] and 0 black; sequences are (b, t, ...). Transforms act before the
 model's own normalisation. NumPy only, but for JPEG.
 """
@@ -214,11 +215,30 @@ def _kind(spec: str) -> tuple[Transform, list[str]]:
 
 
 def parse(spec: str) -> tuple[Transform, float]:
-    """Read ``name:argument``. Raises UsageError for anything else."""
+    """Read ``name:argument``, or several with + between them, which make one transform.
+
+    Raises UsageError for anything else.
+    """
+    if "+" in spec:
+        return _chain([parse(part) for part in spec.split("+")])
     kind, arguments = _kind(spec)
     if len(arguments) != 1:
         raise UsageError(f"transform {spec!r}: expected {kind.name}:NUMBER, e.g. {kind.name}:{_example(kind)}")
     return kind, _number(arguments[0], spec, kind)
+
+
+def _chain(parts: list[tuple[Transform, float]]) -> tuple[Transform, float]:
+    """Transforms one after another as one, whose own argument means nothing."""
+    if len({kind.sequences for kind, _ in parts}) > 1:
+        raise UsageError(f"transforms {' and '.join(kind.name for kind, _ in parts)} act on different kinds of inputs")
+
+    def apply(x: NDArray[Any], _: float, chance: FloatArray) -> NDArray[Any]:
+        for kind, argument in parts:
+            x = kind.apply(x, argument, chance)
+        return x
+
+    name = "+".join(kind.name for kind, _ in parts)
+    return Transform(name, apply, 0.0, 0.0, 1.0, "unused", parts[0][0].sequences), 0.0
 
 
 def _example(kind: Transform) -> str:
@@ -230,25 +250,36 @@ def choose(wanted: Sequence[str], count: int, seed: int) -> tuple[str, ...]:
 
     wanted : ``zoom:0.62`` is taken as it is; ``zoom:0.5:0.9`` stands for ``count`` values
     drawn without replacement from {0.5, 0.51, ... < 0.9} (whole numbers for jpeg), written
-    in increasing order. Raises UsageError for what is not allowed or is asked for twice.
+    in increasing order; in ``zoom:0.5:0.9+brightness:0.5`` for a part. Raises UsageError for
+    what is not allowed or is asked for twice.
 
     Reference: Jang, Lee, Weimer (2020), section 5.
     """
     rng = np.random.default_rng(seed)
     chosen: list[str] = []
     for spec in wanted:
-        kind, arguments = _kind(spec)
-        if len(arguments) == 1:
-            chosen.append(f"{kind.name}:{_number(arguments[0], spec, kind):g}")
-        elif len(arguments) == 2:
-            low, high = (_number(text, spec, kind) for text in arguments)
-            chosen += [f"{kind.name}:{value:g}" for value in draw(low, high, kind.step, count, rng, spec)]
-        else:
-            raise UsageError(f"transform {spec!r}: expected {kind.name}:NUMBER or {kind.name}:FROM:TO")
+        parts = [_values(part, count, rng) for part in spec.split("+")]
+        longest = max(map(len, parts))
+        # Draws of several parts are paired at random, not the least with the least.
+        columns = [part * longest if len(part) == 1 else part for part in parts]
+        columns[1:] = [rng.permutation(column).tolist() if len(column) > 1 else column for column in columns[1:]]
+        chosen += ["+".join(column) for column in zip(*columns, strict=True)]
     for spec in chosen:
+        parse(spec)
         if chosen.count(spec) > 1:
             raise UsageError(f"transform {spec!r} is asked for twice")
     return tuple(chosen)
+
+
+def _values(spec: str, count: int, rng: np.random.Generator) -> list[str]:
+    """``name:argument`` with the exact arguments that one spec stands for."""
+    kind, arguments = _kind(spec)
+    if len(arguments) == 1:
+        return [f"{kind.name}:{_number(arguments[0], spec, kind):g}"]
+    if len(arguments) == 2:
+        low, high = (_number(text, spec, kind) for text in arguments)
+        return [f"{kind.name}:{value:g}" for value in draw(low, high, kind.step, count, rng, spec)]
+    raise UsageError(f"transform {spec!r}: expected {kind.name}:NUMBER or {kind.name}:FROM:TO")
 
 
 def draw(low: float, high: float, step: float, count: int, rng: np.random.Generator, spec: str) -> list[float]:

@@ -1,24 +1,28 @@
 """ReCal: recalibration in rounds, by what lossy transforms of the input do to the scores."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Annotated, Literal, Self
+from dataclasses import KW_ONLY, dataclass, replace
+from typing import Annotated, Any, Literal, Self
 
 import numpy as np
 from msgspec import Meta
 from numpy.typing import NDArray
 
 from calcli.binning import BinStats, width_edges
-from calcli.calibrator import Calibrator, Context, Fit, Laws, Options, Prediction, Status, param
+from calcli.calibrator import Calibrator, Context, Fit, Options, Prediction, Status, param
 from calcli.errors import DataError, FitError, UsageError
 from calcli.kernels.device import kernels
 from calcli.kernels.numpy.recal import RowSharpness, Tilt, log_confidence, log_share
 from calcli.methods._recal_groups import BETA_HIGH, BETA_LOW, GROUPS, GroupFit, fit_groups, group_of
-from calcli.numerics import FloatArray, IntArray, log_softmax
+from calcli.methods.ts import TemperatureOptions, TemperatureScaling
+from calcli.numerics import TINY, FloatArray, IntArray, log_softmax
 from calcli.rows import Block, Rows
 
 SCALE_LOW, SCALE_HIGH = 1e-6, 1e6
 """Where the product of a row's inverse temperatures is stopped, so that it stays finite."""
+
+WORSE = 1e-9
+"""Differences of an NLL below this are rounding."""
 
 BOUND_SHARE = 0.01
 """Share of the rows from which a group at a bound matters: its multiplier can double the rest."""
@@ -27,16 +31,22 @@ BOUND_SHARE = 0.01
 class RecalOptions(Options, frozen=True):
     """Options of ReCal."""
 
+    init: Annotated[
+        Literal["ts", "none"],
+        Meta(description="where the rounds start: at one temperature (ts), or at the scores as they are (none)"),
+    ] = "ts"
     guard: Annotated[
         bool,
-        Meta(description="undo a round that raises the calibration ECE, and a group that raises its own"),
-    ] = True
+        Meta(
+            description="undo a round that raises the calibration ECE, and a group that raises its own (authors' code)"
+        ),
+    ] = False
     conf_at: Annotated[
         Literal["original", "own"],
         Meta(description="confidence under the transform: at the original's predicted class, or at its own"),
     ] = "original"
-    delta: Annotated[float, Meta(ge=0.0, le=1.0, description="stop when the ECE changes by less than this")] = 1e-5
-    rounds: Annotated[int, Meta(ge=1, le=100_000, description="most rounds")] = 200
+    delta: Annotated[float, Meta(ge=0.0, le=1.0, description="stop when the ECE changes by less than this")] = 0.0
+    rounds: Annotated[int, Meta(ge=1, le=100_000, description="most rounds")] = 100
     pool: Annotated[
         str,
         Meta(description="transforms to draw from: all, or names and specs with commas (zoom,brightness:0.35)"),
@@ -48,7 +58,7 @@ class ReCal(Calibrator):
     """Scale each row's log-probabilities by how lossy transforms of the input change them.
 
     Needs scores of the same rows under transforms that lose information but keep the
-    label (zooming out, darkening, ...). With a = log softmax(z) and b_m = log softmax(z_m)
+    label (zooming out, darkening, ...). With a = log softmax(z / T) and b_m = log softmax(z_m / T)
     for transform m, each of at most L rounds draws a transform m (uniformly, with
     replacement) and
 
@@ -59,21 +69,25 @@ class ReCal(Calibrator):
        sigma_k = 1 + (n_k / n) (beta_k - 1);
     3. multiplies a and b_m of the group's rows by sigma_k.
 
-    It stops when the ECE (15 width bins) changes by less than ``delta``. That ECE jitters,
-    so a small change can be a coincidence after few rounds: ``delta=0`` plays all L. New
+    T is that of temperature scaling (``init=ts``), which the paper's rounds by themselves do not
+    reach: ``init=none``, T = 1, is Algorithm 2 as printed, and usually ends with a worse NLL than
+    T alone. All L rounds are played unless ``delta`` is given: then they stop when the ECE (15
+    width bins) changes by less, which can be a coincidence, as it jitters. New
     rows walk through the same rounds with their own groups. beta_k is kept in [0.01, 100], so that
     sigma_k > 0 and the prediction never changes; the released code lets it go negative.
     As the NLL of a group is convex in beta and sigma_k lies between 1 and beta_k, the NLL
     on the calibration data never rises.
 
-    ``guard=true`` is the released code: all four sigma go back to 1 when the round raises
-    the ECE on the calibration data, else those of the groups whose own ECE rises; a round
-    undone as a whole does not count for stopping. ``guard=false`` is the paper, which
-    usually ends with the better Brier score. The paper's formula takes q at
+    ``guard=true`` is the released code (with ``init=none delta=1e-5 rounds=200``): all four
+    sigma go back to 1 when the round raises the ECE on the calibration data, else those of
+    the groups whose own ECE rises; a round
+    undone as a whole does not count for stopping. The default is the paper, which
+    ends with the better Brier score. The paper's formula takes q at
     ``conf_at=own`` class, its code at ``original``.
 
     A row's scores only ever get multiplied, so that any number of rounds amounts to
     softmax(s z) with one number s per row; the fit keeps s and never a copy of the scores.
+    ``details.groups`` of the artifact has every round's groups: rows, ECE before and after, sigma_k.
 
     Reference: Jang, Lee, Weimer (2020), arXiv 2011.04182, algorithms 1 and 2, equations 3 and 4.
     """
@@ -81,28 +95,29 @@ class ReCal(Calibrator):
     inverse_temperatures: FloatArray = param("l", GROUPS)
     transforms: NDArray[np.str_] = param("l", dtype="str")
     own: bool = param()
+    _: KW_ONLY
+    temperature: float = param(default=1.0)
 
     place = 51
     use = "when scores under transforms of the input are at hand"
     title = "ReCal (lossy label-invariant transformations)"
     Options = RecalOptions
-    laws = Laws(
-        keeps_argmax=True,
-        monotone=True,
-        shift_invariant=True,
-        equivariant=True,
-        improves_nll=True,
-        top_label_only=False,
-        weights=True,
-        memory="row",
-        needs_transforms=True,
-    )
+    laws = replace(TemperatureScaling.laws, memory="row", needs_transforms=True)
 
     @classmethod
     def fit(cls, rows: Rows, options: RecalOptions, context: Context) -> Fit[Self]:
         pool = choose_pool(rows.transforms, options.pool)
-        drawn = np.asarray(pool)[context.rng().integers(len(pool), size=options.rounds)]
-        run = Rounds(rows, options, context)
+        return cls.play(
+            rows, options, context, np.asarray(pool)[context.rng().integers(len(pool), size=options.rounds)]
+        )
+
+    @classmethod
+    def play(cls, rows: Rows, options: RecalOptions, context: Context, drawn: IntArray) -> Fit[Self]:
+        """The fit with given draws, indices of transforms."""
+        scaled = TemperatureScaling.fit(rows, TemperatureOptions(), context)
+        # At its bound one temperature says that every row is right, or nothing: no place to start.
+        start = scaled.calibrator.temperature if options.init == "ts" and scaled.status == "ok" else 1.0
+        run = Rounds(rows, options, context, start)
         sigmas: list[FloatArray] = []
         stop = "rounds"
         for done, transform in enumerate(drawn):
@@ -112,16 +127,24 @@ class ReCal(Calibrator):
                 stop = "delta"
                 break
         specs = tuple(rows.transforms[m] for m in drawn[: len(sigmas)])
-        fitted = cls(np.asarray(sigmas), np.asarray(specs), options.conf_at == "own")
+        fitted = cls(np.asarray(sigmas), np.asarray(specs), options.conf_at == "own", temperature=start)
         status, warnings = run.verdict()
+        alone = run.nll_at(1.0 / scaled.calibrator.temperature)
+        if run.nll > alone + WORSE:
+            warnings = (*warnings, worse_than_ts(run.nll, alone, options.init))
         details = {
             "rounds": len(sigmas),
             "stopped_by": stop,
             "rejected_rounds": run.rejected,
             "ece": run.ece,
             "bounded_groups": len(run.bounded),
-            "pool": [rows.transforms[m] for m in pool],
+            "nll": run.nll,
+            "nll_of_ts": alone,
             "passes": run.passes,
+            "groups": [
+                {"round": i, "transform": spec, **table}
+                for i, (spec, table) in enumerate(zip(specs, run.tables, strict=True), 1)
+            ],
         }
         return Fit(fitted, status, warnings, details)
 
@@ -136,13 +159,14 @@ class ReCal(Calibrator):
         predicted = z.argmax(axis=1)
         gaps = z - z.max(axis=1, keepdims=True)
         needed = self.required_transforms
+        start = np.full(n, 1.0 / self.temperature)
         moved, agree, scales = {}, {}, {}
         for slot, spec in enumerate(needed):
             z_m = block.transformed_z(slot)
             agree[spec] = z_m.argmax(axis=1) == predicted
             moved[spec] = z_m - z_m.max(axis=1, keepdims=True)
-            scales[spec] = np.ones(n)
-        scale = np.ones(n)
+            scales[spec] = start
+        scale = start
         log_p = log_confidence(gaps, scale)
         for spec, sigma in zip(map(str, self.transforms), self.inverse_temperatures, strict=True):
             if spec not in moved or (sigma == 1).all():
@@ -154,6 +178,8 @@ class ReCal(Calibrator):
         return Prediction(log_softmax(gaps * scale[:, None]), block.prediction)
 
     def check(self, k: int) -> None:
+        if not 0 < self.temperature < np.inf:
+            raise DataError(f"temperature is {self.temperature}, expected a positive number")
         sigma = self.inverse_temperatures
         if not ((sigma > 0) & (sigma < np.inf)).all():
             at = int(np.flatnonzero(~((sigma > 0) & (sigma < np.inf)).all(axis=1))[0])
@@ -185,20 +211,28 @@ def choose_pool(transforms: Sequence[str], pool: str) -> list[int]:
     return [m for m, spec in enumerate(transforms) if spec in wanted or spec.partition(":")[0] in wanted]
 
 
+def worse_than_ts(nll: float, alone: float, init: str) -> str:
+    """A sentence about rounds that end behind one temperature."""
+    instead = "ts, or recal with init=ts, " if init == "none" else "ts "
+    return f"NLL on these rows is {nll:.5f}, one temperature reaches {alone:.5f}: {instead}would serve better"
+
+
 class Rounds:
     """The state between rounds of a fit: one inverse temperature per row and transform.
 
     ece : the ECE now. rejected : rounds undone as a whole. stopped : the ECE has settled.
+    tables : of every round the groups' rows, ECE before and after, and multipliers.
     """
 
-    def __init__(self, rows: Rows, options: RecalOptions, context: Context) -> None:
+    def __init__(self, rows: Rows, options: RecalOptions, context: Context, temperature: float) -> None:
         self.options, self.n = options, rows.n
         self.sharpness: RowSharpness = kernels(context.device).row_sharpness(rows)
         weight = rows.weights()
         self.weight = np.ones(rows.n) if weight is None else weight
         self.total = float(self.weight.sum())
         self.right = self.sharpness.predicted == rows.labels()
-        self.scale = np.ones(rows.n)
+        self.scale = self.start = np.full(rows.n, 1.0 / temperature)
+        self.tables: list[dict[str, Any]] = []
         self.scales: dict[int, FloatArray] = {}
         self.passes = 1
         self.now = self._tilt(self.scale)
@@ -212,7 +246,7 @@ class Rounds:
         """Play one round; returns the four multipliers that were kept."""
         scales = self.scales.get(transform)
         if scales is None:
-            scales = np.ones(self.n)
+            scales = self.start
         response = self.sharpness.response(transform, scales, self.options.conf_at == "own")
         self.passes += 1
         group = group_of(response.agree, self.now.log_top, response.log_share)
@@ -236,6 +270,14 @@ class Rounds:
             )
             new_scale = np.where(undone, self.scale, new_scale)
             ece = self._ece(new.log_top)
+        self.tables.append(
+            {
+                "rows": np.bincount(group, minlength=GROUPS).tolist(),
+                "ece_before": self._group_ece(group, self.now.log_top),
+                "ece_after": self._group_ece(group, new.log_top),
+                "multiplier": np.round(sigma, 6).tolist(),
+            }
+        )
         kept = sigma != 1
         self.accepted += bool(kept.any())
         self.bounded += list(share[fit.bounded & kept])
@@ -257,9 +299,30 @@ class Rounds:
         if not self.accepted:
             return "degenerate", (
                 "no round was kept: every one would have raised the ECE on these rows, the scores are left as"
-                " they are; --set guard=false follows the paper, which has no such rule",
+                " they are; guard=false follows the paper, which has no such rule",
             )
         return "ok", ()
+
+    @property
+    def nll(self) -> float:
+        """Mean NLL of the rows as they are now."""
+        return self._nll(self.now.log_top, self.scale)
+
+    def nll_at(self, scale: float) -> float:
+        """Mean NLL of softmax(scale z)."""
+        everywhere = np.full(self.n, scale)
+        return self._nll(self._tilt(everywhere).log_top, everywhere)
+
+    def _nll(self, log_top: FloatArray, scale: FloatArray) -> float:
+        return -float(self.weight @ (log_top + scale * self.sharpness.label_gap)) / self.total
+
+    def _group_ece(self, group: IntArray, log_top: FloatArray) -> list[float]:
+        """ECE of each group by itself, in its own 15 bins; 0 for an empty one."""
+        share = np.maximum(np.bincount(group, self.weight, GROUPS) / self.total, TINY)
+        return [
+            round(float(self._ece(log_top, group == g) / share[g]), 6) if (group == g).any() else 0.0
+            for g in range(GROUPS)
+        ]
 
     def _tilt(self, scale: FloatArray, wanted: NDArray[np.bool_] | None = None) -> Tilt:
         self.passes += 1

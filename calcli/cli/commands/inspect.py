@@ -15,7 +15,7 @@ import numpy as np
 import typer
 
 from calcli.cli import options as o
-from calcli.cli.render import plain, print_json
+from calcli.cli.render import plain, print_json, print_table
 from calcli.io.artifact import encode_params, load
 from calcli.io.bundle import BundleRows, find_bundles, open_bundle, split_where
 from calcli.io.hdf5 import open_file
@@ -155,6 +155,12 @@ def _print_facts(facts: dict[str, Any], indent: str = "") -> None:
         if isinstance(value, dict) and any(isinstance(v, dict | list) for v in value.values()):
             print(f"{indent}{name}:")
             _print_facts(value, indent + "  ")
+        elif isinstance(value, list) and len(value) > 1 and all(isinstance(row, dict) for row in value):
+            print(f"{indent}{name}:")
+            head = list(dict.fromkeys(key for row in value for key in row))
+            print_table(
+                [key.replace("_", " ") for key in head], [[_words(row.get(key)) for key in head] for row in value]
+            )
         elif name == "warnings":
             for warning in value:
                 print(f"{indent}warning: {plain(warning)}")

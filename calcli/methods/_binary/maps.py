@@ -56,17 +56,8 @@ class ModeOptions(Options, frozen=True):
     ] = "auto"
 
 
-TOP_LABEL = Laws(
-    keeps_argmax=False,  # with two classes P(class 1) may cross 1/2
-    monotone=False,
-    shift_invariant=True,
-    equivariant=True,
-    improves_nll=False,
-    top_label_only=True,
-    weights=True,
-    memory="row",
-)
-"""What these methods promise with their default, mode=auto."""
+TOP_LABEL = Laws(shift_invariant=True, equivariant=True, top_label_only=True, weights=True, memory="row")
+"""What these methods promise with their default, mode=auto: with two classes P(class 1) may cross 1/2."""
 
 ONE_VS_REST = replace(TOP_LABEL, top_label_only=False, memory="array")
 """What one map per class against the rest promises."""
