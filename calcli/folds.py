@@ -24,18 +24,15 @@ def stratified_folds(y: IntArray, folds: int, rng: np.random.Generator) -> IntAr
 
 
 def content_folds(y: IntArray, loss: FloatArray, folds: int, rng: np.random.Generator) -> IntArray:
-    """Fold of every row, (n,), stratified by label and, within a label, by loss.
+    """Random folds, (n,), that depend on what the rows hold and not on how they or the classes are ordered.
 
     y : (n,) labels; loss : (n,). The rows are lined up class by class and by loss within a
-    class, then dealt out in turn, each round in a random order. The line depends on what
-    the rows hold, not on how rows or classes are ordered, so neither does a fit.
+    class, and given random folds along the line: so a fit does not depend on the order either.
     """
     count = np.bincount(y)
     mean = np.bincount(y, weights=loss) / np.maximum(count, 1)
-    rounds = -(-len(y) // folds)
-    deal = rng.permuted(np.tile(np.arange(folds), (rounds, 1)), axis=1).ravel()[: len(y)]
     fold = np.empty(len(y), dtype=np.int64)
-    fold[np.lexsort((loss, mean[y], count[y]))] = deal
+    fold[np.lexsort((loss, mean[y], count[y]))] = random_folds(len(y), folds, rng)
     return fold
 
 

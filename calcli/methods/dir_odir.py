@@ -21,7 +21,7 @@ class RegularisedDirichlet(OdirMap):
     the result is the mean of their probabilities, as in the paper (``fold_weight``
     (folds, k, k) and ``fold_bias`` (folds, k); ``weight`` and ``bias`` are then their means),
     or with ``final=refit`` one model fitted to all rows. The authors' program turns mu = 0 into lambda; here
-    0 is 0. Folds are stratified by label and by loss.
+    0 is 0. Folds are random, whatever the order of rows and classes.
 
     A class without calibration rows (in a fold) keeps the row of temperature scaling and
     a bias of 0.

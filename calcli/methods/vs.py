@@ -6,7 +6,15 @@ from typing import Annotated, Self
 from msgspec import Meta
 
 from calcli.calibrator import Calibrator, Context, Fit, Laws, Options, Prediction, param
-from calcli.methods._affine.fitting import Journal, best_temperature, check_finite, identity_map, solve, uniform_ridge
+from calcli.methods._affine.fitting import (
+    Journal,
+    best_temperature,
+    check_finite,
+    identity_map,
+    refuse_level,
+    solve,
+    uniform_ridge,
+)
 from calcli.methods._affine.objective import Chunks
 from calcli.methods._affine.vector import VectorObjective
 from calcli.numerics import FloatArray, log_softmax
@@ -52,6 +60,7 @@ class VectorScaling(Calibrator):
 
     @classmethod
     def fit(cls, rows: Rows, options: VectorScalingOptions, context: Context) -> Fit[Self]:
+        refuse_level(rows)
         journal, k = Journal(), rows.k
         theta = identity_map(k, 2)
         if journal.absent_classes(rows, "each keeps the scale of temperature scaling and bias 0"):

@@ -22,6 +22,7 @@ __all__ = [
     "effective_rows",
     "identity_map",
     "refuse_hopeless",
+    "refuse_level",
     "solve",
     "uniform_ridge",
 ]
@@ -31,6 +32,9 @@ LONG_FIT = 1e14
 
 TYPICAL_RATE = 3e10
 """Operations per second that estimates in messages assume."""
+
+HIGH_LEVEL = 1e8
+"""Level of the logits, in units of their spread, beyond which float64 keeps too few digits of their products."""
 
 PRODUCTS_TIGHT, PRODUCTS_LOOSE = 400, 100
 """Gradients and Hessian products of the last fit and of one fit on the path, typical of 400 classes."""
@@ -108,11 +112,11 @@ def solve(objective: AffineObjective, start: FloatArray, progress: Callable[[int
     zigzag. Minima under ridges a million to ten times as strong, each the start for the next,
     lead to the same optimum in a few steps each (Marteau-Ferey, Bach, Rudi 2019).
     """
-    found = minimise_convex(objective, start, steps=60, progress=progress)
+    found = minimise_convex(objective, objective.aligned(start), steps=60, progress=progress)
     ridge = objective.ridge
     if found.converged or objective.strength == 0.0:
         return found
-    theta = start
+    theta = objective.aligned(start)
     for power in range(6, 0, -1):
         objective.exchange(Ridge(ridge.weight * 10.0**power, ridge.centre))
         theta = minimise_convex(objective, theta, aim=1e-3, progress=progress).theta
@@ -144,6 +148,25 @@ def refuse_hopeless(rows: Rows, fits: int, advice: str) -> str:
             f" {minutes / 60:.1f} hours at {TYPICAL_RATE / 1e9:.0f} GFlop/s; {advice}"
         )
     return f" (about {minutes:.0f} min)" if minutes >= 1 else ""
+
+
+def refuse_level(rows: Rows) -> None:
+    """FitError for logits whose level or size leaves no digits for their differences.
+
+    For methods that read the logits as they are: a constant of 1e15 added to a row takes all
+    that a row says with it, and squares of numbers above 1e150 overflow.
+    """
+    level = spread = largest = 0.0
+    for block in rows.blocks():
+        high, low = block.z.max(axis=1), block.z.min(axis=1)
+        largest = max(largest, float(high.max()), -float(low.min()))
+        level = max(level, float(np.abs(0.5 * high + 0.5 * low).max()))
+        spread = max(spread, float((0.5 * high - 0.5 * low).max()))
+    if level > HIGH_LEVEL * max(1.0, spread) or largest > 1e150:
+        raise FitError(
+            f"the logits reach {largest:.3g} and differ within a row by at most {2 * spread:.3g}, too little for a"
+            " method that reads them as they are; subtract each row's largest logit, or use svs, dir or dir-odir"
+        )
 
 
 def check_finite(**arrays: FloatArray) -> None:

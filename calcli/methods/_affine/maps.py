@@ -16,6 +16,7 @@ from calcli.methods._affine.fitting import (
     check_finite,
     identity_map,
     refuse_hopeless,
+    refuse_level,
     solve,
     uniform_ridge,
 )
@@ -99,6 +100,8 @@ class FullMap(Calibrator):
 
     @classmethod
     def fit(cls, rows: Rows, options: Any, context: Context) -> Fit[Self]:
+        if cls.features is raw_scores:
+            refuse_level(rows)
         journal, k = Journal(), rows.k
         theta = identity_map(k, k + 1)
         if journal.absent_classes(rows, ABSENT):
@@ -144,6 +147,8 @@ class OdirMap(Calibrator):
 
     @classmethod
     def fit(cls, rows: Rows, options: OdirOptions, context: Context) -> Fit[Self]:
+        if cls.features is raw_scores:
+            refuse_level(rows)
         journal, k = Journal(), rows.k
         theta = identity_map(k, k + 1)
         if not journal.absent_classes(rows, ABSENT):

@@ -14,6 +14,9 @@ __all__ = ["MatrixObjective"]
 BLOCK_CLASSES = 160
 """Classes up to which the preconditioner of a full map has one block per class: k^3 float64."""
 
+UNSURE = 1e-6
+"""Curvature p (1 - p) of a row below which the preconditioner does without it."""
+
 NEGLIGIBLE = 1e-15
 """Probabilities below this are taken for 0 in products with the Hessian."""
 
@@ -64,7 +67,8 @@ class MatrixObjective(AffineObjective):
         out = np.zeros(v.shape, dtype=np.float32)
         v32 = (v / size).astype(np.float32)
         for chunk, p in zip(self.lists, self.p, strict=True):
-            x = chunk.x.astype(np.float32)
+            x = chunk.narrow
+            assert x is not None, "these chunks do not lie in memory"
             u = affine_logits(x, v32)
             u -= np.einsum("ij,ij->i", p, u)[:, None]
             u *= p
@@ -82,9 +86,10 @@ class MatrixObjective(AffineObjective):
         blocks = np.zeros((self.k, self.k + 1, self.k + 1))
         for chunk, p in zip(self.lists, self.p, strict=True):
             x = self.with_one(chunk)
-            q = np.ascontiguousarray((p * (1 - p) * (1.0 if chunk.w is None else chunk.w[:, None])).T)
+            q = np.ascontiguousarray((p * (1 - p) * (1.0 if chunk.w is None else chunk.w[:, None])).T, dtype=np.float32)
             for c in range(self.k):
-                blocks[c] += (x * q[c][:, None].astype(np.float32)).T @ x
+                rows = np.flatnonzero(q[c] > UNSURE)
+                blocks[c] += (x[rows] * q[c, rows, None]).T @ x[rows]
         blocks /= self.mass
         at = np.arange(self.k + 1)
         scale = blocks[:, at, at].mean(axis=1, keepdims=True)

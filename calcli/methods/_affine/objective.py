@@ -63,11 +63,15 @@ class Ridge:
 
 @dataclass(frozen=True)
 class Chunk:
-    """Some rows: features (b, k) float64, labels (b,), weights (b,) or None."""
+    """Some rows: features (b, k) float64, labels (b,), weights (b,) or None.
+
+    narrow : the features in float32, for Hessian products.
+    """
 
     x: FloatArray
     y: IntArray
     w: FloatArray | None = None
+    narrow: NDArray[np.float32] | None = None
 
     def __len__(self) -> int:
         return len(self.y)
@@ -90,14 +94,14 @@ class Chunks:
 
 
 def held_in_memory(x: FloatArray, y: IntArray, w: FloatArray | None, slices: Iterable[slice]) -> list[Chunk]:
-    """Chunks of a few MiB over parts of arrays; nothing is copied."""
+    """Chunks of a few MiB over parts of arrays; nothing is copied but the features in float32."""
     size = max(64, (1 << 21) // (8 * x.shape[1]))
-    chunks = []
+    chunks, narrow = [], x.astype(np.float32)
     for part in slices:
         start, stop, _ = part.indices(len(y))
         for at in range(start, stop, size):
             rows = slice(at, min(at + size, stop))
-            chunks.append(Chunk(x[rows], y[rows], None if w is None else w[rows]))
+            chunks.append(Chunk(x[rows], y[rows], None if w is None else w[rows], narrow[rows]))
     return chunks
 
 
@@ -138,7 +142,7 @@ class AffineObjective(ABC):
     """Mean NLL of softmax(W x + b) plus a ridge.
 
     present : (k,) bool, classes that the rows hold; the rows of theta of the others stay
-    where they start, and then the present ones may not move together (see ``centred``).
+    where they start, and then the present ones may not move together (see ``normals``).
     With ``complete`` every class counts as present: the ridge alone holds those without rows.
     """
 
@@ -161,26 +165,36 @@ class AffineObjective(ABC):
         return 2.0 * float(self.ridge.weight.min())
 
     @property
-    def centred(self) -> NDArray[np.bool_]:
-        """Columns of theta (m,) whose sum over the present classes stays where it starts.
+    def normals(self) -> FloatArray:
+        """Unit vectors (k, m), one per column of theta, that the search stays at right angles to; zero: none.
 
-        That is where a common change means nothing to the softmax: with absent classes it
-        would be the same as a change of theirs, and without a ridge nothing else fixes it.
+        A vector added to the rows of all classes means nothing to the softmax, so that only
+        the ridge, or with absent classes nothing, says how large it should be. With all
+        classes present, at the optimum the distances from the centre sum to 0 under the
+        weights of the ridge (see ``aligned``): the search never leaves that plane, which
+        spares it the flattest directions of all.
         """
-        free = np.ones(self.columns, dtype=bool)
+        normals = np.where(self.present[:, None], 1.0, 0.0) * np.ones(self.columns)
         if self.present.all():
-            free &= ~self.ridge.weight.any(axis=0)
+            penalised = self.ridge.weight.any(axis=0)
+            normals[:, penalised] = self.ridge.weight[:, penalised]
         if not self.all_columns_shift:
-            free[:-1] = False
-        return free
+            normals[:, :-1] = 0.0
+        return normals / np.maximum(np.linalg.norm(normals, axis=0), 1e-300)
+
+    def aligned(self, theta: FloatArray) -> FloatArray:
+        """Parameters of the same map in the plane of the optimum, where all classes are present."""
+        normals = self.normals
+        if not self.present.all() or not self.ridge.weight.any():
+            return theta
+        shift = (normals * (theta - self.ridge.centre)).sum(axis=0)
+        return theta - np.where(self.ridge.weight.any(axis=0), shift / np.maximum(normals.sum(axis=0), 1e-300), 0.0)
 
     def project(self, v: Reals) -> FloatArray:
-        """The part of a direction (k, m, ...) that the search may take."""
-        v = v * self.present.reshape(-1, *[1] * (v.ndim - 1))
-        if self.centred.any() and self.present.any():
-            v[:, self.centred] -= v[:, self.centred].sum(axis=0) / self.present.sum()
-            v[~self.present] = 0.0
-        return np.asarray(v, dtype=np.float64)
+        """The part of a direction (k, m) that the search may take."""
+        v = v * self.present[:, None]
+        normals = self.normals
+        return np.asarray(v - normals * (normals * v).sum(axis=0), dtype=np.float64)
 
     all_columns_shift: bool
     """Does adding one row vector to all rows of theta leave the softmax as it is?"""

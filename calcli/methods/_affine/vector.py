@@ -11,7 +11,7 @@ from calcli.solvers import Direction, conjugate_gradients
 __all__ = ["VectorObjective"]
 
 DENSE_CLASSES = 1200
-"""Classes up to which the Hessian of a diagonal map is formed: (2k)^2 float64, 46 MB."""
+"""Classes up to which the Hessian of a diagonal map is formed, (2k)^2 float64, 46 MB: where rows outnumber them."""
 
 DOUBLE_CLASSES = 256
 """Classes up to which that Hessian is summed in float64, above in float32."""
@@ -27,8 +27,8 @@ class VectorObjective(AffineObjective):
     """Objective of a scale and a bias per class: theta (k, 2).
 
     The Hessian (2k, 2k) is small enough to be formed, by one matrix product per block, and
-    is kept while steps with it still shrink the decrement a thousandfold. Beyond
-    ``DENSE_CLASSES`` classes, conjugate gradients with one 2 x 2 block per class.
+    is kept while steps with it still shrink the decrement a thousandfold. With more than
+    ``DENSE_CLASSES`` classes or than rows, conjugate gradients with one 2 x 2 block per class.
     """
 
     all_columns_shift = False
@@ -37,6 +37,7 @@ class VectorObjective(AffineObjective):
         super().__init__(chunks, k, 2, ridge, complete=complete)
         self.hessian: FloatArray | None = None
         self.decrement = 0.0
+        self.dense = k <= min(DENSE_CLASSES, sum(len(chunk) for chunk in chunks))
 
     def exchange(self, ridge: Ridge) -> None:
         super().exchange(ridge)
@@ -54,7 +55,7 @@ class VectorObjective(AffineObjective):
             yield chunk.x, p, w / self.mass
 
     def direction(self, gradient: FloatArray, tolerance: float) -> Direction:
-        if self.k > DENSE_CLASSES:
+        if not self.dense:
             blocks = self.class_blocks()
             precondition = lambda v: self.project(np.einsum("cij,cj->ci", blocks, v))  # noqa: E731
             return conjugate_gradients(self.product, -gradient, precondition, tolerance, 300)
@@ -107,21 +108,18 @@ class VectorObjective(AffineObjective):
     def hold(self, hessian: FloatArray) -> None:
         """Make a Hessian (k, 2, k, 2) the identity, up to a factor, on directions not taken.
 
-        Those are the rows of absent classes and a common change of the present biases.
+        Those are the rows of absent classes and the biases along their normal.
         """
         scale = float(np.einsum("cici->", hessian)) / (2 * self.k)
-        absent, present = ~self.present, self.present.astype(np.float64)
+        absent, normal = ~self.present, self.normals[:, 1]
         hessian[absent] = 0.0
         hessian[:, :, absent] = 0.0
         hessian[absent, :, absent, :] = scale * np.eye(2)
-        if not self.centred[1]:
-            return
-        mean = present / max(present.sum(), 1.0)
         biases = hessian[:, 1]
-        biases -= present[:, None, None] * np.tensordot(mean, biases, axes=1)
+        biases -= normal[:, None, None] * np.tensordot(normal, biases, axes=1)
         biases = hessian[:, :, :, 1]
-        biases -= np.tensordot(biases, mean, axes=1)[:, :, None] * present
-        hessian[:, 1, :, 1] += scale * np.outer(mean, present)
+        biases -= np.tensordot(biases, normal, axes=1)[:, :, None] * normal
+        hessian[:, 1, :, 1] += scale * np.outer(normal, normal)
 
     @staticmethod
     def moments(x: FloatArray, p: FloatArray, q: FloatArray) -> FloatArray:
