@@ -5,6 +5,8 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from calcli.cli.render import Talk
     from calcli.evaluation.assess import Plan
     from calcli.evaluation.results import Result
@@ -31,6 +33,14 @@ def expand(bundle: str) -> list[str]:
         listing = ", ".join(f"{path.name}:{name}" for name in names) or "none"
         raise DataError(f"{path}: no bundle matches {group!r}; bundles in it: {listing}")
     return matching
+
+
+def _filled(template: str, bundle: str) -> str:
+    """The path of an artifact, with {stem} and {group} of a bundle in their places."""
+    from calcli.io.bundle import split_where
+
+    path, group = split_where(bundle)
+    return template.replace("{stem}", path.stem).replace("{group}", group or "")
 
 
 class Job:
@@ -63,13 +73,21 @@ class Job:
     def artifact(self, template: str, bundle: str) -> "tuple[str, Artifact]":
         """The artifact that a path stands for at a bundle, loaded once."""
         from calcli.io.artifact import load
-        from calcli.io.bundle import split_where
 
-        path, group = split_where(bundle)
-        name = template.replace("{stem}", path.stem).replace("{group}", group or "")
+        name = _filled(template, bundle)
         if name not in self.loaded:
             self.loaded[name] = load(name)
         return ("<stdin>" if name == "-" else name), self.loaded[name]
+
+    def reads(self, bundles: list[str]) -> "list[Path]":
+        """Every file that evaluating these bundles reads, templates filled in."""
+        from pathlib import Path
+
+        from calcli.io.bundle import split_where
+
+        templates = [name for name in (*self.calibrators, self.baseline) if name not in (None, "-")]
+        names = [Path(_filled(str(template), bundle)) for template in templates for bundle in bundles]
+        return [*(split_where(b)[0] for b in (*bundles, self.edges_from) if b is not None), *names]
 
     def evaluate(self, bundle: str) -> "tuple[list[Result], Result | None]":
         """Results of one bundle, and the result that changes are taken to."""

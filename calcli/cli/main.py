@@ -49,8 +49,7 @@ def main() -> NoReturn:
             raise
         else:
             code = fail(*_words(error))
-        if isinstance(error, OSError):
-            _forget_output()
+    _forget_output()
     for number in SIGNALS:
         signal.signal(number, signal.SIG_IGN)  # all is done but Python's own tidying up
     gc.disable()  # nor does the last search for garbage give back what the process's end does not

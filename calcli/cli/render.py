@@ -4,6 +4,7 @@ import json
 import math
 import sys
 import time
+from contextlib import suppress
 from typing import Any
 
 from calcli.cli.tables import number, plain, print_table
@@ -13,7 +14,8 @@ __all__ = ["Talk", "fail", "number", "plain", "print_json", "print_table"]
 
 def fail(message: str, code: int) -> int:
     """Write one line to stderr, and hand the exit code on."""
-    print("calcli:", plain(" ".join(message.split())), file=sys.stderr)
+    with suppress(OSError):  # a full disk under stderr too leaves the exit code to tell
+        print("calcli:", plain(" ".join(message.split())), file=sys.stderr)
     return code
 
 

@@ -10,6 +10,7 @@ import codecs
 import dataclasses
 import json
 import sys
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, Literal, get_args, get_type_hints
 
@@ -21,7 +22,7 @@ from calcli import __version__
 from calcli.calibrator import Calibrator, Curves, Status
 from calcli.composition import Composition, Stage
 from calcli.errors import CalcliError, DataError, FitError
-from calcli.io.atomic import atomic_path
+from calcli.io.atomic import write_bytes
 from calcli.numerics import TINY
 from calcli.registry import method
 from calcli.rows import ScoreKind
@@ -344,12 +345,11 @@ def load(path: str) -> Artifact:
     return loads(data, path)
 
 
-def save(artifact: Artifact, path: str, *, force: bool = False) -> None:
+def save(artifact: Artifact, path: str, *, force: bool = False, inputs: Iterable[Path] = ()) -> None:
     """Write an artifact file; ``-`` is standard output. Raises UsageError for a bad output path."""
     text = dumps(artifact)
     if path == "-":
         sys.stdout.flush()
         sys.stdout.buffer.write(text.encode())  # UTF-8 whatever the terminal speaks
         return
-    with atomic_path(Path(path), force=force) as temporary:
-        temporary.write_text(text, encoding="utf-8")
+    write_bytes(Path(path), text, force=force, inputs=inputs)

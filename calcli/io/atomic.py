@@ -1,13 +1,32 @@
-"""Writing files so that nobody ever finds half of one, and nothing is overwritten by surprise."""
+"""Writing files so that nobody ever finds half of one, and nothing is overwritten by surprise.
 
+Every output of every command goes through ``new_file``: a temporary neighbour is written,
+synced and read back before it takes its name.
+"""
+
+import io
 import os
+import zlib
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import Any, NoReturn
 
 from calcli.errors import CalcliError, UsageError
 
-__all__ = ["atomic_path", "check_output", "discard_unfinished", "is_stream", "make_folder"]
+__all__ = [
+    "NewFile",
+    "check_output",
+    "discard_unfinished",
+    "is_stream",
+    "make_folder",
+    "new_file",
+    "refuse",
+    "write_bytes",
+]
+
+PIECE = 1 << 20
+"""Bytes read back at once."""
 
 _unfinished: set[Path] = set()
 """Temporary files of this process."""
@@ -16,6 +35,7 @@ _unfinished: set[Path] = set()
 def check_output(path: Path, *, force: bool, inputs: Iterable[Path] = ()) -> None:
     """Refuse an output path before any work is done for it.
 
+    inputs : every file that is read, templates and patterns filled in; links are followed.
     Raises UsageError when the path exists (unless ``force``), is a folder, is one of the
     inputs, or lies in a folder that does not exist or cannot be written. A pipe or a
     device may be written to.
@@ -56,37 +76,100 @@ def make_folder(path: Path) -> None:
         raise UsageError(f"{path}: folder cannot be made: {problem.strerror}; choose another -o") from None
 
 
-@contextmanager
-def atomic_path(path: Path, *, force: bool = False, inputs: Iterable[Path] = ()) -> Iterator[Path]:
-    """Give a temporary neighbour to write to; it takes the name ``path`` only if all went well.
+def refuse(path: Path, reason: str | None) -> NoReturn:
+    """Say that an output could not be written. Raises CalcliError."""
+    raise CalcliError(f"{path}: cannot be written: {reason}; no part of it was kept") from None
 
-    Any exception, an interruption included, removes the temporary file. A symbolic link
-    is followed. Raises UsageError as ``check_output`` does, also when the file has
-    appeared in the meantime, and CalcliError when writing fails.
+
+class NewFile(io.RawIOBase):
+    """A file in the making: bytes are appended at once, and their number and checksum are kept.
+
+    path : the name that it will take. temporary : the name that it has now. Writing raises
+    CalcliError that names the file. Who writes by ``descriptor`` instead sets ``checked``
+    and reads back what was written by other means.
+    """
+
+    def __init__(self, path: Path, temporary: Path, descriptor: int) -> None:
+        self.path, self.temporary, self.descriptor = path, temporary, descriptor
+        self.size, self.crc = 0, 0
+        self.checked = False
+
+    def writable(self) -> bool:
+        return True
+
+    def write(self, data: Any) -> int:
+        view = memoryview(data).cast("B")
+        with _blaming(self.path):
+            done = 0
+            while done < len(view):
+                done += os.write(self.descriptor, view[done:])
+        self.size += len(view)
+        self.crc = zlib.crc32(view, self.crc)
+        return len(view)
+
+    def sync(self) -> None:
+        """Bring what was written to the disk. Raises CalcliError."""
+        with _blaming(self.path):
+            os.fsync(self.descriptor)
+
+    def read_back(self) -> None:
+        """Compare the file under its present name with what was written. Raises CalcliError."""
+        size = crc = 0
+        with _blaming(self.path), self.temporary.open("rb", buffering=0) as file:
+            while piece := file.read(PIECE):
+                size += len(piece)
+                crc = zlib.crc32(piece, crc)
+        if (size, crc) != (self.size, self.crc):
+            refuse(self.path, f"{size} bytes read back differ from the {self.size} written (is the disk failing?)")
+
+
+@contextmanager
+def new_file(path: Path, *, force: bool = False, inputs: Iterable[Path] = ()) -> Iterator[NewFile]:
+    """A file to write bytes to, which appears under its name only when all of it is on the disk.
+
+    Whatever goes wrong, an interruption included, leaves no part behind and an old file as
+    it was. A symbolic link is followed. A pipe or a device is written to as it is. Raises
+    UsageError as ``check_output`` does, also when the file has appeared in the meantime,
+    and CalcliError when writing fails.
     """
     check_output(path, force=force, inputs=inputs)
     if is_stream(path):
-        yield path
+        with _blaming(path):
+            descriptor = os.open(path, os.O_WRONLY)
+        try:
+            yield NewFile(path, path, descriptor)
+        finally:
+            os.close(descriptor)
         return
     place = _place(path)
     # Part of the name: the longest that a file system takes has a neighbour too.
     temporary = place.with_name(f".{place.name[:40]}.{os.urandom(6).hex()}.tmp")
     _unfinished.add(temporary)
+    descriptor = -1
     try:
-        os.close(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666))
-        yield temporary
-        if force:
-            os.replace(temporary, place)
-        else:
-            _rename_to_new(temporary, place)
-    except OSError as problem:
-        if problem.errno is None:  # what h5py says of a file that is read here
-            raise
-        raise CalcliError(f"{path}: cannot be written: {problem.strerror}; no part of it was kept") from None
+        with _blaming(path):
+            descriptor = os.open(temporary, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o666)
+        file = NewFile(path, temporary, descriptor)
+        yield file
+        file.sync()
+        if not file.checked:
+            file.read_back()
+        with _blaming(path):
+            os.replace(temporary, place) if force else _rename_to_new(temporary, place)
+        _sync_folder(place.parent)
     finally:
         with suppress(OSError):
             temporary.unlink()
+        if descriptor >= 0:
+            with suppress(OSError):
+                os.close(descriptor)
         _unfinished.discard(temporary)
+
+
+def write_bytes(path: Path, data: bytes | str, *, force: bool = False, inputs: Iterable[Path] = ()) -> None:
+    """Write a whole file at once (see ``new_file``); text is UTF-8."""
+    with new_file(path, force=force, inputs=inputs) as file:
+        file.write(data.encode() if isinstance(data, str) else data)
 
 
 def discard_unfinished() -> None:
@@ -94,6 +177,25 @@ def discard_unfinished() -> None:
     for path in list(_unfinished):
         with suppress(OSError):
             path.unlink()
+
+
+@contextmanager
+def _blaming(path: Path) -> Iterator[None]:
+    """Say of an error of the system which output it hit. Raises CalcliError."""
+    try:
+        yield
+    except OSError as problem:
+        refuse(path, problem.strerror)
+
+
+def _sync_folder(folder: Path) -> None:
+    """Bring the new name to the disk, where the file system knows how."""
+    with suppress(OSError):
+        descriptor = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
 
 
 def _place(path: Path) -> Path:

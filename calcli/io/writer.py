@@ -1,8 +1,9 @@
-"""Writing bundles into new HDF5 files, which appear only when all went well."""
+"""Writing bundles into new HDF5 files, which appear only when all went well and reads back."""
 
 import json
 import os
 import re
+import zlib
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -14,8 +15,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calcli.errors import CalcliError, UsageError
-from calcli.io.atomic import atomic_path, is_stream
+from calcli.io.atomic import is_stream, new_file, refuse
 from calcli.io.hdf5 import one_line
+from calcli.io.image import Image
 from calcli.rows import ScoreKind
 
 __all__ = ["BundleWriter", "GroupWriter"]
@@ -24,19 +26,24 @@ __all__ = ["BundleWriter", "GroupWriter"]
 class BundleWriter:
     """Write bundles into a new HDF5 file that appears only when all went well.
 
-    Use as a context manager. Raises UsageError for an output that may not be written.
+    Use as a context manager: at its end the file is synced, opened anew and compared with
+    what was handed in, and only then takes its name. Raises UsageError for an output that
+    may not be written, CalcliError when writing fails.
     """
 
     def __init__(self, path: Path | str, *, force: bool = False, inputs: Sequence[Path] = ()) -> None:
         self._path, self._force, self._inputs = Path(path), force, inputs
+        self._groups: list[GroupWriter] = []
 
     def __enter__(self) -> Self:
         if is_stream(self._path):
             raise UsageError(f"{self._path}: is a pipe or a device; HDF5 needs an ordinary file, name one")
         with ExitStack() as stack:
-            temporary = stack.enter_context(atomic_path(self._path, force=self._force, inputs=self._inputs))
-            with _writing(self._path):
-                self._file = h5py.File(temporary, "w", locking=False)  # nobody else knows its name
+            self._out = stack.enter_context(new_file(self._path, force=self._force, inputs=self._inputs))
+            self._out.checked = True  # by ``_read_back``: HDF5 goes back and forth in its file
+            self._image = Image(self._out.descriptor)
+            with _writing(self._path, self._image):
+                self._file = h5py.File(self._image, "w")
             stack.push(self._close)
             self._stack = stack.pop_all()
         return self
@@ -50,11 +57,19 @@ class BundleWriter:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         try:
-            with _writing(self._path):
+            with _writing(self._path, self._image):
                 self._file.close()
         except CalcliError:
             if error is None:  # else closing fails for the reason already known
                 raise
+        if error is None:
+            self._out.sync()
+            self._read_back()
+
+    def _read_back(self) -> None:
+        with _writing(self._path, None), h5py.File(self._out.temporary, "r", locking=False) as file:
+            for group in self._groups:
+                group.compare(file[group.name])
 
     def create(
         self,
@@ -74,47 +89,48 @@ class BundleWriter:
 
         group : "" is the root. columns : whole per-row arrays such as ids, weights, group.
         """
-        with _writing(self._path):
+        with _writing(self._path, self._image):
             node = self._file.require_group(group) if group else self._file
-            return GroupWriter(
-                self._path, node, n, k, kind, np.dtype(dtype), labels, transforms, class_names, columns or {}, source
-            )
+            new = GroupWriter(self._path, self._image, node, n, kind)
+            new.attribute("calcli_bundle", 1)
+            if source is not None:
+                new.attribute("source", json.dumps(source, sort_keys=True))
+            new.dataset(kind, (n, k), dtype)
+            if labels:
+                new.dataset("labels", (n,), "int64")
+            if class_names is not None:
+                new.fill("class_names", np.asarray(class_names, dtype=object))
+            for name, values in (columns or {}).items():
+                new.fill(name, values)
+            if transforms:
+                new.dataset("transforms/logits", (len(transforms), n, k), dtype)
+                new.fill("transforms/specs", np.asarray(transforms, dtype=object))
+        self._groups.append(new)
+        return new
 
 
 class GroupWriter:
-    """Fills one bundle, block by block."""
+    """Fills one bundle, block by block, and remembers a checksum of every piece."""
 
-    def __init__(
-        self,
-        path: Path,
-        node: h5py.Group,
-        n: int,
-        k: int,
-        kind: ScoreKind,
-        dtype: np.dtype[Any],
-        labels: bool,
-        transforms: Sequence[str],
-        class_names: Sequence[str] | None,
-        columns: dict[str, NDArray[Any]],
-        source: dict[str, Any] | None,
-    ) -> None:
-        self._path, self.node, self.n, self.k, self.kind = path, node, n, k, kind
-        node.attrs["calcli_bundle"] = 1
-        if source is not None:
-            node.attrs["source"] = json.dumps(source, sort_keys=True)
-        node.create_dataset(kind, (n, k), dtype)
-        if labels:
-            node.create_dataset("labels", (n,), "int64")
-        if class_names is not None:
-            write_strings(node, "class_names", class_names)
-        for name, values in columns.items():
-            if values.dtype.kind in "OUS":
-                write_strings(node, name, [str(v) for v in values])
-            else:
-                node.create_dataset(name, data=values)
-        if transforms:
-            node.create_dataset("transforms/logits", (len(transforms), n, k), dtype)
-            write_strings(node, "transforms/specs", transforms)
+    def __init__(self, path: Path, image: Image, node: h5py.Group, n: int, kind: ScoreKind) -> None:
+        self._path, self._image, self._node, self.n, self.kind = path, image, node, n, kind
+        self.name: str = node.name
+        self._pieces: dict[str, list[tuple[int, int, int]]] = {}  # (first row, last + 1, checksum)
+        self._attributes: dict[str, Any] = {}
+
+    def dataset(self, name: str, shape: tuple[int, ...], dtype: Any) -> None:
+        """Make a dataset to be filled by ``write``."""
+        self._node.create_dataset(name, shape, dtype)
+        self._pieces[name] = []
+
+    def fill(self, name: str, values: NDArray[Any]) -> None:
+        """Write a whole dataset; texts as UTF-8 strings of variable length."""
+        if values.dtype.kind in "OUS":
+            values = np.asarray([str(v) for v in values], dtype=object)
+            self._node.create_dataset(name, data=values, dtype=h5py.string_dtype("utf-8"))
+        else:
+            self._node.create_dataset(name, data=values)
+        self._pieces[name] = [(0, len(values), _checksum(values))]
 
     def write(self, start: int, scores: NDArray[Any], **per_row: NDArray[Any]) -> None:
         """Write rows from ``start`` on: scores (b, k), and per row labels, prediction, confidence …
@@ -122,36 +138,72 @@ class GroupWriter:
         ``transformed`` (m, b, k) goes to transforms/logits. A per-row dataset that does
         not exist yet is made with the type of its first block.
         """
-        with _writing(self._path):
-            self._write(start, start + len(scores), scores, per_row)
+        with _writing(self._path, self._image):
+            stop = start + len(scores)
+            self._write(self.kind, start, stop, scores)
+            for name, values in per_row.items():
+                if name == "transformed":
+                    self._write("transforms/logits", start, stop, values)
+                    continue
+                if name not in self._pieces:
+                    self.dataset(name, (self.n,), values.dtype)
+                self._write(name, start, stop, values)
 
-    def _write(self, start: int, stop: int, scores: NDArray[Any], per_row: dict[str, NDArray[Any]]) -> None:
-        self.node[self.kind][start:stop] = scores
-        for name, values in per_row.items():
-            if name == "transformed":
-                self.node["transforms/logits"][:, start:stop] = values
-                continue
-            if name not in self.node:
-                self.node.create_dataset(name, (self.n,), values.dtype)
-            self.node[name][start:stop] = values
+    def _write(self, name: str, start: int, stop: int, values: NDArray[Any]) -> None:
+        node = self._node[name]
+        values = np.ascontiguousarray(values, dtype=node.dtype)  # HDF5 converts at half the speed
+        node[_rows(name, start, stop)] = values
+        self._pieces[name].append((start, stop, _checksum(values)))
 
-    def attribute(self, name: str, text: str) -> None:
-        """Attach a text. One beyond HDF5's 64 KiB attribute limit goes into dense storage."""
-        with _writing(self._path):
-            self.node.attrs[name] = text
+    def attribute(self, name: str, value: Any) -> None:
+        """Attach a text or a number. A text beyond HDF5's 64 KiB for attributes goes into dense storage."""
+        with _writing(self._path, self._image):
+            self._node.attrs[name] = value
+        self._attributes[name] = value
+
+    def compare(self, found: h5py.Group) -> None:
+        """Compare what is in the file with what was handed in. Raises CalcliError."""
+        if any(found.attrs.get(name) != value for name, value in self._attributes.items()):
+            refuse(self._path, f"the attributes of {self.name} read back differ (is the disk failing?)")
+        for name, pieces in self._pieces.items():
+            node = found[name]
+            rows = self.n if _per_row(name) else len(node)
+            if sum(stop - start for start, stop, _ in pieces) != rows:
+                refuse(self._path, f"{name} was handed {sum(p[1] - p[0] for p in pieces)} of {rows} rows")
+            for start, stop, checksum in pieces:
+                values = node[_rows(name, start, stop)]
+                if _checksum(values) != checksum:
+                    refuse(self._path, f"{name}, rows {start} to {stop} read back differ (is the disk failing?)")
+                if name in (self.kind, "transforms/logits") and not np.isfinite(values).all():
+                    refuse(self._path, f"{name}, rows {start} to {stop}: not all numbers are finite in {node.dtype}")
 
 
-def write_strings(node: h5py.Group, name: str, values: Sequence[str]) -> None:
-    """Write UTF-8 strings of variable length."""
-    node.create_dataset(name, data=np.asarray(values, dtype=object), dtype=h5py.string_dtype("utf-8"))
+def _per_row(name: str) -> bool:
+    return name not in ("class_names", "transforms/specs")
+
+
+def _rows(name: str, start: int, stop: int) -> Any:
+    return np.s_[:, start:stop] if name == "transforms/logits" else np.s_[start:stop]
+
+
+def _checksum(values: NDArray[Any]) -> int:
+    """CRC-32 of an array's bytes; of texts, in UTF-8 with what divides them."""
+    if values.dtype.kind == "O":
+        texts = (v if isinstance(v, bytes) else str(v).encode() for v in values)
+        return zlib.crc32(b"".join(b"%d:%b" % (len(text), text) for text in texts))
+    return zlib.crc32(np.ascontiguousarray(values).view(np.uint8).data) if values.size else 0
 
 
 @contextmanager
-def _writing(path: Path) -> Iterator[None]:
-    """Turn what h5py raises when a disk is full into a sentence. Raises CalcliError."""
+def _writing(path: Path, image: Image | None) -> Iterator[None]:
+    """Turn what the disk said, or what h5py makes of it, into a sentence. Raises CalcliError."""
     try:
-        yield
+        try:
+            yield
+        finally:
+            if image is not None:
+                image.raise_problem()
     except (OSError, RuntimeError) as problem:
-        number = re.search(r"errno = (\d+)", str(problem))
-        reason = os.strerror(int(number[1])) if number else one_line(problem)
-        raise CalcliError(f"{path}: cannot be written: {reason}; no part of it was kept") from None
+        told = re.search(r"errno = (\d+)", str(problem))  # h5py's own words are long
+        number = int(told[1]) if told else getattr(problem, "errno", None)
+        refuse(path, os.strerror(number) if number else one_line(problem))

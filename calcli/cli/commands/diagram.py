@@ -37,7 +37,7 @@ from calcli.diagram.style import Figure, Request, check, style, style_titles
 from calcli.diagram.terminal import draw
 from calcli.errors import DataError, UsageError, unknown_name
 from calcli.io.artifact import Artifact, load
-from calcli.io.atomic import atomic_path, check_output
+from calcli.io.atomic import check_output, write_bytes
 from calcli.io.bundle import BundleRows, open_bundle, split_where
 from calcli.metrics.rowtable import collect_all
 from calcli.workflow import check_fits
@@ -183,8 +183,7 @@ def run(args: DiagramArgs) -> int:
     talk.clear()
     if args.output is not None:
         written = format_of(args.output).write(figure, paper)
-        with atomic_path(args.output, force=args.force, inputs=args.inputs) as temporary:
-            temporary.write_bytes(written)
+        write_bytes(args.output, written, force=args.force, inputs=args.inputs)
     if args.json:
         print_json(to_object(figure))
     elif args.output is not None:

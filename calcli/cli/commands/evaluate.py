@@ -28,8 +28,7 @@ from calcli.evaluation.assess import Plan
 from calcli.evaluation.compare import rank_table
 from calcli.evaluation.gates import Limit, Outcome, check, junit, limits, needed_metrics
 from calcli.evaluation.results import Evaluation, Result
-from calcli.io.atomic import atomic_path, check_output
-from calcli.io.bundle import split_where
+from calcli.io.atomic import check_output, write_bytes
 from calcli.metrics.catalog import metric, report_metrics
 from calcli.metrics.compat import CONVENTIONS
 from calcli.metrics.context import MetricSettings
@@ -175,9 +174,6 @@ class EvaluateArgs(o.Reading, o.Saying):
         changing = [each.name for each in asked if each.name.split(".")[0] != each.metric]
         if changing and not self.calibrator:
             raise UsageError(f"{changing[0]} compares with the uncalibrated scores: add --calibrator ART.json")
-        if self.junit is not None:
-            read = [*self.bundles, *(self.calibrator or []), *filter(None, (self.baseline, self.edges_from))]
-            check_output(Path(self.junit), force=self.force, inputs=[split_where(name)[0] for name in read])
         return asked
 
     def plan(self, limited: Sequence[str]) -> Plan:
@@ -219,6 +215,9 @@ def run(args: EvaluateArgs) -> int:
     evaluated: list[Results] = []
     outcomes: list[Outcome] = []
     bundles, worst = _expanded(args.bundles)
+    read = job.reads(bundles)
+    if args.junit is not None:
+        check_output(Path(args.junit), force=args.force, inputs=read)
     for bundle in bundles:
         try:
             results, against = job.evaluate(bundle)
@@ -236,8 +235,7 @@ def run(args: EvaluateArgs) -> int:
             _print_lines(results)
     _print(args, plan, evaluated, outcomes)
     if args.junit is not None:
-        with atomic_path(Path(args.junit), force=args.force) as path:
-            path.write_text(junit(outcomes), encoding="utf-8")
+        write_bytes(Path(args.junit), junit(outcomes), force=args.force, inputs=read)
     return max(worst, _tell_limits(outcomes, talk))
 
 

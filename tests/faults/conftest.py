@@ -1,0 +1,153 @@
+"""A warm calcli, small file systems, and files to work on. Long runs: CALCLI_FUZZ_SECONDS=3600."""
+
+import contextlib
+import ctypes
+import itertools
+import json
+import os
+import shutil
+import subprocess
+import sys
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+import h5py
+import numpy as np
+import pytest
+from synthetic import truth
+
+SECONDS = float(os.environ.get("CALCLI_FUZZ_SECONDS", 0))
+"""How long the long form may take in all; 0 is the short form that every test run has."""
+
+
+@dataclass
+class Done:
+    """What a run left behind. code : negative for a signal."""
+
+    code: int
+    out: str
+    err: str
+
+
+class Warm:
+    """Runs calcli in forked children of one process (see server.py)."""
+
+    def __init__(self, scratch):
+        self.scratch = scratch
+        self.runs = 0
+        self.server = subprocess.Popen(
+            [sys.executable, Path(__file__).with_name("server.py")],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            env={**os.environ, "MPLBACKEND": "Agg"},
+        )
+        assert self.server.stdout.readline() == "ready\n"
+
+    def __call__(self, *words, cwd, limits=None, kill=None, out=None, err=None):
+        self.runs += 1
+        names = {"out": str(out or self.scratch / "out"), "err": str(err or self.scratch / "err")}
+        job = {"argv": list(map(str, words)), "cwd": str(cwd), "limits": limits or {}, "kill": kill, **names}
+        print(json.dumps(job), file=self.server.stdin, flush=True)
+        code = int(self.server.stdout.readline())
+        texts = (Path(n).read_text(errors="replace") if Path(n).is_file() else "" for n in (names["out"], names["err"]))
+        return Done(code, *texts)
+
+
+@pytest.fixture(scope="session")
+def calcli(tmp_path_factory):
+    """Run calcli: ``calcli("fit", …, cwd=…)``."""
+    warm = Warm(tmp_path_factory.mktemp("streams"))
+    yield warm
+    warm.server.stdin.close()
+    warm.server.wait()
+
+
+@pytest.fixture(scope="session")
+def desk(tmp_path_factory, calcli):
+    """A folder with a bundle, its logits as npz and an artifact."""
+    folder = tmp_path_factory.mktemp("desk")
+    z, y = truth(600, 6)
+    ids = np.array([f"row {i}" for i in range(600)], dtype=object)
+    with h5py.File(folder / "good.h5", "w") as file:
+        file["logits"], file["labels"], file["ids"] = z.astype("f4"), y, ids
+    np.savez(folder / "good.npz", logits=z.astype("f4"), labels=y)
+    assert calcli("fit", "-m", "ts", "good.h5", "-o", "ts.json", cwd=folder).code == 0
+    return folder
+
+
+class Disk:
+    """A small file system at ``path``. ``used`` counts in KiB."""
+
+    def __init__(self, path):
+        self.path = path
+        path.mkdir()
+        self._mount("rw,size=4m", 0)
+
+    def _mount(self, options, flags):
+        libc = ctypes.CDLL(None, use_errno=True)
+        if libc.mount(b"calcli", os.fsencode(self.path), b"tmpfs", flags, options[3:].encode()):
+            raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
+
+    def resize(self, kib):
+        """Make room for so many KiB in all; 0 would be no limit."""
+        self._mount(f"rw,size={max(4, kib)}k", 32)  # MS_REMOUNT
+
+    @property
+    def used(self):
+        about = os.statvfs(self.path)
+        return (about.f_blocks - about.f_bfree) * about.f_frsize // 1024
+
+    def empty(self):
+        self.resize(65536)
+        for name in os.listdir(self.path):
+            (self.path / name).unlink()
+
+    def close(self):
+        ctypes.CDLL(None).umount2(os.fsencode(self.path), 2)  # MNT_DETACH
+
+
+@pytest.fixture(scope="session")
+def disk(tmp_path_factory):
+    """A disk of any size, or a skip where this user may not mount one."""
+    if not sys.platform.startswith("linux"):
+        pytest.skip("small disks are tmpfs, which is Linux's")
+    try:
+        small = Disk(tmp_path_factory.mktemp("mounts") / "disk")
+    except OSError as problem:
+        pytest.skip(f"no tmpfs may be mounted here: {problem.strerror}")
+    yield small
+    small.close()
+
+
+def state(folder):
+    """Names and contents of a folder."""
+    return {path.name: path.read_bytes() for path in Path(folder).iterdir()}
+
+
+def one_line(done):
+    """The one line of an error, which is no traceback."""
+    lines = done.err.splitlines()
+    assert len(lines) == 1 and lines[0].startswith("calcli: "), done.err
+    return lines[0]
+
+
+def rounds(short, seconds):
+    """Counts to ``short``, or in the long form for a share of its time."""
+    begun = time.monotonic()
+    for i in itertools.count():
+        if i >= short and time.monotonic() - begun > seconds:
+            return
+        yield i
+
+
+@contextlib.contextmanager
+def empty_folder(path):
+    """A folder for one run, removed afterwards whatever its state."""
+    path.mkdir()
+    try:
+        yield path
+    finally:
+        path.chmod(0o700)
+        shutil.rmtree(path)

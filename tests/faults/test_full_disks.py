@@ -1,0 +1,64 @@
+"""A disk of every size: an output is there whole, or the folder is as it was."""
+
+import math
+
+import pytest
+
+from faults.conftest import SECONDS, one_line, state
+
+COMMANDS = {
+    "apply": ["apply", "{desk}/ts.json", "{desk}/good.h5", "-q", "-o", "{disk}/out.h5"],
+    "extract": ["extract", "{desk}/good.npz", "-q", "--split", "cal=0.5", "--split", "test=0.5", "-o", "{disk}/out.h5"],
+    "fit": ["fit", "-m", "bbq", "{desk}/good.h5", "-q", "-o", "{disk}/out.json"],
+    "diagram json": ["diagram", "{desk}/good.h5", "-q", "-o", "{disk}/out.json"],
+    "diagram png": ["diagram", "{desk}/good.h5", "-q", "-o", "{disk}/out.png"],
+    "junit": ["evaluate", "{desk}/good.h5", "-q", "-m", "ece", "--max", "ece=0.9", "--junit", "{disk}/out.xml"],
+}
+SOME = 6
+"""Sizes in the short form: from far too small, and those about the size that is needed."""
+
+
+def sizes(whole, used):
+    """Sizes of the disk in KiB, in steps of 4 up to a little more than is needed."""
+    steps = list(range(used + 4, used + whole + 16, 4))
+    if SECONDS or len(steps) <= SOME:
+        return steps
+    return sorted({steps[0], steps[1], steps[len(steps) // 2], *steps[-SOME + 2 : -1]})
+
+
+@pytest.mark.parametrize("existing", [False, True], ids=["new", "force"])
+@pytest.mark.parametrize("name", COMMANDS)
+def test_an_output_is_whole_or_not_there(calcli, desk, disk, name, existing):
+    if name == "diagram png" and not SECONDS:
+        pytest.skip("drawing is slow and written as diagram json is; make fuzz has it")
+    words = [word.format(desk=desk, disk=disk.path) for word in COMMANDS[name]]
+    disk.empty()
+    done = calcli(*words, cwd=desk)
+    assert done.code == 0, done.err
+    ((output, expected),) = state(disk.path).items()
+    whole = math.ceil(len(expected) / 1024)
+    worked, failed = 0, 0
+    before = {output: b"old " * 500} if existing else {}
+    disk.empty()
+    for old, content in before.items():
+        (disk.path / old).write_bytes(content)
+    for size in sizes(whole, disk.used):
+        disk.resize(size)
+        done = calcli(*words, *(["--force"] if existing else []), cwd=desk)
+        assert done.code in (0, 1), (size, done)
+        assert "Traceback" not in done.err
+        if done.code == 0:
+            worked += 1
+            assert state(disk.path) == {output: expected}
+            disk.empty()
+            for old, content in before.items():
+                (disk.path / old).write_bytes(content)
+        else:
+            failed += 1
+            assert one_line(done).endswith(
+                f"{output}: cannot be written: No space left on device; no part of it was kept"
+            )
+            assert done.out == ""
+            assert state(disk.path) == before
+    assert worked
+    assert failed or whole <= 4

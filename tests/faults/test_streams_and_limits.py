@@ -1,0 +1,141 @@
+"""Limits of the process, folders that change, names that are pipes: one line, and nothing left behind."""
+
+import os
+import stat
+import subprocess
+import sys
+import threading
+
+import pytest
+
+from faults.conftest import empty_folder, one_line, state
+
+APPLY = ["apply", "{desk}/ts.json", "{desk}/good.h5", "-q", "-o", "out.h5"]
+EXTRACT = ["extract", "{desk}/good.npz", "-q", "-o", "out.h5"]
+FIT = ["fit", "-m", "ts", "{desk}/good.h5", "-q", "-o", "out.json"]
+DIAGRAM = ["diagram", "{desk}/good.h5", "-q", "-o", "out.csv"]
+JUNIT = ["evaluate", "{desk}/good.h5", "-q", "-m", "ece", "--max", "ece=0.9", "--junit", "out.xml"]
+EVERY = [APPLY, EXTRACT, FIT, DIAGRAM, JUNIT]
+
+
+def filled(words, desk):
+    return [word.format(desk=desk) for word in words]
+
+
+@pytest.mark.parametrize("words", EVERY, ids=lambda words: words[0])
+@pytest.mark.parametrize("old", [None, b"old"], ids=["new", "force"])
+def test_a_file_size_limit(calcli, desk, tmp_path, words, old):
+    before = {} if old is None else {words[-1]: old}
+    for size in (0, 1, 512, 1024, 4096, 8192):
+        for name, content in before.items():
+            (tmp_path / name).write_bytes(content)
+        more = ["--force"] if old else []
+        streams = {"out": os.devnull, "err": os.devnull} if size < 512 else {}  # files too
+        done = calcli(*filled(words, desk), *more, cwd=tmp_path, limits={"RLIMIT_FSIZE": size}, **streams)
+        if done.code == 0:
+            assert set(state(tmp_path)) == {words[-1]}
+            assert state(tmp_path) != before
+            (tmp_path / words[-1]).unlink()
+            continue
+        assert done.code == 1
+        assert size < 512 or one_line(done).endswith(": cannot be written: File too large; no part of it was kept")
+        assert state(tmp_path) == before
+
+
+@pytest.mark.parametrize("words", EVERY, ids=lambda words: words[0])
+@pytest.mark.parametrize("limit", [{"RLIMIT_NOFILE": n} for n in (4, 6, 8, 16)] + [{"RLIMIT_AS": 300 << 20}])
+def test_few_files_and_little_memory(calcli, desk, tmp_path, words, limit):
+    done = calcli(*filled(words, desk), cwd=tmp_path, limits=limit)
+    assert done.code in (0, 1, 2, 3, 4)
+    assert "Traceback" not in done.err
+    assert set(state(tmp_path)) == ({words[-1]} if done.code == 0 else set())
+
+
+@pytest.mark.parametrize("words", EVERY, ids=lambda words: words[0])
+def test_folders_that_are_not_there_or_closed(calcli, desk, tmp_path, words):
+    words = filled(words, desk)
+    gone = calcli(*words[:-1], "gone/out.json", cwd=tmp_path)
+    assert (gone.code, state(tmp_path)) == (2, {})
+    with empty_folder(tmp_path / "closed") as folder:
+        folder.chmod(0o500)
+        if os.geteuid():  # nothing is closed to root
+            assert calcli(*words[:-1], f"closed/{words[-1]}", cwd=tmp_path).code == 2
+
+
+def test_a_folder_that_vanishes_meanwhile(desk, tmp_path):
+    script = (
+        "import os, shutil, sys\nimport calcli.io.image as image\nfrom calcli.cli.main import main\n"
+        "truncate = image.Image.truncate\n"
+        "def vanish(self, size=None):\n"
+        "    shutil.rmtree('folder', ignore_errors=True)\n    return truncate(self, size)\n"
+        "image.Image.truncate = vanish\nmain()\n"
+    )
+    (tmp_path / "folder").mkdir()
+    done = subprocess.run(
+        [sys.executable, "-c", script, *filled(APPLY, desk)[:-1], "folder/out.h5"],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+    )
+    assert (done.returncode, done.stdout) == (1, "")
+    said = "calcli: folder/out.h5: cannot be written: No such file or directory; no part of it was kept\n"
+    assert done.stderr == said
+    assert state(tmp_path) == {}
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="no /dev/full here")
+def test_both_streams_on_a_full_disk(calcli, desk, tmp_path):
+    for words in (["inspect", "{desk}/good.h5"], ["inspect", "nowhere.h5"], ["evaluate", "{desk}/good.h5"]):
+        done = calcli(*filled(words, desk), cwd=tmp_path, out="/dev/full", err="/dev/full")
+        assert done.code == (3 if words[1] == "nowhere.h5" else 1)
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no named pipes here")
+def test_named_pipes(calcli, desk, tmp_path):
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    assert one_line(calcli(*filled(APPLY, desk)[:-1], pipe, cwd=tmp_path)).endswith("name one")
+    read = []
+    reader = threading.Thread(target=lambda: read.append(pipe.read_bytes()))
+    reader.start()
+    done = calcli(*filled(FIT, desk)[:-1], pipe, cwd=tmp_path)
+    reader.join()
+    assert done.code == 0
+    assert calcli(*filled(FIT, desk), cwd=tmp_path).code == 0
+    assert read == [(tmp_path / "out.json").read_bytes()]
+    assert stat.S_ISFIFO(pipe.stat().st_mode)
+
+
+def test_two_writers_of_one_name(desk, tmp_path):
+    """One takes the name, the others are told; the file is whole."""
+    command = [sys.executable, "-m", "calcli", *filled(APPLY, desk)]
+    running = [subprocess.Popen(command, cwd=tmp_path, stderr=subprocess.PIPE, text=True) for _ in range(3)]
+    errors = [each.communicate()[1] for each in running]
+    codes = sorted(each.returncode for each in running)
+    assert codes[0] == 0 and set(codes) <= {0, 2} and codes.count(0) == 1
+    assert all(not e or "exists already" in e or "appeared while" in e for e in errors)
+    assert set(state(tmp_path)) == {"out.h5"}
+
+
+def test_an_input_is_never_an_output(calcli, desk, tmp_path):
+    """Whatever template, pattern or link stands between the two names."""
+    for name in ("good.h5", "ts.json", "good.npz"):
+        (tmp_path / name).write_bytes((desk / name).read_bytes())
+    (tmp_path / "good.ts.json").write_bytes((desk / "ts.json").read_bytes())
+    (tmp_path / "link.h5").symlink_to("good.h5")
+    os.link(tmp_path / "good.h5", tmp_path / "hard.h5")
+    before = state(tmp_path)
+    gate = ["evaluate", "good.h5", "-m", "ece", "--max", "ece=1", "-q"]
+    for words in (
+        [*gate, "-c", "{stem}.ts.json", "--junit", "good.ts.json"],
+        [*gate, "--baseline", "{stem}.ts.json", "-c", "ts.json", "--junit", "./good.ts.json"],
+        ["evaluate", "good.h5:*", *gate[2:], "--junit", "link.h5"],
+        [*gate, "--bin-sweep", "4", "--edges-from", "hard.h5", "--junit", "good.h5"],
+        ["diagram", "good.h5", "-c", "ts.json", "-q", "-o", "ts.json"],
+        ["fit", "-m", "ts", "good.h5", "-q", "-o", "link.h5"],
+        ["apply", "ts.json", "good.h5", "-q", "-o", "hard.h5"],
+        ["extract", "good.npz", "-q", "-o", "../" + tmp_path.name + "/good.npz"],
+    ):
+        done = calcli(*words, "--force", cwd=tmp_path)
+        assert (done.code, "is an input" in done.err) == (2, True), words
+        assert state(tmp_path) == before
