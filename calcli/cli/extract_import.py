@@ -1,9 +1,11 @@
 """The options of calcli extract that say how files of others are read."""
 
 from dataclasses import dataclass
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
+
+from calcli.errors import UsageError
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -22,3 +24,28 @@ class ImportOptions:
             help="Of scores with an axis of views (prompts, crops): one, their mean, or the others as transforms.",
         ),
     ] = None
+    normalize: Annotated[
+        str,
+        typer.Option(
+            "--normalize",
+            metavar="none|chars|bytes|mutual",
+            help="Log-likelihoods of choices: as they are, per character, per byte, or minus the unconditional ones.",
+        ),
+    ] = "none"
+    choices: Annotated[
+        int | None, typer.Option("--choices", metavar="N", help="Take the questions with N candidates only.")
+    ] = None
+    filter_: Annotated[
+        str | None, typer.Option("--filter", metavar="NAME", help="Take the answers after this filter.")
+    ] = None
+
+    @property
+    def reading(self) -> dict[str, Any]:
+        """These options as fields of ``Ask``. Raises UsageError."""
+        if self.normalize not in ("none", "chars", "bytes", "mutual"):
+            raise UsageError(f"--normalize {self.normalize}: expected none, chars, bytes or mutual")
+        names = tuple(name.strip() for name in (self.class_names or "").split(",") if name.strip())
+        return {
+            "class_names": names, "views": self.views, "normalize": self.normalize, "choices": self.choices,
+            "filter": self.filter_,
+        }  # fmt: skip

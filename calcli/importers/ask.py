@@ -12,7 +12,8 @@ class Ask:
     scores, labels : names of arrays. kind : of all scores. groups : parts of the source to
     take. all_scores : take every array of scores. no_labels : labels may be missing.
     class_names : of the classes, in order. views : what to do with an axis of views,
-    ``take=0``, ``mean`` or ``transforms``.
+    ``take=0``, ``mean`` or ``transforms``. normalize, choices, filter : of multiple-choice
+    files: log-likelihoods per what, questions with how many candidates, after which filter.
     """
 
     scores: tuple[str, ...] = ()
@@ -23,3 +24,6 @@ class Ask:
     no_labels: bool = False
     class_names: tuple[str, ...] = ()
     views: str | None = None
+    normalize: str = "none"
+    choices: int | None = None
+    filter: str | None = None

@@ -141,11 +141,7 @@ class ExtractArgs(ModelOptions, ImportOptions, o.Saying):
     def ask(self) -> Ask:
         """What to take from the sources."""
         scores, labels, groups = (tuple(names or ()) for names in (self.scores, self.labels, self.group))
-        return Ask(
-            scores, labels, self.kind, groups, self.all_scores, self.no_labels,
-            class_names=tuple(name.strip() for name in (self.class_names or "").split(",") if name.strip()),
-            views=self.views,
-        )  # fmt: skip
+        return Ask(scores, labels, self.kind, groups, self.all_scores, self.no_labels, **self.reading)
 
 
 def run(args: ExtractArgs) -> int:

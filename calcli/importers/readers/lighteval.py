@@ -1,0 +1,71 @@
+"""Details files of lighteval: a Parquet table with the log-probability of every choice."""
+
+from contextlib import ExitStack
+from typing import Any
+
+from calcli.errors import DataError
+from calcli.importers.archive import Archive
+from calcli.importers.ask import Ask
+from calcli.importers.choices import Question, check_logged, choice_archive
+from calcli.importers.formats import reader
+from calcli.importers.readers.parquet import read_parquet, read_table
+from calcli.importers.source_file import SourceFile
+
+__all__ = ["read_lighteval"]
+
+
+@reader(
+    "lighteval",
+    "details_*.parquet of lighteval: log-probabilities of the choices",
+    suffixes=[".parquet"],
+    sniff=lambda file: file.head.startswith(b"PAR1") and file.path.name.startswith("details_"),
+    extra="parquet",
+    order=-1,
+    examples=[("details_mmlu_2025-11-05.parquet", "")],
+)
+def read_lighteval(file: SourceFile, stack: ExitStack, ask: Ask) -> Archive:
+    """Read the summed log-probabilities of the choices as logits, gold_index as labels.
+
+    ``--normalize`` divides by the characters or bytes of a choice as saved (with its leading
+    space), or subtracts the unconditioned ones (mutual). Raises DataError for generative
+    tasks, several right choices, and rows that contradict their acc.
+    """
+    path, rows = file.path, read_table(file.path).to_pylist()
+    if not rows or not ("model_response" in rows[0] or "pred_logits" in rows[0]):
+        return read_parquet(file, stack, ask)
+    questions = []
+    for number, row in enumerate(rows):
+        where = f"{path}: row {number}"
+        doc, response = row.get("doc") or row, row.get("model_response") or {}
+        lls = _flat(response.get("logprobs") if response else row.get("pred_logits"))
+        texts = doc.get("choices") or []
+        if not lls or len(lls) != len(texts) or len(lls) < 2:
+            raise DataError(f"{where}: has {len(lls)} log-probabilities, {len(texts)} choices; is the task generative?")
+        gold = _flat(doc.get("gold_index"))
+        if len(gold) != 1 or not 0 <= gold[0] < len(lls):
+            raise DataError(f"{where}: gold_index is {doc.get('gold_index')}, expected one choice of {len(lls)}")
+        scores = lls
+        if ask.normalize == "mutual":
+            base = _flat(response.get("unconditioned_logprobs"))
+            if len(base) != len(lls):
+                raise DataError(f"{where}: has no unconditioned_logprobs for --normalize mutual")
+            scores = [ll - other for ll, other in zip(lls, base, strict=True)]
+        elif ask.normalize != "none":
+            sizes = [len(text if ask.normalize == "chars" else text.encode()) for text in texts]
+            scores = [ll / size for ll, size in zip(lls, sizes, strict=True)]
+        measured = (row.get("metric") or row.get("metrics") or {}).get("acc")
+        check_logged(where, Question(number, lls, int(gold[0]), None if measured is None else float(measured)), "acc")
+        questions.append(Question(doc.get("id") or number, scores, int(gold[0])))
+    first = rows[0].get("doc") or rows[0]
+    task = str(first.get("task_name") or path.stem.removeprefix("details_"))
+    note = f"{path.name}: logits are the log-probabilities of the choices, labels gold_index; acc agrees where logged"
+    return choice_archive(path, "lighteval", questions, task, ask, [note])
+
+
+def _flat(value: Any) -> list[Any]:
+    """The numbers of a list, of a list in a list, or of one number."""
+    if value is None:
+        return []
+    if not isinstance(value, list):
+        return [value]
+    return [inner for item in value for inner in _flat(item)]

@@ -1,0 +1,182 @@
+"""Sample files of EleutherAI's lm-evaluation-harness, 0.4.0 and later."""
+
+import re
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from typing import Any
+
+from calcli.errors import DataError, UsageError
+from calcli.importers.archive import Archive
+from calcli.importers.ask import Ask
+from calcli.importers.choices import Question, check_logged, choice_archive
+from calcli.importers.formats import reader
+from calcli.importers.source_file import SourceFile
+
+__all__ = ["read_lm_eval"]
+
+Record = dict[str, Any]
+
+TASK = re.compile(r"samples_(?P<task>.+?)_\d{4}-\d\d-\d\dT.*")
+MEASURES = {"none": "acc", "chars": "acc_norm", "bytes": "acc_bytes", "mutual": "acc_mutual_info"}
+"""The measure that the harness computes of each normalisation."""
+
+
+def _is_lm_eval(file: SourceFile) -> bool:
+    records = file.records
+    return bool(records) and "doc_id" in records[0] and "filtered_resps" in records[0]
+
+
+@reader(
+    "lm-eval",
+    "samples_*.jsonl of lm-evaluation-harness: log-likelihoods of the choices",
+    suffixes=[".jsonl", ".json"],
+    sniff=_is_lm_eval,
+    order=5,
+    examples=[
+        ("samples_mmlu_2025-01-01.jsonl", ""),
+        ("samples_hellaswag_2025-01-01.jsonl", "--normalize chars"),
+        ("samples_*.jsonl", "--join --choices 4"),
+    ],
+)
+def read_lm_eval(file: SourceFile, stack: ExitStack, ask: Ask) -> Archive:
+    """Read the log-likelihood of every choice as logits, the gold choice, doc_id as ids, the task as group.
+
+    ``--normalize`` divides by the characters or bytes of a choice, or subtracts its
+    unconditional log-likelihood (mutual), as the harness does for acc_norm, acc_bytes and
+    acc_mutual_info. The gold is the target, as an index or a choice's text (winogrande: the
+    answer in the doc, counted from 1), whichever agrees with the logged acc in every row.
+    Raises DataError for tasks without choices and for any row that contradicts its acc.
+    """
+    path = file.path
+    records = _one_filter(file, ask)
+    match = TASK.fullmatch(path.stem)
+    parsed = [_Sample(f"{path}: row {row} (doc_id {record['doc_id']})", record) for row, record in enumerate(records)]
+    golds, rule = _golds(parsed)
+    questions = []
+    for sample, gold in zip(parsed, golds, strict=True):
+        scores = sample.normalised(ask.normalize)
+        for measure, by in (("acc", sample.lls), (MEASURES[ask.normalize], scores)):
+            check_logged(sample.where, Question(sample.id, by, gold, sample.logged(measure)), measure)
+        questions.append(Question(sample.id, scores, gold))
+    told = "acc agrees in every row" if parsed[0].logged("acc") is not None else "no acc was logged to check with"
+    how = {"none": "", "mutual": " minus the unconditional ones"}.get(ask.normalize, f" per {ask.normalize[:-1]}")
+    note = f"{path.name}: logits are the log-likelihoods{how} of the choices, labels {rule}; {told}"
+    return choice_archive(path, "lm-eval", questions, match["task"] if match else path.stem, ask, [note])
+
+
+def _one_filter(file: SourceFile, ask: Ask) -> list[Record]:
+    names = list(dict.fromkeys(str(record.get("filter", "none")) for record in file.records))
+    if ask.filter is not None and ask.filter not in names:
+        raise UsageError(f"--filter {ask.filter}: {file.path} has {', '.join(names)}")
+    if ask.filter is None and len(names) > 1:
+        raise UsageError(f"{file.path}: has every question once per filter; take one: --filter {' or '.join(names)}")
+    wanted = ask.filter or names[0]
+    return [record for record in file.records if str(record.get("filter", "none")) == wanted]
+
+
+class _Sample:
+    """One line of the file: log-likelihoods and texts of its choices."""
+
+    def __init__(self, where: str, record: Record) -> None:
+        self.where, self.record, self.id = where, record, record["doc_id"]
+        responses = record["filtered_resps"]
+        if not isinstance(responses, list) or not responses:
+            raise DataError(f"{where}: has no filtered_resps, expected one per choice")
+        if not all(isinstance(response, list) and len(response) == 2 for response in responses):
+            raise DataError(
+                f"{where}: holds generated text or a single number, expected a log-likelihood per choice;"
+                " there are no scores in it to calibrate: use the multiple-choice variant of the task"
+            )
+        if len(responses) == 1:
+            raise DataError(f"{where}: has one candidate only (a loglikelihood task), expected several to choose from")
+        try:
+            lls = [float(response[0]) for response in responses]
+        except (TypeError, ValueError):
+            raise DataError(f"{where}: {responses[0][0]!r} is no log-likelihood") from None
+        arguments = record.get("arguments") or []
+        pairs = list(arguments.values()) if isinstance(arguments, dict) else arguments
+        pairs = [(p.get("arg_0"), p.get("arg_1")) if isinstance(p, dict) else tuple(p)[:2] for p in pairs]
+        k = len(lls)
+        half = k // 2
+        doubled = k % 2 == 0 and len(pairs) == k and [p[1] for p in pairs[:half]] == [p[1] for p in pairs[half:]]
+        # acc_mutual_info asks for every choice a second time, without the question before it
+        doubled = doubled and half > 1 and all(not str(pair[0]) for pair in pairs[half:])
+        self.unconditional = lls[half:] if doubled else None
+        self.lls = lls[:half] if doubled else lls
+        self.texts = [str(pair[1]).removeprefix(" ") for pair in pairs[: len(self.lls)]] if len(pairs) == k else []
+
+    def logged(self, measure: str) -> float | None:
+        value = self.record.get(measure)
+        return float(value) if isinstance(value, (int, float)) else None
+
+    def normalised(self, how: str) -> list[float]:
+        if how == "none":
+            return self.lls
+        if how == "mutual":
+            if self.unconditional is None:
+                raise DataError(
+                    f"{self.where}: has no unconditional log-likelihoods; run the task with acc_mutual_info"
+                )
+            return [ll - base for ll, base in zip(self.lls, self.unconditional, strict=True)]
+        lengths = [len(text) if how == "chars" else len(text.encode()) for text in self.texts]
+        if len(lengths) != len(self.lls) or not all(lengths):
+            raise DataError(f"{self.where}: lacks the texts of the choices that --normalize {how} needs")
+        return [ll / length for ll, length in zip(self.lls, lengths, strict=True)]
+
+    def agrees(self, gold: int) -> bool:
+        right = self.logged("acc")
+        return right is None or (right == 1) == (self.lls[gold] == max(self.lls))
+
+
+def _as_index(sample: _Sample) -> int | None:
+    target = sample.record.get("target")
+    if isinstance(target, str) and re.fullmatch(r"\d+", target):
+        target = int(target)
+    return target if isinstance(target, int) and not isinstance(target, bool) else None
+
+
+def _as_text(sample: _Sample) -> int | None:
+    target = str(sample.record.get("target")).strip()
+    places = [place for place, text in enumerate(sample.texts) if text.strip() == target]
+    return places[0] if len(places) == 1 else None
+
+
+def _as_letter(sample: _Sample) -> int | None:
+    target = str(sample.record.get("target")).strip()
+    return ord(target) - ord("A") if re.fullmatch("[A-Z]", target) else None
+
+
+def _as_answer_from_1(sample: _Sample) -> int | None:
+    doc = sample.record.get("doc")
+    answer = str(doc.get("answer")) if isinstance(doc, dict) else ""
+    return int(answer) - 1 if answer.isdigit() else None
+
+
+Rule = Callable[[_Sample], int | None]
+RULES: tuple[tuple[Rule, str], ...] = (
+    (_as_index, "the target as an index"),
+    (_as_text, "the choice whose text is the target"),
+    (_as_letter, "the target's letter"),
+    (_as_answer_from_1, "the doc's answer, counted from 1"),
+)
+
+
+def _golds(samples: Sequence[_Sample]) -> tuple[list[int], str]:
+    """The gold choice of every question by the first rule that reads them all and contradicts no acc."""
+    readings = []
+    for rule, name in RULES:
+        golds = [rule(sample) for sample in samples]
+        fitting = [g for g, s in zip(golds, samples, strict=True) if g is not None and 0 <= g < len(s.lls)]
+        if len(fitting) == len(samples):
+            readings.append((fitting, name))
+    if not readings:
+        target = samples[0].record.get("target")
+        raise DataError(f"{samples[0].where}: target {target!r} names no choice; expected an index or a choice's text")
+    agreeing = [r for r in readings if all(s.agrees(g) for g, s in zip(r[0], samples, strict=True))]
+    by_target = [reading for reading in agreeing if reading[1] != RULES[-1][1]]
+    if len({tuple(golds) for golds, _ in by_target}) > 1:
+        raise DataError(
+            f"{samples[0].where}: the gold may be {' or '.join(name for _, name in by_target)}, and the logged acc does"
+            " not tell; save the target as an index"
+        )
+    return (by_target or agreeing or readings)[0]
