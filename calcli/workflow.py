@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from calcli.binning import BinStats, width_edges
 from calcli.calibrator import Calibrator, Context, Laws, Options
-from calcli.errors import CalcliError, DataError, FitError
+from calcli.errors import DataError, FitError
 from calcli.io.artifact import Artifact, FitRecord
 from calcli.io.bundle import BundleRows
 from calcli.io.validate import look_like_probabilities
@@ -186,7 +186,7 @@ def calibrated_blocks(
 
     The columns are prediction, confidence and, when there are some, labels. Counts are
     the calibrator's own and ``argmax_conflicts``: rows whose largest probability is not
-    that of the prediction. Raises CalcliError rather than hand out a number that is no
+    that of the prediction. Raises DataError rather than hand out a number that is no
     probability.
     """
     for block in rows.blocks(transforms):
@@ -194,7 +194,7 @@ def calibrated_blocks(
         p = np.exp(result.log_probs)
         # A comparison with NaN is false too; an infinite logarithm is no number to hand out.
         if not (np.abs(p.sum(axis=1) - 1.0) <= SUM_ERROR).all() or np.isneginf(result.log_probs.min()):
-            raise CalcliError(
+            raise DataError(
                 f"the calibrator gave numbers that are no probabilities in rows from {block.start} on;"
                 " were its parameters edited, or fitted on scores of another size?"
             )

@@ -12,7 +12,7 @@ import json
 import sys
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Any, Literal, get_args, get_type_hints
+from typing import Any, BinaryIO, Literal, get_args, get_type_hints
 
 import msgspec
 import numpy as np
@@ -23,6 +23,7 @@ from calcli.calibrator import Calibrator, Curves, Status
 from calcli.composition import Composition, Stage
 from calcli.errors import CalcliError, DataError, FitError
 from calcli.io.atomic import write_bytes
+from calcli.io.extremes import check_extremes
 from calcli.numerics import TINY
 from calcli.registry import method
 from calcli.rows import ScoreKind
@@ -30,6 +31,14 @@ from calcli.rows import ScoreKind
 __all__ = ["Artifact", "FitRecord", "dumps", "load", "loads", "save"]
 
 FORMAT = 1
+BYTE_ORDER_MARKS = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
+
+LARGEST = 1 << 30
+"""Bytes of an artifact: the matrix of 10 000 classes has fewer."""
+
+LONGEST_EMPTY = 1_000_000
+"""No bytes at all make any shape with a 0 in it; written as lists, its other lengths take memory."""
+
 INLINE_ENTRIES = 4096
 """Arrays with more entries are written as base64."""
 
@@ -218,6 +227,8 @@ def _from_base64(name: str, value: dict[str, Any], dtype: str) -> NDArray[Any]:
     count = 1
     for s in shape:
         count *= s
+    if count == 0 and max(shape) > LONGEST_EMPTY:
+        raise DataError(f"params.{name} has shape {shape} and no entries")
     if count * layout.itemsize != len(raw):
         raise DataError(f"params.{name} holds {len(raw)} bytes, expected {count * layout.itemsize} for shape {shape}")
     try:
@@ -305,11 +316,14 @@ def loads(text: str | bytes, where: str) -> Artifact:
             raise DataError(f"there are {len(envelope.class_names)} class_names, expected {envelope.n_classes}")
         msgspec.convert(envelope.options, cls.Options, strict=True)
         calibrator = decode_params(cls, envelope.params, envelope.n_classes)
+        check_extremes(calibrator, envelope.n_classes)
     except msgspec.ValidationError as problem:
         reason = " ".join(str(problem).replace("`$.", "").replace("`", "").split())
         raise DataError(f"{where}: is no valid artifact: {reason[:1].lower()}{reason[1:]}") from None
     except CalcliError as problem:
         raise DataError(f"{where}: is no valid artifact: {problem}") from None
+    except MemoryError:
+        raise DataError(f"{where}: is no valid artifact: its params have shapes that no memory can hold") from None
     return Artifact(
         method=envelope.method,
         options=envelope.options,
@@ -328,21 +342,32 @@ def _other_than_json(data: bytes) -> str | None:
         return "empty (did the command that should write it fail?)"
     if data.startswith(b"\x89HDF"):
         return "an HDF5 file (a bundle in an artifact's place?)"
-    if data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+    if data.startswith(BYTE_ORDER_MARKS):
         return "UTF-16 text (was it redirected by a shell? write it with -o FILE)"
     return None
 
 
 def load(path: str) -> Artifact:
     """Read an artifact file; ``-`` is standard input. Raises DataError."""
-    if path == "-":
-        return loads(sys.stdin.buffer.read(), "<stdin>")
     try:
-        data = Path(path).read_bytes()
+        if path == "-":
+            return loads(_bounded(sys.stdin.buffer, "<stdin>"), "<stdin>")
+        with Path(path).open("rb") as file:
+            data = _bounded(file, path)
     except OSError as problem:
         reason = (problem.strerror or "unknown reason").lower()
         raise DataError(f"{path}: cannot be read: {reason}; expected a calibrator written by calcli fit") from None
     return loads(data, path)
+
+
+def _bounded(file: BinaryIO, where: str) -> bytes:
+    """All that a file holds; a stream that does not begin as JSON does, or never ends, is left alone."""
+    data = file.read(1 << 16)
+    if b"\0" not in data[:16] or data.startswith((b"\x89HDF", *BYTE_ORDER_MARKS)):
+        data += file.read(LARGEST - len(data))
+    if len(data) >= LARGEST:
+        raise DataError(f"{where}: is larger than {LARGEST >> 20} MiB; expected a calibrator written by calcli fit")
+    return data
 
 
 def save(artifact: Artifact, path: str, *, force: bool = False, inputs: Iterable[Path] = ()) -> None:

@@ -37,6 +37,9 @@ __all__ = ["BundleRows", "Layout", "find_bundles", "open_bundle", "split_where"]
 SLAB_BYTES = 4 << 20
 """How much of a file is read at once."""
 
+DEEPEST = 50
+"""Levels of the record of where scores came from; each calibrator adds one."""
+
 CACHE_BYTES = 32 << 20
 """Scores up to this size are read once and kept."""
 
@@ -61,6 +64,15 @@ class Layout:
         for option, path in (("--scores", self.scores), ("--labels", self.labels)):
             if path is not None and not path.strip("/"):
                 raise UsageError(f"{option} {path!r}: expected the path of a dataset, e.g. {option} out/{option[2:]}")
+
+
+def _depth(value: Any) -> int:
+    """Levels of containers in containers, counted without recursion, to a little more than ``DEEPEST``."""
+    level, depth = [value], 0
+    while level and depth <= DEEPEST:
+        inner = [v.values() if isinstance(v, dict) else v for v in level if isinstance(v, dict | list)]
+        level, depth = [item for items in inner for item in items], depth + 1
+    return depth
 
 
 def split_where(where: str) -> tuple[Path, str | None]:
@@ -310,7 +322,8 @@ class BundleRows(Rows):
         """Where the scores came from, as the bundle records it."""
         text = self._node.attrs.get("source")
         try:
-            return json.loads(text) if text is not None else None
+            found = json.loads(text) if text is not None else None
+            return found if _depth(found) <= DEEPEST else {"text": str(text)}
         except (TypeError, ValueError, RecursionError):
             return {"text": str(text)}
 

@@ -1,0 +1,91 @@
+"""Artifacts whose values read well and are no calibrator; and files that are none and never end."""
+
+import json
+import os
+import threading
+from pathlib import Path
+
+import numpy as np
+import pytest
+from cli import runner
+
+from calcli.errors import DataError
+from calcli.io import artifact
+from calcli.io.artifact import loads
+
+GOLDEN = Path(__file__).resolve().parent.parent / "golden" / "v01"
+
+
+@pytest.fixture
+def run(monkeypatch, capsys, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    return runner(monkeypatch, capsys)
+
+
+def times(value, factor):
+    return [times(v, factor) for v in value] if isinstance(value, list) else value * factor
+
+
+SPOILT = {
+    "ts": ("temperature", lambda v: 1e-320),
+    "ms": ("weight", lambda v: times(np.ones_like(v).tolist(), 1e308)),
+    "dir": ("weight", lambda v: times(np.ones_like(v).tolist(), 1e308)),
+    "mono": ("slopes", lambda v: times(np.ones_like(v).tolist(), 1e308)),
+    "irm": ("values", lambda v: v[::-1]),
+    "iop": ("b1", lambda v: {"dtype": "float64", "shape": [2**40, 0], "base64": ""}),
+    "hoki": ("scale", lambda v: 1e308),
+    "vs": ("scale", lambda v: times(np.ones_like(v).tolist(), 1.7e308)),
+}
+
+
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+@pytest.mark.parametrize("method", SPOILT)
+def test_values_that_load_and_overflow_are_refused_at_load(run, tmp_path, method):
+    content = json.loads((GOLDEN / f"rows4.{method}.json").read_text(encoding="utf-8"))
+    name, spoil = SPOILT[method]
+    assert loads(json.dumps(content), "whole.json").method == method
+    content["params"][name] = spoil(content["params"][name])
+    (tmp_path / "a.json").write_text(json.dumps(content))
+    rows = GOLDEN / "rows4.h5"
+    for words in (
+        ["apply", "a.json", rows, "-o", "o.h5"],
+        ["evaluate", rows, "-c", "a.json"],
+        ["inspect", "a.json"],
+        ["diagram", rows, "-c", "a.json"],
+    ):
+        done = run(*words)
+        assert (done.code, "a.json" in done.line) == (3, True), done.line
+
+
+@pytest.mark.parametrize("classes", [2, 1_000_000, 10**12])
+def test_any_number_of_classes_is_looked_at_in_bounded_memory(classes):
+    content = json.loads((GOLDEN / "rows4.ts.json").read_text(encoding="utf-8"))
+    assert loads(json.dumps({**content, "n_classes": classes, "class_names": None}), "a").n_classes == classes
+
+
+def test_artifacts_without_end_are_not_read(run, monkeypatch):
+    rows = GOLDEN / "rows4.h5"
+    assert "not JSON" in run("apply", "/dev/zero", rows, "-o", "o.h5").line
+    assert "is a pipe or a device" in run("inspect", "/dev/zero").line
+    monkeypatch.setattr(artifact, "LARGEST", 1 << 20)
+    read, write = os.pipe()
+    writer = threading.Thread(target=lambda: os.write(write, b"{" * (1 << 20)) and os.close(write))
+    writer.start()
+    assert "is larger than 1 MiB" in run("apply", f"/dev/fd/{read}", rows, "-o", "o.h5").line
+    writer.join()
+    os.close(read)
+
+
+def test_a_source_nested_without_end_is_shown_as_text(run, tmp_path):
+    import h5py
+
+    with h5py.File(tmp_path / "x.h5", "w") as file:
+        file["logits"], file["labels"] = np.eye(3), np.arange(3)
+        file.attrs["source"] = "[" * 900 + "]" * 900
+    assert run("inspect", "x.h5").code == 0
+    assert json.loads(run("inspect", "x.h5", "--json").out)["bundles"][0]["source"]["text"].startswith("[[[[")
+
+
+def test_an_error_names_the_file():
+    with pytest.raises(DataError, match=r"a\.json"):
+        loads("{}", "a.json")
