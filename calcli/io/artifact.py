@@ -106,7 +106,12 @@ def encode_params(calibrator: Calibrator) -> dict[str, Any]:
             ]
         }
     values = ((f, getattr(calibrator, f.name)) for f in dataclasses.fields(calibrator))
-    return {f.name: _encode(value) for f, value in values if f.default is dataclasses.MISSING or value != f.default}
+    return {f.name: _encode(value) for f, value in values if not _is_default(value, f.default)}
+
+
+def _is_default(value: Any, default: Any) -> bool:
+    """Whether an artifact can leave a parameter out; an array never is the default."""
+    return value is default or (not isinstance(value, np.ndarray | tuple) and bool(value == default))
 
 
 def _encode(value: Any) -> Any:
