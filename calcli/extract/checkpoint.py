@@ -7,18 +7,22 @@ holds whatever ended the process: a row that was not written in full does not co
 
 import json
 import os
+import re
+import stat
 from pathlib import Path
 from types import TracebackType
-from typing import Any, BinaryIO, Self
+from typing import Any, NoReturn, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from calcli.errors import UsageError
+from calcli.errors import CalcliError, UsageError
 
 __all__ = ["PartialScores"]
 
 MAGIC = "calcli partial scores 1"
+LONGEST_HEAD = 1 << 20
+MOST_CLASSES = 1 << 31
 
 
 class PartialScores:
@@ -26,7 +30,8 @@ class PartialScores:
 
     job : what makes the job this one and no other, JSON types. done : rows that are in
     the file. k : classes, None before the first row. Use as a context manager; the file
-    stays until ``remove``. Raises UsageError when the file is that of another job (unless
+    stays until ``remove``, or when it holds no row. Raises UsageError when the file is
+    somebody else's (a link, a pipe, other content), that of another job (unless
     ``force``, which starts anew) or is being written by another process.
     """
 
@@ -36,27 +41,32 @@ class PartialScores:
         self.k: int | None = None
         self.done = 0
         self._begin = 0
-        self._file: BinaryIO = path.open("r+b" if path.exists() else "x+b")
+        self._file = os.fdopen(_open(path), "r+b", buffering=0)
         try:
-            _lock(self._file, path)
+            _lock(self._file.fileno(), path)
             self._resume(force)
         except BaseException:
             self._file.close()
             raise
 
+    def _head(self) -> bytes:
+        """The first line up to the number of classes."""
+        return (
+            json.dumps({"dtype": self.dtype.str, "format": MAGIC, "job": self.job}, sort_keys=True).encode()[:-1]
+            + b', "k": '
+        )
+
     def _resume(self, force: bool) -> None:
-        line = self._file.readline()
-        if not line.endswith(b"\n"):  # nothing yet, or interrupted within the first line
+        size = os.fstat(self._file.fileno()).st_size
+        line = self._file.readline(LONGEST_HEAD)
+        if len(line) == size and self._interrupted(line):
             self._restart()
             return
-        try:
-            head = json.loads(line)
-        except ValueError:
-            head = {}
-        if not isinstance(head, dict) or head.get("format") != MAGIC:
-            raise UsageError(
-                f"{self.path}: is in the way, and no partial result of calcli; move it or choose another -o"
-            )
+        head = _parsed(line)
+        if head is None:
+            self._in_the_way("no partial result of calcli")
+        if not isinstance(head.get("job"), dict) or not isinstance(head.get("dtype"), str):
+            self._in_the_way("its first line is damaged")
         if head["job"] != self.job or head["dtype"] != self.dtype.str:
             if force:
                 self._restart()
@@ -66,10 +76,20 @@ class PartialScores:
                 f"{self.path}: holds part of another job (other {', '.join(sorted(different)) or 'dtype'});"
                 " repeat that command to finish it, or delete the file or pass --force to start anew"
             )
+        if type(head.get("k")) is not int or not 1 <= head["k"] < MOST_CLASSES:
+            self._in_the_way("its first line is damaged")
         self.k, self._begin = head["k"], len(line)
-        self.done = (os.fstat(self._file.fileno()).st_size - self._begin) // self._row_bytes
+        self.done = (size - self._begin) // self._row_bytes
         self._file.truncate(self._begin + self.done * self._row_bytes)
         self._file.seek(0, os.SEEK_END)
+
+    def _interrupted(self, start: bytes) -> bool:
+        """Whether a file is empty or breaks off within this job's own first line."""
+        head = self._head()
+        return head.startswith(start) or re.fullmatch(re.escape(head) + rb"\d*}?", start) is not None
+
+    def _in_the_way(self, reason: str) -> NoReturn:
+        raise UsageError(f"{self.path}: is in the way ({reason}); move it or choose another -o")
 
     def _restart(self) -> None:
         self._file.seek(0)
@@ -81,27 +101,34 @@ class PartialScores:
         return self.layers * self.k * self.dtype.itemsize
 
     def append(self, rows: NDArray[Any]) -> None:
-        """Write rows (b, layers, k) behind those that are there."""
+        """Write rows (b, layers, k) behind those that are there. Raises CalcliError when that fails."""
+        head = b""
         if self.k is None:
             self.k = rows.shape[2]
-            head = {"format": MAGIC, "job": self.job, "k": self.k, "dtype": self.dtype.str}
-            line = json.dumps(head, sort_keys=True).encode() + b"\n"
-            self._file.write(line)
-            self._begin = len(line)
-        self._file.write(rows.astype(self.dtype, copy=False).tobytes())
-        self._file.flush()
+            head = self._head() + b"%d}\n" % self.k
+            self._begin = len(head)
+        data = memoryview(head + rows.astype(self.dtype, copy=False).tobytes())
+        try:
+            while data:
+                data = data[self._file.write(data) :]
+        except OSError as problem:
+            self.done = max(0, self._file.tell() - self._begin) // self._row_bytes
+            kept = f"{self.done} rows are kept in it, make room and repeat the command" if self.done else "nothing kept"
+            raise CalcliError(f"{self.path}: cannot be written: {problem.strerror}; {kept}") from None
         self.done += len(rows)
 
     def rows(self) -> NDArray[Any]:
         """All rows so far, (done, layers, k), mapped into memory."""
         assert self.k is not None
         shape = (self.done, self.layers, self.k)
-        return np.memmap(self.path, dtype=self.dtype, mode="r", offset=self._begin, shape=shape)
+        return np.memmap(self._file, dtype=self.dtype, mode="r", offset=self._begin, shape=shape)
 
     def remove(self) -> None:
         """The job is done: delete the file."""
+        own = self.path.exists() and os.path.samestat(os.fstat(self._file.fileno()), self.path.lstat())
         self._file.close()
-        self.path.unlink()
+        if own:
+            self.path.unlink()
 
     def __enter__(self) -> Self:
         return self
@@ -109,19 +136,43 @@ class PartialScores:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._file.close()
-        if self.k is None and self.path.exists():
-            self.path.unlink()  # not one row: nothing to go on from
+        if not self._file.closed:
+            self._file.close() if self.done else self.remove()  # not one row: nothing to go on from
 
 
-def _lock(file: BinaryIO, path: Path) -> None:
+def _open(path: Path) -> int:
+    """A descriptor of an ordinary file, made when there is none. Raises UsageError, CalcliError."""
+    try:
+        # A pipe would make a plain open wait for somebody at its other end.
+        flags = os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
+        descriptor = os.open(path, flags | getattr(os, "O_BINARY", 0), 0o666)
+    except OSError as problem:
+        if os.path.lexists(path):
+            raise UsageError(f"{path}: is in the way ({problem.strerror}); move it or choose another -o") from None
+        raise CalcliError(f"{path}: cannot be written: {problem.strerror}; choose another -o") from None
+    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        os.close(descriptor)
+        raise UsageError(f"{path}: is in the way (no ordinary file); move it or choose another -o")
+    return descriptor
+
+
+def _parsed(line: bytes) -> dict[str, Any] | None:
+    """The first line of a partial result, or None when it is that of something else."""
+    try:
+        head = json.loads(line) if line.endswith(b"\n") else None
+    except (ValueError, RecursionError):
+        return None
+    return head if isinstance(head, dict) and head.get("format") == MAGIC else None
+
+
+def _lock(descriptor: int, path: Path) -> None:
     """Keep a second process off the file, where the system can."""
     try:
         import fcntl
     except ImportError:
         return
     try:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
         raise UsageError(f"{path}: another calcli is writing it; wait for it or choose another -o") from None
     except OSError:  # a file system without locks

@@ -14,7 +14,7 @@ from calcli import __version__
 from calcli.calibrator import Context
 from calcli.errors import CalcliError, DataError, UsageError
 from calcli.extract.checkpoint import PartialScores
-from calcli.extract.inputs import Inputs, Wishes, open_inputs
+from calcli.extract.inputs import IMAGE_SUFFIXES, Inputs, Wishes, open_inputs
 from calcli.extract.model import Model, load_model
 from calcli.extract.transforms import Transform, choose, parse
 from calcli.importers.archive import one_line
@@ -82,7 +82,8 @@ def run_model(
     """
     kind = _checked(job)
     source = _split_name(job.inputs)
-    check_output(output, force=force, inputs=[source[0]] if source[0].is_file() else [])
+    read = _read(job, source[0], output)
+    check_output(output, force=force, inputs=read)
     specs = choose(job.transform, job.transforms, job.seed)
     with ExitStack() as stack:
         wishes = Wishes(source[1], job.labels, job.layout, job.scale, job.resize, job.grey)
@@ -97,7 +98,8 @@ def run_model(
             if part.done:
                 report.notes.append(f"{part_path.name}: going on after {part.done} of {inputs.n} rows")
             _run(job, kind, inputs, model, specs, part, context)
-            _write(output, inputs, groups, kind, specs, part, splitting, _source(identity, inputs), force, report)
+            with BundleWriter(output, force=force, inputs=read) as out:
+                _write(out, inputs, groups, kind, specs, part, splitting, _source(identity, inputs), report)
             part.remove()
     return report
 
@@ -123,6 +125,19 @@ def _split_name(inputs: str) -> tuple[Path, str | None]:
         return Path(inputs), None
     file, _, array = inputs.rpartition(":")
     return Path(file), array
+
+
+def _read(job: ModelJob, source: Path, output: Path) -> list[Path]:
+    """Files that the job reads; ``output`` itself when it is one of a folder of inputs."""
+    named = [source, Path(job.model), *(Path(name) for name in (job.weights, job.labels) if name)]
+    if job.labels and ":" in job.labels:
+        named.append(Path(job.labels.rpartition(":")[0]))
+    inside = (
+        source.is_dir()
+        and output.suffix.lower() in IMAGE_SUFFIXES
+        and output.resolve().is_relative_to(source.resolve())
+    )
+    return [path for path in named if path.is_file()] + ([output] if inside else [])
 
 
 def _check_transforms(specs: Sequence[str], inputs: Inputs) -> None:
@@ -296,7 +311,7 @@ def _check_classes(inputs: Inputs, k: int, model: Model) -> None:
 
 
 def _write(
-    output: Path,
+    out: BundleWriter,
     inputs: Inputs,
     groups: dict[str, IntArray],
     kind: ScoreKind,
@@ -304,44 +319,42 @@ def _write(
     part: PartialScores,
     splitting: Splitting,
     source: dict[str, Any],
-    force: bool,
     report: Report,
 ) -> None:
     """Copy the rows into bundles, group by group."""
     scores = part.rows()
     n, _, k = scores.shape
     step = max(1, (4 << 20) // (scores[0].nbytes or 1))
-    with BundleWriter(output, force=force) as out:
-        for group, index in groups.items():
-            record = {**source, "rows": len(index)}
-            if splitting.parts:
-                method = splitting.method(inputs.labels is not None)
-                record["split"] = {"groups": list(splitting.texts), "method": method, "name": group}
-                if method in ("stratified", "shuffled"):
-                    record["split"]["seed"] = splitting.seed
-            labels = None if inputs.labels is None else np.asarray(inputs.labels)[index]
-            writer = out.create(
-                group,
-                n=len(index),
-                k=k,
-                kind=kind,
-                dtype=part.dtype,
-                labels=labels is not None,
-                transforms=specs,
-                class_names=inputs.class_names,
-                columns={} if inputs.ids is None else {"ids": inputs.ids[index]},
-                source=record,
-            )
-            for at in range(0, len(index), step):
-                rows = scores[index[at : at + step]]
-                per_row = {} if labels is None else {"labels": labels[at : at + step]}
-                if specs:
-                    per_row["transformed"] = rows[:, 1:].transpose(1, 0, 2)
-                writer.write(at, rows[:, 0], **per_row)
-            absent = 0 if labels is None else k - len(np.unique(labels))
-            report.bundles.append(
-                Written(group, kind, len(index), k, str(part.dtype), labels is not None, len(specs), absent)
-            )
+    for group, index in groups.items():
+        record = {**source, "rows": len(index)}
+        if splitting.parts:
+            method = splitting.method(inputs.labels is not None)
+            record["split"] = {"groups": list(splitting.texts), "method": method, "name": group}
+            if method in ("stratified", "shuffled"):
+                record["split"]["seed"] = splitting.seed
+        labels = None if inputs.labels is None else np.asarray(inputs.labels)[index]
+        writer = out.create(
+            group,
+            n=len(index),
+            k=k,
+            kind=kind,
+            dtype=part.dtype,
+            labels=labels is not None,
+            transforms=specs,
+            class_names=inputs.class_names,
+            columns={} if inputs.ids is None else {"ids": inputs.ids[index]},
+            source=record,
+        )
+        for at in range(0, len(index), step):
+            rows = scores[index[at : at + step]]
+            per_row = {} if labels is None else {"labels": labels[at : at + step]}
+            if specs:
+                per_row["transformed"] = rows[:, 1:].transpose(1, 0, 2)
+            writer.write(at, rows[:, 0], **per_row)
+        absent = 0 if labels is None else k - len(np.unique(labels))
+        report.bundles.append(
+            Written(group, kind, len(index), k, str(part.dtype), labels is not None, len(specs), absent)
+        )
     if len(groups) > 1:
         sizes = ", ".join(f"{group} {len(index)}" for group, index in groups.items())
         report.notes.append(f"{n} rows split {splitting.method(inputs.labels is not None)}: {sizes}")
