@@ -10,6 +10,7 @@ import numpy as np
 
 from calcli.numerics import FloatArray, IntArray
 from calcli.rows import Block, Rows
+from calcli.summary import Summary
 
 __all__ = [
     "Calibrator",
@@ -21,6 +22,7 @@ __all__ = [
     "NoOptions",
     "Options",
     "Prediction",
+    "Progress",
     "Status",
     "param",
 ]
@@ -80,12 +82,13 @@ class Context:
     """What a fit may use from outside: a seed, a device, a place to report progress.
 
     device : "cpu" or "cuda", already resolved. progress(what, done, total) may be called
-    as often as wanted.
+    as often as wanted. notices : what the user should know of how the work was done.
     """
 
     seed: int = 0
     device: str = "cpu"
     progress: Progress = lambda what, done, total: None
+    notices: list[str] = field(default_factory=list)
 
     def rng(self) -> "np.random.Generator":  # quoted: np.random is imported on first use
         """A fresh generator; the same seed gives the same draws."""
@@ -127,7 +130,9 @@ class Fit(Generic[C]):
 
     warnings : plain sentences for the user. details : numbers worth recording in the
     artifact (iterations, gradient norm, choices made); JSON types only. chosen : what
-    the calibrator is, where the method's job was to pick another.
+    the calibrator is, where the method's job was to pick another. before : the summary of
+    the rows as they came, where the fit's own walk has made it. verify : given the summary
+    of the calibrated rows, a better fit, or None where its optimum holds on them.
     """
 
     calibrator: C
@@ -135,6 +140,8 @@ class Fit(Generic[C]):
     warnings: tuple[str, ...] = ()
     details: Mapping[str, Any] = field(default_factory=dict)
     chosen: Chosen | None = None
+    before: Summary | None = None
+    verify: "Callable[[Summary], Fit[C] | None] | None" = None
 
 
 def param(*shape: str | int, dtype: str = "float64", optional: bool = False, default: Any = MISSING) -> Any:
@@ -207,6 +214,11 @@ class Calibrator(ABC):
         """Specs of the transforms whose scores ``apply`` reads, in the order of
         ``Block.transformed``; most methods need none."""
         return ()
+
+    @property
+    def logit_scale(self) -> float | None:
+        """What every logit is multiplied by, of a method that does nothing else; else None."""
+        return None
 
     def check(self, k: int) -> None:  # noqa: B027 (most methods have nothing to check)
         """Raise DataError for parameters no fit could have produced (k classes)."""

@@ -26,6 +26,9 @@ SCORE_KINDS: tuple[str, ...] = get_args(ScoreKind)
 BLOCK_BYTES = 1 << 20
 """Size of one block in float64."""
 
+SAMPLE_SLABS = 64
+"""Places of a source from which a sample of its rows is read."""
+
 
 def to_logits(scores: NDArray[Any], kind: ScoreKind) -> FloatArray:
     """Logits of scores of a declared kind: probabilities enter as their floored logarithm.
@@ -144,6 +147,20 @@ class Rows(ABC):
             p /= temperature
             p -= norm
             yield c, np.exp(p, out=p)
+
+    def sample(self, count: int) -> "ArrayRows":
+        """About ``count`` rows in memory, in slabs spread evenly over the source; deterministic."""
+        height = max(1, count // SAMPLE_SLABS)
+        starts = np.linspace(0, max(self.n - height, 0), min(SAMPLE_SLABS, count), dtype=np.int64)
+        index = np.unique(np.concatenate([np.arange(s, min(s + height, self.n)) for s in starts]))
+        picked = list(SubsetRows(self, index).blocks())
+        weight = self.weights()
+        return ArrayRows(
+            np.concatenate([block.scores for block in picked]),
+            self.labels()[index],
+            self.kind,
+            weight=None if weight is None else weight[index],
+        )
 
     def take(self, index: IntArray) -> "Rows":
         """The rows at ``index`` (folds of a cross-validation), in the order of the source."""

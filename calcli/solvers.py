@@ -22,6 +22,10 @@ __all__ = [
 ]
 
 
+CREEPING = 12
+"""Newton steps to one side after which the end is looked at: a function that fades out makes them short."""
+
+
 class Root(NamedTuple):
     """Where an increasing function crosses zero, and how the search ended."""
 
@@ -69,7 +73,8 @@ def find_root(
                 return Root(low, value, evaluations, "at_low")
             hi, seen_high = x, True
         newton = x - value / slope if slope > 0 else np.inf * -value
-        if lo < newton < hi:
+        creeping = evaluations >= CREEPING and not (seen_low and seen_high)
+        if lo < newton < hi and not creeping:
             following = newton
         elif not (seen_low and seen_high):
             # One side only is known: look at the end itself before halving towards it.

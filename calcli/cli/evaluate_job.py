@@ -165,7 +165,8 @@ class Job:
         from calcli.metrics.warnings import data_warnings
 
         binned = any("|bins:" in score.signature for score in results[0].scores.values())
-        common = data_warnings(table, self.plan.settings.bins if binned else None)
+        spread = float(table.confidence.max() - table.confidence.min())
+        common = data_warnings(table.n, len(np.unique(table.y)), spread, self.plan.settings.bins if binned else None)
         each = [common]
         for text in common:
             self.talk.warn(f"{rows.name}: {text}")

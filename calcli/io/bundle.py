@@ -30,7 +30,7 @@ from calcli.io.validate import (
     to_ignore,
 )
 from calcli.numerics import FloatArray, IntArray
-from calcli.rows import BLOCK_BYTES, SCORE_KINDS, Block, Rows, ScoreKind
+from calcli.rows import BLOCK_BYTES, SAMPLE_SLABS, SCORE_KINDS, ArrayRows, Block, Rows, ScoreKind
 
 __all__ = ["BundleRows", "Layout", "find_bundles", "open_bundle", "split_where"]
 
@@ -365,6 +365,20 @@ class BundleRows(Rows):
                 digest.update(self._labels.data)
             digest.update(f"{self.kind} {self.dtype.str} {self.n} {self.k}".encode())
             self.data_sha256 = digest.hexdigest()
+
+    def sample(self, count: int) -> ArrayRows:
+        if self._keep is not None or self._small or self.total < 4 * count:
+            return super().sample(count)
+        chunk = self._scores.chunks[0] if self._scores.chunks else 1
+        height = max(chunk, count // SAMPLE_SLABS)  # a chunk is decompressed whole
+        starts = np.linspace(0, self.total - height, max(1, count // height), dtype=np.int64) // chunk * chunk
+        parts = [slice(int(s), int(s) + height) for s in np.unique(starts)]
+        return ArrayRows(
+            np.concatenate([self._checked(part.start, part.stop) for part in parts]),
+            np.concatenate([self.labels()[part] for part in parts]),
+            self.kind,
+            weight=None if self._weights is None else np.concatenate([self._weights[part] for part in parts]),
+        )
 
     def _slabs(self, step: int) -> Iterator[tuple[int, int, NDArray[Any]]]:
         """Checked scores of consecutive rows of the file: (first, last + 1, scores)."""

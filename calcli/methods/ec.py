@@ -8,9 +8,12 @@ from msgspec import Meta
 
 from calcli.calibrator import Context, Fit, Laws, Options, param
 from calcli.errors import FitError
-from calcli.kernels.device import kernels
-from calcli.methods._temperature import OneTemperature, solve_temperature
+from calcli.kernels.device import Kernels, kernels
+from calcli.kernels.numpy import Expansion, Slope
+from calcli.methods._temperature import TOLERANCE, OneTemperature, Search, search_temperature, solve_temperature
+from calcli.numerics import FloatArray
 from calcli.rows import Rows
+from calcli.summary import Summary
 
 
 class ExpectationConsistencyOptions(Options, frozen=True):
@@ -51,21 +54,44 @@ class ExpectationConsistency(OneTemperature):
         top = options.top
         if top >= rows.k:
             raise FitError(f"option top={top} needs more than {top} classes, these scores have {rows.k}")
-        accuracy = top_accuracy(rows, top)
-        slope = kernels(context.device).top_mass_slope(rows, top, accuracy)
-        temperature, root, details = solve_temperature(slope, context, flat=1e-15)
-        fitted = cls(temperature, top, accuracy)
-        match root.status:
+
+        def slope(heavy: Kernels, some: Rows) -> Slope:
+            return heavy.top_mass_slope(some, top, top_accuracy(some, top))
+
+        if top == 1:
+            search = search_temperature(rows, context, slope, confidence_series, flat=1e-15)
+        else:
+            search = Search(*solve_temperature(slope(kernels(context), rows), context, flat=1e-15))
+        seen = search.expansion
+        accuracy = top_accuracy(rows, top) if seen is None else seen.right / seen.weight
+        if accuracy == 1.0:  # a confidence within rounding of 1 is no root either
+            search = Search(0.01, search.root._replace(status="at_high"), search.details, seen)
+        fitted, details = cls(search.temperature, top, accuracy), search.details
+
+        def verify(after: Summary) -> Fit[Self] | None:
+            if abs(after.confidence_gap) <= TOLERANCE:
+                return None
+            again = solve_temperature(slope(kernels(context), rows), context, start=search.root.x, flat=1e-15)
+            return Fit(cls(again[0], top, accuracy), "ok", (), again[2], before=search.before)
+
+        match search.root.status:
             case "at_high" | "at_low":
-                end = "above" if root.status == "at_high" else "below"
+                end = "above" if search.root.status == "at_high" else "below"
                 warning = (
                     f"no temperature in [0.01, 100] makes the top-{top} confidence equal to the accuracy"
-                    f" {accuracy:.6g}: it is {end} what any of them reaches; T is left at {temperature:g}"
+                    f" {accuracy:.6g}: it is {end} what any of them reaches; T is left at {search.temperature:g}"
                 )
-                return Fit(fitted, "no_root", (warning,), details)
+                return Fit(fitted, "no_root", (warning,), details, before=search.before)
             case "not_converged":
                 return Fit(fitted, "not_converged", ("the search for T did not converge",), details)
-        return Fit(fitted, "ok", (), details)
+        return Fit(fitted, "ok", (), details, before=search.before, verify=verify if search.by_series else None)
+
+
+def confidence_series(expansion: Expansion) -> FloatArray:
+    """Mean confidence minus accuracy in beta, with its derivatives."""
+    series = expansion.confidence.copy()
+    series[0] -= expansion.right
+    return np.asarray(series / expansion.weight)
 
 
 def top_accuracy(rows: Rows, top: int) -> float:

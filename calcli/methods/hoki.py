@@ -192,7 +192,7 @@ def recorded(noise: str, samples: int, k: int, seed: int, expected: str) -> Race
 def retention(rows: Rows, options: HokiOptions, scales: list[float], context: Context, draws: Any = None) -> FloatArray:
     """Retention probability of every row at every scale, (n, scales)."""
     return np.asarray(
-        kernels(context.device).retention_rates(
+        kernels(context).retention_rates(
             rows,
             options.noise,
             scales,
@@ -223,7 +223,7 @@ def choose_scale(
         if options.gamma == "exact":
             gamma = retention(rows, options, [options.scale], context)[counted, 0]
         return options.scale, gamma, Choice({})
-    gaps = kernels(context.device).runner_up_gaps(rows)[counted]
+    gaps = kernels(context).runner_up_gaps(rows)[counted]
     unit = float(np.median(gaps)) or float(gaps.mean()) or 1.0
     scales = [unit * 2.0 ** (i / 2) for i in range(-6, 7)]
     gammas = retention(rows, options, scales, context)[counted]

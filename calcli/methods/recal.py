@@ -226,7 +226,7 @@ class Rounds:
 
     def __init__(self, rows: Rows, options: RecalOptions, context: Context, temperature: float) -> None:
         self.options, self.n = options, rows.n
-        self.sharpness: RowSharpness = kernels(context.device).row_sharpness(rows)
+        self.sharpness: RowSharpness = kernels(context).row_sharpness(rows)
         weight = rows.weights()
         self.weight = np.ones(rows.n) if weight is None else weight
         self.total = float(self.weight.sum())

@@ -6,10 +6,21 @@ from typing import Annotated, Literal, Self
 from msgspec import Meta
 
 from calcli.calibrator import Context, Fit, Laws, Options, Prediction, param
-from calcli.kernels.device import kernels
-from calcli.methods._temperature import LOG_BETA_HIGH, LOG_BETA_LOW, OneTemperature, check_uniform, solve_temperature
-from calcli.numerics import mixed_with_uniform
+from calcli.kernels.device import Kernels, kernels
+from calcli.kernels.numpy import Expansion, Slope
+from calcli.methods._temperature import (
+    LOG_BETA_HIGH,
+    LOG_BETA_LOW,
+    TOLERANCE,
+    OneTemperature,
+    Search,
+    check_uniform,
+    search_temperature,
+    solve_temperature,
+)
+from calcli.numerics import FloatArray, mixed_with_uniform
 from calcli.rows import Block, Rows
+from calcli.summary import Summary
 
 
 class TemperatureOptions(Options, frozen=True):
@@ -64,21 +75,34 @@ class TemperatureScaling(OneTemperature):
 
     @classmethod
     def fit(cls, rows: Rows, options: TemperatureOptions, context: Context) -> Fit[Self]:
-        heavy = kernels(context.device)
         if options.loss == "brier":
-            (low, best, high), slope = heavy.brier_slope(rows, LOG_BETA_LOW, LOG_BETA_HIGH)
-            temperature, root, details = solve_temperature(slope, context, start=best, low=low, high=high)
+            (low, best, high), slope = kernels(context).brier_slope(rows, LOG_BETA_LOW, LOG_BETA_HIGH)
+            search = Search(*solve_temperature(slope, context, start=best, low=low, high=high))
         else:
-            temperature, root, details = solve_temperature(heavy.nll_slope(rows), context)
-        fitted = cls(temperature, 1.0 / (rows.n + 1) if options.mixture else 0.0)
-        match root.status:
+            search = search_temperature(rows, context, nll_slope, nll_series)
+        uniform = 1.0 / (rows.n + 1) if options.mixture else 0.0
+        fitted, details = cls(search.temperature, uniform), search.details
+
+        def verify(after: Summary) -> Fit[Self] | None:
+            """Mean NLL minus mean entropy is beta times the slope at the fitted temperature."""
+            if abs(after.entropy_gap / after.weight) <= TOLERANCE * max(1.0, after.nll / after.weight):
+                return None
+            again = solve_temperature(nll_slope(kernels(context), rows), context, start=search.root.x)
+            return Fit(cls(again[0], uniform), "ok", (), again[2], before=search.before)
+
+        match search.root.status:
             case "at_high":
-                return Fit(fitted, "at_bound", (TOO_SURE,), details)
+                return Fit(fitted, "at_bound", (TOO_SURE,), details, before=search.before)
             case "at_low":
-                return Fit(fitted, "at_bound", (NO_INFORMATION,), details)
+                return Fit(fitted, "at_bound", (NO_INFORMATION,), details, before=search.before)
             case "not_converged":
                 return Fit(fitted, "not_converged", ("the search for T did not converge",), details)
-        return Fit(fitted, "ok", (), details)
+        checked = verify if search.by_series and not uniform else None
+        return Fit(fitted, "ok", (), details, before=search.before, verify=checked)
+
+    @property
+    def logit_scale(self) -> float | None:
+        return None if self.uniform else super().logit_scale
 
     def apply(self, block: Block) -> Prediction:
         plain = super().apply(block)
@@ -87,6 +111,16 @@ class TemperatureScaling(OneTemperature):
     def check(self, k: int) -> None:
         super().check(k)
         check_uniform(self.uniform)
+
+
+def nll_slope(heavy: Kernels, rows: Rows) -> Slope:
+    """The slope of the mean NLL, on some rows."""
+    return heavy.nll_slope(rows)
+
+
+def nll_series(expansion: Expansion) -> FloatArray:
+    """The slope of the mean NLL in beta, with its derivatives."""
+    return expansion.gap / expansion.weight
 
 
 TOO_SURE = (

@@ -156,14 +156,7 @@ def collect_all(
     progress: Progress | None = None,
 ) -> list[RowTable]:
     """Row tables of several calibrators (None: uncalibrated) from one walk over the file."""
-    needed = sorted({spec for c in calibrators if c is not None for spec in c.required_transforms})
-    for spec in needed:
-        if spec not in rows.transforms:
-            raise DataError(
-                f"the calibrator needs the scores under transform {spec!r}, the bundle has"
-                f" {', '.join(rows.transforms) or 'none'}; re-run extract with --transform {spec}"
-            )
-    wanted = [rows.transforms.index(spec) for spec in needed]
+    needed, wanted = needed_transforms(rows, calibrators)
     gatherers = [_Gatherer(rows, class_bins, tops) for _ in calibrators]
     for block in rows.blocks(wanted):
         for calibrator, gatherer in zip(calibrators, gatherers, strict=True):
@@ -175,6 +168,18 @@ def collect_all(
         if progress is not None:
             progress("reading", block.start + len(block), rows.n)
     return [gatherer.table(group) for gatherer in gatherers]
+
+
+def needed_transforms(rows: Rows, calibrators: Sequence[Calibrator | None]) -> tuple[list[str], list[int]]:
+    """Specs of the transforms that calibrators read, and their places. Raises DataError for one that is missing."""
+    needed = sorted({spec for c in calibrators if c is not None for spec in c.required_transforms})
+    for spec in needed:
+        if spec not in rows.transforms:
+            raise DataError(
+                f"the calibrator needs the scores under transform {spec!r}, the bundle has"
+                f" {', '.join(rows.transforms) or 'none'}; re-run extract with --transform {spec}"
+            )
+    return needed, [rows.transforms.index(spec) for spec in needed]
 
 
 def _with_transforms(block: Block, which: Sequence[int]) -> Block:

@@ -1,19 +1,22 @@
-"""The heavy loops, in NumPy: the reference that ``kernels_torch`` must equal.
+"""The heavy loops, in NumPy: the reference that the torch twins must equal.
 
-``calcli.kernels.device.kernels`` picks this package or its twin. Each family is one module;
-both packages export the same names with the same arguments.
+``calcli.kernels.device.kernels`` picks this package or its twin. Each family is one module.
 """
 
+from calcli.kernels.numpy.expansion import Expansion, expand, summary_at
 from calcli.kernels.numpy.recal import row_sharpness
 from calcli.kernels.numpy.retention import retention_rates, runner_up_gaps
 from calcli.kernels.numpy.temperature import Slope, brier_slope, nll_slope, top_mass_slope
 
 __all__ = [
+    "Expansion",
     "Slope",
     "brier_slope",
+    "expand",
     "nll_slope",
     "retention_rates",
     "row_sharpness",
     "runner_up_gaps",
+    "summary_at",
     "top_mass_slope",
 ]

@@ -5,7 +5,9 @@ derivative of a fit's estimating equation, for a root finder.
 """
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from functools import reduce
+from operator import add
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,7 +16,7 @@ from calcli.kernels.numpy.parallel import in_order
 from calcli.numerics import FloatArray, IntArray
 from calcli.rows import Block, Rows, ScoreKind, to_logits
 
-__all__ = ["Slope", "brier_slope", "nll_slope", "top_mass_slope"]
+__all__ = ["Slope", "Tilt", "brier_slope", "nll_slope", "over_rows", "top_mass_slope", "weighted"]
 
 Slope = Callable[[float], tuple[float, float]]
 
@@ -81,27 +83,52 @@ class Tilt:
 def weighted_sums(rows: Rows, values: Callable[[Tilt], Sequence[FloatArray]]) -> list[float]:
     """Total weight of the rows, then the weighted sum of each of the values of a row.
 
-    values : from some rows to arrays (b,). The order of all sums depends on the rows
-    alone, not on which thread ends first.
+    values : from some rows to arrays (b,).
+    """
+
+    def of_block(block: Block, found: FloatArray) -> FloatArray:
+        return weighted(block, found)
+
+    sums: list[float] = over_rows(rows, lambda some, block, here: values(some), of_block).tolist()
+    return sums
+
+
+def weighted(block: Block, values: FloatArray) -> FloatArray:
+    """Total weight of a block, then the weighted sums of values (m, b)."""
+    if block.weight is None:
+        return np.concatenate([[float(len(block))], values.sum(axis=1)])
+    return np.concatenate([[block.weight.sum()], values @ block.weight])
+
+
+Sums = TypeVar("Sums")
+
+
+def over_rows(
+    rows: Rows,
+    values: Callable[[Tilt, Block, slice], Sequence[FloatArray]],
+    of_block: Callable[[Block, FloatArray], Sums],
+) -> Sums:
+    """Sum over the blocks of what ``of_block`` makes of a block's values (m, b).
+
+    values : m arrays of some rows of a block, loaded into a ``Tilt``. Blocks are worked on
+    side by side; the order of all sums depends on the rows alone, not on which thread ends first.
     """
     spare: list[Tilt] = []
 
-    def of_block(block: Block) -> FloatArray:
+    def work(block: Block) -> Sums:
         try:
             some = spare.pop()
         except IndexError:
             some = Tilt(rows.k)
-        total: Any = 0.0
+        found = []
         for at in range(0, len(block), some.rows):
-            here = slice(at, at + some.rows)
+            here = slice(at, min(at + some.rows, len(block)))
             some.load(block.scores[here], block.kind, block.labels[here])
-            weight = np.ones(len(some.y)) if block.weight is None else block.weight[here]
-            total += np.array([weight.sum(), *(weight @ v for v in values(some))])
+            found.append(np.stack(values(some, block, here)))
         spare.append(some)
-        return np.asarray(total)
+        return of_block(block, np.concatenate(found, axis=1))
 
-    sums: list[float] = sum(in_order(of_block, rows.blocks()), np.zeros(1)).tolist()
-    return sums
+    return reduce(add, in_order(work, rows.blocks()))
 
 
 def nll_slope(rows: Rows) -> Slope:

@@ -126,7 +126,7 @@ def solve(objective: AffineObjective, start: FloatArray, progress: Callable[[int
 
 def best_temperature(rows: Rows, context: Context) -> float:
     """Temperature by maximum likelihood, from which searches start; 1 where there is none."""
-    temperature, root, _ = solve_temperature(kernels(context.device).nll_slope(rows), context)
+    temperature, root, _ = solve_temperature(kernels(context).nll_slope(rows), context)
     return temperature if root.status == "ok" else 1.0
 
 

@@ -45,7 +45,7 @@ def smoothed_log_probs(block: Block, temperature: float, smoothing: float) -> Fl
 
 def presmooth(rows: Rows, journal: Journal, context: Context) -> tuple[float, float, Features]:
     """Temperature and smoothing of the step before the map, and the features that it makes."""
-    temperature, root, _ = solve_temperature(kernels(context.device).nll_slope(rows), context)
+    temperature, root, _ = solve_temperature(kernels(context).nll_slope(rows), context)
     if root.status in ("at_low", "at_high"):
         journal.warn(f"the temperature of the first step ran into its bound: T = {temperature:g}", "at_bound")
     smoothing = 1.0 / (rows.n + 1)

@@ -1,0 +1,148 @@
+"""One temperature from two walks over large data: as exact as Newton's method on all rows, and counted."""
+
+import h5py
+import numpy as np
+import pytest
+from synthetic import truth
+
+from calcli.calibrator import Context
+from calcli.io.bundle import BundleRows, open_bundle
+from calcli.kernels.device import kernels
+from calcli.kernels.numpy import expand, nll_slope, summary_at, top_mass_slope
+from calcli.methods._temperature import series_root
+from calcli.metrics.summarise import summarise
+from calcli.registry import method, parse_options
+from calcli.rows import ArrayRows
+from calcli.solvers import find_root
+from calcli.workflow import fit_artifact
+
+LOG_ENDS = float(np.log(1e-2)), float(np.log(1e2))
+N = 8000
+
+
+def exact(rows, name):
+    """The temperature by Newton's method on all rows."""
+    if name == "ts":
+        slope = nll_slope(rows)
+    else:
+        right = np.concatenate([block.z.argmax(axis=1) == block.labels for block in rows.blocks()])
+        slope = top_mass_slope(rows, 1, float(np.average(right, weights=rows.weights())))
+    return float(np.exp(-find_root(slope, *LOG_ENDS, 0.0, flat=1e-16, step=1e-13).x))
+
+
+def fitted(rows, name):
+    return method(name).fit(rows, parse_options(name, {}), Context())
+
+
+@pytest.mark.parametrize("name", ["ts", "ec"])
+@pytest.mark.parametrize("k", [2, 5, 100])
+@pytest.mark.parametrize("temperature", [0.3, 1.0, 4.0])
+def test_the_series_has_the_root(name, k, temperature):
+    z, y = truth(N, k, temperature=temperature, seed=k)
+    rows = ArrayRows(z, y)
+    found = fitted(rows, name)
+    better = found.verify(summary_at(rows, 1 / found.calibrator.temperature)) if found.verify else None
+    final = (better or found).calibrator.temperature
+    assert final == pytest.approx(exact(rows, name), rel=1e-9)
+
+
+@pytest.mark.parametrize("name", ["ts", "ec"])
+@pytest.mark.parametrize("dtype", ["f2", "f4", "f8"])
+def test_real_files_in_every_precision(real, name, dtype):
+    data = real("cifar100_resnet56")
+    rows = ArrayRows(data["logits"].astype(dtype), data["labels"])
+    found = fitted(rows, name)
+    assert found.calibrator.temperature == pytest.approx(exact(rows, name), rel=1e-9)
+
+
+@pytest.mark.parametrize("name", ["ts", "ec"])
+def test_sorted_labels_and_weights(name):
+    """A sample in slabs of sorted rows is a poor start; the result is not."""
+    z, y = truth(N, 4, temperature=2.0)
+    order = np.argsort(y, kind="stable")
+    weight = np.random.default_rng(1).exponential(size=N)
+    rows = ArrayRows(z[order], y[order], weight=weight)
+    found = fitted(rows, name)
+    better = found.verify(summary_at(rows, 1 / found.calibrator.temperature)) if found.verify else None
+    assert (better or found).calibrator.temperature == pytest.approx(exact(rows, name), rel=1e-9)
+
+
+def test_derivatives_are_those_of_the_equations():
+    """Against central differences of Newton's own value and slope (step 1e-3: error about 1e-6)."""
+    z, y = truth(500, 7)
+    rows, beta, h = ArrayRows(z, y), 0.8, 1e-3
+    found = expand(rows, beta, summarise=False)
+    gap, confidence = found.gap / found.weight, found.confidence / found.weight
+
+    def value(b):
+        other = expand(rows, b, summarise=False)
+        return other.gap / other.weight, other.confidence / other.weight
+
+    (gap_up, conf_up), (gap_down, conf_down) = value(beta + h), value(beta - h)
+    np.testing.assert_allclose(gap[1:], ((gap_up - gap_down) / (2 * h))[:-1], rtol=1e-4, atol=1e-6)
+    np.testing.assert_allclose(confidence[1:], ((conf_up - conf_down) / (2 * h))[:-1], rtol=1e-4, atol=1e-6)
+    at = nll_slope(rows)(float(np.log(beta)))[0]
+    assert gap[0] * beta == pytest.approx(at, rel=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("series", "root"),
+    [([-1.0, 2.0, 0.0], 0.5), ([-1.0, 1.0, 2.0], (5**0.5 - 1) / 2), ([1.0, -1.0], np.inf), ([1.0, 0.0], np.inf)],
+)
+def test_roots_of_series(series, root):
+    """-1 + x + x^2 has the golden ratio's inverse; a falling or flat series has no root to trust."""
+    assert series_root(np.array(series))[0] == pytest.approx(root)
+
+
+def test_where_the_sample_has_no_root_all_rows_are_asked():
+    y = truth(N, 3)[1]
+    rows = ArrayRows(5 * np.eye(3)[y], y)
+    found = fitted(rows, "ts")
+    assert (found.status, found.calibrator.temperature) == ("at_bound", 0.01)
+    assert found.details["evaluations"] < 20  # the slope fades out, and Newton's steps with it
+    assert fitted(rows, "ec").status == "no_root"
+
+
+@pytest.mark.parametrize("kind", ["logits", "log_probs", "probs"])
+@pytest.mark.parametrize("weighted", [False, True])
+def test_summaries_agree_whatever_made_them(kind, weighted):
+    z, y = truth(700, 5)
+    log_p = z - np.log(np.exp(z).sum(axis=1, keepdims=True))
+    scores = {"logits": z, "log_probs": log_p, "probs": np.exp(log_p)}[kind]
+    weight = np.random.default_rng(0).exponential(size=700) if weighted else None
+    rows = ArrayRows(scores, y, kind, weight=weight, block_rows=64)
+    slow, fast = summarise(rows, None, Context().progress), summary_at(rows, 1.0)
+    for name, value in slow.values().items():
+        assert fast.values()[name] == pytest.approx(value, rel=1e-12), name
+    assert fast.entropy_gap == pytest.approx(slow.entropy_gap, rel=1e-9)
+    assert fast.label_counts.tolist() == slow.label_counts.tolist() == np.bincount(y).tolist()
+    assert (fast.n, fast.weighted) == (slow.n, slow.weighted) == (700, weighted)
+    assert fast.spread == pytest.approx(slow.spread, rel=1e-12)
+
+
+@pytest.mark.parametrize("name", ["ts", "ec"])
+def test_two_reads_of_a_large_file(tmp_path, monkeypatch, name):
+    """Rows read in all: twice the file, and a sixteenth of it for the start."""
+    z, y = truth(2 * N, 6)
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        file["logits"], file["labels"] = z.astype("f4"), y
+    monkeypatch.setattr("calcli.io.bundle.CACHE_BYTES", 0)
+    monkeypatch.setattr("calcli.io.bundle.SLAB_BYTES", 20_000)
+    read = []
+    plain = BundleRows._checked
+    monkeypatch.setattr(BundleRows, "_checked", lambda self, a, b: read.append(b - a) or plain(self, a, b))
+    with open_bundle(str(tmp_path / "a.h5")) as rows:
+        artifact = fit_artifact(name, parse_options(name, {}), rows, Context())
+    assert artifact.fit.status == "ok"
+    # Once more over the first rows, to see whether they look like probabilities.
+    assert sum(read) <= 2 * len(y) + 0.2 * len(y)
+
+
+def test_a_missing_twin_falls_back_with_a_notice():
+    pytest.importorskip("torch")
+    context = Context(device="cuda")
+    z, y = truth(50, 3)
+    heavy = kernels(context)
+    assert heavy.summary_at(ArrayRows(z, y), 1.0).n == 50
+    assert heavy.summary_at(ArrayRows(z, y), 1.0).n == 50
+    assert context.notices == ["summary at: this loop has no CUDA twin and ran on the CPU"]
