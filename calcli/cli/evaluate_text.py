@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, TypeVar
 
-from calcli.cli.tables import Cell, number, print_table
+from calcli.cli.tables import Cell, number, plain, print_table
 
 if TYPE_CHECKING:
     from calcli.evaluation.assess import Plan
@@ -18,13 +18,18 @@ MOST_EVIDENCE = 12
 """Results up to which the evidence of each is printed."""
 
 
+def say(text: str) -> None:
+    """A line that holds names of files, classes and groups; a line end at its beginning is ours."""
+    print("\n" * text.startswith("\n") + plain(text.removeprefix("\n")))
+
+
 def print_report(evaluation: "Evaluation", plan: "Plan") -> None:
     """Print everything that was evaluated."""
     if plan.report:
         for result in evaluation.results:
             where = f"{result.bundle}, {result.title}" if len(evaluation.results) > 1 else result.bundle
             assert result.report is not None
-            print(f"verdict: {where}: {result.report.verdict}")
+            say(f"verdict: {where}: {result.report.verdict}")
         print()
     for results in evaluation.bundles:
         _print_bundle(results, plan)
@@ -33,7 +38,7 @@ def print_report(evaluation: "Evaluation", plan: "Plan") -> None:
             for result in evaluation.results:
                 _print_evidence(result)
         else:
-            print(f"\nevidence of {len(evaluation.results)} results: with --json, or evaluate fewer at once")
+            say(f"\nevidence of {len(evaluation.results)} results: with --json, or evaluate fewer at once")
     for result in evaluation.results:
         _print_per_class(result)
         _print_per_group(result)
@@ -43,7 +48,7 @@ def print_report(evaluation: "Evaluation", plan: "Plan") -> None:
 
 def _print_bundle(results: "Sequence[Result]", plan: "Plan") -> None:
     """The table of one bundle: a metric per line, a calibrator per column."""
-    print(_data_sentence(results[0]))
+    say(_data_sentence(results[0]))
     shown = [name for name in results[0].scores if not plan.report or _in_table(name)]
     for some in _blocks(results):
         print()
@@ -56,7 +61,7 @@ def _print_bundle(results: "Sequence[Result]", plan: "Plan") -> None:
     for result in results:
         for name, score in result.scores.items():
             if score.reason is not None and name in shown:
-                print(f"{name}: undefined for {result.title}: {score.reason}")
+                say(f"{name}: undefined for {result.title}: {score.reason}")
     if plan.report:
         print("±: one standard error; p: how often a calibrated model would show as much or more")
     _print_paired(results, None if plan.report else plan.metrics)
@@ -136,14 +141,14 @@ def _print_paired(results: "Sequence[Result]", chosen: Sequence[str] | None) -> 
         print_table([f"minus {against}", *(title for title, _ in some)], body)
     intervals = [d.interval for d in pairs[0][1].differences.values() if d.interval is not None]
     if intervals:
-        print(f"[ ]: {intervals[0].level:.0%} interval of the difference on the same rows; p: two-sided")
+        say(f"[ ]: {intervals[0].level:.0%} interval of the difference on the same rows; p: two-sided")
 
 
 def _print_evidence(result: "Result") -> None:
     """The figures behind one verdict."""
-    print(f"evidence: {result.bundle}, {result.title}")
+    say(f"evidence: {result.bundle}, {result.title}")
     for line in _evidence(result):
-        print(f"  {line}")
+        say(f"  {line}")
 
 
 def _evidence(result: "Result") -> Iterator[str]:
@@ -189,7 +194,7 @@ def _print_per_class(result: "Result") -> None:
     lines = result.per_class
     if lines is None:
         return
-    print(f"\n{result.bundle}, {result.title}, by class (* off beyond chance, all classes considered)")
+    say(f"\n{result.bundle}, {result.title}, by class (* off beyond chance, all classes considered)")
     named = lines[0].name is not None
     head = ["class", *(["name"] if named else []), "rows", "predicted", "share", "mean p", "gap", "p"]
     body: list[list[Cell]] = [
@@ -215,7 +220,7 @@ def _print_per_group(result: "Result") -> None:
     lines = result.per_group
     if lines is None:
         return
-    print(f"\n{result.bundle}, {result.title}, by group")
+    say(f"\n{result.bundle}, {result.title}, by group")
     names = list(lines[0].scores)
     body: list[list[Cell]] = [
         [str(line.group), line.n, *(_cell(line.scores[name]) for name in names)] for line in lines
@@ -235,7 +240,7 @@ def _print_sweep(result: "Result") -> None:
         "marginal L2 debiased": sweep.marginal_debiased,
     }
     held = {name: column for name, column in columns.items() if column is not None}
-    print(f"\n{result.bundle}, {result.title}, error over mass bins")
+    say(f"\n{result.bundle}, {result.title}, error over mass bins")
     print_table(list(held), [list(row) for row in zip(*held.values(), strict=True)])
 
 
@@ -243,7 +248,7 @@ def _print_ranks(evaluation: "Evaluation") -> None:
     ranks = evaluation.ranks
     if ranks is None:
         return
-    print(f"\naverage ranks over {ranks.n_bundles} bundles (1 is best), Friedman test")
+    say(f"\naverage ranks over {ranks.n_bundles} bundles (1 is best), Friedman test")
     body: list[list[Cell]] = [
         [
             name,

@@ -87,7 +87,11 @@ def print_json(value: Any) -> None:
     unicode = (sys.stdout.encoding or "").lower().replace("-", "") == "utf8"
     if not unicode or any("\ud800" <= c <= "\udfff" for c in text):  # a file name that is no text
         text = json.dumps(_finite(value), allow_nan=False)
-    print(text)
+    print(text.translate(CONTROL))
+
+
+CONTROL = {code: f"\\u{code:04x}" for code in range(127, 160)}
+"""What JSON may hold as it is and a terminal obeys; only in strings, as all else is ASCII."""
 
 
 def _finite(value: Any) -> Any:

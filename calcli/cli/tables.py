@@ -14,6 +14,7 @@ __all__ = ["TEXTS", "Cell", "Table", "number", "plain", "print_table"]
 Cell = str | float | int | None
 
 CONTROL = {code: f"\\x{code:02x}" for code in (*range(32), *range(127, 160))}
+CONTROL |= {0xDC00 + byte: f"\\x{byte:02x}" for byte in range(128, 256)}  # bytes of a file's name that are no UTF-8
 LATEX = {"\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "±": r"$\pm$"} | {
     c: f"\\{c}" for c in "&%$#_{}"
 }
@@ -33,6 +34,9 @@ class Table:
 
     columns: Sequence[str]
     rows: Sequence[Sequence[Cell]]
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "columns", [plain(name) for name in self.columns])
 
     @property
     def right(self) -> list[bool]:

@@ -7,7 +7,7 @@ from calcli.diagram.curve import Curve
 from calcli.diagram.panels import Diagram, Panel
 from calcli.diagram.reliability import ReliabilityStyle
 from calcli.diagram.terminal import AXIS, base_line, flow, scale, with_axis
-from calcli.diagram.words import direction, p_value, short, squeeze
+from calcli.diagram.words import direction, p_value, printable, short, squeeze
 
 __all__ = ["reliability_text"]
 
@@ -29,7 +29,7 @@ def reliability_text(diagram: Diagram, style: ReliabilityStyle, width: int, look
     thin = any(p.curves[0].bins.thin.any() for p in panels)
     lines += flow(_legend(style, level, thin, panels, look), width)
     for note in diagram.notes:
-        lines += flow([(word, "faint") for word in note.split()], width, look, " ")
+        lines += flow([(word, "faint") for word in printable(note).split()], width, look, " ")
     return lines
 
 

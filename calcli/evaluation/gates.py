@@ -1,6 +1,7 @@
 """Limits on results: a pipeline's gate, and how its outcome is written for other programs."""
 
 import math
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -153,10 +154,19 @@ def _change(limit: Limit, result: Result, baseline: Result | None) -> tuple[floa
     return sign * (own - other), None
 
 
+NOT_IN_XML = re.compile(r"[^\t\n\r -~\u00a0-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+
+
+def _xml(text: str) -> str:
+    """Text as XML can hold it, in quotes or between tags: control characters and lone bytes are spelt out."""
+    from xml.sax.saxutils import escape
+
+    named = {'"': "&quot;", "\t": "&#9;", "\n": "&#10;", "\r": "&#13;"}
+    return escape(NOT_IN_XML.sub(lambda found: found.group().encode("unicode_escape").decode(), text), named)
+
+
 def junit(outcomes: Sequence[Outcome]) -> str:
     """Limits as a JUnit XML document, one test case each."""
-    from xml.sax.saxutils import escape, quoteattr
-
     failures = sum(o.crossed for o in outcomes)
     lines = [
         '<?xml version="1.0" encoding="UTF-8"?>',
@@ -164,9 +174,10 @@ def junit(outcomes: Sequence[Outcome]) -> str:
     ]
     for o in outcomes:
         where = f"{o.bundle} {o.calibrator or 'uncalibrated'}"
-        head = f"  <testcase classname={quoteattr(where)} name={quoteattr(o.limit.text)}"
+        head = f'  <testcase classname="{_xml(where)}" name="{_xml(o.limit.text)}"'
         if o.crossed:
-            lines.append(f"{head}><failure message={quoteattr(o.sentence)}>{escape(o.sentence)}</failure></testcase>")
+            told = _xml(o.sentence)
+            lines.append(f'{head}><failure message="{told}">{told}</failure></testcase>')
         else:
             lines.append(f"{head}/>")
     return "\n".join([*lines, "</testsuite>", ""])

@@ -150,13 +150,13 @@ def _facts(rows: BundleRows) -> dict[str, Any]:
 
 def _print_facts(facts: dict[str, Any], indent: str = "") -> None:
 
-    width = max(len(name) for name in facts)
+    width = max((len(plain(name)) for name in facts), default=0)
     for name, value in facts.items():
         if isinstance(value, dict) and any(isinstance(v, dict | list) for v in value.values()):
-            print(f"{indent}{name}:")
+            print(f"{indent}{plain(name)}:")
             _print_facts(value, indent + "  ")
         elif isinstance(value, list) and len(value) > 1 and all(isinstance(row, dict) for row in value):
-            print(f"{indent}{name}:")
+            print(f"{indent}{plain(name)}:")
             head = list(dict.fromkeys(key for row in value for key in row))
             print_table(
                 [key.replace("_", " ") for key in head], [[_words(row.get(key)) for key in head] for row in value]
@@ -165,7 +165,7 @@ def _print_facts(facts: dict[str, Any], indent: str = "") -> None:
             for warning in value:
                 print(f"{indent}warning: {plain(warning)}")
         else:
-            print(f"{indent}{name.replace('_', ' ').ljust(width)}  {plain(_words(value))}")
+            print(f"{indent}{plain(name).replace('_', ' ').ljust(width)}  {plain(_words(value))}")
 
 
 def _words(value: Any) -> str:
