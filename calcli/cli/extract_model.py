@@ -21,7 +21,8 @@ class ModelOptions:
         typer.Option(
             "--model",
             metavar="MODEL",
-            help="torch.export .pt2, TorchScript .pt, .onnx, or package.module:factory.",
+            help="torch.export .pt2, TorchScript .pt, .onnx, or package.module:factory. A model is a program: run only"
+            " one that you trust.",
         ),
     ] = None
     inputs: Annotated[

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calcli.errors import DataError, UsageError
+from calcli.extract.exported import load_exported, runnable
 from calcli.importers.archive import one_line
 
 __all__ = ["AMP", "Model", "load_model"]
@@ -109,8 +110,8 @@ class TorchModel(Model):
         self.identity["amp"] = amp
 
     def _exported(self, torch: Any, path: Path) -> Any:
+        program = load_exported(torch, path)
         try:
-            program = torch.export.load(path)
             if self.device != "cpu":
                 from torch.export.passes import move_to_device_pass
 
@@ -121,7 +122,7 @@ class TorchModel(Model):
             if node.op == "placeholder" and node.name in program.graph_signature.user_inputs:
                 first = node.meta["val"].shape[0]
                 self.batch = first if isinstance(first, int) else None
-        return program.module()
+        return runnable(program)
 
     def _script(self, torch: Any, path: Path) -> Any:
         try:
@@ -173,11 +174,13 @@ def _built(spec: str) -> Any:
         raise UsageError(f"--model {spec}: cannot import {module_name}: {one_line(problem)}") from None
     except AttributeError:
         raise UsageError(f"--model {spec}: module {module_name} has no {factory_name!r}") from None
-    except Exception as problem:
+    except (Exception, SystemExit) as problem:
         raise UsageError(f"--model {spec}: {module_name} fails on import: {one_line(problem)}") from None
     try:
         built = factory()
-    except Exception as problem:
+    except KeyboardInterrupt:
+        raise
+    except (Exception, SystemExit) as problem:
         raise UsageError(
             f"--model {spec}: {factory_name}() fails: {one_line(problem)}; it takes no arguments"
         ) from None

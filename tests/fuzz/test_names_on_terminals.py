@@ -19,7 +19,7 @@ NAMES = ["\x1b[31ma", "b\nc", "\x9b2J", "d\x7f"]
 def run(monkeypatch, capsys, tmp_path):
     monkeypatch.chdir(tmp_path)
     with h5py.File(f"{NASTY}.h5", "w") as file:
-        group = file.create_group(f"g\x1b[2J\x9b\n")
+        group = file.create_group("g\x1b[2J\x9b\n")
         group["logits"], group["labels"], group["class_names"] = Z, Y, np.array(NAMES, dtype=object)
         group["group"] = np.array([NASTY, "b"] * 150, dtype=object)
         group.attrs["source"] = json.dumps({NASTY: {NASTY: [NASTY]}})
