@@ -7,12 +7,12 @@ from synthetic import rows_of, truth
 
 from calcli.binning import BinStats, mass_edges, width_edges
 from calcli.calibrator import Context
-from calcli.errors import DataError, UsageError
-from calcli.io.artifact import Artifact, FitRecord, dumps, loads
+from calcli.errors import DataError, FitError, UsageError
+from calcli.io.artifact import Artifact, FitRecord, decode_params, dumps, encode_params, loads
 from calcli.kernels.numpy.noise import standard_noise
 from calcli.kernels.numpy.retention import block_retention
 from calcli.methods import hoki as module
-from calcli.methods._hoki_rounds import Evidence, bin_of, design, fit_lines, replay, width_error
+from calcli.methods._hoki.rounds import Evidence, bin_of, design, fit_lines, replay, width_error
 from calcli.numerics import softmax
 from calcli.registry import parse_options
 from calcli.rows import ArrayRows
@@ -238,9 +238,8 @@ def test_draws_are_made_again_from_the_artifact_alone():
     module.drawn.cache_clear()
     np.testing.assert_array_equal(confidence(loads(text, "a").calibrator, Z), confidence(fitted.calibrator, Z))
     module.drawn.cache_clear()
-    edited = loads(text.replace('"seed": 11', '"seed": 12', 1), "a").calibrator
     with pytest.raises(DataError, match="SHA-256"):
-        confidence(edited, Z)
+        confidence(loads(text.replace('"seed": 11', '"seed": 12', 1), "a").calibrator, Z)
     assert fitted.calibrator.draws_sha256 == module.digest(standard_noise("gumbel", 200, 10, 11))
 
 
@@ -310,9 +309,95 @@ def test_edited_artifacts_are_refused():
 def test_progress_is_told_in_rows():
     seen = []
     fit(progress=lambda what, done, total: seen.append((what, done, total)))
-    assert seen[-1] == ("retention probabilities", 1500, 1500)
+    assert ("retention probabilities", 1500, 1500) in seen
 
 
 def test_transforms_are_no_business_of_hoki():
     fitted = module.Hoki.fit(rows_of(Z, Y), parse_options("hoki", {"scale": "2"}), Context())
     np.testing.assert_array_equal(fitted.calibrator.alpha, fit(scale=2).calibrator.alpha)
+
+
+# ---- families and transforms of the input: CIFAR-10 ResNet-20, numbers of two independent programs
+# (retention against 4000 draws per row, the rounds as a literal count of copies)
+
+
+@pytest.fixture(scope="module")
+def moved(real):
+    data = real("cifar10_resnet20_transformed")
+    specs = data["transforms"].tolist()
+
+    def half(rows):
+        moved = data["transformed_logits"][:, rows]
+        return ArrayRows(data["logits"][rows], data["labels"][rows], transformed=moved, transforms=specs)
+
+    return half(slice(5000)), half(slice(5000, None))
+
+
+def fit_rows(rows, **options):
+    return module.Hoki.fit(rows, parse_options("hoki", {k: str(v) for k, v in options.items()}), Context())
+
+
+def test_families_compete_by_the_spread_of_the_confidence(moved):
+    two = {family: fit_rows(moved[0], noise=family) for family in ("gaussian", "uniform")}
+    assert two["uniform"].calibrator.scale == pytest.approx(9.157960, abs=6e-7)
+    assert max(two["uniform"].details["criterion"]) == pytest.approx(0.0503726, abs=6e-8)
+    assert two["gaussian"].calibrator.scale == pytest.approx(2.289490, abs=6e-7)
+    assert max(two["gaussian"].details["criterion"]) == pytest.approx(0.048661, abs=6e-7)
+    printed = [0.046392, 0.048661, 0.048272, 0.044191, 0.035696, 0.024609, 0.014533]
+    np.testing.assert_allclose(two["gaussian"].details["criterion"][:7], printed, atol=6e-7)
+    best = fit_rows(moved[0], noise="auto")
+    families = best.details["families"]
+    assert list(families) == ["gaussian", "uniform", "gumbel"]
+    assert best.calibrator.noise == max(families, key=families.get)
+    for family, fitted in two.items():
+        assert families[family] == pytest.approx(max(fitted.details["criterion"]), rel=1e-12)
+
+
+def test_the_printed_grid_and_a_list_of_scales(moved):
+    whole = fit_rows(moved[0], noise="uniform", grid="printed")
+    assert whole.calibrator.scale == 9.0
+    assert whole.details["criterion"][7:10] == pytest.approx([0.050149, 0.050365, 0.050300], abs=6e-7)
+    listed = fit_rows(moved[0], scales="4,2,3")
+    assert listed.details["scales"] == [2.0, 3.0, 4.0]
+    assert listed.details["criterion"] == pytest.approx([0.048049, 0.048631, 0.046300], abs=6e-7)
+    assert listed.calibrator.scale == 3.0
+
+
+@pytest.mark.parametrize(
+    ("pool", "sd", "rounds", "ece_width", "ece_mass", "brier_top", "mean"),
+    [
+        ("zoom", 0.053279, 3, 0.008400, 0.014015, 0.063418, 0.914445),
+        ("brightness", 0.035647, 3, 0.006006, 0.018971, 0.064288, 0.914581),
+        ("all", 0.041314, 3, 0.012347, 0.022792, 0.060975, 0.914202),
+    ],
+)
+def test_survival_under_transforms(moved, pool, sd, rounds, ece_width, ece_mass, brier_top, mean):
+    fitted = fit_rows(moved[0], noise="transforms", pool=pool)
+    assert fitted.details["rounds"] == rounds
+    assert fitted.details["ece_width"] < 1e-12
+    one = fit_rows(moved[0], noise="transforms", pool=pool, rounds=1, bins=1).calibrator
+    assert (one.alpha - one.beta)[0, 0] * fitted.details["retention_sd"] == pytest.approx(sd, abs=6e-7)
+    test = moved[1]
+    index = [test.transforms.index(spec) for spec in fitted.calibrator.required_transforms]
+    q = np.concatenate([fitted.calibrator.apply(block).confidence for block in test.blocks(index)])
+    hit = (test.scores.argmax(axis=1) == test.labels()).astype(float)
+    assert ece(q, hit, width_edges(15)) == pytest.approx(ece_width, abs=6e-7)
+    assert ece(q, hit, mass_edges(q, 15)) == pytest.approx(ece_mass, abs=6e-7)
+    assert np.mean((q - hit) ** 2) == pytest.approx(brier_top, abs=6e-7)
+    assert q.mean() == pytest.approx(mean, abs=6e-7)
+    # Worse than no calibration on new rows (.0623), and behind temperature scaling on these.
+    assert any("not for skill; ts would serve better" in w for w in fitted.warnings)
+
+
+def test_transforms_are_recorded_and_needed():
+    fitted = fit_rows(rows_of(Z, Y), noise="transforms", pool="zoom").calibrator
+    assert fitted.required_transforms == ("zoom:0.60", "zoom:0.75")
+    again = decode_params(module.Hoki, encode_params(fitted), 10)
+    rows = rows_of(Z, None)
+    block = next(rows.blocks([0, 1]))
+    np.testing.assert_array_equal(again.apply(block).log_probs, fitted.apply(block).log_probs)
+    with pytest.raises(FitError, match="hoki with noise=transforms needs the scores of the same rows"):
+        fit(noise="transforms")
+    for wrong in ({"noise": "transforms", "gamma": "mc"}, {"scales": "1,x"}, {"scales": "1,2", "scale": "3"}):
+        with pytest.raises(UsageError, match="transforms|scales="):
+            parse_options("hoki", wrong)

@@ -1,23 +1,35 @@
 """Hoki: calibration by transforming logits."""
 
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Sequence
+from dataclasses import KW_ONLY, dataclass, replace
 from functools import lru_cache
 from typing import Annotated, Any, Literal, Self
 
 import numpy as np
 from msgspec import Meta
+from numpy.typing import NDArray
 
 from calcli.binning import BinStats, mass_edges
 from calcli.calibrator import Calibrator, Context, Fit, Options, Prediction, Status, param
-from calcli.errors import DataError
-from calcli.kernels.device import kernels
+from calcli.errors import DataError, UsageError
 from calcli.kernels.numpy.noise import QUANTILES, digest, standard_noise
 from calcli.kernels.numpy.retention import Races, block_retention
 from calcli.methods._binary.maps import TOP_LABEL
 from calcli.methods._binary.questions import counted_rows, sigmoid, single_sample, top_log_odds
 from calcli.methods._binary.vectors import logs, share_rest
-from calcli.methods._hoki_rounds import Design, Evidence, design, one_line, replay, width_error
-from calcli.numerics import NLL_FLOOR, FloatArray, IntArray
+from calcli.methods._hoki.rounds import Design, Evidence, design, replay, width_error
+from calcli.methods._hoki.search import (
+    Choice,
+    agreement,
+    choose_noise,
+    listed_scales,
+    retention,
+    spread,
+    survival,
+)
+from calcli.methods._transforms import choose_pool
+from calcli.methods.ts import TemperatureOptions, TemperatureScaling
+from calcli.numerics import FloatArray, IntArray
 from calcli.rows import Block, Rows
 
 SAME_EVERYWHERE = 1e-6
@@ -28,8 +40,11 @@ class HokiOptions(Options, frozen=True):
     """Options of Hoki."""
 
     noise: Annotated[
-        Literal["gaussian", "uniform", "gumbel"],
-        Meta(description="family of the noise, drawn independently for every class"),
+        Literal["gaussian", "uniform", "gumbel", "auto", "transforms"],
+        Meta(
+            description="family of the noise, drawn independently for every class; auto searches the three together,"
+            " transforms asks instead how often the prediction survives the bundle's transforms of the input"
+        ),
     ] = "gaussian"
     scale: Annotated[
         Annotated[float, Meta(ge=1e-9, le=1e9)] | None,
@@ -38,6 +53,20 @@ class HokiOptions(Options, frozen=True):
             " in units of the logits; searched when absent",
         ),
     ] = None
+    scales: Annotated[
+        str, Meta(description="scales to search, with commas (1,2,4); instead of the grid when given")
+    ] = ""
+    grid: Annotated[
+        Literal["relative", "printed"],
+        Meta(
+            description="scales to search: thirteen around the median gap of the two largest logits (relative), or 1,"
+            " 2, ... 20 (40 for uniform noise), as printed"
+        ),
+    ] = "relative"
+    pool: Annotated[
+        str,
+        Meta(description="transforms of noise=transforms: all, or names and specs with commas (zoom,brightness:0.35)"),
+    ] = "all"
     select: Annotated[
         Literal["sd", "cv-nll"],
         Meta(
@@ -76,6 +105,9 @@ class Hoki(Calibrator):
     that is the same on every machine, and checked by their SHA-256. The scale is chosen
     as in the paper, by the largest standard deviation of q with one bin, among thirteen
     from 1/8 to 8 times the median gap between the two largest logits, on the exact gamma.
+    ``noise=auto`` lets the families compete by the same criterion. ``noise=transforms`` takes for
+    gamma the share of the bundle's transforms of the input under which the prediction stays
+    (theorem 1 holds for any of them); the same transforms are then needed for new rows.
     The paper also searches the mean of the noise; argmax does not change when a constant
     is added to all logits, so a mean has no effect. A partition that comes back after
     several rounds is a cycle, which the paper does not mention: the member with the least
@@ -96,12 +128,22 @@ class Hoki(Calibrator):
     samples: int = param()
     seed: int = param()
     draws_sha256: str = param()
+    _: KW_ONLY
+    transforms: NDArray[np.str_] | None = param("m", dtype="str", optional=True, default=None)
 
     place = 50
     use = "when the model's own noise should set the confidence"
     title = "Hoki (logit transformations)"
     laws = replace(TOP_LABEL, keeps_argmax=True)
     Options = HokiOptions
+
+    @classmethod
+    def check_options(cls, options: HokiOptions) -> None:
+        listed_scales(options.scales)
+        if options.scales and options.scale is not None:
+            raise UsageError("scale= and scales= are given together; one scale, or those to search")
+        if options.noise == "transforms" and options.gamma == "mc":
+            raise UsageError("gamma=mc draws noise, and noise=transforms has none to draw")
 
     @classmethod
     def fit(cls, rows: Rows, options: HokiOptions, context: Context) -> Fit[Self]:
@@ -119,17 +161,24 @@ class Hoki(Calibrator):
         start = sample.p if options.init == "confidence" else np.full(len(counted), accuracy)
         base = Evidence(np.empty(len(counted)), sample.hit, mass, start)
 
-        scale, gamma, choice = choose_scale(rows, options, context, counted, base)
+        transforms: list[int] = []
+        if options.noise == "transforms":
+            transforms = choose_pool(rows.transforms, options.pool, "hoki with noise=transforms")
+            choice = Choice("transforms", 1.0, survival(rows, transforms)[counted], {})
+        else:
+            choice = choose_noise(rows, options, context, counted, base)
+        noise, scale, gamma = choice.noise, choice.scale, choice.gamma
         draws_sha256 = ""
         if options.gamma == "mc":
-            races, draws_sha256 = drawn(options.noise, options.samples, rows.k, context.seed)
-            gamma = retention(rows, options, [scale], context, races.by_race)[counted, 0]
+            races, draws_sha256 = drawn(noise, options.samples, rows.k, context.seed)
+            gamma = retention(rows, noise, [scale], context, races.by_race)[counted, 0]
         evidence = Evidence(gamma, sample.hit, mass, start)
         found, status, told = rounds(evidence, options)
         details = {**choice.details, **report(found, evidence, sample.p, options.bins)}
-        warnings += [*choice.warnings, *told, judge(details)]
+        details["ts_brier_top"] = brier_of_ts(rows, context, counted, base)
+        warnings += [*choice.warnings, *told, *behind_ts(details), judge(details)]
         fitted = cls(
-            noise=options.noise,
+            noise=noise,
             scale=scale,
             init=options.init,
             accuracy=accuracy,
@@ -138,6 +187,7 @@ class Hoki(Calibrator):
             samples=options.samples if draws_sha256 else 0,
             seed=context.seed,
             draws_sha256=draws_sha256,
+            transforms=np.asarray([rows.transforms[m] for m in transforms]) if transforms else None,
         )
         status = "at_bound" if status == "ok" and choice.at_bound else status
         return Fit(fitted, status, tuple(warnings), details)
@@ -145,15 +195,28 @@ class Hoki(Calibrator):
     def apply(self, block: Block) -> Prediction:
         z = block.z
         label = block.prediction
-        races = None
-        if self.samples:
-            races = recorded(self.noise, self.samples, z.shape[1], self.seed, self.draws_sha256)
-        gamma = block_retention(z, self.noise, [self.scale], races)[:, 0]
+        if self.transforms is not None:
+            gamma = agreement(block, len(self.transforms))
+        else:
+            races = None
+            if self.samples:
+                races = recorded(self.noise, self.samples, z.shape[1], self.seed, self.draws_sha256)
+            gamma = block_retention(z, self.noise, [self.scale], races)[:, 0]
         start = np.full(len(z), self.accuracy) if self.init == "accuracy" else sigmoid(top_log_odds(z, label))
         return Prediction(share_rest(z, label, *logs(replay(start, gamma, self.alpha, self.beta))), label)
 
+    @property
+    def required_transforms(self) -> Sequence[str]:
+        return () if self.transforms is None else tuple(map(str, self.transforms))
+
     def check(self, k: int) -> None:
-        if self.noise not in QUANTILES:
+        if (self.noise == "transforms") != (self.transforms is not None):
+            raise DataError(
+                f"noise is {self.noise!r}, and transforms are {'' if self.transforms is None else 'not '}null"
+            )
+        if self.transforms is not None and not len(self.transforms):
+            raise DataError("transforms is empty, expected at least one")
+        if self.noise not in (*QUANTILES, "transforms"):
             raise DataError(f"noise is {self.noise!r}, expected one of {', '.join(QUANTILES)}")
         if self.init not in ("accuracy", "confidence"):
             raise DataError(f"init is {self.init!r}, expected accuracy or confidence")
@@ -187,103 +250,6 @@ def recorded(noise: str, samples: int, k: int, seed: int, expected: str) -> Race
             " SHA-256: the artifact was edited, or belongs to another number of classes; fit it again"
         )
     return races
-
-
-def retention(rows: Rows, options: HokiOptions, scales: list[float], context: Context, draws: Any = None) -> FloatArray:
-    """Retention probability of every row at every scale, (n, scales)."""
-    return np.asarray(
-        kernels(context).retention_rates(
-            rows,
-            options.noise,
-            scales,
-            draws,
-            lambda done: context.progress("retention probabilities", done, rows.n),
-        )
-    )
-
-
-# ---- choosing the scale
-
-
-@dataclass(frozen=True)
-class Choice:
-    """What there is to say about a chosen scale."""
-
-    details: dict[str, Any]
-    warnings: tuple[str, ...] = ()
-    at_bound: bool = False
-
-
-def choose_scale(
-    rows: Rows, options: HokiOptions, context: Context, counted: IntArray, base: Evidence
-) -> tuple[float, FloatArray, Choice]:
-    """The scale, the exact retention probabilities of the rows that count, and the record."""
-    if options.scale is not None:
-        gamma = np.empty(len(counted))
-        if options.gamma == "exact":
-            gamma = retention(rows, options, [options.scale], context)[counted, 0]
-        return options.scale, gamma, Choice({})
-    gaps = kernels(context).runner_up_gaps(rows)[counted]
-    unit = float(np.median(gaps)) or float(gaps.mean()) or 1.0
-    scales = [unit * 2.0 ** (i / 2) for i in range(-6, 7)]
-    gammas = retention(rows, options, scales, context)[counted]
-    evidences = [Evidence(g, base.hit, base.weight, base.start) for g in gammas.T]
-    if options.select == "sd":
-        values = [one_bin_sd(e) for e in evidences]
-        best = int(np.argmax(values))
-    else:
-        folds = two_folds(base.hit, context.seed)
-        values = [cross_validated_nll(e, folds, options) for e in evidences]
-        best = int(np.argmin(values))
-    details = {"scales": scales, "select": options.select, "criterion": values}
-    informative = np.ptp(values) > 0
-    if informative and best in (0, len(scales) - 1):
-        warning = (
-            f"the best scale {scales[best]:.4g} is the {'smallest' if best == 0 else 'largest'} of those searched;"
-            " set scale= to look beyond"
-        )
-        return scales[best], gammas[:, best], Choice(details, (warning,), at_bound=True)
-    return scales[best], gammas[:, best], Choice(details)
-
-
-def one_bin_sd(evidence: Evidence) -> float:
-    """Standard deviation of the confidence when there is one bin, \\|alpha - beta\\| sd(gamma)."""
-    alpha, beta = one_line(evidence)
-    return abs(alpha - beta) * spread(evidence)
-
-
-def spread(evidence: Evidence) -> float:
-    """Standard deviation of the retention probabilities."""
-    share = evidence.weight / evidence.weight.sum()
-    return float(np.sqrt(share @ (evidence.gamma - share @ evidence.gamma) ** 2))
-
-
-def two_folds(hit: FloatArray, seed: int) -> tuple[IntArray, IntArray]:
-    """Rows split in halves, right and wrong ones alike."""
-    rng = np.random.default_rng(seed)
-    groups = [rng.permutation(np.flatnonzero(hit == outcome)) for outcome in (0.0, 1.0)]
-    return tuple(np.sort(np.concatenate([g[i::2] for g in groups])) for i in (0, 1))  # type: ignore[return-value]
-
-
-def cross_validated_nll(evidence: Evidence, folds: tuple[IntArray, IntArray], options: HokiOptions) -> float:
-    """Mean NLL of right/wrong, each half under the design of the other.
-
-    The rest of a row's vector keeps its proportions, so the NLL of the label differs from
-    this by a number that does not depend on the scale.
-    """
-    total = 0.0
-    for here, there in (folds, folds[::-1]):
-        if not len(here) or not len(there):
-            continue
-        past, new = evidence.part(there), evidence.part(here)
-        if options.init == "accuracy":
-            new = Evidence(new.gamma, new.hit, new.weight, np.full(len(here), past.accuracy))
-            past = Evidence(past.gamma, past.hit, past.weight, np.full(len(there), past.accuracy))
-        found = design(past, options.bins, options.rounds)
-        q = replay(new.start, new.gamma, found.alpha, found.beta)
-        p_outcome = np.where(new.hit > 0, q, 1.0 - q)
-        total -= float(new.weight @ np.log(np.maximum(p_outcome, NLL_FLOOR)))
-    return total / float(evidence.weight.sum())
 
 
 # ---- the rounds, and what to tell about them
@@ -323,6 +289,23 @@ NO_SPREAD = (
     " accuracy as its confidence; another scale, or ts, would serve better"
 )
 ALL_SAME = "no line can be learnt, and every confidence becomes "
+
+
+def brier_of_ts(rows: Rows, context: Context, counted: IntArray, base: Evidence) -> float:
+    """Top-label Brier score of temperature scaling on the same rows."""
+    ts = TemperatureScaling.fit(rows, TemperatureOptions(), context).calibrator
+    confidence = np.concatenate([ts.apply(block).confidence for block in rows.blocks()])[counted]
+    return float(np.average((confidence - base.hit) ** 2, weights=base.weight))
+
+
+def behind_ts(details: dict[str, Any]) -> Iterator[str]:
+    """The criterion measures how far confidences spread, not how good they are."""
+    ours, theirs = details["calibrated"]["brier_top"], details["ts_brier_top"]
+    if ours > theirs:
+        yield (
+            f"top-label Brier {ours:.4f} on these rows, temperature scaling {theirs:.4f}: the criterion looks for"
+            " spread, not for skill; ts would serve better"
+        )
 
 
 def report(found: Design, evidence: Evidence, uncalibrated: FloatArray, bins: int) -> dict[str, Any]:

@@ -10,10 +10,11 @@ from numpy.typing import NDArray
 
 from calcli.binning import BinStats, width_edges
 from calcli.calibrator import Calibrator, Context, Fit, Options, Prediction, Status, param
-from calcli.errors import DataError, FitError, UsageError
+from calcli.errors import DataError
 from calcli.kernels.device import kernels
 from calcli.kernels.numpy.recal import RowSharpness, Tilt, log_confidence, log_share
 from calcli.methods._recal_groups import BETA_HIGH, BETA_LOW, GROUPS, GroupFit, fit_groups, group_of
+from calcli.methods._transforms import choose_pool
 from calcli.methods.ts import TemperatureOptions, TemperatureScaling
 from calcli.numerics import TINY, FloatArray, IntArray, log_softmax
 from calcli.rows import Block, Rows
@@ -106,7 +107,7 @@ class ReCal(Calibrator):
 
     @classmethod
     def fit(cls, rows: Rows, options: RecalOptions, context: Context) -> Fit[Self]:
-        pool = choose_pool(rows.transforms, options.pool)
+        pool = choose_pool(rows.transforms, options.pool, "recal")
         return cls.play(
             rows, options, context, np.asarray(pool)[context.rng().integers(len(pool), size=options.rounds)]
         )
@@ -189,26 +190,6 @@ class ReCal(Calibrator):
 def rescaled(scale: FloatArray, factor: FloatArray) -> FloatArray:
     """The rows' inverse temperatures after one more factor, kept finite."""
     return np.clip(scale * factor, SCALE_LOW, SCALE_HIGH)
-
-
-def choose_pool(transforms: Sequence[str], pool: str) -> list[int]:
-    """Indices of the transforms to draw from, in the order of the source.
-
-    pool : ``all``, or names and full specs with commas between. Raises FitError when the
-    rows have no transforms, UsageError for a name that none of them has.
-    """
-    if not transforms:
-        raise FitError(
-            "recal needs the scores of the same rows under transforms (dataset transforms/logits), these rows"
-            " have none; calcli extract --model … --transform zoom:0.5:0.9 --transforms 10 makes them"
-        )
-    if pool == "all":
-        return list(range(len(transforms)))
-    wanted = [name.strip() for name in pool.split(",") if name.strip()]
-    for name in wanted:
-        if not any(name in (spec, spec.partition(":")[0]) for spec in transforms):
-            raise UsageError(f"option pool={pool!r}: no transform is {name!r}; there are: {', '.join(transforms)}")
-    return [m for m, spec in enumerate(transforms) if spec in wanted or spec.partition(":")[0] in wanted]
 
 
 def worse_than_ts(nll: float, alone: float, init: str) -> str:

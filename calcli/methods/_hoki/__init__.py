@@ -1,0 +1,1 @@
+"""Hoki's parts: the noise and its scale (``search``), the fixed-point rounds (``rounds``)."""
