@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import h5py
 import numpy as np
@@ -258,6 +259,20 @@ def test_a_closed_pipe_is_no_error(tmp_path):
         assert command.wait() == 0
 
 
+def await_handlers(command):
+    """Wait until calcli catches SIGHUP, the last that it asks for; where that cannot be seen, some seconds."""
+    status, deadline = Path(f"/proc/{command.pid}/status"), time.monotonic() + 60
+    if not status.exists():
+        time.sleep(4)
+        return
+    while time.monotonic() < deadline:
+        caught = next(line for line in status.read_text().splitlines() if line.startswith("SigCgt"))
+        if int(caught.split()[1], 16) >> (signal.SIGHUP - 1) & 1:
+            return
+        time.sleep(0.02)
+    raise AssertionError("calcli never asked for its signals")
+
+
 @pytest.mark.skipif(os.name == "nt", reason="POSIX signals")
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
 def test_interruption_leaves_nothing(tmp_path, number, code):
@@ -273,7 +288,7 @@ def test_interruption_leaves_nothing(tmp_path, number, code):
         text=True,
         preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
     ) as command:
-        time.sleep(1.5)
+        await_handlers(command)
         command.send_signal(number)
         out, err = command.communicate(timeout=20)
     assert command.returncode == code

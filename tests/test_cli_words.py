@@ -3,11 +3,17 @@
 import csv
 import json
 
+import h5py
 import pytest
 from cli import runner
+from synthetic import truth
 
+from calcli.calibrator import Context
+from calcli.cli.render import Talk
 from calcli.cli.tables import TEXTS, Table
+from calcli.evaluation.cross_validation import cross_validated_nll, folds_of
 from calcli.registry import canonical, method, method_names
+from calcli.rows import ArrayRows
 
 
 @pytest.fixture
@@ -64,3 +70,35 @@ def test_lists_come_in_every_format(run, command):
     assert len(run(command, "--format", "csv").out.splitlines()) == len(whole) + 1
     assert run(command, "--format", "html").code == 2
     assert run(command, "--json", "--format", "csv").code == 2
+
+
+def test_equal_warnings_are_one_line_with_their_count(capsys):
+    talk = Talk()
+    for i in range(40):
+        talk.warn("3 classes without a row", about=f"b{i}.h5")
+    talk.warn("few rows", about="b7.h5")
+    talk.tell_warnings()
+    assert capsys.readouterr().err.splitlines() == [
+        "warning: b0.h5, b1.h5, b2.h5 and 37 more: 3 classes without a row (40 times)",
+        "warning: b7.h5: few rows",
+    ]
+
+
+def test_all_methods_are_ranked_by_held_out_rows(run, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    z, y = truth(60, 8)
+    with h5py.File("a.h5", "w") as file:
+        file["logits"], file["labels"] = 3 * z, y
+    done = run("fit", "-m", "ALL", "a.h5", "--json")
+    results = json.loads(done.out)["results"]
+    held_out = [each["cv_nll"] for each in results if each["status"] != "failed"]
+    assert held_out == sorted(held_out) and len(held_out) > 15
+    assert "\n1/" in f"\n{done.err}" and " ts …" in done.err
+    assert "ms: left out, its 72 parameters outnumber the 60 rows" in done.err
+    assert not any(each["method"] == "ms" for each in results)
+    rows = ArrayRows(3 * z, y)
+    own = next(each for each in results if each["method"] == "ts")
+    again = cross_validated_nll("ts", rows, folds_of(rows, Context()), Context())
+    assert own["cv_nll"] == pytest.approx(again, rel=1e-12)
+    quiet = run("fit", "-m", "all", "a.h5", "-o", "more", "-q", "--thorough")
+    assert "more/a.ms.json" in quiet.out.split() and "left out" not in quiet.err

@@ -169,7 +169,7 @@ class Job:
         common = data_warnings(table.n, len(np.unique(table.y)), spread, self.plan.settings.bins if binned else None)
         each = [common]
         for text in common:
-            self.talk.warn(f"{rows.name}: {text}")
+            self.talk.warn(text, about=rows.name)
         seen = np.bincount(table.y, minlength=table.k).astype(np.float64)
         for name, artifact in artifacts:
             found = []
@@ -186,5 +186,5 @@ class Job:
                 )
             each.append([*common, *found])
             for text in found:
-                self.talk.warn(f"{rows.name}: {text}")
+                self.talk.warn(text, about=rows.name)
         return [replace(result, warnings=warnings) for result, warnings in zip(results, each, strict=True)]

@@ -1,15 +1,19 @@
-"""calcli fit --method all: every method that applies, one table."""
+"""calcli fit --method all: every method that applies, ranked by what held-out rows lose."""
 
+import math
 import sys
 import time
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from calcli.calibrator import Context
+from calcli.calibrator import Calibrator, Context
 from calcli.cli.fit_text import as_json
-from calcli.cli.render import Talk, print_json, print_table
+from calcli.cli.render import Talk, fail, print_json
+from calcli.cli.tables import Cell, print_table
 from calcli.errors import CalcliError, DataError, FitError, UsageError
-from calcli.io.artifact import save
+from calcli.evaluation.cross_validation import Fold, cross_validated_nll, folds_of
+from calcli.io.artifact import Artifact, save
 from calcli.io.atomic import check_output, make_folder
 from calcli.io.bundle import BundleRows
 from calcli.registry import method, method_names, parse_options
@@ -18,63 +22,123 @@ from calcli.workflow import fit_artifact
 if TYPE_CHECKING:
     from calcli.cli.commands.fit import FitArgs
 
+HEAD = ["method", "status", "seconds", "held-out nll", "accuracy", "nll", "brier", "ece"]
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One method: its artifact, or why there is none; the NLL of held-out rows; what it took."""
+
+    name: str
+    path: Path
+    seconds: float
+    cv_nll: float = math.nan
+    artifact: Artifact | None = None
+    error: Exception | None = None
+
+    @property
+    def rank(self) -> float:
+        """Least first, failures last."""
+        return math.inf if math.isnan(self.cv_nll) else self.cv_nll
+
+    @property
+    def code(self) -> int:
+        """Exit code of a failure."""
+        return getattr(self.error, "exit_code", CalcliError.exit_code)
+
+    def as_json(self) -> dict[str, object]:
+        """Stable JSON keys."""
+        if self.artifact is None:
+            return {"method": self.name, "status": "failed", "reason": str(self.error), "exit_code": self.code}
+        return {**as_json(self.artifact, str(self.path)), "seconds": self.seconds, "cv_nll": self.cv_nll}
+
+    def row(self) -> list[Cell]:
+        """A line of the table."""
+        if self.artifact is None:
+            return [self.name, "failed", self.seconds, *[None] * 5]
+        fit = self.artifact.fit
+        return [self.name, fit.status, self.seconds, self.cv_nll, *fit.after.values()]
+
 
 def fit_all(args: "FitArgs", rows: BundleRows, context: Context, talk: Talk) -> int:
-    """Fit every method that applies, keep going on failures, show them side by side.
+    """Fit every method that applies, keep going on failures, rank them by cross-validated NLL.
 
     Returns the worst exit code. Raises UsageError for an output that is no folder.
     """
-    targets = _targets(args, rows)
-    table: list[list[Any]] = []
-    done: list[dict[str, object]] = []
-    worst = 0
-    for name, path in targets.items():
-        if method(name).laws.needs_transforms and not rows.transforms:
-            talk.say(f"{name}: left out, it needs the scores under transforms and this bundle has none")
-            continue
-        begun = time.perf_counter()
-        try:
-            artifact = fit_artifact(name, parse_options(name, {}), rows, context)
-            save(artifact, str(path), force=args.force)
-        except DataError:
-            raise
-        except Exception as error:  # one method's failure is no reason to lose the others
-            code = getattr(error, "exit_code", CalcliError.exit_code)
-            worst = max(worst, code)
-            talk.clear()
-            print(f"calcli: {name}: {' '.join(str(error).split())}", file=sys.stderr)
-            table.append([name, "failed", time.perf_counter() - begun, *[None] * 4])
-            done.append({"method": name, "status": "failed", "reason": str(error), "exit_code": code})
-            continue
-        seconds = time.perf_counter() - begun
+    targets = _targets(args, rows, talk)
+    folds = folds_of(rows, context)
+    entries: list[Entry] = []
+    for i, (name, path) in enumerate(targets.items(), 1):
+        talk.step(f"{i}/{len(targets)} {name} …")
+        entry = _fit(name, path, rows, folds, context, args.force)
         talk.clear()
-        fit = artifact.fit
-        if not table:
-            table.append(["identity", "", 0.0, *fit.before.values()])
-        table.append([name, fit.status, seconds, *fit.after.values()])
-        done.append({**as_json(artifact, str(path)), "seconds": seconds})
-        for warning in fit.warnings:
-            talk.warn(f"{name}: {warning}")
-        if args.strict and fit.status != "ok":
-            worst = max(worst, FitError.exit_code)
-        if not args.json:
-            print(path, flush=True)
-    if not talk.quiet:
-        talk.say(f"on the calibration data {rows.name}, {rows.n} rows, {rows.k} classes:")
-        print_table(["method", "status", "seconds", "accuracy", "nll", "brier", "ece"], table, file=sys.stderr)
+        if entry.artifact is None:
+            fail(f"{name}: {entry.error}", entry.code)
+        else:
+            for warning in entry.artifact.fit.warnings:
+                talk.warn(warning, about=name)
+            if not args.json:
+                print(path, flush=True)
+        entries.append(entry)
+    entries.sort(key=lambda entry: entry.rank)
+    talk.tell_warnings()
+    _print(entries, rows, len(folds), talk)
     if args.json:
-        print_json({"calcli_fit_all": 1, "results": done})
-    return worst
+        print_json({"calcli_fit_all": 1, "results": [entry.as_json() for entry in entries]})
+    worst = max((entry.code for entry in entries if entry.error is not None), default=0)
+    bad = any(entry.artifact is not None and entry.artifact.fit.status != "ok" for entry in entries)
+    return max(worst, FitError.exit_code if args.strict and bad else 0)
 
 
-def _targets(args: "FitArgs", rows: BundleRows) -> dict[str, Path]:
-    """The file of every method, in a folder that is there."""
+def _fit(name: str, path: Path, rows: BundleRows, folds: list[Fold], context: Context, force: bool) -> Entry:
+    begun = time.perf_counter()
+    try:
+        artifact = fit_artifact(name, parse_options(name, {}), rows, context)
+        cv_nll = cross_validated_nll(name, rows, folds, context)
+        save(artifact, str(path), force=force)
+        return Entry(name, path, time.perf_counter() - begun, cv_nll, artifact)
+    except DataError:
+        raise
+    except Exception as error:  # one method's failure is no reason to lose the others
+        return Entry(name, path, time.perf_counter() - begun, error=error)
+
+
+def _print(entries: list[Entry], rows: BundleRows, folds: int, talk: Talk) -> None:
+    if talk.quiet:
+        return
+    talk.say(f"{rows.name}, {rows.n} rows, {rows.k} classes: ranked by the mean negative log-likelihood of held-out")
+    talk.say(f"rows ({folds} random folds); accuracy, nll, brier and ece are those of the calibration data itself")
+    table: list[list[Any]] = [entry.row() for entry in entries]
+    before = next((entry.artifact.fit.before for entry in entries if entry.artifact is not None), None)
+    if before is not None:
+        nll = before["nll"] or 0.0
+        table.insert(sum(entry.rank <= nll for entry in entries), ["identity", "", 0.0, nll, *before.values()])
+    print_table(HEAD, table, file=sys.stderr)
+
+
+def _targets(args: "FitArgs", rows: BundleRows, talk: Talk) -> dict[str, Path]:
+    """The file of every method that applies, in a folder that is there; what to try first at the front."""
     folder = Path(args.output or f"{args.stem}.calibrators")
     if args.output == "-" or (folder.exists() and not folder.is_dir()):
         raise UsageError(f"-o {args.output}: expected a folder with --method all")
     make_folder(folder)
     names = [name for name in method_names() if name != "identity" and method(name).composable]
-    targets = {name: folder / f"{args.stem}.{name}.json" for name in names}
+    targets = {}
+    for name in sorted(names, key=lambda name: method(name).place):
+        numbers = _numbers(method(name), rows.k)
+        if method(name).laws.needs_transforms and not rows.transforms:
+            talk.say(f"{name}: left out, it needs the scores under transforms and this bundle has none")
+        elif numbers > rows.n and not args.thorough:
+            talk.say(f"{name}: left out, its {numbers} parameters outnumber the {rows.n} rows; --thorough fits it too")
+        else:
+            targets[name] = folder / f"{args.stem}.{name}.json"
     for path in targets.values():
         check_output(path, force=args.force, inputs=[rows.path])
     return targets
+
+
+def _numbers(cls: type[Calibrator], k: int) -> int:
+    """How many parameters a method has by its declaration; those whose number the data decide count as none."""
+    shapes = [parameter.metadata["shape"] for parameter in fields(cls) if not parameter.metadata["optional"]]
+    known = [shape for shape in shapes if all(size == "k" or isinstance(size, int) for size in shape)]
+    return sum(math.prod(k if size == "k" else size for size in shape) for shape in known)

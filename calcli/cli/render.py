@@ -24,56 +24,93 @@ class Talk:
 
     def __init__(self, quiet: bool = False) -> None:
         self.quiet = quiet
-        self._bar: _Bar | None = None
+        self._progress: _Progress | None = None
+        self._step = ""
+        self._kept: dict[str, list[str]] = {}
 
     def say(self, text: str = "") -> None:
         """A line of information."""
         if not self.quiet:
-            self.clear()
+            self._close()
             print(plain(text), file=sys.stderr)
 
-    def warn(self, text: str) -> None:
-        """A warning: one line, so that logs can be searched for it."""
-        self.say(f"warning: {text}")
+    def warn(self, text: str, about: str = "") -> None:
+        """A warning: one line, so that logs can be searched for it.
+
+        One about a thing of several is kept until ``tell_warnings``, which joins equal ones.
+        """
+        if about:
+            self._kept.setdefault(text, []).append(about)
+        else:
+            self.say(f"warning: {text}")
+
+    def tell_warnings(self) -> None:
+        """Write the warnings that were kept, equal ones as one line with their count."""
+        for text, things in self._kept.items():
+            shown = ", ".join(things[:3]) + (f" and {len(things) - 3} more" if len(things) > 3 else "")
+            self.say(f"warning: {shown}: {text}" + (f" ({len(things)} times)" if len(things) > 1 else ""))
+        self._kept = {}
+
+    def step(self, text: str) -> None:
+        """Say which step begins: on a terminal in the line that progress rewrites, else on a line of its own."""
+        if self.quiet:
+            return
+        self._close()
+        self._step = text
+        if sys.stderr.isatty():
+            print(f"{ERASE}{plain(text)}", end="", file=sys.stderr, flush=True)
+        else:
+            print(plain(text), file=sys.stderr)
 
     def progress(self, what: str, done: int, total: int) -> None:
-        """Report progress; drawn only on a terminal and only when it takes long."""
-        if self.quiet or not sys.stderr.isatty():
+        """Report progress: rewritten on a terminal when it takes long, a line a minute elsewhere."""
+        if self.quiet:
             return
-        if self._bar is None or self._bar.what != what:
-            self.clear()
-            self._bar = _Bar(what)
-        self._bar.update(done, total)
+        if self._progress is None or self._progress.what != what:
+            self._close()
+            self._progress = _Progress(what, self._step)
+        self._progress.update(done, total)
 
     def clear(self) -> None:
-        """Remove the progress line."""
-        if self._bar is not None:
-            self._bar.close()
-            self._bar = None
+        """Remove the line of progress; the step is over."""
+        self._close()
+        if self._step and sys.stderr.isatty():
+            print(ERASE, end="", file=sys.stderr, flush=True)
+        self._step = ""
+
+    def _close(self) -> None:
+        if self._progress is not None and self._progress.drawn:
+            print(ERASE, end="", file=sys.stderr, flush=True)
+        self._progress = None
 
 
-class _Bar:
-    """One line that is rewritten, after a second, at most ten times a second."""
+ERASE = "\r\x1b[K"
 
-    def __init__(self, what: str) -> None:
-        self.what, self.begun, self.last, self.drawn = what, time.monotonic(), 0.0, False
+
+class _Progress:
+    """What is done, how fast, how long still; told after a second, ten times a second, or once a minute."""
+
+    def __init__(self, what: str, step: str) -> None:
+        self.what, self.step, self.begun, self.drawn = what, step, time.monotonic(), False
+        self.terminal = sys.stderr.isatty()
+        self.next = self.begun + (1.0 if self.terminal else 60.0)
 
     def update(self, done: int, total: int) -> None:
         now = time.monotonic()
-        if now - self.begun < 1.0 or now - self.last < 0.1:
+        if now < self.next:
             return
-        self.last, self.drawn = now, True
+        self.next = now + (0.1 if self.terminal else 60.0)
         seconds = now - self.begun
         if total:
             left = seconds * (total - done) / max(done, 1)
             text = f"{self.what}: {done}/{total} ({done / total:.0%}), {done / seconds:.3g}/s, {_clock(left)} left"
         else:
             text = f"{self.what}: {done}, {_clock(seconds)}"
-        print(f"\r\x1b[K{text}", end="", file=sys.stderr, flush=True)
-
-    def close(self) -> None:
-        if self.drawn:
-            print("\r\x1b[K", end="", file=sys.stderr, flush=True)
+        if self.terminal:
+            self.drawn = True
+            print(f"{ERASE}{plain(f'{self.step} {text}'.strip())}", end="", file=sys.stderr, flush=True)
+        else:
+            print(plain(text), file=sys.stderr)
 
 
 def _clock(seconds: float) -> str:

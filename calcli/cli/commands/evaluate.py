@@ -233,6 +233,7 @@ def run(args: EvaluateArgs) -> int:
             outcomes += check(asked, result, against)
         if args.jsonl:
             _print_lines(results)
+    talk.tell_warnings()
     _print(args, plan, evaluated, outcomes)
     if args.junit is not None:
         write_bytes(Path(args.junit), junit(outcomes), force=args.force, inputs=read)

@@ -55,13 +55,19 @@ class FitArgs(o.Reading, o.Saying):
     ] = None
     device: o.Device = "auto"
     seed: o.Seed = 0
+    thorough: Annotated[
+        bool, typer.Option("--thorough", help="With --method all: also methods with more parameters than rows.")
+    ] = False
     strict: Annotated[bool, typer.Option("--strict", help="Exit with 4 for any status other than ok.")] = False
     force: o.Force = False
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "method", canonical(self.method))  # frozen, but for its aliases
+        name = "all" if self.method.lower() == "all" else canonical(self.method)
+        object.__setattr__(self, "method", name)  # frozen, but for its aliases
         if self.method == "all" and self.set_:
             raise UsageError("--set has no one meaning with --method all; fit the method by itself")
+        if self.thorough and self.method != "all":
+            raise UsageError("--thorough belongs to --method all")
 
     @property
     def stem(self) -> str:
