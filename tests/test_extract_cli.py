@@ -100,7 +100,7 @@ def test_importing_npz_loads_nothing_heavy(here):
         (["a.npz", "-o", "x.h5", "--labels", "label"], 2, "did you mean labels?"),
         (["a.npz", "-o", "x.h5", "--group", "val"], 2, "no group is named 'val'"),
         (["missing.npz", "-o", "x.h5"], 3, "missing.npz: no such file"),
-        ([".", "-o", "x.h5"], 3, "is a folder"),
+        ([".", "-o", "x.h5"], 3, "empty.npz: the file is empty"),
         (["empty.npz", "-o", "x.h5"], 3, "empty.npz: the file is empty"),
         (["words.txt", "-o", "x.h5"], 3, "words.txt"),
         (["noise.bin", "-o", "x.h5"], 3, "noise.bin: is of no known format, expected one of "),

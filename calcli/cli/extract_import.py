@@ -38,6 +38,18 @@ class ImportOptions:
     filter_: Annotated[
         str | None, typer.Option("--filter", metavar="NAME", help="Take the answers after this filter.")
     ] = None
+    join: Annotated[bool, typer.Option("--join", help="The sources are parts of one data set: shards, ranks.")] = False
+    drop_duplicates: Annotated[
+        bool, typer.Option("--drop-duplicates", help="Of rows with the same id keep the first, and count the others.")
+    ] = False
+    confidence: Annotated[
+        str | None,
+        typer.Option("--confidence", metavar="NAME", help="Array that says how sure, instead of scores of classes."),
+    ] = None
+    correct: Annotated[
+        str | None,
+        typer.Option("--correct", metavar="NAME|A=B", help="Array that says whether right, or where two agree."),
+    ] = None
 
     @property
     def reading(self) -> dict[str, Any]:
@@ -47,5 +59,6 @@ class ImportOptions:
         names = tuple(name.strip() for name in (self.class_names or "").split(",") if name.strip())
         return {
             "class_names": names, "views": self.views, "normalize": self.normalize, "choices": self.choices,
-            "filter": self.filter_,
+            "filter": self.filter_, "join": self.join, "drop_duplicates": self.drop_duplicates,
+            "confidence": self.confidence, "correct": self.correct,
         }  # fmt: skip

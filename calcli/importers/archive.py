@@ -1,6 +1,6 @@
 """Named arrays of a foreign file, read only when asked for."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -181,21 +181,23 @@ def _key(key: Any) -> str:
     return str(key) if isinstance(key, str | int | float | bool | None) else f"a {type(key).__name__}"
 
 
-def unite(archives: list[Archive]) -> dict[str, Entry]:
+def unite(archives: Sequence[Archive], folders: Sequence[str] = ()) -> dict[str, Entry]:
     """Put the arrays of several files under one roof.
 
     Loose arrays keep their names; the arrays of a file of several go into a folder with
-    the file's name, unless it is the only such file.
+    the file's name, unless it is the only such file. folders : where each file lies
+    within a folder that was named.
     """
     several = sum(not archive.loose for archive in archives) > 1
     united: dict[str, Entry] = {}
-    for archive in archives:
+    for archive, folder in zip(archives, folders or [""] * len(archives), strict=True):
         for name, entry in archive.entries.items():
-            path = f"{archive.path.stem}/{name}" if several and not archive.loose else name
+            inner = f"{archive.path.stem}/{name}" if several and not archive.loose else name
+            path = f"{folder}/{inner}" if folder else inner
             if path in united:
                 raise DataError(
                     f"{archive.path}: array {name!r} has the same name as one of {united[path].path};"
-                    " rename one of the files, or import them one by one"
+                    " rename one of the files, import them one by one, or --join parts of one data set"
                 )
             united[path] = entry
     return united

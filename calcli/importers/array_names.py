@@ -19,7 +19,10 @@ from dataclasses import dataclass
 from calcli.errors import DataError, UsageError, unknown_name
 from calcli.importers.ask import Ask
 
-__all__ = ["PER_ROW", "SCORE_PREFIX", "Candidate", "Name", "group_name", "parse_name", "plan", "role_of"]
+__all__ = [
+    "PER_ROW", "ROLES", "SCORE_PREFIX", "Candidate", "Name", "extra_of", "group_name", "matching", "parse_name", "plan",
+    "role_of",
+]  # fmt: skip
 
 KIND_WORDS = {
     "log_probs": (
@@ -170,7 +173,7 @@ def plan(paths: Iterable[str], ask: Ask, where: str) -> list[Candidate]:
     """
     names = [parse_name(path) for path in paths]
     scores = _chosen_scores(names, ask, where)
-    asked_labels = [_matching(names, label, "labels array") for label in ask.labels]
+    asked_labels = [matching(names, label, "labels array") for label in ask.labels]
     if ask.groups:
         scores = _in_groups(scores, ask.groups)
     if not (ask.scores or ask.all_scores):
@@ -188,9 +191,10 @@ def plan(paths: Iterable[str], ask: Ask, where: str) -> list[Candidate]:
             others = ", ".join(name.path for name in names if name.path != score.path) or "nothing else"
             raise DataError(
                 f"{where}: found no labels for {score.path!r} among {others};"
-                " name them with --labels NAME, or pass --no-labels for scores that are only to be calibrated"
+                f" name them with --labels NAME{_outcomes(names)}, or pass --no-labels for scores that are only to be"
+                " calibrated"
             )
-        extras = {role: extra for role in ROLES if role != "labels" if (extra := _extra(score, names, role))}
+        extras = {role: extra for role in ROLES if role != "labels" if (extra := extra_of(score, names, role))}
         found.append(Candidate(model, score.split, score.kind, score.path, label if label else None, extras))
     doubles = [c.name for c in found if sum(c.name == other.name for other in found) > 1]
     if doubles:
@@ -200,7 +204,7 @@ def plan(paths: Iterable[str], ask: Ask, where: str) -> list[Candidate]:
 
 def _chosen_scores(names: Sequence[Name], ask: Ask, where: str) -> list[Name]:
     if ask.scores:
-        chosen = [name for asked in ask.scores for name in _matching(names, asked, "scores array")]
+        chosen = [name for asked in ask.scores for name in matching(names, asked, "scores array")]
     else:
         chosen = [name for name in names if name.role == "scores"]
         if not chosen and ask.kind:  # a table of columns whose names are those of the classes
@@ -209,7 +213,7 @@ def _chosen_scores(names: Sequence[Name], ask: Ask, where: str) -> list[Name]:
         listing = ", ".join(name.path for name in names[:20]) or "nothing"
         raise DataError(
             f"{where}: holds no array named logits, log_probs or probs (it has: {listing});"
-            " name yours with --scores NAME --labels NAME --kind logits|log_probs|probs"
+            f" name yours with --scores NAME --labels NAME --kind logits|log_probs|probs{_outcomes(names)}"
         )
     for name in chosen:
         if not (ask.kind or name.kind):
@@ -217,7 +221,23 @@ def _chosen_scores(names: Sequence[Name], ask: Ask, where: str) -> list[Name]:
     return [Name(n.path, n.folder, n.core, "scores", ask.kind or n.kind, n.model, n.split) for n in chosen]
 
 
-def _matching(names: Sequence[Name], asked: str, what: str) -> list[Name]:
+def _outcomes(names: Sequence[Name]) -> str:
+    """What to pass for confidences, when names say that some are there."""
+    by_word = {name.core.lower(): name.path for name in names}
+
+    def first(words: str) -> str | None:
+        return next((by_word[word] for word in words.split() if word in by_word), None)
+
+    right = first("correct is_correct acc accuracy exact_match")
+    sure = first("confidence conf prob probs score")
+    guess = first("pred prediction pred_label preds")
+    truth = next((name.path for name in names if name.role == "labels"), None)
+    if sure is None or not (right or (guess and truth)):
+        return ""
+    return f"; a confidence and whether it was right: --confidence {sure} --correct {right or f'{guess}={truth}'}"
+
+
+def matching(names: Sequence[Name], asked: str, what: str) -> list[Name]:
     """The array with this path; else all with this name in any folder or split."""
     exact = [name for name in names if name.path == asked]
     inner = [name for name in names if name.path.endswith("/" + asked) or (name.core == asked and name.split)]
@@ -301,6 +321,6 @@ def _companion(
     return among[0].path if any_model and len(among) == 1 else None
 
 
-def _extra(score: Name, names: Sequence[Name], role: str) -> str | None:
+def extra_of(score: Name, names: Sequence[Name], role: str) -> str | None:
     among = [name for name in names if name.role == role]
     return _companion(score, among, any_split=role in ("class_names", "specs"))

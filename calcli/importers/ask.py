@@ -14,6 +14,9 @@ class Ask:
     class_names : of the classes, in order. views : what to do with an axis of views,
     ``take=0``, ``mean`` or ``transforms``. normalize, choices, filter : of multiple-choice
     files: log-likelihoods per what, questions with how many candidates, after which filter.
+    join : the sources are parts of one data set; drop_duplicates : of rows with one id
+    keep the first. confidence, correct : names of arrays that say how sure and whether right, instead of
+    scores and labels; ``A=B`` for correct says where two arrays agree.
     """
 
     scores: tuple[str, ...] = ()
@@ -27,3 +30,7 @@ class Ask:
     normalize: str = "none"
     choices: int | None = None
     filter: str | None = None
+    join: bool = False
+    drop_duplicates: bool = False
+    confidence: str | None = None
+    correct: str | None = None

@@ -1,7 +1,7 @@
 """Importing from beginning to end: sources in, one file of bundles out."""
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
@@ -9,14 +9,17 @@ from typing import Any
 import numpy as np
 
 from calcli import __version__
-from calcli.errors import DataError, UsageError
+from calcli.errors import CalcliError, DataError, UsageError
 from calcli.importers.archive import Archive, Entry, unite
 from calcli.importers.array_names import Candidate, group_name, plan
 from calcli.importers.ask import Ask
+from calcli.importers.confidences import load_confidences
 from calcli.importers.formats import open_archive
+from calcli.importers.join import join_archives, repeated
 from calcli.importers.labelled_scores import Imported, load
 from calcli.importers.obvious import take_obvious
 from calcli.importers.report import Report, Splitting, Written
+from calcli.importers.sources import settle_sources
 from calcli.io.atomic import check_output
 from calcli.io.split import deal_rows
 from calcli.io.writer import BundleWriter, GroupWriter
@@ -42,23 +45,43 @@ def import_scores(
     check_output(output, force=force, inputs=sources)
     report = Report()
     with ExitStack() as stack:
-        archives = [open_archive(path, stack, ask) for path in sources]
-        for archive in archives:
-            report.notes += archive.notes
-        entries = unite(archives)
-        where = ", ".join(str(path) for path in sources)
-        filled, taken = take_obvious(entries, ask, where)
-        report.notes += taken
-        candidates = plan(entries, filled, where)
-        _refuse_second_split(candidates, splitting, where)
-        origin = _Origin(archives, ask)
-        with BundleWriter(output, force=force, inputs=sources) as out:
-            for candidate in candidates:
-                imported = load(candidate, entries, ask, ignore=ignore_labels)
-                report.notes += imported.notes
-                groups = _deal(imported, splitting, ignore_labels, report)
-                _write(out, imported, groups, origin, entries, splitting, report)
+        settled = settle_sources(sources, stack)
+        try:
+            archives = [open_archive(path, stack, ask) for path in settled.files]
+            for archive in archives:
+                report.notes += archive.notes
+            entries = join_archives(archives, report.notes) if ask.join else unite(archives, settled.folders)
+            where = ", ".join(str(path) for path in sources)
+            origin = _Origin(archives, ask)
+            with BundleWriter(output, force=force, inputs=sources) as out:
+                for imported in _bundles(entries, ask, ignore_labels, splitting, where, report.notes):
+                    report.notes += imported.notes
+                    groups = _deal(imported, splitting, ignore_labels, ask, report)
+                    _write(out, imported, groups, origin, entries, splitting, report)
+        except CalcliError as problem:
+            raise type(problem)(settled.translated(str(problem))) from None
+        report.notes = [settled.translated(note) for note in report.notes]
     return report
+
+
+def _bundles(
+    entries: Mapping[str, Entry],
+    ask: Ask,
+    ignore: Sequence[int],
+    splitting: Splitting,
+    where: str,
+    notes: list[str],
+) -> Iterator[Imported]:
+    """What the arrays make: one bundle of confidences, or scores with labels by their names."""
+    if ask.confidence or ask.correct:
+        yield load_confidences(entries, ask, ignore, where)
+        return
+    filled, taken = take_obvious(entries, ask, where)
+    notes += taken
+    candidates = plan(entries, filled, where)
+    _refuse_second_split(candidates, splitting, where)
+    for candidate in candidates:
+        yield load(candidate, entries, ask, ignore=ignore)
 
 
 def _refuse_second_split(candidates: Sequence[Candidate], splitting: Splitting, where: str) -> None:
@@ -77,7 +100,9 @@ def _refuse_second_split(candidates: Sequence[Candidate], splitting: Splitting, 
         raise UsageError(f"{where}: has a column that splits it already; leave out --split")
 
 
-def _deal(imported: Imported, splitting: Splitting, ignore: Sequence[int], report: Report) -> dict[str, IntArray]:
+def _deal(
+    imported: Imported, splitting: Splitting, ignore: Sequence[int], ask: Ask, report: Report
+) -> dict[str, IntArray]:
     """Which rows of the source go to which group of the output."""
     name, labels = imported.candidate.name, imported.labels
     rows = np.arange(imported.n)
@@ -89,6 +114,7 @@ def _deal(imported: Imported, splitting: Splitting, ignore: Sequence[int], repor
             )
         if len(rows) == 0:
             raise DataError(f"{imported.where}: every row has an ignored label, nothing is left")
+    rows = _unrepeated(imported, rows, ask, report)
     if imported.parts is not None:
         texts = imported.parts.astype("U")[rows]
         found = np.unique(texts)
@@ -117,6 +143,25 @@ def _deal(imported: Imported, splitting: Splitting, ignore: Sequence[int], repor
         f"{name + ': ' if name else ''}{len(rows)} rows split {how}: {sizes}{f', {left} left out' if left else ''}"
     )
     return {_join(imported.candidate.model, group): rows[index] for group, index in dealt.items()}
+
+
+def _unrepeated(imported: Imported, rows: IntArray, ask: Ask, report: Report) -> IntArray:
+    """The rows whose id is not that of an earlier one. Raises DataError when some are and may not be dropped."""
+    ids, group = imported.columns.get("ids"), imported.columns.get("group")
+    if ids is None:
+        if ask.drop_duplicates:
+            raise UsageError(f"--drop-duplicates: {imported.where} has no ids to tell rows by")
+        return rows
+    again = repeated(ids[rows], None if group is None else group[rows])
+    if again.any() and not ask.drop_duplicates:
+        row = int(rows[np.argmax(again)])
+        raise DataError(
+            f"{imported.where}: row {row} has the id {str(ids[row])!r} of an earlier row, as"
+            f" {int(again.sum())} rows have; samplers pad the last batch so: --drop-duplicates keeps the first of each"
+        )
+    if again.any():
+        report.notes.append(f"{imported.where}: {int(again.sum())} rows with the id of an earlier one were dropped")
+    return rows[~again]
 
 
 def _join(*parts: str) -> str:
@@ -177,15 +222,15 @@ def _write(
             k=imported.k,
             kind=imported.kind,
             dtype=imported.dtype,
-            labels=labels is not None,
+            labels=labels is not None and bool(imported.k),
             transforms=imported.specs,
             class_names=imported.class_names,
             columns={name: values[index] for name, values in imported.columns.items()},
             source=origin.source(imported, entries, splitting, group.rsplit("/", 1)[-1], len(index)),
         )
         writers.append((writer, index))
-        absent = 0 if labels is None else imported.k - len(np.unique(labels))
-        everywhere = 0 if imported.labels is None else imported.k - _present(imported)
+        absent = 0 if labels is None or not imported.k else imported.k - len(np.unique(labels))
+        everywhere = 0 if imported.labels is None or not imported.k else imported.k - _present(imported)
         if absent > everywhere:
             report.notes.append(
                 f"{group or 'bundle'}: {absent} of {imported.k} classes have no row here"
@@ -212,7 +257,8 @@ def _write(
             whole = len(local) == len(slab.scores)
             per_row: dict[str, Any] = {}
             if imported.labels is not None:
-                per_row["labels"] = imported.labels[index[first:last]]
+                right = imported.labels[index[first:last]]
+                per_row["labels" if imported.k else "correct"] = right if imported.k else right.astype(bool)
             if slab.transformed is not None:
                 per_row["transformed"] = slab.transformed if whole else slab.transformed[:, local]
             writer.write(int(first), slab.scores if whole else slab.scores[local], **per_row)

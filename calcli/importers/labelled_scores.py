@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,7 +23,7 @@ from calcli.io.validate import check_labels, check_scores, check_shape, check_we
 from calcli.numerics import IntArray
 from calcli.rows import ScoreKind
 
-__all__ = ["Imported", "Slab", "load"]
+__all__ = ["Imported", "Slab", "load", "per_row"]
 
 SLAB_BYTES = 4 << 20
 """How much of a source is held at once, beyond what its format forces into memory."""
@@ -42,14 +42,14 @@ class Slab:
 class Imported:
     """One bundle to be, with its scores still where they are.
 
-    labels : (n,) int64, ignored labels still in place, or None. columns : per-row arrays by
-    the name they have in a bundle. parts : the group each row was already in, or None.
-    notes : sentences for the user.
+    labels : (n,) int64, ignored labels still in place, or None; of confidences whether
+    they are right. columns : per-row arrays by the name they have in a bundle. parts : the group
+    each row was already in, or None. notes : sentences for the user.
     """
 
     candidate: Candidate
     where: str
-    kind: ScoreKind
+    kind: ScoreKind | Literal["confidence"]
     n: int
     k: int
     dtype: np.dtype[Any]
@@ -64,9 +64,12 @@ class Imported:
 
     def slabs(self) -> Iterator[Slab]:
         """Walk over the rows once. Raises DataError at the first that breaks the rules of bundles."""
-        step = max(1, SLAB_BYTES // (self.k * self.dtype.itemsize * (1 + len(self.specs))))
+        step = max(1, SLAB_BYTES // (max(self.k, 1) * self.dtype.itemsize * (1 + len(self.specs))))
         for start in range(0, self.n, step):
             rows = slice(start, start + step)
+            if self.kind == "confidence":
+                yield Slab(start, self._scores[rows].astype(self.dtype), None)
+                continue
             scores = check_scores(_native(self._scores[rows]), self.kind, self.where, start)
             moved = None
             if self._moved is not None:
@@ -115,10 +118,10 @@ def load(candidate: Candidate, entries: Mapping[str, Entry], ask: Ask, *, ignore
     columns: dict[str, NDArray[Any]] = {}
     for role in ("ids", "weights", "group"):
         if role in candidate.extras:
-            columns[role] = _column(entries[candidate.extras[role]], role, n, viewed.repeats)
+            columns[role] = per_row(entries[candidate.extras[role]], role, n, viewed.repeats)
     parts = None
     if "split" in candidate.extras:
-        parts = _column(entries[candidate.extras["split"]], "split", n, viewed.repeats)
+        parts = per_row(entries[candidate.extras["split"]], "split", n, viewed.repeats)
 
     moved, specs = _transforms(candidate, entries, (n, k), binary) if viewed.moved is None else viewed.moved
     dtype = np.dtype(scores.dtype).newbyteorder("=")
@@ -155,7 +158,8 @@ def _class_names(
     return names, own
 
 
-def _column(entry: Entry, role: str, n: int, repeats: int) -> NDArray[Any]:
+def per_row(entry: Entry, role: str, n: int, repeats: int = 1) -> NDArray[Any]:
+    """A column of ids, weights or the like, one value per row. Raises DataError."""
     values = np.asarray(entry.load()[()])
     if repeats > 1 and len(values) * repeats == n:
         values = np.repeat(values, repeats, axis=0)

@@ -15,6 +15,7 @@ __all__ = ["texts_of", "to_labels"]
 OPPOSITES = (
     ("no", "yes"), ("n", "y"), ("false", "true"), ("f", "t"), ("neg", "pos"), ("negative", "positive"),
     ("benign", "malignant"), ("ham", "spam"), ("normal", "abnormal"), ("control", "case"), ("0", "1"), ("-1", "1"),
+    ("incorrect", "correct"), ("wrong", "right"), ("i", "c"),
 )  # fmt: skip
 """Words for class 0 and class 1 that leave no doubt."""
 

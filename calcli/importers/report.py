@@ -27,7 +27,7 @@ class Splitting:
 
 @dataclass(frozen=True)
 class Written:
-    """One bundle of the output."""
+    """One bundle of the output; k is 0 for confidences, which have no classes."""
 
     name: str
     kind: str

@@ -18,7 +18,6 @@ from calcli.errors import CalcliError, UsageError
 from calcli.io.atomic import is_stream, new_file, refuse
 from calcli.io.hdf5 import one_line
 from calcli.io.image import Image
-from calcli.rows import ScoreKind
 
 __all__ = ["BundleWriter", "GroupWriter"]
 
@@ -77,7 +76,7 @@ class BundleWriter:
         *,
         n: int,
         k: int,
-        kind: ScoreKind = "logits",
+        kind: str = "logits",
         dtype: str | np.dtype[Any] = "float32",
         labels: bool = True,
         transforms: Sequence[str] = (),
@@ -87,7 +86,8 @@ class BundleWriter:
     ) -> "GroupWriter":
         """Make one bundle of n rows and k classes, to be filled by ``GroupWriter.write``.
 
-        group : "" is the root. columns : whole per-row arrays such as ids, weights, group.
+        group : "" is the root. kind : of the scores, or "confidence" for one number a row
+        (k = 0). columns : whole per-row arrays such as ids, weights, group, correct.
         """
         with _writing(self._path, self._image):
             node = self._file.require_group(group) if group else self._file
@@ -95,7 +95,7 @@ class BundleWriter:
             new.attribute("calcli_bundle", 1)
             if source is not None:
                 new.attribute("source", json.dumps(source, sort_keys=True))
-            new.dataset(kind, (n, k), dtype)
+            new.dataset(kind, (n, k) if k else (n,), dtype)
             if labels:
                 new.dataset("labels", (n,), "int64")
             if class_names is not None:
@@ -112,7 +112,7 @@ class BundleWriter:
 class GroupWriter:
     """Fills one bundle, block by block, and remembers a checksum of every piece."""
 
-    def __init__(self, path: Path, image: Image, node: h5py.Group, n: int, kind: ScoreKind) -> None:
+    def __init__(self, path: Path, image: Image, node: h5py.Group, n: int, kind: str) -> None:
         self._path, self._image, self._node, self.n, self.kind = path, image, node, n, kind
         self.name: str = node.name
         self._pieces: dict[str, list[tuple[int, int, int]]] = {}  # (first row, last + 1, checksum)

@@ -26,7 +26,7 @@ from calcli.cli.render import Talk, print_json
 from calcli.errors import UsageError
 from calcli.importers.ask import Ask
 from calcli.importers.import_scores import import_scores
-from calcli.importers.report import Report, Splitting
+from calcli.importers.report import Report, Splitting, Written
 from calcli.io.split import parse_split
 from calcli.rows import SCORE_KINDS
 
@@ -169,7 +169,11 @@ def _tell(report: Report, output: Path, talk: Talk) -> None:
         talk.say(note)
     for bundle in report.bundles:
         talk.say(
-            f"{output.name}{':' + bundle.name if bundle.name else ''}: {bundle.n} x {bundle.k} {bundle.kind},"
+            f"{output.name}{':' + bundle.name if bundle.name else ''}: {_size(bundle)},"
             f" {bundle.dtype}{'' if bundle.labelled else ', no labels'}"
             f"{f', {bundle.transforms} transforms' if bundle.transforms else ''}"
         )
+
+
+def _size(bundle: Written) -> str:
+    return f"{bundle.n} x {bundle.k} {bundle.kind}" if bundle.k else f"{bundle.n} rows of (confidence, correct)"

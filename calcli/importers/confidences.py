@@ -1,0 +1,86 @@
+"""(confidence, correct): how sure, and whether right, where there are no scores of classes."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from calcli.errors import DataError, UsageError
+from calcli.importers.archive import Entry
+from calcli.importers.array_names import ROLES, Candidate, extra_of, matching, parse_name
+from calcli.importers.ask import Ask
+from calcli.importers.labelled_scores import Imported, per_row
+from calcli.importers.labels import to_labels
+from calcli.io.validate import check_labels
+
+__all__ = ["load_confidences"]
+
+
+def load_confidences(entries: Mapping[str, Entry], ask: Ask, ignore: Sequence[int], where: str) -> Imported:
+    """The confidences that ``--confidence NAME --correct NAME`` name, checked.
+
+    Confidences lie in [0, 1]; correct is bool, 0/1 or two words such as right and wrong;
+    ``--correct A=B`` is where two arrays agree, such as prediction and label. Rows in
+    which either has an ignored label keep their place; the caller drops them. Raises
+    UsageError for names that are missing, DataError for values that are neither.
+    """
+    if not (ask.confidence and ask.correct):
+        raise UsageError("--confidence NAME and --correct NAME belong together: how sure, and whether right")
+    if ask.scores or ask.labels or ask.kind:
+        raise UsageError(
+            "--confidence and --correct stand instead of --scores, --labels and --kind; name one or the other"
+        )
+    names = [parse_name(path) for path in entries]
+    found = matching(names, ask.confidence, "array of confidences")
+    if len(found) > 1:
+        raise UsageError(f"{where}: {ask.confidence!r} is in several places: {', '.join(n.path for n in found)}")
+    entry = entries[found[0].path]
+    confidence = _column(entry)
+    _check(confidence, entry.where)
+    left, equals, right = ask.correct.partition("=")
+    first = entries[matching(names, left.strip(), "array that says what is correct")[0].path]
+    raw, told, dropped = _column(first), f"{ask.correct!r}", np.zeros(len(confidence), dtype=bool)
+    if equals:
+        other = _column(entries[matching(names, right.strip(" ="), "array that says what is correct")[0].path])
+        if other.shape != raw.shape:
+            raise DataError(f"{first.where}: has {len(raw)} values, {right!r} has {len(other)}; expected as many")
+        dropped = np.isin(other, ignore) | np.isin(raw, ignore) if ignore else dropped
+        correct, note, told = (raw == other).astype(np.int64), None, f"{left!r} where it equals {right!r}"
+    else:
+        correct, note = to_labels(raw, len(confidence), 2, None, first.where)
+    correct = check_labels(correct, len(confidence), 2, first.where, ())
+    extras = {
+        role: path
+        for role in ROLES
+        if (path := extra_of(found[0], names, role)) and role in ("ids", "weights", "group")
+    }
+    n = len(confidence)
+    columns = {role: per_row(entries[path], role, n) for role, path in extras.items()}
+    notes = (f"{ask.confidence!r} was taken as the confidence, {told} as correct ({int(correct.sum())} of {n})",)
+    candidate = Candidate("", found[0].split, "confidence", found[0].path, first.name, extras)
+    labels = np.where(dropped, min(ignore, default=-1), correct) if dropped.any() else correct
+    dtype = np.dtype(confidence.dtype if confidence.dtype.kind == "f" else np.float64).newbyteorder("=")
+    return Imported(
+        candidate, entry.where, "confidence", n, 0, dtype, labels, columns, None, (), None,
+        notes + ((note,) if note else ()), confidence, None,
+    )  # fmt: skip
+
+
+def _column(entry: Entry) -> NDArray[Any]:
+    values = np.asarray(entry.load()[()])
+    if values.ndim == 2 and values.shape[1] == 1:
+        values = values[:, 0]
+    if values.ndim != 1 or len(values) == 0:
+        raise DataError(f"{entry.where}: has shape {values.shape}, expected (rows,)")
+    return values
+
+
+def _check(confidence: NDArray[Any], where: str) -> None:
+    if confidence.dtype.kind not in "fiu":
+        raise DataError(f"{where}: confidences have type {confidence.dtype}, expected numbers in [0, 1]")
+    inside = (confidence >= 0) & (confidence <= 1)
+    if not inside.all():
+        row = int(np.argmin(inside))
+        percent = "; divide percentages by 100" if confidence[row] > 1 else ""
+        raise DataError(f"{where}: row {row} is {confidence[row]:g}, expected a confidence in [0, 1]{percent}")

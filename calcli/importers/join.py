@@ -1,0 +1,116 @@
+"""Shards of one data set, read as one: rank files, parts, a benchmark in many files."""
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from calcli.errors import DataError
+from calcli.importers.archive import Archive, Entry
+from calcli.importers.array_names import PER_ROW, parse_name
+
+__all__ = ["join_archives", "natural", "repeated"]
+
+SHARD = re.compile(r"(?i)[_.-]?(rank|part|shard|chunk|proc|gpu|batch)?[_.-]?\d+([_.-]?of[_.-]?\d+)?$")
+"""What tells the shards of one array apart, at the end of their names."""
+
+
+def natural(path: Path) -> list[Any]:
+    """A key that sorts rank10 after rank2."""
+    return [(1, int(part), "") if part.isdigit() else (0, 0, part) for part in re.split(r"(\d+)", str(path)) if part]
+
+
+def join_archives(archives: Sequence[Archive], notes: list[str]) -> dict[str, Entry]:
+    """Arrays of the same name in several files as one, rows one after the other.
+
+    Files come in their natural order; with whole numbers as ids (and no groups, which
+    count anew) rows are then put in the order of the ids. Class names must be the same.
+    Raises DataError for files that do not hold the same arrays.
+    """
+    parts: dict[str, list[Entry]] = {}
+    for archive in sorted(archives, key=lambda archive: natural(archive.path)):
+        for name, entry in archive.entries.items():
+            parts.setdefault(SHARD.sub("", name) or name if archive.loose else name, []).append(entry)
+    _check_complete(archives, parts)
+    joined = {name: Entry(found[0].path, name, _loader(name, found)) for name, found in parts.items()}
+    roles = {name: parse_name(name) for name in joined}
+    for folder in {name.folder for name in roles.values()}:
+        inside = [path for path, name in roles.items() if name.folder == folder]
+        ids = [path for path in inside if roles[path].role == "ids"]
+        if not ids:
+            notes.append(f"{len(archives)} files joined in the order of their names; there are no ids to check it by")
+        elif not any(roles[path].role == "group" for path in inside):
+            values = np.asarray(joined[ids[0]].load()[()])
+            if values.ndim == 1 and values.dtype.kind in "iu" and (np.diff(values) < 0).any():
+                order = np.argsort(values, kind="stable")
+                for path in inside:
+                    joined[path] = _ordered(joined[path], roles[path].role, order)
+                notes.append(f"{len(archives)} files joined, rows in the order of {ids[0]!r}")
+    return joined
+
+
+def _check_complete(archives: Sequence[Archive], parts: Mapping[str, Sequence[Entry]]) -> None:
+    several = [archive for archive in archives if not archive.loose]
+    folders: dict[str, set[str]] = {}
+    for archive in several:
+        for name in archive.entries:
+            folders.setdefault(name.rpartition("/")[0], set()).add(name)
+    for archive in several:
+        for names in folders.values():
+            here = names & archive.entries.keys()
+            if here and here != names:
+                missing = sorted(names - here)[0]
+                raise DataError(f"{archive.path}: has no array {missing!r}, which the other files to join have")
+
+
+def _loader(name: str, entries: Sequence[Entry]) -> Callable[[], Any]:
+    role = parse_name(name).role
+
+    def load() -> Any:
+        arrays = [entry.load() for entry in entries]
+        if len(arrays) == 1:
+            return arrays[0]
+        axis = 1 if role == "transformed" else 0
+        first = arrays[0]
+        for entry, array in zip(entries, arrays, strict=True):
+            shape, expected = list(array.shape), list(first.shape)
+            if len(shape) == len(expected) and len(shape) > axis:
+                shape[axis] = expected[axis] = 0
+            if shape != expected or (array.dtype.kind in "OUS") != (first.dtype.kind in "OUS"):
+                raise DataError(
+                    f"{entry.where}: has shape {tuple(array.shape)} and type {array.dtype}, the first file to join has"
+                    f" {tuple(first.shape)} and {first.dtype}"
+                )
+        if role in ("class_names", "specs"):
+            for entry, array in zip(entries, arrays, strict=True):
+                if not np.array_equal(np.asarray(array), np.asarray(first)):
+                    raise DataError(f"{entry.where}: differs from the first file to join; join the same classes only")
+            return first
+        return np.concatenate([np.asarray(array[()]) for array in arrays], axis=axis)
+
+    return load
+
+
+def _ordered(entry: Entry, role: str, order: NDArray[Any]) -> Entry:
+    def load() -> Any:
+        array = np.asarray(entry.load()[()])
+        if role == "transformed" and array.ndim > 1 and array.shape[1] == len(order):
+            return array[:, order]
+        per_row = role in PER_ROW or role in ("", "scores")
+        return array[order] if per_row and array.ndim and len(array) == len(order) else array
+
+    return Entry(entry.path, entry.name, load)
+
+
+def repeated(ids: NDArray[Any], group: NDArray[Any] | None) -> NDArray[np.bool_]:
+    """Which rows have the id (and group) of an earlier one, (n,)."""
+    keys = np.array(ids).astype("U")
+    if group is not None:
+        keys = np.char.add(np.char.add(np.array(group).astype("U"), "\n"), keys)
+    _, first = np.unique(keys, return_index=True)
+    again = np.ones(len(keys), dtype=bool)
+    again[first] = False
+    return again

@@ -1,0 +1,115 @@
+"""What is named as a source, as files that can be read at any place: folders, pipes, gzip."""
+
+import gzip
+import shutil
+import sys
+import tempfile
+import zlib
+from collections.abc import Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import IO
+
+from calcli.errors import DataError
+from calcli.importers.archive import one_line
+from calcli.importers.formats import suffixes
+from calcli.importers.join import natural
+from calcli.io.atomic import is_stream
+from calcli.io.validate import swells
+
+__all__ = ["Sources", "settle_sources"]
+
+GZIP = b"\x1f\x8b"
+DESCRIPTORS = ("/dev/stdin", "/dev/fd/", "/proc/self/fd/")
+"""Pipes that a shell has opened; another one may wait for ever."""
+
+
+@dataclass
+class Sources:
+    """files : what to read. folders : where each lies below the folder that was named, "" for files by themselves.
+
+    shown : names of temporary files, and what the user called them.
+    """
+
+    files: list[Path] = field(default_factory=list)
+    folders: list[str] = field(default_factory=list)
+    shown: dict[str, str] = field(default_factory=dict)
+
+    def translated(self, text: str) -> str:
+        """A message with the names that the user knows."""
+        for made, named in self.shown.items():
+            text = text.replace(made, named)
+        return text
+
+
+def settle_sources(sources: Sequence[Path], stack: ExitStack) -> Sources:
+    """Files of folders in natural order; what comes by a pipe or gzipped as a temporary file.
+
+    ``-`` and ``/dev/stdin`` are the standard input. ``stack`` removes what was made.
+    Raises DataError.
+    """
+    settled = Sources()
+    for source in sources:
+        if source.is_dir():
+            found = sorted((p for p in source.rglob("*") if p.is_file() and _is_known(p)), key=natural)
+            if not found:
+                raise DataError(f"{source}: is a folder without any file of scores")
+            for path in found:
+                _add(settled, path, str(path.parent.relative_to(source)).removeprefix("."), stack)
+        else:
+            _add(settled, source, "", stack)
+    return settled
+
+
+def _is_known(path: Path) -> bool:
+    names = [path.suffix, *path.suffixes[-2:-1]] if path.suffix == ".gz" else [path.suffix]
+    return not path.name.startswith(".") and any(name.lower() in suffixes() for name in names)
+
+
+def _add(settled: Sources, path: Path, folder: str, stack: ExitStack) -> None:
+    made = path
+    if str(path) == "-":
+        made = _spool(sys.stdin.buffer, "stdin", stack)
+    elif str(path).startswith(DESCRIPTORS) and is_stream(path):
+        with path.open("rb") as stream:
+            made = _spool(stream, "stdin", stack)
+    if _is_gzip(made):
+        made = _unpacked(made, path, stack)
+    if made != path:
+        settled.shown[str(made)] = "stdin" if made.name == "stdin" else str(path)
+    settled.files.append(made)
+    settled.folders.append(folder)
+
+
+def _spool(stream: IO[bytes], name: str, stack: ExitStack) -> Path:
+    made = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="calcli-"))) / name
+    with made.open("wb") as file:
+        shutil.copyfileobj(stream, file, 1 << 20)
+    return made
+
+
+def _is_gzip(path: Path) -> bool:
+    try:
+        if is_stream(path):
+            return False
+        with path.open("rb") as file:
+            return file.read(2) == GZIP
+    except OSError:
+        return False  # the reader says what is wrong
+
+
+def _unpacked(path: Path, named: Path, stack: ExitStack) -> Path:
+    name = named.name.removesuffix(".gz") if named.suffix == ".gz" else named.name
+    made = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="calcli-"))) / name
+    packed, size = path.stat().st_size, 0
+    try:
+        with gzip.open(path, "rb") as file, made.open("wb") as out:
+            while piece := file.read(1 << 20):
+                size += len(piece)
+                if swells(size, packed):
+                    raise DataError(f"{named}: unpacks to more than {size} bytes, far tighter than scores are packed")
+                out.write(piece)
+    except (OSError, EOFError, zlib.error) as problem:
+        raise DataError(f"{named}: cannot be unpacked: {one_line(problem)}; is the file complete?") from None
+    return made

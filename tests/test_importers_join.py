@@ -1,0 +1,192 @@
+"""Shards joined to one bundle, (confidence, correct) pairs, sources that are folders, pipes or gzipped."""
+
+import gzip
+
+import h5py
+import numpy as np
+import pytest
+from cli import process, runner
+
+from calcli.errors import DataError, UsageError
+from calcli.importers.ask import Ask
+from calcli.importers.import_scores import import_scores
+
+N, K = 10, 3
+Z = np.random.default_rng(0).normal(0, 2, (N, K)).astype(np.float32)
+Y = np.random.default_rng(1).integers(0, K, N)
+
+
+def bring(sources, out, **ask):
+    """Import and give back the datasets of the root, with the notes."""
+    report = import_scores(sources if isinstance(sources, list) else [sources], out, Ask(**ask), force=True)
+    with h5py.File(out) as file:
+        return {key: file[key][()] for key in file} | {"notes": " | ".join(report.notes)}
+
+
+@pytest.fixture
+def out(tmp_path):
+    return tmp_path / "out.h5"
+
+
+def ranks(folder, world=4, *, ids=True):
+    """As DistributedSampler deals rows without shuffling: r, r + W, …, padded with the first ones."""
+    padded = np.concatenate([np.arange(N), np.arange(-N % world)])
+    files = []
+    for rank in range(world):
+        rows = padded[rank::world]
+        files.append(folder / f"preds_rank{rank}.npz")
+        np.savez(files[-1], logits=Z[rows], labels=Y[rows], **({"ids": rows} if ids else {}))
+    return files
+
+
+def test_ranks_are_joined_by_id_and_padding_is_dropped_when_asked(tmp_path, out):
+    files = ranks(tmp_path)
+    with pytest.raises(DataError, match=r"has the id '0' of an earlier row, as 2 rows have; .*--drop-duplicates"):
+        bring(files, out, join=True)
+    found = bring(files[::-1], out, join=True, drop_duplicates=True)
+    assert np.array_equal(found["logits"], Z) and np.array_equal(found["labels"], Y)
+    assert "2 rows with the id of an earlier one were dropped" in found["notes"]
+
+
+def test_without_ids_files_come_in_natural_order(tmp_path, out):
+    for part in range(N):
+        np.save(tmp_path / f"logits_part{part + 1}_of_{N}.npy", Z[part : part + 1])
+        np.save(tmp_path / f"labels_part{part + 1}_of_{N}.npy", Y[part : part + 1])
+    found = bring(sorted(tmp_path.glob("*.npy")), out, join=True)
+    assert np.array_equal(found["logits"], Z) and np.array_equal(found["labels"], Y)
+    assert "no ids to check it by" in found["notes"]
+    with pytest.raises(UsageError, match="no ids to tell rows by"):
+        bring(sorted(tmp_path.glob("*.npy")), out, join=True, drop_duplicates=True)
+
+
+def test_files_that_do_not_fit_together_are_named(tmp_path, out):
+    np.savez(tmp_path / "a.npz", logits=Z, labels=Y)
+    np.savez(tmp_path / "b.npz", logits=Z[:, :2], labels=Y % 2)
+    with pytest.raises(DataError, match=r"b\.npz: logits: has shape \(10, 2\)"):
+        bring([tmp_path / "a.npz", tmp_path / "b.npz"], out, join=True)
+    np.savez(tmp_path / "b.npz", logits=Z)
+    with pytest.raises(DataError, match=r"b\.npz: has no array 'labels'"):
+        bring([tmp_path / "a.npz", tmp_path / "b.npz"], out, join=True)
+
+
+def test_repeated_ids_are_refused_without_a_join_too(tmp_path, out):
+    np.savez(tmp_path / "a.npz", logits=Z, labels=Y, ids=np.r_[np.arange(N - 1), 3])
+    with pytest.raises(DataError, match="row 9 has the id '3' of an earlier row"):
+        bring(tmp_path / "a.npz", out)
+
+
+def test_the_writer_of_lightning(sample, out):
+    pytest.importorskip("torch")
+    folder = sample("made/lightning")
+    found = bring([folder], out, join=True, no_labels=True, kind="logits")
+    assert found["ids"].tolist() == list(range(10))
+    first = bring(folder / "predictions_0.pt", out, no_labels=True, kind="logits")["logits"]
+    assert np.array_equal(found["logits"][::2], first), "rank 0 has the even rows"
+
+
+# ---- folders, pipes, gzip
+
+
+def test_a_folder_is_the_files_in_it(tmp_path, out):
+    for split, rows in (("val", slice(0, 6)), ("test", slice(6, N))):
+        (tmp_path / "run" / split).mkdir(parents=True)
+        np.save(tmp_path / "run" / split / "predictions.npy", Z[rows])
+        np.save(tmp_path / "run" / split / "targets.npy", Y[rows])
+    report = import_scores([tmp_path / "run"], out, Ask(kind="logits"))
+    assert [(b.name, b.n) for b in report.bundles] == [("test", 4), ("val", 6)]
+    with pytest.raises(DataError, match="is a folder without any file of scores"):
+        (tmp_path / "none").mkdir()
+        import_scores([tmp_path / "none"], out, force=True)
+
+
+def test_gzipped_tables_and_broken_ones(tmp_path, out):
+    text = "label,logits_a,logits_b\n" + "".join(f"{i % 2},{i},{i / 2}\n" for i in range(50))
+    (tmp_path / "t.csv.gz").write_bytes(gzip.compress(text.encode()))
+    assert bring(tmp_path / "t.csv.gz", out)["logits"].shape == (50, 2)
+    (tmp_path / "t.csv.gz").write_bytes(gzip.compress(text.encode())[:-20])
+    with pytest.raises(DataError, match=r"t\.csv\.gz: cannot be unpacked"):
+        bring(tmp_path / "t.csv.gz", out)
+
+
+@pytest.mark.parametrize("name", ["-", "/dev/stdin"])
+def test_standard_input_is_a_source(tmp_path, name):
+    text = "label,logits_a,logits_b\n1,0.5,2\n0,1,-1\n"
+    done = process("extract", name, "-o", "out.h5", cwd=tmp_path, stdin=text)
+    assert (done.code, done.out) == (0, "out.h5\n"), done.err
+    bad = process("extract", name, "-o", "bad.h5", cwd=tmp_path, stdin="label,a\n1\n")
+    assert bad.code == 3 and bad.line.startswith("calcli: stdin: cannot be read as a table")
+
+
+def test_a_zip_of_npy_pairs(tmp_path, out):
+    import io
+    import zipfile
+
+    with zipfile.ZipFile(tmp_path / "pairs.zip", "w") as archive:
+        for name, array in (("net/val_logits.npy", Z), ("net/val_labels.npy", Y)):
+            buffer = io.BytesIO()
+            np.save(buffer, array)
+            archive.writestr(name, buffer.getvalue())
+    report = import_scores([tmp_path / "pairs.zip"], out)
+    assert [(b.name, b.n, b.labelled) for b in report.bundles] == [("val", N, True)]
+
+
+# ---- (confidence, correct)
+
+
+def test_confidences_and_whether_they_are_right(tmp_path, out):
+    (tmp_path / "t.csv").write_text("id,prob,is_correct\na,0.75,True\nb,0.5,False\nc,1,True\n")
+    with pytest.raises(DataError, match="--confidence prob --correct is_correct"):
+        bring(tmp_path / "t.csv", out)
+    found = bring(tmp_path / "t.csv", out, confidence="prob", correct="is_correct")
+    assert found["confidence"].tolist() == [0.75, 0.5, 1]
+    assert found["correct"].tolist() == [True, False, True]
+    assert found["correct"].dtype == bool
+    assert set(found) == {"confidence", "correct", "ids", "notes"}
+    assert "(2 of 3)" in found["notes"]
+
+
+@pytest.mark.parametrize("words", [("wrong", "right"), ("I", "C"), ("0", "1"), ("False", "True")])
+def test_right_and_wrong_may_be_words(tmp_path, out, words):
+    (tmp_path / "t.csv").write_text("conf,correct\n" + "".join(f"0.5,{words[i % 2]}\n" for i in range(4)))
+    found = bring(tmp_path / "t.csv", out, confidence="conf", correct="correct")
+    assert found["correct"].tolist() == [False, True, False, True]
+
+
+def test_where_prediction_and_label_agree(tmp_path, out):
+    np.savez(tmp_path / "cifar10.npz", pred=[0, 1, 2, 2], conf=[0.5, 0.6, 0.7, 0.8], label=[0, 2, 2, -1])
+    with pytest.raises(DataError, match="--confidence conf --correct pred=label"):
+        bring(tmp_path / "cifar10.npz", out)
+    found = bring(tmp_path / "cifar10.npz", out, confidence="conf", correct="pred=label")
+    assert found["correct"].tolist() == [True, False, True, False]
+    report = import_scores(
+        [tmp_path / "cifar10.npz"], out, Ask(confidence="conf", correct="pred=label"), ignore_labels=[-1], force=True
+    )
+    assert report.bundles[0].n == 3
+
+
+@pytest.mark.parametrize(
+    ("confidence", "correct", "message"),
+    [
+        ([0.5, 85], [1, 0], r"row 1 is 85, expected a confidence in \[0, 1\]; divide percentages by 100"),
+        ([0.5, np.nan], [1, 0], "row 1 is nan"),
+        ([0.5, 0.5], [1, 2], r"row 1 has label 2"),
+        ([0.5, 0.5], [1, 0.5], "row 1 has label 0.5"),
+        ([0.5, 0.5], [1, 0, 1], "3 labels for 2 rows"),
+    ],
+)
+def test_what_is_no_confidence_is_refused(tmp_path, out, confidence, correct, message):
+    np.savez(tmp_path / "a.npz", confidence=np.array(confidence, float), correct=np.array(correct))
+    with pytest.raises(DataError, match=message):
+        bring(tmp_path / "a.npz", out, confidence="confidence", correct="correct")
+
+
+def test_confidences_are_split_stratified_by_whether_they_are_right(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    np.savez("a.npz", confidence=np.linspace(0, 1, 100), correct=np.arange(100) < 30)
+    run = runner(monkeypatch, capsys)
+    words = ("--confidence", "confidence", "--correct", "correct", "--split", "cal=0.5", "--split", "test=0.5")
+    done = run("extract", "a.npz", *words, "-o", "a.h5")
+    assert done.code == 0, done.err
+    assert "a.h5:cal: 50 rows of (confidence, correct), float64" in done.err
+    with h5py.File("a.h5") as file:
+        assert file["cal/correct"][()].sum() == file["test/correct"][()].sum() == 15
