@@ -35,7 +35,7 @@ class QuadraticScaling(LogisticCalibrator):
     calibration data (``low`` to ``high``); beyond them the tangent goes on, so that the map never
     falls. The slope is linear in s, thus never negative in between if it is not at the two ends:
     with these two slopes as coefficients the fit is a logistic regression with bounds, solved to
-    its optimum. (probmetrics bounds the coefficients otherwise.)
+    its optimum.
 
     Data that leave nothing to fit are treated as by ``platt``.
 
