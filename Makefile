@@ -1,5 +1,6 @@
 # make demo   set up, run the main job on sample_data/, show the result
 # make test   set up with test dependencies, run the whole suite
+# make fuzz   mutated files and full disks for an hour (CALCLI_FUZZ_SECONDS)
 # make lint   ruff and mypy
 # make bench  every benchmark; needs nothing but this checkout
 # make test-lowest  the suite against the lowest versions that pyproject.toml declares
@@ -12,7 +13,7 @@ OUT    := demo_output
 # Compiled once here, so that a command starts fast where Python may not write its cache.
 INSTALL = $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
-.PHONY: demo test test-lowest lint bench clean
+.PHONY: demo test test-lowest fuzz lint bench clean
 
 $(VENV)/bin/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
@@ -48,6 +49,9 @@ $(VENV)-lowest/.done: pyproject.toml constraints.txt .ci/lowest.py
 	$(VENV)-lowest/bin/python -m pip install --quiet --disable-pip-version-check \
 	  --constraint $(VENV)-lowest/constraints.txt --editable '.[test]'
 	@touch $@
+
+fuzz: $(VENV)/.test
+	CALCLI_FUZZ_SECONDS=$${CALCLI_FUZZ_SECONDS:-3600} $(BIN)/python -m pytest tests/fuzz tests/faults
 
 lint: $(VENV)/.lint
 	$(BIN)/ruff check .

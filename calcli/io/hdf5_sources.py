@@ -117,7 +117,7 @@ def check_source(source: Any, dataset: h5py.Dataset | None, where: str) -> None:
         raise DataError(f"{told}, where it is not; bring it along")
     space = source.src_space
     if space.get_select_type() == h5py.h5s.SEL_ALL:
-        fits = space.shape == dataset.shape
+        fits = prod(dataset.shape) == source.vspace.get_select_npoints()
     else:
         _, last = space.get_select_bounds()
         fits = len(last) == len(dataset.shape) and all(h < n for h, n in zip(last, dataset.shape, strict=True))

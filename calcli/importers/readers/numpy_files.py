@@ -71,7 +71,10 @@ def read_npz(file: SourceFile, stack: ExitStack, ask: Ask) -> Archive:
             with reading(path, f"array {name!r}", also=broken):
                 _check_size(path, name, archive)
                 try:
-                    return archive[name]
+                    found = archive[name]
+                    if not isinstance(found, np.ndarray):  # NumPy gives the bytes of a member that is no array
+                        raise DataError(f"{path}: {name!r} is no array; was the file damaged?")
+                    return found
                 except ValueError as problem:
                     raise _explained(path, name, problem) from None
 
