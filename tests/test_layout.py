@@ -17,6 +17,7 @@ PACKAGE = Path(calcli.__file__).parent
 LAYERS = [
     ["__main__"],
     ["cli"],
+    ["report"],
     ["sklearn"],
     ["api"],
     ["diagram", "evaluation", "extract"],

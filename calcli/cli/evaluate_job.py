@@ -126,7 +126,7 @@ class Job:
                     edge_rows=edge_rows,
                     progress=self.talk.progress,
                 )
-            results = self._warned(rows, artifacts, done.tables[0], done.results)
+            results = self.warned(rows, artifacts, done.tables[0], done.results)
             if rows.ignored:
                 self.talk.say(f"{rows.name}: left out {rows.ignored} of {rows.total} rows by their label")
         if against is None:
@@ -149,7 +149,7 @@ class Job:
                 raise DataError(f"{chosen.name}: has {chosen.k} classes, {rows.name} has {rows.k}")
             yield chosen
 
-    def _warned(
+    def warned(
         self,
         rows: "BundleRows",
         artifacts: "list[tuple[str, Artifact]]",

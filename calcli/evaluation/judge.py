@@ -58,7 +58,7 @@ def judge(data: DataSummary, context: MetricContext, scores: Mapping[str, Score]
     level = context.settings.level
     reach = normal_quantile(0.5 + level / 2.0) * (abs(gap.gap / gap.z) if gap.z else 0.0)
     verdict = _verdict(context.table, p, gap.gap, gap.z, reach, classwise, split, level)
-    return Report(data, direction, classwise, split, verdict)
+    return Report(data, direction, classwise, split, verdict, p)
 
 
 def _direction_words(gap_z: float, entropy_z: float) -> str:

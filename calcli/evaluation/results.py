@@ -194,13 +194,14 @@ class Classwise:
 
 @dataclass(frozen=True)
 class Report:
-    """The judgement beside the metrics. verdict : one sentence."""
+    """The judgement beside the metrics. verdict : one sentence. p_value : of calibration, all tests together."""
 
     data: DataSummary
     direction: Direction
     classwise: Classwise | None
     split: Split | None
     verdict: str
+    p_value: float
 
     def to_dict(self) -> dict[str, Any]:
         """Keys of the JSON output."""
@@ -213,6 +214,7 @@ class Report:
             "classwise": classwise,
             "split": None if self.split is None else self.split.to_dict(),
             "verdict": self.verdict,
+            "p_value": self.p_value,
         }
 
 

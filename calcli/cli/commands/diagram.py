@@ -39,6 +39,7 @@ from calcli.errors import DataError, UsageError, unknown_name
 from calcli.io.artifact import Artifact, load
 from calcli.io.atomic import check_output, write_bytes
 from calcli.io.bundle import BundleRows, open_bundle, split_where
+from calcli.methods._temperature import OneTemperature
 from calcli.metrics.rowtable import collect_all
 from calcli.workflow import check_fits
 
@@ -272,9 +273,8 @@ def _sweep(args: DiagramArgs, request: Request, artifacts: Artifacts, talk: Talk
         _admit(rows, talk)
         for label, (path, artifact) in zip(_labels(args, artifacts)[1:], artifacts, strict=True):
             check_fits(artifact, path, rows)
-            temperature = getattr(artifact.calibrator, "temperature", None)
-            if isinstance(temperature, float):
-                given.append((f"{label}, fitted", temperature))
+            if isinstance(artifact.calibrator, OneTemperature):
+                given.append((f"{label}, fitted", artifact.calibrator.temperature))
             else:
                 talk.warn(f"{path}: method {artifact.method} is not one temperature, so it has no place on this axis")
         return style(args.style).measure(replace(request, rows=rows, source=rows.name, given=given))

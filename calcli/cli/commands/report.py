@@ -1,0 +1,189 @@
+"""Write one page that people read.
+
+The page begins with a verdict in one sentence for every model and calibrator; then come
+reliability diagrams, uncertainties, thresholds, classes and groups, and where everything
+comes from. It is one HTML file that needs no network, opens from disk and reads without
+its script. Limits are shown, and a crossed one gives exit code 5.
+
+\b
+calcli report logits.h5 --calibrator logits.ts.json -o report.html
+calcli report models.h5:* -o report.html --max ece=0.05
+"""
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from calcli.cli import options as o
+from calcli.cli.evaluate_job import Job, expand
+from calcli.cli.render import Talk, fail, print_json
+from calcli.errors import DataError, LimitCrossed, UsageError
+from calcli.evaluation.assess import Candidate, Plan
+from calcli.evaluation.compare import rank_table
+from calcli.evaluation.gates import Outcome, check, limits, needed_metrics
+from calcli.evaluation.results import Evaluation, Result
+from calcli.io.artifact import Artifact
+from calcli.io.atomic import check_output, write_bytes
+from calcli.io.bundle import BundleRows, open_bundle, split_where
+from calcli.metrics.catalog import report_metrics
+from calcli.metrics.context import MetricSettings
+from calcli.report.gather import CalibratorFacts, Model, gather
+from calcli.report.page import page
+from calcli.workflow import check_fits, checked_transforms
+
+ORDER = 55
+MORE = ("gap", "aurc", "auroc")
+"""Metrics of the page that the text of evaluate leaves out."""
+
+
+@dataclass(frozen=True)
+class ReportArgs(o.Reading, o.Saying):
+    """What was typed after ``calcli report``."""
+
+    bundles: Annotated[
+        list[str],
+        typer.Argument(metavar="BUNDLE…", help="FILE.h5, FILE.h5:GROUP or FILE.h5:*; group test when none is named."),
+    ]
+    output: Annotated[Path, typer.Option("-o", "--output", metavar="FILE.html", help="The page to write.")]
+    calibrator: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--calibrator",
+            "-c",
+            metavar="ART.json",
+            help="Artifact to show too (repeatable); {stem} and {group} in its path stand for the bundle's.",
+            show_default=False,
+        ),
+    ] = None
+    title: Annotated[str | None, typer.Option(metavar="TEXT", help="Name of the page.", show_default=False)] = None
+    max_: Annotated[
+        list[str] | None,
+        typer.Option("--max", metavar="NAME=VALUE", help="Limit, as for evaluate.", show_default=False),
+    ] = None
+    min_: Annotated[
+        list[str] | None,
+        typer.Option("--min", metavar="NAME=VALUE", help="Limit, as for evaluate.", show_default=False),
+    ] = None
+    group: Annotated[str, typer.Option(metavar="NAME", help="Dataset with the groups, shown where it exists.")] = (
+        "group"
+    )
+    bins: Annotated[int, typer.Option(metavar="N", min=1, max=10_000, help="Number of bins.")] = 15
+    level: Annotated[float, typer.Option(metavar="P", min=0.5, max=0.999, help="Level of intervals.")] = 0.95
+    split: Annotated[
+        bool | None,
+        typer.Option("--split/--no-split", help="Cross-fitted split of the losses.", show_default="up to 2e6 scores"),
+    ] = None
+    seed: o.Seed = 0
+    force: o.Force = False
+
+    def __post_init__(self) -> None:
+        if self.output.suffix.lower() not in (".html", ".htm"):
+            raise UsageError(f"-o {self.output}: expected a name that ends in .html; diagram writes pictures")
+        check_output(self.output, force=self.force, inputs=self.inputs)
+
+    @property
+    def inputs(self) -> list[Path]:
+        """Files that are read, and so never written."""
+        return [*(split_where(b)[0] for b in self.bundles), *(Path(c) for c in self.calibrator or [] if c != "-")]
+
+    def plan(self, limited: Sequence[str]) -> Plan:
+        """What is measured; limited : metrics that limits need."""
+        names = tuple(dict.fromkeys((*report_metrics(), *MORE, *limited)))
+        settings = MetricSettings(bins=self.bins, level=self.level, seed=self.seed)
+        return Plan(names, settings, split=self.split)
+
+    @property
+    def commands(self) -> list[list[str]]:
+        """What makes the page again, and what prints its numbers."""
+        calibrators = [word for path in self.calibrator or [] for word in ("--calibrator", path)]
+        gates = [w for o_, v in (("--max", self.max_), ("--min", self.min_)) for each in v or [] for w in (o_, each)]
+        common = [*self.bundles, *calibrators, *gates]
+        return [["calcli", "report", *common, "-o", str(self.output)], ["calcli", "evaluate", *common, "--json"]]
+
+
+def run(args: ReportArgs) -> int:
+    """Evaluate every bundle, write the page, and judge the limits."""
+    talk = Talk(args.quiet)
+    asked = limits(args.max_ or [], args.min_ or [])
+    plan = args.plan(needed_metrics(asked))
+    job = Job(
+        args.calibrator or [], None, plan, args.scores, args.labels, args.kind, args.ignored, args.group, None, talk
+    )
+    models: list[Model] = []
+    evaluated: list[list[Result]] = []
+    outcomes: list[Outcome] = []
+    bundles = [each for bundle in args.bundles for each in expand(bundle)]
+    for bundle in bundles:
+        model, results = _model(args, job, plan, bundle, talk)
+        models.append(model)
+        evaluated.append(results)
+        for result in results[1:] or results:
+            outcomes += check(asked, result, results[0])
+    ranks = rank_table(evaluated, ["uncalibrated", *args.calibrator], plan.metrics) if args.calibrator else None
+    evaluation = Evaluation(evaluated, ranks, [outcome.to_dict() for outcome in outcomes]).to_dict()
+    text = page(
+        models,
+        evaluation,
+        title=args.title or "",
+        limits=[(outcome.crossed, outcome.sentence) for outcome in outcomes],
+        commands=args.commands,
+    )
+    write_bytes(args.output, text, force=args.force, inputs=args.inputs)
+    talk.clear()
+    if args.json:
+        print_json(evaluation)
+    else:
+        print(args.output)
+    crossed = [outcome for outcome in outcomes if outcome.crossed]
+    for outcome in crossed:
+        fail(f"limit crossed: {outcome.sentence}", LimitCrossed.exit_code)
+    return LimitCrossed.exit_code if crossed else 0
+
+
+def _model(args: ReportArgs, job: Job, plan: Plan, bundle: str, talk: Talk) -> tuple[Model, list[Result]]:
+    """One bundle with its calibrators."""
+    artifacts = [job.artifact(template, bundle) for template in args.calibrator or []]
+    candidates = [Candidate(None, "uncalibrated", None)]
+    with open_bundle(bundle, prefer=("test",), layout=args.where, ignore_labels=args.ignored) as rows:
+        weights = rows.weights()
+        if weights is not None and not weights.any():
+            raise DataError(f"{rows.name}: all rows have weight 0, expected one above; nothing can be shown")
+        for path, artifact in artifacts:
+            check_fits(artifact, path, rows)
+            checked_transforms(artifact.calibrator, rows, rows.name)
+            candidates.append(Candidate(path, artifact.method, artifact.calibrator))
+        model, done = gather(
+            rows,
+            rows.name,
+            candidates,
+            plan,
+            names=rows.class_names,
+            group=rows.column(args.group),
+            progress=talk.progress,
+        )
+        results = job.warned(rows, artifacts, done.tables[0], done.results)
+        if rows.ignored:
+            talk.say(f"{rows.name}: left out {rows.ignored} of {rows.total} rows by their label")
+        facts = [None, *(_facts(path, artifact, rows) for path, artifact in artifacts)]
+        source = "not recorded" if rows.source is None else json.dumps(rows.source, ensure_ascii=False)
+        sha = rows.data_sha256
+    each = zip(model.versions, results, facts, strict=True)
+    versions = tuple(replace(v, result=r, facts=f) for v, r, f in each)
+    return replace(model, versions=versions, data_sha256=sha, source=source), results
+
+
+def _facts(path: str, artifact: Artifact, rows: BundleRows) -> CalibratorFacts:
+    sha = artifact.fit.data_sha256
+    return CalibratorFacts(
+        path,
+        artifact.method,
+        artifact.options,
+        artifact.fit.source,
+        sha,
+        artifact.fit.n,
+        sha is not None and sha == rows.data_sha256,
+    )

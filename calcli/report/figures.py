@@ -1,0 +1,233 @@
+"""Figures as SVG in the page: colours are CSS classes, so that dark and print are one figure."""
+
+from itertools import pairwise
+
+import numpy as np
+
+from calcli.diagram.curve import Curve
+from calcli.diagram.styles.gaps import Gap
+from calcli.diagram.styles.temperature import Sweep
+from calcli.diagram.words import round_ticks, short
+from calcli.numerics import FloatArray
+from calcli.report.gather import Model
+from calcli.report.markup import Safe, tag, text
+from calcli.report.phrases import fixed, per_cent
+
+__all__ = ["bars", "dumbbell", "gap_line", "reliability", "risk", "sample", "sweep_figure"]
+
+LEFT, TOP, SIDE, WIDTH = 78.0, 34.0, 560.0, 668.0
+"""The script knows LEFT, SIDE and WIDTH too."""
+
+POINTS = 120
+
+
+def _at(x: float, y: float) -> str:
+    return f"{LEFT + SIDE * x:.1f},{TOP + SIDE * (1 - y):.1f}"
+
+
+def _thin(size: int) -> "np.ndarray":
+    return np.unique(np.linspace(0, size - 1, min(size, POINTS)).round().astype(int))
+
+
+def _label(x: float, y: float, words: object, anchor: str = "middle", class_: str | None = None) -> Safe:
+    return tag("text", text(words), x=f"{x:.1f}", y=f"{y:.1f}", text_anchor=anchor, class_=class_)
+
+
+def _svg(width: float, height: float, title: str, *parts: object, class_: str = "figure", ident: str = "") -> Safe:
+    """role=img with its name; what is inside is for eyes, the table beside it for everybody."""
+    inner = tag("g", *parts, aria_hidden="true")
+    return tag(
+        "svg", tag("title", title), inner, viewBox=f"0 0 {width:g} {height:g}", role="img", class_=class_,
+        data_file=ident or None, xmlns="http://www.w3.org/2000/svg",
+    )  # fmt: skip
+
+
+def reliability(model: Model, focus: int, positive: bool, ident: str) -> Safe:
+    """Curves of all versions, the band of the one in focus, histograms beneath, and a cursor for the script."""
+    curves = [c for v in model.versions if (c := v.positive if positive else v.top) is not None]
+    says, happens = curves[0].words
+    ticks = np.linspace(0, 1, 6)
+    foot = TOP + SIDE
+    frame = [
+        *(tag("path", d=f"M{_at(0, t)}H{LEFT + SIDE}", class_="grid") for t in ticks),
+        *(_label(LEFT - 8, TOP + SIDE * (1 - t) + 5, f"{100 * t:.0f}%", "end") for t in ticks),
+        *(tag("path", d=f"M{_at(t, 0)}V{TOP}", class_="grid") for t in ticks),
+        tag("path", d=f"M{_at(0, 0)}L{_at(1, 1)}", class_="diagonal"),
+        _label(
+            LEFT + 10, TOP + 22, "above the line: not sure enough ▲" if not positive else "above: too low ▲", "start"
+        ),
+        _label(
+            LEFT + SIDE - 8, foot - 12, "below the line: too sure ▼" if not positive else "below: too high ▼", "end"
+        ),
+        _label(8, TOP - 14, "how often it is right" if not positive else happens, "start"),
+    ]
+    bands = [
+        tag("polygon", points=_band(c), class_="band" + (" off" if at != focus else ""), data_band=at)
+        for at, c in enumerate(curves)
+    ]
+    lines = [tag("polyline", points=_knots(c), class_=f"curve v{at % 4}", data_curve=at) for at, c in enumerate(curves)]
+    h = foot + 16
+    tallest = max(int(c.histogram.count.max()) for c in curves)
+    histograms = [
+        tag("path", d=_steps(c, tallest, h, 64), class_=f"histogram v{at % 4}", data_curve=at)
+        for at, c in enumerate(curves)
+    ]
+    axis = [
+        tag("path", d=f"M{LEFT} {h + 64}H{LEFT + SIDE}", class_="axis"),
+        *(_label(LEFT + SIDE * t, h + 84, f"{100 * t:.0f}%") for t in ticks),
+        _label(LEFT + SIDE / 2, h + 110, "how sure the model says it is" if not positive else says),
+        _label(LEFT + SIDE / 2, h + 136, f"outline: number of cases, as square root, at most {short(tallest)}"),
+    ]
+    cursor = tag("path", d=f"M0 {TOP}V{h + 64}", class_="cursor off", data_cursor=True)
+    title = "; ".join(
+        f"{c.label}: {'says' if not positive else 'mean'} {per_cent(c.mean_confidence)},"
+        f" {'right in' if not positive else 'happens in'} {per_cent(c.accuracy)}"
+        for c in curves
+    )
+    inner = *frame, *bands, *lines, *histograms, *axis, cursor
+    return _svg(WIDTH, h + 146, f"Reliability diagram. {title}", *inner, ident=ident)
+
+
+def _band(curve: Curve) -> str:
+    band = curve.band
+    keep = _thin(len(band.x))
+    there = [_at(x, y) for x, y in zip(band.x[keep], band.high[keep], strict=True)]
+    back = [_at(x, y) for x, y in zip(band.x[keep][::-1], band.low[keep][::-1], strict=True)]
+    return " ".join(there + back)
+
+
+def _knots(curve: Curve) -> str:
+    """The polyline; of one point alone a short dash, so that it is seen."""
+    x, y = curve.isotonic.knots
+    keep = _thin(len(x)) if len(x) > 3 * POINTS else np.arange(len(x))
+    if len(x) == 1:
+        return f"{_at(max(x[0] - 0.008, 0), y[0])} {_at(min(x[0] + 0.008, 1), y[0])}"
+    return " ".join(_at(a, b) for a, b in zip(x[keep], y[keep], strict=True))
+
+
+def _steps(curve: Curve, tallest: int, top: float, height: float) -> str:
+    """The outline of the histogram; heights are square roots."""
+    edges, counts = curve.histogram.edges, curve.histogram.count
+    parts = [f"M{LEFT + SIDE * edges[0]:.1f} {top + height:.0f}"]
+    for (_, right), n in zip(pairwise(edges), counts, strict=True):
+        parts.append(f"V{top + height * (1 - (n / max(tallest, 1)) ** 0.5):.1f}H{LEFT + SIDE * right:.1f}")
+    return "".join([*parts, f"V{top + height:.0f}"])
+
+
+def bars(says: float, right: float) -> Safe:
+    """The two bars of a verdict: hollow what it says, filled what happens."""
+
+    def line(words: str, share: float, class_: str) -> Safe:
+        bar = tag("rect", x=0, y=0, width=300, height=22, class_="track")
+        value = tag("rect", x=1.5, y=1.5, width=f"{297 * share:.1f}", height=19, class_=class_)
+        drawn = tag("svg", bar, value, viewBox="0 0 300 22", preserveAspectRatio="none", aria_hidden="true")
+        return tag("p", tag("span", words), drawn, tag("strong", per_cent(share)))
+
+    return tag(
+        "div", line("it says it is sure of", says, "hollow"), line("it is right in", right, "filled"), class_="bars"
+    )
+
+
+def dumbbell(says: float, right: float) -> Safe:
+    """One line of a table: filled what happens, hollow what it says."""
+    x, y = 8 + 144 * right, 8 + 144 * says
+    return _svg(
+        160, 16, f"right {per_cent(right)}, says {per_cent(says)}",
+        tag("path", d="M8 8H152", class_="grid"),
+        tag("path", d=f"M{x:.1f} 8H{y:.1f}", class_="bar"),
+        tag("circle", cx=f"{x:.1f}", cy=8, r=5, class_="dot"),
+        tag("circle", cx=f"{y:.1f}", cy=8, r=4.5, class_="ring"),
+        class_="line",
+    )  # fmt: skip
+
+
+def gap_line(gap: Gap, reach: float) -> Safe:
+    """A dot with its interval around no gap; the numbers stand beside it in the table."""
+
+    def x(value: float) -> str:
+        return f"{100 + 96 * max(-1.0, min(1.0, value / reach)):.0f}"
+
+    body = Safe(
+        f'<path d="M{x(gap.low)} 7H{x(gap.high)}"/>'
+        f'<circle cx="{x(gap.gap)}" cy="7" r="4" class="{"dot" if gap.beyond else "ring"}"/>'
+    )
+    return Safe(
+        f'<svg viewBox="0 0 200 14" class="line" aria-hidden="true"><path d="M100 0V14" class="axis"/>{body}</svg>'
+    )
+
+
+def risk(model: Model, ident: str) -> Safe:
+    """Share right among those kept against the share kept, all versions; the script moves the cursor."""
+    least = min(float(np.min(v.coverage.low[v.coverage.coverage > 0.05], initial=1.0)) for v in model.versions)
+    bottom = max(0.0, float(np.floor(least * 10) / 10))
+    width, height = SIDE, 300.0
+
+    def at(x: float, y: float) -> str:
+        return f"{LEFT + width * x:.1f},{TOP + height * (1 - (max(y, bottom) - bottom) / (1 - bottom)):.1f}"
+
+    ticks = np.linspace(bottom, 1, 6)
+    parts: list[Safe] = [
+        *(tag("path", d=f"M{at(0, t)}H{LEFT + width}", class_="grid") for t in ticks),
+        *(_label(LEFT - 8, float(at(0, t).split(",")[1]) + 5, f"{100 * t:.0f}%", "end") for t in ticks),
+        *(_label(LEFT + width * t, TOP + height + 22, f"{100 * t:.0f}%") for t in np.linspace(0, 1, 6)),
+        _label(LEFT + width / 2, TOP + height + 46, "share of the cases that it decides alone"),
+        _label(8, 20, "of them right", "start"),
+    ]
+    for number, v in enumerate(model.versions):
+        c = v.coverage
+        keep = _thin(len(c.coverage))
+        points = " ".join(at(a, b) for a, b in zip(c.coverage[keep], c.accuracy[keep], strict=True))
+        parts.append(tag("polyline", points=points, class_=f"curve v{number % 4}", data_curve=number))
+    parts.append(tag("path", d=f"M0 {TOP}V{TOP + height}", class_="cursor off", data_cursor=True))
+    halves = [float(np.interp(0.5, v.coverage.coverage, v.coverage.accuracy)) for v in model.versions]
+    words = "; ".join(
+        f"{v.name}: half of the cases decided alone, {per_cent(half)} of them right"
+        for v, half in zip(model.versions, halves, strict=True)
+    )
+    return _svg(WIDTH, height + TOP + 60, f"Risk and coverage. {words}", *parts, ident=ident)
+
+
+def sweep_figure(sweep: Sweep, ident: str) -> Safe:
+    """NLL above and ECE beneath, against the temperature."""
+    t = np.log(sweep.temperature)
+    low, high = float(t[0]), float(t[-1])
+    parts: list[Safe] = []
+
+    def panel(
+        values: FloatArray, top: float, height: float, words: str, class_: str, ends: tuple[float, float]
+    ) -> None:
+        bottom, ceiling = ends
+        scale = height / (ceiling - bottom or 1.0)
+        points = " ".join(
+            f"{LEFT + SIDE * (a - low) / (high - low):.1f},{top + height - scale * (b - bottom):.1f}"
+            for a, b in zip(t, values, strict=True)
+        )
+        parts.append(tag("polyline", points=points, class_=class_))
+        if words:
+            parts.extend(
+                [
+                    tag("path", d=f"M{LEFT} {top + height}H{LEFT + SIDE}", class_="axis"),
+                    _label(8, top - 10, words, "start"),
+                    _label(LEFT - 8, top + 12, fixed(ceiling, 2), "end"),
+                    _label(LEFT - 8, top + height, fixed(bottom, 2), "end"),
+                ]
+            )
+
+    panel(sweep.nll, TOP, 140, "loss (NLL)", "curve v1", (float(sweep.nll.min()), float(sweep.nll.max())))
+    most = float(max(sweep.ece.max(), sweep.ece_null_mean.max()))
+    panel(sweep.ece_null_mean, 220, 140, "", "curve chance", (0.0, most))
+    panel(sweep.ece, 220, 140, "calibration error (ECE); dotted: by chance alone", "curve v0", (0.0, most))
+    for mark in sweep.marks:
+        x = LEFT + SIDE * (np.log(mark.temperature) - low) / (high - low)
+        parts.append(tag("path", d=f"M{x:.1f} {TOP}V360", class_="mark"))
+    for tick in round_ticks(float(sweep.temperature[0]), float(sweep.temperature[-1])):
+        parts.append(_label(LEFT + SIDE * (np.log(tick) - low) / (high - low), 382, f"{tick:g}"))
+    parts.append(_label(LEFT + SIDE / 2, 406, "temperature (logarithmic)"))
+    words = "; ".join(f"{m.name}: T {m.temperature:.3g}, loss {m.nll:.3f}, ECE {m.ece:.3f}" for m in sweep.marks)
+    return _svg(WIDTH, 416, f"Loss and calibration error against temperature. {words}", *parts, ident=ident)
+
+
+def sample(at: int) -> Safe:
+    """The line of one version, for switches."""
+    line = tag("path", d="M0 6H34", class_=f"curve v{at % 4}")
+    return tag("svg", line, viewBox="0 0 34 12", class_="sample", aria_hidden="true")

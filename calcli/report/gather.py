@@ -1,0 +1,279 @@
+"""Everything a page shows of one bundle, as numbers: aggregates only, never rows."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from calcli.calibrator import Progress
+from calcli.diagram.curve import Curve, CurveSettings, measure_curve
+from calcli.diagram.panels import Measured, parts_of
+from calcli.diagram.style import Request
+from calcli.diagram.styles.gaps import Gap, gap_series
+from calcli.diagram.styles.risk import Coverage, coverage_curve
+from calcli.diagram.styles.temperature import Sweep, sweep_temperature
+from calcli.evaluation.assess import Assessed, Candidate, Plan, assess
+from calcli.evaluation.results import Result
+from calcli.methods._temperature import OneTemperature
+from calcli.metrics.means import mean_of, normal_p_value, wilson_interval
+from calcli.metrics.rowtable import RowTable
+from calcli.metrics.significance import benjamini_hochberg
+from calcli.numerics import FloatArray
+from calcli.rows import ArrayRows, Rows
+
+__all__ = ["CalibratorFacts", "Model", "Threshold", "Version", "Window", "gather"]
+
+EDGES = (*np.arange(0, 10) / 10, 0.99, 1.0)
+"""Stated confidences that people ask about: tens of percent, and the last one by itself."""
+
+WINDOW_ROWS = 50
+"""Windows with fewer rows support no sentence."""
+
+SWEEP_SCORES = 2_000_000
+"""Rows times classes that a temperature sweep reads; of more rows, a sample."""
+
+
+@dataclass(frozen=True)
+class Window:
+    """Rows whose confidence lies in (low, high], 0 in the first.
+
+    right, right_low, right_high : share of right answers with its interval. beyond : is the
+    gap more than chance among all windows (Benjamini and Hochberg)? NaN where n is 0.
+    """
+
+    low: float
+    high: float
+    n: int
+    confidence: float
+    right: float
+    right_low: float
+    right_high: float
+    beyond: bool
+
+    @property
+    def gap(self) -> float:
+        """Mean confidence minus share of right answers."""
+        return self.confidence - self.right
+
+
+@dataclass(frozen=True)
+class Threshold:
+    """The rows with at least this confidence: their share, how many are right, and what is promised."""
+
+    at: float
+    n: int
+    coverage: float
+    right: float
+    right_low: float
+    right_high: float
+    promised: float
+
+
+@dataclass(frozen=True)
+class CalibratorFacts:
+    """Where a calibrator comes from. path : as the user wrote it. same_rows : fitted on the rows evaluated here."""
+
+    path: str
+    method: str
+    options: dict[str, Any]
+    source: str | None
+    data_sha256: str | None
+    n: int
+    same_rows: bool
+
+
+@dataclass(frozen=True)
+class Version:
+    """The scores as they are, or through one calibrator. changed : answers that differ from those as they are.
+
+    nll_gaps : its mean NLL minus that of every version, with the standard error.
+    """
+
+    name: str
+    facts: CalibratorFacts | None
+    result: Result
+    top: Curve
+    positive: Curve | None
+    windows: tuple[Window, ...]
+    thresholds: tuple[Threshold, ...]
+    coverage: Coverage
+    classes: tuple[Gap, ...]
+    groups: tuple[Gap, ...]
+    changed: int
+    nll_gaps: tuple[tuple[float, float], ...]
+
+
+@dataclass(frozen=True)
+class Model:
+    """One bundle and all versions of it, the scores as they are first."""
+
+    name: str
+    n: int
+    k: int
+    kind: str
+    data_sha256: str | None
+    source: str
+    versions: tuple[Version, ...]
+    sweep: Sweep | None
+    swept_rows: int
+
+
+def gather(
+    rows: Rows,
+    name: str,
+    candidates: Sequence[Candidate],
+    plan: Plan,
+    *,
+    names: Sequence[str] | None = None,
+    group: NDArray[Any] | None = None,
+    progress: Progress | None = None,
+) -> tuple[Model, Assessed]:
+    """Evaluate candidates on rows and measure what the figures need.
+
+    candidates : the uncalibrated scores first. Facts about files are added by who opened them.
+    """
+    done = assess(rows, candidates, plan, bundle=name, group=group, class_names=names, progress=progress)
+    settings = CurveSettings(bins=plan.settings.bins, level=plan.settings.level, seed=plan.settings.seed)
+    calls = _calls(candidates)
+    sets = [Measured(name, call, table) for call, table in zip(calls, done.tables, strict=True)]
+    classes = _gaps(sets, settings, "class", names or [f"class {c}" for c in range(rows.k)])
+    groups = _gaps(sets, settings, "group", None) if group is not None else [() for _ in sets]
+    versions = []
+    for at, (each, result) in enumerate(zip(sets, done.results, strict=True)):
+        table = each.table
+        columns = each.columns("top")
+        positive = None
+        if rows.k == 2:
+            positive = measure_curve(each.label, *each.columns("positive"), settings, "positive")
+        versions.append(
+            Version(
+                each.label,
+                None,
+                result,
+                measure_curve(each.label, *columns, settings),
+                positive,
+                windows_of(table, settings.level),
+                thresholds_of(table, settings.level),
+                coverage_curve(each.label, *columns, settings.level),
+                classes[at],
+                groups[at],
+                int((table.prediction != done.tables[0].prediction).sum()),
+                tuple((m.value, m.se) for m in (mean_of(table.nll - t.nll, t.weight) for t in done.tables)),
+            )
+        )
+        if progress is not None:
+            progress("drawing", at + 1, len(sets))
+    sweep, swept = _sweep(rows, name, candidates, calls, settings, progress)
+    return Model(name, rows.n, rows.k, rows.kind, None, "", tuple(versions), sweep, swept), done
+
+
+def _calls(candidates: Sequence[Candidate]) -> list[str]:
+    """What readers call the versions: methods, with the file where two share one."""
+    methods = [c.method for c in candidates]
+    return [
+        "as it is" if c.name is None else c.method if methods.count(c.method) == 1 else f"{c.method} ({c.name})"
+        for c in candidates
+    ]
+
+
+def windows_of(table: RowTable, level: float) -> tuple[Window, ...]:
+    """What happened at each range of stated confidences."""
+    edges = np.array(EDGES)
+    index = np.clip(np.searchsorted(edges, table.confidence, side="left") - 1, 0, len(edges) - 2)
+    w = np.ones(table.n) if table.weight is None else table.weight
+    size = len(edges) - 1
+
+    def total(values: FloatArray) -> FloatArray:
+        return np.bincount(index, weights=values, minlength=size).astype(np.float64)
+
+    count = np.bincount(index, minlength=size)
+    mass, square, c = total(w), total(w**2), table.confidence
+    with np.errstate(invalid="ignore", divide="ignore"):
+        said, right = total(w * c) / mass, np.minimum(total(w * table.correct) / mass, 1.0)
+        sd = np.sqrt(total(w**2 * c * (1 - c)) + 1e-12) / mass
+        low, high = wilson_interval(right, mass**2 / square, level)
+        z = (said - right) / sd
+    p = np.array([normal_p_value(float(v)) if np.isfinite(v) else 1.0 for v in z])
+    off = set(benjamini_hochberg(p).tolist())
+    return tuple(
+        Window(
+            float(edges[j]),
+            float(edges[j + 1]),
+            int(count[j]),
+            float(said[j]),
+            float(right[j]),
+            float(low[j]),
+            float(high[j]),
+            j in off,
+        )
+        for j in range(size)
+    )
+
+
+def thresholds_of(table: RowTable, level: float) -> tuple[Threshold, ...]:
+    """What a threshold of every whole percent leaves, and how good that is."""
+    order = np.argsort(-table.confidence, kind="stable")
+    c = table.confidence[order]
+    w = np.ones(table.n) if table.weight is None else table.weight[order]
+    sums = [np.concatenate([[0.0], np.cumsum(v)]) for v in (w, w * table.correct[order], w * c, w**2)]
+    found = []
+    for percent in range(101):
+        n = int(np.searchsorted(-c, -percent / 100, side="right"))
+        mass, hits, said, square = (float(s[n]) for s in sums)
+        if not mass > 0:
+            found.append(Threshold(percent / 100, 0, 0.0, np.nan, np.nan, np.nan, np.nan))
+            continue
+        right = min(hits / mass, 1.0)
+        low, high = wilson_interval(np.array([right]), np.array([mass**2 / square]), level)
+        share = mass / float(sums[0][-1])
+        found.append(Threshold(percent / 100, n, share, right, float(low[0]), float(high[0]), said / mass))
+    return tuple(found)
+
+
+def _gaps(
+    sets: Sequence[Measured], settings: CurveSettings, by: Any, names: Sequence[str] | None
+) -> list[tuple[Gap, ...]]:
+    parts = parts_of(Request(settings, sets, by=by, names=names))
+    return [gap_series(s, parts, at, settings.level).gaps for at, s in enumerate(sets)]
+
+
+def _sweep(
+    rows: Rows,
+    name: str,
+    candidates: Sequence[Candidate],
+    calls: Sequence[str],
+    settings: CurveSettings,
+    progress: Progress | None,
+) -> tuple[Sweep | None, int]:
+    """The temperature sweep of all rows, or of a sample of very many; None of a confidence alone."""
+    if rows.k < 2:
+        return None, 0
+    given = [
+        (call, c.calibrator.temperature)
+        for call, c in zip(calls, candidates, strict=True)
+        if isinstance(c.calibrator, OneTemperature)
+    ]
+    chosen, silent = rows, (lambda what, done, total: None)
+    most = max(SWEEP_SCORES // rows.k, 500)
+    if rows.n > most:
+        chosen = _sample(rows, most, settings.seed)
+    weights = chosen.weights()
+    if weights is not None and not weights.any():
+        return None, 0
+    told = progress or silent
+    return sweep_temperature(chosen, name, given=given, points=41, bins=settings.bins, progress=told), chosen.n
+
+
+def _sample(rows: Rows, n: int, seed: int) -> ArrayRows:
+    """Some rows, drawn without replacement, in their order."""
+    index = np.sort(np.random.default_rng(seed).choice(rows.n, n, replace=False))
+    z, y, w = [], [], []
+    for block in rows.blocks():
+        own = index[(index >= block.start) & (index < block.start + len(block))] - block.start
+        z.append(block.z[own])
+        y.append(block.labels[own])
+        if block.weight is not None:
+            w.append(block.weight[own])
+    return ArrayRows(np.concatenate(z), np.concatenate(y), "logits", weight=np.concatenate(w) if w else None)

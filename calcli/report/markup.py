@@ -1,0 +1,79 @@
+"""Text that may come from anywhere, made safe for a page; the only place where markup is joined."""
+
+import json
+import math
+from collections.abc import Iterable
+from html import escape
+from typing import Any
+
+__all__ = ["Safe", "data_block", "join", "name", "tag", "text"]
+
+HIDDEN = {0x200B, 0x200C, 0x200D, 0x2060, 0xFEFF, *range(0x202A, 0x202F), *range(0x2066, 0x206A)}
+"""Characters that are not seen but change what is seen."""
+
+
+class Safe(str):
+    """Finished markup."""
+
+    __slots__ = ()
+
+
+def visible(value: str) -> str:
+    """The text with control, zero-width and direction characters and lone surrogates spelled out."""
+
+    def shown(c: str) -> str:
+        at = ord(c)
+        wild = (at < 32 and c not in "\n\t") or 127 <= at < 160 or at in HIDDEN or 0xD800 <= at < 0xE000
+        return f"⟨U+{at:04X}⟩" if wild else c
+
+    return "".join(map(shown, value))
+
+
+def text(value: object) -> Safe:
+    """Anything as text of the page; markup stays markup."""
+    return value if isinstance(value, Safe) else Safe(escape(visible(str(value)), quote=True))
+
+
+def join(parts: Iterable[object], between: str = "") -> Safe:
+    """Parts one after the other."""
+    return Safe(between.join(text(part) for part in parts))
+
+
+def tag(kind: str, *children: object, **attributes: object) -> Safe:
+    """An element. ``class_`` is class, ``data_x`` is data-x; None and False leave an attribute out, True sets it."""
+    words = []
+    for key, value in attributes.items():
+        if value is None or value is False:
+            continue
+        key = key.rstrip("_").replace("_", "-")
+        words.append(f" {key}" if value is True else f' {key}="{escape(visible(str(value)), quote=True)}"')
+    head = f"<{kind}{''.join(words)}"
+    if kind in {"meta", "link", "input", "br"}:
+        return Safe(f"{head}>")
+    if not children and kind in {"path", "circle", "line", "rect", "polyline", "polygon", "use"}:
+        return Safe(f"{head}/>")
+    return Safe(f"{head}>{join(children)}</{kind}>")
+
+
+def name(value: str, most: int = 60) -> Safe:
+    """A name from a file: its direction is its own, and a very long one is cut, the whole in its title."""
+    seen = visible(value)
+    if len(seen) <= most:
+        return text(seen) if seen.isascii() else tag("bdi", seen)
+    return tag("bdi", f"{seen[: most - 1]}…", title=seen)
+
+
+def data_block(ident: str, value: Any) -> Safe:
+    """JSON for the script or for other programs, inert inside the page."""
+    plain = json.dumps(_finite(value), ensure_ascii=True, allow_nan=False, separators=(",", ":"))
+    for sign, code in (("<", "\\u003c"), (">", "\\u003e"), ("&", "\\u0026")):
+        plain = plain.replace(sign, code)
+    return Safe(f'<script type="application/json" id="{ident}">{plain}</script>')
+
+
+def _finite(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _finite(v) for key, v in value.items()}
+    if isinstance(value, list | tuple):
+        return [_finite(v) for v in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value

@@ -1,0 +1,177 @@
+"use strict";
+(() => {
+  const root = document.documentElement;
+  root.classList.add("js");
+  const models = JSON.parse(document.getElementById("calcli-page").textContent);
+  const all = (where, what) => Array.from(where.querySelectorAll(what));
+  const make = (kind, words, inside) => {
+    const element = document.createElement(kind);
+    element.textContent = words;
+    if (inside) inside.append(element);
+    return element;
+  };
+  const percent = (share) => {
+    if (share === null) return "–";
+    if (share === 0 || share === 1) return share * 100 + "%";
+    if (share < 0.001) return "under 0.1%";
+    if (share > 0.999) return "over 99.9%";
+    return (100 * share).toFixed(share < 0.01 || share > 0.99 ? 1 : 0) + "%";
+  };
+  const exact = (share) => (share === null ? "–" : (100 * share).toFixed(1) + "%");
+  const count = (value) => String(value).replace(/\B(?=(\d{3})+$)/g, "\u202f");
+
+  document.getElementById("colours").addEventListener("change", (event) => {
+    if (event.target.value) root.dataset.colours = event.target.value;
+    else delete root.dataset.colours;
+  });
+  document.getElementById("print").addEventListener("click", () => window.print());
+
+  const opened = [];
+  window.addEventListener("beforeprint", () => all(document, "details:not([open])").forEach((d) => { d.open = true; opened.push(d); }));
+  window.addEventListener("afterprint", () => { while (opened.length) opened.pop().open = false; });
+
+  const bodies = all(document, "[data-body]");
+  const chooser = document.getElementById("model");
+  const openModel = (at) => {
+    all(document, ".model").forEach((m) => m.classList.toggle("off", m.dataset.model !== String(at)));
+    chooser.value = String(at);
+  };
+  if (chooser) {
+    chooser.addEventListener("change", () => openModel(chooser.value));
+    all(document, "[data-open]").forEach((link) => link.addEventListener("click", () => openModel(link.dataset.open)));
+    const wanted = /^#model-(\d+)$/.exec(location.hash);
+    openModel(wanted && models[wanted[1]] ? wanted[1] : 0);
+  }
+
+  const csv = (table) => all(table, "tr").filter((r) => !r.closest("[data-gone]"))
+    .map((r) => all(r, "th,td").map((c) => {
+      const data = c.querySelector("data");
+      const words = Array.from(c.childNodes).filter((n) => n.nodeName !== "svg").map((n) => n.textContent).join(" ").trim();
+      return '"' + (data ? data.value : words).replace(/"/g, '""') + '"';
+    }).join(",")).join("\n") + "\n";
+  const drawn = (svg) => {
+    const copy = svg.cloneNode(true);
+    const from = [svg, ...all(svg, "*")], to = [copy, ...all(copy, "*")];
+    from.forEach((element, at) => {
+      const look = getComputedStyle(element);
+      if (look.display === "none") to[at].setAttribute("display", "none");
+      for (const key of ["fill", "stroke", "stroke-width", "stroke-dasharray", "font-family", "font-size"]) to[at].setAttribute(key, look.getPropertyValue(key));
+    });
+    return new XMLSerializer().serializeToString(copy);
+  };
+  const give = (name, kind, words) => {
+    const link = document.createElement("a");
+    link.href = URL.createObjectURL(new Blob([words], { type: kind }));
+    link.download = name;
+    document.body.append(link);
+    link.click();
+    link.remove();
+    setTimeout(() => URL.revokeObjectURL(link.href), 1000);
+  };
+
+  bodies.forEach((body) => {
+    const versions = models[body.dataset.body];
+    const focus = body.querySelector(".focus");
+    const boxes = all(body, "[data-toggle]");
+    const sliders = { confidence: body.querySelector(".confidence"), threshold: body.querySelector(".threshold") };
+    const panel = (slider) => slider.closest(".panel");
+    const shown = () => boxes.filter((b) => b.checked).map((b) => Number(b.dataset.toggle));
+
+    const cursor = (svg, x) => {
+      const line = svg.querySelector("[data-cursor]");
+      line.classList.remove("off");
+      line.setAttribute("transform", "translate(" + x + " 0)");
+    };
+    const say = (slider, lines) => {
+      const box = panel(slider).querySelector(".readout");
+      box.replaceChildren(...lines.map((words) => make("p", words)));
+      panel(slider).querySelector(".at").textContent = slider.value + "%";
+      slider.setAttribute("aria-valuetext", slider.value + "%: " + lines.join("; "));
+    };
+    const confidence = () => {
+      const at = Number(sliders.confidence.value);
+      say(sliders.confidence, shown().map((k) => {
+        const v = versions[k], share = at / 100;
+        const w = v.windows.find((each, j) => share <= each[1] + 1e-9 && (share > each[0] || j === 0));
+        const range = Math.round(100 * w[0]) + " to " + Math.round(100 * w[1]) + "%";
+        if (!w[2]) return v.name + ": no case between " + range;
+        const band = v.band[Math.round(at / 2)];
+        const curve = v.curve[at] === null ? "" : "; the curve at " + at + "%: " + percent(v.curve[at]) + ", an honest one " + percent(band[1]) + " to " + percent(band[2]);
+        return v.name + ": of " + count(w[2]) + " cases at " + range + " right in " + percent(w[3]) + " (" + percent(w[4]) + " to " + percent(w[5]) + ")" + curve;
+      }));
+      all(body, '[data-file^="reliability"]').forEach((svg) => cursor(svg, 78 + 5.6 * at));
+    };
+    const threshold = () => {
+      const at = Number(sliders.threshold.value), v = versions[Number(focus.value)], t = v.thresholds[at];
+      const lines = t[0]
+        ? [exact(t[1]) + " of the cases (" + count(t[0]) + " of " + count(v.n) + ") are decided alone; the rest go to a person.",
+           exact(t[2]) + " of those are right (95% interval " + exact(t[3]) + " to " + exact(t[4]) + ").",
+           exact(t[5]) + " is what the model promises for them."]
+        : ["No case is that sure."];
+      say(sliders.threshold, lines);
+      const svg = body.querySelector('svg[data-file^="risk"]');
+      cursor(svg, 78 + 560 * (t[0] ? t[1] : 0));
+    };
+    const follow = () => {
+      const k = focus.value;
+      all(body, "[data-version]").forEach((e) => e.classList.toggle("off", e.dataset.version !== k));
+      all(body, "[data-band]").forEach((e) => e.classList.toggle("off", e.dataset.band !== k));
+      all(body, "button[data-download]").forEach((b) => {
+        const target = body.querySelector('[data-file="' + b.dataset.download + '"]');
+        b.hidden = !target || Boolean(target.closest("[data-version].off"));
+      });
+      threshold();
+    };
+    const toggle = () => {
+      const on = shown();
+      all(body, "[data-curve]").forEach((e) => e.classList.toggle("off", !on.includes(Number(e.dataset.curve))));
+      confidence();
+    };
+    focus.addEventListener("change", follow);
+    boxes.forEach((b) => b.addEventListener("change", toggle));
+    sliders.confidence.addEventListener("input", confidence);
+    sliders.threshold.addEventListener("input", threshold);
+    all(body, '[data-file^="reliability"]').forEach((svg) => {
+      const read = (event) => {
+        const box = svg.getBoundingClientRect();
+        const share = ((event.clientX - box.left) / box.width * 668 - 78) / 560;
+        sliders.confidence.value = Math.round(100 * Math.min(1, Math.max(0, share)));
+        confidence();
+      };
+      svg.addEventListener("pointermove", read);
+      svg.addEventListener("pointerdown", read);
+    });
+    all(body, "button[data-download]").forEach((b) => b.addEventListener("click", () => {
+      const target = body.querySelector('[data-file="' + b.dataset.download + '"]');
+      if (target.nodeName === "TABLE") give(b.dataset.download + ".csv", "text/csv", csv(target));
+      else give(b.dataset.download + ".svg", "image/svg+xml", drawn(target));
+    }));
+    all(body, ".parts").forEach((part) => {
+      const search = part.querySelector(".search"), only = part.querySelector(".only");
+      const more = part.querySelector(".more"), told = part.querySelector(".shown");
+      let limit = 20;
+      const list = () => all(part, "[data-list]").forEach((table) => {
+        const rows = all(table, "tbody tr"), wanted = search.value.trim().toLowerCase();
+        let seen = 0, fitting = 0;
+        rows.forEach((r) => {
+          const fits = (!only.checked || r.hasAttribute("data-beyond")) && r.firstElementChild.textContent.toLowerCase().includes(wanted);
+          fitting += fits;
+          const show = fits && seen < limit;
+          seen += show;
+          r.hidden = !show;
+        });
+        if (!table.closest(".off")) {
+          told.textContent = seen + " of " + rows.length + " shown";
+          more.hidden = fitting <= seen;
+        }
+      });
+      more.addEventListener("click", () => { limit += 200; list(); });
+      search.addEventListener("input", list);
+      only.addEventListener("change", list);
+      focus.addEventListener("change", list);
+      list();
+    });
+    follow();
+    toggle();
+  });
+})();

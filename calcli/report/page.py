@@ -1,0 +1,215 @@
+"""The page as a whole: one file, no network, readable without its script."""
+
+import base64
+import hashlib
+import shlex
+from collections.abc import Mapping, Sequence
+from importlib.resources import files
+from typing import Any
+
+from calcli import __version__
+from calcli.report.gather import Model, Version
+from calcli.report.glossary import GLOSSARY
+from calcli.report.markup import Safe, data_block, join, name, tag, visible
+from calcli.report.phrases import count, signed, span
+from calcli.report.sections import card, focus_of, model_body, row, state_word, table
+from calcli.report.verdict import overall, state_of, verdict_of
+
+__all__ = ["page"]
+
+COLOURS = (("", "as the system"), ("light", "light"), ("dark", "dark"))
+
+LINES = 3000
+"""Lines of class and group tables in a page; more than that and each table lists its worst only."""
+
+
+def page(
+    models: Sequence[Model],
+    evaluation: Mapping[str, Any],
+    *,
+    title: str = "",
+    limits: Sequence[tuple[bool, str]] = (),
+    commands: Sequence[Sequence[str]] = (),
+) -> str:
+    """A whole HTML document. evaluation : the JSON of ``calcli evaluate``. limits : (crossed, sentence).
+
+    The same input gives the same text: there is no clock in it.
+    """
+    style, script = (files("calcli.report").joinpath(f"page.{kind}").read_text("utf-8") for kind in ("css", "js"))
+    one = len(models) == 1
+    called = title or (models[0].name if one else f"{len(models)} models")
+    facts = f"{count(models[0].n)} cases · {models[0].k} classes" if one else f"{len(models)} models"
+    total = sum(len(v.classes) + len(v.groups) for m in models for v in m.versions)
+    tables = sum(len(m.versions) for m in models)
+    most = 10**9 if total <= LINES else max(20, LINES // tables)
+    header = tag(
+        "header",
+        tag("h1", "Confidence report: ", name(called, 90), " ", tag("span", f"· {facts}", class_="muted")),
+        tag(
+            "div",
+            tag(
+                "label",
+                "Colours ",
+                tag(
+                    "select",
+                    *(tag("option", words, value=value) for value, words in COLOURS),
+                    id="colours",
+                ),
+            ),
+            tag("button", "Print", type="button", id="print"),
+            class_="script tools",
+        ),
+    )
+    if one:
+        content = join(
+            [card(models[0], verdict_of(models[0]), "verdict", "h2"), _limits(limits), _model(models[0], 0, most)]
+        )
+    else:
+        bodies = [
+            tag(
+                "article",
+                tag("h2", name(m.name)),
+                card(m, verdict_of(m), f"verdict-{at}", "h3"),
+                _model(m, at, most),
+                id=f"model-{at}",
+                class_="model",
+                data_model=at,
+            )
+            for at, m in enumerate(models)
+        ]
+        content = join([_overview(models), _limits(limits), *bodies])
+    glossary = tag(
+        "section",
+        tag("h2", "Words"),
+        tag("dl", *(join(_explained(key, *words)) for key, words in GLOSSARY.items())),
+    )
+    how = tag(
+        "section",
+        tag("h2", "Commands"),
+        tag("p", "What made this page, and what shows its numbers again:"),
+        *(tag("pre", tag("code", " ".join(shlex.quote(visible(w)) for w in words)), tabindex=0) for words in commands),
+        tag("p", f"calcli {__version__}. This page needs no network and keeps nothing.", class_="muted"),
+    )
+    body = tag(
+        "body",
+        tag("a", "Skip to the verdict", href="#verdict", class_="skip"),
+        header,
+        tag("main", content, how, glossary),
+        data_block("calcli-evaluation", evaluation),
+        data_block("calcli-page", [[_for_script(v) for v in m.versions] for m in models]),
+        Safe(f"<script>{script}</script>"),
+    )
+    head = tag(
+        "head",
+        tag("meta", charset="utf-8"),
+        tag("meta", http_equiv="Content-Security-Policy", content=_policy(style, script)),
+        tag("meta", name="viewport", content="width=device-width, initial-scale=1"),
+        tag("meta", name="color-scheme", content="light dark"),
+        tag("meta", name="generator", content=f"calcli {__version__}"),
+        tag("title", f"Confidence report: {called}"),
+        tag("link", rel="icon", href="data:,"),
+        Safe(f"<style>{style}</style>"),
+    )
+    return f"<!DOCTYPE html>\n{tag('html', head, body, lang='en')}\n"
+
+
+def _explained(key: str, word: str, meaning: str) -> tuple[Safe, Safe]:
+    return tag("dt", word, id=f"word-{key}"), tag("dd", meaning)
+
+
+def _policy(style: str, script: str) -> str:
+    """Nothing may load, and only this style and this script count."""
+
+    def digest(text: str) -> str:
+        return "'sha256-" + base64.b64encode(hashlib.sha256(text.encode()).digest()).decode() + "'"
+
+    return (
+        f"default-src 'none'; script-src {digest(script)}; style-src {digest(style)}; img-src data:;"
+        " base-uri 'none'; form-action 'none'"
+    )
+
+
+def _model(model: Model, at: int, most: int) -> Safe:
+    return tag("div", model_body(model, at, most), class_="body", data_body=at)
+
+
+def _overview(models: Sequence[Model]) -> Safe:
+    """Of several models how many are what, and a table of them, the most overstating first."""
+    order = sorted(range(len(models)), key=lambda at: -state_of(models[at].versions[0]).gap)
+    rows = []
+    for at in order:
+        m = models[at]
+        s = state_of(m.versions[0])
+        focus = m.versions[focus_of(m)]
+        rows.append(
+            row(
+                tag("a", name(m.name), href=f"#model-{at}", data_open=at),
+                state_word(verdict_of(m)),
+                signed(100 * s.gap),
+                span(s.low, s.high),
+                f"{100 * m.versions[0].top.accuracy:.1f}%",
+                count(m.n),
+                name(focus.name) if focus is not m.versions[0] else "–",
+            )
+        )
+    head = ("Model", "Verdict", "Overstates by (points)", "95% interval", "Right", "Cases", "Best calibrator given")
+    chooser = tag(
+        "label",
+        "Model shown below ",
+        tag("select", *(tag("option", m.name, value=at) for at, m in enumerate(models)), id="model"),
+        class_="script",
+    )
+    listing = table(
+        "Models, the most overstating first; their intervals tell which can be told apart.", head, rows, "models"
+    )
+    return tag(
+        "section",
+        tag("h2", overall(models), class_="headline"),
+        listing,
+        chooser,
+        id="verdict",
+        class_="card",
+        aria_label="Verdict",
+    )
+
+
+def _limits(limits: Sequence[tuple[bool, str]]) -> Safe:
+    if not limits:
+        return Safe("")
+    words = [tag("li", tag("strong", "✗ crossed: " if crossed else "✓ holds: "), text) for crossed, text in limits]
+    return tag("section", tag("h2", "Limits"), tag("ul", *words, class_="limits"))
+
+
+def _for_script(version: Version) -> dict[str, Any]:
+    """What slider and switches read of one version."""
+    grid = [at / 100 for at in range(101)]
+    x, _ = version.top.isotonic.knots
+    curve = [
+        round(float(y), 4) if x[0] - 0.005 <= g <= x[-1] + 0.005 else None
+        for g, y in zip(grid, version.top.isotonic.at(grid), strict=True)  # type: ignore[arg-type]
+    ]
+    return {
+        "name": visible(version.name),
+        "curve": curve,
+        "windows": [
+            [round(w.low, 2), round(w.high, 2), w.n, _four(w.right), _four(w.right_low), _four(w.right_high)]
+            for w in version.windows
+        ],
+        "band": [[round(g, 2), *_band_at(version, g)] for g in grid[::2]],
+        "thresholds": [
+            [t.n, *(_four(v) for v in (t.coverage, t.right, t.right_low, t.right_high, t.promised))]
+            for t in version.thresholds
+        ],
+        "n": version.result.n,
+    }
+
+
+def _four(value: float) -> float | None:
+    return round(value, 4) if value == value else None
+
+
+def _band_at(version: Version, g: float) -> list[float]:
+    import numpy as np
+
+    band = version.top.band
+    return [round(float(np.interp(g, band.x, side)), 3) for side in (band.low, band.high)]

@@ -1,0 +1,64 @@
+"""Numbers as people read them. Nothing rounds to 0 % or 100 %; minus is a minus sign."""
+
+import math
+
+__all__ = ["chance", "count", "fixed", "per_cent", "points", "signed", "span"]
+
+THIN_SPACE = "\u202f"
+
+
+def count(value: int) -> str:
+    """12 345, with a thin space that does not break."""
+    return f"{value:,}".replace(",", THIN_SPACE)
+
+
+def per_cent(share: float) -> str:
+    """A share in whole percent; ``under 0.1%`` and ``over 99.9%`` at the ends."""
+    if not math.isfinite(share):
+        return "–"
+    if share in (0.0, 1.0):
+        return f"{share:.0%}"
+    if share < 0.001:
+        return "under 0.1%"
+    if share > 0.999:
+        return "over 99.9%"
+    return f"{share:.1%}" if share < 0.01 or share > 0.99 else f"{share:.0%}"
+
+
+def points(gap: float) -> str:
+    """A difference of shares in percentage points, without its sign, one decimal."""
+    return f"{abs(gap) * 100:.1f}" if math.isfinite(gap) else "–"
+
+
+def signed(value: float, digits: int = 1) -> str:
+    """A number with its sign: +13.1, −0.4, 0.0."""
+    if not math.isfinite(value):
+        return "–"
+    shown = f"{abs(value):.{digits}f}"
+    return shown if float(shown) == 0 else f"{'+' if value > 0 else '−'}{shown}"
+
+
+def fixed(value: float | None, digits: int = 3) -> str:
+    """A plain number, a dash where there is none; very small ones in powers of ten."""
+    if value is None or not math.isfinite(value):
+        return "–"
+    if value != 0 and abs(value) < 0.5 * 10**-digits:
+        return f"{value:.1e}".replace("-", "−")
+    return f"{value:.{digits}f}".replace("-", "−")
+
+
+def span(low: float, high: float, scale: float = 100.0, digits: int = 1) -> str:
+    """``12.1 to 14.2``; never the half width, which would hide an interval's skew."""
+    return f"{signed(low * scale, digits)} to {signed(high * scale, digits)}".replace("+", "")
+
+
+def chance(p: float | None) -> str:
+    """A p-value in words: ``1 in 3 000``."""
+    if p is None or not math.isfinite(p):
+        return "–"
+    if p < 1e-4:
+        return f"under 1 in 10{THIN_SPACE}000"
+    if p > 0.1:
+        return f"{p:.0%} of the time"
+    size = 1 / p
+    return f"1 in {count(round(size, -2 if size >= 1000 else -1 if size >= 100 else 0).__int__())}"

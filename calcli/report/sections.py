@@ -1,0 +1,400 @@
+"""The parts of a page about one model."""
+
+import json
+from collections.abc import Sequence
+from typing import Any
+
+from calcli.diagram.styles.gaps import Gap
+from calcli.report.figures import bars, dumbbell, gap_line, reliability, risk, sample, sweep_figure
+from calcli.report.gather import Model, Version
+from calcli.report.glossary import GLOSSARY
+from calcli.report.markup import Safe, join, name, tag
+from calcli.report.phrases import chance, count, fixed, per_cent, signed, span
+from calcli.report.verdict import Verdict, best_version, state_of, verdict_of
+
+__all__ = ["card", "focus_of", "model_body", "state_word", "term"]
+
+FIRST = 20
+"""Lines of a long table that are shown before "show more"."""
+
+
+def term(word: str, *children: object) -> Safe:
+    """A word that the glossary explains; hovering or focusing it shows the meaning."""
+    meaning = GLOSSARY[word][1]
+    return tag("a", *(children or (GLOSSARY[word][0],)), href=f"#word-{word}", title=meaning, class_="term")
+
+
+def state_word(verdict: Verdict) -> Safe:
+    """Sign and word: never a colour alone."""
+    return tag("span", tag("span", verdict.sign, aria_hidden="true"), " ", verdict.word, class_=f"state {verdict.tone}")
+
+
+def focus_of(model: Model) -> int:
+    """The version that the page opens with: the recommended one."""
+    best = best_version(model)
+    return 0 if best is None else model.versions.index(best)
+
+
+def table(caption: object, head: Sequence[object], rows: Sequence[Safe], ident: str, **attributes: object) -> Safe:
+    """A table that scrolls by itself where it is too wide, and can be had as CSV."""
+    heads = tag("thead", tag("tr", *(tag("th", h, scope="col") for h in head)))
+    inner = tag(
+        "table", tag("caption", caption), heads, tag("tbody", *rows), id=ident, data_file=ident, **attributes
+    )  # fmt: skip
+    return tag("div", inner, class_="scroll", tabindex=0, role="region", aria_label=f"Table {ident}")
+
+
+def row(first: object, *cells: object, **attributes: object) -> Safe:
+    """A row whose first cell names it."""
+    return tag("tr", tag("th", first, scope="row"), *(tag("td", c) for c in cells), **attributes)
+
+
+def small(*children: object) -> Safe:
+    """Second-rank text in a cell of its own line."""
+    return tag("small", *children)
+
+
+def card(model: Model, verdict: Verdict, ident: str, level: str) -> Safe:
+    """The verdict: sentence, two bars, three questions with answers, and the command."""
+    base = model.versions[0]
+    questions = (
+        ("Can its confidence be trusted?", verdict.trusted),
+        ("In which direction is it wrong?", verdict.direction),
+        ("What to do?", verdict.advice),
+    )
+    answers = [
+        tag("div", tag(f"h{int(level[1]) + 1}", words), tag("p", tag("strong", answer.lead), " ", answer.rest))
+        for words, answer in questions
+    ]
+    headline = tag(level, tag("span", verdict.sign, aria_hidden="true"), " ", verdict.headline, class_="headline")
+    figure = bars(base.result.report.direction.gap + base.top.accuracy, base.top.accuracy) if base.result.report else ""
+    command = tag("p", tag("code", verdict.command), class_="command") if verdict.command else ""
+    inner = headline, figure, tag("div", *answers, class_="answers"), command
+    named = "Verdict" if ident == "verdict" else f"Verdict on {model.name}"
+    return tag("section", *inner, id=ident, class_=f"card {verdict.tone}", aria_label=named)
+
+
+def warnings(model: Model) -> Safe:
+    """What about the rows or the fits undoes the verdict, before any figure."""
+    found = list(dict.fromkeys(w for v in model.versions for w in v.result.warnings))
+    if not found:
+        return Safe("")
+    return tag("div", tag("strong", "Note."), tag("ul", *(tag("li", w) for w in found)), class_="note", role="note")
+
+
+def compare(model: Model, m: int) -> Safe:
+    """One row per version: state, what it says and what happens, error beside its chance level, loss."""
+    rows = []
+    for at, v in enumerate(model.versions):
+        verdict, s, scores = verdict_of(model, v), state_of(v), v.result.scores
+        ece, nll = scores["ece"], scores["nll"]
+        by_chance: Any = "no chance level"
+        if ece.null is not None:
+            mean, q95 = ece.null.mean, ece.null.q95
+            by_chance = f"chance alone {signed(100 * mean)}, rarely over {signed(100 * q95)}".replace("+", "")
+        change: Any = small("–")
+        if v.result.paired is not None and "nll" in v.result.paired.differences:
+            d = v.result.paired.differences["nll"]
+            interval = span(d.interval.low, d.interval.high, 1, 3) if d.interval else "no interval"
+            change = join([signed(d.value, 3), small(interval)])
+        accuracy = scores["accuracy"]
+        answers = span(accuracy.interval.low, accuracy.interval.high) if accuracy.interval else ""
+        rows.append(
+            row(
+                join([sample(at), " ", name(v.name)]),
+                state_word(verdict),
+                dumbbell(v.top.mean_confidence, v.top.accuracy),
+                join([signed(100 * s.gap), small(span(s.low, s.high))]),
+                join([tag("data", fixed(100 * (ece.value or 0), 1), value=repr(ece.value)), small(by_chance)]),
+                fixed(nll.value),
+                change,
+                join([f"{100 * v.top.accuracy:.1f}%", small(answers)]),
+            )
+        )
+    head = (
+        "Version",
+        "Verdict",
+        "● right, ○ says",
+        join([term("overstates"), " (points, ", term("interval"), ")"]),
+        join([term("ece", "Calibration error"), " (points)"]),
+        term("loss", "Loss"),
+        "Loss against as it is",
+        "Right answers",
+    )
+    caption = "The closer ● and ○, the more honest. A calibrator changes how sure the model says it is."
+    return tag("section", tag("h2", "With and without a calibrator"), table(caption, head, rows, f"versions-{m}"))
+
+
+def controls(model: Model, m: int, focus: int) -> Safe:
+    """Which version the page follows, and which curves are drawn."""
+    options = [tag("option", v.name, value=at, selected=at == focus) for at, v in enumerate(model.versions)]
+    boxes = [
+        tag("label", tag("input", type="checkbox", checked=True, data_toggle=at), sample(at), " ", name(v.name))
+        for at, v in enumerate(model.versions)
+    ]
+    return tag(
+        "div",
+        tag("label", "Version in focus ", tag("select", *options, class_="focus"), class_="script"),
+        tag("span", "In focus: ", tag("bdi", model.versions[focus].name), class_="noscript"),
+        tag("fieldset", tag("legend", "Curves shown"), *boxes, class_="script"),
+        class_="controls",
+        id=f"controls-{m}",
+    )
+
+
+def each_version(model: Model, focus: int, make: Any) -> Safe:
+    """A block per version, of which the one in focus is seen."""
+    return join(
+        tag("div", make(at, v), data_version=at, class_=None if at == focus else "off")
+        for at, v in enumerate(model.versions)
+    )
+
+
+def download(*idents: str) -> Safe:
+    """Buttons that only work with script, which hides them without."""
+    kinds = {"f": "SVG", "t": "CSV"}
+    return tag(
+        "p",
+        *(tag("button", f"Download {kinds[i[0]]}", type="button", data_download=i[2:]) for i in idents),
+        class_="script downloads",
+    )
+
+
+def where_wrong(model: Model, m: int, focus: int) -> Safe:
+    """Reliability diagrams, the confidence slider, and the table of ranges, which is their text."""
+
+    def windows(at: int, v: Version) -> Safe:
+        rows = []
+        for w in v.windows:
+            says = f"{100 * w.low:.0f}–{100 * w.high:.0f}%"
+            if not w.n:
+                rows.append(row(says, "0", "–", "no case"))
+                continue
+            word = "within chance"
+            if w.beyond:
+                way = "▲" if w.gap > 0 else "▼"
+                word = f"{way} {signed(100 * abs(w.gap)).strip('+')} points too {'sure' if w.gap > 0 else 'modest'}"
+            right = join([per_cent(w.right), small(f"{100 * w.right_low:.0f} to {100 * w.right_high:.0f}")])
+            rows.append(row(says, count(w.n), right, word))
+        head = ("It says", "Cases", join(["Right, ", term("interval")]), join(["Verdict (", term("beyond"), ")"]))
+        caption = join([name(v.name), ", by stated ", term("confidence")])
+        return table(caption, head, rows, f"ranges-{m}-{at}")
+
+    both = model.k == 2
+    figures = [reliability(model, focus, True, f"reliability-class1-{m}")] if both else []
+    figures.append(reliability(model, focus, False, f"reliability-{m}"))
+    slider = tag(
+        "div",
+        tag("label", "Read the curves at a confidence of ", tag("output", "90%", class_="at")),
+        tag("input", type="range", min=0, max=100, value=90, class_="confidence", aria_label="Confidence"),
+        tag("div", class_="readout", role="status"),
+        class_="script panel",
+    )
+    names = [f"f-reliability-class1-{m}"] if both else []
+    return tag(
+        "section",
+        tag("h2", "Where it is wrong"),
+        tag(
+            "p",
+            "Each curve shows how often the model is right when it says how sure it is. A curve inside the ",
+            term("band", "grey band"),
+            " cannot be told from an honest model with so many cases.",
+            *((" Of two classes the first figure shows the probability of class 1.",) if both else ()),
+        ),
+        tag("div", *(tag("figure", f) for f in figures), class_="figures"),
+        slider,
+        each_version(model, focus, windows),
+        download(*names, f"f-reliability-{m}", *(f"t-ranges-{m}-{at}" for at in range(len(model.versions)))),
+    )
+
+
+def alone(model: Model, m: int, focus: int) -> Safe:
+    """Risk and coverage with a threshold."""
+
+    def thresholds(at: int, v: Version) -> Safe:
+        rows = [
+            row(
+                f"{100 * t.at:.0f}%",
+                per_cent(t.coverage),
+                count(t.n),
+                per_cent(t.right) if t.n else "no case",
+                span(t.right_low, t.right_high) if t.n else "–",
+                per_cent(t.promised) if t.n else "–",
+            )
+            for t in v.thresholds
+            if round(100 * t.at) in (0, 50, 60, 70, 80, 90, 95, 99)
+        ]
+        head = ("From", term("coverage", "Decides alone"), "Cases", "Right", term("interval"), "Says")
+        return table(join([name(v.name), ", thresholds"]), head, rows, f"thresholds-{m}-{at}")
+
+    slider = tag(
+        "div",
+        tag("label", "Decide alone from a confidence of ", tag("output", "90%", class_="at")),
+        tag("input", type="range", min=0, max=100, value=90, class_="threshold", aria_label="Threshold"),
+        tag("div", class_="readout", role="status"),
+        class_="script panel",
+    )
+    return tag(
+        "section",
+        tag("h2", "Let it decide alone only when it is sure enough"),
+        tag("p", "Above the threshold the model decides alone; below it, a person looks."),
+        tag("figure", risk(model, f"risk-{m}")),
+        slider,
+        each_version(model, focus, thresholds),
+        download(f"f-risk-{m}", *(f"t-thresholds-{m}-{at}" for at in range(len(model.versions)))),
+    )
+
+
+def parts(model: Model, m: int, focus: int, what: str, title: str, most: int) -> Safe:
+    """Classes or groups, sorted by how far they are off, each with its interval and its dot."""
+    everything = [getattr(v, what) for v in model.versions]
+    if not any(everything) or len(everything[0]) < 2:
+        return Safe("")
+    total = len(everything[0])
+
+    def body(at: int, v: Version) -> Safe:
+        gaps: Sequence[Gap] = [g for g in getattr(v, what) if g.gap == g.gap]
+        order = sorted(gaps, key=lambda g: (not g.beyond, -abs(g.gap)))
+        reach = max((max(abs(g.low), abs(g.high)) for g in gaps), default=1.0)
+        beyond = sum(g.beyond for g in gaps)
+        same = sum(g.beyond and g.gap > 0 for g in gaps)
+        kept = order[:most]
+        rows = [
+            Safe(
+                f"<tr{'' if at_row < FIRST else ' data-more'}{' data-beyond' if g.beyond else ''}>"
+                f'<th scope="row">{name(g.part)}<td>{count(g.n)}<td>{gap_line(g, reach)}'
+                f"<td>{signed(100 * g.gap)}<td>{span(g.low, g.high)}"  # HTML ends cells and rows by itself
+            )
+            for at_row, g in enumerate(kept)
+        ]
+        seen = "" if len(kept) == len(order) else f" The {len(kept)} furthest off are listed."
+        sentence = (
+            f"{beyond} of {total} {what} are off by more than chance, {same} of them too sure."
+            + (" That is the whole model rather than single ones." if beyond > total / 2 else "")
+            + seen
+        )
+        caption = join([name(v.name), ": ", sentence])
+        head = (title, "Cases", "◀ too modest · too sure ▶", "Points", term("interval"))
+        return table(caption, head, rows, f"{what}-{m}-{at}", data_list=True)
+
+    finder = tag(
+        "div",
+        tag("label", f"Find {what} ", tag("input", type="search", class_="search")),
+        tag("label", tag("input", type="checkbox", class_="only"), " only beyond chance"),
+        tag("button", "Show more", type="button", class_="more"),
+        tag("span", class_="shown", role="status"),
+        class_="script panel finder",
+    )
+    asked = "When it answers with this class" if what == "classes" else "In this group"
+    return tag(
+        "section",
+        tag("h2", title if what == "groups" else "Classes"),
+        tag("p", f"{asked}: by how many points is it too sure, or too modest? Filled dots are ", term("beyond"), "."),
+        finder,
+        each_version(model, focus, body),
+        download(*(f"t-{what}-{m}-{at}" for at in range(len(model.versions)))),
+        class_="parts",
+    )
+
+
+def loss_split(model: Model, m: int) -> Safe:
+    """How much of the loss a recalibration would remove."""
+    rows = []
+    for v in model.versions:
+        split = None if v.result.report is None else v.result.report.split
+        if split is not None:
+            for what, part in (("loss (NLL)", split.nll), ("Brier score", split.brier)):
+                half = 1.96 * part.se
+                rows.append(
+                    row(
+                        join([name(v.name), ", ", what]),
+                        fixed(part.loss),
+                        fixed(part.refinement),
+                        fixed(part.calibration, 4),
+                        span(part.calibration - half, part.calibration + half, 1, 4),
+                        split.method,
+                    )
+                )
+    if not rows:
+        return Safe("")
+    head = ("Of", "Whole", "Only a better model removes", "A calibrator removes", term("interval"), "Found by")
+    caption = join([term("split"), ": cross-fitted on these cases; below 0 means nothing to find."])
+    return tag("section", tag("h2", "What of the loss can be mended"), table(caption, head, rows, f"split-{m}"))
+
+
+def temperatures(model: Model, m: int) -> Safe:
+    """The sweep and its marks."""
+    if model.sweep is None:
+        return Safe("")
+    s = model.sweep
+    rows = [
+        row(name(k.name), fixed(k.temperature), fixed(k.nll), fixed(100 * k.ece, 1), per_cent(k.mean_confidence))
+        for k in s.marks
+    ]
+    part = "" if model.swept_rows == model.n else f" On {count(model.swept_rows)} cases drawn from {count(model.n)}."
+    head = (term("temperature"), "T", term("loss", "Loss"), term("ece", "Calibration error"), "Says")
+    return tag(
+        "section",
+        tag("h2", "One temperature"),
+        tag("p", f"What dividing all scores by one number does.{part}"),
+        tag("figure", sweep_figure(s, f"temperature-{m}")),
+        table("Marked temperatures", head, rows, f"temperatures-{m}"),
+        download(f"f-temperature-{m}", f"t-temperatures-{m}"),
+    )
+
+
+def numbers(model: Model, m: int) -> Safe:
+    """Every metric of every version with interval, chance level, p-value and signature."""
+    rows = []
+    for v in model.versions:
+        for score in v.result.scores.values():
+            i = score.interval
+            rows.append(
+                row(
+                    join([name(v.name), ", ", score.name]),
+                    tag("data", fixed(score.value, 4), value=repr(score.value)) if score.value is not None else "–",
+                    span(i.low, i.high, 1, 4) if i else tag("small", score.reason or "no valid interval exists"),
+                    f"{fixed(score.null.mean, 4)}, rarely over {fixed(score.null.q95, 4)}" if score.null else "–",
+                    chance(score.p_value),
+                    tag("code", score.signature),
+                )
+            )
+    head = ("Metric", "Value", term("interval"), "By chance alone", "As much by chance", "Signature")
+    inner = table("All numbers", head, rows, f"numbers-{m}")
+    return tag("details", tag("summary", "All numbers"), inner, download(f"t-numbers-{m}"))
+
+
+def provenance(model: Model, m: int) -> Safe:
+    """Where rows and calibrators come from."""
+
+    def origin(sha: str | None, *words: object) -> Safe:
+        return join([tag("p", *words), small("SHA-256 of scores and labels ", tag("code", sha or "not recorded"))])
+
+    source = origin(model.data_sha256, "recorded as ", tag("code", model.source))
+    rows = [row("Cases", name(model.name), count(model.n), source)]
+    for v in model.versions:
+        if v.facts is not None:
+            f = v.facts
+            options = tag("code", f"{f.method} {json.dumps(f.options, ensure_ascii=False)}")
+            made = origin(f.data_sha256, "fitted on ", name(f.source or "unknown rows"), " by ", options)
+            rows.append(row(join(["Calibrator ", name(v.name)]), name(f.path), count(f.n), made))
+    return table("Files", ("What", "File", "Cases", "Origin"), rows, f"files-{m}")
+
+
+def model_body(model: Model, m: int, most: int) -> Safe:
+    """Everything of one model after its verdict."""
+    focus = focus_of(model)
+    return join(
+        (
+            warnings(model),
+            compare(model, m),
+            controls(model, m, focus),
+            where_wrong(model, m, focus),
+            alone(model, m, focus),
+            parts(model, m, focus, "classes", "Class", most),
+            parts(model, m, focus, "groups", "Groups", most),
+            loss_split(model, m),
+            temperatures(model, m),
+            tag("section", tag("h2", "How it was measured"), provenance(model, m), numbers(model, m)),
+        )
+    )

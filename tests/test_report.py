@@ -1,0 +1,318 @@
+"""The report page: its sentences, its numbers, and that nothing in it can do harm."""
+
+import json
+import re
+from dataclasses import replace
+from html.parser import HTMLParser
+from importlib.resources import files
+from itertools import pairwise
+
+import h5py
+import numpy as np
+import pytest
+from cli import runner
+from synthetic import truth
+
+from calcli.calibrator import Context
+from calcli.evaluation.assess import Candidate, Plan
+from calcli.methods.ts import TemperatureScaling
+from calcli.metrics.catalog import report_metrics
+from calcli.metrics.context import MetricSettings
+from calcli.metrics.rowtable import collect
+from calcli.report.gather import CalibratorFacts, gather, thresholds_of, windows_of
+from calcli.report.glossary import GLOSSARY
+from calcli.report.markup import data_block, name, tag, text
+from calcli.report.page import page
+from calcli.report.phrases import chance, count, per_cent, points, signed, span
+from calcli.report.verdict import best_version, overall, verdict_of
+from calcli.rows import ArrayRows
+
+PLAN = Plan((*report_metrics(), "gap"), MetricSettings(resamples=200), split=False)
+HOSTILE = "</script><img src=x onerror=alert(1)>\u202e'\"&{{x}}"
+
+
+@pytest.fixture
+def run(monkeypatch, capsys):
+    return runner(monkeypatch, capsys)
+
+
+def model_of(z, y, *calibrators, plan=PLAN, weight=None, group=None, names=None, bundle="a.h5:test"):
+    rows = ArrayRows(z, y, weight=weight)
+    candidates = [Candidate(None, "uncalibrated", None)]
+    candidates += [Candidate(f"{at}.json", "ts", c) for at, c in enumerate(calibrators)]
+    return gather(rows, bundle, candidates, plan, names=names, group=group)
+
+
+def fitted(z, y):
+    return TemperatureScaling.fit(ArrayRows(z, y), TemperatureScaling.Options(), Context()).calibrator
+
+
+def page_of(*models, **more):
+    return page(models, {"calcli_evaluation": 1, "results": []}, **more)
+
+
+class Elements(HTMLParser):
+    """All elements with their attributes, and the text outside scripts and styles."""
+
+    def __init__(self, source):
+        super().__init__()
+        self.found, self.words, self.inside = [], [], ""
+        self.feed(source)
+
+    def handle_starttag(self, kind, attributes):
+        self.found.append((kind, dict(attributes)))
+        self.inside = kind
+
+    def handle_endtag(self, kind):
+        self.inside = ""
+
+    def handle_data(self, data):
+        if self.inside not in ("script", "style"):
+            self.words.append(data)
+
+    def text(self):
+        return " ".join("".join(self.words).split())
+
+
+# ---- numbers and words
+
+
+def test_windows_and_thresholds_count_the_rows():
+    z, y = truth(700, 4, temperature=1.7)
+    table = collect(ArrayRows(z, y))
+    windows = windows_of(table, 0.95)
+    assert sum(w.n for w in windows) == 700
+    top = windows[-1]
+    inside = table.confidence > 0.99
+    assert (top.n, top.right) == (inside.sum(), pytest.approx(table.correct[inside].mean()))
+    thresholds = thresholds_of(table, 0.95)
+    for percent in (0, 50, 95, 100):
+        kept = table.confidence >= percent / 100
+        t = thresholds[percent]
+        assert t.n == kept.sum()
+        assert t.coverage == pytest.approx(kept.mean())
+        if kept.any():
+            assert t.right == pytest.approx(table.correct[kept].mean())
+            assert t.promised == pytest.approx(table.confidence[kept].mean())
+
+
+def test_numbers_for_people():
+    assert [per_cent(v) for v in (0.0, 0.0004, 0.005, 0.5, 0.995, 0.9996, 1.0)] == [
+        "0%", "under 0.1%", "0.5%", "50%", "99.5%", "over 99.9%", "100%",
+    ]  # fmt: skip
+    assert count(12345) == "12\u202f345"
+    assert (points(-0.131), signed(-0.04), signed(13.14)) == ("13.1", "0.0", "+13.1")
+    assert span(-0.01, 0.02) == "−1.0 to 2.0"
+    assert chance(1 / 3000) == "1 in 3\u202f000"
+    assert chance(1e-9).startswith("under 1 in 10")
+
+
+def test_a_page_quotes_nothing_it_was_given_as_markup():
+    assert text(HOSTILE) == "&lt;/script&gt;&lt;img src=x onerror=alert(1)&gt;⟨U+202E⟩&#x27;&quot;&amp;{{x}}"
+    assert tag("p", HOSTILE, title=HOSTILE).count("<") == 2
+    assert "\\u003c/script\\u003e" in data_block("x", {HOSTILE: HOSTILE})
+    assert data_block("x", {"a": float("nan")}).endswith('{"a":null}</script>')
+    assert name("a\x00\ud800b") == "<bdi>a⟨U+0000⟩⟨U+D800⟩b</bdi>"
+    assert 'title="xxx' in name("x" * 200)
+
+
+# ---- verdicts
+
+
+def binary_rows(n, says, right, seed=0):
+    """Two classes, all rows with one confidence, a known share of them right."""
+    y = np.random.default_rng(seed).permutation((np.arange(n) >= round(n * right)).astype(int))
+    return np.tile([np.log(says / (1 - says)), 0.0], (n, 1)) + 1e-3 * np.random.default_rng(1).random((n, 1)) * [
+        1,
+        0,
+    ], y
+
+
+@pytest.mark.parametrize(
+    ("says", "right", "n", "sign", "headline"),
+    [
+        (0.9, 0.70, 2000, "▲", "Much too sure of itself: do not take its confidence at face value."),
+        (0.9, 0.85, 2000, "▲", "Clearly too sure of itself: do not take its confidence at face value."),
+        (0.9, 0.88, 8000, "▲", "A little too sure of itself."),
+        (0.7, 0.90, 2000, "▼", "Much less sure than it could be: it is right more often than it says."),
+        (0.9, 0.90, 9000, "✓", "Its confidence can be taken at face value."),
+        (0.9, 0.80, 20, "?", "Too few cases to tell."),
+        (0.6, 0.60, 400, "?", "Too few cases to tell."),
+    ],
+)
+def test_the_verdict_is_the_first_rule_that_fits(says, right, n, sign, headline):
+    model, _ = model_of(*binary_rows(n, says, right))
+    verdict = verdict_of(model)
+    assert (verdict.sign, verdict.headline) == (sign, headline)
+
+
+def test_a_verdict_names_the_range_that_costs_most_and_the_remedy():
+    z, y = truth(3000, 5, temperature=2.0)
+    ts = fitted(z[:1000], y[:1000])
+    model, _ = model_of(z[1000:], y[1000:], ts)
+    assert best_version(model).name == "ts"
+    facts = CalibratorFacts("my ts.json", "ts", {}, "a.h5", "0", 1000, same_rows=False)
+    versions = (model.versions[0], replace(model.versions[1], facts=facts))
+    verdict = verdict_of(replace(model, versions=versions))
+    assert re.match(
+        r"When it says \d+ to \d+% \([\d\u202f]+ of 2\u202f000 cases\) it is right in", verdict.direction.rest
+    )
+    assert verdict.advice.lead == "Apply ts."
+    assert "changes none of its answers" in verdict.advice.rest
+    assert verdict.command == "calcli apply 'my ts.json' a.h5:test -o calibrated.h5"
+    same = replace(versions[1], facts=replace(facts, same_rows=True))
+    assert verdict_of(model, same).headline.startswith("Not a fair test: these are the cases that ts was made from.")
+
+
+def test_right_on_average_and_wrong_in_places_is_said():
+    sure, y1 = binary_rows(3000, 0.9, 0.8)
+    shy, y2 = binary_rows(3000, 0.6, 0.7, seed=5)
+    verdict = verdict_of(model_of(np.vstack([sure, shy]), np.r_[y1, y2])[0])
+    assert (verdict.sign, verdict.headline) == ("▲▼", "Right on average, wrong in places.")
+    assert "A temperature alone cannot mend it." in verdict.advice.rest
+
+
+def test_several_models_are_counted():
+    good, bad = model_of(*binary_rows(9000, 0.9, 0.9))[0], model_of(*binary_rows(2000, 0.9, 0.7))[0]
+    assert overall([good, bad, bad]) == "Of 3 models 2 are too sure, 1 is honest overall."
+    source = page_of(good, bad)
+    assert '<section id="verdict"' in source
+    assert source.count('class="model"') == 2
+
+
+# ---- the page
+
+
+def test_the_page_is_whole_without_script_or_network():
+    z, y = truth(900, 6, temperature=1.8)
+    group = np.array(["day", "night"])[np.arange(900) % 2]
+    model, _ = model_of(z, y, fitted(z, y), group=group)
+    source = page_of(model, limits=[(True, "ece is 0.2"), (False, "nll is 1")], commands=[["calcli", "a b"]])
+    read = Elements(source)
+    assert [kind for kind, _ in read.found].count("h1") == 1
+    for kind, attributes in read.found:
+        assert "style" not in attributes and not any(key.startswith("on") for key in attributes), kind
+        for key in ("src", "href"):
+            assert attributes.get(key, "#").startswith(("#", "data:")), attributes
+    words = read.text()
+    assert verdict_of(model).headline in words
+    assert "✗ crossed: ece is 0.2" in words and "✓ holds: nll is 1" in words
+    assert "calcli 'a b'" in words
+    for part in ("Where it is wrong", "Classes", "Groups", "night", "Let it decide alone", "All numbers", "Words"):
+        assert part in words, part
+    heads = re.findall(r"<h([1-6])", source)
+    assert all(int(b) <= int(a) + 1 for a, b in pairwise(heads))
+    policy = next(a["content"] for k, a in read.found if a.get("http-equiv") == "Content-Security-Policy")
+    assert policy.startswith("default-src 'none'; script-src 'sha256-")
+    assert source.index("charset") < 1024
+    used = set(re.findall(r'href="#word-(\w+)"', source))
+    assert used <= set(GLOSSARY)
+
+
+def test_the_same_input_gives_the_same_page():
+    z, y = truth(300, 3)
+    assert page_of(model_of(z, y)[0]) == page_of(model_of(z, y)[0])
+
+
+@pytest.mark.parametrize("case", ["one row", "all equal", "certain", "absent classes", "weights", "thousand"])
+def test_degenerate_rows_have_a_page(case):
+    z, y, weight = *truth(200, 5), None
+    if case == "one row":
+        z, y = z[:1], y[:1]
+    elif case == "all equal":
+        z = np.zeros_like(z)
+    elif case == "certain":
+        z = np.where(np.arange(5) == y[:, None], 800.0, 0.0)
+    elif case == "absent classes":
+        z[:, 4] -= 50
+        y = np.minimum(y, 2)
+    elif case == "weights":
+        weight = np.r_[np.zeros(50), np.ones(150)]
+    else:
+        z, y = truth(400, 1000)
+    model, _ = model_of(z, y, weight=weight)
+    source = page_of(model)
+    assert "nan" not in Elements(source).text().replace("nano", "").lower().split()
+    assert len(source) < 300_000
+    json.loads(re.search(r'id="calcli-page">(.*?)</script>', source)[1])
+
+
+def test_the_script_uses_nothing_that_runs_text():
+    script = files("calcli.report").joinpath("page.js").read_text("utf-8")
+    for word in ("innerHTML", "outerHTML", "insertAdjacent", "eval(", "Function(", "document.write", "localStorage",
+                 "sessionStorage", "fetch(", "XMLHttpRequest", "history."):  # fmt: skip
+        assert word not in script, word
+    assert not re.search(r"\.on[a-z]+\s*=", script)
+    style = files("calcli.report").joinpath("page.css").read_text("utf-8")
+    assert "url(" not in style and "@import" not in style
+    assert "</" not in script + style
+
+
+def test_colours_of_the_page_have_the_contrast_that_reading_needs():
+    style = files("calcli.report").joinpath("page.css").read_text("utf-8")
+
+    def bright(colour):
+        v = np.array([int(colour[at : at + 2], 16) for at in (1, 3, 5)]) / 255
+        return np.where(v <= 0.04045, v / 12.92, ((v + 0.055) / 1.055) ** 2.4) @ [0.2126, 0.7152, 0.0722]
+
+    def contrast(a, b):
+        low, high = sorted((bright(a), bright(b)))
+        return (high + 0.05) / (low + 0.05)
+
+    palettes = [dict(re.findall(r"--(\w+):(#\w{6})", rule)) for rule in re.findall(r"\{([^{}]*--page:[^{}]*)\}", style)]
+    assert len(palettes) == 4  # light, dark by the system, dark by hand, print
+    for p in palettes:
+        for ground in ("page", "panel", "warn", "fair"):
+            assert min(contrast(p[ink], p[ground]) for ink in ("text", "muted")) >= 4.5
+        assert contrast(p["link"], p["page"]) >= 4.5
+        assert min(contrast(p[line], p["page"]) for line in ("axis", "v0", "v1", "v2", "v3")) >= 3
+
+
+# ---- the command
+
+
+@pytest.fixture
+def bundle(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    z, y = truth(1200, 4, temperature=1.8)
+    with h5py.File("logits.h5", "w") as file:
+        for group, rows in (("cal", slice(0, 600)), ("test", slice(600, None))):
+            file[f"{group}/logits"], file[f"{group}/labels"] = z[rows].astype(np.float32), y[rows]
+            file[f"{group}/class_names"] = np.array([HOSTILE, "=1+1", "x" * 300, "d"], dtype=h5py.string_dtype())
+    return tmp_path
+
+
+def test_command_writes_a_page_with_the_evaluation_in_it(run, bundle):
+    assert run("fit", "-m", "ts", "logits.h5", "-q").code == 0
+    result = run("report", "logits.h5", "-c", "logits.ts.json", "-o", "r.html", "--max", "nll=9", "--no-split", "-q")
+    assert (result.code, result.out) == (0, "r.html\n")
+    source = (bundle / "r.html").read_text("utf-8")
+    inside = json.loads(re.search(r'id="calcli-evaluation">(.*?)</script>', source)[1])
+    assert inside["calcli_evaluation"] == 1
+    assert [r["calibrator"] for r in inside["results"]] == [None, "logits.ts.json"]
+    assert inside["limits"][0]["crossed"] is False
+    shown = Elements(source)
+    assert "calcli report logits.h5 --calibrator logits.ts.json --max nll=9 -o r.html" in shown.text()
+    assert [a for k, a in shown.found if k == "img"] == []
+    assert "onerror=alert(1)" in shown.text()  # as text
+    assert "⟨U+202E⟩" in shown.text()
+    assert run("report", "logits.h5", "-o", "r.html").code == 2
+    crossed = run("report", "logits.h5", "-o", "r.html", "--force", "--max", "nll=0.01", "--no-split", "-q")
+    assert crossed.code == 5
+    assert "limit crossed" in crossed.err
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "part"),
+    [
+        (["logits.h5", "-o", "r.pdf"], 2, ".html"),
+        (["absent.h5", "-o", "r.html"], 3, "no such file"),
+        (["logits.h5", "-c", "absent.json", "-o", "r.html"], 3, "absent.json"),
+        (["logits.h5", "-o", "r.html", "--max", "nothing=1"], 2, "nothing"),
+    ],
+)
+def test_bad_words_are_one_line(run, bundle, words, code, part):
+    result = run("report", *words)
+    assert result.code == code
+    assert part in result.line
+    assert not (bundle / "r.html").exists()
