@@ -11,6 +11,7 @@ from calcli.calibrator import Calibrator, Context, Laws, Options
 from calcli.errors import DataError, FitError
 from calcli.io.artifact import Artifact, FitRecord
 from calcli.io.bundle import BundleRows
+from calcli.io.provenance import check_upstream
 from calcli.io.validate import look_like_probabilities
 from calcli.kernels.device import kernels
 from calcli.metrics.summarise import summarise
@@ -69,6 +70,7 @@ def fit_artifact(
         before={**was},
         after={**became},
         details=dict(fitted.details),
+        upstream=list(rows.upstream) or None,
     )
     return Artifact(
         method=name,
@@ -136,23 +138,29 @@ def harm(b: dict[str, float], a: dict[str, float], after: Summary) -> list[str]:
     return found
 
 
-def check_fits(artifact: Artifact, where: str, rows: BundleRows) -> None:
-    """Refuse a calibrator that was fitted for other scores than these.
+def check_fits(artifact: Artifact, where: str, rows: BundleRows, *, again: bool = False) -> list[str]:
+    """Refuse a calibrator that was fitted for other scores than these; returns what is odd yet allowed.
 
-    Raises DataError for another number of classes, and for logits where the calibrator
-    knows only log-probabilities (or the reverse) when it can tell the difference.
+    Raises DataError for another number of classes, for logits where the calibrator knows
+    only log-probabilities (or the reverse) when it can tell the difference, and unless
+    ``again`` for rows that have been through other calibrators than those it was fitted on.
     """
     if artifact.n_classes != rows.k:
         raise DataError(
             f"{where}: was fitted for {artifact.n_classes} classes, {rows.name} has {rows.k};"
             " fit a calibrator on this model's own scores"
         )
+    if not again:
+        check_upstream(artifact, where, rows.name, rows.upstream)
     raw_logits = artifact.input_kind == "logits", rows.kind == "logits"
     if raw_logits[0] != raw_logits[1] and not artifact.calibrator.laws.shift_invariant:
         raise DataError(
             f"{where}: method {artifact.method} was fitted on {artifact.input_kind} and depends on their level,"
             f" {rows.name} holds {rows.kind}; fit and apply on the same kind of scores"
         )
+    if artifact.input_kind == rows.kind:
+        return []
+    return [f"{rows.name}: holds {rows.kind}, {where} was fitted on {artifact.input_kind}"]
 
 
 # ---- apply

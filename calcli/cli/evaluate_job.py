@@ -58,13 +58,15 @@ class Job:
         group: str,
         edges_from: str | None,
         talk: "Talk",
+        *,
+        again: bool = False,
     ) -> None:
         from calcli.errors import UsageError
         from calcli.io.bundle import Layout
 
         self.calibrators, self.plan, self.ignore, self.group, self.talk = calibrators, plan, ignore, group, talk
         self.baseline = None if baseline in (None, "identity", "uncalibrated") else baseline
-        self.edges_from = edges_from
+        self.edges_from, self.again = edges_from, again
         self.layout: Layout = Layout(scores, labels, kind)
         self.loaded: dict[str, Artifact] = {}
         if [*calibrators, self.baseline].count("-") > 1:
@@ -103,12 +105,14 @@ class Job:
         against = None
         with open_bundle(bundle, prefer=("test",), layout=self.layout, ignore_labels=self.ignore) as rows:
             for name, artifact in artifacts:
-                check_fits(artifact, name, rows)
+                for note in check_fits(artifact, name, rows, again=self.again):
+                    self.talk.warn(note)
                 checked_transforms(artifact.calibrator, rows, rows.name)
                 candidates.append(Candidate(name, artifact.method, artifact.calibrator))
             if self.baseline is not None:
                 name, artifact = self.artifact(self.baseline, bundle)
-                check_fits(artifact, name, rows)
+                for note in check_fits(artifact, name, rows, again=self.again):
+                    self.talk.warn(note)
                 checked_transforms(artifact.calibrator, rows, rows.name)
                 against = Candidate(name, artifact.method, artifact.calibrator)
             group = rows.column(self.group) if self.plan.per_group else None

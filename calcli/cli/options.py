@@ -25,6 +25,9 @@ IgnoreLabel = Annotated[
         "--ignore-label", metavar="L", help="Leave out rows with this label (repeatable).", show_default=False
     ),
 ]
+Again = Annotated[
+    bool, typer.Option("--again", help="Take rows that have been through other calibrators than those of the fit.")
+]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object on stdout.")]
 
 

@@ -21,6 +21,7 @@ from calcli.importers.obvious import take_obvious
 from calcli.importers.report import Report, Splitting, Written
 from calcli.importers.sources import settle_sources
 from calcli.io.atomic import check_output
+from calcli.io.provenance import carried
 from calcli.io.split import deal_rows
 from calcli.io.writer import BundleWriter, GroupWriter
 from calcli.numerics import IntArray
@@ -214,6 +215,7 @@ def _write(
 ) -> None:
     """Write one source bundle into its groups in a single pass over the source."""
     writers: list[tuple[GroupWriter, IntArray]] = []
+    scores = entries[imported.candidate.scores]
     for group, index in groups.items():
         labels = None if imported.labels is None else imported.labels[index]
         writer = out.create(
@@ -228,6 +230,8 @@ def _write(
             columns={name: values[index] for name, values in imported.columns.items()},
             source=origin.source(imported, entries, splitting, group.rsplit("/", 1)[-1], len(index)),
         )
+        for name, text in carried(scores.path, scores.name).items():
+            writer.attribute(name, text)
         writers.append((writer, index))
         absent = 0 if labels is None or not imported.k else imported.k - len(np.unique(labels))
         everywhere = 0 if imported.labels is None or not imported.k else imported.k - _present(imported)

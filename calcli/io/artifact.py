@@ -28,7 +28,7 @@ from calcli.numerics import TINY
 from calcli.registry import method
 from calcli.rows import ScoreKind
 
-__all__ = ["Artifact", "FitRecord", "dumps", "load", "loads", "save"]
+__all__ = ["Artifact", "FitRecord", "Link", "dumps", "encode_params", "load", "loads", "save"]
 
 FORMAT = 1
 BYTE_ORDER_MARKS = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
@@ -43,6 +43,17 @@ INLINE_ENTRIES = 4096
 """Arrays with more entries are written as base64."""
 
 
+class Link(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
+    """One calibrator that rows have been through (see ``calcli.io.provenance``).
+
+    sha256 : of its method and parameters. fitted_on : name of its calibration rows.
+    """
+
+    sha256: str
+    method: str
+    fitted_on: str | None = None
+
+
 class FitRecord(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
     """How a fit went.
 
@@ -50,6 +61,7 @@ class FitRecord(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
     (no folder). data_sha256 : hash of scores and labels. label_counts : rows per class. before, after : accuracy, nll,
     brier, ece on the calibration data. details : what the method records of its fit.
     probability_floor : floor under probabilities before their logarithm is taken.
+    upstream : the calibrators that the rows had been through before, oldest first.
     """
 
     n: int
@@ -64,6 +76,7 @@ class FitRecord(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
     before: dict[str, float | None] = {}
     after: dict[str, float | None] = {}
     details: dict[str, Any] = {}
+    upstream: list[Link] | None = None
 
 
 class Artifact(msgspec.Struct, kw_only=True):

@@ -10,8 +10,9 @@ import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import h5py
 import numpy as np
@@ -31,6 +32,9 @@ from calcli.io.validate import (
 )
 from calcli.numerics import FloatArray, IntArray
 from calcli.rows import BLOCK_BYTES, SAMPLE_SLABS, SCORE_KINDS, ArrayRows, Block, Rows, ScoreKind
+
+if TYPE_CHECKING:
+    from calcli.io.artifact import Link
 
 __all__ = ["BundleRows", "Layout", "find_bundles", "open_bundle", "split_where"]
 
@@ -326,6 +330,15 @@ class BundleRows(Rows):
             return found if _depth(found) <= DEEPEST else {"text": str(text)}
         except (TypeError, ValueError, RecursionError):
             return {"text": str(text)}
+
+    @cached_property
+    def upstream(self) -> "tuple[Link, ...]":
+        """The calibrators that the scores have been through, oldest first."""
+        if not {"calibrated_by", "calibrator"} & set(self._node.attrs):
+            return ()
+        from calcli.io.provenance import chain_of
+
+        return chain_of(self._node.attrs)
 
     # ---- rows
 

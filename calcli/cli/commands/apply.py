@@ -22,6 +22,7 @@ from calcli.errors import CalcliError, UsageError
 from calcli.io.artifact import Artifact, dumps, load
 from calcli.io.atomic import check_output, make_folder
 from calcli.io.bundle import BundleRows, open_bundle, split_where
+from calcli.io.provenance import chain_text, link_to
 from calcli.io.validate import score_kind
 from calcli.io.writer import BundleWriter
 from calcli.rows import SCORE_KINDS
@@ -47,6 +48,7 @@ class ApplyArgs(o.Reading, o.Saying):
     as_: Annotated[
         str, typer.Option("--as", metavar="probs|log_probs|logits", help="Kind of the calibrated scores.")
     ] = "probs"
+    again: o.Again = False
     force: o.Force = False
 
     def __post_init__(self) -> None:
@@ -114,7 +116,8 @@ def _apply_one(args: ApplyArgs, artifact: Artifact, bundle: str, target: Path, t
     with open_bundle(
         bundle, prefer=("test",), layout=args.where, ignore_labels=args.ignored, need_labels=False
     ) as rows:
-        check_fits(artifact, name, rows)
+        for note in check_fits(artifact, name, rows, again=args.again):
+            talk.warn(note)
         _compare_names(artifact, rows, talk)
         transforms = checked_transforms(artifact.calibrator, rows, rows.name)
         columns = {c: v for c in ("ids", "weights", "group") if (v := rows.column(c)) is not None}
@@ -136,6 +139,7 @@ def _apply_one(args: ApplyArgs, artifact: Artifact, bundle: str, target: Path, t
                     counts[what] = counts.get(what, 0) + number
                 talk.progress("applying", start + len(scores), rows.n)
             group.attribute("calibrator", dumps(artifact))
+            group.attribute("calibrated_by", chain_text([*rows.upstream, link_to(artifact)]))
         talk.clear()
         if rows.ignored:
             talk.say(f"{rows.name}: left out {rows.ignored} of {rows.total} rows by their label")

@@ -122,6 +122,7 @@ class DiagramArgs(o.Reading, o.Saying):
     no_stats: Annotated[bool, typer.Option("--no-stats", help="No numbers inside a picture.")] = False
     ascii_: Annotated[bool, typer.Option("--ascii", help="Draw in the terminal with ASCII characters only.")] = False
     seed: o.Seed = 0
+    again: o.Again = False
     force: o.Force = False
 
     def __post_init__(self) -> None:
@@ -225,7 +226,8 @@ def _tables(args: DiagramArgs, request: Request, artifacts: Artifacts, talk: Tal
         with open_bundle(bundle, prefer=("test",), layout=args.where, ignore_labels=args.ignored) as rows:
             _admit(rows, talk)
             for path, artifact in own:
-                check_fits(artifact, path, rows)
+                for note in check_fits(artifact, path, rows, again=args.again):
+                    talk.warn(note)
             group = rows.column("group") if args.per_group else None
             if args.per_group and group is None:
                 raise DataError(f"{rows.name}: has no dataset 'group' with one value per row, which --per-group needs")
@@ -272,7 +274,8 @@ def _sweep(args: DiagramArgs, request: Request, artifacts: Artifacts, talk: Talk
     with open_bundle(args.bundles[0], prefer=("test",), layout=args.where, ignore_labels=args.ignored) as rows:
         _admit(rows, talk)
         for label, (path, artifact) in zip(_labels(args, artifacts)[1:], artifacts, strict=True):
-            check_fits(artifact, path, rows)
+            for note in check_fits(artifact, path, rows, again=args.again):
+                talk.warn(note)
             if isinstance(artifact.calibrator, OneTemperature):
                 given.append((f"{label}, fitted", artifact.calibrator.temperature))
             else:

@@ -150,6 +150,7 @@ class EvaluateArgs(o.Reading, o.Saying):
     junit: Annotated[
         str | None, typer.Option("--junit", metavar="FILE", help="Write the limits as JUnit XML.", show_default=False)
     ] = None
+    again: o.Again = False
     force: o.Force = False
 
     def __post_init__(self) -> None:
@@ -210,7 +211,7 @@ def run(args: EvaluateArgs) -> int:
     plan = args.plan(needed_metrics(asked))
     job = Job(
         args.calibrator or [], args.baseline, plan, args.scores, args.labels, args.kind, args.ignored,
-        args.group or "group", args.edges_from, talk,
+        args.group or "group", args.edges_from, talk, again=args.again,
     )  # fmt: skip
     evaluated: list[Results] = []
     outcomes: list[Outcome] = []

@@ -130,6 +130,7 @@ def _facts(rows: BundleRows) -> dict[str, Any]:
         "class_names": rows.class_names,
         "transforms": list(rows.transforms),
         "data_sha256": rows.data_sha256,
+        "calibrated_by": [msgspec.to_builtins(link) for link in rows.upstream],
         "source": rows.source,
         "warnings": [],
     }

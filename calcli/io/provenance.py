@@ -1,0 +1,108 @@
+"""Which calibrators rows have been through: the chain that bundles carry and artifacts record.
+
+A bundle that ``apply`` writes has the attributes ``calibrator``, the artifact itself, and
+``calibrated_by``, one link for every calibrator from the first to this one. Bundles of
+calcli 0.1 have the former alone.
+"""
+
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import h5py
+import msgspec
+
+from calcli.errors import DataError
+from calcli.io.artifact import Artifact, Link, encode_params, loads
+from calcli.io.hdf5 import lookup, open_file
+
+__all__ = ["carried", "chain_of", "chain_text", "check_upstream", "identity", "link_to", "words"]
+
+ATTRIBUTES = ("calibrator", "calibrated_by")
+
+
+def identity(artifact: Artifact) -> str:
+    """SHA-256 of what an artifact computes: method and parameters, not how and when it was fitted."""
+    content = {
+        "method": artifact.method,
+        "n_classes": artifact.n_classes,
+        "params": encode_params(artifact.calibrator),
+    }
+    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
+
+
+def link_to(artifact: Artifact) -> Link:
+    """An artifact's entry in a chain."""
+    return Link(identity(artifact), artifact.method, artifact.fit.source)
+
+
+def chain_of(attributes: Mapping[str, Any]) -> tuple[Link, ...]:
+    """The calibrators that a bundle's attributes name, oldest first; none when it is uncalibrated.
+
+    What cannot be read is a link too, known by the hash of its text: never no calibrator.
+    """
+    chain, last = _text(attributes.get("calibrated_by")), _text(attributes.get("calibrator"))
+    if chain is not None:
+        try:
+            return tuple(msgspec.json.decode(chain, type=list[Link]))
+        except (msgspec.DecodeError, RecursionError):
+            return (_unknown(chain),)
+    if last is None or not last.lstrip().startswith("{"):  # an attribute of that name in somebody's own file
+        return ()
+    try:
+        return (link_to(loads(last, "calibrator")),)
+    except DataError:
+        return (_unknown(last),)
+
+
+def carried(path: Path, dataset: str) -> dict[str, str]:
+    """The attributes of provenance beside a dataset of a file; none where it is no HDF5 file."""
+    if not h5py.is_hdf5(path):
+        return {}
+    with open_file(path) as file:
+        group = lookup(file, dataset.rpartition("/")[0])
+        found = {name: _text(group.attrs.get(name)) for name in ATTRIBUTES} if isinstance(group, h5py.Group) else {}
+    return {name: text for name, text in found.items() if text is not None}
+
+
+def chain_text(links: Sequence[Link]) -> str:
+    """A chain as the attribute ``calibrated_by``."""
+    return msgspec.json.encode(links).decode()
+
+
+def words(links: Sequence[Link]) -> str:
+    """A chain as a person reads it: ``ts (1f0a93c2), then hb (77b1d0e5)``."""
+    return ", then ".join(f"{link.method} ({link.sha256[:8]})" for link in links)
+
+
+def check_upstream(artifact: Artifact, where: str, name: str, links: Sequence[Link]) -> None:
+    """Refuse rows that have been through other calibrators than those an artifact was fitted behind.
+
+    where, name : of the artifact and of the rows. links : what the rows have been through.
+    Raises DataError.
+    """
+    expected = artifact.fit.upstream or []
+    if [link.sha256 for link in links] == [link.sha256 for link in expected]:
+        return
+    if links:
+        fitted = f"scores calibrated by {words(expected)}" if expected else "uncalibrated scores"
+        raise DataError(
+            f"{name}: is already calibrated by {words(links)}, {where} was fitted on {fitted}: it would be"
+            " calibrated twice; name the bundle that it was made from, or pass --again"
+        )
+    raise DataError(
+        f"{name}: is uncalibrated, {where} was fitted on scores calibrated by {words(expected)};"
+        " apply that calibrator first, or pass --again"
+    )
+
+
+def _text(value: Any) -> str | None:
+    if isinstance(value, bytes):
+        return value.decode("utf-8", "backslashreplace")
+    return value if isinstance(value, str) else None
+
+
+def _unknown(text: str) -> Link:
+    return Link(hashlib.sha256(text.encode("utf-8", "surrogateescape")).hexdigest(), "unknown", None)
