@@ -256,3 +256,22 @@ def test_samples_of_two_arrays(sample, out):
     folder = sample("npy_folder/tst")
     found = bring([folder / "predictions.npy", folder / "targets.npy"], out, kind="logits")
     assert (found["logits"].argmax(axis=1) == found["labels"]).mean() > 0.8
+
+
+# ---- several labels at once
+
+
+def test_a_bundle_for_every_label(tmp_path, out):
+    truth = np.random.default_rng(2).integers(0, 2, (N, K))
+    np.savez(tmp_path / "a.npz", logits=Z, labels=truth, class_names=["cat", "dog", "eel"])
+    with pytest.raises(DataError, match="is not one-hot.*--per-label"):
+        bring(tmp_path / "a.npz", out)
+    report = import_scores([tmp_path / "a.npz"], out, Ask(per_label=True), force=True)
+    assert [(b.name, b.n, b.k) for b in report.bundles] == [("cat", N, 2), ("dog", N, 2), ("eel", N, 2)]
+    with h5py.File(out) as file:
+        for c, name in enumerate(("cat", "dog", "eel")):
+            assert np.array_equal(file[f"{name}/labels"][()], truth[:, c])
+            assert np.array_equal(file[f"{name}/logits"][()], np.stack([0 * Z[:, c], Z[:, c]], axis=1))
+    np.savez(tmp_path / "a.npz", logits=Z, labels=Y)
+    with pytest.raises(DataError, match=r"has shape \(12,\), expected zeros and ones of shape \(12, 3\)"):
+        bring(tmp_path / "a.npz", out, per_label=True)

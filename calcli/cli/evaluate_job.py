@@ -96,14 +96,14 @@ class Job:
         from calcli.errors import DataError
         from calcli.evaluation.assess import Candidate, assess, scores_of
         from calcli.evaluation.results import Result
-        from calcli.io.bundle import open_bundle
+        from calcli.importers.direct import open_rows
         from calcli.metrics.context import MetricContext
         from calcli.workflow import check_fits, checked_transforms
 
         candidates = [Candidate(None, "uncalibrated", None)]
         artifacts = [self.artifact(template, bundle) for template in self.calibrators]
         against = None
-        with open_bundle(bundle, prefer=("test",), layout=self.layout, ignore_labels=self.ignore) as rows:
+        with open_rows(bundle, prefer=("test",), layout=self.layout, ignore_labels=self.ignore) as rows:
             for name, artifact in artifacts:
                 for note in check_fits(artifact, name, rows, again=self.again):
                     self.talk.warn(note)
@@ -143,12 +143,12 @@ class Job:
     def _edge_rows(self, rows: "BundleRows") -> "Iterator[BundleRows | None]":
         """The rows that choose the bins of a sweep."""
         from calcli.errors import DataError
-        from calcli.io.bundle import open_bundle
+        from calcli.importers.direct import open_rows
 
         if self.edges_from is None:
             yield None
             return
-        with open_bundle(self.edges_from, layout=self.layout, ignore_labels=self.ignore) as chosen:
+        with open_rows(self.edges_from, layout=self.layout, ignore_labels=self.ignore) as chosen:
             if chosen.k != rows.k:
                 raise DataError(f"{chosen.name}: has {chosen.k} classes, {rows.name} has {rows.k}")
             yield chosen

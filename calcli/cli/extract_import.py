@@ -42,6 +42,9 @@ class ImportOptions:
     drop_duplicates: Annotated[
         bool, typer.Option("--drop-duplicates", help="Of rows with the same id keep the first, and count the others.")
     ] = False
+    per_label: Annotated[
+        bool, typer.Option("--per-label", help="Labels of which several may hold: a two-class bundle for each.")
+    ] = False
     confidence: Annotated[
         str | None,
         typer.Option("--confidence", metavar="NAME", help="Array that says how sure, instead of scores of classes."),
@@ -59,6 +62,7 @@ class ImportOptions:
         names = tuple(name.strip() for name in (self.class_names or "").split(",") if name.strip())
         return {
             "class_names": names, "views": self.views, "normalize": self.normalize, "choices": self.choices,
-            "filter": self.filter_, "join": self.join, "drop_duplicates": self.drop_duplicates,
+            "filter": self.filter_, "join": self.join, "per_label": self.per_label,
+            "drop_duplicates": self.drop_duplicates,
             "confidence": self.confidence, "correct": self.correct,
         }  # fmt: skip

@@ -15,7 +15,8 @@ class Ask:
     ``take=0``, ``mean`` or ``transforms``. normalize, choices, filter : of multiple-choice
     files: log-likelihoods per what, questions with how many candidates, after which filter.
     join : the sources are parts of one data set; drop_duplicates : of rows with one id
-    keep the first. confidence, correct : names of arrays that say how sure and whether right, instead of
+    keep the first. per_label : several labels may hold at once.
+    confidence, correct : names of arrays that say how sure and whether right, instead of
     scores and labels; ``A=B`` for correct says where two arrays agree.
     """
 
@@ -31,6 +32,7 @@ class Ask:
     choices: int | None = None
     filter: str | None = None
     join: bool = False
+    per_label: bool = False
     drop_duplicates: bool = False
     confidence: str | None = None
     correct: str | None = None

@@ -18,6 +18,7 @@ from calcli.importers.formats import open_archive
 from calcli.importers.join import join_archives, repeated
 from calcli.importers.labelled_scores import Imported, load
 from calcli.importers.obvious import take_obvious
+from calcli.importers.per_label import load_labels
 from calcli.importers.report import Report, Splitting, Written
 from calcli.importers.sources import settle_sources
 from calcli.io.atomic import check_output
@@ -82,6 +83,9 @@ def _bundles(
     candidates = plan(entries, filled, where)
     _refuse_second_split(candidates, splitting, where)
     for candidate in candidates:
+        if ask.per_label:
+            yield from load_labels(candidate, entries, ask, ignore)
+            continue
         yield load(candidate, entries, ask, ignore=ignore)
 
 

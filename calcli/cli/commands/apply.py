@@ -19,9 +19,10 @@ import typer
 from calcli.cli import options as o
 from calcli.cli.render import Talk, fail, print_json
 from calcli.errors import CalcliError, UsageError
+from calcli.importers.direct import open_rows
 from calcli.io.artifact import Artifact, dumps, load
 from calcli.io.atomic import check_output, make_folder
-from calcli.io.bundle import BundleRows, open_bundle, split_where
+from calcli.io.bundle import BundleRows, split_where
 from calcli.io.provenance import chain_text, link_to
 from calcli.io.validate import score_kind
 from calcli.io.writer import BundleWriter
@@ -113,9 +114,7 @@ def _apply_one(args: ApplyArgs, artifact: Artifact, bundle: str, target: Path, t
     inputs = args.inputs
     kind = score_kind(args.as_)
     check_output(target, force=args.force, inputs=inputs)
-    with open_bundle(
-        bundle, prefer=("test",), layout=args.where, ignore_labels=args.ignored, need_labels=False
-    ) as rows:
+    with open_rows(bundle, prefer=("test",), layout=args.where, ignore_labels=args.ignored, need_labels=False) as rows:
         for note in check_fits(artifact, name, rows, again=args.again):
             talk.warn(note)
         _compare_names(artifact, rows, talk)

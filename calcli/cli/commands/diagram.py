@@ -36,9 +36,10 @@ from calcli.diagram.paper import THEMES, WIDTHS, Paper, width_of
 from calcli.diagram.style import Figure, Request, check, style, style_titles
 from calcli.diagram.terminal import draw
 from calcli.errors import DataError, UsageError, unknown_name
+from calcli.importers.direct import open_rows
 from calcli.io.artifact import Artifact, load
 from calcli.io.atomic import check_output, write_bytes
-from calcli.io.bundle import BundleRows, open_bundle, split_where
+from calcli.io.bundle import BundleRows, split_where
 from calcli.methods._temperature import OneTemperature
 from calcli.metrics.rowtable import collect_all
 from calcli.workflow import check_fits
@@ -223,7 +224,7 @@ def _tables(args: DiagramArgs, request: Request, artifacts: Artifacts, talk: Tal
     called = dict(zip([None, *(path for path, _ in artifacts)], _labels(args, artifacts), strict=True))
     matched = _matched(args.bundles, artifacts) if args.match else [artifacts] * len(args.bundles)
     for bundle, own in zip(args.bundles, matched, strict=True):
-        with open_bundle(bundle, prefer=("test",), layout=args.where, ignore_labels=args.ignored) as rows:
+        with open_rows(bundle, prefer=("test",), layout=args.where, ignore_labels=args.ignored) as rows:
             _admit(rows, talk)
             for path, artifact in own:
                 for note in check_fits(artifact, path, rows, again=args.again):
@@ -271,7 +272,7 @@ def _admit(rows: BundleRows, talk: Talk) -> None:
 def _sweep(args: DiagramArgs, request: Request, artifacts: Artifacts, talk: Talk) -> Figure:
     """The figure of an open bundle, with the temperatures of the calibrators that have one."""
     given = []
-    with open_bundle(args.bundles[0], prefer=("test",), layout=args.where, ignore_labels=args.ignored) as rows:
+    with open_rows(args.bundles[0], prefer=("test",), layout=args.where, ignore_labels=args.ignored) as rows:
         _admit(rows, talk)
         for label, (path, artifact) in zip(_labels(args, artifacts)[1:], artifacts, strict=True):
             for note in check_fits(artifact, path, rows, again=args.again):

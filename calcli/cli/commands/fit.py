@@ -22,14 +22,16 @@ from calcli.cli.fit_all import fit_all
 from calcli.cli.fit_text import as_json, print_fit
 from calcli.cli.render import Talk, print_json
 from calcli.errors import FitError, UsageError
+from calcli.importers.direct import open_rows
 from calcli.io.artifact import save
 from calcli.io.atomic import check_output
-from calcli.io.bundle import open_bundle, split_where
+from calcli.io.bundle import split_where
 from calcli.kernels.device import resolve
 from calcli.registry import canonical, parse_options
 from calcli.workflow import fit_artifact
 
 ORDER = 20
+CALIBRATION = ("cal", "val", "validation", "valid", "calibration", "calib", "dev")
 EPILOG = "calcli methods lists the methods, calcli methods NAME the options of one."
 
 
@@ -103,7 +105,7 @@ def run(args: FitArgs) -> int:
     talk = Talk(args.quiet)
     together = args.method == "all"
     target, options = ("", None) if together else (args.target(), args.options())
-    with open_bundle(args.bundle, prefer=("cal", "val"), layout=args.where, ignore_labels=args.ignored) as rows:
+    with open_rows(args.bundle, prefer=CALIBRATION, layout=args.where, ignore_labels=args.ignored) as rows:
         context = Context(args.seed, resolve(args.device, rows.n * rows.k), talk.progress)
         if rows.ignored:
             talk.say(f"{rows.name}: left out {rows.ignored} of {rows.total} rows by their label")

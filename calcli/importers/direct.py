@@ -1,0 +1,66 @@
+"""Rows of any file that extract reads, for the commands that work on bundles."""
+
+import os
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from calcli.errors import CalcliError
+from calcli.io.bundle import BundleRows, Layout, open_bundle, split_where
+
+__all__ = ["open_rows"]
+
+HDF5 = b"\x89HDF\r\n\x1a\n"
+
+
+@contextmanager
+def open_rows(
+    where: str,
+    *,
+    prefer: Sequence[str] = (),
+    layout: Layout = Layout(),  # noqa: B008 (frozen)
+    ignore_labels: Sequence[int] = (),
+    need_labels: bool = True,
+) -> Iterator[BundleRows]:
+    """Open a bundle, or a file of scores in another format, as rows (see ``open_bundle``).
+
+    What is no HDF5 is imported, as ``calcli extract`` would with the names and the kind
+    in ``layout``, into a temporary bundle that goes when the rows are closed; the rows
+    bear the name of the file. Raises as ``open_bundle`` and ``import_scores`` do.
+    """
+    path, group = split_where(where)
+    if not _is_foreign(path):
+        with open_bundle(
+            where, prefer=prefer, layout=layout, ignore_labels=ignore_labels, need_labels=need_labels
+        ) as rows:
+            yield rows
+        return
+    from calcli.importers.ask import Ask
+    from calcli.importers.import_scores import import_scores
+
+    names = [(name,) if name is not None else () for name in (layout.scores, layout.labels)]
+    ask = Ask(names[0], names[1], layout.kind, no_labels=not need_labels)
+    with TemporaryDirectory(prefix="calcli-") as folder:
+        made = Path(folder) / "bundle.h5"
+        import_scores([path], made, ask, ignore_labels=ignore_labels)
+        inside = f"{made}:{group}" if group is not None else str(made)
+        try:
+            with open_bundle(inside, prefer=prefer, need_labels=need_labels) as rows:
+                rows.path, rows.name = path, f"{path.name}:{rows.group}" if rows.group else path.name
+                yield rows
+        except CalcliError as problem:
+            text = str(problem).replace(str(made), str(path)).replace(made.name, path.name)
+            raise type(problem)(text) from None
+
+
+def _is_foreign(path: Path) -> bool:
+    """Whether a file is there and is no HDF5, which may begin at 512, 1024, 2048, … bytes."""
+    if not os.path.isfile(path):
+        return False
+    try:
+        with path.open("rb") as file:
+            head = file.read(4096)
+    except OSError:
+        return False
+    return HDF5 not in head and path.suffix.lower() not in (".h5", ".hdf5", ".hdf")
