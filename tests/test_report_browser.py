@@ -1,0 +1,276 @@
+"""The report page in a real browser: Chromium of the system, driven by Playwright.
+
+Skipped where either is missing; ``.ci/run`` installs the browser where it may.
+"""
+
+import re
+import shutil
+from importlib.resources import files
+
+import numpy as np
+import pytest
+from synthetic import truth
+from test_report import HOSTILE, fitted, model_of, page_of
+
+sync_api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
+if CHROMIUM is None:
+    pytest.skip("no chromium on this machine (apt-get install chromium)", allow_module_level=True)
+
+FLAGS = [
+    f"--{flag}"
+    for flag in [
+        "headless",
+        "no-sandbox",
+        "disable-gpu",
+        "disable-quic",
+        "no-first-run",
+        "disable-background-networking",
+        "disable-component-update",
+        "disable-sync",
+        "disable-dev-shm-usage",
+    ]
+]
+CLASSES = 30
+
+
+@pytest.fixture(scope="module")
+def browser():
+    with sync_api.sync_playwright() as driver:
+        browser = driver.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
+        yield browser
+        browser.close()
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory):
+    """A page of 30 classes whose names are hostile, two groups and one calibrator; and its model."""
+    z, y = truth(3000, CLASSES, temperature=1.9)
+    names = [HOSTILE, "=cmd|' /C calc'!A0", "zebra", *(f"class {c} <b>" for c in range(3, CLASSES))]
+    group = np.array([HOSTILE, "night"])[np.arange(2000) % 2]
+    model, _ = model_of(
+        z[1000:], y[1000:], fitted(z[:1000], y[:1000]), names=names, group=group, bundle=f"{HOSTILE}.h5"
+    )
+    path = tmp_path_factory.mktemp("page") / "report.html"
+    path.write_text(page_of(model, title=HOSTILE, limits=[(True, HOSTILE)], commands=[["calcli", HOSTILE]]), "utf-8")
+    return path, model
+
+
+class Opened:
+    """A page, with all that it asked for and complained of."""
+
+    def __init__(self, browser, where, **context):
+        self.context = browser.new_context(**{"viewport": {"width": 1000, "height": 900}, **context})
+        self.page = self.context.new_page()
+        self.asked, self.said = [], []
+        self.page.on("request", lambda r: self.asked.append(r.url))
+        self.page.on("console", lambda m: self.said.append(m.text))
+        self.page.on("pageerror", lambda e: self.said.append(str(e)))
+        self.page.on("dialog", lambda d: (self.said.append(d.message), d.dismiss()))
+        self.page.goto(where.as_uri() if hasattr(where, "as_uri") else where)
+
+    def style(self, what, key):
+        return self.page.eval_on_selector(what, f"e => getComputedStyle(e).getPropertyValue({key!r})")
+
+
+@pytest.fixture
+def opened(browser, made):
+    found = []
+
+    def open_(where=made[0], **context):
+        found.append(Opened(browser, where, **context))
+        return found[-1]
+
+    yield open_
+    for each in found:
+        each.context.close()
+
+
+def test_nothing_is_asked_for_and_nothing_complains(opened, made, tmp_path):
+    seen = opened(offline=True)
+    seen.page.locator("summary").first.click()
+    assert seen.asked == [made[0].as_uri()]
+    assert seen.said == []
+    assert "⟨U+202E⟩" in seen.page.title() or "onerror" in seen.page.title()
+    assert seen.page.locator("img").count() == 0
+    # The check itself: a page that does load things is caught.
+    control = tmp_path / "control.html"
+    control.write_text("<img src='https://a.invalid/x.png'><script>fetch('https://b.invalid/')</script>")
+    assert len(opened(control, offline=True).asked) == 3
+
+
+@pytest.mark.parametrize(("width", "scheme"), [(390, "dark"), (1000, "light"), (1600, "dark")])
+def test_axe_finds_no_violation(opened, width, scheme):
+    axe = pytest.importorskip("axe_playwright_python")
+    seen = opened(viewport={"width": width, "height": 900}, color_scheme=scheme)
+    seen.page.evaluate("document.querySelectorAll('details').forEach(d => d.open = true)")
+    seen.page.evaluate(files(axe).joinpath("axe.min.js").read_text("utf-8"))
+    found = seen.page.evaluate("axe.run(document, {resultTypes: ['violations']})")["violations"]
+    assert [(v["id"], v["nodes"][0]["html"][:200]) for v in found] == []
+
+
+def test_nothing_overflows_on_a_small_telephone(opened):
+    seen = opened(viewport={"width": 320, "height": 700})
+    assert seen.page.evaluate("document.documentElement.scrollWidth") <= 320
+    answers = seen.page.locator(".answers").bounding_box()
+    tall = opened(viewport={"width": 390, "height": 844})
+    assert answers is not None
+    assert tall.page.locator("#verdict .answers").bounding_box()["y"] < 844
+
+
+def test_slider_hover_and_keys_read_the_same_numbers(opened, made):
+    seen = opened()
+    slider, box = seen.page.locator(".confidence"), seen.page.locator(".confidence ~ .readout")
+    slider.fill("95")
+    by_slider = box.inner_text()
+    window = made[1].versions[0].windows[9]
+    assert f"of {window.n} cases" in by_slider.replace("\u202f", "")
+    assert f"{100 * window.right:.0f}%" in by_slider
+    slider.fill("94")
+    slider.press("ArrowRight")
+    assert box.inner_text() == by_slider
+    figure = seen.page.locator('svg[data-file="reliability-0"]')
+    figure.scroll_into_view_if_needed()
+    where = figure.bounding_box()
+    seen.page.mouse.move(where["x"] + where["width"] * (78 + 560 * 0.95) / 668, where["y"] + where["height"] / 3)
+    assert box.inner_text() == by_slider
+    assert slider.get_attribute("aria-valuetext").startswith("95%: as it is")
+
+
+def test_the_threshold_is_a_recount_of_the_rows(opened, made):
+    seen = opened()
+    seen.page.locator(".focus").select_option("0")
+    z, y = truth(3000, CLASSES, temperature=1.9)
+    p = np.exp(z[1000:] - np.logaddexp.reduce(z[1000:], axis=1, keepdims=True))
+    confidence, right = p.max(axis=1), p.argmax(axis=1) == y[1000:]
+    for at in (0, 50, 95):
+        seen.page.locator(".threshold").fill(str(at))
+        kept = confidence >= at / 100
+        words = seen.page.locator(".threshold ~ .readout").inner_text().replace("\u202f", "")
+        assert f"{100 * kept.mean():.1f}% of the cases ({kept.sum()} of 2000)" in words
+        assert f"{100 * right[kept].mean():.1f}% of those are right" in words
+        assert f"{100 * confidence[kept].mean():.1f}% is what the model promises" in words
+
+
+def test_focus_moves_band_tables_and_threshold_together(opened):
+    seen = opened()
+    page = seen.page
+    for k in ("0", "1"):
+        page.locator(".focus").select_option(k)
+        other = "1" if k == "0" else "0"
+        assert page.locator(f'[data-band="{k}"]').first.is_visible()
+        assert not page.locator(f'[data-band="{other}"]').first.is_visible()
+        assert page.locator(f"#ranges-0-{k}").is_visible() and not page.locator(f"#ranges-0-{other}").is_visible()
+        assert page.locator(f"#classes-0-{k}").is_visible() and not page.locator(f"#classes-0-{other}").is_visible()
+    assert page.locator('polyline[data-curve="1"]').first.is_visible()
+    page.locator('[data-toggle="1"]').uncheck()
+    assert page.locator('[data-curve="1"]').evaluate_all(
+        "all => all.every(e => getComputedStyle(e).display === 'none')"
+    )
+    assert "ts:" not in page.locator(".confidence ~ .readout").inner_text()
+
+
+def test_search_filter_and_more(opened):
+    page = opened().page
+    part = page.locator(".parts").first
+    rows = part.locator("table:visible tbody tr:visible")
+    assert rows.count() == 20
+    part.locator(".more").click()
+    assert rows.count() == CLASSES
+    assert not part.locator(".more").is_visible()
+    part.locator(".search").fill("</SCRIPT")
+    assert rows.count() == 1
+    part.locator(".search").fill("no such class")
+    assert rows.count() == 0
+    part.locator(".search").fill("")
+    part.locator(".only").check()
+    assert rows.count() == part.locator("table:visible tr[data-beyond]").count()
+
+
+def test_without_script_everything_can_be_read(opened, made):
+    page = opened(java_script_enabled=False).page
+    assert "sure" in page.locator("#verdict .headline").inner_text()
+    assert page.locator("polyline").first.is_visible()
+    assert page.locator("#versions-0 tbody tr").count() == 2
+    assert page.locator("table[id^=classes]:visible tbody tr:visible").count() == CLASSES
+    for dead in ("button", "select", "input"):
+        assert page.locator(f"{dead}:visible").count() == 0, dead
+
+
+def test_it_works_in_a_sandbox(opened, made, tmp_path):
+    frame = tmp_path / "frame.html"
+    frame.write_text(f'<iframe sandbox="allow-scripts" src="{made[0].as_uri()}" width=900 height=800></iframe>')
+    seen = opened(frame)
+    inside = seen.page.frames[1]
+    inside.wait_for_selector(".js")
+    inside.locator(".focus").select_option("0")
+    assert inside.locator("#ranges-0-0").is_visible()
+    assert seen.said == []
+
+
+def test_dark_and_light_by_system_and_by_hand(opened):
+    seen = opened(color_scheme="dark")
+    assert seen.style("body", "background-color") == "rgb(18, 22, 27)"
+    seen.page.locator("#colours").select_option("light")
+    assert seen.style("body", "background-color") == "rgb(255, 255, 255)"
+    seen.page.locator("#colours").select_option("dark")
+    seen.page.emulate_media(color_scheme="light")
+    assert seen.style("body", "background-color") == "rgb(18, 22, 27)"
+
+
+def test_print_is_light_whole_and_leaves_the_page_as_it_was(opened, tmp_path):
+    seen = opened(color_scheme="dark")
+    page = seen.page
+    page.emulate_media(media="print")
+    assert seen.style("body", "background-color") == "rgb(255, 255, 255)"
+    assert page.locator("button:visible").count() == 0
+    assert page.locator("#verdict").is_visible()
+    page.evaluate("window.dispatchEvent(new Event('beforeprint'))")
+    assert page.evaluate("document.querySelectorAll('details:not([open])').length") == 0
+    page.evaluate("window.dispatchEvent(new Event('afterprint'))")
+    assert page.evaluate("document.querySelectorAll('details[open]').length") == 0
+    assert page.pdf()[:5] == b"%PDF-"
+
+
+def test_tables_and_figures_can_be_had(opened, made, tmp_path):
+    page = opened(accept_downloads=True).page
+    page.locator(".focus").select_option("0")
+    got = {}
+    for name in ("ranges-0-0", "classes-0-0", "reliability-0"):
+        with page.expect_download() as waiting:
+            page.locator(f'button[data-download="{name}"]').click()
+        waiting.value.save_as(tmp_path / waiting.value.suggested_filename)
+        got[name] = (tmp_path / waiting.value.suggested_filename).read_text("utf-8")
+    assert got["ranges-0-0"].startswith('"It says","Cases"')
+    assert len(got["classes-0-0"].splitlines()) == CLASSES + 1
+    assert re.search(r'<svg[^>]*xmlns="http://www.w3.org/2000/svg"', got["reliability-0"])
+    assert "var(--" not in got["reliability-0"] and "rgb(" in got["reliability-0"]
+
+
+def test_tab_reaches_every_control_in_order(opened):
+    page = opened().page
+    stops = []
+    for _ in range(60):
+        page.keyboard.press("Tab")
+        stops.append(page.evaluate("(document.activeElement.id || document.activeElement.className) + ''"))
+    for control in ("skip", "colours", "print", "focus", "confidence", "threshold", "search", "only"):
+        assert any(control in stop.split() for stop in stops), control
+    assert stops[0] == "skip"
+    order = [next(i for i, s in enumerate(stops) if c in s.split()) for c in ("focus", "confidence", "threshold")]
+    assert order == sorted(order)
+
+
+def test_a_thousand_classes_stay_quick_and_small(browser, tmp_path):
+    z, y = truth(1200, 1000)
+    model, _ = model_of(z, y, fitted(z, y))
+    path = tmp_path / "wide.html"
+    path.write_text(page_of(model), "utf-8")
+    assert path.stat().st_size < 600_000
+    seen = Opened(browser, path)
+    took = seen.page.evaluate(
+        """() => { const box = document.querySelector('.search'); const begun = performance.now();
+        box.value = 'class 77'; box.dispatchEvent(new Event('input')); return performance.now() - begun; }"""
+    )
+    assert took < 500  # about 20 ms on an idle core
+    assert seen.page.locator(".parts table:visible tbody tr:visible").count() > 0
+    seen.context.close()
