@@ -127,11 +127,16 @@ def test_full_has_every_test(run, fitted):
 # ---- report
 
 
-def test_verdicts_follow_their_rules(run, fitted):
+def test_verdicts_follow_their_rules(run, fitted, tmp_path):
     before, after = evaluated(run, fitted, "-c", "m.ts.json", "--split")["results"]
     assert before["report"]["verdict"].startswith("overconfident by 0.1")
     assert "a temperature would remove" in before["report"]["verdict"]
-    assert after["report"]["verdict"].startswith("calibrated within noise")
+    assert "overconfident by" not in after["report"]["verdict"]
+    with h5py.File(tmp_path / "true.h5", "w") as file:
+        file["logits"], file["labels"] = LOGITS, LABELS
+    true = evaluated(run, "true.h5")["results"][0]["report"]
+    assert true["verdict"].startswith("calibrated within noise")
+    assert true["direction"]["words"] == "neither over- nor underconfident beyond chance"
     split = before["report"]["split"]["nll"]
     assert split["refinement"] + split["calibration"] == pytest.approx(split["value"])
     assert split["calibration"] > 5 * split["calibration_se"]
@@ -163,12 +168,15 @@ def test_text_is_a_report(run, fitted):
 
 def test_per_class_and_per_group(run, fitted):
     result = evaluated(run, fitted, "--per-class", "--per-group", "--resamples", "50")["results"][0]
-    assert [line["name"] for line in result["per_class"]] == ["w", "x", "y", "z"]
+    assert sorted(line["name"] for line in result["per_class"]) == ["w", "x", "y", "z"]
+    p_values = [line["p_value"] for line in result["per_class"]]
+    assert p_values == sorted(p_values)  # what is most significantly off comes first
     assert sum(line["n"] for line in result["per_class"]) == 600
-    for c, line in enumerate(result["per_class"]):
+    for line in result["per_class"]:
+        c = line["class"]
         p = softmax((2 * LOGITS[600:]).astype(np.float32).astype(float))[:, c]
         assert line["gap"] == pytest.approx(p.mean() - (LABELS[600:] == c).mean(), abs=1e-12)
-    assert [(line["group"], line["n"]) for line in result["per_group"]] == [("a", 300), ("b", 300)]
+    assert sorted((line["group"], line["n"]) for line in result["per_group"]) == [("a", 300), ("b", 300)]
     halves = [line["metrics"]["nll"]["value"] for line in result["per_group"]]
     assert np.mean(halves) == pytest.approx(result["metrics"]["nll"]["value"])
     assert "by group" in run("evaluate", fitted, "--per-group", "--per-class").out

@@ -58,7 +58,7 @@ def test_the_keys_of_the_json_output(whole):
     assert list(mended["paired"]["differences"]) == METRICS[:5]
     assert list(mended["paired"]["differences"]["nll"]) == ["value", "se", *INTERVAL, "p_value"]
     report = plain["report"]
-    assert {"data", "direction", "classwise", "split", "verdict"} <= set(report)
+    assert {"data", "direction", "classwise", "split", "groups", "verdict", "p_value"} <= set(report)
     assert list(report["split"]) == ["method", "folds", "nll", "brier", "temperature"]
     for part in (report["split"]["nll"], report["split"]["brier"], report["split"]["temperature"]["nll"]):
         assert list(part) == PART
@@ -67,7 +67,7 @@ def test_the_keys_of_the_json_output(whole):
     assert {"n", "n_classes", "kind", "weighted", "largest_class_share", "smallest_class_share"} <= set(report["data"])
     line = {"class", "name", "n", "predicted", "share", "mean_probability", "gap", "p_value", "significant", "recall"}
     assert line | {"precision", "ece"} <= set(plain["per_class"][0])
-    assert {"group", "n", "metrics"} <= set(plain["per_group"][0])
+    assert {"group", "n", "gap", "p_value", "metrics"} <= set(plain["per_group"][0])
     assert list(plain["bin_sweep"]) == ["norm", "bins", "top", "top_debiased", "marginal", "marginal_debiased"]
     assert list(whole["ranks"]) == ["calibrators", "n_bundles", "metrics"]
     rank = ["ranks", "chi2", "p_value", "iman_davenport_f", "iman_davenport_p_value"]

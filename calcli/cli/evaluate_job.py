@@ -115,7 +115,7 @@ class Job:
                     self.talk.warn(note)
                 checked_transforms(artifact.calibrator, rows, rows.name)
                 against = Candidate(name, artifact.method, artifact.calibrator)
-            group = rows.column(self.group) if self.plan.per_group else None
+            group = rows.column(self.group) if self.plan.per_group or self.plan.report else None
             if self.plan.per_group and group is None:
                 raise DataError(f"{rows.name}: has no dataset {self.group!r} to group by; name one with --group NAME")
             with self._edge_rows(rows) as edge_rows:

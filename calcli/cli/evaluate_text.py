@@ -180,12 +180,19 @@ def _evidence(result: "Result") -> Iterator[str]:
             f"class by class: root-mean-square gap {number(c.value)};"
             f" {c.n_significant} of {result.n_classes} classes get too much or too little probability"
         )
+    if report.groups is not None:
+        g = report.groups
+        yield (
+            f"group by group: {g.n_significant} of {g.n_groups} off; most significant {g.worst} ({g.worst_n} rows)"
+            f" by {g.worst_gap:+.4f} (p {_p(g.p_value)}, all groups considered)"
+        )
     if report.split is not None:
         for loss, part in (("log loss", report.split.nll), ("Brier score", report.split.brier)):
             share = part.calibration / part.loss if part.loss > 0 else 0.0
+            sign = "+" if part.calibration >= 0 else "-"
             yield (
-                f"{loss} {number(part.loss)} = {number(part.refinement)} that stays + {number(part.calibration)}"
-                f" ±{number(part.se)} that recalibration would remove"
+                f"{loss} {number(part.loss)} = {number(part.refinement)} that stays {sign}"
+                f" {number(abs(part.calibration))} ±{number(part.se)} that recalibration would remove"
                 f" ({share:.1%}, by {report.split.method} on rows that it was not fitted to)"
             )
 
@@ -220,12 +227,13 @@ def _print_per_group(result: "Result") -> None:
     lines = result.per_group
     if lines is None:
         return
-    say(f"\n{result.bundle}, {result.title}, by group")
-    names = list(lines[0].scores)
+    say(f"\n{result.bundle}, {result.title}, by group (gap: mean confidence minus accuracy)")
+    names = [name for name in lines[0].scores if _in_table(name)]
     body: list[list[Cell]] = [
-        [str(line.group), line.n, *(_cell(line.scores[name]) for name in names)] for line in lines
+        [str(line.group), line.n, f"{line.gap:+.4f}", _p(line.p_value), *(_cell(line.scores[name]) for name in names)]
+        for line in lines
     ]
-    print_table(["group", "rows", *names], body)
+    print_table(["group", "rows", "gap", "p", *names], body)
 
 
 def _print_sweep(result: "Result") -> None:

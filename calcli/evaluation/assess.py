@@ -1,6 +1,6 @@
 """Evaluate calibrators on the rows of one bundle: one walk over the file, then arithmetic."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
@@ -19,7 +19,7 @@ from calcli.metrics.catalog import class_bins_needed, measure, metric, metric_na
 from calcli.metrics.columns import class_columns
 from calcli.metrics.context import MetricContext, MetricSettings
 from calcli.metrics.rowtable import RowTable, collect_all
-from calcli.metrics.significance import benjamini_hochberg, class_p_values
+from calcli.metrics.significance import benjamini_hochberg, class_p_values, confidence_direction
 from calcli.rows import Rows
 
 __all__ = ["Assessed", "Candidate", "Plan", "assess", "scores_of"]
@@ -150,23 +150,23 @@ class _Each:
             scores,
             paired,
             {name: n for name, n in table.counts.items() if any(table.counts.values())},
-            self.report(candidate, context, scores) if plan.report else None,
-            list(class_lines(context, self.class_names)) if plan.per_class else None,
-            list(group_lines(context, self.names)) if plan.per_group else None,
+            self.report(candidate, context) if plan.report else None,
+            class_lines(context, self.class_names) if plan.per_class else None,
+            group_lines(context, self.names) if plan.per_group else None,
             sweep,
         )
 
-    def report(self, candidate: Candidate, context: MetricContext, scores: Mapping[str, Score]) -> Report:
+    def report(self, candidate: Candidate, context: MetricContext) -> Report:
         """The judgement beside the metrics."""
         table, split = context.table, None
         if self.plan.split or (self.plan.split is None and split_is_cheap(table.n, table.k)):
             seed = self.plan.settings.seed
             split = cross_fitted_split(self.rows, candidate.calibrator, table, seed, self.progress)
-        return judge(data_summary(self.rows.kind, table), context, scores, split)
+        return judge(data_summary(self.rows.kind, table), context, split)
 
 
-def class_lines(context: MetricContext, names: Sequence[str] | None) -> Iterator[ClassLine]:
-    """One line per class: shares, gap with p-value, precision and recall, one-vs-all ECE."""
+def class_lines(context: MetricContext, names: Sequence[str] | None) -> list[ClassLine]:
+    """One line per class, the most significantly off first: shares, gap, precision and recall, one-vs-all ECE."""
     table, stats = context.table, context.table.classes
     assert stats is not None
     (mean, labels, _), total = stats.whole, stats.weight.sum(axis=1)
@@ -179,8 +179,8 @@ def class_lines(context: MetricContext, names: Sequence[str] | None) -> Iterator
         np.bincount(classes, weights=w, minlength=table.k)
         for classes, w in ((table.y, weight), (context.predicted, weight), (table.y, weight * context.right))
     )
-    for c in range(table.k):
-        yield ClassLine(
+    lines = [
+        ClassLine(
             c,
             None if names is None else names[c],
             int(count[c]),
@@ -194,14 +194,20 @@ def class_lines(context: MetricContext, names: Sequence[str] | None) -> Iterator
             float(right[c] / found[c]) if found[c] > 0 else None,
             float(errors[c]),
         )
+        for c in range(table.k)
+    ]
+    return sorted(lines, key=lambda line: (line.p_value, -abs(line.gap), line.index))
 
 
-def group_lines(context: MetricContext, names: Sequence[str]) -> Iterator[GroupLine]:
-    """The metrics on the rows of every group, those that need no class sums."""
+def group_lines(context: MetricContext, names: Sequence[str]) -> list[GroupLine]:
+    """The metrics on the rows of every group that need no class sums, the group most significantly off first."""
     table = context.table
     assert table.group is not None
     names = [name for name in names if not metric(name).needs]
+    lines = []
     for group in np.unique(table.group):
         part = MetricContext(table.take(table.group == group), context.settings)
         label = group.item() if hasattr(group, "item") else str(group)
-        yield GroupLine(label, part.table.n, scores_of(part, names))
+        direction = confidence_direction(part.table)
+        lines.append(GroupLine(label, part.table.n, direction.gap, direction.p_value, scores_of(part, names)))
+    return sorted(lines, key=lambda line: line.p_value)

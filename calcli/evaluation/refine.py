@@ -5,7 +5,7 @@ import numpy as np
 from calcli.calibrator import Calibrator, Context, Progress
 from calcli.errors import FitError
 from calcli.evaluation.results import Part, Split
-from calcli.folds import stratified_folds
+from calcli.folds import random_folds
 from calcli.metrics.means import mean_of
 from calcli.metrics.rowtable import RowTable, collect
 from calcli.numerics import FloatArray, IntArray
@@ -45,7 +45,7 @@ def cross_fitted_split(
         z = block.z if calibrator is None else calibrator.apply(block).log_probs
         scores[block.start : block.start + len(block)] = z
     whole = ArrayRows(scores, table.y, "logits" if calibrator is None else "log_probs", weight=table.weight)
-    fold = stratified_folds(table.y, FOLDS, np.random.default_rng(seed))
+    fold = random_folds(rows.n, FOLDS, np.random.default_rng(seed))
     if table.weight is not None and (np.bincount(fold, weights=table.weight) > 0).sum() < 2:
         return None
     known = method_names()

@@ -21,6 +21,7 @@ __all__ = [
     "Direction",
     "Evaluation",
     "GroupLine",
+    "Groupwise",
     "Paired",
     "Part",
     "Ranks",
@@ -183,25 +184,49 @@ class Direction:
 
 @dataclass(frozen=True)
 class Classwise:
-    """Calibration class by class: debiased L2 error, and the classes whose total probability is off."""
+    """Calibration class by class: debiased L2 error, and the classes whose total probability is off.
+
+    p_value : that no class is off, all classes considered.
+    """
 
     value: float | None
     signed_square: float
-    p_value: float | None
+    p_value: float
     n_significant: int
     significant_classes: tuple[int, ...]
 
 
 @dataclass(frozen=True)
+class Groupwise:
+    """Calibration group by group: how many are off on average, and the worst, by significance.
+
+    p_value : that no group is off, all groups considered.
+    """
+
+    n_groups: int
+    n_significant: int
+    worst: str
+    worst_n: int
+    worst_gap: float
+    p_value: float
+
+
+@dataclass(frozen=True)
 class Report:
-    """The judgement beside the metrics. verdict : one sentence. p_value : of calibration, all tests together."""
+    """The judgement beside the metrics. verdict : one sentence.
+
+    p_value : of the joint test of the confidence. p_overall : of the whole verdict, its clauses
+    on classes, groups and the split included; both are significant from 0.05 down.
+    """
 
     data: DataSummary
     direction: Direction
     classwise: Classwise | None
     split: Split | None
     verdict: str
-    p_value: float
+    p_value: float = 1.0
+    p_overall: float = 1.0
+    groups: Groupwise | None = None
 
     def to_dict(self) -> dict[str, Any]:
         """Keys of the JSON output."""
@@ -213,8 +238,10 @@ class Report:
             "direction": asdict(self.direction),
             "classwise": classwise,
             "split": None if self.split is None else self.split.to_dict(),
+            "groups": None if self.groups is None else asdict(self.groups),
             "verdict": self.verdict,
             "p_value": self.p_value,
+            "p_overall": self.p_overall,
         }
 
 
@@ -243,15 +270,18 @@ class ClassLine:
 
 @dataclass(frozen=True)
 class GroupLine:
-    """One group of rows: the metrics on it."""
+    """One group of rows: mean confidence minus accuracy with its p-value, and the metrics."""
 
     group: Any
     n: int
+    gap: float
+    p_value: float
     scores: Mapping[str, Score]
 
     def to_dict(self) -> dict[str, Any]:
         """Keys of the JSON output."""
-        return {"group": self.group, "n": self.n, "metrics": {name: s.to_dict() for name, s in self.scores.items()}}
+        metrics = {name: score.to_dict() for name, score in self.scores.items()}
+        return {"group": self.group, "n": self.n, "gap": self.gap, "p_value": self.p_value, "metrics": metrics}
 
 
 @dataclass(frozen=True)

@@ -117,7 +117,8 @@ def bootstrap_interval(values: FloatArray, level: float, resamples: int, rng: np
 
     values : (n, m). Rows are drawn with replacement; each resample's t-statistic uses its
     own standard error, which corrects the skewness of a loss (Efron, Tibshirani 1993,
-    section 12.5). A column without spread has an interval of no length.
+    section 12.5). With few rows each misses a skewed mean on one side, so an end is never
+    nearer than Student's. A column without spread has an interval of no length.
     """
     n, m = values.shape
     mean, se = values.mean(axis=0), values.std(axis=0, ddof=1) / math.sqrt(n)
@@ -130,6 +131,8 @@ def bootstrap_interval(values: FloatArray, level: float, resamples: int, rng: np
         spread = np.sqrt(np.maximum(sums[m:] - sums[:m] ** 2, 0.0) / (n - 1))
         t[r] = np.divide(sums[:m], spread, out=np.zeros(m), where=spread > 1e-12 * se)
     low, high = np.quantile(t, [0.5 - level / 2.0, 0.5 + level / 2.0], axis=0)
+    student = t_quantile(0.5 + level / 2.0, max(n - 1, MANY_DEGREES + 1.0)) if n > 1 else 0.0
+    low, high = np.minimum(low, -student), np.maximum(high, student)
     return [
         Interval(float(mean[j] - high[j] * se[j]), float(mean[j] - low[j] * se[j]), level, "bootstrap-t")
         for j in range(m)

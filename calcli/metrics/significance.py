@@ -22,7 +22,9 @@ __all__ = [
     "cumulative_gaps",
     "entropy_direction",
     "max_brownian_tail",
+    "positive_direction",
     "range_brownian_tail",
+    "simes",
     "spiegelhalter",
 ]
 
@@ -54,6 +56,13 @@ def confidence_direction(table: RowTable) -> Direction:
     """Mean confidence minus accuracy, with the variance sum c (1 - c) that calibration implies."""
     c = table.confidence
     return _direction(c - table.correct, c * (1.0 - c), table.weight)
+
+
+def positive_direction(table: RowTable) -> Direction:
+    """Mean P(class 1) minus the share of class 1, for two classes."""
+    assert table.positive is not None
+    p = table.positive
+    return _direction(p - (table.y == 1), p * (1.0 - p), table.weight)
 
 
 def entropy_direction(table: RowTable) -> Direction:
@@ -201,6 +210,11 @@ def _poisson_p_value(count: int, mean: float) -> float:
     at_most = math.fsum(terms)
     at_least = 1.0 - at_most + terms[-1]
     return min(1.0, 2.0 * min(at_most, max(at_least, 0.0)))
+
+
+def simes(p_values: FloatArray) -> float:
+    """P-value that all of several hypotheses hold, m min p_(i) / i (Simes 1986)."""
+    return min(1.0, float((len(p_values) * np.sort(p_values) / np.arange(1, len(p_values) + 1)).min()))
 
 
 def benjamini_hochberg(p_values: FloatArray, level: float = 0.05) -> IntArray:

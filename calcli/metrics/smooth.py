@@ -7,7 +7,16 @@ from calcli.metrics.definition import metric
 from calcli.metrics.nulls import null_of, outcome_draws
 from calcli.numerics import FloatArray
 
-__all__ = ["dyadic_smooth_error", "grid_cells", "smooth_error_at", "smooth_errors", "smooth_residuals", "spectrum"]
+__all__ = [
+    "dyadic_smooth_error",
+    "grid_cells",
+    "null_draws",
+    "smooth_error",
+    "smooth_error_at",
+    "smooth_errors",
+    "smooth_residuals",
+    "spectrum",
+]
 
 SMALLEST = 1e-5
 """Narrowest kernel that is considered."""
@@ -97,7 +106,10 @@ def _excess(spectra: FloatArray, log_s: FloatArray) -> FloatArray:
 
 
 def dyadic_smooth_error(one: FloatArray, steps: int = 10) -> float:
-    """The value that relplot reports for a spectrum (cells + 1,): E at a width found by ten halvings.
+    """relplot's rule on our exact integral, for a spectrum (cells + 1,): E at a width found by ten halvings.
+
+    relplot 1.0.3 sums on a grid whose last node is counted once where the reflection at 1
+    needs it twice, so its own number is larger where confidences sit at 1; that is not imitated.
 
     The width stays on the side where E(s) >= s or s < 0.001 has not been met; the error at
     that width, not the width, is the result.
@@ -129,24 +141,30 @@ def dyadic_smooth_error(one: FloatArray, steps: int = 10) -> float:
     meaning="the same mean gap without bins, smoothed",
 )
 def smece(context: MetricContext) -> Value:
-    t, c, y = context.table, context.scores, context.outcomes
-    w = np.ones(t.n) if t.weight is None else t.weight
-    total, cells = float(w.sum()), grid_cells(t.n)
-    own = smooth_residuals(c, w * (c - y), cells, total)
     if context.settings.compat == "relplot":
-        return Value(dyadic_smooth_error(own), signature={"compat": "relplot"})
-    value = float(smooth_errors(own)[0])
-    return Value(value, null=null_of(value, null_smooth_errors(context)))
+        return Value(dyadic_smooth_error(_own_spectrum(context)), signature={"compat": "relplot-rule"})
+    value = smooth_error(context)
+    return Value(value, null=null_of(value, null_draws(context)[0]))
 
 
-def null_smooth_errors(context: MetricContext) -> FloatArray:
-    """Smooth calibration errors with outcomes drawn from the scores, (draws,)."""
-    made: FloatArray = context.once(("smece",), lambda: smooth_errors(_null_spectra(context), 1e-4))
+def smooth_error(context: MetricContext) -> float:
+    """The smooth calibration error of the rows."""
+    made: float = context.once(("smooth",), lambda: float(smooth_errors(_own_spectrum(context))[0]))
     return made
 
 
-def _null_spectra(context: MetricContext) -> FloatArray:
-    """Cosine coefficients of residuals with outcomes drawn from the scores, (draws, cells + 1)."""
+def _own_spectrum(context: MetricContext) -> FloatArray:
+    t, c = context.table, context.scores
+    w = np.ones(t.n) if t.weight is None else t.weight
+    return smooth_residuals(c, w * (c - context.outcomes), grid_cells(t.n), float(w.sum()))
+
+
+def null_draws(context: MetricContext, columns: FloatArray | None = None) -> tuple[FloatArray, FloatArray]:
+    """Smooth calibration errors (draws,) with outcomes y drawn from the scores, and sums of columns over y = 1.
+
+    columns : (n, m) in the order of the rows. Returns (draws,) and (draws, m); the draws are the
+    same whatever the columns, so statistics of different calls belong together.
+    """
     t, c = context.table, context.scores
     w = np.ones(t.n) if t.weight is None else t.weight
     total, cells = float(w.sum()), grid_cells(t.n)
@@ -155,10 +173,14 @@ def _null_spectra(context: MetricContext) -> FloatArray:
     cell = np.minimum((c * cells).astype(np.int64), cells - 1)
     first = np.flatnonzero(np.concatenate([[True], np.diff(cell) > 0]))
     score = np.bincount(cell, weights=w * c, minlength=cells)
-    out = np.empty((context.heavy_resamples, cells + 1))
+    beside = np.empty((t.n, 0)) if columns is None else columns[order]
+    spectra, sums = np.empty((context.heavy_resamples, cells + 1)), np.empty((context.heavy_resamples, beside.shape[1]))
     for rows, drawn in outcome_draws(c, context.heavy_resamples, context.rng("smece")):
         right = np.zeros((len(drawn), cells))
         weighted = drawn if t.weight is None else drawn * w
         right[:, cell[first]] = np.add.reduceat(weighted, first, axis=1, dtype=np.float64)
-        out[rows] = spectrum((score - right) / total)
-    return out
+        spectra[rows] = spectrum((score - right) / total)
+        if beside.shape[1]:
+            sums[rows] = drawn @ beside
+    errors: FloatArray = context.once(("smece",), lambda: smooth_errors(spectra, 1e-4))
+    return errors, sums

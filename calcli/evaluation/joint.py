@@ -1,0 +1,99 @@
+"""One test of calibration from three: the mean gap, the entropy gap and the smooth error, at one level.
+
+The three look at different departures (all confidences too high; the sharpness of the whole
+vector, as a temperature changes it; any shape) and depend on each other, so their joint law
+under calibration is drawn: outcomes from the confidences, and what the label's probability
+then is from its first two moments.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from calcli.metrics.context import MetricContext
+from calcli.metrics.means import normal_p_value
+from calcli.metrics.significance import Direction, confidence_direction, entropy_direction
+from calcli.metrics.smooth import null_draws, smooth_error
+from calcli.numerics import FloatArray
+
+__all__ = ["JointTest", "joint_test"]
+
+SHARES = np.array([0.3, 0.45, 0.25])
+"""How the level is shared by gap, entropy gap and smooth error. A temperature is the commonest
+departure and the entropy gap is its score test, so it has the largest share."""
+
+
+@dataclass(frozen=True)
+class JointTest:
+    """gap, entropy : directions with their z. p_value : of all three tests together, from ``draws`` draws."""
+
+    gap: Direction
+    entropy: Direction
+    p_value: float
+    draws: int
+
+
+def joint_test(context: MetricContext) -> JointTest:
+    """Test the confidences, and the sharpness of the probabilities around them, all at once.
+
+    Each statistic is turned into a p-value (normal; the smooth error by mean and standard
+    deviation of its draws), the least of them over their shares is the joint statistic, and its
+    p-value its rank among the draws: the level is exact up to the normal noise that stands for
+    the labels of wrong rows. Reference: Westfall, Young (1993), section 2 (min-p).
+    """
+    context = context.labelled("top")
+    made: JointTest = context.once(("joint",), lambda: _joint_test(context))
+    return made
+
+
+def _joint_test(context: MetricContext) -> JointTest:
+    t = context.table
+    w = np.ones(t.n) if t.weight is None else t.weight
+    gap, entropy = confidence_direction(t), entropy_direction(t)
+    right, wrong, variance = _label_losses(t.confidence, t.entropy, t.varentropy)
+    columns = np.stack([w, w * (right - wrong), w**2 * variance], axis=1)
+    smooth, sums = null_draws(context, columns)
+    noise = context.rng("joint").standard_normal(len(smooth)) * np.sqrt(
+        np.maximum(float(w**2 @ variance) - sums[:, 2], 0.0)
+    )
+    drawn_gap = float(w @ t.confidence) - sums[:, 0]
+    drawn_entropy = float(w @ (wrong - t.entropy)) + sums[:, 1] + noise
+    sd_gap = float(np.sqrt(w**2 @ (t.confidence * (1.0 - t.confidence))))
+    sd_entropy = float(np.sqrt(w**2 @ t.varentropy))
+    centre, spread = float(smooth.mean()), float(smooth.std())
+
+    def statistic(gap_z: FloatArray, entropy_z: FloatArray, error: FloatArray) -> FloatArray:
+        tail = (error - centre) / spread if spread > 0.0 else np.zeros_like(error)
+        p = [[normal_p_value(x) for x in gap_z], [normal_p_value(x) for x in entropy_z], [_upper(x) for x in tail]]
+        return np.asarray((np.array(p) / SHARES[:, None]).min(axis=0))
+
+    observed = statistic(np.array([gap.z]), np.array([entropy.z]), np.array([smooth_error(context)]))[0]
+    draws = statistic(_scaled(drawn_gap, sd_gap), _scaled(drawn_entropy, sd_entropy), smooth)
+    reached = int((draws <= observed * (1.0 + 1e-9)).sum())
+    return JointTest(gap, entropy, (1 + reached) / (1 + len(draws)), len(draws))
+
+
+def _scaled(values: FloatArray, sd: float) -> FloatArray:
+    return values / sd if sd > 0.0 else np.zeros_like(values)
+
+
+def _upper(z: float) -> float:
+    """One-sided normal p-value."""
+    return 0.5 * normal_p_value(z) if z > 0 else 1.0 - 0.5 * normal_p_value(z)
+
+
+def _label_losses(
+    c: FloatArray, entropy: FloatArray, varentropy: FloatArray
+) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """-ln p_Y of a right row, and its mean and variance over the labels of a wrong one, when Y ~ p; (n,) each.
+
+    The moments over all labels are the entropy H and V + H^2; taking the predicted class
+    away from both leaves those of the others.
+    """
+    right = -np.log(np.maximum(c, 1e-300))
+    rest = np.maximum(1.0 - c, 0.0)
+    known = rest > 1e-12
+    share = np.where(known, rest, 1.0)
+    mean = np.where(known, np.maximum(entropy - c * right, 0.0) / share, 0.0)
+    square = np.where(known, np.maximum(varentropy + entropy**2 - c * right**2, 0.0) / share, 0.0)
+    return right, mean, np.maximum(square - mean**2, 0.0)

@@ -1,0 +1,150 @@
+"""Ends, thresholds and factors that one slip of the pen would move, each by hand or by a formula."""
+
+import math
+
+import numpy as np
+import pytest
+from metric_cases import top_label_table
+
+from calcli.binning import BinStats, width_edges
+from calcli.evaluation.gates import check, limits
+from calcli.evaluation.results import Difference, Paired, Result, Score
+from calcli.metrics.catalog import measure
+from calcli.metrics.context import MetricContext, MetricSettings
+from calcli.metrics.debiased import SquaredError, signed_square
+from calcli.metrics.means import Interval, bootstrap_interval, mean_of, normal_quantile, t_p_value, t_quantile
+from calcli.metrics.rowtable import ClassStats
+from calcli.metrics.significance import adaptive_test, class_p_values, cumulative_gaps, simes
+from calcli.metrics.smooth import grid_cells, smooth_errors, smooth_residuals
+
+
+def test_the_studentised_interval_leans_to_the_long_tail():
+    """Exponential losses: the upper end lies farther out than the lower, and than Student's."""
+    x = np.random.default_rng(0).exponential(size=(60, 1))
+    i = bootstrap_interval(x, 0.95, 999, np.random.default_rng(1))[0]
+    mean = mean_of(x[:, 0])
+    assert i.high - mean.value > 1.2 * (mean.value - i.low)
+    assert mean.value - i.low == pytest.approx(t_quantile(0.975, 201) * mean.se, rel=0.01)
+
+
+def test_equal_weights_have_the_standard_error_of_none():
+    x = np.array([1.0, 2.0, 4.0, 8.0])
+    assert mean_of(x, np.full(4, 3.0)).se == pytest.approx(mean_of(x).se, rel=1e-12)
+    assert mean_of(x).se == pytest.approx(x.std(ddof=1) / 2, rel=1e-12)
+
+
+@pytest.mark.parametrize(("times", "low"), [(2.01, "two"), (1.99, "half"), (1.70, "half"), (1.60, "one")])
+def test_three_rules_of_the_debiased_interval(times, low):
+    """Sun et al. (2024): two-sided from 2 z_(a/2) se, half the value from 2 z_a se, else one-sided; se 1."""
+    two, one = normal_quantile(0.975), normal_quantile(0.95)
+    value = times * two  # 2 z_a = 1.678 z_(a/2)
+    found = SquaredError(0.01 * value, 0.01, 0.0, 0.0).interval(0.95).low / 0.01
+    assert found == pytest.approx({"two": value - two, "half": value / 2, "one": value - one}[low])
+
+
+def test_zero_belongs_to_the_interval_where_calibration_is_not_rejected():
+    one = normal_quantile(0.95)
+    assert SquaredError(0.99 * one * 0.01, 1e-6, 0.01, 0.0).interval(0.95).low == 0.0
+    assert SquaredError(1.01 * one * 0.01, 1e-6, 0.01, 0.0).interval(0.95).low > 0.0
+
+
+@pytest.mark.parametrize(
+    ("labels", "expected"),
+    [(3, 2 * (1 - math.exp(-0.5) * (1 + 0.5 + 0.125))), (0, 1.0), (1, 2 * (1 - math.exp(-0.5)))],
+)
+def test_rare_classes_have_both_poisson_tails(labels, expected):
+    """Mean 0.5: P(X >= 3) and P(X >= 1) in closed form, twice; P(X <= 0) = .61 gives 1."""
+    cell = [np.array([[x]]) for x in (100, 0.5, float(labels), 100.0, 100.0, 0.49)]
+    assert class_p_values(ClassStats(*cell))[0] == pytest.approx(min(expected, 1.0), rel=1e-12)
+
+
+def test_the_adaptive_test_looks_at_fine_bins():
+    """Too sure and not sure enough in turn, every 2^-11 of the confidence: no bin wider than that sees it."""
+    c = np.repeat((np.arange(512, 1024) + 0.5) / 1024, 4)
+    y = np.repeat(np.arange(512) % 2, 4).astype(float)
+    _, p, levels = adaptive_test(c, y, 99, np.random.default_rng(0))
+    assert levels == int(2 * math.log2(2048 / math.sqrt(math.log(2048)))) == 19
+    assert p == pytest.approx(0.01)
+    assert adaptive_test(np.linspace(0.1, 0.9, 9000), np.ones(9000), 3, np.random.default_rng(0))[2] == 20
+
+
+def test_kuiper_begins_at_zero():
+    """Two rows at 0.5, both wrong: C = 0, -1/2 where ties count at once; at .4 and .5: 0, -.2, -.45."""
+    assert cumulative_gaps(np.array([0.5, 0.5]), np.zeros(2)).kuiper == pytest.approx(0.5)
+    assert cumulative_gaps(np.array([0.4, 0.5]), np.zeros(2)).kuiper == pytest.approx(0.45)
+    assert cumulative_gaps(np.array([0.4, 0.5]), np.ones(2)).kuiper == pytest.approx(0.55)
+
+
+def test_the_grid_of_the_smooth_error_is_fine_against_its_kernel():
+    """Two opposite residuals 0.02 apart: the fixed point of the exact integral 2 m (2 Phi(d / 2s) - 1).
+
+    The grid of 1024 cells blurs each residual by at most a cell, (1/1024)^2/12 of variance: 4e-4 of the width here.
+    """
+    m, d = 0.004, 0.02
+    own = smooth_residuals(np.array([0.5, 0.5 + d]), np.array([m, -m]), grid_cells(10), 1.0)
+    s = 0.004
+    for _ in range(200):
+        s = 2 * m * math.erf(d / (2 * s) / math.sqrt(2))
+    assert float(smooth_errors(own)[0]) == pytest.approx(s, rel=5e-4)
+    assert (grid_cells(100_000), grid_cells(100_001)) == (1024, 4096)
+
+
+@pytest.mark.parametrize("sign", [1, -1])
+def test_both_kinds_of_miscalibration_raise_the_lower_end(sign):
+    """300 rows at .6 with accuracy .4 or .8: the lower end of the ECE's interval is that of the mean gap."""
+    c = np.full(300, 0.6) + np.linspace(-0.02, 0.02, 300)
+    y = (np.arange(300) % 10 < (4 if sign > 0 else 8)).astype(float)
+    gap = mean_of(sign * (c - y))
+    interval = measure("ece", MetricContext(top_label_table(c, y), MetricSettings(resamples=2))).interval
+    assert interval.low == pytest.approx(gap.value - t_quantile(0.975, 299) * gap.se, rel=1e-9)
+    assert interval.low > 0.1
+
+
+@pytest.mark.parametrize(
+    ("limit", "found"),
+    [
+        ("accuracy_drop.hi", 0.03),
+        ("accuracy_drop.lo", -0.01),
+        ("accuracy_increase.hi", 0.01),
+        ("accuracy_increase.lo", -0.03),
+        ("accuracy_drop", 0.01),
+        ("accuracy_increase.p", 0.4),
+        ("accuracy.hi", 0.8),
+        ("accuracy.lo", 0.6),
+        ("accuracy.se", 0.05),
+    ],
+)
+def test_ends_of_limits(limit, found):
+    """The difference to the baseline is -.01 [-.03, .01]: a drop of .01, at most .03."""
+    own = Score("accuracy", 0.7, "accuracy", se=0.05, interval=Interval(0.6, 0.8, 0.95, "wilson"))
+    paired = Paired(None, {"accuracy": Difference(-0.01, 0.01, Interval(-0.03, 0.01, 0.95, "t"), 0.4)})
+    result = Result("b", "c", "ts", 10, 2, {"accuracy": own}, paired)
+    baseline = Result("b", None, "uncalibrated", 10, 2, {"accuracy": Score("accuracy", 0.71, "accuracy")})
+    [outcome] = check(limits([f"{limit}=1"], []), result, baseline)
+    assert outcome.found == pytest.approx(found)
+
+
+@pytest.mark.parametrize(("df", "t"), [(3.5, 10.0), (0.7, 2.0), (200.0, 2.5), (12.25, 0.3)])
+def test_students_t_takes_fractional_degrees(df, t):
+    stats = pytest.importorskip("scipy.stats")
+    assert t_p_value(t, df) == pytest.approx(2 * stats.t.sf(t, df), rel=1e-9)
+    assert t_quantile(0.975, df) == pytest.approx(stats.t.ppf(0.975, df), rel=1e-9)
+    if df == 3.5:
+        assert t_p_value(t, df) == pytest.approx(0.0011, abs=5e-5)
+
+
+def test_simes_by_hand():
+    assert simes(np.array([0.5, 0.01, 0.04])) == pytest.approx(0.03)  # min(3 .01, 3/2 .04, .5)
+    assert simes(np.array([0.9])) == 0.9
+
+
+def test_debiasing_counts_effective_rows():
+    """Scores of .5 with random weights: the debiased square is 0 in the mean, as it is not with plain counts."""
+    rng = np.random.default_rng(3)
+    found = []
+    for _ in range(3000):
+        w = rng.exponential(size=40)
+        bins = BinStats.of(np.full(40, 0.5), (rng.random(40) < 0.5).astype(float), width_edges(1), w)
+        found.append(float(signed_square(bins)))
+    # Kish's number is right to 1/n: the noise term itself is .25/20 = .0125.
+    assert abs(np.mean(found)) < 4.5 * np.std(found) / math.sqrt(3000) + 0.0125 / 20
