@@ -3,6 +3,7 @@
 # make fuzz   mutated files and full disks for an hour (CALCLI_FUZZ_SECONDS)
 # make lint   ruff and mypy
 # make bench  every benchmark; needs nothing but this checkout
+# make man    the manual page, calcli.1
 # make test-lowest  the suite against the lowest versions that pyproject.toml declares
 
 PYTHON ?= python3
@@ -13,7 +14,7 @@ OUT    := demo_output
 # Compiled once here, so that a command starts fast where Python may not write its cache.
 INSTALL = $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
-.PHONY: demo test test-lowest fuzz lint bench clean
+.PHONY: demo test test-lowest fuzz lint bench man clean
 
 $(VENV)/bin/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
@@ -61,5 +62,8 @@ lint: $(VENV)/.lint
 bench: $(VENV)/.test
 	@for script in benchmarks/[a-z]*.py; do echo "== $$script"; $(BIN)/python $$script || exit 1; done
 
+man: $(VENV)/.plot
+	$(BIN)/python -c 'from calcli.cli.generated import manual; print(manual(), end="")' > calcli.1
+
 clean:
-	rm -rf $(VENV) $(VENV)-lowest $(OUT) build *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) $(VENV)-lowest $(OUT) calcli.1 build *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis

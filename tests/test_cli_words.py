@@ -2,6 +2,8 @@
 
 import csv
 import json
+import shutil
+import subprocess
 
 import h5py
 import pytest
@@ -9,6 +11,8 @@ from cli import runner
 from synthetic import truth
 
 from calcli.calibrator import Context
+from calcli.cli.app import load, summaries
+from calcli.cli.generated import manual
 from calcli.cli.render import Talk
 from calcli.cli.tables import TEXTS, Table
 from calcli.evaluation.cross_validation import cross_validated_nll, folds_of
@@ -102,3 +106,43 @@ def test_all_methods_are_ranked_by_held_out_rows(run, tmp_path, monkeypatch):
     assert own["cv_nll"] == pytest.approx(again, rel=1e-12)
     quiet = run("fit", "-m", "all", "a.h5", "-o", "more", "-q", "--thorough")
     assert "more/a.ms.json" in quiet.out.split() and "left out" not in quiet.err
+
+
+def completed(script, *words):
+    """What bash offers after the words."""
+    line = f"COMP_WORDS=({' '.join(map(repr, words))}); COMP_CWORD={len(words) - 1}; _calcli; echo ${{COMPREPLY[*]}}"
+    done = subprocess.run(["bash", "-c", f"{script}\n{line}"], capture_output=True, text=True, check=True)
+    return done.stdout.split()
+
+
+@pytest.mark.skipif(shutil.which("bash") is None, reason="there is no bash here")
+def test_bash_completes_commands_options_and_names(run):
+    script = run("completion", "bash").out
+    assert completed(script, "calcli", "ev") == ["evaluate"]
+    assert completed(script, "calcli", "fit", "--str") == ["--strict"]
+    assert completed(script, "calcli", "fit", "-m", "iro") == ["irova", "irova-ts"]
+    assert completed(script, "calcli", "fit", "--device", "") == ["auto", "cpu", "cuda"]
+    assert completed(script, "calcli", "metrics", "ece_m") == ["ece_mass"]
+    assert completed(script, "calcli", "fit", "-o", "x") == []  # files, which bash adds itself
+
+
+def test_completions_and_manual_name_every_option(run):
+    texts = [run("completion", shell).out for shell in ("bash", "zsh")] + [manual().replace("\\-", "-")]
+    fish = run("completion", "fish").out
+    for command in summaries():
+        for option in load(command).params:
+            for name in option.opts if option.param_type_name == "option" else ():
+                assert all(name in text for text in texts), f"{command} {name}"
+                assert f" {'-l ' + name[2:] if name.startswith('--') else '-s ' + name[1:]}" in fish
+    assert run("completion", "tcsh").code == 2
+
+
+def test_evaluate_explains_its_terms(run, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    z, y = truth(80, 3)
+    with h5py.File("a.h5", "w") as file:
+        file["logits"], file["labels"] = z, y
+    plain, explained = run("evaluate", "a.h5"), run("evaluate", "a.h5", "--explain")
+    assert explained.out.startswith(plain.out)
+    added = explained.out.removeprefix(plain.out)
+    assert "refinement" in added and "Negative log-likelihood" in added

@@ -12,6 +12,10 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 PACKAGE = "calcli.cli.commands"
+EPILOG = (
+    "Exit codes: 0 ok, 1 internal error, 2 usage, 3 bad input file or artifact, 4 fit failed,"
+    " 5 a limit was crossed, 130 interrupted. Several files: all are tried, the worst code is returned."
+)
 CONTEXT = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
 
 
@@ -81,10 +85,7 @@ app = typer.Typer(
 )
 
 
-@app.callback(
-    epilog="Exit codes: 0 ok, 1 internal error, 2 usage, 3 bad input file or artifact, 4 fit failed,"
-    " 5 a limit was crossed, 130 interrupted. Several files: all are tried, the worst code is returned."
-)
+@app.callback(epilog=EPILOG)
 def calcli(
     version: Annotated[
         bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version and exit.")

@@ -23,10 +23,12 @@ from calcli.cli import options as o
 from calcli.cli.evaluate_job import Job, expand
 from calcli.cli.evaluate_text import print_report
 from calcli.cli.render import Talk, fail, print_json
+from calcli.cli.tables import print_table
 from calcli.errors import CalcliError, LimitCrossed, UsageError, unknown_name
 from calcli.evaluation.assess import Plan
 from calcli.evaluation.compare import rank_table
 from calcli.evaluation.gates import Limit, Outcome, check, junit, limits, needed_metrics
+from calcli.evaluation.glossary import explained
 from calcli.evaluation.results import Evaluation, Result
 from calcli.io.atomic import check_output, write_bytes
 from calcli.metrics.catalog import metric, report_metrics
@@ -151,6 +153,7 @@ class EvaluateArgs(o.Reading, o.Saying):
         str | None, typer.Option("--junit", metavar="FILE", help="Write the limits as JUnit XML.", show_default=False)
     ] = None
     again: o.Again = False
+    explain: Annotated[bool, typer.Option("--explain", help="End with what each term means.")] = False
     force: o.Force = False
 
     def __post_init__(self) -> None:
@@ -267,6 +270,9 @@ def _print(args: EvaluateArgs, plan: Plan, evaluated: list[Results], outcomes: l
         _print_values(evaluated, plan.metrics[0])
     elif not args.jsonl and not args.quiet:
         print_report(evaluation, plan)
+        if args.explain:
+            print()
+            print_table(["term", "meaning"], explained(plan.metrics, plan.report))
 
 
 def _tell_limits(outcomes: Sequence[Outcome], talk: Talk) -> int:

@@ -1,0 +1,34 @@
+"""Print the completion of commands, options and names for a shell.
+
+\b
+calcli completion bash > ~/.local/share/bash-completion/completions/calcli
+calcli completion zsh >> ~/.zshrc
+calcli completion fish > ~/.config/fish/completions/calcli.fish
+"""
+
+from dataclasses import dataclass
+from typing import Annotated
+
+import typer
+
+from calcli.cli.generated import SCRIPTS
+from calcli.errors import UsageError
+
+ORDER = 90
+
+
+@dataclass(frozen=True)
+class CompletionArgs:
+    """What was typed after ``calcli completion``."""
+
+    shell: Annotated[str, typer.Argument(metavar="bash|zsh|fish", help="The shell that is to complete.")]
+
+    def __post_init__(self) -> None:
+        if self.shell not in SCRIPTS:
+            raise UsageError(f"{self.shell}: expected one of {', '.join(SCRIPTS)}")
+
+
+def run(args: CompletionArgs) -> int:
+    """Print the script, which names everything and so starts no calcli when it completes."""
+    print(SCRIPTS[args.shell](), end="")
+    return 0
