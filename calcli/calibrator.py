@@ -83,12 +83,14 @@ class Context:
 
     device : "cpu" or "cuda", already resolved. progress(what, done, total) may be called
     as often as wanted. notices : what the user should know of how the work was done.
+    seconds : time spent on the parts of the work, by name; told, never stored.
     """
 
     seed: int = 0
     device: str = "cpu"
     progress: Progress = lambda what, done, total: None
     notices: list[str] = field(default_factory=list)
+    seconds: dict[str, float] = field(default_factory=dict)
 
     def rng(self) -> "np.random.Generator":  # quoted: np.random is imported on first use
         """A fresh generator; the same seed gives the same draws."""

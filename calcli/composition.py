@@ -20,7 +20,7 @@ from calcli.errors import DataError, UsageError
 from calcli.numerics import FloatArray, IntArray
 from calcli.rows import ArrayRows, Block, Rows
 
-__all__ = ["Composition", "Known", "MappedRows", "Stage", "composition", "full_option_names", "mapped"]
+__all__ = ["STATUSES", "Composition", "Known", "MappedRows", "Stage", "composition", "full_option_names", "mapped"]
 
 CACHED_BYTES = 1 << 27
 """Log-probabilities up to this size are kept between stages; larger ones are mapped anew in every pass."""

@@ -80,6 +80,7 @@ def fit_artifact(
         input_kind=rows.kind,
         class_names=rows.class_names,
         fit=record,
+        seconds=context.seconds,
     )
 
 

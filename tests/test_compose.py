@@ -13,8 +13,11 @@ from test_laws import CASES
 from calcli.calibrator import Calibrator, Context, Fit, Laws, Prediction
 from calcli.composition import Composition, MappedRows, Stage, composition, mapped, settled
 from calcli.errors import CalcliError, DataError, UsageError
+from calcli.folds import random_folds
 from calcli.io.artifact import Artifact, FitRecord, dumps, loads
-from calcli.methods.auto import Auto, stored_numbers, stratified_folds
+from calcli.methods import _candidates
+from calcli.methods._candidates import stored_numbers
+from calcli.methods.auto import Auto, guarded_error, likelihood_weights, sparse_weights
 from calcli.methods.identity import Identity
 from calcli.methods.ts import TemperatureScaling
 from calcli.numerics import log_softmax
@@ -277,19 +280,8 @@ def test_help_names_the_stages():
 # ---- auto
 
 
-def test_folds_are_stratified_and_cover_every_row_once():
-    y = np.repeat([0, 1, 2], [50, 21, 4])
-    folds = stratified_folds(y, 5, np.random.default_rng(0))
-    np.testing.assert_array_equal(np.sort(np.concatenate(folds)), np.arange(75))
-    for c, count in enumerate([50, 21, 4]):
-        per_fold = [int((y[fold] == c).sum()) for fold in folds]
-        assert max(per_fold) - min(per_fold) <= 1
-        assert sum(per_fold) == count
-    assert {len(fold) for fold in folds} == {15}
-
-
-def auto(rows, seed=0, **settings):
-    return fit("auto", rows, seed, **settings)
+def auto(rows, seed=0, rule="one-se", **settings):
+    return fit("auto", rows, seed, rule=rule, **settings)
 
 
 def test_auto_finds_one_temperature_where_that_is_the_truth():
@@ -300,6 +292,7 @@ def test_auto_finds_one_temperature_where_that_is_the_truth():
     assert isinstance(chosen.calibrator, TemperatureScaling)
     # Refitted on all rows, not on a fold.
     assert chosen.calibrator.temperature == fit("ts", ArrayRows(z, y)).calibrator.temperature
+    assert chosen.calibrator.uniform == 1 / 1501
 
 
 def test_auto_finds_a_bias_where_there_is_one():
@@ -319,7 +312,7 @@ def test_the_table_records_the_choice():
     record = chosen.details["auto"]
     assert record["chosen"] == chosen.chosen.method
     assert [row["method"] for row in record["table"]] == ["identity", "ts", "ts+beta"]
-    assert [row["parameters"] for row in record["table"]] == [0, 1, 4]
+    assert [row["parameters"] for row in record["table"]] == [0, 2, 5]
     assert min(row["difference"] for row in record["table"]) == 0
     assert all({"brier", "standard_error"} <= set(row) for row in record["table"])
     assert [row["method"] for row in record["table"] if row.get("chosen")] == [chosen.chosen.method]
@@ -328,11 +321,11 @@ def test_the_table_records_the_choice():
 def test_held_out_losses_are_those_of_the_folds():
     z, y = truth(200, 3, seed=7)
     chosen = auto(ArrayRows(z, y), candidates="ts,identity", rule="best")
-    folds = stratified_folds(y, 5, np.random.default_rng(0))
+    fold = random_folds(200, 5, np.random.default_rng(0))
     expected = np.empty(200)
-    for held in folds:
-        learn = np.setdiff1d(np.arange(200), held)
-        calibrator = fit("ts", ArrayRows(z[learn], y[learn])).calibrator
+    for i in range(5):
+        learn, held = np.flatnonzero(fold != i), np.flatnonzero(fold == i)
+        calibrator = fit("ts", ArrayRows(z[learn], y[learn]), mixture="true").calibrator
         expected[held] = -predict(calibrator, ArrayRows(z[held], None))[0][np.arange(len(held)), y[held]]
     table = {row["method"]: row for row in chosen.details["auto"]["table"]}
     assert table["ts"]["nll"] == pytest.approx(expected.mean(), rel=1e-12)
@@ -363,11 +356,9 @@ def test_a_candidate_that_fails_is_recorded_and_left_out(monkeypatch):
         def fit(cls, rows, options, context):
             raise CalcliError("out of luck")
 
-    import calcli.methods.auto
-
     z, y = truth(100, 3, seed=10)
-    real = calcli.methods.auto.method
-    monkeypatch.setattr(calcli.methods.auto, "method", lambda name: Broken if name == "ts" else real(name))
+    real = _candidates.method
+    monkeypatch.setattr(_candidates, "method", lambda name: Broken if name == "ts" else real(name))
     table = auto(ArrayRows(z, y), candidates="identity,ts").details["auto"]["table"]
     assert table[1] == {"method": "ts", "failed": "out of luck"}
     with pytest.raises(CalcliError, match="no candidate could be fitted; ts: out of luck"):
@@ -412,6 +403,104 @@ def test_auto_is_described_like_a_method():
     z, y = truth(60, 3, seed=14)
     assert isinstance(Auto.fit(ArrayRows(z, y), parse_options("auto", {"candidates": "ts"}), Context()), Fit)
     assert dataclasses.is_dataclass(Composition)
+
+
+# ---- auto averages
+
+
+@pytest.fixture(scope="module")
+def averaged():
+    z, y = truth(800, 4, seed=4)
+    z = z + np.array([0.0, 1.0, 0.0, -1.0])
+    return z, y, auto(ArrayRows(z, y), rule="average", candidates="ts,ft,iop,svs,vs,identity,svs(lambda=0.1),mono")
+
+
+def test_an_average_is_the_weighted_mean_of_its_members(averaged):
+    z, _, fitted = averaged
+    mixture = fitted.calibrator
+    assert fitted.chosen is None
+    assert 1 < len(mixture.members) <= 6
+    assert sum(m.weight for m in mixture.members) == pytest.approx(1)
+    parts = sum(m.weight * np.exp(predict(m.calibrator, ArrayRows(z, None))[0]) for m in mixture.members)
+    expected = parts * 800 / 801 + 1 / 801 / 4
+    assert np.exp(predict(mixture, ArrayRows(z, None))[0]) == pytest.approx(expected, rel=1e-12)
+    table = {row["method"]: row for row in fitted.details["auto"]["table"]}
+    assert sum("weight" in row for row in table.values()) == len(mixture.members)
+
+
+def test_an_average_survives_its_artifact(averaged):
+    z, _, fitted = averaged
+    artifact = Artifact(
+        method="auto",
+        options={},
+        calibrator=fitted.calibrator,
+        n_classes=4,
+        input_kind="logits",
+        class_names=None,
+        fit=FitRecord(n=800, status="ok"),
+        seconds={"ts": 1.0},
+    )
+    text = dumps(artifact)
+    assert '"members"' in text
+    assert "seconds" not in text
+    before, after = (predict(c, ArrayRows(z, None))[0] for c in (fitted.calibrator, loads(text, "test").calibrator))
+    np.testing.assert_array_equal(after, before)
+    for old, new in (('"weight": 0.', '"weight": 1.'), ('"members"', '"membres"')):
+        with pytest.raises(DataError):
+            loads(text.replace(old, new), "test")
+
+
+def test_weights_find_the_component_that_made_the_data():
+    """Labels drawn from the second of two predictions: EM, from equal weights, puts nearly all there."""
+    rng = np.random.default_rng(0)
+    p = rng.dirichlet(np.ones(3), size=(2, 20000))
+    y = (p[1].cumsum(axis=1) < rng.random((20000, 1))).sum(axis=1)
+    w = likelihood_weights(np.log(p[:, np.arange(20000), y]).T, np.full(20000, 1 / 20000))
+    assert w[1] > 0.95
+    assert w.sum() == pytest.approx(1)
+
+
+def test_at_most_six_members_and_none_below_a_hundredth():
+    rng = np.random.default_rng(1)
+    log_p = np.log(rng.random((500, 12))) - np.repeat([0.0, 6.0], 6)
+    kept, w = sparse_weights(log_p, np.full(500, 1 / 500))
+    assert len(kept) <= 6
+    assert w.min() >= 0.01
+    assert w.sum() == pytest.approx(1)
+
+
+def test_one_row_does_not_make_a_standard_error():
+    """Ninety-nine differences of .01 and one of 10: without the one, the error is next to nothing."""
+    difference = np.full(100, 0.01)
+    share = np.full(100, 0.01)
+    difference[3] = 10.0
+    assert guarded_error(difference, share) < 0.011
+    spread = np.random.default_rng(0).standard_normal(100)
+    assert guarded_error(spread, share) == pytest.approx(spread.std() / 10)
+
+
+def test_only_methods_that_keep_predictions_on_request():
+    z, y = truth(300, 4, seed=2)
+    fitted = auto(ArrayRows(z, y), rule="average", keep_argmax="true")
+    assert fitted.calibrator.keeps_argmax
+    log_p, label = predict(fitted.calibrator, ArrayRows(z, None))
+    np.testing.assert_array_equal(label, z.argmax(axis=1))
+    np.testing.assert_array_equal(log_p.argmax(axis=1), label)
+    with pytest.raises(CalcliError, match="keeps every prediction"):
+        auto(ArrayRows(z, y), keep_argmax="true", candidates="svs,vs")
+
+
+def test_a_spent_budget_leaves_the_first_candidate():
+    z, y = truth(300, 4, seed=2)
+    record = auto(ArrayRows(z, y), rule="average", budget="1e-9").details["auto"]
+    assert [row["method"] for row in record["table"] if "failed" not in row] == ["ts"]
+    assert "budget" in record["table"][1]["failed"]
+
+
+def test_no_probability_is_zero_however_sure_the_logits():
+    z, y = truth(300, 3, seed=2)
+    calibrator = auto(ArrayRows(z * 1e4, y), rule="average").calibrator
+    assert np.exp(predict(calibrator, ArrayRows(z * 1e6, None))[0]).min() > 1e-5
 
 
 # ---- data that make calibration useless

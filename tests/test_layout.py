@@ -28,7 +28,7 @@ LAYERS = [
     ["methods"],
     ["registry"],
     ["kernels"],
-    ["composition"],
+    ["composition", "mixture"],
     ["calibrator"],
     ["summary"],
     ["rows", "binning", "folds", "isotonic", "solvers"],

@@ -4,6 +4,7 @@ import sys
 
 from calcli.cli.render import Talk, print_table
 from calcli.io.artifact import Artifact
+from calcli.mixture import Mixture
 
 
 def as_json(artifact: Artifact, path: str) -> dict[str, object]:
@@ -31,5 +32,28 @@ def print_fit(artifact: Artifact, source: str, talk: Talk) -> None:
     talk.say(f"{artifact.method} on {source}: {fit.n} rows, {artifact.n_classes} classes, status {fit.status}{found}")
     head = ["calibration data", *fit.before]
     print_table(head, [["before", *fit.before.values()], ["after", *fit.after.values()]], file=sys.stderr)
+    if "auto" in fit.details:
+        print_candidates(artifact, talk)
     for warning in fit.warnings:
         talk.warn(warning)
+
+
+def print_candidates(artifact: Artifact, talk: Talk) -> None:
+    """The table of a cross-validated choice or average, and what the average does to predictions."""
+    record = artifact.fit.details["auto"]
+    done = [row for row in record["table"] if "failed" not in row]
+    if not done:
+        return
+    loss = "brier" if "brier" in done[0] else "nll"
+    head = ["candidate", f"held-out {loss}", "standard error", "weight", "seconds"]
+    lines = []
+    for row in sorted(done, key=lambda row: float(row[loss])):
+        weight = row.get("weight", "chosen" if row.get("chosen") else "")
+        lines.append([row["method"], row[loss], row["error"], weight, artifact.seconds.get(row["method"], "")])
+    print_table(head, lines, file=sys.stderr)
+    for row in record["table"]:
+        if "failed" in row:
+            talk.say(f"{row['method']}: {row['failed']}")
+    if isinstance(artifact.calibrator, Mixture):
+        kept = "every member keeps the predictions" if artifact.calibrator.keeps_argmax else "predictions may change"
+        talk.say(f"average of {len(artifact.calibrator.members)}: {kept}")

@@ -24,6 +24,7 @@ from calcli.composition import Composition, Stage
 from calcli.errors import CalcliError, DataError, FitError
 from calcli.io.atomic import write_bytes
 from calcli.io.extremes import check_extremes
+from calcli.mixture import Member, Mixture
 from calcli.numerics import TINY
 from calcli.registry import method
 from calcli.rows import ScoreKind
@@ -80,7 +81,10 @@ class FitRecord(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
 
 
 class Artifact(msgspec.Struct, kw_only=True):
-    """A fitted calibrator with everything needed to apply it elsewhere."""
+    """A fitted calibrator with everything needed to apply it elsewhere.
+
+    seconds : time that the fit spent on its parts, by name; told, never written.
+    """
 
     method: str
     options: dict[str, Any]
@@ -90,6 +94,7 @@ class Artifact(msgspec.Struct, kw_only=True):
     class_names: list[str] | None
     fit: FitRecord
     calcli_version: str = __version__
+    seconds: dict[str, float] = {}
 
 
 class _Envelope(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
@@ -118,6 +123,17 @@ def encode_params(calibrator: Calibrator) -> dict[str, Any]:
                 for s in calibrator.stages
             ]
         }
+    if isinstance(calibrator, Mixture):
+        members = [
+            {
+                "method": m.method,
+                "options": msgspec.to_builtins(m.options),
+                "params": encode_params(m.calibrator),
+                "weight": m.weight,
+            }
+            for m in calibrator.members
+        ]
+        return {"members": members, "uniform": calibrator.uniform}
     values = ((f, getattr(calibrator, f.name)) for f in dataclasses.fields(calibrator))
     return {f.name: _encode(value) for f, value in values if not _is_default(value, f.default)}
 
@@ -156,6 +172,8 @@ def decode_params(cls: type[Calibrator], params: dict[str, Any], k: int) -> Cali
     """
     if issubclass(cls, Composition):
         return _decode_stages(cls, params, k)
+    if issubclass(cls, Mixture):
+        return _decode_members(cls, params, k)
     fields = {f.name: f for f in dataclasses.fields(cls)}
     if missing := [name for name, f in fields.items() if name not in params and f.default is dataclasses.MISSING]:
         raise DataError(f"params lack {', '.join(missing)}")
@@ -188,6 +206,27 @@ def _decode_stages(cls: type[Composition], params: dict[str, Any], k: int) -> Ca
         options = msgspec.convert(stage.options, own.Options, strict=True)
         stages.append(Stage(stage.method, options, decode_params(own, stage.params, k)))
     calibrator = cls(tuple(stages))
+    calibrator.check(k)
+    return calibrator
+
+
+class _Member(_Stage, forbid_unknown_fields=True):
+    """A member of an average as it is on disk."""
+
+    weight: float
+
+
+def _decode_members(cls: type[Mixture], params: dict[str, Any], k: int) -> Calibrator:
+    if set(params) != {"members", "uniform"}:
+        raise DataError(f"params of an average hold {', '.join(params) or 'nothing'}, expected members and uniform")
+    members = []
+    for member in msgspec.convert(params["members"], list[_Member]):
+        own = method(member.method)
+        if issubclass(own, Mixture):
+            raise DataError(f"member {member.method!r} is itself an average")
+        options = msgspec.convert(member.options, own.Options, strict=True)
+        members.append(Member(member.method, options, decode_params(own, member.params, k), member.weight))
+    calibrator = cls(tuple(members), msgspec.convert(params["uniform"], float))
     calibrator.check(k)
     return calibrator
 

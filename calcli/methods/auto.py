@@ -1,24 +1,38 @@
-"""``auto``: choose among compositions by cross-validation inside the calibration data."""
+"""``auto``: weigh compositions by cross-validation inside the calibration data."""
 
-from dataclasses import dataclass, fields
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
 from msgspec import Meta
 
-from calcli.calibrator import Calibrator, Chosen, Context, Curves, Fit, Laws, Options
-from calcli.composition import Composition, Known
-from calcli.errors import CalcliError, FitError, UsageError
-from calcli.numerics import NLL_FLOOR, FloatArray, IntArray
-from calcli.registry import canonical, method, parse_options
+from calcli.calibrator import Chosen, Context, Fit, Laws, Options
+from calcli.composition import STATUSES, Known
+from calcli.errors import FitError, UsageError
+from calcli.folds import random_folds
+from calcli.methods._candidates import (
+    Trial,
+    cross_validate,
+    default_candidates,
+    fit_candidate,
+    in_memory,
+    listed,
+    parse_candidate,
+)
+from calcli.mixture import Member, Mixture
+from calcli.numerics import NLL_FLOOR, FloatArray
+from calcli.registry import method
 from calcli.rows import Rows
 
-CANDIDATES = (
-    *("identity", "ts", "ets", "ft", "mono", "iop", "svs"),
-    *("ts+beta", "ft+svs", "ft+svs+beta", "iop+ft", "iop+ft+svs"),
-)
-LARGE = ("sms", "ft+sms", "ft+sms+beta", "iop+ft+sms")
-"""Candidates with a matrix of weights: where there are 20 rows per class and at most 200 classes."""
+MEMBERS = 6
+LEAST_WEIGHT = 0.01
+PRIOR_ROWS = 3.0
+"""Rows' worth of weight that the first candidate (temperature scaling) has before any row is seen, unless
+its held-out NLL is more than two standard errors above the best."""
+
+STEPS = 200
+"""Steps of EM. It starts at equal weights and moves slowly: stopping early shrinks towards them."""
 
 
 class AutoOptions(Options, frozen=True):
@@ -26,193 +40,207 @@ class AutoOptions(Options, frozen=True):
 
     candidates: Annotated[
         str,
-        Meta(description="methods and compositions to choose from, separated by commas; empty: a list that fits"),
+        Meta(
+            description="methods and compositions, separated by commas, options in brackets: ts, svs(lambda=0.1);"
+            " empty: a list that fits the size of the problem"
+        ),
     ] = ""
-    folds: Annotated[int, Meta(ge=2, le=50, description="parts of the cross-validation, stratified by label")] = 5
-    criterion: Annotated[Literal["nll", "brier"], Meta(description="mean loss of held-out rows to minimise")] = "nll"
+    folds: Annotated[int, Meta(ge=2, le=50, description="random parts of the cross-validation")] = 5
+    criterion: Annotated[
+        Literal["nll", "brier"], Meta(description="mean loss of held-out rows by which best and one-se choose")
+    ] = "nll"
     rule: Annotated[
-        Literal["one-se", "best"],
-        Meta(description="the simplest within one standard error of the best, or the best"),
-    ] = "one-se"
+        Literal["average", "best", "one-se"],
+        Meta(description="a weighted mean of candidates, the best one, or the simplest within one standard error"),
+    ] = "average"
+    keep_argmax: Annotated[bool, Meta(description="only candidates that keep every prediction")] = False
+    budget: Annotated[
+        Annotated[float, Meta(gt=0)] | None,
+        Meta(description="seconds; candidates that would exceed them are left out, the last of the list first"),
+    ] = None
 
 
 @dataclass(frozen=True)
-class Auto(Calibrator):
-    """Choose a method or composition by cross-validation inside the calibration data.
+class Auto(Mixture):
+    """Average methods and compositions with weights from cross-validation inside the calibration data.
 
-    Every candidate, with its default options, is fitted on all folds but one and scored on
-    the rows left out; folds are stratified by label. With d_i the difference of a row's loss
-    to that of the candidate with the least mean loss, a candidate is as good when mean d is
-    at most sd(d) / sqrt(n): the error of a paired difference, many times smaller than that
-    of either mean. Of those, the one with the fewest stored numbers is refitted on all rows
-    (``rule=best`` takes the least mean loss). The table of the choice is recorded under
-    ``auto`` in the details of the fit, and the artifact is that of the chosen method. The
-    seed decides the folds. ECE takes no part: it does not reward good probabilities.
+    Every candidate is fitted on all folds but one and gives log-probabilities for the rows
+    left out. The folds are random: stratified ones would tell the training rows how many
+    rows of each class are held out. Weights w on the simplex then maximise
+    sum_i log sum_j w_j p_ij over those rows by EM, started at equal weights, with three rows'
+    worth of prior weight on the first candidate unless it is clearly worse. The (at most six) members of weight
+    1 % and more are refitted on all rows; p = (1-a) sum_j w_j p_j + a/C with a = 1/(n+1).
+    Averaging beats choosing: the choice among near equals is itself noise.
 
-    Candidates unless given: identity, ts, ets, ft, mono, iop, svs, ts+beta, ft+svs,
-    ft+svs+beta, iop+ft, iop+ft+svs; and sms, ft+sms, ft+sms+beta, iop+ft+sms from 20 rows
-    per class on, up to 200 classes.
+    ``rule=best`` refits the candidate of the least mean loss instead; ``rule=one-se`` the one
+    with the fewest stored numbers whose paired difference to it is at most one standard
+    error (without the row that makes more than half of that error's square). The artifact
+    is then that of the chosen method. The table is recorded under ``auto`` in the details.
 
-    Reference: Breiman, Friedman, Olshen, Stone (1984), section 3.4.3 (the one-standard-error rule).
+    Candidates unless given depend on the number of classes: two; up to 12; more; and
+    more with 20 rows per class (``calcli/methods/_candidates.py``). Methods with the option
+    ``mixture`` have it on, so that one held-out row cannot cost 20 nats.
+
+    Reference: Wolpert (1992), "Stacked generalization"; Dempster, Laird, Rubin (1977), section 4.3
+    (mixture weights); Breiman, Friedman, Olshen, Stone (1984), section 3.4.3 (the one-standard-error rule).
     """
 
     place: ClassVar[int] = 12
     aliases: ClassVar[tuple[str, ...]] = ("automatic",)
-    use: ClassVar[str] = "when you do not want to choose: cross-validation does"
-    title: ClassVar[str] = "choice by cross-validation"
+    use: ClassVar[str] = "when you do not want to choose: cross-validation weighs the best few"
+    title: ClassVar[str] = "average by cross-validation"
     composable: ClassVar[bool] = False
     Options: ClassVar[type[Options]] = AutoOptions
     laws = Laws(weights=True)
 
     @classmethod
     def fit(cls, rows: Rows, options: AutoOptions, context: Context) -> Fit[Any]:
-        """The fit of what was chosen, whose class is that method's."""
-        return choose(rows, options, context)
+        names = usable(listed(options.candidates) or default_candidates(rows.n, rows.k), rows, options)
+        rows = in_memory(rows)
+        if rows.n < 2:
+            # One row cannot be held out; the first candidate is the simplest by convention.
+            warning = "there is one row only, too few to weigh candidates; took the first"
+            if options.rule == "average":
+                fit = cls.refit(names[:1], np.ones(1), rows, context)
+            else:
+                fit = refit_one(names[0], rows, context)
+            return replace(fit, warnings=(*fit.warnings, warning))
+        fold = random_folds(rows.n, min(options.folds, rows.n), context.rng())
+        trials = cross_validate(names, rows, fold, context, options.budget)
+        good = [trial for trial in trials if not trial.failed]
+        if not good:
+            raise FitError(f"no candidate could be fitted; {trials[0].name}: {trials[0].failed}")
+        weight = rows.weights()
+        share = np.full(rows.n, 1.0 / rows.n) if weight is None else weight / weight.sum()
+        table = compare(trials, share, options.criterion)
+        if options.rule == "average":
+            kept, w = sparse_weights(np.stack([trial.log_p for trial in good], axis=1), share)
+            fit = cls.refit([good[j].name for j in kept], w, rows, context)
+            for j, weight_j in zip(kept, w, strict=True):
+                table[good[j].name]["weight"] = float(weight_j)
+        else:
+            chosen = pick(table, options)
+            table[chosen]["chosen"] = True
+            fit = refit_one(chosen, rows, context)
+        record: dict[str, Any] = {"rule": options.rule, "table": list(table.values())}
+        if fit.chosen is not None:
+            record["chosen"] = fit.chosen.method
+        context.seconds.update({trial.name: trial.seconds for trial in trials})
+        return replace(fit, details={**fit.details, "auto": record})
+
+    @classmethod
+    def refit(cls, names: Sequence[str], weights: FloatArray, rows: Rows, context: Context) -> Fit["Auto"]:
+        """The average of candidates fitted to all rows."""
+        known, fits = Known(), []
+        for i, name in enumerate(names):
+            context.progress(f"fitting {name}", i, len(names))
+            fits.append(fit_candidate(name, rows, known, context))
+        members = []
+        for name, weight, fit in zip(names, weights, fits, strict=True):
+            bare, options = parse_candidate(name)
+            options = method(bare).resolve_options(options, rows.k)
+            members.append(Member(bare, options, fit.calibrator, float(weight)))
+        status = max((fit.status for fit in fits), key=STATUSES.index)
+        warnings = [f"{name}: {warning}" for name, fit in zip(names, fits, strict=True) for warning in fit.warnings]
+        return Fit(cls(tuple(members), 1.0 / (rows.n + 1)), status, tuple(warnings))
 
     @classmethod
     def check_options(cls, options: AutoOptions) -> None:
         for name in listed(options.candidates):
             if name == "auto":
                 raise UsageError("option candidates of method 'auto': auto cannot choose itself")
-            parse_options(name, {})
-
-
-def listed(candidates: str) -> list[str]:
-    """Names in a comma-separated list, in order, each once."""
-    return list(dict.fromkeys(canonical(name.strip()) for name in candidates.split(",") if name.strip()))
-
-
-def default_candidates(n: int, k: int) -> list[str]:
-    """What ``auto`` chooses from for n rows of k classes when nothing is said."""
-    return [*CANDIDATES, *(LARGE if n >= 20 * k and k <= 200 else ())]
-
-
-@dataclass
-class Trial:
-    """One candidate: held-out losses (n,), stored numbers, and the reason why it failed."""
-
-    name: str
-    losses: FloatArray
-    parameters: int = 0
-    failed: str = ""
-
-
-def choose(rows: Rows, options: AutoOptions, context: Context) -> Fit[Any]:
-    """Cross-validate the candidates, pick one, and refit it on all rows."""
-    names = listed(options.candidates) or default_candidates(rows.n, rows.k)
-    names = [name for name in names if rows.transforms or not method(name).laws.needs_transforms]
-    if not names:
-        raise FitError("no candidate is left: those listed need scores under transforms, which this bundle lacks")
-    folds = stratified_folds(rows.labels(), min(options.folds, rows.n), context.rng())
-    if len(folds) < 2:
-        # One row cannot be held out; the first candidate is the simplest by convention.
-        return refit(names[0], rows, context, [], "there is one row only, too few to choose; took the first candidate")
-    trials = [Trial(name, np.empty(rows.n)) for name in names]
-    for i, held in enumerate(folds):
-        learn, test, known = rows.take(np.setdiff1d(np.arange(rows.n), held)), rows.take(held), Known()
-        for j, trial in enumerate(trials):
-            context.progress(f"cross-validating {trial.name}", i * len(trials) + j, len(folds) * len(trials))
-            if not trial.failed:
-                try:
-                    calibrator = fit_quietly(trial.name, learn, known, context)
-                    trial.losses[held] = held_out_losses(calibrator, test, options.criterion)
-                    trial.parameters = max(trial.parameters, stored_numbers(calibrator))
-                except CalcliError as error:
-                    trial.failed = str(error)
-    good = [trial for trial in trials if not trial.failed]
-    if not good:
-        raise FitError(f"no candidate could be fitted; {trials[0].name}: {trials[0].failed}")
-    table, chosen = compare(trials, rows.weights(), options)
-    return refit(chosen, rows, context, table, "")
-
-
-def fit_quietly(name: str, rows: Rows, known: Known, context: Context) -> Calibrator:
-    """A candidate fitted with its default options; ``known`` holds what the fold has seen already."""
-    cls, options, quiet = method(name), parse_options(name, {}), Context(context.seed, context.device)
-    if issubclass(cls, Composition):
-        return cls.fit_reusing(rows, options, quiet, known).calibrator
-    key = ((name, options),)
-    if key not in known.fits:
-        known.fits[key] = cls.fit(rows, options, quiet)
-    alone: Calibrator = known.fits[key].calibrator
-    return alone
-
-
-def held_out_losses(calibrator: Calibrator, rows: Rows, criterion: str) -> FloatArray:
-    """Loss of every row, (n,): NLL with the metric's floor, or the Brier score summed over classes."""
-    losses = np.empty(rows.n)
-    for block in rows.blocks([rows.transforms.index(spec) for spec in calibrator.required_transforms]):
-        log_p = calibrator.apply(block).log_probs
-        log_p_y = log_p[np.arange(len(block)), block.labels]
-        if criterion == "nll":
-            loss = -np.maximum(log_p_y, np.log(NLL_FLOOR))
-        else:
-            loss = np.exp(2 * log_p).sum(axis=1) - 2 * np.exp(log_p_y) + 1
-        losses[block.start : block.start + len(block)] = loss
-    return losses
-
-
-def compare(trials: list[Trial], weight: FloatArray | None, options: AutoOptions) -> tuple[list[dict[str, Any]], str]:
-    """The table of the cross-validation, and the name chosen."""
-    good = [trial for trial in trials if not trial.failed]
-    n = len(good[0].losses)
-    share = np.full(n, 1.0 / n) if weight is None else weight / weight.sum()
-    best = min(good, key=lambda trial: float(share @ trial.losses))
-    rows: dict[str, dict[str, Any]] = {}
-    for trial in trials:
-        if trial.failed:
-            rows[trial.name] = {"method": trial.name, "failed": trial.failed}
-            continue
-        difference = trial.losses - best.losses
-        mean = float(share @ difference)
-        # Weights: the variance of a weighted mean of independent rows.
-        error = float(np.sqrt((share**2) @ (difference - mean) ** 2))
-        rows[trial.name] = {
-            "method": trial.name,
-            "parameters": trial.parameters,
-            options.criterion: float(share @ trial.losses),
-            "difference": mean,
-            "standard_error": error,
-        }
-    as_good = [t for t in good if rows[t.name]["difference"] <= rows[t.name]["standard_error"]]
-    # Stable: of two with as many numbers the one listed first.
-    chosen = best if options.rule == "best" else min(as_good, key=lambda trial: trial.parameters)
-    rows[chosen.name]["chosen"] = True
-    return list(rows.values()), chosen.name
-
-
-def refit(name: str, rows: Rows, context: Context, table: list[dict[str, Any]], warning: str) -> Fit[Any]:
-    """Fit the chosen candidate on all rows and record how it was chosen."""
-    options = parse_options(name, {})
-    fit: Fit[Any] = method(name).fit(rows, options, context)
-    warnings = (*fit.warnings, warning) if warning else fit.warnings
-    details = {**fit.details, "auto": {"chosen": name, "table": table}}
-    return Fit(fit.calibrator, fit.status, warnings, details, Chosen(name, options))
-
-
-def stored_numbers(calibrator: Calibrator) -> int:
-    """How many numbers a calibrator holds: the measure of its simplicity."""
-    if isinstance(calibrator, Composition):
-        return sum(stored_numbers(stage.calibrator) for stage in calibrator.stages)
-
-    def count(value: float | str | Curves | None) -> int:
-        if isinstance(value, tuple):
-            return sum(curve.size for curve in value)
-        if isinstance(value, np.ndarray):
-            return value.size
-        return int(isinstance(value, int | float))
-
-    return sum(count(getattr(calibrator, parameter.name)) for parameter in fields(calibrator))
-
-
-def stratified_folds(y: IntArray, folds: int, rng: "np.random.Generator") -> list[IntArray]:
-    """Indices of each of ``folds`` parts, sizes differing by at most one, classes spread evenly.
-
-    y : (n,) labels. The rows, shuffled and then sorted by class, are dealt in turn.
-    """
-    order = rng.permutation(len(y))
-    order = order[np.argsort(y[order], kind="stable")]
-    return [np.sort(order[fold::folds]) for fold in range(folds)]
+            parse_candidate(name)
 
 
 METHOD = Auto
+
+
+def usable(names: Sequence[str], rows: Rows, options: AutoOptions) -> list[str]:
+    """Candidates that these rows and options allow. Raises FitError when none is left."""
+    laws = {name: method(parse_candidate(name)[0]).laws for name in names}
+    left = [name for name in names if rows.transforms or not laws[name].needs_transforms]
+    if not left:
+        raise FitError("no candidate is left: those listed need scores under transforms, which this bundle lacks")
+    if options.keep_argmax:
+        left = [name for name in left if laws[name].keeps_argmax and laws[name].monotone]
+        if not left:
+            raise FitError("no candidate is left: none of those listed keeps every prediction (keep_argmax=true)")
+    return left
+
+
+def refit_one(text: str, rows: Rows, context: Context) -> Fit[Any]:
+    """The chosen candidate fitted to all rows, as a method by itself."""
+    name, options = parse_candidate(text)
+    options = method(name).resolve_options(options, rows.k)
+    return replace(fit_candidate(text, rows, Known(), context), chosen=Chosen(name, options), before=None, verify=None)
+
+
+def likelihood_weights(log_p: FloatArray, share: FloatArray, prior_rows: float = 0.0) -> FloatArray:
+    """Mixture weights (m,) by EM from equal ones, with a prior on the first of so many rows.
+
+    log_p : (n, m) held-out log-probabilities of the labels; share : (n,) row weights, sum 1.
+    """
+    n, m = log_p.shape
+    likelihood = np.exp(log_p - log_p.max(axis=1, keepdims=True))
+    w, prior = np.full(m, 1.0 / m), np.eye(m)[0] * prior_rows
+    for _ in range(STEPS):
+        w = w * (likelihood.T @ (share / (likelihood @ w)))
+        w = (n * w + prior) / (n + prior_rows)
+    return np.asarray(w / w.sum())
+
+
+def sparse_weights(log_p: FloatArray, share: FloatArray) -> tuple[list[int], FloatArray]:
+    """The candidates worth keeping and their weights: at most six, none below 1 %."""
+    behind = log_p[:, np.argmax(share @ log_p)] - log_p[:, 0]
+    mean = float(share @ behind)
+    close = mean <= 2.0 * float(np.sqrt(share**2 @ (behind - mean) ** 2))
+    prior_rows = PRIOR_ROWS if close else 0.0
+    w = likelihood_weights(log_p, share, prior_rows)
+    heaviest = sorted(np.argsort(-w, kind="stable")[:MEMBERS].tolist())
+    kept = [j for j in heaviest if w[j] >= LEAST_WEIGHT]
+    w = likelihood_weights(log_p[:, kept], share, prior_rows if kept[0] == 0 else 0.0)
+    if (w < LEAST_WEIGHT).any():
+        kept, w = [j for j, one in zip(kept, w, strict=True) if one >= LEAST_WEIGHT], w[w >= LEAST_WEIGHT]
+    return kept, w / w.sum()
+
+
+def compare(trials: Sequence[Trial], share: FloatArray, criterion: str) -> dict[str, dict[str, Any]]:
+    """Name to the row of the table: mean held-out loss, paired difference to the best, standard errors."""
+    losses = {
+        t.name: t.brier if criterion == "brier" else -np.maximum(t.log_p, np.log(NLL_FLOOR))
+        for t in trials
+        if not t.failed
+    }
+    best = min(losses.values(), key=lambda loss: float(share @ loss))
+    table: dict[str, dict[str, Any]] = {}
+    for trial in trials:
+        if trial.failed:
+            table[trial.name] = {"method": trial.name, "failed": trial.failed}
+            continue
+        loss = losses[trial.name]
+        mean, difference = float(share @ loss), loss - best
+        table[trial.name] = {
+            "method": trial.name,
+            "parameters": trial.parameters,
+            criterion: mean,
+            "error": float(np.sqrt(share**2 @ (loss - mean) ** 2)),
+            "difference": float(share @ difference),
+            "standard_error": guarded_error(difference, share),
+        }
+    return table
+
+
+def guarded_error(difference: FloatArray, share: FloatArray) -> float:
+    """Standard error of a weighted mean of independent rows, without a row that makes most of it."""
+    squares = share**2 * (difference - share @ difference) ** 2
+    total, largest = float(squares.sum()), float(squares.max())
+    return float(np.sqrt(total - largest if largest > 0.5 * total else total))
+
+
+def pick(table: dict[str, dict[str, Any]], options: AutoOptions) -> str:
+    """The name that ``best`` or ``one-se`` chooses; of equals the one listed first."""
+    good = [row for row in table.values() if "failed" not in row]
+    if options.rule == "one-se":
+        as_good = [row for row in good if row["difference"] <= row["standard_error"]]
+        return str(min(as_good, key=lambda row: row["parameters"])["method"])
+    return str(min(good, key=lambda row: row[options.criterion])["method"])

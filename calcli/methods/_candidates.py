@@ -1,0 +1,167 @@
+"""Candidates of ``auto``: which methods a problem of a given size can carry, fitted and scored fold by fold."""
+
+import re
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field, fields
+from typing import Any
+
+import msgspec
+import numpy as np
+
+from calcli.calibrator import Calibrator, Context, Curves, Fit, Options
+from calcli.composition import Composition, Known
+from calcli.errors import CalcliError
+from calcli.numerics import FloatArray, IntArray
+from calcli.registry import method, parse_options
+from calcli.rows import ArrayRows, Rows, ScoreKind
+
+__all__ = [
+    "Trial",
+    "cross_validate",
+    "default_candidates",
+    "fit_candidate",
+    "in_memory",
+    "listed",
+    "parse_candidate",
+]
+
+TWO = "ts, platt, beta, quadratic, mono, ft, vs, svs, ft+svs, svs(lambda=0.1), iop"
+FEW = (
+    "ts, ets, ft, iop, svs, sms, vs, iop+ft, svs+beta, iop+ft+svs, iop+ft+sms, svs(lambda=0.1),"
+    " ms-odir(lambda=1;final=refit)"
+)
+MANY = "ts, ft, iop, svs, ft+svs, iop+ft, iop+ft+svs, ts+beta, ft+svs+beta"
+MATRIX = "ft+sms(sms.lambda=1)"
+"""With a matrix of weights for many classes: where there are 20 rows per class and at most 200 classes."""
+
+FEW_CLASSES = 12
+
+KEPT_BYTES = 1 << 27
+"""Logits in float64 up to this size are held in memory: they are walked over hundreds of times."""
+
+
+@dataclass
+class Trial:
+    """One candidate: log-probabilities of the labels (n,) and Brier scores (n,) of held-out rows.
+
+    parameters : stored numbers. failed : why it could not be fitted. seconds : spent on it, of this machine's clock.
+    """
+
+    name: str
+    log_p: FloatArray
+    brier: FloatArray
+    parameters: int = 0
+    failed: str = ""
+    seconds: float = field(default=0.0, compare=False)
+
+
+def listed(candidates: str) -> list[str]:
+    """Names in a comma-separated list, in order, each once."""
+    return list(dict.fromkeys(name.strip() for name in candidates.split(",") if name.strip()))
+
+
+def default_candidates(n: int, k: int) -> list[str]:
+    """What ``auto`` weighs for n rows of k classes when nothing is said; the cheapest and safest first."""
+    if k == 2:
+        return listed(TWO)
+    if k <= FEW_CLASSES:
+        return listed(FEW)
+    return listed(f"{MANY}, {MATRIX}" if n >= 20 * k and k <= 200 else MANY)
+
+
+def parse_candidate(text: str) -> tuple[str, Options]:
+    """Method and options of ``svs`` or ``svs(lambda=0.1;...)``; ``mixture`` is on where a method has it.
+
+    Raises UsageError for unknown names and options.
+    """
+    found = re.fullmatch(r"([^()]*)(?:\((.*)\))?", text)
+    name, settings = (found[1].strip(), found[2] or "") if found else (text, "")
+    given = {key.strip(): value.strip() for key, _, value in (s.partition("=") for s in settings.split(";") if s)}
+    struct = method(name).Options
+    for option in msgspec.structs.fields(struct):
+        if option.encode_name.split(".")[-1] == "mixture" and not any("mixture" in key for key in given):
+            given[option.encode_name] = "true"
+    return name, parse_options(name, given)
+
+
+def fit_candidate(text: str, rows: Rows, known: Known, context: Context) -> Fit[Any]:
+    """Fit a candidate; ``known`` holds what these rows have seen already."""
+    name, options = parse_candidate(text)
+    cls = method(name)
+    quiet = Context(context.seed, context.device)
+    if issubclass(cls, Composition):
+        return cls.fit_reusing(rows, options, quiet, known)
+    options = cls.resolve_options(options, rows.k)
+    key = ((name, options),)
+    if key not in known.fits:
+        known.fits[key] = cls.fit(rows, options, quiet)
+    alone: Fit[Any] = known.fits[key]
+    return alone
+
+
+def in_memory(rows: Rows, index: IntArray | None = None) -> Rows:
+    """The rows (those at ``index``) as float64 logits in memory, where they are small and have no transforms."""
+    rows = rows if index is None else rows.take(index)
+    if rows.transforms or 8 * rows.n * rows.k > KEPT_BYTES:
+        return rows
+    kind: ScoreKind = "logits" if rows.kind == "logits" else "log_probs"
+    return ArrayRows(rows.logits(), rows.labels(), kind, weight=rows.weights())
+
+
+def cross_validate(
+    names: Sequence[str], rows: Rows, fold: IntArray, context: Context, budget: float | None
+) -> list[Trial]:
+    """Fit every candidate on all folds but one and score the rows left out, fold by fold.
+
+    budget : seconds for all folds and a last fit; after the first fold the candidates
+    that would exceed it, in the order of the list, are left out (the first never is).
+    """
+    trials = [Trial(name, np.empty(rows.n), np.empty(rows.n)) for name in names]
+    folds = int(fold.max()) + 1
+    started = time.monotonic()
+    for i in range(folds):
+        held = np.flatnonzero(fold == i)
+        learn, test, known = in_memory(rows, np.flatnonzero(fold != i)), in_memory(rows, held), Known()
+        for j, trial in enumerate(trials):
+            context.progress(f"cross-validating {trial.name}", i * len(trials) + j, folds * len(trials))
+            if budget is not None and i == 0 and j and (time.monotonic() - started) * (folds + 1) > budget:
+                trial.failed = trial.failed or f"left out: the budget of {budget:g} s was spent"
+            if trial.failed:
+                continue
+            began = time.monotonic()
+            try:
+                calibrator = fit_candidate(trial.name, learn, known, context).calibrator
+                trial.log_p[held], trial.brier[held] = held_out(calibrator, test)
+                trial.parameters = max(trial.parameters, stored_numbers(calibrator))
+            except (CalcliError, np.linalg.LinAlgError, FloatingPointError) as error:
+                trial.failed = str(error)
+            trial.seconds += time.monotonic() - began
+    return trials
+
+
+def held_out(calibrator: Calibrator, rows: Rows) -> tuple[FloatArray, FloatArray]:
+    """Log-probability of the label and Brier score (summed over classes) of every row."""
+    log_p_y, brier = np.empty(rows.n), np.empty(rows.n)
+    for block in rows.blocks([rows.transforms.index(spec) for spec in calibrator.required_transforms]):
+        to = slice(block.start, block.start + len(block))
+        log_p = calibrator.apply(block).log_probs
+        log_p_y[to] = log_p[np.arange(len(block)), block.labels]
+        brier[to] = np.exp(2 * log_p).sum(axis=1) - 2 * np.exp(log_p_y[to]) + 1
+    return log_p_y, brier
+
+
+def stored_numbers(calibrator: Calibrator) -> int:
+    """How many numbers a calibrator holds: the measure of its simplicity."""
+    if isinstance(calibrator, Composition):
+        return sum(stored_numbers(stage.calibrator) for stage in calibrator.stages)
+
+    def count(value: float | str | Curves | None) -> int:
+        if isinstance(value, tuple):
+            return sum(curve.size for curve in value)
+        if isinstance(value, np.ndarray):
+            return value.size
+        return int(isinstance(value, int | float))
+
+    values = [(getattr(calibrator, parameter.name), parameter.default) for parameter in fields(calibrator)]
+    return sum(count(value) for value, default in values if not (isinstance(value, float) and value == default))
