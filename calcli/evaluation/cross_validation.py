@@ -6,8 +6,8 @@ import numpy as np
 
 from calcli.calibrator import Context
 from calcli.folds import random_folds
-from calcli.methods.auto import held_out_losses
-from calcli.numerics import IntArray
+from calcli.methods._candidates import held_out
+from calcli.numerics import NLL_FLOOR, IntArray
 from calcli.registry import method, parse_options
 from calcli.rows import Rows
 
@@ -30,7 +30,7 @@ def cross_validated_nll(name: str, rows: Rows, folds: Sequence[Fold], context: C
     Raises what the fits raise.
     """
     losses = np.full(rows.n, np.nan)
-    for learn, held_out, index in folds:
+    for learn, left_out, index in folds:
         fitted = method(name).fit(learn, parse_options(name, {}), Context(context.seed, context.device))
-        losses[index] = held_out_losses(fitted.calibrator, held_out, "nll")
+        losses[index] = -np.maximum(held_out(fitted.calibrator, left_out)[0], np.log(NLL_FLOOR))
     return float(np.average(losses, weights=rows.weights()))

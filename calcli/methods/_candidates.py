@@ -21,6 +21,7 @@ __all__ = [
     "cross_validate",
     "default_candidates",
     "fit_candidate",
+    "held_out",
     "in_memory",
     "listed",
     "parse_candidate",
