@@ -275,3 +275,39 @@ def test_a_bundle_for_every_label(tmp_path, out):
     np.savez(tmp_path / "a.npz", logits=Z, labels=Y)
     with pytest.raises(DataError, match=r"has shape \(12,\), expected zeros and ones of shape \(12, 3\)"):
         bring(tmp_path / "a.npz", out, per_label=True)
+
+
+def test_a_dict_of_numpy_save_is_read_without_running_anything(tmp_path, out):
+    np.save(tmp_path / "a.npy", {"logits": Z, "labels": Y})
+    found = bring(tmp_path / "a.npy", out)
+    assert np.array_equal(found["logits"], Z) and np.array_equal(found["labels"], Y)
+
+    class Runs:
+        def __reduce__(self):
+            import os
+
+            return os.system, (f"touch {tmp_path / 'sprung'}",)
+
+    np.save(tmp_path / "a.npy", {"logits": Z, "labels": Runs()})
+    with pytest.raises(DataError, match=r"tries to build \S*system"):
+        bring(tmp_path / "a.npy", out)
+    assert not (tmp_path / "sprung").exists()
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("helm/mmlu-subject=philosophy,method=multiple_choice_joint,model=openai_gpt2/scenario_state.json", "HELM"),
+        ("inspect/data_pubmedqa_gpt4o_mini.json", "inspect_ai"),
+        ("inspect/mmlu-summary-choices.eval", "inspect_ai"),
+        ("inspect/log_formats.eval", "inspect_ai"),
+        ("made/openai/batch_output.jsonl", "OpenAI"),
+        ("made/openai/chat_completion.json", "OpenAI"),
+        ("made/openai/legacy_completion.json", "OpenAI"),
+        ("made/openai/vllm_prompt_logprobs.json", "OpenAI"),
+    ],
+)
+def test_logs_of_answers_are_refused_with_what_to_save(sample, out, name, message):
+    with pytest.raises(DataError, match=f"{message}.*save a line per question") as caught:
+        import_scores([sample(name)], out)
+    assert "\n" not in str(caught.value)

@@ -10,6 +10,7 @@ from calcli.errors import DataError
 from calcli.importers.archive import Archive, Mapped, reading
 from calcli.importers.ask import Ask
 from calcli.importers.formats import reader
+from calcli.importers.readers.pickles import content_archive, load_arrays
 from calcli.importers.source_file import SourceFile
 from calcli.io.validate import swells
 
@@ -24,8 +25,13 @@ __all__ = ["read_npy", "read_npz"]
     examples=[("logits.npy labels.npy", ""), ("preds.npy targets.npy", "--kind probs")],
 )
 def read_npy(file: SourceFile, stack: ExitStack, ask: Ask) -> Archive:
-    """Map a .npy file into memory; the array goes by the name of the file."""
+    """Map a .npy file into memory; the array goes by the name of the file.
+
+    What ``numpy.save`` makes of a dict is read as a pickle is: without running anything.
+    """
     path = file.path
+    if (pickled := _pickled(path)) is not None:
+        return content_archive(path, "npy", load_arrays(pickled, str(path)))
 
     def load() -> Any:
         import tokenize
@@ -37,6 +43,19 @@ def read_npy(file: SourceFile, stack: ExitStack, ask: Ask) -> Archive:
                 raise _explained(path, path.stem, problem) from None
 
     return Archive.of(path, "npy", {path.stem: load}, loose=True)
+
+
+def _pickled(path: Path) -> bytes | None:
+    """The pickle in a .npy file of Python objects; None for one of numbers, or a broken one."""
+    from numpy.lib import format as npy
+
+    try:
+        with path.open("rb") as file:
+            read_header = {(1, 0): npy.read_array_header_1_0, (2, 0): npy.read_array_header_2_0}
+            _, _, dtype = read_header[npy.read_magic(file)](file)
+            return file.read() if dtype.hasobject else None
+    except Exception:  # the header is a Python expression that may be broken in any way
+        return None
 
 
 def _is_npz(file: SourceFile) -> bool:

@@ -11,6 +11,7 @@ import pickle
 from collections.abc import Callable
 from contextlib import ExitStack
 from math import prod
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -23,7 +24,7 @@ from calcli.importers.batches import merge_batches
 from calcli.importers.formats import reader
 from calcli.importers.source_file import SourceFile
 
-__all__ = ["Unhashing", "load_arrays", "read_pickle"]
+__all__ = ["Unhashing", "content_archive", "load_arrays", "read_pickle"]
 
 SUFFIXES = (".p", ".pkl", ".pickle")
 
@@ -310,6 +311,11 @@ def read_pickle(file: SourceFile, stack: ExitStack, ask: Ask) -> Archive:
     except OSError as problem:
         raise DataError(f"{path}: cannot be read: {one_line(problem)}") from None
     content = load_arrays(data, str(path))
+    return content_archive(path, "pickle", content)
+
+
+def content_archive(path: Path, format: str, content: Any) -> Archive:
+    """The arrays of what a pickle holds, under the names that its layout gives them."""
     notes: list[str] = []
     named: Any = content
     if _is_pair(content):
@@ -325,8 +331,8 @@ def read_pickle(file: SourceFile, stack: ExitStack, ask: Ask) -> Archive:
     if not found:
         raise DataError(f"{path}: the pickle holds no arrays; expected (logits, labels) or two such pairs")
     if set(found) == {""}:
-        return Archive.of(path, "pickle", {path.stem: lambda: found[""]}, loose=True, notes=tuple(notes))
-    return Archive.of(path, "pickle", {name: _constant(value) for name, value in found.items()}, notes=tuple(notes))
+        return Archive.of(path, format, {path.stem: lambda: found[""]}, loose=True, notes=tuple(notes))
+    return Archive.of(path, format, {name: _constant(value) for name, value in found.items()}, notes=tuple(notes))
 
 
 def _named_by_framework(named: dict[str, Any], notes: list[str]) -> dict[str, Any]:
