@@ -5,11 +5,14 @@ from difflib import get_close_matches
 from functools import cache
 from importlib import import_module
 from inspect import getdoc
+from math import isfinite
 from pkgutil import get_data, iter_modules
 from typing import Annotated, Any, get_type_hints
 
 import typer
 from typer.core import TyperCommand, TyperGroup
+
+from calcli.errors import UsageError
 
 PACKAGE = "calcli.cli.commands"
 EPILOG = (
@@ -41,8 +44,20 @@ def load(name: str) -> TyperCommand:
     command = typer.main.get_command(alone)
     assert isinstance(command, TyperCommand)
     typed: Any = command.callback
-    command.callback = lambda **words: module.run(typed(**words))
+    command.callback = lambda **words: module.run(typed(**_bounded(words)))
     return command
+
+
+def _bounded(words: dict[str, Any]) -> dict[str, Any]:
+    """What was typed, if its numbers are ones to count and to calculate with. Raises UsageError."""
+    for name, value in words.items():
+        option = f"--{name.strip('_').replace('_', '-')}"
+        for number in value if isinstance(value, list) else [value]:
+            if isinstance(number, float) and not isfinite(number):
+                raise UsageError(f"{option} {number}: expected a finite number")
+            if isinstance(number, int) and abs(number) >= 2**64:
+                raise UsageError(f"{option} {str(number)[:30]}: expected a number below 2^64")
+    return words
 
 
 class Commands(TyperGroup):

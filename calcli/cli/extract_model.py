@@ -70,14 +70,14 @@ class ModelOptions:
         ),
     ] = None
     transforms: Annotated[
-        int, typer.Option("--transforms", metavar="N", min=1, help="Values to draw from each range.")
+        int, typer.Option("--transforms", metavar="N", min=1, max=10_000, help="Values to draw from each range.")
     ] = 10
     mean: Annotated[
         str | None,
         typer.Option("--mean", metavar="M[,M,M]", help="The model's own normalisation, after the transforms."),
     ] = None
     std: Annotated[str | None, typer.Option("--std", metavar="S[,S,S]", help="See --mean.")] = None
-    batch: Annotated[int, typer.Option("--batch", metavar="N", min=1, help="Inputs at a time.")] = 64
+    batch: Annotated[int, typer.Option("--batch", metavar="N", min=1, max=1_000_000, help="Inputs at a time.")] = 64
     device: Annotated[str, typer.Option("--device", metavar="auto|cpu|cuda", help="Where the model runs.")] = "auto"
     amp: Annotated[str, typer.Option("--amp", metavar="off|bf16|fp16", help="Mixed precision of a torch model.")] = (
         "off"

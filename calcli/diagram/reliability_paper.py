@@ -10,7 +10,7 @@ import numpy as np
 from calcli.diagram.curve import Curve
 from calcli.diagram.panels import Diagram, Panel
 from calcli.diagram.paper import Paper
-from calcli.diagram.words import column_widths, direction, p_value, short, squeeze
+from calcli.diagram.words import column_widths, direction, p_value, printable, short, squeeze
 
 if TYPE_CHECKING:
     from calcli.diagram.reliability import Key, Pen, ReliabilityStyle
@@ -101,7 +101,7 @@ def draw_reliability(diagram: Diagram, style: "ReliabilityStyle", paper: Paper) 
     wide = columns * (side + beside + Sheet.gap)
     handles = _legend(job)
     per_line = _fitting_columns([handle.get_label() for handle in handles], wide - 0.4)
-    notes = [line for note in diagram.notes for line in wrap(note, int(wide * 17))]
+    notes = [line for note in diagram.notes for line in wrap(printable(note), int(wide * 17))]
     above, corner = _numbers(job, side, small)
     sheet = Sheet(
         panels=len(diagram.panels),

@@ -9,9 +9,7 @@ import io
 import json
 import os
 import random
-import resource
 import shutil
-import signal
 import sys
 import time
 import zipfile
@@ -20,15 +18,13 @@ from pathlib import Path
 import h5py
 import numpy as np
 import pytest
+from children import run
 from cli import runner
 from synthetic import truth
-
-import calcli.cli.main as entry
 
 SECONDS = float(os.environ.get("CALCLI_FUZZ_SECONDS", "25"))
 SEED = int(os.environ.get("CALCLI_FUZZ_SEED", "0"))
 GOLDEN = Path(__file__).resolve().parent.parent / "golden" / "v01"
-CPU, MEMORY = 10, 1 << 30
 Z, Y = truth(60, 4)
 NUMBERS = [0, 1, 0x7F, 0xFF, 0xFFFF, 2**31 - 1, 2**31, 2**32 - 1, 2**62, 2**63 - 1, 2**63, 2**64 - 1]
 WORDS = [
@@ -207,46 +203,6 @@ TEXTS = ("artifact", "csv")
 
 
 # ---- running
-
-
-def live(words):
-    """A child's life: one command, within limits."""
-    sink = os.open("said", os.O_RDWR | os.O_CREAT | os.O_TRUNC)
-    for stream in (1, 2):
-        os.dup2(sink, stream)
-    with open("/proc/self/statm", encoding="ascii") as file:
-        present = int(file.read().split()[0]) * resource.getpagesize()
-    resource.setrlimit(resource.RLIMIT_AS, (present + MEMORY, present + MEMORY))
-    resource.setrlimit(resource.RLIMIT_CPU, (CPU, CPU))
-    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    code = 99
-    try:
-        sys.stdout, sys.stderr = sys.__stdout__, sys.__stderr__
-        sys.argv = ["calcli", *map(str, words)]
-        entry.main()
-    except SystemExit as end:
-        code = end.code or 0
-        for stream in (sys.stdout, sys.stderr):
-            stream.flush()
-    finally:
-        os._exit(code)
-
-
-def run(words):
-    """The exit code of a command in a child (a signal as a negative number), its seconds, what it said."""
-    begun = time.monotonic()
-    child = os.fork()
-    if child == 0:
-        live(words)
-    while True:
-        found, status, used = os.wait4(child, os.WNOHANG)
-        if found:
-            break
-        if time.monotonic() - begun > 6 * CPU:  # it waits for something
-            os.kill(child, signal.SIGKILL)
-        time.sleep(0.001)
-    said = Path("said").read_text(encoding="utf-8", errors="replace")
-    return os.waitstatus_to_exitcode(status), used.ru_utime + used.ru_stime, said
 
 
 @pytest.mark.skipif(not hasattr(os, "fork") or sys.platform != "linux", reason="limits of children as Linux has them")

@@ -291,13 +291,18 @@ def _choice(option: str, value: str, allowed: Sequence[str]) -> None:
         raise unknown_name(f"choice of {option}", value, allowed)
 
 
+MOST_BINS = 100_000
+
+
 def _numbers_of_bins(text: str) -> tuple[int, ...]:
     try:
         numbers = tuple(int(part) for part in text.split(","))
     except ValueError:
         numbers = ()
-    if not numbers or min(numbers) < 1:
-        raise UsageError(f"--bin-sweep {text}: expected numbers of bins, e.g. --bin-sweep 2,4,8,16")
+    if not numbers or min(numbers) < 1 or max(numbers) > MOST_BINS:
+        raise UsageError(
+            f"--bin-sweep {text[:40]}: expected numbers of bins up to {MOST_BINS}, e.g. --bin-sweep 2,4,8,16"
+        )
     return numbers
 
 
