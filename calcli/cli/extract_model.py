@@ -1,6 +1,7 @@
 """The model half of calcli extract: its options, and the call."""
 
 from dataclasses import dataclass
+from math import isfinite, nan
 from pathlib import Path
 from typing import Annotated
 
@@ -114,9 +115,12 @@ class ModelOptions:
 def _numbers(option: str, text: str | None) -> tuple[float, ...]:
     """Read ``0.5`` or ``0.485,0.456,0.406``. Raises UsageError."""
     try:
-        return tuple(float(piece) for piece in text.split(",")) if text else ()
+        numbers = tuple(float(piece) for piece in text.split(",")) if text else ()
     except ValueError:
-        raise UsageError(f"{option} {text}: expected numbers with commas between, e.g. 0.485,0.456,0.406") from None
+        numbers = (nan,)
+    if not all(map(isfinite, numbers)):
+        raise UsageError(f"{option} {text}: expected numbers with commas between, e.g. 0.485,0.456,0.406")
+    return numbers
 
 
 def _size(text: str | None) -> tuple[int, int] | None:
