@@ -7,6 +7,9 @@
 >>> calibrator = calcli.fit(logits, labels, method="ts")
 >>> calibrator.predict_proba(logits).shape
 (500, 3)
+>>> before, after = calcli.evaluate(logits, labels, calibrator, metrics=["nll"]).results
+>>> after.scores["nll"].value < before.scores["nll"].value
+True
 
 What is listed in ``__all__`` is public, and ``calcli.sklearn``; everything else may change.
 """
@@ -14,11 +17,11 @@ What is listed in ``__all__`` is public, and ``calcli.sklearn``; everything else
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from calcli.api import FittedCalibrator, fit, load
+    from calcli.api import Evaluation, FittedCalibrator, evaluate, fit, load
 
 __version__ = "0.1.0"
 
-__all__ = ["FittedCalibrator", "__version__", "fit", "load"]
+__all__ = ["Evaluation", "FittedCalibrator", "__version__", "evaluate", "fit", "load"]
 
 
 def __getattr__(name: str) -> Any:

@@ -2,28 +2,35 @@
 
 import html
 import json
+import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import fields
 from os import PathLike
 from typing import Any
 
 import numpy as np
 
 from calcli.calibrator import Context
-from calcli.errors import DataError
+from calcli.errors import DataError, unknown_name
+from calcli.evaluation.assess import Candidate, Plan, assess
+from calcli.evaluation.results import Evaluation
+from calcli.importers.direct import open_rows
 from calcli.io.artifact import Artifact, dumps
 from calcli.io.artifact import load as load_artifact
 from calcli.io.artifact import save as save_artifact
-from calcli.io.bundle import BundleRows, Layout, open_bundle
+from calcli.io.bundle import BundleRows
 from calcli.io.memory import bundle_in_memory, plain_array
 from calcli.io.validate import check_scores, check_shape, check_type, score_kind
 from calcli.kernels.device import resolve
+from calcli.metrics.catalog import metric, report_metrics
+from calcli.metrics.context import MetricSettings
 from calcli.numerics import FloatArray, IntArray
 from calcli.registry import canonical, parse_options
 from calcli.rows import ArrayRows, Rows
 from calcli.workflow import calibrated_blocks, check_fits, checked_transforms, fit_artifact
 
-__all__ = ["FittedCalibrator", "Scores", "fit", "load"]
+__all__ = ["Evaluation", "FittedCalibrator", "Scores", "evaluate", "fit", "load"]
 
 Scores = Any
 """An array (n, k), or (n,) for two classes; a torch tensor; or ``"FILE.h5"`` / ``"FILE.h5:GROUP"``."""
@@ -62,6 +69,64 @@ def fit(
     with _opened(scores, labels, kind, prefer=("cal", "val"), weights=weights, class_names=class_names) as rows:
         context = Context(seed=seed, device=resolve(device, rows.n * rows.k))
         return FittedCalibrator(fit_artifact(method, chosen, rows, context))
+
+
+def evaluate(
+    scores: Scores,
+    labels: Any = None,
+    calibrators: "FittedCalibrator | Sequence[FittedCalibrator]" = (),
+    kind: str = "logits",
+    *,
+    metrics: Sequence[str] | None = None,
+    weights: Any = None,
+    class_names: Sequence[str] | None = None,
+    again: bool = False,
+    **settings: Any,
+) -> Evaluation:
+    """Measure scores with labels, as they are and through each calibrator, with uncertainty.
+
+    scores, labels, kind, weights, class_names : as for ``fit``. metrics : names of ``calcli metrics``;
+    left out, the report with its verdict. settings : fields of ``MetricSettings`` (``bins``, ``norm``,
+    ``scheme``, ``label``, ``level``, ``resamples``, ``seed``, ``threshold``, …). again : accept rows that a
+    calibrator has been applied to. The result's ``to_dict()`` is the JSON of ``calcli evaluate``.
+
+    Raises UsageError for metrics and settings that do not exist, DataError for bad rows and for
+    calibrators of other classes.
+
+    >>> import numpy as np
+    >>> probabilities = np.array([[0.9, 0.1], [0.2, 0.8], [0.7, 0.3], [0.6, 0.4]])
+    >>> found = evaluate(probabilities, [0, 1, 1, 0], kind="probs", metrics=["accuracy", "ece"])
+    >>> found.results[0].scores["accuracy"].value
+    0.75
+    """
+    given = [calibrators] if isinstance(calibrators, FittedCalibrator) else list(calibrators)
+    names = report_metrics() if metrics is None else [metric(name).name for name in metrics]
+    try:
+        how = MetricSettings(**settings)
+    except TypeError:
+        known = [each.name for each in fields(MetricSettings)]
+        raise unknown_name("setting", next(name for name in settings if name not in known), known) from None
+    plan = Plan(tuple(names), how, report=metrics is None)
+    with _opened(scores, labels, kind, prefer=("test",), weights=weights, class_names=class_names) as rows:
+        candidates = [Candidate(None, "uncalibrated", None)]
+        for i, each in enumerate(given):
+            own = each._artifact
+            notes = check_fits(own, each.method, rows, again=again)
+            warn_all(notes)
+            checked_transforms(own.calibrator, rows, rows.name)
+            alone = [other.method for other in given].count(each.method) == 1
+            candidates.append(
+                Candidate(each.method if alone else f"{each.method} {i + 1}", each.method, own.calibrator)
+            )
+        group = rows.column("group") if plan.report else None
+        found = assess(rows, candidates, plan, bundle=rows.name, group=group, class_names=rows.class_names)
+        return Evaluation([found.results])
+
+
+def warn_all(notes: Sequence[str]) -> None:
+    """Hand sentences to Python's own warnings."""
+    for note in notes:
+        warnings.warn(note, stacklevel=3)
 
 
 def load(path: str | PathLike[str]) -> "FittedCalibrator":
@@ -196,7 +261,7 @@ def _opened(
     if isinstance(scores, str | PathLike):
         if labels is not None:
             raise DataError(f"{scores}: a bundle brings its own labels; leave labels out")
-        with open_bundle(str(scores), prefer=prefer, layout=Layout()) as rows:
+        with open_rows(str(scores), prefer=prefer) as rows:
             yield rows
         return
     with bundle_in_memory(scores, labels, score_kind(kind), weights=weights, class_names=class_names) as rows:
@@ -207,7 +272,7 @@ def _opened(
 def _rows(scores: Scores, kind: str) -> Iterator[Rows]:
     """Rows to apply a calibrator to: those of a bundle, or an array as it lies in memory."""
     if isinstance(scores, str | PathLike):
-        with open_bundle(str(scores), prefer=("test",), need_labels=False) as rows:
+        with open_rows(str(scores), prefer=("test",), need_labels=False) as rows:
             yield rows
         return
     array = plain_array(scores, "scores")

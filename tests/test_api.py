@@ -127,3 +127,29 @@ def test_notebooks_see_an_escaped_table():
     assert "<td>" in page
     assert f"{fitted.before['nll']:.4f}" in page
     assert "ts" in repr(fitted)
+
+
+def test_an_evaluation_is_that_of_the_command(run, bundle):
+    path, z, y = bundle
+    calibrator = calcli.fit(z, y)
+    calibrator.save("c.json")
+    done = run("evaluate", "b.h5", "-c", "c.json", "--json", "-q")
+    typed = json.loads(done.out)["results"]
+    ours = calcli.evaluate(z, y, calibrator).to_dict()["results"]
+    for a, b in zip(ours, typed, strict=True):
+        assert a["metrics"] == b["metrics"]
+        assert a["report"] == b["report"]
+    chosen = calcli.evaluate(path, calibrators=[calibrator], metrics=["ECE"], bins=10)
+    assert [list(result.scores) for result in chosen.results] == [["ece"], ["ece"]]
+    assert "|bins:10|" in chosen.results[0].scores["ece"].signature
+    assert "uncalibrated" in chosen._repr_html_()
+
+
+def test_an_evaluation_refuses_what_does_not_exist_or_fit(bundle):
+    _, z, y = bundle
+    with pytest.raises(UsageError, match="did you mean"):
+        calcli.evaluate(z, y, metrics=["eec"])
+    with pytest.raises(UsageError, match="bins"):
+        calcli.evaluate(z, y, bin=3)
+    with pytest.raises(DataError, match="fitted for 5 classes"):
+        calcli.evaluate(z[:, :4], y % 4, calcli.fit(z, y))

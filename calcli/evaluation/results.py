@@ -5,6 +5,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
+from html import escape
 from typing import Any
 
 from calcli.metrics.catalog import signature
@@ -393,3 +394,28 @@ class Evaluation:
         if self.limits:
             whole["limits"] = [dict(limit) for limit in self.limits]
         return whole
+
+    def _repr_html_(self) -> str:
+        """Tables for notebooks: per bundle the metrics of each calibrator, and the verdicts."""
+        return "".join(_html_table(results) for results in self.bundles)
+
+
+def _html_table(results: Sequence[Result]) -> str:
+    names = list(dict.fromkeys(name for result in results for name in result.scores))
+    head = "".join(f"<th>{escape(result.title)}</th>" for result in results)
+    lines = "".join(
+        f"<tr><th>{escape(name)}</th>" + "".join(f"<td>{_shown(r.scores.get(name))}</td>" for r in results) + "</tr>"
+        for name in names
+    )
+    verdicts = "".join(
+        f"<li>{escape(result.title)}: {escape(result.report.verdict)}</li>" for result in results if result.report
+    )
+    title = f"{escape(results[0].bundle)}: {results[0].n} rows, {results[0].n_classes} classes" if results else ""
+    return f"<div><b>{title}</b><ul>{verdicts}</ul><table><tr><th></th>{head}</tr>{lines}</table></div>"
+
+
+def _shown(score: Score | None) -> str:
+    if score is None or score.value is None:
+        return "-"
+    spread = "" if score.se is None else f" ± {score.se:.4f}"
+    return f"{score.value:.4f}{spread}"
