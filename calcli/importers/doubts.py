@@ -67,8 +67,8 @@ def refuse_ranks(scores: Any, where: str) -> None:
             return
     raise DataError(
         f"{where}: every row is sorted from the largest score to the smallest: these are ranks, as top-k outputs have"
-        " them, not classes; save the scores of all classes in the order of the classes, or the table with the index"
-        " of each (index_0, …, prob_0, …) and pass --classes C; --scores NAME takes them as they are"
+        " them, not classes; save the scores of all classes in the order of the classes; --scores NAME takes them as"
+        " they are"
     )
 
 
