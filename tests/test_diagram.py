@@ -6,40 +6,27 @@ import json
 import re
 import subprocess
 import sys
-import xml.etree.ElementTree as ElementTree
-from functools import cache
 
 import h5py
 import numpy as np
 import pytest
 from cli import process, runner
+from drawings import FAST, every_figure, figure_of, laid_out, one, rows_like, tables
 from synthetic import truth
 
 from calcli.binning import BinStats, width_edges
 from calcli.calibrator import Context
 from calcli.diagram.canvas import Look
 from calcli.diagram.curve import CurveSettings, measure_curve
-from calcli.diagram.formats import FORMATS, to_csv, to_json, to_object
-from calcli.diagram.labels import overlap, place
+from calcli.diagram.formats import to_csv, to_json, to_object
 from calcli.diagram.panels import Diagram, Measured, Panel
-from calcli.diagram.paper import DARK, LIGHT, Paper, width_of
-from calcli.diagram.style import Request, style, style_names, style_titles
-from calcli.diagram.styles.risk import coverage_curve
 from calcli.diagram.styles.temperature import sweep_temperature
 from calcli.diagram.terminal import draw as draw_text
 from calcli.diagram.words import round_ticks, short, squeeze
-from calcli.errors import UsageError
 from calcli.methods.ec import ExpectationConsistency
 from calcli.methods.ts import TemperatureScaling
 from calcli.metrics.rowtable import collect
 from calcli.rows import ArrayRows
-
-FAST = CurveSettings(resamples=100)
-
-
-def figure_of(sets, name="corp", **more):
-    """What a style measures of row tables."""
-    return style(name).measure(Request(FAST, sets, **more))
 
 
 @pytest.fixture
@@ -59,16 +46,6 @@ def logits(tmp_path, monkeypatch):
             file[f"{group}/labels"] = y[rows]
             file[f"{group}/group"] = np.array([b"day", b"night"])[np.arange(800) % 2]
     return tmp_path / "logits.h5"
-
-
-def rows_like(n=1500, seed=0, power=1.6):
-    rng = np.random.default_rng(seed)
-    c = 0.2 + 0.8 * rng.random(n) ** 0.5
-    return c, (rng.random(n) < c**power).astype(float)
-
-
-def one(**more):
-    return Diagram("corp", (Panel("a title", (measure_curve("uncalibrated", *rows_like(), settings=FAST),)),), **more)
 
 
 # ---- the numbers
@@ -167,15 +144,6 @@ def test_a_single_sure_miss_is_told_apart_from_noise():
 
 
 # ---- which panels there are
-
-
-def tables(k=4):
-    rng = np.random.default_rng(3)
-    z, y = truth(2000, k, temperature=1.0)
-    top = z.argmax(axis=1)
-    y = np.where((top == 2) & (rng.random(2000) < 0.8), (top + 1) % k, y)  # class 2 is badly wrong
-    z[top == 3] *= 1.0
-    return [Measured("a.h5", label, collect(ArrayRows(z / t, y))) for label, t in (("uncalibrated", 1.0), ("hot", 1.5))]
 
 
 def test_sides_and_overlays():
@@ -284,278 +252,6 @@ def test_csv_holds_the_numbers_exactly():
     size = len(sweep.nll)
     assert [float(line["nll"]) for line in read[:size]] == sweep.nll.tolist()
     assert read[size]["name"] == "T = 1"
-
-
-# ---- pictures
-
-
-PLAIN = Paper()
-
-
-def matplotlib_bytes(figure, form, paper=PLAIN):
-    pytest.importorskip("matplotlib")
-    return FORMATS[form].write(figure, paper)
-
-
-def laid_out(figure, paper=PLAIN):
-    """Draw everything but the pixels, which take most of the time."""
-    pytest.importorskip("matplotlib")
-    with paper.matplotlib():
-        from matplotlib.backends.backend_agg import FigureCanvasAgg
-
-        drawn = style(figure.style).draw(figure, paper)
-        FigureCanvasAgg(drawn)
-        drawn.draw_without_rendering()
-    return drawn
-
-
-@pytest.mark.parametrize("form", ["png", "svg", "pdf"])
-def test_pictures_are_the_same_bytes_twice_and_carry_no_clock(form):
-    figure = one(title="t", notes=("a note",))
-    first, second = matplotlib_bytes(figure, form), matplotlib_bytes(figure, form)
-    assert first == second
-    assert not re.search(rb"20\d\d-\d\d-\d\d|D:20\d\d|matplotlib version", first, re.IGNORECASE)
-
-
-def test_the_line_in_an_svg_is_the_curve():
-    figure = one()
-    root = ElementTree.fromstring(matplotlib_bytes(figure, "svg"))
-    space = {"s": "http://www.w3.org/2000/svg"}
-
-    def points(name):
-        path = root.find(f".//s:g[@id='{name}']/s:path", space)
-        return np.array([[float(v) for v in pair] for pair in re.findall(r"[ML] ([\d.-]+) ([\d.-]+)", path.get("d"))])
-
-    # The diagonal runs from (0, 0) to (1, 1), which gives the scale.
-    (x0, y0), (x1, y1) = points("panel1-line0")
-    drawn = points("panel1-line1")
-    x, y = figure.panels[0].curves[0].isotonic.knots
-    np.testing.assert_allclose((drawn[:, 0] - x0) / (x1 - x0), x, atol=1e-6)
-    np.testing.assert_allclose((drawn[:, 1] - y0) / (y1 - y0), y, atol=1e-6)
-
-
-@cache
-def every_figure():
-    sets = tables()
-    many = [Measured(f"{i}.h5", f"m{i}", sets[0].table) for i in range(9)]
-    z, y = truth(300, 4)
-    binary = [Measured("two.h5", "uncalibrated", collect(ArrayRows(*truth(400, 2))))]
-    return {
-        "bins": figure_of(sets, "bins"),
-        "bins-overlay": figure_of(sets, "bins", layout="overlay"),
-        "corp-five": figure_of(many[:5], notes=["a long note " * 20]),
-        "corp-nine-overlay": figure_of(many, layout="overlay"),
-        "corp-classes": figure_of(sets, by="class"),
-        "corp-binary": figure_of(binary),
-        "bins-classes": figure_of(sets, "bins", by="class"),
-        "variance": figure_of([*sets, *many], "variance"),
-        "risk": figure_of(sets, "risk"),
-        "gaps": figure_of(sets, "gaps"),
-        "temperature": sweep_temperature(ArrayRows(z, y), "a", points=9),
-    }
-
-
-def texts_of(drawn):
-    """Boxes of all texts that are shown, with their text."""
-    renderer = drawn.canvas.get_renderer()
-    from matplotlib.text import Text
-
-    beyond = {
-        id(text)
-        for axes in drawn.axes
-        for axis in (axes.xaxis, axes.yaxis)
-        for tick in axis.get_major_ticks()
-        for text in (tick.label1, tick.label2)
-        if not min(axis.get_view_interval()) <= tick.get_loc() <= max(axis.get_view_interval())
-    }
-    found = [t for t in drawn.findobj(Text) if t.get_text().strip() and t.get_visible() and id(t) not in beyond]
-    return [(t.get_window_extent(renderer), t.get_text()) for t in found]
-
-
-@pytest.mark.parametrize("paper", [PLAIN, Paper(DARK, 3.33, False)], ids=["plain", "column"])
-def test_every_style_draws_inside_its_page(paper):
-    for name, figure in every_figure().items():
-        drawn = laid_out(figure, paper)
-        width, height = drawn.get_size_inches()
-        if paper.width is not None and "overlay" not in name:
-            assert width <= paper.width + 1e-9, name
-        for box, text in texts_of(drawn):
-            assert box.x1 <= width * drawn.dpi + 2 and box.x0 >= -2, (name, text)
-            assert box.y1 <= height * drawn.dpi + 2 and box.y0 >= -2, (name, text)
-
-
-def test_numbers_never_stand_on_bars():
-    # An underconfident model: bars up to 1 everywhere, so that no corner of the axes is free.
-    rng = np.random.default_rng(0)
-    c = rng.random(4000)
-    curve = measure_curve("a", c, (rng.random(4000) < 0.9).astype(float), settings=FAST)
-    drawn = laid_out(Diagram("bins", (Panel("p", (curve,)),)))
-    upper = drawn.axes[0].get_window_extent()
-    numbers = [box for box, text in texts_of(drawn) if "ECE" in text]
-    assert numbers
-    assert all(box.y0 >= upper.y1 for box in numbers)
-
-
-def test_labels_cover_neither_each_other_nor_the_points():
-    pytest.importorskip("matplotlib")
-    from matplotlib.figure import Figure
-
-    axes = Figure((5, 4)).add_axes((0.1, 0.1, 0.8, 0.8))
-    rng = np.random.default_rng(0)
-    points = [(float(x), float(y), str(at)) for at, (x, y) in enumerate(0.5 + 0.05 * rng.standard_normal((26, 2)))]
-    boxes = place(axes, points, size=6.5, colour="k", line="k")
-    assert len(boxes) > 20
-    assert not any(overlap(a, b) for at, a in enumerate(boxes) for b in boxes[:at])
-    assert place(axes, [(0.5, 0.5, "one")], size=6.5, colour="k", line="k")
-
-
-def test_more_curves_than_colours_leave_the_best_in_colour():
-    rng = np.random.default_rng(0)
-    curves = []
-    for at in range(26):
-        c = rng.random(300)
-        power = 1 + at / 5  # the larger the less calibrated
-        curves.append(measure_curve(f"m{at:02}", c, (rng.random(300) < c**power).astype(float), settings=FAST))
-    drawn = laid_out(Diagram("corp", (Panel("p", tuple(curves)),)))
-    named = [text.get_text() for text in drawn.legends[0].get_texts()]
-    best = sorted(curves, key=lambda c: c.brier.score)[:5]
-    assert sorted(named) == sorted([*(c.label for c in best), "the other 21"])
-    grey = [line for line in drawn.axes[0].lines if line.get_color() == LIGHT.others]
-    assert len(grey) == 21
-    assert sum(text.startswith("m") for _, text in texts_of(drawn)) == 26 + 5
-
-
-def test_two_classes_show_the_probability_of_class_one():
-    z, y = truth(500, 2)
-    table = collect(ArrayRows(z, y))
-    sets = [Measured("two.h5", "uncalibrated", table)]
-    both = figure_of(sets)
-    assert [c.quantity for p in both.panels for c in p.curves] == ["positive", "top"]
-    curve = figure_of(sets, quantity="positive").panels[0].curves[0]
-    p1 = 1 / (1 + np.exp(z[:, 0] - z[:, 1]))
-    assert curve.mean_confidence == pytest.approx(p1.mean(), rel=1e-12)
-    assert curve.accuracy == y.mean()
-    assert curve.isotonic.low[0] < 0.5
-    assert [c.quantity for p in figure_of(sets, quantity="top").panels for c in p.curves] == ["top"]
-    with pytest.raises(UsageError, match="two classes, got 4"):
-        figure_of(tables(), quantity="positive")
-
-
-def test_gaps_are_those_of_the_rows():
-    sets = tables()
-    figure = figure_of(sets, "gaps")
-    table = sets[0].table
-    for g in figure.series[0].gaps:
-        rows = table.prediction == int(g.part)
-        assert g.gap == pytest.approx(table.confidence[rows].mean() - table.correct[rows].mean())
-        assert g.low <= g.gap <= g.high
-    assert figure.series[0].gaps[0].part == "2"  # the class that was made wrong
-    assert figure.series[0].gaps[0].beyond
-    z, y = truth(900, 20)
-    wide = [Measured("a.h5", "uncalibrated", collect(ArrayRows(z, y)))]
-    assert figure_of(wide, by="class").style == "gaps"
-    assert figure_of(wide, by="class", panels=12).style == "corp"
-    some = figure_of(wide, by="class", panels=15)
-    assert len(some.series[0].gaps) == 15
-    assert "15 of 20 predicted classes" in some.notes[0]
-
-
-def test_coverage_counts_the_rows_above_each_threshold():
-    c = np.array([0.9, 0.8, 0.8, 0.5])
-    y = np.array([1.0, 1.0, 0.0, 0.0])
-    curve = coverage_curve("a", c, y)
-    assert curve.threshold.tolist() == [0.9, 0.8, 0.5]
-    assert curve.coverage.tolist() == [0.25, 0.75, 1.0]
-    np.testing.assert_allclose(curve.accuracy, [1, 2 / 3, 1 / 2])
-    np.testing.assert_allclose(curve.promised, [0.9, 2.5 / 3, 0.75])
-    # Errors 0, 1/3, 1/3, 1/2 at coverages of 1 to 4 rows, ties sharing theirs.
-    assert curve.aurc == pytest.approx((0 + 1 / 3 + 1 / 3 + 1 / 2) / 4)
-    long = coverage_curve("a", *rows_like())
-    assert len(long.coverage) <= 201
-    assert long.coverage[-1] == 1.0
-
-
-# ---- colours and words for everybody
-
-
-def linear(colour):
-    values = np.array([int(colour[at : at + 2], 16) for at in (1, 3, 5)]) / 255
-    return np.where(values <= 0.04045, values / 12.92, ((values + 0.055) / 1.055) ** 2.4)
-
-
-XYZ = np.array([[0.4124564, 0.3575761, 0.1804375], [0.2126729, 0.7151522, 0.072175], [0.0193339, 0.119192, 0.9503041]])
-
-
-def lab(rgb):
-    """CIELAB (D65) of linear RGB."""
-    xyz = np.array(
-        [[0.4124564, 0.3575761, 0.1804375], [0.2126729, 0.7151522, 0.072175], [0.0193339, 0.119192, 0.9503041]]
-    )
-    t = xyz @ np.clip(rgb, 0, 1) / [0.95047, 1, 1.08883]
-    f = np.where(t > 216 / 24389, np.cbrt(t), (24389 / 27 * t + 16) / 116)
-    return np.array([116 * f[1] - 16, 500 * (f[0] - f[1]), 200 * (f[1] - f[2])])
-
-
-# Machado, Oliveira, Fernandes (2009), table 1, severity 1.0, in linear RGB.
-SIGHT = {
-    "common": np.eye(3),
-    "protan": [[0.152286, 1.052583, -0.204868], [0.114503, 0.786281, 0.099216], [-0.003882, -0.048116, 1.051998]],
-    "deutan": [[0.367322, 0.860646, -0.227968], [0.280085, 0.672501, 0.047413], [-0.01182, 0.04294, 0.968881]],
-    "tritan": [[1.255528, -0.076749, -0.178779], [-0.078411, 0.930809, 0.147602], [0.004733, 0.691367, 0.3039]],
-}
-
-
-@pytest.mark.parametrize("theme", [LIGHT, DARK], ids=["light", "dark"])
-def test_colours_differ_for_every_eye_and_on_grey_paper(theme):
-    four = [linear(colour) for colour in theme.series[:4]]
-    pairs = [(a, b) for a in range(4) for b in range(a)]
-    for sight, matrix in SIGHT.items():
-        seen = [lab(np.array(matrix) @ rgb) for rgb in four]
-        # 9 in CIELAB is far above the just noticeable difference of 2.3.
-        assert min(np.linalg.norm(seen[a] - seen[b]) for a, b in pairs) > 9, sight
-    light = [lab(rgb)[0] for rgb in four]
-    assert min(abs(light[a] - light[b]) for a, b in pairs) > 7
-    y = [0.2126 * r + 0.7152 * g + 0.0722 * b for r, g, b in map(linear, (*theme.series, theme.main, theme.muted))]
-    page = linear(theme.page) @ [0.2126, 0.7152, 0.0722]
-    contrast = [(max(page, v) + 0.05) / (min(page, v) + 0.05) for v in y]
-    assert min(contrast) > 2.9  # WCAG asks 3 of graphics; of two decimals
-    lines = {Paper(theme).series(at)[1:] for at in range(8)}
-    assert len({str(line) for line in lines}) == 8
-
-
-def test_an_svg_can_be_read_aloud_searched_and_holds_no_markup_of_names():
-    hostile = "<script>alert(1)</script>$x$ & \x00\u202e"
-    figure = Diagram("corp", (Panel(hostile, (measure_curve(hostile, *rows_like(), settings=FAST),)),), hostile)
-    drawn = matplotlib_bytes(figure, "svg").decode()
-    root = ElementTree.fromstring(drawn)
-    space = "{http://www.w3.org/2000/svg}"
-    assert root.get("role") == "img"
-    assert "too high" in root.find(f"{space}desc").text
-    assert root.find(f"{space}title").text.startswith("<script>alert(1)")
-    assert not [e for e in root.iter() if e.tag == f"{space}script"]
-    words = "".join(t for e in root.iter(f"{space}text") for t in e.itertext())
-    assert "mean confidence" in words
-    assert "$x$" in words
-
-
-def test_styles_describe_themselves():
-    assert set(style_names()) >= {"bins", "corp", "gaps", "risk", "temperature", "variance"}
-    for name, title in style_titles().items():
-        assert title.startswith(f"{name}: ")
-    for figure in every_figure().values():
-        kind = style(figure.style)
-        columns, rows = kind.table(figure)
-        assert rows and all(len(row) == len(columns) for row in rows)
-        assert len(kind.describe(figure)) > 20
-
-
-def test_widths():
-    assert width_of("column") == 3.33
-    assert width_of("85mm") == pytest.approx(3.3465, abs=1e-4)
-    assert width_of("3.4in") == width_of("3.4") == 3.4
-    for bad in ("wide", "1", "nan", "-3", "99"):
-        with pytest.raises(UsageError, match="--width"):
-            width_of(bad)
 
 
 # ---- the terminal

@@ -31,7 +31,7 @@ EDGES = (*np.arange(0, 10) / 10, 0.99, 1.0)
 WINDOW_ROWS = 50
 """Windows with fewer rows support no sentence."""
 
-SWEEP_SCORES = 2_000_000
+SWEEP_SCORES = 1_000_000
 """Rows times classes that a temperature sweep reads; of more rows, a sample."""
 
 
@@ -263,7 +263,7 @@ def _sweep(
     if weights is not None and not weights.any():
         return None, 0
     told = progress or silent
-    return sweep_temperature(chosen, name, given=given, points=41, bins=settings.bins, progress=told), chosen.n
+    return sweep_temperature(chosen, name, given=given, points=31, bins=settings.bins, progress=told), chosen.n
 
 
 def _sample(rows: Rows, n: int, seed: int) -> ArrayRows:
