@@ -5,9 +5,11 @@ import os
 import threading
 from pathlib import Path
 
+import h5py
 import numpy as np
 import pytest
 from cli import runner
+from synthetic import truth
 
 from calcli.errors import DataError
 from calcli.io import artifact
@@ -77,13 +79,25 @@ def test_artifacts_without_end_are_not_read(run, monkeypatch):
 
 
 def test_a_source_nested_without_end_is_shown_as_text(run, tmp_path):
-    import h5py
-
     with h5py.File(tmp_path / "x.h5", "w") as file:
         file["logits"], file["labels"] = np.eye(3), np.arange(3)
         file.attrs["source"] = "[" * 900 + "]" * 900
     assert run("inspect", "x.h5").code == 0
     assert json.loads(run("inspect", "x.h5", "--json").out)["bundles"][0]["source"]["text"].startswith("[[[[")
+
+
+@pytest.mark.parametrize("size", [1e-310, 1e-300, 1e-150])
+def test_hoki_knows_only_the_proportions_of_the_logits(run, size):
+    z, y = truth(200, 4)
+    confidence = []
+    for factor in (1.0, size):
+        with h5py.File("z.h5", "w") as file:
+            file["logits"], file["labels"] = z * factor, y
+        assert run("fit", "-m", "hoki", "z.h5", "-o", "h.json", "-q", "--force").code == 0
+        assert run("apply", "h.json", "z.h5", "-o", "o.h5", "-q", "--force").code == 0
+        with h5py.File("o.h5") as file:
+            confidence.append(file["confidence"][:])
+    np.testing.assert_allclose(*confidence, atol=1e-2 if size < 1e-308 else 1e-6)  # subnormals have few digits
 
 
 def test_an_error_names_the_file():

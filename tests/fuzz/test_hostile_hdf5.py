@@ -70,7 +70,7 @@ def make(what):
             case "2^40 rows, chunks":
                 file.create_dataset("logits", (2**40, K), "f4", chunks=(1024, K))[:N] = Z
             case "a huge chunk":
-                zeros(file, "logits", (2**14, 2**12), (2**14, 2**12))
+                zeros(file, "logits", (2**13, 2**12), (2**13, 2**12))
             case "many zeros":
                 zeros(file, "logits", (10**6, 20), (10**5, 20))
             case "virtual pipe":

@@ -55,7 +55,7 @@ def folder(tmp_path_factory):
 
 
 @pytest.mark.skipif(not hasattr(os, "fork") or sys.platform != "linux", reason="limits of children as Linux has them")
-@pytest.mark.parametrize(("command", "option"), cases(), ids=lambda text: text.strip("- "))
+@pytest.mark.parametrize(("command", "option"), list(cases()), ids=lambda text: text.strip("- "))
 def test_numbers_that_nobody_means_are_refused_or_done(folder, monkeypatch, command, option):
     monkeypatch.chdir(folder)
     for value in HOSTILE:

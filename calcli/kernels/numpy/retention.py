@@ -102,9 +102,16 @@ WALK_ITEMS = 1 << 19
 """Scores that walk from kink to kink together: every step is a few calls, however many rows take it."""
 
 
+SMALLEST, LARGER = 2.0**-900, 2.0**800
+"""Scales below the first have no reciprocal that float64 can hold; times the second they have."""
+
+
 def block_retention(z: FloatArray, noise: str, scales: Sequence[float], races: "Races | None" = None) -> FloatArray:
     """Retention probabilities of (b, k) logits at the given scales, (b, len(scales))."""
     d, top = gaps_to_top(z)
+    if min(scales) < SMALLEST:  # gaps and scales mean something to each other only, and a power of two rounds nothing
+        with np.errstate(over="ignore"):
+            d, scales = d * LARGER, [scale * LARGER for scale in scales]
     if races is not None:
         return np.stack([sampled_retention(d, top, scale, races) for scale in scales], axis=1)
     if noise == "gaussian":
