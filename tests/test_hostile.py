@@ -389,7 +389,7 @@ def test_devices_links_and_inputs_survive(run, tmp_path, good):
     assert run("fit", "-m", "ts", "good.h5", "-o", "ts.json").code == 0
     assert run("fit", "-m", "ts", "good.h5", "-o", os.devnull, "--force").code == 0
     assert not Path(os.devnull).is_file()
-    assert "ordinary file" in run("apply", "ts.json", "good.h5", "-o", os.devnull, "--force").line
+    assert "say how it is written" in run("apply", "ts.json", "good.h5", "-o", os.devnull, "--force").line
     (tmp_path / "latest.json").symlink_to("ts.json")
     assert run("fit", "-m", "ec", "good.h5", "-o", "latest.json").code == 2
     assert run("fit", "-m", "ec", "good.h5", "-o", "latest.json", "--force").code == 0

@@ -9,6 +9,7 @@ import io
 import os
 import signal
 import sys
+from contextlib import suppress
 from types import FrameType
 from typing import Any, NoReturn, TextIO
 
@@ -196,5 +197,6 @@ def _leave() -> None:
 
     discard_unfinished()
     if _stopped_by == signal.SIGINT:
-        fail("interrupted", INTERRUPTED)
+        with suppress(OSError):
+            os.write(2, b"calcli: interrupted\n")  # stderr itself may be in the middle of a line
     os._exit(128 + _stopped_by)

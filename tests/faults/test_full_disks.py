@@ -8,6 +8,9 @@ from faults.conftest import SECONDS, one_line, state
 
 COMMANDS = {
     "apply": ["apply", "{desk}/ts.json", "{desk}/good.h5", "-q", "-o", "{disk}/out.h5"],
+    "apply npz": ["apply", "{desk}/ts.json", "{desk}/good.h5", "-q", "-o", "{disk}/out.npz"],
+    "apply csv": ["apply", "{desk}/ts.json", "{desk}/good.h5", "-q", "-o", "{disk}/out.csv"],
+    "apply parquet": ["apply", "{desk}/ts.json", "{desk}/good.h5", "-q", "-o", "{disk}/out.parquet"],
     "extract": ["extract", "{desk}/good.npz", "-q", "--split", "cal=0.5", "--split", "test=0.5", "-o", "{disk}/out.h5"],
     "fit": ["fit", "-m", "bbq", "{desk}/good.h5", "-q", "-o", "{disk}/out.json"],
     "diagram json": ["diagram", "{desk}/good.h5", "-q", "-o", "{disk}/out.json"],
@@ -29,8 +32,8 @@ def sizes(whole, used):
 @pytest.mark.parametrize("existing", [False, True], ids=["new", "force"])
 @pytest.mark.parametrize("name", COMMANDS)
 def test_an_output_is_whole_or_not_there(calcli, desk, disk, name, existing):
-    if name == "diagram png" and not SECONDS:
-        pytest.skip("drawing is slow and written as diagram json is; make fuzz has it")
+    if name in ("diagram png", "apply csv") and not SECONDS:
+        pytest.skip("written as diagram json is; make fuzz has it")
     words = [word.format(desk=desk, disk=disk.path) for word in COMMANDS[name]]
     disk.empty()
     done = calcli(*words, cwd=desk)

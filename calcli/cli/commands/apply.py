@@ -2,13 +2,16 @@
 
 Rows are streamed. Labels, ids and class names are carried over, and the artifact
 goes along as the attribute "calibrator". Scores keep the input's precision.
+OUT's ending says the format; all of them can be read again by calcli extract.
 
 \b
 calcli apply logits.ts.json logits.h5:test -o calibrated.h5
 calcli apply logits.ts.json monday.h5 tuesday.h5 -o calibrated/
+calcli apply logits.ts.json logits.h5:test -o - --format csv | head
 calcli fit --method ec logits.h5 -o - | calcli apply - logits.h5:test -o out.h5
 """
 
+from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,8 +27,8 @@ from calcli.io.artifact import Artifact, dumps, load
 from calcli.io.atomic import check_output, make_folder
 from calcli.io.bundle import BundleRows, split_where
 from calcli.io.provenance import chain_text, link_to
+from calcli.io.score_files import Place, Sheet, Slab, format_of
 from calcli.io.validate import score_kind
-from calcli.io.writer import BundleWriter
 from calcli.rows import SCORE_KINDS
 from calcli.workflow import calibrated_blocks, check_fits, checked_transforms
 
@@ -44,19 +47,32 @@ class ApplyArgs(o.Reading, o.Saying):
         ),
     ]
     output: Annotated[
-        str, typer.Option("-o", "--output", metavar="OUT", help="HDF5 file to write; a folder for several bundles.")
+        str,
+        typer.Option(
+            "-o",
+            "--output",
+            metavar="OUT",
+            help="File to write: .h5, .npz, .csv, .jsonl or .parquet by its ending; a folder for several bundles;"
+            " - for a pipe, with --format.",
+        ),
     ]
     as_: Annotated[
         str, typer.Option("--as", metavar="probs|log_probs|logits", help="Kind of the calibrated scores.")
     ] = "probs"
+    form: Annotated[
+        str | None,
+        typer.Option(
+            "--format", metavar="h5|npz|csv|jsonl|parquet", help="How it is written.", show_default="OUT's ending"
+        ),
+    ] = None
     again: o.Again = False
     force: o.Force = False
 
     def __post_init__(self) -> None:
         if self.as_ not in SCORE_KINDS:
             raise UsageError(f"--as {self.as_}: expected one of {', '.join(SCORE_KINDS)}")
-        if self.output == "-":
-            raise UsageError("-o -: HDF5 cannot be written to a pipe; name a file")
+        if self.output == "-" and (self.json or len(self.bundles) > 1):
+            raise UsageError("-o -: standard output takes the scores of one bundle, and no --json beside them")
         if not self.output:
             raise UsageError("-o '': expected the name of a file, or of a folder for several bundles")
 
@@ -77,7 +93,7 @@ def run(args: ApplyArgs) -> int:
     for bundle, target in zip(args.bundles, _targets(args), strict=True):
         try:
             done.append(_apply_one(args, artifact, bundle, target, talk))
-            if not args.json:
+            if not args.json and args.output != "-":
                 print(target)
         except CalcliError as error:
             if len(args.bundles) == 1:
@@ -96,10 +112,11 @@ def _targets(args: ApplyArgs) -> list[Path]:
     folder = Path(args.output)
     if len(args.bundles) == 1 and not folder.is_dir() and not args.output.endswith("/"):
         return [folder]
+    ending = format_of(Path("any.h5"), args.form).name
     targets = []
     for bundle in args.bundles:
         path, group = split_where(bundle)
-        targets.append(folder / f"{path.stem}{'.' + group.replace('/', '.') if group else ''}.h5")
+        targets.append(folder / f"{path.stem}{'.' + group.replace('/', '.') if group else ''}.{ending}")
     if len(set(targets)) < len(targets):
         twice = next(str(t) for t in targets if targets.count(t) > 1)
         raise UsageError(f"two bundles would be written to {twice}; apply them one by one")
@@ -111,9 +128,11 @@ def _targets(args: ApplyArgs) -> list[Path]:
 
 def _apply_one(args: ApplyArgs, artifact: Artifact, bundle: str, target: Path, talk: Talk) -> dict[str, object]:
     name = "<stdin>" if args.artifact == "-" else args.artifact
-    inputs = args.inputs
     kind = score_kind(args.as_)
-    check_output(target, force=args.force, inputs=inputs)
+    place = Place(None if args.output == "-" else target, args.force, args.inputs)
+    form = format_of(place.path, args.form)
+    if place.path is not None:
+        check_output(target, force=args.force, inputs=args.inputs)
     with open_rows(bundle, prefer=("test",), layout=args.where, ignore_labels=args.ignored, need_labels=False) as rows:
         for note in check_fits(artifact, name, rows, again=args.again):
             talk.warn(note)
@@ -121,24 +140,29 @@ def _apply_one(args: ApplyArgs, artifact: Artifact, bundle: str, target: Path, t
         transforms = checked_transforms(artifact.calibrator, rows, rows.name)
         columns = {c: v for c in ("ids", "weights", "group") if (v := rows.column(c)) is not None}
         counts: dict[str, int] = {}
-        with BundleWriter(target, force=args.force, inputs=inputs) as writer:
-            group = writer.create(
-                n=rows.n,
-                k=rows.k,
-                kind=kind,
-                dtype=rows.dtype,
-                labels=rows.has_labels,
-                class_names=rows.class_names or artifact.class_names,
-                columns=columns,
-                source={"bundle": rows.name, "calibrator": name, "method": artifact.method, "from": rows.source},
-            )
+        sheet = Sheet(
+            rows.n,
+            rows.k,
+            kind,
+            rows.dtype,
+            rows.has_labels,
+            rows.class_names or artifact.class_names,
+            columns,
+            source={"bundle": rows.name, "calibrator": name, "method": artifact.method, "from": rows.source},
+            attributes={
+                "calibrator": dumps(artifact),
+                "calibrated_by": chain_text([*rows.upstream, link_to(artifact)]),
+            },
+        )
+
+        def slabs() -> Iterator[Slab]:
             for start, scores, per_row, noted in calibrated_blocks(artifact.calibrator, rows, kind, transforms):
-                group.write(start, scores, **per_row)
+                yield start, scores, per_row
                 for what, number in noted.items():
                     counts[what] = counts.get(what, 0) + number
                 talk.progress("applying", start + len(scores), rows.n)
-            group.attribute("calibrator", dumps(artifact))
-            group.attribute("calibrated_by", chain_text([*rows.upstream, link_to(artifact)]))
+
+        form.write(sheet, slabs(), place)
         talk.clear()
         if rows.ignored:
             talk.say(f"{rows.name}: left out {rows.ignored} of {rows.total} rows by their label")
