@@ -73,6 +73,18 @@ def test_the_chain_comes_through_extract(run):
     assert "already calibrated by ts" in run("apply", "ts.json", "parts.h5:a", "-o", "x.h5").line
 
 
+@pytest.mark.parametrize("ending", ["npz", "parquet"])
+def test_other_formats_carry_the_chain(run, ending):
+    if ending == "parquet":
+        pytest.importorskip("pyarrow")
+    once = f"once.{ending}"
+    assert run("apply", "ts.json", "raw.h5", "-o", once, "-q").code == 0
+    done = run("apply", "ts.json", once, "-o", "twice.h5")
+    assert (done.code, f"{once}: is already calibrated by ts (" in done.line) == (3, True)
+    assert run("extract", once, "-o", "back.h5", "-q").code == 0
+    assert chain("back.h5") == ["ts"]
+
+
 def test_an_identity_is_that_of_what_is_computed(run):
     """The same rows under another name give the same parameters, and so the same calibrator."""
     with h5py.File("copy.h5", "w") as file:

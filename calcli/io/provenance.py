@@ -7,12 +7,14 @@ calcli 0.1 have the former alone.
 
 import hashlib
 import json
+import zipfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import h5py
 import msgspec
+import numpy as np
 
 from calcli.errors import DataError
 from calcli.io.artifact import Artifact, Link, encode_params, loads
@@ -21,6 +23,9 @@ from calcli.io.hdf5 import lookup, open_file
 __all__ = ["carried", "chain_of", "chain_text", "check_upstream", "identity", "link_to", "words"]
 
 ATTRIBUTES = ("calibrator", "calibrated_by")
+
+LONGEST = 1 << 28
+"""Bytes of a text of provenance in an archive."""
 
 
 def identity(artifact: Artifact) -> str:
@@ -58,13 +63,28 @@ def chain_of(attributes: Mapping[str, Any]) -> tuple[Link, ...]:
 
 
 def carried(path: Path, dataset: str) -> dict[str, str]:
-    """The attributes of provenance beside a dataset of a file; none where it is no HDF5 file."""
-    if not h5py.is_hdf5(path):
-        return {}
-    with open_file(path) as file:
-        group = lookup(file, dataset.rpartition("/")[0])
-        found = {name: _text(group.attrs.get(name)) for name in ATTRIBUTES} if isinstance(group, h5py.Group) else {}
-    return {name: text for name, text in found.items() if text is not None}
+    """The texts of provenance that a file holds beside a dataset: HDF5, npz and Parquet have a place for them."""
+    with path.open("rb") as file:
+        start = file.read(4)
+    found: Mapping[str, Any] = {}
+    if start == b"PAR1":
+        from pyarrow.parquet import read_schema
+
+        metadata = read_schema(path).metadata or {}
+        found = {name: metadata.get(name.encode()) for name in ATTRIBUTES}
+    elif zipfile.is_zipfile(path):
+        with zipfile.ZipFile(path) as archive:
+            sizes = {member.filename: member.file_size for member in archive.infolist()}
+            here = [name for name in ATTRIBUTES if 0 < sizes.get(f"{name}.npy", 0) <= LONGEST]
+        if here:
+            with np.load(path, allow_pickle=False) as arrays:
+                found = {name: str(arrays[name]) for name in here if arrays[name].dtype.kind == "U"}
+    elif h5py.is_hdf5(path):
+        with open_file(path) as opened:
+            group = lookup(opened, dataset.rpartition("/")[0])
+            if isinstance(group, h5py.Group):
+                found = {name: group.attrs.get(name) for name in ATTRIBUTES}
+    return {name: text for name in ATTRIBUTES if (text := _text(found.get(name))) is not None}
 
 
 def chain_text(links: Sequence[Link]) -> str:

@@ -1,0 +1,51 @@
+"""SIGKILL at random moments: what is under a final name is whole, old or new."""
+
+import random
+import time
+
+import pytest
+
+from calcli.io.score_files import FORMATS
+from faults.conftest import SECONDS, rounds, state
+
+OLD = b"old " * 5000
+SHORT = 40
+"""Kills in the short form."""
+
+
+@pytest.mark.parametrize("existing", [False, True], ids=["new", "force"])
+def test_a_killed_process_leaves_no_damaged_file(calcli, desk, tmp_path, existing):
+    chance = random.Random(f"kills {existing}")
+    commands = [["apply", f"{desk}/ts.json", f"{desk}/good.h5", "-q", "-o", f"out.{name}"] for name in FORMATS]
+    commands += [
+        ["extract", f"{desk}/good.npz", "-q", "-o", "out.h5"],
+        ["fit", "-m", "ts", f"{desk}/good.h5", "-q", "-o", "out.json"],
+    ]
+    whole, seconds = {}, {}
+    for words in commands:
+        begun = time.monotonic()
+        assert calcli(*words, cwd=tmp_path).code == 0
+        seconds[tuple(words)] = time.monotonic() - begun
+        whole[tuple(words)] = (tmp_path / words[-1]).read_bytes()
+        (tmp_path / words[-1]).unlink()
+    killed = finished = left = 0
+    for i in rounds(SHORT, SECONDS / 12):
+        words = commands[i % len(commands)]
+        name, expected = words[-1], whole[tuple(words)]
+        if existing:
+            (tmp_path / name).write_bytes(OLD)
+        wait = chance.random() * seconds[tuple(words)]
+        done = calcli(*words, *(["--force"] if existing else []), cwd=tmp_path, kill=wait)
+        assert done.code in (0, -9), done
+        killed += done.code == -9
+        finished += done.code == 0
+        found = state(tmp_path)
+        neighbours = [path for path in found if path.endswith(".tmp")]
+        left += len(neighbours)
+        assert set(found) - set(neighbours) <= {name}
+        content = found.get(name)
+        assert content == expected or (content == (OLD if existing else None) and done.code == -9)
+        for path in found:
+            (tmp_path / path).unlink()
+    print(f"{killed} killed, {finished} finished before, {left} temporary files left")
+    assert killed > SHORT // 4
