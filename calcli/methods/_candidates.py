@@ -29,12 +29,13 @@ __all__ = [
 
 TWO = "ts, platt, beta, quadratic, mono, ft, vs, svs, ft+svs, svs(lambda=0.1), iop"
 FEW = (
-    "ts, ets, ft, iop, svs, sms, vs, iop+ft, svs+beta, iop+ft+svs, iop+ft+sms, svs(lambda=0.1),"
-    " ms-odir(lambda=1;final=refit)"
+    "ts, ets, ft, mono, iop, svs, sms, vs, iop+ft, svs+beta, mono+ft+svs, iop+ft+svs, iop+ft+sms,"
+    " svs(lambda=0.1), ms-odir(lambda=1;final=refit)"
 )
-MANY = "ts, ft, iop, svs, ft+svs, iop+ft, iop+ft+svs, ts+beta, ft+svs+beta"
+MANY = "ts, ft, mono, iop, ft+svs, iop+ft, mono+ft+svs, iop+ft+svs, ft+svs+beta"
 MATRIX = "ft+sms(sms.lambda=1)"
-"""With a matrix of weights for many classes: where there are 20 rows per class and at most 200 classes."""
+"""With a matrix of weights for many classes: where there are 20 rows per class and at most 50 classes,
+beyond which it costs more than all others together."""
 
 FEW_CLASSES = 12
 
@@ -68,7 +69,7 @@ def default_candidates(n: int, k: int) -> list[str]:
         return listed(TWO)
     if k <= FEW_CLASSES:
         return listed(FEW)
-    return listed(f"{MANY}, {MATRIX}" if n >= 20 * k and k <= 200 else MANY)
+    return listed(f"{MANY}, {MATRIX}" if n >= 20 * k and k <= 50 else MANY)
 
 
 def parse_candidate(text: str) -> tuple[str, Options]:

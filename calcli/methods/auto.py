@@ -77,8 +77,8 @@ class Auto(Mixture):
     error (without the row that makes more than half of that error's square). The artifact
     is then that of the chosen method. The table is recorded under ``auto`` in the details.
 
-    Candidates unless given depend on the number of classes: two; up to 12; more; and
-    more with 20 rows per class (``calcli/methods/_candidates.py``). Methods with the option
+    Candidates unless given depend on the number of classes: two; up to 12; more; up to 50
+    with 20 rows per class (``calcli/methods/_candidates.py``). Methods with the option
     ``mixture`` have it on, so that one held-out row cannot cost 20 nats.
 
     Reference: Wolpert (1992), "Stacked generalization"; Dempster, Laird, Rubin (1977), section 4.3
