@@ -105,9 +105,9 @@ def _summary_after(rows: Rows, calibrator: Calibrator, context: Context) -> Summ
     return summarise(rows, calibrator, context.progress)
 
 
-def fit_warnings(rows: Rows, before: Summary, laws: Laws) -> list[str]:
+def fit_warnings(rows: BundleRows, before: Summary, laws: Laws) -> list[str]:
     """What about the calibration data, and the method on them, a user should know."""
-    found = data_warnings(before.n, int((before.label_counts > 0).sum()), before.spread)
+    found = [*rows.caveats, *data_warnings(before.n, int((before.label_counts > 0).sum()), before.spread)]
     if rows.kind == "logits" and all(look_like_probabilities(block.scores) for block in rows.blocks()):
         found.append(
             "these logits look like probabilities (rows in [0, 1] that sum to 1): if they are, pass --kind probs"

@@ -170,7 +170,8 @@ class Job:
 
         binned = any("|bins:" in score.signature for score in results[0].scores.values())
         spread = float(table.confidence.max() - table.confidence.min())
-        common = data_warnings(table.n, len(np.unique(table.y)), spread, self.plan.settings.bins if binned else None)
+        bins = self.plan.settings.bins if binned else None
+        common = [*rows.caveats, *data_warnings(table.n, len(np.unique(table.y)), spread, bins)]
         each = [common]
         for text in common:
             self.talk.warn(text, about=rows.name)

@@ -54,6 +54,21 @@ class ImportOptions:
         typer.Option("--correct", metavar="NAME|A=B", help="Array that says whether right, or where two agree."),
     ] = None
 
+    corrupt_labels: Annotated[
+        float,
+        typer.Option(
+            "--corrupt-labels",
+            metavar="SHARE",
+            min=0.0,
+            max=1.0,
+            help="Make the labels of this share of classes random.",
+            show_default=False,
+        ),
+    ] = 0.0
+    draw: Annotated[
+        int | None, typer.Option("--draw", metavar="N", min=1, help="Draw N rows with replacement, by --seed.")
+    ] = None
+
     @property
     def reading(self) -> dict[str, Any]:
         """These options as fields of ``Ask``. Raises UsageError."""
@@ -65,4 +80,5 @@ class ImportOptions:
             "filter": self.filter_, "join": self.join, "per_label": self.per_label,
             "drop_duplicates": self.drop_duplicates,
             "confidence": self.confidence, "correct": self.correct,
+            "corrupt_labels": self.corrupt_labels, "draw": self.draw,
         }  # fmt: skip

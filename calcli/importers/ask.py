@@ -17,7 +17,8 @@ class Ask:
     join : the sources are parts of one data set; drop_duplicates : of rows with one id
     keep the first. per_label : several labels may hold at once.
     confidence, correct : names of arrays that say how sure and whether right, instead of
-    scores and labels; ``A=B`` for correct says where two arrays agree.
+    scores and labels; ``A=B`` for correct says where two arrays agree. corrupt_labels : share
+    of the classes whose labels become random. draw : rows to draw with replacement.
     """
 
     scores: tuple[str, ...] = ()
@@ -36,3 +37,5 @@ class Ask:
     drop_duplicates: bool = False
     confidence: str | None = None
     correct: str | None = None
+    corrupt_labels: float = 0.0
+    draw: int | None = None

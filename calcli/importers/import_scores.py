@@ -1,6 +1,7 @@
 """Importing from beginning to end: sources in, one file of bundles out."""
 
 import hashlib
+import json
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
@@ -14,6 +15,7 @@ from calcli.importers.archive import Archive, Entry, unite
 from calcli.importers.array_names import Candidate, group_name, plan
 from calcli.importers.ask import Ask
 from calcli.importers.confidences import load_confidences
+from calcli.importers.corrupt import corrupt_labels
 from calcli.importers.formats import open_archive
 from calcli.importers.join import join_archives, repeated
 from calcli.importers.labelled_scores import Imported, load
@@ -57,6 +59,8 @@ def import_scores(
             origin = _Origin(archives, ask)
             with BundleWriter(output, force=force, inputs=sources) as out:
                 for imported in _bundles(entries, ask, ignore_labels, splitting, where, report.notes):
+                    if ask.corrupt_labels:
+                        imported, origin.corrupted = corrupt_labels(imported, ask.corrupt_labels, splitting.seed)
                     report.notes += imported.notes
                     groups = _deal(imported, splitting, ignore_labels, ask, report)
                     _write(out, imported, groups, origin, entries, splitting, report)
@@ -129,6 +133,13 @@ def _deal(
                 f"{imported.where}: its splits {', '.join(found)} differ only in signs that names cannot have"
             )
         return {group: rows[texts == part] for group, part in zip(names, found, strict=True)}
+    if ask.draw is not None:
+        drawn = rows[np.sort(np.random.default_rng(splitting.seed).integers(0, len(rows), ask.draw))]
+        distinct = len(np.unique(drawn))
+        report.notes.append(
+            f"{imported.where}: {ask.draw} rows drawn with replacement, {distinct} distinct (seed {splitting.seed})"
+        )
+        return {name: drawn}
     if not splitting.parts:
         return {name: rows}
     method = splitting.method(labels is not None)
@@ -183,6 +194,8 @@ class _Origin:
                 digest = hashlib.file_digest(file, "sha256").hexdigest()
             self.files.append({"name": archive.path.name, "format": archive.format, "sha256": digest})
         self.kind_given = ask.kind is not None
+        self.draw = ask.draw
+        self.corrupted: dict[str, Any] | None = None
 
     def source(
         self, imported: Imported, entries: Mapping[str, Entry], splitting: Splitting, group: str, rows: int
@@ -200,6 +213,8 @@ class _Origin:
             "rows": rows,
             "rows_of_source": imported.n,
         }
+        if self.draw is not None:
+            record["drawn_with_replacement"] = {"rows": self.draw, "seed": splitting.seed}
         if splitting.parts:
             method = splitting.method(imported.labels is not None)
             record["split"] = {"groups": list(splitting.texts), "method": method, "name": group}
@@ -236,6 +251,8 @@ def _write(
         )
         for name, text in carried(scores.path, scores.name).items():
             writer.attribute(name, text)
+        if origin.corrupted is not None:
+            writer.attribute("corrupted_labels", json.dumps(origin.corrupted, sort_keys=True))
         writers.append((writer, index))
         absent = 0 if labels is None or not imported.k else imported.k - len(np.unique(labels))
         everywhere = 0 if imported.labels is None or not imported.k else imported.k - _present(imported)
@@ -262,7 +279,7 @@ def _write(
             if first == last:
                 continue
             local = index[first:last] - slab.start
-            whole = len(local) == len(slab.scores)
+            whole = np.array_equal(local, np.arange(len(slab.scores)))  # rows may be drawn twice
             per_row: dict[str, Any] = {}
             if imported.labels is not None:
                 right = imported.labels[index[first:last]]

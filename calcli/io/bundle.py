@@ -340,6 +340,20 @@ class BundleRows(Rows):
 
         return chain_of(self._node.attrs)
 
+    @property
+    def corrupted_labels(self) -> str | None:
+        """How labels were made wrong on purpose, as the bundle records it; None where they were not."""
+        text = self._node.attrs.get("corrupted_labels")
+        return text if isinstance(text, str) else None
+
+    @property
+    def caveats(self) -> list[str]:
+        """What every report of these rows must say, from what the bundle records of its making."""
+        made = self.corrupted_labels
+        if made is None:
+            return []
+        return [f"labels corrupted on purpose ({made[:200]}): numbers about them say nothing about the model"]
+
     # ---- rows
 
     def labels(self) -> IntArray:

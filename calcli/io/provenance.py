@@ -22,7 +22,8 @@ from calcli.io.hdf5 import lookup, open_file
 
 __all__ = ["carried", "chain_of", "chain_text", "check_upstream", "identity", "link_to", "words"]
 
-ATTRIBUTES = ("calibrator", "calibrated_by")
+ATTRIBUTES = ("calibrator", "calibrated_by", "corrupted_labels")
+"""What a bundle made of another one takes over."""
 
 LONGEST = 1 << 28
 """Bytes of a text of provenance in an archive."""

@@ -152,6 +152,7 @@ def _apply_one(args: ApplyArgs, artifact: Artifact, bundle: str, target: Path, t
             attributes={
                 "calibrator": dumps(artifact),
                 "calibrated_by": chain_text([*rows.upstream, link_to(artifact)]),
+                **({} if rows.corrupted_labels is None else {"corrupted_labels": rows.corrupted_labels}),
             },
         )
 

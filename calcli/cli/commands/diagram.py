@@ -226,6 +226,7 @@ def _tables(args: DiagramArgs, request: Request, artifacts: Artifacts, talk: Tal
     for bundle, own in zip(args.bundles, matched, strict=True):
         with open_rows(bundle, prefer=("test",), layout=args.where, ignore_labels=args.ignored) as rows:
             _admit(rows, talk)
+            notes += [f"{rows.name}: {caveat}" for caveat in rows.caveats]
             for path, artifact in own:
                 for note in check_fits(artifact, path, rows, again=args.again):
                     talk.warn(note)

@@ -104,6 +104,8 @@ class ExtractArgs(ModelOptions, ImportOptions, o.Saying):
             raise UsageError(f"--kind {self.kind}: expected one of {', '.join(SCORE_KINDS)}")
         if (self.ordered or not self.stratify) and not self.split:
             raise UsageError("--ordered and --no-stratify say how to --split; add --split cal=0.5 --split test=0.5")
+        if self.draw is not None and self.split:
+            raise UsageError("--draw and --split both say which rows to take: do one, then the other")
         if self.model is None:
             self._check_import()
         else:
@@ -122,6 +124,8 @@ class ExtractArgs(ModelOptions, ImportOptions, o.Saying):
             "--all-scores": self.all_scores,
             "--group": self.group,
             "--ignore-label": self.ignore_label,
+            "--corrupt-labels": self.corrupt_labels,
+            "--draw": self.draw,
             "more than one --labels": len(self.labels or ()) > 1,
         }
         wrong = [name for name, value in given.items() if value]

@@ -132,6 +132,7 @@ def _facts(rows: BundleRows) -> dict[str, Any]:
         "data_sha256": rows.data_sha256,
         "calibrated_by": [msgspec.to_builtins(link) for link in rows.upstream],
         "source": rows.source,
+        "corrupted_labels": rows.corrupted_labels,
         "warnings": [],
     }
     if rows.has_labels:
