@@ -209,6 +209,16 @@ def test_the_page_is_whole_without_script_or_network():
     assert used <= set(GLOSSARY)
 
 
+def test_a_page_of_very_many_models_stays_small():
+    z, y = truth(400, 5, temperature=1.6)
+    model, _ = model_of(z, y, fitted(z, y), fitted(z[:200], y[:200]))
+    short, whole = page_of(*[model] * 20), page_of(model)
+    assert len(short) < 20 * 0.7 * len(whole)
+    assert "Left out to keep a page of so many models small" in short
+    assert "All numbers" in whole and "All numbers" not in short
+    assert short.count("reliability-19") and short.count('id="ranges-19-0"') == 1
+
+
 def test_the_same_input_gives_the_same_page():
     z, y = truth(300, 3)
     assert page_of(model_of(z, y)[0]) == page_of(model_of(z, y)[0])

@@ -150,6 +150,8 @@ def test_the_threshold_is_a_recount_of_the_rows(opened, made):
         assert f"{100 * kept.mean():.1f}% of the cases ({kept.sum()} of 2000)" in words
         assert f"{100 * right[kept].mean():.1f}% of those are right" in words
         assert f"{100 * confidence[kept].mean():.1f}% is what the model promises" in words
+        t = made[1].versions[0].thresholds[at]
+        assert f"(interval {100 * t.right_low:.1f}% to {100 * t.right_high:.1f}%)" in words
 
 
 def test_focus_moves_band_tables_and_threshold_together(opened):
@@ -168,6 +170,12 @@ def test_focus_moves_band_tables_and_threshold_together(opened):
         "all => all.every(e => getComputedStyle(e).display === 'none')"
     )
     assert "ts:" not in page.locator(".confidence ~ .readout").inner_text()
+
+
+def test_glossary_words_have_their_tooltip(opened):
+    page = opened().page
+    assert page.locator("a.term[href='#word-band']").first.get_attribute("title").startswith("Where the curve of")
+    assert page.locator("a.term:not([title])").count() == 0
 
 
 def test_search_filter_and_more(opened):

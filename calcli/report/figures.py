@@ -89,11 +89,12 @@ def reliability(model: Model, focus: int, positive: bool, ident: str) -> Safe:
 
 
 def _band(curve: Curve) -> str:
+    """Its outline, to the nearest of 560 units, which nobody sees."""
     band = curve.band
     keep = _thin(len(band.x))
-    there = [_at(x, y) for x, y in zip(band.x[keep], band.high[keep], strict=True)]
-    back = [_at(x, y) for x, y in zip(band.x[keep][::-1], band.low[keep][::-1], strict=True)]
-    return " ".join(there + back)
+    there = zip(band.x[keep], band.high[keep], strict=True)
+    back = zip(band.x[keep][::-1], band.low[keep][::-1], strict=True)
+    return " ".join(f"{LEFT + SIDE * x:.0f},{TOP + SIDE * (1 - y):.0f}" for x, y in (*there, *back))
 
 
 def _knots(curve: Curve) -> str:

@@ -60,7 +60,10 @@ class Window:
 
 @dataclass(frozen=True)
 class Threshold:
-    """The rows with at least this confidence: their share, how many are right, and what is promised."""
+    """The rows with at least this confidence: their share, how many are right, and what is promised.
+
+    effective : number of equally weighted rows that are worth as much.
+    """
 
     at: float
     n: int
@@ -69,6 +72,7 @@ class Threshold:
     right_low: float
     right_high: float
     promised: float
+    effective: float
 
 
 @dataclass(frozen=True)
@@ -223,12 +227,13 @@ def thresholds_of(table: RowTable, level: float) -> tuple[Threshold, ...]:
         n = int(np.searchsorted(-c, -percent / 100, side="right"))
         mass, hits, said, square = (float(s[n]) for s in sums)
         if not mass > 0:
-            found.append(Threshold(percent / 100, 0, 0.0, np.nan, np.nan, np.nan, np.nan))
+            found.append(Threshold(percent / 100, 0, 0.0, np.nan, np.nan, np.nan, np.nan, 0.0))
             continue
         right = min(hits / mass, 1.0)
-        low, high = wilson_interval(np.array([right]), np.array([mass**2 / square]), level)
+        effective = n if table.weight is None else mass**2 / square
+        low, high = wilson_interval(np.array([right]), np.array([effective]), level)
         share = mass / float(sums[0][-1])
-        found.append(Threshold(percent / 100, n, share, right, float(low[0]), float(high[0]), said / mass))
+        found.append(Threshold(percent / 100, n, share, right, float(low[0]), float(high[0]), said / mass, effective))
     return tuple(found)
 
 

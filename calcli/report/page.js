@@ -20,6 +20,15 @@
   const exact = (share) => (share === null ? "–" : (100 * share).toFixed(1) + "%");
   const count = (value) => String(value).replace(/\B(?=(\d{3})+$)/g, "\u202f");
 
+  const wilson = (rate, n, z) => {
+    const centre = (rate + z * z / (2 * n)) / (1 + z * z / n);
+    const half = z * Math.sqrt(rate * (1 - rate) / n + z * z / (4 * n * n)) / (1 + z * z / n);
+    return [Math.max(0, centre - half), Math.min(1, centre + half)];
+  };
+  all(document, "a.term").forEach((link) => {
+    link.title = document.getElementById(link.hash.slice(1)).nextElementSibling.textContent;
+  });
+
   document.getElementById("colours").addEventListener("change", (event) => {
     if (event.target.value) root.dataset.colours = event.target.value;
     else delete root.dataset.colours;
@@ -103,14 +112,15 @@
     };
     const threshold = () => {
       const at = Number(sliders.threshold.value), v = versions[Number(focus.value)], t = v.thresholds[at];
+      const share = t.length > 3 ? t[3] : t[0] / v.n;
       const lines = t[0]
-        ? [exact(t[1]) + " of the cases (" + count(t[0]) + " of " + count(v.n) + ") are decided alone; the rest go to a person.",
-           exact(t[2]) + " of those are right (95% interval " + exact(t[3]) + " to " + exact(t[4]) + ").",
-           exact(t[5]) + " is what the model promises for them."]
+        ? [exact(share) + " of the cases (" + count(t[0]) + " of " + count(v.n) + ") are decided alone; the rest go to a person.",
+           exact(t[1]) + " of those are right (interval " + wilson(t[1], t.length > 4 ? t[4] : t[0], v.z).map(exact).join(" to ") + ").",
+           exact(t[2]) + " is what the model promises for them."]
         : ["No case is that sure."];
       say(sliders.threshold, lines);
       const svg = body.querySelector('svg[data-file^="risk"]');
-      cursor(svg, 78 + 560 * (t[0] ? t[1] : 0));
+      cursor(svg, 78 + 560 * (t[0] ? share : 0));
     };
     const follow = () => {
       const k = focus.value;

@@ -8,16 +8,20 @@ from importlib.resources import files
 from typing import Any
 
 from calcli import __version__
-from calcli.report.gather import Model, Version
+from calcli.metrics.means import normal_quantile
+from calcli.report.gather import Model, Threshold, Version
 from calcli.report.glossary import GLOSSARY
 from calcli.report.markup import Safe, data_block, join, name, tag, visible
 from calcli.report.phrases import count, signed, span
-from calcli.report.sections import card, focus_of, model_body, row, state_word, table
+from calcli.report.sections import Room, card, focus_of, model_body, row, signatures, state_word, table
 from calcli.report.verdict import overall, state_of, verdict_of
 
 __all__ = ["page"]
 
 COLOURS = (("", "as the system"), ("light", "light"), ("dark", "dark"))
+
+VERSIONS = 40
+"""Versions of all models together above which the page of each becomes shorter."""
 
 LINES = 3000
 """Lines of class and group tables in a page; more than that and each table lists its worst only."""
@@ -41,7 +45,7 @@ def page(
     facts = f"{count(models[0].n)} cases · {models[0].k} classes" if one else f"{len(models)} models"
     total = sum(len(v.classes) + len(v.groups) for m in models for v in m.versions)
     tables = sum(len(m.versions) for m in models)
-    most = 10**9 if total <= LINES else max(20, LINES // tables)
+    room = Room(10**9 if total <= LINES else max(20, LINES // tables), tables > VERSIONS)
     header = tag(
         "header",
         tag("h1", "Confidence report: ", name(called, 90), " ", tag("span", f"· {facts}", class_="muted")),
@@ -62,7 +66,7 @@ def page(
     )
     if one:
         content = join(
-            [card(models[0], verdict_of(models[0]), "verdict", "h2"), _limits(limits), _model(models[0], 0, most)]
+            [card(models[0], verdict_of(models[0]), "verdict", "h2"), _limits(limits), _model(models[0], 0, room)]
         )
     else:
         bodies = [
@@ -70,7 +74,7 @@ def page(
                 "article",
                 tag("h2", name(m.name)),
                 card(m, verdict_of(m), f"verdict-{at}", "h3"),
-                _model(m, at, most),
+                _model(m, at, room),
                 id=f"model-{at}",
                 class_="model",
                 data_model=at,
@@ -88,6 +92,7 @@ def page(
         tag("h2", "Commands"),
         tag("p", "What made this page, and what shows its numbers again:"),
         *(tag("pre", tag("code", " ".join(shlex.quote(visible(w)) for w in words)), tabindex=0) for words in commands),
+        signatures(models),
         tag("p", f"calcli {__version__}. This page needs no network and keeps nothing.", class_="muted"),
     )
     body = tag(
@@ -129,8 +134,8 @@ def _policy(style: str, script: str) -> str:
     )
 
 
-def _model(model: Model, at: int, most: int) -> Safe:
-    return tag("div", model_body(model, at, most), class_="body", data_body=at)
+def _model(model: Model, at: int, room: Room) -> Safe:
+    return tag("div", model_body(model, at, room), class_="body", data_body=at)
 
 
 def _overview(models: Sequence[Model]) -> Safe:
@@ -196,12 +201,16 @@ def _for_script(version: Version) -> dict[str, Any]:
             for w in version.windows
         ],
         "band": [[round(g, 2), *_band_at(version, g)] for g in grid[::2]],
-        "thresholds": [
-            [t.n, *(_four(v) for v in (t.coverage, t.right, t.right_low, t.right_high, t.promised))]
-            for t in version.thresholds
-        ],
+        "thresholds": [_threshold(t) for t in version.thresholds],
         "n": version.result.n,
+        "z": round(normal_quantile(0.5 + version.top.settings.level / 2), 6),
     }
+
+
+def _threshold(t: Threshold) -> list[int | float | None]:
+    """Cases, share right and promise; of weighted rows also the coverage and the effective number of cases."""
+    found: list[int | float | None] = [t.n, _four(t.right), _four(t.promised)]
+    return found if not t.n or t.effective == t.n else [*found, _four(t.coverage), round(t.effective, 1)]
 
 
 def _four(value: float) -> float | None:

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from calcli.diagram.styles.gaps import Gap
@@ -12,16 +13,28 @@ from calcli.report.markup import Safe, join, name, tag
 from calcli.report.phrases import chance, count, fixed, per_cent, signed, span
 from calcli.report.verdict import Verdict, best_version, state_of, verdict_of
 
-__all__ = ["card", "focus_of", "model_body", "state_word", "term"]
+__all__ = ["Room", "card", "focus_of", "model_body", "row", "signatures", "state_word", "table", "term"]
+
+
+@dataclass(frozen=True)
+class Room:
+    """How much a page can hold of one model.
+
+    lines : of a table of classes or groups. short : leave out what the JSON in the page and
+    a report of one model have too.
+    """
+
+    lines: int
+    short: bool
+
 
 FIRST = 20
 """Lines of a long table that are shown before "show more"."""
 
 
 def term(word: str, *children: object) -> Safe:
-    """A word that the glossary explains; hovering or focusing it shows the meaning."""
-    meaning = GLOSSARY[word][1]
-    return tag("a", *(children or (GLOSSARY[word][0],)), href=f"#word-{word}", title=meaning, class_="term")
+    """A word that the glossary explains; the script takes its tooltip from there."""
+    return tag("a", *(children or (GLOSSARY[word][0],)), href=f"#word-{word}", class_="term")
 
 
 def state_word(verdict: Verdict) -> Safe:
@@ -142,10 +155,16 @@ def controls(model: Model, m: int, focus: int) -> Safe:
     )
 
 
-def each_version(model: Model, focus: int, make: Any) -> Safe:
-    """A block per version, of which the one in focus is seen."""
+def each_version(model: Model, focus: int, make: Any, short: bool = False) -> Safe:
+    """A block per version, of which the one in focus is seen. short : only of that and of the scores as they are."""
+    left = tag("p", "Left out to keep a page of so many models small; a report of this model alone has it.")
     return join(
-        tag("div", make(at, v), data_version=at, class_=None if at == focus else "off")
+        tag(
+            "div",
+            left if short and at not in (0, focus) else make(at, v),
+            data_version=at,
+            class_=None if at == focus else "off",
+        )
         for at, v in enumerate(model.versions)
     )
 
@@ -160,7 +179,7 @@ def download(*idents: str) -> Safe:
     )
 
 
-def where_wrong(model: Model, m: int, focus: int) -> Safe:
+def where_wrong(model: Model, m: int, focus: int, room: Room) -> Safe:
     """Reliability diagrams, the confidence slider, and the table of ranges, which is their text."""
 
     def windows(at: int, v: Version) -> Safe:
@@ -203,12 +222,12 @@ def where_wrong(model: Model, m: int, focus: int) -> Safe:
         ),
         tag("div", *(tag("figure", f) for f in figures), class_="figures"),
         slider,
-        each_version(model, focus, windows),
+        each_version(model, focus, windows, room.short),
         download(*names, f"f-reliability-{m}", *(f"t-ranges-{m}-{at}" for at in range(len(model.versions)))),
     )
 
 
-def alone(model: Model, m: int, focus: int) -> Safe:
+def alone(model: Model, m: int, focus: int, room: Room) -> Safe:
     """Risk and coverage with a threshold."""
 
     def thresholds(at: int, v: Version) -> Safe:
@@ -240,12 +259,12 @@ def alone(model: Model, m: int, focus: int) -> Safe:
         tag("p", "Above the threshold the model decides alone; below it, a person looks."),
         tag("figure", risk(model, f"risk-{m}")),
         slider,
-        each_version(model, focus, thresholds),
+        each_version(model, focus, thresholds, room.short),
         download(f"f-risk-{m}", *(f"t-thresholds-{m}-{at}" for at in range(len(model.versions)))),
     )
 
 
-def parts(model: Model, m: int, focus: int, what: str, title: str, most: int) -> Safe:
+def parts(model: Model, m: int, focus: int, what: str, title: str, room: Room) -> Safe:
     """Classes or groups, sorted by how far they are off, each with its interval and its dot."""
     everything = [getattr(v, what) for v in model.versions]
     if not any(everything) or len(everything[0]) < 2:
@@ -258,7 +277,7 @@ def parts(model: Model, m: int, focus: int, what: str, title: str, most: int) ->
         reach = max((max(abs(g.low), abs(g.high)) for g in gaps), default=1.0)
         beyond = sum(g.beyond for g in gaps)
         same = sum(g.beyond and g.gap > 0 for g in gaps)
-        kept = order[:most]
+        kept = order[: room.lines]
         rows = [
             Safe(
                 f"<tr{'' if at_row < FIRST else ' data-more'}{' data-beyond' if g.beyond else ''}>"
@@ -291,7 +310,7 @@ def parts(model: Model, m: int, focus: int, what: str, title: str, most: int) ->
         tag("h2", title if what == "groups" else "Classes"),
         tag("p", f"{asked}: by how many points is it too sure, or too modest? Filled dots are ", term("beyond"), "."),
         finder,
-        each_version(model, focus, body),
+        each_version(model, focus, body, room.short),
         download(*(f"t-{what}-{m}-{at}" for at in range(len(model.versions)))),
         class_="parts",
     )
@@ -356,12 +375,18 @@ def numbers(model: Model, m: int) -> Safe:
                     span(i.low, i.high, 1, 4) if i else tag("small", score.reason or "no valid interval exists"),
                     f"{fixed(score.null.mean, 4)}, rarely over {fixed(score.null.q95, 4)}" if score.null else "–",
                     chance(score.p_value),
-                    tag("code", score.signature),
                 )
             )
-    head = ("Metric", "Value", term("interval"), "By chance alone", "As much by chance", "Signature")
+    head = ("Metric", "Value", term("interval"), "By chance alone", "As much by chance")
     inner = table("All numbers", head, rows, f"numbers-{m}")
     return tag("details", tag("summary", "All numbers"), inner, download(f"t-numbers-{m}"))
+
+
+def signatures(models: Sequence[Model]) -> Safe:
+    """What pins the definition of every metric, once for the page."""
+    found = dict.fromkeys(s.signature for m in models for v in m.versions for s in v.result.scores.values())
+    lines = [tag("li", tag("code", signature)) for signature in found]
+    return tag("details", tag("summary", "Signatures: how every number is defined"), tag("ul", *lines))
 
 
 def provenance(model: Model, m: int) -> Safe:
@@ -381,7 +406,7 @@ def provenance(model: Model, m: int) -> Safe:
     return table("Files", ("What", "File", "Cases", "Origin"), rows, f"files-{m}")
 
 
-def model_body(model: Model, m: int, most: int) -> Safe:
+def model_body(model: Model, m: int, room: Room) -> Safe:
     """Everything of one model after its verdict."""
     focus = focus_of(model)
     return join(
@@ -389,12 +414,17 @@ def model_body(model: Model, m: int, most: int) -> Safe:
             warnings(model),
             compare(model, m),
             controls(model, m, focus),
-            where_wrong(model, m, focus),
-            alone(model, m, focus),
-            parts(model, m, focus, "classes", "Class", most),
-            parts(model, m, focus, "groups", "Groups", most),
+            where_wrong(model, m, focus, room),
+            alone(model, m, focus, room),
+            parts(model, m, focus, "classes", "Class", room),
+            parts(model, m, focus, "groups", "Groups", room),
             loss_split(model, m),
             temperatures(model, m),
-            tag("section", tag("h2", "How it was measured"), provenance(model, m), numbers(model, m)),
+            tag(
+                "section",
+                tag("h2", "How it was measured"),
+                provenance(model, m),
+                "" if room.short else numbers(model, m),
+            ),
         )
     )
