@@ -61,8 +61,16 @@ def test_a_table_in_every_format():
     assert markdown[1:3] == ["| --- | ---: | ---: |", r"| a_b\|c | 3 | 0.1235 |"]
     latex = TEXTS["latex"](TABLE).splitlines()
     assert latex[:2] == [r"\begin{tabular}{lrr}", r"\toprule"]
-    assert latex[4:6] == [r"a\_b|c & 3 & 0.1235 \\", r"50\% & - & - \\"]
+    assert latex[4:6] == [r"a\_b\textbar{}c & 3 & 0.1235 \\", r"50\% & - & - \\"]
     assert list(csv.reader(TEXTS["csv"](TABLE).splitlines()))[1:] == [["a_b|c", "3", "0.123456"], ["50%", "", ""]]
+
+
+def test_no_name_steers_the_language_of_its_table():
+    table = Table(["name"], [["[1] *b* `c` <d> $e$ _f_"], ["\x1b[1mg\n,h"]])
+    assert TEXTS["markdown"](table).splitlines()[2] == r"| \[1\] \*b\* \`c\` \<d\> \$e\$ \_f\_ |"
+    # a bracket or a star at the beginning of a row would belong to the end of the one before
+    assert TEXTS["latex"](table).splitlines()[4].startswith(r"{[}1] {*}b{*} `c` \textless{}d\textgreater{} \$e\$")
+    assert list(csv.reader(TEXTS["csv"](table).splitlines()))[2] == [r"\x1b[1mg\x0a,h"]
 
 
 @pytest.mark.parametrize("command", ["methods", "metrics"])

@@ -1,5 +1,6 @@
 """calcli evaluate: JSON shape, gates, comparisons, warnings, words, bad input."""
 
+import csv
 import json
 import xml.etree.ElementTree as ET
 
@@ -113,6 +114,51 @@ def test_lines_and_values(run, fitted):
     assert float(value) == json.loads(lines[1])["metrics"]["ece"]["value"]
     alone = run("evaluate", fitted, "-m", "ece", "--value-only", "-q").out
     assert float(alone) == json.loads(lines[0])["metrics"]["ece"]["value"]
+
+
+def test_results_come_in_every_format(run, fitted):
+    words = ("evaluate", fitted, "-c", "m.ts.json")
+    whole = json.loads(run(*words, "--format", "json").out)
+    assert whole == json.loads(run(*words, "--json").out)
+    assert run(*words, "--format", "jsonl").out == run(*words, "--jsonl").out
+    lines = list(csv.DictReader(run(*words, "--format", "csv", "-q").out.splitlines()))
+    for line, result in zip(lines, whole["results"], strict=True):
+        assert (line["calibrator"], line["method"]) == (result["calibrator"] or "uncalibrated", result["method"])
+        ece, nll = result["metrics"]["ece"], result["metrics"]["nll"]
+        assert [float(line[f]) for f in ("ece", "ece.p", "ece.null")] == [
+            ece[f] for f in ("value", "p_value", "null_mean")
+        ]
+        assert [float(line["nll.lo"]), float(line["nll.hi"])] == nll["ci"]
+    markdown = run(*words, "--format", "markdown").out.splitlines()
+    assert markdown[0].startswith("| calibrator | accuracy | nll |") and len(markdown) == 4
+    assert r"m.ts.json & " in run(*words, "--format", "latex").out
+    assert run(*words, "--format", "csv", "--per-class").code == 2
+    assert run(*words, "--format", "csv", "--json").code == 2
+
+
+def test_model_index_is_yaml_whatever_the_names(run, tmp_path):
+    """Checked once against PyYAML 6.0.3 and huggingface_hub 2.4.0; here by its lines, whose quotes JSON reads too."""
+    name = 'a"b\u2028: #&\x1b[1m.h5'
+    with h5py.File(tmp_path / name, "w") as file:
+        file["logits"], file["labels"] = LOGITS, LABELS
+    lines = run("evaluate", name, "-m", "nll", "-m", "ece", "--format", "model-index").out.splitlines()
+    assert lines[1] == "model-index:"
+    quoted = [line.split(": ", 1)[1] for line in lines if line.endswith('"')]
+    assert 'a"b\u2028: #&\\x1b[1m.h5' in [json.loads(text) for text in quoted]
+    values = [float(line.split(": ")[1]) for line in lines if line.startswith("      value: ")]
+    assert values == [
+        score["value"] for score in evaluated(run, name, "-m", "nll", "-m", "ece")["results"][0]["metrics"].values()
+    ]
+
+
+def test_the_signature_is_one_line_to_quote(run, fitted):
+    done = run("evaluate", fitted, "-c", "m.ts.json", "--signature")
+    last = done.out.splitlines()[-1]
+    ece = evaluated(run, fitted)["results"][0]["metrics"]["ece"]
+    assert last.startswith(f"signature: m.h5:test (600 rows, 4 classes): ece {ece['value']:.4f} (floor ")
+    assert "norm:1 bins:15 scheme:width closed:right label:top" in last
+    beside = run("evaluate", fitted, "--signature", "--json", "-m", "NLL")
+    assert beside.err.startswith("signature: ") and "nll" in beside.err and json.loads(beside.out)
 
 
 def test_full_has_every_test(run, fitted):
@@ -286,6 +332,11 @@ def test_limits_name_their_metric():
     [limit] = limits(["brier_top_increase.hi=0"], [])
     assert limit.metric == "brier_top"
     assert limits([], ["top2_gap.lo=-1"])[0].metric == "top2_gap"
+    assert [limit.name for limit in limits(["Log-Loss_Increase.HI=0", "ACE=1"], ["Acc=0"])] == [
+        "nll_increase.hi",
+        "ece_mass",
+        "accuracy",
+    ]
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,7 @@
 """Options that several commands share, declared once: as types, and as bases of their structs."""
 
 from dataclasses import dataclass
-from typing import Annotated, Any
+from typing import Annotated, Any, ClassVar
 
 import typer
 
@@ -70,7 +70,9 @@ class Saying:
 
 @dataclass(frozen=True, kw_only=True)
 class Tabling:
-    """How a command writes the table that it is about."""
+    """How a command writes the table that it is about. FORMATS : what ``--format`` takes."""
+
+    FORMATS: ClassVar[tuple[str, ...]] = (*TEXTS, "json", "jsonl")
 
     json: Json = False
     form: Annotated[
@@ -79,8 +81,8 @@ class Tabling:
     ] = "table"
 
     def __post_init__(self) -> None:
-        if self.form not in (*TEXTS, "json", "jsonl"):
-            raise unknown_name("choice of --format", self.form, (*TEXTS, "json", "jsonl"))
+        if self.form not in self.FORMATS:
+            raise unknown_name("choice of --format", self.form, self.FORMATS)
         if self.json and self.form not in ("table", "json"):
             raise UsageError(f"--json and --format {self.form} exclude each other")
 

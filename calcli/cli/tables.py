@@ -3,6 +3,7 @@
 import csv
 import math
 import os
+import re
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -15,9 +16,19 @@ Cell = str | float | int | None
 
 CONTROL = {code: f"\\x{code:02x}" for code in (*range(32), *range(127, 160))}
 CONTROL |= {0xDC00 + byte: f"\\x{byte:02x}" for byte in range(128, 256)}  # bytes of a file's name that are no UTF-8
-LATEX = {"\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "±": r"$\pm$"} | {
-    c: f"\\{c}" for c in "&%$#_{}"
+LATEX = {c: f"\\{c}" for c in "&%$#_{}"} | {
+    "\\": r"\textbackslash{}",
+    "~": r"\textasciitilde{}",
+    "^": r"\textasciicircum{}",
+    "|": r"\textbar{}",
+    "<": r"\textless{}",
+    ">": r"\textgreater{}",
+    "±": r"$\pm$",
+    "[": "{[}",  # at the beginning of a row it would be the distance to the one before
+    "*": "{*}",
 }
+MARKDOWN = re.compile(r"[\\|`*<>\[\]&$~]|(?<![^\W_])_|_(?![^\W_])")
+"""What would not stand for itself; an underscore inside a word does."""
 
 
 def plain(text: str) -> str:
@@ -101,7 +112,7 @@ def _rich(table: Table, out: TextIO) -> str:
 def _markdown(table: Table) -> str:
     rule = ["---:" if right else "---" for right in table.right]
     rows = [list(table.columns), *table.words]
-    cells = [[cell.replace("\\", r"\\").replace("|", r"\|") for cell in row] for row in rows]
+    cells = [[MARKDOWN.sub(r"\\\g<0>", cell) for cell in row] for row in rows]
     return "".join(f"| {' | '.join(row)} |\n" for row in [cells[0], rule, *cells[1:]])
 
 
@@ -121,9 +132,9 @@ def _csv(table: Table) -> str:
     text = StringIO()
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(table.columns)
-    writer.writerows(
-        [None if isinstance(cell, float) and math.isnan(cell) else cell for cell in row] for row in table.rows
-    )
+    for row in table.rows:
+        cells = [None if isinstance(cell, float) and math.isnan(cell) else cell for cell in row]
+        writer.writerow([plain(cell) if isinstance(cell, str) else cell for cell in cells])
     return text.getvalue()
 
 

@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 from calcli.errors import UsageError, unknown_name
 from calcli.evaluation.results import Difference, Result, Score
-from calcli.metrics.catalog import metric_names
+from calcli.metrics.catalog import metric
 
 __all__ = ["Limit", "Outcome", "check", "junit", "limits", "needed_metrics"]
 
@@ -38,7 +38,7 @@ class Limit:
 
     @property
     def text(self) -> str:
-        """As the user wrote it."""
+        """As a user writes it, under the metric's own name."""
         return f"--{self.side} {self.name}={self.value:g}"
 
 
@@ -86,14 +86,18 @@ def limits(maxima: Sequence[str], minima: Sequence[str]) -> list[Limit]:
                 value = math.nan
             if not equals or math.isnan(value):
                 raise UsageError(f"--{side} {text}: expected NAME=NUMBER, e.g. --{side} ece=0.03")
-            limit = Limit(side, name.strip(), value)
-            end = limit.name.partition(".")[2]
-            if limit.metric not in metric_names():
-                raise unknown_name("metric", limit.metric, metric_names())
-            if end and end not in ENDS:
-                raise unknown_name("end of a limit", end, ENDS)
-            found.append(limit)
+            found.append(Limit(side, _own_name(name.strip()), value))
     return found
+
+
+def _own_name(text: str) -> str:
+    """``ECE.hi`` or ``log_loss_increase`` with the metric's own name in it. Raises UsageError."""
+    base, dot, end = text.partition(".")
+    end = end.lower()
+    if end and end not in ENDS:
+        raise unknown_name("end of a limit", end, ENDS)
+    change = next((f"_{change}" for change in CHANGES if base.lower().endswith(f"_{change}")), "")
+    return metric(base[: len(base) - len(change)]).name + change + dot + end
 
 
 def needed_metrics(asked: Sequence[Limit]) -> list[str]:

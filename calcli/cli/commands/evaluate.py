@@ -12,18 +12,20 @@ calcli evaluate logits.h5 -c logits.ts.json --max nll_increase=0 --max ece=0.03
 calcli evaluate models.h5:* --metric ece --json
 """
 
+import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, ClassVar
 
 import typer
 
 from calcli.cli import options as o
+from calcli.cli.evaluate_formats import model_index, quotable, result_table
 from calcli.cli.evaluate_job import Job, expand
 from calcli.cli.evaluate_text import print_report
 from calcli.cli.render import Talk, fail, print_json
-from calcli.cli.tables import print_table
+from calcli.cli.tables import TEXTS, plain, print_table
 from calcli.errors import CalcliError, LimitCrossed, UsageError, unknown_name
 from calcli.evaluation.assess import Plan
 from calcli.evaluation.compare import rank_table
@@ -36,6 +38,9 @@ from calcli.metrics.compat import CONVENTIONS
 from calcli.metrics.context import MetricSettings
 
 ORDER = 40
+WITH_ALL = ("table", "json", "jsonl")
+"""Formats that hold everything that can be asked for."""
+
 NORMS = {"1": 1.0, "2": 2.0, "max": float("inf")}
 
 Results = list[Result]
@@ -43,8 +48,10 @@ Results = list[Result]
 
 
 @dataclass(frozen=True)
-class EvaluateArgs(o.Reading, o.Saying):
+class EvaluateArgs(o.Reading, o.Saying, o.Tabling):
     """What was typed after ``calcli evaluate``."""
+
+    FORMATS: ClassVar[tuple[str, ...]] = (*o.Tabling.FORMATS, "model-index")
 
     bundles: Annotated[
         list[str],
@@ -149,6 +156,17 @@ class EvaluateArgs(o.Reading, o.Saying):
     marginal: Annotated[bool, typer.Option("--marginal", help="--bin-sweep also class by class.")] = False
     value_only: Annotated[bool, typer.Option("--value-only", help="Print the number alone.")] = False
     jsonl: Annotated[bool, typer.Option("--jsonl", help="One JSON object per line and result.")] = False
+    form: Annotated[
+        str,
+        typer.Option(
+            "--format",
+            metavar="table|markdown|latex|csv|json|jsonl|model-index",
+            help="How the metrics are written; model-index is the block of a model card.",
+        ),
+    ] = field(default="table", kw_only=True)  # as the base has it
+    signature: Annotated[
+        bool, typer.Option("--signature", help="End with a line to quote: metric, bins, norm, rows, floor, version.")
+    ] = False
     junit: Annotated[
         str | None, typer.Option("--junit", metavar="FILE", help="Write the limits as JUnit XML.", show_default=False)
     ] = None
@@ -157,20 +175,29 @@ class EvaluateArgs(o.Reading, o.Saying):
     force: o.Force = False
 
     def __post_init__(self) -> None:
-        if sum((self.json, self.jsonl, self.value_only)) > 1:
-            raise UsageError("--json, --jsonl and --value-only exclude each other")
+        super().__post_init__()
+        if sum((self.json, self.jsonl, self.value_only, self.form != "table")) > 1:
+            raise UsageError("--json, --jsonl, --value-only and --format exclude each other")
         if self.value_only and len(self.metric or []) != 1:
             raise UsageError("--value-only prints one metric: name it with --metric NAME")
         if self.bin_sweep is None and (self.edges_from is not None or self.marginal):
             raise UsageError("--edges-from and --marginal belong to --bin-sweep: give it, e.g. --bin-sweep 2,4,8,16")
         if self.junit is not None and not (self.max_ or self.min_):
             raise UsageError("--junit reports limits: give some with --max or --min")
+        tables = {"--per-class": self.per_class, "--per-group": self.per_group, "--bin-sweep": self.bin_sweep}
+        for option in (name for name, asked in tables.items() if asked and self.wanted not in WITH_ALL):
+            raise UsageError(f"{option} is a table of its own, which --format {self.form} has no place for; json has")
         if self.compat is not None:
             _choice("--compat", self.compat, [*CONVENTIONS, "relplot"])
         _choice("--norm", self.norm, list(NORMS))
         _choice("--scheme", self.scheme, ["width", "mass"])
         _choice("--label", self.label, ["top", "positive", "class", "all"])
         _choice("--interval", self.interval, ["auto", "bootstrap", "t"])
+
+    @property
+    def wanted(self) -> str:
+        """The format, short forms included."""
+        return "json" if self.json else "jsonl" if self.jsonl else self.form
 
     def limits(self) -> list[Limit]:
         """The limits asked for. Raises UsageError for one that cannot be checked."""
@@ -235,7 +262,7 @@ def run(args: EvaluateArgs) -> int:
         evaluated.append(results)
         for result in results[1:] or results:
             outcomes += check(asked, result, against)
-        if args.jsonl:
+        if args.wanted == "jsonl":
             _print_lines(results)
     talk.tell_warnings()
     _print(args, plan, evaluated, outcomes)
@@ -264,15 +291,24 @@ def _print(args: EvaluateArgs, plan: Plan, evaluated: list[Results], outcomes: l
     if args.calibrator:
         ranks = rank_table(evaluated, ["uncalibrated", *args.calibrator], plan.metrics)
     evaluation = Evaluation(evaluated, ranks, [outcome.to_dict() for outcome in outcomes])
-    if args.json:
+    if args.wanted == "json":
         print_json(evaluation.to_dict())
     elif args.value_only:
         _print_values(evaluated, plan.metrics[0])
-    elif not args.jsonl and not args.quiet:
+    elif args.wanted == "model-index":
+        print(model_index(evaluation), end="")
+    elif args.wanted in TEXTS and args.wanted != "table":
+        print(TEXTS[args.wanted](result_table(evaluation, args.wanted)), end="")
+    elif args.wanted == "table" and not args.quiet:
         print_report(evaluation, plan)
         if args.explain:
             print()
             print_table(["term", "meaning"], explained(plan.metrics, plan.report))
+    if args.signature and evaluated:
+        # Behind a table for people; beside what a program reads.
+        out = sys.stdout if args.people and not args.value_only else sys.stderr
+        for line in quotable(evaluation, plan.metrics[0] if args.metric else "ece"):
+            print(plain(line), file=out)
 
 
 def _tell_limits(outcomes: Sequence[Outcome], talk: Talk) -> int:

@@ -1,0 +1,107 @@
+"""The evaluation for other programs and for papers: a table, the block of a model card, a line to quote."""
+
+import json
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from calcli import __version__
+from calcli.cli.tables import Cell, Table, number, plain
+from calcli.evaluation.results import Evaluation, Result, Score
+from calcli.metrics.catalog import metric
+
+__all__ = ["model_index", "quotable", "result_table"]
+
+LINE_ENDS = {code: f"\\u{code:04x}" for code in (0x85, 0x2028, 0x2029, 0xFEFF)}
+"""What ends a line in YAML though not in JSON, and the mark that begins a file."""
+
+
+def result_table(evaluation: Evaluation, form: str) -> Table:
+    """A line per bundle and calibrator, a column per metric.
+
+    For ``csv`` every metric, with what belongs to it under the names that limits have: ``nll.lo``, ``ece.p``.
+    Else the metrics of the table for people, and the bundle only where there are several.
+    """
+    results, whole = evaluation.results, form == "csv"
+    names = list(dict.fromkeys(name for result in results for name in (result.scores if whole else _shown(result))))
+    several = whole or len(evaluation.bundles) > 1
+    facts = {name: _facts(name, results) if whole else [name] for name in names}
+    head = [*(["bundle"] if several else []), "calibrator", *(["method", "n", "n_classes"] if whole else [])]
+    rows: list[list[Cell]] = []
+    for result in results:
+        row: list[Cell] = [*([result.bundle] if several else []), result.title]
+        row += [result.method, result.n, result.n_classes] if whole else []
+        rows.append([*row, *(_fact(result.scores.get(name), fact) for name in names for fact in facts[name])])
+    return Table([*head, *(fact for each in facts.values() for fact in each)], rows)
+
+
+def _shown(result: Result) -> list[str]:
+    """The metrics for people: of a report those in its table, else what was asked for."""
+    return [name for name in result.scores if result.report is None or metric(name).in_table]
+
+
+def _facts(name: str, results: Sequence[Result]) -> list[str]:
+    held = [result.scores[name] for result in results if name in result.scores]
+    ends = [f"{name}.{end}" for end in ("lo", "hi", "p", "null")]
+    return [name, *(end for end in ends if any(_fact(score, end) is not None for score in held))]
+
+
+def _fact(score: Score | None, fact: str) -> float | None:
+    """The value of a score, or what its column's name asks for after the dot."""
+    if score is None:
+        return None
+    end, interval = fact.partition(".")[2], score.interval
+    if end in ("lo", "hi"):
+        return None if interval is None else interval.low if end == "lo" else interval.high
+    if end == "null":
+        return None if score.null is None else score.null.mean
+    return score.p_value if end == "p" else score.value
+
+
+def model_index(evaluation: Evaluation) -> str:
+    """The ``model-index`` block for the front matter of a model card, in YAML.
+
+    A model per bundle; every calibrator's metrics stand in it under their own names, with their
+    signatures as ``args``.
+
+    Reference: Hugging Face Hub documentation, model cards, "model-index".
+    """
+    lines = ["# task and dataset: put the Hub's own names, e.g. image-classification and cifar10", "model-index:"]
+    for results in evaluation.bundles:
+        where = results[0].bundle
+        lines += [f"- name: {_quoted(Path(where.partition(':')[0]).stem)}", "  results:", "  - task:"]
+        lines += ['      type: "classification"', "    dataset:"]
+        lines += [f"      name: {_quoted(where)}", f"      type: {_quoted(where)}", "    metrics:"]
+        for result in results:
+            for name in _shown(result):
+                score = result.scores[name]
+                if score.value is not None:
+                    lines += [f"    - type: {_quoted(name)}", f"      value: {_number(score.value)}"]
+                    lines += [f"      name: {_quoted(f'{name}, {result.title}')}"]
+                    lines += ["      args:", f"        signature: {_quoted(score.signature)}"]
+    return "\n".join([*lines, ""])
+
+
+def _quoted(text: str) -> str:
+    """A double-quoted scalar, which JSON and YAML write alike but for a few line ends."""
+    return json.dumps(plain(text), ensure_ascii=False).translate(LINE_ENDS)
+
+
+def _number(value: float) -> str:
+    """All digits of a number; with a point, without which readers of YAML 1.1 take 1e-05 for a word."""
+    digits, e, exponent = repr(float(value)).partition("e")
+    return f"{digits}{'.0' * ('.' not in digits)}{e}{exponent}"
+
+
+def quotable(evaluation: Evaluation, name: str) -> Iterator[str]:
+    """Per bundle one line for a paper: a metric's values with definition, rows, floor and version."""
+    for results in evaluation.bundles:
+        where = f"{results[0].bundle} ({results[0].n} rows, {results[0].n_classes} classes)"
+        values = ", ".join(_value_with_floor(result.scores[name], result.title) for result in results)
+        settings = " ".join(results[0].scores[name].signature.split("|")[1:-1])
+        floor = "floor: what a calibrated model would show; " if "(floor" in values else ""
+        yield f"signature: {where}: {name} {values}; {settings}{'; ' * bool(settings)}{floor}calcli {__version__}"
+
+
+def _value_with_floor(score: Score, title: str) -> str:
+    floor = "" if score.null is None else f" (floor {number(score.null.mean)})"
+    return f"{number(score.value)}{floor} {title}"
