@@ -76,7 +76,7 @@ def reliability(model: Model, focus: int, positive: bool, ident: str) -> Safe:
         tag("path", d=f"M{LEFT} {h + 64}H{LEFT + SIDE}", class_="axis"),
         *(_label(LEFT + SIDE * t, h + 84, f"{100 * t:.0f}%") for t in ticks),
         _label(LEFT + SIDE / 2, h + 110, "how sure the model says it is" if not positive else says),
-        _label(LEFT + SIDE / 2, h + 136, f"outline: number of cases, as square root, at most {short(tallest)}"),
+        _label(LEFT + SIDE / 2, h + 136, f"outline: cases (square root), at most {short(tallest)}"),
     ]
     cursor = tag("path", d=f"M0 {TOP}V{h + 64}", class_="cursor off", data_cursor=True)
     title = "; ".join(
