@@ -20,7 +20,7 @@ LAYERS = [
     ["report"],
     ["sklearn"],
     ["api"],
-    ["diagram", "evaluation", "extract"],
+    ["diagram", "evaluation", "export", "extract"],
     ["workflow"],
     ["importers"],
     ["metrics"],
@@ -86,7 +86,16 @@ def test_imports_never_point_outwards(path):
 @pytest.mark.parametrize("path", modules(), ids=lambda p: str(p.relative_to(PACKAGE)))
 def test_heavy_packages_load_only_where_used(path):
     for module, at_top in imports_of(path):
-        heavy = module.split(".")[0] in {"torch", "scipy", "matplotlib", "rich", "pyarrow", "PIL", "onnxruntime"}
+        heavy = module.split(".")[0] in {
+            "torch",
+            "scipy",
+            "matplotlib",
+            "rich",
+            "pyarrow",
+            "PIL",
+            "onnx",
+            "onnxruntime",
+        }
         # the torch twins are themselves imported only when a GPU is used
         assert not (heavy and at_top) or "torch" in path.parts, f"{path.name} imports {module} at the top"
 

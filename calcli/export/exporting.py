@@ -1,0 +1,149 @@
+"""Write a calibrator for a target, load what was written, and hold it against ``apply``."""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any, Literal, get_args
+
+import numpy as np
+
+from calcli.errors import CalcliError, UsageError
+from calcli.export import join as joining
+from calcli.export.numpy_source import load_source, write_source
+from calcli.export.onnx_model import OPSET, build_model, require_onnx, session
+from calcli.export.torch_module import build_module, load_program, save_program
+from calcli.export.trace import trace
+from calcli.export.verify import TOLERANCE, Agreement, Run, compare, trying_rows
+from calcli.io.artifact import Artifact
+
+__all__ = ["TARGETS", "Export", "agreements", "export", "export_behind"]
+
+Target = Literal["onnx", "torch", "python"]
+TARGETS: tuple[str, ...] = get_args(Target)
+NONE = Agreement(0, 0.0, 0)
+
+
+@dataclass(frozen=True)
+class Export:
+    """What was written, and how it compares with ``apply``.
+
+    data : bytes of the file. run : the calibrator as loaded from them. agreement : on the
+    rows tried. opset : of ONNX. scores : the classifier's output that is calibrated.
+    notes : what could not be tried.
+    """
+
+    data: bytes
+    run: Run
+    agreement: Agreement
+    opset: int | None = None
+    scores: str | None = None
+    notes: tuple[str, ...] = ()
+
+
+def export(artifact: Artifact, target: str) -> Export:
+    """A calibrator by itself, for one of ``TARGETS``, tried on hard rows.
+
+    Raises UsageError for a method that cannot be exported, or a package that is missing.
+    """
+    graph = trace(artifact)
+    if target == "python":
+        data = write_source(artifact, graph).encode()
+        run = _python(data)
+    elif target == "torch":
+        require_torch()
+        data = save_program(build_module(graph), artifact.n_classes)
+        run = torch_run(load_program(data))
+    else:
+        data = build_model(artifact, graph).SerializeToString()
+        run = _onnx(data)
+    return Export(data, run, tried(run, artifact), OPSET if target == "onnx" else None)
+
+
+def export_behind(artifact: Artifact, path: str, output: str | None = None) -> Export:
+    """A calibrator behind the classifier of an ONNX file; both are run on made-up inputs."""
+    alone = export(artifact, "onnx")
+    joined = joining.join(artifact, path, output)
+    try:
+        require_onnx().checker.check_model(joined.model)
+        data: bytes = joined.model.SerializeToString()
+        model = session(data)
+    except Exception as problem:  # onnx, protobuf and onnxruntime have errors of their own
+        reason = str(problem).splitlines()[0][:200]
+        raise CalcliError(f"{path}: cannot be joined with the calibrator: {reason}") from None
+    notes: list[str] = []
+    try:
+        feeds = joining.made_up_inputs(joined.model)
+        seen, probs, label = model.run([joined.scores, "probs", "prediction"], feeds)
+    except Exception as problem:
+        reason = str(problem).splitlines()[0][:200]
+        notes.append(f"{path} does not run on made-up inputs ({reason}): the calibrator was tried by itself only")
+        agreement = NONE
+    else:
+        agreement = compare(lambda _: (probs, label), artifact, both_columns(seen, artifact))
+    return Export(data, alone.run, alone.agreement + agreement, joined.opset, joined.scores, tuple(notes))
+
+
+def both_columns(scores: Any, artifact: Artifact) -> Any:
+    """A binary model's one column as two."""
+    s = np.asarray(scores)
+    if s.shape[1] == artifact.n_classes:
+        return s
+    return np.concatenate([np.zeros_like(s) if artifact.input_kind == "logits" else 1 - s, s], axis=1)
+
+
+def tried(run: Run, artifact: Artifact) -> Agreement:
+    """How an export does on random and extreme rows."""
+    return sum((compare(run, artifact, s) for s in trying_rows(artifact.n_classes, artifact.input_kind)), NONE)
+
+
+def agreements(artifacts: Iterable[Artifact], targets: Iterable[str] = TARGETS) -> Iterator[dict[str, Any]]:
+    """The table "method x target -> largest difference": a line per artifact.
+
+    A method that cannot be exported has its reason under ``refused``.
+    """
+    for artifact in artifacts:
+        line: dict[str, Any] = {"method": artifact.method, "classes": artifact.n_classes}
+        try:
+            for target in targets:
+                line[target] = export(artifact, target).agreement.difference
+        except UsageError as reason:
+            line["refused"] = str(reason)
+        yield line
+
+
+def require_torch() -> None:
+    """Raise UsageError where torch is not installed."""
+    try:
+        import torch  # noqa: F401
+    except ImportError:
+        raise UsageError("--to torch needs the package torch: pip install 'calcli[torch]'") from None
+
+
+def _python(data: bytes) -> Run:
+    module = load_source(data.decode())
+    return lambda scores: (module["predict_proba"](scores), module["predict"](scores))
+
+
+def torch_run(module: Any) -> Run:
+    """A torch module as a function of arrays."""
+    import torch
+
+    def run(scores: Any) -> Any:
+        with torch.no_grad():
+            out = module(torch.from_numpy(np.array(scores)))
+        return out["probs"].numpy(), out["prediction"].numpy()
+
+    return run
+
+
+def _onnx(data: bytes) -> Run:
+    model = session(data)
+    return lambda scores: tuple(model.run(["probs", "prediction"], {"scores": scores}))
+
+
+def check(agreement: Agreement, what: str) -> None:
+    """Raise CalcliError for an export that differs from ``apply``."""
+    if not agreement.holds:
+        raise CalcliError(
+            f"{what}: differs from apply by {agreement.difference:.2g} (allowed: {TOLERANCE:g}) and in"
+            f" {agreement.labels} predictions of {agreement.rows} rows; nothing was written, please report this"
+        )

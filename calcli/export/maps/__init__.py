@@ -1,0 +1,1 @@
+"""How each family of methods is computed; a module registers its classes with ``lower``."""

@@ -1,0 +1,149 @@
+"""A graph as Python source that needs NumPy only."""
+
+import base64
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from calcli.export.graph import Graph
+from calcli.export.trace import PAIR
+from calcli.io.artifact import Artifact
+
+__all__ = ["load_source", "write_source"]
+
+FORMS = {
+    "add": "{} + {}",
+    "sub": "{} - {}",
+    "mul": "{} * {}",
+    "div": "{} / {}",
+    "neg": "-{}",
+    "abs": "np.abs({})",
+    "exp": "np.exp({})",
+    "log": "np.log({})",
+    "log1p": "np.log1p({})",
+    "sqrt": "np.sqrt({})",
+    "maximum": "np.maximum({}, {})",
+    "minimum": "np.minimum({}, {})",
+    "less": "{} < {}",
+    "less_equal": "{} <= {}",
+    "equal": "{} == {}",
+    "where": "np.where({}, {}, {})",
+    "matmul": "{} @ {}",
+    "row_sum": "{}.sum(axis=-1, keepdims=True)",
+    "row_max": "{}.max(axis=-1, keepdims=True)",
+    "row_argmax": "{}.argmax(axis=-1)[:, None]",
+    "at": "np.take_along_axis({}, {}, axis=-1)",
+    "take": "{}[{}]",
+    "columns": "{}[:, {}]",
+    "descending": 'np.argsort(-{}, axis=-1, kind="stable")',
+    "sum_from_right": "{}[:, ::-1].cumsum(axis=-1)[:, ::-1]",
+    "float": "{}.astype(np.float64)",
+    "whole": "{}.astype(np.int64)",
+    "expand": "{}[..., None]",
+    "squeeze": "{}[..., 0]",
+    "swap": "{}.swapaxes(-1, -2)",
+}
+
+SHORT = 16
+"""Constants of more entries are written as base64."""
+
+PAGE = '''"""Calibrated probabilities of {k} classes: method {method}, exported by calcli {version}. Needs NumPy only.
+
+predict_proba(scores) gives (n, {k}) float64, rows that sum to 1; predict(scores) gives (n,) int64, the
+classes that the method predicts. scores : (n, {k}) {kind}{binary}.
+"""
+
+import base64
+
+import numpy as np
+
+CLASS_NAMES = {names!r}
+
+
+def _array(text, dtype, shape):
+    return np.frombuffer(base64.b64decode(text), dtype).reshape(shape)
+
+
+{constants}
+def _scores(scores):
+    scores = np.asarray(scores, dtype=np.float64)
+{pair}    if scores.ndim != 2 or scores.shape[1] != {k}:
+        raise ValueError(f"scores have shape {{scores.shape}}, expected (n, {k})")
+    if not np.isfinite(scores).all():
+        raise ValueError("scores hold a number that is not finite")
+    return scores
+
+
+def _calibrate(scores):
+{lines}
+    return {probs}, {prediction}[:, 0]
+
+
+def predict_proba(scores):
+    """Calibrated probabilities, (n, {k}) float64."""
+    return _calibrate(_scores(scores))[0]
+
+
+def predict(scores):
+    """Predicted classes, (n,) int64."""
+    return _calibrate(_scores(scores))[1]
+'''
+
+
+def write_source(artifact: Artifact, graph: Graph) -> str:
+    """The text of the module."""
+    names: dict[int, str] = {}
+    constants, lines = [], []
+    for place, node in graph.needed():
+        if node.array is not None and node.array.ndim == 0:
+            names[place] = _number(node.array.item())
+        elif node.array is not None:
+            names[place] = f"C{place}"
+            constants.append(f"C{place} = {_constant(node.array)}\n")
+        elif node.op == "scores":
+            names[place] = "scores"
+        else:
+            names[place] = f"v{place}"
+            lines.append(f"    v{place} = {FORMS[node.op].format(*(names[i] for i in node.inputs))}")
+    k, kind = artifact.n_classes, artifact.input_kind
+    pair = ""
+    if k == 2 and kind in PAIR:
+        weight, bias = PAIR[kind]
+        pair = (
+            "    if scores.ndim == 1 or (scores.ndim == 2 and scores.shape[1] == 1):\n"
+            f"        scores = scores.reshape(-1, 1) * np.array({weight}) + np.array({bias})\n"
+        )
+    return PAGE.format(
+        k=k,
+        kind=kind,
+        method=artifact.method,
+        version=artifact.calcli_version,
+        binary=", or (n,): the score of class 1" if pair else "",
+        names=artifact.class_names,
+        constants="".join(constants) + "\n" * bool(constants),
+        pair=pair,
+        lines="\n".join(lines),
+        probs=names[graph.outputs["probs"]],
+        prediction=names[graph.outputs["prediction"]],
+    )
+
+
+def _number(value: float) -> str:
+    text = repr(value)
+    return text.replace("inf", "np.inf") if "inf" in text else f"({text})" if text.startswith("-") else text
+
+
+def _constant(array: NDArray[Any]) -> str:
+    if array.size <= SHORT and np.isfinite(array).all():
+        return f"np.array({array.tolist()!r}, dtype=np.{array.dtype.name})"
+    plain = np.ascontiguousarray(array, dtype=array.dtype.newbyteorder("<"))
+    text = base64.b64encode(plain.tobytes()).decode("ascii")
+    return f'_array("{text}", "{plain.dtype.str}", {array.shape})'
+
+
+def load_source(text: str) -> dict[str, Any]:
+    """What the module defines, run in a namespace of its own."""
+    namespace: dict[str, Any] = {"__name__": "calibrator"}
+    exec(compile(text, "<exported calibrator>", "exec"), namespace)
+    return namespace

@@ -1,0 +1,178 @@
+"""A graph as an ONNX model, alone or behind a classifier's own graph."""
+
+from typing import Any
+
+import numpy as np
+
+from calcli.errors import UsageError
+from calcli.export.graph import Graph, Node
+from calcli.io.artifact import Artifact
+
+__all__ = ["OPSET", "build_model", "session"]
+
+OPSET = 17
+"""Opset of a model of its own; behind a classifier it is the classifier's, from 13 on."""
+
+OLDEST_OPSET = 13
+IR_VERSION = 8
+
+PLAIN = {
+    "add": "Add",
+    "sub": "Sub",
+    "mul": "Mul",
+    "div": "Div",
+    "neg": "Neg",
+    "abs": "Abs",
+    "exp": "Exp",
+    "log": "Log",
+    "sqrt": "Sqrt",
+    "maximum": "Max",
+    "minimum": "Min",
+    "less": "Less",
+    "less_equal": "LessOrEqual",
+    "equal": "Equal",
+    "where": "Where",
+    "matmul": "MatMul",
+    "take": "Gather",
+}
+WITH_ATTRIBUTES: dict[str, tuple[str, dict[str, Any]]] = {
+    "row_argmax": ("ArgMax", {"axis": -1, "keepdims": 1}),
+    "at": ("GatherElements", {"axis": -1}),
+    "columns": ("Gather", {"axis": 1}),
+    "float": ("Cast", {"to": 11}),
+    "whole": ("Cast", {"to": 7}),
+    "swap": ("Transpose", {"perm": [0, 2, 1]}),
+}
+WITH_AXIS: dict[str, tuple[str, dict[str, Any]]] = {
+    "row_sum": ("ReduceSum", {"keepdims": 1}),
+    "sum_from_right": ("CumSum", {"reverse": 1}),
+    "expand": ("Unsqueeze", {}),
+    "squeeze": ("Squeeze", {}),
+}
+
+
+class Writer:
+    """Collects ONNX nodes and constants; every name begins with ``prefix``."""
+
+    def __init__(self, k: int, opset: int, prefix: str) -> None:
+        import onnx
+
+        self.onnx, self.k, self.opset, self.prefix = onnx, k, opset, prefix
+        self.nodes: list[Any] = []
+        self.initializers: list[Any] = []
+
+    def constant(self, name: str, array: Any) -> str:
+        self.initializers.append(self.onnx.numpy_helper.from_array(np.asarray(array), self.prefix + name))
+        return self.prefix + name
+
+    def node(self, op: str, inputs: list[str], outputs: list[str], **attributes: Any) -> str:
+        name = f"{self.prefix}n{len(self.nodes)}"
+        self.nodes.append(self.onnx.helper.make_node(op, inputs, outputs, name=name, **attributes))
+        return outputs[-1]
+
+    def add(self, node: Node, inputs: list[str], name: str) -> str:
+        """Write one node of the graph; the name of its result."""
+        out = self.prefix + name
+        axis = self.prefix + "last"
+        if node.op in PLAIN:
+            return self.node(PLAIN[node.op], inputs, [out])
+        if node.op in WITH_ATTRIBUTES:
+            op, attributes = WITH_ATTRIBUTES[node.op]
+            return self.node(op, inputs, [out], **attributes)
+        if node.op in WITH_AXIS:
+            op, attributes = WITH_AXIS[node.op]
+            return self.node(op, [*inputs, self.prefix + "axis0" if op == "CumSum" else axis], [out], **attributes)
+        match node.op:
+            case "row_max":
+                if self.opset >= 18:
+                    return self.node("ReduceMax", [*inputs, axis], [out], keepdims=1)
+                return self.node("ReduceMax", inputs, [out], keepdims=1, axes=[-1])
+            case "descending":
+                return self.node("TopK", [*inputs, self.prefix + "k"], [out + "/values", out], axis=-1)
+            case "log1p":
+                return self._log1p(inputs[0], out)
+        raise AssertionError(node.op)
+
+    def _log1p(self, x: str, out: str) -> str:
+        """log(1 + x) to the last digits: log(u) x / (u - 1) with u = 1 + x, x where u is 1 (Kahan)."""
+        one = self.prefix + "one"
+        u = self.node("Add", [x, one], [out + "/u"])
+        rest = self.node("Sub", [u, one], [out + "/rest"])
+        same = self.node("Equal", [u, one], [out + "/same"])
+        below = self.node("Where", [same, one, rest], [out + "/below"])
+        log_u = self.node("Log", [u], [out + "/log"])
+        scaled = self.node("Mul", [log_u, x], [out + "/scaled"])
+        exact = self.node("Div", [scaled, below], [out + "/exact"])
+        return self.node("Where", [same, x, exact], [out])
+
+    def write(self, graph: Graph, scores: str) -> None:
+        """Write the graph, reading ``scores`` and ending in probs, prediction and confidence."""
+        self.constant("one", np.float64(1.0))
+        self.constant("last", np.array([-1], dtype=np.int64))
+        self.constant("axis0", np.int64(-1))
+        self.constant("k", np.array([self.k], dtype=np.int64))
+        names: dict[int, str] = {}
+        for place, node in graph.needed():
+            if node.array is not None:
+                names[place] = self.constant(f"c{place}", node.array)
+            elif node.op == "scores":
+                names[place] = self.node("Cast", [scores], [f"{self.prefix}float64"], to=11)
+            else:
+                names[place] = self.add(node, [names[i] for i in node.inputs], f"v{place}")
+        axis = self.prefix + "last"
+        self.node("Cast", [names[graph.outputs["probs"]]], ["probs"], to=1)
+        self.node("Squeeze", [names[graph.outputs["prediction"]], axis], ["prediction"])
+        narrow = self.node("Squeeze", [names[graph.outputs["confidence"]], axis], [f"{self.prefix}narrow"])
+        self.node("Cast", [narrow], ["confidence"], to=1)
+
+    def outputs(self, rows: str) -> list[Any]:
+        """Descriptions of the three outputs."""
+        of, kinds = self.onnx.helper.make_tensor_value_info, self.onnx.TensorProto
+        return [
+            of("probs", kinds.FLOAT, [rows, self.k]),
+            of("prediction", kinds.INT64, [rows]),
+            of("confidence", kinds.FLOAT, [rows]),
+        ]
+
+
+def build_model(artifact: Artifact, graph: Graph) -> Any:
+    """An ``onnx.ModelProto``: scores (rows, k) float32 in; probs float32, prediction int64, confidence out."""
+    onnx = require_onnx()
+    writer = Writer(artifact.n_classes, OPSET, "")
+    writer.write(graph, "scores")
+    scores = onnx.helper.make_tensor_value_info("scores", onnx.TensorProto.FLOAT, ["rows", artifact.n_classes])
+    body = onnx.helper.make_graph(
+        writer.nodes, f"calcli_{artifact.method}", [scores], writer.outputs("rows"), writer.initializers
+    )
+    model = onnx.helper.make_model(
+        body, producer_name="calcli", opset_imports=[onnx.helper.make_opsetid("", OPSET)], ir_version=IR_VERSION
+    )
+    model.producer_version = artifact.calcli_version
+    onnx.helper.set_model_props(model, properties(artifact))
+    onnx.checker.check_model(model)
+    return model
+
+
+def properties(artifact: Artifact) -> dict[str, str]:
+    """What a model says of itself."""
+    return {"calcli_method": artifact.method, "calcli_input_kind": artifact.input_kind}
+
+
+def require_onnx() -> Any:
+    """The package onnx. Raises UsageError where it is not installed."""
+    try:
+        import onnx
+        import onnxruntime  # noqa: F401
+    except ImportError as missing:
+        raise UsageError(f"--to onnx needs the package {missing.name}: pip install 'calcli[onnx]'") from None
+    return onnx
+
+
+def session(data: bytes) -> Any:
+    """An onnxruntime session on the CPU."""
+    import onnxruntime
+
+    options = onnxruntime.SessionOptions()
+    options.log_severity_level = 3
+    options.intra_op_num_threads = 1
+    return onnxruntime.InferenceSession(data, options, providers=["CPUExecutionProvider"])

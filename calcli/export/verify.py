@@ -1,0 +1,123 @@
+"""Run what was exported beside ``apply``, on rows that are hard to get right."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from calcli.export.numpy_source import load_source, write_source
+from calcli.export.trace import trace
+from calcli.io.artifact import Artifact
+from calcli.numerics import FloatArray, IntArray, log_softmax, softmax
+from calcli.rows import Block, ScoreKind
+
+__all__ = ["TOLERANCE", "Agreement", "Run", "compare", "trying_rows"]
+
+TOLERANCE = 1e-6
+"""Largest difference of a probability that an export may have: float32 at its ends."""
+
+NUDGE = 16 * float(np.finfo(np.float64).eps)
+"""Relative change of a score that no two machines' exponentials can be told by."""
+
+NUDGES = 16
+"""Ways of moving up and down, class by class, that are tried."""
+
+Run = Callable[[NDArray[np.float32]], tuple[NDArray[Any], IntArray]]
+"""Scores (n, k) in, probabilities (n, k) and predictions (n,) out."""
+
+
+@dataclass(frozen=True)
+class Agreement:
+    """How an export compares with ``apply``.
+
+    rows : rows tried. difference : largest of a probability. labels : rows with another
+    prediction. on_jumps : rows on the edge of a step (or of a slope as steep), where the
+    last bit of a score decides and the export took the other side; they count in neither.
+    """
+
+    rows: int
+    difference: float
+    labels: int
+    on_jumps: int = 0
+
+    @property
+    def holds(self) -> bool:
+        """Whether the export may be written. (A difference that is NaN does not hold.)"""
+        return self.difference <= TOLERANCE and not self.labels
+
+    def __add__(self, other: "Agreement") -> "Agreement":
+        worst = max(self.difference, other.difference, key=lambda d: np.inf if np.isnan(d) else d)
+        return Agreement(self.rows + other.rows, worst, self.labels + other.labels, self.on_jumps + other.on_jumps)
+
+
+def trying_rows(k: int, kind: ScoreKind, seed: int = 0) -> Iterator[NDArray[np.float32]]:
+    """Scores (n, k) of a kind: random ones of many sizes, and ones at the limits."""
+    rng = np.random.default_rng(seed)
+    sizes = np.repeat([0.1, 1.0, 3.0, 10.0, 40.0], 40)[:, None]
+    one_hot = np.eye(k)[rng.integers(0, k, 40)]
+    ties = rng.normal(size=(20, k))
+    ties[:, -1] = ties[:, 0]
+    tops = rng.normal(size=(20, k))
+    tops[:, : max(2, k // 2)] = 5.0
+    hard = [
+        np.zeros((1, k)),
+        np.full((1, k), 7.25),
+        np.where(np.arange(k) % 2 == 0, 1e4, -1e4)[None, :],
+        np.eye(k)[:2] * 1e4,
+        -np.eye(k)[:2] * 1e4,
+        np.eye(k)[-1:] * 60.0,
+        np.linspace(-1e4, 1e4, k)[None, :],
+        one_hot * rng.uniform(15.0, 45.0, (40, 1)) + rng.normal(size=(40, k)),
+        ties,
+        tops,
+    ]
+    for z in (rng.normal(size=(200, k)) * sizes, np.concatenate(hard)):
+        yield np.asarray({"logits": lambda s: s, "log_probs": log_softmax, "probs": softmax}[kind](z), dtype=np.float32)
+
+
+def compare(run: Run, artifact: Artifact, scores: NDArray[Any]) -> Agreement:
+    """Compare an export with ``apply`` on scores (n, k), which become float32 first."""
+    narrow = np.asarray(scores, dtype=np.float32)
+    probs, label = run(narrow)
+    expected, expected_label = applied(artifact, narrow)
+    off = np.abs(probs - expected).max(axis=1)
+    wrong = label != expected_label
+    excused = np.zeros(len(off), dtype=np.bool_)
+    suspects = np.flatnonzero(~(off <= TOLERANCE) | wrong)
+    if len(suspects):
+        excused[suspects] = beside_a_jump(artifact, narrow[suspects], np.asarray(probs)[suspects], label[suspects])
+    off, wrong = off[~excused], wrong[~excused]
+    return Agreement(len(narrow), float(off.max(initial=0.0)), int(wrong.sum()), int(excused.sum()))
+
+
+def applied(artifact: Artifact, scores: NDArray[Any]) -> tuple[FloatArray, IntArray]:
+    """Probabilities and predictions of ``apply``."""
+    with np.errstate(all="ignore"):
+        result = artifact.calibrator.apply(Block(0, scores, artifact.input_kind))
+        return np.exp(result.log_probs), result.label
+
+
+def beside_a_jump(
+    artifact: Artifact, scores: NDArray[np.float32], probs: NDArray[Any], label: IntArray
+) -> NDArray[np.bool_]:
+    """Rows whose export lies within what the map gives when its scores, and what its tables
+    are looked up at, move by some last bits; none where no map jumps."""
+    rng, k = np.random.default_rng(0), scores.shape[1]
+    exact = scores.astype(np.float64)
+    size = NUDGE * (exact if artifact.input_kind == "probs" else np.maximum(np.abs(exact), 1.0))
+    low, high = np.full(exact.shape, np.inf), np.full(exact.shape, -np.inf)
+    seen = np.zeros(len(exact), dtype=np.bool_)
+    for i in range(NUDGES):
+        sign = rng.choice([-1.0, 1.0], (1, k)) if i > 1 else np.full((1, k), 1.0 - 2.0 * i)
+        graph = trace(artifact, nudge=NUDGE * sign)
+        if not graph.jumps:
+            break
+        module = load_source(write_source(artifact, graph))
+        for moves in (0.0, rng.uniform(-1.0, 1.0, exact.shape)):
+            p, moved = module["predict_proba"](exact + size * moves), module["predict"](exact + size * moves)
+            low, high = np.minimum(low, p), np.maximum(high, p)
+            seen |= moved == label
+    inside = (probs >= low - TOLERANCE) & (probs <= high + TOLERANCE)
+    return np.asarray(inside.all(axis=1) & seen)

@@ -1,0 +1,294 @@
+"""Exported calibrators give what ``apply`` gives: every method, every target, rows that are hard to get right."""
+
+import json
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+import pytest
+from cli import runner
+from synthetic import rows_of, truth
+
+from calcli.calibrator import Context
+from calcli.errors import UsageError
+from calcli.export import exporting
+from calcli.export.exporting import agreements, build_module, export, torch_run, tried
+from calcli.export.trace import trace
+from calcli.export.verify import Agreement, compare
+from calcli.io.artifact import Artifact, FitRecord, load
+from calcli.numerics import log_softmax, softmax
+from calcli.registry import method, method_names, parse_options
+from calcli.rows import ArrayRows
+
+GOLDEN = Path(__file__).resolve().parent / "golden" / "v01"
+QUICK = {
+    "cts": {"passes": "1"},
+    "ms-odir": {"folds": "2", "lambda": "1"},
+    "dir-odir": {"folds": "2", "lambda": "1"},
+    "recal": {"rounds": "3"},
+    "auto": {"candidates": "ts,svs,ft+beta"},
+}
+VARIANTS = [
+    ("ts", {"mixture": "true"}),
+    ("ets", {"mixture": "true"}),
+    ("iop", {"variant": "oi", "epochs": "2"}),
+    ("iop", {"variant": "op", "epochs": "2", "mixture": "true"}),
+    ("ms-odir", {"folds": "2", "lambda": "1", "final": "refit"}),
+    ("hoki", {"noise": "gumbel", "scale": "1", "init": "confidence"}),
+    ("sb", {"base": "beta", "mode": "ova"}),
+    ("sb", {"base": "vector"}),
+    ("sb", {"base": "dirichlet"}),
+    ("sb", {"base": "temperature"}),
+    ("hb", {"mode": "ova", "scheme": "mass"}),
+    ("beta", {"mode": "ova"}),
+    ("quadratic", {"mode": "top"}),
+    ("ir", {"mode": "marginal"}),
+    ("irova+ts", {}),
+    ("ft+svs+beta", {}),
+    ("ts+hb", {}),
+]
+CASES = [(name, QUICK.get(name, {}), k) for k in (10, 2) for name in method_names()]
+CASES += [(name, options, k) for k in (10, 2) for name, options in VARIANTS]
+REFUSED = {"recal"}
+
+
+def named(case):
+    name, options, k = case
+    return "-".join([name, *(f"{key}={value}" for key, value in options.items()), str(k)])
+
+
+@cache
+def fitted(name, options, k, kind="logits"):
+    z, y = truth(400, k, seed=k)
+    if kind == "logits":
+        rows = rows_of(z.astype(np.float32), y)
+    else:
+        p = log_softmax(z) if kind == "log_probs" else softmax(z)
+        rows = ArrayRows(p, y, kind)
+    settings = parse_options(name, dict(options))
+    fit = method(name).fit(rows, settings, Context())
+    return Artifact(
+        method=name,
+        options={},
+        calibrator=fit.calibrator,
+        n_classes=k,
+        input_kind=kind,
+        class_names=None,
+        fit=FitRecord(n=400, status=fit.status),
+    )
+
+
+def eager_torch(artifact):
+    """The torch module itself; that its program does the same is the subject of another test."""
+    return torch_run(build_module(trace(artifact)))
+
+
+@pytest.mark.parametrize("case", CASES, ids=named)
+def test_every_method_gives_the_same_on_every_target(case):
+    name, options, k = case
+    artifact = fitted(name, tuple(options.items()), k)
+    if name in REFUSED:
+        with pytest.raises(UsageError, match="transforms"):
+            trace(artifact)
+        return
+    found = [export(artifact, "python").agreement, export(artifact, "onnx").agreement]
+    found.append(tried(eager_torch(artifact), artifact))
+    for agreement in found:
+        assert agreement.rows > 280
+        assert agreement.difference <= 1e-6 and agreement.labels == 0, agreement
+        # Only rows made to lie on edges (ties, constants) may be a matter of the last bit.
+        assert agreement.on_jumps <= 40
+
+
+@pytest.mark.parametrize("kind", ["log_probs", "probs"])
+@pytest.mark.parametrize("name", ["vs", "ft", "hb", "beta", "irova"])
+def test_other_kinds_of_scores(name, kind):
+    artifact = fitted(name, (), 10, kind)
+    for target in ("python", "onnx"):
+        assert export(artifact, target).agreement.holds
+
+
+@pytest.mark.parametrize("path", sorted(GOLDEN.glob("*.json")), ids=lambda path: path.stem)
+def test_artifacts_of_0_1(path):
+    artifact = load(str(path))
+    if "recal" in path.name or "gamma-mc" in path.name:
+        with pytest.raises(UsageError, match="transforms|draws"):
+            trace(artifact)
+        return
+    assert export(artifact, "python").agreement.holds
+    assert export(artifact, "onnx").agreement.holds
+    assert tried(eager_torch(artifact), artifact).holds
+
+
+@pytest.mark.parametrize("name", ["ft+svs+beta", "hb", "iop"])
+def test_torch_programs_take_any_number_of_rows(name):
+    options = {"variant": "oi", "epochs": "2"} if name == "iop" else {}
+    made = export(fitted(name, tuple(options.items()), 10), "torch")
+    assert made.agreement.holds
+    assert made.run(np.zeros((1, 10), np.float32))[0].shape == (1, 10)
+
+
+@pytest.mark.parametrize(("name", "k"), [("cifar10_resnet20", 10), ("cifar100_resnet20", 100)])
+@pytest.mark.parametrize("name_of_method", ["ft+svs+beta", "irova", "hb"])
+def test_real_logits(real, name, k, name_of_method):
+    data = real(name)
+    z, y = data["logits"][:3000], data["labels"][:3000]
+    calibrator = method(name_of_method).fit(ArrayRows(z, y), parse_options(name_of_method, {}), Context()).calibrator
+    artifact = Artifact(
+        method=name_of_method,
+        options={},
+        calibrator=calibrator,
+        n_classes=k,
+        input_kind="logits",
+        class_names=None,
+        fit=FitRecord(n=3000, status="ok"),
+    )
+    for target in ("python", "onnx"):
+        agreement = compare(export(artifact, target).run, artifact, data["logits"][5000:8000])
+        assert agreement.holds
+        assert agreement.on_jumps <= 3
+
+
+def test_a_wrong_export_is_found():
+    ts, other = fitted("ts", (), 10), fitted("identity", (), 10)
+    agreement = tried(export(other, "python").run, ts)
+    assert agreement.difference > 0.01 and not agreement.holds
+    hb, svs = fitted("hb", (), 10), fitted("svs", (), 10)
+    agreement = tried(export(svs, "python").run, hb)
+    assert not agreement.holds
+    assert not (Agreement(1, 0.0, 0) + Agreement(1, float("nan"), 0)).holds
+
+
+def test_the_table_of_the_documentation():
+    lines = list(agreements([fitted("ts", (), 10), fitted("recal", (("rounds", "3"),), 10)], ("python", "onnx")))
+    assert lines[0]["python"] <= 1e-12 and 0 < lines[0]["onnx"] <= 1e-6
+    assert "transforms" in lines[1]["refused"]
+
+
+# ---- the command
+
+
+@pytest.fixture
+def at_work(tmp_path, monkeypatch, capsys):
+    """A folder with ts.json and rows.h5, and a function that runs calcli there."""
+    import h5py
+
+    from calcli.io.artifact import save
+
+    monkeypatch.chdir(tmp_path)
+    save(fitted("ts", (), 10), "ts.json")
+    z, y = truth(50, 10)
+    with h5py.File("rows.h5", "w") as file:
+        file["logits"], file["labels"] = z.astype(np.float32), y
+    return runner(monkeypatch, capsys)
+
+
+def test_export_command(at_work):
+    done = at_work("export", "ts.json", "--to", "python", "-o", "c.py", "--check", "rows.h5", "--json")
+    found = json.loads(done.out)
+    assert done.code == 0
+    assert found["rows"] > 330 and found["difference"] <= 1e-12 and found["labels_differ"] == 0
+    namespace = {}
+    exec(Path("c.py").read_text(), namespace)
+    p = namespace["predict_proba"]([[1.0] + [0.0] * 9])
+    assert p.shape == (1, 10) and p.sum() == pytest.approx(1.0)
+    assert namespace["predict"](np.eye(10)).tolist() == list(range(10))
+    with pytest.raises(ValueError, match="expected"):
+        namespace["predict"](np.eye(9))
+    with pytest.raises(ValueError, match="finite"):
+        namespace["predict"](np.full((1, 10), np.nan))
+    assert at_work("export", "ts.json", "--to", "python", "-o", "c.py").code == 2
+    assert at_work("export", "ts.json", "--to", "tflite", "-o", "d").code == 2
+    assert at_work("export", "ts.json", "--to", "torch", "--onto", "m.onnx", "-o", "d").code == 2
+
+
+def test_a_difference_fails_the_export_and_writes_nothing(at_work, monkeypatch):
+    monkeypatch.setattr(exporting, "tried", lambda run, artifact: Agreement(10, 2e-6, 0))
+    done = at_work("export", "ts.json", "--to", "python", "-o", "c.py")
+    assert done.code == 1
+    assert "2e-06" in done.line and not Path("c.py").exists()
+
+
+def test_onnx_output_names(at_work):
+    import onnxruntime
+
+    assert at_work("export", "ts.json", "--to", "onnx", "-o", "c.onnx", "-q").code == 0
+    model = onnxruntime.InferenceSession("c.onnx")
+    assert [i.name for i in model.get_inputs()] == ["scores"]
+    assert [o.name for o in model.get_outputs()] == ["probs", "prediction", "confidence"]
+    probs, prediction, confidence = model.run(None, {"scores": np.eye(10, dtype=np.float32)[:7]})
+    assert probs.shape == (7, 10) and probs.dtype == np.float32
+    assert prediction.tolist() == list(range(7))
+    np.testing.assert_array_equal(confidence, probs.max(axis=1))
+
+
+def classifier(columns, output="logits", opset=17, elem=1, extra=False):
+    """A linear classifier of 6 inputs as an ONNX model; its weights."""
+    import onnx
+    from onnx import helper
+
+    weight = np.random.default_rng(0).normal(size=(6, columns)).astype(np.float32)
+    nodes = [helper.make_node("MatMul", ["x", "w"], ["product"])]
+    nodes.append(helper.make_node("Cast", ["product"], [output], to=elem))
+    outputs = [helper.make_tensor_value_info(output, elem, ["n", columns])]
+    if extra:
+        nodes.append(helper.make_node("Softmax", ["product"], ["soft"]))
+        outputs.append(helper.make_tensor_value_info("soft", 1, ["n", columns]))
+    graph = helper.make_graph(
+        nodes,
+        "classifier",
+        [helper.make_tensor_value_info("x", 1, ["n", 6])],
+        outputs,
+        [onnx.numpy_helper.from_array(weight, "w")],
+    )
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)], ir_version=8)
+    onnx.save(model, "m.onnx")
+    return weight
+
+
+@pytest.mark.parametrize(("opset", "elem"), [(13, 1), (17, 10), (18, 11), (21, 1)])
+def test_joined_to_a_classifier(at_work, opset, elem):
+    import onnxruntime
+
+    weight = classifier(10, opset=opset, elem=elem)
+    done = at_work("export", "ts.json", "--to", "onnx", "--onto", "m.onnx", "-o", "j.onnx", "--json")
+    assert done.code == 0, done.err
+    assert json.loads(done.out)["scores"] == "logits"
+    x = np.random.default_rng(1).normal(size=(4, 6)).astype(np.float32)
+    probs, logits = onnxruntime.InferenceSession("j.onnx").run(["probs", "logits"], {"x": x})
+    temperature = fitted("ts", (), 10).calibrator.temperature
+    np.testing.assert_allclose(probs, softmax(logits.astype(np.float64) / temperature), atol=1e-6)
+    np.testing.assert_allclose(logits, x @ weight, atol=0.02)
+
+
+def test_a_binary_classifier_with_one_column(at_work):
+    import onnxruntime
+
+    from calcli.io.artifact import save
+
+    artifact = fitted("platt", (), 2)
+    save(artifact, "platt.json")
+    weight = classifier(1)
+    assert at_work("export", "platt.json", "--to", "onnx", "--onto", "m.onnx", "-o", "j.onnx").code == 0
+    x = np.random.default_rng(1).normal(size=(4, 6)).astype(np.float32)
+    (probs,) = onnxruntime.InferenceSession("j.onnx").run(["probs"], {"x": x})
+    s = (x @ weight)[:, 0].astype(np.float64)
+    slope, intercept = artifact.calibrator.slope[0], artifact.calibrator.intercept[0]
+    np.testing.assert_allclose(probs[:, 1], 1 / (1 + np.exp(-(slope * s + intercept))), atol=1e-6)
+
+
+def test_what_cannot_be_joined(at_work):
+    classifier(9)
+    assert "no output fits" in at_work("export", "ts.json", "--to", "onnx", "--onto", "m.onnx", "-o", "j").line
+    classifier(10, output="a", extra=True)
+    ambiguous = at_work("export", "ts.json", "--to", "onnx", "--onto", "m.onnx", "-o", "j")
+    assert ambiguous.code == 2 and "--at" in ambiguous.line
+    chosen = at_work("export", "ts.json", "--to", "onnx", "--onto", "m.onnx", "--at", "a", "-o", "j", "--json")
+    assert json.loads(chosen.out)["scores"] == "a"
+    classifier(10, output="probs")
+    assert "probs" in at_work("export", "ts.json", "--to", "onnx", "--onto", "m.onnx", "-o", "k").line
+    classifier(10, opset=12)
+    assert "opset 12" in at_work("export", "ts.json", "--to", "onnx", "--onto", "m.onnx", "-o", "k").line
+    Path("m.onnx").write_bytes(b"no model")
+    assert at_work("export", "ts.json", "--to", "onnx", "--onto", "m.onnx", "-o", "k").code == 3
+    assert not Path("k").exists()
