@@ -26,7 +26,7 @@ QUICK = {
     "ms-odir": {"folds": "2", "lambda": "1"},
     "dir-odir": {"folds": "2", "lambda": "1"},
     "recal": {"rounds": "3"},
-    "auto": {"candidates": "ts,svs,ft+beta"},
+    "auto": {"candidates": "ts,svs,ft+beta,hb"},
 }
 VARIANTS = [
     ("ts", {"mixture": "true"}),
