@@ -148,7 +148,8 @@ def _open(path: Path) -> int:
         descriptor = os.open(path, flags | getattr(os, "O_BINARY", 0), 0o666)
     except OSError as problem:
         if os.path.lexists(path):
-            raise UsageError(f"{path}: is in the way ({problem.strerror}); move it or choose another -o") from None
+            what = "a symbolic link" if path.is_symlink() else problem.strerror
+            raise UsageError(f"{path}: is in the way ({what}); move it or choose another -o") from None
         raise CalcliError(f"{path}: cannot be written: {problem.strerror}; choose another -o") from None
     if not stat.S_ISREG(os.fstat(descriptor).st_mode):
         os.close(descriptor)

@@ -63,5 +63,6 @@ def test_an_output_is_whole_or_not_there(calcli, desk, disk, name, existing):
             )
             assert done.out == ""
             assert state(disk.path) == before
+    print(f"{name}: {failed} sizes too small, {worked} large enough")
     assert worked
     assert failed or whole <= 4
