@@ -105,3 +105,14 @@ def test_figures(digits):
     assert done.returncode == 0, done.stderr
     for name in ("temperature", "variance"):
         assert is_png(digits / "f" / f"{name}.png")
+
+
+def test_corrupted_labels(tmp_path, real):
+    """Seed 0 of ResNet-20, against a prototype in float64 with an independent bracketing solver."""
+    np.savez(tmp_path / "cifar100_resnet20.npz", **real("cifar100_resnet20"))
+    done = script("corrupted_labels", ".", "--seeds", 1, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    line = next(line for line in done.stdout.splitlines() if line.startswith("cifar100_resnet20"))
+    found = [float(cell.partition("(")[0]) for cell in line.split()[1:]]
+    oracle = (38.38, 2.11648, 1.73094, 17.38499, 10.20245, 4.68137, 57.36016, 55.25455, 53.94302)
+    assert found == pytest.approx(oracle, abs=6e-4)  # printed to three places
