@@ -15,12 +15,13 @@ from calcli.calibrator import Context
 from calcli.errors import DataError, unknown_name
 from calcli.evaluation.assess import Candidate, Plan, assess
 from calcli.evaluation.results import Evaluation
-from calcli.importers.direct import open_rows
+from calcli.importers.direct import open_data, open_rows
 from calcli.io.artifact import Artifact, dumps
 from calcli.io.artifact import load as load_artifact
 from calcli.io.artifact import save as save_artifact
-from calcli.io.bundle import BundleRows
+from calcli.io.dataset import DataSet
 from calcli.io.memory import bundle_in_memory, plain_array
+from calcli.io.names import expand
 from calcli.io.validate import check_scores, check_shape, check_type, score_kind
 from calcli.kernels.device import resolve
 from calcli.metrics.catalog import metric, report_metrics
@@ -33,7 +34,8 @@ from calcli.workflow import calibrated_blocks, check_fits, checked_transforms, f
 __all__ = ["Evaluation", "FittedCalibrator", "Scores", "evaluate", "fit", "load"]
 
 Scores = Any
-"""An array (n, k), or (n,) for two classes; a torch tensor; or ``"FILE.h5"`` / ``"FILE.h5:GROUP"``."""
+"""An array (n, k), or (n,) for two classes; a torch tensor; or ``"FILE.h5"`` / ``"FILE.h5:GROUP"``, a pattern
+of such names, or a list of them, which are one data set."""
 
 
 def fit(
@@ -51,7 +53,7 @@ def fit(
     """Fit one calibrator to scores with labels.
 
     scores : (n, k) array or tensor, (n,) for a binary model's score of class 1, or the path
-    of a bundle, whose labels, weights and kind are then its own. labels : (n,) integers in
+    of a bundle (or several, taken together), whose labels, weights and kind are then its own. labels : (n,) integers in
     0..k-1. kind : ``logits``, ``log_probs`` or ``probs`` (natural logarithm, 0..1). options :
     those of ``calcli methods NAME``; a trailing underscore is dropped (``lambda_=1``).
 
@@ -215,7 +217,7 @@ class FittedCalibrator:
 
     def _applied(self, scores: Scores, kind: str | None) -> tuple[FloatArray, IntArray]:
         with _rows(scores, kind or self.kind) as rows:
-            if isinstance(rows, BundleRows):
+            if isinstance(rows, DataSet):
                 check_fits(self._artifact, self.method, rows)
             elif rows.k != self.n_classes:
                 raise DataError(f"scores have {rows.k} classes, this calibrator was fitted for {self.n_classes}")
@@ -247,6 +249,12 @@ def _short(value: float | None) -> str:
     return "-" if value is None else f"{value:.4f}"
 
 
+def _names(scores: Scores) -> list[str]:
+    """The bundles that are meant, none where scores are numbers."""
+    given = scores if isinstance(scores, list | tuple) else [scores]
+    return [str(name) for name in given] if all(isinstance(name, str | PathLike) for name in given) else []
+
+
 @contextmanager
 def _opened(
     scores: Scores,
@@ -256,12 +264,13 @@ def _opened(
     prefer: Sequence[str],
     weights: Any = None,
     class_names: Sequence[str] | None = None,
-) -> Iterator[BundleRows]:
+) -> Iterator[DataSet]:
     """Labelled rows of whatever a user hands over."""
-    if isinstance(scores, str | PathLike):
+    names = _names(scores)
+    if names:
         if labels is not None:
-            raise DataError(f"{scores}: a bundle brings its own labels; leave labels out")
-        with open_rows(str(scores), prefer=prefer) as rows:
+            raise DataError(f"{names[0]}: a bundle brings its own labels; leave labels out")
+        with open_data([bundle for name in names for bundle in expand(name)], prefer=prefer) as rows:
             yield rows
         return
     with bundle_in_memory(scores, labels, score_kind(kind), weights=weights, class_names=class_names) as rows:

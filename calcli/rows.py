@@ -18,7 +18,17 @@ from numpy.typing import NDArray
 from calcli.errors import FitError
 from calcli.numerics import FloatArray, IntArray, floored_log, log_normalizer
 
-__all__ = ["BLOCK_BYTES", "SCORE_KINDS", "ArrayRows", "Block", "Rows", "ScoreKind", "SubsetRows", "to_logits"]
+__all__ = [
+    "BLOCK_BYTES",
+    "SCORE_KINDS",
+    "ArrayRows",
+    "Block",
+    "Rows",
+    "ScoreKind",
+    "SubsetRows",
+    "sample_runs",
+    "to_logits",
+]
 
 ScoreKind = Literal["logits", "log_probs", "probs"]
 SCORE_KINDS: tuple[str, ...] = get_args(ScoreKind)
@@ -63,6 +73,19 @@ class Block:
 
     def __len__(self) -> int:
         return len(self.scores)
+
+    def cut(self, low: int, high: int) -> "Block":
+        """Some of its rows, as views."""
+        rows = slice(low, high)
+        return Block(
+            self.start + low,
+            self.scores[rows],
+            self.kind,
+            None if self.y is None else self.y[rows],
+            None if self.weight is None else self.weight[rows],
+            None if self.transformed is None else self.transformed[:, rows],
+            None if self.assigned is None else self.assigned[rows],
+        )
 
     @cached_property
     def z(self) -> FloatArray:
@@ -150,9 +173,7 @@ class Rows(ABC):
 
     def sample(self, count: int) -> "ArrayRows":
         """About ``count`` rows in memory, in slabs spread evenly over the source; deterministic."""
-        height = max(1, count // SAMPLE_SLABS)
-        starts = np.linspace(0, max(self.n - height, 0), min(SAMPLE_SLABS, count), dtype=np.int64)
-        index = np.unique(np.concatenate([np.arange(s, min(s + height, self.n)) for s in starts]))
+        index = np.concatenate([np.arange(start, stop) for start, stop in sample_runs(self.n, count)])
         picked = list(SubsetRows(self, index).blocks())
         weight = self.weights()
         return ArrayRows(
@@ -250,6 +271,18 @@ class SubsetRows(Rows):
     def weights(self) -> FloatArray | None:
         weight = self.source.weights()
         return None if weight is None else weight[self.index]
+
+
+def sample_runs(n: int, count: int) -> list[tuple[int, int]]:
+    """Runs of consecutive rows, (first, last + 1), about ``count`` of n rows in all, spread evenly."""
+    height = max(1, count // SAMPLE_SLABS)
+    starts = np.linspace(0, max(n - height, 0), min(SAMPLE_SLABS, count), dtype=np.int64)
+    runs: list[tuple[int, int]] = []
+    for start in np.unique(starts).tolist():
+        start = max(start, runs[-1][1]) if runs else start
+        if start < min(start + height, n):
+            runs.append((start, min(start + height, n)))
+    return runs
 
 
 def check_memory(needed: int, what: str) -> None:

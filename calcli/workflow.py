@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from calcli.calibrator import Calibrator, Context, Laws, Options
 from calcli.errors import DataError, FitError
 from calcli.io.artifact import Artifact, FitRecord
-from calcli.io.bundle import BundleRows
+from calcli.io.dataset import DataSet
 from calcli.io.provenance import check_upstream
 from calcli.io.validate import look_like_probabilities
 from calcli.kernels.device import kernels
@@ -29,7 +29,7 @@ WORSE = 1e-9
 def fit_artifact(
     name: str,
     options: Options,
-    rows: BundleRows,
+    rows: DataSet,
     context: Context,
 ) -> Artifact:
     """Fit a method and describe what it did to the calibration data.
@@ -105,7 +105,7 @@ def _summary_after(rows: Rows, calibrator: Calibrator, context: Context) -> Summ
     return summarise(rows, calibrator, context.progress)
 
 
-def fit_warnings(rows: BundleRows, before: Summary, laws: Laws) -> list[str]:
+def fit_warnings(rows: DataSet, before: Summary, laws: Laws) -> list[str]:
     """What about the calibration data, and the method on them, a user should know."""
     found = [*rows.caveats, *data_warnings(before.n, int((before.label_counts > 0).sum()), before.spread)]
     if rows.kind == "logits" and all(look_like_probabilities(block.scores) for block in rows.blocks()):
@@ -139,7 +139,7 @@ def harm(b: dict[str, float], a: dict[str, float], after: Summary) -> list[str]:
     return found
 
 
-def check_fits(artifact: Artifact, where: str, rows: BundleRows, *, again: bool = False) -> list[str]:
+def check_fits(artifact: Artifact, where: str, rows: DataSet, *, again: bool = False) -> list[str]:
     """Refuse a calibrator that was fitted for other scores than these; returns what is odd yet allowed.
 
     Raises DataError for another number of classes, for logits where the calibrator knows

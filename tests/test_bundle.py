@@ -226,7 +226,8 @@ def test_storage_layout_is_irrelevant_also_beyond_the_cache(tmp_path, storage, m
         expected = [np.concatenate([b.scores for b in rows.blocks()]) for _ in range(2)]
         digest = rows.data_sha256
     monkeypatch.setattr("calcli.io.bundle.CACHE_BYTES", 0)
-    monkeypatch.setattr("calcli.io.bundle.SLAB_BYTES", 1000)
+    monkeypatch.setattr("calcli.io.dataset.SLAB_BYTES", 1000)
+    monkeypatch.setattr("calcli.io.dataset.BLOCK_BYTES", 1000)
     with open_bundle(str(path), ignore_labels=[-1]) as rows:
         blocks = list(rows.blocks())
         assert len(blocks) > 1

@@ -145,7 +145,7 @@ def test_inputs_are_never_outputs(run, bundle):
         (["fit", "-m", "ts", "label.h5"], 3, "row 7 has label 9, expected 0..4"),
         (["fit", "-m", "ts", "logits.h5", "-o", "no/such/dir.json"], 2, "does not exist"),
         (["fit", "-m", "ts", "logits.h5", "--device", "tpu"], 2, "expected one of auto, cpu, cuda"),
-        (["fit", "-m", "ts"], 2, "missing argument"),
+        (["fit", "-m", "ts"], 2, "no bundle is named"),
         (["fit", "-m", "ts", "logits.h5", "--sett", "x=1"], 2, "--sett"),
         (["fitt"], 2, "fit"),
         (["fit", "-m", "ec", "logits.h5", "--set", "top=5"], 4, "needs more than 5 classes"),

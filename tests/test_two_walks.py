@@ -123,11 +123,12 @@ def test_summaries_agree_whatever_made_them(kind, weighted):
 @pytest.mark.parametrize("name", ["ts", "ec"])
 def test_two_reads_of_a_large_file(tmp_path, monkeypatch, name):
     """Rows read in all: twice the file, and a sixteenth of it for the start."""
-    z, y = truth(2 * N, 6)
+    z, y = truth(2 * N, 6, seed=1)
     with h5py.File(tmp_path / "a.h5", "w") as file:
         file["logits"], file["labels"] = z.astype("f4"), y
     monkeypatch.setattr("calcli.io.bundle.CACHE_BYTES", 0)
-    monkeypatch.setattr("calcli.io.bundle.SLAB_BYTES", 20_000)
+    monkeypatch.setattr("calcli.io.dataset.SLAB_BYTES", 20_000)
+    monkeypatch.setattr("calcli.io.dataset.BLOCK_BYTES", 20_000)
     read = []
     plain = BundleRows._checked
     monkeypatch.setattr(BundleRows, "_checked", lambda self, a, b: read.append(b - a) or plain(self, a, b))

@@ -1,6 +1,6 @@
 """What evaluate does bundle by bundle: open, load, assess, warn."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
@@ -11,28 +11,8 @@ if TYPE_CHECKING:
     from calcli.evaluation.assess import Plan
     from calcli.evaluation.results import Result
     from calcli.io.artifact import Artifact
-    from calcli.io.bundle import BundleRows
+    from calcli.io.dataset import DataSet
     from calcli.metrics.rowtable import RowTable
-
-
-def expand(bundle: str) -> list[str]:
-    """The bundles that a name stands for: FILE.h5:PATTERN is every bundle whose group matches."""
-    from fnmatch import fnmatchcase
-
-    from calcli.errors import DataError
-    from calcli.io.bundle import find_bundles, split_where
-    from calcli.io.hdf5 import open_file
-
-    path, group = split_where(bundle)
-    if group is None or not any(c in group for c in "*?["):
-        return [bundle]
-    with open_file(path) as file:
-        names = find_bundles(file)
-    matching = [f"{path}:{name}" for name in names if fnmatchcase(name, group)]  # "FILE:" is the root
-    if not matching:
-        listing = ", ".join(f"{path.name}:{name}" for name in names) or "none"
-        raise DataError(f"{path}: no bundle matches {group!r}; bundles in it: {listing}")
-    return matching
 
 
 def _filled(template: str, bundle: str) -> str:
@@ -91,19 +71,19 @@ class Job:
         names = [Path(_filled(str(template), bundle)) for template in templates for bundle in bundles]
         return [*(split_where(b)[0] for b in (*bundles, self.edges_from) if b is not None), *names]
 
-    def evaluate(self, bundle: str) -> "tuple[list[Result], Result | None]":
-        """Results of one bundle, and the result that changes are taken to."""
+    def evaluate(self, bundles: Sequence[str]) -> "tuple[list[Result], Result | None]":
+        """Results of bundles taken as one data set, and the result that changes are taken to."""
         from calcli.errors import DataError
         from calcli.evaluation.assess import Candidate, assess, scores_of
         from calcli.evaluation.results import Result
-        from calcli.importers.direct import open_rows
+        from calcli.importers.direct import open_data
         from calcli.metrics.context import MetricContext
         from calcli.workflow import check_fits, checked_transforms
 
-        candidates = [Candidate(None, "uncalibrated", None)]
+        bundle, candidates = bundles[0], [Candidate(None, "uncalibrated", None)]
         artifacts = [self.artifact(template, bundle) for template in self.calibrators]
         against = None
-        with open_rows(bundle, prefer=("test",), layout=self.layout, ignore_labels=self.ignore) as rows:
+        with open_data(bundles, prefer=("test",), layout=self.layout, ignore_labels=self.ignore) as rows:
             for name, artifact in artifacts:
                 for note in check_fits(artifact, name, rows, again=self.again):
                     self.talk.warn(note)
@@ -140,22 +120,23 @@ class Job:
         return results, Result(rows.name, against.name, against.method, rows.n, rows.k, scores)
 
     @contextmanager
-    def _edge_rows(self, rows: "BundleRows") -> "Iterator[BundleRows | None]":
+    def _edge_rows(self, rows: "DataSet") -> "Iterator[DataSet | None]":
         """The rows that choose the bins of a sweep."""
         from calcli.errors import DataError
-        from calcli.importers.direct import open_rows
+        from calcli.importers.direct import open_data
+        from calcli.io.names import expand
 
         if self.edges_from is None:
             yield None
             return
-        with open_rows(self.edges_from, layout=self.layout, ignore_labels=self.ignore) as chosen:
+        with open_data(expand(self.edges_from), layout=self.layout, ignore_labels=self.ignore) as chosen:
             if chosen.k != rows.k:
                 raise DataError(f"{chosen.name}: has {chosen.k} classes, {rows.name} has {rows.k}")
             yield chosen
 
     def warned(
         self,
-        rows: "BundleRows",
+        rows: "DataSet",
         artifacts: "list[tuple[str, Artifact]]",
         table: "RowTable",
         results: "list[Result]",

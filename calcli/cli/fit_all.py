@@ -15,7 +15,7 @@ from calcli.errors import CalcliError, DataError, FitError, UsageError
 from calcli.evaluation.cross_validation import Fold, cross_validated_nll, folds_of
 from calcli.io.artifact import Artifact, save
 from calcli.io.atomic import check_output, make_folder
-from calcli.io.bundle import BundleRows
+from calcli.io.dataset import DataSet
 from calcli.registry import method, method_names, parse_options
 from calcli.workflow import fit_artifact
 
@@ -60,7 +60,7 @@ class Entry:
         return [self.name, fit.status, self.seconds, self.cv_nll, *fit.after.values()]
 
 
-def fit_all(args: "FitArgs", rows: BundleRows, context: Context, talk: Talk) -> int:
+def fit_all(args: "FitArgs", rows: DataSet, context: Context, talk: Talk) -> int:
     """Fit every method that applies, keep going on failures, rank them by cross-validated NLL.
 
     Returns the worst exit code. Raises UsageError for an output that is no folder.
@@ -90,7 +90,7 @@ def fit_all(args: "FitArgs", rows: BundleRows, context: Context, talk: Talk) -> 
     return max(worst, FitError.exit_code if args.strict and bad else 0)
 
 
-def _fit(name: str, path: Path, rows: BundleRows, folds: list[Fold], context: Context, force: bool) -> Entry:
+def _fit(name: str, path: Path, rows: DataSet, folds: list[Fold], context: Context, force: bool) -> Entry:
     begun = time.perf_counter()
     try:
         artifact = fit_artifact(name, parse_options(name, {}), rows, context)
@@ -103,7 +103,7 @@ def _fit(name: str, path: Path, rows: BundleRows, folds: list[Fold], context: Co
         return Entry(name, path, time.perf_counter() - begun, error=error)
 
 
-def _print(entries: list[Entry], rows: BundleRows, folds: int, talk: Talk) -> None:
+def _print(entries: list[Entry], rows: DataSet, folds: int, talk: Talk) -> None:
     if talk.quiet:
         return
     talk.say(f"{rows.name}, {rows.n} rows, {rows.k} classes: ranked by the mean negative log-likelihood of held-out")
@@ -116,7 +116,7 @@ def _print(entries: list[Entry], rows: BundleRows, folds: int, talk: Talk) -> No
     print_table(HEAD, table, file=sys.stderr)
 
 
-def _targets(args: "FitArgs", rows: BundleRows, talk: Talk) -> dict[str, Path]:
+def _targets(args: "FitArgs", rows: DataSet, talk: Talk) -> dict[str, Path]:
     """The file of every method that applies, in a folder that is there; what to try first at the front."""
     folder = Path(args.output or f"{args.stem}.calibrators")
     if args.output == "-" or (folder.exists() and not folder.is_dir()):
@@ -133,7 +133,7 @@ def _targets(args: "FitArgs", rows: BundleRows, talk: Talk) -> dict[str, Path]:
         else:
             targets[name] = folder / f"{args.stem}.{name}.json"
     for path in targets.values():
-        check_output(path, force=args.force, inputs=[rows.path])
+        check_output(path, force=args.force, inputs=args.files)
     return targets
 
 

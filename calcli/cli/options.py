@@ -1,6 +1,9 @@
 """Options that several commands share, declared once: as types, and as bases of their structs."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
 from typing import Annotated, Any, ClassVar
 
 import typer
@@ -8,7 +11,8 @@ import typer
 from calcli.cli.render import print_json
 from calcli.cli.tables import TEXTS, Table, print_table
 from calcli.errors import UsageError, unknown_name
-from calcli.io.bundle import Layout
+from calcli.io.bundle import Layout, split_where
+from calcli.io.names import bundle_names, expand
 
 Force = Annotated[bool, typer.Option("--force", help="Replace an output that exists.")]
 Seed = Annotated[int, typer.Option("--seed", min=0, metavar="N", help="Seed of every random draw.")]
@@ -56,6 +60,48 @@ class Reading:
     def ignored(self) -> tuple[int, ...]:
         """Labels of rows to leave out."""
         return tuple(self.ignore_label or ())
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReadingSeveral(Reading):
+    """How a command reads any number of bundles."""
+
+    files_from: Annotated[
+        str | None,
+        typer.Option("--files-from", metavar="LIST", help="Read names of bundles from a file, one a line; - is stdin."),
+    ] = None
+
+    @cached_property
+    def given(self) -> list[str]:
+        """The names as typed and listed, patterns and all. Raises UsageError, DataError."""
+        return bundle_names(getattr(self, "bundles", None) or (), self.files_from)
+
+    @cached_property
+    def expanded(self) -> list[str]:
+        """The bundles that the names stand for. Raises DataError."""
+        return [bundle for name in self.given for bundle in expand(name)]
+
+    @property
+    def files(self) -> list[Path]:
+        """The files that these lie in."""
+        return [split_where(name)[0] for name in self.expanded]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Pooling(ReadingSeveral):
+    """How a command that has a result per bundle reads them."""
+
+    pool: Annotated[bool, typer.Option("--pool", help="Take all bundles as one data set.")] = False
+
+    @property
+    def sets(self) -> list[Sequence[str]]:
+        """The bundles of every result."""
+        return sets_of(self.expanded, self.pool)
+
+
+def sets_of(names: Sequence[str], pool: bool) -> list[Sequence[str]]:
+    """Bundles as one data set, or each by itself."""
+    return [names] if pool else [[name] for name in names]
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -2,14 +2,16 @@
 
 import os
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from calcli.errors import CalcliError
 from calcli.io.bundle import BundleRows, Layout, open_bundle, split_where
+from calcli.io.dataset import DataSet
+from calcli.io.pooled import PooledRows, allow_open_files
 
-__all__ = ["open_rows"]
+__all__ = ["open_data", "open_rows"]
 
 HDF5 = b"\x89HDF\r\n\x1a\n"
 
@@ -64,3 +66,27 @@ def _is_foreign(path: Path) -> bool:
     except OSError:
         return False
     return HDF5 not in head and path.suffix.lower() not in (".h5", ".hdf5", ".hdf")
+
+
+@contextmanager
+def open_data(
+    names: Sequence[str],
+    *,
+    prefer: Sequence[str] = (),
+    layout: Layout = Layout(),  # noqa: B008 (frozen)
+    ignore_labels: Sequence[int] = (),
+    need_labels: bool = True,
+) -> Iterator[DataSet]:
+    """Open one bundle, or several as one data set, their rows one after the other (see ``open_rows``).
+
+    Raises DataError that names the bundle which cannot be read, or is none of this data set.
+    """
+    allow_open_files(len(names))
+    with ExitStack() as stack:
+        parts = [
+            stack.enter_context(
+                open_rows(name, prefer=prefer, layout=layout, ignore_labels=ignore_labels, need_labels=need_labels)
+            )
+            for name in names
+        ]
+        yield parts[0] if len(parts) == 1 else PooledRows(parts)

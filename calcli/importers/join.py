@@ -2,7 +2,6 @@
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -11,16 +10,12 @@ from numpy.typing import NDArray
 from calcli.errors import DataError
 from calcli.importers.archive import Archive, Entry
 from calcli.importers.array_names import PER_ROW, parse_name
+from calcli.io.names import natural
 
-__all__ = ["join_archives", "natural", "repeated"]
+__all__ = ["join_archives", "repeated"]
 
 SHARD = re.compile(r"(?i)[_.-]?(rank|part|shard|chunk|proc|gpu|batch)?[_.-]?\d+([_.-]?of[_.-]?\d+)?$")
 """What tells the shards of one array apart, at the end of their names."""
-
-
-def natural(path: Path) -> list[Any]:
-    """A key that sorts rank10 after rank2."""
-    return [(1, int(part), "") if part.isdigit() else (0, 0, part) for part in re.split(r"(\d+)", str(path)) if part]
 
 
 def join_archives(archives: Sequence[Archive], notes: list[str]) -> dict[str, Entry]:
@@ -31,7 +26,7 @@ def join_archives(archives: Sequence[Archive], notes: list[str]) -> dict[str, En
     Raises DataError for files that do not hold the same arrays.
     """
     parts: dict[str, list[Entry]] = {}
-    for archive in sorted(archives, key=lambda archive: natural(archive.path)):
+    for archive in sorted(archives, key=lambda archive: natural(str(archive.path))):
         for name, entry in archive.entries.items():
             parts.setdefault(SHARD.sub("", name) or name if archive.loose else name, []).append(entry)
     _check_complete(archives, parts)

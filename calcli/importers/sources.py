@@ -14,8 +14,8 @@ from typing import IO
 from calcli.errors import DataError
 from calcli.importers.archive import one_line
 from calcli.importers.formats import suffixes
-from calcli.importers.join import natural
 from calcli.io.atomic import is_stream
+from calcli.io.names import natural
 from calcli.io.validate import swells
 
 __all__ = ["Sources", "settle_sources"]
@@ -52,7 +52,9 @@ def settle_sources(sources: Sequence[Path], stack: ExitStack) -> Sources:
     settled = Sources()
     for source in sources:
         if source.is_dir():
-            found = sorted((p for p in source.rglob("*") if p.is_file() and _is_known(p)), key=natural)
+            found = sorted(
+                (p for p in source.rglob("*") if p.is_file() and _is_known(p)), key=lambda path: natural(str(path))
+            )
             if not found:
                 raise DataError(f"{source}: is a folder without any file of scores")
             for path in found:

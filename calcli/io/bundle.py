@@ -4,7 +4,6 @@
 ``calcli.io.writer`` makes new files.
 """
 
-import hashlib
 import json
 import os
 from collections.abc import Iterator, Sequence
@@ -19,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calcli.errors import DataError, UsageError
+from calcli.io.dataset import DataSet, compact
 from calcli.io.hdf5 import check_stored, find_groups, lookup, names_in, open_file, or_none, read, texts
 from calcli.io.validate import (
     check_label_shape,
@@ -30,19 +30,19 @@ from calcli.io.validate import (
     score_kind,
     to_ignore,
 )
-from calcli.numerics import FloatArray, IntArray
-from calcli.rows import BLOCK_BYTES, SAMPLE_SLABS, SCORE_KINDS, ArrayRows, Block, Rows, ScoreKind
+from calcli.numerics import FloatArray
+from calcli.rows import SCORE_KINDS, Block, ScoreKind
 
 if TYPE_CHECKING:
     from calcli.io.artifact import Link
 
 __all__ = ["BundleRows", "Layout", "find_bundles", "open_bundle", "split_where"]
 
-SLAB_BYTES = 4 << 20
-"""How much of a file is read at once."""
-
 DEEPEST = 50
 """Levels of the record of where scores came from; each calibrator adds one."""
+
+LABELS_AT_ONCE = 1 << 20
+"""Labels that are read and checked at once."""
 
 CACHE_BYTES = 32 << 20
 """Scores up to this size are read once and kept."""
@@ -161,11 +161,10 @@ def open_bundle(
         yield BundleRows(file, path, name, layout, tuple(ignore_labels), need_labels)
 
 
-class BundleRows(Rows):
+class BundleRows(DataSet):
     """The rows of one bundle, read in slabs; small ones are kept after the first reading.
 
-    name : as the user writes it, ``logits.h5:test``. ignored : rows left out by label.
-    data_sha256 : hash of the scores and labels, known after the first complete walk.
+    small : whether the scores are kept. assigned : whether the bundle holds predictions.
     """
 
     def __init__(
@@ -180,22 +179,15 @@ class BundleRows(Rows):
         self.scores_where = self._where(self._scores)
         self.total, self.k = check_shape(self._scores.shape, self._scores.dtype, self.scores_where)
         self.dtype = self._scores.dtype.newbyteorder("=")
-        self._labels = self._read_labels(layout, ignore, need_labels)
         self._keep: NDArray[np.bool_] | None = None
-        if self._labels is not None and ignore:
-            kept = ~to_ignore(self._labels, ignore)
-            if not kept.any():
-                raise DataError(f"{self.scores_where}: every row has an ignored label, nothing is left")
-            if not kept.all():
-                self._keep, self._labels = kept, self._labels[kept]
+        self._labels = self._read_labels(layout, ignore, need_labels)
         self.n = self.total if self._keep is None else int(self._keep.sum())
-        self.ignored = self.total - self.n
         self._weights = self._read_weights()
         self._assigned = self._read_predictions()
+        self.has_labels, self.assigned = self._labels is not None, self._assigned is not None
         self.transforms = self._find_transforms()
-        self.data_sha256: str | None = None
         self._cache: NDArray[Any] | None = None
-        self._small = self.total * self.k * self.dtype.itemsize <= CACHE_BYTES
+        self.small = self.nbytes <= CACHE_BYTES
 
     # ---- what the group holds
 
@@ -241,7 +233,8 @@ class BundleRows(Rows):
             )
         return self._dataset(present[0], "--scores"), score_kind(layout.kind or present[0])
 
-    def _read_labels(self, layout: Layout, ignore: tuple[int, ...], needed: bool) -> IntArray | None:
+    def _read_labels(self, layout: Layout, ignore: tuple[int, ...], needed: bool) -> NDArray[Any] | None:
+        """The labels of the rows that stay, in a small type; sets which those are."""
         path = layout.labels or "labels"
         dataset = self._find(path)
         if dataset is None:
@@ -253,7 +246,19 @@ class BundleRows(Rows):
             return None
         where = self._where(dataset)
         check_label_shape(dataset.shape, dataset.dtype, self.total, self.k, where)
-        return check_labels(read(dataset, (), where), self.total, self.k, where, ignore)
+        parts, kept = [], []
+        for start in range(0, self.total, LABELS_AT_ONCE):
+            labels = read(dataset, np.s_[start : start + LABELS_AT_ONCE], where)
+            labels = check_labels(labels, len(labels), self.k, where, ignore, first_row=start)
+            stay = ~to_ignore(labels, ignore) if ignore else np.ones(len(labels), dtype=np.bool_)
+            parts.append(compact(labels[stay], self.k))
+            kept.append(stay)
+        stay = np.concatenate(kept)
+        if not stay.any():
+            raise DataError(f"{self.scores_where}: every row has an ignored label, nothing is left")
+        if not stay.all():
+            self._keep = stay
+        return np.concatenate(parts)
 
     def _read_weights(self) -> FloatArray | None:
         dataset = self._find("weights")
@@ -265,11 +270,11 @@ class BundleRows(Rows):
         w = check_weights(read(dataset, (), where), self.total, where)
         return w if self._keep is None else w[self._keep]
 
-    def _read_predictions(self) -> IntArray | None:
+    def _read_predictions(self) -> NDArray[Any] | None:
         values = self.column("prediction")
         if values is None:
             return None
-        return check_labels(values, self.n, self.k, f"{self.name}: prediction", what="prediction")
+        return compact(check_labels(values, self.n, self.k, f"{self.name}: prediction", what="prediction"), self.k)
 
     def _find_transforms(self) -> tuple[str, ...]:
         data = self._find("transforms/logits")
@@ -301,7 +306,6 @@ class BundleRows(Rows):
         return names
 
     def column(self, name: str) -> NDArray[Any] | None:
-        """One value per kept row (``ids``, ``group``, ``prediction``), or None when there is none."""
         dataset = self._find(name)
         if dataset is None:
             return None
@@ -318,12 +322,7 @@ class BundleRows(Rows):
         return values if self._keep is None else values[self._keep]
 
     @property
-    def has_labels(self) -> bool:
-        return self._labels is not None
-
-    @property
     def source(self) -> dict[str, Any] | None:
-        """Where the scores came from, as the bundle records it."""
         text = self._node.attrs.get("source")
         try:
             found = json.loads(text) if text is not None else None
@@ -333,7 +332,6 @@ class BundleRows(Rows):
 
     @cached_property
     def upstream(self) -> "tuple[Link, ...]":
-        """The calibrators that the scores have been through, oldest first."""
         if not {"calibrated_by", "calibrator"} & set(self._node.attrs):
             return ()
         from calcli.io.provenance import chain_of
@@ -348,7 +346,6 @@ class BundleRows(Rows):
 
     @property
     def caveats(self) -> list[str]:
-        """What every report of these rows must say, from what the bundle records of its making."""
         made = self.corrupted_labels
         if made is None:
             return []
@@ -356,73 +353,58 @@ class BundleRows(Rows):
 
     # ---- rows
 
-    def labels(self) -> IntArray:
+    def compact_labels(self) -> NDArray[Any]:
         assert self._labels is not None, "opened without need of labels"
         return self._labels
 
     def weights(self) -> FloatArray | None:
         return self._weights
 
-    def blocks(self, transforms: Sequence[int] = ()) -> Iterator[Block]:
-        step = max(1, BLOCK_BYTES // (8 * self.k))
-        digest = hashlib.sha256() if self.data_sha256 is None else None
-        at = 0
-        for start, stop, slab in self._slabs(self._slab_rows(1 + len(transforms))):
-            moved = self._transformed(transforms, start, stop)
-            if self._keep is not None:
-                keep = self._keep[start:stop]
-                slab, moved = slab[keep], None if moved is None else moved[:, keep]
-            if digest is not None:
-                digest.update(np.ascontiguousarray(slab).data)
-            for low in range(0, len(slab), step):
-                rows = slice(low, low + step)
-                here = slice(at + low, min(at + low + step, at + len(slab)))
-                yield Block(
-                    at + low,
-                    slab[rows],
-                    self.kind,
-                    None if self._labels is None else self._labels[here],
-                    None if self._weights is None else self._weights[here],
-                    None if moved is None else moved[:, rows],
-                    None if self._assigned is None else self._assigned[here],
-                )
-            at += len(slab)
-        if digest is not None:
-            if self._labels is not None:
-                digest.update(self._labels.data)
-            digest.update(f"{self.kind} {self.dtype.str} {self.n} {self.k}".encode())
-            self.data_sha256 = digest.hexdigest()
+    @property
+    def weighted(self) -> bool:
+        return self._weights is not None
 
-    def sample(self, count: int) -> ArrayRows:
-        if self._keep is not None or self._small or self.total < 4 * count:
-            return super().sample(count)
-        chunk = self._scores.chunks[0] if self._scores.chunks else 1
-        height = max(chunk, count // SAMPLE_SLABS)  # a chunk is decompressed whole
-        starts = np.linspace(0, self.total - height, max(1, count // height), dtype=np.int64) // chunk * chunk
-        parts = [slice(int(s), int(s) + height) for s in np.unique(starts)]
-        return ArrayRows(
-            np.concatenate([self._checked(part.start, part.stop) for part in parts]),
-            np.concatenate([self.labels()[part] for part in parts]),
-            self.kind,
-            weight=None if self._weights is None else np.concatenate([self._weights[part] for part in parts]),
-        )
-
-    def _slabs(self, step: int) -> Iterator[tuple[int, int, NDArray[Any]]]:
-        """Checked scores of consecutive rows of the file: (first, last + 1, scores)."""
-        if self._small and self._cache is None:
-            self._cache = self._checked(0, self.total)
-            self._cache.flags.writeable = False
-        for start in range(0, self.total, step):
-            stop = min(start + step, self.total)
-            yield start, stop, self._checked(start, stop) if self._cache is None else self._cache[start:stop]
-
-    def _slab_rows(self, layers: int) -> int:
-        """Rows to read at once, when ``layers`` scores of each row are read."""
-        step = max(1, SLAB_BYTES // (layers * self.k * self.dtype.itemsize))
+    def pieces(self, transforms: Sequence[int], rows: int) -> Iterator[Block]:
+        self._keep_scores()
         if self._scores.chunks and self._cache is None:  # whole chunks: each is decompressed once per walk
             height = self._scores.chunks[0]
-            step = max(1, step // height) * height
-        return step
+            rows = max(1, rows // height) * height
+        at = 0
+        for start in range(0, self.total, rows):
+            piece = self._piece(at, start, min(start + rows, self.total), transforms)
+            yield piece
+            at += len(piece)
+
+    def run(self, start: int, stop: int) -> Block:
+        self._keep_scores()
+        low, high = start, stop
+        if self._keep is not None:
+            low, high = np.flatnonzero(self._keep)[[start, stop - 1]] + (0, 1)
+        return self._piece(start, int(low), int(high))
+
+    def _keep_scores(self) -> None:
+        """Read what is small once for all."""
+        if self.small and self._cache is None:
+            self._cache = self._checked(0, self.total)
+            self._cache.flags.writeable = False
+
+    def _piece(self, at: int, start: int, stop: int, transforms: Sequence[int] = ()) -> Block:
+        """Rows of the file, of which the first that stays is row ``at``."""
+        slab = self._checked(start, stop) if self._cache is None else self._cache[start:stop]
+        moved = self._transformed(transforms, start, stop)
+        if self._keep is not None:
+            keep = self._keep[start:stop]
+            slab, moved = slab[keep], None if moved is None else moved[:, keep]
+        here = slice(at, at + len(slab))
+        return Block(
+            at,
+            slab,
+            self.kind,
+            None if self._labels is None else self._labels[here].astype(np.int64),
+            None if self._weights is None else self._weights[here],
+            moved,
+            None if self._assigned is None else self._assigned[here].astype(np.int64),
+        )
 
     def _checked(self, start: int, stop: int) -> NDArray[Any]:
         raw = read(self._scores, np.s_[start:stop], self.scores_where).astype(self.dtype, copy=False)

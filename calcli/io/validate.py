@@ -197,12 +197,18 @@ def check_label_shape(shape: tuple[int, ...] | None, dtype: np.dtype[Any], n: in
 
 
 def check_labels(
-    labels: NDArray[Any], n: int, k: int, where: str, ignore: tuple[int, ...] = (), what: str = "label"
+    labels: NDArray[Any],
+    n: int,
+    k: int,
+    where: str,
+    ignore: tuple[int, ...] = (),
+    what: str = "label",
+    first_row: int = 0,
 ) -> IntArray:
-    """Check the labels of all rows: (n,) integers in 0..k-1, or one of the labels to ignore.
+    """Check the labels of n rows: (n,) integers in 0..k-1, or one of the labels to ignore.
 
-    what : "label" or "prediction", for messages. Returns (n,) int64 with the ignored labels
-    still in place.
+    what : "label" or "prediction", and first_row : where they begin, for messages. Returns (n,)
+    int64 with the ignored labels still in place.
     """
     if what == "label" or labels.dtype.kind in "iu":
         check_label_shape(labels.shape, labels.dtype, n, k, where)
@@ -214,9 +220,8 @@ def check_labels(
     if bad.any():
         row = int(np.argmax(bad))
         found = int(labels[row])
-        raise DataError(
-            f"{where}: row {row} has {what} {found}, expected 0..{k - 1}{_label_advice(labels, found, k, what)}"
-        )
+        advice = _label_advice(labels, found, k, what)
+        raise DataError(f"{where}: row {first_row + row} has {what} {found}, expected 0..{k - 1}{advice}")
     return labels.astype(np.int64)
 
 

@@ -36,16 +36,10 @@ ORDER = 30
 
 
 @dataclass(frozen=True)
-class ApplyArgs(o.Reading, o.Saying):
+class ApplyArgs(o.ReadingSeveral, o.Saying):
     """What was typed after ``calcli apply``."""
 
     artifact: Annotated[str, typer.Argument(metavar="ART.json", help="Artifact written by calcli fit, - for stdin.")]
-    bundles: Annotated[
-        list[str],
-        typer.Argument(
-            metavar="BUNDLE…", help="FILE.h5 or FILE.h5:GROUP; group test when none is named. Labels are not needed."
-        ),
-    ]
     output: Annotated[
         str,
         typer.Option(
@@ -56,6 +50,15 @@ class ApplyArgs(o.Reading, o.Saying):
             " - for a pipe, with --format.",
         ),
     ]
+    bundles: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="BUNDLE…",
+            help="FILE.h5 or FILE.h5:GROUP; group test when none is named. Labels are not needed."
+            " Quoted patterns are expanded.",
+            show_default=False,
+        ),
+    ] = None
     as_: Annotated[
         str, typer.Option("--as", metavar="probs|log_probs|logits", help="Kind of the calibrated scores.")
     ] = "probs"
@@ -71,7 +74,7 @@ class ApplyArgs(o.Reading, o.Saying):
     def __post_init__(self) -> None:
         if self.as_ not in SCORE_KINDS:
             raise UsageError(f"--as {self.as_}: expected one of {', '.join(SCORE_KINDS)}")
-        if self.output == "-" and (self.json or len(self.bundles) > 1):
+        if self.output == "-" and (self.json or len(self.expanded) > 1):
             raise UsageError("-o -: standard output takes the scores of one bundle, and no --json beside them")
         if not self.output:
             raise UsageError("-o '': expected the name of a file, or of a folder for several bundles")
@@ -79,7 +82,7 @@ class ApplyArgs(o.Reading, o.Saying):
     @property
     def inputs(self) -> list[Path]:
         """Files that are read, and so never written."""
-        read = [split_where(bundle)[0] for bundle in self.bundles]
+        read = self.files
         return read if self.artifact == "-" else [*read, Path(self.artifact)]
 
 
@@ -90,13 +93,13 @@ def run(args: ApplyArgs) -> int:
     done: list[dict[str, object]] = []
     worst = 0
     new_folder = not Path(args.output).exists()
-    for bundle, target in zip(args.bundles, _targets(args), strict=True):
+    for bundle, target in zip(args.expanded, _targets(args), strict=True):
         try:
             done.append(_apply_one(args, artifact, bundle, target, talk))
             if not args.json and args.output != "-":
                 print(target)
         except CalcliError as error:
-            if len(args.bundles) == 1:
+            if len(args.expanded) == 1:
                 raise
             worst = max(worst, fail(str(error), error.exit_code))
     if new_folder and not done:
@@ -110,18 +113,18 @@ def run(args: ApplyArgs) -> int:
 def _targets(args: ApplyArgs) -> list[Path]:
     """Where each bundle goes: the output itself, or files in it named after the bundles."""
     folder = Path(args.output)
-    if len(args.bundles) == 1 and not folder.is_dir() and not args.output.endswith("/"):
+    if len(args.expanded) == 1 and not folder.is_dir() and not args.output.endswith("/"):
         return [folder]
     ending = format_of(Path("any.h5"), args.form).name
     targets = []
-    for bundle in args.bundles:
+    for bundle in args.expanded:
         path, group = split_where(bundle)
         targets.append(folder / f"{path.stem}{'.' + group.replace('/', '.') if group else ''}.{ending}")
     if len(set(targets)) < len(targets):
         twice = next(str(t) for t in targets if targets.count(t) > 1)
         raise UsageError(f"two bundles would be written to {twice}; apply them one by one")
     if folder.exists() and not folder.is_dir():
-        raise UsageError(f"{args.output}: is a file, expected a folder for {len(args.bundles)} bundles")
+        raise UsageError(f"{args.output}: is a file, expected a folder for {len(args.expanded)} bundles")
     make_folder(folder)
     return targets
 

@@ -36,10 +36,11 @@ from calcli.diagram.paper import THEMES, WIDTHS, Paper, width_of
 from calcli.diagram.style import Figure, Request, check, style, style_titles
 from calcli.diagram.terminal import draw
 from calcli.errors import DataError, UsageError, unknown_name
-from calcli.importers.direct import open_rows
+from calcli.importers.direct import open_data
 from calcli.io.artifact import Artifact, load
 from calcli.io.atomic import check_output, write_bytes
-from calcli.io.bundle import BundleRows, split_where
+from calcli.io.bundle import split_where
+from calcli.io.dataset import DataSet
 from calcli.methods._temperature import OneTemperature
 from calcli.metrics.rowtable import collect_all
 from calcli.workflow import check_fits
@@ -51,12 +52,17 @@ Artifacts = list[tuple[str, Artifact]]
 
 
 @dataclass(frozen=True)
-class DiagramArgs(o.Reading, o.Saying):
+class DiagramArgs(o.Pooling, o.Saying):
     """What was typed after ``calcli diagram``."""
 
     bundles: Annotated[
-        list[str], typer.Argument(metavar="BUNDLE…", help="FILE.h5 or FILE.h5:GROUP; group test when none is named.")
-    ]
+        list[str] | None,
+        typer.Argument(
+            metavar="BUNDLE…",
+            help="FILE.h5 or FILE.h5:GROUP; group test when none is named. Quoted patterns are expanded.",
+            show_default=False,
+        ),
+    ] = None
     calibrator: Annotated[
         list[str] | None,
         typer.Option(
@@ -130,7 +136,11 @@ class DiagramArgs(o.Reading, o.Saying):
         if self.per_class and self.per_group:
             raise UsageError("--per-class and --per-group are two figures; ask for one at a time")
         by = "--per-class" if self.per_class else "--per-group" if self.per_group else None
-        check(style(self.style), self.style, bundles=len(self.bundles), by=by)
+        if self.match and self.pool:
+            raise UsageError(
+                "--match gives each bundle its own calibrators, --pool makes them one data set: choose one"
+            )
+        check(style(self.style), self.style, bundles=len(self.sets), by=by)
         if self.output is not None:
             format_of(self.output)
             check_output(self.output, force=self.force, inputs=self.inputs)
@@ -138,7 +148,7 @@ class DiagramArgs(o.Reading, o.Saying):
     @property
     def inputs(self) -> list[Path]:
         """Files that are read, and so never written."""
-        return [*(split_where(b)[0] for b in self.bundles), *(Path(c) for c in self.calibrator or [] if c != "-")]
+        return [*self.files, *(Path(c) for c in self.calibrator or [] if c != "-")]
 
     @property
     def paper(self) -> Paper:
@@ -222,9 +232,9 @@ def _tables(args: DiagramArgs, request: Request, artifacts: Artifacts, talk: Tal
     notes: list[str] = []
     names: list[str] | None = None
     called = dict(zip([None, *(path for path, _ in artifacts)], _labels(args, artifacts), strict=True))
-    matched = _matched(args.bundles, artifacts) if args.match else [artifacts] * len(args.bundles)
-    for bundle, own in zip(args.bundles, matched, strict=True):
-        with open_rows(bundle, prefer=("test",), layout=args.where, ignore_labels=args.ignored) as rows:
+    matched = _matched(args.expanded, artifacts) if args.match else [artifacts] * len(args.sets)
+    for bundles, own in zip(args.sets, matched, strict=True):
+        with open_data(bundles, prefer=("test",), layout=args.where, ignore_labels=args.ignored) as rows:
             _admit(rows, talk)
             notes += [f"{rows.name}: {caveat}" for caveat in rows.caveats]
             for path, artifact in own:
@@ -261,7 +271,7 @@ def _matched(bundles: Sequence[str], artifacts: Artifacts) -> list[Artifacts]:
     ]
 
 
-def _admit(rows: BundleRows, talk: Talk) -> None:
+def _admit(rows: DataSet, talk: Talk) -> None:
     """Tell which rows are left out, and refuse a bundle of which nothing is left."""
     if rows.ignored:
         talk.say(f"{rows.name}: left out {rows.ignored} of {rows.total} rows by their label")
@@ -273,7 +283,7 @@ def _admit(rows: BundleRows, talk: Talk) -> None:
 def _sweep(args: DiagramArgs, request: Request, artifacts: Artifacts, talk: Talk) -> Figure:
     """The figure of an open bundle, with the temperatures of the calibrators that have one."""
     given = []
-    with open_rows(args.bundles[0], prefer=("test",), layout=args.where, ignore_labels=args.ignored) as rows:
+    with open_data(args.sets[0], prefer=("test",), layout=args.where, ignore_labels=args.ignored) as rows:
         _admit(rows, talk)
         for label, (path, artifact) in zip(_labels(args, artifacts)[1:], artifacts, strict=True):
             for note in check_fits(artifact, path, rows, again=args.again):

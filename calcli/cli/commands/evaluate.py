@@ -10,6 +10,7 @@ calcli evaluate logits.h5 --calibrator logits.ts.json
 calcli evaluate logits.h5 -c logits.ts.json --metric ece --value-only
 calcli evaluate logits.h5 -c logits.ts.json --max nll_increase=0 --max ece=0.03
 calcli evaluate models.h5:* --metric ece --json
+calcli evaluate 'shards/*.h5:test' --pool -c logits.ts.json
 """
 
 import sys
@@ -22,7 +23,7 @@ import typer
 
 from calcli.cli import options as o
 from calcli.cli.evaluate_formats import model_index, quotable, result_table
-from calcli.cli.evaluate_job import Job, expand
+from calcli.cli.evaluate_job import Job
 from calcli.cli.evaluate_text import print_report
 from calcli.cli.render import Talk, fail, print_json
 from calcli.cli.tables import TEXTS, plain, print_table
@@ -33,6 +34,7 @@ from calcli.evaluation.gates import Limit, Outcome, check, junit, limits, needed
 from calcli.evaluation.glossary import explained
 from calcli.evaluation.results import Evaluation, Result
 from calcli.io.atomic import check_output, write_bytes
+from calcli.io.names import expand
 from calcli.metrics.catalog import metric, report_metrics
 from calcli.metrics.compat import CONVENTIONS
 from calcli.metrics.context import MetricSettings
@@ -48,18 +50,20 @@ Results = list[Result]
 
 
 @dataclass(frozen=True)
-class EvaluateArgs(o.Reading, o.Saying, o.Tabling):
+class EvaluateArgs(o.Pooling, o.Saying, o.Tabling):
     """What was typed after ``calcli evaluate``."""
 
     FORMATS: ClassVar[tuple[str, ...]] = (*o.Tabling.FORMATS, "model-index")
 
     bundles: Annotated[
-        list[str],
+        list[str] | None,
         typer.Argument(
             metavar="BUNDLE…",
-            help="FILE.h5 or FILE.h5:GROUP; FILE.h5:* is every bundle in it; group test when none is named.",
+            help="FILE.h5 or FILE.h5:GROUP; FILE.h5:* is every bundle in it; group test when none is named."
+            " Quoted patterns are expanded.",
+            show_default=False,
         ),
-    ]
+    ] = None
     calibrator: Annotated[
         list[str] | None,
         typer.Option(
@@ -245,15 +249,15 @@ def run(args: EvaluateArgs) -> int:
     )  # fmt: skip
     evaluated: list[Results] = []
     outcomes: list[Outcome] = []
-    bundles, worst = _expanded(args.bundles)
+    bundles, worst = (args.expanded, 0) if args.pool else _expanded(args.given)
     read = job.reads(bundles)
     if args.junit is not None:
         check_output(Path(args.junit), force=args.force, inputs=read)
-    for bundle in bundles:
+    for together in o.sets_of(bundles, args.pool):
         try:
-            results, against = job.evaluate(bundle)
+            results, against = job.evaluate(together)
         except CalcliError as error:
-            if len(args.bundles) == len(bundles) == 1:
+            if args.pool or len(args.given) == len(bundles) == 1:
                 raise
             worst = max(worst, fail(str(error), error.exit_code))
             continue

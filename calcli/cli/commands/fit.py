@@ -2,12 +2,14 @@
 
 Writes the artifact (by default <file stem>.<method>.json here), prints its path on
 stdout, and says on stderr what it did to accuracy, negative log-likelihood (NLL), Brier
-score and expected calibration error (ECE).
+score and expected calibration error (ECE). Several bundles are one data set, whose rows come
+one after the other; the artifact is then named after the first.
 
 \b
 calcli fit --method ts logits.h5
 calcli fit --method ec --set top=5 logits.h5:cal -o ec5.json
 calcli fit --method all logits.h5 -o calibrators/
+calcli fit --method ts 'shards/*.h5:cal' -o all.ts.json
 """
 
 from dataclasses import dataclass
@@ -22,10 +24,9 @@ from calcli.cli.fit_all import fit_all
 from calcli.cli.fit_text import as_json, print_fit
 from calcli.cli.render import Talk, print_json
 from calcli.errors import FitError, UsageError
-from calcli.importers.direct import open_rows
+from calcli.importers.direct import open_data
 from calcli.io.artifact import save
 from calcli.io.atomic import check_output
-from calcli.io.bundle import split_where
 from calcli.kernels.device import resolve
 from calcli.registry import canonical, parse_options
 from calcli.workflow import fit_artifact
@@ -36,15 +37,20 @@ EPILOG = "calcli methods lists the methods, calcli methods NAME the options of o
 
 
 @dataclass(frozen=True)
-class FitArgs(o.Reading, o.Saying):
+class FitArgs(o.ReadingSeveral, o.Saying):
     """What was typed after ``calcli fit``."""
 
-    bundle: Annotated[
-        str, typer.Argument(metavar="BUNDLE", help="FILE.h5 or FILE.h5:GROUP; group cal (or val) when none is named.")
-    ]
     method: Annotated[
         str, typer.Option("--method", "-m", metavar="NAME", help="Method, a composition such as ts+hb, or all.")
     ]
+    bundles: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="BUNDLE…",
+            help="FILE.h5 or FILE.h5:GROUP; group cal (or val) when none is named. Quoted patterns are expanded.",
+            show_default=False,
+        ),
+    ] = None
     output: Annotated[
         str | None,
         typer.Option(
@@ -74,7 +80,7 @@ class FitArgs(o.Reading, o.Saying):
     @property
     def stem(self) -> str:
         """What default outputs are named after."""
-        return split_where(self.bundle)[0].stem
+        return self.files[0].stem
 
     def options(self) -> Options:
         """The method's options. Raises UsageError for unknown names and values."""
@@ -96,7 +102,7 @@ class FitArgs(o.Reading, o.Saying):
             return "-"
         if not output or output.endswith("/"):
             raise UsageError(f"-o {output!r}: expected a file's name, e.g. -o {output}{default}")
-        check_output(Path(output), force=self.force, inputs=[split_where(self.bundle)[0]])
+        check_output(Path(output), force=self.force, inputs=self.files)
         return output
 
 
@@ -105,7 +111,7 @@ def run(args: FitArgs) -> int:
     talk = Talk(args.quiet)
     together = args.method == "all"
     target, options = ("", None) if together else (args.target(), args.options())
-    with open_rows(args.bundle, prefer=CALIBRATION, layout=args.where, ignore_labels=args.ignored) as rows:
+    with open_data(args.expanded, prefer=CALIBRATION, layout=args.where, ignore_labels=args.ignored) as rows:
         context = Context(args.seed, resolve(args.device, rows.n * rows.k), talk.progress)
         if rows.ignored:
             talk.say(f"{rows.name}: left out {rows.ignored} of {rows.total} rows by their label")

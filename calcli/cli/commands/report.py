@@ -19,16 +19,17 @@ from typing import Annotated
 import typer
 
 from calcli.cli import options as o
-from calcli.cli.evaluate_job import Job, expand
+from calcli.cli.evaluate_job import Job
 from calcli.cli.render import Talk, fail, print_json
 from calcli.errors import DataError, LimitCrossed, UsageError
 from calcli.evaluation.assess import Candidate, Plan
 from calcli.evaluation.compare import rank_table
 from calcli.evaluation.gates import Outcome, check, limits, needed_metrics
 from calcli.evaluation.results import Evaluation, Result
+from calcli.importers.direct import open_data
 from calcli.io.artifact import Artifact
 from calcli.io.atomic import check_output, write_bytes
-from calcli.io.bundle import BundleRows, open_bundle, split_where
+from calcli.io.dataset import DataSet
 from calcli.metrics.catalog import report_metrics
 from calcli.metrics.context import MetricSettings
 from calcli.report.gather import CalibratorFacts, Model, gather
@@ -41,14 +42,18 @@ MORE = ("gap", "aurc", "auroc")
 
 
 @dataclass(frozen=True)
-class ReportArgs(o.Reading, o.Saying):
+class ReportArgs(o.Pooling, o.Saying):
     """What was typed after ``calcli report``."""
 
-    bundles: Annotated[
-        list[str],
-        typer.Argument(metavar="BUNDLE…", help="FILE.h5, FILE.h5:GROUP or FILE.h5:*; group test when none is named."),
-    ]
     output: Annotated[Path, typer.Option("-o", "--output", metavar="FILE.html", help="The page to write.")]
+    bundles: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="BUNDLE…",
+            help="FILE.h5, FILE.h5:GROUP or FILE.h5:*; group test when none is named. Quoted patterns are expanded.",
+            show_default=False,
+        ),
+    ] = None
     calibrator: Annotated[
         list[str] | None,
         typer.Option(
@@ -88,7 +93,7 @@ class ReportArgs(o.Reading, o.Saying):
     @property
     def inputs(self) -> list[Path]:
         """Files that are read, and so never written."""
-        return [*(split_where(b)[0] for b in self.bundles), *(Path(c) for c in self.calibrator or [] if c != "-")]
+        return [*self.files, *(Path(c) for c in self.calibrator or [] if c != "-")]
 
     def plan(self, limited: Sequence[str]) -> Plan:
         """What is measured; limited : metrics that limits need."""
@@ -101,7 +106,9 @@ class ReportArgs(o.Reading, o.Saying):
         """What makes the page again, and what prints its numbers."""
         calibrators = [word for path in self.calibrator or [] for word in ("--calibrator", path)]
         gates = [w for o_, v in (("--max", self.max_), ("--min", self.min_)) for each in v or [] for w in (o_, each)]
-        common = [*self.bundles, *calibrators, *gates]
+        listed = [] if self.files_from is None else ["--files-from", self.files_from]
+        together = ["--pool"] if self.pool else []
+        common = [*(self.bundles or []), *listed, *together, *calibrators, *gates]
         return [["calcli", "report", *common, "-o", str(self.output)], ["calcli", "evaluate", *common, "--json"]]
 
 
@@ -116,9 +123,8 @@ def run(args: ReportArgs) -> int:
     models: list[Model] = []
     evaluated: list[list[Result]] = []
     outcomes: list[Outcome] = []
-    bundles = [each for bundle in args.bundles for each in expand(bundle)]
-    for bundle in bundles:
-        model, results = _model(args, job, plan, bundle, talk)
+    for bundles in args.sets:
+        model, results = _model(args, job, plan, bundles, talk)
         models.append(model)
         evaluated.append(results)
         for result in results[1:] or results:
@@ -144,11 +150,11 @@ def run(args: ReportArgs) -> int:
     return LimitCrossed.exit_code if crossed else 0
 
 
-def _model(args: ReportArgs, job: Job, plan: Plan, bundle: str, talk: Talk) -> tuple[Model, list[Result]]:
-    """One bundle with its calibrators."""
-    artifacts = [job.artifact(template, bundle) for template in args.calibrator or []]
+def _model(args: ReportArgs, job: Job, plan: Plan, bundles: Sequence[str], talk: Talk) -> tuple[Model, list[Result]]:
+    """One data set with its calibrators."""
+    artifacts = [job.artifact(template, bundles[0]) for template in args.calibrator or []]
     candidates = [Candidate(None, "uncalibrated", None)]
-    with open_bundle(bundle, prefer=("test",), layout=args.where, ignore_labels=args.ignored) as rows:
+    with open_data(bundles, prefer=("test",), layout=args.where, ignore_labels=args.ignored) as rows:
         weights = rows.weights()
         if weights is not None and not weights.any():
             raise DataError(f"{rows.name}: all rows have weight 0, expected one above; nothing can be shown")
@@ -176,7 +182,7 @@ def _model(args: ReportArgs, job: Job, plan: Plan, bundle: str, talk: Talk) -> t
     return replace(model, versions=versions, data_sha256=sha, source=source), results
 
 
-def _facts(path: str, artifact: Artifact, rows: BundleRows) -> CalibratorFacts:
+def _facts(path: str, artifact: Artifact, rows: DataSet) -> CalibratorFacts:
     sha = artifact.fit.data_sha256
     return CalibratorFacts(
         path,

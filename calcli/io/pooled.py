@@ -1,0 +1,160 @@
+"""Several bundles as one data set: their rows one after the other."""
+
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from calcli.errors import DataError
+from calcli.io.bundle import CACHE_BYTES, BundleRows
+from calcli.io.dataset import DataSet, joined
+from calcli.io.provenance import words
+from calcli.numerics import FloatArray
+from calcli.rows import Block
+
+if TYPE_CHECKING:
+    from calcli.io.artifact import Link
+
+__all__ = ["PooledRows", "allow_open_files"]
+
+SPARE_FILES = 64
+"""Files that a process opens besides its data."""
+
+
+class PooledRows(DataSet):
+    """The rows of several open bundles, as one file with these rows would give them.
+
+    Raises DataError that names the first bundle which has other classes, another kind, other
+    class names, transforms or calibrators upstream than the first, or lacks what it has.
+    """
+
+    def __init__(self, parts: Sequence[BundleRows]) -> None:
+        first = parts[0]
+        for part in parts[1:]:
+            _check_same(first, part)
+        self.parts = parts
+        self.ends = np.cumsum([part.n for part in parts])
+        self.n, self.k, self.kind = int(self.ends[-1]), first.k, first.kind
+        self.total = sum(part.total for part in parts)
+        self.dtype = np.result_type(*(part.dtype for part in parts))
+        self.transforms, self.path = first.transforms, first.path
+        self.name = f"{first.name} and {len(parts) - 1} more"
+        self.has_labels = first.has_labels
+        small = sum(part.nbytes for part in parts) <= CACHE_BYTES
+        for part in parts:
+            part.small = small
+
+    @property
+    def class_names(self) -> list[str] | None:
+        return self.parts[0].class_names
+
+    @property
+    def upstream(self) -> "tuple[Link, ...]":
+        return self.parts[0].upstream
+
+    @property
+    def source(self) -> Any:
+        return [{"bundle": part.name, "source": part.source} for part in self.parts]
+
+    @property
+    def caveats(self) -> list[str]:
+        return list(dict.fromkeys(caveat for part in self.parts for caveat in part.caveats))
+
+    @property
+    def weighted(self) -> bool:
+        return self.parts[0].weighted
+
+    def column(self, name: str) -> NDArray[Any] | None:
+        columns = [part.column(name) for part in self.parts]
+        lacking = [part.name for part, values in zip(self.parts, columns, strict=True) if values is None]
+        if len(lacking) == len(columns):
+            return None
+        if lacking:
+            raise DataError(
+                f"{lacking[0]}: has no dataset {name!r}, others of these bundles do; add it or drop it there"
+            )
+        return np.concatenate([values for values in columns if values is not None])
+
+    def compact_labels(self) -> NDArray[Any]:
+        return np.concatenate([part.compact_labels() for part in self.parts])
+
+    def weights(self) -> FloatArray | None:
+        given = [w for part in self.parts if (w := part.weights()) is not None]
+        return np.concatenate(given) if given else None
+
+    def pieces(self, transforms: Sequence[int], rows: int) -> Iterator[Block]:
+        at = 0
+        for part in self.parts:
+            for piece in part.pieces(transforms, rows):
+                yield replace(self._widened(piece), start=at + piece.start)
+            at += part.n
+
+    def run(self, start: int, stop: int) -> Block:
+        found = []
+        for part, end in zip(self.parts, self.ends.tolist(), strict=True):
+            begin = end - part.n
+            low, high = max(start, begin), min(stop, end)
+            if low < high:
+                found.append(self._widened(part.run(low - begin, high - begin)))
+        return replace(joined(found), start=start)
+
+    def _widened(self, block: Block) -> Block:
+        if block.scores.dtype == self.dtype:
+            return block
+        return replace(block, scores=block.scores.astype(self.dtype))
+
+
+def _check_same(first: BundleRows, part: BundleRows) -> None:
+    """Raise DataError where a bundle and the first cannot be one data set."""
+
+    def differs(what: str, has: object, expected: object) -> DataError:
+        return DataError(
+            f"{part.name}: {what} {has}, {first.name} {expected}; bundles that are taken together must agree in it"
+        )
+
+    if part.k != first.k:
+        raise differs("has", f"{part.k} classes", f"has {first.k}")
+    if part.kind != first.kind:
+        raise differs("holds", part.kind, f"holds {first.kind}")
+    names, expected = part.class_names, first.class_names
+    if names != expected:
+        if names is None or expected is None:
+            raise differs("has", _some(names), f"has {_some(expected)}")
+        c = next(i for i, (a, b) in enumerate(zip(names, expected, strict=True)) if a != b)
+        raise differs(f"calls class {c}", repr(names[c]), f"calls it {expected[c]!r}")
+    if [link.sha256 for link in part.upstream] != [link.sha256 for link in first.upstream]:
+        raise differs("is", _chain(part), f"is {_chain(first)}")
+    if part.transforms != first.transforms:
+        raise differs(
+            "has the transforms",
+            ", ".join(part.transforms) or "none",
+            f"has {', '.join(first.transforms) or 'none'}",
+        )
+    for what, has, other in (
+        ("labels", part.has_labels, first.has_labels),
+        ("weights", part.weighted, first.weighted),
+        ("predictions", part.assigned, first.assigned),
+    ):
+        if has != other:
+            raise differs("has", what if has else f"no {what}", "has them" if other else "has none")
+
+
+def _some(names: list[str] | None) -> str:
+    return "no class_names" if names is None else "class_names"
+
+
+def _chain(rows: BundleRows) -> str:
+    return f"calibrated by {words(rows.upstream)}" if rows.upstream else "uncalibrated"
+
+
+def allow_open_files(count: int) -> None:
+    """Ask the system for enough open files at a time, as far as it lets us."""
+    with suppress(ImportError, OSError, ValueError):  # no such module, or not allowed: opening says which file failed
+        from resource import RLIMIT_NOFILE, getrlimit, setrlimit
+
+        soft, hard = getrlimit(RLIMIT_NOFILE)
+        if 0 <= soft < count + SPARE_FILES:
+            setrlimit(RLIMIT_NOFILE, (count + SPARE_FILES if hard < 0 else min(hard, count + SPARE_FILES), hard))
