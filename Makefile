@@ -39,7 +39,7 @@ demo: $(VENV)/.plot
 
 test: $(VENV)/.test
 	@$(BIN)/python -m compileall -q calcli
-	$(BIN)/python -m pytest $(TEST_ARGS)
+	$(BIN)/python -m pytest -n auto --dist worksteal $(TEST_ARGS)
 
 test-lowest: $(VENV)-lowest/.done
 	$(VENV)-lowest/bin/python -m pytest $(TEST_ARGS)
