@@ -8,7 +8,7 @@ from typing import Any, ClassVar, Generic, Literal, NamedTuple, Self, TypeVar
 import msgspec
 import numpy as np
 
-from calcli.numerics import FloatArray, IntArray
+from calcli.numerics import FloatArray, IntArray, floored_log
 from calcli.rows import Block, Rows
 from calcli.summary import Summary
 
@@ -59,6 +59,7 @@ class Laws:
     shift_invariant : a constant added to all logits of a row changes nothing.
     equivariant : relabelling the classes relabels the output and changes nothing else.
     improves_nll : on the calibration data NLL never ends above that of the identity.
+    confidence : also calibrates confidences of which no class is known (kind ``confidence``).
     top_label_only : calibrates the confidence of the predicted class; the other classes
         share the rest in the proportions they had. Comes last in a composition.
     weights : sample weights enter the fit (else their presence is a recorded warning).
@@ -71,6 +72,7 @@ class Laws:
     shift_invariant: bool = False
     equivariant: bool = False
     improves_nll: bool = False
+    confidence: bool = False
     top_label_only: bool = False
     weights: bool = False
     memory: Memory = "array"
@@ -104,15 +106,24 @@ class Prediction:
     log_probs : (b, k) float64, normalised, finite (a zero is log of the smallest float).
     label : (b,) int64, the prediction, which need not be the vector's argmax.
     counts : occurrences worth telling, summed over blocks, e.g. {"zero_rows": 3}.
+    stated : (b,) the confidence itself, where no logarithm and back may move it off a bin's edge.
     """
 
     log_probs: FloatArray
     label: IntArray
     counts: Mapping[str, int] = field(default_factory=dict)
+    stated: FloatArray | None = None
+
+    @classmethod
+    def of_confidence(cls, q: FloatArray) -> "Prediction":
+        """Calibrated rows of kind ``confidence``. q : (b,) in [0, 1]."""
+        return cls(floored_log(q)[:, None], np.zeros(len(q), dtype=np.int64), stated=q)
 
     @property
     def confidence(self) -> FloatArray:
         """Probability of the predicted class, (b,) float64 in [0, 1]."""
+        if self.stated is not None:
+            return self.stated
         return np.minimum(np.exp(self.log_probs[np.arange(len(self.label)), self.label]), 1.0)
 
 

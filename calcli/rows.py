@@ -15,7 +15,7 @@ from typing import Any, Literal, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from calcli.errors import FitError
+from calcli.errors import DataError, FitError
 from calcli.numerics import FloatArray, IntArray, floored_log, log_normalizer
 
 __all__ = [
@@ -30,8 +30,11 @@ __all__ = [
     "to_logits",
 ]
 
-ScoreKind = Literal["logits", "log_probs", "probs"]
-SCORE_KINDS: tuple[str, ...] = get_args(ScoreKind)
+ClassScoreKind = Literal["logits", "log_probs", "probs"]
+SCORE_KINDS: tuple[str, ...] = get_args(ClassScoreKind)
+
+ScoreKind = Literal["logits", "log_probs", "probs", "confidence"]
+"""What scores are: of every class, or one confidence a row whose "label" is whether the answer was right."""
 
 BLOCK_BYTES = 1 << 20
 """Size of one block in float64."""
@@ -44,8 +47,10 @@ def to_logits(scores: NDArray[Any], kind: ScoreKind) -> FloatArray:
     """Logits of scores of a declared kind: probabilities enter as their floored logarithm.
 
     scores : (n, k), any float type. Returns (n, k) float64, natural log, where a constant
-    per row has no meaning.
+    per row has no meaning. Raises DataError for confidences, which say nothing about classes.
     """
+    if kind == "confidence":
+        raise DataError("these rows hold one confidence each and no scores of classes, which are needed here")
     z = np.asarray(scores, dtype=np.float64)
     return floored_log(z) if kind == "probs" else z
 
@@ -61,6 +66,9 @@ class Block:
     transformed : (m, b, k) logits of the same rows under the m transforms asked for.
     assigned : (b,) int64 predictions made upstream, by an earlier calibrator whose
     prediction need not be the argmax of the scores; None when there was none.
+
+    Of kind ``confidence``, scores are (b, 1), the confidence in the answer that was given, and
+    y is 1 where that answer is right, else 0.
     """
 
     start: int
@@ -112,8 +120,8 @@ class Block:
 class Rows(ABC):
     """A re-iterable source of blocks.
 
-    n, k : number of rows and of classes. transforms : specs of the transforms that the
-    source holds, ``name:argument``. Subclasses yield every row exactly once, in order.
+    n, k : number of rows and of classes; k = 1 where only confidences are known. transforms :
+    specs of the transforms that the source holds, ``name:argument``. Subclasses yield every row exactly once, in order.
     """
 
     n: int

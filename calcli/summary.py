@@ -19,9 +19,10 @@ class Summary:
 
     n : rows. correct, nll, brier : of the usual row losses (NLL with the metric's floor).
     entropy_gap : of -ln p_y (no floor) minus the entropy, which is 0 at the temperature of the
-    least NLL. bins : confidence and correctness over 15 equal-width bins. label_counts : (k,)
-    rows. lowest, highest : confidence. weighted : whether the rows carry weights. counts : what
-    the calibrator reported.
+    least NLL. Of confidences alone (one class) all three are about being right.
+    bins : confidence and correctness over 15 equal-width bins. label_counts : (k,) rows.
+    lowest, highest : confidence. weighted : whether the rows carry weights. counts : what the
+    calibrator reported.
     """
 
     n: int
@@ -100,10 +101,14 @@ class Summary:
         return (float(self.bins.score.sum()) - self.correct) / self.weight
 
     def values(self) -> dict[str, float]:
-        """Accuracy, NLL, Brier score and ECE over 15 equal-width bins, as an artifact records them."""
+        """Accuracy, NLL, Brier score and ECE over 15 equal-width bins, as an artifact records them.
+
+        Of confidences alone (one class) NLL and Brier score are those of being right, and called so.
+        """
+        top = "_top" if len(self.label_counts) == 1 else ""
         return {
             "accuracy": self.correct / self.weight,
-            "nll": self.nll / self.weight,
-            "brier": self.brier / self.weight,
+            f"nll{top}": self.nll / self.weight,
+            f"brier{top}": self.brier / self.weight,
             "ece": float(np.abs(self.bins.gaps) @ self.bins.share),
         }

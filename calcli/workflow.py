@@ -16,7 +16,7 @@ from calcli.io.validate import look_like_probabilities
 from calcli.kernels.device import kernels
 from calcli.metrics.summarise import summarise
 from calcli.metrics.warnings import data_warnings
-from calcli.registry import method
+from calcli.registry import method, method_names
 from calcli.rows import Rows, ScoreKind
 from calcli.summary import Summary
 
@@ -39,6 +39,12 @@ def fit_artifact(
     and warnings.
     """
     try:
+        if rows.kind == "confidence" and not method(name).laws.confidence:
+            able = [each for each in method_names() if method(each).laws.confidence]
+            raise FitError(
+                f"method {name} needs the scores of every class, this bundle holds one confidence a row; these"
+                f" methods need no more: {', '.join(sorted(able, key=lambda each: method(each).place))}"
+            )
         options = method(name).resolve_options(options, rows.k)
         fitted = method(name).fit(rows, options, context)
         if fitted.chosen is not None:
@@ -64,7 +70,7 @@ def fit_artifact(
         warnings=warnings,
         source=rows.name,
         data_sha256=rows.data_sha256,
-        label_counts=before.label_counts.tolist(),
+        label_counts=before.label_counts.tolist() if rows.k > 1 else [],
         ignored=rows.ignored,
         seed=context.seed,
         before={**was},
@@ -100,14 +106,15 @@ def _plain(options: Options) -> dict[str, Any]:
 
 def _summary_after(rows: Rows, calibrator: Calibrator, context: Context) -> Summary:
     """The summary of calibrated rows; of one temperature by the loop that made the temperature."""
-    if calibrator.logit_scale is not None and rows.kind != "probs":
+    if calibrator.logit_scale is not None and rows.kind not in ("probs", "confidence"):
         return kernels(context).summary_at(rows, calibrator.logit_scale)
     return summarise(rows, calibrator, context.progress)
 
 
 def fit_warnings(rows: DataSet, before: Summary, laws: Laws) -> list[str]:
     """What about the calibration data, and the method on them, a user should know."""
-    found = [*rows.caveats, *data_warnings(before.n, int((before.label_counts > 0).sum()), before.spread)]
+    classes = int((before.label_counts > 0).sum()) if rows.k > 1 else None
+    found = [*rows.caveats, *data_warnings(before.n, classes, before.spread)]
     if rows.kind == "logits" and all(look_like_probabilities(block.scores) for block in rows.blocks()):
         found.append(
             "these logits look like probabilities (rows in [0, 1] that sum to 1): if they are, pass --kind probs"
@@ -129,7 +136,7 @@ def harm(b: dict[str, float], a: dict[str, float], after: Summary) -> list[str]:
             f"accuracy on the calibration data fell from {b['accuracy']:.4f} to {a['accuracy']:.4f};"
             " ts, ec, ets and ft keep every prediction"
         )
-    if a["nll"] > b["nll"] + WORSE:
+    if "nll" in a and a["nll"] > b["nll"] + WORSE:
         found.append(
             f"NLL on the calibration data rose from {b['nll']:.4f} to {a['nll']:.4f}; ts, iop and mono never worsen it"
         )
@@ -146,6 +153,14 @@ def check_fits(artifact: Artifact, where: str, rows: DataSet, *, again: bool = F
     only log-probabilities (or the reverse) when it can tell the difference, and unless
     ``again`` for rows that have been through other calibrators than those it was fitted on.
     """
+    if (artifact.input_kind == "confidence") != (rows.kind == "confidence"):
+        fitted, found = (
+            "confidences, of which no class is known" if kind == "confidence" else f"the {kind} of {k} classes"
+            for kind, k in ((artifact.input_kind, artifact.n_classes), (rows.kind, rows.k))
+        )
+        raise DataError(
+            f"{where}: was fitted on {fitted}, {rows.name} holds {found}; fit a calibrator on rows of the same kind"
+        )
     if artifact.n_classes != rows.k:
         raise DataError(
             f"{where}: was fitted for {artifact.n_classes} classes, {rows.name} has {rows.k};"
@@ -189,13 +204,23 @@ def calibrated_blocks(
 ) -> Iterator[Calibrated]:
     """Walk over calibrated rows: (first row, scores (b, k) of ``kind``, per-row columns, counts).
 
-    The columns are prediction, confidence and, when there are some, labels. Counts are
+    The columns are prediction, confidence and, when there are some, labels; of kind
+    ``confidence`` the scores are (b,) and the only column is correct. Counts are
     the calibrator's own and ``argmax_conflicts``: rows whose largest probability is not
     that of the prediction. Raises DataError rather than hand out a number that is no
     probability.
     """
     for block in rows.blocks(transforms):
         result = calibrator.apply(block)
+        if kind == "confidence":
+            q = result.confidence
+            if not ((q >= 0) & (q <= 1)).all():
+                raise DataError(
+                    f"the calibrator gave numbers that are no probabilities in rows from {block.start} on;"
+                    " were its parameters edited?"
+                )
+            yield block.start, q, {} if block.y is None else {"correct": block.y.astype(bool)}, {**result.counts}
+            continue
         p = np.exp(result.log_probs)
         # A comparison with NaN is false too; an infinite logarithm is no number to hand out.
         if not (np.abs(p.sum(axis=1) - 1.0) <= SUM_ERROR).all() or np.isneginf(result.log_probs.min()):

@@ -117,7 +117,7 @@ class Job:
             return results, results[0]
         context = MetricContext(done.baseline, self.plan.settings)
         scores = scores_of(context, list(results[0].scores))
-        return results, Result(rows.name, against.name, against.method, rows.n, rows.k, scores)
+        return results, Result(rows.name, against.name, against.method, rows.n, results[0].n_classes, scores)
 
     @contextmanager
     def _edge_rows(self, rows: "DataSet") -> "Iterator[DataSet | None]":
@@ -131,6 +131,8 @@ class Job:
             return
         with open_data(expand(self.edges_from), layout=self.layout, ignore_labels=self.ignore) as chosen:
             if chosen.k != rows.k:
+                if 1 in (chosen.k, rows.k):
+                    raise DataError(f"{chosen.name}: holds {chosen.kind}, {rows.name} {rows.kind}; name a bundle alike")
                 raise DataError(f"{chosen.name}: has {chosen.k} classes, {rows.name} has {rows.k}")
             yield chosen
 
@@ -152,7 +154,8 @@ class Job:
         binned = any("|bins:" in score.signature for score in results[0].scores.values())
         spread = float(table.confidence.max() - table.confidence.min())
         bins = self.plan.settings.bins if binned else None
-        common = [*rows.caveats, *data_warnings(table.n, len(np.unique(table.y)), spread, bins)]
+        classes = len(np.unique(table.y)) if table.k > 1 else None
+        common = [*rows.caveats, *data_warnings(table.n, classes, spread, bins)]
         each = [common]
         for text in common:
             self.talk.warn(text, about=rows.name)

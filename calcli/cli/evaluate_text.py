@@ -87,11 +87,14 @@ def _meaning(name: str) -> str:
 
 def _data_sentence(result: "Result") -> str:
     """What was evaluated, in a line."""
-    text = f"{result.bundle}: {result.n} row{'s'[: result.n != 1]} x {result.n_classes} classes"
+    what = "confidences" if result.n_classes is None else f"x {result.n_classes} classes"
+    text = f"{result.bundle}: {result.n} row{'s'[: result.n != 1]} {'of ' * (result.n_classes is None)}{what}"
     if result.report is None:
         return text
     d = result.report.data
-    parts = [f"{text}, {d.kind}", f"class shares {d.smallest_class_share:.2%} to {d.largest_class_share:.2%}"]
+    parts = [text]
+    if d.smallest_class_share is not None:
+        parts = [f"{text}, {d.kind}", f"class shares {d.smallest_class_share:.2%} to {d.largest_class_share:.2%}"]
     if d.absent_classes:
         parts.append(f"{d.absent_classes} class{'es' * (d.absent_classes > 1)} without a row")
     if d.weighted:

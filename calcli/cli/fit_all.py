@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from calcli.calibrator import Calibrator, Context
-from calcli.cli.fit_text import as_json
+from calcli.cli.fit_text import as_json, classes
 from calcli.cli.render import Talk, fail, print_json
 from calcli.cli.tables import Cell, print_table
 from calcli.errors import CalcliError, DataError, FitError, UsageError
@@ -22,7 +22,7 @@ from calcli.workflow import fit_artifact
 if TYPE_CHECKING:
     from calcli.cli.commands.fit import FitArgs
 
-HEAD = ["method", "status", "seconds", "held-out nll", "accuracy", "nll", "brier", "ece"]
+HEAD = ["method", "status", "seconds", "held-out nll"]
 
 
 @dataclass(frozen=True)
@@ -106,14 +106,14 @@ def _fit(name: str, path: Path, rows: DataSet, folds: list[Fold], context: Conte
 def _print(entries: list[Entry], rows: DataSet, folds: int, talk: Talk) -> None:
     if talk.quiet:
         return
-    talk.say(f"{rows.name}, {rows.n} rows, {rows.k} classes: ranked by the mean negative log-likelihood of held-out")
-    talk.say(f"rows ({folds} random folds); accuracy, nll, brier and ece are those of the calibration data itself")
+    talk.say(f"{rows.name}, {rows.n} rows, {classes(rows.k)}: ranked by the mean negative log-likelihood of held-out")
+    talk.say(f"rows ({folds} random folds); what is beside it is that of the calibration data itself")
     table: list[list[Any]] = [entry.row() for entry in entries]
     before = next((entry.artifact.fit.before for entry in entries if entry.artifact is not None), None)
     if before is not None:
-        nll = before["nll"] or 0.0
+        nll = before["nll" if rows.k > 1 else "nll_top"] or 0.0
         table.insert(sum(entry.rank <= nll for entry in entries), ["identity", "", 0.0, nll, *before.values()])
-    print_table(HEAD, table, file=sys.stderr)
+    print_table([*HEAD, *(before or ("accuracy", "nll", "brier", "ece"))], table, file=sys.stderr)
 
 
 def _targets(args: "FitArgs", rows: DataSet, talk: Talk) -> dict[str, Path]:
@@ -123,6 +123,8 @@ def _targets(args: "FitArgs", rows: DataSet, talk: Talk) -> dict[str, Path]:
         raise UsageError(f"-o {args.output}: expected a folder with --method all")
     make_folder(folder)
     names = [name for name in method_names() if name != "identity" and method(name).composable]
+    if rows.kind == "confidence":
+        names = [name for name in names if method(name).laws.confidence]
     targets = {}
     for name in sorted(names, key=lambda name: method(name).place):
         numbers = _numbers(method(name), rows.k)

@@ -22,6 +22,11 @@ def as_json(artifact: Artifact, path: str) -> dict[str, object]:
     }
 
 
+def classes(k: int) -> str:
+    """What a number of classes is called; one is a confidence alone."""
+    return f"{k} classes" if k > 1 else "confidences"
+
+
 def print_fit(artifact: Artifact, source: str, talk: Talk) -> None:
     """Say what the fit did, on stderr."""
     if talk.quiet:
@@ -29,7 +34,7 @@ def print_fit(artifact: Artifact, source: str, talk: Talk) -> None:
     fit = artifact.fit
     temperature = getattr(artifact.calibrator, "temperature", None)
     found = f", T = {temperature:.6g}" if isinstance(temperature, float) else ""
-    talk.say(f"{artifact.method} on {source}: {fit.n} rows, {artifact.n_classes} classes, status {fit.status}{found}")
+    talk.say(f"{artifact.method} on {source}: {fit.n} rows, {classes(artifact.n_classes)}, status {fit.status}{found}")
     head = ["calibration data", *fit.before]
     print_table(head, [["before", *fit.before.values()], ["after", *fit.after.values()]], file=sys.stderr)
     if "auto" in fit.details:

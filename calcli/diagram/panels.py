@@ -72,8 +72,8 @@ def quantities(request: Request) -> tuple[Quantity, ...]:
     """What the curves are about: of two classes P(class 1) beside the top label, else the top label."""
     binary = all(s.table.k == 2 for s in request.sets)
     if request.quantity == "positive" and not binary:
-        most = max(s.table.k for s in request.sets)
-        raise UsageError(f"--label positive is for two classes, got {most}; use --label top, or --per-class")
+        most = max((s.table for s in request.sets), key=lambda table: table.k)
+        raise UsageError(f"--label positive is for two classes, {most.known}; use --label top")
     if request.quantity is not None:
         return (request.quantity,)
     return ("positive", "top") if binary and request.by is None else ("top",)
@@ -140,6 +140,8 @@ def parts_of(request: Request) -> list[Part]:
         columns.append(column)
     values = np.unique(np.concatenate([np.unique(c) for c in columns])).tolist()
     named = request.names if request.by == "class" else None
+    if request.by == "class" and any(s.table.k == 1 for s in request.sets):
+        raise UsageError("--per-class: these rows hold one confidence each and no classes; leave it out")
     return [Part(named[int(v)] if named else str(v), tuple(c == v for c in columns)) for v in values]
 
 

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calcli.calibrator import Calibrator, Progress
+from calcli.errors import DataError
 from calcli.evaluation.bin_sweep import bin_sweep
 from calcli.evaluation.compare import differences
 from calcli.evaluation.judge import data_summary, judge
@@ -55,6 +56,8 @@ class Plan:
 
     def metrics_for(self, k: int) -> list[str]:
         """The metrics on rows of k classes, in order."""
+        if self.report and k == 1:
+            return [name for name in self.metrics if not metric(name).whole]
         if not self.report or k != 2:
             return list(self.metrics)
         wanted = {*self.metrics, *report_metrics(k=k)}
@@ -88,12 +91,15 @@ def assess(
     what differences are taken to, None for the first candidate. edge_rows : rows that
     choose the bins of a sweep. Raises DataError for calibrators that do not fit.
     """
+    if rows.k == 1 and (plan.per_class or plan.sweep_marginal):
+        option = "--per-class" if plan.per_class else "--marginal"
+        raise DataError(f"{bundle}: holds one confidence a row and no classes, which {option} needs; leave it out")
     compared = candidates if baseline is None else [*candidates, baseline]
     names = plan.metrics_for(rows.k)
     tables = collect_all(
         rows,
         [c.calibrator for c in compared],
-        class_bins=plan.settings.bins if plan.report or plan.per_class else class_bins_needed(names, plan.settings),
+        class_bins=0 if rows.k == 1 else _class_bins(plan, names),
         tops=tops_needed(names),
         group=group,
         progress=progress,
@@ -102,6 +108,11 @@ def assess(
     each = _Each(rows, plan, names, bundle, baseline, MetricContext(reference, plan.settings), class_names, progress)
     results = [each.result(c, t, edge_rows) for c, t in zip(candidates, tables[: len(candidates)], strict=True)]
     return Assessed(results, tables[: len(candidates)], reference)
+
+
+def _class_bins(plan: Plan, names: Sequence[str]) -> int:
+    """Bins of the class sums, 0 where nobody asks for them."""
+    return plan.settings.bins if plan.report or plan.per_class else class_bins_needed(names, plan.settings)
 
 
 def scores_of(context: MetricContext, names: Sequence[str], progress: Progress | None = None) -> dict[str, Score]:
@@ -146,7 +157,7 @@ class _Each:
             candidate.name,
             candidate.method,
             table.n,
-            table.k,
+            table.k if table.k > 1 else None,
             scores,
             paired,
             {name: n for name, n in table.counts.items() if any(table.counts.values())},
@@ -159,7 +170,8 @@ class _Each:
     def report(self, candidate: Candidate, context: MetricContext) -> Report:
         """The judgement beside the metrics."""
         table, split = context.table, None
-        if self.plan.split or (self.plan.split is None and split_is_cheap(table.n, table.k)):
+        cheap = self.plan.split is None and split_is_cheap(table.n, table.k)
+        if table.k > 1 and (self.plan.split or cheap):
             seed = self.plan.settings.seed
             split = cross_fitted_split(self.rows, candidate.calibrator, table, seed, self.progress)
         return judge(data_summary(self.rows.kind, table), context, split)

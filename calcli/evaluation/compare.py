@@ -20,7 +20,7 @@ def differences(context: MetricContext, baseline: MetricContext) -> dict[str, Di
     Rows whose losses do not differ at all give 0 with p = 1. Intervals are bootstrap-t or
     t as for the losses themselves; p-values are those of the paired t-test.
     """
-    losses = compared_losses()
+    losses = compared_losses(context.table.k)
     columns = np.stack([rows(context) - rows(baseline) for rows in losses.values()], axis=1)
     s = context.settings
     intervals = bootstrap_interval(columns, s.level, s.resamples, context.rng("paired")) if resampled(context) else []

@@ -30,6 +30,8 @@ MAIN, CLAUSE = 0.045, 0.004
 
 TWO_SIDED = normal_quantile(1.0 - LEVEL / 2.0)
 CLEAN_DIRECTION = "neither over- nor underconfident beyond chance"
+ALONE = "the probabilities as a whole are", "single confidences are"
+"""What the entropy gap is called, and how where only confidences are known."""
 MOST_GROUPS = 1000
 MENDS, HELPS = 0.9, 0.5
 """Shares of the calibration loss that a temperature must remove to be the remedy, or to be of use."""
@@ -37,15 +39,16 @@ MENDS, HELPS = 0.9, 0.5
 
 def data_summary(kind: str, table: RowTable) -> DataSummary:
     """What was evaluated."""
+    alone = table.k == 1
     count = np.bincount(table.y, minlength=table.k)
     return DataSummary(
         n=table.n,
-        n_classes=table.k,
+        n_classes=None if alone else table.k,
         kind=kind,
         weighted=table.weight is not None,
-        largest_class_share=float(count.max() / table.n),
-        smallest_class_share=float(count.min() / table.n),
-        absent_classes=int((count == 0).sum()),
+        largest_class_share=None if alone else float(count.max() / table.n),
+        smallest_class_share=None if alone else float(count.min() / table.n),
+        absent_classes=0 if alone else int((count == 0).sum()),
         distinct_confidences=len(np.unique(table.confidence)),
     )
 
@@ -81,6 +84,8 @@ def judge(data: DataSummary, context: MetricContext, split: Split | None) -> Rep
         verdict, p, overall = f"too few rows to say anything: {data.n}", 1.0, 1.0
     elif rejected:
         verdict = _wrong(test, split, context.settings.level)
+        if data.n_classes is None:
+            verdict, direction = verdict.replace(*ALONE), replace(direction, words=direction.words.replace(*ALONE))
     else:
         clauses = [_split_clause(split), _class_clause(classes, data.n_classes), _group_clause(groups)]
         verdict = f"calibrated within noise: {data.n} rows cannot tell the confidence from a calibrated one"
@@ -155,7 +160,7 @@ def _split_clause(split: Split | None) -> str:
     )
 
 
-def _class_clause(classes: Classwise | None, k: int) -> str:
+def _class_clause(classes: Classwise | None, k: int | None) -> str:
     if classes is None or not classes.n_significant:
         return ""
     return f", but {classes.n_significant} of {k} classes get too much or too little probability"

@@ -160,14 +160,17 @@ class Split:
 
 @dataclass(frozen=True)
 class DataSummary:
-    """What was evaluated: rows, classes, class balance, distinct confidences."""
+    """What was evaluated: rows, classes, class balance, distinct confidences.
+
+    Of confidences alone there are no classes: None, and neither are their shares.
+    """
 
     n: int
-    n_classes: int
+    n_classes: int | None
     kind: str
     weighted: bool
-    largest_class_share: float
-    smallest_class_share: float
+    largest_class_share: float | None
+    smallest_class_share: float | None
     absent_classes: int
     distinct_confidences: int
 
@@ -304,13 +307,13 @@ class Sweep:
 
 @dataclass(frozen=True)
 class Result:
-    """One bundle with one calibrator (None: the scores as they are)."""
+    """One bundle with one calibrator (None: the scores as they are). n_classes : None of confidences alone."""
 
     bundle: str
     calibrator: str | None
     method: str
     n: int
-    n_classes: int
+    n_classes: int | None
     scores: Mapping[str, Score]
     paired: Paired | None = None
     counts: Mapping[str, int] = field(default_factory=dict)
@@ -410,7 +413,10 @@ def _html_table(results: Sequence[Result]) -> str:
     verdicts = "".join(
         f"<li>{escape(result.title)}: {escape(result.report.verdict)}</li>" for result in results if result.report
     )
-    title = f"{escape(results[0].bundle)}: {results[0].n} rows, {results[0].n_classes} classes" if results else ""
+    title = ""
+    if results:
+        k = results[0].n_classes
+        title = f"{escape(results[0].bundle)}: {results[0].n} rows, {'confidences' if k is None else f'{k} classes'}"
     return f"<div><b>{title}</b><ul>{verdicts}</ul><table><tr><th></th>{head}</tr>{lines}</table></div>"
 
 

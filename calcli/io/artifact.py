@@ -83,6 +83,7 @@ class FitRecord(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
 class Artifact(msgspec.Struct, kw_only=True):
     """A fitted calibrator with everything needed to apply it elsewhere.
 
+    n_classes : 1 where input_kind is ``confidence``; null on disk, as there are no classes then.
     seconds : time that the fit spent on its parts, by name; told, never written.
     """
 
@@ -105,8 +106,8 @@ class _Envelope(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
     method: str
     options: dict[str, Any]
     params: dict[str, Any]
-    n_classes: int
-    input_kind: Literal["logits", "log_probs", "probs"]
+    n_classes: int | None
+    input_kind: Literal["logits", "log_probs", "probs", "confidence"]
     class_names: list[str] | None
     fit: FitRecord
 
@@ -329,7 +330,7 @@ def dumps(artifact: Artifact) -> str:
         "method": artifact.method,
         "options": artifact.options,
         "params": encode_params(artifact.calibrator),
-        "n_classes": artifact.n_classes,
+        "n_classes": artifact.n_classes if artifact.input_kind != "confidence" else None,
         "input_kind": artifact.input_kind,
         "class_names": artifact.class_names,
         "fit": msgspec.to_builtins(artifact.fit),
@@ -367,13 +368,10 @@ def loads(text: str | bytes, where: str) -> Artifact:
     try:
         envelope = msgspec.convert(content, _Envelope)
         cls = method(envelope.method)
-        if envelope.n_classes < 2:
-            raise DataError(f"n_classes is {envelope.n_classes}, expected at least 2")
-        if envelope.class_names is not None and len(envelope.class_names) != envelope.n_classes:
-            raise DataError(f"there are {len(envelope.class_names)} class_names, expected {envelope.n_classes}")
+        k = _classes(envelope, cls)
         msgspec.convert(envelope.options, cls.Options, strict=True)
-        calibrator = decode_params(cls, envelope.params, envelope.n_classes)
-        check_extremes(calibrator, envelope.n_classes)
+        calibrator = decode_params(cls, envelope.params, k)
+        check_extremes(calibrator, k)
     except msgspec.ValidationError as problem:
         reason = " ".join(str(problem).replace("`$.", "").replace("`", "").split())
         raise DataError(f"{where}: is no valid artifact: {reason[:1].lower()}{reason[1:]}") from None
@@ -385,12 +383,28 @@ def loads(text: str | bytes, where: str) -> Artifact:
         method=envelope.method,
         options=envelope.options,
         calibrator=calibrator,
-        n_classes=envelope.n_classes,
+        n_classes=k,
         input_kind=envelope.input_kind,
         class_names=envelope.class_names,
         fit=envelope.fit,
         calcli_version=envelope.calcli_version,
     )
+
+
+def _classes(envelope: _Envelope, cls: type[Calibrator]) -> int:
+    """The number of classes, 1 of a confidence alone. Raises DataError for what does not go together."""
+    k, names = envelope.n_classes, envelope.class_names
+    if envelope.input_kind == "confidence":
+        if not cls.laws.confidence:
+            raise DataError(f"input_kind is confidence, but method {envelope.method} needs the scores of every class")
+        if k is not None or names is not None:
+            raise DataError("input_kind is confidence, so n_classes and class_names are expected to be null")
+        return 1
+    if k is None or k < 2:
+        raise DataError(f"n_classes is {'null' if k is None else k}, expected at least 2")
+    if names is not None and len(names) != k:
+        raise DataError(f"there are {len(names)} class_names, expected {k}")
+    return k
 
 
 def _other_than_json(data: bytes) -> str | None:

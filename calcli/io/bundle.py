@@ -21,6 +21,8 @@ from calcli.errors import DataError, UsageError
 from calcli.io.dataset import DataSet, compact
 from calcli.io.hdf5 import check_stored, find_groups, lookup, names_in, open_file, or_none, read, texts
 from calcli.io.validate import (
+    check_confidences,
+    check_correct,
     check_label_shape,
     check_labels,
     check_scores,
@@ -100,7 +102,16 @@ def find_bundles(file: h5py.File) -> list[str]:
 
 
 def _holds_scores(group: h5py.Group) -> bool:
-    return any(isinstance(lookup(group, kind), h5py.Dataset) for kind in SCORE_KINDS)
+    return bool(_kinds_in(group))
+
+
+def _kinds_in(group: h5py.Group) -> list[str]:
+    """The kinds of scores that a group holds; confidences count where there are no scores of classes."""
+
+    def holds(name: str) -> bool:
+        return isinstance(lookup(group, name), h5py.Dataset)
+
+    return [kind for kind in SCORE_KINDS if holds(kind)] or [kind for kind in ("confidence",) if holds(kind)]
 
 
 def _choose_group(file: h5py.File, path: Path, group: str | None, prefer: Sequence[str], layout: Layout) -> str:
@@ -178,6 +189,10 @@ class BundleRows(DataSet):
         self._scores, self.kind = self._find_scores(layout)
         self.scores_where = self._where(self._scores)
         self.total, self.k = check_shape(self._scores.shape, self._scores.dtype, self.scores_where)
+        if self.kind == "confidence":
+            self.k = 1
+            if self._scores.shape not in ((self.total,), (self.total, 1)):
+                raise DataError(f"{self.scores_where}: has shape {self._scores.shape}, expected (rows,): one a row")
         self.dtype = self._scores.dtype.newbyteorder("=")
         self._keep: NDArray[np.bool_] | None = None
         self._labels = self._read_labels(layout, ignore, need_labels)
@@ -224,27 +239,38 @@ class BundleRows(DataSet):
             if layout.kind is None and base not in SCORE_KINDS:
                 raise UsageError(f"--scores {layout.scores}: say what they are with --kind {'|'.join(SCORE_KINDS)}")
             return self._dataset(layout.scores, "--scores"), score_kind(layout.kind or base)
-        present = [kind for kind in SCORE_KINDS if isinstance(lookup(self._node, kind), h5py.Dataset)]
+        present = _kinds_in(self._node)
         if len(present) != 1:
             found = " and ".join(present) or "none"
             raise DataError(
                 f"{self.name}: expected exactly one of {', '.join(SCORE_KINDS)}, found {found};"
                 " choose with --scores PATH --kind KIND"
             )
+        if present == ["confidence"]:
+            if layout.kind is not None:
+                raise UsageError(f"--kind {layout.kind}: {self.name} holds confidences, no scores of classes")
+            return self._dataset("confidence", "--scores"), "confidence"
         return self._dataset(present[0], "--scores"), score_kind(layout.kind or present[0])
 
     def _read_labels(self, layout: Layout, ignore: tuple[int, ...], needed: bool) -> NDArray[Any] | None:
         """The labels of the rows that stay, in a small type; sets which those are."""
-        path = layout.labels or "labels"
+        path = layout.labels or ("correct" if self.kind == "confidence" else "labels")
         dataset = self._find(path)
         if dataset is None:
             if needed or layout.labels is not None or ignore:
+                what = "whether answers are right is" if self.kind == "confidence" else "labels are"
                 raise DataError(
-                    f"{self.name}: has no dataset {path!r}, and labels are needed here;"
+                    f"{self.name}: has no dataset {path!r}, and {what} needed here;"
                     f" it holds: {names_in(self._node)}; name them with --labels PATH"
                 )
             return None
         where = self._where(dataset)
+        if self.kind == "confidence":
+            if dataset.shape != (self.total,):
+                raise DataError(f"{where}: has shape {dataset.shape}, expected ({self.total},): one per row")
+            if ignore:
+                raise UsageError(f"--ignore-label: {self.name} holds confidences; calcli extract can leave rows out")
+            return compact(check_correct(read(dataset, (), where), self.total, where), 2)
         check_label_shape(dataset.shape, dataset.dtype, self.total, self.k, where)
         parts, kept = [], []
         for start in range(0, self.total, LABELS_AT_ONCE):
@@ -271,7 +297,7 @@ class BundleRows(DataSet):
         return w if self._keep is None else w[self._keep]
 
     def _read_predictions(self) -> NDArray[Any] | None:
-        values = self.column("prediction")
+        values = None if self.kind == "confidence" else self.column("prediction")
         if values is None:
             return None
         return compact(check_labels(values, self.n, self.k, f"{self.name}: prediction", what="prediction"), self.k)
@@ -300,7 +326,7 @@ class BundleRows(DataSet):
 
     @property
     def class_names(self) -> list[str] | None:
-        names = self._strings("class_names")
+        names = None if self.kind == "confidence" else self._strings("class_names")
         if names is not None and len(names) != self.k:
             raise DataError(f"{self.name}: class_names has {len(names)} entries, expected {self.k}, one per class")
         return names
@@ -408,6 +434,8 @@ class BundleRows(DataSet):
 
     def _checked(self, start: int, stop: int) -> NDArray[Any]:
         raw = read(self._scores, np.s_[start:stop], self.scores_where).astype(self.dtype, copy=False)
+        if self.kind == "confidence":
+            return check_confidences(raw, self.scores_where, start)
         return check_scores(raw, self.kind, self.scores_where, start)
 
     def _transformed(self, transforms: Sequence[int], start: int, stop: int) -> NDArray[Any] | None:

@@ -22,10 +22,17 @@ SUM_ERROR = 1e-6
 def check_extremes(calibrator: Calibrator, k: int) -> None:
     """Apply a calibrator to a few rows, from ties to near certainty.
 
-    k : number of classes. Raises DataError when it gives no probabilities: parameters that
-    read well, and overflow or are out of order.
+    k : number of classes; 1 is a calibrator of confidences. Raises DataError when it gives no
+    probabilities: parameters that read well, and overflow or are out of order.
     """
     if k > MOST_CLASSES:
+        return
+    if k == 1:
+        stated = np.array([0.0, 1e-300, 1e-9, 0.5, 1.0 - 1e-9, np.nextafter(1.0, 0.0), 1.0])
+        with np.errstate(all="ignore"):
+            q = calibrator.apply(Block(0, stated[:, None], "confidence")).confidence
+        if not ((q >= 0) & (q <= 1)).all():
+            raise DataError(f"params give {q[~((q >= 0) & (q <= 1))][0]:g} for a confidence; were they edited?")
         return
     ramp = np.linspace(-1.0, 1.0, k)
     shapes = np.stack([ramp, -ramp, -np.ones(k), np.ones(k)])

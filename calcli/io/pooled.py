@@ -115,10 +115,10 @@ def _check_same(first: BundleRows, part: BundleRows) -> None:
             f"{part.name}: {what} {has}, {first.name} {expected}; bundles that are taken together must agree in it"
         )
 
-    if part.k != first.k:
-        raise differs("has", f"{part.k} classes", f"has {first.k}")
     if part.kind != first.kind:
         raise differs("holds", part.kind, f"holds {first.kind}")
+    if part.k != first.k:
+        raise differs("has", f"{part.k} classes", f"has {first.k}")
     names, expected = part.class_names, first.class_names
     if names != expected:
         if names is None or expected is None:

@@ -32,10 +32,10 @@ __all__ = ["FORMATS", "Place", "Sheet", "Slab", "format_of", "score_format"]
 ROW_GROUP = 32 << 20
 """Bytes of scores in one row group of a Parquet file."""
 
-COLUMNS = ("ids", "labels", "prediction", "confidence", "weights", "group")
+COLUMNS = ("ids", "labels", "correct", "prediction", "confidence", "weights", "group")
 
 Slab = tuple[int, NDArray[Any], Mapping[str, NDArray[Any]]]
-"""First row, scores (b, k), and per row labels, prediction, confidence."""
+"""First row, scores (b, k), and per row labels, prediction, confidence; or confidences (b,), and correct."""
 
 
 @dataclass(frozen=True)
@@ -59,6 +59,8 @@ class Sheet:
     @property
     def score_names(self) -> list[str]:
         """A column's name for every class; numbers where the names of the classes are not distinct."""
+        if self.kind == "confidence":
+            return ["confidence"]
         names = self.class_names or ()
         named = len(set(names)) == self.k and all(name.strip() for name in names)
         return [f"{self.kind}_{name}" for name in (names if named else range(self.k))]
@@ -67,6 +69,8 @@ class Sheet:
         """Scores of a slab in the sheet's precision, and the per-row columns in the order of ``COLUMNS``."""
         start, scores, per_row = slab
         here = {name: values[start : start + len(scores)] for name, values in self.columns.items()} | dict(per_row)
+        if self.kind == "confidence":
+            scores = scores[:, None]
         return scores.astype(self.dtype, copy=False), {name: here[name] for name in COLUMNS if name in here}
 
     @property
@@ -151,7 +155,7 @@ def write_h5(sheet: Sheet, slabs: Iterable[Slab], place: Place) -> None:
     with BundleWriter(place.path, force=place.force, inputs=place.inputs) as out:
         group = out.create(
             n=sheet.n,
-            k=sheet.k,
+            k=0 if sheet.kind == "confidence" else sheet.k,
             kind=sheet.kind,
             dtype=sheet.dtype,
             labels=sheet.labels,
@@ -171,7 +175,8 @@ def write_npz(sheet: Sheet, slabs: Iterable[Slab], place: Place) -> None:
     per_row: dict[str, list[NDArray[Any]]] = {}
     with place.open() as file, zipfile.ZipFile(file, "w") as archive:
         with archive.open(zipfile.ZipInfo(f"{sheet.kind}.npy"), "w", force_zip64=True) as member:
-            about = {"descr": npy.dtype_to_descr(sheet.dtype), "fortran_order": False, "shape": (sheet.n, sheet.k)}
+            shape = (sheet.n,) if sheet.kind == "confidence" else (sheet.n, sheet.k)
+            about = {"descr": npy.dtype_to_descr(sheet.dtype), "fortran_order": False, "shape": shape}
             npy.write_array_header_1_0(member, about)
             for slab in slabs:
                 scores, columns = sheet.rows(slab)
@@ -196,11 +201,11 @@ def write_csv(sheet: Sheet, slabs: Iterable[Slab], place: Place) -> None:
             if not head:
                 file.write((",".join(map(_cell, [*columns, *sheet.score_names])) + "\n").encode())
                 head = True
-            cells = zip(*(map(_cell, values.tolist()) for values in columns.values()), strict=True)
+            cells = [map(_cell, values.tolist()) for values in columns.values()]
+            numbers = (msgspec.json.encode(row)[1:-1].decode() for row in scores.tolist())
             out = io.BytesIO()
-            for texts, row in zip(cells, scores.tolist(), strict=True):
-                out.write(",".join(texts).encode())
-                out.write(b",%b\n" % msgspec.json.encode(row)[1:-1])  # the shortest digits, ten times as fast as repr
+            for texts in zip(*cells, numbers, strict=True):
+                out.write((",".join(texts) + "\n").encode())  # the shortest digits, ten times as fast as repr
             file.write(out.getvalue())
 
 
@@ -211,7 +216,8 @@ def write_jsonl(sheet: Sheet, slabs: Iterable[Slab], place: Place) -> None:
         for slab in slabs:
             scores, columns = sheet.rows(slab)
             names = [*columns, sheet.kind]
-            values = zip(*(column.tolist() for column in columns.values()), scores.tolist(), strict=True)
+            own = scores[:, 0] if sheet.kind == "confidence" else scores
+            values = zip(*(column.tolist() for column in columns.values()), own.tolist(), strict=True)
             lines = (msgspec.json.encode(dict(zip(names, row, strict=True))) for row in values)
             file.write(b"".join(line + b"\n" for line in lines))
 

@@ -16,6 +16,8 @@ from calcli.rows import SCORE_KINDS, ScoreKind
 __all__ = [
     "HUGE",
     "SUM_TOLERANCE",
+    "check_confidences",
+    "check_correct",
     "check_label_shape",
     "check_labels",
     "check_scores",
@@ -46,6 +48,30 @@ and a class so far below has probability 0 at every temperature."""
 def swells(declared: int, stored: int) -> bool:
     """Whether an array is packed tighter than any scores are: a few bytes that would fill the memory."""
     return declared > SMALL and declared > MOST_SHRUNK * stored
+
+
+def check_confidences(confidence: NDArray[Any], where: str, first_row: int = 0) -> NDArray[Any]:
+    """Check a block of confidences, (b,) or (b, 1) numbers in [0, 1]. Returns (b, 1)."""
+    column = confidence.reshape(-1)
+    inside = (column >= 0) & (column <= 1)  # NaN is neither
+    if not inside.all():
+        row = int(np.argmin(inside))
+        advice = "divide percentages by 100" if column[row] > 1 else "drop the row or mend what made it"
+        raise DataError(f"{where}: row {first_row + row} is {column[row]:g}, expected a confidence in [0, 1]; {advice}")
+    return column[:, None]
+
+
+def check_correct(correct: NDArray[Any], n: int, where: str) -> IntArray:
+    """Check whether each of n answers was right: (n,) bool, or numbers 0 and 1. Returns (n,) int64."""
+    if correct.dtype.kind not in "biuf" or correct.shape != (n,):
+        raise DataError(f"{where}: has type {correct.dtype} and shape {correct.shape}, expected bool or 0/1, ({n},)")
+    bad = (correct != 0) & (correct != 1)
+    if bad.any():
+        row = int(np.argmax(bad))
+        raise DataError(
+            f"{where}: row {row} is {correct[row]:g}, expected 1 (right) or 0 (wrong); drop or mend the row"
+        )
+    return correct.astype(np.int64)
 
 
 def score_kind(text: str) -> ScoreKind:

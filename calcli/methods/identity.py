@@ -3,6 +3,8 @@
 from dataclasses import dataclass
 from typing import Any, Self
 
+import numpy as np
+
 from calcli.calibrator import Calibrator, Context, Fit, Laws, Prediction
 from calcli.numerics import log_softmax
 from calcli.rows import Block, Rows
@@ -28,6 +30,7 @@ class Identity(Calibrator):
         equivariant=True,
         improves_nll=True,
         weights=True,
+        confidence=True,
         memory="stream",
     )
 
@@ -36,6 +39,8 @@ class Identity(Calibrator):
         return Fit(cls())
 
     def apply(self, block: Block) -> Prediction:
+        if block.kind == "confidence":
+            return Prediction.of_confidence(block.scores[:, 0].astype(np.float64))
         return Prediction(log_softmax(block.z), block.prediction)
 
 

@@ -11,7 +11,7 @@ from msgspec import Meta
 from calcli.binning import BinStats
 from calcli.calibrator import Calibrator, Context, Curves, Fit, param
 from calcli.composition import mapped
-from calcli.errors import DataError, UsageError
+from calcli.errors import DataError, FitError, UsageError
 from calcli.methods._affine.maps import OdirOptions
 from calcli.methods._binary.curves import EMPTY, check_finite, check_steps, step
 from calcli.methods._binary.logistic import Loss
@@ -122,6 +122,8 @@ class ScalingBinning(BinaryCalibrator):
         counted = counted_rows(rows.n, rows.weights())
         seen, first, whole = rows, None, dict[str, Any]()
         if options.base not in ("platt", "beta"):
+            if rows.kind == "confidence":
+                raise FitError(f"base={options.base} needs the scores of every class, these rows hold confidences")
             if options.base == "vector":
                 seen = mapped(rows, Identity())
             first = fit_whole_rows(seen.take(counted[parts[0]]), options, context)
@@ -132,7 +134,9 @@ class ScalingBinning(BinaryCalibrator):
             maps.before(first)
         slope, intercept, edges, values, slope_rest = maps.params
         whole = {"temperature": None, "mode": options.mode, "slope_rest": slope_rest, **whole}
-        return maps.finish(cls(slope, intercept, edges, values, **whole), cls.advice(rows, options))
+        return maps.finish(
+            cls(slope, intercept, edges, values, **whole), (*cls.certainties(rows), *cls.advice(rows, options))
+        )
 
     @classmethod
     def fit_map(cls, sample: Sample, options: Any, parts: Parts | None = None) -> MapFit:

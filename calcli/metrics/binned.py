@@ -109,6 +109,7 @@ def ece(context: MetricContext) -> Value:
     aliases=("ece1", "class1_ece"),
     report="two classes",
     meaning="mean gap of P(class 1) and the share of class 1",
+    whole=True,
 )
 def ece_positive(context: MetricContext) -> Value:
     if context.table.positive is None:
@@ -204,6 +205,7 @@ def _pooled(context: MetricContext, scheme: str, norm: float) -> Value:
     needs="classes",
     aliases=("classwise_ece", "sce"),
     report="full",
+    whole=True,
 )
 def cwece(context: MetricContext) -> Value:
     stats, norm = context.class_stats(), context.settings.norm

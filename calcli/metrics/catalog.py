@@ -44,9 +44,9 @@ def metric(name: str) -> Metric:
 
 
 def report_metrics(full: bool = False, k: int | None = None) -> tuple[str, ...]:
-    """Metrics of the default or the full report on k classes (None: of any number), in order."""
+    """Metrics of the default or the full report on k classes (None: of any number; 1: confidences alone), in order."""
     wanted = {"default", *(["full"] if full else []), *(["two classes"] if k == 2 else [])}
-    return tuple(name for name, each in METRICS.items() if each.report in wanted)
+    return tuple(name for name, each in METRICS.items() if each.report in wanted and not (k == 1 and each.whole))
 
 
 def signature(name: str, settings: MetricSettings, own: Iterable[tuple[str, str]] = ()) -> str:
@@ -88,6 +88,9 @@ def measure(name: str, context: MetricContext) -> Value:
         return Value.undefined("no rows")
     if context.table.weight is not None and not context.table.weight.sum() > 0:
         return Value.undefined("all weights are 0")
+    by_class = context.settings.label in ("class", "all") and ("label", None) in metric(name).signature
+    if context.table.k == 1 and (metric(name).whole or by_class):
+        return Value.undefined("needs the probabilities of all classes, these rows hold one confidence each")
     return metric(name).measure(context)
 
 

@@ -118,7 +118,7 @@ class MetricContext:
         if threshold == 0.5:
             return t.prediction
         if t.positive is None:
-            raise UsageError(f"--threshold {threshold:g} is for two classes, these rows have {t.k}")
+            raise UsageError(f"--threshold {threshold:g} is for two classes, {t.known}")
         return (t.positive > threshold).astype(np.int64)
 
     @property
@@ -136,7 +136,7 @@ class MetricContext:
         if self.settings.label != "positive":
             return t.confidence
         if t.positive is None:
-            raise UsageError(f"--label positive is for two classes, these rows have {t.k}")
+            raise UsageError(f"--label positive is for two classes, {t.known}")
         return t.positive
 
     @property

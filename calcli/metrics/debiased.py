@@ -190,6 +190,7 @@ def tce2_plugin(context: MetricContext) -> Value:
     "sqrt(max(0, mean_c signed square of class c)); --compat verified truncates each class first",
     reference="Kumar, Liang, Ma (2019), definitions 2.4 and 5.1",
     signature=(*CLASS_L2, ("debiased", "yes")),
+    whole=True,
 )
 def marginal2(context: MetricContext) -> Value:
     return _marginal(context, signed_square)
@@ -201,6 +202,7 @@ def marginal2(context: MetricContext) -> Value:
     "sqrt(mean_c sum_b share_cb (p_cb - f_cb)^2)",
     reference="Kumar, Liang, Ma (2019), definition 2.4",
     signature=(*CLASS_L2, ("debiased", "no")),
+    whole=True,
 )
 def marginal2_plugin(context: MetricContext) -> Value:
     return _marginal(context, plugin_square)
@@ -226,6 +228,7 @@ def _marginal(context: MetricContext, square: Callable[[BinStats], FloatArray]) 
     signature=(("norm", "2"), ("bins", None), ("scheme", "width"), ("closed", "right"), ("label", "class")),
     needs="classes",
     report="full",
+    whole=True,
 )
 def cwece2(context: MetricContext) -> Value:
     stats = context.class_stats()

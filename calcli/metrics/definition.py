@@ -28,6 +28,7 @@ class Metric:
     is good, or None where neither end is. signature : settings and constants that pin the
     definition; a value ``None`` means "as set". needs : ``classes`` class sums, ``tops``
     the largest classes, or nothing beyond rows. aliases : what else people call it.
+    whole : needs the probabilities of all classes, not the confidence alone.
     report : which report shows it: always, for two classes, ``--full``, or None on request
     only. in_table : is it in the table for people, or in the JSON only? meaning : a few
     words beside its name in that table. rows : for a mean
@@ -43,6 +44,7 @@ class Metric:
     signature: tuple[tuple[str, str | None], ...] = ()
     needs: Literal["", "classes", "tops"] = ""
     aliases: tuple[str, ...] = ()
+    whole: bool = False
     report: Report | None = None
     in_table: bool = True
     meaning: str = ""

@@ -29,9 +29,10 @@ from calcli.numerics import FloatArray
 __all__ = ["compared_losses", "resampled", "row_mean"]
 
 
-def compared_losses() -> dict[str, Callable[[MetricContext], FloatArray]]:
-    """The means over rows of the default report: what two calibrators are compared by, row by row."""
-    return {name: m.rows for name, m in METRICS.items() if m.rows is not None and m.report == "default"}
+def compared_losses(k: int) -> dict[str, Callable[[MetricContext], FloatArray]]:
+    """The means over rows of the default report on k classes: what two calibrators are compared by, row by row."""
+    known = {name: m.rows for name, m in METRICS.items() if m.rows is not None and m.report == "default"}
+    return {name: rows for name, rows in known.items() if k > 1 or not METRICS[name].whole}
 
 
 def row_mean(context: MetricContext, values: FloatArray, interval: Interval | None) -> Value:
@@ -113,6 +114,7 @@ def accuracy(context: MetricContext) -> Value:
     report="default",
     meaning="log loss: mean -ln of the label's probability",
     rows=lambda context: context.table.nll,
+    whole=True,
 )
 def nll(context: MetricContext) -> Value:
     value, direction = _registered(context, "nll"), entropy_direction(context.table)
@@ -133,6 +135,7 @@ _mean_metric(
     aliases=("brier_score",),
     report="default",
     meaning="squared error of all probabilities",
+    whole=True,
 )
 _mean_metric(
     "brier_top",
@@ -162,6 +165,7 @@ _mean_metric(
     lambda context: context.table.brier / context.table.k,
     reference="Brier (1950); Kull et al. (2019); Jang, Lee, Weimer (2021)",
     signature=(("classes", "mean"),),
+    whole=True,
 )
 
 
@@ -205,6 +209,7 @@ def gap(context: MetricContext) -> Value:
     signature=(("log", "e"),),
     report="full",
     rows=lambda context: context.table.nll - context.table.entropy,
+    whole=True,
 )
 def entropy_gap(context: MetricContext) -> Value:
     direction = entropy_direction(context.table)
@@ -236,5 +241,6 @@ for _j in (2, 3, 5):
         better="zero",
         signature=(("label", f"top-{_j}"),),
         needs="tops",
+        whole=True,
         report="full",
     )(_top_gap(_j))

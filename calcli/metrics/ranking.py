@@ -134,6 +134,7 @@ def auroc(context: MetricContext) -> Value:
     aliases=("rocauc", "auc"),
     report="two classes",
     meaning="how well P(class 1) ranks the two classes",
+    whole=True,
 )
 def roc_auc(context: MetricContext) -> Value:
     t = context.table
@@ -159,6 +160,7 @@ def roc_auc(context: MetricContext) -> Value:
     better="high",
     signature=(("label", "positive"),),
     aliases=("ap", "auprc", "pr_auc"),
+    whole=True,
 )
 def mean_average_precision(context: MetricContext) -> Value:
     t = context.table

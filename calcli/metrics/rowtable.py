@@ -47,6 +47,9 @@ class ClassStats(BinStats):
 class RowTable:
     """One line per evaluated row, (n,) each; the rows keep the file's order.
 
+    Of confidences alone k is 1, prediction is 1 throughout and y is 1 where it is right, else 0:
+    losses and entropies are those of being right or wrong.
+
     confidence : probability of the predicted class, 0..1. correct : 1.0 where the
     prediction is the label, else 0.0. prediction, y : int64 classes. nll : -ln p_y with
     p_y at least 1e-12. brier : sum over classes of (p - 1[y = c])^2. entropy : -sum p ln p.
@@ -79,6 +82,11 @@ class RowTable:
     def n(self) -> int:
         """Number of rows."""
         return len(self.confidence)
+
+    @property
+    def known(self) -> str:
+        """What is known of the classes, as the end of a sentence."""
+        return f"these rows have {self.k}" if self.k > 1 else "these rows hold one confidence each"
 
     @property
     def brier_top(self) -> FloatArray:
@@ -160,7 +168,9 @@ def collect_all(
     gatherers = [_Gatherer(rows, class_bins, tops) for _ in calibrators]
     for block in rows.blocks(wanted):
         for calibrator, gatherer in zip(calibrators, gatherers, strict=True):
-            if calibrator is None:
+            if block.kind == "confidence":
+                gatherer.confidences(block, calibrator)
+            elif calibrator is None:
                 gatherer.raw(block)
             else:
                 own = [needed.index(spec) for spec in calibrator.required_transforms]
@@ -238,6 +248,30 @@ class _Gatherer:
             e = np.exp(d, out=self.buffers[1][: len(d)])
             self._add(block, at, labels, prediction.label[at : at + self.step], d, e, np.ones(len(d)))
 
+    def confidences(self, block: Block, calibrator: Calibrator | None) -> None:
+        """Rows of which only the confidence is known: losses of the event that the answer is right."""
+        prediction = None if calibrator is None else calibrator.apply(block)
+        q = np.asarray(block.scores[:, 0] if prediction is None else prediction.confidence, dtype=np.float64)
+        out = slice(block.start, block.start + len(block))
+        correct = block.labels.astype(np.float64)
+        right, wrong = -np.log(np.maximum(q, NLL_FLOOR)), -np.log1p(-np.minimum(q, 1.0 - NLL_FLOOR))
+        c = self.columns
+        c["confidence"][out], c["correct"][out] = q, correct
+        c["nll"][out] = nll = np.where(correct > 0, right, wrong)
+        c["brier"][out] = (q - correct) ** 2
+        c["entropy"][out] = q * right + (1.0 - q) * wrong
+        c["varentropy"][out] = q * (1.0 - q) * (right - wrong) ** 2
+        c["collision"][out] = 1.0 - q * (1.0 - q)
+        self.clipped += int((nll >= -np.log(NLL_FLOOR)).sum())
+        self.prediction[out], self.y[out] = 1, block.labels
+        self._weigh(block.weight, out)
+
+    def _weigh(self, weight: FloatArray | None, out: slice) -> None:
+        if weight is not None:
+            if self.weight is None:
+                self.weight = np.ones(self.n)
+            self.weight[out] = weight
+
     def _add(
         self, block: Block, at: int, labels: IntArray, label: IntArray, d: FloatArray, e: FloatArray, norm: FloatArray
     ) -> None:
@@ -266,10 +300,7 @@ class _Gatherer:
         if self.positive is not None:
             self.positive[out] = np.minimum(e[:, 1] / norm, 1.0)
         self.prediction[out], self.y[out] = label, y
-        if weight is not None:
-            if self.weight is None:
-                self.weight = np.ones(self.n)
-            self.weight[out] = weight
+        self._weigh(weight, out)
         if self.sums is not None:
             self.sums.add(e, square, norm, y, weight)
         if self.tops:

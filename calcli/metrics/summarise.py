@@ -5,6 +5,8 @@ from dataclasses import replace
 from functools import reduce
 from operator import add
 
+import numpy as np
+
 from calcli.calibrator import Calibrator, Progress
 from calcli.kernels.numpy.parallel import in_order
 from calcli.metrics.rowtable import collect, needed_transforms
@@ -21,7 +23,8 @@ def summarise(rows: Rows, calibrator: Calibrator | None, progress: Progress) -> 
     def of_block(block: Block) -> Summary:
         table = collect(_OneBlock(block, rows), calibrator)
         losses = table.nll, table.brier, table.nll - table.entropy
-        return Summary.of(table.confidence, table.correct, losses, table.y, rows.k, table.weight, table.counts)
+        classes = table.y if rows.k > 1 else np.zeros_like(table.y)
+        return Summary.of(table.confidence, table.correct, losses, classes, rows.k, table.weight, table.counts)
 
     def watched() -> Iterator[Summary]:
         done = 0

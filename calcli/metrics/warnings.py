@@ -12,11 +12,11 @@ def resolution_rows(bins: int, error: float = 0.01) -> int:
     return math.ceil(bins / (2.0 * math.pi * error**2))
 
 
-def data_warnings(n: int, classes: int, spread: float, bins: int | None = None) -> list[str]:
+def data_warnings(n: int, classes: int | None, spread: float, bins: int | None = None) -> list[str]:
     """Plain words on rows that are evaluated or fitted to.
 
-    n : rows. classes : how many occur. spread : largest minus smallest confidence. bins : None
-    where none are asked for.
+    n : rows. classes : how many occur, None where there are none. spread : largest minus
+    smallest confidence. bins : None where none are asked for.
     """
     found = []
     if bins is not None and n < ROWS_PER_BIN * bins:

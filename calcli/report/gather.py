@@ -142,7 +142,9 @@ def gather(
     settings = CurveSettings(bins=plan.settings.bins, level=plan.settings.level, seed=plan.settings.seed)
     calls = _calls(candidates)
     sets = [Measured(name, call, table) for call, table in zip(calls, done.tables, strict=True)]
-    classes = _gaps(sets, settings, "class", names or [f"class {c}" for c in range(rows.k)])
+    classes: list[tuple[Gap, ...]] = [() for _ in sets]
+    if rows.k > 1:
+        classes = _gaps(sets, settings, "class", names or [f"class {c}" for c in range(rows.k)])
     groups = _gaps(sets, settings, "group", None) if group is not None else [() for _ in sets]
     versions = []
     for at, (each, result) in enumerate(zip(sets, done.results, strict=True)):

@@ -42,7 +42,8 @@ def page(
     style, script = (files("calcli.report").joinpath(f"page.{kind}").read_text("utf-8") for kind in ("css", "js"))
     one = len(models) == 1
     called = title or (models[0].name if one else f"{len(models)} models")
-    facts = f"{count(models[0].n)} cases · {models[0].k} classes" if one else f"{len(models)} models"
+    known = f"{models[0].k} classes" if models[0].k > 1 else "confidences alone"
+    facts = f"{count(models[0].n)} cases · {known}" if one else f"{len(models)} models"
     total = sum(len(v.classes) + len(v.groups) for m in models for v in m.versions)
     tables = sum(len(m.versions) for m in models)
     room = Room(10**9 if total <= LINES else max(20, LINES // tables), tables > VERSIONS)

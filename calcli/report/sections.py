@@ -98,16 +98,17 @@ def warnings(model: Model) -> Safe:
 def compare(model: Model, m: int) -> Safe:
     """One row per version: state, what it says and what happens, error beside its chance level, loss."""
     rows = []
+    loss, called = ("nll", term("loss", "Loss")) if model.k > 1 else ("brier_top", "Squared error")
     for at, v in enumerate(model.versions):
         verdict, s, scores = verdict_of(model, v), state_of(v), v.result.scores
-        ece, nll = scores["ece"], scores["nll"]
+        ece, measured = scores["ece"], scores[loss]
         by_chance: Any = "no chance level"
         if ece.null is not None:
             mean, q95 = ece.null.mean, ece.null.q95
             by_chance = f"chance alone {signed(100 * mean)}, rarely over {signed(100 * q95)}".replace("+", "")
         change: Any = small("–")
-        if v.result.paired is not None and "nll" in v.result.paired.differences:
-            d = v.result.paired.differences["nll"]
+        if v.result.paired is not None and loss in v.result.paired.differences:
+            d = v.result.paired.differences[loss]
             interval = span(d.interval.low, d.interval.high, 1, 3) if d.interval else "no interval"
             change = join([signed(d.value, 3), small(interval)])
         accuracy = scores["accuracy"]
@@ -119,7 +120,7 @@ def compare(model: Model, m: int) -> Safe:
                 dumbbell(v.top.mean_confidence, v.top.accuracy),
                 join([signed(100 * s.gap), small(span(s.low, s.high))]),
                 join([tag("data", fixed(100 * (ece.value or 0), 1), value=repr(ece.value)), small(by_chance)]),
-                fixed(nll.value),
+                fixed(measured.value),
                 change,
                 join([f"{100 * v.top.accuracy:.1f}%", small(answers)]),
             )
@@ -130,8 +131,8 @@ def compare(model: Model, m: int) -> Safe:
         "● right, ○ says",
         join([term("overstates"), " (points, ", term("interval"), ")"]),
         join([term("ece", "Calibration error"), " (points)"]),
-        term("loss", "Loss"),
-        "Loss against as it is",
+        called,
+        "The same against as it is",
         "Right answers",
     )
     caption = "The closer ● and ○, the more honest. A calibrator changes how sure the model says it is."

@@ -286,7 +286,9 @@ def _advice(model: Model, v: Version) -> tuple[Answer, str]:
         gain = split.temperature_nll.calibration if by_temperature else split.nll.calibration
         rest = f"On other cases with labels; expect a loss lower by about {fixed(gain, 3)} per case."
         return Answer(f"Fit a calibrator: {method}.", rest), shlex.join(["calcli", "fit", "--method", method, "BUNDLE"])
-    return Answer("Fit a calibrator", "on other cases with labels, and compare."), "calcli fit --method ts BUNDLE"
+    method = "ts" if model.k > 1 else "platt"
+    answer = Answer("Fit a calibrator", "on other cases with labels, and compare.")
+    return answer, f"calcli fit --method {method} BUNDLE"
 
 
 def overall(models: Sequence[Model]) -> str:

@@ -131,7 +131,6 @@ def _targets(args: ApplyArgs) -> list[Path]:
 
 def _apply_one(args: ApplyArgs, artifact: Artifact, bundle: str, target: Path, talk: Talk) -> dict[str, object]:
     name = "<stdin>" if args.artifact == "-" else args.artifact
-    kind = score_kind(args.as_)
     place = Place(None if args.output == "-" else target, args.force, args.inputs)
     form = format_of(place.path, args.form)
     if place.path is not None:
@@ -140,6 +139,10 @@ def _apply_one(args: ApplyArgs, artifact: Artifact, bundle: str, target: Path, t
         for note in check_fits(artifact, name, rows, again=args.again):
             talk.warn(note)
         _compare_names(artifact, rows, talk)
+        alone = rows.kind == "confidence"
+        if alone and args.as_ != "probs":
+            raise UsageError(f"--as {args.as_}: {rows.name} holds confidences, which are calibrated as such")
+        kind = "confidence" if alone else score_kind(args.as_)
         transforms = checked_transforms(artifact.calibrator, rows, rows.name)
         columns = {c: v for c in ("ids", "weights", "group") if (v := rows.column(c)) is not None}
         counts: dict[str, int] = {}
@@ -148,8 +151,8 @@ def _apply_one(args: ApplyArgs, artifact: Artifact, bundle: str, target: Path, t
             rows.k,
             kind,
             rows.dtype,
-            rows.has_labels,
-            rows.class_names or artifact.class_names,
+            rows.has_labels and not alone,
+            None if alone else rows.class_names or artifact.class_names,
             columns,
             source={"bundle": rows.name, "calibrator": name, "method": artifact.method, "from": rows.source},
             attributes={

@@ -71,6 +71,11 @@ def run(args: ExportArgs) -> int:
     talk = Talk(args.quiet)
     check_output(Path(args.output), force=args.force, inputs=args.inputs)
     artifact = load(args.artifact)
+    if artifact.input_kind == "confidence":
+        raise UsageError(
+            f"{args.artifact}: maps confidences of which no class is known; only calibrators of the scores of all"
+            " classes can be exported; calcli apply uses it"
+        )
     made = export(artifact, args.to) if args.onto is None else export_behind(artifact, args.onto, args.at)
     for note in made.notes:
         talk.warn(note)

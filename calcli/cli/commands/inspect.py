@@ -70,7 +70,7 @@ def _artifact(file: str) -> dict[str, Any]:
             "method": artifact.method,
             "options": artifact.options,
             "params": {name: _shape(value) for name, value in params.items()},
-            "n_classes": artifact.n_classes,
+            "n_classes": artifact.n_classes if artifact.input_kind != "confidence" else None,
             "input_kind": artifact.input_kind,
             "class_names": artifact.class_names,
             "calcli_version": artifact.calcli_version,
@@ -107,6 +107,9 @@ def _facts(rows: BundleRows) -> dict[str, Any]:
     looks = rows.kind == "logits"  # until a row says otherwise
     for block in rows.blocks():
         low, high = min(low, float(block.scores.min())), max(high, float(block.scores.max()))
+        if rows.kind == "confidence":
+            sure += int((block.scores == 1).sum())
+            continue
         z = block.z
         top = z.max(axis=1)
         ties += int(((z == top[:, None]).sum(axis=1) > 1).sum())
@@ -119,7 +122,7 @@ def _facts(rows: BundleRows) -> dict[str, Any]:
         "bundle": rows.name,
         "kind": rows.kind,
         "n": rows.n,
-        "n_classes": rows.k,
+        "n_classes": rows.k if rows.kind != "confidence" else None,
         "dtype": str(rows.dtype),
         "ignored": rows.ignored,
         "min": low,
@@ -135,6 +138,16 @@ def _facts(rows: BundleRows) -> dict[str, Any]:
         "corrupted_labels": rows.corrupted_labels,
         "warnings": [],
     }
+    if rows.kind == "confidence":
+        facts["correct"] = facts.pop("labels")
+        for absent in ("tied_rows", "class_names", "transforms"):
+            del facts[absent]
+        facts["mean_confidence"] = float(rows.array().mean(dtype=np.float64))
+        if rows.has_labels:
+            facts["accuracy"] = float(rows.labels().mean())
+        if sure:
+            facts["warnings"].append(f"{sure} confidences are 1: as log-odds they are infinite; ir, hb, bbq take them")
+        return facts
     if rows.has_labels:
         counts = np.bincount(rows.labels(), minlength=rows.k)
         facts["rows_per_class"] = {

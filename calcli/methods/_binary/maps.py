@@ -18,6 +18,7 @@ from calcli.methods._binary.questions import (
     Sample,
     class_samples,
     clipped_log_odds,
+    confidence_log_odds,
     counted_rows,
     log_sigmoid,
     one_vs_rest_log_odds,
@@ -56,10 +57,12 @@ class ModeOptions(Options, frozen=True):
     ] = "auto"
 
 
-TOP_LABEL = Laws(shift_invariant=True, equivariant=True, top_label_only=True, weights=True, memory="row")
+TOP_LABEL = Laws(
+    shift_invariant=True, equivariant=True, confidence=True, top_label_only=True, weights=True, memory="row"
+)
 """What these methods promise with their default, mode=auto: with two classes P(class 1) may cross 1/2."""
 
-ONE_VS_REST = replace(TOP_LABEL, top_label_only=False, memory="array")
+ONE_VS_REST = replace(TOP_LABEL, confidence=False, top_label_only=False, memory="array")
 """What one map per class against the rest promises."""
 
 
@@ -129,6 +132,8 @@ class BinaryCalibrator(Calibrator):
     @classmethod
     def resolve_options(cls, options: Any, k: int) -> Any:
         mode = getattr(options, "mode", None)
+        if k == 1 and mode not in (None, "auto", "top"):
+            raise FitError(f"mode={mode} needs the scores of classes, these rows hold one confidence each: mode=top")
         if mode == "binary" and k != 2:
             raise FitError(f"mode=binary calibrates the probability of class 1 of two, these rows have {k} classes")
         if mode != "auto":
@@ -139,7 +144,18 @@ class BinaryCalibrator(Calibrator):
     def fit(cls, rows: Rows, options: Any, context: Context) -> Fit[Self]:
         options = cls.resolve_options(options, rows.k)
         maps = fit_maps(cls, rows, options.mode, lambda sample: cls.fit_map(sample, options), context)
-        return maps.finish(cls(*maps.params, mode=options.mode), cls.advice(rows, options))
+        return maps.finish(cls(*maps.params, mode=options.mode), (*cls.certainties(rows), *cls.advice(rows, options)))
+
+    @classmethod
+    def certainties(cls, rows: Rows) -> Iterator[str]:
+        """Advice against log-odds of confidences that are certain."""
+        if rows.kind == "confidence" and cls.takes_log_odds:
+            c = rows.array()
+            if sure := int(((c == 0) | (c == 1)).sum()):
+                yield (
+                    f"{sure} of {rows.n} confidences are exactly 0 or 1, whose log-odds are infinite: they enter as"
+                    " 708 and bend the map; ir, hb, bbq or spline would serve better"
+                )
 
     @property
     def upstream(self) -> Calibrator | None:
@@ -189,6 +205,11 @@ class BinaryCalibrator(Calibrator):
         return np.ascontiguousarray(columns.T)
 
     def apply(self, block: Block) -> Prediction:
+        if block.kind == "confidence":
+            c = block.scores[:, 0].astype(np.float64)
+            return Prediction.of_confidence(
+                self.curve(confidence_log_odds(c) if self.takes_log_odds else c, *self.maps[0])
+            )
         if len(self.maps) > 1:
             return normalize(self.marginals(block), block.z, block.prediction)
         seen = self.seen(block)
@@ -206,6 +227,8 @@ class BinaryCalibrator(Calibrator):
         expected = {None: (1, k), "binary": (1,), "top": (1,), "ova": (k,), "marginal": (k,)}.get(self.mode)
         if expected is None:
             raise DataError(f"params.mode is {self.mode!r}, expected binary, top, ova or marginal")
+        if k == 1 and (self.mode != "top" or self.upstream is not None):
+            raise DataError("params are of scores of classes, but input_kind is confidence")
         if self.mode == "binary" and k != 2:
             raise DataError(f"params.mode is 'binary' for {k} classes")
         if len(counts) > 1 or not counts <= set(expected):

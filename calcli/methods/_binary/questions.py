@@ -8,7 +8,7 @@ from typing import Literal
 import numpy as np
 
 from calcli.errors import FitError
-from calcli.numerics import FloatArray, IntArray, log_normalizer
+from calcli.numerics import TINY, FloatArray, IntArray, floored_log, log_normalizer
 from calcli.rows import BLOCK_BYTES, Rows, to_logits
 
 __all__ = [
@@ -16,6 +16,7 @@ __all__ = [
     "Sample",
     "class_samples",
     "clipped_log_odds",
+    "confidence_log_odds",
     "counted_rows",
     "log_sigmoid",
     "one_vs_rest_log_odds",
@@ -48,16 +49,18 @@ class Sample:
     """Scores of one binary question.
 
     s : (n,) log-odds. hit : (n,) outcomes, 0.0 or 1.0. weight : (n,) all > 0, or None.
+    stated : (n,) the probabilities, where these and not log-odds were given.
     """
 
     s: FloatArray
     hit: FloatArray
     weight: FloatArray | None = None
+    stated: FloatArray | None = None
 
     @cached_property
     def p(self) -> FloatArray:
         """The probabilities of these log-odds, (n,)."""
-        return sigmoid(self.s)
+        return sigmoid(self.s) if self.stated is None else self.stated
 
     @property
     def positive(self) -> float:
@@ -71,7 +74,8 @@ class Sample:
 
     def part(self, index: IntArray) -> "Sample":
         """Some of the rows."""
-        return Sample(self.s[index], self.hit[index], None if self.weight is None else self.weight[index])
+        weight, stated = (None if v is None else v[index] for v in (self.weight, self.stated))
+        return Sample(self.s[index], self.hit[index], weight, stated)
 
 
 # ---- log-odds of logits z : (b, k), never by way of probabilities: 1 - p has no digits left near 1
@@ -126,6 +130,12 @@ def probabilities(z: FloatArray) -> FloatArray:
     return np.exp(z - log_normalizer(z)[:, None])
 
 
+def confidence_log_odds(c: FloatArray) -> FloatArray:
+    """log(c / (1 - c)) with the floor under probabilities: confidences of 0 and 1 are at -708.4 and 708.4."""
+    with np.errstate(divide="ignore"):
+        return floored_log(c) - np.maximum(np.log1p(-c), np.log(TINY))
+
+
 def clipped_log_odds(p: FloatArray, clip: float) -> FloatArray:
     """log(p / (1 - p)) with p kept ``clip`` away from 0 and 1: what calcli 0.1 fitted and applied."""
     p = np.clip(p, clip, 1.0 - clip)
@@ -145,6 +155,9 @@ def counted_rows(n: int, weight: FloatArray | None) -> IntArray:
 
 def single_sample(rows: Rows, mode: Mode, weight: FloatArray | None = None) -> Sample:
     """The one question of mode=binary (is it class 1?) or mode=top (is the prediction right?)."""
+    if rows.kind == "confidence":
+        c = rows.array()[:, 0].astype(np.float64)
+        return Sample(confidence_log_odds(c), rows.labels().astype(np.float64), weight, c)
     s, hit = np.empty(rows.n), np.empty(rows.n)
     for block in rows.blocks():
         here = slice(block.start, block.start + len(block))
