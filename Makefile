@@ -4,6 +4,7 @@
 # make lint   ruff and mypy
 # make bench  every benchmark; needs nothing but this checkout
 # make man    the manual page, calcli.1
+# make docs   the documentation, docs/_build/index.html
 # make test-lowest  the suite against the lowest versions that pyproject.toml declares
 
 PYTHON ?= python3
@@ -14,7 +15,7 @@ OUT    := demo_output
 # Compiled once here, so that a command starts fast where Python may not write its cache.
 INSTALL = $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
-.PHONY: demo test test-lowest fuzz lint bench man clean
+.PHONY: demo test test-lowest fuzz lint bench man docs clean
 
 $(VENV)/bin/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
@@ -31,6 +32,10 @@ $(VENV)/.test: $(VENV)/bin/python pyproject.toml constraints.txt
 
 $(VENV)/.lint: $(VENV)/bin/python pyproject.toml constraints.txt
 	$(INSTALL) --editable '.[lint]'
+	@touch $@
+
+$(VENV)/.docs: $(VENV)/bin/python pyproject.toml constraints.txt
+	$(INSTALL) --editable '.[docs]'
 	@touch $@
 
 demo: $(VENV)/.plot
@@ -65,5 +70,8 @@ bench: $(VENV)/.test
 man: $(VENV)/.plot
 	$(BIN)/python -c 'from calcli.cli.generated import manual; print(manual(), end="")' > calcli.1
 
+docs: $(VENV)/.docs
+	$(BIN)/python -m sphinx -n -W --keep-going -q -b html docs docs/_build
+
 clean:
-	rm -rf $(VENV) $(VENV)-lowest $(OUT) calcli.1 build *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) $(VENV)-lowest $(OUT) calcli.1 docs/_build docs/generated build *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -1,0 +1,300 @@
+"""Pages that the code itself writes: methods, metrics, commands, formats, Python API, glossary, schemas.
+
+``write(folder)`` needs calcli alone, no Sphinx. Everything said in these pages stands once, in the code.
+"""
+
+import inspect
+import json
+import re
+import shutil
+import textwrap
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import calcli
+from calcli.cli.app import EPILOG, load, summaries
+from calcli.cli.commands.methods import describe
+from calcli.cli.generated import flags
+from calcli.evaluation.glossary import REPORT
+from calcli.importers.formats import commands as format_commands
+from calcli.importers.formats import formats
+from calcli.metrics.catalog import describe_metric, metric, metric_names
+from calcli.registry import method, method_names
+from calcli.report.glossary import GLOSSARY
+
+SCHEMAS = Path(__file__).parent / "schemas"
+
+LAWS = {
+    "keeps_argmax": "the prediction is always the argmax of the uncalibrated scores",
+    "monotone": "the largest probability stays where it was",
+    "shift_invariant": "a constant added to all logits of a row changes nothing",
+    "equivariant": "relabelling the classes relabels the output and changes nothing else",
+    "improves_nll": "on the calibration rows the NLL never ends above that of the uncalibrated scores",
+    "top_label_only": "calibrates the confidence of the predicted class; comes last in a composition",
+    "weights": "sample weights enter the fit",
+    "needs_transforms": "reads the scores of the same rows under transforms of the input",
+}
+MEMORY = {
+    "stream": "constant, whatever the number of rows",
+    "row": "some numbers per row",
+    "array": "the whole array of scores",
+}
+REPORTS = {
+    "default": "in every report",
+    "two classes": "in the report of two classes",
+    "full": "with `--full` or `--metric`",
+    None: "with `--metric` only",
+}
+
+
+def write(folder: Path) -> None:
+    """Write every page below ``folder``, which holds nothing else."""
+    pages = {
+        **{f"methods/{name}.md": method_page(name) for name in method_names()},
+        **{f"metrics/{name}.md": metric_page(name) for name in metric_names()},
+        **{f"commands/{name}.md": command_page(name) for name in summaries()},
+        "methods.md": methods_table(),
+        "metrics.md": metrics_table(),
+        "commands.md": commands_table(),
+        "formats.md": formats_table(),
+        "python.md": python_api(),
+        "glossary.md": glossary(),
+        "schemas.md": schemas(),
+    }
+    for room in ("methods", "metrics", "commands"):
+        shutil.rmtree(folder / room, ignore_errors=True)  # a method that is gone leaves no page behind
+    for name, text in pages.items():
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        if not path.exists() or path.read_text(encoding="utf-8") != text:
+            path.write_text(text, encoding="utf-8")
+
+
+# ---- text
+
+
+def escaped(text: str) -> str:
+    """Plain text as Markdown that shows it unchanged; what stands in backticks stays code."""
+    parts = re.split(r"(``.+?``|`[^`]+`)", text)
+    return "".join(p if i % 2 else re.sub(r"([\\*_<>\[\]{}$#|~])", r"\\\1", p) for i, p in enumerate(parts))
+
+
+def prose(text: str) -> Iterator[str]:
+    """A docstring as Markdown: paragraphs; what is indented or a session stays as it is."""
+    for paragraph in filter(str.strip, re.split(r"\n\s*\n", text.strip("\n"))):
+        lines = paragraph.splitlines()
+        if lines[0].startswith(">>>"):
+            yield from ["```python", *lines, "```", ""]
+        elif any(line.startswith("  ") for line in lines):
+            yield from ["```text", *textwrap.dedent(paragraph).splitlines(), "```", ""]
+        else:
+            joined = " ".join(line.strip() for line in lines)
+            head, found, rest = joined.partition("Reference: ")
+            marked = f"**Reference.** {escaped(rest)}" if found and not head else escaped(joined)
+            yield from [re.sub(r"^(\d+)([.)])", r"\1\\\2", re.sub(r"^([-+])", r"\\\1", marked)), ""]
+
+
+def table(head: Sequence[str], rows: Iterable[Sequence[Any]]) -> list[str]:
+    """A Markdown table of cells that are Markdown already."""
+    lines = [head, ["---"] * len(head), *rows]
+    return [f"| {' | '.join(str(cell).replace(chr(10), ' ') for cell in row)} |" for row in lines] + [""]
+
+
+def code(text: object) -> str:
+    """A code span, also inside a table."""
+    return f"`{str(text).replace('|', chr(92) + '|')}`" if str(text) else ""
+
+
+def toctree(entries: Iterable[str]) -> list[str]:
+    """A table of contents that only the sidebar shows."""
+    return ["```{toctree}", ":hidden:", *entries, "```", ""]
+
+
+# ---- methods and metrics
+
+
+def method_page(name: str) -> str:
+    """One method: what it does, its formula, options, laws and reference."""
+    facts = describe(name)
+    lines = [f"# {name}: {escaped(facts['title'])}", ""]
+    lines += ["```console", f"$ calcli fit --method {name} logits.h5", "```", ""]
+    if facts["use"]:
+        lines += [f"*When to use it:* {escaped(facts['use'])}.", ""]
+    if facts["aliases"]:
+        lines += [f"*Also called* {', '.join(map(code, facts['aliases']))}.", ""]
+    lines += [*prose(facts["description"]), "## Options", ""]
+    if facts["options"]:
+        lines += table(
+            ["`--set`", "default", "allowed", "meaning"],
+            [
+                [code(o["name"]), code(spelt(o["default"])), escaped(o["allowed"]), escaped(o["description"])]
+                for o in facts["options"]
+            ],
+        )
+    else:
+        lines += ["None.", ""]
+    lines += ["## What it promises", "", *(f"- {words}" for law, words in LAWS.items() if facts[law])]
+    return "\n".join([*lines, f"- memory: {MEMORY[facts['memory']]}", ""])
+
+
+def spelt(value: Any) -> str:
+    """A default as it is typed."""
+    return str(value).lower() if isinstance(value, bool) else "none" if value is None else str(value)
+
+
+def methods_table() -> str:
+    """All methods, what to try first at the top."""
+    names = sorted(method_names(), key=lambda name: method(name).place)
+    rows = []
+    for name in names:
+        facts = describe(name)
+        kept = "yes" if facts["keeps_argmax"] else "no"
+        rows.append([f"[{name}](generated/methods/{name}.md)", escaped(facts["title"]), kept, escaped(facts["use"])])
+    return "\n".join(
+        [
+            *table(["method", "name", "keeps predictions", "when to use it"], rows),
+            *toctree(f"generated/methods/{name}" for name in names),
+        ]
+    )
+
+
+def metric_page(name: str) -> str:
+    """One metric: definition, direction, signature, reference."""
+    facts, own = describe_metric(name), metric(name)
+    lines = [f"# {name}", "", f"{escaped(facts['summary'])}.", "", "```text", facts["formula"], "```", ""]
+    lines += ["```console", f"$ calcli evaluate logits.h5 --metric {name}", "```", ""]
+    rows = [["direction", facts["direction"]], ["shown", REPORTS[own.report]]]
+    rows += [["also called", ", ".join(map(code, own.aliases))]] if own.aliases else []
+    rows += [["signature", code(facts["signature"])], ["reference", escaped(facts["reference"])]]
+    lines += table(["", ""], rows)
+    text = inspect.getdoc(own.measure)
+    return "\n".join([*lines, *(prose(text) if text else ())])
+
+
+def metrics_table() -> str:
+    """All metrics."""
+    rows = [
+        [f"[{name}](generated/metrics/{name}.md)", escaped(metric(name).title), REPORTS[metric(name).report]]
+        for name in metric_names()
+    ]
+    return "\n".join(
+        table(["metric", "what it measures", "shown"], rows) + toctree(f"generated/metrics/{n}" for n in metric_names())
+    )
+
+
+# ---- commands
+
+
+def help_text(text: str) -> Iterator[str]:
+    """Help as Markdown; paragraphs that the help leaves unfilled are commands."""
+    for paragraph in text.strip().split("\n\n"):
+        if paragraph.startswith("\b\n"):
+            yield from ["```console", *(f"$ {line}" for line in paragraph.splitlines()[1:]), "```", ""]
+        else:
+            yield from prose(paragraph)
+
+
+def command_page(name: str) -> str:
+    """One command: its help, arguments and options."""
+    command = load(name)
+    arguments = [p for p in command.params if p.param_type_name == "argument"]
+    lines = [f"# calcli {name}", "", *help_text(command.help or "")]
+    if arguments:
+        lines += ["## Arguments", ""]
+        lines += table(
+            ["argument", "meaning"],
+            [[code(p.metavar or (p.name or "").upper()), escaped(getattr(p, "help", "") or "")] for p in arguments],
+        )
+    lines += ["## Options", ""]
+    own = flags(name)
+    if own:
+        rows = [[f"{', '.join(map(code, f.names))} {code(f.value)}".strip(), escaped(f.help)] for f in own]
+        lines += table(["option", "meaning"], rows)
+    else:
+        lines += ["None.", ""]
+    return "\n".join([*lines, *help_text(command.epilog or "")])
+
+
+def commands_table() -> str:
+    """All commands."""
+    rows = [[f"[calcli {name}](generated/commands/{name}.md)", escaped(line)] for name, line in summaries().items()]
+    return "\n".join(
+        [
+            *table(["command", "does"], rows),
+            *prose(EPILOG),
+            *toctree(f"generated/commands/{name}" for name in summaries()),
+        ]
+    )
+
+
+# ---- files, Python, words
+
+
+def formats_table() -> str:
+    """The formats that are read, and a command for every kind of file."""
+    kinds = [
+        [
+            code(f.name),
+            ", ".join(map(code, f.suffixes)),
+            escaped(f.about),
+            code(f"calcli[{f.extra}]") if f.extra else "",
+        ]
+        for f in sorted(formats(), key=lambda f: f.name)
+    ]
+    lines = table(["format", "names end in", "what it is", "extra"], kinds)
+    lines += ["## From a file to its command", ""]
+    return "\n".join(
+        lines + table(["file", "command"], [[code(file), code(line)] for _, file, line in format_commands()])
+    )
+
+
+def python_api() -> str:
+    """What ``import calcli`` offers: signatures and docstrings of what is public."""
+    lines = []
+    for name in calcli.__all__:
+        thing = getattr(calcli, name)
+        if not callable(thing):
+            continue
+        lines += [f"## calcli.{name}", ""]
+        if inspect.isclass(thing):
+            lines += list(prose(inspect.getdoc(thing) or ""))
+            members = [(n, m) for n, m in vars(thing).items() if not n.startswith("_")]
+            for member, value in members:
+                function = value.fget if isinstance(value, property) else getattr(value, "__func__", value)
+                if not callable(function):
+                    continue
+                lines += [f"### {name}.{member}", ""]
+                if not isinstance(value, property):
+                    lines += signature(member, function)
+                lines += list(prose(inspect.getdoc(function) or ""))
+        else:
+            lines += [*signature(f"calcli.{name}", thing), *prose(inspect.getdoc(thing) or "")]
+    return "\n".join(lines)
+
+
+def signature(name: str, function: Any) -> list[str]:
+    """A function as it is called."""
+    given = inspect.signature(function)
+    plain = [p.replace(annotation=p.empty) for p in given.parameters.values() if p.name != "self"]
+    return ["```python", f"{name}{given.replace(parameters=plain, return_annotation=given.empty)}", "```", ""]
+
+
+def glossary() -> str:
+    """Terms of evaluations and of the report page."""
+    lines = ["## In an evaluation", ""]
+    for term, meaning in REPORT.items():
+        lines += [escaped(term), f": {escaped(meaning[:1].upper() + meaning[1:])}.", ""]
+    lines += ["## On the report page", ""]
+    for term, meaning in GLOSSARY.values():
+        lines += [escaped(term), f": {escaped(meaning)}", ""]
+    return "\n".join(lines)
+
+
+def schemas() -> str:
+    """The JSON Schemas, a line each."""
+    rows = []
+    for path in sorted(SCHEMAS.glob("*.json")):
+        facts = json.loads(path.read_text(encoding="utf-8"))
+        rows.append([f"{{download}}`{path.name} <../schemas/{path.name}>`", escaped(facts["title"])])
+    return "\n".join(table(["schema", "of what"], rows))
