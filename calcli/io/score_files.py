@@ -32,10 +32,10 @@ __all__ = ["FORMATS", "Place", "Sheet", "Slab", "format_of", "score_format"]
 ROW_GROUP = 32 << 20
 """Bytes of scores in one row group of a Parquet file."""
 
-COLUMNS = ("ids", "labels", "correct", "prediction", "confidence", "weights", "group")
+COLUMNS = ("ids", "labels", "correct", "prediction", "confidence", "accepted", "weights", "group")
 
 Slab = tuple[int, NDArray[Any], Mapping[str, NDArray[Any]]]
-"""First row, scores (b, k), and per row labels, prediction, confidence; or confidences (b,), and correct."""
+"""First row, scores (b, k), and per row labels, prediction, confidence, accepted; or confidences (b,), and correct."""
 
 
 @dataclass(frozen=True)

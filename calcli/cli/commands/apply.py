@@ -11,6 +11,7 @@ calcli apply logits.ts.json logits.h5:test -o - --format csv | head
 calcli fit --method ec logits.h5 -o - | calcli apply - logits.h5:test -o out.h5
 """
 
+import json
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
@@ -21,7 +22,7 @@ import typer
 
 from calcli.cli import options as o
 from calcli.cli.render import Talk, fail, print_json
-from calcli.errors import CalcliError, UsageError
+from calcli.errors import CalcliError, DataError, UsageError
 from calcli.importers.direct import open_rows
 from calcli.io.artifact import Artifact, dumps, load
 from calcli.io.atomic import check_output, make_folder
@@ -68,6 +69,14 @@ class ApplyArgs(o.ReadingSeveral, o.Saying):
             "--format", metavar="h5|npz|csv|jsonl|parquet", help="How it is written.", show_default="OUT's ending"
         ),
     ] = None
+    threshold: Annotated[
+        str | None,
+        typer.Option(
+            "--threshold",
+            metavar="FILE|NUMBER",
+            help="Mark rows of at least this confidence in a column accepted; FILE is from calcli threshold.",
+        ),
+    ] = None
     again: o.Again = False
     force: o.Force = False
 
@@ -82,7 +91,9 @@ class ApplyArgs(o.ReadingSeveral, o.Saying):
     @property
     def inputs(self) -> list[Path]:
         """Files that are read, and so never written."""
-        read = self.files
+        read = list(self.files)
+        if self.threshold is not None and Path(self.threshold).is_file():
+            read.append(Path(self.threshold))
         return read if self.artifact == "-" else [*read, Path(self.artifact)]
 
 
@@ -90,12 +101,13 @@ def run(args: ApplyArgs) -> int:
     """Apply one artifact to every bundle; of several, one that fails does not stop the others."""
     talk = Talk(args.quiet)
     artifact = load(args.artifact)
+    least = None if args.threshold is None else read_threshold(args.threshold, artifact)
     done: list[dict[str, object]] = []
     worst = 0
     new_folder = not Path(args.output).exists()
     for bundle, target in zip(args.expanded, _targets(args), strict=True):
         try:
-            done.append(_apply_one(args, artifact, bundle, target, talk))
+            done.append(_apply_one(args, artifact, bundle, target, talk, least))
             if not args.json and args.output != "-":
                 print(target)
         except CalcliError as error:
@@ -129,7 +141,28 @@ def _targets(args: ApplyArgs) -> list[Path]:
     return targets
 
 
-def _apply_one(args: ApplyArgs, artifact: Artifact, bundle: str, target: Path, talk: Talk) -> dict[str, object]:
+def read_threshold(given: str, artifact: Artifact) -> float:
+    """A confidence given as a number, or in a file of calcli threshold for this very calibrator."""
+    with suppress(ValueError):
+        least = float(given)
+        if 0 <= least <= 1:
+            return least
+        raise UsageError(f"--threshold {given}: expected a confidence from 0 to 1, or a file of calcli threshold")
+    try:
+        content = json.loads(Path(given).read_bytes())
+        least, chosen_with = content["threshold"], content["calibrator_sha256"]
+    except (OSError, ValueError, KeyError, TypeError):
+        raise DataError(f"{given}: is neither a number nor a file of calcli threshold") from None
+    if type(least) not in (float, int) or not 0 <= least <= 1:
+        raise DataError(f"{given}: holds no threshold (no confidence satisfied its bound)")
+    if chosen_with != link_to(artifact).sha256:
+        raise DataError(f"{given}: was chosen for another calibrator; run calcli threshold with this one")
+    return least
+
+
+def _apply_one(
+    args: ApplyArgs, artifact: Artifact, bundle: str, target: Path, talk: Talk, least: float | None
+) -> dict[str, object]:
     name = "<stdin>" if args.artifact == "-" else args.artifact
     place = Place(None if args.output == "-" else target, args.force, args.inputs)
     form = format_of(place.path, args.form)
@@ -164,6 +197,9 @@ def _apply_one(args: ApplyArgs, artifact: Artifact, bundle: str, target: Path, t
 
         def slabs() -> Iterator[Slab]:
             for start, scores, per_row, noted in calibrated_blocks(artifact.calibrator, rows, kind, transforms):
+                if least is not None:
+                    per_row["accepted"] = (scores if kind == "confidence" else per_row["confidence"]) >= least
+                    counts["accepted"] = counts.get("accepted", 0) + int(per_row["accepted"].sum())
                 yield start, scores, per_row
                 for what, number in noted.items():
                     counts[what] = counts.get(what, 0) + number

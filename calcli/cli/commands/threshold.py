@@ -1,0 +1,199 @@
+"""Find the lowest confidence above which accuracy is at least A, with a guarantee.
+
+Rows of at least that confidence are accepted; calcli apply --threshold marks them. The
+rows must not be those of the calibrator's fit. Weighted rows are refused: the bound is exact
+for counts only.
+
+\b
+calcli threshold logits.h5:test --calibrator logits.ts.json --accuracy 0.95
+calcli threshold logits.h5:test --calibrator logits.ts.json --accuracy 0.95 -o threshold.json
+calcli apply logits.ts.json new.h5 --threshold threshold.json -o accepted.csv
+"""
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any
+
+import numpy as np
+import typer
+
+from calcli.cli import options as o
+from calcli.cli.render import Talk, fail, print_json
+from calcli.errors import DataError, FitError
+from calcli.evaluation.selective import (
+    Accepted,
+    Choice,
+    accuracy_at_coverage,
+    choose_threshold,
+    coverage_at_accuracy,
+    exact_interval,
+)
+from calcli.importers.direct import open_rows
+from calcli.io.artifact import Artifact, load
+from calcli.io.atomic import check_output, write_bytes
+from calcli.io.bundle import BundleRows, split_where
+from calcli.io.provenance import link_to
+from calcli.methods.identity import Identity
+from calcli.numerics import FloatArray
+from calcli.workflow import calibrated_blocks, check_fits, checked_transforms
+
+ORDER = 43
+EPILOG = "Exit code 4: no threshold satisfies the bound on these rows; with --json its numbers are null."
+COVERAGES = (1.0, 0.9, 0.8, 0.7, 0.5)
+
+
+@dataclass(frozen=True)
+class ThresholdArgs(o.Reading, o.Saying):
+    """What was typed after ``calcli threshold``."""
+
+    bundle: Annotated[str, typer.Argument(metavar="BUNDLE", help="Labelled rows; group test when none is named.")]
+    accuracy: Annotated[float, typer.Option("--accuracy", metavar="A", help="Accuracy that accepted rows must have.")]
+    calibrator: Annotated[
+        str | None, typer.Option("--calibrator", metavar="ART.json", help="Artifact; else the scores as they are.")
+    ] = None
+    confidence: Annotated[
+        float, typer.Option("--confidence", metavar="LEVEL", help="Chance with which the promise holds.")
+    ] = 0.95
+    output: Annotated[
+        str | None, typer.Option("-o", "--output", metavar="OUT.json", help="File for apply --threshold.")
+    ] = None
+    again: o.Again = False
+    force: o.Force = False
+
+    @property
+    def inputs(self) -> list[Path]:
+        """Files that are read, and so never written."""
+        read = [split_where(self.bundle)[0]]
+        return read if self.calibrator in (None, "-") else [*read, Path(str(self.calibrator))]
+
+
+def run(args: ThresholdArgs) -> int:
+    """Collect confidences, search, and tell; 4 when no threshold satisfies the bound."""
+    talk = Talk(args.quiet)
+    if args.output is not None:
+        check_output(Path(args.output), force=args.force, inputs=args.inputs)
+    artifact = None if args.calibrator is None else load(args.calibrator)
+    with open_rows(args.bundle, prefer=("test",), layout=args.where, ignore_labels=args.ignored) as rows:
+        if rows.weights() is not None:
+            raise DataError(f"{rows.name}: has sample weights; the bound is exact for counts only, drop the weights")
+        if artifact is not None:
+            for note in check_fits(artifact, str(args.calibrator), rows, again=args.again):
+                talk.warn(note)
+        confidence, correct = confidences(artifact, rows)
+        if artifact is not None and artifact.fit.data_sha256 == rows.data_sha256:
+            talk.warn(
+                f"{rows.name}: the calibrator was fitted to these very rows, so the guarantee does not hold;"
+                " use rows that it has not seen"
+            )
+        found = choose_threshold(confidence, correct, args.accuracy, args.confidence)
+        content = facts(args, artifact, rows.name, found, confidence, correct)
+    if args.output is not None and found.best is not None:
+        write_bytes(Path(args.output), json.dumps(content, indent=1) + "\n", force=args.force, inputs=args.inputs)
+    if args.json:
+        print_json(content)
+    elif found.best is None:
+        pass
+    elif args.output is not None:
+        print(args.output)
+    else:
+        print(repr(found.best.threshold))
+    if found.best is None:
+        return fail(why_not(args, found, confidence, correct), FitError.exit_code)
+    tell(args, talk, found, content)
+    return 0
+
+
+def confidences(artifact: Artifact | None, rows: BundleRows) -> tuple[FloatArray, FloatArray]:
+    """Confidence of every row and 1.0 where its prediction is the label, as ``apply`` gives them."""
+    calibrator = Identity() if artifact is None else artifact.calibrator
+    transforms = checked_transforms(calibrator, rows, rows.name)
+    known = rows.kind == "confidence"  # the rows say themselves whether they are right
+    parts = []
+    for _, scores, columns, _ in calibrated_blocks(calibrator, rows, "confidence" if known else "probs", transforms):
+        hit = columns["correct"] if known else columns["prediction"] == columns["labels"]
+        parts.append((scores if known else columns["confidence"], hit.astype(np.float64)))
+    return np.concatenate([c for c, _ in parts]), np.concatenate([hit for _, hit in parts])
+
+
+def facts(
+    args: ThresholdArgs,
+    artifact: Artifact | None,
+    bundle: str,
+    found: Choice,
+    confidence: FloatArray,
+    correct: FloatArray,
+) -> dict[str, Any]:
+    """The JSON object."""
+    best = found.best
+    return {
+        "calcli_threshold": 1,
+        "bundle": bundle,
+        "calibrator": args.calibrator,
+        "calibrator_sha256": None if artifact is None else link_to(artifact).sha256,
+        "target": args.accuracy,
+        "level": args.confidence,
+        "n": len(confidence),
+        "threshold": None if best is None else best.threshold,
+        "coverage": None if best is None else best.coverage,
+        "coverage_ci": None if best is None else list(exact_interval(best.accepted, best.n, args.confidence)),
+        "accuracy": None if best is None else best.accuracy,
+        "accuracy_lower": found.lower,
+        "accepted": None if best is None else best.accepted,
+        "right": None if best is None else best.right,
+        "tests": found.tests,
+        "guarantee": guarantee(args),
+        "accuracy_at_coverage": [
+            described(accuracy_at_coverage(confidence, correct, c), args.confidence) for c in COVERAGES
+        ],
+    }
+
+
+def guarantee(args: ThresholdArgs) -> str:
+    """What is promised, in a sentence."""
+    return (
+        f"With probability {args.confidence:g} over the draw of these rows, new rows of the same kind that are"
+        f" accepted are right at least {args.accuracy:g} of the time (exact binomial tests, corrected for the search)."
+    )
+
+
+def described(here: Accepted, level: float) -> dict[str, Any]:
+    """One point of the curve; the interval is for this point alone."""
+    return {
+        "coverage": here.coverage,
+        "threshold": here.threshold,
+        "accuracy": here.accuracy,
+        "accuracy_ci": list(exact_interval(here.right, here.accepted, level)),
+    }
+
+
+def why_not(args: ThresholdArgs, found: Choice, confidence: FloatArray, correct: FloatArray) -> str:
+    """Why there is no threshold, and what would help."""
+    if len(confidence) < found.least:
+        return (
+            f"{args.bundle}: no threshold can promise accuracy {args.accuracy:g} at {args.confidence:g} on"
+            f" {len(confidence)} rows; even without an error it takes {found.least}"
+        )
+    seen = coverage_at_accuracy(confidence, correct, args.accuracy)
+    best = f"reached on {seen.coverage:.1%} of these rows, too few to promise it" if seen else "not even reached here"
+    return (
+        f"{args.bundle}: no threshold promises accuracy {args.accuracy:g} at {args.confidence:g}; it is {best};"
+        " give more rows, or a lower --accuracy"
+    )
+
+
+def tell(args: ThresholdArgs, talk: Talk, found: Choice, content: dict[str, Any]) -> None:
+    """The choice and its surroundings, for people."""
+    best = found.best
+    assert best is not None
+    talk.say(
+        f"threshold {best.threshold:.6g} accepts {best.accepted} of {best.n} rows ({best.coverage:.1%}), of which"
+        f" {best.accuracy:.2%} are right (at least {found.lower:.2%})"
+    )
+    talk.say(guarantee(args))
+    for point in content["accuracy_at_coverage"]:
+        low, high = point["accuracy_ci"]
+        talk.say(
+            f"coverage {point['coverage']:6.1%}: accuracy {point['accuracy']:.4f} ({low:.4f} to {high:.4f}),"
+            f" confidence from {point['threshold']:.4f}"
+        )

@@ -1,0 +1,157 @@
+"""Answer only where the confidence suffices: thresholds with a guarantee, accuracy at a coverage.
+
+Rows whose confidence is at least the threshold are accepted. Coverage is their share,
+accuracy that of the accepted.
+"""
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from calcli.errors import UsageError
+from calcli.numerics import FloatArray, IntArray
+
+__all__ = ["Accepted", "Choice", "accuracy_at_coverage", "choose_threshold", "coverage_at_accuracy", "exact_interval"]
+
+TESTS = 50
+FEWEST_TESTS = 5
+"""Thresholds that are looked at, one per 20 rows within these: the more, the finer, and the less level for each."""
+
+
+@dataclass(frozen=True)
+class Accepted:
+    """The rows of at least this confidence: how many of n, and how many of them are right."""
+
+    threshold: float
+    n: int
+    accepted: int
+    right: int
+
+    @property
+    def coverage(self) -> float:
+        """Share of the rows that are accepted."""
+        return self.accepted / self.n
+
+    @property
+    def accuracy(self) -> float:
+        """Share of the accepted that are right."""
+        return self.right / self.accepted
+
+
+@dataclass(frozen=True)
+class Choice:
+    """The lowest threshold whose accuracy bound holds. best : None where there is none.
+
+    lower : bound of its accuracy, at the level at which it was tested. least : rows that
+    must be accepted, all of them right, before any threshold can hold. tests : how many were made.
+    """
+
+    best: Accepted | None
+    lower: float | None
+    least: int
+    tests: int
+
+
+def choose_threshold(confidence: FloatArray, correct: FloatArray, accuracy: float, level: float = 0.95) -> Choice:
+    """The lowest confidence above which accuracy is at least ``accuracy``, with probability ``level``.
+
+    confidence, correct : (n,), rows drawn independently, not those of the calibrator's fit.
+    Up to 50 thresholds, which accept fixed numbers of rows (ties together), are tested
+    from the highest downwards: is the chance of so many right answers at an accuracy of just
+    ``accuracy``, binomial, at most alpha_j? Each has an equal part of 1 - level, and what the one
+    before it had if that was passed (the fallback procedure): the chance that any threshold
+    below the target passes is then at most 1 - level, wherever the search ends. Fixed numbers
+    of rows make the binomial exact when the accuracy of the accepted crosses the target once
+    as the threshold falls, as it does where more confident rows are more often right.
+
+    Raises UsageError for an accuracy or a level that is no share.
+
+    Reference: Clopper, Pearson (1934); Bauer (1991) and Wiens (2003) for the order of tests;
+    Angelopoulos, Bates, Candes, Jordan, Lei (2021), "Learn then test".
+    """
+    for name, share in (("accuracy", accuracy), ("confidence level", level)):
+        if not 0 < share < 1:
+            raise UsageError(f"{name} is {share:g}, expected a number between 0 and 1, both excluded")
+    delta = 1.0 - level
+    least = math.ceil(math.log(delta) / math.log(accuracy))
+    curve = Curve.of(confidence, correct)
+    places = tested_places(curve, accuracy, delta)
+    best, lower, inherited = None, None, 0.0
+    for j in places:
+        here = curve.at(j)
+        alpha = inherited + delta / len(places)
+        passed = tail(here, accuracy) <= alpha
+        inherited = alpha if passed else 0.0
+        if passed:
+            best, lower = here, clopper_pearson_lower(here, alpha)
+    return Choice(best, lower, least, len(places))
+
+
+def tested_places(curve: "Curve", accuracy: float, delta: float) -> list[int]:
+    """Which of the distinct thresholds are tested, the highest first: numbers of rows fixed by n alone."""
+    n = int(curve.accepted[-1])
+    tests = min(max(n // 20, FEWEST_TESTS), TESTS)
+    first = min(n, math.ceil(math.log(delta / tests) / math.log(accuracy)))
+    counts = np.unique(np.rint(np.linspace(first, n, tests)).astype(np.int64))
+    return [int(j) for j in np.unique(np.searchsorted(curve.accepted, counts, side="left"))]
+
+
+@dataclass(frozen=True)
+class Curve:
+    """Every distinct confidence as a threshold, the highest first; rows accepted and right at each, (g,)."""
+
+    threshold: FloatArray
+    accepted: IntArray
+    right: IntArray
+
+    @classmethod
+    def of(cls, confidence: FloatArray, correct: FloatArray) -> "Curve":
+        """The curve of rows, confidence and correct (n,)."""
+        order = np.argsort(-confidence, kind="stable")
+        c, hits = confidence[order], np.cumsum(correct[order] > 0)
+        ends = np.append(np.flatnonzero(np.diff(c)), len(c) - 1)
+        return cls(c[ends], ends + 1, hits[ends])
+
+    def at(self, j: int) -> Accepted:
+        """One threshold."""
+        n = int(self.accepted[-1])
+        return Accepted(float(self.threshold[j]), n, int(self.accepted[j]), int(self.right[j]))
+
+
+def tail(here: Accepted, accuracy: float) -> float:
+    """Chance of at least so many right answers when each has the chance ``accuracy``."""
+    from scipy.special import bdtrc
+
+    return float(bdtrc(here.right - 1, here.accepted, accuracy)) if here.right else 1.0
+
+
+def clopper_pearson_lower(here: Accepted, alpha: float) -> float:
+    """The least accuracy that a one-sided exact test at alpha does not refuse."""
+    from scipy.special import betaincinv
+
+    return float(betaincinv(here.right, here.accepted - here.right + 1, alpha)) if here.right else 0.0
+
+
+def exact_interval(count: int, n: int, level: float = 0.95) -> tuple[float, float]:
+    """Two-sided Clopper-Pearson interval of a proportion."""
+    from scipy.special import betaincinv
+
+    half = (1.0 - level) / 2.0
+    low = float(betaincinv(count, n - count + 1, half)) if count else 0.0
+    high = float(betaincinv(count + 1, n - count, 1.0 - half)) if count < n else 1.0
+    return low, high
+
+
+def accuracy_at_coverage(confidence: FloatArray, correct: FloatArray, coverage: float) -> Accepted:
+    """The fewest of the most confident rows that are at least this share; ties are accepted together."""
+    curve = Curve.of(confidence, correct)
+    # a share such as 0.07 times 100 rows is 7.000000000000001
+    return curve.at(int(np.searchsorted(curve.accepted, coverage * len(confidence) - 1e-9, side="left")))
+
+
+def coverage_at_accuracy(confidence: FloatArray, correct: FloatArray, accuracy: float) -> Accepted | None:
+    """The most rows whose accuracy, on these rows, is at least this; without any guarantee for others."""
+    curve = Curve.of(confidence, correct)
+    good = np.flatnonzero(curve.right >= accuracy * curve.accepted)
+    return curve.at(int(good[-1])) if len(good) else None
