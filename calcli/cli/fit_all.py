@@ -3,20 +3,21 @@
 import math
 import sys
 import time
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from calcli.calibrator import Calibrator, Context
+from calcli.calibrator import Context
 from calcli.cli.fit_text import as_json, classes
 from calcli.cli.render import Talk, fail, print_json
 from calcli.cli.tables import Cell, print_table
 from calcli.errors import CalcliError, DataError, FitError, UsageError
 from calcli.evaluation.cross_validation import Fold, cross_validated_nll, folds_of
+from calcli.evaluation.leaderboard import applicable
 from calcli.io.artifact import Artifact, save
 from calcli.io.atomic import check_output, make_folder
 from calcli.io.dataset import DataSet
-from calcli.registry import method, method_names, parse_options
+from calcli.registry import parse_options
 from calcli.workflow import fit_artifact
 
 if TYPE_CHECKING:
@@ -122,25 +123,10 @@ def _targets(args: "FitArgs", rows: DataSet, talk: Talk) -> dict[str, Path]:
     if args.output == "-" or (folder.exists() and not folder.is_dir()):
         raise UsageError(f"-o {args.output}: expected a folder with --method all")
     make_folder(folder)
-    names = [name for name in method_names() if name != "identity" and method(name).composable]
-    if rows.kind == "confidence":
-        names = [name for name in names if method(name).laws.confidence]
-    targets = {}
-    for name in sorted(names, key=lambda name: method(name).place):
-        numbers = _numbers(method(name), rows.k)
-        if method(name).laws.needs_transforms and not rows.transforms:
-            talk.say(f"{name}: left out, it needs the scores under transforms and this bundle has none")
-        elif numbers > rows.n and not args.thorough:
-            talk.say(f"{name}: left out, its {numbers} parameters outnumber the {rows.n} rows; --thorough fits it too")
-        else:
-            targets[name] = folder / f"{args.stem}.{name}.json"
+    names, left_out = applicable(rows, args.thorough)
+    for name, reason in left_out.items():
+        talk.say(f"{name}: left out, {reason}")
+    targets = {name: folder / f"{args.stem}.{name}.json" for name in names}
     for path in targets.values():
         check_output(path, force=args.force, inputs=args.files)
     return targets
-
-
-def _numbers(cls: type[Calibrator], k: int) -> int:
-    """How many parameters a method has by its declaration; those whose number the data decide count as none."""
-    shapes = [parameter.metadata["shape"] for parameter in fields(cls) if not parameter.metadata["optional"]]
-    known = [shape for shape in shapes if all(size == "k" or isinstance(size, int) for size in shape)]
-    return sum(math.prod(k if size == "k" else size for size in shape) for shape in known)

@@ -9,7 +9,7 @@ from typing import Any
 
 from calcli.cli.tables import number, plain, print_table
 
-__all__ = ["Talk", "fail", "number", "plain", "print_json", "print_table"]
+__all__ = ["Talk", "fail", "finite", "number", "plain", "print_json", "print_table"]
 
 
 def fail(message: str, code: int) -> int:
@@ -120,10 +120,10 @@ def _clock(seconds: float) -> str:
 
 def print_json(value: Any) -> None:
     """Write one JSON object to stdout; a number that is not finite becomes null."""
-    text = json.dumps(_finite(value), ensure_ascii=False, allow_nan=False)
+    text = json.dumps(finite(value), ensure_ascii=False, allow_nan=False)
     unicode = (sys.stdout.encoding or "").lower().replace("-", "") == "utf8"
     if not unicode or any("\ud800" <= c <= "\udfff" for c in text):  # a file name that is no text
-        text = json.dumps(_finite(value), allow_nan=False)
+        text = json.dumps(finite(value), allow_nan=False)
     print(text.translate(CONTROL))
 
 
@@ -131,9 +131,10 @@ CONTROL = {code: f"\\u{code:04x}" for code in range(127, 160)}
 """What JSON may hold as it is and a terminal obeys; only in strings, as all else is ASCII."""
 
 
-def _finite(value: Any) -> Any:
+def finite(value: Any) -> Any:
+    """The value with null in the place of every number that is not finite."""
     if isinstance(value, dict):
-        return {k: _finite(v) for k, v in value.items()}
+        return {k: finite(v) for k, v in value.items()}
     if isinstance(value, list | tuple):
-        return [_finite(v) for v in value]
+        return [finite(v) for v in value]
     return None if isinstance(value, float) and not math.isfinite(value) else value

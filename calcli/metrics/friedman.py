@@ -7,7 +7,7 @@ import numpy as np
 
 from calcli.numerics import FloatArray
 
-__all__ = ["Friedman", "average_ranks", "friedman"]
+__all__ = ["Friedman", "average_ranks", "friedman", "nemenyi_distance", "not_told_apart"]
 
 
 @dataclass(frozen=True)
@@ -62,3 +62,34 @@ def friedman(values: FloatArray) -> Friedman | None:
     agree = float(factorial(k)) ** -(n - 1)
     f_p = float(betainc(d2 / 2, d1 / 2, d2 / (d2 + d1 * f))) if np.isfinite(f) else agree
     return Friedman(mean, chi2, float(gammaincc(d1 / 2, chi2 / 2)), float(f), f_p, n)
+
+
+def nemenyi_distance(k: int, n: int, level: float = 0.95) -> float:
+    """How far average ranks of k calibrators over n data sets must be apart to differ, all pairs considered.
+
+    CD = q sqrt(k (k+1) / (6 n)), where q sqrt(2) is the quantile of the range of k standard normals,
+    P(range <= r) = k int phi(z) (Phi(z) - Phi(z - r))^(k-1) dz.
+
+    Reference: Nemenyi (1963); Demsar (2006), section 3.2.2.
+    """
+    from scipy.special import ndtr
+
+    z = np.linspace(-9.0, 9.0, 3601)
+    density = k * np.exp(-0.5 * z * z) / np.sqrt(2.0 * np.pi) * (z[1] - z[0])
+    low, high = 0.0, 20.0
+    for _ in range(60):
+        r = 0.5 * (low + high)
+        low, high = (r, high) if float(density @ (ndtr(z) - ndtr(z - r)) ** (k - 1)) < level else (low, r)
+    return float(low / np.sqrt(2.0) * np.sqrt(k * (k + 1) / (6.0 * n)))
+
+
+def not_told_apart(ranks: FloatArray, distance: float) -> list[list[int]]:
+    """Largest sets of two or more calibrators whose average ranks all lie within the distance, best first."""
+    order = np.argsort(ranks, kind="stable")
+    line, found, reach = ranks[order], [], 0
+    for first in range(len(line)):
+        last = int(np.searchsorted(line, line[first] + distance, side="left"))
+        if last - first > 1 and last > reach:
+            found.append(order[first:last].tolist())
+            reach = last
+    return found

@@ -1,0 +1,345 @@
+"""Rank methods by rows that they were not fitted on.
+
+Every method is fitted to parts of a bundle and scored on the rest (random folds), or fitted
+to one group and scored on another (--test). Differences to a baseline are taken row by row.
+Several bundles give average ranks with the Friedman test and Nemenyi's critical difference.
+With --baseline-bundle two models are compared on the same rows.
+
+\b
+calcli compare logits.h5
+calcli compare logits.h5 --methods 'ts,ft+svs,hb(bins=20)' --test test
+calcli compare a.h5 b.h5 c.h5 --methods all -o results.json --diagram ranks.png
+calcli compare new.h5:test --baseline-bundle old.h5:test
+"""
+
+import json
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from calcli import __version__
+from calcli.cli import options as o
+from calcli.cli.compare_job import Setting, Task, differing_row, opened, outcomes
+from calcli.cli.compare_text import Board
+from calcli.cli.render import Talk, fail, finite, print_json
+from calcli.cli.tables import TEXTS
+from calcli.errors import CalcliError, DataError, UsageError
+from calcli.evaluation.leaderboard import UNCALIBRATED, Entry, entrants, ranking, scored, title_of
+from calcli.io.atomic import check_output, write_bytes
+from calcli.io.bundle import split_where
+from calcli.io.names import expand
+from calcli.metrics.context import MetricSettings
+from calcli.metrics.rowtable import RowTable
+
+ORDER = 45
+SAVED_EVERY = 5.0
+"""Seconds between two writings of the result file."""
+
+EPILOG = (
+    "A result file (-o) is gone on from: what it holds of the same rows, seed and baseline is not fitted again."
+    " It is replaced with --force. Methods with options are written hb(bins=20;scheme=mass)."
+)
+
+
+@dataclass(frozen=True)
+class CompareArgs(o.Reading, o.Saying, o.Tabling):
+    """What was typed after ``calcli compare``."""
+
+    bundles: Annotated[
+        list[str],
+        typer.Argument(metavar="BUNDLE…", help="FILE.h5, FILE.h5:GROUP or FILE.h5:*; group cal (or val) when none."),
+    ]
+    methods: Annotated[
+        str | None,
+        typer.Option(
+            "--methods", "-m", metavar="a,b,c|all", help="What to compare.", show_default="the first of methods"
+        ),
+    ] = None
+    baseline: Annotated[
+        str | None,
+        typer.Option("--baseline", metavar="METHOD", help="What differences are taken to.", show_default="ts"),
+    ] = None
+    baseline_bundle: Annotated[
+        str | None,
+        typer.Option(
+            "--baseline-bundle", metavar="BUNDLE", help="Another model's scores of the same rows.", show_default=False
+        ),
+    ] = None
+    folds: Annotated[int, typer.Option("--folds", metavar="N", min=2, max=1000, help="Random parts of a bundle.")] = 5
+    test: Annotated[
+        str | None,
+        typer.Option("--test", metavar="GROUP", help="Score this group of the file instead.", show_default=False),
+    ] = None
+    seed: o.Seed = 0
+    level: Annotated[float, typer.Option("--level", metavar="P", min=0.5, max=0.9999, help="Level of intervals.")] = (
+        0.95
+    )
+    output: Annotated[
+        Path | None,
+        typer.Option("-o", "--output", metavar="FILE.json", help="Keep results, and go on from them."),
+    ] = None
+    diagram: Annotated[
+        Path | None,
+        typer.Option("--diagram", metavar="FILE.png|svg|pdf", help="Draw the ranks with their critical difference."),
+    ] = None
+    workers: Annotated[int, typer.Option("--workers", metavar="N", min=1, max=256, help="Processes.")] = 1
+    thorough: Annotated[bool, typer.Option("--thorough", help="all: also methods with more parameters than rows.")] = (
+        False
+    )
+    force: o.Force = False
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.baseline is not None and self.baseline_bundle is not None:
+            raise UsageError("--baseline and --baseline-bundle exclude each other: each says what to take away")
+        if self.output is not None and self.output.suffix != ".json":
+            raise UsageError(f"-o {self.output}: expected a name that ends in .json; --format writes to stdout")
+        if self.diagram is not None:
+            from calcli.diagram.critical_difference import check_ending
+
+            check_ending(self.diagram)
+
+    @property
+    def inputs(self) -> list[Path]:
+        """Files that are read."""
+        return [split_where(b)[0] for b in (*self.bundles, self.baseline_bundle) if b is not None]
+
+    @property
+    def how(self) -> str:
+        """How rows are held out, in words."""
+        return (
+            f"scored on group {self.test}, fitted to another" if self.test is not None else f"{self.folds} random folds"
+        )
+
+    def setting(self, bundle: str) -> Setting:
+        """How the rows of a bundle are cut."""
+        return Setting(bundle, self.test, self.folds, self.seed, self.where, self.ignored)
+
+
+def run(args: CompareArgs) -> int:
+    """Find out what there is to do, do it, and write the leaderboard."""
+    talk = Talk(args.quiet)
+    if args.diagram is not None:
+        check_output(args.diagram, force=args.force, inputs=args.inputs)
+    if args.output is not None:
+        check_output(args.output, force=True, inputs=args.inputs)
+    work = _Work(args, talk)
+    work.prepare()
+    work.remember()
+    try:
+        work.do()
+    finally:
+        talk.clear()
+        work.save()
+    if not work.plan:
+        return work.code
+    board = work.board()
+    _print(args, board, work.to_dict())
+    if args.diagram is not None:
+        _draw(args, board, talk)
+    for entry in board.entries:
+        if entry.reason is not None:
+            work.code = max(work.code, fail(f"{entry.bundle}, {entry.method}: {entry.reason}", entry.exit_code))
+    return work.code
+
+
+class _Work:
+    """What is to be done, and what is done. plan : per (bundle, method) an entry without its numbers."""
+
+    def __init__(self, args: CompareArgs, talk: Talk) -> None:
+        self.args, self.talk, self.code = args, talk, 0
+        self.plan: dict[tuple[str, str], Entry] = {}
+        self.tasks: dict[tuple[str, str], Task] = {}
+        self.done: dict[tuple[str, str], Entry] = {}
+        self.baseline = UNCALIBRATED
+        self.saved = time.monotonic()
+
+    def prepare(self) -> None:
+        """Open every bundle and choose its methods; one that cannot be used does not stop the others."""
+        named = [name for bundle in self.args.bundles for name in expand(bundle)]
+        other = self.args.baseline_bundle
+        for bundle in named:
+            try:
+                self._prepare(bundle)
+            except DataError as error:
+                if len(named) == 1:
+                    raise
+                self.code = max(self.code, fail(str(error), error.exit_code))
+        if self.args.diagram is not None and (other is not None or len({b for b, _ in self.plan}) < 2):
+            raise UsageError("--diagram draws ranks over several bundles: name two or more")
+
+    def _prepare(self, bundle: str) -> None:
+        args, setting = self.args, self.args.setting(bundle)
+        with opened(setting) as scene:
+            for rows in dict.fromkeys((scene.rows, scene.held)):
+                for _ in rows.blocks():
+                    pass  # a complete walk checks every row and makes the hash
+            asked = args.methods if args.methods is not None or args.baseline_bundle is None else UNCALIBRATED
+            names, left_out = entrants(asked, scene.rows, args.thorough)
+            for method, reason in left_out.items():
+                self.talk.say(f"{scene.rows.name}: {method}: left out, {reason}")
+            if args.baseline_bundle is not None:
+                against = self._prepare_other(args.setting(args.baseline_bundle), scene, names)
+            else:
+                self.baseline = title_of(args.baseline) if args.baseline else "ts" if "ts" in names else UNCALIBRATED
+                names, against = [self.baseline, *names], None
+            self._enter(setting, scene, list(dict.fromkeys(names)), against)
+
+    def _prepare_other(self, setting: Setting, scene: Any, names: Sequence[str]) -> str:
+        """The other model on the same rows; returns its name."""
+        with opened(setting) as other:
+            for mine, its in ((scene.rows, other.rows), (scene.held, other.held)):
+                for _ in its.blocks():
+                    pass
+                found = differing_row(mine, its)
+                if found is not None:
+                    raise DataError(f"--baseline-bundle needs the same rows in the same order: {found}")
+            return self._enter(setting, other, names, None)
+
+    def _enter(self, setting: Setting, scene: Any, names: Sequence[str], other: str | None) -> str:
+        bundle = scene.held.name
+        known = {task[0].bundle for (b, _), task in self.tasks.items() if b == bundle}
+        if known - {setting.bundle}:
+            bundle = setting.bundle  # files of one name in two folders
+        sha = "+".join(dict.fromkeys((str(scene.rows.data_sha256), str(scene.held.data_sha256))))
+        for name in names:
+            against = (other, name) if other is not None else (bundle, self.baseline)
+            own = against == (bundle, name) or (other is None and self.args.baseline_bundle is not None)
+            entry = Entry(bundle, name, scene.held.n, scene.held.k, sha, 0.0, {}, None, None if own else against)
+            self.plan.setdefault((bundle, name), entry)
+            self.tasks.setdefault((bundle, name), (setting, name))
+        return bundle
+
+    # ---- the result file
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """What all results have in common."""
+        a = self.args
+        common = {"folds": None if a.test is not None else a.folds, "test": a.test, "seed": a.seed, "level": a.level}
+        baseline = a.baseline_bundle if a.baseline_bundle is not None else self.baseline
+        return {**common, "baseline": baseline, "calcli_version": __version__}
+
+    def remember(self) -> None:
+        """Take what an earlier run has finished. Raises UsageError for a file of another comparison."""
+        path = self.args.output
+        if path is None or not path.exists() or self.args.force:
+            return
+        try:
+            held = json.loads(path.read_text(encoding="utf-8"))
+            settings, results = held["settings"], held["results"]
+            differ = {(d["bundle"], d["method"]): d for d in held["differences"]}
+            old = {(r["bundle"], r["method"]): r for r in results}
+        except (OSError, ValueError, KeyError, TypeError):
+            raise UsageError(f"{path}: exists and is no result of compare; name another -o or pass --force") from None
+        changed = next((name for name, value in self.settings.items() if settings.get(name) != value), None)
+        if changed is not None:
+            got, want = settings.get(changed), self.settings[changed]
+            raise UsageError(f"{path}: holds results with {changed} {got}, not {want}; name another -o or pass --force")
+        lost = [f"{bundle} {name}" for bundle, name in old if (bundle, name) not in self.plan]
+        if lost:
+            raise UsageError(
+                f"{path}: holds {len(lost)} results that are not asked for now ({lost[0]}, …):"
+                " name another -o, ask for them too, or pass --force to drop them"
+            )
+        shas = {bundle: entry.data_sha256 for (bundle, _), entry in self.plan.items()}
+        for key, result in old.items():
+            entry = self.plan[key]
+            same = result.get("data_sha256") == entry.data_sha256 and result.get("status") == "ok"
+            pair = differ.get(key)
+            if entry.against is not None and (pair is None or shas[entry.against[0]] != held["data"][entry.against[0]]):
+                same = False
+            if same:
+                changes = None if pair is None else pair["metrics"]
+                self.done[key] = replace(
+                    entry, seconds=result["seconds"], metrics=result["metrics"], differences=changes
+                )
+        self.talk.say(f"{path}: {len(self.done)} of {len(self.plan)} results are there already")
+
+    def to_dict(self) -> dict[str, Any]:
+        """The JSON output."""
+        entries = [self.done[key] for key in self.plan if key in self.done]
+        ranks = self.ranks(entries)
+        differences = [d for d in (entry.difference_dict() for entry in entries) if d is not None]
+        return {
+            "calcli_compare": 1,
+            "settings": self.settings,
+            "data": {entry.bundle: entry.data_sha256 for entry in entries},
+            "results": [entry.to_dict() for entry in entries],
+            "differences": differences,
+            "ranks": None if ranks is None else ranks.to_dict(),
+        }
+
+    def save(self) -> None:
+        """Write the result file, if there is to be one and something to keep."""
+        if self.args.output is not None and self.done:
+            text = json.dumps(finite(self.to_dict()), indent=1, allow_nan=False) + "\n"
+            write_bytes(self.args.output, text, force=True, inputs=self.args.inputs)
+            self.saved = time.monotonic()
+
+    # ---- the work
+
+    def do(self) -> None:
+        """Score what is missing, and the baselines that it is compared with."""
+        missing = [key for key in self.plan if key not in self.done]
+        needed = {against for key in missing if (against := self.plan[key].against) is not None}
+        keys = [key for key in self.plan if key in needed or key not in self.done]
+        settings = MetricSettings(level=self.args.level, seed=self.args.seed)
+        tables: dict[tuple[str, str], RowTable | None] = {}
+        stream = outcomes([self.tasks[key] for key in keys], self.args.workers)
+        for i, (key, outcome) in enumerate(zip(keys, stream, strict=True), 1):
+            entry = self.plan[key]
+            if key in needed:
+                tables[key] = outcome.table
+            if key not in self.done:
+                entry = replace(entry, seconds=outcome.seconds, reason=outcome.reason, exit_code=outcome.exit_code)
+                if outcome.table is not None:
+                    baseline = tables.get(entry.against) if entry.against is not None else None
+                    metrics, changes = scored(outcome.table, baseline, settings)
+                    entry = replace(entry, metrics=metrics, differences=changes)
+                self.done[key] = entry
+            self.talk.progress(f"comparing, {key[0]} {key[1]} done", i, len(keys))
+            if time.monotonic() - self.saved > SAVED_EVERY:
+                self.save()
+
+    def ranks(self, entries: Sequence[Entry]) -> Any:
+        """Ranks over bundles; of two models on the same rows none, as those are no two samples."""
+        return ranking(entries, self.args.level) if self.args.baseline_bundle is None else None
+
+    def board(self) -> Board:
+        """The leaderboard."""
+        entries = [self.done[key] for key in self.plan]
+        models = self.args.baseline_bundle is not None
+        return Board(entries, self.ranks(entries), self.baseline, self.args.how, self.args.level, models)
+
+
+def _print(args: CompareArgs, board: Board, whole: dict[str, Any]) -> None:
+    """Write to stdout what was asked for."""
+    if args.json or args.form == "json":
+        print_json(whole)
+    elif args.form == "jsonl":
+        for line in whole["results"]:
+            print_json({"calcli_compare": 1, **line})
+    elif args.form == "csv":
+        print(TEXTS["csv"](board.whole()), end="")
+    elif args.form != "table":
+        print("\n".join(TEXTS[args.form](table) for table in board.tables()), end="")
+    elif not args.quiet:
+        board.print()
+
+
+def _draw(args: CompareArgs, board: Board, talk: Talk) -> None:
+    from calcli.diagram.critical_difference import picture
+
+    assert args.diagram is not None
+    if board.ranks is None:
+        raise CalcliError(f"--diagram {args.diagram}: no two methods have values on every bundle, there are no ranks")
+    ranks = board.ranks.tests["nll"].ranks
+    what = f"average rank by NLL over {board.ranks.n_bundles} bundles, {board.how}"
+    data = picture(args.diagram, list(board.ranks.methods), ranks, board.ranks.distance, what)
+    write_bytes(args.diagram, data, force=args.force, inputs=args.inputs)
+    talk.say(str(args.diagram))

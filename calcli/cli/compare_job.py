@@ -1,0 +1,165 @@
+"""What compare does with every bundle and method: open, cut into folds, fit, score, also in other processes."""
+
+import signal
+import time
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
+from contextlib import contextmanager
+from dataclasses import dataclass
+from itertools import groupby
+from multiprocessing import active_children, get_context
+from typing import Any
+
+import numpy as np
+
+from calcli.calibrator import Context
+from calcli.errors import CalcliError, DataError
+from calcli.evaluation.cross_validation import Fold, folds_of, held_out_table
+from calcli.evaluation.leaderboard import parse_entrant
+from calcli.importers.direct import open_rows
+from calcli.io.bundle import BundleRows, Layout, split_where
+from calcli.kernels.device import resolve
+from calcli.metrics.rowtable import RowTable
+
+__all__ = ["Outcome", "Scene", "Setting", "differing_row", "opened", "outcomes"]
+
+CALIBRATION = ("cal", "val", "validation", "valid", "calibration", "calib", "dev")
+LOST = "its process ended, as it does when memory runs out; fewer --workers leave more for each"
+
+
+@dataclass(frozen=True)
+class Setting:
+    """How the rows of one bundle become rows to fit to and rows held out.
+
+    test : group that is scored, while the bundle itself is fitted to; None for folds.
+    """
+
+    bundle: str
+    test: str | None
+    folds: int
+    seed: int
+    layout: Layout
+    ignored: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Scene:
+    """An open bundle. rows : those fitted to. held : those scored, the same ones in folds."""
+
+    rows: BundleRows
+    held: BundleRows
+    folds: Sequence[Fold]
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """The held-out rows of one method on one bundle, or why there are none. seconds : of processor time."""
+
+    setting: Setting
+    entrant: str
+    seconds: float
+    table: RowTable | None = None
+    reason: str | None = None
+    exit_code: int = 0
+
+
+Task = tuple[Setting, str]
+
+
+@contextmanager
+def opened(setting: Setting) -> Iterator[Scene]:
+    """Open a bundle and cut it. Raises DataError for rows that cannot be compared on."""
+    s = setting
+    with open_rows(s.bundle, prefer=CALIBRATION, layout=s.layout, ignore_labels=s.ignored) as rows:
+        if rows.kind == "confidence":
+            raise DataError(f"{rows.name}: holds confidences, which have no NLL of the label; use fit --method all")
+        if s.test is None:
+            folds = folds_of(rows, Context(s.seed), s.folds)
+            if not folds:
+                raise DataError(f"{rows.name}: has {rows.n} row, folds need two or more; name rows with --test GROUP")
+            yield Scene(rows, rows, folds)
+            return
+        where = f"{split_where(s.bundle)[0]}:{s.test}"
+        with open_rows(where, layout=s.layout, ignore_labels=s.ignored) as held:
+            if held.group == rows.group:
+                raise DataError(f"{rows.name}: would be fitted to and scored; name other rows with FILE.h5:GROUP")
+            for what in ("k", "kind"):
+                if getattr(rows, what) != getattr(held, what):
+                    name = "classes" if what == "k" else what
+                    got, expected = getattr(held, what), getattr(rows, what)
+                    raise DataError(f"{held.name}: {name} {got}, expected {expected} as in {rows.name}")
+            yield Scene(rows, held, [(rows, held, np.arange(held.n))])
+
+
+def differing_row(one: BundleRows, other: BundleRows) -> str | None:
+    """Where two bundles are not the same rows of a data set, in words; None when labels and ids agree."""
+    if (one.n, one.k) != (other.n, other.k):
+        return f"{one.name} has {one.n} rows x {one.k} classes, {other.name} {other.n} x {other.k}"
+    columns: list[tuple[str, Any, Any]] = [("label", one.labels(), other.labels())]
+    ids = one.column("ids"), other.column("ids")
+    if ids[0] is not None and ids[1] is not None:
+        columns.append(("id", *ids))
+    for what, a, b in columns:
+        differ = np.flatnonzero(np.asarray(a != b))
+        if len(differ):
+            at = int(differ[0])
+            return f"row {at} has {what} {a[at]} in {one.name} and {b[at]} in {other.name}"
+    return None
+
+
+def outcomes(tasks: Sequence[Task], workers: int) -> Iterator[Outcome]:
+    """The outcome of every task in order, from this process or from ``workers`` others."""
+    if workers == 1:
+        for setting, group in groupby(tasks, key=lambda task: task[0]):
+            with opened(setting) as scene:
+                for _, entrant in group:
+                    yield _outcome(setting, scene, entrant)
+        return
+    at = 0
+    try:
+        with _pool(workers) as pool:
+            for future in [pool.submit(_alone, task) for task in tasks]:
+                yield future.result()
+                at += 1
+    except BrokenProcessPool:  # the rest one by one, so that only what ends its process is lost
+        for task in tasks[at:]:
+            yield _isolated(task)
+    except BaseException:
+        for child in active_children():
+            child.terminate()
+        raise
+
+
+def _pool(workers: int) -> ProcessPoolExecutor:
+    return ProcessPoolExecutor(workers, get_context("spawn"), _ignore_interrupts)
+
+
+def _ignore_interrupts() -> None:
+    """The process that has started this one is told too, and ends it."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+
+
+def _isolated(task: Task) -> Outcome:
+    try:
+        with _pool(1) as pool:
+            return pool.submit(_alone, task).result()
+    except BrokenProcessPool:
+        return Outcome(*task, 0.0, reason=LOST, exit_code=CalcliError.exit_code)
+
+
+def _alone(task: Task) -> Outcome:
+    with opened(task[0]) as scene:
+        return _outcome(task[0], scene, task[1])
+
+
+def _outcome(setting: Setting, scene: Scene, entrant: str) -> Outcome:
+    begun = time.process_time()
+    context = Context(setting.seed, resolve("auto", scene.rows.n * scene.rows.k))
+    try:
+        table = held_out_table(*parse_entrant(entrant), scene.folds, context)
+        return Outcome(setting, entrant, time.process_time() - begun, table)
+    except Exception as error:  # one method's failure is no reason to lose the others
+        code = getattr(error, "exit_code", CalcliError.exit_code)
+        words = " ".join(str(error).split()) or type(error).__name__
+        return Outcome(setting, entrant, time.process_time() - begun, reason=words, exit_code=code)

@@ -1,0 +1,165 @@
+"""The leaderboard as people, papers and spreadsheets read it."""
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from calcli.cli.tables import Cell, Table, number, plain, print_table
+from calcli.evaluation.leaderboard import COMPARED, METRICS, Entry, Ranking, holm
+from calcli.metrics.friedman import not_told_apart
+
+__all__ = ["Board"]
+
+MOST_TABLES = 3
+"""Bundles up to which people see the table of each, before the summary."""
+
+
+@dataclass(frozen=True)
+class Board:
+    """Everything that was compared. how : how rows were held out, in words. models : two are compared."""
+
+    entries: Sequence[Entry]
+    ranks: Ranking | None
+    baseline: str
+    how: str
+    level: float
+    models: bool = False
+
+    def of(self, bundle: str) -> list[Entry]:
+        """The entries of a bundle, the smallest NLL first, failures last."""
+        own = [entry for entry in self.entries if entry.bundle == bundle]
+        return sorted(own, key=lambda e: math.inf if math.isnan(e.value("nll")) else e.value("nll"))
+
+    @property
+    def bundles(self) -> list[str]:
+        """Their names, in order."""
+        return list(dict.fromkeys(entry.bundle for entry in self.entries))
+
+    def tables(self) -> list[Table]:
+        """What a paper prints: the table of one bundle, or the summary of several."""
+        if self.models or len(self.bundles) == 1 or self.ranks is None:
+            return [self.table(bundle) for bundle in self.bundles]
+        return [self.summary()]
+
+    def table(self, bundle: str) -> Table:
+        """A line per method, best first."""
+        own = self.of(bundle)
+        beyond = self._beyond(own)
+        against = next((e.against for e in own if e.against is not None), None)
+        title = "" if against is None else f"minus {against[0] if self.models else against[1]}"
+        head = ["method", "nll", *([title] if title else []), "brier", "ece", "ece floor", "accuracy", "CPU s"]
+        rows: list[list[Cell]] = []
+        for e in own:
+            change = [_difference(e, e.method in beyond)] if title else []
+            floor = e.metrics.get("ece", {}).get("null_mean")
+            values: list[Cell] = [e.value("brier"), e.value("ece"), floor, e.value("accuracy"), e.seconds]
+            rows.append([self._called(e), e.value("nll"), *change, *values])
+        return Table(head, rows)
+
+    def _called(self, entry: Entry) -> str:
+        alone = not self.models and entry.method == self.baseline
+        return f"{entry.method} (baseline)" if alone else entry.method
+
+    def _beyond(self, own: Sequence[Entry]) -> set[str]:
+        """Methods whose NLL differs beyond chance, all comparisons of the bundle considered."""
+        compared = [e for e in own if e.differences is not None and "p_value" in e.differences["nll"]]
+        p_values = holm([e.differences["nll"]["p_value"] for e in compared if e.differences is not None])
+        return {e.method for e, p in zip(compared, p_values, strict=True) if p <= 1.0 - self.level}
+
+    def summary(self) -> Table:
+        """A line per method over all bundles, by average rank."""
+        assert self.ranks is not None
+        tests = self.ranks.tests
+        head = ["method", *(f"rank by {name}" for name in tests), "mean nll", f"better than {self.baseline}", "worse"]
+        rows: list[list[Cell]] = []
+        beyond = {bundle: self._beyond(self.of(bundle)) for bundle in self.bundles}
+        for at in sorted(range(len(self.ranks.methods)), key=lambda i: float(tests["nll"].ranks[i])):
+            name = self.ranks.methods[at]
+            own = [e for e in self.entries if e.method == name]
+            signs = [e.differences["nll"]["value"] for e in own if e.differences and name in beyond[e.bundle]]
+            against: list[Cell] = [sum(s < 0 for s in signs), sum(s > 0 for s in signs)]
+            against = [None, None] if name == self.baseline else against
+            means = sum(e.value("nll") for e in own) / len(own)
+            ranks = [float(test.ranks[at]) for test in tests.values()]
+            rows.append([self._called(own[0]), *ranks, means, *against, sum(e.seconds for e in own)])
+        return Table([*head, "CPU s"], rows)
+
+    def whole(self) -> Table:
+        """Every number, a line per bundle and method."""
+        facts = [f"{name}{end}" for name in METRICS for end in ("", ".lo", ".hi", ".p", ".null")]
+        minus = [f"{name}_minus_baseline{end}" for name in COMPARED for end in ("", ".lo", ".hi", ".p")]
+        rows: list[list[Cell]] = []
+        for e in self.entries:
+            cells = [_fact(e.metrics.get(f.partition(".")[0]), f) for f in facts]
+            changes = [_fact((e.differences or {}).get(f.partition("_minus_")[0]), f) for f in minus]
+            against = ":".join(e.against) if e.against is not None else None
+            rows.append([e.bundle, e.method, e.n, e.n_classes, e.seconds, *cells, against, *changes, e.reason])
+        kept = [j for j in range(len(facts)) if any(row[5 + j] is not None for row in rows)]
+        rows = [[*row[:5], *(row[5 + j] for j in kept), *row[5 + len(facts) :]] for row in rows]
+        head = ["bundle", "method", "n", "n_classes", "seconds", *(facts[j] for j in kept), "baseline"]
+        return Table([*head, *minus, "reason"], rows)
+
+    def print(self) -> None:
+        """Everything for people."""
+        bundles = self.bundles
+        if len(bundles) <= MOST_TABLES or self.ranks is None:
+            for bundle in bundles:
+                own = self.of(bundle)
+                print(plain(f"{bundle}: {own[0].n} rows x {own[0].n_classes} classes, {self.how}"))
+                table = self.table(bundle)
+                print_table(table.columns, table.rows)
+                for e in own:
+                    if e.reason is not None:
+                        print(plain(f"{e.method}: failed: {e.reason}"))
+                print()
+            print(f"[ ]: {self.level:.0%} interval of the difference on the same rows; * beyond chance, all methods")
+            print("considered (Holm); ece floor: what a calibrated model would show; CPU s: all fits and their scoring")
+        if self.ranks is not None:
+            self._print_ranks(self.ranks)
+
+    def _print_ranks(self, ranks: Ranking) -> None:
+        print(f"\naverage ranks over {ranks.n_bundles} bundles (1 is best), {self.how}")
+        table = self.summary()
+        print_table(table.columns, table.rows)
+        print(f"better, worse: bundles on which the NLL differs from {plain(self.baseline)}'s beyond chance (Holm)")
+        for line in _tests(ranks):
+            print(plain(line))
+        absent = [m for m in dict.fromkeys(e.method for e in self.entries) if m not in ranks.methods]
+        if absent:
+            print(plain(f"not ranked, as they failed on some bundle: {', '.join(absent)}"))
+
+
+def _tests(ranks: Ranking) -> Iterator[str]:
+    for name, t in ranks.tests.items():
+        f = "infinite" if math.isinf(t.f) else f"{t.f:.2f}"
+        yield (
+            f"{name}: all alike? Friedman chi2 {t.chi2:.2f}, p {number(t.p_value)};"
+            f" Iman-Davenport F {f}, p {number(t.f_p_value)}"
+        )
+    yield (
+        f"ranks that are less than {ranks.distance:.2f} apart are not told apart (Nemenyi, {ranks.level:.0%}); by nll:"
+    )
+    for alike in not_told_apart(ranks.tests["nll"].ranks, ranks.distance):
+        yield f"  {' = '.join(ranks.methods[i] for i in alike)}"
+
+
+def _difference(entry: Entry, beyond: bool) -> str | None:
+    if entry.reason is not None:
+        return "failed"
+    if entry.differences is None:
+        return None
+    d = entry.differences["nll"]
+    ends = f" [{d['ci'][0]:+.4f}, {d['ci'][1]:+.4f}]" if "ci" in d else ""
+    return f"{d['value']:+.4f}{ends}{'*' if beyond else ''}"
+
+
+def _fact(found: object, fact: str) -> Cell:
+    """A number of one score or difference, by what its column's name asks for after the dot."""
+    if not isinstance(found, dict):
+        return None
+    end = fact.rpartition(".")[2] if "." in fact else ""
+    if end in ("lo", "hi"):
+        ci = found.get("ci")
+        return None if ci is None else float(ci[end == "hi"])
+    value = found.get({"p": "p_value", "null": "null_mean"}.get(end, "value"))
+    return None if value is None else float(value)

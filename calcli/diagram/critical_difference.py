@@ -1,0 +1,85 @@
+"""The picture of average ranks: an axis, a line to every method, bars over those that are not told apart."""
+
+import io
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from calcli.diagram.paper import Paper, need_matplotlib
+from calcli.diagram.words import squeeze
+from calcli.errors import UsageError
+from calcli.metrics.friedman import not_told_apart
+from calcli.numerics import FloatArray
+
+__all__ = ["check_ending", "draw", "picture"]
+
+ENDINGS = {
+    "png": {"Software": None},
+    "svg": {"Date": None, "Creator": "calcli"},
+    "pdf": {"CreationDate": None, "ModDate": None, "Producer": None, "Creator": "calcli"},
+}
+"""Formats, and what keeps clock and program version out of them."""
+
+ROW, BAR, HEAD = 0.19, 0.13, 0.78
+"""Inches: from label to label, from bar to bar, above the axis."""
+
+
+def check_ending(path: Path) -> None:
+    """Raises UsageError for a name that no picture can have, and where matplotlib is missing."""
+    if path.suffix.lower().lstrip(".") not in ENDINGS:
+        raise UsageError(f"--diagram {path}: expected a name that ends in .{', .'.join(ENDINGS)}")
+    need_matplotlib()
+
+
+def picture(path: Path, names: Sequence[str], ranks: FloatArray, distance: float, what: str) -> bytes:
+    """The picture as the bytes of a file with this ending (see ``draw``)."""
+    form, out, paper = path.suffix.lower().lstrip("."), io.BytesIO(), Paper()
+    with paper.matplotlib():
+        draw(names, ranks, distance, what, paper).savefig(out, format=form, metadata=ENDINGS[form])
+    return out.getvalue()
+
+
+def draw(names: Sequence[str], ranks: FloatArray, distance: float, what: str, paper: Paper) -> Any:
+    """A figure of average ranks, the best on the left. ranks : (k,). distance : the critical difference.
+
+    Reference: Demsar (2006), figure 1.
+    """
+    from matplotlib.figure import Figure
+
+    order = ranks.argsort(kind="stable")
+    k, half = len(names), (len(names) + 1) // 2
+    alike, theme, width = not_told_apart(ranks, distance), paper.theme, paper.width or 6.75
+    depth = 0.12 + BAR * len(alike)
+    height = HEAD + depth + ROW * half + 0.15
+    figure = Figure(figsize=(width, height))
+    axes = figure.add_axes((0, 0, 1, 1))
+    axes.set_axis_off()
+    axes.set_xlim(0, width)
+    axes.set_ylim(-height + HEAD, HEAD)
+    margin = 1.7 if width > 5 else 1.1
+
+    def x(rank: float) -> float:
+        return margin + (rank - 1) / (k - 1) * (width - 2 * margin)
+
+    axes.plot([x(1), x(k)], [0, 0], color=theme.ink, lw=0.9)
+    step = 1 if k <= 15 else 5
+    for tick in [1, *range(1 + step if step == 1 else step, k + 1, step)]:
+        axes.plot([x(tick)] * 2, [0, 0.06], color=theme.ink, lw=0.9)
+        axes.text(x(tick), 0.09, str(tick), ha="center", va="bottom", fontsize=7.5)
+    end = min(x(1) + x(1 + distance) - x(1), width - 0.1)
+    axes.plot([x(1), end], [0.34, 0.34], color=theme.main, lw=1.4, marker="|", ms=5)
+    axes.text(end + 0.06, 0.34, f"critical difference {distance:.2f}", va="center", fontsize=7.5, color=theme.main)
+    axes.text(width / 2, 0.6, squeeze(what, int(width * 13)), fontsize=8.5, ha="center", va="center")
+    for at, members in enumerate(alike):
+        low, high = float(ranks[members[0]]), float(ranks[members[-1]])
+        y = -0.12 - BAR * at
+        axes.plot([x(low) - 0.04, x(high) + 0.04], [y, y], color=theme.ink, lw=3, solid_capstyle="butt")
+    for place, i in enumerate(order):
+        left = place < half
+        y = -depth - ROW * (place if left else k - 1 - place) - 0.1
+        edge, side = (margin - 0.12, "right") if left else (width - margin + 0.12, "left")
+        axes.plot([x(float(ranks[i]))] * 2 + [edge], [0, y, y], color=theme.muted, lw=0.7)
+        name, rank = squeeze(names[i], int((margin - 0.3) * 11)), f"{ranks[i]:.2f}"
+        text = f"{name}  {rank}" if left else f"{rank}  {name}"
+        axes.text(edge + (-0.05 if left else 0.05), y, text, ha=side, va="center", fontsize=7.5)
+    return figure

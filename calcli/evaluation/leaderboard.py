@@ -1,0 +1,229 @@
+"""An honest leaderboard: methods scored on rows that they were not fitted on, beside a baseline, over bundles."""
+
+import math
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields
+from typing import Any
+
+import numpy as np
+
+from calcli.calibrator import Calibrator, Options
+from calcli.errors import UsageError
+from calcli.evaluation.assess import scores_of
+from calcli.evaluation.compare import differences
+from calcli.metrics.catalog import metric
+from calcli.metrics.context import MetricContext, MetricSettings
+from calcli.metrics.friedman import Friedman, friedman, nemenyi_distance
+from calcli.metrics.rowtable import RowTable
+from calcli.registry import canonical, method, method_names, parse_options
+from calcli.rows import Rows
+
+__all__ = [
+    "METRICS",
+    "UNCALIBRATED",
+    "Entry",
+    "Ranking",
+    "applicable",
+    "entrants",
+    "holm",
+    "parse_entrant",
+    "ranking",
+    "scored",
+    "title_of",
+]
+
+UNCALIBRATED = "uncalibrated"
+METRICS = ("nll", "brier", "ece", "accuracy")
+COMPARED = ("nll", "brier", "accuracy")
+"""Metrics that are means over rows, and so have paired differences."""
+
+FIRST, FIRST_OF_TWO = 30, 33
+"""Places in ``calcli methods`` up to which methods are tried first: of any number of classes, of two."""
+
+
+# ---- who takes part
+
+
+def parse_entrant(text: str) -> tuple[str, Options]:
+    """Method and options of ``svs`` or ``hb(bins=20;scheme=mass)``. Raises UsageError."""
+    found = re.fullmatch(r"([^()]*)(?:\((.*)\))?", text.strip())
+    if found is None:
+        raise UsageError(f"{text!r}: expected a method, with options as in hb(bins=20;scheme=mass)")
+    settings: dict[str, str] = {}
+    for part in (found[2] or "").split(";"):
+        name, equals, value = (word.strip() for word in part.partition("="))
+        if part.strip() and not (name and equals):
+            raise UsageError(f"{text!r}: {part.strip()!r} is no option; expected NAME=VALUE")
+        settings |= {name: value} if name else {}
+    name = "identity" if found[1].strip().lower() == UNCALIBRATED else canonical(found[1].strip())
+    return name, parse_options(name, settings)
+
+
+def entrants(asked: str | None, rows: Rows, thorough: bool = False) -> tuple[list[str], dict[str, str]]:
+    """Names of the methods to score, the uncalibrated scores first, and why others are left out.
+
+    asked : a list with commas, in which ``all`` is every method that applies; None for what
+    ``calcli methods`` lists first and fits fast. Raises UsageError for unknown names.
+    """
+    fit, left_out = applicable(rows, thorough)
+    names, told = [UNCALIBRATED], {}
+    for text in (part.strip() for part in (asked.split(",") if asked is not None else [""])):
+        if text.lower() == "all":
+            names += fit
+            told = left_out
+        elif text:
+            name = parse_entrant(text)[0]
+            names.append(
+                UNCALIBRATED if name == "identity" else name + text[text.index("(") :] if "(" in text else name
+            )
+        elif asked is None:
+            last = FIRST_OF_TWO if rows.k == 2 else FIRST
+            names += [name for name in fit if method(name).place < last]
+    return list(dict.fromkeys(names)), told
+
+
+def title_of(text: str) -> str:
+    """A method with its options as it is called in the leaderboard."""
+    name, options = parse_entrant(text)[0], text[text.index("(") :].replace(" ", "") if "(" in text else ""
+    return UNCALIBRATED if name == "identity" else name + options
+
+
+def applicable(rows: Rows, thorough: bool = False) -> tuple[list[str], dict[str, str]]:
+    """Every method that can be fitted to such rows, what to try first at the front, and why others are left out.
+
+    thorough : methods with more parameters than rows too.
+    """
+    names = [name for name in method_names() if name != "identity" and method(name).composable]
+    if rows.kind == "confidence":
+        names = [name for name in names if method(name).laws.confidence]
+    left_out = {}
+    for name in names:
+        numbers = _numbers(method(name), rows.k)
+        if method(name).laws.needs_transforms and not rows.transforms:
+            left_out[name] = "it needs the scores under transforms and this bundle has none"
+        elif numbers > rows.n and not thorough:
+            left_out[name] = f"its {numbers} parameters outnumber the {rows.n} rows; --thorough fits it too"
+    return sorted((name for name in names if name not in left_out), key=lambda name: method(name).place), left_out
+
+
+def _numbers(cls: type[Calibrator], k: int) -> int:
+    """How many parameters a method has by its declaration; those whose number the data decide count as none."""
+    shapes = [parameter.metadata["shape"] for parameter in fields(cls) if not parameter.metadata["optional"]]
+    known = [shape for shape in shapes if all(size == "k" or isinstance(size, int) for size in shape)]
+    return sum(math.prod(k if size == "k" else size for size in shape) for shape in known)
+
+
+# ---- scores
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One method on one bundle, as the JSON has it: metrics, or the reason why there are none.
+
+    differences : this minus the baseline, row by row, by metric; None for the baseline itself.
+    against : bundle and method of the baseline.
+    """
+
+    bundle: str
+    method: str
+    n: int
+    n_classes: int
+    data_sha256: str
+    seconds: float
+    metrics: Mapping[str, Any]
+    differences: Mapping[str, Any] | None = None
+    against: tuple[str, str] | None = None
+    reason: str | None = None
+    exit_code: int = 0
+
+    def value(self, name: str) -> float:
+        """A metric, NaN where it has no value."""
+        found = self.metrics.get(name, {}).get("value")
+        return math.nan if found is None else float(found)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Keys of ``results`` in the JSON output."""
+        facts = {"bundle": self.bundle, "method": self.method, "n": self.n, "n_classes": self.n_classes}
+        facts |= {"status": "ok" if self.reason is None else "failed", "metrics": dict(self.metrics)}
+        facts |= {"seconds": self.seconds, "data_sha256": self.data_sha256}
+        return facts if self.reason is None else {**facts, "reason": self.reason, "exit_code": self.exit_code}
+
+    def difference_dict(self) -> dict[str, Any] | None:
+        """Keys of ``differences`` in the JSON output."""
+        if self.differences is None or self.against is None:
+            return None
+        bundle, name = self.against
+        own = {"bundle": self.bundle, "method": self.method, "baseline": name, "baseline_bundle": bundle}
+        return {**own, "metrics": dict(self.differences)}
+
+
+def scored(
+    table: RowTable, baseline: RowTable | None, settings: MetricSettings
+) -> tuple[dict[str, Any], dict[str, Any] | None]:
+    """Metrics of held-out rows, and their paired differences to the baseline's, as the JSON has them.
+
+    The fits of all folds are taken as given: intervals and p-values are about other rows, not other fits.
+    """
+    context = MetricContext(table, settings)
+    metrics = {name: score.to_dict() for name, score in scores_of(context, METRICS).items()}
+    if baseline is None:
+        return metrics, None
+    paired = differences(context, MetricContext(baseline, settings))
+    return metrics, {name: paired[name].to_dict() for name in COMPARED}
+
+
+def holm(p_values: Sequence[float]) -> list[float]:
+    """Adjusted p-values, valid for all comparisons together (Holm 1979)."""
+    adjusted, largest = [1.0] * len(p_values), 0.0
+    for done, at in enumerate(sorted(range(len(p_values)), key=lambda i: p_values[i])):
+        largest = max(largest, min(1.0, (len(p_values) - done) * p_values[at]))
+        adjusted[at] = largest
+    return adjusted
+
+
+# ---- ranks
+
+
+@dataclass(frozen=True)
+class Ranking:
+    """Average ranks over bundles, by metric. distance : Nemenyi's critical difference at ``level``."""
+
+    methods: tuple[str, ...]
+    n_bundles: int
+    tests: Mapping[str, Friedman]
+    distance: float
+    level: float
+
+    def to_dict(self) -> dict[str, Any]:
+        """Keys of ``ranks`` in the JSON output."""
+        tests = {
+            name: {
+                "ranks": test.ranks.tolist(),
+                "chi2": test.chi2,
+                "p_value": test.p_value,
+                "iman_davenport_f": test.f,
+                "iman_davenport_p_value": test.f_p_value,
+            }
+            for name, test in self.tests.items()
+        }
+        nemenyi = {"critical_difference": self.distance, "level": self.level}
+        return {"methods": list(self.methods), "n_bundles": self.n_bundles, "metrics": tests, "nemenyi": nemenyi}
+
+
+def ranking(entries: Sequence[Entry], level: float) -> Ranking | None:
+    """Rank the methods that have values on every bundle; None for fewer than two bundles or methods."""
+    bundles = list(dict.fromkeys(entry.bundle for entry in entries))
+    found = {(entry.bundle, entry.method): entry for entry in entries if entry.reason is None}
+    methods = [m for m in dict.fromkeys(e.method for e in entries) if all((b, m) in found for b in bundles)]
+    if len(bundles) < 2 or len(methods) < 2:
+        return None
+    tests = {}
+    for name in METRICS:
+        values = np.array([[found[b, m].value(name) for m in methods] for b in bundles])
+        outcome = friedman(values if metric(name).better == "low" else -values) if np.isfinite(values).all() else None
+        if outcome is not None:
+            tests[name] = outcome
+    if "nll" not in tests:
+        return None
+    return Ranking(tuple(methods), len(bundles), tests, nemenyi_distance(len(methods), len(bundles), level), level)
