@@ -1,0 +1,234 @@
+"""The four experiments. Each returns plain values that go into the JSON."""
+
+import warnings
+
+import numpy as np
+
+import calcli
+from verified import measures
+from verified.measures import Rows
+
+SWEEP = tuple(2**j for j in range(1, 13))
+BINS = tuple(range(10, 101, 10))
+ROWS = (300, 500, 1000, 2000, 4000)
+FEW, MANY = 15, 100
+DRAWN = 1000
+"""Rows that calibrate in figures 5, 6 and 8."""
+NINETY = 1.645
+"""Reach of a normal 90 % interval in standard errors."""
+
+TOP = {
+    "histogram binning": ("hb", {"scheme": "mass"}),
+    "platt, shared": ("sb", {}),
+    "platt, squared loss, shared": ("sb", {"loss": "brier"}),
+    "temperature, shared": ("sb", {"base": "temperature"}),
+    "beta, shared": ("sb", {"base": "beta"}),
+    "dirichlet, shared": ("sb", {"base": "dirichlet"}),
+    "platt, thirds": ("sb", {"split": "thirds"}),
+    "temperature, thirds": ("sb", {"base": "temperature", "split": "thirds"}),
+    "dirichlet, thirds": ("sb", {"base": "dirichlet", "split": "thirds"}),
+}
+"""Top label: histogram binning and scaling-binning with a base, all rows for each step or a third (the text)."""
+
+MARGINAL = {name: TOP[name] for name in ("histogram binning", "platt, shared", "platt, thirds")}
+"""Class by class, as far as the parameters give the values before the division."""
+
+
+def fitted(rows, method, **options):
+    """One calibrator; what a fit says of thin bins is what is being measured here."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return calcli.fit(rows.z, rows.y, method, **options)
+
+
+def summary(values):
+    """Mean over trials with its standard error, column by column."""
+    values = np.asarray(values)
+    error = values.std(axis=0, ddof=1) / np.sqrt(len(values))
+    return {"mean": values.mean(axis=0).tolist(), "se": error.tolist()}
+
+
+def lower_bound(rows, parts, resamples, sweep=SWEEP):
+    """Figures 1-4: platt on the first part, bins from the second, the error of the third, with the paper's bars.
+
+    parts : three slices. The bars are the 5 and 95 % points of the estimate over resamples of the third part;
+    ``basic`` reflects them at the estimate, as the authors' program does.
+    """
+    platt = fitted(rows.at(parts[0]), "platt", mode="top")
+    g2, (g3, hits) = measures.top(platt, rows.at(parts[1]))[0], measures.top(platt, rows.at(parts[2]))
+    edges = [measures.mass_edges(g2, bins) for bins in sweep]
+    again = resampled_l2(g3, hits, edges, resamples, np.random.default_rng(0))
+    out = []
+    for j, bins in enumerate(sweep):
+        l1, l2, debiased = (float(v) for v in measures.binned(g3, hits, edges[j]))
+        low, middle, high = np.quantile(again[:, j], (0.05, 0.5, 0.95)).tolist()
+        row = {"asked": bins, "bins": len(edges[j]) - 1, "l1": l1, "l2": l2, "debiased_square": debiased}
+        out.append(row | {"percentile": [low, high], "basic": [2 * l2 - high, 2 * l2 - low], "median": middle})
+    return out
+
+
+def resampled_l2(values, hits, edges, resamples, rng):
+    """(resamples, number of edge lists) l2 errors of rows drawn again: sums between edges of the sorted rows."""
+    order = np.argsort(values, kind="stable")
+    columns = np.stack([np.ones(len(order)), values[order], hits[order]])
+    cuts = [np.searchsorted(values[order], each[1:-1], side="right") for each in edges]
+    out = np.empty((resamples, len(edges)))
+    for r in range(resamples):
+        times = np.bincount(rng.integers(0, len(order), len(order)), minlength=len(order))[order]
+        sums = np.zeros((3, len(order) + 1))
+        np.cumsum(columns * times, axis=1, out=sums[:, 1:])
+        for j, cut in enumerate(cuts):
+            out[r, j] = measures.errors(*np.diff(sums[:, [0, *cut, len(order)]], axis=1)).l2
+    return out
+
+
+def coverage(rows, parts, sets, resamples, sweep=(2, 8, 32, 128, 512)):
+    """How often the paper's bars hold the true binned error, where the truth is known.
+
+    The calibrated confidences are the real ones; outcomes are drawn from a logistic truth that is fitted to the
+    real outcomes (log-odds against -ln(1 - g)), so that the true error of every bin is known. Beside the two
+    bars: a normal interval around the debiased squared error.
+    """
+    platt = fitted(rows.at(parts[0]), "platt", mode="top")
+    g2, (g, hits) = measures.top(platt, rows.at(parts[1]))[0], measures.top(platt, rows.at(parts[2]))
+    x = -np.log1p(-np.minimum(g, 1 - 1e-12))
+    intercept, slope = logistic(x, hits)
+    truth = 1 / (1 + np.exp(-(intercept + slope * x)))
+    edges = [measures.mass_edges(g2, bins) for bins in sweep]
+    true = np.array([measures.binned(g, truth, e).l2 for e in edges])
+    rng, held, plugin = np.random.default_rng(0), np.zeros((3, len(sweep))), np.zeros(len(sweep))
+    for _ in range(sets):
+        drawn = rng.integers(0, len(g), len(g))
+        values, outcome = g[drawn], (rng.random(len(g)) < truth[drawn]).astype(float)
+        low, high = np.quantile(resampled_l2(values, outcome, edges, resamples, rng), (0.05, 0.95), axis=0)
+        found = [measures.binned(values, outcome, e) for e in edges]
+        l2, square = np.array([e.l2 for e in found]), np.array([e.debiased for e in found])
+        reach = NINETY * np.array([debiased_error(values, outcome, e) for e in edges])
+        plugin += l2
+        held += [
+            (low <= true) & (true <= high),
+            (2 * l2 - high <= true) & (true <= 2 * l2 - low),
+            np.abs(square - true**2) <= reach,
+        ]
+    shares = dict(zip(("percentile", "basic", "debiased"), (held / sets).tolist(), strict=True))
+    out = {"bins": list(sweep), "true": true.tolist(), "mean_plugin": (plugin / sets).tolist()}
+    return out | {"sets": sets, "resamples": resamples} | shares
+
+
+def logistic(x, hits):
+    """Intercept and slope of the most likely logistic curve, by Newton's method."""
+    design, w = np.stack([np.ones_like(x), x], axis=1), np.zeros(2)
+    for _ in range(50):
+        p = 1 / (1 + np.exp(-design @ w))
+        step = np.linalg.solve((design.T * (p * (1 - p))) @ design, design.T @ (hits - p))
+        w = w + step
+        if np.abs(step).max() < 1e-12:
+            break
+    return w
+
+
+def debiased_error(values, outcome, edges):
+    """Standard error of the debiased squared error: of its gaps, and of their noise."""
+    at, bins = measures.places(values, edges), len(edges) - 1
+    count, score, hits = (np.bincount(at, weights, bins) for weights in (None, values, outcome))
+    n = np.maximum(count, 2)
+    rate, share = hits / np.maximum(count, 1), count / count.sum()
+    noise = rate * (1 - rate)
+    square = np.maximum(((score - hits) / np.maximum(count, 1)) ** 2 - noise / (n - 1), 0.0)
+    return np.sqrt((share**2 * (4 * square * noise / n + 2 * noise**2 / (n * (n - 1)))).sum())
+
+
+def one_trial(rows, odds, trial, name, bins, mode):
+    """(debiased squared error, squared difference) of one fit on 1000 drawn rows, on all rows, as printed."""
+    chosen = np.random.default_rng(trial).integers(0, len(rows.y), DRAWN)
+    method, options = TOP[name]
+    if mode == "top":
+        values, hits = measures.top(fitted(rows.at(chosen), method, mode="top", bins=bins, seed=trial, **options), rows)
+        return float(measures.distinct(values, hits).debiased), float(np.mean((values - hits) ** 2))
+    form = "ova" if method == "hb" else "marginal"
+    calibrator = fitted(rows.at(chosen), method, mode=form, bins=bins, seed=trial, **options)
+    debiased, _, difference = measures.marginal(measures.own_values(calibrator, rows, odds), rows.y)
+    return debiased, difference
+
+
+def against_bins(rows, trials, bins=BINS):
+    """Figures 5, 6 and 8: error over the bins, and against the squared difference."""
+    odds = measures.one_vs_rest(rows.z)
+    out = {}
+    for mode, names in (("top", TOP), ("marginal", MARGINAL)):
+        for name in names:
+            count = max(2, trials // 3) if "dirichlet" in name else trials
+            found = np.array([[one_trial(rows, odds, r, name, b, mode) for b in bins] for r in range(count)])
+            out[f"{mode}: {name}"] = {
+                "bins": list(bins),
+                "trials": count,
+                "error": summary(found[..., 0]),
+                "difference": summary(found[..., 1]),
+                "each": found[..., 0].tolist(),
+            }
+    return out
+
+
+def against_rows(rows, trials, sizes=ROWS):
+    """Figure 7: error with many bins over the number of rows that calibrate, drawn with replacement."""
+    out = {}
+    for name in MARGINAL:
+        found = np.zeros((trials, len(sizes)))
+        for r in range(trials):
+            for j, size in enumerate(sizes):
+                chosen = np.random.default_rng(r).integers(0, len(rows.y), size)
+                method, options = TOP[name]
+                calibrator = fitted(rows.at(chosen), method, mode="top", bins=MANY, seed=r, **options)
+                found[r, j] = measures.distinct(*measures.top(calibrator, rows)).debiased
+        out[name] = {"rows": list(sizes), "error": summary(found), "each": found.tolist()}
+    return out
+
+
+def estimators(rows, resamples, cal=3000, sizes=(2000, 3000, 4000, 5000, 6000, 7000)):
+    """Figures 9 and 11: plugin and debiased estimate over resamples, scaling-binning of the top label.
+
+    Rows with the same value and outcome are exchangeable, so a resample is one multinomial draw. The truth is,
+    as printed, the plugin error of all rows that are resampled.
+    """
+    rng, out = np.random.default_rng(0), []
+    for bins in (FEW, MANY):
+        calibrator = fitted(rows.at(slice(0, cal)), "sb", mode="top", bins=bins)
+        values, hits = measures.top(calibrator, rows.at(slice(cal, None)))
+        levels, at = np.unique(np.round(values, 12), return_inverse=True)
+        cells = np.bincount(2 * at + hits.astype(np.int64), minlength=2 * len(levels)) / len(hits)
+        whole = measures.distinct(values, hits)
+        for size in (min(size, len(hits)) for size in sizes):
+            drawn = rng.multinomial(size, cells, resamples).reshape(resamples, -1, 2)
+            count = drawn.sum(axis=2)
+            found = measures.errors(count, count * levels, drawn[..., 1])
+            row = {"bins": bins, "rows": size, "truth": float(whole.l2**2), "truth_debiased": float(whole.debiased)}
+            for name, each in (("plugin", found.l2**2), ("debiased", found.debiased)):
+                row[name] = {
+                    "mean": float(each.mean()),
+                    "sd": float(each.std(ddof=1)),
+                    "quantiles": np.quantile(each, (0.05, 0.5, 0.95)).tolist(),
+                    "squared_error": summary((each - whole.l2**2) ** 2),
+                    "values": each.tolist(),
+                }
+            better = (found.l2**2 - whole.l2**2) ** 2 - (found.debiased - whole.l2**2) ** 2
+            row["plugin - debiased"] = summary(better)
+            out.append(row)
+    return out
+
+
+def partitions(rows):
+    """Rows for the lower bound: those of papers' figure 4 (three parts) and those of the authors' program.
+
+    The authors' program shuffles the file twice by one permutation, fits on a tenth and cuts by the first two.
+    """
+    tenth, n = len(rows.y) // 10, len(rows.y)
+    order = np.random.RandomState(0).permutation(n)
+    three = (slice(0, tenth), slice(tenth, 2 * tenth), slice(2 * tenth, n))
+    return {
+        "three parts": (rows, three),
+        "authors' program": (
+            Rows(rows.z[order][order], rows.y[order][order]),
+            (slice(0, tenth), slice(0, 2 * tenth), slice(2 * tenth, n)),
+        ),
+        "halves of the rest": (rows, (slice(0, tenth), slice(tenth, n // 2), slice(n // 2, n))),
+    }
