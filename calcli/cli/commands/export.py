@@ -21,9 +21,10 @@ from calcli.cli.render import Talk, print_json
 from calcli.errors import UsageError, unknown_name
 from calcli.export.exporting import TARGETS, Export, check, export, export_behind
 from calcli.export.verify import TOLERANCE, Agreement, compare
+from calcli.importers.direct import open_rows
 from calcli.io.artifact import Artifact, load
 from calcli.io.atomic import check_output, write_bytes
-from calcli.io.bundle import open_bundle, split_where
+from calcli.io.bundle import split_where
 from calcli.workflow import check_fits
 
 ORDER = 45
@@ -95,7 +96,7 @@ def run(args: ExportArgs) -> int:
 def checked_on_bundle(args: ExportArgs, artifact: Artifact, made: Export, talk: Talk) -> Agreement:
     """Compare on the rows of --check."""
     total = Agreement(0, 0.0, 0)
-    with open_bundle(
+    with open_rows(
         str(args.check), prefer=("test",), layout=args.where, ignore_labels=args.ignored, need_labels=False
     ) as rows:
         for note in check_fits(artifact, args.artifact, rows):
