@@ -10,6 +10,7 @@ import h5py
 import numpy as np
 import pytest
 from conftest import REPOSITORY
+from scipy.special import logsumexp, softmax
 
 README = (REPOSITORY / "README.md").read_text(encoding="utf-8")
 BLOCKS = re.findall(r"<!-- run -->\n```console\n(.*?)```", README, flags=re.S)
@@ -21,12 +22,21 @@ def commands():
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
-    """A folder as the README finds it: scores.npz, here the sample digits, beside sample_data/."""
+    """A folder as the README finds it: scores.npz, here the sample digits, beside sample_data/.
+
+    binary.csv asks whether the digit is odd, answers.csv is what a model says that knows no classes.
+    """
     path = tmp_path_factory.mktemp("readme")
     with h5py.File(REPOSITORY / "sample_data" / "digits.h5") as file:
         parts = [(file[g]["logits"][()], file[g]["labels"][()]) for g in ("cal", "test")]
     scores, labels = (np.concatenate(part) for part in zip(*parts, strict=True))
     np.savez(path / "scores.npz", logits=scores, labels=labels)
+    odd = logsumexp(scores[:, 1::2], axis=1) - logsumexp(scores[:, ::2], axis=1)
+    lines = [f"{z:.6f},{'+1' if y % 2 else '-1'}\n" for z, y in zip(odd, labels, strict=True)]
+    (path / "binary.csv").write_text("score,label\n" + "".join(lines))
+    right = scores.argmax(axis=1) == labels
+    lines = [f"{c:.2f},{y}\n" for c, y in zip(softmax(scores, axis=1).max(axis=1), right, strict=True)]
+    (path / "answers.csv").write_text("confidence,correct\n" + "".join(lines))
     (path / "sample_data").symlink_to(REPOSITORY / "sample_data")
     return path
 
