@@ -3,6 +3,7 @@
 # make fuzz   mutated files and full disks for an hour (CALCLI_FUZZ_SECONDS)
 # make lint   ruff and mypy
 # make bench  every benchmark; needs nothing but this checkout
+# make papers  the published tables and figures from real logits: make papers DATA=FOLDER
 # make man    the manual page, calcli.1
 # make docs   the documentation, docs/_build/index.html
 # make test-lowest  the suite against the lowest versions that pyproject.toml declares
@@ -11,6 +12,8 @@ PYTHON ?= python3
 VENV   ?= .venv
 BIN    := $(VENV)/bin
 OUT    := demo_output
+DATA   ?= ../shared/data
+PAPERS ?= docs/papers/numbers
 
 # Compiled once here, so that a command starts fast where Python may not write its cache.
 INSTALL = $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
@@ -66,6 +69,10 @@ lint: $(VENV)/.lint
 
 bench: $(VENV)/.test
 	@for script in benchmarks/[a-z]*.py; do echo "== $$script"; $(BIN)/python $$script || exit 1; done
+
+# Runs whose files are in DATA; a network that is missing leaves its part out. Run counts fit half an hour on two cores.
+papers: $(VENV)/.plot
+	BIN=$(abspath $(BIN)) sh examples/papers.sh $(DATA) $(PAPERS)
 
 man: $(VENV)/.plot
 	$(BIN)/python -c 'from calcli.cli.generated import manual; print(manual(), end="")' > calcli.1

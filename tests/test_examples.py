@@ -100,6 +100,17 @@ def test_expectation_consistency_theory_prints_rows_and_draws_figures(tmp_path):
     assert all(is_png(tmp_path / "f" / f"figure{j}.png") for j in (4, 5, 6))
 
 
+def test_hoki_tables(digits):
+    """Hoki is in every table, with every number of bins; the chosen family is one of the searched."""
+    done = script("hoki_tables", "one.npz", "-o", "h", "--methods", "ts,hoki", "--seeds", 1, cwd=digits)
+    assert done.returncode == 0, done.stderr
+    own = json.loads((digits / "h" / "hoki_tables.json").read_text())["files"]["one"]
+    assert {name: len(row) for name, row in own["ece"].items()} == {"uncalibrated": 6, "ts": 6, "hoki": 6}
+    assert own["noise"]["gaussian"] == own["start"]["accuracy"]  # both are the default
+    assert own["search"]["auto"]["noise"] in ("gaussian", "uniform", "gumbel")
+    assert own["seconds"]["hoki"][0] > 0
+
+
 def test_figures(digits):
     pytest.importorskip("matplotlib")
     done = script("figures", "one.npz", "two.npz", "-o", "f", "--methods", "ts", cwd=digits)
