@@ -2,7 +2,7 @@
 
 import signal
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
@@ -108,7 +108,7 @@ def differing_row(one: BundleRows, other: BundleRows) -> str | None:
     return None
 
 
-def outcomes(tasks: Sequence[Task], workers: int) -> Iterator[Outcome]:
+def outcomes(tasks: Sequence[Task], workers: int) -> Generator[Outcome, None, None]:
     """The outcome of every task in order, from this process or from ``workers`` others."""
     if workers == 1:
         for setting, group in groupby(tasks, key=lambda task: task[0]):
@@ -118,14 +118,24 @@ def outcomes(tasks: Sequence[Task], workers: int) -> Iterator[Outcome]:
         return
     at = 0
     try:
-        with _pool(workers) as pool:
+        with _pool(workers) as pool, _ended_with(pool):
             for future in [pool.submit(_alone, task) for task in tasks]:
                 yield future.result()
                 at += 1
     except BrokenProcessPool:  # the rest one by one, so that only what ends its process is lost
         for task in tasks[at:]:
             yield _isolated(task)
+
+
+@contextmanager
+def _ended_with(pool: ProcessPoolExecutor) -> Iterator[None]:
+    """On an interruption the processes end at once; the pool alone would wait for all that they have to do."""
+    try:
+        yield
+    except BrokenProcessPool:
+        raise
     except BaseException:
+        pool.shutdown(wait=False, cancel_futures=True)
         for child in active_children():
             child.terminate()
         raise
@@ -142,7 +152,7 @@ def _ignore_interrupts() -> None:
 
 def _isolated(task: Task) -> Outcome:
     try:
-        with _pool(1) as pool:
+        with _pool(1) as pool, _ended_with(pool):
             return pool.submit(_alone, task).result()
     except BrokenProcessPool:
         return Outcome(*task, 0.0, reason=LOST, exit_code=CalcliError.exit_code)

@@ -15,6 +15,7 @@ calcli compare new.h5:test --baseline-bundle old.h5:test
 import json
 import time
 from collections.abc import Sequence
+from contextlib import closing
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any
@@ -290,21 +291,21 @@ class _Work:
         keys = [key for key in self.plan if key in needed or key not in self.done]
         settings = MetricSettings(level=self.args.level, seed=self.args.seed)
         tables: dict[tuple[str, str], RowTable | None] = {}
-        stream = outcomes([self.tasks[key] for key in keys], self.args.workers)
-        for i, (key, outcome) in enumerate(zip(keys, stream, strict=True), 1):
-            entry = self.plan[key]
-            if key in needed:
-                tables[key] = outcome.table
-            if key not in self.done:
-                entry = replace(entry, seconds=outcome.seconds, reason=outcome.reason, exit_code=outcome.exit_code)
-                if outcome.table is not None:
-                    baseline = tables.get(entry.against) if entry.against is not None else None
-                    metrics, changes = scored(outcome.table, baseline, settings)
-                    entry = replace(entry, metrics=metrics, differences=changes)
-                self.done[key] = entry
-            self.talk.progress(f"comparing, {key[0]} {key[1]} done", i, len(keys))
-            if time.monotonic() - self.saved > SAVED_EVERY:
-                self.save()
+        with closing(outcomes([self.tasks[key] for key in keys], self.args.workers)) as stream:
+            for i, (key, outcome) in enumerate(zip(keys, stream, strict=True), 1):
+                entry = self.plan[key]
+                if key in needed:
+                    tables[key] = outcome.table
+                if key not in self.done:
+                    entry = replace(entry, seconds=outcome.seconds, reason=outcome.reason, exit_code=outcome.exit_code)
+                    if outcome.table is not None:
+                        baseline = tables.get(entry.against) if entry.against is not None else None
+                        metrics, changes = scored(outcome.table, baseline, settings)
+                        entry = replace(entry, metrics=metrics, differences=changes)
+                    self.done[key] = entry
+                self.talk.progress(f"comparing, {key[0]} {key[1]} done", i, len(keys))
+                if time.monotonic() - self.saved > SAVED_EVERY:
+                    self.save()
 
     def ranks(self, entries: Sequence[Entry]) -> Any:
         """Ranks over bundles; of two models on the same rows none, as those are no two samples."""
