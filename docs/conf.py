@@ -18,6 +18,7 @@ rows_needed.draw(HERE / "generated" / "pictures")
 
 project = "calcli"
 author = "the authors of calcli"
+html_show_copyright = False
 release = version = __version__
 extensions = ["myst_parser"]
 myst_enable_extensions = ["deflist", "fieldlist"]

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import calcli
+from calcli.calibrator import Laws
 from calcli.cli.app import EPILOG, load, summaries
 from calcli.cli.commands.methods import describe
 from calcli.cli.generated import flags
@@ -26,15 +27,13 @@ from calcli.report.glossary import GLOSSARY
 SCHEMAS = Path(__file__).parent / "schemas"
 
 LAWS = {
-    "keeps_argmax": "the prediction is always the argmax of the uncalibrated scores",
-    "monotone": "the largest probability stays where it was",
-    "shift_invariant": "a constant added to all logits of a row changes nothing",
-    "equivariant": "relabelling the classes relabels the output and changes nothing else",
-    "improves_nll": "on the calibration rows the NLL never ends above that of the uncalibrated scores",
-    "top_label_only": "calibrates the confidence of the predicted class; comes last in a composition",
-    "weights": "sample weights enter the fit",
-    "needs_transforms": "reads the scores of the same rows under transforms of the input",
+    law: " ".join(words.split())
+    for law, words in re.findall(
+        r"^(\w+) : (.+?)\.?$(?=\n\w+ :|\n*\Z)", inspect.getdoc(Laws) or "", re.DOTALL | re.MULTILINE
+    )
+    if law != "memory"
 }
+"""What each law promises, from its own docstring."""
 MEMORY = {
     "stream": "constant, whatever the number of rows",
     "row": "some numbers per row",
@@ -134,7 +133,7 @@ def method_page(name: str) -> str:
         )
     else:
         lines += ["None.", ""]
-    lines += ["## What it promises", "", *(f"- {words}" for law, words in LAWS.items() if facts[law])]
+    lines += ["## What it promises", "", *(f"- {escaped(words)}" for law, words in LAWS.items() if facts[law])]
     return "\n".join([*lines, f"- memory: {MEMORY[facts['memory']]}", ""])
 
 
@@ -296,5 +295,5 @@ def schemas() -> str:
     rows = []
     for path in sorted(SCHEMAS.glob("*.json")):
         facts = json.loads(path.read_text(encoding="utf-8"))
-        rows.append([f"{{download}}`{path.name} <../schemas/{path.name}>`", escaped(facts["title"])])
+        rows.append([f"{{download}}`{path.name} <schemas/{path.name}>`", escaped(facts["title"])])
     return "\n".join(table(["schema", "of what"], rows))

@@ -14,8 +14,8 @@ import calcli
 
 ROWS = (100, 200, 500, 1000, 2000, 5000)
 TEMPERATURES = (1.1, 1.25, 1.6)
-METHODS = ("ts", "vs", "ms", "ir", "hb")
-JUDGED, FITTED, FRESH = 20, 5, 20_000
+METHODS = ("ts", "svs", "vs", "ms", "hb")
+JUDGED, FITTED, FRESH = 20, 3, 5_000
 """Runs of the evaluation, runs of each fit, rows that the fits are judged on."""
 
 
@@ -95,6 +95,9 @@ def _picture(path: Path, title: str, scale: str, curves: dict[str, list[float]],
         axes.set(xscale="log", xlabel="rows", title=title, xticks=ROWS, xticklabels=[f"{n}" for n in ROWS])
         axes.minorticks_off()
         axes.set_yscale(scale, **({"linthresh": 0.01} if scale == "symlog" else {}))
+        axes.set_ylim(bottom=0 if scale != "log" else None)
+        axes.yaxis.set_major_formatter("{x:g}")
+        axes.yaxis.set_minor_formatter("{x:g}" if scale == "log" else "")
         if len(curves) > 1:
             axes.legend(frameon=False, ncols=2)
         axes.grid(alpha=0.3)

@@ -8,25 +8,23 @@ from pathlib import Path
 
 import h5py
 import numpy as np
-import pytest
 from conftest import REPOSITORY
 from scipy.special import logsumexp, softmax
 
-README = (REPOSITORY / "README.md").read_text(encoding="utf-8")
-BLOCKS = re.findall(r"<!-- run -->\n```console\n(.*?)```", README, flags=re.S)
+README = REPOSITORY / "README.md"
 
 
-def commands():
-    return [line[2:] for block in BLOCKS for line in block.splitlines() if line.startswith("$ ")]
+def blocks(page):
+    """The commands of a page that are marked as run by the tests."""
+    found = re.findall(r"<!-- run -->\n```console\n(.*?)```", page.read_text(encoding="utf-8"), flags=re.S)
+    return [line[2:] for block in found for line in block.splitlines() if line.startswith("$ ")]
 
 
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory):
-    """A folder as the README finds it: scores.npz, here the sample digits, beside sample_data/.
+def folder_of_scores(path):
+    """A folder as a page finds it: scores.npz, here the sample digits, beside sample_data/.
 
     binary.csv asks whether the digit is odd, answers.csv is what a model says that knows no classes.
     """
-    path = tmp_path_factory.mktemp("readme")
     with h5py.File(REPOSITORY / "sample_data" / "digits.h5") as file:
         parts = [(file[g]["logits"][()], file[g]["labels"][()]) for g in ("cal", "test")]
     scores, labels = (np.concatenate(part) for part in zip(*parts, strict=True))
@@ -41,14 +39,10 @@ def folder(tmp_path_factory):
     return path
 
 
-def test_the_readme_has_commands():
-    assert len(commands()) > 10
-    assert README.index("make demo") < README.index("make test") < README.index("## ")
-
-
-def test_every_command_of_the_readme_runs(folder):
+def run_all(commands, folder):
+    """Run commands one after the other, as a shell with this Python's programs would."""
     path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
-    for command in commands():
+    for command in commands:
         done = subprocess.run(
             command,
             shell=True,
@@ -60,3 +54,13 @@ def test_every_command_of_the_readme_runs(folder):
         )
         assert done.returncode == 0, f"{command}\n{done.stderr}"
         assert "Traceback" not in done.stderr
+
+
+def test_the_readme_has_commands():
+    assert len(blocks(README)) > 10
+    text = README.read_text(encoding="utf-8")
+    assert text.index("make demo") < text.index("make test") < text.index("## ")
+
+
+def test_every_command_of_the_readme_runs(tmp_path):
+    run_all(blocks(README), folder_of_scores(tmp_path))

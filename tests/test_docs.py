@@ -1,0 +1,142 @@
+"""The documentation: its commands run, everything has its page, links lead somewhere, schemas hold."""
+
+import importlib.util
+import json
+import os
+import re
+import subprocess
+import sys
+from dataclasses import fields
+from pathlib import Path
+
+import jsonschema
+import msgspec
+import pytest
+from conftest import REPOSITORY
+from test_readme import blocks, folder_of_scores, run_all
+
+from calcli.calibrator import Laws
+from calcli.cli.app import summaries
+from calcli.io.artifact import _Envelope
+from calcli.metrics.catalog import metric_names
+from calcli.registry import method_names
+
+DOCS = REPOSITORY / "docs"
+SCHEMAS = DOCS / "schemas"
+PAGES = sorted(DOCS.glob("*.md"))
+LINK = re.compile(r"\]\(([^)#\s]+\.md)[^)]*\)")
+
+
+@pytest.fixture(scope="module")
+def generated(tmp_path_factory):
+    """The pages that the code writes, as docs/generated would hold them."""
+    spec = importlib.util.spec_from_file_location("generate", DOCS / "generate.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    assert set(module.LAWS) == {f.name for f in fields(Laws)} - {"memory"}
+    folder = tmp_path_factory.mktemp("docs") / "generated"
+    module.write(folder)
+    return folder
+
+
+@pytest.mark.parametrize("page", [p for p in PAGES if "<!-- run -->" in p.read_text("utf-8")], ids=lambda p: p.stem)
+def test_the_commands_of_a_page_run(page, tmp_path):
+    commands = blocks(page)
+    assert commands
+    run_all(commands, folder_of_scores(tmp_path))
+
+
+def test_everything_has_its_page(generated):
+    for room, names in (("methods", method_names()), ("metrics", metric_names()), ("commands", summaries())):
+        assert {p.stem for p in (generated / room).glob("*.md")} == set(names)
+        for name in names:
+            assert len((generated / room / f"{name}.md").read_text("utf-8")) > 150, name
+        index = (generated / f"{room}.md").read_text("utf-8")
+        assert all(f"generated/{room}/{name}.md" in index for name in names)
+
+
+def test_links_between_pages_lead_somewhere(generated):
+    there = {p.name for p in PAGES} | {f"generated/{p.relative_to(generated)}" for p in generated.rglob("*.md")}
+    texts = [*PAGES, *generated.glob("*.md")]
+    links = {target for page in texts for target in LINK.findall(page.read_text("utf-8"))}
+    assert len(links) > len(method_names()) and links <= there
+
+
+def test_every_page_is_in_the_table_of_contents():
+    index = (DOCS / "index.md").read_text("utf-8").split()
+    assert {p.stem for p in PAGES} - {"index"} <= set(index)
+
+
+OUTPUTS = {
+    "fit": ["fit", "--method", "ts", "DIGITS", "-o", "ts.json", "--json"],
+    "evaluate": [
+        "evaluate",
+        "DIGITS",
+        "-c",
+        "ts.json",
+        "--json",
+        "--per-class",
+        "--max",
+        "ece=1",
+        "--resamples",
+        "100",
+    ],
+    "apply": ["apply", "ts.json", "DIGITS", "-o", "out.h5", "--json"],
+    "extract": ["extract", "DIGITS", "-o", "copy.h5", "--json"],
+    "export": ["export", "ts.json", "--to", "python", "-o", "ts.py", "--json"],
+    "threshold": ["threshold", "DIGITS", "--accuracy", "0.9", "--json"],
+    "compare": ["compare", "DIGITS", "--methods", "ts,ec", "--json"],
+    "methods": ["methods", "--json"],
+    "metrics": ["metrics", "--json"],
+    "fit_all": ["fit", "--method", "all", "small.h5", "-o", "all", "--json"],
+}
+
+
+@pytest.fixture(scope="module")
+def outputs(tmp_path_factory):
+    """The ``--json`` of every command, by the name of its schema."""
+    import h5py
+
+    folder = tmp_path_factory.mktemp("json")
+    digits = REPOSITORY / "sample_data" / "digits.h5"
+    with h5py.File(digits) as file, h5py.File(folder / "small.h5", "w") as small:
+        small["logits"], small["labels"] = file["cal/logits"][:60, :2], file["cal/labels"][:60] % 2
+    found = {}
+    for name, words in [*OUTPUTS.items(), ("inspect", ["inspect", str(digits), "--json"])]:
+        command = [sys.executable, "-m", "calcli", *(str(digits) if w == "DIGITS" else w for w in words)]
+        done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stderr
+        found[name] = json.loads(done.stdout)
+    found["artifact"] = json.loads((folder / "ts.json").read_text("utf-8"))
+    return found
+
+
+@pytest.mark.parametrize("name", sorted(p.stem for p in SCHEMAS.glob("*.json")))
+def test_real_outputs_obey_their_schemas(name, outputs):
+    schema = json.loads((SCHEMAS / f"{name}.json").read_text("utf-8"))
+    jsonschema.Draft202012Validator.check_schema(schema)
+    validator = jsonschema.Draft202012Validator(schema)
+    validator.validate(outputs[name])
+    broken = {key: value for key, value in outputs[name].items() if not key.startswith("calcli_")}
+    assert not validator.is_valid(broken)
+
+
+def test_the_artifacts_schema_is_that_of_its_struct():
+    written = json.loads((SCHEMAS / "artifact.json").read_text("utf-8"))
+    assert {key: written[key] for key in ("$ref", "$defs")} == msgspec.json.schema(_Envelope)
+
+
+@pytest.mark.skipif(os.name == "nt", reason="the gate is a bash script for GitHub's runners")
+@pytest.mark.parametrize(
+    ("limits", "code", "said"), [("ece=1", 0, "all limits hold"), ("ece=0.001 nll=9", 5, "crossed")]
+)
+def test_the_gate_of_the_action(limits, code, said, tmp_path):
+    path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
+    given = {"BUNDLE": str(REPOSITORY / "sample_data" / "digits.h5"), "MAX": limits, "JSON": "found.json"}
+    env = {**os.environ, **given, "PATH": path, "GITHUB_STEP_SUMMARY": str(tmp_path / "summary.md")}
+    command = ["bash", str(REPOSITORY / ".ci" / "gate.sh")]
+    assert subprocess.run(command, cwd=tmp_path, env=env, capture_output=True, check=False).returncode == code
+    assert said in (tmp_path / "summary.md").read_text("utf-8").splitlines()[0]
+    assert json.loads((tmp_path / "found.json").read_text("utf-8"))["calcli_evaluation"] == 1
+    nothing = subprocess.run(command, cwd=tmp_path, env={**env, "MAX": ""}, capture_output=True, check=False)
+    assert nothing.returncode == 2 and b"nothing could fail" in nothing.stderr
