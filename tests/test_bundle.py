@@ -152,6 +152,15 @@ def test_bad_scores_are_named_with_their_row(make):
     bad(make, "expected exactly one of", logits=Z, probs=p, labels=Y)
 
 
+def test_one_column_of_probabilities_may_exceed_one_by_rounding_only(make):
+    """A thousandth, as for sums of rows; what is let through is cut to 1."""
+    y = np.array([0, 1, 1])
+    _, log_p, _ = read(make(probs=np.array([0.0, 0.25, 1.0009]), labels=y))
+    np.testing.assert_allclose(np.exp(log_p), [[1, 0], [0.75, 0.25], [0, 1]], atol=1e-300)
+    for value in (1.0011, 1.05, -1e-9):
+        bad(make, "row 2 gives class 1 the probability", probs=np.array([0.0, 0.25, value]), labels=y)
+
+
 @pytest.mark.filterwarnings("error")
 def test_sums_that_overflow_are_no_news(make):
     for extreme in (np.full((2, 3), 3e38, "f4"), np.array([[1e308, -1e308, 0.0]] * 2), np.full((2, 3), 1.7e308)):

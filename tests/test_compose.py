@@ -17,7 +17,7 @@ from calcli.folds import random_folds
 from calcli.io.artifact import Artifact, FitRecord, dumps, loads
 from calcli.methods import _candidates
 from calcli.methods._candidates import stored_numbers
-from calcli.methods.auto import Auto, guarded_error, likelihood_weights, sparse_weights
+from calcli.methods.auto import Auto, AutoOptions, guarded_error, likelihood_weights, pick, sparse_weights
 from calcli.methods.identity import Identity
 from calcli.methods.ts import TemperatureScaling
 from calcli.numerics import log_softmax
@@ -282,6 +282,17 @@ def test_help_names_the_stages():
 
 def auto(rows, seed=0, rule="one-se", **settings):
     return fit("auto", rows, seed, rule=rule, **settings)
+
+
+@pytest.mark.parametrize(("errors", "name"), [(0.99, "simple"), (1.01, "rich"), (1.99, "rich")])
+def test_one_standard_error_is_one(errors, name):
+    table = {
+        "rich": {"method": "rich", "parameters": 9, "nll": 0.5, "difference": 0.0, "standard_error": 0.0},
+        "simple": {"method": "simple", "parameters": 1, "nll": 0.6, "difference": 0.1 * errors, "standard_error": 0.1},
+        "broken": {"method": "broken", "failed": "no"},
+    }
+    assert pick(table, AutoOptions(rule="one-se")) == name
+    assert pick(table, AutoOptions(rule="best")) == "rich"
 
 
 def test_auto_finds_one_temperature_where_that_is_the_truth():

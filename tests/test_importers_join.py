@@ -8,6 +8,7 @@ import pytest
 from cli import process, runner
 
 from calcli.errors import DataError, UsageError
+from calcli.importers.array_names import plan
 from calcli.importers.ask import Ask
 from calcli.importers.import_scores import import_scores
 
@@ -85,6 +86,20 @@ def test_the_writer_of_lightning(sample, out):
 
 
 # ---- folders, pipes, gzip
+
+
+@pytest.mark.parametrize(
+    ("names", "nearest"),
+    [
+        (("labels", "runs/labels", "runs/a/labels"), "runs/a/labels"),
+        (("labels", "runs/labels", "other/labels"), "runs/labels"),
+        (("labels", "other/labels", "runs/b/labels"), "labels"),
+    ],
+)
+def test_labels_of_the_nearest_folder_belong_to_the_scores(names, nearest):
+    for order in (names, names[::-1]):
+        (found,) = plan(["runs/a/logits", *order], Ask(), "x")
+        assert found.labels == nearest
 
 
 def test_a_folder_is_the_files_in_it(tmp_path, out):

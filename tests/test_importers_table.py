@@ -42,6 +42,14 @@ def test_columns_named_after_classes_need_their_kind(tmp_path):
         table(tmp_path, PLAIN)
 
 
+@pytest.mark.parametrize("remarks", [("3", "see below", "sure"), ("see below", "4", "5 or 6", "7")])
+def test_a_number_among_words_makes_no_class_of_their_column(tmp_path, remarks):
+    rows = "".join(f"{i % 2},{i}.5,-2,{remark}\n" for i, remark in enumerate(remarks))
+    scores, _, names, _, _ = table(tmp_path, "label,cat,dog,remark\n" + rows, kind="logits")[""]
+    assert names == ["cat", "dog"]
+    assert scores == [[i + 0.5, -2] for i in range(len(remarks))]
+
+
 def test_words_as_labels_are_looked_up_in_the_header(tmp_path):
     text = PLAIN.replace("\n1,", "\neel,").replace("\n0,", "\ncat,")
     assert table(tmp_path, text, kind="logits")[""][1] == [2, 0]

@@ -203,7 +203,10 @@ def test_inputs_are_not_written_to(name, data):
     rows = rows_of(z.copy(), y.copy())
     for array in (rows.scores, rows.y, rows.transformed):
         array.flags.writeable = False
+    before = [array.copy() for array in (rows.scores, rows.y, rows.transformed)]
     predict(fit(name, rows).calibrator, rows)
+    for array, was in zip((rows.scores, rows.y, rows.transformed), before, strict=True):
+        np.testing.assert_array_equal(array, was)
 
 
 def _cases():

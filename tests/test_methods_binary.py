@@ -158,8 +158,6 @@ def test_input_is_not_written_to(name, options):
 @pytest.mark.parametrize("name", ["platt", "beta", "hb", "ir", "sb", "irm", "irova", "irova-ts"])
 @pytest.mark.parametrize("options", [{}, {"mode": "ova"}, {"scheme": "mass"}])
 def test_a_weight_of_two_is_a_row_twice_and_of_zero_no_row(name, options):
-    known = {f.encode_name for f in method(name).Options.__struct_fields__} if False else None
-    del known
     names = set(method(name).Options.__struct_encode_fields__)
     if not set(options) <= names:
         options = {}
@@ -482,6 +480,12 @@ def test_bbq_binnings_are_those_of_the_paper():
     assert binnings.cut[-1] == 170 * (5000 // 171)
 
 
+def test_the_fewest_bins_of_bbq_grow_with_the_rows():
+    # n = 9000: n^(1/3) = 20.8, so B = floor(2.08) .. ceil(208.01); n = 700: B = 1 .. ceil(88.8); n = 20: 1 .. 20 / 5.
+    for n, least, most in ((9000, 2, 209), (700, 1, 89), (20, 1, 4)):
+        np.testing.assert_array_equal(np.diff(all_binnings(n).first), np.arange(least, most + 1))
+
+
 def test_elbow_keeps_models_before_the_fall_flattens():
     # Variance of these is 0.1476; the fall from 0.1 to 0.09999 is less than 0.001 of it.
     kept = elbow(np.array([0.1, 1.0, 0.09999, 0.5, 0.0999]))
@@ -511,6 +515,19 @@ def test_spline_thinned_stays_close_and_ties_become_one_point():
     assert np.abs(np.interp(at, full.scores, full.values) - np.interp(at, thin.scores, thin.values)).max() < 1e-3
     rounded = fit("spline", ArrayRows(np.round(z), y)).calibrator
     assert (np.diff(rounded.scores) > 0).all()
+
+
+def test_equal_confidences_of_the_spline_get_the_mean_of_their_slopes():
+    """By hand: knots at 0, 1/2, 1 with h = 0, .1, 0 there; on [0, 1/2] h = .3 t - .4 t^3, and the mirror image."""
+    confidence = np.array([0.5, 0.5, 0.5, 0.6, 0.6])
+    h = 0.1 * np.array([0.0, 0.6875, 1.0, 0.6875, 0.0])  # at t = 0, 1/4, 1/2, 3/4, 1
+    hit = confidence + 5 * np.diff(h, prepend=0.0)
+    Spline = method("spline")
+    found = Spline.fit_map(Sample(np.log(confidence / (1 - confidence)), hit), Spline.Options(knots=3))
+    scores, values = found.params
+    np.testing.assert_allclose(scores, [0.5, 0.6], atol=1e-12)
+    # Slopes .3 - 1.2 t^2: .3, .225, 0, then -.225, -.3.
+    np.testing.assert_allclose(values, [0.5 + 0.525 / 3, 0.6 - 0.525 / 2], atol=1e-12)
 
 
 # ---- artifacts that no fit could have produced

@@ -91,6 +91,21 @@ def test_thirds_use_every_row_although_a_third_is_no_binary_number():
     assert sizes == {"a": 1, "b": 2, "c": 7}
 
 
+@pytest.mark.parametrize(
+    ("shares", "sizes"),
+    [
+        ((0.44, 0.31, 0.25), [4, 3, 3]),  # 4.4, 3.1, 2.5: the spare row to the .5
+        ((0.37, 0.37, 0.26), [4, 4, 2]),  # 3.7, 3.7, 2.6: two spare rows to the .7s
+        ((0.25, 0.25, 0.5), [3, 2, 5]),  # 2.5, 2.5, 5: of equals to the first
+        ((0.17, 0.46), [2, 4]),  # 1.7, 4.6 add up to 6.3: one spare row, to the .7
+    ],
+)
+def test_the_largest_remainders_get_the_spare_rows(shares, sizes):
+    """Hamilton's rule on ten rows, by hand."""
+    dealt = deal_rows(parts(*(f"g{i}={share}" for i, share in enumerate(shares))), 10)
+    assert [len(index) for index in dealt.values()] == sizes
+
+
 def test_the_seed_decides_and_nothing_else():
     y = np.arange(200) % 4
     first, again, other = (deal_rows(parts("cal=0.5"), 200, labels=y, seed=s)["cal"] for s in (1, 1, 2))

@@ -1,0 +1,95 @@
+"""Files in the making: who wins a race for a name, what an interruption and a lying disk leave behind."""
+
+import os
+
+import pytest
+
+import calcli.io.atomic as atomic
+from calcli.errors import CalcliError, UsageError
+from calcli.io.atomic import check_output, discard_unfinished, make_folder, new_file, write_bytes
+
+
+def test_a_file_that_appears_in_the_meantime_is_not_replaced(tmp_path):
+    path = tmp_path / "out.h5"
+    with pytest.raises(UsageError, match="appeared while it was being made; pass --force"), new_file(path) as file:
+        file.write(b"ours")
+        path.write_bytes(b"theirs")
+    assert path.read_bytes() == b"theirs"
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_force_replaces_what_appears_in_the_meantime(tmp_path):
+    path = tmp_path / "out.h5"
+    with new_file(path, force=True) as file:
+        file.write(b"ours")
+        path.write_bytes(b"theirs")
+    assert path.read_bytes() == b"ours"
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_nothing_has_the_name_before_all_of_it_is_there(tmp_path):
+    path = tmp_path / "a"
+    with pytest.raises(KeyboardInterrupt), new_file(path) as file:
+        assert file.write(b"half") == 4
+        assert not path.exists()
+        assert [p.name[:3] + p.name[-4:] for p in tmp_path.iterdir()] == [".a..tmp"]
+        raise KeyboardInterrupt
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_disk_that_gives_other_bytes_back_is_found_out(tmp_path):
+    path = tmp_path / "a"
+    with pytest.raises(CalcliError, match="4 bytes read back differ from the 4 written"), new_file(path) as file:
+        file.write(b"ab")
+        file.write(b"cd")
+        os.pwrite(file.descriptor, b"X", 2)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_write_in_pieces_is_whole(tmp_path, monkeypatch):
+    """The system may take fewer bytes than it is given."""
+    write = os.write
+    monkeypatch.setattr(atomic.os, "write", lambda descriptor, data: write(descriptor, data[:3]))
+    write_bytes(tmp_path / "a", "abcdefgh")
+    assert (tmp_path / "a").read_bytes() == b"abcdefgh"
+
+
+def test_without_hard_links_the_file_is_renamed(tmp_path, monkeypatch):
+    def no_links(*_):
+        raise PermissionError(1, "Operation not permitted")
+
+    monkeypatch.setattr(atomic.os, "link", no_links)
+    write_bytes(tmp_path / "a", b"x")
+    assert [(p.name, p.read_bytes()) for p in tmp_path.iterdir()] == [("a", b"x")]
+
+
+def test_what_stands_in_the_way_is_refused_before_any_work(tmp_path):
+    (tmp_path / "there").write_bytes(b"old")
+    (tmp_path / "link").symlink_to(tmp_path / "gone")
+    for name, message in (("there", "exists already"), ("link", "exists already"), ("no/file", "does not exist")):
+        with pytest.raises(UsageError, match=message):
+            check_output(tmp_path / name, force=False)
+    with pytest.raises(UsageError, match="is a folder"):
+        check_output(tmp_path, force=True)
+    with pytest.raises(UsageError, match="inputs are never overwritten"):
+        check_output(tmp_path / "there", force=True, inputs=[tmp_path / "absent", tmp_path / "there"])
+    check_output(tmp_path / "there", force=True, inputs=[tmp_path / "absent"])
+    with pytest.raises(UsageError, match="folder cannot be made"):
+        make_folder(tmp_path / "there" / "below")
+    make_folder(tmp_path / "x" / "y")
+    assert (tmp_path / "x" / "y").is_dir()
+
+
+def test_a_link_stays_and_what_it_points_to_is_replaced(tmp_path):
+    (tmp_path / "real").write_bytes(b"old")
+    (tmp_path / "link").symlink_to(tmp_path / "real")
+    write_bytes(tmp_path / "link", b"new", force=True)
+    assert (tmp_path / "link").is_symlink()
+    assert (tmp_path / "real").read_bytes() == b"new"
+
+
+def test_an_end_without_unwinding_leaves_nothing(tmp_path):
+    with pytest.raises(CalcliError), new_file(tmp_path / "a") as file:
+        file.write(b"x")
+        discard_unfinished()
+        assert list(tmp_path.iterdir()) == []
