@@ -17,7 +17,8 @@ from pathlib import Path
 import numpy as np
 
 from calcli.calibrator import Context
-from calcli.io.bundle import BundleRows, BundleWriter, open_bundle
+from calcli.io.bundle import BundleRows, open_bundle
+from calcli.io.writer import BundleWriter
 from calcli.methods.recal import METHOD as ReCal
 from calcli.numerics import log_normalizer
 

@@ -1,6 +1,7 @@
 """Shards joined to one bundle, (confidence, correct) pairs, sources that are folders, pipes or gzipped."""
 
 import gzip
+from pathlib import Path
 
 import h5py
 import numpy as np
@@ -8,9 +9,12 @@ import pytest
 from cli import process, runner
 
 from calcli.errors import DataError, UsageError
+from calcli.importers.archive import Archive, unite
 from calcli.importers.array_names import plan
 from calcli.importers.ask import Ask
 from calcli.importers.import_scores import import_scores
+from calcli.importers.labels import to_labels
+from calcli.importers.source_file import SourceFile
 
 N, K = 10, 3
 Z = np.random.default_rng(0).normal(0, 2, (N, K)).astype(np.float32)
@@ -86,6 +90,45 @@ def test_the_writer_of_lightning(sample, out):
 
 
 # ---- folders, pipes, gzip
+
+
+def test_labels_of_another_split_are_not_taken():
+    with pytest.raises(DataError, match="found no labels for 'val/logits' among test/labels"):
+        plan(["val/logits", "test/labels"], Ask(), "x")
+    (found,) = plan(["val/logits", "labels"], Ask(), "x")
+    assert found.labels == "labels"
+
+
+def test_only_several_files_of_several_arrays_become_folders():
+    def made(name, *arrays, loose=False):
+        return Archive.of(Path(name), "npz", dict.fromkeys(arrays, list), loose=loose)
+
+    assert list(unite([made("a.npz", "logits", "ids"), made("y.npy", "y", loose=True)])) == ["logits", "ids", "y"]
+    assert list(unite([made("x.npy", "x", loose=True), made("y.npy", "y", loose=True), made("a.npz", "ids")])) == [
+        "x", "y", "ids",
+    ]  # fmt: skip
+    assert list(unite([made("a.npz", "logits"), made("b.npz", "logits")])) == ["a/logits", "b/logits"]
+
+
+def test_labels_to_leave_out_need_labels(tmp_path, out):
+    np.savez(tmp_path / "a.npz", logits=Z)
+    asked = Ask(no_labels=True)
+    (bundle,) = import_scores([tmp_path / "a.npz"], out, asked, ignore_labels=[-1]).bundles
+    assert (bundle.n, bundle.labelled) == (N, False)
+
+
+def test_the_word_of_the_column_is_class_1_whatever_the_alphabet_says():
+    labels, note = to_labels(np.array(["ill", "well", "ill"]), 3, 2, None, "x", "ill")
+    assert labels.tolist() == [1, 0, 1]
+    assert note == "x: 'ill' was taken as class 1, 'well' as class 0"
+
+
+def test_members_of_a_zip_are_told_and_nothing_else_has_any(tmp_path):
+    np.savez(tmp_path / "a.npz", logits=Z)
+    np.save(tmp_path / "a.npy", Z)
+    (tmp_path / "cut.npz").write_bytes((tmp_path / "a.npz").read_bytes()[:100])
+    found = [SourceFile(tmp_path / name).members for name in ("a.npz", "a.npy", "cut.npz")]
+    assert found == [["logits.npy"], None, None]
 
 
 @pytest.mark.parametrize(

@@ -9,6 +9,7 @@ from metric_cases import top_label_table
 from calcli.binning import BinStats, width_edges
 from calcli.evaluation.gates import check, limits
 from calcli.evaluation.results import Difference, Paired, Result, Score
+from calcli.metrics.binned import gap_variance, monotone_mass_bins
 from calcli.metrics.catalog import measure
 from calcli.metrics.context import MetricContext, MetricSettings
 from calcli.metrics.debiased import SquaredError, signed_square
@@ -148,3 +149,24 @@ def test_debiasing_counts_effective_rows():
         found.append(float(signed_square(bins)))
     # Kish's number is right to 1/n: the noise term itself is .25/20 = .0125.
     assert abs(np.mean(found)) < 4.5 * np.std(found) / math.sqrt(3000) + 0.0125 / 20
+
+
+def test_the_variance_of_ten_parts_poisson_from_normal():
+    """At 10 the normal law, (3 / sqrt 10) twice sided; just below, twice P(X >= 43) of a Poisson law of mean 40."""
+    poisson = 2 * (1 - sum(math.exp(j * math.log(40) - 40 - math.lgamma(j + 1)) for j in range(43)))
+    for variance, expected in ((10.0, math.erfc(3 / math.sqrt(20.0))), (9.99, poisson)):
+        cell = [np.array([[x]]) for x in (100.0, 40.0, 43.0, 100.0, 100.0, variance)]
+        assert class_p_values(ClassStats(*cell))[0] == pytest.approx(expected, rel=1e-9)
+
+
+def test_the_spread_of_gaps_is_around_the_ece():
+    """Two bins of two rows: gaps .2 and .1, ECE .15, spread .05 squared."""
+    confidence, correct = np.array([0.3, 0.3, 0.6, 0.6]), np.array([0.0, 1.0, 0.0, 1.0])
+    bins = BinStats.of(confidence, correct, width_edges(2))
+    assert gap_variance(bins) == pytest.approx(0.05**2, rel=1e-9)
+
+
+def test_sweeping_bins_passes_over_empty_ones():
+    """Scores .1 .1 .9 .9: cuts inside equal scores leave bins empty, the rest rise, so 4 bins hold."""
+    assert monotone_mass_bins(np.array([0.1, 0.1, 0.9, 0.9]), np.array([0.0, 0.0, 1.0, 1.0])) == 4
+    assert monotone_mass_bins(np.array([0.1, 0.2, 0.8, 0.9]), np.array([1.0, 1.0, 0.0, 0.0])) == 1

@@ -144,6 +144,11 @@ def test_positions_count_as_slices_do():
     }  # fmt: skip
 
 
+def test_one_position_is_a_group():
+    dealt = deal_rows(parts("a=3:4", "b=rest"), 8)
+    assert {name: index.tolist() for name, index in dealt.items()} == {"a": [3], "b": [0, 1, 2, 4, 5, 6, 7]}
+
+
 @pytest.mark.parametrize(
     ("texts", "message"),
     [
