@@ -14,10 +14,11 @@ from calcli.io.dataset import DataSet
 from calcli.io.provenance import check_upstream
 from calcli.io.validate import look_like_probabilities
 from calcli.kernels.device import kernels
+from calcli.kernels.numpy.parallel import in_order
 from calcli.metrics.summarise import summarise
 from calcli.metrics.warnings import data_warnings
 from calcli.registry import method, method_names
-from calcli.rows import Rows, ScoreKind
+from calcli.rows import Block, Rows, ScoreKind
 from calcli.summary import Summary
 
 __all__ = ["calibrated_blocks", "check_fits", "checked_transforms", "fit_artifact"]
@@ -210,7 +211,8 @@ def calibrated_blocks(
     that of the prediction. Raises DataError rather than hand out a number that is no
     probability.
     """
-    for block in rows.blocks(transforms):
+
+    def of_block(block: Block) -> Calibrated:
         result = calibrator.apply(block)
         if kind == "confidence":
             q = result.confidence
@@ -219,8 +221,7 @@ def calibrated_blocks(
                     f"the calibrator gave numbers that are no probabilities in rows from {block.start} on;"
                     " were its parameters edited?"
                 )
-            yield block.start, q, {} if block.y is None else {"correct": block.y.astype(bool)}, {**result.counts}
-            continue
+            return block.start, q, {} if block.y is None else {"correct": block.y.astype(bool)}, {**result.counts}
         p = np.exp(result.log_probs)
         # A comparison with NaN is false too; an infinite logarithm is no number to hand out.
         if not (np.abs(p.sum(axis=1) - 1.0) <= SUM_ERROR).all() or np.isneginf(result.log_probs.min()):
@@ -233,4 +234,6 @@ def calibrated_blocks(
         if block.y is not None:
             columns["labels"] = block.y
         scores = p if kind == "probs" else result.log_probs
-        yield block.start, scores, columns, {**result.counts, "argmax_conflicts": conflicts}
+        return block.start, scores, columns, {**result.counts, "argmax_conflicts": conflicts}
+
+    return in_order(of_block, rows.blocks(transforms))

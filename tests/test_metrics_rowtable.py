@@ -8,6 +8,8 @@ from calcli.binning import BinStats, bin_index, width_edges
 from calcli.calibrator import Prediction
 from calcli.errors import DataError
 from calcli.methods.ts import TemperatureScaling
+from calcli.metrics.catalog import measure, metric_names, top_suffices
+from calcli.metrics.context import MetricContext, MetricSettings
 from calcli.metrics.rowtable import COLUMNS, collect, collect_all
 from calcli.rows import ArrayRows
 
@@ -164,3 +166,30 @@ def test_missing_transform_is_an_input_error():
 
     with pytest.raises(DataError, match=r"zoom:0\.5.*none"):
         collect(ArrayRows(Z, Y), Needy())
+
+
+@pytest.mark.parametrize("label", ["top", "positive"])
+def test_metrics_of_the_prediction_need_no_other_column(label):
+    k = 2 if label == "positive" else 6
+    z, y = Z[:, :k], Y % k
+    settings = MetricSettings(label=label, resamples=50)
+    names = [name for name in metric_names() if top_suffices([name], settings)]
+    assert {"ece", "ece_mass", "tce2", "smece", "auroc"} <= set(names)
+    full, lean = (collect_all(ArrayRows(z, y), [None], top_only=top_only)[0] for top_only in (False, True))
+    for name in names:
+        whole, short = (measure(name, MetricContext(table, settings)) for table in (full, lean))
+        assert (short.value, short.interval) == (whole.value, whole.interval), name
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_bytes_do_not_depend_on_threads(monkeypatch, weighted):
+    weight = np.random.default_rng(2).exponential(size=len(Y)) if weighted else None
+    rows = ArrayRows(Z, Y, weight=weight, block_rows=37)
+    seen = []
+    for workers in (1, 4):
+        monkeypatch.setattr("calcli.kernels.numpy.parallel.WORKERS", workers)
+        table = collect(rows, class_bins=15, tops=(2,))
+        seen.append([getattr(table, name).tobytes() for name in ("confidence", "nll", "varentropy", "prediction")])
+        seen[-1] += [getattr(table.classes, name).tobytes() for name in ("score", "outcome", "variance", "count")]
+        seen[-1] += [table.tops[2][0].tobytes()]
+    assert seen[0] == seen[1]

@@ -16,7 +16,15 @@ from calcli.evaluation.judge import data_summary, judge
 from calcli.evaluation.refine import cross_fitted_split, split_is_cheap
 from calcli.evaluation.results import ClassLine, GroupLine, Paired, Report, Result, Score
 from calcli.metrics.binned import per_class_errors
-from calcli.metrics.catalog import class_bins_needed, measure, metric, metric_names, report_metrics, tops_needed
+from calcli.metrics.catalog import (
+    class_bins_needed,
+    measure,
+    metric,
+    metric_names,
+    report_metrics,
+    top_suffices,
+    tops_needed,
+)
 from calcli.metrics.columns import class_columns
 from calcli.metrics.context import MetricContext, MetricSettings
 from calcli.metrics.rowtable import RowTable, collect_all
@@ -63,6 +71,11 @@ class Plan:
         wanted = {*self.metrics, *report_metrics(k=k)}
         return [name for name in metric_names() if name in wanted]
 
+    @property
+    def is_plain(self) -> bool:
+        """Whether there are the metrics alone."""
+        return not (self.report or self.per_class or self.per_group or self.sweep)
+
 
 @dataclass(frozen=True)
 class Assessed:
@@ -103,6 +116,7 @@ def assess(
         tops=tops_needed(names),
         group=group,
         progress=progress,
+        top_only=len(compared) == 1 and plan.is_plain and top_suffices(names, plan.settings),
     )
     reference = tables[0] if baseline is None else tables[-1]
     each = _Each(rows, plan, names, bundle, baseline, MetricContext(reference, plan.settings), class_names, progress)

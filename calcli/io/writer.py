@@ -115,12 +115,13 @@ class GroupWriter:
     def __init__(self, path: Path, image: Image, node: h5py.Group, n: int, kind: str) -> None:
         self._path, self._image, self._node, self.n, self.kind = path, image, node, n, kind
         self.name: str = node.name
+        self._datasets: dict[str, h5py.Dataset] = {}
         self._pieces: dict[str, list[tuple[int, int, int]]] = {}  # (first row, last + 1, checksum)
         self._attributes: dict[str, Any] = {}
 
     def dataset(self, name: str, shape: tuple[int, ...], dtype: Any) -> None:
         """Make a dataset to be filled by ``write``."""
-        self._node.create_dataset(name, shape, dtype)
+        self._datasets[name] = self._node.create_dataset(name, shape, dtype)
         self._pieces[name] = []
 
     def fill(self, name: str, values: NDArray[Any]) -> None:
@@ -150,7 +151,7 @@ class GroupWriter:
                 self._write(name, start, stop, values)
 
     def _write(self, name: str, start: int, stop: int, values: NDArray[Any]) -> None:
-        node = self._node[name]
+        node = self._datasets[name]  # by name it would be looked up in the file
         values = np.ascontiguousarray(values, dtype=node.dtype)  # HDF5 converts at half the speed
         node[_rows(name, start, stop)] = values
         self._pieces[name].append((start, stop, _checksum(values)))

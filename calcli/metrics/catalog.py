@@ -82,6 +82,12 @@ def tops_needed(names: Iterable[str]) -> tuple[int, ...]:
     return tuple(j for j in (2, 3, 5) if f"top{j}_gap" in names)
 
 
+def top_suffices(names: Iterable[str], settings: MetricSettings) -> bool:
+    """Whether the metrics look at no more of a row than its prediction, its confidence and its label."""
+    plain = all(metric(name).rows is None and not metric(name).needs for name in names)
+    return plain and settings.label in ("top", "positive")
+
+
 def measure(name: str, context: MetricContext) -> Value:
     """Measure one metric."""
     if context.table.n == 0:

@@ -5,8 +5,10 @@ from these columns; nothing re-reads the file. What belongs to (class, row) pair
 kept as bin sums, which add.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from threading import local
 from typing import Any
 
 import numpy as np
@@ -15,6 +17,7 @@ from numpy.typing import NDArray
 from calcli.binning import BinStats, bin_index, width_edges
 from calcli.calibrator import Calibrator, Prediction
 from calcli.errors import DataError
+from calcli.kernels.numpy.parallel import in_order
 from calcli.numerics import NLL_FLOOR, FloatArray, IntArray
 from calcli.rows import Block, Rows
 
@@ -22,6 +25,7 @@ __all__ = ["ClassStats", "RowTable", "collect", "collect_all"]
 
 Progress = Callable[[str, int, int], None]
 
+TOP_COLUMNS = ("confidence", "correct", "prediction", "y")
 COLUMNS = ("confidence", "nll", "brier", "entropy", "varentropy", "collision")
 CACHE_ITEMS = 1 << 15
 """Scores worked on at once (256 KiB in float64): three such buffers stay in a core's L2."""
@@ -56,6 +60,7 @@ class RowTable:
     varentropy : variance of -ln p_Y when Y ~ p. collision : sum p^2, the collision
     probability, with which the Brier score has mean 1 - sum p^2 when Y ~ p. positive :
     probability of class 1 where there are two classes, else None. weight : float64 or None. group : any labels or None.
+    Where only ``TOP_COLUMNS`` were asked for, the other statistics are empty.
     clipped : rows whose NLL met the floor. counts : what the calibrator reported.
     tops : j -> (sum of the j largest p, 1.0 where the label is among them), when asked for.
     """
@@ -95,7 +100,8 @@ class RowTable:
 
     def take(self, index: NDArray[Any]) -> "RowTable":
         """The rows at ``index`` (indices or a mask); class sums cannot follow and are dropped."""
-        columns = {name: getattr(self, name)[index] for name in (*COLUMNS, "correct", "prediction", "y")}
+        columns = {name: getattr(self, name) for name in (*COLUMNS, *TOP_COLUMNS[1:])}
+        columns = {name: values[index] if len(values) else values for name, values in columns.items()}
         return RowTable(
             k=self.k,
             **columns,
@@ -109,8 +115,7 @@ class RowTable:
     def __add__(self, other: "RowTable") -> "RowTable":
         """The rows of both, one after the other."""
         joined = {
-            name: np.concatenate([getattr(self, name), getattr(other, name)])
-            for name in (*COLUMNS, "correct", "prediction", "y")
+            name: np.concatenate([getattr(self, name), getattr(other, name)]) for name in (*COLUMNS, *TOP_COLUMNS[1:])
         }
 
         def both(a: NDArray[Any] | None, b: NDArray[Any] | None) -> NDArray[Any] | None:
@@ -162,21 +167,41 @@ def collect_all(
     tops: Sequence[int] = (),
     group: NDArray[Any] | None = None,
     progress: Progress | None = None,
+    top_only: bool = False,
 ) -> list[RowTable]:
-    """Row tables of several calibrators (None: uncalibrated) from one walk over the file."""
+    """Row tables of several calibrators (None: uncalibrated) from one walk over the file.
+
+    Blocks are worked on side by side; what adds is added in the order of the rows, so that
+    the number of threads changes nothing. top_only : nothing but ``TOP_COLUMNS``.
+    """
     needed, wanted = needed_transforms(rows, calibrators)
-    gatherers = [_Gatherer(rows, class_bins, tops) for _ in calibrators]
-    for block in rows.blocks(wanted):
+    gatherers = [_Gatherer(rows, class_bins, tops, top_only) for _ in calibrators]
+
+    def drawn() -> Iterator[Block]:
+        for block in rows.blocks(wanted):
+            for gatherer in gatherers:
+                gatherer.expect(block)
+            yield block
+
+    def of_block(block: Block) -> tuple[int, list[_Part]]:
+        parts = []
         for calibrator, gatherer in zip(calibrators, gatherers, strict=True):
             if block.kind == "confidence":
-                gatherer.confidences(block, calibrator)
+                parts.append(gatherer.confidences(block, calibrator))
             elif calibrator is None:
-                gatherer.raw(block)
+                parts.append(gatherer.raw(block))
             else:
                 own = [needed.index(spec) for spec in calibrator.required_transforms]
-                gatherer.calibrated(block, calibrator.apply(_with_transforms(block, own) if own else block))
+                parts.append(
+                    gatherer.calibrated(block, calibrator.apply(_with_transforms(block, own) if own else block))
+                )
+        return block.start + len(block), parts
+
+    for done, parts in in_order(of_block, drawn()):
+        for gatherer, part in zip(gatherers, parts, strict=True):
+            gatherer.take(part)
         if progress is not None:
-            progress("reading", block.start + len(block), rows.n)
+            progress("reading", done, rows.n)
     return [gatherer.table(group) for gatherer in gatherers]
 
 
@@ -199,88 +224,136 @@ def _with_transforms(block: Block, which: Sequence[int]) -> Block:
     return Block(block.start, block.scores, block.kind, block.y, block.weight, block.transformed[list(which)])
 
 
-class _Gatherer:
-    """Fills the columns piece by piece; pieces are small enough to stay in cache."""
+@dataclass
+class _Part:
+    """What adds, of one block: clipped rows, counts of the calibrator, class sums piece by piece."""
 
-    def __init__(self, rows: Rows, class_bins: int, tops: Sequence[int]) -> None:
+    clipped: int = 0
+    counts: Mapping[str, int] = field(default_factory=dict)
+    classes: list["_Piece"] = field(default_factory=list)
+
+
+class _Gatherer:
+    """Fills the columns piece by piece; pieces are small enough to stay in cache.
+
+    ``raw`` and ``calibrated`` may run in any thread: they write to the block's own rows. ``expect``
+    and ``take`` belong to one thread, in the order of the rows.
+    """
+
+    def __init__(self, rows: Rows, class_bins: int, tops: Sequence[int], top_only: bool) -> None:
         n, self.k = rows.n, rows.k
         self.step = max(1, CACHE_ITEMS // rows.k)
-        self.columns = {name: np.empty(n) for name in (*COLUMNS, "correct")}
+        self.top_only = top_only
+        self.columns = {name: np.empty(n if name in TOP_COLUMNS or not top_only else 0) for name in COLUMNS}
+        self.columns["correct"] = np.empty(n)
         self.prediction = np.empty(n, dtype=np.int64)
         self.y = np.empty(n, dtype=np.int64)
         self.positive = np.empty(n) if rows.k == 2 else None
         self.weight: FloatArray | None = None
         self.clipped = 0
-        self.counts: dict[str, int] = {}
+        self.counts: Counter[str] = Counter()
         self.sums = _ClassSums(rows.k, class_bins) if class_bins else None
         self.tops = {j: (np.empty(n), np.empty(n)) for j in tops if j < rows.k}
         self.n = n
-        shape = (min(self.step, n), rows.k)
-        self.buffers = np.empty(shape), np.empty(shape), np.empty(shape)
+        self.own = local()
 
-    def raw(self, block: Block) -> None:
+    def buffers(self, rows: int) -> list[FloatArray]:
+        """Three arrays (rows, k) to work in, of this thread."""
+        if not hasattr(self.own, "buffers"):
+            self.own.buffers = [np.empty((min(self.step, self.n), self.k)) for _ in range(3)]
+        return [buffer[:rows] for buffer in self.own.buffers]
+
+    def expect(self, block: Block) -> None:
+        """Make room for what the first block shows to be there."""
+        if block.weight is not None and self.weight is None:
+            self.weight = np.ones(self.n)
+
+    def take(self, part: _Part) -> None:
+        """Add what adds."""
+        self.clipped += part.clipped
+        self.counts.update(part.counts)
+        if self.sums is not None:
+            for piece in part.classes:
+                self.sums.take(piece)
+
+    def raw(self, block: Block) -> _Part:
         """Uncalibrated rows: softmax of the scores, or the stored probabilities themselves."""
-        labels = block.labels
+        labels, part = block.labels, _Part()
         for at in range(0, len(block), self.step):
             scores = block.scores[at : at + self.step]
-            d, e, _ = (buffer[: len(scores)] for buffer in self.buffers)
+            d, e, _ = self.buffers(len(scores))
             top = scores.argmax(axis=1)
             if block.kind == "probs":
                 e[...] = scores
                 norm = _norm_of_probabilities(e, scores.dtype)
-                # 0 ln 0 = 0: the floor only keeps the logarithm finite.
-                np.log(np.maximum(e, np.finfo(np.float64).tiny, out=d), out=d)
+                if not self.top_only:  # 0 ln 0 = 0: the floor only keeps the logarithm finite
+                    np.log(np.maximum(e, np.finfo(np.float64).tiny, out=d), out=d)
             else:
                 d[...] = scores
                 d -= d[np.arange(len(d)), top][:, None]
                 np.exp(d, out=e)
                 norm = e.sum(axis=1)
             label = top if block.assigned is None else block.assigned[at : at + self.step]
-            self._add(block, at, labels, label, d, e, norm)
+            self._add(block, at, labels, label, d, e, norm, part)
+        return part
 
-    def calibrated(self, block: Block, prediction: Prediction) -> None:
+    def calibrated(self, block: Block, prediction: Prediction) -> _Part:
         """Rows that went through a calibrator."""
-        for name, number in prediction.counts.items():
-            self.counts[name] = self.counts.get(name, 0) + number
-        labels = block.labels
+        labels, part = block.labels, _Part(counts=prediction.counts)
         for at in range(0, len(block), self.step):
             d = prediction.log_probs[at : at + self.step]
-            e = np.exp(d, out=self.buffers[1][: len(d)])
-            self._add(block, at, labels, prediction.label[at : at + self.step], d, e, np.ones(len(d)))
+            e = np.exp(d, out=self.buffers(len(d))[1])
+            self._add(block, at, labels, prediction.label[at : at + self.step], d, e, np.ones(len(d)), part)
+        return part
 
-    def confidences(self, block: Block, calibrator: Calibrator | None) -> None:
+    def confidences(self, block: Block, calibrator: Calibrator | None) -> _Part:
         """Rows of which only the confidence is known: losses of the event that the answer is right."""
         prediction = None if calibrator is None else calibrator.apply(block)
         q = np.asarray(block.scores[:, 0] if prediction is None else prediction.confidence, dtype=np.float64)
         out = slice(block.start, block.start + len(block))
         correct = block.labels.astype(np.float64)
-        right, wrong = -np.log(np.maximum(q, NLL_FLOOR)), -np.log1p(-np.minimum(q, 1.0 - NLL_FLOOR))
         c = self.columns
         c["confidence"][out], c["correct"][out] = q, correct
+        self.prediction[out], self.y[out] = 1, block.labels
+        if block.weight is not None and self.weight is not None:
+            self.weight[out] = block.weight
+        if self.top_only:
+            return _Part()
+        right, wrong = -np.log(np.maximum(q, NLL_FLOOR)), -np.log1p(-np.minimum(q, 1.0 - NLL_FLOOR))
         c["nll"][out] = nll = np.where(correct > 0, right, wrong)
         c["brier"][out] = (q - correct) ** 2
         c["entropy"][out] = q * right + (1.0 - q) * wrong
         c["varentropy"][out] = q * (1.0 - q) * (right - wrong) ** 2
         c["collision"][out] = 1.0 - q * (1.0 - q)
-        self.clipped += int((nll >= -np.log(NLL_FLOOR)).sum())
-        self.prediction[out], self.y[out] = 1, block.labels
-        self._weigh(block.weight, out)
-
-    def _weigh(self, weight: FloatArray | None, out: slice) -> None:
-        if weight is not None:
-            if self.weight is None:
-                self.weight = np.ones(self.n)
-            self.weight[out] = weight
+        return _Part(clipped=int((nll >= -np.log(NLL_FLOOR)).sum()))
 
     def _add(
-        self, block: Block, at: int, labels: IntArray, label: IntArray, d: FloatArray, e: FloatArray, norm: FloatArray
+        self,
+        block: Block,
+        at: int,
+        labels: IntArray,
+        label: IntArray,
+        d: FloatArray,
+        e: FloatArray,
+        norm: FloatArray,
+        part: _Part,
     ) -> None:
         """Take in rows with p = e / norm = exp(d) / norm."""
         here = np.arange(len(d))
         out = slice(block.start + at, block.start + at + len(d))
         y = labels[at : at + len(d)]
         weight = None if block.weight is None else block.weight[at : at + len(d)]
-        square = np.multiply(e, d, out=self.buffers[2][: len(d)])
+        c = self.columns
+        c["confidence"][out] = np.minimum(e[here, label] / norm, 1.0)
+        c["correct"][out] = label == y
+        self.prediction[out], self.y[out] = label, y
+        if self.positive is not None:
+            self.positive[out] = np.minimum(e[:, 1] / norm, 1.0)
+        if weight is not None and self.weight is not None:
+            self.weight[out] = weight
+        if self.top_only:
+            return
+        square = np.multiply(e, d, out=self.buffers(len(d))[2])
         log_norm = np.log(norm)
         mean = square.sum(axis=1) / norm  # E_p[d]
         second = np.einsum("ij,ij->i", square, d) / norm
@@ -288,30 +361,27 @@ class _Gatherer:
         p_y = e[here, y] / norm
         nll = log_norm - d[here, y]
         limit = -np.log(NLL_FLOOR)
-        self.clipped += int((nll > limit).sum())
-        c = self.columns
+        part.clipped += int((nll > limit).sum())
         c["nll"][out] = np.clip(nll, 0.0, limit)
         c["entropy"][out] = np.maximum(log_norm - mean, 0.0)
         c["varentropy"][out] = np.maximum(second - mean**2, 0.0)
         c["collision"][out] = collision = square.sum(axis=1) / norm**2
         c["brier"][out] = np.maximum(collision - 2.0 * p_y + 1.0, 0.0)
-        c["confidence"][out] = np.minimum(e[here, label] / norm, 1.0)
-        c["correct"][out] = label == y
-        if self.positive is not None:
-            self.positive[out] = np.minimum(e[:, 1] / norm, 1.0)
-        self.prediction[out], self.y[out] = label, y
-        self._weigh(weight, out)
         if self.sums is not None:
-            self.sums.add(e, square, norm, y, weight)
+            part.classes.append(self.sums.piece(e, square, norm, y, weight))
         if self.tops:
-            e_y = e[here, y][:, None]
-            # Equal probabilities rank by index, as the prediction does.
-            rank = (e > e_y).sum(axis=1) + ((e == e_y) & (np.arange(self.k) < y[:, None])).sum(axis=1)
-            most = max(self.tops)
-            largest = -np.sort(-np.partition(e, self.k - most, axis=1)[:, self.k - most :], axis=1)
-            summed = np.minimum(np.cumsum(largest, axis=1) / norm[:, None], 1.0)
-            for j, (sums, inside) in self.tops.items():
-                sums[out], inside[out] = summed[:, j - 1], rank < j
+            self._add_tops(out, e, norm, y)
+
+    def _add_tops(self, out: slice, e: FloatArray, norm: FloatArray, y: IntArray) -> None:
+        """The sums of the largest probabilities, and whether the label is among them."""
+        e_y = e[np.arange(len(e)), y][:, None]
+        # Equal probabilities rank by index, as the prediction does.
+        rank = (e > e_y).sum(axis=1) + ((e == e_y) & (np.arange(self.k) < y[:, None])).sum(axis=1)
+        most = max(self.tops)
+        largest = -np.sort(-np.partition(e, self.k - most, axis=1)[:, self.k - most :], axis=1)
+        summed = np.minimum(np.cumsum(largest, axis=1) / norm[:, None], 1.0)
+        for j, (sums, inside) in self.tops.items():
+            sums[out], inside[out] = summed[:, j - 1], rank < j
 
     def table(self, group: NDArray[Any] | None) -> RowTable:
         """Everything gathered."""
@@ -325,7 +395,7 @@ class _Gatherer:
             group=group,
             clipped=self.clipped,
             classes=None if self.sums is None else self.sums.stats(),
-            counts=self.counts,
+            counts=dict(self.counts),
             tops=self.tops,
         )
 
@@ -338,6 +408,17 @@ def _norm_of_probabilities(p: FloatArray, dtype: np.dtype[Any]) -> FloatArray:
     total = p.sum(axis=1)
     rounding = 0.5 * float(np.finfo(dtype).eps) * p.shape[1] if np.issubdtype(dtype, np.floating) else 0.0
     return np.where(np.abs(total - 1.0) <= rounding, 1.0, total)
+
+
+@dataclass(frozen=True)
+class _Piece:
+    """Sums of some rows: their weights (b,), sums by class (k,), and (cell, p, weight, is it the label) of large p."""
+
+    weight: FloatArray
+    expected: FloatArray
+    variance: FloatArray
+    labels: FloatArray
+    pairs: tuple[NDArray[Any], ...]
 
 
 class _ClassSums:
@@ -358,24 +439,33 @@ class _ClassSums:
         self.waiting: list[tuple[NDArray[Any], ...]] = []
         self.waiting_items = 0
 
-    def add(self, e: FloatArray, e2: FloatArray, norm: FloatArray, y: IntArray, weight: FloatArray | None) -> None:
-        """Take in rows with p = e / norm and p^2 = e2 / norm^2."""
+    def piece(
+        self, e: FloatArray, e2: FloatArray, norm: FloatArray, y: IntArray, weight: FloatArray | None
+    ) -> "_Piece":
+        """The sums of rows with p = e / norm and p^2 = e2 / norm^2; changes nothing here."""
         k = self.k
         w = np.ones(len(e)) if weight is None else weight
-        self.rows += len(e)
-        self.total += float(w.sum())
-        self.total_square += float(w @ w)
         expected = (w / norm) @ e
-        self.column += expected
-        self.column_variance += (expected if weight is None else (w**2 / norm) @ e) - (w**2 / norm**2) @ e2
-        self.labels += np.bincount(y, weights=w, minlength=k)
+        variance = (expected if weight is None else (w**2 / norm) @ e) - (w**2 / norm**2) @ e2
         # One bound for the piece is cheaper than one per row and lets few too many through.
         row, c = np.divmod(np.flatnonzero(e > self.edges[1] * norm.min() * (1 - 1e-12)), k)
         p = e[row, c] / norm[row]
         keep = p > self.edges[1]
         row, c, p = row[keep], c[keep], p[keep]
-        self.waiting.append((c * self.bins + bin_index(p, self.edges), p, w[row], c == y[row]))
-        self.waiting_items += len(p)
+        pairs = c * self.bins + bin_index(p, self.edges), p, w[row], c == y[row]
+        labels: FloatArray = np.bincount(y, weights=w, minlength=k).astype(np.float64)
+        return _Piece(w, expected, variance, labels, pairs)
+
+    def take(self, piece: "_Piece") -> None:
+        """Add the sums of some rows."""
+        self.rows += len(piece.weight)
+        self.total += float(piece.weight.sum())
+        self.total_square += float(piece.weight @ piece.weight)
+        self.column += piece.expected
+        self.column_variance += piece.variance
+        self.labels += piece.labels
+        self.waiting.append(piece.pairs)
+        self.waiting_items += len(piece.pairs[0])
         if self.waiting_items > CACHE_ITEMS:
             self.flush()
 
