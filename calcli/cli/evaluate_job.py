@@ -84,6 +84,7 @@ class Job:
         artifacts = [self.artifact(template, bundle) for template in self.calibrators]
         against = None
         with open_data(bundles, prefer=("test",), layout=self.layout, ignore_labels=self.ignore) as rows:
+            rows.hashed = bool(artifacts)  # to tell rows that a calibrator was fitted on
             for name, artifact in artifacts:
                 for note in check_fits(artifact, name, rows, again=self.again):
                     self.talk.warn(note)
