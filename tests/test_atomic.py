@@ -93,3 +93,10 @@ def test_an_end_without_unwinding_leaves_nothing(tmp_path):
         file.write(b"x")
         discard_unfinished()
         assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.skipif(os.name == "nt", reason="POSIX permissions")
+def test_a_new_file_has_the_permissions_of_any_other(tmp_path):
+    (tmp_path / "other").touch()
+    write_bytes(tmp_path / "a", b"x")
+    assert (tmp_path / "a").stat().st_mode == (tmp_path / "other").stat().st_mode

@@ -9,12 +9,14 @@ import pytest
 from cli import process, runner
 
 from calcli.errors import DataError, UsageError
-from calcli.importers.archive import Archive, unite
+from calcli.importers.archive import Archive, flatten, unite
 from calcli.importers.array_names import plan
 from calcli.importers.ask import Ask
 from calcli.importers.import_scores import import_scores
 from calcli.importers.labels import to_labels
+from calcli.importers.report import Splitting
 from calcli.importers.source_file import SourceFile
+from calcli.io.split import parse_split
 
 N, K = 10, 3
 Z = np.random.default_rng(0).normal(0, 2, (N, K)).astype(np.float32)
@@ -108,6 +110,25 @@ def test_only_several_files_of_several_arrays_become_folders():
         "x", "y", "ids",
     ]  # fmt: skip
     assert list(unite([made("a.npz", "logits"), made("b.npz", "logits")])) == ["a/logits", "b/logits"]
+
+
+def test_containers_nested_too_deeply_are_refused():
+    deep = np.zeros(1)
+    for _ in range(70):
+        deep = [deep]
+    with pytest.raises(DataError, match="nested too deeply"):
+        flatten(deep, lambda item: isinstance(item, np.ndarray), "x")
+    assert list(flatten([[np.zeros(1)]], lambda item: isinstance(item, np.ndarray), "x")) == ["0/0"]
+
+
+def test_classes_that_only_a_part_lacks_are_told(tmp_path, out):
+    """Of three classes the source has 0 and 1, its last half only 1."""
+    np.savez(tmp_path / "a.npz", logits=Z, labels=np.repeat([0, 1], N // 2))
+    parts = Splitting((parse_split(f"a=:{N // 2 + 1}"), parse_split("b=rest")))
+    notes = import_scores([tmp_path / "a.npz"], out, Ask(), parts).notes
+    assert [note for note in notes if "have no row here" in note] == [
+        "b: 2 of 3 classes have no row here (1 have none in the source)"
+    ]
 
 
 def test_labels_to_leave_out_need_labels(tmp_path, out):

@@ -11,12 +11,15 @@ from calcli.evaluation.gates import check, limits
 from calcli.evaluation.results import Difference, Paired, Result, Score
 from calcli.metrics.binned import gap_variance, monotone_mass_bins
 from calcli.metrics.catalog import measure
+from calcli.metrics.columns import class_columns
 from calcli.metrics.context import MetricContext, MetricSettings
-from calcli.metrics.debiased import SquaredError, signed_square
+from calcli.metrics.debiased import SquaredError, signed_square, squared_error
 from calcli.metrics.means import Interval, bootstrap_interval, mean_of, normal_quantile, t_p_value, t_quantile
+from calcli.metrics.nulls import expected_error
 from calcli.metrics.rowtable import ClassStats
 from calcli.metrics.significance import adaptive_test, class_p_values, cumulative_gaps, simes
 from calcli.metrics.smooth import grid_cells, smooth_errors, smooth_residuals
+from calcli.rows import ArrayRows
 
 
 def test_the_studentised_interval_leans_to_the_long_tail():
@@ -166,7 +169,23 @@ def test_the_spread_of_gaps_is_around_the_ece():
     assert gap_variance(bins) == pytest.approx(0.05**2, rel=1e-9)
 
 
+@pytest.mark.filterwarnings("error")
 def test_sweeping_bins_passes_over_empty_ones():
     """Scores .1 .1 .9 .9: cuts inside equal scores leave bins empty, the rest rise, so 4 bins hold."""
     assert monotone_mass_bins(np.array([0.1, 0.1, 0.9, 0.9]), np.array([0.0, 0.0, 1.0, 1.0])) == 4
     assert monotone_mass_bins(np.array([0.1, 0.2, 0.8, 0.9]), np.array([1.0, 1.0, 0.0, 0.0])) == 1
+
+
+def test_two_even_rows_by_hand():
+    """X ~ Bin(2, 1/2): E|X - 1| = 1/2, half of it per row. V = 1/2: sqrt(2 V^2 / (2 . 1)) / 2 = 1/4."""
+    even = np.array([0.5, 0.5])
+    assert expected_error(even, width_edges(1)) == pytest.approx(0.25, rel=1e-12)
+    assert squared_error(even, np.array([0.0, 1.0]), width_edges(1)).null_sd == pytest.approx(0.25, rel=1e-12)
+
+
+def test_columns_that_need_several_walks_are_the_same(monkeypatch):
+    p = np.random.default_rng(0).dirichlet(np.ones(5), size=7)
+    monkeypatch.setattr("calcli.metrics.columns.COLUMN_BYTES", 8 * 7 * 2)
+    found = {c: column.copy() for c, column in class_columns(ArrayRows(p, kind="probs", block_rows=3))}
+    assert list(found) == [0, 1, 2, 3, 4]
+    np.testing.assert_array_equal(np.stack(list(found.values()), axis=1), p)
