@@ -186,7 +186,12 @@ EXTREMES = {
 def test_any_finite_logits_can_be_worked_with(run, tmp_path, what):
     write(tmp_path / "x.h5", logits=EXTREMES[what], labels=Y)
     for name in ("ts", "ec", "vs", "hb"):
-        assert run("fit", "-m", name, "x.h5", "-o", "a.json", "-q", "--force").code == 0, name
+        fitted = run("fit", "-m", name, "x.h5", "-o", "a.json", "-q", "--force")
+        if name == "vs" and fitted.code == FitError.exit_code:
+            # Scales of 1e38 and levels of 1e15 leave no digits to scale a class by: refused, never made worse.
+            assert "ts and ec stand any range" in fitted.line or "differ within a row by at most" in fitted.line
+            continue
+        assert fitted.code == 0, name
         assert None not in json.loads((tmp_path / "a.json").read_text())["fit"]["after"].values()
         assert run("apply", "a.json", "x.h5", "-o", "out.h5", "--force").code == 0
         evaluated = run("evaluate", "x.h5", "-c", "a.json", "--json", "-q")
@@ -399,8 +404,8 @@ def test_devices_links_and_inputs_survive(run, tmp_path, good):
     (tmp_path / "out").mkdir()
     write(tmp_path / "out" / "b.h5", logits=Z, labels=Y)
     for words in (
-        ["apply", "ts.json", "good.h5", "-o", "ts.json"],
-        ["apply", "ts.json", "good.h5", "-o", "latest.json"],
+        ["apply", "ts.json", "good.h5", "-o", "ts.json", "--format", "jsonl"],
+        ["apply", "ts.json", "good.h5", "-o", "latest.json", "--format", "jsonl"],
         ["apply", "ts.json", "good.h5", "-o", "hard.h5"],
     ):
         assert "is an input" in run(*words, "--force").line
@@ -573,7 +578,7 @@ def test_impatient_fingers_leave_no_half_file(tmp_path, number):
 def test_artifacts_and_bundles_in_each_others_place(run, good, tmp_path):
     run("fit", "-m", "ts", "good.h5")
     assert "is an HDF5 file" in run("apply", "good.h5", "good.h5", "-o", "o.h5").line
-    assert "is JSON, expected an HDF5 bundle" in run("evaluate", "good.ts.json").line
+    assert "holds no array named logits" in run("evaluate", "good.ts.json").line
     assert "cannot be read from a pipe" in run("fit", "-m", "ts", "-").line
     text = (tmp_path / "good.ts.json").read_text()
     assert loads(b"\xef\xbb\xbf" + text.encode(), "a").method == "ts"  # a byte order mark, as some editors add
