@@ -17,11 +17,11 @@ What is listed in ``__all__`` is public, and ``calcli.sklearn``; everything else
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from calcli.api import Evaluation, FittedCalibrator, evaluate, fit, load
+    from calcli.api import Evaluation, FittedCalibrator, Picture, diagram, evaluate, fit, load
 
 __version__ = "0.1.0"
 
-__all__ = ["Evaluation", "FittedCalibrator", "__version__", "evaluate", "fit", "load"]
+__all__ = ["Evaluation", "FittedCalibrator", "Picture", "__version__", "diagram", "evaluate", "fit", "load"]
 
 
 def __getattr__(name: str) -> Any:

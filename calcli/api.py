@@ -7,18 +7,27 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import fields
 from os import PathLike
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from calcli.calibrator import Context
-from calcli.errors import DataError, unknown_name
+from calcli.diagrams.curve import CurveSettings
+from calcli.diagrams.formats import format_of, to_object
+from calcli.diagrams.panels import Measured
+from calcli.diagrams.paper import Paper
+from calcli.diagrams.style import Figure, Request
+from calcli.diagrams.style import style as find_style
+from calcli.diagrams.terminal import draw
+from calcli.errors import DataError, UsageError, unknown_name
 from calcli.evaluation.assess import Candidate, Plan, assess
 from calcli.evaluation.results import Evaluation
 from calcli.importers.direct import open_data, open_rows
 from calcli.io.artifact import Artifact, dumps
 from calcli.io.artifact import load as load_artifact
 from calcli.io.artifact import save as save_artifact
+from calcli.io.atomic import write_bytes
 from calcli.io.dataset import DataSet
 from calcli.io.memory import bundle_in_memory, plain_array
 from calcli.io.names import expand
@@ -26,12 +35,13 @@ from calcli.io.validate import check_scores, check_shape, check_type, score_kind
 from calcli.kernels.device import resolve
 from calcli.metrics.catalog import metric, report_metrics
 from calcli.metrics.context import MetricSettings
+from calcli.metrics.rowtable import collect_all
 from calcli.numerics import FloatArray, IntArray
 from calcli.registry import canonical, parse_options
 from calcli.rows import ArrayRows, Rows
 from calcli.workflow import calibrated_blocks, check_fits, checked_transforms, fit_artifact
 
-__all__ = ["Evaluation", "FittedCalibrator", "Scores", "evaluate", "fit", "load"]
+__all__ = ["Evaluation", "FittedCalibrator", "Picture", "Scores", "diagram", "evaluate", "fit", "load"]
 
 Scores = Any
 """An array (n, k), or (n,) for two classes; a torch tensor; or ``"FILE.h5"`` / ``"FILE.h5:GROUP"``, a pattern
@@ -123,6 +133,72 @@ def evaluate(
         group = rows.column("group") if plan.report else None
         found = assess(rows, candidates, plan, bundle=rows.name, group=group, class_names=rows.class_names)
         return Evaluation([found.results])
+
+
+class Picture:
+    """A reliability diagram, as ``diagram`` gives it; a notebook shows it."""
+
+    def __init__(self, figure: Figure) -> None:
+        self._figure = figure
+
+    def save(self, path: str | PathLike[str], *, force: bool = False) -> None:
+        """Write it as the ending says: png, svg, pdf (with matplotlib), json or csv.
+
+        Raises UsageError for another ending, and where a file exists, unless ``force``.
+        """
+        target = Path(path)
+        write_bytes(target, format_of(target).write(self._figure, Paper()), force=force)
+
+    def to_dict(self) -> dict[str, Any]:
+        """All numbers that are drawn, those of ``calcli diagram --json``."""
+        return to_object(self._figure)
+
+    def __str__(self) -> str:
+        """The drawing for a terminal."""
+        return draw(self._figure)
+
+    def _repr_svg_(self) -> str:
+        return format_of(Path("figure.svg")).write(self._figure, Paper()).decode()
+
+
+def diagram(
+    scores: Scores,
+    labels: Any = None,
+    calibrators: "FittedCalibrator | Sequence[FittedCalibrator]" = (),
+    kind: str = "logits",
+    *,
+    style: str = "corp",
+    title: str | None = None,
+    weights: Any = None,
+    again: bool = False,
+    **settings: Any,
+) -> Picture:
+    """Draw the reliability of scores with labels, as they are and through each calibrator.
+
+    scores, labels, calibrators, kind, weights, again : as for ``evaluate``. style : one of
+    ``calcli diagram --help``. settings : fields of ``CurveSettings`` (``bins``, ``scheme``, ``level``,
+    ``resamples``, ``seed``). Raises UsageError and DataError as ``evaluate`` does.
+
+    >>> import numpy as np
+    >>> picture = diagram(np.eye(2)[[0, 1, 1, 0]], [0, 1, 1, 1], resamples=100)
+    >>> picture.to_dict()["style"]
+    'corp'
+    """
+    given = [calibrators] if isinstance(calibrators, FittedCalibrator) else list(calibrators)
+    how = find_style(style)
+    if how.needs_scores:
+        raise UsageError(f"style {style!r} is drawn by calcli diagram only")
+    known = [each.name for each in fields(CurveSettings)]
+    if unknown := [name for name in settings if name not in known]:
+        raise unknown_name("setting", unknown[0], known)
+    with _opened(scores, labels, kind, prefer=("test",), weights=weights) as rows:
+        for each in given:
+            warn_all(check_fits(each._artifact, each.method, rows, again=again))
+        tables = collect_all(rows, [None, *(each._artifact.calibrator for each in given)])
+        names = ["uncalibrated", *(each.method for each in given)]
+        sets = [Measured(rows.name, name, table) for name, table in zip(names, tables, strict=True)]
+        request = Request(CurveSettings(**settings), sets=sets, title=title, names=rows.class_names)
+        return Picture(how.measure(request))
 
 
 def warn_all(notes: Sequence[str]) -> None:

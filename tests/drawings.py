@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 from synthetic import truth
 
-from calcli.diagram.curve import CurveSettings, measure_curve
-from calcli.diagram.formats import FORMATS
-from calcli.diagram.panels import Diagram, Measured, Panel
-from calcli.diagram.paper import Paper
-from calcli.diagram.style import Request, style
-from calcli.diagram.styles.temperature import sweep_temperature
+from calcli.diagrams.curve import CurveSettings, measure_curve
+from calcli.diagrams.formats import FORMATS
+from calcli.diagrams.panels import Diagram, Measured, Panel
+from calcli.diagrams.paper import Paper
+from calcli.diagrams.style import Request, style
+from calcli.diagrams.styles.temperature import sweep_temperature
 from calcli.metrics.rowtable import collect
 from calcli.rows import ArrayRows
 

@@ -153,3 +153,22 @@ def test_an_evaluation_refuses_what_does_not_exist_or_fit(bundle):
         calcli.evaluate(z, y, bin=3)
     with pytest.raises(DataError, match="fitted for 5 classes"):
         calcli.evaluate(z[:, :4], y % 4, calcli.fit(z, y))
+
+
+def test_a_picture_is_that_of_the_command(run, bundle):
+    pytest.importorskip("matplotlib")
+    path, z, y = bundle
+    calibrator = calcli.fit(z, y)
+    calibrator.save("c.json")
+    typed = json.loads(run("diagram", "b.h5", "-c", "c.json", "--json").out)
+    ours = calcli.diagram(path, calibrators=calibrator)
+    drawn = ours.to_dict()
+    assert [panel["curves"] for panel in drawn["panels"]] == [panel["curves"] for panel in typed["panels"]]
+    assert ours._repr_svg_().lstrip().startswith("<?xml")
+    ours.save("p.png")
+    assert (path.parent / "p.png").read_bytes().startswith(b"\x89PNG")
+    assert "uncalibrated" in str(ours)
+    with pytest.raises(UsageError, match="style"):
+        calcli.diagram(z, y, style="nonsense")
+    __import__("calcli.diagrams.style")  # the room has another name, or it would hide the function
+    assert callable(calcli.diagram)

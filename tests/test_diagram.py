@@ -16,13 +16,13 @@ from synthetic import truth
 
 from calcli.binning import BinStats, width_edges
 from calcli.calibrator import Context
-from calcli.diagram.canvas import Look
-from calcli.diagram.curve import CurveSettings, measure_curve
-from calcli.diagram.formats import to_csv, to_json, to_object
-from calcli.diagram.panels import Diagram, Measured, Panel
-from calcli.diagram.styles.temperature import sweep_temperature
-from calcli.diagram.terminal import draw as draw_text
-from calcli.diagram.words import round_ticks, short, squeeze
+from calcli.diagrams.canvas import Look
+from calcli.diagrams.curve import CurveSettings, measure_curve
+from calcli.diagrams.formats import to_csv, to_json, to_object
+from calcli.diagrams.panels import Diagram, Measured, Panel
+from calcli.diagrams.styles.temperature import sweep_temperature
+from calcli.diagrams.terminal import draw as draw_text
+from calcli.diagrams.words import round_ticks, short, squeeze
 from calcli.methods.ec import ExpectationConsistency
 from calcli.methods.ts import TemperatureScaling
 from calcli.metrics.rowtable import collect

@@ -11,10 +11,10 @@ import numpy as np
 import pytest
 from synthetic import truth
 
-from calcli.diagram.curve import CurveSettings
-from calcli.diagram.panels import Measured
-from calcli.diagram.paper import DARK, Paper
-from calcli.diagram.style import Request, style
+from calcli.diagrams.curve import CurveSettings
+from calcli.diagrams.panels import Measured
+from calcli.diagrams.paper import DARK, Paper
+from calcli.diagrams.style import Request, style
 from calcli.metrics.rowtable import collect
 from calcli.rows import ArrayRows
 

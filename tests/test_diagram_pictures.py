@@ -8,12 +8,12 @@ import pytest
 from drawings import FAST, PLAIN, every_figure, figure_of, laid_out, matplotlib_bytes, one, rows_like, tables
 from synthetic import truth
 
-from calcli.diagram.curve import measure_curve
-from calcli.diagram.labels import overlap, place
-from calcli.diagram.panels import Diagram, Measured, Panel
-from calcli.diagram.paper import DARK, LIGHT, Paper, width_of
-from calcli.diagram.style import style, style_names, style_titles
-from calcli.diagram.styles.risk import coverage_curve
+from calcli.diagrams.curve import measure_curve
+from calcli.diagrams.labels import overlap, place
+from calcli.diagrams.panels import Diagram, Measured, Panel
+from calcli.diagrams.paper import DARK, LIGHT, Paper, width_of
+from calcli.diagrams.style import style, style_names, style_titles
+from calcli.diagrams.styles.risk import coverage_curve
 from calcli.errors import UsageError
 from calcli.metrics.rowtable import collect
 from calcli.rows import ArrayRows

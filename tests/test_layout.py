@@ -20,7 +20,7 @@ LAYERS = [
     ["report"],
     ["sklearn"],
     ["api"],
-    ["diagram", "evaluation", "export", "extract"],
+    ["diagrams", "evaluation", "export", "extract"],
     ["workflow"],
     ["importers"],
     ["metrics"],

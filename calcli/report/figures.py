@@ -4,10 +4,10 @@ from itertools import pairwise
 
 import numpy as np
 
-from calcli.diagram.curve import Curve
-from calcli.diagram.styles.gaps import Gap
-from calcli.diagram.styles.temperature import Sweep
-from calcli.diagram.words import round_ticks, short
+from calcli.diagrams.curve import Curve
+from calcli.diagrams.styles.gaps import Gap
+from calcli.diagrams.styles.temperature import Sweep
+from calcli.diagrams.words import round_ticks, short
 from calcli.numerics import FloatArray
 from calcli.report.gather import Model
 from calcli.report.markup import Safe, tag, text

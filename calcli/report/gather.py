@@ -8,12 +8,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calcli.calibrator import Progress
-from calcli.diagram.curve import Curve, CurveSettings, measure_curve
-from calcli.diagram.panels import Measured, parts_of
-from calcli.diagram.style import Request
-from calcli.diagram.styles.gaps import Gap, gap_series
-from calcli.diagram.styles.risk import Coverage, coverage_curve
-from calcli.diagram.styles.temperature import Sweep, sweep_temperature
+from calcli.diagrams.curve import Curve, CurveSettings, measure_curve
+from calcli.diagrams.panels import Measured, parts_of
+from calcli.diagrams.style import Request
+from calcli.diagrams.styles.gaps import Gap, gap_series
+from calcli.diagrams.styles.risk import Coverage, coverage_curve
+from calcli.diagrams.styles.temperature import Sweep, sweep_temperature
 from calcli.evaluation.assess import Assessed, Candidate, Plan, assess
 from calcli.evaluation.results import Result
 from calcli.methods._temperature import OneTemperature

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from calcli.diagram.styles.gaps import Gap
+from calcli.diagrams.styles.gaps import Gap
 from calcli.report.figures import bars, dumbbell, gap_line, reliability, risk, sample, sweep_figure
 from calcli.report.gather import Model, Version
 from calcli.report.glossary import GLOSSARY

@@ -100,7 +100,7 @@ class CompareArgs(o.Reading, o.Saying, o.Tabling):
         if self.output is not None and self.output.suffix != ".json":
             raise UsageError(f"-o {self.output}: expected a name that ends in .json; --format writes to stdout")
         if self.diagram is not None:
-            from calcli.diagram.critical_difference import check_ending
+            from calcli.diagrams.critical_difference import check_ending
 
             check_ending(self.diagram)
 
@@ -334,7 +334,7 @@ def _print(args: CompareArgs, board: Board, whole: dict[str, Any]) -> None:
 
 
 def _draw(args: CompareArgs, board: Board, talk: Talk) -> None:
-    from calcli.diagram.critical_difference import picture
+    from calcli.diagrams.critical_difference import picture
 
     assert args.diagram is not None
     if board.ranks is None:

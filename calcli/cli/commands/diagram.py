@@ -28,13 +28,13 @@ import typer
 
 from calcli.cli import options as o
 from calcli.cli.render import Talk, print_json
-from calcli.diagram.canvas import Look
-from calcli.diagram.curve import CurveSettings
-from calcli.diagram.formats import FORMATS, format_of, to_object
-from calcli.diagram.panels import Measured
-from calcli.diagram.paper import THEMES, WIDTHS, Paper, width_of
-from calcli.diagram.style import Figure, Request, check, style, style_titles
-from calcli.diagram.terminal import draw
+from calcli.diagrams.canvas import Look
+from calcli.diagrams.curve import CurveSettings
+from calcli.diagrams.formats import FORMATS, format_of, to_object
+from calcli.diagrams.panels import Measured
+from calcli.diagrams.paper import THEMES, WIDTHS, Paper, width_of
+from calcli.diagrams.style import Figure, Request, check, style, style_titles
+from calcli.diagrams.terminal import draw
 from calcli.errors import DataError, UsageError, unknown_name
 from calcli.importers.direct import open_data
 from calcli.io.artifact import Artifact, load

@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from calcli.diagram.curve import Curve
-from calcli.diagram.panels import Diagram, Panel
-from calcli.diagram.paper import Paper
-from calcli.diagram.words import column_widths, direction, p_value, printable, short, squeeze
+from calcli.diagrams.curve import Curve
+from calcli.diagrams.panels import Diagram, Panel
+from calcli.diagrams.paper import Paper
+from calcli.diagrams.words import column_widths, direction, p_value, printable, short, squeeze
 
 if TYPE_CHECKING:
-    from calcli.diagram.reliability import Key, Pen, ReliabilityStyle
+    from calcli.diagrams.reliability import Key, Pen, ReliabilityStyle
 
 __all__ = ["draw_reliability"]
 
@@ -80,7 +80,7 @@ class Job:
 
     def pen(self, panel: Panel, at: int) -> "Pen":
         """How curve number ``at`` of a panel is drawn."""
-        from calcli.diagram.reliability import Pen
+        from calcli.diagrams.reliability import Pen
 
         name = panel.curves[at].label
         if not self.names:

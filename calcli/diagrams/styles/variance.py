@@ -6,14 +6,14 @@ from typing import Any
 
 import numpy as np
 
-from calcli.diagram.canvas import Canvas, Look
-from calcli.diagram.curve import measure_curve
-from calcli.diagram.labels import place
-from calcli.diagram.panels import Measured
-from calcli.diagram.paper import Paper
-from calcli.diagram.style import Figure, Request, Style
-from calcli.diagram.terminal import AXIS, plot, table
-from calcli.diagram.words import round_ticks, squeeze
+from calcli.diagrams.canvas import Canvas, Look
+from calcli.diagrams.curve import measure_curve
+from calcli.diagrams.labels import place
+from calcli.diagrams.panels import Measured
+from calcli.diagrams.paper import Paper
+from calcli.diagrams.style import Figure, Request, Style
+from calcli.diagrams.terminal import AXIS, plot, table
+from calcli.diagrams.words import round_ticks, squeeze
 
 __all__ = ["STYLE", "Point", "Scatter"]
 

@@ -5,12 +5,12 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from calcli.diagram.canvas import Canvas, Look
-from calcli.diagram.curve import Curve
-from calcli.diagram.panels import Diagram, by_part, parts_of, whole
-from calcli.diagram.paper import Paper
-from calcli.diagram.style import Figure, Request, Style, style
-from calcli.diagram.words import direction, p_value
+from calcli.diagrams.canvas import Canvas, Look
+from calcli.diagrams.curve import Curve
+from calcli.diagrams.panels import Diagram, by_part, parts_of, whole
+from calcli.diagrams.paper import Paper
+from calcli.diagrams.style import Figure, Request, Style, style
+from calcli.diagrams.words import direction, p_value
 
 __all__ = ["MOST_PANELS", "Key", "Pen", "ReliabilityStyle", "diagonal"]
 
@@ -98,13 +98,13 @@ class ReliabilityStyle(Style[Diagram]):
 
     def draw(self, figure: Diagram, paper: Paper) -> Any:
         """A grid of panels."""
-        from calcli.diagram.reliability_paper import draw_reliability
+        from calcli.diagrams.reliability_paper import draw_reliability
 
         return draw_reliability(figure, self, paper)
 
     def text(self, figure: Diagram, width: int, look: Look) -> list[str]:
         """Panels beside each other as far as they fit."""
-        from calcli.diagram.reliability_text import reliability_text
+        from calcli.diagrams.reliability_text import reliability_text
 
         return reliability_text(figure, self, width, look)
 

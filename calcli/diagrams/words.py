@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from calcli.diagram.curve import Curve
+from calcli.diagrams.curve import Curve
 
 __all__ = ["column_widths", "direction", "p_value", "printable", "round_ticks", "short", "squeeze"]
 

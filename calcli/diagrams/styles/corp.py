@@ -4,10 +4,10 @@ from typing import Any
 
 import numpy as np
 
-from calcli.diagram.canvas import Canvas
-from calcli.diagram.curve import Curve
-from calcli.diagram.paper import Paper
-from calcli.diagram.reliability import Key, Pen, ReliabilityStyle, diagonal
+from calcli.diagrams.canvas import Canvas
+from calcli.diagrams.curve import Curve
+from calcli.diagrams.paper import Paper
+from calcli.diagrams.reliability import Key, Pen, ReliabilityStyle, diagonal
 
 __all__ = ["STYLE"]
 

@@ -5,8 +5,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from calcli.diagram.paper import Paper, need_matplotlib
-from calcli.diagram.words import squeeze
+from calcli.diagrams.paper import Paper, need_matplotlib
+from calcli.diagrams.words import squeeze
 from calcli.errors import UsageError
 from calcli.metrics.friedman import not_told_apart
 from calcli.numerics import FloatArray

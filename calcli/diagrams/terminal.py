@@ -2,9 +2,9 @@
 
 from collections.abc import Sequence
 
-from calcli.diagram.canvas import Canvas, Look
-from calcli.diagram.style import Figure, style
-from calcli.diagram.words import column_widths
+from calcli.diagrams.canvas import Canvas, Look
+from calcli.diagrams.style import Figure, style
+from calcli.diagrams.words import column_widths
 
 __all__ = ["AXIS", "base_line", "draw", "flow", "plot", "scale", "table", "with_axis"]
 

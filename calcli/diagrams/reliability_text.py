@@ -2,12 +2,12 @@
 
 import numpy as np
 
-from calcli.diagram.canvas import Canvas, Look, beside, eighths
-from calcli.diagram.curve import Curve
-from calcli.diagram.panels import Diagram, Panel
-from calcli.diagram.reliability import ReliabilityStyle
-from calcli.diagram.terminal import AXIS, base_line, flow, scale, with_axis
-from calcli.diagram.words import direction, p_value, printable, short, squeeze
+from calcli.diagrams.canvas import Canvas, Look, beside, eighths
+from calcli.diagrams.curve import Curve
+from calcli.diagrams.panels import Diagram, Panel
+from calcli.diagrams.reliability import ReliabilityStyle
+from calcli.diagrams.terminal import AXIS, base_line, flow, scale, with_axis
+from calcli.diagrams.words import direction, p_value, printable, short, squeeze
 
 __all__ = ["reliability_text"]
 

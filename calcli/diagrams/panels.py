@@ -7,8 +7,8 @@ from itertools import product
 import numpy as np
 from numpy.typing import NDArray
 
-from calcli.diagram.curve import Curve, CurveSettings, Quantity, measure_curve
-from calcli.diagram.style import Request
+from calcli.diagrams.curve import Curve, CurveSettings, Quantity, measure_curve
+from calcli.diagrams.style import Request
 from calcli.errors import DataError, UsageError
 from calcli.metrics.rowtable import RowTable
 from calcli.numerics import FloatArray

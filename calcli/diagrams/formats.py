@@ -9,11 +9,11 @@ from dataclasses import dataclass, fields, is_dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from calcli.diagram.style import Figure, style
+from calcli.diagrams.style import Figure, style
 from calcli.errors import UsageError
 
 if TYPE_CHECKING:
-    from calcli.diagram.paper import Paper
+    from calcli.diagrams.paper import Paper
 
 __all__ = ["FORMATS", "Format", "format_of", "to_csv", "to_json", "to_object"]
 
@@ -52,7 +52,7 @@ def format_of(path: Path) -> Format:
             f"-o {path}: expected a name that ends in .{', .'.join(FORMATS)}; --json writes the numbers to stdout"
         )
     if FORMATS[ending].drawn:
-        from calcli.diagram.paper import need_matplotlib
+        from calcli.diagrams.paper import need_matplotlib
 
         need_matplotlib()
     return FORMATS[ending]
@@ -67,7 +67,7 @@ def _png(figure: Figure, paper: "Paper") -> bytes:
 def _svg(figure: Figure, paper: "Paper") -> bytes:
     from xml.sax.saxutils import escape
 
-    from calcli.diagram.words import printable
+    from calcli.diagrams.words import printable
 
     drawn = _picture(figure, paper, "svg", {"Date": None, "Creator": "calcli"}).decode()
     title = escape(printable(figure.title) or "Reliability diagram")

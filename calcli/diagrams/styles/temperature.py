@@ -7,11 +7,11 @@ from typing import Any
 import numpy as np
 
 from calcli.binning import bin_index, width_edges
-from calcli.diagram.canvas import Canvas, Look
-from calcli.diagram.paper import Paper
-from calcli.diagram.style import Figure, Request, Style
-from calcli.diagram.terminal import AXIS, plot, table
-from calcli.diagram.words import round_ticks, squeeze
+from calcli.diagrams.canvas import Canvas, Look
+from calcli.diagrams.paper import Paper
+from calcli.diagrams.style import Figure, Request, Style
+from calcli.diagrams.terminal import AXIS, plot, table
+from calcli.diagrams.words import round_ticks, squeeze
 from calcli.errors import DataError
 from calcli.kernels.numpy import nll_slope, top_mass_slope
 from calcli.numerics import NLL_FLOOR, FloatArray

@@ -16,10 +16,10 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, Protocol, Typ
 from calcli.errors import UsageError, unknown_name
 
 if TYPE_CHECKING:
-    from calcli.diagram.canvas import Look
-    from calcli.diagram.curve import CurveSettings, Quantity
-    from calcli.diagram.panels import Measured
-    from calcli.diagram.paper import Paper
+    from calcli.diagrams.canvas import Look
+    from calcli.diagrams.curve import CurveSettings, Quantity
+    from calcli.diagrams.panels import Measured
+    from calcli.diagrams.paper import Paper
     from calcli.rows import Rows
 
 __all__ = ["Figure", "Request", "Style", "style", "style_names", "style_titles"]
@@ -102,7 +102,7 @@ class Style(ABC, Generic[F]):
 @cache
 def style_names() -> tuple[str, ...]:
     """Names of all styles, sorted; nothing is imported for it."""
-    found = iter_modules(import_module("calcli.diagram.styles").__path__)
+    found = iter_modules(import_module("calcli.diagrams.styles").__path__)
     return tuple(sorted(m.name for m in found if not m.name.startswith("_")))
 
 
@@ -110,7 +110,7 @@ def style_titles() -> dict[str, str]:
     """The help line of every style, read from its file without running it."""
     titles = {}
     for name in style_names():
-        text = get_data("calcli.diagram.styles", f"{name}.py") or b""
+        text = get_data("calcli.diagrams.styles", f"{name}.py") or b""
         titles[name] = text.decode().splitlines()[0].strip('" .')
     return titles
 
@@ -120,7 +120,7 @@ def style(name: str) -> Style[Any]:
     """A style by its name. Raises UsageError."""
     if name not in style_names():
         raise unknown_name("diagram style", name, style_names())
-    found: Style[Any] = import_module(f"calcli.diagram.styles.{name}").STYLE
+    found: Style[Any] = import_module(f"calcli.diagrams.styles.{name}").STYLE
     return found
 
 

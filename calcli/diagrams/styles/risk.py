@@ -6,11 +6,11 @@ from typing import Any
 
 import numpy as np
 
-from calcli.diagram.canvas import Canvas, Look
-from calcli.diagram.paper import Paper
-from calcli.diagram.style import Figure, Request, Style
-from calcli.diagram.terminal import AXIS, plot, table
-from calcli.diagram.words import squeeze
+from calcli.diagrams.canvas import Canvas, Look
+from calcli.diagrams.paper import Paper
+from calcli.diagrams.style import Figure, Request, Style
+from calcli.diagrams.terminal import AXIS, plot, table
+from calcli.diagrams.words import squeeze
 from calcli.metrics.means import wilson_interval
 from calcli.numerics import FloatArray
 

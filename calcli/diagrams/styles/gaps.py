@@ -6,12 +6,12 @@ from typing import Any
 
 import numpy as np
 
-from calcli.diagram.canvas import Look
-from calcli.diagram.panels import NAMES, Measured, Part, parts_of
-from calcli.diagram.paper import Paper
-from calcli.diagram.style import Figure, Request, Style
-from calcli.diagram.terminal import table
-from calcli.diagram.words import squeeze
+from calcli.diagrams.canvas import Look
+from calcli.diagrams.panels import NAMES, Measured, Part, parts_of
+from calcli.diagrams.paper import Paper
+from calcli.diagrams.style import Figure, Request, Style
+from calcli.diagrams.terminal import table
+from calcli.diagrams.words import squeeze
 from calcli.metrics.means import normal_p_value, wilson_interval
 from calcli.metrics.significance import benjamini_hochberg
 
