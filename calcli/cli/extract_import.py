@@ -66,7 +66,8 @@ class ImportOptions:
         ),
     ] = 0.0
     draw: Annotated[
-        int | None, typer.Option("--draw", metavar="N", min=1, help="Draw N rows with replacement, by --seed.")
+        int | None,
+        typer.Option("--draw", metavar="N", min=1, max=10_000_000, help="Draw N rows with replacement, by --seed."),
     ] = None
 
     @property
