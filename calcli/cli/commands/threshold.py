@@ -50,7 +50,8 @@ class ThresholdArgs(o.Reading, o.Saying):
     bundle: Annotated[str, typer.Argument(metavar="BUNDLE", help="Labelled rows; group test when none is named.")]
     accuracy: Annotated[float, typer.Option("--accuracy", metavar="A", help="Accuracy that accepted rows must have.")]
     calibrator: Annotated[
-        str | None, typer.Option("--calibrator", metavar="ART.json", help="Artifact; else the scores as they are.")
+        str | None,
+        typer.Option("--calibrator", "-c", metavar="ART.json", help="Artifact; else the scores as they are."),
     ] = None
     confidence: Annotated[
         float, typer.Option("--confidence", metavar="LEVEL", help="Chance with which the promise holds.")
