@@ -126,7 +126,7 @@ def test_two_classes_show_the_probability_of_class_one():
     assert curve.accuracy == y.mean()
     assert curve.isotonic.low[0] < 0.5
     assert [c.quantity for p in figure_of(sets, quantity="top").panels for c in p.curves] == ["top"]
-    with pytest.raises(UsageError, match="two classes, got 4"):
+    with pytest.raises(UsageError, match="two classes, these rows have 4"):
         figure_of(tables(), quantity="positive")
 
 
