@@ -62,8 +62,8 @@ def refuse_ranks(scores: Any, where: str) -> None:
     if len(scores.shape) != 2 or scores.shape[1] < 3 or scores.shape[0] < FEW:
         return
     for _, block in _blocks(scores):
-        steps = np.diff(block, axis=1)
-        if (steps > 0).any() or not (steps < 0).any(axis=1).all():
+        left, right = block[:, :-1], block[:, 1:]  # compared, not subtracted: infinities may be there
+        if (right > left).any() or not (right < left).any(axis=1).all():
             return
     raise DataError(
         f"{where}: every row is sorted from the largest score to the smallest: these are ranks, as top-k outputs have"
