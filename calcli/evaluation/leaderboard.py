@@ -197,16 +197,7 @@ class Ranking:
 
     def to_dict(self) -> dict[str, Any]:
         """Keys of ``ranks`` in the JSON output."""
-        tests = {
-            name: {
-                "ranks": test.ranks.tolist(),
-                "chi2": test.chi2,
-                "p_value": test.p_value,
-                "iman_davenport_f": test.f,
-                "iman_davenport_p_value": test.f_p_value,
-            }
-            for name, test in self.tests.items()
-        }
+        tests = {name: test.to_dict() for name, test in self.tests.items()}
         nemenyi = {"critical_difference": self.distance, "level": self.level}
         return {"methods": list(self.methods), "n_bundles": self.n_bundles, "metrics": tests, "nemenyi": nemenyi}
 

@@ -363,16 +363,7 @@ class Ranks:
 
     def to_dict(self) -> dict[str, Any]:
         """Keys of the JSON output."""
-        tests = {
-            name: {
-                "ranks": test.ranks.tolist(),
-                "chi2": test.chi2,
-                "p_value": test.p_value,
-                "iman_davenport_f": test.f,
-                "iman_davenport_p_value": test.f_p_value,
-            }
-            for name, test in self.tests.items()
-        }
+        tests = {name: test.to_dict() for name, test in self.tests.items()}
         return {"calibrators": list(self.calibrators), "n_bundles": self.n_bundles, "metrics": tests}
 
 

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 from math import factorial
+from typing import Any
 
 import numpy as np
 
@@ -26,6 +27,16 @@ class Friedman:
     f: float
     f_p_value: float
     n: int
+
+    def to_dict(self) -> dict[str, Any]:
+        """Keys of the JSON output."""
+        return {
+            "ranks": self.ranks.tolist(),
+            "chi2": self.chi2,
+            "p_value": self.p_value,
+            "iman_davenport_f": self.f,
+            "iman_davenport_p_value": self.f_p_value,
+        }
 
 
 def average_ranks(row: FloatArray) -> FloatArray:
