@@ -21,8 +21,8 @@ from calcli.evaluation.joint import joint_test
 from calcli.evaluation.judge import CLAUSE, LEVEL, MAIN, data_summary, judge
 from calcli.evaluation.refine import cross_fitted_split
 from calcli.metrics.catalog import measure
+from calcli.metrics.collect import collect
 from calcli.metrics.context import MetricContext, MetricSettings
-from calcli.metrics.rowtable import collect
 from calcli.numerics import softmax
 from calcli.rows import ArrayRows
 

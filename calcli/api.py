@@ -34,8 +34,8 @@ from calcli.io.names import expand
 from calcli.io.validate import check_scores, check_shape, check_type, score_kind
 from calcli.kernels.device import resolve
 from calcli.metrics.catalog import metric, report_metrics
+from calcli.metrics.collect import collect_all
 from calcli.metrics.context import MetricSettings
-from calcli.metrics.rowtable import collect_all
 from calcli.numerics import FloatArray, IntArray
 from calcli.registry import canonical, parse_options
 from calcli.rows import ArrayRows, Rows

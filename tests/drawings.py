@@ -12,7 +12,7 @@ from calcli.diagrams.panels import Diagram, Measured, Panel
 from calcli.diagrams.paper import Paper
 from calcli.diagrams.style import Request, style
 from calcli.diagrams.styles.temperature import sweep_temperature
-from calcli.metrics.rowtable import collect
+from calcli.metrics.collect import collect
 from calcli.rows import ArrayRows
 
 FAST = CurveSettings(resamples=100)

@@ -279,7 +279,7 @@ def test_the_verdict_on_calibrated_confidences_is_clean_nineteen_times_in_twenty
 
 
 def table_of(c, y) -> RowTable:
-    from calcli.metrics.rowtable import collect
+    from calcli.metrics.collect import collect
 
     return collect(rows_of(c, y))
 

@@ -25,7 +25,7 @@ from calcli.diagrams.terminal import draw as draw_text
 from calcli.diagrams.words import round_ticks, short, squeeze
 from calcli.methods.ec import ExpectationConsistency
 from calcli.methods.ts import TemperatureScaling
-from calcli.metrics.rowtable import collect
+from calcli.metrics.collect import collect
 from calcli.rows import ArrayRows
 
 

@@ -15,7 +15,7 @@ from calcli.diagrams.curve import CurveSettings
 from calcli.diagrams.panels import Measured
 from calcli.diagrams.paper import DARK, Paper
 from calcli.diagrams.style import Request, style
-from calcli.metrics.rowtable import collect
+from calcli.metrics.collect import collect
 from calcli.rows import ArrayRows
 
 pytest.importorskip("matplotlib")

@@ -15,7 +15,7 @@ from calcli.diagrams.paper import DARK, LIGHT, Paper, width_of
 from calcli.diagrams.style import style, style_names, style_titles
 from calcli.diagrams.styles.risk import coverage_curve
 from calcli.errors import UsageError
-from calcli.metrics.rowtable import collect
+from calcli.metrics.collect import collect
 from calcli.rows import ArrayRows
 
 

@@ -15,7 +15,7 @@ from calcli.calibrator import Context
 from calcli.evaluation.gates import limits
 from calcli.evaluation.refine import cross_fitted_split
 from calcli.folds import stratified_folds
-from calcli.metrics.rowtable import collect
+from calcli.metrics.collect import collect
 from calcli.rows import ArrayRows
 
 RNG = np.random.RandomState(0)

@@ -6,6 +6,7 @@ from metric_cases import draw_labels, softmax, top_label_table
 
 from calcli.errors import UsageError
 from calcli.metrics.catalog import measure, metric, report_metrics
+from calcli.metrics.collect import collect
 from calcli.metrics.columns import class_columns
 from calcli.metrics.context import MetricContext, MetricSettings
 from calcli.metrics.ranking import (
@@ -15,7 +16,6 @@ from calcli.metrics.ranking import (
     delong_se,
     risk_coverage,
 )
-from calcli.metrics.rowtable import collect
 from calcli.rows import ArrayRows
 
 RNG = np.random.RandomState(0)

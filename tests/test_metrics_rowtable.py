@@ -9,8 +9,9 @@ from calcli.calibrator import Prediction
 from calcli.errors import DataError
 from calcli.methods.ts import TemperatureScaling
 from calcli.metrics.catalog import measure, metric_names, top_suffices
+from calcli.metrics.collect import collect, collect_all
 from calcli.metrics.context import MetricContext, MetricSettings
-from calcli.metrics.rowtable import COLUMNS, collect, collect_all
+from calcli.metrics.rowtable import COLUMNS
 from calcli.rows import ArrayRows
 
 RNG = np.random.RandomState(3)

@@ -16,6 +16,7 @@ from calcli.evaluation.compare import differences
 from calcli.evaluation.judge import label_shift_p_value
 from calcli.metrics.bound import generalisation_bound
 from calcli.metrics.catalog import measure
+from calcli.metrics.collect import collect
 from calcli.metrics.context import MetricContext, MetricSettings
 from calcli.metrics.debiased import plugin_square, signed_square, squared_error
 from calcli.metrics.friedman import average_ranks, friedman
@@ -28,7 +29,6 @@ from calcli.metrics.means import (
     wilson_interval,
 )
 from calcli.metrics.nulls import bin_outcomes, class_bin_outcomes, expected_error, null_of, poisson_binomial
-from calcli.metrics.rowtable import collect
 from calcli.metrics.significance import (
     benjamini_hochberg,
     class_p_values,

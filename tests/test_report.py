@@ -17,8 +17,8 @@ from calcli.calibrator import Context
 from calcli.evaluation.assess import Candidate, Plan
 from calcli.methods.ts import TemperatureScaling
 from calcli.metrics.catalog import report_metrics
+from calcli.metrics.collect import collect
 from calcli.metrics.context import MetricSettings
-from calcli.metrics.rowtable import collect
 from calcli.report.gather import CalibratorFacts, gather, thresholds_of, windows_of
 from calcli.report.glossary import GLOSSARY
 from calcli.report.markup import data_block, name, tag, text

@@ -25,9 +25,10 @@ from calcli.metrics.catalog import (
     top_suffices,
     tops_needed,
 )
+from calcli.metrics.collect import collect_all
 from calcli.metrics.columns import class_columns
 from calcli.metrics.context import MetricContext, MetricSettings
-from calcli.metrics.rowtable import RowTable, collect_all
+from calcli.metrics.rowtable import RowTable
 from calcli.metrics.significance import benjamini_hochberg, class_p_values, confidence_direction
 from calcli.rows import Rows
 

@@ -6,7 +6,8 @@ import numpy as np
 
 from calcli.calibrator import Calibrator, Context, Options
 from calcli.folds import random_folds
-from calcli.metrics.rowtable import RowTable, collect
+from calcli.metrics.collect import collect
+from calcli.metrics.rowtable import RowTable
 from calcli.metrics.summarise import summarise
 from calcli.numerics import IntArray
 from calcli.registry import method, parse_options

@@ -6,8 +6,9 @@ from calcli.calibrator import Calibrator, Context, Progress
 from calcli.errors import FitError
 from calcli.evaluation.results import Part, Split
 from calcli.folds import random_folds
+from calcli.metrics.collect import collect
 from calcli.metrics.means import mean_of
-from calcli.metrics.rowtable import RowTable, collect
+from calcli.metrics.rowtable import RowTable
 from calcli.numerics import FloatArray, IntArray
 from calcli.registry import method, method_names, parse_options
 from calcli.rows import ArrayRows, Rows

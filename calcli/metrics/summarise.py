@@ -9,7 +9,7 @@ import numpy as np
 
 from calcli.calibrator import Calibrator, Progress
 from calcli.kernels.numpy.parallel import in_order
-from calcli.metrics.rowtable import collect, needed_transforms
+from calcli.metrics.collect import collect, needed_transforms
 from calcli.numerics import FloatArray, IntArray
 from calcli.rows import Block, Rows
 from calcli.summary import Summary

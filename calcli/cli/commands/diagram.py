@@ -42,7 +42,7 @@ from calcli.io.atomic import check_output, write_bytes
 from calcli.io.bundle import split_where
 from calcli.io.dataset import DataSet
 from calcli.methods._temperature import OneTemperature
-from calcli.metrics.rowtable import collect_all
+from calcli.metrics.collect import collect_all
 from calcli.workflow import check_fits
 
 ORDER = 50

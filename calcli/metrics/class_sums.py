@@ -1,0 +1,109 @@
+"""Sums over (class, width bin) of the probabilities of every class, gathered piece by piece."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from calcli.binning import bin_index, width_edges
+from calcli.metrics.rowtable import ClassStats
+from calcli.numerics import FloatArray, IntArray
+
+__all__ = ["ClassSums", "Piece"]
+
+PAIRS_AT_ONCE = 1 << 15
+"""Pairs that wait before they are added up."""
+
+
+@dataclass(frozen=True)
+class Piece:
+    """Sums of some rows: their weights (b,), sums by class (k,), and (cell, p, weight, is it the label) of large p."""
+
+    weight: FloatArray
+    expected: FloatArray
+    variance: FloatArray
+    labels: FloatArray
+    pairs: tuple[NDArray[Any], ...]
+
+
+class ClassSums:
+    """Sums over (class, width bin).
+
+    At most ``bins`` classes of a row lie above the first bin, so only those are binned
+    one by one; the first bin is what remains of the column sums.
+    """
+
+    def __init__(self, k: int, bins: int) -> None:
+        self.k, self.bins, self.edges = k, bins, width_edges(bins)
+        self.count = np.zeros(k * bins, dtype=np.int64)
+        self.score, self.outcome, self.weight, self.weight_square, self.variance = (
+            np.zeros(k * bins) for _ in range(5)
+        )
+        self.rows, self.total, self.total_square = 0, 0.0, 0.0
+        self.column, self.column_variance, self.labels = np.zeros(k), np.zeros(k), np.zeros(k)
+        self.waiting: list[tuple[NDArray[Any], ...]] = []
+        self.waiting_items = 0
+
+    def piece(self, e: FloatArray, e2: FloatArray, norm: FloatArray, y: IntArray, weight: FloatArray | None) -> "Piece":
+        """The sums of rows with p = e / norm and p^2 = e2 / norm^2; changes nothing here."""
+        k = self.k
+        w = np.ones(len(e)) if weight is None else weight
+        expected = (w / norm) @ e
+        variance = (expected if weight is None else (w**2 / norm) @ e) - (w**2 / norm**2) @ e2
+        # One bound for the piece is cheaper than one per row and lets few too many through.
+        row, c = np.divmod(np.flatnonzero(e > self.edges[1] * norm.min() * (1 - 1e-12)), k)
+        p = e[row, c] / norm[row]
+        keep = p > self.edges[1]
+        row, c, p = row[keep], c[keep], p[keep]
+        pairs = c * self.bins + bin_index(p, self.edges), p, w[row], c == y[row]
+        labels: FloatArray = np.bincount(y, weights=w, minlength=k).astype(np.float64)
+        return Piece(w, expected, variance, labels, pairs)
+
+    def take(self, piece: "Piece") -> None:
+        """Add the sums of some rows."""
+        self.rows += len(piece.weight)
+        self.total += float(piece.weight.sum())
+        self.total_square += float(piece.weight @ piece.weight)
+        self.column += piece.expected
+        self.column_variance += piece.variance
+        self.labels += piece.labels
+        self.waiting.append(piece.pairs)
+        self.waiting_items += len(piece.pairs[0])
+        if self.waiting_items > PAIRS_AT_ONCE:
+            self.flush()
+
+    def flush(self) -> None:
+        """Add up the pairs that wait; one by one, piece by piece, would cost k x bins each."""
+        if not self.waiting:
+            return
+        size = self.k * self.bins
+        cell, p, w, label = (np.concatenate(part) for part in zip(*self.waiting, strict=True))
+        self.waiting, self.waiting_items = [], 0
+        self.count += np.bincount(cell, minlength=size)
+        self.weight += np.bincount(cell, weights=w, minlength=size)
+        self.weight_square += np.bincount(cell, weights=w * w, minlength=size)
+        self.score += np.bincount(cell, weights=w * p, minlength=size)
+        self.variance += np.bincount(cell, weights=w * w * p * (1.0 - p), minlength=size)
+        self.outcome += np.bincount(cell[label], weights=w[label], minlength=size)
+
+    def stats(self) -> ClassStats:
+        """The sums with the first bin filled in."""
+        self.flush()
+        shape = self.k, self.bins
+
+        def filled(sums: FloatArray, total: FloatArray | float) -> FloatArray:
+            cells = sums.reshape(shape).copy()
+            cells[:, 0] = np.maximum(total - cells[:, 1:].sum(axis=1), 0.0)
+            return cells
+
+        count = self.count.reshape(shape).copy()
+        count[:, 0] = self.rows - count[:, 1:].sum(axis=1)
+        return ClassStats(
+            count,
+            filled(self.score, self.column),
+            filled(self.outcome, self.labels),
+            filled(self.weight, self.total),
+            filled(self.weight_square, self.total_square),
+            filled(self.variance, self.column_variance),
+        )
