@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 
 from calcli.errors import DataError, UsageError
-from calcli.io.bundle import Layout, find_bundles, open_bundle
+from calcli.io.bundle import open_bundle
+from calcli.io.locate import Layout, find_bundles
 from calcli.io.writer import BundleWriter
 
 Z = np.array([[2.0, -1.0, 0.5], [0.0, 1.0, -2.0], [3.0, 2.0, 1.0], [0.1, 0.2, 0.3]])

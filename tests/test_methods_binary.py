@@ -12,7 +12,7 @@ from sklearn.linear_model import LogisticRegression
 from calcli.binning import mass_edges
 from calcli.calibrator import Context
 from calcli.errors import DataError, FitError
-from calcli.io.artifact import decode_params, encode_params
+from calcli.io.params import decode_params, encode_params
 from calcli.isotonic import PooledOutcomes, fit_isotonic
 from calcli.methods._binary.logistic import fit_logistic
 from calcli.methods._binary.questions import Sample, clipped_log_odds

@@ -10,7 +10,7 @@ import pytest
 
 from calcli.calibrator import Context
 from calcli.errors import UsageError
-from calcli.io.artifact import decode_params, encode_params
+from calcli.io.params import decode_params, encode_params
 from calcli.methods.sb import ScalingBinning, ScalingBinningOptions
 from calcli.registry import parse_options
 from calcli.rows import ArrayRows

@@ -18,7 +18,8 @@ from calcli.errors import CalcliError, DataError
 from calcli.evaluation.cross_validation import Fold, folds_of, held_out_table
 from calcli.evaluation.leaderboard import parse_entrant
 from calcli.importers.direct import open_rows
-from calcli.io.bundle import BundleRows, Layout, split_where
+from calcli.io.bundle import BundleRows
+from calcli.io.locate import Layout, split_where
 from calcli.kernels.device import resolve
 from calcli.metrics.rowtable import RowTable
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 def _filled(template: str, bundle: str) -> str:
     """The path of an artifact, with {stem} and {group} of a bundle in their places."""
-    from calcli.io.bundle import split_where
+    from calcli.io.locate import split_where
 
     path, group = split_where(bundle)
     return template.replace("{stem}", path.stem).replace("{group}", group or "")
@@ -42,7 +42,7 @@ class Job:
         again: bool = False,
     ) -> None:
         from calcli.errors import UsageError
-        from calcli.io.bundle import Layout
+        from calcli.io.locate import Layout
 
         self.calibrators, self.plan, self.ignore, self.group, self.talk = calibrators, plan, ignore, group, talk
         self.baseline = None if baseline in (None, "identity", "uncalibrated") else baseline
@@ -65,7 +65,7 @@ class Job:
         """Every file that evaluating these bundles reads, templates filled in."""
         from pathlib import Path
 
-        from calcli.io.bundle import split_where
+        from calcli.io.locate import split_where
 
         templates = [name for name in (*self.calibrators, self.baseline) if name not in (None, "-")]
         names = [Path(_filled(str(template), bundle)) for template in templates for bundle in bundles]

@@ -11,7 +11,7 @@ import typer
 from calcli.cli.render import print_json
 from calcli.cli.tables import TEXTS, Table, print_table
 from calcli.errors import UsageError, unknown_name
-from calcli.io.bundle import Layout, split_where
+from calcli.io.locate import Layout, split_where
 from calcli.io.names import bundle_names, expand
 
 Force = Annotated[bool, typer.Option("--force", help="Replace an output that exists.")]

@@ -7,8 +7,9 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from calcli.errors import CalcliError
-from calcli.io.bundle import BundleRows, Layout, open_bundle, split_where
+from calcli.io.bundle import BundleRows, open_bundle
 from calcli.io.dataset import DataSet
+from calcli.io.locate import Layout, split_where
 from calcli.io.pooled import PooledRows, allow_open_files
 
 __all__ = ["open_data", "open_rows"]
@@ -21,7 +22,7 @@ def open_rows(
     where: str,
     *,
     prefer: Sequence[str] = (),
-    layout: Layout = Layout(),  # noqa: B008 (frozen)
+    layout: Layout = Layout(),
     ignore_labels: Sequence[int] = (),
     need_labels: bool = True,
 ) -> Iterator[BundleRows]:
@@ -73,7 +74,7 @@ def open_data(
     names: Sequence[str],
     *,
     prefer: Sequence[str] = (),
-    layout: Layout = Layout(),  # noqa: B008 (frozen)
+    layout: Layout = Layout(),
     ignore_labels: Sequence[int] = (),
     need_labels: bool = True,
 ) -> Iterator[DataSet]:

@@ -11,7 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calcli.errors import DataError
-from calcli.io.bundle import BundleRows, Layout
+from calcli.io.bundle import BundleRows
+from calcli.io.locate import Layout
 from calcli.rows import ScoreKind
 
 __all__ = ["bundle_in_memory", "plain_array"]

@@ -9,8 +9,8 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 
 from calcli.errors import DataError, UsageError
-from calcli.io.bundle import find_bundles, split_where
 from calcli.io.hdf5 import open_file
+from calcli.io.locate import find_bundles, split_where
 
 __all__ = ["bundle_names", "expand", "listed", "natural"]
 

@@ -17,8 +17,9 @@ import msgspec
 import numpy as np
 
 from calcli.errors import DataError
-from calcli.io.artifact import Artifact, Link, encode_params, loads
+from calcli.io.artifact import Artifact, Link, loads
 from calcli.io.hdf5 import lookup, open_file
+from calcli.io.params import encode_params
 
 __all__ = ["carried", "chain_of", "chain_text", "check_upstream", "identity", "link_to", "words"]
 

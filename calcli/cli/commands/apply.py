@@ -26,7 +26,8 @@ from calcli.errors import CalcliError, DataError, UsageError
 from calcli.importers.direct import open_rows
 from calcli.io.artifact import Artifact, dumps, load
 from calcli.io.atomic import check_output, make_folder
-from calcli.io.bundle import BundleRows, split_where
+from calcli.io.bundle import BundleRows
+from calcli.io.locate import split_where
 from calcli.io.provenance import chain_text, link_to
 from calcli.io.score_files import Place, Sheet, Slab, format_of
 from calcli.io.validate import score_kind

@@ -31,7 +31,7 @@ from calcli.cli.tables import TEXTS
 from calcli.errors import CalcliError, DataError, UsageError
 from calcli.evaluation.leaderboard import UNCALIBRATED, Entry, entrants, ranking, scored, title_of
 from calcli.io.atomic import check_output, write_bytes
-from calcli.io.bundle import split_where
+from calcli.io.locate import split_where
 from calcli.io.names import expand
 from calcli.metrics.context import MetricSettings
 from calcli.metrics.rowtable import RowTable

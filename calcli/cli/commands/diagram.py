@@ -39,8 +39,8 @@ from calcli.errors import DataError, UsageError, unknown_name
 from calcli.importers.direct import open_data
 from calcli.io.artifact import Artifact, load
 from calcli.io.atomic import check_output, write_bytes
-from calcli.io.bundle import split_where
 from calcli.io.dataset import DataSet
+from calcli.io.locate import split_where
 from calcli.methods._temperature import OneTemperature
 from calcli.metrics.collect import collect_all
 from calcli.workflow import check_fits

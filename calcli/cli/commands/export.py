@@ -24,7 +24,7 @@ from calcli.export.verify import TOLERANCE, Agreement, compare
 from calcli.importers.direct import open_rows
 from calcli.io.artifact import Artifact, load
 from calcli.io.atomic import check_output, write_bytes
-from calcli.io.bundle import split_where
+from calcli.io.locate import split_where
 from calcli.workflow import check_fits
 
 ORDER = 45

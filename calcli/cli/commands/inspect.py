@@ -16,9 +16,11 @@ import typer
 
 from calcli.cli import options as o
 from calcli.cli.render import plain, print_json, print_table
-from calcli.io.artifact import encode_params, load
-from calcli.io.bundle import BundleRows, find_bundles, open_bundle, split_where
+from calcli.io.artifact import load
+from calcli.io.bundle import BundleRows, open_bundle
 from calcli.io.hdf5 import open_file
+from calcli.io.locate import find_bundles, split_where
+from calcli.io.params import encode_params
 from calcli.io.validate import look_like_probabilities
 
 ORDER = 60

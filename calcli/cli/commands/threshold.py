@@ -32,7 +32,8 @@ from calcli.evaluation.selective import (
 from calcli.importers.direct import open_rows
 from calcli.io.artifact import Artifact, load
 from calcli.io.atomic import check_output, write_bytes
-from calcli.io.bundle import BundleRows, split_where
+from calcli.io.bundle import BundleRows
+from calcli.io.locate import split_where
 from calcli.io.provenance import link_to
 from calcli.methods.identity import Identity
 from calcli.numerics import FloatArray

@@ -1,0 +1,234 @@
+"""Parameters of calibrators as JSON values, and back.
+
+The calibrator's class says which parameters, of which type and shape, there must be;
+everything else is refused with a sentence.
+"""
+
+import base64
+import binascii
+import dataclasses
+import json
+from typing import Any, get_args, get_type_hints
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from calcli.calibrator import Calibrator, Curves
+from calcli.composition import Composition, Stage
+from calcli.errors import DataError
+from calcli.mixture import Member, Mixture
+from calcli.registry import method
+
+__all__ = ["decode_params", "encode_params", "shown"]
+
+LONGEST_EMPTY = 1_000_000
+"""No bytes at all make any shape with a 0 in it; written as lists, its other lengths take memory."""
+
+INLINE_ENTRIES = 4096
+"""Arrays with more entries are written as base64."""
+
+
+def encode_params(calibrator: Calibrator) -> dict[str, Any]:
+    """Parameters of a calibrator as JSON values; those of a composition nest, stage by stage."""
+    if isinstance(calibrator, Composition):
+        return {
+            "stages": [
+                {"method": s.method, "options": msgspec.to_builtins(s.options), "params": encode_params(s.calibrator)}
+                for s in calibrator.stages
+            ]
+        }
+    if isinstance(calibrator, Mixture):
+        members = [
+            {
+                "method": m.method,
+                "options": msgspec.to_builtins(m.options),
+                "params": encode_params(m.calibrator),
+                "weight": m.weight,
+            }
+            for m in calibrator.members
+        ]
+        return {"members": members, "uniform": calibrator.uniform}
+    values = ((f, getattr(calibrator, f.name)) for f in dataclasses.fields(calibrator))
+    return {f.name: _encode(value) for f, value in values if not _is_default(value, f.default)}
+
+
+def _is_default(value: Any, default: Any) -> bool:
+    """Whether an artifact can leave a parameter out; an array never is the default."""
+    return value is default or (not isinstance(value, np.ndarray | tuple) and bool(value == default))
+
+
+def _encode(value: Any) -> Any:
+    if isinstance(value, tuple):
+        return [_encode(curve) for curve in value]
+    if isinstance(value, np.ndarray):
+        if value.dtype.kind in "OUS":
+            return [str(v) for v in value.tolist()]
+        if value.size > INLINE_ENTRIES:
+            plain = np.ascontiguousarray(value, dtype=value.dtype.newbyteorder("<"))
+            text = base64.b64encode(plain.tobytes()).decode("ascii")
+            return {"dtype": str(value.dtype), "shape": list(value.shape), "base64": text}
+        return _nan_to_null(value.tolist())
+    if isinstance(value, np.generic):
+        value = value.item()
+    return _nan_to_null(value)
+
+
+def _nan_to_null(value: Any) -> Any:
+    if isinstance(value, list):
+        return [_nan_to_null(v) for v in value]
+    return None if isinstance(value, float) and value != value else value
+
+
+def decode_params(cls: type[Calibrator], params: dict[str, Any], k: int) -> Calibrator:
+    """Build a calibrator of a class from JSON values, checking names, types and shapes.
+
+    Raises DataError that names the parameter.
+    """
+    if issubclass(cls, Composition):
+        return _decode_stages(cls, params, k)
+    if issubclass(cls, Mixture):
+        return _decode_members(cls, params, k)
+    fields = {f.name: f for f in dataclasses.fields(cls)}
+    if missing := [name for name, f in fields.items() if name not in params and f.default is dataclasses.MISSING]:
+        raise DataError(f"params lack {', '.join(missing)}")
+    if unknown := [name for name in params if name not in fields]:
+        raise DataError(f"params hold unknown {', '.join(unknown)}, expected {', '.join(fields) or 'none'}")
+    hints = get_type_hints(cls)
+    sizes: dict[str, int] = {"k": k}
+    values = {n: _decode(n, params[n], hints[n], f.metadata, sizes) for n, f in fields.items() if n in params}
+    calibrator = cls(**values)
+    calibrator.check(k)
+    return calibrator
+
+
+class _Stage(msgspec.Struct, forbid_unknown_fields=True):
+    """A stage of a composition as it is on disk."""
+
+    method: str
+    options: dict[str, Any]
+    params: dict[str, Any]
+
+
+def _decode_stages(cls: type[Composition], params: dict[str, Any], k: int) -> Calibrator:
+    if set(params) != {"stages"}:
+        raise DataError(f"params of a composition hold {', '.join(params) or 'nothing'}, expected stages")
+    stages = []
+    for i, stage in enumerate(msgspec.convert(params["stages"], list[_Stage])):
+        if "+" in stage.method:
+            raise DataError(f"stage {i + 1} is itself a composition, {stage.method!r}")
+        own = method(stage.method)
+        options = msgspec.convert(stage.options, own.Options, strict=True)
+        stages.append(Stage(stage.method, options, decode_params(own, stage.params, k)))
+    calibrator = cls(tuple(stages))
+    calibrator.check(k)
+    return calibrator
+
+
+class _Member(_Stage, forbid_unknown_fields=True):
+    """A member of an average as it is on disk."""
+
+    weight: float
+
+
+def _decode_members(cls: type[Mixture], params: dict[str, Any], k: int) -> Calibrator:
+    if set(params) != {"members", "uniform"}:
+        raise DataError(f"params of an average hold {', '.join(params) or 'nothing'}, expected members and uniform")
+    members = []
+    for member in msgspec.convert(params["members"], list[_Member]):
+        own = method(member.method)
+        if issubclass(own, Mixture):
+            raise DataError(f"member {member.method!r} is itself an average")
+        options = msgspec.convert(member.options, own.Options, strict=True)
+        members.append(Member(member.method, options, decode_params(own, member.params, k), member.weight))
+    calibrator = cls(tuple(members), msgspec.convert(params["uniform"], float))
+    calibrator.check(k)
+    return calibrator
+
+
+def _decode(name: str, value: Any, hint: Any, metadata: Any, sizes: dict[str, int]) -> Any:
+    if value is None and metadata.get("optional"):
+        return None
+    if hint == Curves or (metadata.get("optional") and set(get_args(Curves)) <= set(get_args(hint))):
+        if isinstance(value, list) and value and isinstance(value[0], list | dict):
+            return tuple(_array(f"{name}[{i}]", v, "float64", (None,), {}) for i, v in enumerate(value))
+        return _array(name, value, "float64", (None,), {})
+    scalar = next(
+        (t for t in (bool, int, float, str) if hint is t or (metadata["optional"] and t in get_args(hint))), None
+    )
+    if scalar is None:
+        return _array(name, value, metadata["dtype"], metadata["shape"], sizes)
+    if scalar is float and type(value) is int and abs(value) < 2**1023:
+        value = float(value)
+    if type(value) is not scalar:
+        raise DataError(f"params.{name} is {shown(value)}, expected {scalar.__name__}")
+    return value
+
+
+def shown(value: Any) -> str:
+    """A value of a file as an error quotes it."""
+    text = json.dumps(value)
+    return text if len(text) <= 40 else text[:37] + "…"
+
+
+def _array(name: str, value: Any, dtype: str, shape: tuple[Any, ...], sizes: dict[str, int]) -> NDArray[Any]:
+    array = _from_base64(name, value, dtype) if isinstance(value, dict) else _from_list(name, value, dtype, len(shape))
+    expected = tuple(sizes.get(s) if isinstance(s, str) else s for s in shape)
+    fits = array.ndim == len(shape) and all(e is None or e == got for e, got in zip(expected, array.shape, strict=True))
+    if not fits:
+        wanted = ", ".join(str(s if e is None else e) for s, e in zip(shape, expected, strict=True))
+        raise DataError(f"params.{name} has shape {array.shape}, expected ({wanted})")
+    sizes.update({s: got for s, got in zip(shape, array.shape, strict=True) if isinstance(s, str)})
+    if array.dtype.kind == "f" and np.isinf(array).any():
+        raise DataError(f"params.{name} holds an infinite number")
+    return array
+
+
+def _from_base64(name: str, value: dict[str, Any], dtype: str) -> NDArray[Any]:
+    if set(value) != {"dtype", "shape", "base64"}:
+        raise DataError(f"params.{name} has keys {', '.join(sorted(value))}, expected dtype, shape, base64")
+    given, shape, text = value["dtype"], value["shape"], value["base64"]
+    if given not in ("float64", "float32", "int64") or (dtype == "str") or (given == "int64") != (dtype == "int64"):
+        raise DataError(f"params.{name} has dtype {given!r}, expected {dtype}")
+    if not (isinstance(shape, list) and all(type(s) is int and s >= 0 for s in shape) and isinstance(text, str)):
+        raise DataError(f"params.{name} has no valid shape and base64 text")
+    try:
+        raw = base64.b64decode(text, validate=True)
+    except binascii.Error as problem:
+        raise DataError(f"params.{name} is not valid base64: {problem}") from None
+    layout = np.dtype(given).newbyteorder("<")
+    count = 1
+    for s in shape:
+        count *= s
+    if count == 0 and max(shape) > LONGEST_EMPTY:
+        raise DataError(f"params.{name} has shape {shape} and no entries")
+    if count * layout.itemsize != len(raw):
+        raise DataError(f"params.{name} holds {len(raw)} bytes, expected {count * layout.itemsize} for shape {shape}")
+    try:
+        array = np.frombuffer(raw, layout).reshape(shape)
+    except (ValueError, OverflowError):  # no bytes at all make any shape with a 0 in it
+        raise DataError(f"params.{name} has shape {shape}, which no array can have") from None
+    return array.astype(dtype if given == "float64" or dtype == "int64" else given)
+
+
+def _from_list(name: str, value: Any, dtype: str, ndim: int) -> NDArray[Any]:
+    kinds: tuple[type, ...] = {"str": (str,), "int64": (int,), "float64": (int, float)}[dtype]
+
+    def check(item: Any, depth: int) -> Any:
+        if depth:
+            if not isinstance(item, list):
+                raise DataError(f"params.{name} is {shown(item)} where a list was expected ({ndim} dimensions)")
+            return [check(v, depth - 1) for v in item]
+        if item is None and dtype == "float64":
+            return float("nan")
+        if type(item) not in kinds:
+            raise DataError(f"params.{name} holds {shown(item)}, expected {dtype} entries")
+        return item
+
+    plain = check(value, ndim)
+    try:
+        if dtype == "str":
+            return np.asarray(plain, dtype=object)
+        return np.asarray(plain, dtype=dtype)
+    except (ValueError, OverflowError):
+        raise DataError(f"params.{name} is ragged or too large, expected a {ndim}-dimensional array") from None
