@@ -1,101 +1,85 @@
-"""What evaluate does bundle by bundle: open, load, assess, warn."""
+"""What evaluate and report do bundle by bundle: open, load, assess, warn."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, field, replace
+from pathlib import Path
 
-if TYPE_CHECKING:
-    from pathlib import Path
+import numpy as np
 
-    from calcli.cli.render import Talk
-    from calcli.evaluation.assess import Plan
-    from calcli.evaluation.results import Result
-    from calcli.io.artifact import Artifact
-    from calcli.io.dataset import DataSet
-    from calcli.metrics.rowtable import RowTable
+from calcli.cli.render import Talk
+from calcli.errors import DataError, UsageError
+from calcli.evaluation.assess import Candidate, Plan, assess, scores_of
+from calcli.evaluation.judge import label_shift_p_value
+from calcli.evaluation.results import Result
+from calcli.importers.direct import open_data
+from calcli.io.artifact import Artifact, load
+from calcli.io.dataset import DataSet
+from calcli.io.locate import Layout, split_where
+from calcli.io.names import expand
+from calcli.metrics.context import MetricContext
+from calcli.metrics.rowtable import RowTable
+from calcli.metrics.warnings import data_warnings
+from calcli.workflow import check_fits, checked_transforms
+
+UNCALIBRATED = ("identity", "uncalibrated")
+"""Names of a baseline that is no artifact."""
 
 
 def _filled(template: str, bundle: str) -> str:
     """The path of an artifact, with {stem} and {group} of a bundle in their places."""
-    from calcli.io.locate import split_where
-
     path, group = split_where(bundle)
     return template.replace("{stem}", path.stem).replace("{group}", group or "")
 
 
+@dataclass(kw_only=True)
 class Job:
-    """What stays the same from bundle to bundle."""
+    """What stays the same from bundle to bundle.
 
-    def __init__(
-        self,
-        calibrators: list[str],
-        baseline: str | None,
-        plan: "Plan",
-        scores: str | None,
-        labels: str | None,
-        kind: str | None,
-        ignore: tuple[int, ...],
-        group: str,
-        edges_from: str | None,
-        talk: "Talk",
-        *,
-        again: bool = False,
-    ) -> None:
-        from calcli.errors import UsageError
-        from calcli.io.locate import Layout
+    calibrators, baseline : artifacts as typed; no baseline is the uncalibrated scores. group : name of the
+    dataset with the groups. edges_from : bundle whose rows choose the bins of a sweep.
+    """
 
-        self.calibrators, self.plan, self.ignore, self.group, self.talk = calibrators, plan, ignore, group, talk
-        self.baseline = None if baseline in (None, "identity", "uncalibrated") else baseline
-        self.edges_from, self.again = edges_from, again
-        self.layout: Layout = Layout(scores, labels, kind)
-        self.loaded: dict[str, Artifact] = {}
-        if [*calibrators, self.baseline].count("-") > 1:
+    calibrators: Sequence[str]
+    plan: Plan
+    layout: Layout
+    ignore: tuple[int, ...]
+    talk: Talk
+    group: str = "group"
+    baseline: str | None = None
+    edges_from: str | None = None
+    again: bool = False
+    loaded: dict[str, Artifact] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if self.baseline in UNCALIBRATED:
+            self.baseline = None
+        if [*self.calibrators, self.baseline].count("-") > 1:
             raise UsageError("standard input can be read once: only one artifact may be -")
 
-    def artifact(self, template: str, bundle: str) -> "tuple[str, Artifact]":
+    def artifact(self, template: str, bundle: str) -> tuple[str, Artifact]:
         """The artifact that a path stands for at a bundle, loaded once."""
-        from calcli.io.artifact import load
-
         name = _filled(template, bundle)
         if name not in self.loaded:
             self.loaded[name] = load(name)
         return ("<stdin>" if name == "-" else name), self.loaded[name]
 
-    def reads(self, bundles: list[str]) -> "list[Path]":
+    def reads(self, bundles: list[str]) -> list[Path]:
         """Every file that evaluating these bundles reads, templates filled in."""
-        from pathlib import Path
-
-        from calcli.io.locate import split_where
-
         templates = [name for name in (*self.calibrators, self.baseline) if name not in (None, "-")]
         names = [Path(_filled(str(template), bundle)) for template in templates for bundle in bundles]
         return [*(split_where(b)[0] for b in (*bundles, self.edges_from) if b is not None), *names]
 
-    def evaluate(self, bundles: Sequence[str]) -> "tuple[list[Result], Result | None]":
+    def evaluate(self, bundles: Sequence[str]) -> tuple[list[Result], Result | None]:
         """Results of bundles taken as one data set, and the result that changes are taken to."""
-        from calcli.errors import DataError
-        from calcli.evaluation.assess import Candidate, assess, scores_of
-        from calcli.evaluation.results import Result
-        from calcli.importers.direct import open_data
-        from calcli.metrics.context import MetricContext
-        from calcli.workflow import check_fits, checked_transforms
-
-        bundle, candidates = bundles[0], [Candidate(None, "uncalibrated", None)]
+        bundle = bundles[0]
         artifacts = [self.artifact(template, bundle) for template in self.calibrators]
-        against = None
         with open_data(bundles, prefer=("test",), layout=self.layout, ignore_labels=self.ignore) as rows:
             rows.hashed = bool(artifacts)  # to tell rows that a calibrator was fitted on
-            for name, artifact in artifacts:
-                for note in check_fits(artifact, name, rows, again=self.again):
-                    self.talk.warn(note)
-                checked_transforms(artifact.calibrator, rows, rows.name)
-                candidates.append(Candidate(name, artifact.method, artifact.calibrator))
+            candidates = self.candidates(artifacts, rows)
+            against = None
             if self.baseline is not None:
-                name, artifact = self.artifact(self.baseline, bundle)
-                for note in check_fits(artifact, name, rows, again=self.again):
-                    self.talk.warn(note)
-                checked_transforms(artifact.calibrator, rows, rows.name)
-                against = Candidate(name, artifact.method, artifact.calibrator)
+                against = self.candidates([self.artifact(self.baseline, bundle)], rows)[1]
             group = rows.column(self.group) if self.plan.per_group or self.plan.report else None
             if self.plan.per_group and group is None:
                 raise DataError(f"{rows.name}: has no dataset {self.group!r} to group by; name one with --group NAME")
@@ -120,13 +104,19 @@ class Job:
         scores = scores_of(context, list(results[0].scores))
         return results, Result(rows.name, against.name, against.method, rows.n, results[0].n_classes, scores)
 
-    @contextmanager
-    def _edge_rows(self, rows: "DataSet") -> "Iterator[DataSet | None]":
-        """The rows that choose the bins of a sweep."""
-        from calcli.errors import DataError
-        from calcli.importers.direct import open_data
-        from calcli.io.names import expand
+    def candidates(self, artifacts: Sequence[tuple[str, Artifact]], rows: DataSet) -> list[Candidate]:
+        """The scores as they are, then the calibrators; warnings are said. Raises DataError where one does not fit."""
+        found = [Candidate(None, "uncalibrated", None)]
+        for name, artifact in artifacts:
+            for note in check_fits(artifact, name, rows, again=self.again):
+                self.talk.warn(note)
+            checked_transforms(artifact.calibrator, rows, rows.name)
+            found.append(Candidate(name, artifact.method, artifact.calibrator))
+        return found
 
+    @contextmanager
+    def _edge_rows(self, rows: DataSet) -> Iterator[DataSet | None]:
+        """The rows that choose the bins of a sweep."""
         if self.edges_from is None:
             yield None
             return
@@ -139,19 +129,12 @@ class Job:
 
     def warned(
         self,
-        rows: "DataSet",
-        artifacts: "list[tuple[str, Artifact]]",
-        table: "RowTable",
-        results: "list[Result]",
-    ) -> "list[Result]":
+        rows: DataSet,
+        artifacts: list[tuple[str, Artifact]],
+        table: RowTable,
+        results: list[Result],
+    ) -> list[Result]:
         """The results with warnings about the data, the fit's data, and both together, which are also said."""
-        from dataclasses import replace
-
-        import numpy as np
-
-        from calcli.evaluation.judge import label_shift_p_value
-        from calcli.metrics.warnings import data_warnings
-
         binned = any("|bins:" in score.signature for score in results[0].scores.values())
         spread = float(table.confidence.max() - table.confidence.min())
         bins = self.plan.settings.bins if binned else None

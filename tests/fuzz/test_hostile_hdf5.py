@@ -137,6 +137,8 @@ def test_what_is_not_there_is_never_read_as_zeros(run, what, says):
     assert time.monotonic() - begun < 10
     if what.endswith("elsewhere"):
         assert run("fit", "-m", "ts", "x.h5", "--allow-external", "-o", "a.json").code == 0
+        assert run("evaluate", "x.h5", "--allow-external").code == 0
+        assert run("report", "x.h5", "--allow-external", "-o", "r.html", "-q").code == 0
 
 
 def test_whole_sources_beside_the_file_are_read(run, tmp_path):

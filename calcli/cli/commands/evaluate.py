@@ -244,9 +244,16 @@ def run(args: EvaluateArgs) -> int:
     asked = args.limits()
     plan = args.plan(needed_metrics(asked))
     job = Job(
-        args.calibrator or [], args.baseline, plan, args.scores, args.labels, args.kind, args.ignored,
-        args.group or "group", args.edges_from, talk, again=args.again,
-    )  # fmt: skip
+        calibrators=args.calibrator or [],
+        plan=plan,
+        layout=args.where,
+        ignore=args.ignored,
+        talk=talk,
+        group=args.group or "group",
+        baseline=args.baseline,
+        edges_from=args.edges_from,
+        again=args.again,
+    )
     evaluated: list[Results] = []
     outcomes: list[Outcome] = []
     bundles, worst = (args.expanded, 0) if args.pool else _expanded(args.given)

@@ -22,7 +22,7 @@ from calcli.cli import options as o
 from calcli.cli.evaluate_job import Job
 from calcli.cli.render import Talk, fail, print_json
 from calcli.errors import DataError, LimitCrossed, UsageError
-from calcli.evaluation.assess import Candidate, Plan
+from calcli.evaluation.assess import Plan
 from calcli.evaluation.compare import rank_table
 from calcli.evaluation.gates import Outcome, check, limits, needed_metrics
 from calcli.evaluation.results import Evaluation, Result
@@ -34,7 +34,6 @@ from calcli.metrics.catalog import report_metrics
 from calcli.metrics.context import MetricSettings
 from calcli.report.gather import CalibratorFacts, Model, gather
 from calcli.report.page import page
-from calcli.workflow import check_fits, checked_transforms
 
 ORDER = 55
 MORE = ("gap", "aurc", "auroc")
@@ -118,7 +117,12 @@ def run(args: ReportArgs) -> int:
     asked = limits(args.max_ or [], args.min_ or [])
     plan = args.plan(needed_metrics(asked))
     job = Job(
-        args.calibrator or [], None, plan, args.scores, args.labels, args.kind, args.ignored, args.group, None, talk
+        calibrators=args.calibrator or [],
+        plan=plan,
+        layout=args.where,
+        ignore=args.ignored,
+        talk=talk,
+        group=args.group,
     )
     models: list[Model] = []
     evaluated: list[list[Result]] = []
@@ -153,19 +157,14 @@ def run(args: ReportArgs) -> int:
 def _model(args: ReportArgs, job: Job, plan: Plan, bundles: Sequence[str], talk: Talk) -> tuple[Model, list[Result]]:
     """One data set with its calibrators."""
     artifacts = [job.artifact(template, bundles[0]) for template in args.calibrator or []]
-    candidates = [Candidate(None, "uncalibrated", None)]
     with open_data(bundles, prefer=("test",), layout=args.where, ignore_labels=args.ignored) as rows:
         weights = rows.weights()
         if weights is not None and not weights.any():
             raise DataError(f"{rows.name}: all rows have weight 0, expected one above; nothing can be shown")
-        for path, artifact in artifacts:
-            check_fits(artifact, path, rows)
-            checked_transforms(artifact.calibrator, rows, rows.name)
-            candidates.append(Candidate(path, artifact.method, artifact.calibrator))
         model, done = gather(
             rows,
             rows.name,
-            candidates,
+            job.candidates(artifacts, rows),
             plan,
             names=rows.class_names,
             group=rows.column(args.group),
