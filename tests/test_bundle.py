@@ -9,7 +9,7 @@ import pytest
 from calcli.errors import DataError, UsageError
 from calcli.io.bundle import open_bundle
 from calcli.io.locate import Layout, find_bundles
-from calcli.io.writer import BundleWriter
+from calcli.io.writer import BundleWriter, NewBundle
 
 Z = np.array([[2.0, -1.0, 0.5], [0.0, 1.0, -2.0], [3.0, 2.0, 1.0], [0.1, 0.2, 0.3]])
 Y = np.array([0, 1, 0, 2])
@@ -251,8 +251,9 @@ def test_storage_layout_is_irrelevant_also_beyond_the_cache(tmp_path, storage, m
 def test_written_bundles_read_back(tmp_path):
     path = tmp_path / "out.h5"
     with BundleWriter(path) as out:
-        group = out.create("test", n=4, k=3, dtype="f4", class_names=["a", "b", "ü"], source={"file": "x.npz"},
-                           columns={"ids": np.array(["r1", "r2", "r3", "r4"])}, transforms=("zoom:0.5",))  # fmt: skip
+        new = NewBundle(n=4, k=3, dtype="f4", class_names=["a", "b", "ü"], source={"file": "x.npz"},
+                        columns={"ids": np.array(["r1", "r2", "r3", "r4"])}, transforms=("zoom:0.5",))  # fmt: skip
+        group = out.create("test", new)
         group.write(0, Z[:2], labels=Y[:2], transformed=Z[None, :2])
         group.write(2, Z[2:], labels=Y[2:], transformed=Z[None, 2:])
     with open_bundle(f"{path}:test") as rows:
@@ -266,7 +267,7 @@ def test_written_bundles_read_back(tmp_path):
 def test_a_failed_write_leaves_nothing_behind(tmp_path):
     path = tmp_path / "out.h5"
     with pytest.raises(RuntimeError), BundleWriter(path) as out:
-        out.create(n=4, k=3)
+        out.create("", NewBundle(n=4, k=3))
         raise RuntimeError
     assert list(tmp_path.iterdir()) == []
     path.write_text("mine")

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 from zlib import crc32
@@ -20,9 +20,8 @@ from calcli.extract.transforms import Transform, choose, parse
 from calcli.importers.archive import one_line
 from calcli.importers.report import Report, Splitting, Written
 from calcli.io.atomic import check_output
-from calcli.io.split import deal_rows
 from calcli.io.validate import check_labels, check_scores, score_kind
-from calcli.io.writer import BundleWriter
+from calcli.io.writer import BundleWriter, NewBundle
 from calcli.numerics import FloatArray, IntArray, floored_log
 from calcli.rows import ScoreKind
 
@@ -98,8 +97,18 @@ def run_model(
             if part.done:
                 report.notes.append(f"{part_path.name}: going on after {part.done} of {inputs.n} rows")
             _run(job, kind, inputs, model, specs, part, context)
+            scores = part.rows()
+            form = NewBundle(
+                n=inputs.n,
+                k=scores.shape[2],
+                kind=kind,
+                dtype=part.dtype,
+                transforms=specs,
+                class_names=inputs.class_names,
+                source=_source(identity, inputs),
+            )
             with BundleWriter(output, force=force, inputs=read) as out:
-                _write(out, inputs, groups, kind, specs, part, splitting, _source(identity, inputs), report)
+                _write(out, inputs, groups, scores, form, splitting, report)
             part.remove()
     return report
 
@@ -152,11 +161,7 @@ def _groups(inputs: Inputs, splitting: Splitting) -> dict[str, IntArray]:
     """Which rows go where, decided before the model runs."""
     if not splitting.parts:
         return {"": np.arange(inputs.n)}
-    method = splitting.method(inputs.labels is not None)
-    if inputs.labels is None and splitting.stratify and method == "shuffled":
-        raise UsageError(f"{inputs.name}: has no labels to stratify the split by; pass --no-stratify or --ordered")
-    by = inputs.labels if method == "stratified" else None
-    return deal_rows(splitting.parts, inputs.n, labels=by, seed=splitting.seed, ordered=splitting.ordered)
+    return splitting.deal(inputs.n, inputs.labels, inputs.name)
 
 
 def _identity(job: ModelJob, inputs: Inputs, model: Model, specs: Sequence[str]) -> dict[str, Any]:
@@ -314,47 +319,31 @@ def _write(
     out: BundleWriter,
     inputs: Inputs,
     groups: dict[str, IntArray],
-    kind: ScoreKind,
-    specs: Sequence[str],
-    part: PartialScores,
+    scores: NDArray[Any],
+    form: NewBundle,
     splitting: Splitting,
-    source: dict[str, Any],
     report: Report,
 ) -> None:
-    """Copy the rows into bundles, group by group."""
-    scores = part.rows()
-    n, _, k = scores.shape
+    """Copy the rows into bundles, group by group. scores : (n, 1 + m, k). form : what the bundles have in common."""
     step = max(1, (4 << 20) // (scores[0].nbytes or 1))
     for group, index in groups.items():
-        record = {**source, "rows": len(index)}
+        record = {**(form.source or {}), "rows": len(index)}
         if splitting.parts:
-            method = splitting.method(inputs.labels is not None)
-            record["split"] = {"groups": list(splitting.texts), "method": method, "name": group}
-            if method in ("stratified", "shuffled"):
-                record["split"]["seed"] = splitting.seed
+            record["split"] = splitting.record(group, inputs.labels is not None)
         labels = None if inputs.labels is None else np.asarray(inputs.labels)[index]
-        writer = out.create(
-            group,
-            n=len(index),
-            k=k,
-            kind=kind,
-            dtype=part.dtype,
-            labels=labels is not None,
-            transforms=specs,
-            class_names=inputs.class_names,
-            columns={} if inputs.ids is None else {"ids": inputs.ids[index]},
-            source=record,
-        )
+        columns = {} if inputs.ids is None else {"ids": inputs.ids[index]}
+        new = replace(form, n=len(index), labels=labels is not None, columns=columns, source=record)
+        writer = out.create(group, new)
         for at in range(0, len(index), step):
             rows = scores[index[at : at + step]]
             per_row = {} if labels is None else {"labels": labels[at : at + step]}
-            if specs:
+            if new.transforms:
                 per_row["transformed"] = rows[:, 1:].transpose(1, 0, 2)
             writer.write(at, rows[:, 0], **per_row)
-        absent = 0 if labels is None else k - len(np.unique(labels))
+        absent = 0 if labels is None else new.k - len(np.unique(labels))
         report.bundles.append(
-            Written(group, kind, len(index), k, str(part.dtype), labels is not None, len(specs), absent)
+            Written(group, new.kind, new.n, new.k, str(new.dtype), new.labels, len(new.transforms), absent)
         )
     if len(groups) > 1:
         sizes = ", ".join(f"{group} {len(index)}" for group, index in groups.items())
-        report.notes.append(f"{n} rows split {splitting.method(inputs.labels is not None)}: {sizes}")
+        report.notes.append(f"{form.n} rows split {splitting.method(inputs.labels is not None)}: {sizes}")

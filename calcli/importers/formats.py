@@ -124,7 +124,7 @@ def _is_model(file: SourceFile) -> bool:
     )
 
 
-def open_archive(path: Path, stack: ExitStack, ask: Ask = Ask()) -> Archive:  # noqa: B008 (frozen)
+def open_archive(path: Path, stack: ExitStack, ask: Ask = Ask()) -> Archive:
     """Open a file of arrays in any known format; ``stack`` closes it."""
     file = SourceFile(path)
     format, note = recognise(file)

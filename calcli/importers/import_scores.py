@@ -25,8 +25,7 @@ from calcli.importers.report import Report, Splitting, Written
 from calcli.importers.sources import settle_sources
 from calcli.io.atomic import check_output
 from calcli.io.provenance import carried
-from calcli.io.split import deal_rows
-from calcli.io.writer import BundleWriter, GroupWriter
+from calcli.io.writer import BundleWriter, GroupWriter, NewBundle
 from calcli.numerics import IntArray
 
 __all__ = ["import_scores"]
@@ -35,8 +34,8 @@ __all__ = ["import_scores"]
 def import_scores(
     sources: Sequence[Path],
     output: Path,
-    ask: Ask = Ask(),  # noqa: B008 (frozen)
-    splitting: Splitting = Splitting(),  # noqa: B008
+    ask: Ask = Ask(),
+    splitting: Splitting = Splitting(),
     *,
     ignore_labels: Sequence[int] = (),
     force: bool = False,
@@ -142,11 +141,7 @@ def _deal(
         return {name: drawn}
     if not splitting.parts:
         return {name: rows}
-    method = splitting.method(labels is not None)
-    if labels is None and splitting.stratify and method == "shuffled":
-        raise UsageError(f"{imported.where}: has no labels to stratify the split by; pass --no-stratify or --ordered")
-    by = labels[rows] if labels is not None and method == "stratified" else None
-    dealt = deal_rows(splitting.parts, len(rows), labels=by, seed=splitting.seed, ordered=splitting.ordered)
+    dealt = splitting.deal(len(rows), None if labels is None else labels[rows], imported.where)
     sizes = ", ".join(f"{group} {len(index)}" for group, index in dealt.items())
     left = len(rows) - sum(len(index) for index in dealt.values())
     how = {
@@ -154,7 +149,7 @@ def _deal(
         "shuffled": f"shuffled, not stratified, seed {splitting.seed}",
         "ordered": "in the order of the source",
         "position": "by position",
-    }[method]
+    }[splitting.method(labels is not None)]
     report.notes.append(
         f"{name + ': ' if name else ''}{len(rows)} rows split {how}: {sizes}{f', {left} left out' if left else ''}"
     )
@@ -216,10 +211,7 @@ class _Origin:
         if self.draw is not None:
             record["drawn_with_replacement"] = {"rows": self.draw, "seed": splitting.seed}
         if splitting.parts:
-            method = splitting.method(imported.labels is not None)
-            record["split"] = {"groups": list(splitting.texts), "method": method, "name": group}
-            if method in ("stratified", "shuffled"):
-                record["split"]["seed"] = splitting.seed
+            record["split"] = splitting.record(group, imported.labels is not None)
         return record
 
 
@@ -232,13 +224,12 @@ def _write(
     splitting: Splitting,
     report: Report,
 ) -> None:
-    """Write one source bundle into its groups in a single pass over the source."""
+    """Make the groups of one source bundle, report them, and fill them."""
     writers: list[tuple[GroupWriter, IntArray]] = []
     scores = entries[imported.candidate.scores]
     for group, index in groups.items():
         labels = None if imported.labels is None else imported.labels[index]
-        writer = out.create(
-            group,
+        new = NewBundle(
             n=len(index),
             k=imported.k,
             kind=imported.kind,
@@ -249,6 +240,7 @@ def _write(
             columns={name: values[index] for name, values in imported.columns.items()},
             source=origin.source(imported, entries, splitting, group.rsplit("/", 1)[-1], len(index)),
         )
+        writer = out.create(group, new)
         for name, text in carried(scores.path, scores.name).items():
             writer.attribute(name, text)
         if origin.corrupted is not None:
@@ -273,6 +265,11 @@ def _write(
                 absent,
             )
         )
+    _fill(imported, writers)
+
+
+def _fill(imported: Imported, writers: Sequence[tuple[GroupWriter, IntArray]]) -> None:
+    """Write the rows of every group, in one pass over the source."""
     for slab in imported.slabs():
         for writer, index in writers:
             first, last = np.searchsorted(index, [slab.start, slab.start + len(slab.scores)])

@@ -1,8 +1,11 @@
 """What extract is asked to split, and what it reports having written."""
 
 from dataclasses import dataclass, field
+from typing import Any
 
-from calcli.io.split import Part
+from calcli.errors import UsageError
+from calcli.io.split import Part, deal_rows
+from calcli.numerics import IntArray
 
 __all__ = ["Report", "Splitting", "Written"]
 
@@ -18,11 +21,26 @@ class Splitting:
     texts: tuple[str, ...] = ()
 
     def method(self, labelled: bool) -> str:
+        """How rows are dealt, in a word."""
         if any(part.rows is not None for part in self.parts):
             return "position"
         if self.ordered:
             return "ordered"
         return "stratified" if self.stratify and labelled else "shuffled"
+
+    def deal(self, n: int, labels: IntArray | None, where: str) -> dict[str, IntArray]:
+        """Which of n rows go to which group. Raises UsageError where there are no labels to stratify by."""
+        method = self.method(labels is not None)
+        if labels is None and self.stratify and method == "shuffled":
+            raise UsageError(f"{where}: has no labels to stratify the split by; pass --no-stratify or --ordered")
+        by = labels if method == "stratified" else None
+        return deal_rows(self.parts, n, labels=by, seed=self.seed, ordered=self.ordered)
+
+    def record(self, group: str, labelled: bool) -> dict[str, Any]:
+        """What a bundle records of its part in the split."""
+        method = self.method(labelled)
+        seed = {"seed": self.seed} if method in ("stratified", "shuffled") else {}
+        return {"groups": list(self.texts), "method": method, "name": group, **seed}
 
 
 @dataclass(frozen=True)

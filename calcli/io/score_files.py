@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 
 from calcli.errors import UsageError
 from calcli.io.atomic import is_stream, new_file
-from calcli.io.writer import BundleWriter
+from calcli.io.writer import BundleWriter, NewBundle
 from calcli.rows import ScoreKind
 
 __all__ = ["FORMATS", "Place", "Sheet", "Slab", "format_of", "score_format"]
@@ -153,16 +153,17 @@ def write_h5(sheet: Sheet, slabs: Iterable[Slab], place: Place) -> None:
     """A bundle."""
     assert place.path is not None
     with BundleWriter(place.path, force=place.force, inputs=place.inputs) as out:
-        group = out.create(
+        new = NewBundle(
             n=sheet.n,
             k=0 if sheet.kind == "confidence" else sheet.k,
             kind=sheet.kind,
             dtype=sheet.dtype,
             labels=sheet.labels,
             class_names=sheet.class_names,
-            columns=dict(sheet.columns),
+            columns=sheet.columns,
             source=sheet.source,
         )
+        group = out.create("", new)
         for start, scores, per_row in slabs:
             group.write(start, scores, **per_row)
         for name, text in sheet.attributes.items():

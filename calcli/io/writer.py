@@ -4,8 +4,9 @@ import json
 import os
 import re
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -19,7 +20,26 @@ from calcli.io.atomic import is_stream, new_file, refuse
 from calcli.io.hdf5 import one_line
 from calcli.io.image import Image
 
-__all__ = ["BundleWriter", "GroupWriter"]
+__all__ = ["BundleWriter", "GroupWriter", "NewBundle"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class NewBundle:
+    """What a bundle of n rows and k classes is to hold.
+
+    kind : of the scores, or "confidence" for one number a row (k = 0). columns : whole
+    per-row arrays such as ids, weights, group, correct. source : where the scores came from.
+    """
+
+    n: int
+    k: int
+    kind: str = "logits"
+    dtype: str | np.dtype[Any] = "float32"
+    labels: bool = True
+    transforms: Sequence[str] = ()
+    class_names: Sequence[str] | None = None
+    columns: Mapping[str, NDArray[Any]] = field(default_factory=dict)
+    source: Mapping[str, Any] | None = None
 
 
 class BundleWriter:
@@ -70,43 +90,26 @@ class BundleWriter:
             for group in self._groups:
                 group.compare(file[group.name])
 
-    def create(
-        self,
-        group: str = "",
-        *,
-        n: int,
-        k: int,
-        kind: str = "logits",
-        dtype: str | np.dtype[Any] = "float32",
-        labels: bool = True,
-        transforms: Sequence[str] = (),
-        class_names: Sequence[str] | None = None,
-        columns: dict[str, NDArray[Any]] | None = None,
-        source: dict[str, Any] | None = None,
-    ) -> "GroupWriter":
-        """Make one bundle of n rows and k classes, to be filled by ``GroupWriter.write``.
-
-        group : "" is the root. kind : of the scores, or "confidence" for one number a row
-        (k = 0). columns : whole per-row arrays such as ids, weights, group, correct.
-        """
+    def create(self, group: str, new: NewBundle) -> "GroupWriter":
+        """Make one bundle, to be filled by ``GroupWriter.write``. group : "" is the root."""
         with _writing(self._path, self._image):
             node = self._file.require_group(group) if group else self._file
-            new = GroupWriter(self._path, self._image, node, n, kind)
-            new.attribute("calcli_bundle", 1)
-            if source is not None:
-                new.attribute("source", json.dumps(source, sort_keys=True))
-            new.dataset(kind, (n, k) if k else (n,), dtype)
-            if labels:
-                new.dataset("labels", (n,), "int64")
-            if class_names is not None:
-                new.fill("class_names", np.asarray(class_names, dtype=object))
-            for name, values in (columns or {}).items():
-                new.fill(name, values)
-            if transforms:
-                new.dataset("transforms/logits", (len(transforms), n, k), dtype)
-                new.fill("transforms/specs", np.asarray(transforms, dtype=object))
-        self._groups.append(new)
-        return new
+            writer = GroupWriter(self._path, self._image, node, new.n, new.kind)
+            writer.attribute("calcli_bundle", 1)
+            if new.source is not None:
+                writer.attribute("source", json.dumps(new.source, sort_keys=True))
+            writer.dataset(new.kind, (new.n, new.k) if new.k else (new.n,), new.dtype)
+            if new.labels:
+                writer.dataset("labels", (new.n,), "int64")
+            if new.class_names is not None:
+                writer.fill("class_names", np.asarray(new.class_names, dtype=object))
+            for name, values in new.columns.items():
+                writer.fill(name, values)
+            if new.transforms:
+                writer.dataset("transforms/logits", (len(new.transforms), new.n, new.k), new.dtype)
+                writer.fill("transforms/specs", np.asarray(new.transforms, dtype=object))
+        self._groups.append(writer)
+        return writer
 
 
 class GroupWriter:
