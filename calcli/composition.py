@@ -103,6 +103,11 @@ class Composition(Calibrator):
         assert prediction is not None
         return replace(prediction, counts=counts)
 
+    def marginals(self, block: Block) -> FloatArray:
+        for stage in self.stages[:-1]:
+            block = Block(block.start, settled(stage.calibrator.apply(block)), "log_probs", block.y, block.weight)
+        return self.stages[-1].calibrator.marginals(block)
+
     @property
     def required_transforms(self) -> Sequence[str]:
         return self.stages[0].calibrator.required_transforms

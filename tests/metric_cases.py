@@ -46,7 +46,7 @@ def measured(p, y, name, kind="probs", **settings):
     rows = ArrayRows(np.asarray(p), np.asarray(y), kind)
     s = MetricSettings(**settings)
     table = collect(rows, class_bins=s.bins, tops=(2, 3, 5))
-    return measure(name, MetricContext(table, s, lambda: class_columns(rows)))
+    return measure(name, MetricContext(table, s, lambda: class_columns(rows), lambda: class_columns(rows, raw=True)))
 
 
 def edge_scores():

@@ -479,6 +479,20 @@ def test_published_vlm_errors_in_one_command(tmp_path):
         assert found[model] == pytest.approx(value, abs=1e-6), model
 
 
+def test_values_before_rows_are_divided_by_their_sums(run, bundle):
+    assert run("fit", "--method", "hb", "--set", "mode=ova", bundle, "-o", "hb.json", "-q").code == 0
+    raw, ova = evaluated(run, bundle, "-c", "hb.json", "-m", "brier_mean", "--unnormalized")["results"]
+    for name in ("marginal2_raw", "mse_raw"):
+        assert raw["metrics"][name]["row_sum_max"] == pytest.approx(1.0, abs=1e-6)
+        assert ova["metrics"][name]["row_sum_min"] < 0.9 < 1.1 < ova["metrics"][name]["row_sum_max"]
+    # Scores that sum to one are what they are: the squared difference is the Brier score over the classes.
+    assert raw["metrics"]["mse_raw"]["value"] == pytest.approx(raw["metrics"]["brier_mean"]["value"], rel=1e-6)
+    assert ova["metrics"]["mse_raw"]["value"] != pytest.approx(ova["metrics"]["brier_mean"]["value"], rel=1e-3)
+    assert run("apply", "hb.json", bundle, "-o", "out.h5", "-q").code == 0
+    stored = run("evaluate", "out.h5", "-m", "ece", "--unnormalized")
+    assert stored.code == 0 and "the values before that are gone" in stored.err
+
+
 def test_loads_no_heavy_package(tmp_path, bundle):
     code = (
         "import sys, calcli.cli.main as m\n"

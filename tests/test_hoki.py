@@ -390,6 +390,27 @@ def test_survival_under_transforms(moved, pool, sd, rounds, ece_width, ece_mass,
     assert any("not for skill; ts would serve better" in w for w in fitted.warnings)
 
 
+def test_a_mixture_of_noise_and_transforms(moved):
+    """The mean of both retentions; values of the same two programs."""
+    fitted = fit_rows(moved[0], noise="gaussian", mix=0.5, pool="zoom")
+    assert (fitted.details["rounds"], fitted.calibrator.scale) == (4, pytest.approx(2.289490, abs=6e-7))
+    one = fit_rows(moved[0], noise="gaussian", mix=0.5, pool="zoom", rounds=1, bins=1).calibrator
+    assert (one.alpha[0, 0], one.beta[0, 0]) == pytest.approx((0.944758, 0.733397), abs=6e-7)
+    test = moved[1]
+    index = [test.transforms.index(spec) for spec in fitted.calibrator.required_transforms]
+    q = np.concatenate([fitted.calibrator.apply(block).confidence for block in test.blocks(index)])
+    hit = (test.scores.argmax(axis=1) == test.labels()).astype(float)
+    found = ece(q, hit, width_edges(15)), ece(q, hit, mass_edges(q, 15)), np.mean((q - hit) ** 2), q.mean()
+    assert found == pytest.approx((0.008492, 0.032114, 0.058856, 0.915991), abs=6e-7)
+    again = decode_params(module.Hoki, encode_params(fitted.calibrator), 10)
+    block = next(test.blocks(index))
+    np.testing.assert_array_equal(again.apply(block).log_probs, fitted.calibrator.apply(block).log_probs)
+    params = encode_params(fitted.calibrator)
+    for change in ({"mix": 0.0}, {"transforms": None}, {"mix": 1.5}, {"noise": "transforms"}):
+        with pytest.raises(DataError, match="mix"):
+            decode_params(module.Hoki, {**params, **change}, 10)
+
+
 def test_transforms_are_recorded_and_needed():
     fitted = fit_rows(rows_of(Z, Y), noise="transforms", pool="zoom").calibrator
     assert fitted.required_transforms == ("zoom:0.60", "zoom:0.75")
@@ -399,6 +420,11 @@ def test_transforms_are_recorded_and_needed():
     np.testing.assert_array_equal(again.apply(block).log_probs, fitted.apply(block).log_probs)
     with pytest.raises(FitError, match="hoki with noise=transforms needs the scores of the same rows"):
         fit(noise="transforms")
-    for wrong in ({"noise": "transforms", "gamma": "mc"}, {"scales": "1,x"}, {"scales": "1,2", "scale": "3"}):
+    for wrong in (
+        {"noise": "transforms", "gamma": "mc"},
+        {"noise": "transforms", "mix": "0.5"},
+        {"scales": "1,x"},
+        {"scales": "1,2", "scale": "3"},
+    ):
         with pytest.raises(UsageError, match="transforms|scales="):
             parse_options("hoki", wrong)

@@ -80,6 +80,11 @@ class Job:
             against = None
             if self.baseline is not None:
                 against = self.candidates([self.artifact(self.baseline, bundle)], rows)[1]
+            if rows.upstream and any(name.endswith("_raw") for name in self.plan.metrics):
+                self.talk.warn(
+                    f"{rows.name}: these rows were calibrated and divided by their sums, and the values before that are"
+                    " gone: marginal2_raw and mse_raw are of what is stored; give the scores with --calibrator"
+                )
             group = rows.column(self.group) if self.plan.per_group or self.plan.report else None
             if self.plan.per_group and group is None:
                 raise DataError(f"{rows.name}: has no dataset {self.group!r} to group by; name one with --group NAME")

@@ -156,7 +156,8 @@ class _Each:
     def result(self, candidate: Candidate, table: RowTable, edge_rows: Rows | None) -> Result:
         """Everything about one candidate."""
         plan, s = self.plan, self.plan.settings
-        context = MetricContext(table, s, partial(class_columns, self.rows, candidate.calibrator))
+        walk = partial(class_columns, self.rows, candidate.calibrator)
+        context = MetricContext(table, s, walk, partial(walk, raw=True))
         scores = scores_of(context, self.names, self.progress)
         paired = None
         if table is not self.reference.table:

@@ -65,8 +65,20 @@ class HokiOptions(Options, frozen=True):
     ] = "relative"
     pool: Annotated[
         str,
-        Meta(description="transforms of noise=transforms: all, or names and specs with commas (zoom,brightness:0.35)"),
+        Meta(
+            description="transforms of noise=transforms and of mix: all, or names and specs with commas"
+            " (zoom,brightness:0.35)"
+        ),
     ] = "all"
+    mix: Annotated[
+        float,
+        Meta(
+            ge=0.0,
+            le=1.0,
+            description="share of the bundle's transforms in the retention probability, the rest is the noise's"
+            " (0.5: the mixture of the paper's outlook); its transforms are then needed for new rows",
+        ),
+    ] = 0.0
     select: Annotated[
         Literal["sd", "cv-nll"],
         Meta(
@@ -108,6 +120,8 @@ class Hoki(Calibrator):
     ``noise=auto`` lets the families compete by the same criterion. ``noise=transforms`` takes for
     gamma the share of the bundle's transforms of the input under which the prediction stays
     (theorem 1 holds for any of them); the same transforms are then needed for new rows.
+    ``mix=0.5`` weighs such a share and the retention under noise equally, the noise chosen as if alone:
+    a disturbance drawn from either, which the paper names as future work.
     The paper also searches the mean of the noise; argmax does not change when a constant
     is added to all logits, so a mean has no effect. A partition that comes back after
     several rounds is a cycle, which the paper does not mention: the member with the least
@@ -130,6 +144,7 @@ class Hoki(Calibrator):
     draws_sha256: str = param()
     _: KW_ONLY
     transforms: NDArray[np.str_] | None = param("m", dtype="str", optional=True, default=None)
+    mix: float = param(default=0.0)
 
     place = 50
     use = "when the model's own noise should set the confidence"
@@ -144,6 +159,8 @@ class Hoki(Calibrator):
             raise UsageError("scale= and scales= are given together; one scale, or those to search")
         if options.noise == "transforms" and options.gamma == "mc":
             raise UsageError("gamma=mc draws noise, and noise=transforms has none to draw")
+        if options.noise == "transforms" and options.mix not in (0.0, 1.0):
+            raise UsageError(f"mix={options.mix:g} needs a noise to mix with the transforms; noise=transforms has none")
 
     @classmethod
     def fit(cls, rows: Rows, options: HokiOptions, context: Context) -> Fit[Self]:
@@ -172,6 +189,9 @@ class Hoki(Calibrator):
         if options.gamma == "mc":
             races, draws_sha256 = drawn(noise, options.samples, rows.k, context.seed)
             gamma = retention(rows, noise, [scale], context, races.by_race)[counted, 0]
+        if options.mix and not transforms:
+            transforms = choose_pool(rows.transforms, options.pool, f"hoki with mix={options.mix:g}")
+            gamma = (1.0 - options.mix) * gamma + options.mix * survival(rows, transforms)[counted]
         evidence = Evidence(gamma, sample.hit, mass, start)
         found, status, told = rounds(evidence, options)
         details = {**choice.details, **report(found, evidence, sample.p, options.bins)}
@@ -188,6 +208,7 @@ class Hoki(Calibrator):
             seed=context.seed,
             draws_sha256=draws_sha256,
             transforms=np.asarray([rows.transforms[m] for m in transforms]) if transforms else None,
+            mix=0.0 if noise == "transforms" else options.mix,
         )
         status = "at_bound" if status == "ok" and choice.at_bound else status
         return Fit(fitted, status, tuple(warnings), details)
@@ -195,13 +216,17 @@ class Hoki(Calibrator):
     def apply(self, block: Block) -> Prediction:
         z = block.z
         label = block.prediction
-        if self.transforms is not None:
-            gamma = agreement(block, len(self.transforms))
+        kept = None if self.transforms is None else agreement(block, len(self.transforms))
+        if self.noise == "transforms":
+            assert kept is not None
+            gamma = kept
         else:
             races = None
             if self.samples:
                 races = recorded(self.noise, self.samples, z.shape[1], self.seed, self.draws_sha256)
             gamma = block_retention(z, self.noise, [self.scale], races)[:, 0]
+            if kept is not None:
+                gamma = (1.0 - self.mix) * gamma + self.mix * kept
         start = np.full(len(z), self.accuracy) if self.init == "accuracy" else sigmoid(top_log_odds(z, label))
         return Prediction(share_rest(z, label, *logs(replay(start, gamma, self.alpha, self.beta))), label)
 
@@ -210,10 +235,13 @@ class Hoki(Calibrator):
         return () if self.transforms is None else tuple(map(str, self.transforms))
 
     def check(self, k: int) -> None:
-        if (self.noise == "transforms") != (self.transforms is not None):
+        if (self.noise == "transforms" or self.mix > 0) != (self.transforms is not None):
             raise DataError(
-                f"noise is {self.noise!r}, and transforms are {'' if self.transforms is None else 'not '}null"
+                f"noise is {self.noise!r} and mix {self.mix:g}, and transforms are"
+                f" {'' if self.transforms is None else 'not '}null"
             )
+        if not 0.0 <= self.mix <= (0.0 if self.noise == "transforms" else 1.0):
+            raise DataError(f"mix is {self.mix} beside noise {self.noise!r}, expected a share from 0 to 1 of a noise")
         if self.transforms is not None and not len(self.transforms):
             raise DataError("transforms is empty, expected at least one")
         if self.noise not in (*QUANTILES, "transforms"):

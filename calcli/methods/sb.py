@@ -11,8 +11,9 @@ from msgspec import Meta
 from calcli.binning import BinStats
 from calcli.calibrator import Calibrator, Context, Curves, Fit, param
 from calcli.composition import mapped
-from calcli.errors import DataError, FitError, UsageError
+from calcli.errors import DataError, FitError
 from calcli.methods._affine.maps import OdirOptions
+from calcli.methods._affine.squared import squared_matrix, squared_vector
 from calcli.methods._binary.curves import EMPTY, check_finite, check_steps, step
 from calcli.methods._binary.logistic import Loss
 from calcli.methods._binary.maps import TOP_LABEL, BinaryCalibrator, MapFit, ModeOptions, fit_maps
@@ -46,7 +47,7 @@ class ScalingBinningOptions(ModeOptions, frozen=True):
         ),
     ] = "platt"
     loss: Annotated[
-        Loss, Meta(description="what platt, beta and temperature minimise: log loss, or squared error as printed")
+        Loss, Meta(description="what the base minimises: log loss, or squared error as printed (summed over classes)")
     ] = "log"
     bins: Bins = 15
     scheme: Annotated[Scheme, Meta(description="bins holding equally many rows, or of equal width")] = "mass"
@@ -76,8 +77,10 @@ class ScalingBinning(BinaryCalibrator):
     less variance than histogram binning's means of outcomes. The paper's analysis takes
     three disjoint parts of the rows (``split=thirds``), the authors' code all rows for
     every step (``shared``). The paper prints the squared loss for g (``loss=brier``), the
-    code minimises the log loss. base=dirichlet has penalties lambda = mu = 0.01 (as ``dir-odir``,
-    penalty=mean), because without any its fit to a thousand rows has no optimum.
+    code minimises the log loss. The squared loss is not convex: we take the minimum beside the log
+    loss's optimum, not the steep step that may fit few rows better and new ones worse. base=dirichlet
+    has penalties lambda = mu = 0.01 (as ``dir-odir``, penalty=mean), because without any its fit to a
+    thousand rows has no optimum.
 
     In mode=marginal (or ova, the same here) each class has its own g and bins. The paper
     measures these values as they are; the output vector is divided by its sum.
@@ -104,11 +107,6 @@ class ScalingBinning(BinaryCalibrator):
     Options = ScalingBinningOptions
     identity = (1.0, 0.0, EMPTY, EMPTY, 1.0)
     takes_log_odds = True
-
-    @classmethod
-    def check_options(cls, options: ScalingBinningOptions) -> None:
-        if options.loss == "brier" and options.base in ("vector", "dirichlet"):
-            raise UsageError(f"loss=brier goes with base=platt, beta or temperature, got base={options.base}")
 
     @classmethod
     def fit(cls, rows: Rows, options: ScalingBinningOptions, context: Context) -> Fit[Self]:
@@ -200,15 +198,38 @@ class ScalingBinning(BinaryCalibrator):
 
 def fit_whole_rows(rows: Rows, options: ScalingBinningOptions, context: Context) -> Fit[Any]:
     """The base that calibrates whole rows: temperature, vector or Dirichlet calibration."""
+    squared = options.loss == "brier"
     if options.base == "vector":
-        return VectorScaling.fit(rows, VectorScalingOptions(), context)
+        vector = VectorScaling.fit(rows, VectorScalingOptions(), context)
+        return by_squares(rows, vector, VectorScaling) if squared else vector
     if options.base == "dirichlet":
         penalised = OdirOptions(lambda_=DIRICHLET_PENALTY, mu=DIRICHLET_PENALTY, final="refit", ridge=DIRICHLET_RIDGE)
         fitted = RegularisedDirichlet.fit(rows, penalised, context)
         one = fitted.calibrator
-        return Fit(DirichletCalibration(one.weight, one.bias), fitted.status, fitted.warnings, fitted.details)
+        full = Fit(DirichletCalibration(one.weight, one.bias), fitted.status, fitted.warnings, fitted.details)
+        return by_squares(rows, full, DirichletCalibration) if squared else full
     loss: Literal["nll", "brier"] = "brier" if options.loss == "brier" else "nll"
     return TemperatureScaling.fit(rows, TemperatureOptions(loss=loss), context)
+
+
+def by_squares(rows: Rows, start: Fit[Any], method: type[Any]) -> Fit[Any]:
+    """The base of least squared loss, searched from that of least log loss."""
+    one = start.calibrator
+    calibrator: Calibrator
+    if method is VectorScaling:
+        theta = np.stack([one.scale, one.bias], axis=1)
+        x = np.concatenate([block.z for block in rows.blocks()])
+        found = squared_vector(x, rows.labels(), rows.weights(), theta, VectorScalingOptions().ridge)
+        calibrator = VectorScaling(found.theta[:, 0].copy(), found.theta[:, 1].copy())
+    else:
+        theta = np.hstack([one.weight, one.bias[:, None]])
+        x = np.concatenate([one.features(block) for block in rows.blocks()])
+        found = squared_matrix(x, rows.labels(), rows.weights(), theta, DIRICHLET_PENALTY, DIRICHLET_RIDGE)
+        calibrator = DirichletCalibration(found.theta[:, :-1].copy(), found.theta[:, -1].copy())
+    if found.converged:
+        return replace(start, calibrator=calibrator)
+    told = "the search for the least squared loss did not reach a stationary point"
+    return replace(start, calibrator=calibrator, status="not_converged", warnings=(*start.warnings, told))
 
 
 def split_rows(n: int, split: str, rng: np.random.Generator) -> Parts:

@@ -14,8 +14,13 @@ COLUMN_BYTES = 96 << 20
 """Columns held at once; more classes than fit mean more walks over the rows."""
 
 
-def class_columns(rows: Rows, calibrator: Calibrator | None = None) -> Iterator[tuple[int, FloatArray]]:
-    """Walk over (class, probabilities (n,) float64), classes ascending, in bounded memory."""
+def class_columns(
+    rows: Rows, calibrator: Calibrator | None = None, *, raw: bool = False
+) -> Iterator[tuple[int, FloatArray]]:
+    """Walk over (class, probabilities (n,) float64), classes ascending, in bounded memory.
+
+    raw : each class's own value, before a calibrator with one map per class divides by the row's sum.
+    """
     width = max(1, min(rows.k, COLUMN_BYTES // (8 * rows.n)))
     needed = () if calibrator is None else calibrator.required_transforms
     wanted = [rows.transforms.index(spec) for spec in needed]
@@ -24,7 +29,9 @@ def class_columns(rows: Rows, calibrator: Calibrator | None = None) -> Iterator[
         last = min(first + width, rows.k)
         for block in rows.blocks(wanted):
             here = slice(block.start, block.start + len(block))
-            if calibrator is not None:
+            if calibrator is not None and raw:
+                p = calibrator.marginals(block)[:, first:last]
+            elif calibrator is not None:
                 p = np.exp(calibrator.apply(block).log_probs[:, first:last])
             elif block.kind == "probs":
                 p = block.scores[:, first:last].astype(np.float64)

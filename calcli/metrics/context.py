@@ -17,7 +17,7 @@ from calcli.metrics.nulls import Null, bin_outcomes
 from calcli.metrics.rowtable import ClassStats, RowTable
 from calcli.numerics import FloatArray, IntArray
 
-__all__ = ["Columns", "Label", "MetricContext", "MetricSettings", "Scheme", "Value", "norm_text"]
+__all__ = ["Columns", "Label", "MetricContext", "MetricSettings", "Scheme", "Value", "edges_of_values", "norm_text"]
 
 Label = Literal["top", "positive", "class", "all"]
 Scheme = Literal["width", "mass"]
@@ -75,11 +75,13 @@ class MetricContext:
     """One set of calibrated rows, with what several metrics share computed once.
 
     columns : probabilities class by class, or None where only the row table is at hand.
+    raw_columns : each class's own value, before rows are divided by their sums; likewise.
     """
 
     table: RowTable
     settings: MetricSettings = field(default_factory=MetricSettings)
     columns: Columns | None = None
+    raw_columns: Columns | None = None
     _cache: dict[tuple[Any, ...], Any] = field(default_factory=dict)
 
     def labelled(self, label: Label) -> "MetricContext":
@@ -87,7 +89,8 @@ class MetricContext:
         if label == self.settings.label:
             return self
         made: MetricContext = self.once(
-            ("label", label), lambda: MetricContext(self.table, replace(self.settings, label=label), self.columns)
+            ("label", label),
+            lambda: MetricContext(self.table, replace(self.settings, label=label), self.columns, self.raw_columns),
         )
         return made
 
@@ -152,10 +155,7 @@ class MetricContext:
         The output of a binning method is then binned by its own values.
         (verified_calibration switches likewise.)
         """
-        values = np.unique(self.scores)
-        if len(values) > self.table.n / 4:
-            return None
-        return np.concatenate([[0.0], 0.5 * (values[:-1] + values[1:]), [1.0]])
+        return edges_of_values(self.scores)
 
     def edges(self, scheme: str) -> FloatArray:
         """Edges of the bins: ``width``, ``mass`` or ``values``."""
@@ -214,6 +214,14 @@ class MetricContext:
             else:
                 edges = width_edges(bins) if scheme == "width" else mass_edges(p, bins)
                 yield BinStats.of(p, outcome, edges, t.weight)
+
+
+def edges_of_values(scores: FloatArray) -> FloatArray | None:
+    """Edges of [0, 1] midway between the distinct scores, None where more than n/4 of them differ."""
+    values = np.unique(scores)
+    if len(values) > len(scores) / 4:
+        return None
+    return np.concatenate([[0.0], 0.5 * (values[:-1] + values[1:]), [1.0]])
 
 
 def norm_text(norm: float) -> str:

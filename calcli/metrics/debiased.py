@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from calcli.binning import BinStats, bin_index, binned_error
-from calcli.metrics.context import MetricContext, Value
+from calcli.binning import BinStats, bin_index, binned_error, mass_edges
+from calcli.metrics.context import MetricContext, Value, edges_of_values
 from calcli.metrics.definition import metric
 from calcli.metrics.means import Interval, normal_quantile
 from calcli.metrics.nulls import Null, null_of
@@ -218,6 +218,79 @@ def _marginal(context: MetricContext, square: Callable[[BinStats], FloatArray]) 
     mean = float(squares.mean())
     signature = {"compat": "verified"} if truncated else {}
     return Value(signed_root(mean), signature=signature, more={"signed_square": mean})
+
+
+@dataclass(frozen=True)
+class _Raw:
+    """Of each class by itself, (k,): squared errors and squared difference. sums : (n,) row sums."""
+
+    debiased: FloatArray
+    plugin: FloatArray
+    difference: FloatArray
+    sums: FloatArray
+
+    @property
+    def facts(self) -> dict[str, float]:
+        """How far the rows are from summing to one."""
+        of = ("min", self.sums.min()), ("mean", self.sums.mean()), ("max", self.sums.max())
+        return {f"row_sum_{name}": float(value) for name, value in of}
+
+
+def _raw(context: MetricContext) -> _Raw | None:
+    """What the classes' own values give, or None where they are not at hand."""
+    if context.raw_columns is None:
+        return None
+    walk, t = context.raw_columns, context.table
+
+    def made() -> _Raw:
+        each, sums = [], np.zeros(t.n)
+        for c, p in walk():
+            outcome = (t.y == c).astype(np.float64)
+            edges = edges_of_values(p)
+            bins = BinStats.of(p, outcome, mass_edges(p, context.settings.bins) if edges is None else edges, t.weight)
+            squares = float(np.average((p - outcome) ** 2, weights=t.weight))
+            each.append((float(signed_square(bins)), float(plugin_square(bins)), squares))
+            sums += p
+        debiased, plugin, difference = np.array(each).T
+        return _Raw(debiased, plugin, difference, sums)
+
+    found: _Raw = context.once(("raw",), made)
+    return found
+
+
+NO_CLASSES = "needs the values of every class, which are not at hand here"
+
+
+@metric(
+    "marginal2_raw",
+    "Marginal L2 calibration error of each class's own values, debiased, before rows are divided by their sums",
+    "sqrt(max(0, mean_c signed square of class c's map)); each value is a bin where there are few, else mass bins",
+    reference="Kumar, Liang, Ma (2019), definitions 2.4 and 5.1; figures 6, 7 and 10 of Li (2023)",
+    signature=(*CLASS_L2[:2], ("scheme", "values"), *CLASS_L2[3:], ("debiased", "yes"), ("rows", "unnormalized")),
+    whole=True,
+)
+def marginal2_raw(context: MetricContext) -> Value:
+    found = _raw(context)
+    if found is None:
+        return Value.undefined(NO_CLASSES)
+    mean = float(found.debiased.mean())
+    more = {"signed_square": mean, "plugin_square": float(found.plugin.mean()), **found.facts}
+    return Value(signed_root(mean), more=more)
+
+
+@metric(
+    "mse_raw",
+    "Squared difference of each class's own value and outcome, before rows are divided by their sums",
+    "mean over classes and rows of (q_c - 1[y = c])^2; Brier / C where rows sum to one",
+    reference="Kumar, Liang, Ma (2019), section 3; figure 6b of Li (2023)",
+    signature=(("rows", "unnormalized"),),
+    whole=True,
+)
+def mse_raw(context: MetricContext) -> Value:
+    found = _raw(context)
+    if found is None:
+        return Value.undefined(NO_CLASSES)
+    return Value(float(found.difference.mean()), more=found.facts)
 
 
 @metric(

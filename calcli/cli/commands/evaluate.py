@@ -43,6 +43,8 @@ ORDER = 40
 WITH_ALL = ("table", "json", "jsonl")
 """Formats that hold everything that can be asked for."""
 
+RAW = ("marginal2_raw", "mse_raw")
+
 NORMS = {"1": 1.0, "2": 2.0, "max": float("inf")}
 
 Results = list[Result]
@@ -158,6 +160,13 @@ class EvaluateArgs(o.Pooling, o.Saying, o.Tabling):
         ),
     ] = None
     marginal: Annotated[bool, typer.Option("--marginal", help="--bin-sweep also class by class.")] = False
+    unnormalized: Annotated[
+        bool,
+        typer.Option(
+            "--unnormalized",
+            help="Also marginal2_raw and mse_raw: each class's own value, before a row is divided by its sum.",
+        ),
+    ] = False
     value_only: Annotated[bool, typer.Option("--value-only", help="Print the number alone.")] = False
     jsonl: Annotated[bool, typer.Option("--jsonl", help="One JSON object per line and result.")] = False
     form: Annotated[
@@ -214,6 +223,7 @@ class EvaluateArgs(o.Pooling, o.Saying, o.Tabling):
     def plan(self, limited: Sequence[str]) -> Plan:
         """What is measured, and how; limited : metrics that limits need. Raises UsageError."""
         names = [*([metric(name).name for name in self.metric or ()] or report_metrics(self.full)), *limited]
+        names += RAW if self.unnormalized else ()
         settings = MetricSettings(
             bins=self.bins,
             norm=NORMS[self.norm],

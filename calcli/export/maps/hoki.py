@@ -43,7 +43,8 @@ def recal(calibrator: ReCal, x: Traced) -> Traced:
 @lower.register
 def hoki(calibrator: Hoki, x: Traced) -> Traced:
     if calibrator.transforms is not None:
-        raise UsageError(f"hoki with noise=transforms {BY_TRANSFORMS}; fit it with noise=gaussian or gumbel")
+        how = f"mix={calibrator.mix:g}" if calibrator.mix else "noise=transforms"
+        raise UsageError(f"hoki with {how} {BY_TRANSFORMS}; fit it with noise=gaussian or gumbel")
     if calibrator.samples:
         raise UsageError("hoki with gamma=mc counts recorded draws, which no graph holds; fit it with gamma=exact")
     if calibrator.noise == "uniform":
