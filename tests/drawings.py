@@ -1,5 +1,6 @@
 """Figures that several tests draw."""
 
+from dataclasses import replace
 from functools import cache
 
 import numpy as np
@@ -77,5 +78,6 @@ def every_figure():
         "variance": figure_of([*sets, *many], "variance"),
         "risk": figure_of(sets, "risk"),
         "gaps": figure_of(sets, "gaps"),
+        "epochs": figure_of([replace(s, bundle=f"e.h5:{at}") for at in (1, 2, 10) for s in sets], "epochs"),
         "temperature": sweep_temperature(ArrayRows(z, y), "a", points=9),
     }

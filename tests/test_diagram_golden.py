@@ -34,6 +34,13 @@ def sets(k=4, n=1200):
     return [Measured("a.h5", name, collect(ArrayRows(z / t, y))) for name, t in (("uncalibrated", 1.0), ("ts", 1.7))]
 
 
+def course():
+    """A model that learns and grows too sure."""
+    z, y = truth(1200, 4, temperature=1.7)
+    each = ((1, 3.0), (5, 1.5), (20, 1.0), (40, 0.7))
+    return [Measured(f"a.h5:epoch{at}", "uncalibrated", collect(ArrayRows(z / t, y))) for at, t in each]
+
+
 def sweep():
     z, y = truth(400, 4, temperature=1.7)
     return style("temperature").measure(Request(SETTINGS, rows=ArrayRows(z, y), source="a.h5"))
@@ -47,6 +54,7 @@ CASES = {
     "variance": lambda: style("variance").measure(Request(SETTINGS, sets())),
     "risk": lambda: style("risk").measure(Request(SETTINGS, sets())),
     "gaps": lambda: style("gaps").measure(Request(SETTINGS, sets(20))),
+    "epochs": lambda: style("epochs").measure(Request(SETTINGS, course())),
     "temperature": sweep,
 }
 

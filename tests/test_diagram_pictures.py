@@ -2,6 +2,7 @@
 
 import re
 import xml.etree.ElementTree as ElementTree
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -228,7 +229,7 @@ def test_an_svg_can_be_read_aloud_searched_and_holds_no_markup_of_names():
 
 
 def test_styles_describe_themselves():
-    assert set(style_names()) >= {"bins", "corp", "gaps", "risk", "temperature", "variance"}
+    assert set(style_names()) >= {"bins", "corp", "epochs", "gaps", "risk", "temperature", "variance"}
     for name, title in style_titles().items():
         assert title.startswith(f"{name}: ")
     for figure in every_figure().values():
@@ -236,6 +237,25 @@ def test_styles_describe_themselves():
         columns, rows = kind.table(figure)
         assert rows and all(len(row) == len(columns) for row in rows)
         assert len(kind.describe(figure)) > 20
+
+
+def test_epochs_stand_where_their_names_say_and_know_their_least():
+    z, y = truth(500, 4)
+    sets = [
+        Measured(f"e.h5:epoch{at}", "uncalibrated", collect(ArrayRows(z * sharp, y)))
+        for at, sharp in ((10, 4.0), (2, 1.0), (1, 0.2))
+    ]
+    figure = figure_of(sets, "epochs")
+    assert (figure.axis, figure.at) == ("epoch", (1.0, 2.0, 10.0))
+    course = figure.courses[0]
+    assert course.nll[1] == pytest.approx(sets[1].table.nll.mean(), rel=1e-12)
+    assert course.error == pytest.approx([1 - sets[0].table.correct.mean()] * 3, rel=1e-12)
+    assert (course.best("nll"), course.best("error")) == (1, 0)
+    assert "NLL is least at epoch 2" in style("epochs").describe(figure)
+    unnamed = [replace(s, bundle=name) for s, name in zip(sets, "cab", strict=True)]
+    assert (figure_of(unnamed, "epochs").axis, figure_of(unnamed, "epochs").bundles) == ("bundle", ("c", "a", "b"))
+    with pytest.raises(UsageError, match="two or more"):
+        figure_of(sets[:1], "epochs")
 
 
 def test_widths():

@@ -1,0 +1,194 @@
+"""epochs: NLL and error of several bundles in their order, as of a file with one bundle per epoch."""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from calcli.diagrams.canvas import Canvas, Look
+from calcli.diagrams.panels import Measured
+from calcli.diagrams.paper import Paper
+from calcli.diagrams.style import Figure, Request, Style
+from calcli.diagrams.terminal import AXIS, plot, table
+from calcli.diagrams.words import squeeze
+from calcli.errors import UsageError
+from calcli.metrics.means import mean_of, normal_quantile, wilson_interval
+
+__all__ = ["STYLE", "Course", "Epochs"]
+
+
+@dataclass(frozen=True)
+class Course:
+    """One line: the uncalibrated scores, or a calibrator, over all bundles; tuples run along them.
+
+    nll, error : means over the rows. *_low, *_high : normal and Wilson intervals.
+    """
+
+    label: str
+    nll: tuple[float, ...]
+    nll_low: tuple[float, ...]
+    nll_high: tuple[float, ...]
+    error: tuple[float, ...]
+    error_low: tuple[float, ...]
+    error_high: tuple[float, ...]
+
+    def best(self, name: str) -> int:
+        """Where a loss is least, the first of equal ones."""
+        return int(np.argmin(getattr(self, name)))
+
+
+@dataclass(frozen=True)
+class Epochs:
+    """How losses went over training.
+
+    at : (m,) the epoch of every bundle, read from the end of its name, else 1, 2, …. bundles : their names.
+    Reference: Guo, Pleiss, Sun, Weinberger (2017), figure 3.
+    """
+
+    title: str
+    level: float
+    axis: str
+    bundles: tuple[str, ...]
+    at: tuple[float, ...]
+    courses: tuple[Course, ...]
+    style: str = "epochs"
+
+
+NAMES = ("nll", "nll_low", "nll_high", "error", "error_low", "error_high")
+LOSSES = {"nll": "negative log-likelihood", "error": "error"}
+
+
+class OverEpochs(Style[Epochs]):
+    """Does the likelihood overfit before the error does?"""
+
+    def measure(self, request: Request) -> Figure:
+        """A line per calibrator; every calibrator is shown on every bundle."""
+        bundles = list(dict.fromkeys(s.bundle for s in request.sets))
+        if len(bundles) < 2:
+            raise UsageError("--style epochs draws bundles in their order: give two or more, e.g. 'epochs.h5:*'")
+        labels = list(dict.fromkeys(s.label for s in request.sets))
+        by = {(s.bundle, s.label): s for s in request.sets}
+        if len(by) != len(bundles) * len(labels):
+            raise UsageError("--style epochs shows each calibrator on every bundle; leave --match out")
+        axis, at = places(bundles)
+        order = np.argsort(at, kind="stable")
+        bundles, at = [bundles[i] for i in order], [at[i] for i in order]
+        courses = tuple(course(label, [by[b, label] for b in bundles], request.settings.level) for label in labels)
+        title = f"{len(bundles)} bundles" if request.title is None else request.title
+        return Epochs(title, request.settings.level, axis, tuple(bundles), tuple(at), courses)
+
+    def draw(self, figure: Epochs, paper: Paper) -> Any:
+        """Two planes over one axis; a ring where a loss is least."""
+        return _draw(figure, paper)
+
+    def text(self, figure: Epochs, width: int, look: Look) -> list[str]:
+        """A plane per line and loss, and where each is least."""
+        return _text(figure, width, look)
+
+    def table(self, figure: Epochs) -> tuple[Sequence[str], list[Sequence[Any]]]:
+        """A row per line and bundle."""
+        rows: list[Sequence[Any]] = [
+            (c.label, bundle, at, *(getattr(c, name)[i] for name in NAMES))
+            for c in figure.courses
+            for i, (bundle, at) in enumerate(zip(figure.bundles, figure.at, strict=True))
+        ]
+        return ("curve", "bundle", "epoch", *NAMES), rows
+
+    def describe(self, figure: Epochs) -> str:
+        """Where each loss is least and how it ends."""
+        words = [f"NLL and error over {len(figure.at)} bundles."]
+        for c in figure.courses:
+            for name, what in (("nll", "NLL"), ("error", "error")):
+                values, best = getattr(c, name), c.best(name)
+                words.append(
+                    f"{c.label}: {what} is least at {figure.axis} {figure.at[best]:g}, {values[best]:.4f},"
+                    f" and ends at {values[-1]:.4f}."
+                )
+        return " ".join(words)
+
+
+def places(bundles: Sequence[str]) -> tuple[str, list[float]]:
+    """What the axis counts, and where each bundle stands: the numbers that end their names, if all differ."""
+    found = [re.search(r"(\d+)(?:\.\w+)?(?::[A-Za-z]+)?$", bundle) for bundle in bundles]
+    numbers = [float(match.group(1)) for match in found if match]
+    if len(set(numbers)) == len(bundles):
+        return "epoch", numbers
+    return "bundle", [float(i) for i in range(1, len(bundles) + 1)]
+
+
+def course(label: str, sets: Sequence[Measured], level: float) -> Course:
+    """The losses of some row tables, one after the other."""
+    reach, columns = normal_quantile(0.5 + level / 2), []
+    for s in sets:
+        t = s.table
+        nll = mean_of(t.nll, t.weight)
+        error = float(np.average(1.0 - t.correct, weights=t.weight))
+        n = t.n if t.weight is None else t.weight.sum() ** 2 / (t.weight**2).sum()
+        low, high = wilson_interval(np.array(error), np.array(n), level)
+        far = reach * nll.se if np.isfinite(nll.se) else 0.0
+        columns.append((nll.value, nll.value - far, nll.value + far, error, float(low), float(high)))
+    return Course(label, *(tuple(map(float, column)) for column in zip(*columns, strict=True)))
+
+
+def _draw(figure: Epochs, paper: Paper) -> Any:
+    from matplotlib.figure import Figure
+
+    theme, many = paper.theme, len(figure.courses) > 1
+    wide = paper.width or 6.75
+    beside = wide >= 5
+    size = (wide, 2.9 if beside else 4.9)
+    drawn = Figure(figsize=(size[0], size[1] + (0.3 if many else 0)), layout="constrained")
+    grid = drawn.subplots(1, 2) if beside else drawn.subplots(2, 1)
+    for axes, (name, what) in zip(np.ravel(grid), LOSSES.items(), strict=True):
+        for i, c in enumerate(figure.courses):
+            colour, line, _ = paper.series(i) if many else (theme.main, "-", "")
+            values, best = getattr(c, name), c.best(name)
+            low, high = getattr(c, f"{name}_low"), getattr(c, f"{name}_high")
+            axes.fill_between(figure.at, low, high, color=colour, alpha=0.16, lw=0, zorder=1)
+            axes.plot(figure.at, values, color=colour, ls=line, lw=1.5, zorder=3, label=squeeze(c.label, 30))
+            axes.plot([figure.at[best]], [values[best]], "o", mec=colour, mfc="none", ms=7, zorder=4)
+            if paper.stats and not many:  # beside each other such numbers would lie on one another
+                side = "right" if best == len(values) - 1 else "center"
+                look = {"textcoords": "offset points", "ha": side, "fontsize": 6.5, "color": theme.muted}
+                axes.annotate(f"{values[best]:.4g}", (figure.at[best], values[best]), xytext=(0, -12), **look)
+        axes.margins(y=0.16)
+        axes.set_xlabel(figure.axis)
+        axes.set_title(what, loc="left", pad=4)
+        axes.grid(color=theme.grid, lw=0.5)
+        axes.set_axisbelow(True)
+    if figure.title:
+        drawn.suptitle(squeeze(figure.title, int(12 * wide)), x=0.02, ha="left", fontsize=9)
+    if many:
+        handles, labels = np.ravel(grid)[0].get_legend_handles_labels()
+        drawn.legend(handles, labels, loc="outside lower center", ncols=min(len(labels), 4))
+    return drawn
+
+
+def _text(figure: Epochs, width: int, look: Look) -> list[str]:
+    inner, at = min(width, 76) - AXIS - 1, figure.at
+    lines = [look.paint(squeeze(figure.title, width), "strong"), ""]
+    for c in figure.courses:
+        for name, what in LOSSES.items():
+            low, high = min(getattr(c, f"{name}_low")), max(getattr(c, f"{name}_high"))
+            canvas = Canvas(inner, 8, (at[0], at[-1]), (low, max(high, low + 1e-9)), look)
+            canvas.area(np.array(at), np.array(getattr(c, f"{name}_low")), np.array(getattr(c, f"{name}_high")))
+            canvas.line(np.array(at), np.array(getattr(c, name)))
+            title = squeeze(f"{c.label}: {what} over the {figure.axis}s", width)
+            lines += [
+                *plot(title, canvas, look, (f"{low:.3g}", f"{high:.3g}"), [f"{at[0]:g}", f"{at[-1]:g}"], [0, 1]),
+                "",
+            ]
+    head = ["", *(word for what in LOSSES for word in (f"least {what}", f"at {figure.axis}", "last"))]
+    body = []
+    for c in figure.courses:
+        cells = [squeeze(c.label, 24)]
+        for name in LOSSES:
+            values, best = getattr(c, name), c.best(name)
+            cells += [f"{values[best]:.4f}", f"{at[best]:g}", f"{values[-1]:.4f}"]
+        body.append(cells)
+    return lines + [line[:width] for line in table([head, *body])]
+
+
+STYLE = OverEpochs()
