@@ -21,7 +21,7 @@ from calcli.diagrams.style import Figure, Request
 from calcli.diagrams.style import style as find_style
 from calcli.diagrams.terminal import draw
 from calcli.errors import DataError, UsageError, unknown_name
-from calcli.evaluation.assess import Candidate, Plan, assess
+from calcli.evaluation.assess import Candidate, Plan, Subject, assess
 from calcli.evaluation.results import Evaluation
 from calcli.importers.direct import open_data, open_rows
 from calcli.io.artifact import Artifact, dumps
@@ -131,7 +131,7 @@ def evaluate(
                 Candidate(each.method if alone else f"{each.method} {i + 1}", each.method, own.calibrator)
             )
         group = rows.column("group") if plan.report else None
-        found = assess(rows, candidates, plan, bundle=rows.name, group=group, class_names=rows.class_names)
+        found = assess(Subject(rows, rows.name, group, rows.class_names), candidates, plan)
         return Evaluation([found.results])
 
 

@@ -14,7 +14,7 @@ from cli import runner
 from synthetic import truth
 
 from calcli.calibrator import Context
-from calcli.evaluation.assess import Candidate, Plan
+from calcli.evaluation.assess import Candidate, Plan, Subject
 from calcli.methods.ts import TemperatureScaling
 from calcli.metrics.catalog import report_metrics
 from calcli.metrics.collect import collect
@@ -40,7 +40,7 @@ def model_of(z, y, *calibrators, plan=PLAN, weight=None, group=None, names=None,
     rows = ArrayRows(z, y, weight=weight)
     candidates = [Candidate(None, "uncalibrated", None)]
     candidates += [Candidate(f"{at}.json", "ts", c) for at, c in enumerate(calibrators)]
-    return gather(rows, bundle, candidates, plan, names=names, group=group)
+    return gather(Subject(rows, bundle, group, names), candidates, plan)
 
 
 def fitted(z, y):

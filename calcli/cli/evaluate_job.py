@@ -9,7 +9,7 @@ import numpy as np
 
 from calcli.cli.render import Talk
 from calcli.errors import DataError, UsageError
-from calcli.evaluation.assess import Candidate, Plan, assess, scores_of
+from calcli.evaluation.assess import Candidate, Plan, Subject, assess, scores_of
 from calcli.evaluation.judge import label_shift_p_value
 from calcli.evaluation.results import Result
 from calcli.importers.direct import open_data
@@ -89,14 +89,12 @@ class Job:
             if self.plan.per_group and group is None:
                 raise DataError(f"{rows.name}: has no dataset {self.group!r} to group by; name one with --group NAME")
             with self._edge_rows(rows) as edge_rows:
+                subject = Subject(rows, rows.name, group, rows.class_names)
                 done = assess(
-                    rows,
+                    subject,
                     candidates,
                     self.plan,
-                    bundle=rows.name,
                     baseline=against,
-                    group=group,
-                    class_names=rows.class_names,
                     edge_rows=edge_rows,
                     progress=self.talk.progress,
                 )

@@ -10,7 +10,8 @@ import numpy as np
 from calcli.diagrams.curve import Curve
 from calcli.diagrams.panels import Diagram, Panel
 from calcli.diagrams.paper import Paper
-from calcli.diagrams.words import column_widths, direction, p_value, printable, short, squeeze
+from calcli.diagrams.reliability_numbers import brief, falling, listing, rising, sentences
+from calcli.diagrams.words import printable, short, squeeze
 
 if TYPE_CHECKING:
     from calcli.diagrams.reliability import Key, Pen, ReliabilityStyle
@@ -153,7 +154,7 @@ def _grid(job: Job) -> tuple[int, float, bool, float]:
     columns = count if count <= 3 else 2 if count == 4 else min(4, int(np.ceil(np.sqrt(count))))
     side = {1: 3.9, 2: 3.5, 3: 3.2, 4: 3.2}.get(count, 2.2)
     crowded = len(job.names) > len(job.coloured)
-    table = 0.0545 * (max(map(len, _table(job.diagram.panels[0], True))) + 5) if crowded and job.paper.stats else 0.0
+    table = 0.0545 * (max(map(len, listing(job.diagram.panels[0], True))) + 5) if crowded and job.paper.stats else 0.0
     if crowded:
         columns = 1
     if width is not None:
@@ -251,13 +252,13 @@ def _numbers(job: Job, side: float, small: bool) -> tuple[list[list[str]], list[
     if not job.paper.stats or len(job.names) > len(job.coloured):
         return nothing, [None] * len(panels)
     if small:
-        return [_brief(panel, side) for panel in panels], [None] * len(panels)
+        return [brief(panel, side) for panel in panels], [None] * len(panels)
     corners = [_corner(panel, job.style, side) for panel in panels]
     if all(corner is not None for corner in corners):
         return nothing, list(corners)
     lines = int(side * 72 / 6.2 / 0.56)
     return [
-        _table(p) if len(p.curves) > 1 else [part for line in _sentences(p.curves[0]) for part in wrap(line, lines)]
+        listing(p) if len(p.curves) > 1 else [part for line in sentences(p.curves[0]) for part in wrap(line, lines)]
         for p in panels
     ], [None] * len(panels)
 
@@ -266,10 +267,10 @@ def _corner(panel: Panel, style: "ReliabilityStyle", side: float) -> Corner | No
     """Text for the upper left or the lower right corner, whichever is free; None where neither is."""
     several = len(panel.curves) > 1
     size, letter = (6.4, 0.61) if several else (7.0, 0.55)
-    top = bottom = _table(panel)
+    top = bottom = listing(panel)
     if not several:
         # The free corners are triangles: the long lines go where they are wide.
-        top, bottom = _falling(panel.curves[0]), _rising(panel.curves[0])
+        top, bottom = falling(panel.curves[0]), rising(panel.curves[0])
     step, wide = size * 1.45 / 72 / side, size * letter / 72 / side
 
     def hidden(lines: Sequence[str], at_top: bool) -> float:
@@ -309,7 +310,7 @@ def _write_corner(axes: Any, at_top: bool, lines: Sequence[str], size: float, *,
 
 def _write_beside(axes: Any, panel: Panel, job: Job) -> None:
     """The table of all curves, best first, those in colour in their colour."""
-    lines, size = _table(panel, by_score=True), 6.4
+    lines, size = listing(panel, by_score=True), 6.4
     order = sorted(panel.curves, key=lambda c: c.brier.score)
     for at, line in enumerate(lines):
         colour, weight = job.paper.theme.ink, "normal"
@@ -326,87 +327,6 @@ def _write_beside(axes: Any, panel: Panel, job: Job) -> None:
             color=colour,
             weight=weight,
         )
-
-
-def _falling(curve: Curve) -> list[str]:
-    """The numbers of one curve, the longest lines first."""
-    b, (x, y) = curve.brier, curve.words
-    return [
-        f"mean {x} {curve.mean_confidence:.4f} ({direction(curve)})",
-        f"{y} {curve.accuracy:.4f}, n = {curve.n}",
-        f"ECE {curve.ece:.4f}, {p_value(curve)}",
-        f"   if calibrated {curve.ece_null_mean:.4f}",
-        f"Brier {b.score:.4f}",
-        f"MCB {b.miscalibration:.4f}",
-        f"   if calibrated {curve.mcb_null_mean:.4f}",
-        f"DSC {b.discrimination:.4f}",
-        f"UNC {b.uncertainty:.4f}",
-    ]
-
-
-def _rising(curve: Curve) -> list[str]:
-    """The numbers of one curve, the shortest lines first."""
-    b, (x, y) = curve.brier, curve.words
-    return [
-        f"n = {curve.n}",
-        f"ECE {curve.ece:.4f}",
-        p_value(curve),
-        f"if calibrated {curve.ece_null_mean:.4f}",
-        f"Brier {b.score:.4f}, UNC {b.uncertainty:.4f}",
-        f"MCB {b.miscalibration:.4f}, DSC {b.discrimination:.4f}",
-        f"(MCB if calibrated {curve.mcb_null_mean:.4f})",
-        f"{y} {curve.accuracy:.4f}",
-        f"mean {x} {curve.mean_confidence:.4f} ({direction(curve)})",
-    ]
-
-
-def _sentences(curve: Curve) -> list[str]:
-    """The same, in lines as wide as the axes."""
-    b, (x, y) = curve.brier, curve.words
-    return [
-        f"n {curve.n}, {y} {curve.accuracy:.4f}, mean {x} {curve.mean_confidence:.4f} ({direction(curve)})",
-        f"ECE {curve.ece:.4f} (if calibrated {curve.ece_null_mean:.4f}), {p_value(curve)}",
-        f"Brier {b.score:.4f} = MCB {b.miscalibration:.4f} (if cal. {curve.mcb_null_mean:.4f})"
-        f" − DSC {b.discrimination:.4f} + UNC {b.uncertainty:.4f}",
-    ]
-
-
-def _brief(panel: Panel, side: float) -> list[str]:
-    """The numbers of a small panel, to stand between its title and its axes."""
-    several = len(panel.curves) > 1
-    lines = [
-        (f"{squeeze(c.label, 14)}: " if several else f"n {c.n}, ")
-        + f"ECE {c.ece:.3f} (if cal. {c.ece_null_mean:.3f})"
-        + ("" if several else f", {p_value(c)}")
-        for c in panel.curves
-    ]
-    return [part for line in lines for part in wrap(line, int((side + 0.3) * 72 / 6.2 / 0.56))]
-
-
-def _table(panel: Panel, by_score: bool = False) -> list[str]:
-    """Numbers of several curves, a line each."""
-    head = ["", "ECE", "(if cal.)", "MCB", "DSC", "UNC"]
-    curves = sorted(panel.curves, key=lambda c: c.brier.score) if by_score else panel.curves
-    body = [
-        [
-            squeeze(c.label, 24 if by_score else 16),
-            f"{c.ece:.4f}",
-            f"({c.ece_null_mean:.4f})",
-            f"{c.brier.miscalibration:.4f}",
-            f"{c.brier.discrimination:.4f}",
-            f"{c.brier.uncertainty:.4f}",
-        ]
-        for c in curves
-    ]
-    if by_score:
-        head.append("Brier")
-        for row, c in zip(body, curves, strict=True):
-            row.append(f"{c.brier.score:.4f}")
-    widths = column_widths([head, *body])
-    return [
-        " ".join([row[0].ljust(widths[0]), *(cell.rjust(w) for cell, w in zip(row[1:], widths[1:], strict=True))])
-        for row in [head, *body]
-    ]
 
 
 def _legend(job: Job) -> list[Any]:

@@ -32,7 +32,17 @@ from calcli.metrics.rowtable import RowTable
 from calcli.metrics.significance import benjamini_hochberg, class_p_values, confidence_direction
 from calcli.rows import Rows
 
-__all__ = ["Assessed", "Candidate", "Plan", "assess", "scores_of"]
+__all__ = ["Assessed", "Candidate", "Plan", "Subject", "assess", "scores_of"]
+
+
+@dataclass(frozen=True)
+class Subject:
+    """Rows to evaluate. name : what they are called. group : of every row. class_names : one a class."""
+
+    rows: Rows
+    name: str = ""
+    group: NDArray[Any] | None = None
+    class_names: Sequence[str] | None = None
 
 
 @dataclass(frozen=True)
@@ -88,26 +98,26 @@ class Assessed:
 
 
 def assess(
-    rows: Rows,
+    subject: Subject,
     candidates: Sequence[Candidate],
     plan: Plan,
     *,
-    bundle: str = "",
     baseline: Candidate | None = None,
-    group: NDArray[Any] | None = None,
-    class_names: Sequence[str] | None = None,
     edge_rows: Rows | None = None,
     progress: Progress | None = None,
 ) -> Assessed:
     """Evaluate candidates on rows.
 
-    candidates : the uncalibrated scores first. bundle : what the rows are called. baseline :
-    what differences are taken to, None for the first candidate. edge_rows : rows that
-    choose the bins of a sweep. Raises DataError for calibrators that do not fit.
+    candidates : the uncalibrated scores first. baseline : what differences are taken to, None for
+    the first candidate. edge_rows : rows that choose the bins of a sweep. Raises DataError for
+    calibrators that do not fit.
     """
+    rows = subject.rows
     if rows.k == 1 and (plan.per_class or plan.sweep_marginal):
         option = "--per-class" if plan.per_class else "--marginal"
-        raise DataError(f"{bundle}: holds one confidence a row and no classes, which {option} needs; leave it out")
+        raise DataError(
+            f"{subject.name}: holds one confidence a row and no classes, which {option} needs; leave it out"
+        )
     compared = candidates if baseline is None else [*candidates, baseline]
     names = plan.metrics_for(rows.k)
     tables = collect_all(
@@ -115,12 +125,12 @@ def assess(
         [c.calibrator for c in compared],
         class_bins=0 if rows.k == 1 else _class_bins(plan, names),
         tops=tops_needed(names),
-        group=group,
+        group=subject.group,
         progress=progress,
         top_only=len(compared) == 1 and plan.is_plain and top_suffices(names, plan.settings),
     )
     reference = tables[0] if baseline is None else tables[-1]
-    each = _Each(rows, plan, names, bundle, baseline, MetricContext(reference, plan.settings), class_names, progress)
+    each = _Each(subject, plan, names, baseline, MetricContext(reference, plan.settings), progress)
     results = [each.result(c, t, edge_rows) for c, t in zip(candidates, tables[: len(candidates)], strict=True)]
     return Assessed(results, tables[: len(candidates)], reference)
 
@@ -144,19 +154,17 @@ def scores_of(context: MetricContext, names: Sequence[str], progress: Progress |
 class _Each:
     """What the results of one bundle have in common."""
 
-    rows: Rows
+    subject: Subject
     plan: Plan
     names: Sequence[str]
-    bundle: str
     baseline: Candidate | None
     reference: MetricContext
-    class_names: Sequence[str] | None
     progress: Progress | None
 
     def result(self, candidate: Candidate, table: RowTable, edge_rows: Rows | None) -> Result:
         """Everything about one candidate."""
-        plan, s = self.plan, self.plan.settings
-        walk = partial(class_columns, self.rows, candidate.calibrator)
+        plan, s, rows = self.plan, self.plan.settings, self.subject.rows
+        walk = partial(class_columns, rows, candidate.calibrator)
         context = MetricContext(table, s, walk, partial(walk, raw=True))
         scores = scores_of(context, self.names, self.progress)
         paired = None
@@ -165,11 +173,9 @@ class _Each:
             paired = Paired(name, differences(context, self.reference))
         sweep = None
         if plan.sweep:
-            sweep = bin_sweep(
-                self.rows, candidate.calibrator, table, plan.sweep, s.norm, edge_rows, plan.sweep_marginal
-            )
+            sweep = bin_sweep(rows, candidate.calibrator, table, plan.sweep, s.norm, edge_rows, plan.sweep_marginal)
         return Result(
-            self.bundle,
+            self.subject.name,
             candidate.name,
             candidate.method,
             table.n,
@@ -178,7 +184,7 @@ class _Each:
             paired,
             {name: n for name, n in table.counts.items() if any(table.counts.values())},
             self.report(candidate, context) if plan.report else None,
-            class_lines(context, self.class_names) if plan.per_class else None,
+            class_lines(context, self.subject.class_names) if plan.per_class else None,
             group_lines(context, self.names) if plan.per_group else None,
             sweep,
         )
@@ -189,8 +195,8 @@ class _Each:
         cheap = self.plan.split is None and split_is_cheap(table.n, table.k)
         if table.k > 1 and (self.plan.split or cheap):
             seed = self.plan.settings.seed
-            split = cross_fitted_split(self.rows, candidate.calibrator, table, seed, self.progress)
-        return judge(data_summary(self.rows.kind, table), context, split)
+            split = cross_fitted_split(self.subject.rows, candidate.calibrator, table, seed, self.progress)
+        return judge(data_summary(self.subject.rows.kind, table), context, split)
 
 
 def class_lines(context: MetricContext, names: Sequence[str] | None) -> list[ClassLine]:

@@ -5,7 +5,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from calcli.calibrator import Progress
 from calcli.diagrams.curve import Curve, CurveSettings, measure_curve
@@ -14,7 +13,7 @@ from calcli.diagrams.style import Request
 from calcli.diagrams.styles.gaps import Gap, gap_series
 from calcli.diagrams.styles.risk import Coverage, coverage_curve
 from calcli.diagrams.styles.temperature import Sweep, sweep_temperature
-from calcli.evaluation.assess import Assessed, Candidate, Plan, assess
+from calcli.evaluation.assess import Assessed, Candidate, Plan, Subject, assess
 from calcli.evaluation.results import Result
 from calcli.methods._temperature import OneTemperature
 from calcli.metrics.means import mean_of, normal_p_value, wilson_interval
@@ -125,27 +124,21 @@ class Model:
 
 
 def gather(
-    rows: Rows,
-    name: str,
-    candidates: Sequence[Candidate],
-    plan: Plan,
-    *,
-    names: Sequence[str] | None = None,
-    group: NDArray[Any] | None = None,
-    progress: Progress | None = None,
+    subject: Subject, candidates: Sequence[Candidate], plan: Plan, progress: Progress | None = None
 ) -> tuple[Model, Assessed]:
     """Evaluate candidates on rows and measure what the figures need.
 
     candidates : the uncalibrated scores first. Facts about files are added by who opened them.
     """
-    done = assess(rows, candidates, plan, bundle=name, group=group, class_names=names, progress=progress)
+    done = assess(subject, candidates, plan, progress=progress)
+    rows, name, names = subject.rows, subject.name, subject.class_names
     settings = CurveSettings(bins=plan.settings.bins, level=plan.settings.level, seed=plan.settings.seed)
     calls = _calls(candidates)
     sets = [Measured(name, call, table) for call, table in zip(calls, done.tables, strict=True)]
     classes: list[tuple[Gap, ...]] = [() for _ in sets]
     if rows.k > 1:
         classes = _gaps(sets, settings, "class", names or [f"class {c}" for c in range(rows.k)])
-    groups = _gaps(sets, settings, "group", None) if group is not None else [() for _ in sets]
+    groups = _gaps(sets, settings, "group", None) if subject.group is not None else [() for _ in sets]
     versions = []
     for at, (each, result) in enumerate(zip(sets, done.results, strict=True)):
         table = each.table

@@ -7,13 +7,16 @@ from collections.abc import Mapping, Sequence
 from importlib.resources import files
 from typing import Any
 
+import numpy as np
+
 from calcli import __version__
 from calcli.metrics.means import normal_quantile
 from calcli.report.gather import Model, Threshold, Version
 from calcli.report.glossary import GLOSSARY
 from calcli.report.markup import Safe, data_block, join, name, tag, visible
 from calcli.report.phrases import count, signed, span
-from calcli.report.sections import Room, card, focus_of, model_body, row, signatures, state_word, table
+from calcli.report.pieces import Room, focus_of, row, state_word, table
+from calcli.report.sections import card, model_body, signatures
 from calcli.report.verdict import overall, state_of, verdict_of
 
 __all__ = ["page"]
@@ -44,68 +47,20 @@ def page(
     called = title or (models[0].name if one else f"{len(models)} models")
     known = f"{models[0].k} classes" if models[0].k > 1 else "confidences alone"
     facts = f"{count(models[0].n)} cases · {known}" if one else f"{len(models)} models"
-    total = sum(len(v.classes) + len(v.groups) for m in models for v in m.versions)
-    tables = sum(len(m.versions) for m in models)
-    room = Room(10**9 if total <= LINES else max(20, LINES // tables), tables > VERSIONS)
-    header = tag(
-        "header",
-        tag("h1", "Confidence report: ", name(called, 90), " ", tag("span", f"· {facts}", class_="muted")),
-        tag(
-            "div",
-            tag(
-                "label",
-                "Colours ",
-                tag(
-                    "select",
-                    *(tag("option", words, value=value) for value, words in COLOURS),
-                    id="colours",
-                ),
-            ),
-            tag("button", "Print", type="button", id="print"),
-            class_="script tools",
-        ),
-    )
-    if one:
-        content = join(
-            [card(models[0], verdict_of(models[0]), "verdict", "h2"), _limits(limits), _model(models[0], 0, room)]
-        )
-    else:
-        bodies = [
-            tag(
-                "article",
-                tag("h2", name(m.name)),
-                card(m, verdict_of(m), f"verdict-{at}", "h3"),
-                _model(m, at, room),
-                id=f"model-{at}",
-                class_="model",
-                data_model=at,
-            )
-            for at, m in enumerate(models)
-        ]
-        content = join([_overview(models), _limits(limits), *bodies])
-    glossary = tag(
-        "section",
-        tag("h2", "Words"),
-        tag("dl", *(join(_explained(key, *words)) for key, words in GLOSSARY.items())),
-    )
-    how = tag(
-        "section",
-        tag("h2", "Commands"),
-        tag("p", "What made this page, and what shows its numbers again:"),
-        *(tag("pre", tag("code", " ".join(shlex.quote(visible(w)) for w in words)), tabindex=0) for words in commands),
-        signatures(models),
-        tag("p", f"calcli {__version__}. This page needs no network and keeps nothing.", class_="muted"),
-    )
     body = tag(
         "body",
         tag("a", "Skip to the verdict", href="#verdict", class_="skip"),
-        header,
-        tag("main", content, how, glossary),
+        _header(called, facts),
+        tag("main", _content(models, _limits(limits)), _how(models, commands), _words()),
         data_block("calcli-evaluation", evaluation),
         data_block("calcli-page", [[_for_script(v) for v in m.versions] for m in models]),
         Safe(f"<script>{script}</script>"),
     )
-    head = tag(
+    return f"<!DOCTYPE html>\n{tag('html', _head(called, style, script), body, lang='en')}\n"
+
+
+def _head(called: str, style: str, script: str) -> Safe:
+    return tag(
         "head",
         tag("meta", charset="utf-8"),
         tag("meta", http_equiv="Content-Security-Policy", content=_policy(style, script)),
@@ -116,11 +71,62 @@ def page(
         tag("link", rel="icon", href="data:,"),
         Safe(f"<style>{style}</style>"),
     )
-    return f"<!DOCTYPE html>\n{tag('html', head, body, lang='en')}\n"
 
 
-def _explained(key: str, word: str, meaning: str) -> tuple[Safe, Safe]:
-    return tag("dt", word, id=f"word-{key}"), tag("dd", meaning)
+def _header(called: str, facts: str) -> Safe:
+    """The name of the page, its colours, and the button that prints it."""
+    choice = tag("select", *(tag("option", words, value=value) for value, words in COLOURS), id="colours")
+    return tag(
+        "header",
+        tag("h1", "Confidence report: ", name(called, 90), " ", tag("span", f"· {facts}", class_="muted")),
+        tag(
+            "div",
+            tag("label", "Colours ", choice),
+            tag("button", "Print", type="button", id="print"),
+            class_="script tools",
+        ),
+    )
+
+
+def _content(models: Sequence[Model], limits: Safe) -> Safe:
+    """Verdict, limits and all about one model, or an overview and an article a model."""
+    total = sum(len(v.classes) + len(v.groups) for m in models for v in m.versions)
+    tables = sum(len(m.versions) for m in models)
+    room = Room(10**9 if total <= LINES else max(20, LINES // tables), tables > VERSIONS)
+    if len(models) == 1:
+        return join([card(models[0], verdict_of(models[0]), "verdict", "h2"), limits, _model(models[0], 0, room)])
+    bodies = [
+        tag(
+            "article",
+            tag("h2", name(m.name)),
+            card(m, verdict_of(m), f"verdict-{at}", "h3"),
+            _model(m, at, room),
+            id=f"model-{at}",
+            class_="model",
+            data_model=at,
+        )
+        for at, m in enumerate(models)
+    ]
+    return join([_overview(models), limits, *bodies])
+
+
+def _words() -> Safe:
+    """The glossary."""
+    explained = ((tag("dt", word, id=f"word-{key}"), tag("dd", meaning)) for key, (word, meaning) in GLOSSARY.items())
+    return tag("section", tag("h2", "Words"), tag("dl", *map(join, explained)))
+
+
+def _how(models: Sequence[Model], commands: Sequence[Sequence[str]]) -> Safe:
+    """Commands, definitions and version."""
+    lines = (" ".join(shlex.quote(visible(word)) for word in words) for words in commands)
+    return tag(
+        "section",
+        tag("h2", "Commands"),
+        tag("p", "What made this page, and what shows its numbers again:"),
+        *(tag("pre", tag("code", line), tabindex=0) for line in lines),
+        signatures(models),
+        tag("p", f"calcli {__version__}. This page needs no network and keeps nothing.", class_="muted"),
+    )
 
 
 def _policy(style: str, script: str) -> str:
@@ -219,7 +225,5 @@ def _four(value: float) -> float | None:
 
 
 def _band_at(version: Version, g: float) -> list[float]:
-    import numpy as np
-
     band = version.top.band
     return [round(float(np.interp(g, band.x, side)), 3) for side in (band.low, band.high)]

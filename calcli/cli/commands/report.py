@@ -22,7 +22,7 @@ from calcli.cli import options as o
 from calcli.cli.evaluate_job import Job
 from calcli.cli.render import Talk, fail, print_json
 from calcli.errors import DataError, LimitCrossed, UsageError
-from calcli.evaluation.assess import Plan
+from calcli.evaluation.assess import Plan, Subject
 from calcli.evaluation.compare import rank_table
 from calcli.evaluation.gates import Outcome, check, limits, needed_metrics
 from calcli.evaluation.results import Evaluation, Result
@@ -161,15 +161,8 @@ def _model(args: ReportArgs, job: Job, plan: Plan, bundles: Sequence[str], talk:
         weights = rows.weights()
         if weights is not None and not weights.any():
             raise DataError(f"{rows.name}: all rows have weight 0, expected one above; nothing can be shown")
-        model, done = gather(
-            rows,
-            rows.name,
-            job.candidates(artifacts, rows),
-            plan,
-            names=rows.class_names,
-            group=rows.column(args.group),
-            progress=talk.progress,
-        )
+        subject = Subject(rows, rows.name, rows.column(args.group), rows.class_names)
+        model, done = gather(subject, job.candidates(artifacts, rows), plan, talk.progress)
         results = job.warned(rows, artifacts, done.tables[0], done.results)
         if rows.ignored:
             talk.say(f"{rows.name}: left out {rows.ignored} of {rows.total} rows by their label")

@@ -1,0 +1,82 @@
+"""What sections of a page are put together from: tables, words of the glossary, buttons, a block per version."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from calcli.report.gather import Model, Version
+from calcli.report.glossary import GLOSSARY
+from calcli.report.markup import Safe, join, tag
+from calcli.report.verdict import Verdict, best_version
+
+__all__ = ["Room", "download", "each_version", "focus_of", "row", "small", "state_word", "table", "term"]
+
+
+@dataclass(frozen=True)
+class Room:
+    """How much a page can hold of one model.
+
+    lines : of a table of classes or groups. short : leave out what the JSON in the page and
+    a report of one model have too.
+    """
+
+    lines: int
+    short: bool
+
+
+def term(word: str, *children: object) -> Safe:
+    """A word that the glossary explains; the script takes its tooltip from there."""
+    return tag("a", *(children or (GLOSSARY[word][0],)), href=f"#word-{word}", class_="term")
+
+
+def state_word(verdict: Verdict) -> Safe:
+    """Sign and word: never a colour alone."""
+    return tag("span", tag("span", verdict.sign, aria_hidden="true"), " ", verdict.word, class_=f"state {verdict.tone}")
+
+
+def focus_of(model: Model) -> int:
+    """The version that the page opens with: the recommended one."""
+    best = best_version(model)
+    return 0 if best is None else model.versions.index(best)
+
+
+def table(caption: object, head: Sequence[object], rows: Sequence[Safe], ident: str, **attributes: object) -> Safe:
+    """A table that scrolls by itself where it is too wide, and can be had as CSV."""
+    heads = tag("thead", tag("tr", *(tag("th", h, scope="col") for h in head)))
+    inner = tag(
+        "table", tag("caption", caption), heads, tag("tbody", *rows), id=ident, data_file=ident, **attributes
+    )  # fmt: skip
+    return tag("div", inner, class_="scroll", tabindex=0, role="region", aria_label=f"Table {ident}")
+
+
+def row(first: object, *cells: object, **attributes: object) -> Safe:
+    """A row whose first cell names it."""
+    return tag("tr", tag("th", first, scope="row"), *(tag("td", c) for c in cells), **attributes)
+
+
+def small(*children: object) -> Safe:
+    """Second-rank text in a cell of its own line."""
+    return tag("small", *children)
+
+
+def each_version(model: Model, focus: int, make: Callable[[int, Version], Safe], short: bool = False) -> Safe:
+    """A block per version, of which the one in focus is seen. short : only of that and of the scores as they are."""
+    left = tag("p", "Left out to keep a page of so many models small; a report of this model alone has it.")
+    return join(
+        tag(
+            "div",
+            left if short and at not in (0, focus) else make(at, v),
+            data_version=at,
+            class_=None if at == focus else "off",
+        )
+        for at, v in enumerate(model.versions)
+    )
+
+
+def download(*idents: str) -> Safe:
+    """Buttons that only work with script, which hides them without."""
+    kinds = {"f": "SVG", "t": "CSV"}
+    return tag(
+        "p",
+        *(tag("button", f"Download {kinds[i[0]]}", type="button", data_download=i[2:]) for i in idents),
+        class_="script downloads",
+    )
