@@ -7,16 +7,19 @@ in a core's cache: whole-array NumPy is slower, not faster.
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property
-from typing import Any, Literal, get_args
+from functools import cached_property, reduce
+from itertools import islice
+from operator import add
+from typing import Any, Literal, TypeVar, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
 from calcli.errors import DataError, FitError
 from calcli.numerics import FloatArray, IntArray, floored_log, log_normalizer
+from calcli.parallel import in_order
 
 __all__ = [
     "BLOCK_BYTES",
@@ -38,6 +41,14 @@ ScoreKind = Literal["logits", "log_probs", "probs", "confidence"]
 
 BLOCK_BYTES = 1 << 20
 """Size of one block in float64."""
+
+PART_BLOCKS, PART_ROWS = 32, 1 << 18
+"""Most blocks and rows of a part, whose sums are added up before they meet those of other parts."""
+
+MOST_AT_ONCE = 4
+"""Blocks that some work is given as one."""
+
+Result = TypeVar("Result")
 
 SAMPLE_SLABS = 64
 """Places of a source from which a sample of its rows is read."""
@@ -117,6 +128,59 @@ class Block:
         return np.asarray(self.transformed[which], dtype=np.float64)
 
 
+@dataclass(frozen=True)
+class Beside:
+    """Work on a block and on its part of arrays with one entry per row."""
+
+    work: Callable[..., Any]
+    along: tuple[NDArray[Any], ...]
+
+    def __call__(self, block: Block) -> Any:
+        return self.work(block, *(a[block.start : block.start + len(block)] for a in self.along))
+
+
+def joined(blocks: Sequence[Block]) -> Block:
+    """Blocks one after the other as one. Precisions become the widest."""
+    first = blocks[0]
+    if len(blocks) == 1:
+        return first
+
+    def column(name: str, axis: int = 0) -> Any:
+        parts = [getattr(block, name) for block in blocks]
+        return None if parts[0] is None else np.concatenate(parts, axis=axis)
+
+    return Block(
+        first.start,
+        column("scores"),
+        first.kind,
+        column("y"),
+        column("weight"),
+        column("transformed", 1),
+        column("assigned"),
+    )
+
+
+def part_blocks(k: int) -> int:
+    """Blocks of a part, of rows with k classes: a multiple of ``MOST_AT_ONCE``."""
+    blocks = min(PART_BLOCKS, PART_ROWS // max(1, BLOCK_BYTES // (8 * k)))
+    return max(MOST_AT_ONCE, blocks // MOST_AT_ONCE * MOST_AT_ONCE)
+
+
+def gathered(blocks: Iterator[Block], at_once: int) -> Iterator[Block]:
+    """So many blocks at a time as one."""
+    if at_once == 1:
+        yield from blocks
+        return
+    for first in blocks:
+        yield joined([first, *islice(blocks, at_once - 1)])
+
+
+def summed(results: Iterator[Result], count: int) -> Iterator[Result]:
+    """Sums over ``count`` results at a time."""
+    for first in results:
+        yield reduce(add, islice(results, count - 1), first)
+
+
 class Rows(ABC):
     """A re-iterable source of blocks.
 
@@ -132,6 +196,32 @@ class Rows(ABC):
     @abstractmethod
     def blocks(self, transforms: Sequence[int] = ()) -> Iterator[Block]:
         """Walk over all rows; ``transforms`` are indices into ``self.transforms``."""
+
+    def each(
+        self,
+        work: Callable[..., Result],
+        *along: NDArray[Any],
+        transforms: Sequence[int] = (),
+        at_once: Literal[1, 4] = 1,
+    ) -> Iterator[Result]:
+        """What ``work(block, …)`` makes of every block, in the order of the rows.
+
+        along : arrays, one entry per row, whose part for the block ``work`` is given too. Blocks
+        are worked on side by side, perhaps in other processes: ``work`` can be pickled (a
+        function of a module, a ``partial`` or an object of such) and changes nothing outside.
+        at_once : blocks that ``work`` is given as one.
+        """
+        return in_order(Beside(work, along), gathered(self.blocks(transforms), at_once))
+
+    def partial_sums(
+        self, work: Callable[..., Result], *along: NDArray[Any], transforms: Sequence[int] = ()
+    ) -> Iterator[Result]:
+        """Sums of what ``each`` gives, over ``part_blocks`` blocks at a time."""
+        return summed(self.each(work, *along, transforms=transforms), part_blocks(self.k))
+
+    def sum(self, work: Callable[..., Result], *along: NDArray[Any], transforms: Sequence[int] = ()) -> Result:
+        """The sum of what ``each`` gives: part by part, in an order that depends on the rows alone."""
+        return reduce(add, self.partial_sums(work, *along, transforms=transforms))
 
     @abstractmethod
     def labels(self) -> IntArray:

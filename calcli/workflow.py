@@ -1,6 +1,7 @@
 """Fit and apply: from rows to an artifact with an honest before and after, and from an artifact to calibrated rows."""
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import msgspec
@@ -14,7 +15,6 @@ from calcli.io.dataset import DataSet
 from calcli.io.provenance import check_upstream
 from calcli.io.validate import look_like_probabilities
 from calcli.kernels.device import kernels
-from calcli.kernels.numpy.parallel import in_order
 from calcli.metrics.summarise import summarise
 from calcli.metrics.warnings import data_warnings
 from calcli.registry import method, method_names
@@ -212,9 +212,19 @@ def calibrated_blocks(
     probability.
     """
 
-    def of_block(block: Block) -> Calibrated:
-        result = calibrator.apply(block)
-        if kind == "confidence":
+    return rows.each(_Calibrating(calibrator, kind), transforms=transforms)
+
+
+@dataclass(frozen=True)
+class _Calibrating:
+    """What ``calibrated_blocks`` yields, of a block."""
+
+    calibrator: Calibrator
+    kind: ScoreKind
+
+    def __call__(self, block: Block) -> Calibrated:
+        result = self.calibrator.apply(block)
+        if self.kind == "confidence":
             q = result.confidence
             if not ((q >= 0) & (q <= 1)).all():
                 raise DataError(
@@ -233,7 +243,5 @@ def calibrated_blocks(
         columns: dict[str, NDArray[Any]] = {"prediction": result.label, "confidence": result.confidence}
         if block.y is not None:
             columns["labels"] = block.y
-        scores = p if kind == "probs" else result.log_probs
+        scores = p if self.kind == "probs" else result.log_probs
         return block.start, scores, columns, {**result.counts, "argmax_conflicts": conflicts}
-
-    return in_order(of_block, rows.blocks(transforms))

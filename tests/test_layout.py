@@ -32,7 +32,7 @@ LAYERS = [
     ["calibrator"],
     ["summary"],
     ["rows", "binning", "folds", "isotonic", "solvers"],
-    ["numerics"],
+    ["numerics", "parallel"],
     ["errors"],
 ]
 NUMERICAL = {"methods", "metrics", "kernels", "numerics", "binning", "folds", "solvers", "rows", "calibrator"}

@@ -188,7 +188,7 @@ def test_bytes_do_not_depend_on_threads(monkeypatch, weighted):
     rows = ArrayRows(Z, Y, weight=weight, block_rows=37)
     seen = []
     for workers in (1, 4):
-        monkeypatch.setattr("calcli.kernels.numpy.parallel.WORKERS", workers)
+        monkeypatch.setattr("calcli.parallel.WORKERS", workers)
         table = collect(rows, class_bins=15, tops=(2,))
         seen.append([getattr(table, name).tobytes() for name in ("confidence", "nll", "varentropy", "prediction")])
         seen[-1] += [getattr(table.classes, name).tobytes() for name in ("score", "outcome", "variance", "count")]

@@ -12,7 +12,7 @@ from synthetic import truth
 
 from calcli.calibrator import Context
 from calcli.kernels.numpy import brier_slope, nll_slope, top_mass_slope
-from calcli.kernels.numpy.parallel import in_order
+from calcli.parallel import in_order
 from calcli.registry import method, parse_options
 from calcli.rows import ArrayRows
 from calcli.solvers import find_root
@@ -150,7 +150,7 @@ def test_slopes_are_derivatives(k):
 @pytest.mark.parametrize("count", [0, 1, 2, 50])
 @pytest.mark.parametrize("workers", [1, 3])
 def test_results_come_in_the_order_of_the_items(monkeypatch, count, workers):
-    monkeypatch.setattr("calcli.kernels.numpy.parallel.WORKERS", workers)
+    monkeypatch.setattr("calcli.parallel.WORKERS", workers)
     drawn = []
 
     def items():

@@ -14,12 +14,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calcli.numerics import IntArray
-from calcli.rows import BLOCK_BYTES, ArrayRows, Block, Rows, sample_runs
+from calcli.rows import BLOCK_BYTES, ArrayRows, Block, Rows, joined, sample_runs
 
 if TYPE_CHECKING:
     from calcli.io.artifact import Link
 
-__all__ = ["SLAB_BYTES", "DataSet", "compact", "joined"]
+__all__ = ["SLAB_BYTES", "DataSet", "compact"]
 
 SLAB_BYTES = 4 << 20
 """How much of a file is read at once."""
@@ -153,24 +153,3 @@ def _regular(pieces: Iterable[Block], step: int) -> Iterator[Block]:
             rest, waiting = [piece.cut(len(piece) - left, len(piece))], left
     if rest:
         yield joined(rest)
-
-
-def joined(blocks: Sequence[Block]) -> Block:
-    """Blocks one after the other as one. Precisions become the widest."""
-    first = blocks[0]
-    if len(blocks) == 1:
-        return first
-
-    def column(name: str, axis: int = 0) -> Any:
-        parts = [getattr(block, name) for block in blocks]
-        return None if parts[0] is None else np.concatenate(parts, axis=axis)
-
-    return Block(
-        first.start,
-        column("scores"),
-        first.kind,
-        column("y"),
-        column("weight"),
-        column("transformed", 1),
-        column("assigned"),
-    )

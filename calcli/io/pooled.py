@@ -10,10 +10,10 @@ from numpy.typing import NDArray
 
 from calcli.errors import DataError
 from calcli.io.bundle import CACHE_BYTES, BundleRows
-from calcli.io.dataset import DataSet, joined
+from calcli.io.dataset import DataSet
 from calcli.io.provenance import words
 from calcli.numerics import FloatArray
-from calcli.rows import Block
+from calcli.rows import Block, joined
 
 if TYPE_CHECKING:
     from calcli.io.artifact import Link

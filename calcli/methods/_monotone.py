@@ -6,12 +6,14 @@ and x (negative in the first). g is linear in s, so the NLL of softmax(g(x)) is 
 """
 
 from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
 from calcli.errors import DataError
 from calcli.numerics import FloatArray, IntArray, log_softmax
-from calcli.rows import Rows
+from calcli.rows import Block, Rows
 from calcli.solvers import Quadratic
 
 __all__ = ["ALL_AT_BOUND", "check_map", "evaluate", "nll_in_slopes", "pull_together"]
@@ -56,41 +58,56 @@ def nll_in_slopes(rows: Rows, edges: FloatArray, entry: Entry) -> Quadratic:
     p follow from three sums per segment (of p, p t, p t^2; t the offset), because L_k > 0
     means that all segments between e_1 and k are full.
     """
-    m = len(edges) + 1
-    full = np.concatenate([[0.0], np.diff(edges), [0.0]])
 
     def at(slopes: FloatArray) -> tuple[float, FloatArray, FloatArray]:
-        value, mass, gradient, hessian = 0.0, 0.0, np.zeros(m), np.zeros((m, m))
-        for block in rows.blocks():
-            n, y = len(block), block.labels
-            here = np.arange(n)
-            x = entry(block.z)
-            segment, offset = locate(x, edges)
-            base = np.concatenate([[0.0, 0.0], np.cumsum(slopes[1:-1] * full[1:-1])])
-            log_p = log_softmax(base[segment] + slopes[segment] * offset)
-            p = np.exp(log_p)
-            where = (segment + here[:, None] * m).ravel()
-            share, first, second = (
-                np.bincount(where, weights=w.ravel(), minlength=n * m).reshape(n, m)
-                for w in (p, p * offset, p * offset**2)
-            )
-            beyond = share[:, ::-1].cumsum(axis=1)[:, ::-1] - share
-            beyond[:, 0] = 0.0
-            mean = first + full * beyond
-            square = second + full**2 * beyond
-            label = np.where(np.arange(m) < segment[here, y][:, None], full, 0.0)
-            label[here, segment[here, y]] = offset[here, y]
-
-            weight = np.ones(n) if block.weight is None else block.weight
-            value -= float(weight @ log_p[here, y])
-            mass += float(weight.sum())
-            gradient += weight @ (mean - label)
-            # E[L_j L_k] = full_j E[L_k] for 1 <= j < k, and 0 for j = 0 < k.
-            cross = np.triu(np.outer(full, weight @ mean), 1)
-            hessian += cross + cross.T + np.diag(weight @ square) - (mean * weight[:, None]).T @ mean
-        return value / mass, gradient / mass, hessian / mass
+        sums = rows.sum(partial(_moments, edges, slopes, entry))
+        return sums.value / sums.mass, sums.gradient / sums.mass, sums.hessian / sums.mass
 
     return at
+
+
+@dataclass(frozen=True)
+class _Sums:
+    """Weight, NLL, gradient and Hessian of some rows. Adds."""
+
+    mass: float
+    value: float
+    gradient: FloatArray
+    hessian: FloatArray
+
+    def __add__(self, other: "_Sums") -> "_Sums":
+        return _Sums(
+            self.mass + other.mass,
+            self.value + other.value,
+            self.gradient + other.gradient,
+            self.hessian + other.hessian,
+        )
+
+
+def _moments(edges: FloatArray, slopes: FloatArray, entry: Entry, block: Block) -> _Sums:
+    m, full = len(edges) + 1, np.concatenate([[0.0], np.diff(edges), [0.0]])
+    n, y = len(block), block.labels
+    here = np.arange(n)
+    x = entry(block.z)
+    segment, offset = locate(x, edges)
+    base = np.concatenate([[0.0, 0.0], np.cumsum(slopes[1:-1] * full[1:-1])])
+    log_p = log_softmax(base[segment] + slopes[segment] * offset)
+    p = np.exp(log_p)
+    where = (segment + here[:, None] * m).ravel()
+    share, first, second = (
+        np.bincount(where, weights=w.ravel(), minlength=n * m).reshape(n, m) for w in (p, p * offset, p * offset**2)
+    )
+    beyond = share[:, ::-1].cumsum(axis=1)[:, ::-1] - share
+    beyond[:, 0] = 0.0
+    mean = first + full * beyond
+    square = second + full**2 * beyond
+    label = np.where(np.arange(m) < segment[here, y][:, None], full, 0.0)
+    label[here, segment[here, y]] = offset[here, y]
+    weight = np.ones(n) if block.weight is None else block.weight
+    # E[L_j L_k] = full_j E[L_k] for 1 <= j < k, and 0 for j = 0 < k.
+    cross = np.triu(np.outer(full, weight @ mean), 1)
+    hessian = cross + cross.T + np.diag(weight @ square) - (mean * weight[:, None]).T @ mean
+    return _Sums(float(weight.sum()), -float(weight @ log_p[here, y]), weight @ (mean - label), hessian)
 
 
 def pull_together(x: FloatArray, strength: float) -> tuple[float, FloatArray, FloatArray]:

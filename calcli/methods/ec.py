@@ -1,6 +1,7 @@
 """Expectation consistency."""
 
 from dataclasses import dataclass
+from functools import partial
 from typing import Annotated, Self
 
 import numpy as np
@@ -12,7 +13,7 @@ from calcli.kernels.device import Kernels, kernels
 from calcli.kernels.numpy import Expansion, Slope
 from calcli.methods._temperature import TOLERANCE, OneTemperature, Search, search_temperature, solve_temperature
 from calcli.numerics import FloatArray
-from calcli.rows import Rows
+from calcli.rows import Block, Rows
 from calcli.summary import Summary
 
 
@@ -96,17 +97,18 @@ def confidence_series(expansion: Expansion) -> FloatArray:
 
 def top_accuracy(rows: Rows, top: int) -> float:
     """Share of rows whose label is among the ``top`` largest logits, ties by lowest index."""
-    right = total = 0.0
-    for block in rows.blocks():
-        z, y = block.z, block.labels
-        z_y = z[np.arange(len(z)), y][:, None]
-        tied_before = (z == z_y) & (np.arange(rows.k) < y[:, None])
-        rank = (z > z_y).sum(axis=1) + tied_before.sum(axis=1)
-        hit = rank < top
-        weight = np.ones(len(z)) if block.weight is None else block.weight
-        right += float(weight @ hit)
-        total += float(weight.sum())
-    return right / total
+    total, right = rows.sum(partial(_hits, top))
+    return float(right / total)
+
+
+def _hits(top: int, block: Block) -> FloatArray:
+    """Weight of all rows, and of those whose label is among the ``top`` largest logits."""
+    z, y = block.z, block.labels
+    z_y = z[np.arange(len(z)), y][:, None]
+    tied_before = (z == z_y) & (np.arange(z.shape[1]) < y[:, None])
+    rank = (z > z_y).sum(axis=1) + tied_before.sum(axis=1)
+    weight = np.ones(len(z)) if block.weight is None else block.weight
+    return np.array([weight.sum(), weight @ (rank < top)])
 
 
 METHOD = ExpectationConsistency

@@ -1,6 +1,7 @@
 """Ensemble temperature scaling."""
 
 from dataclasses import dataclass
+from functools import partial
 from itertools import combinations
 from typing import Annotated, Literal, Self
 
@@ -125,30 +126,31 @@ def brier_moments(rows: Rows, temperature: float) -> tuple[FloatArray, FloatArra
     gram : (3, 3) mean inner products of the three parts; hits : (3,) their mean probability
     of the label.
     """
-    inner, label, mass = np.zeros(3), np.zeros(2), 0.0
-    for block in rows.blocks():
-        p, q = softmax(block.z / temperature), softmax(block.z)
-        weight = np.ones(len(block)) if block.weight is None else block.weight
-        here = np.arange(len(block))
-        inner += [weight @ np.einsum("ij,ij->i", a, b) for a, b in ((p, p), (p, q), (q, q))]
-        label += [weight @ a[here, block.labels] for a in (p, q)]
-        mass += float(weight.sum())
-    (pp, pq, qq), (p_y, q_y), u = inner / mass, label / mass, 1.0 / rows.k
+    mass, *sums = rows.sum(partial(_moments, temperature))
+    (pp, pq, qq, p_y, q_y), u = np.array(sums) / mass, 1.0 / rows.k
     return np.array([[pp, pq, u], [pq, qq, u], [u, u, u]]), np.array([p_y, q_y, u])
+
+
+def _moments(temperature: float, block: Block) -> FloatArray:
+    """Weight, inner products of the tempered and the plain softmax p and q, and their probabilities of the label."""
+    p, q = softmax(block.z / temperature), softmax(block.z)
+    weight = np.ones(len(block)) if block.weight is None else block.weight
+    here = np.arange(len(block))
+    inner = [weight @ np.einsum("ij,ij->i", a, b) for a, b in ((p, p), (p, q), (q, q))]
+    return np.array([weight.sum(), *inner, *(weight @ a[here, block.labels] for a in (p, q))])
 
 
 def label_shares(rows: Rows, temperature: float) -> tuple[FloatArray, FloatArray]:
     """Probability of the label under each of the three parts, (n, 3), and row weights (n,), sum 1."""
-    shares = np.full((rows.n, 3), 1.0 / rows.k)
-    weight = np.ones(rows.n)
-    for block in rows.blocks():
-        to = slice(block.start, block.start + len(block))
-        here = np.arange(len(block))
-        shares[to, 0] = np.exp(log_softmax(block.z / temperature)[here, block.labels])
-        shares[to, 1] = np.exp(log_softmax(block.z)[here, block.labels])
-        if block.weight is not None:
-            weight[to] = block.weight
-    return shares, weight / weight.sum()
+    weight = rows.weights()
+    shares = np.concatenate(list(rows.each(partial(_label_shares, temperature))))
+    return shares, np.full(rows.n, 1.0 / rows.n) if weight is None else weight / weight.sum()
+
+
+def _label_shares(temperature: float, block: Block) -> FloatArray:
+    here, y = np.arange(len(block)), block.labels
+    logs = [log_softmax(block.z / temperature)[here, y], log_softmax(block.z)[here, y]]
+    return np.stack([*np.exp(logs), np.full(len(y), 1.0 / block.z.shape[1])], axis=1)
 
 
 def simplex_minimum(gram: FloatArray, hits: FloatArray) -> FloatArray:

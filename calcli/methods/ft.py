@@ -1,6 +1,7 @@
 """Feature temperature."""
 
 from dataclasses import dataclass
+from functools import partial
 from typing import Annotated, Self
 
 import numpy as np
@@ -67,7 +68,7 @@ class FeatureTemperature(Calibrator):
         first = TemperatureScaling.fit(rows, TemperatureOptions(), context)
         temperature = first.calibrator.temperature
         uniform = 1.0 / (rows.n + 1) if options.mixture else 0.0
-        raw = np.concatenate([features(block.z, temperature) for block in rows.blocks()])
+        raw = np.concatenate(list(rows.each(partial(_features, temperature))))
         weight = rows.weights()
         share = np.full(rows.n, 1.0 / rows.n) if weight is None else weight / weight.sum()
         mean = share @ raw
@@ -145,18 +146,23 @@ def design(raw: FloatArray, mean: FloatArray, deviation: FloatArray) -> FloatArr
 
 def nll_in_log_scale(rows: Rows, scale: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
     """NLL of softmax(scale z), row by row, with two derivatives in log scale. scale : (n,)."""
-    value, slope, bend = np.empty(rows.n), np.empty(rows.n), np.empty(rows.n)
-    for block in rows.blocks():
-        to = slice(block.start, block.start + len(block))
-        z = block.z
-        d = (z - z.max(axis=1, keepdims=True)) * scale[to, None]
-        log_p = log_softmax(d)
-        p, here = np.exp(log_p), np.arange(len(z))
-        mean = np.einsum("ij,ij->i", p, d)
-        value[to] = -log_p[here, block.labels]
-        slope[to] = mean - d[here, block.labels]
-        bend[to] = slope[to] + np.einsum("ij,ij,ij->i", p, d, d) - mean**2
+    value, slope, bend = np.concatenate(list(rows.each(_nll_in_log_scale, scale)), axis=1)
     return value, slope, bend
+
+
+def _features(temperature: float, block: Block) -> FloatArray:
+    return features(block.z, temperature)
+
+
+def _nll_in_log_scale(block: Block, scale: FloatArray) -> FloatArray:
+    z = block.z
+    d = (z - z.max(axis=1, keepdims=True)) * scale[:, None]
+    log_p = log_softmax(d)
+    p, here = np.exp(log_p), np.arange(len(z))
+    mean = np.einsum("ij,ij->i", p, d)
+    slope = mean - d[here, block.labels]
+    bend = slope + np.einsum("ij,ij,ij->i", p, d, d) - mean**2
+    return np.stack([-log_p[here, block.labels], slope, bend])
 
 
 METHOD = FeatureTemperature

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import KW_ONLY, dataclass, replace
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Annotated, Any, Literal, Self
 
 import numpy as np
@@ -322,8 +322,12 @@ ALL_SAME = "no line can be learnt, and every confidence becomes "
 def brier_of_ts(rows: Rows, context: Context, counted: IntArray, base: Evidence) -> float:
     """Top-label Brier score of temperature scaling on the same rows."""
     ts = TemperatureScaling.fit(rows, TemperatureOptions(), context).calibrator
-    confidence = np.concatenate([ts.apply(block).confidence for block in rows.blocks()])[counted]
+    confidence = np.concatenate(list(rows.each(partial(_confidence, ts))))[counted]
     return float(np.average((confidence - base.hit) ** 2, weights=base.weight))
+
+
+def _confidence(calibrator: Calibrator, block: Block) -> FloatArray:
+    return calibrator.apply(block).confidence
 
 
 def behind_ts(details: dict[str, Any]) -> Iterator[str]:

@@ -99,7 +99,7 @@ class IntraOrderPreserving(Calibrator):
     @classmethod
     def _fit_curve(cls, rows: Rows, knots: int, context: Context) -> Fit[Self]:
         edges = np.linspace(*logit_range(rows), knots + 2)[1:-1]
-        nll = nll_in_slopes(rows, edges, lambda z: z)
+        nll = nll_in_slopes(rows, edges, np.asarray)
         passes = 0
 
         def objective(slopes: FloatArray) -> tuple[float, FloatArray, FloatArray]:
@@ -184,17 +184,19 @@ class IntraOrderPreserving(Calibrator):
 
 def logit_range(rows: Rows) -> tuple[float, float]:
     """Least and largest of the logits that matter: at most 20 nats below their row's largest."""
-    low, high = np.inf, -np.inf
-    for block in rows.blocks():
-        z = block.z
-        top = z.max(axis=1, keepdims=True)
-        low = min(low, float(z.min(where=z >= top - REACH, initial=np.inf)))
-        high = max(high, float(top.max()))
+    ends = list(rows.each(_range))
+    low, high = min(low for low, _ in ends), max(high for _, high in ends)
     if not high - low > 1e-9 * max(1.0, abs(low), abs(high)):
         # All logits are equal: any curve will do.
         width = max(1.0, abs(high))
         return low - width, high + width
     return low, high
+
+
+def _range(block: Block) -> tuple[float, float]:
+    z = block.z
+    top = z.max(axis=1, keepdims=True)
+    return float(z.min(where=z >= top - REACH, initial=np.inf)), float(top.max())
 
 
 METHOD = IntraOrderPreserving

@@ -55,19 +55,13 @@ class IsotonicMulticlass(Calibrator):
         counts = np.ones(rows.n, dtype=np.bool_) if weight is None else weight > 0
         if not counts.any():
             raise FitError("all sample weights are 0; at least one row must count")
-        of_label = np.empty(rows.n)
-        for block in rows.blocks():
-            p = probabilities(block.z)
-            of_label[block.start : block.start + len(block)] = p[np.arange(len(block)), block.labels]
+        of_label = np.concatenate(list(rows.each(_label_probability)))
         pooled = PooledOutcomes(of_label[counts], None if weight is None else weight[counts])
-        for block in rows.blocks():
-            context.progress("pooling all classes", block.start, rows.n)
-            kept = np.flatnonzero(counts[block.start : block.start + len(block)])
-            p = probabilities(block.z[kept])
-            others = np.ones(p.shape, dtype=np.bool_)
-            others[np.arange(len(p)), block.labels[kept]] = False
-            each = None if block.weight is None else np.repeat(block.weight[kept], rows.k - 1)
-            pooled.add_negative(p[others], each)
+        done = 0
+        for n, others, weights in rows.each(_other_probabilities):
+            context.progress("pooling all classes", done, rows.n)
+            done += n
+            pooled.add_negative(others, weights)
         scores, values = pooled.fit().knots
         return Fit(cls(scores, values), details={"knots": len(scores)})
 
@@ -92,6 +86,20 @@ class IsotonicMulticlass(Calibrator):
         if not len(self.scores):
             raise DataError("params.scores is empty, expected at least one knot")
         check_line(self.scores, self.values)
+
+
+def _label_probability(block: Block) -> FloatArray:
+    return np.asarray(probabilities(block.z)[np.arange(len(block)), block.labels])
+
+
+def _other_probabilities(block: Block) -> tuple[int, FloatArray, FloatArray | None]:
+    """Rows of a block, the probabilities of all classes but the labels, and their weights; only of rows that count."""
+    kept = np.arange(len(block)) if block.weight is None else np.flatnonzero(block.weight > 0)
+    p = probabilities(block.z[kept])
+    others = np.ones(p.shape, dtype=np.bool_)
+    others[np.arange(len(p)), block.labels[kept]] = False
+    weights = None if block.weight is None else np.repeat(block.weight[kept], p.shape[1] - 1)
+    return len(block), p[others], weights
 
 
 def keep_first(log_probs: FloatArray, label: IntArray) -> None:

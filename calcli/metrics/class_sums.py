@@ -18,13 +18,48 @@ PAIRS_AT_ONCE = 1 << 15
 
 @dataclass(frozen=True)
 class Piece:
-    """Sums of some rows: their weights (b,), sums by class (k,), and (cell, p, weight, is it the label) of large p."""
+    """Sums of some rows. Adds.
 
-    weight: FloatArray
+    rows, weight, square : their number, weights and squared weights. expected, variance,
+    labels : (k,). pairs : arrays (cell, p, weight, is it the label) of large p.
+    """
+
+    rows: int
+    weight: float
+    square: float
     expected: FloatArray
     variance: FloatArray
     labels: FloatArray
-    pairs: tuple[NDArray[Any], ...]
+    pairs: list[tuple[NDArray[Any], ...]]
+
+    @classmethod
+    def of(
+        cls, e: FloatArray, e2: FloatArray, norm: FloatArray, y: IntArray, weight: FloatArray | None, bins: int
+    ) -> "Piece":
+        """The sums of rows with p = e / norm and p^2 = e2 / norm^2."""
+        k, edges = e.shape[1], width_edges(bins)
+        w = np.ones(len(e)) if weight is None else weight
+        expected = (w / norm) @ e
+        variance = (expected if weight is None else (w**2 / norm) @ e) - (w**2 / norm**2) @ e2
+        # One bound for the piece is cheaper than one per row and lets few too many through.
+        row, c = np.divmod(np.flatnonzero(e > edges[1] * norm.min() * (1 - 1e-12)), k)
+        p = e[row, c] / norm[row]
+        keep = p > edges[1]
+        row, c, p = row[keep], c[keep], p[keep]
+        pairs = c * bins + bin_index(p, edges), p, w[row], c == y[row]
+        labels: FloatArray = np.bincount(y, weights=w, minlength=k).astype(np.float64)
+        return cls(len(e), float(w.sum()), float(w @ w), expected, variance, labels, [pairs])
+
+    def __add__(self, other: "Piece") -> "Piece":
+        return Piece(
+            self.rows + other.rows,
+            self.weight + other.weight,
+            self.square + other.square,
+            self.expected + other.expected,
+            self.variance + other.variance,
+            self.labels + other.labels,
+            self.pairs + other.pairs,
+        )
 
 
 class ClassSums:
@@ -35,7 +70,7 @@ class ClassSums:
     """
 
     def __init__(self, k: int, bins: int) -> None:
-        self.k, self.bins, self.edges = k, bins, width_edges(bins)
+        self.k, self.bins = k, bins
         self.count = np.zeros(k * bins, dtype=np.int64)
         self.score, self.outcome, self.weight, self.weight_square, self.variance = (
             np.zeros(k * bins) for _ in range(5)
@@ -45,31 +80,16 @@ class ClassSums:
         self.waiting: list[tuple[NDArray[Any], ...]] = []
         self.waiting_items = 0
 
-    def piece(self, e: FloatArray, e2: FloatArray, norm: FloatArray, y: IntArray, weight: FloatArray | None) -> "Piece":
-        """The sums of rows with p = e / norm and p^2 = e2 / norm^2; changes nothing here."""
-        k = self.k
-        w = np.ones(len(e)) if weight is None else weight
-        expected = (w / norm) @ e
-        variance = (expected if weight is None else (w**2 / norm) @ e) - (w**2 / norm**2) @ e2
-        # One bound for the piece is cheaper than one per row and lets few too many through.
-        row, c = np.divmod(np.flatnonzero(e > self.edges[1] * norm.min() * (1 - 1e-12)), k)
-        p = e[row, c] / norm[row]
-        keep = p > self.edges[1]
-        row, c, p = row[keep], c[keep], p[keep]
-        pairs = c * self.bins + bin_index(p, self.edges), p, w[row], c == y[row]
-        labels: FloatArray = np.bincount(y, weights=w, minlength=k).astype(np.float64)
-        return Piece(w, expected, variance, labels, pairs)
-
     def take(self, piece: "Piece") -> None:
         """Add the sums of some rows."""
-        self.rows += len(piece.weight)
-        self.total += float(piece.weight.sum())
-        self.total_square += float(piece.weight @ piece.weight)
+        self.rows += piece.rows
+        self.total += piece.weight
+        self.total_square += piece.square
         self.column += piece.expected
         self.column_variance += piece.variance
         self.labels += piece.labels
-        self.waiting.append(piece.pairs)
-        self.waiting_items += len(piece.pairs[0])
+        self.waiting += piece.pairs
+        self.waiting_items += sum(len(pairs[0]) for pairs in piece.pairs)
         if self.waiting_items > PAIRS_AT_ONCE:
             self.flush()
 

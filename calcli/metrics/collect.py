@@ -1,9 +1,8 @@
 """Row tables of score files: one pass fills the columns of every calibrator asked for."""
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from threading import local
 from typing import Any
 
 import numpy as np
@@ -11,7 +10,6 @@ from numpy.typing import NDArray
 
 from calcli.calibrator import Calibrator, Prediction
 from calcli.errors import DataError
-from calcli.kernels.numpy.parallel import in_order
 from calcli.metrics.class_sums import ClassSums, Piece
 from calcli.metrics.rowtable import COLUMNS, TOP_COLUMNS, RowTable
 from calcli.numerics import NLL_FLOOR, FloatArray, IntArray
@@ -59,33 +57,14 @@ def collect_all(
     the number of threads changes nothing. top_only : nothing but ``TOP_COLUMNS``.
     """
     needed, wanted = needed_transforms(rows, calibrators)
-    gatherers = [_Gatherer(rows, class_bins, tops, top_only) for _ in calibrators]
-
-    def drawn() -> Iterator[Block]:
-        for block in rows.blocks(wanted):
-            for gatherer in gatherers:
-                gatherer.expect(block)
-            yield block
-
-    def of_block(block: Block) -> tuple[int, list[_Part]]:
-        parts = []
-        for calibrator, gatherer in zip(calibrators, gatherers, strict=True):
-            if block.kind == "confidence":
-                parts.append(gatherer.confidences(block, calibrator))
-            elif calibrator is None:
-                parts.append(gatherer.raw(block))
-            else:
-                own = [needed.index(spec) for spec in calibrator.required_transforms]
-                parts.append(
-                    gatherer.calibrated(block, calibrator.apply(_with_transforms(block, own) if own else block))
-                )
-        return block.start + len(block), parts
-
-    for done, parts in in_order(of_block, drawn()):
-        for gatherer, part in zip(gatherers, parts, strict=True):
+    tops = tuple(j for j in tops if j < rows.k)
+    work = _OfBlock(rows.k, tuple(calibrators), tuple(needed), class_bins, tops, top_only)
+    gatherers = [_Gatherer(rows.n, rows.k, class_bins) for _ in calibrators]
+    for parts in rows.partial_sums(work, transforms=wanted):
+        for gatherer, part in zip(gatherers, parts.each, strict=True):
             gatherer.take(part)
         if progress is not None:
-            progress("reading", done, rows.n)
+            progress("reading", gatherers[0].done, rows.n)
     return [gatherer.table(group) for gatherer in gatherers]
 
 
@@ -110,153 +89,165 @@ def _with_transforms(block: Block, which: Sequence[int]) -> Block:
 
 @dataclass
 class _Part:
-    """What adds, of one block: clipped rows, counts of the calibrator, class sums piece by piece."""
+    """Some rows: arrays of consecutive rows by column, clipped rows, counts of the calibrator, class sums. Adds."""
 
+    columns: dict[str, list[NDArray[Any]]] = field(default_factory=dict)
     clipped: int = 0
-    counts: Mapping[str, int] = field(default_factory=dict)
-    classes: list[Piece] = field(default_factory=list)
+    counts: Counter[str] = field(default_factory=Counter)
+    classes: Piece | None = None
+
+    def __add__(self, other: "_Part") -> "_Part":
+        columns = {name: arrays + other.columns[name] for name, arrays in self.columns.items()}
+        classes = self.classes + other.classes if self.classes and other.classes else None
+        counts = Counter(self.counts)
+        counts.update(other.counts)
+        return _Part(columns, self.clipped + other.clipped, counts, classes)
+
+    def put(self, **columns: NDArray[Any]) -> None:
+        """Append rows."""
+        for name, values in columns.items():
+            self.columns.setdefault(name, []).append(values)
 
 
-class _Gatherer:
-    """Fills the columns piece by piece; pieces are small enough to stay in cache.
+@dataclass(frozen=True)
+class _Parts:
+    """The same rows through every calibrator. Adds."""
 
-    ``raw`` and ``calibrated`` may run in any thread: they write to the block's own rows. ``expect``
-    and ``take`` belong to one thread, in the order of the rows.
+    each: list[_Part]
+
+    def __add__(self, other: "_Parts") -> "_Parts":
+        return _Parts([a + b for a, b in zip(self.each, other.each, strict=True)])
+
+
+@dataclass(frozen=True)
+class _OfBlock:
+    """What is gathered of a block, through every calibrator, piece by piece; pieces are small enough to stay in cache.
+
+    needed : specs of the transforms that come with the block. spare : room to work in.
     """
 
-    def __init__(self, rows: Rows, class_bins: int, tops: Sequence[int], top_only: bool) -> None:
-        n, self.k = rows.n, rows.k
-        self.step = max(1, CACHE_ITEMS // rows.k)
-        self.top_only = top_only
-        self.columns = {name: np.empty(n if name in TOP_COLUMNS or not top_only else 0) for name in COLUMNS}
-        self.columns["correct"] = np.empty(n)
-        self.prediction = np.empty(n, dtype=np.int64)
-        self.y = np.empty(n, dtype=np.int64)
-        self.positive = np.empty(n) if rows.k == 2 else None
-        self.weight: FloatArray | None = None
-        self.clipped = 0
-        self.counts: Counter[str] = Counter()
-        self.sums = ClassSums(rows.k, class_bins) if class_bins else None
-        self.tops = {j: (np.empty(n), np.empty(n)) for j in tops if j < rows.k}
-        self.n = n
-        self.own = local()
+    k: int
+    calibrators: tuple[Calibrator | None, ...]
+    needed: tuple[str, ...]
+    class_bins: int
+    tops: tuple[int, ...]
+    top_only: bool
+    spare: list[list[FloatArray]] = field(default_factory=list)
 
-    def buffers(self, rows: int) -> list[FloatArray]:
-        """Three arrays (rows, k) to work in, of this thread."""
-        if not hasattr(self.own, "buffers"):
-            self.own.buffers = [np.empty((min(self.step, self.n), self.k)) for _ in range(3)]
-        return [buffer[:rows] for buffer in self.own.buffers]
+    def __call__(self, block: Block) -> _Parts:
+        try:
+            room = self.spare.pop()
+        except IndexError:
+            room = [np.empty((max(1, CACHE_ITEMS // self.k), self.k)) for _ in range(3)]
+        found = [self.through(calibrator, block, room) for calibrator in self.calibrators]
+        self.spare.append(room)
+        return _Parts(found)
 
-    def expect(self, block: Block) -> None:
-        """Make room for what the first block shows to be there."""
-        if block.weight is not None and self.weight is None:
-            self.weight = np.ones(self.n)
+    def through(self, calibrator: Calibrator | None, block: Block, room: list[FloatArray]) -> _Part:
+        """The rows through one calibrator."""
+        if block.kind == "confidence":
+            return self.confidences(block, calibrator)
+        if calibrator is None:
+            return self.raw(block, room)
+        own = [self.needed.index(spec) for spec in calibrator.required_transforms]
+        return self.calibrated(block, calibrator.apply(_with_transforms(block, own) if own else block), room)
 
-    def take(self, part: _Part) -> None:
-        """Add what adds."""
-        self.clipped += part.clipped
-        self.counts.update(part.counts)
-        if self.sums is not None:
-            for piece in part.classes:
-                self.sums.take(piece)
-
-    def raw(self, block: Block) -> _Part:
+    def raw(self, block: Block, room: list[FloatArray]) -> _Part:
         """Uncalibrated rows: softmax of the scores, or the stored probabilities themselves."""
-        labels, part = block.labels, _Part()
-        for at in range(0, len(block), self.step):
-            scores = block.scores[at : at + self.step]
-            d, e, _ = self.buffers(len(scores))
-            top = scores.argmax(axis=1)
+        part, step = _Part(), len(room[0])
+        for at in range(0, len(block), step):
+            some = block.cut(at, at + step)
+            d, e, spare = (buffer[: len(some)] for buffer in room)
+            top = some.scores.argmax(axis=1)
             if block.kind == "probs":
-                e[...] = scores
-                norm = _norm_of_probabilities(e, scores.dtype)
+                e[...] = some.scores
+                norm = _norm_of_probabilities(e, some.scores.dtype)
                 if not self.top_only:  # 0 ln 0 = 0: the floor only keeps the logarithm finite
                     np.log(np.maximum(e, np.finfo(np.float64).tiny, out=d), out=d)
             else:
-                d[...] = scores
+                d[...] = some.scores
                 d -= d[np.arange(len(d)), top][:, None]
                 np.exp(d, out=e)
                 norm = e.sum(axis=1)
-            label = top if block.assigned is None else block.assigned[at : at + self.step]
-            self._add(block, at, labels, label, d, e, norm, part)
+            self.add(part, some, top if some.assigned is None else some.assigned, d, e, norm, spare)
         return part
 
-    def calibrated(self, block: Block, prediction: Prediction) -> _Part:
+    def calibrated(self, block: Block, prediction: Prediction, room: list[FloatArray]) -> _Part:
         """Rows that went through a calibrator."""
-        labels, part = block.labels, _Part(counts=prediction.counts)
-        for at in range(0, len(block), self.step):
-            d = prediction.log_probs[at : at + self.step]
-            e = np.exp(d, out=self.buffers(len(d))[1])
-            self._add(block, at, labels, prediction.label[at : at + self.step], d, e, np.ones(len(d)), part)
+        part, step = _Part(counts=Counter(prediction.counts)), len(room[0])
+        for at in range(0, len(block), step):
+            some = block.cut(at, at + step)
+            d = prediction.log_probs[at : at + step]
+            _, e, spare = (buffer[: len(d)] for buffer in room)
+            np.exp(d, out=e)
+            self.add(part, some, prediction.label[at : at + step], d, e, np.ones(len(d)), spare)
         return part
 
     def confidences(self, block: Block, calibrator: Calibrator | None) -> _Part:
         """Rows of which only the confidence is known: losses of the event that the answer is right."""
         prediction = None if calibrator is None else calibrator.apply(block)
         q = np.asarray(block.scores[:, 0] if prediction is None else prediction.confidence, dtype=np.float64)
-        out = slice(block.start, block.start + len(block))
-        correct = block.labels.astype(np.float64)
-        c = self.columns
-        c["confidence"][out], c["correct"][out] = q, correct
-        self.prediction[out], self.y[out] = 1, block.labels
-        if block.weight is not None and self.weight is not None:
-            self.weight[out] = block.weight
+        correct, part = block.labels.astype(np.float64), _Part()
+        part.put(confidence=q, correct=correct, prediction=np.ones(len(q), dtype=np.int64), y=block.labels)
+        if block.weight is not None:
+            part.put(weight=block.weight)
         if self.top_only:
-            return _Part()
+            return part
         right, wrong = -np.log(np.maximum(q, NLL_FLOOR)), -np.log1p(-np.minimum(q, 1.0 - NLL_FLOOR))
-        c["nll"][out] = nll = np.where(correct > 0, right, wrong)
-        c["brier"][out] = (q - correct) ** 2
-        c["entropy"][out] = q * right + (1.0 - q) * wrong
-        c["varentropy"][out] = q * (1.0 - q) * (right - wrong) ** 2
-        c["collision"][out] = 1.0 - q * (1.0 - q)
-        return _Part(clipped=int((nll >= -np.log(NLL_FLOOR)).sum()))
+        nll = np.where(correct > 0, right, wrong)
+        part.put(
+            nll=nll,
+            brier=(q - correct) ** 2,
+            entropy=q * right + (1.0 - q) * wrong,
+            varentropy=q * (1.0 - q) * (right - wrong) ** 2,
+            collision=1.0 - q * (1.0 - q),
+        )
+        part.clipped = int((nll >= -np.log(NLL_FLOOR)).sum())
+        return part
 
-    def _add(
+    def add(
         self,
+        part: _Part,
         block: Block,
-        at: int,
-        labels: IntArray,
         label: IntArray,
         d: FloatArray,
         e: FloatArray,
         norm: FloatArray,
-        part: _Part,
+        square: FloatArray,
     ) -> None:
-        """Take in rows with p = e / norm = exp(d) / norm."""
-        here = np.arange(len(d))
-        out = slice(block.start + at, block.start + at + len(d))
-        y = labels[at : at + len(d)]
-        weight = None if block.weight is None else block.weight[at : at + len(d)]
-        c = self.columns
-        c["confidence"][out] = np.minimum(e[here, label] / norm, 1.0)
-        c["correct"][out] = label == y
-        self.prediction[out], self.y[out] = label, y
-        if self.positive is not None:
-            self.positive[out] = np.minimum(e[:, 1] / norm, 1.0)
-        if weight is not None and self.weight is not None:
-            self.weight[out] = weight
+        """Take in rows with p = e / norm = exp(d) / norm; square : room of their shape."""
+        here, y = np.arange(len(d)), block.labels
+        part.put(confidence=np.minimum(e[here, label] / norm, 1.0), correct=(label == y).astype(np.float64))
+        part.put(prediction=label, y=y)
+        if self.k == 2:
+            part.put(positive=np.minimum(e[:, 1] / norm, 1.0))
+        if block.weight is not None:
+            part.put(weight=block.weight)
         if self.top_only:
             return
-        square = np.multiply(e, d, out=self.buffers(len(d))[2])
+        np.multiply(e, d, out=square)
         log_norm = np.log(norm)
         mean = square.sum(axis=1) / norm  # E_p[d]
         second = np.einsum("ij,ij->i", square, d) / norm
         np.multiply(e, e, out=square)
-        p_y = e[here, y] / norm
+        collision = square.sum(axis=1) / norm**2
         nll = log_norm - d[here, y]
         limit = -np.log(NLL_FLOOR)
         part.clipped += int((nll > limit).sum())
-        c["nll"][out] = np.clip(nll, 0.0, limit)
-        c["entropy"][out] = np.maximum(log_norm - mean, 0.0)
-        c["varentropy"][out] = np.maximum(second - mean**2, 0.0)
-        c["collision"][out] = collision = square.sum(axis=1) / norm**2
-        c["brier"][out] = np.maximum(collision - 2.0 * p_y + 1.0, 0.0)
-        if self.sums is not None:
-            part.classes.append(self.sums.piece(e, square, norm, y, weight))
+        part.put(
+            nll=np.clip(nll, 0.0, limit),
+            brier=np.maximum(collision - 2.0 * e[here, y] / norm + 1.0, 0.0),
+            entropy=np.maximum(log_norm - mean, 0.0),
+            varentropy=np.maximum(second - mean**2, 0.0),
+            collision=collision,
+        )
+        if self.class_bins:
+            piece = Piece.of(e, square, norm, y, block.weight, self.class_bins)
+            part.classes = piece if part.classes is None else part.classes + piece
         if self.tops:
-            self._add_tops(out, e, norm, y)
+            part.put(**self.largest(e, norm, y))
 
-    def _add_tops(self, out: slice, e: FloatArray, norm: FloatArray, y: IntArray) -> None:
+    def largest(self, e: FloatArray, norm: FloatArray, y: IntArray) -> dict[str, FloatArray]:
         """The sums of the largest probabilities, and whether the label is among them."""
         e_y = e[np.arange(len(e)), y][:, None]
         # Equal probabilities rank by index, as the prediction does.
@@ -264,23 +255,49 @@ class _Gatherer:
         most = max(self.tops)
         largest = -np.sort(-np.partition(e, self.k - most, axis=1)[:, self.k - most :], axis=1)
         summed = np.minimum(np.cumsum(largest, axis=1) / norm[:, None], 1.0)
-        for j, (sums, inside) in self.tops.items():
-            sums[out], inside[out] = summed[:, j - 1], rank < j
+        found = {}
+        for j in self.tops:
+            found[f"top {j}"], found[f"within {j}"] = summed[:, j - 1].copy(), (rank < j).astype(np.float64)
+        return found
+
+
+class _Gatherer:
+    """Columns of all rows, filled in the order of the rows."""
+
+    def __init__(self, n: int, k: int, class_bins: int) -> None:
+        self.n, self.k, self.done = n, k, 0
+        self.columns: dict[str, NDArray[Any]] = {}
+        self.clipped, self.counts = 0, Counter[str]()
+        self.sums = ClassSums(k, class_bins) if class_bins else None
+
+    def take(self, part: _Part) -> None:
+        """Append rows."""
+        for name, arrays in part.columns.items():
+            if name not in self.columns:
+                self.columns[name] = np.empty(self.n, dtype=arrays[0].dtype)
+            at = self.done
+            for values in arrays:
+                self.columns[name][at : at + len(values)] = values
+                at += len(values)
+        self.done += sum(map(len, part.columns["confidence"]))
+        self.clipped += part.clipped
+        self.counts.update(part.counts)
+        if self.sums is not None and part.classes is not None:
+            self.sums.take(part.classes)
 
     def table(self, group: NDArray[Any] | None) -> RowTable:
         """Everything gathered."""
+        c = self.columns
         return RowTable(
             k=self.k,
-            **self.columns,
-            prediction=self.prediction,
-            y=self.y,
-            positive=self.positive,
-            weight=self.weight,
+            **{name: c.get(name, np.empty(0)) for name in (*COLUMNS, *TOP_COLUMNS[1:])},
+            positive=c.get("positive"),
+            weight=c.get("weight"),
             group=group,
             clipped=self.clipped,
             classes=None if self.sums is None else self.sums.stats(),
             counts=dict(self.counts),
-            tops=self.tops,
+            tops={int(n[4:]): (c[n], c[f"within {n[4:]}"]) for n in c if n.startswith("top ")},
         )
 
 

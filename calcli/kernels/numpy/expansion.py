@@ -7,6 +7,7 @@ With a start from some of the rows, a series of order four has the root to ten d
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Self
 
 import numpy as np
@@ -50,28 +51,29 @@ def expand(rows: Rows, beta: float, *, summarise: bool) -> Expansion:
 
     summarise : also the summary of the rows as they are, of logits and log-probabilities.
     """
+    return over_rows(rows, partial(_expansion_terms, beta, summarise), partial(_expansion, rows.k, summarise))
 
-    def values(r: Tilt, block: Block, here: slice) -> Sequence[FloatArray]:
-        top = block.scores[here].argmax(axis=1)
-        seen = _seen(r, block, here, top, 1.0) if summarise else ()
-        norm = r.tilt(beta)
-        c1, c2, c3, c4, c5 = cumulants(r, norm)
-        p = 1.0 / norm  # the largest logit has gap 0; its logarithm is minus the cumulant function
-        return (
-            top == r.y,
-            *(c1 - r.d_y, c2, c3, c4, c5),
-            *(p, -p * c1, p * (c1**2 - c2), p * (3 * c1 * c2 - c1**3 - c3)),
-            p * (c1**4 - 6 * c1**2 * c2 + 4 * c1 * c3 + 3 * c2**2 - c4),
-            p * (10 * c1 * (c1 * (c1 * c2 - c3) - 1.5 * c2**2) - c1**5 + 5 * c1 * c4 + 10 * c2 * c3 - c5),
-            *seen,
-        )
 
-    def of_block(block: Block, found: FloatArray) -> Expansion:
-        weight, right, *series = weighted(block, found[:12])
-        summary = _summary(block, found[12:], rows.k) if summarise else None
-        return Expansion(float(weight), float(right), np.array(series[:5]), np.array(series[5:]), summary)
+def _expansion_terms(beta: float, summarise: bool, r: Tilt, block: Block, here: slice) -> Sequence[FloatArray]:
+    top = block.scores[here].argmax(axis=1)
+    seen = _seen(r, block, here, top, 1.0) if summarise else ()
+    norm = r.tilt(beta)
+    c1, c2, c3, c4, c5 = cumulants(r, norm)
+    p = 1.0 / norm  # the largest logit has gap 0; its logarithm is minus the cumulant function
+    return (
+        top == r.y,
+        *(c1 - r.d_y, c2, c3, c4, c5),
+        *(p, -p * c1, p * (c1**2 - c2), p * (3 * c1 * c2 - c1**3 - c3)),
+        p * (c1**4 - 6 * c1**2 * c2 + 4 * c1 * c3 + 3 * c2**2 - c4),
+        p * (10 * c1 * (c1 * (c1 * c2 - c3) - 1.5 * c2**2) - c1**5 + 5 * c1 * c4 + 10 * c2 * c3 - c5),
+        *seen,
+    )
 
-    return over_rows(rows, values, of_block)
+
+def _expansion(k: int, summarise: bool, block: Block, found: FloatArray) -> Expansion:
+    weight, right, *series = weighted(block, found[:12])
+    summary = _summary(k, block, found[12:]) if summarise else None
+    return Expansion(float(weight), float(right), np.array(series[:5]), np.array(series[5:]), summary)
 
 
 def cumulants(r: Tilt, norm: FloatArray) -> tuple[FloatArray, ...]:
@@ -93,11 +95,11 @@ def cumulants(r: Tilt, norm: FloatArray) -> tuple[FloatArray, ...]:
 
 def summary_at(rows: Rows, beta: float) -> Summary:
     """The summary of rows of logits or log-probabilities whose logits are multiplied by beta."""
+    return over_rows(rows, partial(_summary_terms, beta), partial(_summary, rows.k))
 
-    def values(r: Tilt, block: Block, here: slice) -> Sequence[FloatArray]:
-        return _seen(r, block, here, block.scores[here].argmax(axis=1), beta)
 
-    return over_rows(rows, values, lambda block, found: _summary(block, found, rows.k))
+def _summary_terms(beta: float, r: Tilt, block: Block, here: slice) -> Sequence[FloatArray]:
+    return _seen(r, block, here, block.scores[here].argmax(axis=1), beta)
 
 
 def _seen(r: Tilt, block: Block, here: slice, top: IntArray, beta: float) -> Sequence[FloatArray]:
@@ -114,6 +116,6 @@ def _seen(r: Tilt, block: Block, here: slice, top: IntArray, beta: float) -> Seq
     return np.minimum(own / norm, 1.0), label == r.y, nll, np.maximum(brier, 0.0), gap
 
 
-def _summary(block: Block, seen: FloatArray, k: int) -> Summary:
+def _summary(k: int, block: Block, seen: FloatArray) -> Summary:
     confidence, correct, *losses = seen
     return Summary.of(confidence, correct, tuple(losses), block.labels, k, block.weight)

@@ -6,13 +6,14 @@ row, and all that a round needs of a row is what softmax(s z) does near s: its n
 and its first four cumulants. Memory is some numbers per row, whatever k is.
 """
 
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from calcli.numerics import FloatArray, IntArray
-from calcli.rows import Rows
+from calcli.rows import Block, Rows
 
 __all__ = ["Response", "RowSharpness", "Tilt", "log_confidence", "log_share", "row_sharpness"]
 
@@ -80,37 +81,41 @@ class RowSharpness:
 
     def __init__(self, rows: Rows) -> None:
         self.rows = rows
-        self.label_gap = np.empty(rows.n)
-        self.predicted = np.empty(rows.n, dtype=np.int64)
-        for block in rows.blocks():
-            here = slice(block.start, block.start + len(block))
-            z = block.z
-            self.predicted[here] = z.argmax(axis=1)
-            self.label_gap[here] = z[np.arange(len(z)), block.labels] - z.max(axis=1)
+        gaps, predicted = zip(*rows.each(_label_gap), strict=True)
+        self.label_gap: FloatArray = np.concatenate(gaps)
+        self.predicted: IntArray = np.concatenate(predicted)
 
     def tilt(self, scale: FloatArray, wanted: NDArray[np.bool_] | None = None) -> Tilt:
         """Rows at ``scale`` (n,); those not ``wanted`` cost nothing and hold zeros."""
-        log_top, cumulants = np.zeros(self.rows.n), np.zeros((4, self.rows.n))
-        for block in self.rows.blocks():
-            here = np.arange(block.start, block.start + len(block))
-            z = block.z
-            if wanted is not None:
-                here = here[wanted[here]]
-                z = z[here - block.start]
-            if len(here):
-                log_top[here], cumulants[:, here] = tilt(z - z.max(axis=1, keepdims=True), scale[here])
-        return Tilt(log_top, cumulants)
+        along = (scale,) if wanted is None else (scale, wanted)
+        log_top, cumulants = zip(*self.rows.each(_tilted, *along), strict=True)
+        return Tilt(np.concatenate(log_top), np.concatenate(cumulants, axis=1))
 
     def response(self, transform: int, scale: FloatArray, own: bool) -> Response:
         """Answer to the transform with this index; own : at its own predicted class."""
-        share, agree = np.empty(self.rows.n), np.empty(self.rows.n, dtype=np.bool_)
-        for block in self.rows.blocks([transform]):
-            here = slice(block.start, block.start + len(block))
-            z, predicted = block.transformed_z(0), self.predicted[here]
-            gaps = z - z.max(axis=1, keepdims=True)
-            share[here] = log_share(gaps, scale[here], None if own else predicted)
-            agree[here] = z.argmax(axis=1) == predicted
-        return Response(share, agree)
+        work = partial(_response, own)
+        share, agree = zip(*self.rows.each(work, self.predicted, scale, transforms=[transform]), strict=True)
+        return Response(np.concatenate(share), np.concatenate(agree))
+
+
+def _label_gap(block: Block) -> tuple[FloatArray, IntArray]:
+    z = block.z
+    return z[np.arange(len(z)), block.labels] - z.max(axis=1), z.argmax(axis=1)
+
+
+def _tilted(block: Block, scale: FloatArray, wanted: NDArray[np.bool_] | None = None) -> tuple[FloatArray, FloatArray]:
+    here = np.arange(len(block)) if wanted is None else np.flatnonzero(wanted)
+    log_top, cumulants = np.zeros(len(block)), np.zeros((4, len(block)))
+    if len(here):
+        z = block.z if wanted is None else block.z[here]
+        log_top[here], cumulants[:, here] = tilt(z - z.max(axis=1, keepdims=True), scale[here])
+    return log_top, cumulants
+
+
+def _response(own: bool, block: Block, predicted: IntArray, scale: FloatArray) -> tuple[FloatArray, NDArray[np.bool_]]:
+    z = block.transformed_z(0)
+    gaps = z - z.max(axis=1, keepdims=True)
+    return log_share(gaps, scale, None if own else predicted), z.argmax(axis=1) == predicted
 
 
 def row_sharpness(rows: Rows) -> RowSharpness:

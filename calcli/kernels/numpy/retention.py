@@ -14,15 +14,15 @@ Reference: Jang, Ivanov, Lee, Weimer (2021), Algorithm 1, whose counts these are
 exact limits of.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from itertools import pairwise
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from calcli.kernels.numpy.parallel import in_order
 from calcli.kernels.numpy.uniform import uniform_retention
 from calcli.numerics import FloatArray, IntArray
 from calcli.rows import Block, Rows
@@ -72,34 +72,28 @@ def retention_rates(
     scales. draws : (m, k) standard noise to draw from instead of the exact value. report
     receives the number of rows done. Returns (n, len(scales)) float64 in [0, 1].
     """
-    out = np.empty((rows.n, len(scales)))
     races = None if draws is None else Races(draws)
-
-    def work(blocks: list[Block]) -> int:
-        start, z = blocks[0].start, np.concatenate([block.z for block in blocks])
-        out[start : start + len(z)] = block_retention(z, noise, scales, races)
-        return start + len(z)
-
-    many = noise == "uniform" and races is None
-    for done in in_order(work, batches(rows, WALK_ITEMS // rows.k if many else 1)):
+    out = np.empty((rows.n, len(scales)))
+    done = 0
+    # Uniform noise walks from kink to kink: every step is a few calls, however many rows take it.
+    at_once: Literal[1, 4] = 4 if noise == "uniform" and races is None else 1
+    for found in rows.each(_Retention(noise, tuple(scales), races), at_once=at_once):
+        out[done : done + len(found)] = found
+        done += len(found)
         report(done)
     return out
 
 
-def batches(rows: Rows, least: int) -> Iterator[list[Block]]:
-    """Consecutive blocks, together at least so many rows (the last ones may be fewer)."""
-    waiting: list[Block] = []
-    for block in rows.blocks():
-        waiting.append(block)
-        if sum(map(len, waiting)) >= least:
-            yield waiting
-            waiting = []
-    if waiting:
-        yield waiting
+@dataclass(frozen=True)
+class _Retention:
+    """Retention probabilities of a block."""
 
+    noise: str
+    scales: tuple[float, ...]
+    races: "Races | None"
 
-WALK_ITEMS = 1 << 19
-"""Scores that walk from kink to kink together: every step is a few calls, however many rows take it."""
+    def __call__(self, block: Block) -> FloatArray:
+        return block_retention(block.z, self.noise, self.scales, self.races)
 
 
 SMALLEST, LARGER = 2.0**-900, 2.0**800
@@ -135,7 +129,11 @@ def gaps_to_top(z: FloatArray) -> tuple[FloatArray, IntArray]:
 
 def runner_up_gaps(rows: Rows) -> FloatArray:
     """Gap between the two largest logits of every row, (n,) float64."""
-    return np.concatenate([gaps_to_top(block.z)[0].min(axis=1) for block in rows.blocks()])
+    return np.concatenate(list(rows.each(_runner_up_gaps)))
+
+
+def _runner_up_gaps(block: Block) -> FloatArray:
+    return np.asarray(gaps_to_top(block.z)[0].min(axis=1))
 
 
 def gumbel_retention(d: FloatArray, scale: float) -> FloatArray:

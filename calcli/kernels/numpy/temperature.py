@@ -5,14 +5,13 @@ derivative of a fit's estimating equation, for a root finder.
 """
 
 from collections.abc import Callable, Sequence
-from functools import reduce
-from operator import add
-from typing import Any, TypeVar
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any, Generic, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from calcli.kernels.numpy.parallel import in_order
 from calcli.numerics import FloatArray, IntArray
 from calcli.rows import Block, Rows, ScoreKind, to_logits
 
@@ -80,16 +79,13 @@ class Tilt:
         return product
 
 
-def weighted_sums(rows: Rows, values: Callable[[Tilt], Sequence[FloatArray]]) -> list[float]:
-    """Total weight of the rows, then the weighted sum of each of the values of a row.
+Values = Callable[[Tilt, Block, slice], Sequence[FloatArray]]
+"""Arrays (b,) of some rows of a block, which a ``Tilt`` holds."""
 
-    values : from some rows to arrays (b,).
-    """
 
-    def of_block(block: Block, found: FloatArray) -> FloatArray:
-        return weighted(block, found)
-
-    sums: list[float] = over_rows(rows, lambda some, block, here: values(some), of_block).tolist()
+def weighted_sums(rows: Rows, values: Values) -> list[float]:
+    """Total weight of the rows, then the weighted sum of each of the values of a row."""
+    sums: list[float] = over_rows(rows, values, weighted).tolist()
     return sums
 
 
@@ -103,32 +99,32 @@ def weighted(block: Block, values: FloatArray) -> FloatArray:
 Sums = TypeVar("Sums")
 
 
-def over_rows(
-    rows: Rows,
-    values: Callable[[Tilt, Block, slice], Sequence[FloatArray]],
-    of_block: Callable[[Block, FloatArray], Sums],
-) -> Sums:
-    """Sum over the blocks of what ``of_block`` makes of a block's values (m, b).
+@dataclass(frozen=True)
+class OfBlock(Generic[Sums]):
+    """What ``of_block`` makes of a block's values (m, b)."""
 
-    values : m arrays of some rows of a block, loaded into a ``Tilt``. Blocks are worked on
-    side by side; the order of all sums depends on the rows alone, not on which thread ends first.
-    """
-    spare: list[Tilt] = []
+    k: int
+    values: Values
+    of_block: Callable[[Block, FloatArray], Sums]
+    spare: list[Tilt] = field(default_factory=list)
 
-    def work(block: Block) -> Sums:
+    def __call__(self, block: Block) -> Sums:
         try:
-            some = spare.pop()
+            some = self.spare.pop()
         except IndexError:
-            some = Tilt(rows.k)
+            some = Tilt(self.k)
         found = []
         for at in range(0, len(block), some.rows):
             here = slice(at, min(at + some.rows, len(block)))
             some.load(block.scores[here], block.kind, block.labels[here])
-            found.append(np.stack(values(some, block, here)))
-        spare.append(some)
-        return of_block(block, np.concatenate(found, axis=1))
+            found.append(np.stack(self.values(some, block, here)))
+        self.spare.append(some)
+        return self.of_block(block, np.concatenate(found, axis=1))
 
-    return reduce(add, in_order(work, rows.blocks()))
+
+def over_rows(rows: Rows, values: Values, of_block: Callable[[Block, FloatArray], Sums]) -> Sums:
+    """Sum over the blocks of what ``of_block`` makes of a block's values (see ``Rows.sum``)."""
+    return rows.sum(OfBlock(rows.k, values, of_block))
 
 
 def nll_slope(rows: Rows) -> Slope:
@@ -139,17 +135,18 @@ def nll_slope(rows: Rows) -> Slope:
 
     def at(log_beta: float) -> tuple[float, float]:
         beta = float(np.exp(log_beta))
-
-        def values(r: Tilt) -> Sequence[FloatArray]:
-            norm = r.tilt(beta)
-            mean = r.mean(norm)
-            return mean - r.d_y, r.dot(r.e, r.d) / norm - mean**2
-
-        mass, first, second = weighted_sums(rows, values)
+        mass, first, second = weighted_sums(rows, partial(_nll_terms, beta))
         g, h = first / mass, second / mass
         return beta * g, beta * g + beta**2 * h
 
     return at
+
+
+def _nll_terms(beta: float, r: Tilt, block: Block, here: slice) -> Sequence[FloatArray]:
+    """Derivatives of the NLL in beta."""
+    norm = r.tilt(beta)
+    mean = r.mean(norm)
+    return mean - r.d_y, r.dot(r.e, r.d) / norm - mean**2
 
 
 def top_mass_slope(rows: Rows, top: int, target: float) -> Slope:
@@ -160,20 +157,21 @@ def top_mass_slope(rows: Rows, top: int, target: float) -> Slope:
 
     def at(log_beta: float) -> tuple[float, float]:
         beta = float(np.exp(log_beta))
-
-        def values(r: Tilt) -> Sequence[FloatArray]:
-            norm = r.tilt(beta)
-            mean = r.mean(norm)
-            if top == 1:
-                return 1.0 / norm, -mean / norm  # the largest logit has gap 0
-            d = np.moveaxis(np.partition(r.d, rows.k - top, axis=r.axis), r.axis, 0)[rows.k - top :]
-            p = np.exp(beta * d) / norm
-            return p.sum(axis=0), (p * (d - mean)).sum(axis=0)
-
-        mass, value, slope = weighted_sums(rows, values)
+        mass, value, slope = weighted_sums(rows, partial(_top_mass_terms, beta, top, rows.k))
         return value / mass - target, beta * slope / mass
 
     return at
+
+
+def _top_mass_terms(beta: float, top: int, k: int, r: Tilt, block: Block, here: slice) -> Sequence[FloatArray]:
+    """Probability of the ``top`` largest of k classes, and its derivative in beta."""
+    norm = r.tilt(beta)
+    mean = r.mean(norm)
+    if top == 1:
+        return 1.0 / norm, -mean / norm  # the largest logit has gap 0
+    d = np.moveaxis(np.partition(r.d, k - top, axis=r.axis), r.axis, 0)[k - top :]
+    p = np.exp(beta * d) / norm
+    return p.sum(axis=0), (p * (d - mean)).sum(axis=0)
 
 
 def octaves(low: float, high: float) -> tuple[FloatArray, FloatArray]:
@@ -194,37 +192,41 @@ def brier_slope(rows: Rows, low: float, high: float) -> tuple[tuple[float, float
     """
     chains = octaves(low, high)
 
-    def errors(r: Tilt) -> Sequence[FloatArray]:
-        found = []
-        for chain in chains:
-            for j, log_beta in enumerate(chain.tolist()):
-                if j == 0:
-                    norm = r.tilt(float(np.exp(log_beta)))
-                else:
-                    r.e *= r.e
-                squares = r.dot(r.e, r.e)
-                found.append(squares / norm**2 - 2 * r.at_label(r.e) / norm)
-                norm = squares
-        return found
-
     def at(log_beta: float) -> tuple[float, float]:
         beta = float(np.exp(log_beta))
-
-        def values(r: Tilt) -> Sequence[FloatArray]:
-            norm = r.tilt(beta)
-            p_y, pp = r.at_label(r.e) / norm, r.dot(r.e, r.e) / norm**2
-            pp_d = np.einsum(f"ij,ij,ij->{'ji'[r.axis]}", r.e, r.e, r.d) / norm**2
-            mean = r.mean(norm)  # d p / d beta = p u with u = d - mean
-            variance, pp_dd = r.dot(r.e, r.d) / norm - mean**2, r.dot(r.e, r.e) / norm**2
-            pp_u, u_y = pp_d - mean * pp, r.d_y - mean
-            pp_uu = pp_dd - mean * (pp_d + pp_u)
-            return 2 * (pp_u - p_y * u_y), 2 * (2 * pp_uu - pp * variance - p_y * (u_y**2 - variance))
-
-        mass, first, second = weighted_sums(rows, values)
+        mass, first, second = weighted_sums(rows, partial(_brier_terms, beta))
         g, h = first / mass, second / mass
         return beta * g, beta * g + beta**2 * h
 
-    return around_least(np.concatenate(chains), weighted_sums(rows, errors)[1:], low, high), at
+    errors = weighted_sums(rows, partial(_brier_errors, chains))[1:]
+    return around_least(np.concatenate(chains), errors, low, high), at
+
+
+def _brier_errors(chains: tuple[FloatArray, FloatArray], r: Tilt, block: Block, here: slice) -> Sequence[FloatArray]:
+    """Squared error, less 1, at every point of chains of octaves."""
+    found = []
+    for chain in chains:
+        for j, log_beta in enumerate(chain.tolist()):
+            if j == 0:
+                norm = r.tilt(float(np.exp(log_beta)))
+            else:
+                r.e *= r.e
+            squares = r.dot(r.e, r.e)
+            found.append(squares / norm**2 - 2 * r.at_label(r.e) / norm)
+            norm = squares
+    return found
+
+
+def _brier_terms(beta: float, r: Tilt, block: Block, here: slice) -> Sequence[FloatArray]:
+    """Derivatives of the squared error in beta."""
+    norm = r.tilt(beta)
+    p_y, pp = r.at_label(r.e) / norm, r.dot(r.e, r.e) / norm**2
+    pp_d = np.einsum(f"ij,ij,ij->{'ji'[r.axis]}", r.e, r.e, r.d) / norm**2
+    mean = r.mean(norm)  # d p / d beta = p u with u = d - mean
+    variance, pp_dd = r.dot(r.e, r.d) / norm - mean**2, r.dot(r.e, r.e) / norm**2
+    pp_u, u_y = pp_d - mean * pp, r.d_y - mean
+    pp_uu = pp_dd - mean * (pp_d + pp_u)
+    return 2 * (pp_u - p_y * u_y), 2 * (2 * pp_uu - pp * variance - p_y * (u_y**2 - variance))
 
 
 def around_least(grid: FloatArray, values: Sequence[float], low: float, high: float) -> tuple[float, float, float]:

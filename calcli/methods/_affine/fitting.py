@@ -12,7 +12,7 @@ from calcli.kernels.device import kernels
 from calcli.methods._affine.objective import AffineObjective, Ridge
 from calcli.methods._temperature import solve_temperature
 from calcli.numerics import FloatArray
-from calcli.rows import Rows
+from calcli.rows import Block, Rows
 from calcli.solvers import Optimum, minimise_convex
 
 __all__ = [
@@ -156,17 +156,19 @@ def refuse_level(rows: Rows) -> None:
     For methods that read the logits as they are: a constant of 1e15 added to a row takes all
     that a row says with it, and squares of numbers above 1e150 overflow.
     """
-    level = spread = largest = 0.0
-    for block in rows.blocks():
-        high, low = block.z.max(axis=1), block.z.min(axis=1)
-        largest = max(largest, float(high.max()), -float(low.min()))
-        level = max(level, float(np.abs(0.5 * high + 0.5 * low).max()))
-        spread = max(spread, float((0.5 * high - 0.5 * low).max()))
+    level, spread, largest = np.max(list(rows.each(_levels)), axis=0).tolist()
     if level > HIGH_LEVEL * max(1.0, spread) or largest > 1e150:
         raise FitError(
             f"the logits reach {largest:.3g} and differ within a row by at most {2 * spread:.3g}, too little for a"
             " method that reads them as they are; subtract each row's largest logit, or use svs, dir or dir-odir"
         )
+
+
+def _levels(block: Block) -> tuple[float, float, float]:
+    """Largest level, half spread and size of a block's rows."""
+    high, low = block.z.max(axis=1), block.z.min(axis=1)
+    size = max(0.0, float(high.max()), -float(low.min()))
+    return float(np.abs(0.5 * high + 0.5 * low).max()), float((0.5 * high - 0.5 * low).max()), size
 
 
 def check_finite(**arrays: FloatArray) -> None:

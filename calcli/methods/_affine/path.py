@@ -22,7 +22,7 @@ from calcli.methods._affine.objective import (
 )
 from calcli.methods._affine.vector import VectorObjective
 from calcli.numerics import FloatArray, IntArray, log_softmax
-from calcli.rows import Rows, check_memory
+from calcli.rows import Block, Rows, check_memory
 from calcli.solvers import minimise_convex
 
 __all__ = ["Folded", "Path", "Table", "diagonal_folds", "load_table", "path_folds", "search_path"]
@@ -33,7 +33,11 @@ CLEARLY_WORSE = 1e-3
 
 def label_losses(rows: Rows) -> FloatArray:
     """Uncalibrated NLL of each row, (n,)."""
-    return np.concatenate([-log_softmax(b.z)[np.arange(len(b)), b.labels] for b in rows.blocks()])
+    return np.concatenate(list(rows.each(_label_losses)))
+
+
+def _label_losses(block: Block) -> FloatArray:
+    return np.asarray(-log_softmax(block.z)[np.arange(len(block)), block.labels])
 
 
 def path_folds(rows: Rows, folds: int, rng: np.random.Generator) -> IntArray:

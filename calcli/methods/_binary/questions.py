@@ -2,14 +2,14 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Literal
 
 import numpy as np
 
 from calcli.errors import FitError
 from calcli.numerics import TINY, FloatArray, IntArray, floored_log, log_normalizer
-from calcli.rows import BLOCK_BYTES, Rows, to_logits
+from calcli.rows import BLOCK_BYTES, Block, Rows, to_logits
 
 __all__ = [
     "Mode",
@@ -158,13 +158,15 @@ def single_sample(rows: Rows, mode: Mode, weight: FloatArray | None = None) -> S
     if rows.kind == "confidence":
         c = rows.array()[:, 0].astype(np.float64)
         return Sample(confidence_log_odds(c), rows.labels().astype(np.float64), weight, c)
-    s, hit = np.empty(rows.n), np.empty(rows.n)
-    for block in rows.blocks():
-        here = slice(block.start, block.start + len(block))
-        z = block.z
-        s[here] = z[:, 1] - z[:, 0] if mode == "binary" else top_log_odds(z, block.prediction)
-        hit[here] = block.labels == (1 if mode == "binary" else block.prediction)
-    return Sample(s, hit, weight)
+    s, hit = zip(*rows.each(partial(_asked, mode)), strict=True)
+    return Sample(np.concatenate(s), np.concatenate(hit), weight)
+
+
+def _asked(mode: Mode, block: Block) -> tuple[FloatArray, FloatArray]:
+    """Log-odds and outcomes of a block's rows."""
+    z = block.z
+    s = z[:, 1] - z[:, 0] if mode == "binary" else top_log_odds(z, block.prediction)
+    return s, (block.labels == (1 if mode == "binary" else block.prediction)).astype(np.float64)
 
 
 def class_samples(rows: Rows, weight: FloatArray | None = None) -> Iterator[Sample]:

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -50,7 +51,7 @@ def agreement(block: Block, transforms: int) -> FloatArray:
 
 def survival(rows: Rows, transforms: Sequence[int]) -> FloatArray:
     """``agreement`` of all rows, (n,)."""
-    return np.concatenate([agreement(block, len(transforms)) for block in rows.blocks(transforms)])
+    return np.concatenate(list(rows.each(partial(agreement, transforms=len(transforms)), transforms=transforms)))
 
 
 # ---- choosing the noise
