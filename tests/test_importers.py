@@ -245,7 +245,7 @@ def test_npy_files_with_other_names_have_one_obvious_reading(tmp_path, scores, l
     for asked in ({}, {"scores": ["z"], "labels": ["truth"]}):
         found = bring(sources, tmp_path / "out.h5", kind="logits", **asked)
         assert np.array_equal(found[""]["labels"], labels)
-    assert found["notes"] == []
+    assert found["notes"][0] == "'z' was taken as the scores (logits), 'truth' as the labels"
     np.save(tmp_path / "w.npy", -scores)
     with pytest.raises(DataError, match=r"--scores NAME --labels NAME --kind"):
         bring([*sources, tmp_path / "w.npy"], tmp_path / "out.h5", kind="logits")
@@ -496,7 +496,7 @@ def test_ignored_labels_leave_rows_out_before_the_split(tmp_path, scores, labels
     y[::6] = -100
     np.savez(tmp_path / "a.npz", logits=scores, labels=y, ids=np.arange(N))
     found = bring(tmp_path / "a.npz", tmp_path / "out.h5", ignore=(-100,), split=["cal=0.5", "test=0.5"])
-    assert "10 of 60 rows left out" in found["notes"][0]
+    assert "10 of 60 rows left out" in found["notes"][1]
     kept = np.sort(np.concatenate([found["cal"]["ids"], found["test"]["ids"]]))
     assert np.array_equal(kept, np.flatnonzero(np.arange(N) % 6))
     np.savez(tmp_path / "a.npz", logits=scores, labels=np.full(N, -100))
@@ -606,7 +606,7 @@ def test_a_column_can_say_the_split(tmp_path, scores, labels):
 def test_the_split_is_told_and_recorded(tmp_path, scores, labels):
     save_npz(tmp_path / "a.npz", scores, labels)
     found = bring(tmp_path / "a.npz", tmp_path / "out.h5", split=["cal=0.5", "test=0.25"], seed=9)
-    assert "60 rows split stratified by label, seed 9: cal 30, test 15, 15 left out" in found["notes"][0]
+    assert "60 rows split stratified by label, seed 9: cal 30, test 15, 15 left out" in found["notes"][1]
     expected = {"groups": ["cal=0.5", "test=0.25"], "method": "stratified", "name": "test", "seed": 9}
     assert found["test"]["source"]["split"] == expected
     assert found["test"]["source"]["rows"] == 15

@@ -66,7 +66,12 @@ def test_labels_under_another_name_are_no_score(tmp_path):
 def test_separators_quotes_byte_order_marks_and_line_ends(tmp_path, separator):
     text = 'label,"logits_a b",logits_c\r\n1,1.5,2\r\n0,3,-1e3\r\n'.replace(",", separator)
     scores, labels, names, _, notes = table(tmp_path, "\ufeff" + text)[""]
-    assert (scores, labels, names, notes) == ([[1.5, 2], [3, -1000]], [1, 0], ["a b", "c"], [])
+    assert (scores, labels, names, notes) == (
+        [[1.5, 2], [3, -1000]],
+        [1, 0],
+        ["a b", "c"],
+        ["'logits' was taken as the scores (logits), 'label' as the labels, the column names as the class names"],
+    )
 
 
 def test_a_quoted_separator_is_part_of_the_name(tmp_path):
@@ -120,7 +125,7 @@ def test_numbers_without_a_header_are_a_loose_array(tmp_path):
         assert file["logits"][()].tolist() == [[1.5, 2], [-0.3, 4]]
         assert file["labels"][()].tolist() == [1, 0]
     (tmp_path / "logits.csv").write_text("1.5,2\nx,4\n")
-    with pytest.raises(DataError, match="first line holds numbers"):
+    with pytest.raises(DataError, match="column 0 has 'x' in row 1, expected a number"):
         import_scores([tmp_path / "logits.csv", tmp_path / "labels.csv"], tmp_path / "out.h5", force=True)
 
 

@@ -74,7 +74,9 @@ class Job:
         """Results of bundles taken as one data set, and the result that changes are taken to."""
         bundle = bundles[0]
         artifacts = [self.artifact(template, bundle) for template in self.calibrators]
-        with open_data(bundles, prefer=("test",), layout=self.layout, ignore_labels=self.ignore) as rows:
+        with open_data(
+            bundles, prefer=("test",), layout=self.layout, ignore_labels=self.ignore, tell=self.talk.say
+        ) as rows:
             rows.hashed = bool(artifacts)  # to tell rows that a calibrator was fitted on
             candidates = self.candidates(artifacts, rows)
             against = None

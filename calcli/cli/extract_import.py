@@ -38,6 +38,10 @@ class ImportOptions:
     filter_: Annotated[
         str | None, typer.Option("--filter", metavar="NAME", help="Take the answers after this filter.")
     ] = None
+    gold: Annotated[
+        str | None,
+        typer.Option("--gold", metavar="FILE", help="Another file with the right answers, joined by ids."),
+    ] = None
     join: Annotated[bool, typer.Option("--join", help="The sources are parts of one data set: shards, ranks.")] = False
     drop_duplicates: Annotated[
         bool, typer.Option("--drop-duplicates", help="Of rows with the same id keep the first, and count the others.")
@@ -78,7 +82,7 @@ class ImportOptions:
         names = tuple(name.strip() for name in (self.class_names or "").split(",") if name.strip())
         return {
             "class_names": names, "views": self.views, "normalize": self.normalize, "choices": self.choices,
-            "filter": self.filter_, "join": self.join, "per_label": self.per_label,
+            "filter": self.filter_, "join": self.join, "gold": self.gold, "per_label": self.per_label,
             "drop_duplicates": self.drop_duplicates,
             "confidence": self.confidence, "correct": self.correct,
             "corrupt_labels": self.corrupt_labels, "draw": self.draw,

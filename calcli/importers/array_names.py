@@ -192,7 +192,7 @@ def plan(paths: Iterable[str], ask: Ask, where: str) -> list[Candidate]:
             raise DataError(
                 f"{where}: found no labels for {score.path!r} among {others};"
                 f" name them with --labels NAME{_outcomes(names)}, or pass --no-labels for scores that are only to be"
-                " calibrated"
+                " calibrated; --gold FILE joins them from another file"
             )
         extras = {role: extra for role in ROLES if role != "labels" if (extra := extra_of(score, names, role))}
         found.append(Candidate(model, score.split, score.kind, score.path, label if label else None, extras))

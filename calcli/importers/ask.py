@@ -14,8 +14,9 @@ class Ask:
     class_names : of the classes, in order. views : what to do with an axis of views,
     ``take=0``, ``mean`` or ``transforms``. normalize, choices, filter : of multiple-choice
     files: log-likelihoods per what, questions with how many candidates, after which filter.
-    join : the sources are parts of one data set; drop_duplicates : of rows with one id
-    keep the first. per_label : several labels may hold at once.
+    gold : a file of right answers, joined by ids. join : the sources are parts of one data
+    set; drop_duplicates : of rows with one id keep the first. per_label : several labels may
+    hold at once.
     confidence, correct : names of arrays that say how sure and whether right, instead of
     scores and labels; ``A=B`` for correct says where two arrays agree. corrupt_labels : share
     of the classes whose labels become random. draw : rows to draw with replacement.
@@ -33,6 +34,7 @@ class Ask:
     choices: int | None = None
     filter: str | None = None
     join: bool = False
+    gold: str | None = None
     per_label: bool = False
     drop_duplicates: bool = False
     confidence: str | None = None

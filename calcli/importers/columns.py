@@ -187,7 +187,7 @@ def _matrix(
         lists = [name for name, column in zip(names, values, strict=True) if column.ndim != 1]
         if lists and len(names) > 1:
             raise DataError(f"{path}: column {lists[0]!r} holds lists, expected one number per row")
-        counts = [n for n, v in zip(names, values, strict=True) if v.dtype.kind in "iu" and len(v) > 2 and v.min() >= 0]
+        counts = [n for n, v in zip(names, values, strict=True) if len(v) > 2 and _counts(v)]
         if guessed and 0 < len(counts) < len(names):
             rest = ",".join(name for name in names if name not in counts)
             raise DataError(
@@ -198,6 +198,14 @@ def _matrix(
         return values[0].astype(dtype, copy=False) if len(values) == 1 else np.stack(values, axis=1, dtype=dtype)
 
     return load
+
+
+def _counts(values: NDArray[Any]) -> bool:
+    """Whether these are whole numbers from 0 on; of a float type, several of them."""
+    if values.dtype.kind in "iu":
+        return bool(values.min() >= 0)
+    whole = values.ndim == 1 and bool((values >= 0).all()) and bool((values == np.floor(values)).all())
+    return whole and len(np.unique(values[:1000])) > 2
 
 
 def _numbers(path: Path, column: Column, name: str) -> NDArray[Any]:

@@ -1,6 +1,7 @@
 """(confidence, correct): how sure, and whether right, where there are no scores of classes."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -14,7 +15,17 @@ from calcli.importers.labelled_scores import Imported, per_row
 from calcli.importers.labels import to_labels
 from calcli.io.validate import check_labels
 
-__all__ = ["load_confidences"]
+__all__ = ["confidences_by_name", "load_confidences"]
+
+
+def confidences_by_name(entries: Mapping[str, Entry], ask: Ask) -> Ask:
+    """Asks for arrays called ``confidence`` and ``correct`` where nothing else could be scores or labels."""
+    asked = ask.confidence or ask.correct or ask.scores or ask.labels or ask.kind
+    names = [parse_name(path) for path in entries]
+    other = any(name.role in ("scores", "labels") for name in names)
+    if asked or other or not {"confidence", "correct"} <= entries.keys():
+        return ask
+    return replace(ask, confidence="confidence", correct="correct")
 
 
 def load_confidences(entries: Mapping[str, Entry], ask: Ask, ignore: Sequence[int], where: str) -> Imported:

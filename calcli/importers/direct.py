@@ -1,7 +1,7 @@
 """Rows of any file that extract reads, for the commands that work on bundles."""
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -25,12 +25,13 @@ def open_rows(
     layout: Layout = Layout(),
     ignore_labels: Sequence[int] = (),
     need_labels: bool = True,
+    tell: Callable[[str], None] | None = None,
 ) -> Iterator[BundleRows]:
     """Open a bundle, or a file of scores in another format, as rows (see ``open_bundle``).
 
     What is no HDF5 is imported, as ``calcli extract`` would with the names and the kind
     in ``layout``, into a temporary bundle that goes when the rows are closed; the rows
-    bear the name of the file. Raises as ``open_bundle`` and ``import_scores`` do.
+    bear the name of the file. tell : hears what was taken for what. Raises as ``open_bundle`` and ``import_scores`` do.
     """
     path, group = split_where(where)
     if not _is_foreign(path):
@@ -46,10 +47,13 @@ def open_rows(
     ask = Ask(names[0], names[1], layout.kind, no_labels=not need_labels)
     with TemporaryDirectory(prefix="calcli-") as folder:
         made = Path(folder) / "bundle.h5"
-        import_scores([path], made, ask, ignore_labels=ignore_labels)
+        report = import_scores([path], made, ask, ignore_labels=ignore_labels)
         inside = f"{made}:{group}" if group is not None else str(made)
         try:
             with open_bundle(inside, prefer=prefer, need_labels=need_labels) as rows:
+                if tell is not None:
+                    for note in report.notes:
+                        tell(note)
                 rows.path, rows.name = path, f"{path.name}:{rows.group}" if rows.group else path.name
                 yield rows
         except CalcliError as problem:
@@ -77,6 +81,7 @@ def open_data(
     layout: Layout = Layout(),
     ignore_labels: Sequence[int] = (),
     need_labels: bool = True,
+    tell: Callable[[str], None] | None = None,
 ) -> Iterator[DataSet]:
     """Open one bundle, or several as one data set, their rows one after the other (see ``open_rows``).
 
@@ -86,7 +91,14 @@ def open_data(
     with ExitStack() as stack:
         parts = [
             stack.enter_context(
-                open_rows(name, prefer=prefer, layout=layout, ignore_labels=ignore_labels, need_labels=need_labels)
+                open_rows(
+                    name,
+                    prefer=prefer,
+                    layout=layout,
+                    ignore_labels=ignore_labels,
+                    need_labels=need_labels,
+                    tell=tell,
+                )
             )
             for name in names
         ]

@@ -1,28 +1,23 @@
 """What looks like scores of classes and is something else: each refusal says how to tell."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from calcli.errors import DataError
-from calcli.importers.archive import Entry
-from calcli.importers.array_names import parse_name
 from calcli.io.validate import SUM_TOLERANCE
 from calcli.numerics import IntArray
 from calcli.rows import ScoreKind
 
-__all__ = ["refuse_confidences", "refuse_impostors", "refuse_other_predictions", "refuse_ranks"]
+__all__ = ["refuse_confidences", "refuse_impostors", "refuse_ranks"]
 
 BLOCK_BYTES = 4 << 20
 """How much of a source is looked at at once."""
 
 FEW = 4
 """Fewer rows than this are in order by chance."""
-
-PREDICTIONS = frozenset({"pred", "preds", "pred_label", "pred_labels", "predicted_label", "predicted_labels"})
-"""Names under which writers log the class they predict."""
 
 
 def refuse_impostors(scores: Any, kind: ScoreKind, where: str, *, forced: bool) -> None:
@@ -82,32 +77,6 @@ def refuse_confidences(scores: Any, labels: IntArray, kind: ScoreKind, where: st
             " and the label the prediction? P(class 1) is expected; --confidence NAME --correct NAME takes confidences,"
             " --scores NAME --labels NAME insists"
         )
-
-
-def refuse_other_predictions(scores: Any, path: str, entries: Mapping[str, Entry]) -> None:
-    """Refuse scores whose largest is not the class that the writer logged as predicted, row by row."""
-    if len(scores.shape) != 2 or scores.shape[1] < 3:
-        return
-    here = parse_name(path)
-    for name, entry in entries.items():
-        other = parse_name(name)
-        if other.core.lower() not in PREDICTIONS or (other.folder, other.split) != (here.folder, here.split):
-            continue
-        logged = np.asarray(entry.load()[()])
-        if logged.dtype.kind not in "iu" or logged.shape != (scores.shape[0],):
-            continue
-        for start, block in _blocks(scores):
-            part = logged[start : start + len(block)]
-            inside = (part >= 0) & (part < block.shape[1])
-            chosen = np.where(inside, block[np.arange(len(block)), np.where(inside, part, 0)], -np.inf)
-            wrong = chosen < block.max(axis=1)
-            if wrong.any():
-                row = int(np.argmax(wrong))
-                raise DataError(
-                    f"{entry.where}: row {start + row} has prediction {part[row]}, but the largest of {path!r} is class"
-                    f" {int(block[row].argmax())}: are the columns in the order of the classes, the rows in the same"
-                    " order? --scores NAME takes them as they are"
-                )
 
 
 def _blocks(scores: Any) -> Iterator[tuple[int, NDArray[Any]]]:

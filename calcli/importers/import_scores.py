@@ -4,6 +4,7 @@ import hashlib
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,15 +15,17 @@ from calcli.errors import CalcliError, DataError, UsageError
 from calcli.importers.archive import Archive, Entry, unite
 from calcli.importers.array_names import Candidate, group_name, plan
 from calcli.importers.ask import Ask
-from calcli.importers.confidences import load_confidences
+from calcli.importers.confidences import confidences_by_name, load_confidences
 from calcli.importers.corrupt import corrupt_labels
 from calcli.importers.formats import open_archive
+from calcli.importers.gold import add_gold, aligned_labels
 from calcli.importers.join import join_archives, repeated
 from calcli.importers.labelled_scores import Imported, load
 from calcli.importers.obvious import take_obvious
 from calcli.importers.per_label import load_labels
 from calcli.importers.report import Report, Splitting, Written
 from calcli.importers.sources import settle_sources
+from calcli.importers.told import Chance, taken_for
 from calcli.io.atomic import check_output
 from calcli.io.provenance import carried
 from calcli.io.writer import BundleWriter, GroupWriter, NewBundle
@@ -54,6 +57,12 @@ def import_scores(
             for archive in archives:
                 report.notes += archive.notes
             entries = join_archives(archives, report.notes) if ask.join else unite(archives, settled.folders)
+            if ask.gold is not None:
+                settle_sources([Path(ask.gold)], stack, settled)
+                gold = open_archive(settled.files[-1], stack, replace(ask, scores=(), confidence=None))
+                entries, ask, notes = add_gold(entries, gold, ask)
+                archives.append(gold)
+                report.notes += notes
             where = ", ".join(str(path) for path in sources)
             origin = _Origin(archives, ask)
             with BundleWriter(output, force=force, inputs=sources) as out:
@@ -78,14 +87,17 @@ def _bundles(
     notes: list[str],
 ) -> Iterator[Imported]:
     """What the arrays make: one bundle of confidences, or scores with labels by their names."""
+    ask = confidences_by_name(entries, ask)
     if ask.confidence or ask.correct:
         yield load_confidences(entries, ask, ignore, where)
         return
-    filled, taken = take_obvious(entries, ask, where)
-    notes += taken
+    filled = take_obvious(entries, ask, where)
     candidates = plan(entries, filled, where)
     _refuse_second_split(candidates, splitting, where)
     for candidate in candidates:
+        notes.append(taken_for(candidate, entries))
+        entries, taken = aligned_labels(candidate, entries)
+        notes += taken
         if ask.per_label:
             yield from load_labels(candidate, entries, ask, ignore)
             continue
@@ -265,12 +277,16 @@ def _write(
                 absent,
             )
         )
-    _fill(imported, writers)
+    chance = _fill(imported, writers)
+    if origin.corrupted is None:
+        report.notes += chance.doubts()
 
 
-def _fill(imported: Imported, writers: Sequence[tuple[GroupWriter, IntArray]]) -> None:
-    """Write the rows of every group, in one pass over the source."""
+def _fill(imported: Imported, writers: Sequence[tuple[GroupWriter, IntArray]]) -> Chance:
+    """Write the rows of every group in one pass over the source, and see how often the label scores highest."""
+    chance = Chance(imported)
     for slab in imported.slabs():
+        chance.see(slab)
         for writer, index in writers:
             first, last = np.searchsorted(index, [slab.start, slab.start + len(slab.scores)])
             if first == last:
@@ -284,6 +300,7 @@ def _fill(imported: Imported, writers: Sequence[tuple[GroupWriter, IntArray]]) -
             if slab.transformed is not None:
                 per_row["transformed"] = slab.transformed if whole else slab.transformed[:, local]
             writer.write(int(first), slab.scores if whole else slab.scores[local], **per_row)
+    return chance
 
 
 def _present(imported: Imported) -> int:

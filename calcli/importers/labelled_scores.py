@@ -11,13 +11,9 @@ from calcli.errors import DataError, UsageError
 from calcli.importers.archive import Entry
 from calcli.importers.array_names import Candidate
 from calcli.importers.ask import Ask
-from calcli.importers.doubts import (
-    refuse_confidences,
-    refuse_impostors,
-    refuse_other_predictions,
-    refuse_ranks,
-)
+from calcli.importers.doubts import refuse_confidences, refuse_impostors, refuse_ranks
 from calcli.importers.labels import texts_of, to_labels
+from calcli.importers.logged import check_logs
 from calcli.importers.views import settle_views
 from calcli.io.validate import check_labels, check_scores, check_shape, check_weights, score_kind
 from calcli.numerics import IntArray
@@ -114,7 +110,8 @@ def load(candidate: Candidate, entries: Mapping[str, Entry], ask: Ask, *, ignore
         if not (ask.scores and ask.labels):
             refuse_confidences(scores, labels, kind, where)
     if not ask.scores:
-        refuse_other_predictions(scores, candidate.scores, entries)
+        told = check_logs(scores, candidate.scores, labels, names, entries)
+        notes += [f"{where}: {', '.join(told)}"] if told else []
     columns: dict[str, NDArray[Any]] = {}
     for role in ("ids", "weights", "group"):
         if role in candidate.extras:

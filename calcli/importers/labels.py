@@ -49,6 +49,11 @@ def to_labels(
             raise DataError(f"{where}: row {row} has label {raw[row]}, expected a whole number")
         raw = raw.astype(np.int64)
     if raw.dtype.kind == "b":
+        if k > 2:
+            raise DataError(
+                f"{where}: is true or false, expected one of {k} classes; does it say whether the answer was right?"
+                " name the labels with --labels NAME"
+            )
         return raw.astype(np.int64), f"{where}: true was taken as class 1, false as class 0"
     if k == 2 and raw.ndim == 1 and raw.dtype.kind == "i" and set(np.unique(raw).tolist()) == {-1, 1}:
         return (raw > 0).astype(np.int64), f"{where}: +1 was taken as class 1, -1 as class 0"

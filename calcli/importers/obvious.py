@@ -8,7 +8,7 @@ import numpy as np
 
 from calcli.errors import DataError, UsageError
 from calcli.importers.archive import Entry
-from calcli.importers.array_names import parse_name
+from calcli.importers.array_names import Name, parse_name
 from calcli.importers.ask import Ask
 from calcli.importers.columns import LEFT_OVER
 
@@ -24,8 +24,8 @@ ROWS_SEEN = 100
 """How many rows are looked at to say what the numbers cannot be."""
 
 
-def take_obvious(entries: Mapping[str, Entry], ask: Ask, where: str) -> tuple[Ask, list[str]]:
-    """Fill in the names of scores and labels where only one reading is possible, and say so.
+def take_obvious(entries: Mapping[str, Entry], ask: Ask, where: str) -> Ask:
+    """Fill in the names of scores and labels where only one reading is possible.
 
     Without an array named as scores: the one float array with an axis of classes (or the
     one with a name such as ``scores``), and, where none is named so, the one array of as
@@ -33,15 +33,25 @@ def take_obvious(entries: Mapping[str, Entry], ask: Ask, where: str) -> tuple[As
     as the Trainer of Hugging Face gives them. Raises UsageError when the kind is missing.
     """
     names = {path: parse_name(path) for path in entries}
-    if ask.scores or any(name.role == "scores" for name in names.values()) or (ask.kind and LEFT_OVER in entries):
-        return ask, []
+    if ask.scores or any(name.role == "scores" for name in names.values()):
+        return ask
+    if ask.kind and LEFT_OVER in entries:
+        none = not (ask.labels or ask.no_labels or any(name.role == "labels" for name in names.values()))
+        return replace(ask, labels=_among_columns(entries)) if none else ask
     arrays = {path: array for path, entry in entries.items() if (array := _look(entry)) is not None}
     floats = {p: a for p, a in arrays.items() if a.dtype.kind == "f" and not names[p].role and not _is_feature(p)}
     cores = {names[path].core for path, array in floats.items() if array.ndim in (2, 3) and array.shape[-1] > 0}
     cores = {core for core in cores if core.lower() in SCORE_WORDS} or cores
     cores = cores or {names[p].core for p, a in floats.items() if a.ndim == 1 and names[p].core.lower() in SCORE_WORDS}
+    if not ask.labels and (pairs := _pairs(names, floats)):
+        if ask.kind is None:
+            raise UsageError(
+                f"{where}: say what {', '.join(list(pairs)[:3])} hold with --kind logits, log_probs or probs"
+                f"{_evidence(floats[next(iter(pairs))])}"
+            )
+        return replace(ask, scores=tuple(pairs), labels=tuple(pairs.values()))
     if len(cores) != 1:
-        return ask, []
+        return ask
     (core,) = cores
     path = next(path for path in floats if names[path].core == core)
     array, labels = floats[path], ask.labels
@@ -58,8 +68,32 @@ def take_obvious(entries: Mapping[str, Entry], ask: Ask, where: str) -> tuple[As
     if kind is None:
         what = "the columns hold" if path == LEFT_OVER else f"{path!r} holds"
         raise UsageError(f"{where}: say what {what} with --kind logits, log_probs or probs{_evidence(array)}")
-    told = f", {labels[0]!r} as the labels" if labels and not ask.labels else ""
-    return replace(ask, scores=(core,), labels=labels, kind=kind), [f"{core!r} was taken as the scores ({kind}){told}"]
+    return replace(ask, scores=(core,), labels=labels, kind=kind)
+
+
+def _pairs(names: Mapping[str, Name], floats: Mapping[str, Any]) -> dict[str, str]:
+    """Scores and labels of several sets, ``a_scores a_targets b_scores b_targets``, by path; none for anything else."""
+    labels = {(name.folder, name.split, name.model): path for path, name in names.items() if name.role == "labels"}
+    pairs, words = {}, set()
+    for path in floats:
+        model, _, word = names[path].core.rpartition("_")
+        own = labels.get((names[path].folder, names[path].split, model))
+        if own is None or word.lower() not in SCORE_WORDS:
+            return {}
+        pairs[path] = own
+        words.add(word)
+    return pairs if len(pairs) > 1 and len(words) == 1 and len(set(pairs.values())) == len(labels) else {}
+
+
+def _among_columns(entries: Mapping[str, Entry]) -> tuple[str, ...]:
+    """The one column of words all of which are names of the score columns: the labels; none when there are several."""
+    if f"class_names_{LEFT_OVER}" not in entries:
+        return ()
+    classes = set(entries[f"class_names_{LEFT_OVER}"].load().tolist())
+    arrays = {path: array for path, entry in entries.items() if (array := _look(entry)) is not None}
+    words = {path: set(a.tolist()) for path, a in arrays.items() if a.dtype.kind == "U" and a.ndim == 1}
+    found = [path for path, inside in words.items() if inside <= classes and path != f"class_names_{LEFT_OVER}"]
+    return tuple(found) if len(found) == 1 else ()
 
 
 def _look(entry: Entry) -> Any:

@@ -43,13 +43,14 @@ class Sources:
         return text
 
 
-def settle_sources(sources: Sequence[Path], stack: ExitStack) -> Sources:
+def settle_sources(sources: Sequence[Path], stack: ExitStack, settled: Sources | None = None) -> Sources:
     """Files of folders in natural order; what comes by a pipe or gzipped as a temporary file.
 
-    ``-`` and ``/dev/stdin`` are the standard input. ``stack`` removes what was made.
+    ``-`` and ``/dev/stdin`` are the standard input. ``stack`` removes what was made. settled :
+    gets them at its end.
     Raises DataError.
     """
-    settled = Sources()
+    settled = settled or Sources()
     for source in sources:
         if source.is_dir():
             found = sorted(

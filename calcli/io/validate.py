@@ -196,9 +196,12 @@ def _check_sums(sums: FloatArray, where: str, first_row: int, tolerance: float |
     off = np.abs(sums - 1.0) > tolerance
     if off.any():
         row = int(np.argmax(off))
+        advice = "if these are logits, name the dataset logits or pass --kind logits"
+        if (np.abs(sums - 100.0) <= 1.0).all():
+            advice = "these are percentages: divide them by 100"
         raise DataError(
             f"{where}: the probabilities of row {first_row + row} sum to {sums[row]:.6g}, expected 1 within"
-            f" {SUM_TOLERANCE:g}; if these are logits, name the dataset logits or pass --kind logits"
+            f" {SUM_TOLERANCE:g}; {advice}"
         )
 
 

@@ -169,7 +169,9 @@ def _apply_one(
     form = format_of(place.path, args.form)
     if place.path is not None:
         check_output(target, force=args.force, inputs=args.inputs)
-    with open_rows(bundle, prefer=("test",), layout=args.where, ignore_labels=args.ignored, need_labels=False) as rows:
+    with open_rows(
+        bundle, prefer=("test",), layout=args.where, ignore_labels=args.ignored, need_labels=False, tell=talk.say
+    ) as rows:
         rows.hashed = False  # nobody asks
         for note in check_fits(artifact, name, rows, again=args.again):
             talk.warn(note)

@@ -234,7 +234,7 @@ def _tables(args: DiagramArgs, request: Request, artifacts: Artifacts, talk: Tal
     called = dict(zip([None, *(path for path, _ in artifacts)], _labels(args, artifacts), strict=True))
     matched = _matched(args.expanded, artifacts) if args.match else [artifacts] * len(args.sets)
     for bundles, own in zip(args.sets, matched, strict=True):
-        with open_data(bundles, prefer=("test",), layout=args.where, ignore_labels=args.ignored) as rows:
+        with open_data(bundles, prefer=("test",), layout=args.where, ignore_labels=args.ignored, tell=talk.say) as rows:
             _admit(rows, talk)
             notes += [f"{rows.name}: {caveat}" for caveat in rows.caveats]
             for path, artifact in own:
@@ -283,7 +283,9 @@ def _admit(rows: DataSet, talk: Talk) -> None:
 def _sweep(args: DiagramArgs, request: Request, artifacts: Artifacts, talk: Talk) -> Figure:
     """The figure of an open bundle, with the temperatures of the calibrators that have one."""
     given = []
-    with open_data(args.sets[0], prefer=("test",), layout=args.where, ignore_labels=args.ignored) as rows:
+    with open_data(
+        args.sets[0], prefer=("test",), layout=args.where, ignore_labels=args.ignored, tell=talk.say
+    ) as rows:
         _admit(rows, talk)
         for label, (path, artifact) in zip(_labels(args, artifacts)[1:], artifacts, strict=True):
             for note in check_fits(artifact, path, rows, again=args.again):

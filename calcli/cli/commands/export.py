@@ -97,7 +97,12 @@ def checked_on_bundle(args: ExportArgs, artifact: Artifact, made: Export, talk: 
     """Compare on the rows of --check."""
     total = Agreement(0, 0.0, 0)
     with open_rows(
-        str(args.check), prefer=("test",), layout=args.where, ignore_labels=args.ignored, need_labels=False
+        str(args.check),
+        prefer=("test",),
+        layout=args.where,
+        ignore_labels=args.ignored,
+        need_labels=False,
+        tell=talk.say,
     ) as rows:
         for note in check_fits(artifact, args.artifact, rows):
             talk.warn(note)

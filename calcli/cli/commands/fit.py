@@ -111,7 +111,9 @@ def run(args: FitArgs) -> int:
     talk = Talk(args.quiet)
     together = args.method == "all"
     target, options = ("", None) if together else (args.target(), args.options())
-    with open_data(args.expanded, prefer=CALIBRATION, layout=args.where, ignore_labels=args.ignored) as rows:
+    with open_data(
+        args.expanded, prefer=CALIBRATION, layout=args.where, ignore_labels=args.ignored, tell=talk.say
+    ) as rows:
         context = Context(args.seed, resolve(args.device, rows.n * rows.k), talk.progress)
         if rows.ignored:
             talk.say(f"{rows.name}: left out {rows.ignored} of {rows.total} rows by their label")

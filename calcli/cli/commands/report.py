@@ -157,7 +157,7 @@ def run(args: ReportArgs) -> int:
 def _model(args: ReportArgs, job: Job, plan: Plan, bundles: Sequence[str], talk: Talk) -> tuple[Model, list[Result]]:
     """One data set with its calibrators."""
     artifacts = [job.artifact(template, bundles[0]) for template in args.calibrator or []]
-    with open_data(bundles, prefer=("test",), layout=args.where, ignore_labels=args.ignored) as rows:
+    with open_data(bundles, prefer=("test",), layout=args.where, ignore_labels=args.ignored, tell=talk.say) as rows:
         weights = rows.weights()
         if weights is not None and not weights.any():
             raise DataError(f"{rows.name}: all rows have weight 0, expected one above; nothing can be shown")

@@ -76,7 +76,7 @@ def run(args: ThresholdArgs) -> int:
     if args.output is not None:
         check_output(Path(args.output), force=args.force, inputs=args.inputs)
     artifact = None if args.calibrator is None else load(args.calibrator)
-    with open_rows(args.bundle, prefer=("test",), layout=args.where, ignore_labels=args.ignored) as rows:
+    with open_rows(args.bundle, prefer=("test",), layout=args.where, ignore_labels=args.ignored, tell=talk.say) as rows:
         if rows.weights() is not None:
             raise DataError(f"{rows.name}: has sample weights; the bound is exact for counts only, drop the weights")
         if artifact is not None:

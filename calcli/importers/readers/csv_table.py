@@ -15,6 +15,7 @@ from calcli.importers.archive import Archive, one_line
 from calcli.importers.ask import Ask
 from calcli.importers.columns import Column, is_number, refuse_doubles, table_archive
 from calcli.importers.formats import reader
+from calcli.importers.headerless import headerless_archive
 from calcli.importers.source_file import SourceFile
 
 __all__ = ["read_csv"]
@@ -28,6 +29,9 @@ MISSING = frozenset({"", "NA", "N/A", "n/a", "#N/A", "#NA", "null", "NULL", "Non
 
 CELL_LIMIT = 1 << 30
 """Longest cell: a list of a vocabulary's scores has megabytes."""
+
+COMMA = re.compile(r"\s*[-+]?\d*,\d+([eE][-+]?\d+)?\s*")
+DECIMAL = re.compile(r"[-+]?\d*\.\d+([eE][-+]?\d+)?")
 
 NUMPY_GAP = re.compile(r"(?<=[\d.])\s+(?=[-+\d.])")
 """What stands between the numbers of a printed NumPy array."""
@@ -64,24 +68,15 @@ def read_csv(file: SourceFile, stack: ExitStack, ask: Ask) -> Archive:
     notes = [] if ended else [f"{path.name}: the last line has no line end; is the file complete?"]
     named = [cell for cell in first if cell]
     counted = len(named) > 1 and named == [str(i) for i in range(len(named))]
-    bare = all(map(is_number, first)) and not counted
+    # a cell such as 0.31 is no column's name, whatever words stand beside it
+    bare = (all(map(is_number, first)) and not counted) or any(DECIMAL.fullmatch(cell.strip()) for cell in first)
     names, columns, n = _columns(path, separator, None if bare else first, file.size)
     if counted:
         notes.append(f"{path.name}: the first line counts the columns, it was taken as their names")
-    if not bare:
+    if not (bare or (counted and first == named)):
         refuse_doubles(path, names)
         return table_archive(path, "csv", columns, n, ask, notes)
-    if any(column.kind not in ("number", "lists") for column in columns.values()):
-        raise DataError(f"{path}: the first line holds numbers, later ones do not; put the column names there")
-    if len(names) > 1 and any(_is_count(names, asked) for asked in (*ask.scores, *ask.labels)):
-        return table_archive(path, "csv", columns, n, ask, notes)
-    whole = np.stack([column.load() for column in columns.values()], axis=1)
-    loader = _constant(whole if whole.shape[1] > 1 else whole[:, 0])
-    return Archive.of(path, "csv", {path.stem: loader}, loose=True, notes=tuple(notes))
-
-
-def _is_count(names: Sequence[str], asked: str) -> bool:
-    return all(piece.strip() in names for piece in re.split("[,:]", asked))
+    return headerless_archive(path, columns, n, ask, notes)
 
 
 def _first_line(path: Path) -> tuple[list[str], str, bool]:
@@ -117,6 +112,8 @@ def _columns(
                 f"{path}: cannot be read as a table: row {number} of the file has {len(row)} cells, expected"
                 f" {len(names)}"
             )
+    if separator == ";":  # where a comma parts the digits, a semicolon parts the cells
+        cells = [[cell.replace(",", ".") if COMMA.fullmatch(cell) else cell for cell in row] for row in cells]
     by_column = zip(*cells, strict=True) if cells else [()] * len(names)
     return names, {name: _column(path, name, column) for name, column in zip(names, by_column, strict=True)}, len(cells)
 
@@ -190,10 +187,6 @@ def _lists(path: Path, name: str, cells: Sequence[str]) -> NDArray[Any]:
                 f" {len(rows[-1])} in row {number}), expected one number per class"
             )
     return np.array(rows)
-
-
-def _constant(value: NDArray[Any]) -> Callable[[], NDArray[Any]]:
-    return lambda: value
 
 
 # ---- large files

@@ -1,5 +1,6 @@
 """NumPy's own files: .npz archives and single .npy arrays. Objects in them are never unpickled."""
 
+import re
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
@@ -100,7 +101,10 @@ def read_npz(file: SourceFile, stack: ExitStack, ask: Ask) -> Archive:
         return load
 
     # np.savez names the arrays it is given without a name arr_0, arr_1, …
-    return Archive.of(path, "npz", {name: loader(name) for name in archive.files})
+    # file managers put more into a zip than was meant: .DS_Store, __MACOSX/._logits.npy
+    hidden = re.compile(r"(.*/)?(\.|__MACOSX/).*")
+    names = [name.removesuffix(".npy") for name in file.members or [] if name.endswith(".npy")]
+    return Archive.of(path, "npz", {name: loader(name) for name in names if not hidden.fullmatch(name)})
 
 
 def _check_size(path: Path, name: str, archive: Any) -> None:

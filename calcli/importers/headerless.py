@@ -1,0 +1,74 @@
+"""Tables without column names, whose columns go by their numbers."""
+
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from calcli.errors import DataError
+from calcli.importers.archive import Archive
+from calcli.importers.ask import Ask
+from calcli.importers.columns import Column, is_number, table_archive
+
+__all__ = ["headerless_archive"]
+
+
+def headerless_archive(path: Path, columns: Mapping[str, Column], n: int, ask: Ask, notes: Sequence[str]) -> Archive:
+    """The arrays of a table whose columns are called 0, 1, 2, …
+
+    ``--scores 0:9 --labels 10`` names them. Without that there is one obvious reading: a
+    column that counts the rows aside, all columns are real numbers but the first or the last,
+    which holds whole numbers below the count of the others, or words: the labels. Numbers only
+    are one loose array with the name of the file. Raises DataError for anything else.
+    """
+    names = list(columns)
+    asked = [piece.strip() for text in (*ask.scores, *ask.labels) for piece in re.split("[,:]", text)]
+    if asked and len(names) > 1 and all(piece in names for piece in asked):
+        return table_archive(path, "csv", columns, n, ask, notes)
+    arrays = {name: columns[name].load() for name in names}
+    for name, values in arrays.items():
+        if values.dtype.kind == "U" and is_number(str(values[0])):
+            row = next(i for i, cell in enumerate(values.tolist()) if not is_number(cell))
+            raise DataError(
+                f"{path}: column {name} has {str(values[row])!r} in row {row}, expected a number as in row 0"
+            )
+    told = list(notes)
+    left = [name for name in names if len(names) < 3 or not _counts_rows(arrays[name])]
+    if len(left) < len(names):
+        told.append(f"{path.name}: column {(set(names) - set(left)).pop()} counts the rows and was left out")
+    ends = [name for name in dict.fromkeys((left[0], left[-1])) if _could_be_labels(arrays[name], len(left) - 1)]
+    scores = [name for name in left if name not in ends]
+    if len(ends) == 1 and len(scores) > 1 and all(_is_real(arrays[name]) for name in scores):
+        told.append(f"{path.name}: has no column names; column {ends[0]} was taken as the labels, {_span(scores)} as")
+        told[-1] += " the scores"
+        matrix, labels = np.stack([arrays[name] for name in scores], axis=1, dtype=np.float64), arrays[ends[0]]
+        return Archive.of(path, "csv", {"scores": lambda: matrix, "labels": lambda: labels}, notes=tuple(told))
+    if any(columns[name].kind not in ("number", "lists") or arrays[name].dtype.kind in "US" for name in left):
+        raise DataError(
+            f"{path}: has no column names; name its {len(names)} columns by their numbers: --scores 0:{len(names) - 2}"
+            f" --labels {len(names) - 1} --kind logits|log_probs|probs"
+        )
+    whole = np.stack([arrays[name] for name in left], axis=1)
+    value = whole if whole.shape[1] > 1 else whole[:, 0]
+    return Archive.of(path, "csv", {path.stem: lambda: value}, loose=True, notes=tuple(told))
+
+
+def _counts_rows(values: NDArray[Any]) -> bool:
+    return values.dtype.kind in "iu" and len(values) > 2 and bool((np.diff(values) == 1).all()) and values[0] in (0, 1)
+
+
+def _could_be_labels(values: NDArray[Any], k: int) -> bool:
+    if values.dtype.kind in "US":
+        return True
+    return values.dtype.kind in "iu" and bool(values.min() >= 0) and bool(values.max() < max(k, 2))
+
+
+def _is_real(values: NDArray[Any]) -> bool:
+    return values.dtype.kind == "f"
+
+
+def _span(names: Sequence[str]) -> str:
+    return f"{names[0]} to {names[-1]}"
