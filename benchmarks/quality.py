@@ -1,11 +1,15 @@
-"""Mean test NLL of ours and of other libraries on the same splits, as a table and as JSON.
+"""Mean test NLL of ours and of other libraries on the same splits, as JSON and as a Markdown table.
 
-    python benchmarks/quality.py FILE.npz ... --simulated --rows 500,1000 --seeds 4 --peers PYTHON -o quality.json
+    python benchmarks/quality.py FILE.npz ... --simulated --peers-python PYTHON -o quality.json
+    python benchmarks/quality.py -o quality.json
 
 FILE.npz holds labels and one or more arrays named logits*, or probs. A split is a half of every
-class for calibration, thinned to the rows asked for, and the other half to test. ``--peers``
-names a Python that has probmetrics, netcal or scikit-learn; it runs this file as a worker, on
-the very same rows. Every figure is the mean over splits; d is it minus that of our ``ts``.
+class for calibration, thinned to the rows asked for, and the other half to test; every
+calibrator gets the very same rows. ``--peers-python`` names a Python that has probmetrics (it
+brings torch), netcal, betacal, scikit-learn and venn-abers, or some of them; what is missing or
+breaks is listed with its reason. Tasks that the result file holds are not done again, so that a
+long run can be cut into slices (``--only``); ``--again`` names calibrators of ours to redo. Without FILE, only
+the table of the result file is printed.
 """
 
 import argparse
@@ -14,219 +18,188 @@ import subprocess
 import sys
 import tempfile
 import time
-import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
-
-Array = NDArray[Any]
-Data = tuple[Array, Array]
+from _problems import Array, Problem, saved, simulated, split
 
 OURS = {
     "ts": ("ts", {}),
     "svs": ("svs", {}),
     "sms": ("sms", {}),
+    "beta": ("beta", {}),
+    "iop": ("iop", {}),
+    "mono": ("mono", {}),
     "auto": ("auto", {}),
-    "auto best": ("auto", {"rule": "best"}),
-    "auto one-se": ("auto", {"rule": "one-se"}),
+    "auto, rule=best": ("auto", {"rule": "best"}),
 }
-PROBMETRICS = ["temp-scaling", "svs", "sms", "beta", "quadratic-scaling"]
+MANY_CLASSES = 200
+"""Classes beyond which a full matrix is not tried."""
+
+WORSE = 0.002
+"""Nats above ts that count as a failure."""
+
+Scores = dict[str, dict[str, Any]]
 
 
-def log_softmax(z: Array) -> Array:
-    z = z - z.max(axis=1, keepdims=True)
-    return z - np.log(np.exp(z).sum(axis=1, keepdims=True))
-
-
-# ---- data
-
-
-def saved(path: Path) -> Iterator[tuple[str, Data]]:
-    """Scores of a file as logits, one model after the other."""
-    with np.load(path) as file:
-        for name in file.files:
-            if name.startswith("logits"):
-                yield f"{path.stem}:{name[7:]}".rstrip(":"), (file[name].astype(float), file["labels"])
-            elif name == "probs":
-                yield path.stem, (np.log(np.maximum(file[name].astype(float), 1e-30)), file["labels"])
-
-
-def simulated(seed: int = 0) -> Iterator[tuple[str, Data]]:
-    """Problems whose truth is known: labels are drawn from softmax of ``true``."""
-    rng = np.random.default_rng(seed)
-
-    def drawn(z: Array, true: Array) -> Data:
-        return z, (true + rng.gumbel(size=true.shape)).argmax(axis=1)
-
-    s = 3 * rng.standard_normal(8000)
-    yield (
-        "two classes, bias and curve",
-        drawn(np.stack([0 * s, s], 1), np.stack([0 * s, 0.5 * s + 1.5 - 0.05 * s**2], 1)),
-    )
-    z = 2 * rng.standard_normal((8000, 4))
-    yield "two of four classes absent", drawn(z, z + np.array([0.0, 0.5, -30.0, -30.0]))
-    z = 12 * np.eye(10)[rng.integers(0, 10, 8000)] + 2 * rng.standard_normal((8000, 10))
-    yield "near-perfect", drawn(z, 0.8 * z)
-    z = 2 * rng.standard_normal((10000, 50)) - 0.1 * np.arange(50)
-    yield "long tail", drawn(z, 0.6 * z - 0.05 * np.arange(50))
-    z = 2 * rng.standard_normal((10000, 1000))
-    yield "1000 classes", drawn(z, 0.7 * z)
-
-
-def split(y: Array, rows: int, seed: int) -> tuple[Array, Array]:
-    """Calibration and test rows: halves of every class, the first thinned evenly."""
-    rng = np.random.default_rng(seed)
-    order = rng.permutation(len(y))
-    order = order[np.argsort(y[order], kind="stable")]
-    side = np.arange(len(y)) % 2 == rng.integers(2)
-    first, test = order[side], order[~side]
-    kept = np.unique(np.linspace(0, len(first) - 1, min(rows, len(first))).astype(int))
-    return rng.permutation(first[kept]), test
-
-
-# ---- ours and theirs
-
-
-def ours(z: Array, y: Array, z_test: Array) -> Iterator[tuple[str, Callable[[], Array]]]:
+def mean_nll(name: str, settings: dict[str, Any], z: Array, y: Array, z_test: Array, y_test: Array) -> float:
+    """Test NLL of a method of ours."""
     from calcli.calibrator import Context
     from calcli.registry import method, parse_options
     from calcli.rows import ArrayRows
 
-    def fitted(name: str, settings: dict[str, Any]) -> Array:
-        calibrator = method(name).fit(ArrayRows(z, y), parse_options(name, settings), Context()).calibrator
-        return np.concatenate([calibrator.apply(block).log_probs for block in ArrayRows(z_test).blocks()])
-
-    for label, (name, settings) in OURS.items():
-        yield label, lambda name=name, settings=settings: fitted(name, settings)  # type: ignore[misc]
-
-
-def theirs(z: Array, y: Array, z_test: Array) -> Iterator[tuple[str, Callable[[], Array]]]:
-    """Calibrators of the libraries that this Python has."""
-    p, p_test = np.exp(log_softmax(z)), np.exp(log_softmax(z_test))
-
-    def floored(q: Array) -> Array:
-        q = np.maximum(np.asarray(q, dtype=float), 1e-12)
-        return np.log(q / q.sum(axis=1, keepdims=True))
-
-    try:
-        from probmetrics.calibrators import get_calibrator
-
-        for name in PROBMETRICS:
-            if name in ("beta", "quadratic-scaling") and z.shape[1] > 2:
-                continue
-            yield (
-                f"probmetrics {name}",
-                lambda name=name: floored(  # type: ignore[misc]
-                    get_calibrator(name).fit(p, y).predict_proba(p_test)
-                ),
-            )
-    except ImportError:
-        pass
-    try:
-        from netcal.scaling import TemperatureScaling
-
-        def netcal() -> Array:
-            fitted = TemperatureScaling()
-            fitted.fit(p, y)
-            q = np.asarray(fitted.transform(p_test))
-            return floored(np.stack([1 - q, q], axis=1) if q.ndim == 1 else q)
-
-        yield "netcal temperature", netcal
-    except ImportError:
-        pass
-    try:
-        from sklearn.linear_model import LogisticRegression
-
-        def logistic() -> Array:
-            fitted = LogisticRegression(C=1.0, max_iter=1000).fit(log_softmax(z), y)
-            q = np.full(z_test.shape, 1e-12)
-            q[:, fitted.classes_] = fitted.predict_proba(log_softmax(z_test))
-            return floored(q)
-
-        if z.shape[1] <= 10:
-            yield "scikit-learn logistic", logistic
-    except ImportError:
-        pass
+    calibrator = method(name).fit(ArrayRows(z, y), parse_options(name, settings), Context()).calibrator
+    total = 0.0
+    for block in ArrayRows(z_test, y_test).blocks():
+        total -= float(calibrator.apply(block).log_probs[np.arange(len(block)), block.labels].sum())
+    return total / len(y_test)
 
 
-def scores(which: Any, z: Array, y: Array, z_test: Array, y_test: Array) -> dict[str, dict[str, float]]:
-    found: dict[str, dict[str, float]] = {}
-    for name, run in which(z, y, z_test):
-        began = time.process_time()
-        try:
-            log_p = run()
-        except Exception as problem:  # a peer that breaks is a result, too
-            print(f"{name}: {type(problem).__name__}: {problem}"[:120], file=sys.stderr)
+def ours(wanted: list[str], *data: Array) -> Scores:
+    found: Scores = {}
+    for label in wanted:
+        name, settings = OURS[label]
+        if (name == "sms" and data[0].shape[1] > MANY_CLASSES) or (name == "beta" and data[0].shape[1] > 2):
             continue
-        nll = -log_p[np.arange(len(y_test)), y_test].mean()
-        found[name] = {"nll": float(nll), "cpu_seconds": time.process_time() - began}
+        began = time.process_time()
+        nll = mean_nll(name, settings, *data)
+        found[label] = {"nll": nll, "cpu_seconds": time.process_time() - began}
     return found
 
 
-def of_peers(python: str, arrays: tuple[Array, ...]) -> dict[str, dict[str, float]]:
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "split.npz"
-        np.savez(path, *arrays)
-        done = subprocess.run([python, __file__, "--worker", path], capture_output=True, text=True, check=False)
-    if done.returncode:
-        raise SystemExit(f"{python}: {done.stderr.strip().splitlines()[-1]}")
-    sys.stderr.write(done.stderr[-400:])
-    result: dict[str, dict[str, float]] = json.loads(done.stdout.splitlines()[-1])
-    return result
+class Peers:
+    """The other libraries, behind their own Python. seconds : limit for one calibrator on one task."""
+
+    def __init__(self, python: str | None, seconds: int) -> None:
+        worker = [python, str(Path(__file__).with_name("_peers.py")), str(seconds)]
+        self.process = (
+            subprocess.Popen(worker, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) if python else None  # type: ignore[arg-type]
+        )
+
+    def scores(self, z: Array, y: Array, z_test: Array, y_test: Array) -> Scores:
+        if self.process is None:
+            return {}
+        assert self.process.stdin is not None
+        assert self.process.stdout is not None
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder) / "split.npz"
+            np.savez(path, z=z, y=y, z_test=z_test, y_test=y_test)
+            print(path, file=self.process.stdin, flush=True)
+            line = self.process.stdout.readline()
+        if not line:
+            raise SystemExit("the peers' Python has ended")
+        found: Scores = json.loads(line)
+        return found
+
+
+# ---- the table
+
+
+def tidy(tasks: list[dict[str, Any]], name: str) -> Array:
+    """NLL of a calibrator on every task, NaN where it has none."""
+    return np.array([task["scores"].get(name, {}).get("nll", np.nan) for task in tasks])
+
+
+def places(tasks: list[dict[str, Any]], names: list[str]) -> dict[str, float]:
+    """Average ranks over tasks, of the calibrators that have a value on each; 1 is best."""
+    table = {name: tidy(tasks, name) for name in names}
+    whole = [name for name in names if np.isfinite(table[name]).all()]
+    values = np.stack([table[name] for name in whole], axis=1)
+    ranks = [(values < v[:, None]).sum(1) + 0.5 * ((values == v[:, None]).sum(1) + 1) for v in values.T]
+    return dict(zip(whole, np.mean(ranks, axis=1).tolist(), strict=True))
 
 
 def table(tasks: list[dict[str, Any]]) -> str:
-    """Rows: calibrators. Columns: data sets, mean d in 1e-3 nats; their mean; times more than .002 above ts."""
-    sets = list(dict.fromkeys(task["data"] for task in tasks))
-    head = "".join(f"{name[:15]:>17}" for name in sets)
-    lines = [f"{'d to ts in 1e-3 nats':30}{head}     mean  worse  CPU s"]
-    for name in dict.fromkeys(name for task in tasks for name in task["scores"]):
-        mine = [task for task in tasks if name in task["scores"]]
-        d = np.array([1e3 * (task["scores"][name]["nll"] - task["scores"]["ts"]["nll"]) for task in mine])
-        at = np.array([task["data"] for task in mine])
-        cells = "".join(f"{d[at == s].mean():17.2f}" if (at == s).any() else " " * 17 for s in sets)
-        cpu = np.mean([task["scores"][name]["cpu_seconds"] for task in mine])
-        lines.append(f"{name:30}{cells}{d.mean():9.2f}{(d > 2).sum():4d}/{len(d)}{cpu:7.2f}")
+    """Markdown: a row per calibrator, per group the mean NLL minus that of auto in 1e-3 nats and the average rank.
+
+    Calibrators without a value on some task of a group have no entry there. Ranks are of auto among the peers, and of
+    ours otherwise among those with themselves in the place of auto.
+    """
+    groups = list(dict.fromkeys(task["group"] for task in tasks))
+    names = list(dict.fromkeys(name for task in tasks for name in task["scores"]))
+    peers = [name for name in names if " " in name and not name.startswith("auto")]
+    head = [f"{g} ({sum(task['group'] == g for task in tasks)})" for g in groups]
+    lines = [f"| | {' | '.join(head)} | worse than `ts` | CPU s |", "|---" * (len(groups) + 3) + "|"]
+    for name in sorted(names, key=lambda name: (name in peers, name != "auto")):
+        cells = []
+        for group in groups:
+            here = [task for task in tasks if task["group"] == group]
+            d = 1e3 * (tidy(here, name) - tidy(here, "auto")).mean()
+            rank = places(here, [name, *peers]).get(name)
+            cells.append("" if rank is None else f"{d:+.1f} ({rank:.1f})")
+        above = tidy(tasks, name) - tidy(tasks, "ts")
+        cost = np.mean([s["cpu_seconds"] for task in tasks if "cpu_seconds" in (s := task["scores"].get(name, {}))])
+        worse = f"{int((above > WORSE).sum())} of {np.isfinite(above).sum()}"
+        shown = f"`{name}`" if name not in peers else name
+        lines.append(f"| {shown} | {' | '.join(cells)} | {worse} | {cost:.2f} |")
     return "\n".join(lines)
+
+
+def reasons(tasks: list[dict[str, Any]]) -> list[str]:
+    """What peers did not do, and why: one line per reason."""
+    found: dict[tuple[str, str], list[str]] = {}
+    for task in tasks:
+        for name, score in task["scores"].items():
+            if "skipped" in score:
+                found.setdefault((name, score["skipped"]), []).append(f"{task['data']} {task['rows']}")
+    return [f"- {name}, {len(at)} tasks (as {at[0]}): {why}" for (name, why), at in found.items()]
+
+
+# ---- the run
+
+
+def key_of(task: dict[str, Any]) -> tuple[str, int, int]:
+    return task["data"], task["rows"], task["seed"]
+
+
+def todo(problems: Iterator[Problem], args: argparse.Namespace) -> Iterator[tuple[Problem, int, int]]:
+    for problem in problems:
+        if args.only and args.only not in problem.name:
+            continue
+        for rows in map(int, args.rows.split(",")):
+            if 2 * rows <= 1.05 * len(problem.labels):
+                yield from ((problem, rows, seed) for seed in range(args.seeds))
+
+
+def compare(problem: Problem, rows: int, seed: int, task: dict[str, Any], peers: Peers, again: list[str]) -> None:
+    """Add to a task what it lacks."""
+    scores = task["scores"]
+    a, b = split(problem.labels, rows, seed)
+    arrays = problem.logits[a], problem.labels[a], problem.logits[b], problem.labels[b]
+    wanted = [name for name in OURS if name not in scores or name in again]
+    scores |= ours(wanted, *arrays)
+    if not any(" " in name and not name.startswith("auto") for name in scores):
+        scores |= peers.scores(*arrays)
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0] if __doc__ else None)
     parser.add_argument("files", nargs="*", type=Path)
     parser.add_argument("--simulated", action="store_true")
-    parser.add_argument("--rows", default="1000")
+    parser.add_argument("--rows", default="500,1000,2500,5000")
     parser.add_argument("--seeds", type=int, default=1)
-    parser.add_argument("--peers", metavar="PYTHON")
-    parser.add_argument("--worker", type=Path, help=argparse.SUPPRESS)
-    parser.add_argument("-o", "--output", type=Path)
+    parser.add_argument("--only", default="", help="part of the names of the problems to do")
+    parser.add_argument("--again", default="", help="calibrators of ours to do again, with semicolons")
+    parser.add_argument("--peers-python", metavar="PYTHON")
+    parser.add_argument("--peer-seconds", type=int, default=120, help="limit for one peer on one task")
+    parser.add_argument("-o", "--output", type=Path, default=Path("quality.json"))
     args = parser.parse_args()
-    if args.worker:
-        warnings.simplefilter("ignore")
-        with np.load(args.worker) as file:
-            print(json.dumps(scores(theirs, *(file[name] for name in file.files))))
-        return
-    sources = [source for path in args.files for source in saved(path)] + (
-        list(simulated()) if args.simulated or not args.files else []
-    )
-    tasks = []
-    for name, (z, y) in sources:
-        for rows in map(int, args.rows.split(",")):
-            if 2 * rows > 1.05 * len(y):
-                continue
-            for seed in range(args.seeds):
-                a, b = split(y, rows, seed)
-                arrays = z[a], y[a], z[b], y[b]
-                found = scores(ours, *arrays)
-                if args.peers:
-                    found |= of_peers(args.peers, arrays)
-                tasks.append({"data": name, "rows": rows, "seed": seed, "scores": found})
-                print(f"{name} {rows} {seed}", file=sys.stderr)
-    print(table(tasks))
-    if args.output:
-        args.output.write_text(json.dumps(tasks, indent=1) + "\n", encoding="utf-8")
+    tasks = json.loads(args.output.read_text(encoding="utf-8")) if args.output.exists() else []
+    known = {key_of(task): task for task in tasks}
+    problems = [p for path in args.files for p in saved(path)] + (list(simulated()) if args.simulated else [])
+    peers = Peers(args.peers_python, args.peer_seconds)
+    again = [name for name in args.again.split(";") if name]
+    for problem, rows, seed in todo(iter(problems), args):
+        fresh = {"data": problem.name, "group": problem.group, "rows": rows, "seed": seed, "scores": {}}
+        task = known.setdefault((problem.name, rows, seed), fresh)
+        compare(problem, rows, seed, task, peers, again)
+        args.output.write_text(json.dumps(list(known.values()), indent=1) + "\n", encoding="utf-8")
+        print(f"{problem.name} {rows} {seed}", file=sys.stderr)
+    if known:
+        print(table(list(known.values())))
+        print("\n".join(reasons(list(known.values()))), file=sys.stderr)
 
 
 if __name__ == "__main__":

@@ -85,7 +85,9 @@ class Context:
 
     device : "cpu" or "cuda", already resolved. progress(what, done, total) may be called
     as often as wanted. notices : what the user should know of how the work was done.
-    seconds : time spent on the parts of the work, by name; told, never stored.
+    seconds : time spent on the parts of the work, by name; told, never stored. start : a calibrator
+    of the same method fitted to much the same rows (folds of a cross-validation): near its parameters
+    a search may begin, and it may end ``early``, when the loss is right to about 1e-7.
     """
 
     seed: int = 0
@@ -93,6 +95,12 @@ class Context:
     progress: Progress = lambda what, done, total: None
     notices: list[str] = field(default_factory=list)
     seconds: dict[str, float] = field(default_factory=dict)
+    start: "Calibrator | None" = None
+
+    @property
+    def early(self) -> bool:
+        """Whether a search may end early."""
+        return self.start is not None
 
     def rng(self) -> "np.random.Generator":  # quoted: np.random is imported on first use
         """A fresh generator; the same seed gives the same draws."""

@@ -83,7 +83,8 @@ class Composition(Calibrator):
                 rows = known.rows[done]
             done = (*done, (name, own))
             if done not in known.fits:
-                known.fits[done] = method.fit(rows, own, named(context, name))
+                begin = context.start.stages[i].calibrator if isinstance(context.start, Composition) else None
+                known.fits[done] = method.fit(rows, own, replace(named(context, name), start=begin))
             fitted = known.fits[done]
             stages.append(Stage(name, own, fitted.calibrator))
             warnings += [f"stage {i + 1} ({name}): {warning}" for warning in fitted.warnings]

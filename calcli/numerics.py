@@ -12,6 +12,7 @@ __all__ = [
     "log_normalizer",
     "log_softmax",
     "mixed_with_uniform",
+    "row_max",
     "softmax",
 ]
 
@@ -30,12 +31,26 @@ def floored_log(p: FloatArray) -> FloatArray:
     return np.log(np.maximum(p, TINY))
 
 
+FEW_COLUMNS = 32
+"""Columns up to which a maximum per row is taken column by column, many times as fast."""
+
+
+def row_max(z: FloatArray) -> FloatArray:
+    """Largest entry of each row. z : (n, k), k >= 1. Returns (n,), exactly ``z.max(axis=1)``."""
+    if z.shape[1] > FEW_COLUMNS:
+        return np.asarray(z.max(axis=1))
+    top: FloatArray = z[:, 0].copy()
+    for c in range(1, z.shape[1]):
+        np.maximum(top, z[:, c], out=top)
+    return top
+
+
 def log_normalizer(z: FloatArray) -> FloatArray:
     """Logarithm of the sum of exponentials of each row, safe for logits of any size.
 
     z : (n, k) float64 logits. Returns (n,) float64.
     """
-    top = z.max(axis=1)
+    top = row_max(z)
     shifted = z - top[:, None]
     np.exp(shifted, out=shifted)
     return np.log(shifted.sum(axis=1)) + top
@@ -46,14 +61,14 @@ def log_softmax(z: FloatArray) -> FloatArray:
 
     z : (n, k) float64 logits, natural log, any constant per row. Returns (n, k) float64.
     """
-    shifted = z - z.max(axis=1, keepdims=True)
+    shifted = z - row_max(z)[:, None]
     shifted -= np.log(np.exp(shifted).sum(axis=1, keepdims=True))
     return shifted
 
 
 def softmax(z: FloatArray) -> FloatArray:
     """Probabilities of each row of logits. z : (n, k) float64. Returns (n, k) float64."""
-    p = z - z.max(axis=1, keepdims=True)
+    p = z - row_max(z)[:, None]
     np.exp(p, out=p)
     p /= p.sum(axis=1, keepdims=True)
     return p

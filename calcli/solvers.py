@@ -9,6 +9,10 @@ import numpy as np
 from calcli.numerics import FloatArray
 
 __all__ = [
+    "AIM",
+    "GRADIENT",
+    "LOOSE_AIM",
+    "LOOSE_GRADIENT",
     "BoxMinimum",
     "Convex",
     "Direction",
@@ -94,6 +98,9 @@ def find_root(
 
 # ---- a handful of parameters, derivatives to order two
 
+GRADIENT, LOOSE_GRADIENT = 1e-10, 1e-5
+"""Largest entry of the projected gradient at which a search ends; where the loss need be right to 1e-7 only."""
+
 Quadratic = Callable[[FloatArray], tuple[float, FloatArray, FloatArray]]
 """Parameters (m,) to what a Newton step needs: the value, the gradient (m,) and the Hessian (m, m)."""
 
@@ -114,7 +121,7 @@ def minimise_box(
     *,
     low: float | FloatArray = -np.inf,
     high: float = np.inf,
-    tolerance: float = 1e-10,
+    tolerance: float = GRADIENT,
     longest: float = np.inf,
     limit: int = 100,
 ) -> BoxMinimum:
@@ -160,7 +167,7 @@ def minimise_box(
 
 # ---- many parameters, convex
 
-AIM = 1e-10
+AIM, LOOSE_AIM = 1e-10, 1e-7
 """The search ends when the estimated distance to the optimum is this share of the value."""
 
 ACCEPT = 1e-9

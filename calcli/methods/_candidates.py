@@ -2,8 +2,10 @@
 
 import re
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, fields
+from functools import cache
 from typing import Any
 
 import msgspec
@@ -13,6 +15,7 @@ from calcli.calibrator import Calibrator, Context, Curves, Fit, Options
 from calcli.composition import Composition, Known
 from calcli.errors import CalcliError
 from calcli.numerics import FloatArray, IntArray
+from calcli.parallel import in_order
 from calcli.registry import method, parse_options
 from calcli.rows import ArrayRows, Rows, ScoreKind
 
@@ -72,6 +75,7 @@ def default_candidates(n: int, k: int) -> list[str]:
     return listed(f"{MANY}, {MATRIX}" if n >= 20 * k and k <= 50 else MANY)
 
 
+@cache
 def parse_candidate(text: str) -> tuple[str, Options]:
     """Method and options of ``svs`` or ``svs(lambda=0.1;...)``; ``mixture`` is on where a method has it.
 
@@ -87,11 +91,11 @@ def parse_candidate(text: str) -> tuple[str, Options]:
     return name, parse_options(name, given)
 
 
-def fit_candidate(text: str, rows: Rows, known: Known, context: Context) -> Fit[Any]:
-    """Fit a candidate; ``known`` holds what these rows have seen already."""
+def fit_candidate(text: str, rows: Rows, known: Known, context: Context, start: Calibrator | None = None) -> Fit[Any]:
+    """Fit a candidate; ``known`` holds what these rows have seen already, ``start`` is where a search may begin."""
     name, options = parse_candidate(text)
     cls = method(name)
-    quiet = Context(context.seed, context.device)
+    quiet = Context(context.seed, context.device, start=start)
     if issubclass(cls, Composition):
         return cls.fit_reusing(rows, options, quiet, known)
     options = cls.resolve_options(options, rows.k)
@@ -113,33 +117,62 @@ def in_memory(rows: Rows, index: IntArray | None = None) -> Rows:
 
 def cross_validate(
     names: Sequence[str], rows: Rows, fold: IntArray, context: Context, budget: float | None
-) -> list[Trial]:
-    """Fit every candidate on all folds but one and score the rows left out, fold by fold.
+) -> tuple[list[Trial], dict[str, Fit[Any]]]:
+    """Fit every candidate to all rows, then to all folds but one, and score the rows left out.
 
-    budget : seconds for all folds and a last fit; after the first fold the candidates
-    that would exceed it, in the order of the list, are left out (the first never is).
+    The fits to all rows come first, so that each fit to a part begins near its end; they are
+    returned by name. Folds are worked on side by side where there are processors; the numbers do not depend on that.
+
+    budget : seconds for everything; candidates that would exceed it, in the order of the
+    list, are left out (the first never is).
     """
     trials = [Trial(name, np.empty(rows.n), np.empty(rows.n)) for name in names]
     folds = int(fold.max()) + 1
-    started = time.monotonic()
-    for i in range(folds):
-        held = np.flatnonzero(fold == i)
-        learn, test, known = in_memory(rows, np.flatnonzero(fold != i)), in_memory(rows, held), Known()
-        for j, trial in enumerate(trials):
-            context.progress(f"cross-validating {trial.name}", i * len(trials) + j, folds * len(trials))
-            if budget is not None and i == 0 and j and (time.monotonic() - started) * (folds + 1) > budget:
-                trial.failed = trial.failed or f"left out: the budget of {budget:g} s was spent"
-            if trial.failed:
-                continue
-            began = time.monotonic()
-            try:
-                calibrator = fit_candidate(trial.name, learn, known, context).calibrator
-                trial.log_p[held], trial.brier[held] = held_out(calibrator, test)
-                trial.parameters = max(trial.parameters, stored_numbers(calibrator))
-            except (CalcliError, np.linalg.LinAlgError, FloatingPointError) as error:
-                trial.failed = str(error)
-            trial.seconds += time.monotonic() - began
-    return trials
+    fits: dict[str, Fit[Any]] = {}
+    started, known = time.monotonic(), Known()
+    for done, trial in enumerate(trials):
+        context.progress(f"fitting {trial.name}", done, len(trials))
+        if budget is not None and done and (time.monotonic() - started) * (folds + 1) > budget:
+            trial.failed = f"left out: the budget of {budget:g} s was spent"
+            continue
+        with tried(trial):
+            fits[trial.name] = fit_candidate(trial.name, rows, known, context)
+            trial.parameters = stored_numbers(fits[trial.name].calibrator)
+
+    def score(i: int) -> list[Trial]:
+        """The candidates on one fold, with values at its rows only."""
+        learn, test, known = (
+            in_memory(rows, np.flatnonzero(fold != i)),
+            in_memory(rows, np.flatnonzero(fold == i)),
+            Known(),
+        )
+        parts = [Trial(trial.name, np.empty(test.n), np.empty(test.n)) for trial in trials]
+        for part in parts:
+            if part.name in fits:
+                with tried(part):
+                    near = fits[part.name].calibrator
+                    calibrator = fit_candidate(part.name, learn, known, context, near).calibrator
+                    part.log_p[:], part.brier[:] = held_out(calibrator, test)
+        return parts
+
+    for i, parts in enumerate(in_order(score, range(folds))):
+        context.progress("cross-validating", i + 1, folds)
+        for trial, part in zip(trials, parts, strict=True):
+            trial.log_p[fold == i], trial.brier[fold == i] = part.log_p, part.brier
+            trial.failed = trial.failed or part.failed
+            trial.seconds += part.seconds
+    return trials, fits
+
+
+@contextmanager
+def tried(trial: Trial) -> Iterator[None]:
+    """Count the seconds, and take an error of the candidate for a result."""
+    began = time.monotonic()
+    try:
+        yield
+    except (CalcliError, np.linalg.LinAlgError, FloatingPointError) as error:
+        trial.failed = str(error)
+    trial.seconds += time.monotonic() - began
 
 
 def held_out(calibrator: Calibrator, rows: Rows) -> tuple[FloatArray, FloatArray]:

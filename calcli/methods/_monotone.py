@@ -7,12 +7,13 @@ and x (negative in the first). g is linear in s, so the NLL of softmax(g(x)) is 
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
+from functools import partial, reduce
+from operator import add
 
 import numpy as np
 
 from calcli.errors import DataError
-from calcli.numerics import FloatArray, IntArray, log_softmax
+from calcli.numerics import FloatArray, IntArray, row_max
 from calcli.rows import Block, Rows
 from calcli.solvers import Quadratic
 
@@ -22,6 +23,9 @@ ALL_AT_BOUND = (
     "every slope ran into its bound (0.01 or 100): these rows are all right, or their scores say nothing about"
     " the labels; calibrate on rows that the model gets wrong now and then"
 )
+
+KEPT_BYTES = 1 << 24
+"""Scores in float64 up to this size have their places among the edges kept, in twice the memory."""
 
 Entry = Callable[[FloatArray], FloatArray]
 
@@ -54,13 +58,18 @@ def evaluate(x: FloatArray, edges: FloatArray, slopes: FloatArray) -> FloatArray
 def nll_in_slopes(rows: Rows, edges: FloatArray, entry: Entry) -> Quadratic:
     """Mean NLL of softmax(g(x)) as a function of the slopes, with gradient and Hessian.
 
-    One pass over the rows. The lengths L_j are never formed: a row's moments of them under
+    One pass over the rows; where each score lies among the edges is found once when the rows
+    are small. The lengths L_j are never formed: a row's moments of them under
     p follow from three sums per segment (of p, p t, p t^2; t the offset), because L_k > 0
     means that all segments between e_1 and k are full.
     """
+    kept = list(rows.each(partial(_placed, edges, entry))) if 8 * rows.n * rows.k <= KEPT_BYTES else None
 
     def at(slopes: FloatArray) -> tuple[float, FloatArray, FloatArray]:
-        sums = rows.sum(partial(_moments, edges, slopes, entry))
+        if kept is None:
+            sums = rows.sum(partial(_moments_of_block, edges, slopes, entry))
+        else:
+            sums = reduce(add, (_moments(edges, slopes, *place) for place in kept))
         return sums.value / sums.mass, sums.gradient / sums.mass, sums.hessian / sums.mass
 
     return at
@@ -84,30 +93,45 @@ class _Sums:
         )
 
 
-def _moments(edges: FloatArray, slopes: FloatArray, entry: Entry, block: Block) -> _Sums:
+def _placed(edges: FloatArray, entry: Entry, block: Block) -> tuple[Block, IntArray, FloatArray]:
+    """The block, and for every score its segment and its offset there."""
+    return block, *locate(entry(block.z), edges)
+
+
+def _moments_of_block(edges: FloatArray, slopes: FloatArray, entry: Entry, block: Block) -> _Sums:
+    return _moments(edges, slopes, *_placed(edges, entry, block))
+
+
+def _moments(edges: FloatArray, slopes: FloatArray, block: Block, segment: IntArray, offset: FloatArray) -> _Sums:
     m, full = len(edges) + 1, np.concatenate([[0.0], np.diff(edges), [0.0]])
     n, y = len(block), block.labels
     here = np.arange(n)
-    x = entry(block.z)
-    segment, offset = locate(x, edges)
-    base = np.concatenate([[0.0, 0.0], np.cumsum(slopes[1:-1] * full[1:-1])])
-    log_p = log_softmax(base[segment] + slopes[segment] * offset)
-    p = np.exp(log_p)
+    p = slopes.take(segment)
+    p *= offset
+    p += np.concatenate([[0.0, 0.0], np.cumsum(slopes[1:-1] * full[1:-1])]).take(segment)
+    p -= row_max(p)[:, None]
+    log_p_y = p[here, y]
+    np.exp(p, out=p)
+    total = np.einsum("ij->i", p)
+    log_p_y -= np.log(total)
+    p /= total[:, None]
     where = (segment + here[:, None] * m).ravel()
-    share, first, second = (
-        np.bincount(where, weights=w.ravel(), minlength=n * m).reshape(n, m) for w in (p, p * offset, p * offset**2)
-    )
+    share = np.bincount(where, weights=p.ravel(), minlength=n * m).reshape(n, m)
+    p *= offset
+    first = np.bincount(where, weights=p.ravel(), minlength=n * m).reshape(n, m)
+    p *= offset
     beyond = share[:, ::-1].cumsum(axis=1)[:, ::-1] - share
     beyond[:, 0] = 0.0
     mean = first + full * beyond
-    square = second + full**2 * beyond
     label = np.where(np.arange(m) < segment[here, y][:, None], full, 0.0)
     label[here, segment[here, y]] = offset[here, y]
     weight = np.ones(n) if block.weight is None else block.weight
-    # E[L_j L_k] = full_j E[L_k] for 1 <= j < k, and 0 for j = 0 < k.
+    # E[L_j L_k] = full_j E[L_k] for 1 <= j < k, and 0 for j = 0 < k; E[L_j^2] needs no rows apart.
+    p *= weight[:, None]
+    square = np.bincount(segment.ravel(), weights=p.ravel(), minlength=m) + full**2 * (weight @ beyond)
     cross = np.triu(np.outer(full, weight @ mean), 1)
-    hessian = cross + cross.T + np.diag(weight @ square) - (mean * weight[:, None]).T @ mean
-    return _Sums(float(weight.sum()), -float(weight @ log_p[here, y]), weight @ (mean - label), hessian)
+    hessian = cross + cross.T + np.diag(square) - (mean * weight[:, None]).T @ mean
+    return _Sums(float(weight.sum()), -float(weight @ log_p_y), weight @ (mean - label), hessian)
 
 
 def pull_together(x: FloatArray, strength: float) -> tuple[float, FloatArray, FloatArray]:

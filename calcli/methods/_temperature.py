@@ -53,12 +53,18 @@ def solve_temperature(
     slope: Slope,
     context: Context,
     *,
-    start: float = 0.0,
+    start: float | None = None,
     low: float = LOG_BETA_LOW,
     high: float = LOG_BETA_HIGH,
     flat: float = 0.0,
 ) -> tuple[float, Root, dict[str, Any]]:
-    """Temperature at the root of an increasing function of log beta, and what to record."""
+    """Temperature at the root of an increasing function of log beta, and what to record.
+
+    start : log beta to begin at; that of ``context.start`` if it has a temperature, or 0.
+    """
+    if start is None:
+        near = getattr(context.start, "temperature", 1.0)
+        start = -float(np.log(near)) if isinstance(near, float) and 0.02 < near < 50 else 0.0
     passes = 0
 
     def watched(log_beta: float) -> tuple[float, float]:

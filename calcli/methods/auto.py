@@ -1,6 +1,6 @@
 """``auto``: weigh compositions by cross-validation inside the calibration data."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Annotated, Any, ClassVar, Literal
 
@@ -100,13 +100,11 @@ class Auto(Mixture):
         if rows.n < 2:
             # One row cannot be held out; the first candidate is the simplest by convention.
             warning = "there is one row only, too few to weigh candidates; took the first"
-            if options.rule == "average":
-                fit = cls.refit(names[:1], np.ones(1), rows, context)
-            else:
-                fit = refit_one(names[0], rows, context)
+            only = {names[0]: fit_candidate(names[0], rows, Known(), context)}
+            fit = cls.average(only, [1.0], rows) if options.rule == "average" else alone(names[0], only, rows)
             return replace(fit, warnings=(*fit.warnings, warning))
         fold = random_folds(rows.n, min(options.folds, rows.n), context.rng())
-        trials = cross_validate(names, rows, fold, context, options.budget)
+        trials, fits = cross_validate(names, rows, fold, context, options.budget)
         good = [trial for trial in trials if not trial.failed]
         if not good:
             raise FitError(f"no candidate could be fitted; {trials[0].name}: {trials[0].failed}")
@@ -115,13 +113,13 @@ class Auto(Mixture):
         table = compare(trials, share, options.criterion)
         if options.rule == "average":
             kept, w = sparse_weights(np.stack([trial.log_p for trial in good], axis=1), share)
-            fit = cls.refit([good[j].name for j in kept], w, rows, context)
+            fit = cls.average({good[j].name: fits[good[j].name] for j in kept}, w, rows)
             for j, weight_j in zip(kept, w, strict=True):
                 table[good[j].name]["weight"] = float(weight_j)
         else:
             chosen = pick(table, options)
             table[chosen]["chosen"] = True
-            fit = refit_one(chosen, rows, context)
+            fit = alone(chosen, fits, rows)
         record: dict[str, Any] = {"rule": options.rule, "table": list(table.values())}
         if fit.chosen is not None:
             record["chosen"] = fit.chosen.method
@@ -129,19 +127,15 @@ class Auto(Mixture):
         return replace(fit, details={**fit.details, "auto": record})
 
     @classmethod
-    def refit(cls, names: Sequence[str], weights: FloatArray, rows: Rows, context: Context) -> Fit["Auto"]:
-        """The average of candidates fitted to all rows."""
-        known, fits = Known(), []
-        for i, name in enumerate(names):
-            context.progress(f"fitting {name}", i, len(names))
-            fits.append(fit_candidate(name, rows, known, context))
+    def average(cls, fits: Mapping[str, Fit[Any]], weights: Iterable[float], rows: Rows) -> Fit["Auto"]:
+        """The weighted mean of candidates fitted to all rows."""
         members = []
-        for name, weight, fit in zip(names, weights, fits, strict=True):
+        for (name, fit), weight in zip(fits.items(), weights, strict=True):
             bare, options = parse_candidate(name)
             options = method(bare).resolve_options(options, rows.k)
             members.append(Member(bare, options, fit.calibrator, float(weight)))
-        status = max((fit.status for fit in fits), key=STATUSES.index)
-        warnings = [f"{name}: {warning}" for name, fit in zip(names, fits, strict=True) for warning in fit.warnings]
+        status = max((fit.status for fit in fits.values()), key=STATUSES.index)
+        warnings = [f"{name}: {warning}" for name, fit in fits.items() for warning in fit.warnings]
         return Fit(cls(tuple(members), 1.0 / (rows.n + 1)), status, tuple(warnings))
 
     @classmethod
@@ -168,11 +162,11 @@ def usable(names: Sequence[str], rows: Rows, options: AutoOptions) -> list[str]:
     return left
 
 
-def refit_one(text: str, rows: Rows, context: Context) -> Fit[Any]:
-    """The chosen candidate fitted to all rows, as a method by itself."""
+def alone(text: str, fits: Mapping[str, Fit[Any]], rows: Rows) -> Fit[Any]:
+    """The fit of the chosen candidate, as a method by itself."""
     name, options = parse_candidate(text)
     options = method(name).resolve_options(options, rows.k)
-    return replace(fit_candidate(text, rows, Known(), context), chosen=Chosen(name, options), before=None, verify=None)
+    return replace(fits[text], chosen=Chosen(name, options), before=None, verify=None)
 
 
 def likelihood_weights(log_p: FloatArray, share: FloatArray, prior_rows: float = 0.0) -> FloatArray:

@@ -11,9 +11,9 @@ from calcli.calibrator import Calibrator, Context, Fit, Laws, Options, Predictio
 from calcli.errors import DataError
 from calcli.methods._temperature import check_temperature, check_uniform
 from calcli.methods.ts import TemperatureOptions, TemperatureScaling
-from calcli.numerics import FloatArray, log_softmax, mixed_with_uniform
+from calcli.numerics import FloatArray, log_softmax, mixed_with_uniform, row_max
 from calcli.rows import Block, Rows
-from calcli.solvers import minimise_box
+from calcli.solvers import GRADIENT, LOOSE_GRADIENT, minimise_box
 
 CLIP = 4.0
 """Features count up to this many standard deviations: further out is extrapolation."""
@@ -91,7 +91,9 @@ class FeatureTemperature(Calibrator):
             hessian = (inputs * (share * bend)[:, None]).T @ inputs + 2 * ridge * np.eye(4)
             return float(share @ value) + ridge * float(w @ w), gradient, hessian
 
-        found = minimise_box(objective, np.zeros(4), longest=1.0)
+        begin = context.start.weights if isinstance(context.start, cls) else np.zeros(4)
+        tolerance = LOOSE_GRADIENT if context.early else GRADIENT
+        found = minimise_box(objective, begin, longest=1.0, tolerance=tolerance)
         details = {
             "temperature": dict(first.details),
             "evaluations": found.evaluations,
@@ -106,7 +108,7 @@ class FeatureTemperature(Calibrator):
         z = block.z
         inputs = design(features(z, self.temperature), self.mean, self.deviation)
         scale = np.exp(inputs @ self.weights) / self.temperature
-        log_p = log_softmax((z - z.max(axis=1, keepdims=True)) * scale[:, None])
+        log_p = log_softmax((z - row_max(z)[:, None]) * scale[:, None])
         return Prediction(mixed_with_uniform(log_p, self.uniform), block.prediction)
 
     def check(self, k: int) -> None:
@@ -123,7 +125,7 @@ def features(z: FloatArray, temperature: float) -> FloatArray:
 
     z : (n, k) logits, natural log. Returns (n, 3) float64, finite.
     """
-    u = (z - z.max(axis=1, keepdims=True)) / temperature
+    u = (z - row_max(z)[:, None]) / temperature
     log_p = log_softmax(u)
     entropy = -np.einsum("ij,ij->i", np.exp(log_p), log_p)
     margin = -np.partition(u, -2, axis=1)[:, -2]
@@ -156,7 +158,7 @@ def _features(temperature: float, block: Block) -> FloatArray:
 
 def _nll_in_log_scale(block: Block, scale: FloatArray) -> FloatArray:
     z = block.z
-    d = (z - z.max(axis=1, keepdims=True)) * scale[:, None]
+    d = (z - row_max(z)[:, None]) * scale[:, None]
     log_p = log_softmax(d)
     p, here = np.exp(log_p), np.arange(len(z))
     mean = np.einsum("ij,ij->i", p, d)

@@ -12,9 +12,9 @@ from calcli.methods._iop_net import Net, TrainingPlan, TrainingRows, mapped_logi
 from calcli.methods._monotone import ALL_AT_BOUND, check_map, evaluate, nll_in_slopes, pull_together
 from calcli.methods._temperature import check_uniform
 from calcli.methods.ts import TemperatureOptions, TemperatureScaling
-from calcli.numerics import FloatArray, log_softmax, mixed_with_uniform
+from calcli.numerics import FloatArray, log_softmax, mixed_with_uniform, row_max
 from calcli.rows import Block, Rows
-from calcli.solvers import minimise_box
+from calcli.solvers import GRADIENT, LOOSE_GRADIENT, minimise_box
 
 LOW, HIGH = 0.01, 100.0
 REACH = 20.0
@@ -110,7 +110,11 @@ class IntraOrderPreserving(Calibrator):
             penalty, pull, stiffness = pull_together(slopes, 1.0 / rows.n)
             return value + penalty, gradient + pull, hessian + stiffness
 
-        found = minimise_box(objective, np.ones(knots + 1), low=LOW, high=HIGH)
+        begin = np.ones(knots + 1)
+        if isinstance(context.start, cls) and context.start.slopes is not None:
+            begin = context.start.slopes if len(context.start.slopes) == len(begin) else begin
+        tolerance = LOOSE_GRADIENT if context.early else GRADIENT
+        found = minimise_box(objective, begin, low=LOW, high=HIGH, tolerance=tolerance)
         unused: list[Any] = [None] * 8
         fitted = cls("diag", edges, found.x, *unused)
         details = {"evaluations": found.evaluations, "gradient": found.gradient}
@@ -195,7 +199,7 @@ def logit_range(rows: Rows) -> tuple[float, float]:
 
 def _range(block: Block) -> tuple[float, float]:
     z = block.z
-    top = z.max(axis=1, keepdims=True)
+    top = row_max(z)[:, None]
     return float(z.min(where=z >= top - REACH, initial=np.inf)), float(top.max())
 
 

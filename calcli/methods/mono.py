@@ -11,7 +11,7 @@ from calcli.methods._monotone import ALL_AT_BOUND, check_map, evaluate, nll_in_s
 from calcli.methods._temperature import check_uniform
 from calcli.numerics import FloatArray, log_softmax, mixed_with_uniform
 from calcli.rows import Block, Rows
-from calcli.solvers import minimise_box
+from calcli.solvers import GRADIENT, LOOSE_GRADIENT, minimise_box
 
 LOG_SLOPE_LIMIT = float(np.log(100.0))
 
@@ -88,7 +88,11 @@ class SharedMonotone(Calibrator):
             return value + penalty, gradient + pull, hessian + stiffness
 
         low, high = -LOG_SLOPE_LIMIT, LOG_SLOPE_LIMIT
-        found = minimise_box(objective, np.zeros(len(edges) + 1), low=low, high=high, longest=1.0)
+        begin = np.zeros(len(edges) + 1)
+        if isinstance(context.start, cls) and len(context.start.edges) == len(edges):
+            begin = np.log(context.start.slopes)
+        tolerance = LOOSE_GRADIENT if context.early else GRADIENT
+        found = minimise_box(objective, begin, low=low, high=high, longest=1.0, tolerance=tolerance)
         fitted = cls(edges, np.exp(found.x), 1.0 / (rows.n + 1) if options.mixture else 0.0)
         details = {"evaluations": found.evaluations, "gradient": found.gradient}
         if found.status == "not_converged":

@@ -8,7 +8,15 @@ import numpy as np
 from msgspec import Meta
 
 from calcli.calibrator import Context, Fit, Laws, Options, Prediction, param
-from calcli.methods._affine.fitting import Journal, check_finite, effective_rows, identity_map, refuse_hopeless, solve
+from calcli.methods._affine.fitting import (
+    Journal,
+    begin_map,
+    check_finite,
+    effective_rows,
+    identity_map,
+    refuse_hopeless,
+    solve,
+)
 from calcli.methods._affine.matrix import MatrixObjective
 from calcli.methods._affine.path import load_table, path_folds, search_path
 from calcli.methods._affine.structured import LAMBDAS, Smoothed, presmooth, structured_ridge
@@ -79,10 +87,12 @@ class StructuredMatrixScaling(Smoothed):
                 table = load_table(rows, features)
             journal.details["lambda"] = lam
             ridge = structured_ridge(k, k + 1, lam, effective_rows(rows))
+            objective = MatrixObjective(table.chunks(), k, ridge, complete=True)
             found = solve(
-                MatrixObjective(table.chunks(), k, ridge, complete=True),
-                theta,
+                objective,
+                begin_map(context, cls, objective, lambda: theta),
                 lambda done: context.progress(f"fitting{long}", done, 0),
+                early=context.early,
             )
             journal.optimum(found)
             theta = found.theta

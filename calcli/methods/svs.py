@@ -7,7 +7,14 @@ import msgspec
 from msgspec import Meta
 
 from calcli.calibrator import Context, Fit, Laws, Options, Prediction, param
-from calcli.methods._affine.fitting import Journal, check_finite, effective_rows, identity_map, solve
+from calcli.methods._affine.fitting import (
+    Journal,
+    begin_map,
+    check_finite,
+    effective_rows,
+    identity_map,
+    solve,
+)
 from calcli.methods._affine.objective import Chunks
 from calcli.methods._affine.path import diagonal_folds, path_folds, search_path
 from calcli.methods._affine.structured import LAMBDAS, Smoothed, presmooth, structured_ridge
@@ -68,10 +75,12 @@ class StructuredVectorScaling(Smoothed):
                 journal.details |= path.details
             journal.details["lambda"] = lam
             ridge = structured_ridge(k, 2, lam, effective_rows(rows))
+            objective = VectorObjective(Chunks(rows, features), k, ridge, complete=True)
             found = solve(
-                VectorObjective(Chunks(rows, features), k, ridge, complete=True),
-                theta,
+                objective,
+                begin_map(context, cls, objective, lambda: identity_map(k, 2)),
                 lambda done: context.progress("fitting scales and biases", done, 0),
+                early=context.early,
             )
             journal.optimum(found)
             theta = found.theta

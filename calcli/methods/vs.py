@@ -8,6 +8,7 @@ from msgspec import Meta
 from calcli.calibrator import Calibrator, Context, Fit, Laws, Options, Prediction, param
 from calcli.methods._affine.fitting import (
     Journal,
+    begin_map,
     best_temperature,
     check_finite,
     identity_map,
@@ -68,8 +69,9 @@ class VectorScaling(Calibrator):
             objective = VectorObjective(Chunks(rows, lambda block: block.z), k, uniform_ridge(options.ridge, k, 2))
             found = solve(
                 objective,
-                theta / best_temperature(rows, context),
+                begin_map(context, cls, objective, lambda: identity_map(k, 2) / best_temperature(rows, context)),
                 lambda done: context.progress("fitting scales and biases", done, 0),
+                early=context.early,
             )
             journal.optimum(found)
             theta = found.theta

@@ -13,10 +13,11 @@ from calcli.methods._affine.objective import AffineObjective, Ridge
 from calcli.methods._temperature import solve_temperature
 from calcli.numerics import FloatArray
 from calcli.rows import Block, Rows
-from calcli.solvers import Optimum, minimise_convex
+from calcli.solvers import AIM, LOOSE_AIM, Optimum, minimise_convex
 
 __all__ = [
     "Journal",
+    "begin_map",
     "best_temperature",
     "check_finite",
     "effective_rows",
@@ -105,14 +106,19 @@ def uniform_ridge(weight: float, k: int, columns: int) -> Ridge:
     return Ridge(np.full((k, columns), weight), identity_map(k, columns))
 
 
-def solve(objective: AffineObjective, start: FloatArray, progress: Callable[[int], None]) -> Optimum:
+def solve(
+    objective: AffineObjective, start: FloatArray, progress: Callable[[int], None], *, early: bool = False
+) -> Optimum:
     """Minimise an objective, in one search or, where that stalls, along falling ridges.
 
     Separable rows under a weak ridge make a loss like a hinge, on which Newton steps
     zigzag. Minima under ridges a million to ten times as strong, each the start for the next,
     lead to the same optimum in a few steps each (Marteau-Ferey, Bach, Rudi 2019).
+
+    early : end when the loss is right to 1e-7 (see ``Context.early``).
     """
-    found = minimise_convex(objective, objective.aligned(start), steps=60, progress=progress)
+    aim = LOOSE_AIM if early else AIM
+    found = minimise_convex(objective, objective.aligned(start), aim=aim, steps=60, progress=progress)
     ridge = objective.ridge
     if found.converged or objective.strength == 0.0:
         return found
@@ -121,13 +127,25 @@ def solve(objective: AffineObjective, start: FloatArray, progress: Callable[[int
         objective.exchange(Ridge(ridge.weight * 10.0**power, ridge.centre))
         theta = minimise_convex(objective, theta, aim=1e-3, progress=progress).theta
     objective.exchange(ridge)
-    return minimise_convex(objective, theta, progress=progress)
+    return minimise_convex(objective, theta, aim=aim, progress=progress)
 
 
 def best_temperature(rows: Rows, context: Context) -> float:
     """Temperature by maximum likelihood, from which searches start; 1 where there is none."""
     temperature, root, _ = solve_temperature(kernels(context).nll_slope(rows), context)
     return temperature if root.status == "ok" else 1.0
+
+
+def begin_map(context: Context, cls: type, objective: AffineObjective, start: Callable[[], FloatArray]) -> FloatArray:
+    """Where a search begins: at a map fitted to much the same rows if there is one, else at ``start()``.
+
+    Where classes are absent, whose rows stay as they begin, it is ``start()``.
+    """
+    near = context.start
+    if not isinstance(near, cls) or not objective.present.all():
+        return start()
+    weights = vars(near)["scale" if objective.columns == 2 else "weight"]
+    return np.column_stack([weights, vars(near)["bias"]])
 
 
 def effective_rows(rows: Rows) -> float:

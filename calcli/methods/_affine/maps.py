@@ -12,6 +12,7 @@ from calcli.calibrator import Calibrator, Context, Fit, Options, Prediction, par
 from calcli.errors import DataError
 from calcli.methods._affine.fitting import (
     Journal,
+    begin_map,
     best_temperature,
     check_finite,
     identity_map,
@@ -109,8 +110,10 @@ class FullMap(Calibrator):
             long = refuse_hopeless(rows, 1, "")
             chunks = load_table(rows, cls.features).chunks()
             objective = MatrixObjective(chunks, k, uniform_ridge(options.ridge, k, k + 1))
-            start = theta / best_temperature(rows, context)
-            found = solve(objective, start, lambda done: context.progress(f"fitting{long}", done, 0))
+            start = begin_map(context, cls, objective, lambda: identity_map(k, k + 1) / best_temperature(rows, context))
+            found = solve(
+                objective, start, lambda done: context.progress(f"fitting{long}", done, 0), early=context.early
+            )
             journal.optimum(found)
             theta = found.theta
         return Fit(cls(theta[:, :-1].copy(), theta[:, -1].copy()), *journal.result())
@@ -182,11 +185,13 @@ class OdirMap(Calibrator):
 
         def polish(objective: AffineObjective, theta: FloatArray) -> Optimum:
             objective.exchange(ridge)
-            return solve(objective, theta, lambda done: context.progress(f"fitting{long}", done, 0))
+            return solve(
+                objective, theta, lambda done: context.progress(f"fitting{long}", done, 0), early=context.early
+            )
 
         if options.final == "refit":
             objective = MatrixObjective(table.chunks(), k, ridge)
-            one = polish(objective, np.mean(thetas, axis=0))
+            one = polish(objective, begin_map(context, cls, objective, lambda: np.mean(thetas, axis=0)))
             journal.optimum(one)
             return Fit(cls.single(one.theta), *journal.result())
         found = [polish(part.objective, theta) for part, theta in zip(parts, thetas, strict=True)]

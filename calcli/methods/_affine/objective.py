@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from calcli.numerics import FloatArray, IntArray
+from calcli.numerics import FloatArray, IntArray, row_max
 from calcli.rows import Block, Rows
 from calcli.solvers import Direction
 
@@ -119,10 +119,10 @@ def affine_logits(x: Reals, theta: Reals) -> Any:
 def softmax_losses(l: FloatArray, y: IntArray) -> FloatArray:
     """NLL of each row, (b,); the logits l (b, k) are overwritten with the probabilities."""
     at = np.arange(len(y))
-    l -= l.max(axis=1, keepdims=True)
+    l -= row_max(l)[:, None]
     l_y = l[at, y]
     np.exp(l, out=l)
-    total: FloatArray = l.sum(axis=1)
+    total: FloatArray = np.einsum("ij->i", l)
     l /= total[:, None]
     np.log(total, out=total)
     return total - l_y
@@ -154,10 +154,12 @@ class AffineObjective(ABC):
         self.mass = max(float(held.sum()), 1e-300)
         self.present = (held > 0) | complete
         self.theta = np.zeros((k, columns))
+        self._normals: FloatArray | None = None
 
     def exchange(self, ridge: Ridge) -> None:
         """Put another ridge in the place of this one."""
         self.ridge = ridge
+        self._normals = None
 
     @property
     def strength(self) -> float:
@@ -174,13 +176,16 @@ class AffineObjective(ABC):
         weights of the ridge (see ``aligned``): the search never leaves that plane, which
         spares it the flattest directions of all.
         """
+        if self._normals is not None:
+            return self._normals
         normals = np.where(self.present[:, None], 1.0, 0.0) * np.ones(self.columns)
         if self.present.all():
             penalised = self.ridge.weight.any(axis=0)
             normals[:, penalised] = self.ridge.weight[:, penalised]
         if not self.all_columns_shift:
             normals[:, :-1] = 0.0
-        return normals / np.maximum(np.linalg.norm(normals, axis=0), 1e-300)
+        self._normals = normals / np.maximum(np.linalg.norm(normals, axis=0), 1e-300)
+        return self._normals
 
     def aligned(self, theta: FloatArray) -> FloatArray:
         """Parameters of the same map in the plane of the optimum, where all classes are present."""

@@ -8,7 +8,7 @@ from typing import Literal
 import numpy as np
 
 from calcli.errors import FitError
-from calcli.numerics import TINY, FloatArray, IntArray, floored_log, log_normalizer
+from calcli.numerics import TINY, FloatArray, IntArray, floored_log, log_normalizer, row_max
 from calcli.rows import BLOCK_BYTES, Block, Rows, to_logits
 
 __all__ = [
@@ -114,7 +114,7 @@ class _RowFacts:
     @classmethod
     def of(cls, z: FloatArray) -> "_RowFacts":
         top = z.argmax(axis=1)
-        largest = z.max(axis=1)
+        largest = row_max(z)
         return cls(largest, np.exp(z - largest[:, None]).sum(axis=1), top, top_log_odds(z, top))
 
 
