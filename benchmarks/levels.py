@@ -1,30 +1,42 @@
 """Levels, power and coverage of what evaluate says, by simulation.
 
-python benchmarks/levels.py level [--replicates 2000] [--classes 2,10,100] [--rows 200,1000,10000] [--split]
-python benchmarks/levels.py power [--replicates 500]
-python benchmarks/levels.py split [--replicates 200]
-python benchmarks/levels.py coverage [--replicates 2000]
+python benchmarks/levels.py level|power|split|coverage [--classes 2,10,100] [--rows 200,1000] [--replicates 2000]
+python benchmarks/levels.py … --record benchmarks/levels.json [--seconds 480]
+python benchmarks/levels.py table benchmarks/levels.json
 
-level : share of verdicts on calibrated rows that are anything but clean, and of each part.
-Called without a word it is a short ``level``: 50 replicates of 200 and 1000 rows.
-power : the same where the logits were divided by a temperature. split : calibration part of
-the loss of calibrated rows. coverage : of the 95 % intervals of row means.
+level : share of verdicts on calibrated rows that are anything but clean, and of each of its tests.
+power : the same where the stated logits are z / T, and where one class has a bias; beside it the
+rule of 0.1. split : calibration part of the log loss of calibrated rows. coverage : of the 95 %
+intervals of row means, where the logits are twice too large and the losses skewed.
+
+Replicate r of a cell draws from the seed (experiment, n, k, r) and goes through the code of evaluate,
+split included. With --record sums are kept in a file, from which the next run goes on, so that a
+long simulation can be made in pieces. Called without a word it is a short ``level``.
 """
 
 import argparse
+import json
 import math
 import sys
+import time
+from pathlib import Path
 
 import numpy as np
 
 from calcli.evaluation.joint import joint_test
-from calcli.evaluation.judge import CLAUSE, LEVEL, MAIN, data_summary, judge
+from calcli.evaluation.judge import CLAUSE, LEVEL, MAIN, data_summary, judge, normal_tail
 from calcli.evaluation.refine import cross_fitted_split
+from calcli.evaluation.results import Score
 from calcli.metrics.catalog import measure
 from calcli.metrics.collect import collect
 from calcli.metrics.context import MetricContext, MetricSettings
 from calcli.numerics import softmax
 from calcli.rows import ArrayRows
+
+LOSSES = ("nll", "brier", "brier_top", "accuracy", "mean_confidence")
+TRUTH_ROWS = 400_000
+ALARM = 1.645
+"""One-sided 5 % point of a normal."""
 
 
 def calibrated(n, k, rng, spread=None):
@@ -36,95 +48,162 @@ def calibrated(n, k, rng, spread=None):
     return z, np.minimum(y, k - 1)
 
 
-def verdict(z, y, seed, with_split):
-    """p-value of the whole report, of its joint test, and of its classes."""
+def verdict(z, y, seed, with_split=True):
+    """What the default report decides: 1.0 where it says anything but clean, and where each test does."""
     rows = ArrayRows(z, y)
     table = collect(rows, class_bins=15)
     context = MetricContext(table, MetricSettings(seed=seed))
     split = cross_fitted_split(rows, None, table, seed) if with_split else None
     report = judge(data_summary("logits", table), context, split)
-    return report.p_overall, joint_test(context).p_value, report.classwise.p_value
+    parts = {
+        "not clean": report.p_overall <= LEVEL,
+        "joint test": joint_test(context).p_value <= MAIN,
+        "classes": report.classwise.p_value <= CLAUSE,
+        "split": split is not None and normal_tail(split.nll.z) <= CLAUSE,
+    }
+    return {name: float(value) for name, value in parts.items()}, context
 
 
-def level(args):
-    print("share of verdicts that are not clean on calibrated rows, with its standard error; shares of the parts")
-    for k in args.classes:
-        for n in args.rows:
-            rng = np.random.default_rng([n, k])
-            p = np.array([verdict(*calibrated(n, k, rng), r, args.split) for r in range(args.replicates)])
-            share = (p[:, 0] <= LEVEL).mean()
-            se = math.sqrt(share * (1 - share) / len(p))
-            print(
-                f"K {k:4} n {n:6}: {share:.4f} ±{se:.4f}; joint {(p[:, 1] <= MAIN).mean():.4f},"
-                f" classes {(p[:, 2] <= CLAUSE).mean():.4f}",
-                flush=True,
-            )
+def level(cell, r):
+    n, k = cell["rows"], cell["classes"]
+    return verdict(*calibrated(n, k, np.random.default_rng([1, n, k, r])), r, cell.get("split", True))[0]
 
 
-def power(args):
-    print("share of verdicts that are not clean where the stated logits are z / T")
-    for temperature, n, k in ((0.95, 10000, 10), (0.85, 1000, 10)):
-        rng = np.random.default_rng(1)
-        found = []
-        for r in range(args.replicates):
-            z, y = calibrated(n, k, rng, args.spread)
-            found.append(verdict(z / temperature, y, r, args.split)[:2])
-        p = np.array(found)
-        print(
-            f"T {temperature} n {n} K {k}: {(p[:, 0] <= LEVEL).mean():.4f}, joint {(p[:, 1] <= MAIN).mean():.4f}",
-            flush=True,
-        )
+def power(cell, r):
+    n, k = cell["rows"], cell["classes"]
+    z, y = calibrated(n, k, np.random.default_rng([2, n, k, r]), cell.get("spread"))
+    stated = z / cell.get("temperature", 1.0)
+    stated[:, 0] += cell.get("bias", 0.0)
+    found, context = verdict(stated, y, r)
+    p = [Score.of(name, measure(name, context), context.settings).p_value for name in ("tce2", "smece")]
+    found["rule of 0.1"] = float(3 * min(joint_test(context).gap.p_value, *p) <= LEVEL)
+    return found
 
 
-def split(args):
-    print("calibration part of the NLL of calibrated rows: mean, standard error, alarms at 5 % and in the verdict")
-    for k in args.classes:
-        for n in args.rows:
-            rng = np.random.default_rng([n, k, 2])
-            parts = []
-            for r in range(args.replicates):
-                z, y = calibrated(n, k, rng)
-                rows = ArrayRows(z, y)
-                parts.append(cross_fitted_split(rows, None, collect(rows), r).nll)
-            value, score = (np.array([getattr(part, name) for part in parts]) for name in ("calibration", "z"))
-            print(
-                f"K {k:4} n {n:6}: {value.mean():+.5f} ±{value.std() / math.sqrt(len(value)):.5f},"
-                f" {(score > 1.645).mean():.3f}, {(score > 2.652).mean():.3f}",
-                flush=True,
-            )
+def split(cell, r):
+    n, k = cell["rows"], cell["classes"]
+    z, y = calibrated(n, k, np.random.default_rng([3, n, k, r]))
+    rows = ArrayRows(z, y)
+    part = cross_fitted_split(rows, None, collect(rows), r)
+    return {
+        "log loss": part.nll.calibration,
+        "alarms": float(part.nll.z > ALARM),
+        "Brier score": part.brier.calibration,
+        "Brier alarms": float(part.brier.z > ALARM),
+        "in the verdict": float(normal_tail(part.nll.z) <= CLAUSE),
+    }
 
 
-def coverage(args):
-    names = ("nll", "brier", "brier_top", "accuracy", "mean_confidence")
-    print("coverage of 95 % intervals, logits twice too large:", *names)
-    for k in args.classes:
-        big = collect(ArrayRows(*(lambda z, y: (2 * z, y))(*calibrated(400_000 // k, k, np.random.default_rng(9)))))
-        truth = {name: measure(name, MetricContext(big, MetricSettings(interval="t"))).value for name in names}
-        for n in args.rows:
-            rng = np.random.default_rng([n, k, 3])
-            inside = dict.fromkeys(names, 0)
-            for r in range(args.replicates):
-                z, y = calibrated(n, k, rng)
-                context = MetricContext(collect(ArrayRows(2 * z, y)), MetricSettings(seed=r))
-                for name in names:
-                    i = measure(name, context).interval
-                    inside[name] += i.low <= truth[name] <= i.high
-            print(f"K {k:4} n {n:6}:", *(f"{inside[name] / args.replicates:.3f}" for name in names), flush=True)
+def truth_of(k, made={}):  # noqa: B006
+    """Means over so many rows that their own noise does not matter."""
+    if k not in made:
+        rng, step = np.random.default_rng([4, k]), 20_000
+        sums = dict.fromkeys(LOSSES, 0.0)
+        for _ in range(TRUTH_ROWS // step):
+            z, y = calibrated(step, k, rng)
+            context = MetricContext(collect(ArrayRows(2 * z, y)), MetricSettings(interval="t"))
+            for name in LOSSES:
+                sums[name] += measure(name, context).value * step / TRUTH_ROWS
+        made[k] = sums
+    return made[k]
+
+
+def coverage(cell, r):
+    n, k = cell["rows"], cell["classes"]
+    truth = truth_of(k)
+    z, y = calibrated(n, k, np.random.default_rng([4, n, k, r]))
+    context = MetricContext(collect(ArrayRows(2 * z, y)), MetricSettings(seed=r))
+    intervals = {name: measure(name, context).interval for name in LOSSES}
+    return {name: float(i.low <= truth[name] <= i.high) for name, i in intervals.items()}
+
+
+EXPERIMENTS = {"level": level, "power": power, "split": split, "coverage": coverage}
+GRID = {"classes": [2, 10, 100], "rows": [200, 1000, 10000]}
+SHIFTS = [
+    {"rows": 10000, "classes": 10, "temperature": 0.95},
+    {"rows": 1000, "classes": 10, "temperature": 0.85},
+    {"rows": 10000, "classes": 10, "bias": 0.3},
+]
+
+
+def cells_of(args):
+    """The cells of an experiment, with what tells them apart."""
+    if args.what == "power":
+        return [
+            {**shift, **({} if spread is None else {"spread": spread})} for spread in args.spread for shift in SHIFTS
+        ]
+    default = {"classes": [100], "rows": [500, 1000, 2000, 5000]} if args.what == "split" else GRID
+    if args.what == "coverage":
+        default = {"classes": [2, 10, 100], "rows": [200, 1000]}
+    without = {"split": False} if args.without_split else {}
+    return [
+        {"rows": n, "classes": k, **without}
+        for k in args.classes or default["classes"]
+        for n in args.rows or default["rows"]
+    ]
+
+
+def simulate(args, record):
+    """Run every cell to its number of replicates, or until the time is up; sums go into the record."""
+    end = time.monotonic() + args.seconds
+    for cell in cells_of(args):
+        kept = next((e for e in record if e["experiment"] == args.what and e["cell"] == cell), None)
+        if kept is None:
+            kept = {"experiment": args.what, "cell": cell, "replicates": 0, "sums": {}}
+            record.append(kept)
+        while kept["replicates"] < args.replicates and time.monotonic() < end:
+            for name, value in EXPERIMENTS[args.what](cell, kept["replicates"]).items():
+                first, second = kept["sums"].get(name, (0.0, 0.0))
+                kept["sums"][name] = [first + value, second + value**2]
+            kept["replicates"] += 1
+        if kept["replicates"]:
+            print(line_of(kept), flush=True)
+
+
+def line_of(kept):
+    """One cell in a line: every mean with its standard error."""
+    count = kept["replicates"]
+    words = [f"{name} {value:g}" for name, value in kept["cell"].items()]
+    for name, (first, second) in kept["sums"].items():
+        mean = first / count
+        words.append(f"{name} {mean:.4f} ±{math.sqrt(max(second / count - mean**2, 0.0) / count):.4f}")
+    return f"{kept['experiment']} ({count}): " + ", ".join(words)
+
+
+def save(record, path):
+    """One cell a line, so that a change can be read."""
+    path.write_text("[\n" + ",\n".join(json.dumps(each) for each in record) + "\n]\n", encoding="utf-8")
+
+
+def numbers(text):
+    return [int(word) for word in text.split(",")]
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("what", choices=["level", "power", "split", "coverage"])
+    parser.add_argument("what", choices=[*EXPERIMENTS, "table"])
+    parser.add_argument("file", nargs="?", type=Path, help="record whose lines table prints")
     parser.add_argument("--replicates", type=int, default=2000)
-    parser.add_argument("--classes", type=lambda text: [int(x) for x in text.split(",")], default=[2, 10, 100])
-    parser.add_argument("--rows", type=lambda text: [int(x) for x in text.split(",")], default=[200, 1000, 10000])
+    parser.add_argument("--classes", type=numbers)
+    parser.add_argument("--rows", type=numbers)
+    parser.add_argument("--spread", type=float, action="append", help="standard deviation of the true logits")
     parser.add_argument(
-        "--split", action="store_true", help="with the cross-fitted split, which takes most of the time"
+        "--without-split", action="store_true", help="leave out the split, nearly all the time of large cells"
     )
-    parser.add_argument("--spread", type=float, default=None, help="standard deviation of the true logits")
-    words = sys.argv[1:] or ["level", "--replicates", "50", "--rows", "200,1000"]
-    args = parser.parse_args(words)
-    {"level": level, "power": power, "split": split, "coverage": coverage}[args.what](args)
+    parser.add_argument("--record", type=Path, help="JSON file of sums, from which the next run goes on")
+    parser.add_argument("--seconds", type=float, default=math.inf, help="time after which no replicate is begun")
+    args = parser.parse_args(sys.argv[1:] or ["level", "--replicates", "50", "--rows", "200,1000"])
+    args.spread = args.spread or [None]
+    path = args.file if args.what == "table" else args.record
+    record = json.loads(path.read_text(encoding="utf-8")) if path is not None and path.exists() else []
+    if args.what == "table":
+        print(*map(line_of, record), sep="\n")
+        return
+    try:
+        simulate(args, record)
+    finally:
+        if path is not None:
+            save(record, path)
 
 
 if __name__ == "__main__":
