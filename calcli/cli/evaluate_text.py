@@ -94,7 +94,12 @@ def _data_sentence(result: "Result") -> str:
     d = result.report.data
     parts = [text]
     if d.smallest_class_share is not None:
-        parts = [f"{text}, {d.kind}", f"class shares {d.smallest_class_share:.2%} to {d.largest_class_share:.2%}"]
+        named = [] if d.class_1 is None else [f"class 1 = {d.class_1}"]
+        parts = [
+            f"{text}, {d.kind}",
+            *named,
+            f"class shares {d.smallest_class_share:.2%} to {d.largest_class_share:.2%}",
+        ]
     if d.absent_classes:
         parts.append(f"{d.absent_classes} class{'es' * (d.absent_classes > 1)} without a row")
     if d.weighted:
@@ -177,7 +182,11 @@ def _evidence(result: "Result") -> Iterator[str]:
             f"tce2 {number(score.value)}, {i.level:.0%} interval [{number(i.low)}, {number(i.high)}];"
             f" its square before the root is cut off at 0: {number(score.more['signed_square'])}"
         )
-    if report.classwise is not None:
+    if report.positive is not None:
+        found = report.positive
+        way = f"too {'high' if found.gap > 0 else 'low'}" if "classes" in report.findings else "not off beyond chance"
+        yield f"mean P(class 1) minus the share of class 1 {found.gap:+.4f} (z {found.z:+.1f}): {way}"
+    elif report.classwise is not None:
         c = report.classwise
         yield (
             f"class by class: root-mean-square gap {number(c.value)};"
@@ -187,7 +196,7 @@ def _evidence(result: "Result") -> Iterator[str]:
         g = report.groups
         yield (
             f"group by group: {g.n_significant} of {g.n_groups} off; most significant {g.worst} ({g.worst_n} rows)"
-            f" by {g.worst_gap:+.4f} (p {_p(g.p_value)}, all groups considered)"
+            f" by {g.worst_gap:+.4f}{' of P(class 1)' * g.of_positive} (p {_p(g.p_value)}, all groups considered)"
         )
     if report.split is not None:
         for loss, part in (("log loss", report.split.nll), ("Brier score", report.split.brier)):
@@ -204,7 +213,7 @@ def _print_per_class(result: "Result") -> None:
     lines = result.per_class
     if lines is None:
         return
-    say(f"\n{result.bundle}, {result.title}, by class (* off beyond chance, all classes considered)")
+    say(f"\n{result.bundle}, {result.title}, by class (p: all classes considered; * off beyond chance)")
     named = lines[0].name is not None
     head = ["class", *(["name"] if named else []), "rows", "predicted", "share", "mean p", "gap", "p"]
     body: list[list[Cell]] = [
@@ -216,7 +225,7 @@ def _print_per_class(result: "Result") -> None:
             line.share,
             line.mean_probability,
             f"{line.gap:+.4f}{'*' if line.significant else ' '}",
-            _p(line.p_value),
+            _p(line.p_adjusted),
             line.precision,
             line.recall,
             line.ece,
@@ -230,13 +239,25 @@ def _print_per_group(result: "Result") -> None:
     lines = result.per_group
     if lines is None:
         return
-    say(f"\n{result.bundle}, {result.title}, by group (gap: mean confidence minus accuracy)")
+    say(f"\n{result.bundle}, {result.title}, by group (p: all groups considered; * off beyond chance)")
+    also = any(line.of_positive for line in lines)
+    print(
+        f"gap: mean confidence minus accuracy{'; (1): mean P(class 1) minus the share of class 1, further off' * also}"
+    )
     names = [name for name in lines[0].scores if _in_table(name)]
-    body: list[list[Cell]] = [
-        [str(line.group), line.n, f"{line.gap:+.4f}", _p(line.p_value), *(_cell(line.scores[name]) for name in names)]
-        for line in lines
-    ]
-    print_table(["group", "rows", "gap", "p", *names], body)
+    for some in _blocks(names):
+        print()
+        body: list[list[Cell]] = [
+            [
+                str(line.group),
+                line.n,
+                f"{line.gap:+.4f}{'*' if line.significant else ' '}{' (1)' * line.of_positive}",
+                _p(line.p_adjusted),
+                *(_cell(line.scores[name]) for name in some),
+            ]
+            for line in lines
+        ]
+        print_table(["group", "rows", "gap", "p", *some], body)
 
 
 def _print_sweep(result: "Result") -> None:

@@ -12,7 +12,7 @@ from calcli.calibrator import Calibrator, Progress
 from calcli.errors import DataError
 from calcli.evaluation.bin_sweep import bin_sweep
 from calcli.evaluation.compare import differences
-from calcli.evaluation.judge import data_summary, judge
+from calcli.evaluation.judge import data_summary, group_gap, judge
 from calcli.evaluation.refine import cross_fitted_split, split_is_cheap
 from calcli.evaluation.results import ClassLine, GroupLine, Paired, Report, Result, Score
 from calcli.metrics.binned import per_class_errors
@@ -29,7 +29,8 @@ from calcli.metrics.collect import collect_all
 from calcli.metrics.columns import class_columns
 from calcli.metrics.context import MetricContext, MetricSettings
 from calcli.metrics.rowtable import RowTable
-from calcli.metrics.significance import benjamini_hochberg, class_p_values, confidence_direction
+from calcli.metrics.significance import adjusted, benjamini_hochberg, class_p_values
+from calcli.numerics import FloatArray
 from calcli.rows import Rows
 
 __all__ = ["Assessed", "Candidate", "Plan", "Subject", "assess", "scores_of"]
@@ -174,6 +175,7 @@ class _Each:
         sweep = None
         if plan.sweep:
             sweep = bin_sweep(rows, candidate.calibrator, table, plan.sweep, s.norm, edge_rows, plan.sweep_marginal)
+        report = self.report(candidate, context) if plan.report else None
         return Result(
             self.subject.name,
             candidate.name,
@@ -183,9 +185,9 @@ class _Each:
             scores,
             paired,
             {name: n for name, n in table.counts.items() if any(table.counts.values())},
-            self.report(candidate, context) if plan.report else None,
-            class_lines(context, self.subject.class_names) if plan.per_class else None,
-            group_lines(context, self.names) if plan.per_group else None,
+            report,
+            class_lines(context, self.subject.class_names, report) if plan.per_class else None,
+            group_lines(context, self.names, report) if plan.per_group else None,
             sweep,
         )
 
@@ -196,16 +198,23 @@ class _Each:
         if table.k > 1 and (self.plan.split or cheap):
             seed = self.plan.settings.seed
             split = cross_fitted_split(self.subject.rows, candidate.calibrator, table, seed, self.progress)
-        return judge(data_summary(self.subject.rows.kind, table), context, split)
+        return judge(data_summary(self.subject.rows.kind, table, self.subject.class_names), context, split)
 
 
-def class_lines(context: MetricContext, names: Sequence[str] | None) -> list[ClassLine]:
+def _significant(p_values: FloatArray, report: Report | None, what: str) -> set[int]:
+    """Which of several are off: those of the verdict where it finds some, or at 5 % where there is no verdict."""
+    if report is not None and not {"confidence", what} & set(report.findings):
+        return set()
+    return set(benjamini_hochberg(p_values).tolist())
+
+
+def class_lines(context: MetricContext, names: Sequence[str] | None, report: Report | None = None) -> list[ClassLine]:
     """One line per class, the most significantly off first: shares, gap, precision and recall, one-vs-all ECE."""
     table, stats = context.table, context.table.classes
     assert stats is not None
     (mean, labels, _), total = stats.whole, stats.weight.sum(axis=1)
     p_values = class_p_values(stats, table.weight is not None)
-    significant = set(benjamini_hochberg(p_values).tolist())
+    significant, together = _significant(p_values, report, "classes"), adjusted(p_values)
     errors = per_class_errors(context, "width", context.settings.norm)
     weight = np.ones(table.n) if table.weight is None else table.weight
     count, predicted = (np.bincount(classes, minlength=table.k) for classes in (table.y, context.predicted))
@@ -223,6 +232,7 @@ def class_lines(context: MetricContext, names: Sequence[str] | None) -> list[Cla
             float(mean[c] / total[c]),
             float((mean[c] - labels[c]) / total[c]),
             float(p_values[c]),
+            float(together[c]),
             c in significant,
             float(right[c] / stated[c]) if stated[c] > 0 else None,
             float(right[c] / found[c]) if found[c] > 0 else None,
@@ -233,15 +243,27 @@ def class_lines(context: MetricContext, names: Sequence[str] | None) -> list[Cla
     return sorted(lines, key=lambda line: (line.p_value, -abs(line.gap), line.index))
 
 
-def group_lines(context: MetricContext, names: Sequence[str]) -> list[GroupLine]:
+def group_lines(context: MetricContext, names: Sequence[str], report: Report | None = None) -> list[GroupLine]:
     """The metrics on the rows of every group that need no class sums, the group most significantly off first."""
     table = context.table
     assert table.group is not None
     names = [name for name in names if not metric(name).needs]
-    lines = []
-    for group in np.unique(table.group):
-        part = MetricContext(table.take(table.group == group), context.settings)
-        label = group.item() if hasattr(group, "item") else str(group)
-        direction = confidence_direction(part.table)
-        lines.append(GroupLine(label, part.table.n, direction.gap, direction.p_value, scores_of(part, names)))
-    return sorted(lines, key=lambda line: line.p_value)
+    groups, which = np.unique(table.group, return_inverse=True)
+    parts = [MetricContext(table.take(which == g), context.settings) for g in range(len(groups))]
+    gaps = [group_gap(part.table) for part in parts]
+    p_values = np.array([gap.p_value for gap in gaps])
+    significant, together = _significant(p_values, report, "groups"), adjusted(p_values)
+    lines = [
+        GroupLine(
+            group.item() if hasattr(group, "item") else str(group),
+            part.table.n,
+            gaps[g].gap,
+            gaps[g].of_positive,
+            gaps[g].p_value,
+            float(together[g]),
+            g in significant,
+            scores_of(part, names),
+        )
+        for g, (group, part) in enumerate(zip(groups, parts, strict=True))
+    ]
+    return sorted(lines, key=lambda line: (line.p_value, -abs(line.gap)))

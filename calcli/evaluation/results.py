@@ -25,6 +25,7 @@ __all__ = [
     "Groupwise",
     "Paired",
     "Part",
+    "Positive",
     "Ranks",
     "Report",
     "Result",
@@ -162,7 +163,8 @@ class Split:
 class DataSummary:
     """What was evaluated: rows, classes, class balance, distinct confidences.
 
-    Of confidences alone there are no classes: None, and neither are their shares.
+    Of confidences alone there are no classes: None, and neither are their shares. class_1 : name of
+    class 1 of two, where the classes have names.
     """
 
     n: int
@@ -173,6 +175,7 @@ class DataSummary:
     smallest_class_share: float | None
     absent_classes: int
     distinct_confidences: int
+    class_1: str | None = None
 
 
 @dataclass(frozen=True)
@@ -184,6 +187,15 @@ class Direction:
     entropy_gap: float
     entropy_z: float
     words: str
+
+
+@dataclass(frozen=True)
+class Positive:
+    """Of two classes: mean P(class 1) minus the share of class 1, with z and p-value."""
+
+    gap: float
+    z: float
+    p_value: float
 
 
 @dataclass(frozen=True)
@@ -204,7 +216,7 @@ class Classwise:
 class Groupwise:
     """Calibration group by group: how many are off on average, and the worst, by significance.
 
-    p_value : that no group is off, all groups considered.
+    p_value : that no group is off, all groups considered. of_positive : is the worst gap that of P(class 1)?
     """
 
     n_groups: int
@@ -213,6 +225,7 @@ class Groupwise:
     worst_n: int
     worst_gap: float
     p_value: float
+    of_positive: bool = False
 
 
 @dataclass(frozen=True)
@@ -220,7 +233,8 @@ class Report:
     """The judgement beside the metrics. verdict : one sentence.
 
     p_value : of the joint test of the confidence. p_overall : of the whole verdict, its clauses
-    on classes, groups and the split included; both are significant from 0.05 down.
+    on classes, groups and the split included; both are significant from 0.05 down. positive : of two
+    classes. findings : what the verdict found off: ``confidence``, ``classes``, ``groups``, ``split``.
     """
 
     data: DataSummary
@@ -231,6 +245,8 @@ class Report:
     p_value: float = 1.0
     p_overall: float = 1.0
     groups: Groupwise | None = None
+    positive: Positive | None = None
+    findings: tuple[str, ...] = ()
 
     def to_dict(self) -> dict[str, Any]:
         """Keys of the JSON output."""
@@ -243,6 +259,8 @@ class Report:
             "classwise": classwise,
             "split": None if self.split is None else self.split.to_dict(),
             "groups": None if self.groups is None else asdict(self.groups),
+            "positive": None if self.positive is None else asdict(self.positive),
+            "findings": list(self.findings),
             "verdict": self.verdict,
             "p_value": self.p_value,
             "p_overall": self.p_overall,
@@ -251,7 +269,11 @@ class Report:
 
 @dataclass(frozen=True)
 class ClassLine:
-    """One class: rows, predictions, mean probability beside frequency with the p-value of their gap, errors."""
+    """One class: rows, predictions, mean probability beside frequency with the p-value of their gap, errors.
+
+    p_adjusted : the p-value when all classes are considered. significant : as the verdict decides, or at 5 %
+    where there is none.
+    """
 
     index: int
     name: str | None
@@ -261,6 +283,7 @@ class ClassLine:
     mean_probability: float
     gap: float
     p_value: float
+    p_adjusted: float
     significant: bool
     precision: float | None
     recall: float | None
@@ -274,18 +297,25 @@ class ClassLine:
 
 @dataclass(frozen=True)
 class GroupLine:
-    """One group of rows: mean confidence minus accuracy with its p-value, and the metrics."""
+    """One group of rows: how far it is off on average with its p-value, and the metrics.
+
+    gap : mean confidence minus accuracy; where ``of_positive``, which only two classes have, mean P(class 1)
+    minus the share of class 1, which is further off. p_adjusted, significant : as of ``ClassLine``.
+    """
 
     group: Any
     n: int
     gap: float
+    of_positive: bool
     p_value: float
+    p_adjusted: float
+    significant: bool
     scores: Mapping[str, Score]
 
     def to_dict(self) -> dict[str, Any]:
         """Keys of the JSON output."""
         metrics = {name: score.to_dict() for name, score in self.scores.items()}
-        return {"group": self.group, "n": self.n, "gap": self.gap, "p_value": self.p_value, "metrics": metrics}
+        return {**{name: value for name, value in vars(self).items() if name != "scores"}, "metrics": metrics}
 
 
 @dataclass(frozen=True)

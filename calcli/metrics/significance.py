@@ -8,7 +8,7 @@ import numpy as np
 from calcli.metrics.context import MetricContext, Value
 from calcli.metrics.definition import metric
 from calcli.metrics.means import normal_p_value
-from calcli.metrics.nulls import Null, outcome_draws
+from calcli.metrics.nulls import Null, outcome_draws, poisson_binomial
 from calcli.metrics.rowtable import ClassStats, RowTable
 from calcli.numerics import FloatArray, IntArray
 
@@ -16,6 +16,7 @@ __all__ = [
     "Cumulative",
     "Direction",
     "adaptive_test",
+    "adjusted",
     "benjamini_hochberg",
     "class_p_values",
     "confidence_direction",
@@ -26,6 +27,7 @@ __all__ = [
     "range_brownian_tail",
     "simes",
     "spiegelhalter",
+    "sum_p_value",
 ]
 
 
@@ -71,6 +73,18 @@ def entropy_direction(table: RowTable) -> Direction:
     Zero at the optimum of a temperature; positive for probabilities that are too sure.
     """
     return _direction(table.nll - table.entropy, table.varentropy, table.weight)
+
+
+def sum_p_value(scores: FloatArray, outcomes: FloatArray, weight: FloatArray | None = None) -> float:
+    """Two-sided p-value that outcomes (n,) happen as often as their probabilities ``scores`` (n,) say, all together.
+
+    By the normal law of the sum, or where its variance is below 10 and rows have no weights by its own.
+    """
+    variance = scores * (1.0 - scores)
+    if weight is not None or float(variance.sum()) >= 10.0:
+        return _direction(scores - outcomes, variance, weight).p_value
+    law, count = poisson_binomial(scores), round(float(outcomes.sum()))
+    return min(1.0, 2.0 * min(float(law[: count + 1].sum()), float(law[count:].sum())))
 
 
 def spiegelhalter(scores: FloatArray, outcomes: FloatArray, weight: FloatArray | None = None) -> Direction:
@@ -215,6 +229,18 @@ def _poisson_p_value(count: int, mean: float) -> float:
 def simes(p_values: FloatArray) -> float:
     """P-value that all of several hypotheses hold, m min p_(i) / i (Simes 1986)."""
     return min(1.0, float((len(p_values) * np.sort(p_values) / np.arange(1, len(p_values) + 1)).min()))
+
+
+def adjusted(p_values: FloatArray) -> FloatArray:
+    """P-values when all are considered, min over j >= i of m p_(j) / j: least, Simes' for all together, (m,).
+
+    Those at most a level are what ``benjamini_hochberg`` rejects at it.
+    """
+    order = np.argsort(p_values, kind="stable")[::-1]
+    m = len(p_values)
+    out = np.empty(m)
+    out[order] = np.minimum(np.minimum.accumulate(m * p_values[order] / np.arange(m, 0, -1)), 1.0)
+    return out
 
 
 def benjamini_hochberg(p_values: FloatArray, level: float = 0.05) -> IntArray:

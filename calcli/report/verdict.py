@@ -9,6 +9,7 @@ import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from calcli.evaluation.results import Report
 from calcli.metrics.means import normal_quantile
 from calcli.report.gather import WINDOW_ROWS, Model, Version, Window
 from calcli.report.phrases import count, fixed, per_cent, points, span
@@ -214,30 +215,24 @@ def _sound(model: Model, v: Version, s: State, reach: str) -> Verdict:
     assert report is not None
     n = v.result.n
     off = f"Yes, as far as {count(n)} cases can show:", f"off by {signed_points(s.gap)} points ({reach})."
-    parts, kind = [g for g in v.groups if g.beyond], "groups"
-    if not parts:
-        parts, kind = [g for g in v.classes if g.beyond], "classes"
-    if parts:
-        total = len(v.groups) if kind == "groups" else len(v.classes)
-        worst = sorted(parts, key=lambda g: -abs(g.gap))[:3]
-        each = "; ".join(f"{g.part}: {points(g.gap)} points {'too sure' if g.gap > 0 else 'too modest'}" for g in worst)
-        return Verdict(
-            FINE,
-            f"right overall, not for {len(parts)} {kind}",
-            f"Right overall, wrong for {len(parts)} of {total} {kind}.",
-            Answer("Overall yes,", f"not for {', '.join(g.part for g in worst)}."),
-            Answer("It differs.", each + "."),
-            Answer("Do not use it there,", "calibrate with a per-class method (svs, vs), or collect more such cases."),
-        )
-    split = report.split
-    if split is not None and split.nll.z > normal_quantile(1 - LEVEL):
-        gain = f"{split.method} lowers the loss by {fixed(split.nll.calibration, 4)} per case."
+    if "groups" in report.findings and report.groups is not None:
+        g = report.groups
+        worst = [(p.part, p.gap) for p in v.groups if p.beyond] or [(g.worst, g.worst_gap)]
+        return _partly("groups", g.n_significant, g.n_groups, worst)
+    if report.positive is not None and {"classes", "split"} & set(report.findings):
+        return _of_class_1(report, off)
+    if "classes" in report.findings and report.classwise is not None:
+        c = report.classwise
+        worst = [(p.part, p.gap) for p in v.classes if p.beyond]
+        return _partly("classes", c.n_significant, len(v.classes), worst)
+    if report.split is not None and "split" in report.findings:
+        gain = f"{report.split.method} lowers the loss by {fixed(report.split.nll.calibration, 4)} per case."
         return Verdict(
             FINE,
             "right for the answer",
             "The stated confidence is right; the other probabilities are not.",
             Answer("For the answer yes,", "for second and third choices no."),
-            Answer("Of the whole vector:", report.direction.words + "."),
+            Answer("Of the answer neither way.", "Classes that were not the answer get too much or too little."),
             Answer("If you use them:", gain),
         )
     return Verdict(
@@ -247,6 +242,37 @@ def _sound(model: Model, v: Version, s: State, reach: str) -> Verdict:
         Answer(*off),
         Answer("Neither way.", "No test finds it too sure or not sure enough."),
         Answer("Nothing.", "Measure again when the data change."),
+    )
+
+
+def _partly(kind: str, number: int, total: int, off: Sequence[tuple[str, float]]) -> Verdict:
+    """Right overall, but not for some groups or classes. off : those that stand out, with their gaps."""
+    worst = sorted(off, key=lambda each: -abs(each[1]))[:3]
+    names = ", ".join(part for part, _ in worst) or f"single {kind}"
+    each = "; ".join(f"{part}: {points(gap)} points {'too sure' if gap > 0 else 'too modest'}" for part, gap in worst)
+    return Verdict(
+        FINE,
+        f"right overall, not for {number} {kind}",
+        f"Right overall, wrong for {number} of {total} {kind}.",
+        Answer("Overall yes,", f"not for {names}."),
+        Answer("It differs.", f"{each}." if each else "Some classes get too much probability, others too little."),
+        Answer("Do not use it there,", "calibrate with a per-class method (svs, vs), or collect more such cases."),
+    )
+
+
+def _of_class_1(report: Report, off: tuple[str, str]) -> Verdict:
+    """Two classes: the confidence is right, what is said of class 1 is not."""
+    assert report.positive is not None
+    gap = report.positive.gap
+    way = f"{points(gap)} points too {'high' if gap > 0 else 'low'} on average"
+    found = f"is {way}" if "classes" in report.findings else "can be improved"
+    return Verdict(
+        FINE,
+        "right for the answer",
+        f"The stated confidence is right; the probability of class 1 {found}.",
+        Answer(*off),
+        Answer("Of class 1:", f"its probability is {way}."),
+        Answer("If you use it:", "calibrate it, with platt or beta."),
     )
 
 

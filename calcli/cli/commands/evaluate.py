@@ -324,7 +324,7 @@ def _print(args: EvaluateArgs, plan: Plan, evaluated: list[Results], outcomes: l
         print_report(evaluation, plan)
         if args.explain:
             print()
-            print_table(["term", "meaning"], explained(plan.metrics, plan.report))
+            print_table(["term", "meaning"], explained(evaluation.results, plan.report))
     if args.signature and evaluated:
         # Behind a table for people; beside what a program reads.
         out = sys.stdout if args.people and not args.value_only else sys.stderr

@@ -1,0 +1,136 @@
+"""The verdict and the numbers beside it: over random data sets of every kind, no clause contradicts the JSON."""
+
+import re
+from functools import cache
+
+import numpy as np
+import pytest
+from metric_cases import draw_labels, softmax
+
+from calcli.evaluation.assess import Candidate, Plan, Subject, assess
+from calcli.evaluation.judge import FEW, LEVEL
+from calcli.metrics.catalog import report_metrics
+from calcli.metrics.context import MetricSettings
+from calcli.rows import ArrayRows
+
+CASES = 54
+KINDS = ("calibrated", "scaled", "biased", "ties", "constant", "near perfect", "groups", "classes", "single class")
+
+
+def random_case(seed):
+    """Rows of a random kind, with groups where there are some: (kind, rows, group)."""
+    rng = np.random.RandomState(seed)
+    kind = KINDS[seed % len(KINDS)]
+    n, k = int(rng.choice([12, 60, 400, 1500])), int(rng.choice([1, 2, 2, 3, 12]))
+    z = rng.normal(size=(n, max(k, 2))) * (9.0 if kind == "near perfect" else 2.0)
+    y = draw_labels(softmax(z), rng)
+    group = np.array(["east", "west", "north"])[rng.randint(3, size=n)] if rng.random_sample() < 0.5 else None
+    if kind == "scaled":
+        z = z * rng.choice([0.5, 0.8, 1.3, 3.0])
+    elif kind == "biased":
+        z = z + rng.normal(size=z.shape[1])
+    elif kind == "ties":
+        z = np.round(z)
+    elif kind == "constant":
+        z = np.zeros_like(z)
+        z[:, 0] = 0.3
+    elif kind == "groups":
+        group = np.array(["east", "west"])[np.arange(n) % 2]
+        z[:, 1] += np.where(group == "east", 1.0, -1.0)
+    elif kind == "classes":
+        z[:, 0] += 0.4
+    elif kind == "single class":
+        y = np.zeros_like(y)
+    weight = rng.random_sample(n) + 0.1 if rng.random_sample() < 0.25 else None
+    if k == 1:
+        p = softmax(z)
+        confidence = p.max(axis=1, keepdims=True)
+        return kind, ArrayRows(confidence, p.argmax(axis=1) == y, "confidence", weight=weight), group
+    return kind, ArrayRows(z, y, weight=weight), group
+
+
+@cache
+def judged(seed):
+    """(rows, group, result as JSON) of the case ``seed``."""
+    _, rows, group = random_case(seed)
+    plan = Plan(report_metrics(), MetricSettings(resamples=99), per_class=rows.k > 1, per_group=group is not None)
+    found = assess(Subject(rows, group=group), [Candidate(None, "uncalibrated", None)], plan)
+    return rows, group, found.results[0].to_dict()
+
+
+def number(pattern, verdict):
+    """The number or numbers of a clause, None where it is not said."""
+    found = re.search(pattern, verdict)
+    return None if found is None else found.groups()
+
+
+@pytest.mark.parametrize("seed", range(CASES))
+def test_no_clause_contradicts_a_number(seed):
+    rows, group, found = judged(seed)
+    report = found["report"]
+    verdict, findings, direction = report["verdict"], set(report["findings"]), report["direction"]
+    classes, groups, positive, split = (report[name] for name in ("classwise", "groups", "positive", "split"))
+    assert (positive is not None) == (rows.k == 2)
+
+    # Significance, the lead of the sentence and the words beside it say the same.
+    assert (report["p_overall"] <= LEVEL) == bool(findings)
+    assert (report["p_value"] <= LEVEL) == ("confidence" in findings)
+    if rows.n < FEW:
+        assert verdict.startswith("too few rows") and not findings and direction["words"] == "too few rows to say"
+    else:
+        assert verdict.startswith("calibrated within noise") == ("confidence" not in findings)
+        assert (", but " in verdict) == (bool(findings) and "confidence" not in findings) or "confidence" in findings
+        assert direction["words"].startswith("neither") == ("confidence" not in findings)
+
+    # Every clause has its finding, and every finding of a clause its words and its number.
+    said = number(r"P\(class 1\) is too (high|low) by ([\d.]+)", verdict)
+    assert (said is not None) == (rows.k == 2 and "classes" in findings)
+    if said:
+        assert said[0] == ("high" if positive["gap"] > 0 else "low")
+        assert float(said[1]) == pytest.approx(abs(positive["gap"]), abs=1e-4)
+    said = number(r"(\d+) of (\d+) classes get", verdict)
+    assert (said is not None) == (rows.k > 2 and findings >= {"classes"} and "confidence" not in findings)
+    if said:
+        assert [int(x) for x in said] == [classes["n_significant"], rows.k]
+    said = number(r"(\d+) of (\d+) groups are off, most of all (\w+) by ([+-][\d.]+)", verdict)
+    assert (said is not None) == ("groups" in findings)
+    if said:
+        assert [int(said[0]), int(said[1])] == [groups["n_significant"], groups["n_groups"]]
+        assert (said[2], said[3]) == (groups["worst"], f"{groups['worst_gap']:+.4f}")
+    said = number(r"would take ([\d.e-]+) off a log loss of", verdict)
+    assert (said is not None) == ("split" in findings and "confidence" not in findings)
+    if said:
+        assert float(said[0]) == pytest.approx(split["nll"]["calibration"], rel=0.05)
+    said = number(r"(over|under)confident by ([\d.]+)", verdict)
+    if said:
+        assert "confidence" in findings and (direction["gap"] > 0) == (said[0] == "over")
+        assert f"{said[0]}confident" in direction["words"]
+        assert float(said[1]) == pytest.approx(abs(direction["gap"]), abs=1e-4)
+    said = number(r"temperature (?:would remove only|would remove|cannot fix this: it removes) ([\d.e-]+)(%?)", verdict)
+    if said:
+        part, share = split["temperature"]["nll"]["calibration"], split["nll"]["calibration"]
+        expected = max(part / share, 0.0) * 100 if said[1] else part
+        assert float(said[0]) == pytest.approx(expected, rel=0.05, abs=0.6 if said[1] else 1e-4)
+    if rows.k == 2:
+        assert "vector" not in verdict and "classes" not in verdict and "as a whole" not in verdict
+
+    # The tables begin with what is most significant, and star what the verdict counts.
+    if rows.k > 1:
+        starred = {line["class"] for line in found["per_class"] if line["significant"]}
+        assert starred == set(classes["significant_classes"]) and len(starred) == classes["n_significant"]
+        assert not starred or findings & {"classes", "confidence"}
+        p = [line["p_adjusted"] for line in found["per_class"]]
+        assert p == sorted(p) and p[0] == pytest.approx(classes["p_value"], rel=1e-9)
+    if group is not None:
+        starred = [line for line in found["per_group"] if line["significant"]]
+        assert len(starred) == groups["n_significant"]
+        assert found["per_group"][0]["group"] == groups["worst"]
+        assert found["per_group"][0]["gap"] == groups["worst_gap"]
+        assert found["per_group"][0]["p_adjusted"] == pytest.approx(groups["p_value"], rel=1e-9)
+
+
+def test_every_kind_of_finding_came_up():
+    """The cases above are of use only while every clause occurs among them."""
+    seen = [set(judged(seed)[2]["report"]["findings"]) for seed in range(CASES)]
+    assert set().union(*seen) == {"confidence", "classes", "groups", "split"}
+    assert set() in seen and any(found and "confidence" not in found for found in seen)
