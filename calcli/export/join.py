@@ -10,6 +10,7 @@ from calcli.errors import DataError, UsageError
 from calcli.export.onnx_model import OLDEST_OPSET, OPSET, Writer, properties, require_onnx
 from calcli.export.trace import trace
 from calcli.io.artifact import Artifact
+from calcli.io.inputs import note
 
 __all__ = ["Joined", "join", "made_up_inputs"]
 
@@ -38,6 +39,7 @@ def join(artifact: Artifact, path: str, output: str | None = None) -> Joined:
     onnx = require_onnx()
     if not Path(path).is_file():
         raise DataError(f"{path}: is no file; expected an ONNX model")
+    note(path)
     try:
         model = onnx.load(path)
     except Exception as problem:  # protobuf's errors, and those of missing external data

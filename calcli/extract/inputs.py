@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from calcli.errors import DataError, UsageError
 from calcli.importers.archive import Entry, one_line
 from calcli.importers.formats import open_archive
+from calcli.io.inputs import note
 
 __all__ = ["LAYOUTS", "ArrayInputs", "ImageFolder", "Inputs", "Layout", "Wishes", "open_inputs"]
 
@@ -217,6 +218,10 @@ class ImageFolder(Inputs):
         self.scale = 255.0 if wishes.scale is None else wishes.scale
         self.files, self.labels, self.class_names = self._list()
         self.n = len(self.files)
+        for file in self.files:
+            if not (path / file).is_file():
+                raise DataError(f"{path / file}: is no ordinary file, or leads to none; expected an image")
+            note(path / file)
         self.ids = np.asarray(self.files)
         sizes = [os.stat(path / file).st_size for file in self.files]
         listing = hashlib.sha256("\n".join(f"{f} {s}" for f, s in zip(self.files, sizes, strict=True)).encode())
@@ -281,7 +286,7 @@ class ImageFolder(Inputs):
             raise UsageError("image folders need Pillow: pip install 'calcli[torch]'") from None
         try:
             return Image.open(self.path / file)
-        except (OSError, UnidentifiedImageError) as problem:
+        except (OSError, ValueError, UnidentifiedImageError, Image.DecompressionBombError) as problem:
             raise DataError(f"{self.path / file}: cannot be read as an image: {one_line(problem)}") from None
 
     def read(self, start: int, stop: int) -> NDArray[Any]:
@@ -295,7 +300,7 @@ class ImageFolder(Inputs):
                     from PIL import Image
 
                     picture = picture.resize(self.resize[::-1], Image.Resampling.BILINEAR)
-            except OSError as problem:
+            except Exception as problem:  # Pillow has no error of its own for damaged pixels
                 raise DataError(f"{self.path / file}: cannot be decoded: {one_line(problem)}") from None
             pixels = np.asarray(picture, dtype=np.float32) / np.float32(self.scale)
         return pixels[..., None] if self.grey else pixels

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from calcli.errors import DataError, UsageError
 from calcli.extract.exported import load_exported, runnable
 from calcli.importers.archive import one_line
+from calcli.io.inputs import note
 
 __all__ = ["AMP", "Model", "load_model"]
 
@@ -74,6 +75,7 @@ def _existing(path: Path) -> Path:
 
 
 def _sha256(path: Path) -> str:
+    note(path)
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
@@ -205,6 +207,7 @@ def _module_identity(torch: Any, spec: str, module: Any) -> dict[str, str]:
 def _load_weights(torch: Any, module: Any, path: Path) -> None:
     if not path.is_file():
         raise DataError(f"{path}: no such file of weights")
+    note(path)
     try:
         if path.suffix == ".safetensors":
             from safetensors.torch import load_file

@@ -8,6 +8,7 @@ from typing import Any
 from calcli.errors import DataError
 from calcli.importers.archive import one_line
 from calcli.io.atomic import is_stream
+from calcli.io.inputs import note
 
 __all__ = ["SourceFile"]
 
@@ -33,6 +34,7 @@ class SourceFile:
         try:
             with path.open("rb") as file:
                 self.head = file.read(HEAD)
+            note(path)
         except OSError as problem:
             raise DataError(f"{path}: cannot be read: {one_line(problem)}") from None
         if not self.head:

@@ -15,14 +15,13 @@ from calcli.errors import DataError
 from calcli.importers.archive import one_line
 from calcli.importers.formats import suffixes
 from calcli.io.atomic import is_stream
+from calcli.io.inputs import DESCRIPTORS, note
 from calcli.io.names import natural
 from calcli.io.validate import swells
 
 __all__ = ["Sources", "settle_sources"]
 
 GZIP = b"\x1f\x8b"
-DESCRIPTORS = ("/dev/stdin", "/dev/fd/", "/proc/self/fd/")
-"""Pipes that a shell has opened; another one may wait for ever."""
 
 
 @dataclass
@@ -78,6 +77,7 @@ def _add(settled: Sources, path: Path, folder: str, stack: ExitStack) -> None:
         with path.open("rb") as stream:
             made = _spool(stream, "stdin", stack)
     if _is_gzip(made):
+        note(path)
         made = _unpacked(made, path, stack)
     if made != path:
         settled.shown[str(made)] = "stdin" if made.name == "stdin" else str(path)

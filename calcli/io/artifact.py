@@ -8,7 +8,7 @@ import json
 import sys
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Any, BinaryIO, Literal
+from typing import IO, Any, Literal
 
 import msgspec
 
@@ -17,6 +17,7 @@ from calcli.calibrator import Calibrator, Status
 from calcli.errors import CalcliError, DataError, FitError
 from calcli.io.atomic import write_bytes
 from calcli.io.extremes import check_extremes
+from calcli.io.inputs import open_document
 from calcli.io.params import decode_params, encode_params, shown
 from calcli.numerics import TINY
 from calcli.registry import method
@@ -197,18 +198,12 @@ def _other_than_json(data: bytes) -> str | None:
 
 def load(path: str) -> Artifact:
     """Read an artifact file; ``-`` is standard input. Raises DataError."""
-    try:
-        if path == "-":
-            return loads(_bounded(sys.stdin.buffer, "<stdin>"), "<stdin>")
-        with Path(path).open("rb") as file:
-            data = _bounded(file, path)
-    except OSError as problem:
-        reason = (problem.strerror or "unknown reason").lower()
-        raise DataError(f"{path}: cannot be read: {reason}; expected a calibrator written by calcli fit") from None
-    return loads(data, path)
+    where = "<stdin>" if path == "-" else path
+    with open_document(path, "a calibrator written by calcli fit") as file:
+        return loads(_bounded(file, where), where)
 
 
-def _bounded(file: BinaryIO, where: str) -> bytes:
+def _bounded(file: IO[bytes], where: str) -> bytes:
     """All that a file holds; a stream that does not begin as JSON does, or never ends, is left alone."""
     data = file.read(1 << 16)
     if b"\0" not in data[:16] or data.startswith((b"\x89HDF", *BYTE_ORDER_MARKS)):

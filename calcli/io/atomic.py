@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from calcli.errors import CalcliError, UsageError
+from calcli.io.inputs import is_read
 
 __all__ = [
     "NewFile",
@@ -35,7 +36,8 @@ _unfinished: set[Path] = set()
 def check_output(path: Path, *, force: bool, inputs: Iterable[Path] = ()) -> None:
     """Refuse an output path before any work is done for it.
 
-    inputs : every file that is read, templates and patterns filled in; links are followed.
+    inputs : every file that is known to be read; links are followed. What the command has
+    opened meanwhile (``io.inputs``) is one of them.
     Raises UsageError when the path exists (unless ``force``), is a folder, is one of the
     inputs, or lies in a folder that does not exist or cannot be written. A pipe or a
     device may be written to.
@@ -49,9 +51,7 @@ def check_output(path: Path, *, force: bool, inputs: Iterable[Path] = ()) -> Non
 def _check(path: Path, force: bool, inputs: Iterable[Path]) -> None:
     if path.is_dir():
         raise UsageError(f"{path}: is a folder, expected a file name to write to, e.g. -o {path / 'NAME'}")
-    for source in inputs:
-        if path.exists() and source.exists() and os.path.samefile(path, source):
-            raise UsageError(f"{path}: is an input; inputs are never overwritten, choose another -o")
+    _refuse_input(path, inputs)
     if is_stream(path):
         return
     if os.path.lexists(path) and not force:
@@ -61,6 +61,11 @@ def _check(path: Path, force: bool, inputs: Iterable[Path]) -> None:
         raise UsageError(f"{path}: folder {folder} does not exist; create it first")
     if not os.access(folder, os.W_OK):
         raise UsageError(f"{path}: folder {folder} is not writable; choose another -o")
+
+
+def _refuse_input(path: Path, inputs: Iterable[Path] = ()) -> None:
+    if is_read(path) or any(path.exists() and source.exists() and os.path.samefile(path, source) for source in inputs):
+        raise UsageError(f"{path}: is an input; inputs are never overwritten, choose another -o")
 
 
 def is_stream(path: Path) -> bool:
@@ -154,6 +159,7 @@ def new_file(path: Path, *, force: bool = False, inputs: Iterable[Path] = ()) ->
         file.sync()
         if not file.checked:
             file.read_back()
+        _refuse_input(path)  # it may have been opened since
         with _blaming(path):
             os.replace(temporary, place) if force else _rename_to_new(temporary, place)
         _sync_folder(place.parent)

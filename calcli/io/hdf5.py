@@ -18,6 +18,7 @@ import numpy as np
 from calcli.errors import CalcliError, DataError
 from calcli.io.atomic import is_stream
 from calcli.io.hdf5_sources import check_external, check_mapping, check_source, find_file, source_file
+from calcli.io.inputs import note
 from calcli.io.probe import probe
 from calcli.io.validate import swells
 
@@ -28,6 +29,7 @@ __all__ = ["check_stored", "find_groups", "lookup", "names_in", "one_line", "ope
 def open_file(path: Path) -> Iterator[h5py.File]:
     """Open an HDF5 file for reading. Raises DataError for a file that is missing, no HDF5 or damaged."""
     _check_file(path)
+    note(path)
     probe(path)
     try:
         file = h5py.File(path, "r")

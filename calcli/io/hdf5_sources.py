@@ -12,6 +12,7 @@ from typing import Any
 import h5py
 
 from calcli.errors import DataError
+from calcli.io.inputs import note
 
 __all__ = ["check_external", "check_mapping", "check_source", "find_file", "source_file"]
 
@@ -58,6 +59,7 @@ def check_external(dataset: h5py.Dataset, where: str, allowed: bool) -> None:
             told = "is no ordinary file" if path.exists() else "is not there"
             raise DataError(f"{where}: takes its values from {path}, which {told}; bring it along")
         _check_place(path, holder, where, allowed)
+        note(path)
         there = max(path.stat().st_size - offset, 0)
         if there < min(size, missing):
             break

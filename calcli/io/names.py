@@ -3,18 +3,23 @@
 import glob
 import os
 import re
-import sys
 from collections.abc import Sequence
 from fnmatch import fnmatchcase
 from pathlib import Path
 
 from calcli.errors import DataError, UsageError
 from calcli.io.hdf5 import open_file
+from calcli.io.inputs import read_document
 from calcli.io.locate import find_bundles, split_where
 
 __all__ = ["bundle_names", "expand", "listed", "natural"]
 
+LONGEST_NAME = 8192
+"""Characters of a name, that of a group included; systems have 4096 at most for a path."""
+
 WILD = "*?["
+LONGEST_LIST = 1 << 28
+"""Bytes of a list of names."""
 
 
 def natural(text: str) -> list[tuple[int, int, str]]:
@@ -28,6 +33,8 @@ def expand(name: str) -> list[str]:
     ``FILES:GROUP``, where both may be patterns of the shell: ``shards/*.h5``, ``a.h5:*``. A
     file whose name holds such characters is that file. Raises DataError where nothing matches.
     """
+    if len(name) > LONGEST_NAME:  # a pattern takes time with the square of its length
+        raise DataError(f"{name[:60]}…: has {len(name)} characters, longer than any file's name")
     path, group = split_where(name)
     files = [str(path)]
     if not os.path.exists(path) and any(c in str(path) for c in WILD):
@@ -53,12 +60,15 @@ def _groups(path: Path, group: str) -> list[str]:
 
 def listed(where: str) -> list[str]:
     """Names in a file, one a line, ``-`` for stdin; empty lines do not count. Raises DataError."""
+    what = "names of bundles, one a line"
     try:
-        text = sys.stdin.read() if where == "-" else Path(where).read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as problem:
-        raise DataError(
-            f"--files-from {where}: cannot be read: {problem}; expected names of bundles, one a line"
-        ) from None
+        text = read_document(where, LONGEST_LIST, what).decode()
+    except DataError as problem:
+        raise DataError(f"--files-from {problem}") from None
+    except UnicodeDecodeError as problem:
+        raise DataError(f"--files-from {where}: is no text: {problem}; expected {what}") from None
+    if "\0" in text:
+        raise DataError(f"--files-from {where}: holds NUL characters, expected {what}")
     names = [line.strip() for line in text.splitlines() if line.strip()]
     if not names:
         raise DataError(f"--files-from {where}: names no bundle; expected one a line")

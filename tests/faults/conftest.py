@@ -123,7 +123,7 @@ def disk(tmp_path_factory):
 
 def state(folder):
     """Names and contents of a folder."""
-    return {path.name: path.read_bytes() for path in Path(folder).iterdir()}
+    return {path.name: path.read_bytes() for path in Path(folder).iterdir() if path.is_file()}
 
 
 def one_line(done):

@@ -1,11 +1,14 @@
 """Limits of the process, folders that change, names that are pipes: one line, and nothing left behind."""
 
+import json
 import os
 import stat
 import subprocess
 import sys
 import threading
 
+import h5py
+import numpy as np
 import pytest
 
 from faults.conftest import empty_folder, one_line, state
@@ -124,6 +127,27 @@ def test_an_input_is_never_an_output(calcli, desk, tmp_path):
     (tmp_path / "good.ts.json").write_bytes((desk / "ts.json").read_bytes())
     (tmp_path / "link.h5").symlink_to("good.h5")
     os.link(tmp_path / "good.h5", tmp_path / "hard.h5")
+    os.link(tmp_path / "good.h5", tmp_path / "hard.html")
+    (tmp_path / "good.page.html").write_bytes((desk / "ts.json").read_bytes())
+    (tmp_path / "list.json").write_text("good.h5\n")
+    with h5py.File(tmp_path / "good.h5") as file:
+        y = file["labels"][:]
+        rows = [{"logits": z, "label": c} for z, c in zip(file["logits"][:].tolist(), y.tolist(), strict=True)]
+    (tmp_path / "rows.json").write_text(json.dumps(rows))
+    done = calcli("threshold", "good.h5", "-c", "ts.json", "--accuracy", "0.1", "-o", "least.h5", cwd=tmp_path)
+    assert done.code == 0, done.err
+    (tmp_path / "other.h5").write_bytes((desk / "good.h5").read_bytes())
+    os.link(tmp_path / "other.h5", tmp_path / "other.json")
+    (tmp_path / "sources").mkdir()
+    (tmp_path / "sources" / "a.npz").write_bytes((desk / "good.npz").read_bytes())
+    os.link(tmp_path / "sources" / "a.npz", tmp_path / "folder.h5")
+    with h5py.File(tmp_path / "linked.h5", "w") as file:
+        file["test"] = h5py.ExternalLink("inside.h5", "/")
+    (tmp_path / "inside.h5").write_bytes((desk / "good.h5").read_bytes())
+    y.astype("i8").tofile(tmp_path / "labels.npz")
+    with h5py.File(tmp_path / "outside.h5", "w") as file:
+        file["logits"] = np.zeros((600, 6))
+        file.create_dataset("labels", (600,), "i8", external=[("labels.npz", 0, h5py.h5f.UNLIMITED)])
     before = state(tmp_path)
     gate = ["evaluate", "good.h5", "-m", "ece", "--max", "ece=1", "-q"]
     for words in (
@@ -135,6 +159,18 @@ def test_an_input_is_never_an_output(calcli, desk, tmp_path):
         ["fit", "-m", "ts", "good.h5", "-q", "-o", "link.h5"],
         ["apply", "ts.json", "good.h5", "-q", "-o", "hard.h5"],
         ["extract", "good.npz", "-q", "-o", "../" + tmp_path.name + "/good.npz"],
+        ["report", "good.h5", "-c", "{stem}.page.html", "-q", "-o", "good.page.html"],
+        ["report", "go*.h5", "-q", "-o", "hard.html"],
+        ["fit", "-m", "ts", "--files-from", "list.json", "-q", "-o", "list.json"],
+        ["apply", "ts.json", "--files-from", "list.json", "--threshold", "least.h5", "-q", "-o", "least.h5"],
+        ["threshold", "good.h5", "-c", "ts.json", "--accuracy", "0.1", "-q", "-o", "ts.json"],
+        ["export", "ts.json", "--to", "python", "-q", "-o", "ts.json"],
+        ["export", "ts.json", "--to", "python", "--check", "good.h5", "-q", "-o", "link.h5"],
+        ["compare", "rows*.json", "-m", "ts", "-q", "-o", "rows.json"],
+        ["compare", "good.h5", "--baseline-bundle", "other.h5", "-q", "-o", "other.json"],
+        ["extract", "sources", "-q", "-o", "folder.h5"],
+        ["apply", "ts.json", "linked.h5", "-q", "-o", "inside.h5"],
+        ["apply", "ts.json", "outside.h5", "-q", "-o", "labels.npz"],
     ):
         done = calcli(*words, "--force", cwd=tmp_path)
         assert (done.code, "is an input" in done.err) == (2, True), words

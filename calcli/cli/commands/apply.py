@@ -27,6 +27,7 @@ from calcli.importers.direct import open_rows
 from calcli.io.artifact import Artifact, dumps, load
 from calcli.io.atomic import check_output, make_folder
 from calcli.io.bundle import BundleRows
+from calcli.io.inputs import read_document
 from calcli.io.locate import split_where
 from calcli.io.provenance import chain_text, link_to
 from calcli.io.score_files import Place, Sheet, Slab, format_of
@@ -35,6 +36,8 @@ from calcli.rows import SCORE_KINDS
 from calcli.workflow import calibrated_blocks, check_fits, checked_transforms
 
 ORDER = 30
+LARGEST_THRESHOLD = 1 << 24
+"""Bytes of a file of calcli threshold."""
 
 
 @dataclass(frozen=True)
@@ -150,9 +153,9 @@ def read_threshold(given: str, artifact: Artifact) -> float:
             return least
         raise UsageError(f"--threshold {given}: expected a confidence from 0 to 1, or a file of calcli threshold")
     try:
-        content = json.loads(Path(given).read_bytes())
+        content = json.loads(read_document(given, LARGEST_THRESHOLD, "a number or a file of calcli threshold"))
         least, chosen_with = content["threshold"], content["calibrator_sha256"]
-    except (OSError, ValueError, KeyError, TypeError):
+    except (ValueError, KeyError, TypeError, RecursionError):
         raise DataError(f"{given}: is neither a number nor a file of calcli threshold") from None
     if type(least) not in (float, int) or not 0 <= least <= 1:
         raise DataError(f"{given}: holds no threshold (no confidence satisfied its bound)")

@@ -13,6 +13,7 @@ calcli compare new.h5:test --baseline-bundle old.h5:test
 """
 
 import json
+import os
 import time
 from collections.abc import Sequence
 from contextlib import closing
@@ -25,12 +26,13 @@ import typer
 from calcli import __version__
 from calcli.cli import options as o
 from calcli.cli.compare_job import Setting, Task, differing_row, opened, outcomes
+from calcli.cli.compare_kept import kept
 from calcli.cli.compare_text import Board
 from calcli.cli.render import Talk, fail, finite, print_json
 from calcli.cli.tables import TEXTS
 from calcli.errors import CalcliError, DataError, UsageError
 from calcli.evaluation.leaderboard import UNCALIBRATED, Entry, entrants, ranking, scored, title_of
-from calcli.io.atomic import check_output, write_bytes
+from calcli.io.atomic import check_output, is_stream, write_bytes
 from calcli.io.locate import split_where
 from calcli.io.names import expand
 from calcli.metrics.context import MetricSettings
@@ -99,15 +101,26 @@ class CompareArgs(o.Reading, o.Saying, o.Tabling):
             raise UsageError("--baseline and --baseline-bundle exclude each other: each says what to take away")
         if self.output is not None and self.output.suffix != ".json":
             raise UsageError(f"-o {self.output}: expected a name that ends in .json; --format writes to stdout")
+        if self.output is not None and is_stream(self.output):
+            raise UsageError(f"-o {self.output}: is a pipe or a device; results are gone on from, name a file")
         if self.diagram is not None:
             from calcli.diagrams.critical_difference import check_ending
 
             check_ending(self.diagram)
+            if self.output is not None and os.path.realpath(self.output) == os.path.realpath(self.diagram):
+                raise UsageError(f"--diagram {self.diagram}: leads to the same file as -o; choose another")
 
     @property
     def inputs(self) -> list[Path]:
         """Files that are read."""
         return [split_where(b)[0] for b in (*self.bundles, self.baseline_bundle) if b is not None]
+
+    def check_outputs(self) -> None:
+        """Raises UsageError for what may not be written, as far as it is known by now."""
+        if self.diagram is not None:
+            check_output(self.diagram, force=self.force, inputs=self.inputs)
+        if self.output is not None:
+            check_output(self.output, force=True, inputs=self.inputs)
 
     @property
     def how(self) -> str:
@@ -124,12 +137,10 @@ class CompareArgs(o.Reading, o.Saying, o.Tabling):
 def run(args: CompareArgs) -> int:
     """Find out what there is to do, do it, and write the leaderboard."""
     talk = Talk(args.quiet)
-    if args.diagram is not None:
-        check_output(args.diagram, force=args.force, inputs=args.inputs)
-    if args.output is not None:
-        check_output(args.output, force=True, inputs=args.inputs)
+    args.check_outputs()
     work = _Work(args, talk)
     work.prepare()
+    args.check_outputs()  # now patterns and links are followed
     work.remember()
     try:
         work.do()
@@ -230,16 +241,12 @@ class _Work:
         path = self.args.output
         if path is None or not path.exists() or self.args.force:
             return
-        try:
-            held = json.loads(path.read_text(encoding="utf-8"))
-            settings, results = held["settings"], held["results"]
-            differ = {(d["bundle"], d["method"]): d for d in held["differences"]}
-            old = {(r["bundle"], r["method"]): r for r in results}
-        except (OSError, ValueError, KeyError, TypeError):
-            raise UsageError(f"{path}: exists and is no result of compare; name another -o or pass --force") from None
-        changed = next((name for name, value in self.settings.items() if settings.get(name) != value), None)
+        held = kept(path)
+        differ = {(d.bundle, d.method): d for d in held.differences}
+        old = {(r.bundle, r.method): r for r in held.results}
+        changed = next((name for name, value in self.settings.items() if held.settings.get(name) != value), None)
         if changed is not None:
-            got, want = settings.get(changed), self.settings[changed]
+            got, want = held.settings.get(changed), self.settings[changed]
             raise UsageError(f"{path}: holds results with {changed} {got}, not {want}; name another -o or pass --force")
         lost = [f"{bundle} {name}" for bundle, name in old if (bundle, name) not in self.plan]
         if lost:
@@ -250,15 +257,13 @@ class _Work:
         shas = {bundle: entry.data_sha256 for (bundle, _), entry in self.plan.items()}
         for key, result in old.items():
             entry = self.plan[key]
-            same = result.get("data_sha256") == entry.data_sha256 and result.get("status") == "ok"
+            same = result.data_sha256 == entry.data_sha256 and result.status == "ok"
             pair = differ.get(key)
-            if entry.against is not None and (pair is None or shas[entry.against[0]] != held["data"][entry.against[0]]):
-                same = False
+            if entry.against is not None:
+                same = same and pair is not None and shas[entry.against[0]] == held.data.get(entry.against[0])
             if same:
-                changes = None if pair is None else pair["metrics"]
-                self.done[key] = replace(
-                    entry, seconds=result["seconds"], metrics=result["metrics"], differences=changes
-                )
+                changes = None if pair is None else pair.metrics
+                self.done[key] = replace(entry, seconds=result.seconds, metrics=result.metrics, differences=changes)
         self.talk.say(f"{path}: {len(self.done)} of {len(self.plan)} results are there already")
 
     def to_dict(self) -> dict[str, Any]:

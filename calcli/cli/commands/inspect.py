@@ -16,9 +16,11 @@ import typer
 
 from calcli.cli import options as o
 from calcli.cli.render import plain, print_json, print_table
+from calcli.errors import DataError
 from calcli.io.artifact import load
 from calcli.io.bundle import BundleRows, open_bundle
 from calcli.io.hdf5 import open_file
+from calcli.io.inputs import open_document
 from calcli.io.locate import find_bundles, split_where
 from calcli.io.params import encode_params
 from calcli.io.validate import look_like_probabilities
@@ -55,10 +57,10 @@ def run(args: InspectArgs) -> int:
 
 def _is_json(path: str) -> bool:
     try:
-        with open(path, "rb") as file:
+        with open_document(path, "a bundle or an artifact") as file:
             return file.read(64).lstrip()[:1] == b"{"
-    except OSError:
-        return False
+    except DataError:
+        return False  # what is wrong with it, its reader says
 
 
 def _artifact(file: str) -> dict[str, Any]:

@@ -87,12 +87,7 @@ class ReportArgs(o.Pooling, o.Saying):
     def __post_init__(self) -> None:
         if self.output.suffix.lower() not in (".html", ".htm"):
             raise UsageError(f"-o {self.output}: expected a name that ends in .html; diagram writes pictures")
-        check_output(self.output, force=self.force, inputs=self.inputs)
-
-    @property
-    def inputs(self) -> list[Path]:
-        """Files that are read, and so never written."""
-        return [*self.files, *(Path(c) for c in self.calibrator or [] if c != "-")]
+        check_output(self.output, force=self.force, inputs=self.files)
 
     def plan(self, limited: Sequence[str]) -> Plan:
         """What is measured; limited : metrics that limits need."""
@@ -124,6 +119,8 @@ def run(args: ReportArgs) -> int:
         talk=talk,
         group=args.group,
     )
+    read = job.reads(args.expanded)
+    check_output(args.output, force=args.force, inputs=read)
     models: list[Model] = []
     evaluated: list[list[Result]] = []
     outcomes: list[Outcome] = []
@@ -142,7 +139,7 @@ def run(args: ReportArgs) -> int:
         limits=[(outcome.crossed, outcome.sentence) for outcome in outcomes],
         commands=args.commands,
     )
-    write_bytes(args.output, text, force=args.force, inputs=args.inputs)
+    write_bytes(args.output, text, force=args.force, inputs=read)
     talk.clear()
     if args.json:
         print_json(evaluation)

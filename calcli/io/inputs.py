@@ -1,0 +1,81 @@
+"""The files that a command reads: noted as they are opened, so that none of them is ever written over.
+
+What is named on the command line is known beforehand. What a template, a pattern, a folder,
+a link or an external dataset leads to is known here.
+"""
+
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO
+
+from calcli.errors import DataError
+
+__all__ = ["DESCRIPTORS", "is_read", "new_job", "note", "open_document", "read_document"]
+
+DESCRIPTORS = ("/dev/stdin", "/dev/fd/", "/proc/self/fd/")
+"""Pipes that a shell has opened; another one may wait for ever."""
+
+_read: dict[tuple[int, int], Path] | None = None
+"""Files by device and number; None where no command runs: a program may write over what it has read."""
+
+
+def new_job(begins: bool) -> None:
+    """Forget what was read; note what will be, when a command ``begins``."""
+    global _read
+    _read = {} if begins else None
+
+
+def note(path: Path | str) -> None:
+    """Remember that a file is read."""
+    if _read is None:
+        return
+    try:
+        about = os.stat(path)
+    except (OSError, ValueError):
+        return
+    _read[about.st_dev, about.st_ino] = Path(path).absolute()
+
+
+def is_read(path: Path) -> bool:
+    """Whether a file, or what a link leads to, is one that this command has read."""
+    try:
+        about = os.stat(path)
+        known = (_read or {}).get((about.st_dev, about.st_ino))
+        return known is not None and os.path.samefile(known, path)  # numbers are used again
+    except OSError:
+        return False
+
+
+@contextmanager
+def open_document(path: str, what: str, *, own: bool = False) -> Iterator[IO[bytes]]:
+    """A file that is read from beginning to end; ``-`` is standard input.
+
+    own : it is this command's own output, to go on from. Raises DataError for one that
+    cannot be opened, and for a pipe or device that no shell has opened.
+    """
+    if path == "-":
+        yield sys.stdin.buffer
+        return
+    opened = path.startswith(DESCRIPTORS)
+    if os.path.exists(path) and not os.path.isfile(path) and not os.path.isdir(path) and not opened:
+        raise DataError(f"{path}: is a pipe or a device, expected {what}; - reads standard input")
+    try:
+        with open(path, "rb") as file:
+            if not own:
+                note(path)
+            yield file
+    except OSError as problem:
+        reason = (problem.strerror or "unknown reason").lower()
+        raise DataError(f"{path}: cannot be read: {reason}; expected {what}") from None
+
+
+def read_document(path: str, most: int, what: str, *, own: bool = False) -> bytes:
+    """All bytes of a file or of standard input, at most so many (see ``open_document``). Raises DataError."""
+    with open_document(path, what, own=own) as file:
+        data = file.read(most + 1)
+    if len(data) > most:
+        raise DataError(f"{path}: is larger than {most >> 20} MiB, expected {what}")
+    return data
