@@ -15,6 +15,7 @@ from calcli.io.dataset import DataSet
 from calcli.io.provenance import check_upstream
 from calcli.io.validate import look_like_probabilities
 from calcli.kernels.device import kernels
+from calcli.kernels.numpy.scaled import softmax_at
 from calcli.metrics.summarise import summarise
 from calcli.metrics.warnings import data_warnings
 from calcli.registry import method, method_names
@@ -201,9 +202,15 @@ def checked_transforms(calibrator: Calibrator, rows: Rows, where: str) -> list[i
 
 
 def calibrated_blocks(
-    calibrator: Calibrator, rows: Rows, kind: ScoreKind, transforms: Sequence[int]
+    calibrator: Calibrator,
+    rows: Rows,
+    kind: ScoreKind,
+    transforms: Sequence[int],
+    dtype: np.dtype[Any] = np.dtype(np.float64),  # noqa: B008
 ) -> Iterator[Calibrated]:
     """Walk over calibrated rows: (first row, scores (b, k) of ``kind``, per-row columns, counts).
+
+    dtype : in which the scores will be written; they may come in it, or in float64.
 
     The columns are prediction, confidence and, when there are some, labels; of kind
     ``confidence`` the scores are (b,) and the only column is correct. Counts are
@@ -212,7 +219,7 @@ def calibrated_blocks(
     probability.
     """
 
-    return rows.each(_Calibrating(calibrator, kind), transforms=transforms)
+    return rows.each(_Calibrating(calibrator, kind, dtype), transforms=transforms)
 
 
 @dataclass(frozen=True)
@@ -221,8 +228,12 @@ class _Calibrating:
 
     calibrator: Calibrator
     kind: ScoreKind
+    dtype: np.dtype[Any]
 
     def __call__(self, block: Block) -> Calibrated:
+        beta = self.calibrator.logit_scale
+        if beta is not None and self.kind == "probs" and block.kind in ("logits", "log_probs"):
+            return self.scaled(block, beta)
         result = self.calibrator.apply(block)
         if self.kind == "confidence":
             q = result.confidence
@@ -245,3 +256,12 @@ class _Calibrating:
             columns["labels"] = block.y
         scores = p if self.kind == "probs" else result.log_probs
         return block.start, scores, columns, {**result.counts, "argmax_conflicts": conflicts}
+
+    def scaled(self, block: Block, beta: float) -> Calibrated:
+        """The same of a calibrator that multiplies logits by beta and does nothing else."""
+        p, confidence, label = softmax_at(block.scores, beta, block.assigned, self.dtype)
+        columns: dict[str, NDArray[Any]] = {"prediction": label, "confidence": confidence}
+        if block.y is not None:
+            columns["labels"] = block.y
+        conflicts = 0 if block.assigned is None else int((block.scores.argmax(axis=1) != label).sum())
+        return block.start, p, columns, {"argmax_conflicts": conflicts}

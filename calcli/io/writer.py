@@ -19,8 +19,17 @@ from calcli.errors import CalcliError, UsageError
 from calcli.io.atomic import is_stream, new_file, refuse
 from calcli.io.hdf5 import one_line
 from calcli.io.image import Image
+from calcli.numerics import store
 
 __all__ = ["BundleWriter", "GroupWriter", "NewBundle"]
+
+WRITE_BYTES = 4 << 20
+"""How much of a dataset is written, and read back, at once."""
+
+SUMS = 509
+"""Words of 8 bytes whose place a checksum tells apart: a prime, so that two pages of a file do not look alike."""
+
+TRANSFORMED = "transforms/logits"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -76,6 +85,9 @@ class BundleWriter:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         try:
+            if error is None:
+                for group in self._groups:
+                    group.flush()
             with _writing(self._path, self._image):
                 self._file.close()
         except CalcliError:
@@ -112,20 +124,43 @@ class BundleWriter:
         return writer
 
 
+class _Waiting:
+    """Rows of one dataset, in its own type, until there are enough of them to write."""
+
+    def __init__(self, shape: tuple[int, ...], dtype: np.dtype[Any]) -> None:
+        row = max(1, int(np.prod(shape[1:])) * dtype.itemsize)
+        self.room = np.empty((min(shape[0], max(1, WRITE_BYTES // row)), *shape[1:]), dtype)
+        self.start = self.count = 0
+
+    def take(self, start: int, values: NDArray[Any]) -> int:
+        """Take in what there is room for of rows from ``start`` on; returns how many, 0 where they do not follow."""
+        if self.count == 0:
+            self.start = start
+        if start != self.start + self.count:
+            return 0
+        number = min(len(values), len(self.room) - self.count)
+        store(self.room[self.count : self.count + number], values[:number])
+        self.count += number
+        return number
+
+
 class GroupWriter:
-    """Fills one bundle, block by block, and remembers a checksum of every piece."""
+    """Fills one bundle, block by block in pieces of some mebibytes, and remembers a checksum of every piece."""
 
     def __init__(self, path: Path, image: Image, node: h5py.Group, n: int, kind: str) -> None:
         self._path, self._image, self._node, self.n, self.kind = path, image, node, n, kind
         self.name: str = node.name
         self._datasets: dict[str, h5py.Dataset] = {}
+        self._waiting: dict[str, _Waiting] = {}
         self._pieces: dict[str, list[tuple[int, int, int]]] = {}  # (first row, last + 1, checksum)
         self._attributes: dict[str, Any] = {}
 
     def dataset(self, name: str, shape: tuple[int, ...], dtype: Any) -> None:
         """Make a dataset to be filled by ``write``."""
-        self._datasets[name] = self._node.create_dataset(name, shape, dtype)
+        self._datasets[name] = made = self._node.create_dataset(name, shape, dtype)
         self._pieces[name] = []
+        if name != TRANSFORMED:
+            self._waiting[name] = _Waiting(shape, made.dtype)
 
     def fill(self, name: str, values: NDArray[Any]) -> None:
         """Write a whole dataset; texts as UTF-8 strings of variable length."""
@@ -143,20 +178,40 @@ class GroupWriter:
         not exist yet is made with the type of its first block.
         """
         with _writing(self._path, self._image):
-            stop = start + len(scores)
-            self._write(self.kind, start, stop, scores)
+            self._write(self.kind, start, scores)
             for name, values in per_row.items():
                 if name == "transformed":
-                    self._write("transforms/logits", start, stop, values)
+                    node = self._datasets[TRANSFORMED]
+                    self._put(TRANSFORMED, start, np.ascontiguousarray(values, dtype=node.dtype))
                     continue
                 if name not in self._pieces:
                     self.dataset(name, (self.n,), values.dtype)
-                self._write(name, start, stop, values)
+                self._write(name, start, values)
 
-    def _write(self, name: str, start: int, stop: int, values: NDArray[Any]) -> None:
-        node = self._datasets[name]  # by name it would be looked up in the file
-        values = np.ascontiguousarray(values, dtype=node.dtype)  # HDF5 converts at half the speed
-        node[_rows(name, start, stop)] = values
+    def _write(self, name: str, start: int, values: NDArray[Any]) -> None:
+        """Put rows among those that wait; small writes would cost HDF5 more than the bytes do."""
+        waiting, done = self._waiting[name], 0
+        while done < len(values):
+            taken = waiting.take(start + done, values[done:])
+            done += taken
+            if not taken or waiting.count == len(waiting.room):
+                self._flush(name)
+
+    def flush(self) -> None:
+        """Write what waits."""
+        with _writing(self._path, self._image):
+            for name in self._waiting:
+                self._flush(name)
+
+    def _flush(self, name: str) -> None:
+        waiting = self._waiting[name]
+        if waiting.count:
+            self._put(name, waiting.start, waiting.room[: waiting.count])
+            waiting.count = 0
+
+    def _put(self, name: str, start: int, values: NDArray[Any]) -> None:
+        stop = start + values.shape[1 if name == TRANSFORMED else 0]
+        self._datasets[name][_rows(name, start, stop)] = values  # by name it would be looked up in the file
         self._pieces[name].append((start, stop, _checksum(values)))
 
     def attribute(self, name: str, value: Any) -> None:
@@ -174,11 +229,17 @@ class GroupWriter:
             rows = self.n if _per_row(name) else len(node)
             if sum(stop - start for start, stop, _ in pieces) != rows:
                 refuse(self._path, f"{name} was handed {sum(p[1] - p[0] for p in pieces)} of {rows} rows")
+            room = None
             for start, stop, checksum in pieces:
-                values = node[_rows(name, start, stop)]
+                if name in self._waiting:  # into memory that is there: new pages cost as much as the bytes
+                    room = np.empty((stop - start, *node.shape[1:]), node.dtype) if room is None else room
+                    values = room[: stop - start] if stop - start <= len(room) else np.empty_like(node[start:stop])
+                    node.read_direct(values, np.s_[start:stop])
+                else:
+                    values = node[_rows(name, start, stop)]
                 if _checksum(values) != checksum:
                     refuse(self._path, f"{name}, rows {start} to {stop} read back differ (is the disk failing?)")
-                if name in (self.kind, "transforms/logits") and not np.isfinite(values).all():
+                if name in (self.kind, TRANSFORMED) and not np.isfinite(values).all():
                     refuse(self._path, f"{name}, rows {start} to {stop}: not all numbers are finite in {node.dtype}")
 
 
@@ -187,15 +248,24 @@ def _per_row(name: str) -> bool:
 
 
 def _rows(name: str, start: int, stop: int) -> Any:
-    return np.s_[:, start:stop] if name == "transforms/logits" else np.s_[start:stop]
+    return np.s_[:, start:stop] if name == TRANSFORMED else np.s_[start:stop]
 
 
 def _checksum(values: NDArray[Any]) -> int:
-    """CRC-32 of an array's bytes; of texts, in UTF-8 with what divides them."""
+    """Checksum of an array's bytes; of texts, in UTF-8 with what divides them.
+
+    CRC-32 of the sums of 8-byte words that lie a multiple of ``SUMS`` words apart, and of the
+    rest: a CRC of all bytes would cost more than to write them.
+    """
     if values.dtype.kind == "O":
         texts = (v if isinstance(v, bytes) else str(v).encode() for v in values)
         return zlib.crc32(b"".join(b"%d:%b" % (len(text), text) for text in texts))
-    return zlib.crc32(np.ascontiguousarray(values).view(np.uint8).data) if values.size else 0
+    if not values.size:
+        return 0
+    data = np.ascontiguousarray(values).reshape(-1).view(np.uint8)
+    whole = len(data) // (8 * SUMS) * (8 * SUMS)
+    sums = np.add.reduce(data[:whole].view(np.uint64).reshape(-1, SUMS), axis=0)
+    return zlib.crc32(data[whole:].data, zlib.crc32(sums.data))
 
 
 @contextmanager

@@ -203,7 +203,9 @@ def _apply_one(
         )
 
         def slabs() -> Iterator[Slab]:
-            for start, scores, per_row, noted in calibrated_blocks(artifact.calibrator, rows, kind, transforms):
+            for start, scores, per_row, noted in calibrated_blocks(
+                artifact.calibrator, rows, kind, transforms, rows.dtype
+            ):
                 if least is not None:
                     per_row["accepted"] = (scores if kind == "confidence" else per_row["confidence"]) >= least
                     counts["accepted"] = counts.get("accepted", 0) + int(per_row["accepted"].sum())

@@ -20,7 +20,6 @@ import typer
 
 from calcli.calibrator import Context, Options
 from calcli.cli import options as o
-from calcli.cli.fit_all import fit_all
 from calcli.cli.fit_text import as_json, print_fit
 from calcli.cli.render import Talk, print_json
 from calcli.errors import FitError, UsageError
@@ -118,6 +117,8 @@ def run(args: FitArgs) -> int:
         if rows.ignored:
             talk.say(f"{rows.name}: left out {rows.ignored} of {rows.total} rows by their label")
         if options is None:
+            from calcli.cli.fit_all import fit_all  # loads all of evaluation
+
             return fit_all(args, rows, context, talk)
         artifact = fit_artifact(args.method, options, rows, context)
     talk.clear()
