@@ -11,8 +11,8 @@ from metric_cases import draw_labels, softmax
 
 from calcli.evaluation.joint import joint_test
 from calcli.evaluation.judge import CLAUSE, LEVEL, MAIN, data_summary, judge
+from calcli.evaluation.judgement import Part, Split
 from calcli.evaluation.refine import cross_fitted_split
-from calcli.evaluation.results import Part, Split
 from calcli.metrics.collect import collect
 from calcli.metrics.context import MetricContext, MetricSettings
 from calcli.rows import ArrayRows

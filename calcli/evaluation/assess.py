@@ -13,8 +13,9 @@ from calcli.errors import DataError
 from calcli.evaluation.bin_sweep import bin_sweep
 from calcli.evaluation.compare import differences
 from calcli.evaluation.judge import data_summary, group_gap, judge
+from calcli.evaluation.judgement import Report
 from calcli.evaluation.refine import cross_fitted_split, split_is_cheap
-from calcli.evaluation.results import ClassLine, GroupLine, Paired, Report, Result, Score
+from calcli.evaluation.results import ClassLine, GroupLine, Paired, Result, Score
 from calcli.metrics.binned import per_class_errors
 from calcli.metrics.catalog import (
     class_bins_needed,

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from calcli.evaluation.joint import joint_test
-from calcli.evaluation.results import Classwise, DataSummary, Direction, Groupwise, Positive, Report, Split
+from calcli.evaluation.judgement import Classwise, DataSummary, Direction, Groupwise, Positive, Report, Split
 from calcli.evaluation.verdict import clean_text, direction_words, wrong_text
 from calcli.metrics.context import MetricContext
 from calcli.metrics.debiased import cwece2

@@ -4,7 +4,7 @@ import numpy as np
 
 from calcli.calibrator import Calibrator, Context, Progress
 from calcli.errors import FitError
-from calcli.evaluation.results import Part, Split
+from calcli.evaluation.judgement import Part, Split
 from calcli.folds import random_folds
 from calcli.metrics.collect import collect
 from calcli.metrics.means import mean_of

@@ -7,7 +7,7 @@ confidence first and of the other probabilities after it.
 import math
 
 from calcli.evaluation.joint import JointTest
-from calcli.evaluation.results import Classwise, Groupwise, Positive, Split
+from calcli.evaluation.judgement import Classwise, Groupwise, Positive, Split
 from calcli.metrics.means import normal_quantile
 
 __all__ = ["clean_text", "direction_words", "wrong_text"]

@@ -9,7 +9,7 @@ import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from calcli.evaluation.results import Report
+from calcli.evaluation.judgement import Report
 from calcli.metrics.means import normal_quantile
 from calcli.report.gather import WINDOW_ROWS, Model, Version, Window
 from calcli.report.phrases import count, fixed, per_cent, points, span
