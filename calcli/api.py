@@ -14,7 +14,7 @@ import numpy as np
 
 from calcli.calibrator import Context
 from calcli.diagrams.curve import CurveSettings
-from calcli.diagrams.formats import format_of, to_object
+from calcli.diagrams.outputs import format_of, to_object
 from calcli.diagrams.panels import Measured
 from calcli.diagrams.paper import Paper
 from calcli.diagrams.style import Figure, Request

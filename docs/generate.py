@@ -17,7 +17,7 @@ from calcli.calibrator import Laws
 from calcli.cli.app import EPILOG, load, summaries
 from calcli.cli.commands.methods import describe
 from calcli.cli.generated import flags
-from calcli.evaluation.glossary import REPORT
+from calcli.evaluation.terms import REPORT
 from calcli.importers.formats import commands as format_commands
 from calcli.importers.formats import formats
 from calcli.metrics.catalog import describe_metric, metric, metric_names

@@ -8,7 +8,7 @@ import pytest
 from synthetic import truth
 
 from calcli.diagrams.curve import CurveSettings, measure_curve
-from calcli.diagrams.formats import FORMATS
+from calcli.diagrams.outputs import FORMATS
 from calcli.diagrams.panels import Diagram, Measured, Panel
 from calcli.diagrams.paper import Paper
 from calcli.diagrams.style import Request, style

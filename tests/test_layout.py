@@ -32,7 +32,7 @@ LAYERS = [
     ["calibrator"],
     ["summary"],
     ["rows", "binning", "folds", "isotonic", "solvers"],
-    ["numerics", "parallel"],
+    ["numerics", "parallel", "free_memory"],
     ["errors"],
 ]
 NUMERICAL = {"methods", "metrics", "kernels", "numerics", "binning", "folds", "solvers", "rows", "calibrator"}
@@ -106,6 +106,32 @@ def test_numerical_code_sees_no_files_and_no_console(path):
     for module, _ in imports_of(path):
         assert module.split(".")[0] not in {"h5py", "typer", "rich", "pathlib"}, f"{path.name} imports {module}"
     assert "print(" not in text
+
+
+LONGEST_FILE, LONGEST_FUNCTION, MOST_PARAMETERS = 400, 60, 8
+NAMED_BY_A_REGISTRY = {"commands", "styles", "readers", "methods", "maps", "torch"}
+"""Folders whose files carry the name that a user types, or their NumPy twin's."""
+
+
+@pytest.mark.parametrize("path", modules(), ids=lambda p: str(p.relative_to(PACKAGE)))
+def test_files_and_functions_stay_small(path):
+    text = path.read_text(encoding="utf-8")
+    assert len(text.splitlines()) <= LONGEST_FILE, f"{path} is long: cut it by its subjects"
+    for node in ast.walk(ast.parse(text)):
+        if not isinstance(node, ast.FunctionDef):
+            continue
+        words = ast.get_docstring(node, clean=False) or ""
+        lines = node.end_lineno - node.lineno + 1 - len(words.splitlines())
+        assert lines <= LONGEST_FUNCTION, f"{path.name}: {node.name} has {lines} lines"
+        arguments = [*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs]
+        count = len([a for a in arguments if a.arg not in ("self", "cls")])
+        # the public functions take everything by its name
+        assert count <= MOST_PARAMETERS or path.name == "api.py", f"{path.name}: {node.name} has {count} parameters"
+
+
+def test_no_two_files_share_a_name():
+    names = [p.name for p in modules() if p.name != "__init__.py" and p.parent.name not in NAMED_BY_A_REGISTRY]
+    assert sorted(names) == sorted(set(names))
 
 
 def loaded_by(*arguments, cwd):

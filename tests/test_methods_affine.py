@@ -171,7 +171,7 @@ def test_absent_classes_get_what_the_ridge_gives_them(name, sample):
 
 def test_dirichlet_features_have_the_floor_of_the_authors():
     """softmax of (0, 100): p = 3.7e-44 is below 2.2e-16 = 2.2 * 10^-16: ln 2.2 - 16 ln 10."""
-    from calcli.methods._affine.maps import log_probabilities
+    from calcli.methods._affine.matrix_maps import log_probabilities
 
     x = log_probabilities(next(ArrayRows(np.array([[0.0, 100.0]])).blocks()))
     assert x[0] == pytest.approx([0.78845736 - 16 * 2.30258509, 0.0], abs=1e-6)

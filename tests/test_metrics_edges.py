@@ -11,7 +11,7 @@ from calcli.evaluation.gates import check, limits
 from calcli.evaluation.results import Difference, Paired, Result, Score
 from calcli.metrics.binned import gap_variance, monotone_mass_bins
 from calcli.metrics.catalog import measure
-from calcli.metrics.columns import class_columns
+from calcli.metrics.class_columns import class_columns
 from calcli.metrics.context import MetricContext, MetricSettings
 from calcli.metrics.debiased import SquaredError, signed_square, squared_error
 from calcli.metrics.means import Interval, bootstrap_interval, mean_of, normal_quantile, t_p_value, t_quantile
@@ -185,7 +185,7 @@ def test_two_even_rows_by_hand():
 
 def test_columns_that_need_several_walks_are_the_same(monkeypatch):
     p = np.random.default_rng(0).dirichlet(np.ones(5), size=7)
-    monkeypatch.setattr("calcli.metrics.columns.COLUMN_BYTES", 8 * 7 * 2)
+    monkeypatch.setattr("calcli.metrics.class_columns.COLUMN_BYTES", 8 * 7 * 2)
     found = {c: column.copy() for c, column in class_columns(ArrayRows(p, kind="probs", block_rows=3))}
     assert list(found) == [0, 1, 2, 3, 4]
     np.testing.assert_array_equal(np.stack(list(found.values()), axis=1), p)

@@ -19,12 +19,12 @@ from calcli.methods.ts import TemperatureScaling
 from calcli.metrics.catalog import report_metrics
 from calcli.metrics.collect import collect
 from calcli.metrics.context import MetricSettings
+from calcli.report.answers import best_version, overall, verdict_of
 from calcli.report.gather import CalibratorFacts, gather, thresholds_of, windows_of
 from calcli.report.glossary import GLOSSARY
 from calcli.report.markup import data_block, name, tag, text
 from calcli.report.page import page
 from calcli.report.phrases import chance, count, per_cent, points, signed, span
-from calcli.report.verdict import best_version, overall, verdict_of
 from calcli.rows import ArrayRows
 
 PLAN = Plan((*report_metrics(), "gap"), MetricSettings(resamples=200), split=False)

@@ -26,8 +26,8 @@ from calcli.metrics.catalog import (
     top_suffices,
     tops_needed,
 )
+from calcli.metrics.class_columns import class_columns
 from calcli.metrics.collect import collect_all
-from calcli.metrics.columns import class_columns
 from calcli.metrics.context import MetricContext, MetricSettings
 from calcli.metrics.rowtable import RowTable
 from calcli.metrics.significance import adjusted, benjamini_hochberg, class_p_values

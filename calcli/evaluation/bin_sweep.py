@@ -8,8 +8,8 @@ import numpy as np
 from calcli.binning import BinStats, binned_error, mass_edges
 from calcli.calibrator import Calibrator
 from calcli.evaluation.results import Sweep
+from calcli.metrics.class_columns import class_columns
 from calcli.metrics.collect import collect
-from calcli.metrics.columns import class_columns
 from calcli.metrics.context import norm_text
 from calcli.metrics.debiased import signed_root, signed_square
 from calcli.metrics.rowtable import RowTable

@@ -1,4 +1,4 @@
-"""The judgement beside the metrics, as objects: what was evaluated, in which direction it is off, what would mend it."""
+"""The judgement beside the metrics, as objects: what was evaluated, how it is off, and what would mend it."""
 
 from dataclasses import asdict, dataclass
 from typing import Any

@@ -7,7 +7,7 @@ from typing import Any, Literal, get_args
 import numpy as np
 
 from calcli.errors import CalcliError, UsageError
-from calcli.export import join as joining
+from calcli.export import onto
 from calcli.export.numpy_source import load_source, write_source
 from calcli.export.onnx_model import OPSET, build_model, require_onnx, session
 from calcli.export.torch_module import build_module, load_program, save_program
@@ -61,7 +61,7 @@ def export(artifact: Artifact, target: str) -> Export:
 def export_behind(artifact: Artifact, path: str, output: str | None = None) -> Export:
     """A calibrator behind the classifier of an ONNX file; both are run on made-up inputs."""
     alone = export(artifact, "onnx")
-    joined = joining.join(artifact, path, output)
+    joined = onto.join(artifact, path, output)
     try:
         require_onnx().checker.check_model(joined.model)
         data: bytes = joined.model.SerializeToString()
@@ -71,7 +71,7 @@ def export_behind(artifact: Artifact, path: str, output: str | None = None) -> E
         raise CalcliError(f"{path}: cannot be joined with the calibrator: {reason}") from None
     notes: list[str] = []
     try:
-        feeds = joining.made_up_inputs(joined.model)
+        feeds = onto.made_up_inputs(joined.model)
         seen, probs, label = model.run([joined.scores, "probs", "prediction"], feeds)
     except Exception as problem:
         reason = str(problem).splitlines()[0][:200]

@@ -14,8 +14,8 @@ from calcli import __version__
 from calcli.calibrator import Context
 from calcli.errors import CalcliError, DataError, UsageError
 from calcli.extract.checkpoint import PartialScores
-from calcli.extract.inputs import IMAGE_SUFFIXES, Inputs, Wishes, open_inputs
 from calcli.extract.model import Model, load_model
+from calcli.extract.model_inputs import IMAGE_SUFFIXES, Inputs, Wishes, open_inputs
 from calcli.extract.transforms import Transform, choose, parse
 from calcli.importers.archive import one_line
 from calcli.importers.report import Report, Splitting, Written
@@ -38,7 +38,7 @@ class ModelJob:
 
     model, weights : see ``models.load_model``. inputs : a folder, FILE or FILE:ARRAY. labels :
     ARRAY of the same file, FILE or FILE:ARRAY, else found by name. layout, scale, resize,
-    grey : see ``inputs.Wishes``. transform : ``zoom:0.62`` or ranges ``zoom:0.5:0.9`` from
+    grey : see ``model_inputs.Wishes``. transform : ``zoom:0.62`` or ranges ``zoom:0.5:0.9`` from
     which ``transforms`` values are drawn under ``seed``. mean, std : the model's own
     normalisation (x - mean) / std, one number or one per channel, after the transforms.
     batch : inputs at a time. kind : what the model returns. dtype : how scores are stored.

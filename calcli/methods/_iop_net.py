@@ -11,8 +11,9 @@ from typing import NamedTuple
 
 import numpy as np
 
+from calcli.free_memory import check_memory
 from calcli.numerics import FloatArray, IntArray, log_softmax
-from calcli.rows import BLOCK_BYTES, Rows, check_memory, to_logits
+from calcli.rows import BLOCK_BYTES, Rows, to_logits
 
 __all__ = ["Net", "TrainingPlan", "TrainingRows", "mapped_logits", "train_folds"]
 

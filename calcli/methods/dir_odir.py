@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from calcli.calibrator import Laws
-from calcli.methods._affine.maps import OdirMap, log_probabilities
+from calcli.methods._affine.matrix_maps import OdirMap, log_probabilities
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ from calcli.binning import BinStats
 from calcli.calibrator import Calibrator, Context, Curves, Fit, param
 from calcli.composition import mapped
 from calcli.errors import DataError, FitError
-from calcli.methods._affine.maps import OdirOptions
+from calcli.methods._affine.matrix_maps import OdirOptions
 from calcli.methods._affine.squared import squared_matrix, squared_vector
 from calcli.methods._binary.curves import EMPTY, check_finite, check_steps, step
 from calcli.methods._binary.logistic import Loss

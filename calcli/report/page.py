@@ -11,13 +11,13 @@ import numpy as np
 
 from calcli import __version__
 from calcli.metrics.means import normal_quantile
+from calcli.report.answers import overall, state_of, verdict_of
 from calcli.report.gather import Model, Threshold, Version
 from calcli.report.glossary import GLOSSARY
 from calcli.report.markup import Safe, data_block, join, name, tag, visible
 from calcli.report.phrases import count, signed, span
 from calcli.report.pieces import Room, focus_of, row, state_word, table
 from calcli.report.sections import card, model_body, signatures
-from calcli.report.verdict import overall, state_of, verdict_of
 
 __all__ = ["page"]
 

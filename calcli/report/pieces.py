@@ -3,10 +3,10 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from calcli.report.answers import Verdict, best_version
 from calcli.report.gather import Model, Version
 from calcli.report.glossary import GLOSSARY
 from calcli.report.markup import Safe, join, tag
-from calcli.report.verdict import Verdict, best_version
 
 __all__ = ["Room", "download", "each_version", "focus_of", "row", "small", "state_word", "table", "term"]
 

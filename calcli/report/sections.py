@@ -5,12 +5,12 @@ from collections.abc import Sequence
 from typing import Any
 
 from calcli.diagrams.styles.gaps import Gap
+from calcli.report.answers import Verdict, state_of, verdict_of
 from calcli.report.figures import bars, dumbbell, gap_line, reliability, risk, sample, sweep_figure
 from calcli.report.gather import Model, Version
 from calcli.report.markup import Safe, join, name, tag
 from calcli.report.phrases import chance, count, fixed, per_cent, signed, span
 from calcli.report.pieces import Room, download, each_version, focus_of, row, small, state_word, table, term
-from calcli.report.verdict import Verdict, state_of, verdict_of
 
 __all__ = ["card", "model_body", "signatures"]
 

@@ -30,7 +30,7 @@ from calcli.cli import options as o
 from calcli.cli.render import Talk, print_json
 from calcli.diagrams.canvas import Look
 from calcli.diagrams.curve import CurveSettings
-from calcli.diagrams.formats import FORMATS, format_of, to_object
+from calcli.diagrams.outputs import FORMATS, format_of, to_object
 from calcli.diagrams.panels import Measured
 from calcli.diagrams.paper import THEMES, WIDTHS, Paper, width_of
 from calcli.diagrams.style import Figure, Request, check, style, style_titles

@@ -31,8 +31,8 @@ from calcli.errors import CalcliError, LimitCrossed, UsageError, unknown_name
 from calcli.evaluation.assess import Plan
 from calcli.evaluation.compare import rank_table
 from calcli.evaluation.gates import Limit, Outcome, check, junit, limits, needed_metrics
-from calcli.evaluation.glossary import explained
 from calcli.evaluation.results import Evaluation, Result
+from calcli.evaluation.terms import explained
 from calcli.io.atomic import check_output, write_bytes
 from calcli.io.names import expand
 from calcli.metrics.catalog import metric, report_metrics

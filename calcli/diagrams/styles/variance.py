@@ -8,9 +8,9 @@ import numpy as np
 
 from calcli.diagrams.canvas import Canvas, Look
 from calcli.diagrams.curve import measure_curve
-from calcli.diagrams.labels import place
 from calcli.diagrams.panels import Measured
 from calcli.diagrams.paper import Paper
+from calcli.diagrams.point_labels import place
 from calcli.diagrams.style import Figure, Request, Style
 from calcli.diagrams.terminal import AXIS, plot, table
 from calcli.diagrams.words import round_ticks, squeeze

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from calcli.folds import content_folds
+from calcli.free_memory import check_memory
 from calcli.methods._affine.fitting import uniform_ridge
 from calcli.methods._affine.matrix import MatrixObjective
 from calcli.methods._affine.objective import (
@@ -22,7 +23,7 @@ from calcli.methods._affine.objective import (
 )
 from calcli.methods._affine.vector import VectorObjective
 from calcli.numerics import FloatArray, IntArray, log_softmax
-from calcli.rows import Block, Rows, check_memory
+from calcli.rows import Block, Rows
 from calcli.solvers import minimise_convex
 
 __all__ = ["Folded", "Path", "Table", "diagonal_folds", "load_table", "path_folds", "search_path"]
