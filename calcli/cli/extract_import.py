@@ -6,6 +6,7 @@ from typing import Annotated, Any
 import typer
 
 from calcli.errors import UsageError
+from calcli.importers.ask import REDUCE
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,6 +38,16 @@ class ImportOptions:
     ] = None
     filter_: Annotated[
         str | None, typer.Option("--filter", metavar="NAME", help="Take the answers after this filter.")
+    ] = None
+    classes: Annotated[
+        int | None,
+        typer.Option("--classes", metavar="C", min=2, help="Of top-k tables: how many classes there are."),
+    ] = None
+    reduce: Annotated[
+        str | None,
+        typer.Option(
+            "--reduce", metavar="none|mean|sum|min|first", help="Of token sequences: how positions become one."
+        ),
     ] = None
     gold: Annotated[
         str | None,
@@ -79,10 +90,13 @@ class ImportOptions:
         """These options as fields of ``Ask``. Raises UsageError."""
         if self.normalize not in ("none", "chars", "bytes", "mutual"):
             raise UsageError(f"--normalize {self.normalize}: expected none, chars, bytes or mutual")
+        if self.reduce not in (None, *REDUCE):
+            raise UsageError(f"--reduce {self.reduce}: expected one of {', '.join(REDUCE)}")
         names = tuple(name.strip() for name in (self.class_names or "").split(",") if name.strip())
         return {
             "class_names": names, "views": self.views, "normalize": self.normalize, "choices": self.choices,
-            "filter": self.filter_, "join": self.join, "gold": self.gold, "per_label": self.per_label,
+            "filter": self.filter_, "join": self.join, "gold": self.gold, "classes": self.classes,
+            "reduce": self.reduce, "per_label": self.per_label,
             "drop_duplicates": self.drop_duplicates,
             "confidence": self.confidence, "correct": self.correct,
             "corrupt_labels": self.corrupt_labels, "draw": self.draw,

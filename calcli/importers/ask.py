@@ -2,7 +2,10 @@
 
 from dataclasses import dataclass
 
-__all__ = ["Ask"]
+__all__ = ["REDUCE", "Ask"]
+
+REDUCE = ("none", "mean", "sum", "min", "first")
+"""How the positions of a sequence become one."""
 
 
 @dataclass(frozen=True)
@@ -14,9 +17,10 @@ class Ask:
     class_names : of the classes, in order. views : what to do with an axis of views,
     ``take=0``, ``mean`` or ``transforms``. normalize, choices, filter : of multiple-choice
     files: log-likelihoods per what, questions with how many candidates, after which filter.
-    gold : a file of right answers, joined by ids. join : the sources are parts of one data
-    set; drop_duplicates : of rows with one id keep the first. per_label : several labels may
-    hold at once.
+    classes : how many there are, of which the scores of the best few are there. reduce : how
+    the positions of a sequence become one. gold : a file of right answers, joined by ids.
+    join : the sources are parts of one data set; drop_duplicates : of rows with one id keep
+    the first. per_label : several labels may hold at once.
     confidence, correct : names of arrays that say how sure and whether right, instead of
     scores and labels; ``A=B`` for correct says where two arrays agree. corrupt_labels : share
     of the classes whose labels become random. draw : rows to draw with replacement.
@@ -35,6 +39,8 @@ class Ask:
     filter: str | None = None
     join: bool = False
     gold: str | None = None
+    classes: int | None = None
+    reduce: str | None = None
     per_label: bool = False
     drop_duplicates: bool = False
     confidence: str | None = None

@@ -53,7 +53,7 @@ def choice_archive(
     """
     seen: set[Any] = set()
     for question in questions:
-        if question.id in seen:
+        if question.id in seen and not ask.drop_duplicates:
             raise DataError(f"{path}: id {question.id!r} occurs twice; was a second run appended to the file?")
         seen.add(question.id)
     if all(isinstance(question.id, int) for question in questions):

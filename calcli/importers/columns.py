@@ -66,13 +66,23 @@ def table_archive(
     the array ``p``; all other numeric columns together, without the labels and those with
     a known meaning (ids, weights, group, split), the array ``columns`` with their names as
     class names. ``--scores A,B,C`` and ``--scores A:C`` (from A to C) make an array of
-    these columns. A column of lists of equal length is an array by itself. The index that
-    pandas writes is left out where it counts the rows, else it gives the ids.
+    these columns. With ``--classes C`` ranks (``prob_0, index_0, …``) make ``probs``. A column
+    of lists of equal length is an array by itself. The index that pandas writes is left out
+    where it counts the rows, else it gives the ids.
     """
     if n == 0:
         raise DataError(f"{path}: there are no rows below the column names, expected at least one")
     notes = list(notes)
     columns = _without_index(path, dict(columns), n, notes)
+    ranked: dict[str, Callable[[], Any]] = {}
+    if ask.classes is not None:
+        from calcli.importers.topk import ranked_columns
+
+        ranked, used, told = ranked_columns(path, columns, ask.classes, ask.class_names)
+        notes.append(told)
+        if ask.class_names:
+            ranked["class_names"] = _constant(np.array(ask.class_names))
+        columns = {name: column for name, column in columns.items() if name not in used or name in _pieces(ask)}
     names = list(columns)
     if names == [str(i) for i in range(len(names))] and len(names) > 1 and not (ask.scores or ask.labels):
         whole = _matrix(path, columns, names)
@@ -83,7 +93,10 @@ def table_archive(
     numeric = [n for n in free if columns[n].kind == "number" or (SCORE_PREFIX.match(n) and columns[n].kind == "text")]
     declared, numbered = _groups(numeric)
     inside = {name for listed in declared.values() for name in listed}
-    loaders: dict[str, Callable[[], Any]] = {name: columns[name].load for name in names if name not in inside}
+    loaders: dict[str, Callable[[], Any]] = {
+        name: columns[name].load for name in names if name not in inside or name in _pieces(ask)
+    }
+    loaders |= ranked
     aside = [n for n in numeric if n not in inside and (n.lower() in OUTCOMES or BOOKKEEPING.fullmatch(n))]
     rest = [name for name in numeric if name not in inside and name not in aside]
     groups = declared | numbered | ({LEFT_OVER: rest} if len(rest) > 1 else {}) | chosen
@@ -97,6 +110,11 @@ def table_archive(
         if classes is not None:
             loaders[f"class_names_{group}"] = _constant(np.asarray(classes))
     return Archive.of(path, format, loaders, notes=tuple(notes))
+
+
+def _pieces(ask: Ask) -> set[str]:
+    """Columns that are named as a confidence, or as what says whether it is right."""
+    return {piece.strip() for text in (ask.confidence or "", ask.correct or "") for piece in text.split("=")}
 
 
 def _without_index(path: Path, columns: dict[str, Column], n: int, notes: list[str]) -> dict[str, Column]:

@@ -93,5 +93,5 @@ def _check(confidence: NDArray[Any], where: str) -> None:
     inside = (confidence >= 0) & (confidence <= 1)
     if not inside.all():
         row = int(np.argmin(inside))
-        percent = "; divide percentages by 100" if confidence[row] > 1 else ""
+        percent = "; divide percentages by 100" if confidence.min() >= 0 and 20 < confidence.max() <= 100 else ""
         raise DataError(f"{where}: row {row} is {confidence[row]:g}, expected a confidence in [0, 1]{percent}")

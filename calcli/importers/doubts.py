@@ -62,8 +62,8 @@ def refuse_ranks(scores: Any, where: str) -> None:
             return
     raise DataError(
         f"{where}: every row is sorted from the largest score to the smallest: these are ranks, as top-k outputs have"
-        " them, not classes; save the scores of all classes in the order of the classes; --scores NAME takes them as"
-        " they are"
+        " them, not classes; --classes C takes a table of probabilities and indices of the k best, --confidence prob_0"
+        " --correct index_0=TRUTH the best alone; --scores NAME takes them as they are"
     )
 
 

@@ -86,7 +86,8 @@ def load(candidate: Candidate, entries: Mapping[str, Entry], ask: Ask, *, ignore
     scores_entry = entries[candidate.scores]
     where, kind = scores_entry.where, score_kind(candidate.kind)
     raw = None if candidate.labels is None else np.asarray(entries[candidate.labels].load()[()])
-    viewed = settle_views(scores_entry.load(), raw, ask.views, kind, where)
+    viewed = settle_views(scores_entry.load(), raw, ask.views, kind, where, ask.reduce)
+    kind = viewed.kind or kind
     scores, raw = viewed.scores, viewed.labels
     n, k = check_shape(scores.shape, scores.dtype, where)
     binary = len(scores.shape) == 1 or scores.shape[1] == 1

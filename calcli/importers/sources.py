@@ -51,7 +51,9 @@ def settle_sources(sources: Sequence[Path], stack: ExitStack, settled: Sources |
     """
     settled = settled or Sources()
     for source in sources:
-        if source.is_dir():
+        if (source / "scenario_state.json").is_file():  # a run of HELM, whose other files repeat it
+            _add(settled, source / "scenario_state.json", "", stack)
+        elif source.is_dir():
             found = sorted(
                 (p for p in source.rglob("*") if p.is_file() and _is_known(p)), key=lambda path: natural(str(path))
             )

@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calcli.errors import DataError, UsageError
+from calcli.importers.sequences import reduced
 from calcli.rows import ScoreKind
 
 __all__ = ["Viewed", "settle_views"]
@@ -16,8 +17,9 @@ __all__ = ["Viewed", "settle_views"]
 class Viewed:
     """Scores with two axes.
 
-    labels : as they belong to them. moved : transformed scores and their specs. repeats :
-    how many rows each row of the source became. notes : sentences for the user.
+    labels : as they belong to them. moved : transformed scores and their specs. repeats : how
+    many rows each row of the source became. notes : sentences for the user. kind : of the
+    scores, where it has changed.
     """
 
     scores: Any
@@ -25,16 +27,23 @@ class Viewed:
     moved: tuple[Any, tuple[str, ...]] | None = None
     repeats: int = 1
     notes: tuple[str, ...] = ()
+    kind: ScoreKind | None = None
 
 
-def settle_views(scores: Any, labels: NDArray[Any] | None, wish: str | None, kind: ScoreKind, where: str) -> Viewed:
+def settle_views(
+    scores: Any, labels: NDArray[Any] | None, wish: str | None, kind: ScoreKind, where: str, reduce: str | None = None
+) -> Viewed:
     """Give scores (views, n, k), (n, views, k) or (n, positions, k) their two axes.
 
     labels (n,) tell which axis the views are; labels (n, positions) make every position a
     row. wish : ``take=I`` one view, ``mean`` the mean of what is saved (logits or
-    probabilities), ``transforms`` view 0 with the others as transforms for ReCal. Raises
-    DataError for a third axis without a wish, UsageError for a wish that does not fit.
+    probabilities), ``transforms`` view 0 with the others as transforms for ReCal. reduce : how
+    the positions of a sequence, the second axis, become one where labels are (n,): what is
+    added up or compared are logits afterwards, as it sums to no 1. Raises DataError for a third
+    axis without a wish, UsageError for a wish that does not fit.
     """
+    if reduce is not None:
+        return _reduced(scores, labels, reduce, kind, where)
     if len(scores.shape) != 3:
         if wish is not None:
             raise UsageError(f"--views {wish}: {where} has shape {tuple(scores.shape)}, no axis of views")
@@ -69,3 +78,22 @@ def settle_views(scores: Any, labels: NDArray[Any] | None, wish: str | None, kin
     if not wish.startswith("take=") or not number.isdigit() or int(number) >= len(views):
         raise UsageError(f"--views {wish}: expected take=0 to take={len(views) - 1}, mean or transforms")
     return Viewed(views[int(number)], labels, notes=(f"{where}: view {number} of {len(views)}",))
+
+
+def _reduced(scores: Any, labels: NDArray[Any] | None, how: str, kind: ScoreKind, where: str) -> Viewed:
+    """Scores (n, positions, k), with one position in the place of all, or with every one as a row (none)."""
+    if len(scores.shape) != 3 or (labels is not None and len(labels) != scores.shape[0]):
+        shape = tuple(scores.shape)
+        raise UsageError(f"--reduce {how}: {where} has shape {shape}, expected (rows, positions, classes)")
+    if how == "none":
+        if labels is None or labels.shape != tuple(scores.shape[:2]):
+            raise UsageError(f"--reduce none: {where} needs a label per position, {tuple(scores.shape[:2])}")
+        return settle_views(scores, labels, None, kind, where)
+    if labels is not None and labels.ndim > 1 and labels.shape[1] > 1:
+        raise UsageError(f"--reduce {how}: labels have shape {labels.shape}, expected one per row; --reduce none")
+    values = np.asarray(scores[()], dtype=np.float64)
+    if how in ("sum", "min") and kind == "probs":
+        raise UsageError(f"--reduce {how}: {where} holds probs, whose {how} is none; save log_probs, or --reduce mean")
+    changed: ScoreKind | None = "logits" if kind == "log_probs" and how != "first" else None
+    note = f"{where}: {how} of {scores.shape[1]} positions ({changed or kind})"
+    return Viewed(reduced(values, how, axis=1).astype(scores.dtype), labels, notes=(note,), kind=changed)

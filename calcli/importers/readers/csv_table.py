@@ -171,6 +171,8 @@ def _complete(
 
 def _lists(path: Path, name: str, cells: Sequence[str]) -> NDArray[Any]:
     """Rows of ``[0.1, 0.9]``, or as NumPy prints them, ``[0.1 0.9]``, over several lines or not."""
+    if all("'" in cell for cell in cells):
+        return np.array([re.findall(r"'([^']*)'", cell) for cell in cells])
     rows = []
     for number, cell in enumerate(cells):
         inside = cell.strip().removeprefix("[").removesuffix("]")

@@ -1,7 +1,9 @@
 """JSON and JSON Lines: rows as objects, or columns as lists."""
 
-from collections.abc import Iterator, Mapping
+import re
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
+from dataclasses import replace
 from typing import Any
 
 from calcli.errors import DataError
@@ -11,7 +13,10 @@ from calcli.importers.ask import Ask
 from calcli.importers.columns import refuse_doubles, table_archive
 from calcli.importers.formats import reader
 from calcli.importers.records import record_columns, value_column
+from calcli.importers.sequences import token_rows
 from calcli.importers.source_file import SourceFile
+from calcli.importers.topk import named_scores
+from calcli.io.names import natural
 
 __all__ = ["read_json", "read_json_table"]
 
@@ -66,8 +71,15 @@ def read_json(file: SourceFile, stack: ExitStack, ask: Ask) -> Archive:
     the ids; where the keys of the outer one name scores or labels, a column each.
     """
     path, value = file.path, file.json
-    if file.records and not (isinstance(value, dict) and not _is_row(value)):
-        return table_archive(path, "json", record_columns(path, file.records), len(file.records), ask)
+    records = file.records if not (isinstance(value, dict) and not _is_row(value)) else []
+    if isinstance(value, list) and value and isinstance(value[0], list):
+        wrapped = [{"scores": row} for row in value]
+        if "class_name" in named_scores(wrapped[:1])[0]:  # as a pipeline of transformers returns them
+            records = wrapped
+    if records:
+        rows = named_scores(token_rows(records, ask, str(path)))
+        ask = _all_named(rows, ask, str(path))
+        return table_archive(path, "json", record_columns(path, rows), len(rows), ask)
     if isinstance(value, list) and value and all(isinstance(row, (list, int, float)) for row in value):
         column = value_column(path, path.stem, value)
         return Archive.of(path, "json", {path.stem: column.load}, loose=True)
@@ -86,6 +98,24 @@ def read_json(file: SourceFile, stack: ExitStack, ask: Ask) -> Archive:
         f'{path}: holds no rows; expected an object per row such as {{"logits": [1.5, -0.2], "label": 0}},'
         " or lists of equal length by name"
     )
+
+
+def _all_named(rows: Sequence[Mapping[str, Any]], ask: Ask, where: str) -> Ask:
+    """Asks for classes by name where every row names the same ones: all are there, in an order of their own."""
+    named = [row.get("class_name") for row in rows]
+    if not named or not all(isinstance(names, list) for names in named) or ask.classes is not None:
+        return ask
+    known = sorted({name for names in named for name in names}, key=natural)
+    if ask.class_names or any(len(names) != len(known) for names in named):
+        return replace(ask, classes=len(ask.class_names)) if ask.class_names else ask
+    numbered = all(re.search(r"\d+$", name) for name in known)
+    truths = [cell for row in rows for key, cell in row.items() if parse_name(key).role == "labels"]
+    if not numbered and any(isinstance(cell, int) for cell in truths):
+        raise DataError(
+            f"{where}: the labels are numbers, the scores are of {', '.join(known[:3])}, …: name the classes in the"
+            " order of the numbers with --class-names A,B,…"
+        )
+    return replace(ask, classes=len(known), class_names=tuple(known))
 
 
 def _is_row(value: Mapping[str, Any]) -> bool:

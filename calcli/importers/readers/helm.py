@@ -1,0 +1,173 @@
+"""Runs of HELM: scenario_state.json, and per_instance_stats.json beside it."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack
+from math import exp
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from calcli.errors import DataError
+from calcli.importers.archive import Archive
+from calcli.importers.ask import Ask
+from calcli.importers.choices import Question, choice_archive
+from calcli.importers.formats import reader
+from calcli.importers.source_file import SourceFile
+
+__all__ = ["read_helm"]
+
+State = Mapping[str, Any]
+ALL_ZERO = (
+    "every log-probability is 0: the client of Hugging Face takes them of scores divided by a temperature of 1e-7;"
+    " run HELM with temperature=1"
+)
+
+
+def _is_helm(file: SourceFile) -> bool:
+    first: Any = next(iter(file.records), None)
+    return isinstance(first, dict) and ("request_states" in first or {"instance_id", "stats"} <= first.keys())
+
+
+@reader(
+    "helm",
+    "runs of HELM: a folder, its scenario_state.json, or per_instance_stats.json",
+    suffixes=[".json"],
+    sniff=_is_helm,
+    order=4,
+    examples=[
+        ("runs/v1/mmlu:subject=philosophy,method=multiple_choice_separate_original", ""),
+        ("scenario_state.json", ""),
+        ("per_instance_stats.json", ""),
+    ],
+)
+def read_helm(file: SourceFile, stack: ExitStack, ask: Ask) -> Archive:
+    """Read a score of every reference where each was asked for by itself, else (confidence, correct).
+
+    multiple_choice_separate_original: the log-probability per token of a reference's text,
+    as HELM compares them; _calibrated: less that without the question. multiple_choice_joint:
+    the probability of the letter that was generated, and whether its reference is right.
+    per_instance_stats: max_prob and exact_match. Marks in per_instance_stats.json beside
+    scenario_state.json are held against every row. Raises DataError where all are 0.
+    """
+    path = file.path
+    if isinstance(file.json, list):
+        rows = [(_instance_id(entry), _stats(entry)) for entry in file.json]
+        if not all({"max_prob", "exact_match"} <= stats.keys() for _, stats in rows):
+            raise DataError(f"{path}: has no max_prob and exact_match of every instance; take scenario_state.json")
+        return _confidences(path, [(id, stats["max_prob"], stats["exact_match"]) for id, stats in rows])
+    states = [state for state in file.json["request_states"] if state.get("result")]
+    method = (file.json.get("adapter_spec") or {}).get("method") or ""
+    marks = _marks(path)
+    if any(state.get("reference_index") is not None for state in states):
+        questions = list(_separate(path, states, marks))
+        if all(value == 0 for question in questions for value in question.scores):
+            raise DataError(f"{path}: {ALL_ZERO}")
+        note = f"{path.name}: logits are log-probabilities per token of the references, labels those tagged correct"
+        return choice_archive(path, "helm", questions, path.parent.name or "helm", ask, [note])
+    if not all(state.get("output_mapping") for state in states):
+        raise DataError(f"{path}: {method or 'its method'} has no choices; take per_instance_stats.json")
+    return _confidences(path, [_joint(path, state, marks) for state in states])
+
+
+def _confidences(path: Path, rows: Sequence[tuple[str, float, float]]) -> Archive:
+    ids, confidence, correct = zip(*rows, strict=True)
+    if all(value == 1 for value in confidence):
+        raise DataError(f"{path}: {ALL_ZERO}")
+    if not set(correct) <= {0, 1}:
+        raise DataError(f"{path}: exact_match is {next(v for v in correct if v not in (0, 1))}, expected 0 or 1")
+    arrays = {"ids": np.array(ids), "confidence": np.array(confidence), "correct": np.array(correct, dtype=np.int64)}
+    note = f"{path.name}: confidence is the probability of the answer that was given, correct its mark"
+    return Archive.of(path, "helm", {n: (lambda a=a: a) for n, a in arrays.items()}, notes=(note,))
+
+
+def _joint(path: Path, state: State, marks: Mapping[str, float]) -> tuple[str, float, float]:
+    """Id, probability of the generated letter, and whether its reference is right."""
+    id, completion = _id_of(state), state["result"]["completions"][0]
+    text = state["output_mapping"].get(str(completion["text"]).strip())
+    right = float(any(_is_correct(ref) and ref["output"]["text"] == text for ref in state["instance"]["references"]))
+    _hold(f"{path}: instance {id}", marks.get(id), right)
+    return id, exp(min(float(completion["logprob"]), 0.0)), right
+
+
+def _separate(path: Path, states: Sequence[State], marks: Mapping[str, float]) -> Iterator[Question]:
+    """One question per instance, trial and perturbation, of a request per reference."""
+    grouped: dict[str, dict[tuple[int, str], State]] = {}
+    for state in states:
+        mode = state.get("request_mode") or "original"
+        grouped.setdefault(_id_of(state), {})[state["reference_index"], mode] = state
+    for id, requests in grouped.items():
+        where = f"{path}: instance {id}"
+        references = next(iter(requests.values()))["instance"]["references"]
+        gold = [i for i, reference in enumerate(references) if _is_correct(reference)]
+        if len(gold) != 1:
+            raise DataError(f"{where}: has {len(gold)} references tagged correct, expected one")
+        scores = []
+        for i in range(len(references)):
+            if (i, "original") not in requests:
+                raise DataError(f"{where}: has no request for reference {i}; is the run complete?")
+            score = _per_token(where, requests[i, "original"])
+            if (i, "calibration") in requests:
+                score -= _per_token(where, requests[i, "calibration"])
+            scores.append(score)
+        best = max(scores)
+        if scores.count(best) == 1:
+            _hold(where, marks.get(id), float(scores[gold[0]] == best))
+        yield Question(id, scores, gold[0])
+
+
+def _per_token(where: str, state: State) -> float:
+    """Mean log-probability of the tokens at the end that make up the reference's text."""
+    text = state["instance"]["references"][state["reference_index"]]["output"]["text"].strip()
+    tokens, joined = state["result"]["completions"][0]["tokens"], ""
+    for count, token in enumerate(reversed(tokens), start=1):
+        joined = token["text"] + joined
+        if joined.strip() == text:
+            return sum(t["logprob"] for t in tokens[-count:]) / count
+        if len(joined.strip()) > len(text):
+            break
+    raise DataError(f"{where}: the last tokens are not the text of reference {state['reference_index']}")
+
+
+def _is_correct(reference: Mapping[str, Any]) -> bool:
+    return "correct" in (reference.get("tags") or [])
+
+
+def _id_of(state: State) -> str:
+    instance = state["instance"]
+    entry = {"instance_id": instance.get("id"), "train_trial_index": state.get("train_trial_index")}
+    return _instance_id({**entry, "perturbation": instance.get("perturbation")})
+
+
+def _instance_id(entry: State) -> str:
+    """The instance; a later trial or a perturbation repeats it, and is told apart."""
+    parts = [str(entry["instance_id"])]
+    if entry.get("train_trial_index"):
+        parts.append(f"trial {entry['train_trial_index']}")
+    if perturbation := entry.get("perturbation"):
+        parts.append(str(perturbation.get("name", perturbation)))
+    return ", ".join(parts)
+
+
+def _stats(entry: State) -> dict[str, float]:
+    """Means by name, of the statistics of unperturbed text."""
+    named = [(s["name"], s.get("mean")) for s in entry["stats"]]
+    return {n["name"]: float(mean) for n, mean in named if mean is not None and not n.get("perturbation")}
+
+
+def _marks(path: Path) -> dict[str, float]:
+    """exact_match by instance in per_instance_stats.json beside this file; none where it is not there."""
+    beside = path.with_name("per_instance_stats.json")
+    if beside == path or not beside.is_file():
+        return {}
+    entries = SourceFile(beside).json
+    stats = {_instance_id(entry): _stats(entry) for entry in entries if isinstance(entry, dict)}
+    return {id: values["exact_match"] for id, values in stats.items() if "exact_match" in values}
+
+
+def _hold(where: str, mark: float | None, right: float) -> None:
+    if mark is not None and mark != right:
+        raise DataError(
+            f"{where}: per_instance_stats.json has exact_match {mark:g}, the answer here is"
+            f" {'right' if right else 'wrong'}; do the files belong together?"
+        )

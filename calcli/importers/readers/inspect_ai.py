@@ -1,0 +1,124 @@
+"""Logs of inspect_ai, with the log-probabilities of the answer's tokens where they were asked for."""
+
+import json
+import zipfile
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import replace
+from typing import Any
+
+from calcli.errors import DataError, UsageError
+from calcli.importers.archive import Archive, one_line
+from calcli.importers.ask import Ask
+from calcli.importers.formats import reader
+from calcli.importers.source_file import SourceFile
+from calcli.importers.token_logprobs import Answer, answers_archive, positions_of
+from calcli.io.validate import swells
+
+__all__ = ["read_inspect"]
+
+MARKS = {"C": True, "I": False}
+
+
+def _is_inspect(file: SourceFile) -> bool:
+    if file.members is not None:
+        return "header.json" in file.members or "_journal/start.json" in file.members
+    first: Any = next(iter(file.records), None)
+    return isinstance(first, dict) and isinstance(first.get("samples"), list) and "eval" in first
+
+
+@reader(
+    "inspect",
+    "logs of inspect_ai, .eval or .json, evaluated with --logprobs --top-logprobs 20",
+    suffixes=[".eval", ".json"],
+    sniff=_is_inspect,
+    order=4,
+    examples=[
+        ("2025-02-11T15-17-00_mmlu.eval", ""),
+        ("2025-02-11T15-17-00_mmlu.json", "--choices 4 --drop-duplicates"),
+    ],
+)
+def read_inspect(file: SourceFile, stack: ExitStack, ask: Ask) -> Archive:
+    """Read samples with choices as logits of their letters, target as label; others as (confidence, correct).
+
+    The mark of every sample, C or I, is held against its answer and target. Epochs repeat the
+    ids. Raises DataError for logs without log-probabilities and for shuffled choices.
+    """
+    path, samples = file.path, _samples(file)
+    answers, sizes = [], set()
+    for sample in samples:
+        where = f"{path}: sample {sample.get('id')!r}"
+        choice: Mapping[str, Any] = ((sample.get("output") or {}).get("choices") or [{}])[0]
+        content = (choice.get("message") or {}).get("content")
+        positions = positions_of(choice.get("logprobs"), where)
+        mark, answer = _mark(sample, where)
+        target = _target(sample, where)
+        listed = sample.get("choices") or []
+        if listed and mark is not None and answer and (answer.strip() == target.strip()) != mark:
+            raise DataError(
+                f"{where}: is marked {'right' if mark else 'wrong'}, its answer is {answer!r} and its target {target!r}"
+            )
+        if listed and answer and positions:
+            positions = [position for position in positions if position.token.strip(" ().:") == answer.strip()]
+            if not positions:
+                raise DataError(f"{where}: no token is its answer {answer!r}; were the choices shuffled?")
+        more = {"labels": target} if listed else {"correct": mark}
+        sizes.add(len(listed))
+        answers.append((len(listed), Answer(where, str(sample.get("id")), str(content or ""), positions, more)))
+    if not any(answer.positions for _, answer in answers):
+        raise DataError(
+            f"{path}: is a log of inspect_ai with answers and marks, but no log-probabilities; evaluate again with"
+            " inspect eval … --logprobs --top-logprobs 20"
+        )
+    if len(sizes) > 1 and ask.choices is None:
+        raise UsageError(f"{path}: has samples with {sorted(sizes)} choices; take one number: --choices N")
+    kept = [answer for size, answer in answers if ask.choices in (None, size)]
+    k = ask.choices if ask.choices is not None else max(sizes)
+    if k and not ask.class_names and not ask.confidence:
+        ask = replace(ask, class_names=tuple(chr(ord("A") + c) for c in range(k)))
+    if not k and any(answer.more["correct"] is None for answer in kept):
+        raise DataError(f"{path}: has samples without choices or a mark C or I; nothing says which answers are right")
+    return answers_archive(path, "inspect", kept, ask, [])
+
+
+def _samples(file: SourceFile) -> list[Mapping[str, Any]]:
+    if file.members is None:
+        return [dict(sample) for sample in file.records[0]["samples"]]
+    found = []
+    try:
+        with zipfile.ZipFile(file.path) as archive:
+            for member in archive.infolist():
+                if not (member.filename.startswith("samples/") and member.filename.endswith(".json")):
+                    continue
+                if swells(member.file_size, member.compress_size):
+                    raise DataError(f"{file.path}: {member.filename} is packed far tighter than a log is")
+                found.append(json.loads(archive.read(member)))
+    except NotImplementedError:
+        raise DataError(
+            f"{file.path}: is packed with zstd, which needs Python 3.14; rewrite it with inspect log convert --to json"
+        ) from None
+    except (zipfile.BadZipFile, OSError, ValueError, EOFError) as problem:
+        raise DataError(f"{file.path}: cannot be read: {one_line(problem)}; is the file complete?") from None
+    if not found or not all(isinstance(sample, dict) for sample in found):
+        raise DataError(f"{file.path}: holds no samples; was the evaluation interrupted?")
+    return found
+
+
+def _mark(sample: Mapping[str, Any], where: str) -> tuple[bool | None, str]:
+    """Whether the first scorer marked the sample right, and the answer it read."""
+    for score in (sample.get("scores") or {}).values():
+        value, answer = score.get("value"), score.get("answer")
+        if value in (0, 1) and not isinstance(value, str):
+            return bool(value), str(answer or "")
+        if value in MARKS:
+            return MARKS[value], str(answer or "")
+    return None, ""
+
+
+def _target(sample: Mapping[str, Any], where: str) -> str:
+    target = sample.get("target")
+    if isinstance(target, Sequence) and not isinstance(target, str):
+        if len(target) != 1:
+            raise DataError(f"{where}: has {len(target)} targets, expected one")
+        target = target[0]
+    return str(target or "")

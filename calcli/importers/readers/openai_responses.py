@@ -1,0 +1,77 @@
+"""Responses of servers with an OpenAI interface, with the log-probabilities of their tokens."""
+
+from collections.abc import Mapping
+from contextlib import ExitStack
+from typing import Any
+
+from calcli.errors import DataError
+from calcli.importers.archive import Archive
+from calcli.importers.array_names import role_of
+from calcli.importers.ask import Ask
+from calcli.importers.formats import reader
+from calcli.importers.source_file import SourceFile
+from calcli.importers.token_logprobs import Answer, answers_archive, positions_of
+
+__all__ = ["read_openai"]
+
+COMMANDS = "--class-names A,B,C,D --gold FILE for answers that are classes, or --confidence confidence --correct"
+COMMANDS += " answer=gold --gold FILE for free ones (a FILE of ids and right answers)"
+
+
+def _body(record: Mapping[str, Any]) -> Mapping[str, Any] | None:
+    """The completion in a line of a batch, in a wrapper of one's own, or by itself; None for other records."""
+    response = record.get("response")
+    for body in (response.get("body") if isinstance(response, dict) else None, response, record):
+        choices = body.get("choices") if isinstance(body, dict) else None
+        if isinstance(choices, list) and all(isinstance(choice, dict) for choice in choices):
+            known = {"message", "text", "logprobs"} & (choices[0].keys() if choices else set())
+            if known:
+                return body
+    return None
+
+
+@reader(
+    "openai",
+    "responses of servers with an OpenAI interface: chat, completions, batch output",
+    suffixes=[".jsonl", ".json"],
+    sniff=lambda file: any(_body(record) is not None for record in file.records[:20]),
+    order=4,
+    examples=[
+        ("batch_output.jsonl", "--class-names A,B,C,D --gold answers.csv"),
+        ("chat.jsonl", "--confidence confidence --correct answer=gold --gold answers.csv"),
+    ],
+)
+def read_openai(file: SourceFile, stack: ExitStack, ask: Ask) -> Archive:
+    """Read the log-probabilities of the answer's tokens (see ``answers_archive``).
+
+    Rows go by ``custom_id``, or by the id that stands beside the response. A label beside it
+    is the gold. Lines that failed are left out and counted. Raises DataError for responses
+    without log-probabilities, several choices per response and tokens that are numbers.
+    """
+    path, answers, failed = file.path, [], 0
+    for row, record in enumerate(file.records):
+        body = _body(record)
+        if body is None:
+            failed += 1
+            continue
+        where = f"{path}: row {row}"
+        if len(body["choices"]) != 1:
+            raise DataError(f"{where}: has {len(body['choices'])} choices, expected one answer per row (n=1)")
+        (choice,) = body["choices"]
+        if choice.get("prompt_logprobs") and not choice.get("logprobs"):
+            raise DataError(
+                f"{where}: has prompt_logprobs, which do not say which token the prompt had; let the server generate"
+                " one token with logprobs=true, top_logprobs=20"
+            )
+        positions = positions_of(choice.get("logprobs"), where)
+        if positions and all(position.token.startswith("token_id:") for position in positions):
+            raise DataError(f"{where}: tokens are numbers; run the server without return_tokens_as_token_ids")
+        text = choice.get("text") or (choice.get("message") or {}).get("content") or ""
+        own = {} if body is record else record
+        id = str(own.get("custom_id") or own.get("id") or "")
+        gold = {k: v for k, v in own.items() if role_of(k) == "labels" and isinstance(v, (str, int))}
+        answers.append(Answer(where, id, str(text), positions, gold))
+    if not (ask.class_names or ask.confidence):
+        raise DataError(f"{path}: holds responses of a server with an OpenAI interface; say what they are: {COMMANDS}")
+    notes = [f"{path.name}: {failed} of {len(file.records)} lines have no answer: left out"] if failed else []
+    return answers_archive(path, "openai", answers, ask, notes)

@@ -1,0 +1,183 @@
+"""Log-probabilities of tokens, as servers with an OpenAI interface return them: the best few of every position."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from math import exp, log
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from calcli.errors import DataError, UsageError
+from calcli.importers.archive import Archive
+from calcli.importers.ask import Ask
+from calcli.importers.columns import Column
+from calcli.importers.records import value_column
+from calcli.importers.sequences import reduced
+
+__all__ = ["Answer", "Position", "answers_archive", "positions_of"]
+
+UNLIKELY = -9999.0
+"""What servers write for a token of which they know no log-probability."""
+
+
+@dataclass(frozen=True)
+class Position:
+    """One token of an answer: its text, its log-probability (natural), and those of the best tokens there."""
+
+    token: str
+    logprob: float
+    top: Mapping[str, float]
+
+
+@dataclass(frozen=True)
+class Answer:
+    """One response. id : of the row, "" when there is none. more : per-row values by name (labels, group)."""
+
+    where: str
+    id: str
+    text: str
+    positions: Sequence[Position]
+    more: Mapping[str, Any] = field(default_factory=dict)
+
+
+def positions_of(logprobs: Any, where: str) -> list[Position]:
+    """The positions of ``choices[i].logprobs``: chat (``content``) or legacy (``tokens``, columns). Raises DataError.
+
+    Entries without a log-probability, or with -9999, count as not listed.
+    """
+    if not isinstance(logprobs, Mapping):
+        return []
+    try:
+        if logprobs.get("content"):
+            found = [_position(e["token"], e["logprob"], _listed(e)) for e in logprobs["content"]]
+        else:
+            tokens = logprobs.get("tokens") or []
+            tops = logprobs.get("top_logprobs") or [None] * len(tokens)
+            columns = zip(tokens, logprobs.get("token_logprobs") or [], tops, strict=True)
+            found = [_position(token, lp, dict(top or {})) for token, lp, top in columns if lp is not None]
+    except (KeyError, TypeError, ValueError, AttributeError) as problem:
+        raise DataError(f"{where}: logprobs are not as servers write them: {problem!r}") from None
+    return found
+
+
+def _listed(entry: Mapping[str, Any]) -> dict[str, float]:
+    return {str(other["token"]): float(other["logprob"]) for other in entry.get("top_logprobs") or []}
+
+
+def _position(token: Any, logprob: Any, top: dict[str, float]) -> Position:
+    known = {str(t): float(lp) for t, lp in {**top, str(token): float(logprob)}.items()}
+    if any(lp > 1e-6 or lp != lp for lp in known.values()):
+        raise ValueError(f"a log-probability above 0 at {token!r}")
+    return Position(str(token), float(logprob), {t: lp for t, lp in known.items() if lp > UNLIKELY})
+
+
+def answers_archive(path: Path, format: str, answers: Sequence[Answer], ask: Ask, notes: Sequence[str]) -> Archive:
+    """The arrays that the answers hold.
+
+    With ``--class-names`` logits (n, classes): of each class the log-probability of its token
+    where the answer names a class; spaces and, where it is clear, case aside, tokens of one
+    class are added. A class that is not among the listed tokens gets its upper bound: the
+    smallest log-probability listed there, or all that the listed ones leave where that is
+    less. Without it ``answer`` and ``confidence``: the exponential of the token
+    log-probabilities, summed (``--reduce sum``), their mean, least or first.
+    """
+    if ask.reduce == "none":
+        raise UsageError("--reduce none: a row per token needs a truth per token, which responses do not have")
+    told, kept = list(notes), list(answers)
+    arrays: dict[str, Any] = {}
+    if ask.class_names and not ask.confidence:
+        kept, rows, note = _class_rows(path, answers, ask.class_names)
+        told += note
+        arrays = {"logits": rows, "class_names": np.array(ask.class_names)}
+    else:
+        how = ask.reduce or "sum"
+        arrays["answer"] = np.array([answer.text.strip() for answer in kept], dtype="U")
+        arrays["confidence"] = np.array([_confidence(answer, how) for answer in kept])
+        told.append(f"{path.name}: 'confidence' is the exponential of the answer's token log-probabilities ({how})")
+    if all(answer.id for answer in kept):
+        arrays["ids"] = np.array([answer.id for answer in kept], dtype="U")
+    for name in dict.fromkeys(name for answer in kept for name in answer.more):
+        column: Column = value_column(path, name, [answer.more.get(name) for answer in kept])
+        arrays[name] = column.load()
+    return Archive.of(path, format, {n: (lambda a=a: a) for n, a in arrays.items()}, notes=tuple(told))
+
+
+def _confidence(answer: Answer, how: str) -> float:
+    lps = [position.logprob for position in answer.positions]
+    if not lps:
+        raise DataError(f"{answer.where}: has no token log-probabilities; ask the server for them with logprobs=true")
+    return exp(min(reduced(np.array(lps), how), 0.0))
+
+
+def _class_rows(
+    path: Path, answers: Sequence[Answer], names: Sequence[str]
+) -> tuple[list[Answer], NDArray[Any], list[str]]:
+    """The answers that list a class, their log-probabilities (n, classes), and what to say of them."""
+    index = _lookup(names)
+    rows, kept, missing = [], [], 0
+    for answer in answers:
+        place = _place(answer, index)
+        if place is None:
+            continue
+        found = np.full(len(names), -np.inf)
+        top = answer.positions[place].top
+        for token, lp in top.items():
+            if (c := index.get(_bare(token))) is not None:
+                found[c] = np.logaddexp(found[c], lp)
+        rest = 1.0 - sum(map(exp, top.values()))
+        absent = np.isneginf(found)
+        found[absent] = min(min(top.values()), log(rest) if rest > 0 else 0.0)
+        missing += bool(absent.any())
+        rows.append(found)
+        kept.append(answer)
+    if len(kept) * 2 < len(answers) or not kept:
+        seen = dict.fromkeys(p.token for a in answers[:50] for p in a.positions[:1])
+        raise DataError(
+            f"{path}: {len(answers) - len(kept)} of {len(answers)} answers list none of the classes"
+            f" {', '.join(names)}; they begin with {', '.join(map(repr, list(seen)[:6]))}: name the classes as the"
+            " tokens are written with --class-names, or take --confidence confidence --correct answer=gold --gold FILE"
+        )
+    notes = [
+        f"{path.name}: logits are the log-probabilities of {', '.join(names)} where the answer names one of them;"
+        f" {missing} of {len(kept)} rows lack a class among the tokens listed, which got its upper bound"
+    ]
+    if len(kept) < len(answers):
+        notes.append(f"{path.name}: {len(answers) - len(kept)} of {len(answers)} answers list no class: left out")
+    return kept, np.array(rows), notes
+
+
+def _bare(token: str) -> str:
+    return token.strip(" \t\r\n\u0120\u2581")  # tokenizers write the space before a word as these
+
+
+def _lookup(names: Sequence[str]) -> dict[str, int]:
+    """Classes by token; in other cases too where that leaves no doubt."""
+    index = {_bare(name): c for c, name in enumerate(names)}
+    for change in (str.lower, str.upper, str.capitalize):
+        forms = [change(_bare(name)) for name in names]
+        for c, form in enumerate(forms):
+            if forms.count(form) == 1:
+                index.setdefault(form, c)
+    return index
+
+
+def _place(answer: Answer, index: Mapping[str, int]) -> int | None:
+    """The position at which the answer names its class; None when none does and none lists one."""
+    if not answer.positions:
+        raise DataError(
+            f"{answer.where}: has no token log-probabilities; ask the server for them with logprobs=true and"
+            " top_logprobs=20"
+        )
+    named = [i for i, position in enumerate(answer.positions) if _bare(position.token) in index]
+    if len({index[_bare(answer.positions[i].token)] for i in named}) > 1 and named[0] > 0:
+        said = ", ".join(repr(answer.positions[i].token) for i in named[:4])
+        raise DataError(
+            f"{answer.where}: names several classes ({said}) after other words; let the model answer with the class"
+            " alone, or first"
+        )
+    if named:
+        return named[0]
+    listing = (i for i, position in enumerate(answer.positions) if any(_bare(t) in index for t in position.top))
+    return next(listing, None)

@@ -1,0 +1,128 @@
+"""Tables of the k best classes with their probabilities, as inference scripts write them."""
+
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from calcli.errors import DataError, UsageError
+from calcli.importers.columns import NUMBERED, Column
+from calcli.io.validate import SUM_TOLERANCE
+
+__all__ = ["named_scores", "ranked_columns", "spread"]
+
+SCORES = ("prob", "probs", "probability", "score", "scores", "p")
+PLACES = ("index", "idx", "indices", "class_index", "class_idx", "class", "label", "pred", "class_name", "classes")
+"""Stems of columns with the probability and the class of every rank, the surest names first."""
+
+
+def ranked_columns(
+    path: Path, columns: Mapping[str, Column], k: int, names: Sequence[str]
+) -> tuple[dict[str, Callable[[], NDArray[Any]]], set[str], str]:
+    """The array ``probs`` (n, k) of columns ``prob_0 …, index_0 …`` or lists: (loader, columns used up, what to say).
+
+    k : how many classes there are. names : theirs, where ranks name classes in words. Raises
+    UsageError for tables without ranks, DataError for ranks that are no top k of k classes.
+    """
+    scores, of_scores = _ranks(columns, SCORES)
+    places, of_places = _ranks(columns, PLACES)
+    if scores is None or places is None:
+        logits = ", its logits do not say how much the others have" if _ranks(columns, ("logit",))[0] else ""
+        raise UsageError(
+            f"--classes {k}: {path} has no columns of ranks such as prob_0, index_0, prob_1, index_1, …{logits};"
+            " have probabilities written"
+        )
+    p, index = scores(), _as_index(path, places(), names)
+    if p.shape != index.shape:
+        raise DataError(f"{path}: has probabilities of shape {p.shape}, classes of shape {index.shape}; expected equal")
+    whole = spread(p, index, k, str(path))
+    others = {name for name, column in columns.items() if column.kind == "lists" and name.lower() in PLACES}
+    for stem in PLACES:
+        others |= _ranks(columns, (stem,))[1]  # the same ranks by another name
+    told = f"{path.name}: ranks were put in the order of the classes"
+    if p.shape[1] < k:
+        left = max(float((1 - p.sum(axis=1)).mean()), 0.0)
+        told = (
+            f"{path.name}: {p.shape[1]} of {k} classes are listed; what they leave ({left:.2%} on average) was spread"
+        )
+        told += " evenly over the others"
+    return {"probs": lambda: whole}, of_scores | of_places | others, told
+
+
+def spread(p: NDArray[Any], index: NDArray[Any], k: int, where: str) -> NDArray[np.float64]:
+    """(n, k) probabilities of the ranked ones (n, r) of the classes index (n, r): the rest evenly over the others.
+
+    Raises DataError for classes out of range or listed twice, for probabilities that are none,
+    and where others would have more than the least listed: then k is not the number of classes.
+    """
+    r = p.shape[1]
+    if r > k or index.min() < 0 or index.max() >= k:
+        raise DataError(f"{where}: lists class {int(index.max())} among {r} of a row, expected classes 0 to {k - 1}")
+    if (np.diff(np.sort(index, axis=1), axis=1) == 0).any():
+        row = int(np.argmax((np.diff(np.sort(index, axis=1), axis=1) == 0).any(axis=1)))
+        raise DataError(f"{where}: row {row} lists a class twice")
+    p = p.astype(np.float64)
+    rest = 1.0 - p.sum(axis=1)
+    bad = (p < 0).any(axis=1) | ~(rest >= -SUM_TOLERANCE) | ((r == k) & (np.abs(rest) > SUM_TOLERANCE))
+    if bad.any():
+        row = int(np.argmax(bad))
+        raise DataError(f"{where}: the probabilities of row {row} sum to {1 - rest[row]:g}, expected probabilities")
+    each = np.maximum(rest, 0.0) / max(k - r, 1)
+    above = each > p.min(axis=1) + SUM_TOLERANCE
+    if r < k and above.any():
+        row = int(np.argmax(above))
+        raise DataError(
+            f"{where}: row {row} leaves {rest[row]:.3g} to {k - r} classes, more than so many below its least,"
+            f" {p[row].min():.3g}, can have; are there more than {k} classes, or are these not the best?"
+        )
+    whole = np.repeat(each[:, None], k, axis=1)
+    np.put_along_axis(whole, index, p, axis=1)
+    return whole / whole.sum(axis=1, keepdims=True)
+
+
+def named_scores(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Rows in which a list of ``{"label": …, "score": …}``, as a pipeline of transformers gives it, is two lists."""
+    made = []
+    for row in rows:
+        flat: dict[str, Any] = {}
+        for key, cell in row.items():
+            if isinstance(cell, list) and cell and all(_is_pair(item) for item in cell):
+                flat["probs"] = [item["score"] for item in cell]
+                flat["class_name"] = [str(item["label"]) for item in cell]
+            else:
+                flat[key] = cell
+        made.append(flat)
+    return made
+
+
+def _is_pair(item: Any) -> bool:
+    return isinstance(item, dict) and item.keys() == {"label", "score"} and isinstance(item["score"], (int, float))
+
+
+def _ranks(columns: Mapping[str, Column], stems: Sequence[str]) -> tuple[Callable[[], NDArray[Any]] | None, set[str]]:
+    """The first stem of which there are lists, or a column per rank, and the columns that make it."""
+    for stem in stems:
+        if stem in columns and columns[stem].kind == "lists":
+            return columns[stem].load, {stem}
+        numbered = {}
+        for name in columns:
+            match = NUMBERED.fullmatch(name)
+            if match and match["stem"].lower().rstrip("_-. ") == stem:
+                numbered[int(match["number"])] = name
+        if len(numbered) > 1:
+            names = [numbered[number] for number in sorted(numbered)]
+            return lambda names=names: np.stack([columns[name].load() for name in names], axis=1), set(names)
+    return None, set()
+
+
+def _as_index(path: Path, places: NDArray[Any], names: Sequence[str]) -> NDArray[np.int64]:
+    if places.dtype.kind in "iuf" and (places == np.floor(places)).all():
+        return places.astype(np.int64)
+    index = {name: c for c, name in enumerate(names)}
+    words = [[str(word) for word in row] for row in places.tolist()]
+    strange = next((word for row in words for word in row if word not in index), None)
+    if strange is not None:
+        raise UsageError(f"{path}: ranks are named in words ({strange!r}, …); name all classes: --class-names A,B,…")
+    return np.array([[index[word] for word in row] for row in words], dtype=np.int64)
