@@ -12,12 +12,8 @@ from cli import runner
 from synthetic import truth
 
 from calcli.errors import UsageError
-from calcli.evaluation.selective import (
-    accuracy_at_coverage,
-    choose_threshold,
-    coverage_at_accuracy,
-    exact_interval,
-)
+from calcli.evaluation.selective import choose_threshold
+from calcli.metrics.coverage import accuracy_at_coverage, coverage_at_accuracy, coverage_interval, exact_interval
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "benchmarks"))
 
@@ -169,3 +165,61 @@ def test_single_confidences_have_thresholds_too(at_work):
     data = np.load("d.npz")
     np.testing.assert_array_equal(data["accepted"], data["confidence"] >= 0.8)
     assert "only calibrators of the scores" in at_work("export", "platt.json", "--to", "python", "-o", "x.py").line
+
+
+def test_the_intervals_of_the_metrics_cover(tmp_path):
+    # P(correct) = confidence = u in 0.5..1: the most confident share c has accuracy 1 - c / 4, so that
+    # 0.9 holds at c = 0.4 and the accuracy at 0.8 is 0.8. 400 sets: 3.3 sd of a binomial of .95 is .036.
+    rng, inside = np.random.default_rng(8), np.zeros(2)
+    for _ in range(400):
+        u = rng.uniform(0.5, 1.0, 300)
+        hit = (rng.random(300) < u).astype(float)
+        found = accuracy_at_coverage(u, hit, 0.8)
+        low, high = exact_interval(found.right, found.accepted)
+        inside[0] += low <= 0.8 <= high
+        low, high = coverage_interval(u, hit, 0.9)
+        inside[1] += low <= 0.4 <= high
+    assert (inside / 400 > 0.914).all() and (inside / 400 < 1.0).all()
+
+
+def test_an_interval_by_hand_and_at_the_ends():
+    c, right = np.linspace(1, 0.5, 40), np.array([1.0] * 30 + [0.0] * 10)
+    # 32 right of 40 at the end would be .8; of the first j all are right up to 30
+    low, high = coverage_interval(c, right, 0.9)
+    exact = [exact_interval(min(j, 30), j) for j in range(1, 41)]
+    kept = [j for j, (lo, hi) in enumerate(exact, 1) if lo <= 0.9 <= hi]
+    assert (low, high) == (0.0, max(kept) / 40)
+    assert coverage_interval(c, np.zeros(40), 0.9) == (0.0, 0.025)  # one wrong answer leaves .9 open, two do not
+    assert coverage_interval(c, np.ones(40), 0.9)[1] == 1.0
+
+
+def test_metrics_at_a_number(monkeypatch, capsys, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    run = runner(monkeypatch, capsys)
+    rng = np.random.default_rng(3)
+    p = rng.dirichlet(np.ones(3), 200)
+    y = np.array([rng.choice(3, p=q) for q in p])
+    np.savez("s.npz", probs=p, labels=y)
+    conf, hit = p.max(axis=1), p.argmax(axis=1) == y
+    names = [
+        "accuracy_at_coverage(0.5)",
+        "Accuracy-at-coverage@0.25",
+        "coverage_at_accuracy(0.7)",
+        "coverage_at_accuracy",
+    ]
+    done = run("evaluate", "s.npz", "--json", *(word for name in names for word in ("-m", name)))
+    metrics = json.loads(done.out)["results"][0]["metrics"]
+    best = np.argsort(-conf)
+    assert metrics["accuracy_at_coverage(0.5)"]["value"] == pytest.approx(hit[best[:100]].mean())
+    assert metrics["accuracy_at_coverage(0.25)"]["value"] == pytest.approx(hit[best[:50]].mean())
+    share = np.cumsum(hit[best]) / np.arange(1, 201)
+    found = metrics["coverage_at_accuracy(0.7)"]
+    assert found["value"] == pytest.approx((np.flatnonzero(share >= 0.7)[-1] + 1) / 200)
+    assert found["ci"][0] <= found["value"] <= found["ci"][1]
+    assert found["signature"].startswith("coverage_at_accuracy|accuracy:0.7|label:top")
+    assert metrics["coverage_at_accuracy"]["signature"].startswith("coverage_at_accuracy|accuracy:0.95|")
+    limit = "accuracy_at_coverage(0.5).lo=0.99"
+    assert run("evaluate", "s.npz", "-m", "ece", "--min", limit, "-q").code == 5
+    assert run("evaluate", "s.npz", "-m", "ece", "--min", "accuracy_at_coverage@0.5=0.1", "-q").code == 0
+    assert "takes no number" in run("evaluate", "s.npz", "-m", "ece(0.5)").line
+    assert "expected a number above 0" in run("evaluate", "s.npz", "-m", "accuracy_at_coverage(1.5)").err

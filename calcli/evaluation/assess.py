@@ -82,7 +82,8 @@ class Plan:
         if not self.report or k != 2:
             return list(self.metrics)
         wanted = {*self.metrics, *report_metrics(k=k)}
-        return [name for name in metric_names() if name in wanted]
+        at_numbers = [name for name in self.metrics if name not in metric_names()]
+        return [name for name in metric_names() if name in wanted] + at_numbers
 
     @property
     def is_plain(self) -> bool:

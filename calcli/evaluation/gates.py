@@ -27,13 +27,13 @@ class Limit:
     @property
     def metric(self) -> str:
         """The metric that it needs."""
-        base = self.name.partition(".")[0]
+        base = _parts(self.name)[0]
         return base.removesuffix(f"_{self.change}") if self.change else base
 
     @property
     def change(self) -> str:
         """``increase`` or ``drop`` where the limit is one of a change, else nothing."""
-        base = self.name.partition(".")[0]
+        base = _parts(self.name)[0]
         return next((change for change in CHANGES if base.endswith(f"_{change}")), "")
 
     @property
@@ -90,10 +90,17 @@ def limits(maxima: Sequence[str], minima: Sequence[str]) -> list[Limit]:
     return found
 
 
+def _parts(text: str) -> tuple[str, str]:
+    """A metric and the end of it that is meant: ``ece.hi``, ``accuracy_at_coverage(0.8).lo``."""
+    inside, bracket, after = text.rpartition(")")
+    base, _, end = after.partition(".")
+    return inside + bracket + base, end
+
+
 def _own_name(text: str) -> str:
     """``ECE.hi`` or ``log_loss_increase`` with the metric's own name in it. Raises UsageError."""
-    base, dot, end = text.partition(".")
-    end = end.lower()
+    base, end = _parts(text)
+    dot, end = "." if end else "", end.lower()
     if end and end not in ENDS:
         raise unknown_name("end of a limit", end, ENDS)
     change = next((f"_{change}" for change in CHANGES if base.lower().endswith(f"_{change}")), "")

@@ -1,4 +1,4 @@
-"""Answer only where the confidence suffices: thresholds with a guarantee, accuracy at a coverage.
+"""Answer only where the confidence suffices: thresholds with a guarantee.
 
 Rows whose confidence is at least the threshold are accepted. Coverage is their share,
 accuracy that of the accepted.
@@ -10,33 +10,14 @@ from dataclasses import dataclass
 import numpy as np
 
 from calcli.errors import UsageError
-from calcli.numerics import FloatArray, IntArray
+from calcli.metrics.coverage import Accepted, Curve
+from calcli.numerics import FloatArray
 
-__all__ = ["Accepted", "Choice", "accuracy_at_coverage", "choose_threshold", "coverage_at_accuracy", "exact_interval"]
+__all__ = ["Choice", "choose_threshold"]
 
 TESTS = 50
 FEWEST_TESTS = 5
 """Thresholds that are looked at, one per 20 rows within these: the more, the finer, and the less level for each."""
-
-
-@dataclass(frozen=True)
-class Accepted:
-    """The rows of at least this confidence: how many of n, and how many of them are right."""
-
-    threshold: float
-    n: int
-    accepted: int
-    right: int
-
-    @property
-    def coverage(self) -> float:
-        """Share of the rows that are accepted."""
-        return self.accepted / self.n
-
-    @property
-    def accuracy(self) -> float:
-        """Share of the accepted that are right."""
-        return self.right / self.accepted
 
 
 @dataclass(frozen=True)
@@ -88,35 +69,13 @@ def choose_threshold(confidence: FloatArray, correct: FloatArray, accuracy: floa
     return Choice(best, lower, least, len(places))
 
 
-def tested_places(curve: "Curve", accuracy: float, delta: float) -> list[int]:
+def tested_places(curve: Curve, accuracy: float, delta: float) -> list[int]:
     """Which of the distinct thresholds are tested, the highest first: numbers of rows fixed by n alone."""
     n = int(curve.accepted[-1])
     tests = min(max(n // 20, FEWEST_TESTS), TESTS)
     first = min(n, math.ceil(math.log(delta / tests) / math.log(accuracy)))
     counts = np.unique(np.rint(np.linspace(first, n, tests)).astype(np.int64))
     return [int(j) for j in np.unique(np.searchsorted(curve.accepted, counts, side="left"))]
-
-
-@dataclass(frozen=True)
-class Curve:
-    """Every distinct confidence as a threshold, the highest first; rows accepted and right at each, (g,)."""
-
-    threshold: FloatArray
-    accepted: IntArray
-    right: IntArray
-
-    @classmethod
-    def of(cls, confidence: FloatArray, correct: FloatArray) -> "Curve":
-        """The curve of rows, confidence and correct (n,)."""
-        order = np.argsort(-confidence, kind="stable")
-        c, hits = confidence[order], np.cumsum(correct[order] > 0)
-        ends = np.append(np.flatnonzero(np.diff(c)), len(c) - 1)
-        return cls(c[ends], ends + 1, hits[ends])
-
-    def at(self, j: int) -> Accepted:
-        """One threshold."""
-        n = int(self.accepted[-1])
-        return Accepted(float(self.threshold[j]), n, int(self.accepted[j]), int(self.right[j]))
 
 
 def tail(here: Accepted, accuracy: float) -> float:
@@ -131,27 +90,3 @@ def clopper_pearson_lower(here: Accepted, alpha: float) -> float:
     from scipy.special import betaincinv
 
     return float(betaincinv(here.right, here.accepted - here.right + 1, alpha)) if here.right else 0.0
-
-
-def exact_interval(count: int, n: int, level: float = 0.95) -> tuple[float, float]:
-    """Two-sided Clopper-Pearson interval of a proportion."""
-    from scipy.special import betaincinv
-
-    half = (1.0 - level) / 2.0
-    low = float(betaincinv(count, n - count + 1, half)) if count else 0.0
-    high = float(betaincinv(count + 1, n - count, 1.0 - half)) if count < n else 1.0
-    return low, high
-
-
-def accuracy_at_coverage(confidence: FloatArray, correct: FloatArray, coverage: float) -> Accepted:
-    """The fewest of the most confident rows that are at least this share; ties are accepted together."""
-    curve = Curve.of(confidence, correct)
-    # a share such as 0.07 times 100 rows is 7.000000000000001
-    return curve.at(int(np.searchsorted(curve.accepted, coverage * len(confidence) - 1e-9, side="left")))
-
-
-def coverage_at_accuracy(confidence: FloatArray, correct: FloatArray, accuracy: float) -> Accepted | None:
-    """The most rows whose accuracy, on these rows, is at least this; without any guarantee for others."""
-    curve = Curve.of(confidence, correct)
-    good = np.flatnonzero(curve.right >= accuracy * curve.accepted)
-    return curve.at(int(good[-1])) if len(good) else None

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -125,6 +126,16 @@ class Archive:
         """Build from loaders by name; what they raise becomes a DataError that names the array."""
         entries = {name: Entry(path, name, _guarded(path, name, load)) for name, load in loaders.items()}
         return cls(path, format, entries, loose, notes)
+
+    @classmethod
+    def held(cls, path: Path, format: str, arrays: Mapping[str, Any], notes: Iterable[str] = ()) -> "Archive":
+        """Build from arrays in memory, by name."""
+        entries = {name: Entry(path, name, partial(_same, array)) for name, array in arrays.items()}
+        return cls(path, format, entries, notes=tuple(notes))
+
+
+def _same(array: Any) -> Any:
+    return array
 
 
 def _guarded(path: Path, name: str, load: Callable[[], Any]) -> Callable[[], Any]:

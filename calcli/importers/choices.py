@@ -73,7 +73,7 @@ def choice_archive(
     if len(sizes) > 1:
         counts = ", ".join(f"{sum(len(q.scores) == k for q in questions)} with {k}" for k in sizes)
         told.append(f"{path.name}: questions have different numbers of candidates ({counts}): a group for each number")
-    loaders: dict[str, Any] = {}
+    held: dict[str, Any] = {}
     for k in sizes:
         rows = [question for question in questions if len(question.scores) == k]
         folder = f"choices_{k}/" if len(sizes) > 1 else ""
@@ -83,5 +83,5 @@ def choice_archive(
             "ids": np.array([row.id for row in rows]),
             "group": np.array([task] * len(rows)),
         }
-        loaders |= {f"{folder}{name}": (lambda array=array: array) for name, array in arrays.items()}
-    return Archive.of(path, format, loaders, notes=tuple(told))
+        held |= {f"{folder}{name}": array for name, array in arrays.items()}
+    return Archive.held(path, format, held, told)

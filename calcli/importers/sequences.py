@@ -16,7 +16,9 @@ def reduced(values: NDArray[Any], how: str, axis: int = 0) -> Any:
     """The sum, mean, least or first of values along an axis; NaN is padding."""
     if how == "first":
         return np.take(values, 0, axis=axis)
-    return {"sum": np.nansum, "mean": np.nanmean, "min": np.nanmin}[how](values, axis=axis)
+    if how == "sum":
+        return np.nansum(values, axis=axis)
+    return np.nanmean(values, axis=axis) if how == "mean" else np.nanmin(values, axis=axis)
 
 
 def token_rows(rows: Sequence[Mapping[str, Any]], ask: Ask, where: str) -> list[dict[str, Any]]:

@@ -101,7 +101,7 @@ def answers_archive(path: Path, format: str, answers: Sequence[Answer], ask: Ask
     for name in dict.fromkeys(name for answer in kept for name in answer.more):
         column: Column = value_column(path, name, [answer.more.get(name) for answer in kept])
         arrays[name] = column.load()
-    return Archive.of(path, format, {n: (lambda a=a: a) for n, a in arrays.items()}, notes=tuple(told))
+    return Archive.held(path, format, arrays, told)
 
 
 def _confidence(answer: Answer, how: str) -> float:

@@ -1,10 +1,13 @@
 """Names to metrics: which there are, what pins their definition, and one value of one of them."""
 
+import re
 from collections.abc import Iterable
+from dataclasses import replace
+from functools import partial
 from importlib import import_module
 
 from calcli import __version__
-from calcli.errors import unknown_name
+from calcli.errors import UsageError, unknown_name
 from calcli.metrics.context import MetricContext, MetricSettings, Value, norm_text
 from calcli.metrics.definition import METRICS as REGISTERED
 from calcli.metrics.definition import Metric
@@ -20,11 +23,14 @@ __all__ = [
     "tops_needed",
 ]
 
-FAMILIES = ("losses", "binned", "debiased", "smooth", "significance", "ranking", "bound")
+FAMILIES = ("losses", "binned", "debiased", "smooth", "significance", "ranking", "coverage", "bound")
 """Files whose import registers metrics; their order is that of every list."""
 
 MODULES = [import_module(f"calcli.metrics.{family}").__name__ for family in FAMILIES]
 METRICS = dict(sorted(REGISTERED.items(), key=lambda each: MODULES.index(each[1].measure.__module__)))
+
+AT_NUMBER = re.compile(r"(?P<name>[\w-]+)(\(|@)(?P<number>\d*\.?\d+)\)?")
+"""A metric at a number."""
 
 ALIASES = {alias: name for name, each in METRICS.items() for alias in each.aliases}
 
@@ -35,7 +41,17 @@ def metric_names() -> tuple[str, ...]:
 
 
 def metric(name: str) -> Metric:
-    """A metric by its name or an alias, without regard to case. Raises UsageError for unknown names."""
+    """A metric by its name or an alias, without regard to case. Raises UsageError for unknown names.
+
+    ``accuracy_at_coverage(0.9)``, or ``accuracy_at_coverage@0.9``, is the metric at that number.
+    """
+    if at := AT_NUMBER.fullmatch(name.strip()):
+        each = metric(at["name"])
+        if not each.argument:
+            raise UsageError(f"metric {each.name} takes no number, {name!r} gives it one")
+        number = float(at["number"])
+        measure = partial(each.measure, **{each.argument: number})
+        return replace(each, name=f"{each.name}({number:g})", measure=measure)
     known = name if name in METRICS else name.lower().replace("-", "_")
     known = ALIASES.get(known, known)
     if known not in METRICS:
@@ -64,8 +80,11 @@ def signature(name: str, settings: MetricSettings, own: Iterable[tuple[str, str]
         "scheme": settings.scheme,
         "label": settings.label,
     }
-    parts = [name]
-    for key, constant in metric(name).signature:
+    parts = [name.partition("(")[0]]
+    each = metric(name)
+    if isinstance(each.measure, partial):
+        added = {key: f"{number:g}" for key, number in each.measure.keywords.items()} | added
+    for key, constant in each.signature:
         parts.append(f"{key}:{added.pop(key, constant if constant is not None else as_set[key])}")
     parts += [f"{key}:{text}" for key, text in added.items()]
     return "|".join([*parts, f"calcli:{__version__}"])

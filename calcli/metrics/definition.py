@@ -32,13 +32,14 @@ class Metric:
     report : which report shows it: always, for two classes, ``--full``, or None on request
     only. in_table : is it in the table for people, or in the JSON only? meaning : a few
     words beside its name in that table. rows : for a mean
-    over rows, its column (n,).
+    over rows, its column (n,). argument : of a metric that is asked for at a number,
+    ``accuracy_at_coverage(0.9)``, the name that ``measure`` gives the number; it has a default.
     """
 
     name: str
     title: str
     formula: str
-    measure: Callable[[MetricContext], Value]
+    measure: Callable[..., Value]
     reference: str = ""
     better: Better | None = "low"
     signature: tuple[tuple[str, str | None], ...] = ()
@@ -49,18 +50,17 @@ class Metric:
     in_table: bool = True
     meaning: str = ""
     rows: Callable[[MetricContext], FloatArray] | None = None
+    argument: str = ""
 
 
 METRICS: dict[str, Metric] = {}
 """Every metric by name, in the order in which the family files register them."""
 
 
-def metric(
-    name: str, title: str, formula: str, **facts: Any
-) -> Callable[[Callable[[MetricContext], Value]], Callable[[MetricContext], Value]]:
+def metric(name: str, title: str, formula: str, **facts: Any) -> Callable[[Callable[..., Value]], Callable[..., Value]]:
     """Register the decorated function as a metric; ``facts`` are fields of ``Metric``."""
 
-    def register(measure: Callable[[MetricContext], Value]) -> Callable[[MetricContext], Value]:
+    def register(measure: Callable[..., Value]) -> Callable[..., Value]:
         assert name not in METRICS, f"metric {name!r} is registered twice"
         METRICS[name] = Metric(name, title, formula, measure, **facts)
         return measure

@@ -21,14 +21,7 @@ import typer
 from calcli.cli import options as o
 from calcli.cli.render import Talk, fail, print_json
 from calcli.errors import DataError, FitError
-from calcli.evaluation.selective import (
-    Accepted,
-    Choice,
-    accuracy_at_coverage,
-    choose_threshold,
-    coverage_at_accuracy,
-    exact_interval,
-)
+from calcli.evaluation.selective import Choice, choose_threshold
 from calcli.importers.direct import open_rows
 from calcli.io.artifact import Artifact, load
 from calcli.io.atomic import check_output, write_bytes
@@ -36,6 +29,7 @@ from calcli.io.bundle import BundleRows
 from calcli.io.locate import split_where
 from calcli.io.provenance import link_to
 from calcli.methods.identity import Identity
+from calcli.metrics.coverage import Accepted, accuracy_at_coverage, coverage_at_accuracy, exact_interval
 from calcli.numerics import FloatArray
 from calcli.workflow import calibrated_blocks, check_fits, checked_transforms
 

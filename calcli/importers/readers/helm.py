@@ -78,7 +78,7 @@ def _confidences(path: Path, rows: Sequence[tuple[str, float, float]]) -> Archiv
         raise DataError(f"{path}: exact_match is {next(v for v in correct if v not in (0, 1))}, expected 0 or 1")
     arrays = {"ids": np.array(ids), "confidence": np.array(confidence), "correct": np.array(correct, dtype=np.int64)}
     note = f"{path.name}: confidence is the probability of the answer that was given, correct its mark"
-    return Archive.of(path, "helm", {n: (lambda a=a: a) for n, a in arrays.items()}, notes=(note,))
+    return Archive.held(path, "helm", arrays, [note])
 
 
 def _joint(path: Path, state: State, marks: Mapping[str, float]) -> tuple[str, float, float]:

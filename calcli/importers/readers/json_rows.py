@@ -102,8 +102,8 @@ def read_json(file: SourceFile, stack: ExitStack, ask: Ask) -> Archive:
 
 def _all_named(rows: Sequence[Mapping[str, Any]], ask: Ask, where: str) -> Ask:
     """Asks for classes by name where every row names the same ones: all are there, in an order of their own."""
-    named = [row.get("class_name") for row in rows]
-    if not named or not all(isinstance(names, list) for names in named) or ask.classes is not None:
+    named = [names for row in rows if isinstance(names := row.get("class_name"), list)]
+    if not named or len(named) < len(rows) or ask.classes is not None:
         return ask
     known = sorted({name for names in named for name in names}, key=natural)
     if ask.class_names or any(len(names) != len(known) for names in named):

@@ -1,0 +1,168 @@
+"""Accuracy of the most confident rows: the risk-coverage curve read at one point, with intervals."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from calcli.errors import UsageError
+from calcli.metrics.context import MetricContext, Value
+from calcli.metrics.definition import TOP, metric
+from calcli.metrics.means import Interval
+from calcli.numerics import FloatArray, IntArray
+
+__all__ = ["Accepted", "Curve", "accuracy_at_coverage", "coverage_at_accuracy", "coverage_interval", "exact_interval"]
+
+
+@dataclass(frozen=True)
+class Accepted:
+    """The rows of at least this confidence: how many of n, and how many of them are right."""
+
+    threshold: float
+    n: int
+    accepted: int
+    right: int
+
+    @property
+    def coverage(self) -> float:
+        """Share of the rows that are accepted."""
+        return self.accepted / self.n
+
+    @property
+    def accuracy(self) -> float:
+        """Share of the accepted that are right."""
+        return self.right / self.accepted
+
+
+@dataclass(frozen=True)
+class Curve:
+    """Every distinct confidence as a threshold, the highest first; rows accepted and right at each, (g,)."""
+
+    threshold: FloatArray
+    accepted: IntArray
+    right: IntArray
+
+    @classmethod
+    def of(cls, confidence: FloatArray, correct: FloatArray) -> "Curve":
+        """The curve of rows, confidence and correct (n,)."""
+        order = np.argsort(-confidence, kind="stable")
+        c, hits = confidence[order], np.cumsum(correct[order] > 0)
+        ends = np.append(np.flatnonzero(np.diff(c)), len(c) - 1)
+        return cls(c[ends], ends + 1, hits[ends])
+
+    def at(self, j: int) -> Accepted:
+        """One threshold."""
+        n = int(self.accepted[-1])
+        return Accepted(float(self.threshold[j]), n, int(self.accepted[j]), int(self.right[j]))
+
+
+def exact_interval(count: int, n: int, level: float = 0.95) -> tuple[float, float]:
+    """Two-sided Clopper-Pearson interval of a proportion."""
+    low, high = _exact(np.array([count]), np.array([n]), level)
+    return float(low[0]), float(high[0])
+
+
+def _exact(count: IntArray, n: IntArray, level: float) -> tuple[FloatArray, FloatArray]:
+    from scipy.special import betaincinv
+
+    half = (1.0 - level) / 2.0
+    low = np.where(count > 0, betaincinv(np.maximum(count, 1), n - count + 1, half), 0.0)
+    high = np.where(count < n, betaincinv(count + 1, np.maximum(n - count, 1), 1.0 - half), 1.0)
+    return low, high
+
+
+def accuracy_at_coverage(confidence: FloatArray, correct: FloatArray, coverage: float) -> Accepted:
+    """The fewest of the most confident rows that are at least this share; ties are accepted together."""
+    curve = Curve.of(confidence, correct)
+    # a share such as 0.07 times 100 rows is 7.000000000000001
+    return curve.at(int(np.searchsorted(curve.accepted, coverage * len(confidence) - 1e-9, side="left")))
+
+
+def coverage_at_accuracy(confidence: FloatArray, correct: FloatArray, accuracy: float) -> Accepted | None:
+    """The most rows whose accuracy, on these rows, is at least this; without any guarantee for others."""
+    curve = Curve.of(confidence, correct)
+    good = np.flatnonzero(curve.right >= accuracy * curve.accepted)
+    return curve.at(int(good[-1])) if len(good) else None
+
+
+def coverage_interval(
+    confidence: FloatArray, correct: FloatArray, accuracy: float, level: float = 0.95
+) -> tuple[float, float]:
+    """The coverages around ``coverage_at_accuracy`` at which an exact test does not refuse this accuracy.
+
+    Where the accuracy of the accepted crosses the target once, the test at the true coverage
+    errs with chance 1 - level, so that the set of those not refused holds it with ``level``;
+    of that set the piece around the estimate is given, 0 to something where no coverage has it.
+    """
+    curve = Curve.of(confidence, correct)
+    low, high = _exact(curve.right, curve.accepted, level)
+    good = np.flatnonzero(curve.right >= accuracy * curve.accepted)
+    share = curve.accepted / len(confidence)
+    refused = (low > accuracy) | (high < accuracy)
+    here = int(good[-1]) if len(good) else -1
+    below = np.flatnonzero(refused[: here + 1])
+    above = np.flatnonzero(refused[here + 1 :])
+    start = float(share[below[-1]]) if len(below) else 0.0
+    end = here + int(above[0]) if len(above) else len(share) - 1
+    return start, float(share[end]) if end >= 0 else 0.0
+
+
+def _share(value: float, name: str) -> float:
+    if not 0 < value <= 1:
+        raise UsageError(f"{name} is {value:g}, expected a number above 0, at most 1")
+    return value
+
+
+@metric(
+    "accuracy_at_coverage",
+    "Accuracy of the most confident share of the rows, 0.8 of them or accuracy_at_coverage(SHARE)",
+    "errors among the fewest most confident rows that are at least this share",
+    reference="El-Yaniv, Wiener (2010); interval: Clopper, Pearson (1934)",
+    better="high",
+    signature=(("coverage", "0.8"), *TOP),
+    argument="coverage",
+)
+def accuracy_at(context: MetricContext, coverage: float = 0.8) -> Value:
+    t = context.table
+    _share(coverage, "coverage")
+    signature = {"coverage": f"{coverage:g}"}
+    if t.weight is not None:
+        order = np.argsort(-t.confidence, kind="stable")
+        w = t.weight[order]
+        ends = np.append(np.flatnonzero(np.diff(t.confidence[order])), len(order) - 1)
+        j = ends[np.searchsorted(np.cumsum(w)[ends], coverage * w.sum() * (1 - 1e-12), side="left")]
+        value = float(w[: j + 1] @ t.correct[order][: j + 1] / w[: j + 1].sum())
+        return Value(value, signature=signature | {"share": "weight"})
+    found = accuracy_at_coverage(t.confidence, t.correct, coverage)
+    level = context.settings.level
+    interval = Interval(*exact_interval(found.right, found.accepted, level), level, "clopper-pearson")
+    return Value(found.accuracy, interval=interval, signature=signature, more=_where(found))
+
+
+@metric(
+    "coverage_at_accuracy",
+    "Largest share of the rows, most confident first, of which 0.95 are right, or coverage_at_accuracy(SHARE)",
+    "most rows / n whose accuracy is at least this, in the order of the confidence",
+    reference="El-Yaniv, Wiener (2010); interval: inverted tests of Clopper, Pearson (1934)",
+    better="high",
+    signature=(("accuracy", "0.95"), *TOP),
+    argument="accuracy",
+)
+def coverage_at(context: MetricContext, accuracy: float = 0.95) -> Value:
+    t = context.table
+    _share(accuracy, "accuracy")
+    signature = {"accuracy": f"{accuracy:g}"}
+    if t.weight is not None:
+        order = np.argsort(-t.confidence, kind="stable")
+        w, right = np.cumsum(t.weight[order]), np.cumsum((t.weight * t.correct)[order])
+        ends = np.append(np.flatnonzero(np.diff(t.confidence[order])), len(order) - 1)
+        good = ends[right[ends] >= accuracy * w[ends]]
+        return Value(float(w[good[-1]] / w[-1]) if len(good) else 0.0, signature=signature | {"share": "weight"})
+    found, level = coverage_at_accuracy(t.confidence, t.correct, accuracy), context.settings.level
+    ends_at = coverage_interval(t.confidence, t.correct, accuracy, level)
+    interval = Interval(*ends_at, level, "inverted clopper-pearson")
+    value = 0.0 if found is None else found.coverage
+    return Value(value, interval=interval, signature=signature, more={} if found is None else _where(found))
+
+
+def _where(found: Accepted) -> dict[str, float]:
+    return {"threshold": found.threshold, "accepted": found.accepted}
