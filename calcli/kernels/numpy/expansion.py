@@ -13,7 +13,7 @@ from typing import Self
 import numpy as np
 
 from calcli.kernels.numpy.temperature import Tilt, over_rows, weighted
-from calcli.numerics import NLL_FLOOR, FloatArray, IntArray
+from calcli.numerics import NLL_FLOOR, FloatArray
 from calcli.rows import Block, Rows
 from calcli.summary import Summary
 
@@ -55,37 +55,29 @@ def expand(rows: Rows, beta: float, *, summarise: bool) -> Expansion:
 
 
 def _expansion_terms(beta: float, summarise: bool, r: Tilt, block: Block, here: slice) -> Sequence[FloatArray]:
-    top = block.scores[here].argmax(axis=1)
-    seen = _seen(r, block, here, top, 1.0) if summarise else ()
-    norm = r.tilt(beta)
-    c1, c2, c3, c4, c5 = cumulants(r, norm)
-    p = 1.0 / norm  # the largest logit has gap 0; its logarithm is minus the cumulant function
-    return (
-        top == r.y,
-        *(c1 - r.d_y, c2, c3, c4, c5),
-        *(p, -p * c1, p * (c1**2 - c2), p * (3 * c1 * c2 - c1**3 - c3)),
-        p * (c1**4 - 6 * c1**2 * c2 + 4 * c1 * c3 + 3 * c2**2 - c4),
-        p * (10 * c1 * (c1 * (c1 * c2 - c3) - 1.5 * c2**2) - c1**5 + 5 * c1 * c4 + 10 * c2 * c3 - c5),
-        *seen,
-    )
+    seen = _seen(1.0, r, block, here) if summarise else ()
+    return r.tilt(beta), *r.power_sums(), r.d_y, r.top == r.y, *seen
 
 
 def _expansion(k: int, summarise: bool, block: Block, found: FloatArray) -> Expansion:
-    weight, right, *series = weighted(block, found[:12])
-    summary = _summary(k, block, found[12:]) if summarise else None
-    return Expansion(float(weight), float(right), np.array(series[:5]), np.array(series[5:]), summary)
+    norm, d_y, right = found[0], found[6], found[7]
+    c1, c2, c3, c4, c5 = cumulants(found[1:6] / norm)
+    p = 1.0 / norm  # the largest logit has gap 0; its logarithm is minus the cumulant function
+    terms = (
+        right,
+        *(c1 - d_y, c2, c3, c4, c5),
+        *(p, -p * c1, p * (c1**2 - c2), p * (3 * c1 * c2 - c1**3 - c3)),
+        p * (c1**4 - 6 * c1**2 * c2 + 4 * c1 * c3 + 3 * c2**2 - c4),
+        p * (10 * c1 * (c1 * (c1 * c2 - c3) - 1.5 * c2**2) - c1**5 + 5 * c1 * c4 + 10 * c2 * c3 - c5),
+    )
+    weight, total, *series = weighted(block, np.stack(terms))
+    summary = _summary(k, 1.0, block, found[8:]) if summarise else None
+    return Expansion(float(weight), float(total), np.array(series[:5]), np.array(series[5:]), summary)
 
 
-def cumulants(r: Tilt, norm: FloatArray) -> tuple[FloatArray, ...]:
-    """The first five cumulants of d under p = e / norm, (b,) each. Leaves p's products in e."""
-    m1 = r.mean(norm)
-    m2 = r.dot(r.e, r.d) / norm
-    r.e *= r.d
-    m3 = r.dot(r.e, r.d) / norm
-    r.e *= r.d
-    m4 = r.dot(r.e, r.d) / norm
-    r.e *= r.d
-    m5 = r.dot(r.e, r.d) / norm
+def cumulants(moments: FloatArray) -> tuple[FloatArray, ...]:
+    """The first five cumulants of (5, b) moments, (b,) each."""
+    m1, m2, m3, m4, m5 = moments
     k2 = m2 - m1**2
     k3 = m3 - 3 * m1 * m2 + 2 * m1**3
     k4 = m4 - 4 * m1 * m3 - 3 * m2**2 + 12 * m1**2 * m2 - 6 * m1**4
@@ -95,27 +87,21 @@ def cumulants(r: Tilt, norm: FloatArray) -> tuple[FloatArray, ...]:
 
 def summary_at(rows: Rows, beta: float) -> Summary:
     """The summary of rows of logits or log-probabilities whose logits are multiplied by beta."""
-    return over_rows(rows, partial(_summary_terms, beta), partial(_summary, rows.k))
+    return over_rows(rows, partial(_seen, beta), partial(_summary, rows.k, beta))
 
 
-def _summary_terms(beta: float, r: Tilt, block: Block, here: slice) -> Sequence[FloatArray]:
-    return _seen(r, block, here, block.scores[here].argmax(axis=1), beta)
-
-
-def _seen(r: Tilt, block: Block, here: slice, top: IntArray, beta: float) -> Sequence[FloatArray]:
-    """Confidence, correctness, NLL, Brier score and entropy gap of some rows."""
+def _seen(beta: float, r: Tilt, block: Block, here: slice) -> Sequence[FloatArray]:
+    """Of e = exp(beta d): its sum, at the prediction, at the label, sums of e^2 and e d; the label's d; correctness."""
     norm = r.tilt(beta)
-    label = top if block.assigned is None else block.assigned[here]
-    at = np.arange(len(label))
-    own = r.e[label, at] if r.axis == 0 else r.e[at, label]
-    p_y = r.at_label(r.e) / norm
-    brier = r.dot(r.e, r.e) / norm**2 - 2.0 * p_y + 1.0
+    label = r.top if block.assigned is None else block.assigned[here]
+    return norm, r.at(r.e, label), r.at_label(r.e), r.dot(r.e, r.e), r.dot(r.e, r.d), r.d_y, label == r.y
+
+
+def _summary(k: int, beta: float, block: Block, seen: FloatArray) -> Summary:
+    norm, own, e_y, squares, products, d_y, correct = seen
+    brier = squares / norm**2 - 2.0 * e_y / norm + 1.0
     log_norm = np.log(norm)
-    gap = beta * (r.mean(norm) - r.d_y)  # the entropy is log_norm - beta E_p[d]
-    nll = np.clip(log_norm - beta * r.d_y, 0.0, -np.log(NLL_FLOOR))
-    return np.minimum(own / norm, 1.0), label == r.y, nll, np.maximum(brier, 0.0), gap
-
-
-def _summary(k: int, block: Block, seen: FloatArray) -> Summary:
-    confidence, correct, *losses = seen
-    return Summary.of(confidence, correct, tuple(losses), block.labels, k, block.weight)
+    gap = beta * (products / norm - d_y)  # the entropy is log_norm - beta E_p[d]
+    nll = np.clip(log_norm - beta * d_y, 0.0, -np.log(NLL_FLOOR))
+    losses = nll, np.maximum(brier, 0.0), gap
+    return Summary.of(np.minimum(own / norm, 1.0), correct, losses, block.labels, k, block.weight)
