@@ -49,7 +49,7 @@ def _fact(score: Score | None, fact: str) -> float | None:
     """The value of a score, or what its column's name asks for after the dot."""
     if score is None:
         return None
-    end, interval = fact.partition(".")[2], score.interval
+    end, interval = fact.rpartition(".")[2], score.interval
     if end in ("lo", "hi"):
         return None if interval is None else interval.low if end == "lo" else interval.high
     if end == "null":

@@ -14,6 +14,7 @@ __all__ = ["Limit", "Outcome", "check", "junit", "limits", "needed_metrics"]
 
 ENDS = {"lo": "ci", "hi": "ci", "p": "p_value", "null": "null_mean", "se": "se"}
 CHANGES = ("increase", "drop")
+NAMED = re.compile(r"(?P<base>[^.(@]*(\([^)]*\)|@[\d.]*\d)?)(\.(?P<end>.*))?")
 
 
 @dataclass(frozen=True)
@@ -92,9 +93,8 @@ def limits(maxima: Sequence[str], minima: Sequence[str]) -> list[Limit]:
 
 def _parts(text: str) -> tuple[str, str]:
     """A metric and the end of it that is meant: ``ece.hi``, ``accuracy_at_coverage(0.8).lo``."""
-    inside, bracket, after = text.rpartition(")")
-    base, _, end = after.partition(".")
-    return inside + bracket + base, end
+    found = NAMED.fullmatch(text)
+    return (found["base"], found["end"] or "") if found else (text, "")
 
 
 def _own_name(text: str) -> str:
@@ -127,7 +127,7 @@ def check(asked: Sequence[Limit], result: Result, baseline: Result | None) -> li
 
 
 def _found(limit: Limit, result: Result, baseline: Result | None) -> tuple[float | None, str | None]:
-    base, _, end = limit.name.partition(".")
+    base, end = _parts(limit.name)
     score = result.scores[limit.metric]
     if limit.change:
         return _change(limit, result, baseline)
@@ -146,7 +146,7 @@ def _end(score: Score | Difference, end: str) -> float | None:
 
 def _change(limit: Limit, result: Result, baseline: Result | None) -> tuple[float | None, str | None]:
     """How much larger (``_increase``) or smaller (``_drop``) the metric is than the baseline's."""
-    name, end, sign = limit.metric, limit.name.partition(".")[2], 1.0 if limit.change == "increase" else -1.0
+    name, end, sign = limit.metric, _parts(limit.name)[1], 1.0 if limit.change == "increase" else -1.0
     if end:
         paired = None if result.paired is None else result.paired.differences.get(name)
         if paired is not None and sign < 0 and end in ("lo", "hi"):

@@ -215,7 +215,7 @@ class EvaluateArgs(o.Pooling, o.Saying, o.Tabling):
     def limits(self) -> list[Limit]:
         """The limits asked for. Raises UsageError for one that cannot be checked."""
         asked = limits(self.max_ or [], self.min_ or [])
-        changing = [each.name for each in asked if each.name.split(".")[0] != each.metric]
+        changing = [each.name for each in asked if each.change]
         if changing and not self.calibrator:
             raise UsageError(f"{changing[0]} compares with the uncalibrated scores: add --calibrator ART.json")
         return asked
