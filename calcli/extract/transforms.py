@@ -8,7 +8,7 @@ model's own normalisation. NumPy only, but for JPEG.
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -58,7 +58,7 @@ def zoom(x: Images, s: float, _: FloatArray) -> Images:
     return _separable(x, _zoom_matrix(x.shape[1], s), _zoom_matrix(x.shape[2], s))
 
 
-@cache
+@lru_cache(maxsize=64)
 def _zoom_matrix(size: int, s: float) -> Images:
     """(size, size) map of one axis: padding to ``wide`` pixels, then resizing to ``size``."""
     padding = int(size * (1 - s) / s + 1e-9)
@@ -104,7 +104,7 @@ def blur(x: Images, sigma: float, _: FloatArray) -> Images:
     return _separable(x, _blur_matrix(x.shape[1], sigma), _blur_matrix(x.shape[2], sigma))
 
 
-@cache
+@lru_cache(maxsize=64)
 def _blur_matrix(size: int, sigma: float) -> Images:
     reach = int(np.ceil(4 * sigma))
     offsets = np.arange(-reach, reach + 1)
@@ -123,7 +123,7 @@ def pixelate(x: Images, s: float, _: FloatArray) -> Images:
     return _separable(x, _pixelate_matrix(x.shape[1], s), _pixelate_matrix(x.shape[2], s))
 
 
-@cache
+@lru_cache(maxsize=64)
 def _pixelate_matrix(size: int, s: float) -> Images:
     few = max(1, int(np.floor(s * size + 0.5)))
     edges = np.linspace(0, size, few + 1)

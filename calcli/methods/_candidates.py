@@ -5,7 +5,7 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, fields
-from functools import cache
+from functools import lru_cache
 from typing import Any
 
 import msgspec
@@ -75,7 +75,7 @@ def default_candidates(n: int, k: int) -> list[str]:
     return listed(f"{MANY}, {MATRIX}" if n >= 20 * k and k <= 50 else MANY)
 
 
-@cache
+@lru_cache(maxsize=256)
 def parse_candidate(text: str) -> tuple[str, Options]:
     """Method and options of ``svs`` or ``svs(lambda=0.1;...)``; ``mixture`` is on where a method has it.
 

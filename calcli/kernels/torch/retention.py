@@ -1,6 +1,7 @@
 """Twin of ``calcli.kernels.numpy.retention``: Hoki's retention probabilities on a device."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -86,10 +87,27 @@ def gaussian_into(out: Any, d: Any, table: GapTable, tables: list[Any]) -> None:
     """Exact retention of one chunk under Gaussian noise, written to out (b, scales)."""
     moments = power_sums(d, table)
     *per_scale, log_weight = tables
-    for j, coefficients in enumerate(per_scale):
-        log_products = moments[:, : len(coefficients)] @ coefficients
-        log_products += log_weight
-        out[:, j] = log_products.exp_().sum(dim=1)
+    with whole_products():
+        for j, coefficients in enumerate(per_scale):
+            log_products = moments[:, : len(coefficients)] @ coefficients
+            log_products += log_weight
+            out[:, j] = log_products.exp_().sum(dim=1)
+
+
+@contextmanager
+def whole_products() -> Iterator[None]:
+    """Matrix products in the precision of their factors: in TF32 they would keep three digits.
+
+    The flag is the process's own and is put back.
+    """
+    import torch
+
+    products = torch.backends.cuda.matmul
+    before, products.allow_tf32 = products.allow_tf32, False
+    try:
+        yield
+    finally:
+        products.allow_tf32 = before
 
 
 def power_sums(d: Any, table: GapTable) -> Any:

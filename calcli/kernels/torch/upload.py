@@ -50,8 +50,6 @@ class DeviceRows:
     def __init__(self, rows: Rows, device: Any = "cuda", dtype: Any = None, transforms: Sequence[int] = ()) -> None:
         import torch
 
-        # Matrix products in TF32 would keep three digits.
-        torch.backends.cuda.matmul.allow_tf32 = False
         self.rows, self.device, self.dtype = rows, torch.device(device), dtype or torch.float64
         self.transforms = tuple(transforms)
         self.chunk_rows = max(1, min(CHUNK_ROWS, CHUNK // rows.k))
