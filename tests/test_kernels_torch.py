@@ -82,12 +82,16 @@ def test_exact_retention(rows, dtype, tolerance, device):
     np.testing.assert_allclose(theirs, ours, rtol=tolerance, atol=large * torch.finfo(dtype).eps)
 
 
-def test_the_precision_of_products_is_the_processs_own(monkeypatch):
-    monkeypatch.setattr(torch.backends.cuda.matmul, "allow_tf32", True)
-    with pytest.raises(KeyError), twins.whole_products():
-        assert not torch.backends.cuda.matmul.allow_tf32
-        raise KeyError
-    assert torch.backends.cuda.matmul.allow_tf32
+def test_the_precision_of_products_is_the_processs_own():
+    products = torch.backends.cuda.matmul
+    before, products.allow_tf32 = products.allow_tf32, True
+    try:
+        with pytest.raises(KeyError), twins.whole_products():
+            assert not products.allow_tf32
+            raise KeyError
+        assert products.allow_tf32
+    finally:
+        products.allow_tf32 = before
 
 
 @devices
