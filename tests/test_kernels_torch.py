@@ -83,10 +83,12 @@ def test_exact_retention(rows, dtype, tolerance, device):
 
 
 def test_the_precision_of_products_is_the_processs_own():
+    from calcli.kernels.torch.retention import whole_products
+
     products = torch.backends.cuda.matmul
     before, products.allow_tf32 = products.allow_tf32, True
     try:
-        with pytest.raises(KeyError), twins.whole_products():
+        with pytest.raises(KeyError), whole_products():
             assert not products.allow_tf32
             raise KeyError
         assert products.allow_tf32
