@@ -17,6 +17,7 @@ __all__ = [
     "row_max",
     "softmax",
     "store",
+    "whole_number",
 ]
 
 FloatArray = NDArray[np.float64]
@@ -112,3 +113,8 @@ def store(out: NDArray[Any], values: NDArray[Any]) -> None:
         bits -= LEAST
         if np.signbit(v).any():
             bits |= np.signbit(v) * np.uint16(0x8000)
+
+
+def whole_number(text: str) -> int | None:
+    """A number of digits alone, below 10^18; None for anything else, signs that only look like digits included."""
+    return int(text) if len(text) <= 18 and text.isascii() and text.isdigit() else None

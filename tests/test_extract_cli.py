@@ -83,7 +83,7 @@ def test_importing_npz_loads_nothing_heavy(here):
     ("words", "code", "message"),
     [
         (["-o", "x.h5"], 2, "no SOURCE of saved scores and no --model"),
-        (["a.npz", "--inputs", "a.npz", "-o", "x.h5"], 2, "belong to a --model"),
+        (["a.npz", "--inputs", "a.npz", "-o", "x.h5"], 2, "belongs to a --model"),
         (["a.npz", "--model", "m.pt2", "--inputs", "a.npz", "-o", "x.h5"], 2, "do one or the other"),
         (["--model", "m.pt2", "-o", "x.h5"], 2, "--inputs"),
         (["a.npz"], 2, "--output"),

@@ -1,6 +1,7 @@
 """The command line as a whole: finds the commands, and loads the one that is asked for."""
 
 import re
+from collections.abc import Callable
 from difflib import get_close_matches
 from functools import cache
 from importlib import import_module
@@ -40,12 +41,29 @@ def load(name: str) -> TyperCommand:
     """The parser and the work of one command."""
     module = import_module(f"{PACKAGE}.{name.replace('-', '_')}")
     alone = typer.Typer(add_completion=False, rich_markup_mode=None, context_settings=CONTEXT)
-    alone.command(name, help=getdoc(module), epilog=getattr(module, "EPILOG", None))(get_type_hints(module.run)["args"])
+    struct = get_type_hints(module.run)["args"]
+    alone.command(name, cls=Command, help=getdoc(module), epilog=getattr(module, "EPILOG", None))(struct)
     command = typer.main.get_command(alone)
-    assert isinstance(command, TyperCommand)
-    typed: Any = command.callback
-    command.callback = lambda **words: module.run(typed(**_bounded(words)))
+    assert isinstance(command, Command)
+    command.work = module.run
     return command
+
+
+class Command(TyperCommand):
+    """A command whose callback makes a struct of what was typed. work : what is done with it."""
+
+    work: Callable[[Any], int]
+
+    def invoke(self, ctx: typer.Context) -> int:  # type: ignore[override]
+        """Run the command. Raises UsageError, also for an option that this use of the command does not look at."""
+        assert self.callback is not None
+        args = self.callback(**_bounded(ctx.params))
+        for name, why in getattr(args, "idle", {}).items():
+            source = ctx.get_parameter_source(name)
+            if source is not None and source.name == "COMMANDLINE":
+                option = next(p.opts[0] for p in self.params if p.name == name)
+                raise UsageError(f"{option} has no effect here: {why}")
+        return self.work(args)
 
 
 def _bounded(words: dict[str, Any]) -> dict[str, Any]:

@@ -11,6 +11,10 @@ from calcli.calibrator import Context
 from calcli.cli.render import Talk
 from calcli.errors import UsageError
 from calcli.importers.report import Report, Splitting
+from calcli.numerics import whole_number
+
+LARGEST_SIDE = 100_000
+"""Pixels."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -127,7 +131,7 @@ def _size(text: str | None) -> tuple[int, int] | None:
     """Read ``224`` or ``HEIGHTxWIDTH``. Raises UsageError."""
     if text is None:
         return None
-    sides = text.lower().split("x")
-    if len(sides) not in (1, 2) or not all(side.isdigit() and int(side) > 0 for side in sides):
+    sides = [whole_number(side) or 0 for side in text.lower().split("x")]
+    if len(sides) not in (1, 2) or not all(0 < side <= LARGEST_SIDE for side in sides):
         raise UsageError(f"--resize {text}: expected HEIGHTxWIDTH in pixels, e.g. 224x224")
-    return int(sides[0]), int(sides[-1])
+    return sides[0], sides[-1]

@@ -1,7 +1,7 @@
 """Options that several commands share, declared once: as types, and as bases of their structs."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Any, ClassVar
@@ -97,6 +97,11 @@ class Pooling(ReadingSeveral):
     def sets(self) -> list[Sequence[str]]:
         """The bundles of every result."""
         return sets_of(self.expanded, self.pool)
+
+
+def names_of(struct: type) -> tuple[str, ...]:
+    """The fields of a struct of options."""
+    return tuple(each.name for each in fields(struct))
 
 
 def sets_of(names: Sequence[str], pool: bool) -> list[Sequence[str]]:

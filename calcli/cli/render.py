@@ -12,10 +12,16 @@ from calcli.cli.tables import number, plain, print_table
 __all__ = ["Talk", "fail", "finite", "number", "plain", "print_json", "print_table"]
 
 
+LONGEST_LINE = 2000
+"""Characters of an error; what a file or a user wrote may be far longer."""
+
+
 def fail(message: str, code: int) -> int:
     """Write one line to stderr, and hand the exit code on."""
+    text = " ".join(message.split())
+    text = text if len(text) <= LONGEST_LINE else f"{text[: LONGEST_LINE // 2]} … {text[-LONGEST_LINE // 2 :]}"
     with suppress(OSError):  # a full disk under stderr too leaves the exit code to tell
-        print("calcli:", plain(" ".join(message.split())), file=sys.stderr)
+        print("calcli:", plain(text), file=sys.stderr)
     return code
 
 

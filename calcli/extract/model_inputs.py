@@ -83,6 +83,8 @@ def open_inputs(path: Path, stack: ExitStack, wishes: Wishes = Wishes()) -> Inpu
         return ImageFolder(path, wishes)
     if wishes.resize is not None:
         raise UsageError("--resize is for image folders; arrays hold images of one size")
+    if wishes.grey:
+        raise UsageError("--grey is for image folders; arrays are read as they are stored")
     return ArrayInputs(path, stack, wishes)
 
 

@@ -13,6 +13,7 @@ from calcli.errors import DataError
 from calcli.importers.archive import Archive
 from calcli.importers.array_names import PER_ROW, SCORE_PREFIX, role_of
 from calcli.importers.ask import Ask
+from calcli.numerics import whole_number
 
 __all__ = ["LEFT_OVER", "Column", "is_number", "refuse_doubles", "table_archive"]
 
@@ -170,8 +171,8 @@ def _groups(numeric: Sequence[str]) -> tuple[dict[str, list[str]], dict[str, lis
 def _class_names(path: Path, columns: Sequence[str], stem: str, *, counted: bool) -> list[str] | None:
     """The headers without what they have in common; None when they only count the classes."""
     names = [name[len(stem) :].strip(" _-.[]") for name in columns]
-    if all(name.isdigit() for name in names):
-        numbers = [int(name) for name in names]
+    numbers = [number for name in names if (number := whole_number(name)) is not None]
+    if len(numbers) == len(names):
         if counted and numbers != sorted(set(numbers)):
             raise DataError(f"{path}: columns {columns[0]!r}, … are not in the order of their numbers; sort them")
         if counted and numbers[-1] - numbers[0] != len(numbers) - 1:

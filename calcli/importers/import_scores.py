@@ -56,6 +56,7 @@ def import_scores(
             archives = [open_archive(path, stack, ask) for path in settled.files]
             for archive in archives:
                 report.notes += archive.notes
+            _refuse_unread(ask, archives)
             entries = join_archives(archives, report.notes) if ask.join else unite(archives, settled.folders)
             if ask.gold is not None:
                 settle_sources([Path(ask.gold)], stack, settled)
@@ -76,6 +77,31 @@ def import_scores(
             raise type(problem)(settled.translated(str(problem))) from None
         report.notes = [settled.translated(note) for note in report.notes]
     return report
+
+
+LOGS = {"--normalize": ("lm-eval", "lighteval"), "--choices": ("lm-eval", "lighteval"), "--filter": ("lm-eval",)}
+"""Options that only logs of multiple choice look at."""
+
+
+def _refuse_unread(ask: Ask, archives: Sequence[Archive]) -> None:
+    """Raises UsageError for an option that no source looks at."""
+    given = {
+        "--normalize": ask.normalize != "none",
+        "--choices": ask.choices is not None,
+        "--filter": ask.filter is not None,
+    }
+    formats = {archive.format for archive in archives}
+    for option in (name for name, asked in given.items() if asked and not formats & {*LOGS[name]}):
+        raise UsageError(f"{option} is for logs of {' and '.join(LOGS[option])}; read was {', '.join(sorted(formats))}")
+    of_classes = {
+        "--per-label": ask.per_label,
+        "--views": ask.views is not None,
+        "--class-names": bool(ask.class_names),
+        "--corrupt-labels": bool(ask.corrupt_labels),
+        "--all-scores": ask.all_scores,
+    }
+    for option in (name for name, asked in of_classes.items() if asked and (ask.confidence or ask.correct)):
+        raise UsageError(f"{option} is about scores of classes; --confidence and --correct have none")
 
 
 def _bundles(

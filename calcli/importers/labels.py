@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from calcli.errors import DataError
 from calcli.importers.archive import one_line
-from calcli.numerics import IntArray
+from calcli.numerics import IntArray, whole_number
 
 __all__ = ["texts_of", "to_labels"]
 
@@ -83,7 +83,7 @@ def _named(
         note = f"{where}: {positive!r} was taken as class 1, {class_names[0]!r} as class 0"
     elif class_names is None:
         class_names, note = _understood(texts, k, where)
-    elif not set(texts) <= set(class_names) and all(text.isdigit() and int(text) < k for text in texts):
+    elif not set(texts) <= set(class_names) and all((n := whole_number(text)) is not None and n < k for text in texts):
         class_names = [str(i) for i in range(k)]  # numbers written as text
     if class_names is None:
         raise DataError(

@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 
 from calcli.errors import DataError, UsageError
 from calcli.importers.sequences import reduced
+from calcli.numerics import whole_number
 from calcli.rows import ScoreKind
 
 __all__ = ["Viewed", "settle_views"]
@@ -74,10 +75,10 @@ def settle_views(
             raise UsageError(f"--views transforms: ReCal needs logits, {where} holds {kind}")
         specs = tuple(f"view:{i}" for i in range(1, len(views)))
         return Viewed(views[0], labels, (views[1:], specs), notes=(f"{where}: view 0, the others as transforms",))
-    number = wish.removeprefix("take=")
-    if not wish.startswith("take=") or not number.isdigit() or int(number) >= len(views):
+    number = whole_number(wish.removeprefix("take="))
+    if not wish.startswith("take=") or number is None or number >= len(views):
         raise UsageError(f"--views {wish}: expected take=0 to take={len(views) - 1}, mean or transforms")
-    return Viewed(views[int(number)], labels, notes=(f"{where}: view {number} of {len(views)}",))
+    return Viewed(views[number], labels, notes=(f"{where}: view {number} of {len(views)}",))
 
 
 def _reduced(scores: Any, labels: NDArray[Any] | None, how: str, kind: ScoreKind, where: str) -> Viewed:

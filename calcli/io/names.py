@@ -11,6 +11,7 @@ from calcli.errors import DataError, UsageError
 from calcli.io.hdf5 import open_file
 from calcli.io.inputs import read_document
 from calcli.io.locate import find_bundles, split_where
+from calcli.numerics import whole_number
 
 __all__ = ["bundle_names", "expand", "listed", "natural"]
 
@@ -24,7 +25,8 @@ LONGEST_LIST = 1 << 28
 
 def natural(text: str) -> list[tuple[int, int, str]]:
     """A key that sorts rank10 after rank2."""
-    return [(1, int(part), "") if part.isdigit() else (0, 0, part) for part in re.split(r"(\d+)", text) if part]
+    parts = [(part, whole_number(part)) for part in re.split(r"([0-9]+)", text) if part]
+    return [(0, 0, part) if number is None else (1, number, "") for part, number in parts]
 
 
 def expand(name: str) -> list[str]:

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calcli.errors import UsageError
-from calcli.numerics import IntArray
+from calcli.numerics import IntArray, whole_number
 
 __all__ = ["Part", "deal_rows", "parse_split"]
 
@@ -48,15 +48,15 @@ def parse_split(text: str) -> Part:
         raise UsageError(f"--split {text}: expected {forms}, with a name of letters, digits, _ . + -")
     if size == "rest":
         return Part(name)
-    if span := re.fullmatch(r"(-?\d+)?:(-?\d+)?", size):
+    if span := re.fullmatch(r"(-?[0-9]{1,18})?:(-?[0-9]{1,18})?", size):
         first, stop = (None if side is None else int(side) for side in span.groups())
         return Part(name, rows=(first, stop))
-    if re.fullmatch(r"\d+", size):
-        if int(size) < 2:
+    if (count := whole_number(size)) is not None:
+        if count < 2:
             raise UsageError(
                 f"--split {text}: is that {size} of the rows or {size} row? write 1.0 or 100% for all rows"
             )
-        return Part(name, count=int(size))
+        return Part(name, count=count)
     try:
         fraction = float(size[:-1]) / 100 if size.endswith("%") else float(size)
     except ValueError:

@@ -1,50 +1,71 @@
-"""Every option that takes a number, with numbers that nobody means."""
+"""Every option of every command, with numbers and words that nobody means; and options that would be ignored."""
 
 import os
+import shutil
 import sys
 from pathlib import Path
+from zlib import crc32
 
 import h5py
+import numpy as np
 import pytest
 from children import run
+from cli import runner
 from synthetic import truth
 
 from calcli.cli.app import load, summaries
+from calcli.cli.commands.extract import ExtractArgs
 
 GOLDEN = Path(__file__).resolve().parent.parent / "golden" / "v01"
-HOSTILE = ["nan", "-1", "0", "inf", "1e308", "99999999999999999999", "999999999"]
+HOSTILE = ["nan", "-1", "0", "inf", "1e308", "1e20", "99999999999999999999", "999999999", "9" * 5000, ""]
 BASE = {
     "extract": ["s.npz", "-o", "o.h5", "--force"],
-    "fit": ["-m", "hb", "x.h5", "-o", "-"],
+    "fit": ["-m", "hb", "x.h5", "-o", "o.json", "--force"],
     "apply": ["ts.json", "x.h5", "-o", "o.h5", "--force"],
-    "evaluate": ["x.h5", "-c", "ts.json"],
-    "diagram": ["x.h5"],
+    "evaluate": ["x.h5", "-m", "ece"],
+    "diagram": ["x.h5", "--resamples", "100"],
     "inspect": ["x.h5"],
+    "compare": ["x.h5", "-m", "identity", "--folds", "2"],
+    "threshold": ["x.h5", "--accuracy", "0.5"],
+    "export": ["ts.json", "--to", "python", "-o", "o.py", "--force"],
+    "report": ["x.h5", "-o", "o.html", "--force", "--no-split"],
+    "methods": [],
+    "metrics": [],
+    "completion": [],
 }
 TEXTS = {  # options whose numbers are part of a text
-    "extract": ["--split a="],
+    "extract": ["--split a=", "--split a=0:", "--draw ", "--corrupt-labels "],
     "fit": ["--set bins=", "--set mode=ova --set bins="],
-    "evaluate": ["--bin-sweep ", "--max ece=", "--bin-sweep 4,"],
+    "evaluate": ["--bin-sweep ", "--max ece=", "--min ece.lo=", "--bin-sweep 4,"],
+    "diagram": ["--style temperature --t-range ", "--style temperature --t-range 1:", "--per-class --panels "],
+    "compare": ["--methods hb(bins=", "--test "],
+    "report": ["--max ece=", "-o o.html --bins "],
+    "apply": ["--threshold ", "--as "],
 }
+SECONDS = float(os.environ.get("CALCLI_FUZZ_SECONDS", 0))
 
 
 def cases():
     for command in summaries():
-        if command not in BASE:
-            continue
         for option in load(command).params:
-            kind = type(option.type).__name__.lower()
-            if "int" in kind or "float" in kind:
-                yield command, f"{option.opts[0]} "
-        yield from ((command, text) for text in TEXTS.get(command, []))
+            if option.is_flag if hasattr(option, "is_flag") else False:
+                continue
+            number = any(word in type(option.type).__name__.lower() for word in ("int", "float"))
+            name = f"{option.opts[0]} " if option.opts[0].startswith("-") else ""
+            yield command, name, number
+        yield from ((command, text, not text.startswith(("--max", "--min"))) for text in TEXTS.get(command, []))
+
+
+def values(command, option, number):
+    """All of them for numbers; of words two, other ones for every option, unless there is time."""
+    if number or SECONDS:
+        return HOSTILE
+    first = crc32(f"{command} {option}".encode())
+    return [HOSTILE[first % len(HOSTILE)], HOSTILE[(first // 16) % len(HOSTILE)]]
 
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
-    import shutil
-
-    import numpy as np
-
     path = tmp_path_factory.mktemp("options")
     z, y = truth(200, 4)
     with h5py.File(path / "x.h5", "w") as file:
@@ -55,12 +76,80 @@ def folder(tmp_path_factory):
 
 
 @pytest.mark.skipif(not hasattr(os, "fork") or sys.platform != "linux", reason="limits of children as Linux has them")
-@pytest.mark.parametrize(("command", "option"), list(cases()), ids=lambda text: text.strip("- "))
-def test_numbers_that_nobody_means_are_refused_or_done(folder, monkeypatch, command, option):
+@pytest.mark.parametrize(("command", "option", "number"), list(cases()), ids=lambda text: str(text).strip("- "))
+def test_what_nobody_means_is_refused_or_done(folder, monkeypatch, capsys, command, option, number):
     monkeypatch.chdir(folder)
-    for value in HOSTILE:
-        code, seconds, said = run([command, *BASE[command], *f"{option}{value}".split(" ")])
-        told = f"{command} {option}{value}: exit {code}, {seconds:.1f} s: {said[-300:]}"
-        assert code in (0, 2, 3) or (code == 5 and "ece=" in option), told
-        assert "Traceback" not in said, told
-        assert value != "nan" or code == 2, told
+    for value in values(command, option, number):
+        words = [*option.split(), value]
+        words = [*words[:-2], words[-2] + words[-1]] if option[-1:] in ("=", ":", ",") else words
+        code, seconds, said = run([command, *BASE[command], *(words if option else [value])])
+        told = f"{command} {option}{value[:40]}: exit {code}, {seconds:.1f} s: {said[-300:]}"
+        limits = any(word in option for word in ("--max", "--min"))
+        assert code in (0, 2, 3) or (code == 5 and limits) or (code == 4 and command == "threshold"), told
+        assert "Traceback" not in said and "internal error" not in said, told
+        assert code != 2 or sum(line.startswith("calcli: ") for line in said.splitlines()) == 1, told
+        assert not (value == "nan" and number) or code == 2, told
+
+
+@pytest.fixture
+def here(monkeypatch, capsys, folder):
+    monkeypatch.chdir(folder)
+    return runner(monkeypatch, capsys)
+
+
+MODEL = ["extract", "--model", "m.pt2", "--inputs", "s.npz", "-o", "n.h5"]
+IDLE = [
+    *(["extract", "s.npz", "-o", "n.h5", *words.split()] for words in (
+        "--mean 0.5", "--std 1", "--resize 32", "--grey", "--layout nhwc", "--scale 255", "--transforms 3", "--batch 4",
+        "--device cpu", "--amp off", "--dtype float32", "--dtype float16", "--weights w.pt", "--inputs s.npz",
+        "--transform zoom:0.5", "--choices 4", "--filter none", "--normalize chars", "--ordered", "--no-stratify",
+        "--stratify",
+    )),
+    *([*MODEL, *words.split()] for words in (
+        "--class-names a,b", "--views mean", "--normalize chars", "--choices 2", "--filter x", "--join", "--per-label",
+        "--drop-duplicates", "--confidence a", "--correct b", "--corrupt-labels 0.1", "--draw 3", "--all-scores",
+        "--group a", "--ignore-label 1", "--scores a", "--transforms 4",
+    )),
+    ["extract", "s.npz", "-o", "n.h5", "--all-scores", "--scores", "logits"],
+    ["extract", "s.npz", "-o", "n.h5", "--no-labels", "--labels", "labels"],
+    ["extract", "s.npz", "-o", "n.h5", "--confidence", "logits", "--correct", "labels", "--views", "mean"],
+    ["fit", "-m", "ts", "x.h5", "-o", "-", "--json"], ["fit", "-m", "ts", "x.h5", "-o", "n.json", "--thorough"],
+    *(["evaluate", "x.h5", *words.split()] for words in (
+        "-m nll --full", "-m nll --split", "-m nll --value-only --per-class", "-m nll --value-only --explain",
+        "-m nll --value-only --baseline ts.json", "--json --explain", "--format markdown --per-class", "--marginal",
+        "--edges-from x.h5", "--junit n.xml",
+    )),
+    ["compare", "x.h5", "--test", "t", "--folds", "5"], ["compare", "x.h5", "--thorough"],
+    *(["export", "ts.json", "--to", "python", "-o", "n.py", *words.split()] for words in (
+        "--scores a", "--labels a", "--kind logits", "--ignore-label 1", "--allow-external", "--at y", "--onto m.onnx",
+    )),
+    *(["diagram", "x.h5", *words.split()] for words in (
+        "--panels 3", "--choose worst", "--t-range 1:2", "--match", "--theme light", "--width column", "--no-stats",
+        "-o n.csv --theme dark", "-o n.csv --ascii", "--json --ascii", "-o n.json --no-stats",
+    )),
+    *(["inspect", "ts.json", *words.split()] for words in ("--kind logits", "--scores a", "--ignore-label 3")),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("words", IDLE, ids=" ".join)
+def test_what_would_be_ignored_is_refused(here, folder, words):
+    done = here(*words)
+    assert done.code == 2, done.err
+    assert done.line
+    assert not list(folder.glob("n.*"))
+
+
+def test_options_of_groups_that_are_not_there_are_refused(here):
+    assert "no dataset 'g'" in here("report", "x.h5", "-o", "n.html", "--group", "g").line
+    assert "for two classes" in here("evaluate", "x.h5", "--threshold", "0.3").line
+    assert "for two classes" in here("diagram", "x.h5", "--label", "positive").line
+
+
+@pytest.mark.parametrize("command", summaries())
+def test_reasons_belong_to_options(command):
+    """What ``idle`` names is a field, or it would never be looked up."""
+    fields = {option.name for option in load(command).params}
+    if command == "extract":
+        args = [ExtractArgs(output="o.h5", sources=[Path("s.npz")]), ExtractArgs(output="o.h5", model="m")]
+        assert all(set(each.idle) <= fields for each in args)
+    assert BASE.keys() == set(summaries())

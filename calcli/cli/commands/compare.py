@@ -115,6 +115,16 @@ class CompareArgs(o.Reading, o.Saying, o.Tabling):
         """Files that are read."""
         return [split_where(b)[0] for b in (*self.bundles, self.baseline_bundle) if b is not None]
 
+    @property
+    def idle(self) -> dict[str, str]:
+        """Options that are not looked at, by the name of their field, and why."""
+        idle = {}
+        if self.test is not None:
+            idle["folds"] = "--test scores a group, so that no folds are made"
+        if "all" not in (self.methods or "").lower().split(","):
+            idle["thorough"] = "it belongs to --methods all"
+        return idle
+
     def check_outputs(self) -> None:
         """Raises UsageError for what may not be written, as far as it is known by now."""
         if self.diagram is not None:

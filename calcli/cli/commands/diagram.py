@@ -146,6 +146,22 @@ class DiagramArgs(o.Pooling, o.Saying):
             check_output(self.output, force=self.force, inputs=self.inputs)
 
     @property
+    def idle(self) -> dict[str, str]:
+        """Options that are not looked at, by the name of their field, and why."""
+        idle: dict[str, str] = {}
+        if not (self.per_class or self.per_group):
+            idle |= dict.fromkeys(("panels", "choose"), "it is about the panels of --per-class and --per-group")
+        if self.style != "temperature":
+            idle["t_range"] = "it is the axis of --style temperature"
+        if not self.calibrator:
+            idle["match"] = "it says which --calibrator belongs to which bundle"
+        if self.output is None or not FORMATS[self.output.suffix.lower().lstrip(".")].drawn:
+            idle |= dict.fromkeys(("width", "theme", "no_stats"), "it is about pictures; write one with -o FILE.png")
+        if self.output is not None or self.json:
+            idle["ascii_"] = "nothing is drawn in the terminal"
+        return idle
+
+    @property
     def inputs(self) -> list[Path]:
         """Files that are read, and so never written."""
         return [*self.files, *(Path(c) for c in self.calibrator or [] if c != "-")]

@@ -208,6 +208,22 @@ class EvaluateArgs(o.Pooling, o.Saying, o.Tabling):
         _choice("--interval", self.interval, ["auto", "bootstrap", "t"])
 
     @property
+    def idle(self) -> dict[str, str]:
+        """Options that are not looked at, by the name of their field, and why."""
+        idle = {}
+        if self.metric:
+            idle["full"] = "--metric names the metrics; leave one of them out"
+            idle["split"] = "it is part of the whole report; leave --metric out"
+        if self.value_only:
+            own = ("per_class", "per_group", "bin_sweep", "edges_from", "marginal", "explain")
+            idle |= dict.fromkeys(own, "--value-only prints one number")
+            if not (self.max_ or self.min_):
+                idle["baseline"] = "--value-only prints one number, and no limit asks for a difference"
+        elif self.wanted != "table":
+            idle["explain"] = "it explains the table for people; calcli metrics NAME explains a metric"
+        return idle
+
+    @property
     def wanted(self) -> str:
         """The format, short forms included."""
         return "json" if self.json else "jsonl" if self.jsonl else self.form

@@ -60,6 +60,11 @@ class ExportArgs(o.Reading, o.Saying):
             raise UsageError(f"-o {self.output or repr('')}: expected the name of a file to write")
 
     @property
+    def idle(self) -> dict[str, str]:
+        """Options that are not looked at, by the name of their field, and why."""
+        return {} if self.check else dict.fromkeys(o.names_of(o.Reading), "it says how the rows of --check are read")
+
+    @property
     def inputs(self) -> list[Path]:
         """Files that are read, and so never written."""
         named = [name for name in (self.onto, self.artifact) if name not in (None, "-")]

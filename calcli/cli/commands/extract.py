@@ -102,8 +102,6 @@ class ExtractArgs(ModelOptions, ImportOptions, o.Saying):
             raise UsageError("-o -: HDF5 cannot be written to a pipe, name a file")
         if self.kind is not None and self.kind not in SCORE_KINDS:
             raise UsageError(f"--kind {self.kind}: expected one of {', '.join(SCORE_KINDS)}")
-        if (self.ordered or not self.stratify) and not self.split:
-            raise UsageError("--ordered and --no-stratify say how to --split; add --split cal=0.5 --split test=0.5")
         if self.draw is not None and self.split:
             raise UsageError("--draw and --split both say which rows to take: do one, then the other")
         if self.model is None:
@@ -112,28 +110,37 @@ class ExtractArgs(ModelOptions, ImportOptions, o.Saying):
             self._check_model()
 
     def _check_import(self) -> None:
-        if self.inputs or self.transform or self.weights:
-            raise UsageError("--inputs, --weights and --transform belong to a --model to run; name one")
         if not self.sources:
             raise UsageError("no SOURCE of saved scores and no --model to run; see calcli extract --help")
+        if self.all_scores and self.scores:
+            raise UsageError("--all-scores and --scores both say which arrays to take; choose one")
+        if self.no_labels and self.labels:
+            raise UsageError("--no-labels and --labels exclude each other")
 
     def _check_model(self) -> None:
-        given = {
-            f"SOURCE {self.sources[0] if self.sources else ''}": self.sources,
-            "--scores": self.scores,
-            "--all-scores": self.all_scores,
-            "--group": self.group,
-            "--ignore-label": self.ignore_label,
-            "--corrupt-labels": self.corrupt_labels,
-            "--draw": self.draw,
-            "more than one --labels": len(self.labels or ()) > 1,
-        }
-        wrong = [name for name, value in given.items() if value]
-        if wrong:
+        if self.sources:
             raise UsageError(
-                f"--model runs a model over --inputs, but {', '.join(wrong)} would import saved scores:"
-                " do one or the other"
+                f"--model runs over --inputs, but SOURCE {self.sources[0]} is saved scores: do one or the other"
             )
+        if len(self.labels or ()) > 1:
+            raise UsageError("--model takes one --labels: those of its inputs")
+
+    @property
+    def idle(self) -> dict[str, str]:
+        """Options that are not looked at, by the name of their field, and why."""
+        idle = {}
+        if self.model is None:
+            idle = dict.fromkeys(o.names_of(ModelOptions), "it belongs to a --model to run, and none is named")
+        else:
+            about = (*o.names_of(ImportOptions), "scores", "all_scores", "group", "ignore_label")
+            idle = dict.fromkeys(about, "it is about saved scores, and --model runs a model")
+            if not self.transform:
+                idle["transforms"] = "it counts the values drawn from --transform NAME:FROM:TO"
+        if not self.split:
+            idle |= dict.fromkeys(
+                ("stratify", "ordered"), "it says how to --split; add --split cal=0.5 --split test=0.5"
+            )
+        return idle
 
     @property
     def splitting(self) -> Splitting:

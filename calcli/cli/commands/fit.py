@@ -77,6 +77,12 @@ class FitArgs(o.ReadingSeveral, o.Saying):
             raise UsageError("--thorough belongs to --method all")
 
     @property
+    def idle(self) -> dict[str, str]:
+        """Options that are not looked at, by the name of their field, and why."""
+        told = "-o - writes the artifact to standard output, which is JSON already"
+        return {"json": told} if self.output in ("-", "/dev/stdout") else {}
+
+    @property
     def stem(self) -> str:
         """What default outputs are named after."""
         return self.files[0].stem

@@ -37,11 +37,22 @@ class InspectArgs(o.Reading):
     ]
     json: o.Json = False
 
+    @property
+    def artifact(self) -> bool:
+        """Whether the file is to be read as an artifact."""
+        return self.file == "-" or (split_where(self.file)[1] is None and _is_json(self.file))
+
+    @property
+    def idle(self) -> dict[str, str]:
+        """Options that are not looked at, by the name of their field, and why."""
+        told = f"{self.file} is read as an artifact, it says how bundles are read"
+        return dict.fromkeys(o.names_of(o.Reading), told) if self.artifact else {}
+
 
 def run(args: InspectArgs) -> int:
     """Describe the bundles of a file, or one artifact."""
     path, group = split_where(args.file)
-    if args.file == "-" or (group is None and _is_json(args.file)):
+    if args.artifact:
         content = _artifact(args.file)
         shown = [content["artifact"]]
     else:

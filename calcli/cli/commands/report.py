@@ -72,9 +72,9 @@ class ReportArgs(o.Pooling, o.Saying):
         list[str] | None,
         typer.Option("--min", metavar="NAME=VALUE", help="Limit, as for evaluate.", show_default=False),
     ] = None
-    group: Annotated[str, typer.Option(metavar="NAME", help="Dataset with the groups, shown where it exists.")] = (
-        "group"
-    )
+    group: Annotated[
+        str | None, typer.Option(metavar="NAME", help="Dataset with the groups.", show_default="group, where it exists")
+    ] = None
     bins: Annotated[int, typer.Option(metavar="N", min=1, max=10_000, help="Number of bins.")] = 15
     level: Annotated[float, typer.Option(metavar="P", min=0.5, max=0.999, help="Level of intervals.")] = 0.95
     split: Annotated[
@@ -117,7 +117,7 @@ def run(args: ReportArgs) -> int:
         layout=args.where,
         ignore=args.ignored,
         talk=talk,
-        group=args.group,
+        group=args.group or "group",
     )
     read = job.reads(args.expanded)
     check_output(args.output, force=args.force, inputs=read)
@@ -158,7 +158,10 @@ def _model(args: ReportArgs, job: Job, plan: Plan, bundles: Sequence[str], talk:
         weights = rows.weights()
         if weights is not None and not weights.any():
             raise DataError(f"{rows.name}: all rows have weight 0, expected one above; nothing can be shown")
-        subject = Subject(rows, rows.name, rows.column(args.group), rows.class_names)
+        group = rows.column(job.group)
+        if group is None and args.group is not None:
+            raise DataError(f"{rows.name}: has no dataset {args.group!r} to group by; name one with --group NAME")
+        subject = Subject(rows, rows.name, group, rows.class_names)
         model, done = gather(subject, job.candidates(artifacts, rows), plan, talk.progress)
         results = job.warned(rows, artifacts, done.tables[0], done.results)
         if rows.ignored:

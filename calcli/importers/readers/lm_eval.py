@@ -11,6 +11,7 @@ from calcli.importers.ask import Ask
 from calcli.importers.choices import Question, check_logged, choice_archive
 from calcli.importers.formats import reader
 from calcli.importers.source_file import SourceFile
+from calcli.numerics import whole_number
 
 __all__ = ["read_lm_eval"]
 
@@ -130,8 +131,8 @@ class _Sample:
 
 def _as_index(sample: _Sample) -> int | None:
     target = sample.record.get("target")
-    if isinstance(target, str) and re.fullmatch(r"\d+", target):
-        target = int(target)
+    if isinstance(target, str):
+        target = whole_number(target)
     return target if isinstance(target, int) and not isinstance(target, bool) else None
 
 
@@ -149,7 +150,8 @@ def _as_letter(sample: _Sample) -> int | None:
 def _as_answer_from_1(sample: _Sample) -> int | None:
     doc = sample.record.get("doc")
     answer = str(doc.get("answer")) if isinstance(doc, dict) else ""
-    return int(answer) - 1 if answer.isdigit() else None
+    number = whole_number(answer)
+    return None if number is None else number - 1
 
 
 Rule = Callable[[_Sample], int | None]
