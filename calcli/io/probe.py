@@ -1,19 +1,27 @@
 """A short-lived child that opens a file first, because HDF5 may crash or loop for ever on a damaged one.
 
 It walks over everything that opening and reading will ask HDF5's own structures for. What
-it survives, the parent can open. A fork costs a few milliseconds; where there is none, or
-other threads run beside it, files are opened at once.
+it survives, the parent can open. A fork costs a few milliseconds; where there is none,
+files are opened at once. A fork takes one thread along and every lock as it is: h5py's own
+is held across it, and where a child of several threads makes no progress, a new
+interpreter, which takes a few tenths of a second, looks in its place.
 """
 
+import faulthandler
 import os
 import select
 import signal
+import sys
 import threading
+import warnings
 from contextlib import suppress
 from pathlib import Path
 
 import h5py
 import numpy as np
+
+with suppress(ImportError):
+    import resource  # here, as an import in a child could wait for a lock
 
 from calcli.errors import DataError
 
@@ -29,6 +37,14 @@ MEMORY = 1 << 30
 OBJECTS = 10_000
 """So many datasets and groups are looked at: a file of more would cost too much."""
 
+PATIENCE = 2.0
+"""Seconds after which a child of several threads may be stuck."""
+
+LOOK = (
+    "import sys; sys.path[:] = sys.argv[3:]; from pathlib import Path; from calcli.io.probe import _live;"
+    " _live(Path(sys.argv[1]), int(sys.argv[2]))"
+)
+
 FINE, NO_MEMORY = 0, 7
 OWN_FILTERS = {h5py.h5z.FILTER_DEFLATE, h5py.h5z.FILTER_SHUFFLE, h5py.h5z.FILTER_FLETCHER32, h5py.h5z.FILTER_LZF}
 
@@ -40,23 +56,16 @@ def probe(path: Path) -> None:
     """Let a child walk through an HDF5 file. Raises DataError when it does not come back."""
     about = path.stat()
     known = (about.st_dev, about.st_ino, about.st_size, about.st_mtime_ns)
-    if known in _survived or not hasattr(os, "fork") or threading.active_count() > 1:
+    if known in _survived or not hasattr(os, "fork"):
         return
     seconds = SECONDS + about.st_size // BYTES_PER_SECOND
-    alive, held = os.pipe()
-    child = os.fork()
-    if child == 0:
-        _live(path, seconds)
-    os.close(held)
-    try:
-        status = _wait(child, alive, seconds)
-    except BaseException:
-        with suppress(OSError):
-            os.kill(child, signal.SIGKILL)
-            os.waitpid(child, 0)
-        raise
-    finally:
-        os.close(alive)
+    status: int | None
+    if threading.active_count() == 1:
+        status = _forked(path, seconds, seconds + 2)
+    else:
+        status = _forked(path, seconds, PATIENCE)
+        if status is None and sys.executable:  # it waits for a lock of a thread that it does not have
+            status = _spawned(path, seconds)
     if status == FINE:
         _survived.add(known)
         return
@@ -68,12 +77,46 @@ def probe(path: Path) -> None:
     raise DataError(f"{path}: is damaged: {how}; copy it anew or run again what made it")
 
 
-def _wait(child: int, alive: int, seconds: float) -> int | None:
-    """The exit code of a child, its signal as a negative number, or None when its time is over.
+def _forked(path: Path, seconds: int, patience: float) -> int | None:
+    """What becomes of a fork of this process that looks (see ``_wait``). patience : seconds to wait for it."""
+    alive, held = os.pipe()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)  # later Pythons warn of threads
+        child = os.fork()
+    if child == 0:
+        _live(path, seconds)
+    os.close(held)
+    try:
+        return _wait(child, alive, patience)
+    except BaseException:
+        with suppress(OSError):
+            os.kill(child, signal.SIGKILL)
+            os.waitpid(child, 0)
+        raise
+    finally:
+        os.close(alive)
+
+
+def _spawned(path: Path, seconds: int) -> int | None:
+    """What becomes of a new interpreter that looks; None when its time is over."""
+    import subprocess
+
+    words = [sys.executable, "-c", LOOK, str(path), str(seconds), *sys.path]
+    try:
+        done = subprocess.run(words, stdin=subprocess.DEVNULL, capture_output=True, timeout=seconds + 10, check=False)
+    except subprocess.TimeoutExpired:
+        return None
+    except OSError:  # no interpreter, no memory for one: then without it
+        return FINE
+    return FINE if done.returncode > 0 and done.returncode != NO_MEMORY else done.returncode
+
+
+def _wait(child: int, alive: int, patience: float) -> int | None:
+    """The exit code of a child, its signal as a negative number, or None when it took too long.
 
     alive : a pipe that the child's end closes.
     """
-    ended, _, _ = select.select([alive], [], [], seconds + 2)
+    ended, _, _ = select.select([alive], [], [], patience)
     if not ended:
         os.kill(child, signal.SIGKILL)
     _, status = os.waitpid(child, 0)
@@ -83,6 +126,7 @@ def _wait(child: int, alive: int, seconds: float) -> int | None:
 def _live(path: Path, seconds: int) -> None:
     """All of a child's life. What h5py raises, the parent can bear too."""
     code = FINE
+    faulthandler.disable()  # its death is expected, and told by the parent
     try:
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
             signal.signal(number, signal.SIG_DFL)
@@ -101,8 +145,6 @@ def _live(path: Path, seconds: int) -> None:
 
 
 def _limit(seconds: int) -> None:
-    import resource
-
     with open("/proc/self/statm", encoding="ascii") as file:
         present = int(file.read().split()[0]) * resource.getpagesize()
     for what, most in (

@@ -2,6 +2,7 @@
 
 import itertools
 import os
+import threading
 import time
 import zlib
 
@@ -241,3 +242,49 @@ def test_an_ordinary_file_is_looked_at_in_a_moment_and_once(run, tmp_path, monke
         times.append(time.perf_counter() - begun)
     assert times[0] < 0.3  # 10 ms on an idle machine
     assert times[1] < 0.01
+
+
+@pytest.fixture
+def crowd():
+    """Another Python thread, which works, and one that holds a lock."""
+    over, lock, held = threading.Event(), threading.Lock(), threading.Event()
+
+    def hold():
+        with lock:
+            held.set()
+            over.wait()
+
+    def work():
+        while not over.wait(0.001):
+            sum(range(1000))
+
+    threads = [threading.Thread(target=each) for each in (hold, work)]
+    for thread in threads:
+        thread.start()
+    held.wait()
+    yield lock
+    over.set()
+    for thread in threads:
+        thread.join()
+
+
+def test_threads_beside_it_are_no_reason_to_open_a_file_unseen(run, tmp_path, monkeypatch, crowd):
+    monkeypatch.setattr(probe, "_survived", set())
+    probe.probe(tmp_path / "good.h5")
+    assert probe._survived
+    monkeypatch.setattr(probe, "_walk", lambda file: os.kill(os.getpid(), 11))
+    monkeypatch.setattr(probe, "_survived", set())
+    with pytest.raises(DataError, match="HDF5 crashes on it"):
+        probe.probe(tmp_path / "good.h5")
+
+
+def test_a_child_that_waits_for_a_lock_is_replaced_by_a_new_interpreter(run, tmp_path, monkeypatch, crowd):
+    monkeypatch.setattr(probe, "PATIENCE", 0.2)
+    monkeypatch.setattr(probe, "_walk", lambda file: crowd.acquire())
+    monkeypatch.setattr(probe, "_survived", set())
+    probe.probe(tmp_path / "good.h5")
+    assert probe._survived
+    endless(tmp_path / "x.h5")
+    monkeypatch.setattr(probe, "LOOK", "import os; os.kill(os.getpid(), 11)")
+    with pytest.raises(DataError, match="HDF5 crashes on it"):
+        probe.probe(tmp_path / "x.h5")
