@@ -21,7 +21,10 @@ __all__ = [
 SMALLEST = 1e-5
 """Narrowest kernel that is considered."""
 
-STEPS = 40
+STEPS = 60
+
+SECANTS, START, SLOPE = 12, -3.5, -1.4
+"""Steps of the secant, its first point (a width of .03) and the slope it first assumes."""
 
 
 def grid_cells(n: int) -> int:
@@ -64,26 +67,35 @@ def smooth_errors(spectra: FloatArray, tolerance: float = 1e-9) -> FloatArray:
     Reference: Blasiok, Nakkiran (2024), definition 3.4, arXiv 2309.12236.
     """
     flat = np.atleast_2d(spectra)
-    # In logarithms E(s) is close to a power of s, so the false position method needs few
-    # steps; halving an end's weight that stays twice (Illinois) keeps it from getting stuck.
-    low, high = np.full(len(flat), np.log(SMALLEST)), np.zeros(len(flat))
-    at_low, at_high = _excess(flat, low), _excess(flat, high)
-    # Where even the narrowest kernel smooths everything away, the error is that kernel's.
-    settled = at_low <= 0.0
-    s = np.where(settled, low, high)
-    last = np.zeros(len(flat), dtype=bool)
-    for _ in range(STEPS):
-        s = np.where(settled, s, high - at_high * (high - low) / np.where(settled, 1.0, at_high - at_low))
-        value = _excess(flat, s)
-        above = value > 0.0
-        again = np.where(above == last, 0.5, 1.0)
-        at_high = np.where(above, again * at_high, value)
-        at_low = np.where(above, value, again * at_low)
-        last = above
-        low, high = np.where(above, s, low), np.where(above, high, s)
-        if np.abs(value[~settled]).max(initial=0.0) <= tolerance:
+    # f(x) = ln E(e^x) - x falls at least as fast as -x, but for rounding below a cell's width: its root lies
+    # between x and x + 1.25 f(x). A secant no flatter stays there, and f is nearly straight; what is left
+    # after some steps is halved.
+    floor = np.log(SMALLEST)
+    low, high = np.full(len(flat), floor), np.zeros(len(flat))
+    x, before = np.full(len(flat), START), np.full((2, len(flat)), np.nan)
+    left = np.arange(len(flat))
+    for step in range(STEPS):
+        at = x[left]
+        f = _excess(flat[left], at)
+        low[left] = np.maximum(low[left], np.where(f > 0.0, at, at + 1.25 * f))
+        high[left] = np.minimum(high[left], np.where(f > 0.0, at + 1.25 * f, at))
+        # Where even the narrowest kernel smooths everything away, the error is that kernel's.
+        going = (np.abs(f) > tolerance) & ~((at <= floor) & (f <= 0.0))
+        left, at, f, last = left[going], at[going], f[going], before[:, going]
+        if not len(left):
             break
-    return np.asarray(np.where(settled, smooth_error_at(flat, np.full(len(flat), SMALLEST)), np.exp(s)))
+        with np.errstate(invalid="ignore", divide="ignore"):
+            slope = np.where(np.isnan(last[0]), SLOPE, (f - last[1]) / (at - last[0]))
+        there = at - f / np.minimum(np.nan_to_num(slope, nan=SLOPE, neginf=-1e9), -0.8)
+        if step >= SECANTS:
+            there = 0.5 * (low[left] + high[left])
+        x[left] = np.clip(there, low[left], high[left])
+        before = np.stack([at, f])
+    out = np.exp(x)
+    narrow = np.flatnonzero(x <= floor)
+    if len(narrow):
+        out[narrow] = smooth_error_at(flat[narrow], np.full(len(narrow), SMALLEST))
+    return np.asarray(out)
 
 
 def smooth_error_at(spectra: FloatArray, s: FloatArray) -> FloatArray:
