@@ -31,7 +31,7 @@ from calcli.io.atomic import write_bytes
 from calcli.io.dataset import DataSet
 from calcli.io.memory import bundle_in_memory, plain_array
 from calcli.io.names import expand
-from calcli.io.validate import check_scores, check_shape, check_type, score_kind
+from calcli.io.validate import check_confidences, check_scores, check_shape, check_type, score_kind
 from calcli.kernels.device import resolve
 from calcli.metrics.catalog import metric, report_metrics
 from calcli.metrics.collect import collect_all
@@ -64,8 +64,9 @@ def fit(
 
     scores : (n, k) array or tensor, (n,) for a binary model's score of class 1, or the path
     of a bundle (or several, taken together), whose labels, weights and kind are then its own. labels : (n,) integers in
-    0..k-1. kind : ``logits``, ``log_probs`` or ``probs`` (natural logarithm, 0..1). options :
-    those of ``calcli methods NAME``; a trailing underscore is dropped (``lambda_=1``).
+    0..k-1. kind : ``logits``, ``log_probs`` or ``probs`` (natural logarithm, 0..1); or ``confidence``, where scores
+    are (n,) confidences and labels whether each answer was right (bool or 0/1), for methods of the top label.
+    options : those of ``calcli methods NAME``; a trailing underscore is dropped (``lambda_=1``).
 
     Raises UsageError for methods and options that do not exist, DataError for bad rows,
     FitError where a fit is impossible. A fit that went badly has a ``status`` and ``warnings``.
@@ -263,7 +264,7 @@ class FittedCalibrator:
 
     @property
     def n_classes(self) -> int:
-        """Number of classes."""
+        """Number of classes; 1 where it was fitted to confidences."""
         return self._artifact.n_classes
 
     @property
@@ -274,13 +275,17 @@ class FittedCalibrator:
     def predict_proba(self, scores: Scores, kind: str | None = None) -> FloatArray:
         """Calibrated probabilities, (n, k) float64; every row sums to 1.
 
-        scores : as for ``fit``. kind : of the scores, where it is not that of the fit.
-        Raises DataError for scores of other classes or kinds, and for NaN.
+        scores : as for ``fit``. kind : of the scores, where it is not that of the fit. Of confidences the
+        columns are the probabilities that the answer is wrong, and right. Raises DataError for scores of
+        other classes or kinds, and for NaN.
         """
         return self._applied(scores, kind)[0]
 
     def predict(self, scores: Scores, kind: str | None = None) -> IntArray:
-        """Predicted classes, (n,) int64. They need not be the largest probability's: see the method's laws."""
+        """Predicted classes, (n,) int64; of confidences 1 where the answer is likelier right than wrong.
+
+        They need not be the largest probability's: see the method's laws.
+        """
         return self._applied(scores, kind)[1]
 
     def save(self, path: str | PathLike[str], *, force: bool = False) -> None:
@@ -295,17 +300,28 @@ class FittedCalibrator:
         with _rows(scores, kind or self.kind) as rows:
             if isinstance(rows, DataSet):
                 check_fits(self._artifact, self.method, rows)
+            elif "confidence" in {rows.kind, self.kind} and rows.kind != self.kind:
+                raise DataError(f"scores are {rows.kind}, this calibrator was fitted on {self.kind}: the kinds differ")
             elif rows.k != self.n_classes:
                 raise DataError(f"scores have {rows.k} classes, this calibrator was fitted for {self.n_classes}")
             transforms = checked_transforms(self._artifact.calibrator, rows, "scores")
+            if rows.kind == "confidence":
+                return self._of_confidences(rows)
             probs, labels = np.empty((rows.n, rows.k)), np.empty(rows.n, dtype=np.int64)
             for start, p, columns, _ in calibrated_blocks(self._artifact.calibrator, rows, "probs", transforms):
                 probs[start : start + len(p)] = p
                 labels[start : start + len(p)] = columns["prediction"]
         return probs, labels
 
+    def _of_confidences(self, rows: Rows) -> tuple[FloatArray, IntArray]:
+        right = np.empty(rows.n)
+        for start, q, _, _ in calibrated_blocks(self._artifact.calibrator, rows, "confidence", ()):
+            right[start : start + len(q)] = q
+        return np.stack([1.0 - right, right], axis=1), (right > 0.5).astype(np.int64)
+
     def __repr__(self) -> str:
-        return f"<calcli {self.method}: {self.n_classes} classes, fitted to {self._artifact.fit.n} rows, {self.status}>"
+        what = "confidences" if self.kind == "confidence" else f"{self.n_classes} classes"
+        return f"<calcli {self.method}: {what}, fitted to {self._artifact.fit.n} rows, {self.status}>"
 
     def _repr_html_(self) -> str:
         """A table for notebooks: what the fit did to the calibration rows."""
@@ -315,8 +331,9 @@ class FittedCalibrator:
             for what, values in (("before", self.before), ("after", self.after))
         )
         notes = "".join(f"<li>{html.escape(text)}</li>" for text in self.warnings)
+        what = "confidences" if self.kind == "confidence" else f"{self.n_classes} classes"
         return (
-            f"<div><b>{html.escape(self.method)}</b>, {self.n_classes} classes, {self._artifact.fit.n} rows,"
+            f"<div><b>{html.escape(self.method)}</b>, {what}, {self._artifact.fit.n} rows,"
             f" status {self.status}<table><tr><th></th>{head}</tr>{lines}</table><ul>{notes}</ul></div>"
         )
 
@@ -349,7 +366,8 @@ def _opened(
         with open_data([bundle for name in names for bundle in expand(name)], prefer=prefer) as rows:
             yield rows
         return
-    with bundle_in_memory(scores, labels, score_kind(kind), weights=weights, class_names=class_names) as rows:
+    own = score_kind(kind, confidence=True)
+    with bundle_in_memory(scores, labels, own, weights=weights, class_names=class_names) as rows:
         yield rows
 
 
@@ -360,8 +378,12 @@ def _rows(scores: Scores, kind: str) -> Iterator[Rows]:
         with open_rows(str(scores), prefer=("test",), need_labels=False) as rows:
             yield rows
         return
-    array = plain_array(scores, "scores")
+    array, own = plain_array(scores, "scores"), score_kind(kind, confidence=True)
     check_type(array.dtype, "scores")
-    check_shape(array.shape, array.dtype, "scores")
-    own = score_kind(kind)
+    n, _ = check_shape(array.shape, array.dtype, "scores")
+    if own == "confidence":
+        if array.size != n:
+            raise DataError(f"scores: have shape {array.shape}, expected one confidence a row, ({n},)")
+        yield ArrayRows(check_confidences(array, "scores"), kind=own)
+        return
     yield ArrayRows(check_scores(array, own, "scores"), kind=own)

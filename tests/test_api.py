@@ -14,7 +14,8 @@ from synthetic import truth
 
 import calcli
 import calcli.api
-from calcli.errors import DataError, UsageError
+from calcli.errors import CalcliError, DataError, UsageError
+from calcli.sklearn import ScoreCalibrator
 
 
 @pytest.fixture
@@ -172,3 +173,45 @@ def test_a_picture_is_that_of_the_command(run, bundle):
         calcli.diagram(z, y, style="nonsense")
     __import__("calcli.diagrams.style")  # the room has another name, or it would hide the function
     assert callable(calcli.diagram)
+
+
+@pytest.mark.parametrize("method", ["ir", "platt"])
+def test_confidences_go_through_the_api_as_through_the_commands(run, method):
+    rng = np.random.default_rng(0)
+    confidence = rng.random(300) ** 0.4
+    right = rng.random(300) < confidence**1.5
+    with h5py.File("qa.h5", "w") as file:
+        file["confidence"], file["correct"] = confidence, right
+    assert run("fit", "-m", method, "qa.h5", "-o", "qa.json", "-q").code == 0
+    assert run("apply", "qa.json", "qa.h5", "-o", "out.h5", "-q").code == 0
+    fitted = calcli.fit(confidence, right, method, kind="confidence")
+    with h5py.File("out.h5") as file:
+        calibrated = file["confidence"][()]
+    for scores in (confidence, confidence[:, None], "qa.h5"):
+        p = fitted.predict_proba(scores)  # wrong, right
+        np.testing.assert_array_equal(p[:, 1], calibrated)
+        np.testing.assert_array_equal(p[:, 0], 1 - calibrated)
+        np.testing.assert_array_equal(fitted.predict(scores), calibrated > 0.5)
+    told = json.loads(run("evaluate", "qa.h5", "-c", "qa.json", "--json").out)["results"]
+    found = calcli.evaluate(confidence, right, fitted, kind="confidence").to_dict()["results"]
+    for ours, theirs in zip(found, told, strict=True):
+        assert (ours["metrics"], ours["report"]) == (theirs["metrics"], theirs["report"])
+    assert calcli.diagram(confidence, right, fitted, kind="confidence", resamples=50).to_dict()["panels"]
+    model = ScoreCalibrator(method=method, kind="confidence").fit(confidence[:, None], right)
+    np.testing.assert_array_equal(model.predict_proba(confidence[:, None])[:, 1], calibrated)
+
+
+@pytest.mark.parametrize(
+    ("scores", "labels", "options", "sentence"),
+    [
+        ([0.5, 0.7], [1, 0], {"method": "ts"}, "method ts needs the scores of every class"),
+        ([50.0, 70.0], [1, 0], {}, "divide percentages by 100"),
+        ([0.5, 0.7], [1, 2], {}, "row 1 is 2, expected 1 \\(right\\) or 0 \\(wrong\\)"),
+        ([[0.5, 0.5], [0.7, 0.3]], [1, 0], {}, "expected \\(rows,\\): one a row"),
+        ([0.5, 0.7], None, {}, "pass whether each answer was right"),
+        ([0.5, 0.7], [1, 0], {"class_names": ["a", "b"]}, "of which no class is known"),
+    ],
+)
+def test_what_are_no_confidences_is_refused(scores, labels, options, sentence):
+    with pytest.raises(CalcliError, match=sentence):
+        calcli.fit(scores, labels, **{"method": "ir", **options}, kind="confidence")

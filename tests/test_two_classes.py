@@ -228,3 +228,19 @@ def test_quadratic_is_the_constrained_optimum_and_never_falls():
         assert loss(ours) <= best.fun + 1e-9
         at = np.linspace(3 * s.min(), 3 * s.max(), 500)
         assert (np.diff(calibrator.logit(at, *calibrator.maps[0])) >= -1e-12).all()
+
+
+@pytest.mark.parametrize("name", ["platt", "beta", "quadratic"])
+def test_separable_classes_keep_their_predictions_and_order(name):
+    """AUC 1: no slope is best, and a constant would forget which class is which (Platt's targets are finite)."""
+    s = np.linspace(-3, 3, 101) + 0.01
+    rows = ArrayRows(np.stack([np.zeros(101), s], axis=1), (s > 0).astype(int))
+    fitted = fit(name, rows)
+    assert fitted.status == "degenerate"
+    assert any("smoothed targets" in warning for warning in fitted.warnings)
+    p, label = probabilities(fitted.calibrator, rows.scores)
+    assert (np.diff(p[:, 1]) > 0).all()
+    np.testing.assert_array_equal(label, s > 0)
+    n1, n0 = (s > 0).sum(), (s <= 0).sum()
+    assert p[-1, 1] == pytest.approx((n1 + 1) / (n1 + 2), abs=0.02)
+    assert p[0, 1] == pytest.approx(1 / (n0 + 2), abs=0.02)

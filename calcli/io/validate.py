@@ -74,10 +74,11 @@ def check_correct(correct: NDArray[Any], n: int, where: str) -> IntArray:
     return correct.astype(np.int64)
 
 
-def score_kind(text: str) -> ScoreKind:
-    """Check the name of a score kind. Raises DataError for anything but the three."""
-    if text not in SCORE_KINDS:
-        raise DataError(f"score kind {text!r} is not known, expected one of {', '.join(SCORE_KINDS)}")
+def score_kind(text: str, *, confidence: bool = False) -> ScoreKind:
+    """Check the name of a score kind. Raises DataError for anything but the three, and ``confidence`` where allowed."""
+    known = (*SCORE_KINDS, "confidence") if confidence else SCORE_KINDS
+    if text not in known:
+        raise DataError(f"score kind {text!r} is not known, expected one of {', '.join(known)}")
     return text  # type: ignore[return-value]
 
 

@@ -59,7 +59,7 @@ class BetaCalibration(LogisticCalibrator):
 
     @classmethod
     def fit_map(cls, sample: Sample, options: Any) -> MapFit:
-        return fit_beta(sample, options.variant, constant_if_separable=options.mode in ("binary", "top"))
+        return fit_beta(sample, options.variant, constant_if_separable=options.mode == "top")
 
     @staticmethod
     def logit(s: FloatArray, *params: Any) -> FloatArray:

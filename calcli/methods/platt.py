@@ -33,10 +33,10 @@ class PlattScaling(LogisticCalibrator):
     otherwise. Unregularised Newton steps to the optimum. Probabilities never enter, so
     sure rows count by how sure they are; programs that clip p at 1e-12 bend the line there.
 
-    Outcomes that are all alike give the constant (n1 + 1) / (n + 2), as do scores that
-    separate the outcomes perfectly, where the likelihood has no maximum; with one map
-    per class such a class gets the smoothed targets instead, whose optimum is finite,
-    because a constant would forget the class. A negative slope is allowed and told.
+    Outcomes that are all alike give the constant (n1 + 1) / (n + 2). Where the scores separate
+    the outcomes perfectly the likelihood has no maximum: a class then gets the smoothed
+    targets, whose optimum is finite, because a constant would forget the class; the top
+    label, whose prediction stays, gets the constant. A negative slope is allowed and told.
 
     ``loss=brier`` minimises the squared error, which is not convex: from the optimum of the
     log loss downhill.
@@ -62,7 +62,7 @@ class PlattScaling(LogisticCalibrator):
             sample,
             smooth=options.smooth,
             loss=options.loss,
-            constant_if_separable=options.mode in ("binary", "top"),
+            constant_if_separable=options.mode == "top",
         )
 
     @staticmethod

@@ -62,7 +62,7 @@ class QuadraticScaling(LogisticCalibrator):
         width = (high - low) or 1.0
         # Integrals of the two slopes' shares at s: (high - s) / width and (s - low) / width.
         features = [-((high - sample.s) ** 2) / (2 * width), (sample.s - low) ** 2 / (2 * width)]
-        one_map = options.mode in ("binary", "top")
+        one_map = options.mode == "top"
         found = regress(sample, features, low=0.0, smooth=options.smooth, constant_if_separable=one_map)
         left, right = found.slopes
         params = (

@@ -139,7 +139,7 @@ class ScalingBinning(BinaryCalibrator):
     @classmethod
     def fit_map(cls, sample: Sample, options: Any, parts: Parts | None = None) -> MapFit:
         one, two, three = (sample.part(part) for part in parts) if parts else (sample, sample, sample)
-        one_map = options.mode in ("binary", "top")
+        one_map = options.mode == "top"
         base = MapFit((1.0, 1.0, 0.0))
         if options.base == "platt":
             platt = fit_platt(one, loss=options.loss, constant_if_separable=one_map)

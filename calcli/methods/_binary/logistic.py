@@ -138,7 +138,7 @@ def is_separable(s: FloatArray, hit: NDArray[np.bool_]) -> bool:
 
 
 SEPARABLE = (
-    "the scores separate the outcomes perfectly, so no slope fits best and the map is a constant;"
+    "the scores separate right from wrong perfectly, so no slope fits best and the map is a constant;"
     " more rows or smoothed targets (platt with smooth=true) would serve better"
 )
-SMOOTHED = "the scores separate the class perfectly, so the map was fitted to smoothed targets"
+SMOOTHED = "where scores separate the classes perfectly no slope fits best, so the map was fitted to smoothed targets"
