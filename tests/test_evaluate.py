@@ -344,7 +344,7 @@ def test_limits_name_their_metric():
     [
         (["-m", "ecc"], "did you mean"),
         (["--compat", "torchmetric"], "torchmetrics"),
-        (["--norm", "3"], "max"),
+        (["--norm", "0.5"], "max"),
         (["--value-only"], "--metric NAME"),
         (["--json", "--jsonl"], "exclude"),
         (["--junit", "a.xml"], "--max"),

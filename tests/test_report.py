@@ -209,11 +209,13 @@ def test_the_page_is_whole_without_script_or_network():
     assert used <= set(GLOSSARY)
 
 
-def test_a_page_of_very_many_models_stays_small():
+def test_a_page_of_very_many_models_becomes_shorter(monkeypatch):
     z, y = truth(400, 5, temperature=1.6)
     model, _ = model_of(z, y, fitted(z, y), fitted(z[:200], y[:200]))
-    short, whole = page_of(*[model] * 20), page_of(model)
-    assert len(short) < 20 * 0.7 * len(whole)
+    whole = page_of(model)
+    monkeypatch.setattr("calcli.report.page.LARGEST", int(20 * 0.7 * len(whole)))
+    short = page_of(*[model] * 20)
+    assert len(short.encode()) <= 20 * 0.7 * len(whole)
     assert "Left out to keep a page of so many models small" in short
     assert "All numbers" in whole and "All numbers" not in short
     assert short.count("reliability-19") and short.count('id="ranges-19-0"') == 1
@@ -326,3 +328,33 @@ def test_bad_words_are_one_line(run, bundle, words, code, part):
     assert result.code == code
     assert part in result.line
     assert not (bundle / "r.html").exists()
+
+
+def test_a_page_of_many_models_stays_small_and_says_what_it_leaves_out():
+    z, y = truth(600, 6, temperature=1.6)
+    group = np.arange(400) % 20
+    model, done = model_of(z[200:], y[200:], *[fitted(z[:200], y[:200])] * 2, group=group)
+    evaluation = {"calcli_evaluation": 1, "results": [r.to_dict() for r in done.results] * 26}
+    text = page([model] * 26, evaluation)
+    assert len(text.encode()) < 2_000_000
+    assert text.count("Left out to keep a page") == 0
+    assert text.count('data-file="reliability-') == 26
+
+
+def test_models_for_which_there_is_no_room_keep_their_verdict(monkeypatch):
+    model, _ = model_of(*truth(300, 3, temperature=1.6))
+    whole = page_of(model, model, model)
+    monkeypatch.setattr("calcli.report.page.LARGEST", len(whole) // 2)
+    text = page_of(model, model, model)
+    assert text.count("Left out to keep a page of so many models small. All of it: ") == 2
+    assert "calcli report a.h5:test -o report.html" in text
+    assert [text.count(f'id="verdict-{at}"') for at in range(3)] == [1, 1, 1]
+    assert text.count('data-file="reliability-') == 1
+
+
+def test_a_thousand_classes_stay_below_two_megabytes():
+    z, y = truth(3000, 1000, temperature=1.6)
+    text = page_of(
+        model_of(z, y, *[fitted(z[:500], y[:500])] * 3, names=[f"a class called {c}" for c in range(1000)])[0]
+    )
+    assert len(text.encode()) < 2_000_000

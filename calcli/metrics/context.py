@@ -17,11 +17,24 @@ from calcli.metrics.nulls import Null, bin_outcomes
 from calcli.metrics.rowtable import ClassStats, RowTable
 from calcli.numerics import FloatArray, IntArray
 
-__all__ = ["Columns", "Label", "MetricContext", "MetricSettings", "Scheme", "Value", "edges_of_values", "norm_text"]
+__all__ = [
+    "Columns",
+    "Label",
+    "MetricContext",
+    "MetricSettings",
+    "Scheme",
+    "Value",
+    "edges_of_values",
+    "norm_of",
+    "norm_text",
+]
 
 Label = Literal["top", "positive", "class", "all"]
 Scheme = Literal["width", "mass"]
 Columns = Callable[[], Iterator[tuple[int, FloatArray]]]
+
+LARGEST_NORM = 100.0
+"""Beyond it powers of small gaps are 0; the limit is ``max``."""
 
 HEAVY_RESAMPLES = 200
 """Most resamples of an estimator that looks at every row of every resample."""
@@ -227,3 +240,14 @@ def edges_of_values(scores: FloatArray) -> FloatArray | None:
 def norm_text(norm: float) -> str:
     """The norm as it stands in a signature."""
     return "max" if math.isinf(norm) else f"{norm:g}"
+
+
+def norm_of(text: str) -> float:
+    """``--norm`` as a number: 1 or more, or ``max``. Raises UsageError."""
+    try:
+        norm = math.inf if text == "max" else float(text)
+    except ValueError:
+        norm = 0.0
+    if not 1.0 <= norm <= LARGEST_NORM and text != "max":
+        raise UsageError(f"--norm {text[:40]}: expected a number from 1 to {LARGEST_NORM:g}, or max")
+    return norm

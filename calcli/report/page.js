@@ -81,6 +81,7 @@
   bodies.forEach((body) => {
     const versions = models[body.dataset.body];
     const focus = body.querySelector(".focus");
+    if (!focus) return; // left out for want of room
     const boxes = all(body, "[data-toggle]");
     const sliders = { confidence: body.querySelector(".confidence"), threshold: body.querySelector(".threshold") };
     const panel = (slider) => slider.closest(".panel");

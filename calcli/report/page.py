@@ -2,8 +2,9 @@
 
 import base64
 import hashlib
+import json
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from importlib.resources import files
 from typing import Any
 
@@ -16,18 +17,21 @@ from calcli.report.gather import Model, Threshold, Version
 from calcli.report.glossary import GLOSSARY
 from calcli.report.markup import Safe, data_block, join, name, tag, visible
 from calcli.report.phrases import count, signed, span
-from calcli.report.pieces import Room, focus_of, row, state_word, table
+from calcli.report.pieces import Room, drawn_of, focus_of, row, state_word, table
 from calcli.report.sections import card, model_body, signatures
 
 __all__ = ["page"]
 
 COLOURS = (("", "as the system"), ("light", "light"), ("dark", "dark"))
 
-VERSIONS = 40
-"""Versions of all models together above which the page of each becomes shorter."""
+LARGEST = 1_900_000
+"""Bytes of a page. One that would be larger has less of each model, and at last fewer models in full."""
 
-LINES = 3000
-"""Lines of class and group tables in a page; more than that and each table lists its worst only."""
+ROOMS = (Room(), Room(short=True), Room(100, short=True), Room(20, short=True, tight=True))
+"""From all there is to the least."""
+
+MOST = (60, 120, 120)
+"""Versions of all models above which the first rooms are not tried: their pages are sure to be too large."""
 
 
 def page(
@@ -42,21 +46,46 @@ def page(
 
     The same input gives the same text: there is no clock in it.
     """
-    style, script = (files("calcli.report").joinpath(f"page.{kind}").read_text("utf-8") for kind in ("css", "js"))
     one = len(models) == 1
     called = title or (models[0].name if one else f"{len(models)} models")
     known = f"{models[0].k} classes" if models[0].k > 1 else "confidences alone"
     facts = f"{count(models[0].n)} cases · {known}" if one else f"{len(models)} models"
-    body = tag(
-        "body",
-        tag("a", "Skip to the verdict", href="#verdict", class_="skip"),
-        _header(called, facts),
-        tag("main", _content(models, _limits(limits)), _how(models, commands), _words()),
-        data_block("calcli-evaluation", evaluation),
-        data_block("calcli-page", [[_for_script(v) for v in m.versions] for m in models]),
-        Safe(f"<script>{script}</script>"),
-    )
-    return f"<!DOCTYPE html>\n{tag('html', _head(called, style, script), body, lang='en')}\n"
+    foot = join([_how(models, commands), _words()])
+    around = _document(called, _header(called, facts), foot, data_block("calcli-evaluation", evaluation))
+    versions = sum(len(m.versions) for m in models)
+    for room in ROOMS[sum(versions > most for most in MOST) :]:
+        bodies = {at: model_body(model, at, room) for at, model in enumerate(models)}
+        data: list[Any] = [[_for_script(v) for v in drawn_of(model, room)[1].versions] for model in models]
+        text = around(_content(models, _limits(limits), bodies), data)
+        if len(text.encode()) <= LARGEST:
+            return text
+    kept = sorted(range(len(models)), key=lambda at: -state_of(models[at].versions[0]).gap)
+    while len(kept) > 1 and (spare := len(text.encode()) - LARGEST) > 0:
+        while len(kept) > 1 and spare > 0:
+            at = kept.pop()
+            spare -= len(bodies[at].encode()) + len(json.dumps(data[at]))
+            bodies[at], data[at] = _left_out(models[at]), []
+        text = around(_content(models, _limits(limits), bodies), data)
+    return text
+
+
+def _document(called: str, header: Safe, foot: Safe, evaluation: Safe) -> Callable[[Safe, Sequence[Any]], str]:
+    """A function from the content, and what the script reads of each model, to the whole document."""
+    style, script = (files("calcli.report").joinpath(f"page.{kind}").read_text("utf-8") for kind in ("css", "js"))
+
+    def document(content: Safe, data: Sequence[Any]) -> str:
+        body = tag(
+            "body",
+            tag("a", "Skip to the verdict", href="#verdict", class_="skip"),
+            header,
+            tag("main", content, foot),
+            evaluation,
+            data_block("calcli-page", data),
+            Safe(f"<script>{script}</script>"),
+        )
+        return f"<!DOCTYPE html>\n{tag('html', _head(called, style, script), body, lang='en')}\n"
+
+    return document
 
 
 def _head(called: str, style: str, script: str) -> Safe:
@@ -88,26 +117,33 @@ def _header(called: str, facts: str) -> Safe:
     )
 
 
-def _content(models: Sequence[Model], limits: Safe) -> Safe:
-    """Verdict, limits and all about one model, or an overview and an article a model."""
-    total = sum(len(v.classes) + len(v.groups) for m in models for v in m.versions)
-    tables = sum(len(m.versions) for m in models)
-    room = Room(10**9 if total <= LINES else max(20, LINES // tables), tables > VERSIONS)
+def _content(models: Sequence[Model], limits: Safe, bodies: Mapping[int, Safe]) -> Safe:
+    """Verdict, limits and all about one model, or an overview and an article a model. bodies : by model."""
+
+    def body(at: int) -> Safe:
+        return tag("div", bodies[at], class_="body", data_body=at)
+
     if len(models) == 1:
-        return join([card(models[0], verdict_of(models[0]), "verdict", "h2"), limits, _model(models[0], 0, room)])
-    bodies = [
+        return join([card(models[0], verdict_of(models[0]), "verdict", "h2"), limits, body(0)])
+    articles = [
         tag(
             "article",
             tag("h2", name(m.name)),
             card(m, verdict_of(m), f"verdict-{at}", "h3"),
-            _model(m, at, room),
+            body(at),
             id=f"model-{at}",
             class_="model",
             data_model=at,
         )
         for at, m in enumerate(models)
     ]
-    return join([_overview(models), limits, *bodies])
+    return join([_overview(models), limits, *articles])
+
+
+def _left_out(model: Model) -> Safe:
+    """What stands in the place of a body for which there is no room."""
+    command = " ".join(shlex.quote(visible(word)) for word in ("calcli", "report", model.name, "-o", "report.html"))
+    return tag("p", "Left out to keep a page of so many models small. All of it: ", tag("code", command))
 
 
 def _words() -> Safe:
@@ -139,10 +175,6 @@ def _policy(style: str, script: str) -> str:
         f"default-src 'none'; script-src {digest(script)}; style-src {digest(style)}; img-src data:;"
         " base-uri 'none'; form-action 'none'"
     )
-
-
-def _model(model: Model, at: int, room: Room) -> Safe:
-    return tag("div", model_body(model, at, room), class_="body", data_body=at)
 
 
 def _overview(models: Sequence[Model]) -> Safe:

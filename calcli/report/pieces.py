@@ -1,26 +1,28 @@
 """What sections of a page are put together from: tables, words of the glossary, buttons, a block per version."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from calcli.report.answers import Verdict, best_version
 from calcli.report.gather import Model, Version
 from calcli.report.glossary import GLOSSARY
 from calcli.report.markup import Safe, join, tag
 
-__all__ = ["Room", "download", "each_version", "focus_of", "row", "small", "state_word", "table", "term"]
+__all__ = ["Room", "download", "drawn_of", "each_version", "focus_of", "row", "small", "state_word", "table", "term"]
 
 
 @dataclass(frozen=True)
 class Room:
     """How much a page can hold of one model.
 
-    lines : of a table of classes or groups. short : leave out what the JSON in the page and
-    a report of one model have too.
+    lines : of a table of classes or groups. short : tables of the scores as they are and of the version in
+    focus only. tight : figures of these two only, no temperatures. The JSON in the page and a report of one
+    model have it all.
     """
 
-    lines: int
-    short: bool
+    lines: int = 10**9
+    short: bool = False
+    tight: bool = False
 
 
 def term(word: str, *children: object) -> Safe:
@@ -37,6 +39,16 @@ def focus_of(model: Model) -> int:
     """The version that the page opens with: the recommended one."""
     best = best_version(model)
     return 0 if best is None else model.versions.index(best)
+
+
+def drawn_of(model: Model, room: Room) -> tuple[Model, Model]:
+    """The model in the order that its versions are listed in, and with those that are drawn."""
+    if not room.tight:
+        return model, model
+    focus = focus_of(model)
+    two = tuple(model.versions[at] for at in dict.fromkeys((0, focus)))
+    others = tuple(v for at, v in enumerate(model.versions) if at not in (0, focus))
+    return replace(model, versions=(*two, *others)), replace(model, versions=two)
 
 
 def table(caption: object, head: Sequence[object], rows: Sequence[Safe], ident: str, **attributes: object) -> Safe:

@@ -10,7 +10,7 @@ from calcli.report.figures import bars, dumbbell, gap_line, reliability, risk, s
 from calcli.report.gather import Model, Version
 from calcli.report.markup import Safe, join, name, tag
 from calcli.report.phrases import chance, count, fixed, per_cent, signed, span
-from calcli.report.pieces import Room, download, each_version, focus_of, row, small, state_word, table, term
+from calcli.report.pieces import Room, download, drawn_of, each_version, focus_of, row, small, state_word, table, term
 
 __all__ = ["card", "model_body", "signatures"]
 
@@ -337,18 +337,19 @@ def provenance(model: Model, m: int) -> Safe:
 
 def model_body(model: Model, m: int, room: Room) -> Safe:
     """Everything of one model after its verdict."""
+    everything, model = drawn_of(model, room)
     focus = focus_of(model)
     return join(
         (
-            warnings(model),
-            compare(model, m),
+            warnings(everything),
+            compare(everything, m),
             controls(model, m, focus),
             where_wrong(model, m, focus, room),
             alone(model, m, focus, room),
             parts(model, m, focus, "classes", "Class", room),
             parts(model, m, focus, "groups", "Groups", room),
             loss_split(model, m),
-            temperatures(model, m),
+            "" if room.tight else temperatures(model, m),
             tag(
                 "section",
                 tag("h2", "How it was measured"),

@@ -37,7 +37,7 @@ from calcli.io.atomic import check_output, write_bytes
 from calcli.io.names import expand
 from calcli.metrics.catalog import metric, report_metrics
 from calcli.metrics.compat import CONVENTIONS
-from calcli.metrics.context import MetricSettings
+from calcli.metrics.context import MetricSettings, norm_of
 
 ORDER = 40
 WITH_ALL = ("table", "json", "jsonl")
@@ -45,7 +45,6 @@ WITH_ALL = ("table", "json", "jsonl")
 
 RAW = ("marginal2_raw", "mse_raw")
 
-NORMS = {"1": 1.0, "2": 2.0, "max": float("inf")}
 
 Results = list[Result]
 """What was measured on one bundle: the uncalibrated scores, then each calibrator."""
@@ -102,7 +101,7 @@ class EvaluateArgs(o.Pooling, o.Saying, o.Tabling):
         ),
     ] = None
     bins: Annotated[int, typer.Option("--bins", metavar="N", min=1, max=10_000, help="Number of bins.")] = 15
-    norm: Annotated[str, typer.Option("--norm", metavar="1|2|max", help="Norm of binned errors.")] = "1"
+    norm: Annotated[str, typer.Option("--norm", metavar="P|max", help="Norm of binned errors, 1 or more.")] = "1"
     scheme: Annotated[str, typer.Option("--scheme", metavar="width|mass", help="Bins of ece, mce and vce.")] = "width"
     label: Annotated[
         str,
@@ -202,7 +201,7 @@ class EvaluateArgs(o.Pooling, o.Saying, o.Tabling):
             raise UsageError(f"{option} is a table of its own, which --format {self.form} has no place for; json has")
         if self.compat is not None:
             _choice("--compat", self.compat, [*CONVENTIONS, "relplot"])
-        _choice("--norm", self.norm, list(NORMS))
+        norm_of(self.norm)
         _choice("--scheme", self.scheme, ["width", "mass"])
         _choice("--label", self.label, ["top", "positive", "class", "all"])
         _choice("--interval", self.interval, ["auto", "bootstrap", "t"])
@@ -242,7 +241,7 @@ class EvaluateArgs(o.Pooling, o.Saying, o.Tabling):
         names += RAW if self.unnormalized else ()
         settings = MetricSettings(
             bins=self.bins,
-            norm=NORMS[self.norm],
+            norm=norm_of(self.norm),
             scheme=self.scheme,  # type: ignore[arg-type]
             label=self.label,  # type: ignore[arg-type]
             compat=self.compat,
