@@ -80,7 +80,7 @@ def test_other_formats_carry_the_chain(run, ending):
     once = f"once.{ending}"
     assert run("apply", "ts.json", "raw.h5", "-o", once, "-q").code == 0
     done = run("apply", "ts.json", once, "-o", "twice.h5")
-    assert (done.code, f"{once}: is already calibrated by ts (" in done.line) == (3, True)
+    assert (done.code, f"{once}: is already calibrated by ts (" in done.err) == (3, True)
     assert run("extract", once, "-o", "back.h5", "-q").code == 0
     assert chain("back.h5") == ["ts"]
 
@@ -112,3 +112,31 @@ def test_other_kinds_are_said(run):
     done = run("apply", "ts.json", "logs.h5", "-o", "x.h5")
     assert (done.code, done.err) == (0, "warning: logs.h5: holds log_probs, ts.json was fitted on logits\n")
     assert "holds log_probs" in run("evaluate", "logs.h5", "-c", "ts.json").err
+
+
+@pytest.mark.parametrize("form", ["csv", "jsonl", "npz", "parquet"])
+def test_tables_carry_the_calibrators_of_their_rows(run, form):
+    if form == "parquet":
+        pytest.importorskip("pyarrow")
+    assert run("apply", "ts.json", "raw.h5", "-o", f"once.{form}", "-q").code == 0
+    for words in (["apply", "ts.json", f"once.{form}", "-o", "x.h5"], ["evaluate", f"once.{form}", "-c", "ts.json"]):
+        done = run(*words)
+        assert (done.code, "is already calibrated by ts (" in done.err) == (3, True)
+    assert run("fit", "-m", "hb", f"once.{form}", "-o", "hb.json", "-q").code == 0
+    assert (
+        run("apply", "hb.json", "once.h5", "-o", "both.csv", "-q").code == 0
+    )  # the same calibrator, in another format
+    assert "is uncalibrated" in run("apply", "hb.json", "raw.h5", "-o", "x.h5").line
+    assert run("extract", "both.csv", "-o", "both.h5", "-q").code == 0
+    assert chain("both.h5") == ["ts", "hb"]
+
+
+def test_rows_of_different_calibrators_in_one_table_are_refused(run):
+    assert run("apply", "ts.json", "raw.h5", "-o", "once.csv", "-q").code == 0
+    head, *lines = Path("once.csv").read_text().splitlines(keepends=True)
+    cut = [line.rpartition(",")[0] for line in lines]
+    mixed = [*lines[:9], *(f"{line},vs:0123456789abcdef\n" for line in cut[9:])]
+    Path("some.csv").write_text("".join([head, *mixed]))
+    assert "row 9 through 'vs:0123456789abcdef'" in run("evaluate", "some.csv").err
+    Path("odd.csv").write_text("".join([head, *(f"{line},somebody\n" for line in cut)]))
+    assert "calibrated by unknown" in run("apply", "ts.json", "odd.csv", "-o", "x.h5").err

@@ -45,11 +45,11 @@ def test_csv_has_the_same_numbers(run):
     wanted, _ = expected()
     with open("out.csv", encoding="utf-8", newline="") as file:
         head, *body = csv.reader(file)
-    assert head == ["ids", "labels", "prediction", "confidence", *(f"probs_{name}" for name in NAMES)]
+    assert head == ["ids", "labels", "prediction", "confidence", *(f"probs_{name}" for name in NAMES), "calibrated_by"]
     assert [row[0] for row in body] == IDS
     for at, name in ((1, "labels"), (2, "prediction"), (3, "confidence")):
         same(name, [row[at] for row in body], wanted[name])
-    same("probs", [row[4:] for row in body], wanted["probs"])
+    same("probs", [row[4:-1] for row in body], wanted["probs"])
 
 
 def test_jsonl_has_the_same_numbers(run):

@@ -63,8 +63,9 @@ ROLES = {
     "transformed": ("transformed_logits",),
     "specs": ("transforms", "transform_specs"),
     "split": ("split", "splits"),
+    "calibrated_by": ("calibrated_by",),
 }
-PER_ROW = frozenset({"labels", "ids", "weights", "group", "split"})
+PER_ROW = frozenset({"labels", "ids", "weights", "group", "split", "calibrated_by"})
 
 KIND_OF = {word: kind for kind, words in KIND_WORDS.items() for word in words}
 ROLE_OF = {word: role for role, words in ROLES.items() for word in words}
@@ -104,7 +105,7 @@ class Candidate:
     """Arrays that make one bundle, by path.
 
     model : name of the bundle without its split. extras : path by role (ids, weights,
-    group, class_names, transformed, specs, split).
+    group, class_names, transformed, specs, split, calibrated_by).
     """
 
     model: str

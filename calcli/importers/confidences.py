@@ -64,10 +64,10 @@ def load_confidences(entries: Mapping[str, Entry], ask: Ask, ignore: Sequence[in
     extras = {
         role: path
         for role in ROLES
-        if (path := extra_of(found[0], names, role)) and role in ("ids", "weights", "group")
+        if (path := extra_of(found[0], names, role)) and role in ("ids", "weights", "group", "calibrated_by")
     }
     n = len(confidence)
-    columns = {role: per_row(entries[path], role, n) for role, path in extras.items()}
+    columns = {role: per_row(entries[path], role, n) for role, path in extras.items() if role != "calibrated_by"}
     notes = (f"{ask.confidence!r} was taken as the confidence, {told} as correct ({int(correct.sum())} of {n})",)
     candidate = Candidate("", found[0].split, "confidence", found[0].path, first.name, extras)
     labels = np.where(dropped, min(ignore, default=-1), correct) if dropped.any() else correct

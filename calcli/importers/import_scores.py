@@ -27,7 +27,7 @@ from calcli.importers.report import Report, Splitting, Written
 from calcli.importers.sources import settle_sources
 from calcli.importers.told import Chance, taken_for
 from calcli.io.atomic import check_output
-from calcli.io.provenance import carried
+from calcli.io.provenance import carried, unmarked
 from calcli.io.writer import BundleWriter, GroupWriter, NewBundle
 from calcli.numerics import IntArray
 
@@ -253,6 +253,18 @@ class _Origin:
         return record
 
 
+def _provenance(candidate: Candidate, entries: Mapping[str, Entry]) -> dict[str, str]:
+    """What the source says of calibrators: beside its arrays, or of a table in a column."""
+    scores = entries[candidate.scores]
+    found = carried(scores.path, scores.name)
+    marked = candidate.extras.get("calibrated_by")
+    if found or marked is None:
+        return found
+    column = np.asarray(entries[marked].load())
+    chain = unmarked([str(text) for text in column], entries[marked].where) if column.ndim == 1 else None
+    return {} if chain is None else {"calibrated_by": chain}
+
+
 def _write(
     out: BundleWriter,
     imported: Imported,
@@ -264,7 +276,7 @@ def _write(
 ) -> None:
     """Make the groups of one source bundle, report them, and fill them."""
     writers: list[tuple[GroupWriter, IntArray]] = []
-    scores = entries[imported.candidate.scores]
+    provenance = _provenance(imported.candidate, entries)
     for group, index in groups.items():
         labels = None if imported.labels is None else imported.labels[index]
         new = NewBundle(
@@ -279,7 +291,7 @@ def _write(
             source=origin.source(imported, entries, splitting, group.rsplit("/", 1)[-1], len(index)),
         )
         writer = out.create(group, new)
-        for name, text in carried(scores.path, scores.name).items():
+        for name, text in provenance.items():
             writer.attribute(name, text)
         if origin.corrupted is not None:
             writer.attribute("corrupted_labels", json.dumps(origin.corrupted, sort_keys=True))

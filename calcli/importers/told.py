@@ -14,6 +14,7 @@ __all__ = ["Chance", "taken_for"]
 ROLE_WORDS = {
     "class_names": "the class names", "ids": "ids", "weights": "weights", "group": "groups", "split": "the splits",
     "transformed": "transformed scores", "specs": "their transforms",
+    "calibrated_by": "what calibrated them",
 }  # fmt: skip
 
 FEW = 30

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from calcli.errors import DataError
 from calcli.io.bundle import CACHE_BYTES, BundleRows
 from calcli.io.dataset import DataSet
-from calcli.io.provenance import words
+from calcli.io.provenance import same_chain, words
 from calcli.numerics import FloatArray
 from calcli.rows import Block, joined
 
@@ -125,7 +125,7 @@ def _check_same(first: BundleRows, part: BundleRows) -> None:
             raise differs("has", _some(names), f"has {_some(expected)}")
         c = next(i for i, (a, b) in enumerate(zip(names, expected, strict=True)) if a != b)
         raise differs(f"calls class {c}", repr(names[c]), f"calls it {expected[c]!r}")
-    if [link.sha256 for link in part.upstream] != [link.sha256 for link in first.upstream]:
+    if not same_chain(part.upstream, first.upstream):
         raise differs("is", _chain(part), f"is {_chain(first)}")
     if part.transforms != first.transforms:
         raise differs(

@@ -7,6 +7,7 @@ calcli 0.1 have the former alone.
 
 import hashlib
 import json
+import re
 import zipfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -21,10 +22,16 @@ from calcli.io.artifact import Artifact, Link, loads
 from calcli.io.hdf5 import lookup, open_file
 from calcli.io.params import encode_params
 
-__all__ = ["carried", "chain_of", "chain_text", "check_upstream", "identity", "link_to", "words"]
+__all__ = [
+    "carried", "chain_of", "chain_text", "check_upstream", "identity", "link_to", "mark", "same_chain", "unmarked",
+    "words",
+]  # fmt: skip
 
 ATTRIBUTES = ("calibrator", "calibrated_by", "corrupted_labels")
 """What a bundle made of another one takes over."""
+
+MARKED = 16
+"""Digits of a hash in a table: one chance in 10^19 that two calibrators share them."""
 
 LONGEST = 1 << 28
 """Bytes of a text of provenance in an archive."""
@@ -94,6 +101,35 @@ def chain_text(links: Sequence[Link]) -> str:
     return msgspec.json.encode(links).decode()
 
 
+def mark(chain: str) -> str:
+    """A chain for a column of a table, which has no place but its rows: ``ts:1f0a93c2d4e5f607 hb:77b1d0e5c3a29f18``."""
+    return " ".join(f"{link.method}:{link.sha256[:MARKED]}" for link in chain_of({"calibrated_by": chain}))
+
+
+def unmarked(marks: Sequence[str], where: str) -> str | None:
+    """The chain that the rows of a table are marked with; None for none. Raises DataError where rows differ."""
+    first = marks[0].strip()
+    for row, text in enumerate(marks):
+        if text.strip() != first:
+            raise DataError(
+                f"{where}: row 0 has been through {first or 'no calibrator'!r}, row {row} through"
+                f" {text.strip() or 'no calibrator'!r}; take them one by one"
+            )
+    if not first:
+        return None
+    parts = [word.rpartition(":") for word in first.split()]
+    if all(method and re.fullmatch(f"[0-9a-f]{{{MARKED},64}}", sha) for method, _, sha in parts):
+        return chain_text([Link(sha, method) for method, _, sha in parts])
+    return chain_text([_unknown(first)])
+
+
+def same_chain(one: Sequence[Link], other: Sequence[Link]) -> bool:
+    """Whether two chains name the same calibrators; one of them may be from a table, with the beginnings of hashes."""
+    return len(one) == len(other) and all(
+        a.sha256.startswith(b.sha256) or b.sha256.startswith(a.sha256) for a, b in zip(one, other, strict=True)
+    )
+
+
 def words(links: Sequence[Link]) -> str:
     """A chain as a person reads it: ``ts (1f0a93c2), then hb (77b1d0e5)``."""
     return ", then ".join(f"{link.method} ({link.sha256[:8]})" for link in links)
@@ -106,7 +142,7 @@ def check_upstream(artifact: Artifact, where: str, name: str, links: Sequence[Li
     Raises DataError.
     """
     expected = artifact.fit.upstream or []
-    if [link.sha256 for link in links] == [link.sha256 for link in expected]:
+    if same_chain(links, expected):
         return
     if links:
         fitted = f"scores calibrated by {words(expected)}" if expected else "uncalibrated scores"

@@ -24,6 +24,7 @@ from numpy.typing import NDArray
 
 from calcli.errors import UsageError
 from calcli.io.atomic import is_stream, new_file
+from calcli.io.provenance import mark
 from calcli.io.writer import BundleWriter, NewBundle
 from calcli.rows import ScoreKind
 
@@ -72,6 +73,12 @@ class Sheet:
         if self.kind == "confidence":
             scores = scores[:, None]
         return scores.astype(self.dtype, copy=False), {name: here[name] for name in COLUMNS if name in here}
+
+    @property
+    def mark(self) -> dict[str, str]:
+        """What every row of a table says of its calibrators, by the name of its column; none without one."""
+        chain = self.attributes.get("calibrated_by")
+        return {} if chain is None else {"calibrated_by": mark(chain)}
 
     @property
     def texts(self) -> dict[str, str]:
@@ -194,32 +201,33 @@ def write_npz(sheet: Sheet, slabs: Iterable[Slab], place: Place) -> None:
 
 @score_format("csv", streams=True)
 def write_csv(sheet: Sheet, slabs: Iterable[Slab], place: Place) -> None:
-    """A line of column names, then one per row. Numbers read back exactly, as float64 too."""
+    """A line of column names, then one per row; the last column names the calibrators. Numbers read back exactly."""
     with place.open() as file:
-        head = False
+        head, end = False, ",".join(["", *map(_cell, sheet.mark.values())]) + "\n"
         for slab in slabs:
             scores, columns = sheet.rows(slab)
             if not head:
-                file.write((",".join(map(_cell, [*columns, *sheet.score_names])) + "\n").encode())
+                file.write((",".join(map(_cell, [*columns, *sheet.score_names, *sheet.mark])) + "\n").encode())
                 head = True
             cells = [map(_cell, values.tolist()) for values in columns.values()]
             numbers = (msgspec.json.encode(row)[1:-1].decode() for row in scores.tolist())
             out = io.BytesIO()
             for texts in zip(*cells, numbers, strict=True):
-                out.write((",".join(texts) + "\n").encode())  # the shortest digits, ten times as fast as repr
+                out.write((",".join(texts) + end).encode())  # the shortest digits, ten times as fast as repr
             file.write(out.getvalue())
 
 
 @score_format("jsonl", streams=True)
 def write_jsonl(sheet: Sheet, slabs: Iterable[Slab], place: Place) -> None:
-    """One JSON object per row, with its scores in a list."""
+    """One JSON object per row, with its scores in a list, and the calibrators that it has been through."""
+    marked = sheet.mark
     with place.open() as file:
         for slab in slabs:
             scores, columns = sheet.rows(slab)
             names = [*columns, sheet.kind]
             own = scores[:, 0] if sheet.kind == "confidence" else scores
             values = zip(*(column.tolist() for column in columns.values()), own.tolist(), strict=True)
-            lines = (msgspec.json.encode(dict(zip(names, row, strict=True))) for row in values)
+            lines = (msgspec.json.encode(dict(zip(names, row, strict=True)) | marked) for row in values)
             file.write(b"".join(line + b"\n" for line in lines))
 
 
