@@ -4,15 +4,20 @@ import math
 
 import numpy as np
 import pytest
-from metric_cases import top_label_table
+from metric_cases import draw_labels, softmax, top_label_table
 
 from calcli.binning import BinStats, width_edges
+from calcli.evaluation.assess import class_lines
 from calcli.evaluation.gates import check, limits
+from calcli.evaluation.refine import cross_fitted_split
 from calcli.evaluation.results import Difference, Paired, Result, Score
 from calcli.metrics.binned import gap_variance, monotone_mass_bins
+from calcli.metrics.bound import generalisation_bound
 from calcli.metrics.catalog import measure
 from calcli.metrics.class_columns import class_columns
+from calcli.metrics.collect import collect
 from calcli.metrics.context import MetricContext, MetricSettings
+from calcli.metrics.corp import consistency_band, merge_cells
 from calcli.metrics.debiased import SquaredError, signed_square, squared_error
 from calcli.metrics.means import Interval, bootstrap_interval, mean_of, normal_quantile, t_p_value, t_quantile
 from calcli.metrics.nulls import expected_error
@@ -189,3 +194,87 @@ def test_columns_that_need_several_walks_are_the_same(monkeypatch):
     found = {c: column.copy() for c, column in class_columns(ArrayRows(p, kind="probs", block_rows=3))}
     assert list(found) == [0, 1, 2, 3, 4]
     np.testing.assert_array_equal(np.stack(list(found.values()), axis=1), p)
+
+
+def test_precision_and_recall_of_classes_by_hand():
+    """Predicted 0 0 0 1 1 2 for labels 0 0 1 1 2 2."""
+    said, y = np.array([0, 0, 0, 1, 1, 2]), np.array([0, 0, 1, 1, 2, 2])
+    table = collect(ArrayRows(np.full((6, 3), 0.1) + 0.7 * np.eye(3)[said], y, "probs"), class_bins=15)
+    lines = {line.index: line for line in class_lines(MetricContext(table), None)}
+    assert [lines[c].precision for c in range(3)] == pytest.approx([2 / 3, 1 / 2, 1])
+    assert [lines[c].recall for c in range(3)] == pytest.approx([1, 1 / 2, 1 / 2])
+
+
+def test_what_a_temperature_removes_is_found_by_a_temperature():
+    """A bias that no temperature mends: the split by vector scaling finds it, the one by ts does not."""
+    rng = np.random.RandomState(5)
+    z = rng.normal(size=(900, 3)) * 2
+    y = draw_labels(softmax(z), rng)
+    rows = ArrayRows(z + np.array([1.5, 0.0, 0.0]), y, "logits")
+    split = cross_fitted_split(rows, None, collect(rows), seed=0)
+    assert split.nll.calibration > 0.05
+    assert split.temperature_nll.calibration < 0.5 * split.nll.calibration
+
+
+def test_a_threshold_is_to_be_exceeded():
+    table = collect(ArrayRows(np.array([[0.75, 0.25], [0.5, 0.5], [0.25, 0.75]]), np.array([0, 1, 1]), "probs"))
+    assert MetricContext(table, MetricSettings(threshold=0.25)).predicted.tolist() == [0, 1, 1]
+    assert MetricContext(table, MetricSettings(threshold=0.75)).right.tolist() == [1, 0, 0]
+
+
+def test_the_area_has_a_normal_interval_within_zero_and_one():
+    p = np.linspace(0.05, 0.95, 40)
+    for swaps, ends in (((), (1.0, 1.0)), (((19, 20),), None), (((2, 30), (5, 25), (10, 33), (15, 28)), None)):
+        y = (p > 0.5).astype(int)
+        for a, b in swaps:
+            y[[a, b]] = y[[b, a]]
+        found = measure("roc_auc", MetricContext(collect(ArrayRows(np.column_stack([1 - p, p]), y, "probs"))))
+        reach = normal_quantile(0.975) * found.se
+        wanted = ends or (max(found.value - reach, 0.0), min(found.value + reach, 1.0))
+        assert (found.interval.low, found.interval.high) == pytest.approx(wanted)
+    assert found.interval.high < 1.0, "the last case is not clipped"
+
+
+def test_merged_cells_are_narrow_and_few():
+    """At most 2 / cells wide and cells in number, the confidence 1 with its neighbours."""
+    x = np.linspace(0, 1, 5001)
+    cells = merge_cells(x, np.zeros(5001, dtype=np.int64), cells=40)
+    assert len(cells.first) <= 40
+    assert max(np.ptp(part) for part in np.split(x, cells.first[1:])) < 2 / 40
+    assert cells.weight[-1] > 1
+
+
+def test_mean_miscalibration_by_enumeration():
+    """Two cells of 3 rows at 1/2: all 16 pairs of sums; where the first is larger the fit pools them."""
+    share = [1 / 8, 3 / 8, 3 / 8, 1 / 8]
+    wanted = 0.0
+    for a in range(4):
+        for b in range(4):
+            fit = (a / 3, b / 3) if a <= b else ((a + b) / 6,) * 2
+            loss = ((0.5 - a / 3) ** 2 + (0.5 - b / 3) ** 2) / 2
+            wanted += share[a] * share[b] * (loss - ((fit[0] - a / 3) ** 2 + (fit[1] - b / 3) ** 2) / 2)
+    c = np.repeat([0.5, 0.5 + 1e-9], 3)
+    band = consistency_band(c, np.zeros(6, dtype=np.int64), 1, np.random.default_rng(0), resamples=20000)
+    assert band.mcb_mean == pytest.approx(wanted, rel=0.03)
+
+
+def test_common_classes_are_tested_by_the_normal_law():
+    """100 expected with variance 100: 130 and 70 are three standard deviations away, p = .0026998."""
+    for found in (130.0, 70.0):
+        row = np.array([[100.0]])
+        stats = ClassStats(np.array([[1000]]), row, np.array([[found]]), row * 10, row * 10, row)
+        assert class_p_values(stats)[0] == pytest.approx(0.0026997960632602, rel=1e-9)
+
+
+def test_the_bound_begins_at_the_error():
+    found = generalisation_bound(0.1, 10000, 15)
+    assert found.printed == pytest.approx(0.1 + 15 * math.sqrt(2 * math.log(80) / 10000))
+    assert found.repaired == pytest.approx(0.1 + 16 * math.sqrt(2 * math.log(1200) / 10000))
+
+
+def test_errors_of_calibrated_rows_by_hand():
+    """One row of .3: E|Y - .3| = .42; .3 and .6 in a bin: .28 x .9 + .54 x .1 + .18 x 1.1 = .504, over two rows."""
+    assert expected_error(np.array([0.3]), width_edges(1)) == pytest.approx(0.42)
+    assert expected_error(np.array([0.3, 0.6]), width_edges(1)) == pytest.approx(0.504 / 2)
+    found = squared_error(np.full(4, 0.5), np.array([1.0, 0, 1, 0]), width_edges(1))
+    assert found.null_sd == pytest.approx(math.sqrt(2 * 1.0**2 / (4 * 3)) / 4), "variance 4 x 1/4, 6 pairs twice"

@@ -10,7 +10,7 @@ from calcli.metrics.collect import collect
 from calcli.metrics.means import mean_of
 from calcli.metrics.rowtable import RowTable
 from calcli.numerics import FloatArray, IntArray
-from calcli.registry import method, method_names, parse_options
+from calcli.registry import method, parse_options
 from calcli.rows import ArrayRows, Rows
 
 __all__ = ["cross_fitted_split", "split_is_cheap"]
@@ -19,7 +19,7 @@ FOLDS = 5
 CHEAP_SCORES = 2_000_000
 """Rows times classes up to which the split belongs to the default report."""
 
-PREFERRED = ("svs", "ts")
+RECALIBRATION = "svs"
 
 
 def split_is_cheap(n: int, k: int) -> bool:
@@ -35,7 +35,7 @@ def cross_fitted_split(
     For a loss l: Cal = l(p) - l(g(p)), Ref = l(g(p)), where g is fitted on four fifths of
     these rows and applied to the rest, five times. Any g gives, in expectation, at most
     the true calibration loss; a value near or below 0 means that g finds nothing to mend.
-    g is structured vector scaling where it is installed, else temperature scaling.
+    g is structured vector scaling.
     None when the recalibration cannot be fitted, or all the weight lies in one fold.
 
     Reference: Berta, Bach, Jordan (2025), arXiv 2501.19195; Ferrer, Ramos (2025).
@@ -49,15 +49,13 @@ def cross_fitted_split(
     fold = random_folds(rows.n, FOLDS, np.random.default_rng(seed))
     if table.weight is not None and (np.bincount(fold, weights=table.weight) > 0).sum() < 2:
         return None
-    known = method_names()
-    name = next(n for n in PREFERRED if n in known)
     try:
-        best = _held_out(whole, fold, name, seed, progress)
-        alone = best if name == "ts" else _held_out(whole, fold, "ts", seed, progress)
+        best = _held_out(whole, fold, RECALIBRATION, seed, progress)
+        alone = _held_out(whole, fold, "ts", seed, progress)
     except FitError:
         return None
     return Split(
-        name,
+        RECALIBRATION,
         FOLDS,
         _part(table.nll, best["nll"], table.weight),
         _part(table.brier, best["brier"], table.weight),

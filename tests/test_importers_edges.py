@@ -1,0 +1,135 @@
+"""What one slip of the pen in reading foreign files would move: pairs of columns, repeats, scalars, several splits."""
+
+from contextlib import ExitStack
+from pathlib import Path
+
+import h5py
+import numpy as np
+import pytest
+
+from calcli.errors import DataError, UsageError
+from calcli.importers.archive import Entry, flatten
+from calcli.importers.ask import Ask
+from calcli.importers.batches import _join
+from calcli.importers.import_scores import import_scores
+from calcli.importers.join import _ordered
+from calcli.importers.labelled_scores import per_row
+from calcli.importers.report import Splitting
+from calcli.importers.sources import settle_sources
+from calcli.io.split import deal_rows, parse_split
+
+
+def brought(tmp_path, text, name="t.csv", splitting=Splitting(), **ask):
+    """Every dataset of what a text is imported to, by its path."""
+    (tmp_path / name).write_text(text)
+    import_scores([tmp_path / name], tmp_path / "out.h5", Ask(**ask), splitting, force=True)
+    found = {}
+    with h5py.File(tmp_path / "out.h5") as file:
+        file.visititems(lambda path, node: found.update({path: node[()]}) if isinstance(node, h5py.Dataset) else None)
+    return found
+
+
+def entry_of(values):
+    return Entry(Path("a.npz"), "a", lambda: values)
+
+
+def test_two_columns_that_count_are_one_array(tmp_path):
+    text = "0,1\n0.25,0.75\n0.5,0.5\n1.0,0.0\n"
+    (tmp_path / "y.csv").write_text("1\n0\n0\n")
+    (tmp_path / "probs.csv").write_text(text)
+    report = import_scores([tmp_path / "probs.csv", tmp_path / "y.csv"], tmp_path / "out.h5")
+    assert [(b.kind, b.n, b.k) for b in report.bundles] == [("probs", 3, 2)]
+
+
+def test_rows_go_to_the_split_that_their_column_names(tmp_path):
+    found = brought(tmp_path, "y,logits_0,logits_1,split\n0,1,2,cal\n1,3,4,test\n1,5,6,cal\n")
+    assert found["cal/logits"].tolist() == [[1, 2], [5, 6]]
+    assert (found["cal/labels"].tolist(), found["test/labels"].tolist()) == ([0, 1], [1])
+
+
+def test_rows_of_ignored_labels_are_left_out_and_the_rest_are_split(tmp_path):
+    (tmp_path / "t.csv").write_text(
+        "y,logits_0,logits_1\n" + "".join(f"{i % 2},{i},1\n" for i in range(8)) + "255,9,9\n"
+    )
+    parts = Splitting(tuple(parse_split(text) for text in ("a=0:3", "b=rest")), texts=("a=0:3", "b=rest"))
+    report = import_scores([tmp_path / "t.csv"], tmp_path / "out.h5", splitting=parts, ignore_labels=(255,))
+    assert [(b.name, b.n) for b in report.bundles] == [("a", 3), ("b", 5)]
+    assert any("1 of 9 rows left out by their labels" in note for note in report.notes)
+
+
+@pytest.mark.parametrize(("stratify", "labelled", "word"), [
+    (True, True, "stratified"), (True, False, "shuffled"), (False, True, "shuffled"), (False, False, "shuffled"),
+])  # fmt: skip
+def test_how_rows_are_dealt(stratify, labelled, word):
+    part = parse_split("a=0.5")
+    splitting = Splitting((part,), seed=3, stratify=stratify, texts=("a=0.5",))
+    assert splitting.method(labelled) == word
+    assert splitting.record("a", labelled) == {"groups": ["a=0.5"], "method": word, "name": "a", "seed": 3}
+    assert Splitting((part,), ordered=True).record("a", labelled) == {"groups": [], "method": "ordered", "name": "a"}
+    labels = np.arange(8) % 2 if labelled else None
+    if stratify and not labelled:
+        with pytest.raises(UsageError, match="no labels to stratify"):
+            splitting.deal(8, labels, "here")
+    else:
+        assert len(splitting.deal(8, labels, "here")["a"]) == 4
+
+
+def test_positions_overlap_with_the_first_group_too():
+    parts = [parse_split(text) for text in ("a=0:4", "b=3:6")]
+    with pytest.raises(UsageError, match="groups a and b share rows"):
+        deal_rows(parts, 8)
+    dealt = deal_rows([parse_split(text) for text in ("a=0:4", "b=6:", "c=rest")], 8)
+    assert [dealt[name].tolist() for name in "abc"] == [[0, 1, 2, 3], [6, 7], [4, 5]]
+
+
+def test_only_what_has_a_value_per_row_is_put_in_order():
+    order = np.array([2, 0, 1])
+    load = lambda role, values: _ordered(entry_of(values), role, order).load().tolist()  # noqa: E731
+    assert load("ids", np.array([7, 8, 9])) == [9, 7, 8]
+    assert load("ids", np.float64(3.0)) == 3.0
+    assert load("weights", np.arange(4)) == [0, 1, 2, 3]
+    assert load("class_names", np.array([7, 8, 9])) == [7, 8, 9]
+    assert load("transformed", np.arange(6).reshape(2, 3)) == [[2, 0, 1], [5, 3, 4]]
+
+
+def test_a_value_per_sample_is_repeated_for_each_of_its_rows():
+    assert per_row(entry_of(np.array([1, 2])), "ids", 4, repeats=2).tolist() == [1, 1, 2, 2]
+    assert per_row(entry_of(np.array([1, 2, 3, 4])), "ids", 4, repeats=2).tolist() == [1, 2, 3, 4]
+    with pytest.raises(DataError, match=r"shape \(3,\), expected \(4,\)"):
+        per_row(entry_of(np.arange(3)), "ids", 4, repeats=2)
+
+
+def test_lists_of_words_and_numbers_are_no_scores(tmp_path):
+    with pytest.raises(DataError, match="hold something that is no number"):
+        brought(tmp_path, '{"logits": [1, "a"], "y": 0}\n{"logits": [1, "b"], "y": 1}\n', "t.jsonl")
+
+
+def test_one_array_that_a_list_holds_twice_is_no_batch():
+    a, b = np.zeros((2, 3)), np.ones((1, 3))
+    assert _join([a, a], rows=False) is None
+    assert _join([a, b], rows=False).shape == (3, 3)
+    assert _join([a, "x"], rows=False) is None
+
+
+def test_files_of_a_folder_are_known_by_either_ending(tmp_path):
+    folder = tmp_path / "f"
+    folder.mkdir()
+    for name in ("a.csv", "b.CSV", "c.log", ".d.csv", "e.csv.bak"):
+        (folder / name).write_text("label,logits_0,logits_1\n0,1,2\n")
+    import gzip
+
+    (folder / "g.csv.gz").write_bytes(gzip.compress(b"label,logits_0,logits_1\n0,1,2\n"))
+    (folder / "h.log.gz").write_bytes(gzip.compress(b"nothing"))
+    with ExitStack() as stack:
+        settled = settle_sources([folder], stack)
+        assert len(settled.files) == 3
+
+
+def test_a_container_within_itself_is_refused_and_one_in_two_places_is_not():
+    loop = []
+    loop.append(loop)
+    is_array = lambda item: isinstance(item, np.ndarray)  # noqa: E731
+    with pytest.raises(DataError, match="nested too deeply"):
+        flatten({"a": loop}, is_array, "here")
+    shared = {"x": np.zeros(1)}
+    assert set(flatten({"a": shared, "b": shared}, is_array, "here")) == {"a/x", "b/x"}
