@@ -115,6 +115,8 @@ def _cell(score: "Score") -> str:
     text = number(score.value)
     if score.se is not None:
         return f"{text} ±{number(score.se)}"
+    if score.interval is not None and score.p_value is None:
+        return f"{text} [{number(score.interval.low)}, {number(score.interval.high)}]"
     return text if score.p_value is None else f"{text}  p {_p(score.p_value, score.draws)}"
 
 

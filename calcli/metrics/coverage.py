@@ -120,6 +120,7 @@ def _share(value: float, name: str) -> float:
     better="high",
     signature=(("coverage", "0.8"), *TOP),
     argument="coverage",
+    meaning="accuracy of the most confident rows, so many of them",
 )
 def accuracy_at(context: MetricContext, coverage: float = 0.8) -> Value:
     t = context.table
@@ -146,6 +147,7 @@ def accuracy_at(context: MetricContext, coverage: float = 0.8) -> Value:
     better="high",
     signature=(("accuracy", "0.95"), *TOP),
     argument="accuracy",
+    meaning="share of the rows, most confident first, that is so accurate",
 )
 def coverage_at(context: MetricContext, accuracy: float = 0.95) -> Value:
     t = context.table
