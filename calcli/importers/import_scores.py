@@ -4,7 +4,6 @@ import hashlib
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -60,7 +59,7 @@ def import_scores(
             entries = join_archives(archives, report.notes) if ask.join else unite(archives, settled.folders)
             if ask.gold is not None:
                 settle_sources([Path(ask.gold)], stack, settled)
-                gold = open_archive(settled.files[-1], stack, replace(ask, scores=(), confidence=None))
+                gold = open_archive(settled.files[-1], stack, Ask(labels=ask.labels))
                 entries, ask, notes = add_gold(entries, gold, ask)
                 archives.append(gold)
                 report.notes += notes
