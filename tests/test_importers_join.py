@@ -55,6 +55,18 @@ def test_ranks_are_joined_by_id_and_padding_is_dropped_when_asked(tmp_path, out)
     assert "2 rows with the id of an earlier one were dropped" in found["notes"]
 
 
+def test_padding_is_told_by_its_scores_where_there_are_no_ids(tmp_path, out):
+    files = ranks(tmp_path, ids=False)
+    with pytest.raises(DataError, match="last rows of the last 2 files repeat the first .*--drop-duplicates"):
+        bring(files, out, join=True)
+    found = bring(files, out, join=True, drop_duplicates=True)
+    dealt = [*range(0, N, 4), *range(1, N, 4), *range(2, N, 4), *range(3, N, 4)]
+    assert np.array_equal(found["logits"], Z[dealt]) and np.array_equal(found["labels"], Y[dealt])
+    assert "last rows of the last 2 files repeat first ones: left out" in found["notes"]
+    report = import_scores(files, out, Ask(), force=True)
+    assert any("look like shards of one data set; --join" in note for note in report.notes)
+
+
 def test_without_ids_files_come_in_natural_order(tmp_path, out):
     for part in range(N):
         np.save(tmp_path / f"logits_part{part + 1}_of_{N}.npy", Z[part : part + 1])

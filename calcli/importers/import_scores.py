@@ -4,6 +4,7 @@ import hashlib
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,7 @@ from calcli.importers.confidences import confidences_by_name, load_confidences
 from calcli.importers.corrupt import corrupt_labels
 from calcli.importers.formats import open_archive
 from calcli.importers.gold import add_gold, aligned_labels
-from calcli.importers.join import join_archives, repeated
+from calcli.importers.join import join_archives, repeated, shards_apart
 from calcli.importers.labelled_scores import Imported, load
 from calcli.importers.obvious import take_obvious
 from calcli.importers.per_label import load_labels
@@ -56,7 +57,12 @@ def import_scores(
             for archive in archives:
                 report.notes += archive.notes
             _refuse_unread(ask, archives)
-            entries = join_archives(archives, report.notes) if ask.join else unite(archives, settled.folders)
+            if ask.join:
+                entries, dropped = join_archives(archives, report.notes, ask.drop_duplicates)
+                ask = replace(ask, drop_duplicates=ask.drop_duplicates and not dropped)
+            else:
+                entries = unite(archives, settled.folders)
+                report.notes += shards_apart(archives)
             if ask.gold is not None:
                 settle_sources([Path(ask.gold)], stack, settled)
                 gold = open_archive(settled.files[-1], stack, Ask(labels=ask.labels))

@@ -9,27 +9,47 @@ from numpy.typing import NDArray
 
 from calcli.errors import DataError
 from calcli.importers.archive import Archive, Entry
-from calcli.importers.array_names import PER_ROW, parse_name
+from calcli.importers.array_names import PER_ROW, ROLES, parse_name
 from calcli.io.names import natural
 
-__all__ = ["join_archives", "repeated"]
+__all__ = ["join_archives", "repeated", "shards_apart"]
 
 SHARD = re.compile(r"(?i)[_.-]?(rank|part|shard|chunk|proc|gpu|batch)?[_.-]?\d+([_.-]?of[_.-]?\d+)?$")
 """What tells the shards of one array apart, at the end of their names."""
 
 
-def join_archives(archives: Sequence[Archive], notes: list[str]) -> dict[str, Entry]:
+def shards_apart(archives: Sequence[Archive]) -> list[str]:
+    """A sentence for files that look like shards of one data set and are not joined."""
+    stems = [archive.path.stem for archive in archives]
+    same = len({tuple(archive.entries) for archive in archives}) == len({SHARD.sub("", stem) for stem in stems}) == 1
+    if len(archives) < 2 or not same or not all(map(SHARD.search, stems)) or archives[0].loose:
+        return []
+    return [f"{stems[0]}, {stems[1]}, … look like shards of one data set; --join makes one bundle of them"]
+
+
+def join_archives(archives: Sequence[Archive], notes: list[str], drop: bool = False) -> tuple[dict[str, Entry], int]:
     """Arrays of the same name in several files as one, rows one after the other.
 
     Files come in their natural order; with whole numbers as ids (and no groups, which
     count anew) rows are then put in the order of the ids. Class names must be the same.
-    Raises DataError for files that do not hold the same arrays.
+    Where there are no ids, rows that a sampler of ranks has repeated to fill its last batch are
+    told by their scores; drop : leave them out. Returns the arrays, and how many such rows there
+    were. Raises DataError for files that do not hold the same arrays, and for such rows.
     """
     parts: dict[str, list[Entry]] = {}
     for archive in sorted(archives, key=lambda archive: natural(str(archive.path))):
         for name, entry in archive.entries.items():
             parts.setdefault(SHARD.sub("", name) or name if archive.loose else name, []).append(entry)
     _check_complete(archives, parts)
+    padded = 0 if any(parse_name(name).role == "ids" for name in parts) else _padded(parts)
+    if padded:
+        if not drop:
+            raise DataError(
+                f"{archives[0].path}: the last rows of the last {padded} files repeat the first of the first {padded},"
+                " as a sampler of ranks fills its last batch; --drop-duplicates leaves them out"
+            )
+        notes.append(f"the last rows of the last {padded} files repeat first ones: left out")
+        parts = {name: _without_last(name, found, padded) for name, found in parts.items()}
     joined = {name: Entry(found[0].path, name, _loader(name, found)) for name, found in parts.items()}
     roles = {name: parse_name(name) for name in joined}
     for folder in {name.folder for name in roles.values()}:
@@ -44,7 +64,37 @@ def join_archives(archives: Sequence[Archive], notes: list[str]) -> dict[str, En
                 for path in inside:
                     joined[path] = _ordered(joined[path], roles[path].role, order)
                 notes.append(f"{len(archives)} files joined, rows in the order of {ids[0]!r}")
-    return joined
+    return joined, padded
+
+
+def _padded(parts: Mapping[str, Sequence[Entry]]) -> int:
+    """How many of the last files end with the row that the first files begin with: 0, or those that were padded.
+
+    Row i lies in file i mod W; what is missing of a multiple of W is filled from the beginning.
+    """
+    for name, entries in parts.items():
+        if len(entries) < 2 or parse_name(name).role in ROLES:
+            continue
+        arrays = [np.asarray(entry.load()[()]) for entry in entries]
+        first = arrays[0]
+        if len({a.shape for a in arrays}) > 1 or first.dtype.kind != "f" or first.ndim != 2 or len(first) < 2:
+            continue
+        for padded in range(len(arrays) - 1, 0, -1):
+            ends, starts = arrays[-padded:], arrays[:padded]
+            if all(np.array_equal(end[-1], start[0]) for end, start in zip(ends, starts, strict=True)):
+                return padded
+    return 0
+
+
+def _without_last(name: str, entries: Sequence[Entry], padded: int) -> list[Entry]:
+    """The entries of one array, the last files without their last row; what is no row stays."""
+    if parse_name(name).role in ("class_names", "specs"):
+        return list(entries)
+
+    def shorter(entry: Entry) -> Entry:
+        return Entry(entry.path, entry.name, lambda: np.asarray(entry.load()[()])[:-1])
+
+    return [*entries[:-padded], *map(shorter, entries[-padded:])]
 
 
 def _check_complete(archives: Sequence[Archive], parts: Mapping[str, Sequence[Entry]]) -> None:

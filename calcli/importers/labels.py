@@ -86,6 +86,12 @@ def _named(
     elif not set(texts) <= set(class_names) and all((n := whole_number(text)) is not None and n < k for text in texts):
         class_names = [str(i) for i in range(k)]  # numbers written as text
     if class_names is None:
+        if k == 2 and len(texts) > 2:
+            raise DataError(
+                f"{where}: has {len(texts)} words ({texts[0]!r}, …) beside one score a row: is it the predicted class,"
+                " and the score its confidence, as inference scripts write them? --gold FILE --confidence NAME"
+                f" --correct {where.rpartition(' ')[2]}=gold takes them so"
+            )
         raise DataError(
             f"{where}: labels are words ({str(raw.flat[0])!r}, …) and the source has no class_names to look them"
             " up in; name the classes in the order of the scores: --class-names A,B,…"
