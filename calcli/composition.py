@@ -6,19 +6,20 @@ its stages; nothing else in calcli needs to know that a method is composed, exce
 artifact, which nests the stages.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cache
+from functools import cache, partial
 from inspect import getdoc
 from typing import Any, ClassVar, NamedTuple, Self, cast, get_type_hints
 
 import msgspec
 import numpy as np
+from numpy.typing import NDArray
 
 from calcli.calibrator import Calibrator, Context, Fit, Laws, Memory, Options, Prediction, Status
 from calcli.errors import DataError, UsageError
 from calcli.numerics import FloatArray, IntArray
-from calcli.rows import ArrayRows, Block, Rows
+from calcli.rows import ArrayRows, AtOnce, Block, Result, Rows
 
 __all__ = ["STATUSES", "Composition", "Known", "MappedRows", "Stage", "composition", "full_option_names", "mapped"]
 
@@ -109,6 +110,9 @@ class Composition(Calibrator):
             block = Block(block.start, settled(stage.calibrator.apply(block)), "log_probs", block.y, block.weight)
         return self.stages[-1].calibrator.marginals(block)
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _recomposed, (self.stages,)
+
     @property
     def required_transforms(self) -> Sequence[str]:
         return self.stages[0].calibrator.required_transforms
@@ -156,6 +160,11 @@ def composition(stages: Sequence[tuple[str, type[Calibrator]]]) -> type[Composit
     stages : names and classes. Raises UsageError for an order that cannot work.
     """
     return _composition(tuple(stages))
+
+
+def _recomposed(stages: tuple[Stage, ...]) -> Composition:
+    """A composition that was pickled: its class is made anew."""
+    return composition([(stage.method, type(stage.calibrator)) for stage in stages])(stages)
 
 
 @cache
@@ -265,6 +274,15 @@ def settled(prediction: Prediction) -> FloatArray:
     return log_p
 
 
+def through(calibrator: Calibrator, block: Block) -> Block:
+    """A block as a calibrator leaves it."""
+    return Block(block.start, settled(calibrator.apply(block)), "log_probs", block.y, block.weight)
+
+
+def _through(calibrator: Calibrator, work: Callable[..., Result], block: Block, *along: NDArray[Any]) -> Result:
+    return work(through(calibrator, block), *along)
+
+
 class MappedRows(Rows):
     """Rows as a calibrator leaves them: log-probabilities, computed block by block in every pass."""
 
@@ -275,9 +293,18 @@ class MappedRows(Rows):
         self.reads = [source.transforms.index(spec) for spec in calibrator.required_transforms]
 
     def blocks(self, transforms: Sequence[int] = ()) -> Iterator[Block]:
-        for block in self.source.blocks(self.reads):
-            scores = settled(self.calibrator.apply(block))
-            yield Block(block.start, scores, "log_probs", block.y, block.weight)
+        return map(partial(through, self.calibrator), self.source.blocks(self.reads))
+
+    def each(
+        self, work: Callable[..., Result], *along: NDArray[Any], transforms: Sequence[int] = (), at_once: AtOnce = 1
+    ) -> Iterator[Result]:
+        mapped = partial(_through, self.calibrator, work)
+        return self.source.each(mapped, *along, transforms=self.reads, at_once=at_once)
+
+    def partial_sums(
+        self, work: Callable[..., Result], *along: NDArray[Any], transforms: Sequence[int] = ()
+    ) -> Iterator[Result]:
+        return self.source.partial_sums(partial(_through, self.calibrator, work), *along, transforms=self.reads)
 
     def labels(self) -> IntArray:
         return self.source.labels()

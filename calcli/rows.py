@@ -46,8 +46,9 @@ BLOCK_BYTES = 1 << 20
 PART_BLOCKS, PART_ROWS = 32, 1 << 18
 """Most blocks and rows of a part, whose sums are added up before they meet those of other parts."""
 
+AtOnce = Literal[1, 4]
 MOST_AT_ONCE = 4
-"""Blocks that some work is given as one."""
+"""Blocks that work is given as one."""
 
 Result = TypeVar("Result")
 
@@ -131,13 +132,15 @@ class Block:
 
 @dataclass(frozen=True)
 class Beside:
-    """Work on a block and on its part of arrays with one entry per row."""
+    """Work on a block and on its part of arrays with one entry per row, from row ``first`` on."""
 
     work: Callable[..., Any]
     along: tuple[NDArray[Any], ...]
+    first: int = 0
 
     def __call__(self, block: Block) -> Any:
-        return self.work(block, *(a[block.start : block.start + len(block)] for a in self.along))
+        start = block.start - self.first
+        return self.work(block, *(a[start : start + len(block)] for a in self.along))
 
 
 def joined(blocks: Sequence[Block]) -> Block:
@@ -203,7 +206,7 @@ class Rows(ABC):
         work: Callable[..., Result],
         *along: NDArray[Any],
         transforms: Sequence[int] = (),
-        at_once: Literal[1, 4] = 1,
+        at_once: AtOnce = 1,
     ) -> Iterator[Result]:
         """What ``work(block, …)`` makes of every block, in the order of the rows.
 

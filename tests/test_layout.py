@@ -22,6 +22,7 @@ LAYERS = [
     ["api"],
     ["diagrams", "evaluation", "export", "extract"],
     ["workflow"],
+    ["workers"],
     ["importers"],
     ["metrics"],
     ["io"],

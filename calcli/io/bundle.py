@@ -298,23 +298,29 @@ class BundleRows(DataSet):
     def weighted(self) -> bool:
         return self._weights is not None
 
-    def pieces(self, transforms: Sequence[int], rows: int) -> Iterator[Block]:
+    def pieces(self, transforms: Sequence[int], rows: int, start: int = 0, stop: int | None = None) -> Iterator[Block]:
         self._keep_scores()
         if self._scores.chunks and self._cache is None:  # whole chunks: each is decompressed once per walk
             height = self._scores.chunks[0]
             rows = max(1, rows // height) * height
-        at = 0
-        for start in range(0, self.total, rows):
-            piece = self._piece(at, start, min(start + rows, self.total), transforms)
+        at, (first, last) = start, self._in_file(start, self.n if stop is None else stop)
+        for low in range(first // rows * rows, last, rows):
+            piece = self._piece(at, max(low, first), min(low + rows, last), transforms)
             yield piece
             at += len(piece)
 
     def run(self, start: int, stop: int) -> Block:
         self._keep_scores()
-        low, high = start, stop
-        if self._keep is not None:
-            low, high = np.flatnonzero(self._keep)[[start, stop - 1]] + (0, 1)
-        return self._piece(start, int(low), int(high))
+        return self._piece(start, *self._in_file(start, stop))
+
+    def _in_file(self, start: int, stop: int) -> tuple[int, int]:
+        """Where in the file consecutive rows that stay lie; all of them with what is left out at the ends."""
+        if self._keep is None:
+            return start, stop
+        if (start, stop) == (0, self.n):
+            return 0, self.total
+        low, high = np.flatnonzero(self._keep)[[start, stop - 1]] + (0, 1)
+        return int(low), int(high)
 
     def _keep_scores(self) -> None:
         """Read what is small once for all."""

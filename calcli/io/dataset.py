@@ -6,7 +6,11 @@ has the same bytes however the rows are cut into files.
 
 import hashlib
 from abc import abstractmethod
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import reduce
+from itertools import chain
+from operator import add
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,12 +18,24 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calcli.numerics import IntArray
-from calcli.rows import BLOCK_BYTES, ArrayRows, Block, Rows, joined, sample_runs
+from calcli.rows import (
+    BLOCK_BYTES,
+    ArrayRows,
+    AtOnce,
+    Beside,
+    Block,
+    Result,
+    Rows,
+    gathered,
+    joined,
+    part_blocks,
+    sample_runs,
+)
 
 if TYPE_CHECKING:
     from calcli.io.artifact import Link
 
-__all__ = ["SLAB_BYTES", "DataSet", "compact"]
+__all__ = ["SLAB_BYTES", "DataSet", "Walk", "compact", "regular"]
 
 SLAB_BYTES = 4 << 20
 """How much of a file is read at once."""
@@ -28,13 +44,31 @@ HASHED_LABELS = 1 << 20
 """Labels hashed at once."""
 
 
+@dataclass(frozen=True)
+class Walk:
+    """What to do on every block (see ``Rows.each``); add_up : the sums of every part are wanted."""
+
+    work: Callable[..., Any]
+    along: tuple[NDArray[Any], ...] = ()
+    transforms: tuple[int, ...] = ()
+    at_once: AtOnce = 1
+    add_up: bool = False
+
+    def over(self, blocks: Iterator[Block], first: int) -> Any:
+        """The result for the blocks of a part: a list, or its sum. first : the row where ``along`` begins."""
+        results = map(Beside(self.work, self.along, first), gathered(blocks, self.at_once))
+        return reduce(add, results) if self.add_up else list(results)
+
+
 class DataSet(Rows):
     """Labelled rows that a user can name.
 
     name : as the user writes it, ``logits.h5:test``. path : the (first) file. total : rows
     with those that are left out by label, ``ignored`` in number. dtype : of the scores.
     has_labels : whether there are labels. data_sha256 : hash of the scores and labels in the
-    order of the rows, known after the first complete walk, unless ``hashed`` is false.
+    order of the rows, known after the first complete walk, unless ``hashed`` is false: of one
+    part of the scores themselves, of more of their parts' hashes, which other processes can make.
+    spread : walks over the rows in other processes, where there are such.
     """
 
     name: str
@@ -44,6 +78,7 @@ class DataSet(Rows):
     has_labels: bool
     data_sha256: str | None = None
     hashed: bool = True
+    spread: Callable[["DataSet", Walk], Iterator[Any]] | None = None
 
     @property
     def ignored(self) -> int:
@@ -80,8 +115,8 @@ class DataSet(Rows):
         """One value per kept row (``ids``, ``group``, ``prediction``), or None when there is none."""
 
     @abstractmethod
-    def pieces(self, transforms: Sequence[int], rows: int) -> Iterator[Block]:
-        """All rows in order, in pieces as they are read: of about ``rows`` rows, and multiples where possible."""
+    def pieces(self, transforms: Sequence[int], rows: int, start: int = 0, stop: int | None = None) -> Iterator[Block]:
+        """Rows from start to stop, in pieces as they are read: of about ``rows`` rows, and multiples where possible."""
 
     @abstractmethod
     def run(self, start: int, stop: int) -> Block:
@@ -100,21 +135,71 @@ class DataSet(Rows):
         return self.compact_labels().astype(np.int64)
 
     def blocks(self, transforms: Sequence[int] = ()) -> Iterator[Block]:
-        slab = max(1, SLAB_BYTES // ((1 + len(transforms)) * self.k * self.dtype.itemsize))
+        return self.stretch(0, self.n, transforms)
+
+    def stretch(self, start: int, stop: int, transforms: Sequence[int] = ()) -> Iterator[Block]:
+        """Blocks of the rows from start, where a block begins, to stop."""
+        step = self.step(transforms)
+        pieces = self.pieces(transforms, self.slab_rows(transforms, step), start, stop)
+        return regular(self._watched(pieces) if (start, stop) == (0, self.n) else pieces, step)
+
+    def step(self, transforms: Sequence[int] = ()) -> int:
+        """Rows of a block."""
         step = max(1, BLOCK_BYTES // (8 * self.k))
-        step = min(step, slab) if len(transforms) else step
-        pieces = self.pieces(transforms, max(1, slab // step) * step)
-        return _regular(self._watched(pieces), step)
+        return min(step, self.slab_rows(transforms, 1)) if len(transforms) else step
+
+    def slab_rows(self, transforms: Sequence[int], step: int) -> int:
+        """Rows read at once: a multiple of ``step``."""
+        slab = max(1, SLAB_BYTES // ((1 + len(transforms)) * self.k * self.dtype.itemsize))
+        return max(1, slab // step) * step
+
+    def part_rows(self, transforms: Sequence[int] = ()) -> int:
+        """Rows of a part (see ``Rows.partial_sums``)."""
+        return part_blocks(self.k) * self.step(transforms)
+
+    # ---- work spread over processes
+
+    def each(
+        self,
+        work: Callable[..., Result],
+        *along: NDArray[Any],
+        transforms: Sequence[int] = (),
+        at_once: AtOnce = 1,
+    ) -> Iterator[Result]:
+        if self.spread is None or self.n <= self.part_rows(transforms):
+            return super().each(work, *along, transforms=transforms, at_once=at_once)
+        walk = Walk(work, along, tuple(transforms), at_once)
+        return chain.from_iterable(self.spread(self, walk))
+
+    def partial_sums(
+        self, work: Callable[..., Result], *along: NDArray[Any], transforms: Sequence[int] = ()
+    ) -> Iterator[Result]:
+        if self.spread is None or self.n <= self.part_rows(transforms):
+            return super().partial_sums(work, *along, transforms=transforms)
+        return self.spread(self, Walk(work, along, tuple(transforms), add_up=True))
+
+    # ---- the hash
 
     def _watched(self, pieces: Iterator[Block]) -> Iterator[Block]:
         """The pieces, hashed the first time that all of them go by."""
         if self.data_sha256 is not None or not self.hashed:
             yield from pieces
             return
-        digest = hashlib.sha256()
+        cell = self.part_rows()
+        digests, digest, at = [], hashlib.sha256(), 0
         for piece in pieces:
-            digest.update(np.ascontiguousarray(piece.scores).data)
+            for low, high in cuts(at, at + len(piece), cell):
+                digest.update(np.ascontiguousarray(piece.scores[low - at : high - at]).data)
+                if high % cell == 0 and high < self.n:
+                    digests.append(digest.digest())
+                    digest = hashlib.sha256()
+            at += len(piece)
             yield piece
+        self.seal([*digests, digest.digest()] if digests else digest)
+
+    def seal(self, scores: "list[bytes] | hashlib._Hash") -> None:
+        """Set the hash, from the digests of the parts' scores, or of a single part what has hashed its scores."""
+        digest = hashlib.sha256(b"".join(scores)) if isinstance(scores, list) else scores
         if self.has_labels:
             y = self.compact_labels()
             for at in range(0, len(y), HASHED_LABELS):
@@ -132,7 +217,15 @@ def compact(values: NDArray[Any], k: int) -> NDArray[Any]:
     return values.astype(np.min_scalar_type(k - 1))
 
 
-def _regular(pieces: Iterable[Block], step: int) -> Iterator[Block]:
+def cuts(start: int, stop: int, cell: int) -> Iterator[tuple[int, int]]:
+    """A range cut where multiples of ``cell`` lie."""
+    while start < stop:
+        end = min(stop, (start // cell + 1) * cell)
+        yield start, end
+        start = end
+
+
+def regular(pieces: Iterable[Block], step: int) -> Iterator[Block]:
     """The same rows in blocks of ``step`` rows, wherever pieces end; only what straddles an end is copied."""
     rest: list[Block] = []
     waiting = 0

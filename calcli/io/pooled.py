@@ -85,21 +85,22 @@ class PooledRows(DataSet):
         given = [w for part in self.parts if (w := part.weights()) is not None]
         return np.concatenate(given) if given else None
 
-    def pieces(self, transforms: Sequence[int], rows: int) -> Iterator[Block]:
-        at = 0
-        for part in self.parts:
-            for piece in part.pieces(transforms, rows):
-                yield replace(self._widened(piece), start=at + piece.start)
-            at += part.n
+    def pieces(self, transforms: Sequence[int], rows: int, start: int = 0, stop: int | None = None) -> Iterator[Block]:
+        for part, begin, low, high in self._within(start, self.n if stop is None else stop):
+            for piece in part.pieces(transforms, rows, low, high):
+                yield replace(self._widened(piece), start=begin + piece.start)
 
     def run(self, start: int, stop: int) -> Block:
-        found = []
+        found = [self._widened(part.run(low, high)) for part, _, low, high in self._within(start, stop)]
+        return replace(joined(found), start=start)
+
+    def _within(self, start: int, stop: int) -> Iterator[tuple[BundleRows, int, int, int]]:
+        """Bundles that hold some of these rows: with their first row, and which rows of theirs these are."""
         for part, end in zip(self.parts, self.ends.tolist(), strict=True):
             begin = end - part.n
             low, high = max(start, begin), min(stop, end)
             if low < high:
-                found.append(self._widened(part.run(low - begin, high - begin)))
-        return replace(joined(found), start=start)
+                yield part, begin, low - begin, high - begin
 
     def _widened(self, block: Block) -> Block:
         if block.scores.dtype == self.dtype:

@@ -18,14 +18,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from itertools import pairwise
-from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from calcli.kernels.numpy.uniform import uniform_retention
 from calcli.numerics import FloatArray, IntArray
-from calcli.rows import Block, Rows
+from calcli.rows import AtOnce, Block, Rows
 
 __all__ = [
     "GapTable",
@@ -76,7 +75,7 @@ def retention_rates(
     out = np.empty((rows.n, len(scales)))
     done = 0
     # Uniform noise walks from kink to kink: every step is a few calls, however many rows take it.
-    at_once: Literal[1, 4] = 4 if noise == "uniform" and races is None else 1
+    at_once: AtOnce = 4 if noise == "uniform" and races is None else 1
     for found in rows.each(_Retention(noise, tuple(scales), races), at_once=at_once):
         out[done : done + len(found)] = found
         done += len(found)

@@ -1,0 +1,54 @@
+"""Who does the work: a crew takes tasks and hands back their results in order."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, Protocol
+
+from calcli.errors import CalcliError
+
+__all__ = ["ATTEMPTS", "Crew", "CrewLost", "Task"]
+
+ATTEMPTS = 3
+"""Workers that may die over a task before it is given up."""
+
+Task = Callable[[], Any]
+"""What a worker calls; it can be pickled. A property ``name`` says what people call it."""
+
+
+class CrewLost(CalcliError):
+    """The workers are gone, and with them the work in hand."""
+
+
+class Named(Protocol):
+    """A task with a name."""
+
+    @property
+    def name(self) -> str: ...
+    def __call__(self) -> Any: ...
+
+
+class Crew(ABC):
+    """Workers. count : how many; ``remote`` where they may run in another folder, on other machines."""
+
+    count: int
+    remote = False
+
+    @abstractmethod
+    def run(self, tasks: Sequence[Named]) -> Iterator[Any]:
+        """Results of the tasks, in their order.
+
+        A task whose worker dies is done by another; what a task raises is raised here.
+        Raises CrewLost when nobody is left to do the work.
+        """
+
+    @abstractmethod
+    def close(self) -> None:
+        """Let the workers go."""
+
+
+def given_up(task: Named) -> CrewLost:
+    """The error for a task that workers die over."""
+    return CrewLost(
+        f"{ATTEMPTS} workers died one after the other over {task.name}; is there memory enough? fewer --workers"
+        " need less"
+    )

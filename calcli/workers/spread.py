@@ -1,0 +1,106 @@
+"""Walks over a data set by a crew: parts are dealt out, their results come back in the order of the rows."""
+
+import pickle
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from calcli.importers.direct import open_data
+from calcli.io.dataset import DataSet, Walk
+from calcli.io.locate import Layout
+from calcli.workers.crew import Crew
+from calcli.workers.journal import Journal, key_of
+from calcli.workers.task import Part, PartsTask, Source
+
+__all__ = ["Spread", "open_spread"]
+
+TASKS_PER_WORKER = 4
+"""Tasks that a walk is cut into, per worker: few enough to cost little, many enough to end together."""
+
+Progress = Callable[[str, int, int], None]
+
+
+class Spread:
+    """A data set's walks, by a crew. journal : where results of parts are kept while the job runs."""
+
+    def __init__(self, crew: Crew, source: Source, progress: Progress | None, journal: Journal | None) -> None:
+        self.crew, self.progress, self.journal = crew, progress, journal
+        self.source = source.absolute() if crew.remote else source
+        self.walks = 0
+
+    def __call__(self, rows: DataSet, walk: Walk) -> Iterator[Any]:
+        """The result of every part, in the order of the rows."""
+        self.walks += 1
+        what = f"walk {self.walks} over the rows"
+        hashed = rows.hashed and rows.data_sha256 is None and not walk.transforms
+        tasks, known = self._tasks(rows, walk, hashed)
+        answers = self.crew.run([task for task in tasks if task.first not in known])
+        digests: list[bytes] = []
+        for task in tasks:
+            found = known[task.first] if task.first in known else self._new(task, next(answers))
+            for part in found:
+                if part.digest is not None:
+                    digests.append(part.digest)
+                yield part.result
+            if self.progress is not None:
+                self.progress(what, task.rows[1], rows.n)
+        for _ in answers:  # lets it end
+            pass
+        if hashed:
+            rows.seal(digests)
+
+    def _tasks(self, rows: DataSet, walk: Walk, hashed: bool) -> tuple[list[PartsTask], dict[int, list[Part]]]:
+        """The walk cut into tasks, and those of which the results are known, by their first part."""
+        size, step = rows.part_rows(walk.transforms), rows.step(walk.transforms)
+        count = -(-rows.n // size)
+        text = pickle.dumps(replace(walk, along=()), protocol=5)
+        heap = max(1, -(-count // (TASKS_PER_WORKER * self.crew.count)))
+        tasks: list[PartsTask] = []
+        for first in range(0, count, heap):
+            last = min(first + heap, count)
+            along = tuple(a[first * size : last * size] for a in walk.along)
+            tasks.append(PartsTask(self.source, text, along, first, last, size, step, rows.n, hashed))
+        if self.journal is None:
+            return tasks, {}
+        known = {}
+        for task in tasks:
+            try:
+                known[task.first] = [Part(*pair) for pair in self.journal[_key(task)]]
+            except KeyError:
+                continue
+        return tasks, known
+
+    def _new(self, task: PartsTask, found: list[Part]) -> list[Part]:
+        if self.journal is not None:
+            self.journal[_key(task)] = [(part.result, part.digest) for part in found]
+        return found
+
+
+def _key(task: PartsTask) -> bytes:
+    """What determines the results of a task."""
+    along = b"".join(np.ascontiguousarray(a).tobytes() for a in task.along)
+    facts = (task.source, task.first, task.last, task.part_rows, task.step, task.total, task.hashed)
+    return key_of(task.walk, along, repr(facts).encode())
+
+
+@contextmanager
+def open_spread(
+    names: Sequence[str],
+    crew: Crew | None,
+    *,
+    progress: Progress | None = None,
+    journal: Journal | None = None,
+    prefer: Sequence[str] = (),
+    layout: Layout = Layout(),
+    ignore_labels: Sequence[int] = (),
+    need_labels: bool = True,
+) -> Iterator[DataSet]:
+    """Open bundles as one data set (see ``open_data``) over which a crew walks, where there is one."""
+    with open_data(names, prefer=prefer, layout=layout, ignore_labels=ignore_labels, need_labels=need_labels) as rows:
+        if crew is not None:
+            source = Source.of(rows, names, prefer, layout, ignore_labels, need_labels)
+            rows.spread = Spread(crew, source, progress, journal)
+        yield rows

@@ -1,0 +1,210 @@
+"""What a worker is told and does: walk over some parts of a data set that it opens itself."""
+
+import os
+import pickle
+from collections import OrderedDict
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
+from hashlib import sha256
+from pathlib import Path
+from threading import local
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from calcli.errors import DataError
+from calcli.importers.direct import open_rows
+from calcli.io.bundle import BundleRows
+from calcli.io.dataset import DataSet, Walk, regular
+from calcli.io.locate import Layout, split_where
+from calcli.io.pooled import PooledRows
+from calcli.rows import Block
+
+__all__ = ["Part", "PartsTask", "Source"]
+
+OPEN_BUNDLES = 32
+"""Bundles that a worker keeps open."""
+
+
+@dataclass(frozen=True)
+class Source:
+    """How to open the bundles of a data set, and what was found there.
+
+    names : of the bundles. counts : rows of each that stay. stamps : size and time of change of
+    each file. how : the other arguments of ``open_rows``. small : whether scores are kept.
+    """
+
+    names: tuple[str, ...]
+    counts: tuple[int, ...]
+    stamps: tuple[tuple[int, int], ...]
+    prefer: tuple[str, ...]
+    layout: Layout
+    ignore_labels: tuple[int, ...]
+    need_labels: bool
+    dtype: np.dtype[Any]
+    small: bool
+
+    @classmethod
+    def of(
+        cls,
+        rows: DataSet,
+        names: Sequence[str],
+        prefer: Sequence[str],
+        layout: Layout,
+        ignore_labels: Sequence[int],
+        need_labels: bool,
+    ) -> "Source":
+        """The source of rows that these arguments have opened."""
+        parts = rows.parts if isinstance(rows, PooledRows) else [rows]
+        small = all(part.small for part in parts if isinstance(part, BundleRows))
+        return cls(
+            tuple(names),
+            tuple(part.n for part in parts),
+            tuple(stamp(name) for name in names),
+            tuple(prefer),
+            layout,
+            tuple(ignore_labels),
+            need_labels,
+            rows.dtype,
+            small,
+        )
+
+    def absolute(self) -> "Source":
+        """The same for a process in another folder."""
+        return replace(self, names=tuple(_absolute(name) for name in self.names))
+
+    def within(self, start: int, stop: int) -> Iterator[tuple[int, int, int, int]]:
+        """Bundles that hold some rows: number, its first row, and which rows of its own these are."""
+        begin = 0
+        for at, count in enumerate(self.counts):
+            low, high = max(start, begin), min(stop, begin + count)
+            if low < high:
+                yield at, begin, low - begin, high - begin
+            begin += count
+
+    def blocks(self, start: int, stop: int, transforms: Sequence[int], step: int) -> Iterator[Block]:
+        """Blocks of ``step`` rows from start, where one begins, to stop."""
+        return regular(self._pieces(start, stop, transforms, step), step)
+
+    def _pieces(self, start: int, stop: int, transforms: Sequence[int], step: int) -> Iterator[Block]:
+        for at, begin, low, high in self.within(start, stop):
+            rows = self._opened(at)
+            for piece in rows.pieces(transforms, rows.slab_rows(transforms, step), low, high):
+                scores = piece.scores.astype(self.dtype, copy=False)
+                yield replace(piece, start=begin + piece.start, scores=scores)
+
+    def _opened(self, at: int) -> BundleRows:
+        """A bundle, opened unless it is open in this thread."""
+        name, key = self.names[at], (self, at)
+        bundles: OrderedDict[Any, tuple[ExitStack, BundleRows]] = _opened_here()
+        if key not in bundles:
+            if stamp(name) != self.stamps[at]:
+                raise DataError(f"{name}: has changed since the work on it began; repeat the command")
+            while len(bundles) >= OPEN_BUNDLES:
+                bundles.popitem(last=False)[1][0].close()
+            stack = ExitStack()
+            rows = stack.enter_context(
+                open_rows(
+                    name,
+                    prefer=self.prefer,
+                    layout=self.layout,
+                    ignore_labels=self.ignore_labels,
+                    need_labels=self.need_labels,
+                )
+            )
+            rows.small = self.small
+            bundles[key] = stack, rows
+        bundles.move_to_end(key)
+        return bundles[key][1]
+
+    def __hash__(self) -> int:
+        return hash((self.names, self.stamps, self.prefer, self.layout, self.ignore_labels, self.need_labels))
+
+
+_here = local()
+
+
+def _opened_here() -> "OrderedDict[Any, tuple[ExitStack, BundleRows]]":
+    """The bundles that are open in this thread."""
+    if not hasattr(_here, "bundles"):
+        _here.bundles = OrderedDict()
+    found: OrderedDict[Any, tuple[ExitStack, BundleRows]] = _here.bundles
+    return found
+
+
+def stamp(name: str) -> tuple[int, int]:
+    """Size and time of the last change of a bundle's file. Raises DataError for one that is gone."""
+    path = split_where(name)[0]
+    try:
+        facts = path.stat()
+    except OSError as problem:
+        raise DataError(
+            f"{path}: {problem.strerror}; every worker must see the files under the same names, as on a shared disk"
+        ) from None
+    return facts.st_size, facts.st_mtime_ns
+
+
+def _absolute(name: str) -> str:
+    path, group = split_where(name)
+    whole = str(Path(os.path.abspath(path)))
+    return whole if group is None else f"{whole}:{group}"
+
+
+@dataclass(frozen=True)
+class Part:
+    """The result for one part, and the digest of its scores where that was wanted."""
+
+    result: Any
+    digest: bytes | None
+
+
+@dataclass(frozen=True)
+class PartsTask:
+    """A walk over parts ``first`` to ``last`` - 1.
+
+    walk : pickled, but for its arrays ``along``, of which these parts' rows come beside it. hashed : whether
+    digests of the parts' scores are wanted.
+    """
+
+    source: Source
+    walk: bytes
+    along: tuple[NDArray[Any], ...]
+    first: int
+    last: int
+    part_rows: int
+    step: int
+    total: int
+    hashed: bool
+
+    @property
+    def rows(self) -> tuple[int, int]:
+        """First row, and the row after the last."""
+        return self.first * self.part_rows, min(self.last * self.part_rows, self.total)
+
+    @property
+    def name(self) -> str:
+        """What people call the work."""
+        start, stop = self.rows
+        shards = [Path(self.source.names[at]).name for at, *_ in self.source.within(start, stop)]
+        return f"rows {start}..{stop - 1} ({shards[0]}{f' to {shards[-1]}' if len(shards) > 1 else ''})"
+
+    def __call__(self) -> list[Part]:
+        walk: Walk = replace(pickle.loads(self.walk), along=self.along)
+        return [self._part(walk, at) for at in range(self.first, self.last)]
+
+    def _part(self, walk: Walk, at: int) -> Part:
+        start, stop = at * self.part_rows, min((at + 1) * self.part_rows, self.total)
+        blocks = self.source.blocks(start, stop, walk.transforms, self.step)
+        if not self.hashed:
+            return Part(walk.over(blocks, self.rows[0]), None)
+        digest = sha256()
+
+        def watched() -> Iterator[Block]:
+            for block in blocks:
+                digest.update(np.ascontiguousarray(block.scores).data)
+                yield block
+
+        result = walk.over(watched(), self.rows[0])
+        return Part(result, digest.digest())
