@@ -7,7 +7,7 @@ expected and what to do next. Only ``calcli.cli.main.main`` turns them into exit
 from collections.abc import Iterable
 from difflib import get_close_matches
 
-__all__ = ["CalcliError", "DataError", "FitError", "LimitCrossed", "UsageError", "unknown_name"]
+__all__ = ["CalcliError", "CrewLost", "DataError", "FitError", "LimitCrossed", "UsageError", "unknown_name"]
 
 
 class CalcliError(Exception):
@@ -38,6 +38,10 @@ class LimitCrossed(CalcliError):
     """A limit given with --max or --min was crossed."""
 
     exit_code = 5
+
+
+class CrewLost(CalcliError):
+    """The workers are gone, and with them the work in hand."""
 
 
 def unknown_name(what: str, name: str, valid: Iterable[str]) -> UsageError:

@@ -96,6 +96,8 @@ def test_heavy_packages_load_only_where_used(path):
             "PIL",
             "onnx",
             "onnxruntime",
+            "dask",
+            "distributed",
         }
         # the torch twins are themselves imported only when a GPU is used
         assert not (heavy and at_top) or "torch" in path.parts, f"{path.name} imports {module} at the top"
@@ -157,7 +159,7 @@ def test_simple_fits_load_no_heavy_package(method, tmp_path):
         file["logits"], file["labels"] = z.astype(np.float32), y
     code, loaded = loaded_by("fit", "--method", method, "a.h5", "-q", cwd=tmp_path)
     assert code == 0
-    assert not {"torch", "scipy", "pandas", "matplotlib", "rich"} & set(loaded)
+    assert not {"torch", "scipy", "pandas", "matplotlib", "rich", "dask", "multiprocessing"} & set(loaded)
 
 
 def test_help_loads_neither_numpy_nor_h5py(tmp_path):

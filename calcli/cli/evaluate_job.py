@@ -4,10 +4,12 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from calcli.cli.render import Talk
+from calcli.cli.working import spread
 from calcli.errors import DataError, UsageError
 from calcli.evaluation.assess import Candidate, Plan, Subject, assess, scores_of
 from calcli.evaluation.judge import label_shift_p_value
@@ -21,6 +23,9 @@ from calcli.metrics.context import MetricContext
 from calcli.metrics.rowtable import RowTable
 from calcli.metrics.warnings import data_warnings
 from calcli.workflow import check_fits, checked_transforms
+
+if TYPE_CHECKING:
+    from calcli.workers.crew import Crew
 
 UNCALIBRATED = ("identity", "uncalibrated")
 """Names of a baseline that is no artifact."""
@@ -49,6 +54,7 @@ class Job:
     baseline: str | None = None
     edges_from: str | None = None
     again: bool = False
+    crew: "Crew | None" = None
     loaded: dict[str, Artifact] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -77,6 +83,10 @@ class Job:
         with open_data(
             bundles, prefer=("test",), layout=self.layout, ignore_labels=self.ignore, tell=self.talk.say
         ) as rows:
+            spread(
+                rows, bundles, self.crew, progress=self.talk.progress, prefer=("test",), layout=self.layout,
+                ignore_labels=self.ignore,
+            )  # fmt: skip
             rows.hashed = bool(artifacts)  # to tell rows that a calibrator was fitted on
             candidates = self.candidates(artifacts, rows)
             against = None

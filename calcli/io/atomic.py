@@ -9,6 +9,7 @@ import os
 import zlib
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
+from glob import escape
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -18,6 +19,7 @@ from calcli.io.inputs import is_read
 __all__ = [
     "NewFile",
     "check_output",
+    "discard_abandoned",
     "discard_unfinished",
     "is_stream",
     "make_folder",
@@ -183,6 +185,14 @@ def discard_unfinished() -> None:
     for path in list(_unfinished):
         with suppress(OSError):
             path.unlink()
+
+
+def discard_abandoned(path: Path) -> None:
+    """Remove what a process that was killed has left of a file; nobody may be at it."""
+    place = _place(path)
+    for left in place.parent.glob(f".{escape(place.name[:40])}.????????????.tmp"):
+        with suppress(OSError):
+            left.unlink()
 
 
 @contextmanager

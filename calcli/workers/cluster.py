@@ -8,8 +8,8 @@ from contextlib import suppress
 from typing import Any
 
 from calcli import __version__
-from calcli.errors import CalcliError, UsageError
-from calcli.workers.crew import ATTEMPTS, Crew, CrewLost, Named, given_up
+from calcli.errors import CalcliError, CrewLost, UsageError
+from calcli.workers.crew import Crew, Named, given_up
 
 __all__ = ["DaskCluster"]
 
@@ -19,7 +19,7 @@ PATIENCE = 30.0
 BEAT = 1.0
 """Seconds between two looks at whether the scheduler is still there."""
 
-AHEAD = 4
+AHEAD = 2
 """Tasks per thread of a worker that the scheduler has at a time."""
 
 
@@ -37,10 +37,12 @@ class DaskCluster(Crew):
             import distributed
         except ImportError:
             raise UsageError("--cluster needs Dask: pip install 'calcli[dask]'") from None
-        logging.getLogger("distributed").setLevel(logging.CRITICAL)  # what there is to say is said here
+        for name in ("distributed", *(n for n in logging.root.manager.loggerDict if n.startswith("distributed."))):
+            logging.getLogger(name).setLevel(logging.CRITICAL + 1)  # what there is to say is said here
         self.address, self._dask = address, distributed
         try:
-            self._client = distributed.Client(address, timeout=PATIENCE, set_as_default=False, name="calcli")
+            where = {"scheduler_file": address} if address.endswith(".json") else {"address": address}
+            self._client = distributed.Client(**where, timeout=PATIENCE, set_as_default=False, name="calcli")
         except (OSError, ValueError, TypeError) as problem:
             text = str(problem).split("\n")[0]
             raise UsageError(

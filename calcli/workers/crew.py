@@ -1,26 +1,19 @@
 """Who does the work: a crew takes tasks and hands back their results in order."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, Protocol
 
-from calcli.errors import CalcliError
+from calcli.errors import CrewLost
 
-__all__ = ["ATTEMPTS", "Crew", "CrewLost", "Task"]
+__all__ = ["ATTEMPTS", "Crew", "Named", "given_up"]
 
 ATTEMPTS = 3
 """Workers that may die over a task before it is given up."""
 
-Task = Callable[[], Any]
-"""What a worker calls; it can be pickled. A property ``name`` says what people call it."""
-
-
-class CrewLost(CalcliError):
-    """The workers are gone, and with them the work in hand."""
-
 
 class Named(Protocol):
-    """A task with a name."""
+    """A task: what a worker calls, pickled on the way, with a name for people."""
 
     @property
     def name(self) -> str: ...

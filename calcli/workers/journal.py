@@ -35,6 +35,7 @@ class Journal:
 
     def __init__(self, path: Path) -> None:
         self.path = path
+        self.keep = False
         self._places: dict[bytes, tuple[int, int]] = {}
         self._file = os.fdopen(os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o600), "r+b", buffering=0)
         if not self._trusted():
@@ -62,8 +63,8 @@ class Journal:
             at += 44 + size
         self._file.truncate(at)
 
-    def __contains__(self, key: bytes) -> bool:
-        return key in self._places
+    def __len__(self) -> int:
+        return len(self._places)
 
     def __getitem__(self, key: bytes) -> Any:
         """A result. Raises KeyError for one that is not there, or no longer whole."""
@@ -86,9 +87,9 @@ class Journal:
                 self._places[key] = at, len(text)
 
     def close(self, *, done: bool) -> None:
-        """Close the file; remove it when the job is done."""
+        """Close the file; remove it when the job is done, unless it is to be kept."""
         self._file.close()
-        if done:
+        if done and not self.keep:
             self.path.unlink(missing_ok=True)
 
 

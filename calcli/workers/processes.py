@@ -13,7 +13,7 @@ from calcli.workers.crew import ATTEMPTS, Crew, Named, given_up
 
 __all__ = ["Processes"]
 
-AHEAD = 4
+AHEAD = 2
 """Results per worker that may wait for one before them."""
 
 

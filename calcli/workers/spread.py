@@ -2,20 +2,18 @@
 
 import pickle
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
-from calcli.importers.direct import open_data
 from calcli.io.dataset import DataSet, Walk
 from calcli.io.locate import Layout
 from calcli.workers.crew import Crew
 from calcli.workers.journal import Journal, key_of
 from calcli.workers.task import Part, PartsTask, Source
 
-__all__ = ["Spread", "open_spread"]
+__all__ = ["Spread", "spread_over"]
 
 TASKS_PER_WORKER = 4
 """Tasks that a walk is cut into, per worker: few enough to cost little, many enough to end together."""
@@ -57,7 +55,8 @@ class Spread:
         size, step = rows.part_rows(walk.transforms), rows.step(walk.transforms)
         count = -(-rows.n // size)
         text = pickle.dumps(replace(walk, along=()), protocol=5)
-        heap = max(1, -(-count // (TASKS_PER_WORKER * self.crew.count)))
+        # What is as large as the rows comes back part by part; sums are small.
+        heap = max(1, -(-count // (TASKS_PER_WORKER * self.crew.count))) if walk.add_up else 1
         tasks: list[PartsTask] = []
         for first in range(0, count, heap):
             last = min(first + heap, count)
@@ -86,10 +85,10 @@ def _key(task: PartsTask) -> bytes:
     return key_of(task.walk, along, repr(facts).encode())
 
 
-@contextmanager
-def open_spread(
+def spread_over(
+    rows: DataSet,
     names: Sequence[str],
-    crew: Crew | None,
+    crew: Crew,
     *,
     progress: Progress | None = None,
     journal: Journal | None = None,
@@ -97,10 +96,7 @@ def open_spread(
     layout: Layout = Layout(),
     ignore_labels: Sequence[int] = (),
     need_labels: bool = True,
-) -> Iterator[DataSet]:
-    """Open bundles as one data set (see ``open_data``) over which a crew walks, where there is one."""
-    with open_data(names, prefer=prefer, layout=layout, ignore_labels=ignore_labels, need_labels=need_labels) as rows:
-        if crew is not None:
-            source = Source.of(rows, names, prefer, layout, ignore_labels, need_labels)
-            rows.spread = Spread(crew, source, progress, journal)
-        yield rows
+) -> None:
+    """Let a crew walk over rows that ``open_data`` has opened with these arguments."""
+    source = Source.of(rows, names, prefer, layout, ignore_labels, need_labels)
+    rows.spread = Spread(crew, source, progress, journal)

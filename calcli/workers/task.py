@@ -19,12 +19,12 @@ from calcli.importers.direct import open_rows
 from calcli.io.bundle import BundleRows
 from calcli.io.dataset import DataSet, Walk, regular
 from calcli.io.locate import Layout, split_where
-from calcli.io.pooled import PooledRows
+from calcli.io.pooled import PooledRows, allow_open_files
 from calcli.rows import Block
 
-__all__ = ["Part", "PartsTask", "Source"]
+__all__ = ["Part", "PartsTask", "Source", "absolute", "stamp"]
 
-OPEN_BUNDLES = 32
+OPEN_BUNDLES = 256
 """Bundles that a worker keeps open."""
 
 
@@ -73,7 +73,7 @@ class Source:
 
     def absolute(self) -> "Source":
         """The same for a process in another folder."""
-        return replace(self, names=tuple(_absolute(name) for name in self.names))
+        return replace(self, names=tuple(absolute(name) for name in self.names))
 
     def within(self, start: int, stop: int) -> Iterator[tuple[int, int, int, int]]:
         """Bundles that hold some rows: number, its first row, and which rows of its own these are."""
@@ -130,6 +130,7 @@ def _opened_here() -> "OrderedDict[Any, tuple[ExitStack, BundleRows]]":
     """The bundles that are open in this thread."""
     if not hasattr(_here, "bundles"):
         _here.bundles = OrderedDict()
+        allow_open_files(OPEN_BUNDLES)
     found: OrderedDict[Any, tuple[ExitStack, BundleRows]] = _here.bundles
     return found
 
@@ -146,7 +147,8 @@ def stamp(name: str) -> tuple[int, int]:
     return facts.st_size, facts.st_mtime_ns
 
 
-def _absolute(name: str) -> str:
+def absolute(name: str) -> str:
+    """The name of a bundle, for a process in another folder."""
     path, group = split_where(name)
     whole = str(Path(os.path.abspath(path)))
     return whole if group is None else f"{whole}:{group}"

@@ -12,28 +12,30 @@ calcli fit --method ec logits.h5 -o - | calcli apply - logits.h5:test -o out.h5
 """
 
 import json
-from collections.abc import Iterator
+import os
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from calcli.cli import options as o
+from calcli.cli.apply_job import Outcome, Shard, apply_one, shard_by_shard
 from calcli.cli.render import Talk, fail, print_json
-from calcli.errors import CalcliError, DataError, UsageError
-from calcli.importers.direct import open_rows
-from calcli.io.artifact import Artifact, dumps, load
-from calcli.io.atomic import check_output, make_folder
-from calcli.io.bundle import BundleRows
+from calcli.cli.working import Working, job_file
+from calcli.errors import CalcliError, CrewLost, DataError, UsageError
+from calcli.io.artifact import Artifact, load
+from calcli.io.atomic import make_folder
 from calcli.io.inputs import read_document
 from calcli.io.locate import split_where
-from calcli.io.provenance import chain_text, link_to
-from calcli.io.score_files import Place, Sheet, Slab, format_of
-from calcli.io.validate import score_kind
+from calcli.io.provenance import link_to
+from calcli.io.score_files import format_of
 from calcli.rows import SCORE_KINDS
-from calcli.workflow import calibrated_blocks, check_fits, checked_transforms
+
+if TYPE_CHECKING:
+    from calcli.workers.crew import Crew
 
 ORDER = 30
 LARGEST_THRESHOLD = 1 << 24
@@ -41,7 +43,7 @@ LARGEST_THRESHOLD = 1 << 24
 
 
 @dataclass(frozen=True)
-class ApplyArgs(o.ReadingSeveral, o.Saying):
+class ApplyArgs(o.ReadingSeveral, Working, o.Saying):
     """What was typed after ``calcli apply``."""
 
     artifact: Annotated[str, typer.Argument(metavar="ART.json", help="Artifact written by calcli fit, - for stdin.")]
@@ -109,21 +111,64 @@ def run(args: ApplyArgs) -> int:
     done: list[dict[str, object]] = []
     worst = 0
     new_folder = not Path(args.output).exists()
-    for bundle, target in zip(args.expanded, _targets(args), strict=True):
-        try:
-            done.append(_apply_one(args, artifact, bundle, target, talk, least))
+    targets = _targets(args)
+    with args.crew(talk) as crew:
+        several = len(targets) > 1
+        for target, outcome in zip(targets, _outcomes(args, artifact, targets, talk, least, crew), strict=True):
+            talk.clear()
+            for word in outcome.words:
+                talk.say(word)
+            if outcome.error is not None:
+                if not several:
+                    raise outcome.error
+                worst = max(worst, fail(str(outcome.error), outcome.error.exit_code))
+                continue
+            assert outcome.facts is not None
+            done.append({**outcome.facts, "output": str(target)})
             if not args.json and args.output != "-":
                 print(target)
-        except CalcliError as error:
-            if len(args.expanded) == 1:
-                raise
-            worst = max(worst, fail(str(error), error.exit_code))
     if new_folder and not done:
         with suppress(OSError):  # somebody else may have put something there
             Path(args.output).rmdir()
     if args.json:
         print_json({"calcli_apply": 1, "results": done})
     return worst
+
+
+def _outcomes(
+    args: ApplyArgs,
+    artifact: Artifact,
+    targets: Sequence[Path],
+    talk: Talk,
+    least: float | None,
+    crew: "Crew | None",
+) -> Iterator[Outcome]:
+    """What came of every bundle: several are dealt out to workers whole, the rows of one in ranges."""
+    if crew is None or len(targets) == 1:
+        for bundle, target in zip(args.expanded, targets, strict=True):
+            try:
+                yield Outcome(apply_one(args, artifact, bundle, target, talk, least, crew))
+            except CrewLost:
+                raise
+            except CalcliError as error:
+                yield Outcome(None, error)
+        return
+    with job_file(args.output, crew) as journal:
+        assert journal is not None
+        shards = [Shard(args, artifact, *pair, least) for pair in zip(args.expanded, targets, strict=True)]
+        if crew.remote:
+            from calcli.workers.task import absolute
+
+            shards = [replace(s, bundle=absolute(s.bundle), target=Path(os.path.abspath(s.target))) for s in shards]
+        failed = kept = 0
+        for outcome in shard_by_shard(shards, crew, journal, talk):
+            failed += outcome.error is not None
+            kept += outcome.kept
+            yield outcome
+        if kept:
+            talk.say(f"kept {kept} of {len(shards)} outputs that were whole already")
+        if failed:
+            journal.keep = True
 
 
 def _targets(args: ApplyArgs) -> list[Path]:
@@ -162,75 +207,3 @@ def read_threshold(given: str, artifact: Artifact) -> float:
     if chosen_with != link_to(artifact).sha256:
         raise DataError(f"{given}: was chosen for another calibrator; run calcli threshold with this one")
     return least
-
-
-def _apply_one(
-    args: ApplyArgs, artifact: Artifact, bundle: str, target: Path, talk: Talk, least: float | None
-) -> dict[str, object]:
-    name = "<stdin>" if args.artifact == "-" else args.artifact
-    place = Place(None if args.output == "-" else target, args.force, args.inputs)
-    form = format_of(place.path, args.form)
-    if place.path is not None:
-        check_output(target, force=args.force, inputs=args.inputs)
-    with open_rows(
-        bundle, prefer=("test",), layout=args.where, ignore_labels=args.ignored, need_labels=False, tell=talk.say
-    ) as rows:
-        rows.hashed = False  # nobody asks
-        for note in check_fits(artifact, name, rows, again=args.again):
-            talk.warn(note)
-        _compare_names(artifact, rows, talk)
-        alone = rows.kind == "confidence"
-        if alone and args.as_ != "probs":
-            raise UsageError(f"--as {args.as_}: {rows.name} holds confidences, which are calibrated as such")
-        kind = "confidence" if alone else score_kind(args.as_)
-        transforms = checked_transforms(artifact.calibrator, rows, rows.name)
-        columns = {c: v for c in ("ids", "weights", "group") if (v := rows.column(c)) is not None}
-        counts: dict[str, int] = {}
-        sheet = Sheet(
-            rows.n,
-            rows.k,
-            kind,
-            rows.dtype,
-            rows.has_labels and not alone,
-            None if alone else rows.class_names or artifact.class_names,
-            columns,
-            source={"bundle": rows.name, "calibrator": name, "method": artifact.method, "from": rows.source},
-            attributes={
-                "calibrator": dumps(artifact),
-                "calibrated_by": chain_text([*rows.upstream, link_to(artifact)]),
-                **({} if rows.corrupted_labels is None else {"corrupted_labels": rows.corrupted_labels}),
-            },
-        )
-
-        def slabs() -> Iterator[Slab]:
-            for start, scores, per_row, noted in calibrated_blocks(
-                artifact.calibrator, rows, kind, transforms, rows.dtype
-            ):
-                if least is not None:
-                    per_row["accepted"] = (scores if kind == "confidence" else per_row["confidence"]) >= least
-                    counts["accepted"] = counts.get("accepted", 0) + int(per_row["accepted"].sum())
-                yield start, scores, per_row
-                for what, number in noted.items():
-                    counts[what] = counts.get(what, 0) + number
-                talk.progress("applying", start + len(scores), rows.n)
-
-        form.write(sheet, slabs(), place)
-        talk.clear()
-        if rows.ignored:
-            talk.say(f"{rows.name}: left out {rows.ignored} of {rows.total} rows by their label")
-        for what, number in sorted(counts.items()):
-            if number:
-                talk.say(f"{rows.name}: {number} of {rows.n} rows: {what.replace('_', ' ')}")
-        return {"bundle": rows.name, "output": str(target), "n": rows.n, "ignored": rows.ignored, "counts": counts}
-
-
-def _compare_names(artifact: Artifact, rows: BundleRows, talk: Talk) -> None:
-    """Warn when the classes have other names than those of the fit."""
-    fitted, found = artifact.class_names, rows.class_names
-    if not fitted or not found or fitted == found:
-        return
-    first = next(i for i, (a, b) in enumerate(zip(fitted, found, strict=True)) if a != b)
-    talk.warn(
-        f"{rows.name}: class {first} is {found[first]!r}, the calibrator was fitted with"
-        f" {fitted[first]!r}; check the class order"
-    )

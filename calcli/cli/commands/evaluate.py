@@ -27,7 +27,8 @@ from calcli.cli.evaluate_job import Job
 from calcli.cli.evaluate_text import print_report
 from calcli.cli.render import Talk, fail, print_json
 from calcli.cli.tables import TEXTS, plain, print_table
-from calcli.errors import CalcliError, LimitCrossed, UsageError, unknown_name
+from calcli.cli.working import Working
+from calcli.errors import CalcliError, CrewLost, LimitCrossed, UsageError, unknown_name
 from calcli.evaluation.assess import Plan
 from calcli.evaluation.compare import rank_table
 from calcli.evaluation.gates import Limit, Outcome, check, junit, limits, needed_metrics
@@ -51,7 +52,7 @@ Results = list[Result]
 
 
 @dataclass(frozen=True)
-class EvaluateArgs(o.Pooling, o.Saying, o.Tabling):
+class EvaluateArgs(o.Pooling, Working, o.Saying, o.Tabling):
     """What was typed after ``calcli evaluate``."""
 
     FORMATS: ClassVar[tuple[str, ...]] = (*o.Tabling.FORMATS, "model-index")
@@ -285,21 +286,22 @@ def run(args: EvaluateArgs) -> int:
     read = job.reads(bundles)
     if args.junit is not None:
         check_output(Path(args.junit), force=args.force, inputs=read)
-    for together in o.sets_of(bundles, args.pool):
-        try:
-            results, against = job.evaluate(together)
-        except CalcliError as error:
-            if args.pool or len(args.given) == len(bundles) == 1:
-                raise
-            worst = max(worst, fail(str(error), error.exit_code))
-            continue
-        finally:
-            talk.clear()
-        evaluated.append(results)
-        for result in results[1:] or results:
-            outcomes += check(asked, result, against)
-        if args.wanted == "jsonl":
-            _print_lines(results)
+    with args.crew(talk) as job.crew:
+        for together in o.sets_of(bundles, args.pool):
+            try:
+                results, against = job.evaluate(together)
+            except CalcliError as error:
+                if args.pool or len(args.given) == len(bundles) == 1 or isinstance(error, CrewLost):
+                    raise
+                worst = max(worst, fail(str(error), error.exit_code))
+                continue
+            finally:
+                talk.clear()
+            evaluated.append(results)
+            for result in results[1:] or results:
+                outcomes += check(asked, result, against)
+            if args.wanted == "jsonl":
+                _print_lines(results)
     talk.tell_warnings()
     _print(args, plan, evaluated, outcomes)
     if args.junit is not None:

@@ -14,7 +14,7 @@ calcli fit --method ts 'shards/*.h5:cal' -o all.ts.json
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -22,6 +22,7 @@ from calcli.calibrator import Context, Options
 from calcli.cli import options as o
 from calcli.cli.fit_text import as_json, print_fit
 from calcli.cli.render import Talk, print_json
+from calcli.cli.working import Working, job_file, spread
 from calcli.errors import FitError, UsageError
 from calcli.importers.direct import open_data
 from calcli.io.artifact import save
@@ -30,13 +31,17 @@ from calcli.kernels.device import resolve
 from calcli.registry import canonical, parse_options
 from calcli.workflow import fit_artifact
 
+if TYPE_CHECKING:
+    from calcli.workers.crew import Crew
+    from calcli.workers.journal import Journal
+
 ORDER = 20
 CALIBRATION = ("cal", "val", "validation", "valid", "calibration", "calib", "dev")
 EPILOG = "calcli methods lists the methods, calcli methods NAME the options of one."
 
 
 @dataclass(frozen=True)
-class FitArgs(o.ReadingSeveral, o.Saying):
+class FitArgs(o.ReadingSeveral, Working, o.Saying):
     """What was typed after ``calcli fit``."""
 
     method: Annotated[
@@ -115,10 +120,22 @@ def run(args: FitArgs) -> int:
     """Fit one method, or all that apply; names, options and outputs are checked before rows are read."""
     talk = Talk(args.quiet)
     together = args.method == "all"
-    target, options = ("", None) if together else (args.target(), args.options())
+    target, options = ("-", None) if together else (args.target(), args.options())
+    with args.crew(talk) as crew, job_file(target, crew) as journal:
+        return _fit(args, talk, target, options, crew, journal)
+
+
+def _fit(
+    args: FitArgs, talk: Talk, target: str, options: Options | None, crew: "Crew | None", journal: "Journal | None"
+) -> int:
+    """Fit, save and tell; options : None for all methods."""
     with open_data(
         args.expanded, prefer=CALIBRATION, layout=args.where, ignore_labels=args.ignored, tell=talk.say
     ) as rows:
+        spread(
+            rows, args.expanded, crew, progress=talk.progress, journal=journal, prefer=CALIBRATION,
+            layout=args.where, ignore_labels=args.ignored,
+        )  # fmt: skip
         context = Context(args.seed, resolve(args.device, rows.n * rows.k), talk.progress)
         if rows.ignored:
             talk.say(f"{rows.name}: left out {rows.ignored} of {rows.total} rows by their label")

@@ -1,0 +1,191 @@
+"""What apply does with each bundle, in this process or in a worker."""
+
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from calcli.cli.render import Talk
+from calcli.cli.working import spread
+from calcli.errors import CalcliError, DataError, UsageError
+from calcli.importers.direct import open_rows
+from calcli.io.artifact import Artifact, dumps
+from calcli.io.atomic import check_output, discard_abandoned
+from calcli.io.bundle import BundleRows
+from calcli.io.provenance import chain_text, link_to
+from calcli.io.score_files import Place, Sheet, Slab, format_of
+from calcli.io.validate import score_kind
+from calcli.workflow import calibrated_blocks, check_fits, checked_transforms
+
+if TYPE_CHECKING:
+    from calcli.cli.commands.apply import ApplyArgs
+    from calcli.workers.crew import Crew
+    from calcli.workers.journal import Journal
+
+
+def apply_one(
+    args: "ApplyArgs",
+    artifact: Artifact,
+    bundle: str,
+    target: Path,
+    talk: Talk,
+    least: float | None,
+    crew: "Crew | None" = None,
+) -> dict[str, object]:
+    """Write the calibrated rows of one bundle; what is said of them goes to ``talk``. Returns facts for JSON."""
+    name = "<stdin>" if args.artifact == "-" else args.artifact
+    place = Place(None if args.output == "-" else target, args.force, args.inputs)
+    form = format_of(place.path, args.form)
+    if place.path is not None:
+        check_output(target, force=args.force, inputs=args.inputs)
+    with open_rows(
+        bundle, prefer=("test",), layout=args.where, ignore_labels=args.ignored, need_labels=False, tell=talk.say
+    ) as rows:
+        rows.hashed = False  # nobody asks
+        spread(rows, [bundle], crew, prefer=("test",), layout=args.where, ignore_labels=args.ignored, need_labels=False)
+        for note in check_fits(artifact, name, rows, again=args.again):
+            talk.warn(note)
+        _compare_names(artifact, rows, talk)
+        alone = rows.kind == "confidence"
+        if alone and args.as_ != "probs":
+            raise UsageError(f"--as {args.as_}: {rows.name} holds confidences, which are calibrated as such")
+        kind = "confidence" if alone else score_kind(args.as_)
+        transforms = checked_transforms(artifact.calibrator, rows, rows.name)
+        columns = {c: v for c in ("ids", "weights", "group") if (v := rows.column(c)) is not None}
+        counts: dict[str, int] = {}
+        sheet = Sheet(
+            rows.n,
+            rows.k,
+            kind,
+            rows.dtype,
+            rows.has_labels and not alone,
+            None if alone else rows.class_names or artifact.class_names,
+            columns,
+            source={"bundle": rows.name, "calibrator": name, "method": artifact.method, "from": rows.source},
+            attributes={
+                "calibrator": dumps(artifact),
+                "calibrated_by": chain_text([*rows.upstream, link_to(artifact)]),
+                **({} if rows.corrupted_labels is None else {"corrupted_labels": rows.corrupted_labels}),
+            },
+        )
+
+        def slabs() -> Iterator[Slab]:
+            for start, scores, per_row, noted in calibrated_blocks(
+                artifact.calibrator, rows, kind, transforms, rows.dtype
+            ):
+                if least is not None:
+                    per_row["accepted"] = (scores if kind == "confidence" else per_row["confidence"]) >= least
+                    counts["accepted"] = counts.get("accepted", 0) + int(per_row["accepted"].sum())
+                yield start, scores, per_row
+                for what, number in noted.items():
+                    counts[what] = counts.get(what, 0) + number
+                talk.progress("applying", start + len(scores), rows.n)
+
+        form.write(sheet, slabs(), place)
+        talk.clear()
+        if rows.ignored:
+            talk.say(f"{rows.name}: left out {rows.ignored} of {rows.total} rows by their label")
+        for what, number in sorted(counts.items()):
+            if number:
+                talk.say(f"{rows.name}: {number} of {rows.n} rows: {what.replace('_', ' ')}")
+        return {"bundle": rows.name, "output": str(target), "n": rows.n, "ignored": rows.ignored, "counts": counts}
+
+
+def _compare_names(artifact: Artifact, rows: BundleRows, talk: Talk) -> None:
+    """Warn when the classes have other names than those of the fit."""
+    fitted, found = artifact.class_names, rows.class_names
+    if not fitted or not found or fitted == found:
+        return
+    first = next(i for i, (a, b) in enumerate(zip(fitted, found, strict=True)) if a != b)
+    talk.warn(
+        f"{rows.name}: class {first} is {found[first]!r}, the calibrator was fitted with"
+        f" {fitted[first]!r}; check the class order"
+    )
+
+
+# ---- shard by shard
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What came of one bundle: facts or an error, and the words on the way; kept : it was done before."""
+
+    facts: dict[str, object] | None
+    error: CalcliError | None = None
+    words: tuple[str, ...] = ()
+    kept: bool = False
+
+
+class _Heard(Talk):
+    """Keeps what is said."""
+
+    def __init__(self) -> None:
+        super().__init__(quiet=True)
+        self.words: list[str] = []
+
+    def say(self, text: str = "") -> None:
+        self.words.append(text)
+
+
+@dataclass(frozen=True)
+class Shard:
+    """One bundle of several, as a task for a worker."""
+
+    args: "ApplyArgs"
+    artifact: Artifact
+    bundle: str
+    target: Path
+    least: float | None
+
+    @property
+    def name(self) -> str:
+        """What people call the work."""
+        return self.bundle
+
+    def __call__(self) -> Outcome:
+        heard = _Heard()
+        try:
+            facts = apply_one(self.args, self.artifact, self.bundle, self.target, heard, self.least)
+        except CalcliError as error:
+            return Outcome(None, error, tuple(heard.words))
+        return Outcome(facts, None, tuple(heard.words))
+
+    @property
+    def key(self) -> bytes:
+        """What determines the output. Raises DataError for a bundle that is gone."""
+        from calcli.workers.journal import key_of
+        from calcli.workers.task import stamp
+
+        a = self.args
+        asked = (self.bundle, stamp(self.bundle), str(self.target), a.artifact, a.as_, a.form, self.least)
+        read = (a.where, a.ignored, a.again)
+        return key_of(dumps(self.artifact).encode(), repr((asked, read)).encode())
+
+
+def shard_by_shard(shards: Sequence[Shard], crew: "Crew", journal: "Journal", talk: Talk) -> Iterator[Outcome]:
+    """What came of every shard, in their order; those that the journal knows to be whole are not done again."""
+    from calcli.workers.task import stamp
+
+    known: dict[int, Outcome] = {}
+    for at, shard in enumerate(shards):
+        with suppress(KeyError, DataError):
+            facts, words, was = journal[shard.key]
+            if stamp(str(shard.target)) == was:
+                known[at] = Outcome(facts, None, tuple(words), kept=True)
+    fresh = [shard for at, shard in enumerate(shards) if at not in known]
+    answers: Iterator[Any] = crew.run(fresh)
+    try:
+        for done, shard in enumerate(shards):
+            talk.progress("applying", done, len(shards))
+            if done in known:
+                yield known[done]
+                continue
+            outcome = next(answers)
+            if outcome.error is None:
+                journal[shard.key] = outcome.facts, list(outcome.words), stamp(str(shard.target))
+            yield outcome
+    finally:
+        answers.close()  # type: ignore[attr-defined]
+        for shard in fresh:
+            discard_abandoned(shard.target)

@@ -1,0 +1,100 @@
+"""Options and words of commands that spread their work over processes."""
+
+import os
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from calcli.cli.render import Talk
+from calcli.errors import CrewLost, FitError, UsageError
+
+if TYPE_CHECKING:
+    from calcli.io.dataset import DataSet
+    from calcli.workers.crew import Crew
+    from calcli.workers.journal import Journal
+
+MOST_WORKERS = 4096
+
+
+@dataclass(frozen=True, kw_only=True)
+class Working:
+    """Who does the work."""
+
+    workers: Annotated[
+        int | None,
+        typer.Option(
+            "--workers",
+            metavar="N",
+            min=1,
+            max=MOST_WORKERS,
+            help="Spread shards and ranges of rows over N processes.",
+            show_default=False,
+        ),
+    ] = None
+    cluster: Annotated[
+        str | None,
+        typer.Option(
+            "--cluster",
+            metavar="ADDRESS",
+            help="Spread them over a Dask cluster that is there: tcp://HOST:8786 or a scheduler's JSON file.",
+            show_default=False,
+        ),
+    ] = None
+
+    @contextmanager
+    def crew(self, talk: Talk) -> "Iterator[Crew | None]":
+        """The workers asked for, None for this process alone. Raises UsageError."""
+        if self.workers is not None and self.cluster is not None:
+            raise UsageError("--workers and --cluster exclude each other: the cluster has workers of its own")
+        found: Crew | None = None
+        if self.cluster is not None:
+            from calcli.workers.cluster import DaskCluster
+
+            found = DaskCluster(self.cluster)
+        elif self.workers is not None:
+            from calcli.workers.processes import Processes
+
+            found = Processes(self.workers, talk.say)
+        try:
+            yield found
+        finally:
+            if found is not None:
+                found.close()
+
+
+def spread(rows: "DataSet", names: Sequence[str], crew: "Crew | None", **how: Any) -> None:
+    """Let workers, where there are some, walk over rows; how : ``workers.spread.spread_over``'s."""
+    if crew is not None:
+        from calcli.workers.spread import spread_over
+
+        spread_over(rows, names, crew, **how)
+
+
+@contextmanager
+def job_file(target: str, crew: "Crew | None") -> "Iterator[Journal | None]":
+    """Where results of finished parts are kept beside an output while it is made by workers.
+
+    Left there when the work was cut short or an input was bad, for the same command to go on from.
+    """
+    if crew is None or target == "-":
+        yield None
+        return
+    from calcli.workers.journal import Journal
+
+    path = Path(f"{target.rstrip(os.sep)}.job")
+    journal = Journal(path)
+    done = False
+    try:
+        yield journal
+        done = True
+    except CrewLost as problem:
+        raise CrewLost(f"{problem}{f'; what is done is kept in {path}' if len(journal) else ''}") from None
+    except (FitError, UsageError):
+        done = True
+        raise
+    finally:
+        journal.close(done=done or not len(journal))

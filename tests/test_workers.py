@@ -1,0 +1,350 @@
+"""Work spread over processes and a Dask cluster: the same bytes, whoever does it and whoever dies on the way."""
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from contextlib import contextmanager
+
+import h5py
+import numpy as np
+import pytest
+from cli import runner
+from synthetic import TRANSFORMS, transformed, truth
+
+from calcli.calibrator import Context
+from calcli.errors import CrewLost, DataError, UsageError
+from calcli.importers.direct import open_data
+from calcli.io.artifact import dumps
+from calcli.registry import method, method_names, parse_options
+from calcli.workers.journal import Journal
+from calcli.workers.processes import Processes
+from calcli.workers.spread import spread_over
+from calcli.workflow import fit_artifact
+
+SHARDS = 50
+ROWS = 5000
+
+
+@pytest.fixture
+def run(monkeypatch, capsys):
+    return runner(monkeypatch, capsys)
+
+
+@pytest.fixture(autouse=True)
+def small_parts(monkeypatch):
+    """Parts of some hundred rows, so that a few thousand rows are many; workers are told."""
+    monkeypatch.setattr("calcli.rows.PART_BLOCKS", 4)
+    for module in ("calcli.rows", "calcli.io.dataset"):
+        monkeypatch.setattr(f"{module}.BLOCK_BYTES", 8 * 5 * 150)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """Rows of 5 classes in one file, and in shards of uneven sizes."""
+    folder = tmp_path_factory.mktemp("workers")
+    (folder / "shards").mkdir()
+    (folder / "few").mkdir()
+    z, y = truth(ROWS, 5, temperature=1.7, seed=3)
+    moved, w = transformed(z).astype("f4"), np.random.default_rng(0).exponential(size=ROWS)
+    cuts = np.sort(np.random.default_rng(1).choice(np.arange(1, ROWS), SHARDS - 1, replace=False))
+    every = [("one.h5", np.arange(ROWS))]
+    for where, some in (("shards", cuts), ("few", cuts[:: SHARDS // 3])):
+        every += [(f"{where}/s{i:02d}.h5", rows) for i, rows in enumerate(np.split(np.arange(ROWS), some))]
+    for name, rows in every:
+        with h5py.File(folder / name, "w") as file:
+            file["logits"], file["labels"], file["weights"] = z[rows].astype("f4"), y[rows], w[rows]
+            file["transforms/logits"] = moved[:, rows]
+            file["transforms/specs"] = list(TRANSFORMS)
+    return folder
+
+
+def shards(folder, where="few"):
+    return sorted(map(str, (folder / where).glob("*.h5")))
+
+
+def fitted(names, name, crew=None, **how):
+    with open_data(names) as rows:
+        if crew is not None:
+            spread_over(rows, names, crew, **how)
+        rows.name = "rows"
+        return dumps(fit_artifact(name, parse_options(name, {}), rows, Context()))
+
+
+@contextmanager
+def processes(count, say=lambda text: None):
+    crew = Processes(count, say)
+    try:
+        yield crew
+    finally:
+        crew.close()
+
+
+# ---- the same bytes
+
+SPREAD = [name for name in method_names() if method(name).laws.memory != "array"]
+
+
+@pytest.mark.parametrize("count", [1, 2, 3])
+def test_artifacts_do_not_depend_on_cut_and_workers(folder, count):
+    with processes(count) as crew:
+        assert fitted(shards(folder, "shards"), "ts", crew) == fitted([str(folder / "one.h5")], "ts")
+        assert 0 < len(crew.pids) <= count
+
+
+def test_all_methods_that_stream_are_the_same_by_workers(folder):
+    with processes(2) as crew:
+        for name in SPREAD:
+            assert fitted(shards(folder), name, crew) == fitted([str(folder / "one.h5")], name), name
+
+
+def test_a_composition_and_one_file_are_spread_too(folder):
+    with processes(2) as crew:
+        one = [str(folder / "one.h5")]
+        assert fitted(one, "ft+hb", crew) == fitted(one, "ft+hb")
+
+
+def test_evaluate_and_apply_by_workers(folder, run, monkeypatch):
+    monkeypatch.chdir(folder)
+    assert run("fit", "--method", "ts", "one.h5", "-o", "e.json").code == 0
+    command = ("evaluate", "few/*.h5", "--pool", "-c", "e.json", "--json", "-q")
+    alone, spread = run(*command), run(*command, "--workers", 2)
+    assert (alone.code, spread.code) == (0, 0), spread.err
+    assert json.loads(spread.out) == json.loads(alone.out)
+    one = json.loads(run("evaluate", "one.h5", "-c", "e.json", "--json", "-q").out)["results"]
+    for a, b in zip(one, json.loads(spread.out)["results"], strict=True):
+        for name in b["metrics"]:
+            assert b["metrics"][name]["value"] == pytest.approx(a["metrics"][name]["value"], rel=1e-12), name
+    for kind, where in (("whole", "one.h5"), ("parts", "few/*.h5")):
+        for words in ([], ["--workers", "2"]):
+            assert run("apply", "e.json", where, "-o", f"{kind}{len(words)}", "--format", "h5", *words).code == 0
+    assert (folder / "whole0").read_bytes() == (folder / "whole2").read_bytes()
+    names = sorted(path.name for path in (folder / "parts0").iterdir())
+    assert len(names) == len(shards(folder))
+    assert names == sorted(path.name for path in (folder / "parts2").iterdir())
+    assert all((folder / "parts0" / n).read_bytes() == (folder / "parts2" / n).read_bytes() for n in names)
+    assert not list(folder.glob("*.job"))
+
+
+def test_fit_by_workers_writes_the_same_and_no_more(folder, run, monkeypatch):
+    monkeypatch.chdir(folder)
+    for words in ([], ["--workers", "2"]):
+        assert run("fit", "--method", "ec", "few/*.h5", "-o", f"f{len(words)}.json", *words).code == 0
+    assert (folder / "f0.json").read_bytes() == (folder / "f2.json").read_bytes()
+    assert not list(folder.glob("*.job"))
+
+
+# ---- what goes wrong
+
+
+def test_a_killed_worker_costs_its_part(folder):
+    said = []
+    with processes(2, said.append) as crew:
+        killed = []
+
+        def kill_one(what, done, total):
+            if not killed:
+                killed.append(crew.pids[1])
+                os.kill(crew.pids[1], signal.SIGKILL)
+
+        found = fitted(shards(folder), "hoki", crew, progress=kill_one)
+        assert killed and killed[0] not in crew.pids
+    assert found == fitted([str(folder / "one.h5")], "hoki")
+    assert any("signal 9" in text for text in said)
+
+
+class Deadly:
+    """A task that no worker survives."""
+
+    name = "rows 0..9 (a.h5)"
+
+    def __call__(self):
+        os.kill(os.getpid(), signal.SIGKILL)
+
+
+def test_a_task_that_workers_die_over_is_given_up():
+    with processes(1) as crew, pytest.raises(CrewLost, match=r"3 workers died .* rows 0\.\.9 \(a\.h5\)"):
+        list(crew.run([Deadly()]))
+
+
+def spoil(path):
+    with h5py.File(path, "a") as file:
+        file["logits"][2, 1] = np.nan
+
+
+def test_a_broken_shard_is_named_and_the_others_are_whole(tmp_path, run, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    z, y = truth(900, 5, seed=1)
+    for i in range(6):
+        with h5py.File(f"s{i}.h5", "w") as file:
+            file["logits"], file["labels"] = z[i::6].astype("f4"), y[i::6]
+    assert run("fit", "--method", "ts", "s?.h5", "-o", "t.json").code == 0
+    whole = (tmp_path / "s3.h5").read_bytes()
+    spoil("s3.h5")
+    broken = run("fit", "--method", "ts", "s?.h5", "-o", "u.json", "--workers", 2)
+    assert broken.code == 3 and "s3.h5" in broken.line and "row 2" in broken.line
+    assert not (tmp_path / "u.json").exists()
+    command = ("apply", "t.json", "s?.h5", "-o", "out", "--workers", 2)
+    broken = run(*command)
+    assert broken.code == 3 and "s3.h5" in broken.err
+    made = {path.name: path.stat().st_mtime_ns for path in (tmp_path / "out").iterdir()}
+    assert sorted(made) == [f"s{i}.h5" for i in (0, 1, 2, 4, 5)]
+    (tmp_path / "s3.h5").write_bytes(whole)
+    again = run(*command)
+    assert again.code == 0 and "kept 5 of 6" in again.err, again.err
+    assert len(again.out.splitlines()) == 6
+    now = {path.name: path.stat().st_mtime_ns for path in (tmp_path / "out").iterdir()}
+    assert made.items() < now.items() and "s3.h5" in now
+    assert not (tmp_path / "out.job").exists()
+    assert run(*command).code == 2  # a finished job's outputs are in the way like any other's
+
+
+def test_the_same_command_goes_on(folder, run, monkeypatch):
+    monkeypatch.chdir(folder)
+    counts = []
+
+    class Counting(Processes):
+        def run(self, tasks):
+            for answer in super().run(tasks):
+                counts.append(1)
+                yield answer
+                if len(counts) == self.most:
+                    raise CrewLost("the scheduler is gone")
+
+    monkeypatch.setattr("calcli.workers.processes.Processes", Counting)
+    command = ("fit", "--method", "mono", "few/*.h5", "-o", "g.json", "--workers", 2)
+    Counting.most = 7
+    lost = run(*command)
+    assert lost.code == 1
+    assert lost.line == "calcli: the scheduler is gone; what is done is kept in g.json.job"
+    assert not (folder / "g.json").exists()
+    assert (folder / "g.json.job").stat().st_mode & 0o777 == 0o600
+    counts.clear()
+    Counting.most = 0
+    assert run(*command).code == 0
+    went_on = len(counts)
+    counts.clear()
+    assert run(*command[:5], "h.json", *command[6:]).code == 0
+    assert (folder / "g.json").read_bytes() == (folder / "h.json").read_bytes()
+    assert len(counts) == went_on + 7
+    assert not (folder / "g.json.job").exists()
+
+
+def test_a_job_file_is_read_with_care(tmp_path):
+    path = tmp_path / "a.job"
+    journal = Journal(path)
+    journal[b"a" * 32] = [np.arange(3), 1.5]
+    journal[b"b" * 32] = [os.system]  # no number: written by whom?
+    journal.close(done=False)
+    path.write_bytes(path.read_bytes() + b"c" * 50)  # cut short
+    journal = Journal(path)
+    assert len(journal) == 2
+    assert journal[b"a" * 32][0].tolist() == [0, 1, 2]
+    for key in (b"b" * 32, b"c" * 32):
+        with pytest.raises(KeyError):
+            journal[key]
+    journal.close(done=False)
+    path.chmod(0o666)  # anybody may have written it
+    journal = Journal(path)
+    assert len(journal) == 0
+    journal.close(done=True)
+    assert not path.exists()
+
+
+def test_a_file_that_changes_meanwhile_is_named(tmp_path):
+    z, y = truth(2000, 5)
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        file["logits"], file["labels"] = z, y
+    names = [str(tmp_path / "a.h5")]
+    with processes(1) as crew, open_data(names) as rows:
+        spread_over(rows, names, crew)
+        os.utime(names[0], (1, 1))
+        with pytest.raises(DataError, match=r"a\.h5: has changed"):
+            list(rows.each(len))
+
+
+def test_workers_and_cluster_exclude_each_other(run):
+    assert run("fit", "--method", "ts", "a.h5", "-o", "x.json", "--workers", 2, "--cluster", "tcp://x:1").code == 2
+
+
+# ---- Dask
+
+
+def free_port():
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+@contextmanager
+def dask_cluster(workers):
+    """Scheduler and workers as processes of their own: (address, scheduler, workers)."""
+    address = f"tcp://127.0.0.1:{free_port()}"
+    quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+    start = lambda *words: subprocess.Popen([sys.executable, "-m", *words], **quiet)  # noqa: E731
+    port = address.rsplit(":", 1)[1]
+    every = [start("distributed.cli.dask_scheduler", "--host", "127.0.0.1", "--port", port, "--no-dashboard")]
+    one = ("--nthreads", "1", "--no-nanny", "--no-dashboard")
+    every += [start("distributed.cli.dask_worker", address, *one) for _ in range(workers)]
+    try:
+        yield address, every[0], every[1:]
+    finally:
+        for each in every:
+            each.kill()
+            each.wait()
+
+
+def test_a_dask_cluster(folder, run, monkeypatch):
+    pytest.importorskip("distributed", reason="Dask is not installed: pip install 'calcli[dask]'")
+    from calcli.workers.cluster import DaskCluster
+
+    monkeypatch.chdir(folder)
+    with dask_cluster(2) as (address, scheduler, workers):
+        assert run("fit", "--method", "hoki", "few/*.h5", "-o", "d.json", "--cluster", address).code == 0
+        assert run("fit", "--method", "hoki", "few/*.h5", "-o", "n.json").code == 0
+        assert (folder / "d.json").read_bytes() == (folder / "n.json").read_bytes()
+        crew = DaskCluster(address)
+        try:
+            spread_then_kill(crew, folder, workers[0])
+        finally:
+            crew.close()
+        done = run("apply", "n.json", "few/*.h5", "-o", "dask", "--cluster", address, "-q")
+        assert done.code == 0 and len(list((folder / "dask").iterdir())) == len(shards(folder))
+
+        killed = []
+
+        def kill(self, what, done, total):
+            if not killed:
+                killed.append(scheduler.kill())
+
+        monkeypatch.setattr("calcli.cli.render.Talk.progress", kill)
+        begun = time.monotonic()
+        lost = run("fit", "--method", "mono", "few/*.h5", "-o", "l.json", "--cluster", address)
+        assert lost.code == 1
+        assert f"the Dask scheduler at {address} is gone" in lost.line and "l.json.job" in lost.line
+        assert not (folder / "l.json").exists()
+        assert time.monotonic() - begun < 30
+
+
+def spread_then_kill(crew, folder, worker):
+    """A worker that dies in the middle of a fit costs nothing but time."""
+    killed = []
+
+    def kill(what, done, total):
+        if not killed:
+            killed.append(worker.kill())
+
+    assert fitted(shards(folder), "ft", crew, progress=kill) == fitted([str(folder / "one.h5")], "ft")
+    assert killed
+
+
+def test_no_scheduler_there(monkeypatch):
+    pytest.importorskip("distributed", reason="Dask is not installed: pip install 'calcli[dask]'")
+    from calcli.workers import cluster
+
+    monkeypatch.setattr(cluster, "PATIENCE", 1.0)
+    with pytest.raises(UsageError, match="no Dask scheduler answers there"):
+        cluster.DaskCluster(f"tcp://127.0.0.1:{free_port()}")
