@@ -16,6 +16,7 @@ from calcli.io.bundle import BundleRows
 from calcli.io.provenance import chain_text, link_to
 from calcli.io.score_files import Place, Sheet, Slab, format_of
 from calcli.io.validate import score_kind
+from calcli.rows import ScoreKind
 from calcli.workflow import calibrated_blocks, check_fits, checked_transforms
 
 if TYPE_CHECKING:
@@ -50,25 +51,9 @@ def apply_one(
         alone = rows.kind == "confidence"
         if alone and args.as_ != "probs":
             raise UsageError(f"--as {args.as_}: {rows.name} holds confidences, which are calibrated as such")
-        kind = "confidence" if alone else score_kind(args.as_)
+        kind: ScoreKind = "confidence" if alone else score_kind(args.as_)
         transforms = checked_transforms(artifact.calibrator, rows, rows.name)
-        columns = {c: v for c in ("ids", "weights", "group") if (v := rows.column(c)) is not None}
         counts: dict[str, int] = {}
-        sheet = Sheet(
-            rows.n,
-            rows.k,
-            kind,
-            rows.dtype,
-            rows.has_labels and not alone,
-            None if alone else rows.class_names or artifact.class_names,
-            columns,
-            source={"bundle": rows.name, "calibrator": name, "method": artifact.method, "from": rows.source},
-            attributes={
-                "calibrator": dumps(artifact),
-                "calibrated_by": chain_text([*rows.upstream, link_to(artifact)]),
-                **({} if rows.corrupted_labels is None else {"corrupted_labels": rows.corrupted_labels}),
-            },
-        )
 
         def slabs() -> Iterator[Slab]:
             for start, scores, per_row, noted in calibrated_blocks(
@@ -82,7 +67,7 @@ def apply_one(
                     counts[what] = counts.get(what, 0) + number
                 talk.progress("applying", start + len(scores), rows.n)
 
-        form.write(sheet, slabs(), place)
+        form.write(_sheet(rows, artifact, name, kind), slabs(), place)
         talk.clear()
         if rows.ignored:
             talk.say(f"{rows.name}: left out {rows.ignored} of {rows.total} rows by their label")
@@ -90,6 +75,26 @@ def apply_one(
             if number:
                 talk.say(f"{rows.name}: {number} of {rows.n} rows: {what.replace('_', ' ')}")
         return {"bundle": rows.name, "output": str(target), "n": rows.n, "ignored": rows.ignored, "counts": counts}
+
+
+def _sheet(rows: BundleRows, artifact: Artifact, name: str, kind: ScoreKind) -> Sheet:
+    """What the output holds beside scores; name : of the artifact, as typed."""
+    alone = kind == "confidence"
+    return Sheet(
+        rows.n,
+        rows.k,
+        kind,
+        rows.dtype,
+        rows.has_labels and not alone,
+        None if alone else rows.class_names or artifact.class_names,
+        {c: v for c in ("ids", "weights", "group") if (v := rows.column(c)) is not None},
+        source={"bundle": rows.name, "calibrator": name, "method": artifact.method, "from": rows.source},
+        attributes={
+            "calibrator": dumps(artifact),
+            "calibrated_by": chain_text([*rows.upstream, link_to(artifact)]),
+            **({} if rows.corrupted_labels is None else {"corrupted_labels": rows.corrupted_labels}),
+        },
+    )
 
 
 def _compare_names(artifact: Artifact, rows: BundleRows, talk: Talk) -> None:

@@ -13,6 +13,7 @@ from calcli.cli.render import Talk
 from calcli.errors import CrewLost, FitError, UsageError
 
 if TYPE_CHECKING:
+    from calcli.calibrator import Progress
     from calcli.io.dataset import DataSet
     from calcli.workers.crew import Crew
     from calcli.workers.journal import Journal
@@ -66,12 +67,21 @@ class Working:
                 found.close()
 
 
-def spread(rows: "DataSet", names: Sequence[str], crew: "Crew | None", **how: Any) -> None:
-    """Let workers, where there are some, walk over rows; how : ``workers.spread.spread_over``'s."""
+def spread(
+    rows: "DataSet",
+    names: Sequence[str],
+    crew: "Crew | None",
+    *,
+    progress: "Progress | None" = None,
+    journal: "Journal | None" = None,
+    **opening: Any,
+) -> None:
+    """Let workers, where there are some, walk over rows that these names and arguments have opened."""
     if crew is not None:
         from calcli.workers.spread import spread_over
+        from calcli.workers.task import Opening
 
-        spread_over(rows, names, crew, **how)
+        spread_over(rows, names, crew, Opening(**opening), progress=progress, journal=journal)
 
 
 @contextmanager

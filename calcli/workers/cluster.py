@@ -103,7 +103,7 @@ class DaskCluster(Crew):
                 raise
             except self._dask.KilledWorker:
                 raise given_up(task) from None
-            except (CancelledError, self._dask.CancelledError, self._dask.core.CommClosedError) as problem:
+            except (CancelledError, self._dask.core.CommClosedError) as problem:
                 raise self._lost() from problem
 
     def _lost(self) -> CrewLost:

@@ -8,10 +8,9 @@ from typing import Any
 import numpy as np
 
 from calcli.io.dataset import DataSet, Walk
-from calcli.io.locate import Layout
 from calcli.workers.crew import Crew
 from calcli.workers.journal import Journal, key_of
-from calcli.workers.task import Part, PartsTask, Source
+from calcli.workers.task import Opening, Part, PartsTask, Source
 
 __all__ = ["Spread", "spread_over"]
 
@@ -89,14 +88,10 @@ def spread_over(
     rows: DataSet,
     names: Sequence[str],
     crew: Crew,
+    opening: Opening = Opening(),  # noqa: B008 (frozen)
     *,
     progress: Progress | None = None,
     journal: Journal | None = None,
-    prefer: Sequence[str] = (),
-    layout: Layout = Layout(),
-    ignore_labels: Sequence[int] = (),
-    need_labels: bool = True,
 ) -> None:
-    """Let a crew walk over rows that ``open_data`` has opened with these arguments."""
-    source = Source.of(rows, names, prefer, layout, ignore_labels, need_labels)
-    rows.spread = Spread(crew, source, progress, journal)
+    """Let a crew walk over rows, which were opened by these names in this way."""
+    rows.spread = Spread(crew, Source.of(rows, names, opening), progress, journal)

@@ -22,10 +22,20 @@ from calcli.io.locate import Layout, split_where
 from calcli.io.pooled import PooledRows, allow_open_files
 from calcli.rows import Block
 
-__all__ = ["Part", "PartsTask", "Source", "absolute", "stamp"]
+__all__ = ["Opening", "Part", "PartsTask", "Source", "absolute", "stamp"]
 
 OPEN_BUNDLES = 256
 """Bundles that a worker keeps open."""
+
+
+@dataclass(frozen=True)
+class Opening:
+    """The arguments of ``open_rows`` beside the name."""
+
+    prefer: tuple[str, ...] = ()
+    layout: Layout = Layout()
+    ignore_labels: tuple[int, ...] = ()
+    need_labels: bool = True
 
 
 @dataclass(frozen=True)
@@ -33,43 +43,23 @@ class Source:
     """How to open the bundles of a data set, and what was found there.
 
     names : of the bundles. counts : rows of each that stay. stamps : size and time of change of
-    each file. how : the other arguments of ``open_rows``. small : whether scores are kept.
+    each file. small : whether scores are kept.
     """
 
     names: tuple[str, ...]
+    opening: Opening
     counts: tuple[int, ...]
     stamps: tuple[tuple[int, int], ...]
-    prefer: tuple[str, ...]
-    layout: Layout
-    ignore_labels: tuple[int, ...]
-    need_labels: bool
     dtype: np.dtype[Any]
     small: bool
 
     @classmethod
-    def of(
-        cls,
-        rows: DataSet,
-        names: Sequence[str],
-        prefer: Sequence[str],
-        layout: Layout,
-        ignore_labels: Sequence[int],
-        need_labels: bool,
-    ) -> "Source":
-        """The source of rows that these arguments have opened."""
+    def of(cls, rows: DataSet, names: Sequence[str], opening: Opening) -> "Source":
+        """The source of rows that were opened so."""
         parts = rows.parts if isinstance(rows, PooledRows) else [rows]
         small = all(part.small for part in parts if isinstance(part, BundleRows))
-        return cls(
-            tuple(names),
-            tuple(part.n for part in parts),
-            tuple(stamp(name) for name in names),
-            tuple(prefer),
-            layout,
-            tuple(ignore_labels),
-            need_labels,
-            rows.dtype,
-            small,
-        )
+        counts, stamps = tuple(part.n for part in parts), tuple(stamp(name) for name in names)
+        return cls(tuple(names), opening, counts, stamps, rows.dtype, small)
 
     def absolute(self) -> "Source":
         """The same for a process in another folder."""
@@ -97,7 +87,7 @@ class Source:
 
     def _opened(self, at: int) -> BundleRows:
         """A bundle, opened unless it is open in this thread."""
-        name, key = self.names[at], (self, at)
+        name, key = self.names[at], (self.names[at], self.stamps[at], self.opening)
         bundles: OrderedDict[Any, tuple[ExitStack, BundleRows]] = _opened_here()
         if key not in bundles:
             if stamp(name) != self.stamps[at]:
@@ -105,22 +95,20 @@ class Source:
             while len(bundles) >= OPEN_BUNDLES:
                 bundles.popitem(last=False)[1][0].close()
             stack = ExitStack()
+            how = self.opening
             rows = stack.enter_context(
                 open_rows(
                     name,
-                    prefer=self.prefer,
-                    layout=self.layout,
-                    ignore_labels=self.ignore_labels,
-                    need_labels=self.need_labels,
+                    prefer=how.prefer,
+                    layout=how.layout,
+                    ignore_labels=how.ignore_labels,
+                    need_labels=how.need_labels,
                 )
             )
             rows.small = self.small
             bundles[key] = stack, rows
         bundles.move_to_end(key)
         return bundles[key][1]
-
-    def __hash__(self) -> int:
-        return hash((self.names, self.stamps, self.prefer, self.layout, self.ignore_labels, self.need_labels))
 
 
 _here = local()
