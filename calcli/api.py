@@ -24,6 +24,7 @@ from calcli.errors import DataError, UsageError, unknown_name
 from calcli.evaluation.assess import Candidate, Plan, Subject, assess
 from calcli.evaluation.results import Evaluation
 from calcli.importers.direct import open_data, open_rows
+from calcli.importers.labels import labels_in_memory
 from calcli.io.artifact import Artifact, dumps
 from calcli.io.artifact import load as load_artifact
 from calcli.io.artifact import save as save_artifact
@@ -64,7 +65,8 @@ def fit(
 
     scores : (n, k) array or tensor, (n,) for a binary model's score of class 1, or the path
     of a bundle (or several, taken together), whose labels, weights and kind are then its own. labels : (n,) integers in
-    0..k-1. kind : ``logits``, ``log_probs`` or ``probs`` (natural logarithm, 0..1); or ``confidence``, where scores
+    0..k-1; also words (of ``class_names``, or two), bool or -1 and +1, where a warning says what was taken as class 1.
+    kind : ``logits``, ``log_probs`` or ``probs`` (natural logarithm, 0..1); or ``confidence``, where scores
     are (n,) confidences and labels whether each answer was right (bool or 0/1), for methods of the top label.
     options : those of ``calcli methods NAME``; a trailing underscore is dropped (``lambda_=1``).
 
@@ -367,6 +369,10 @@ def _opened(
             yield rows
         return
     own = score_kind(kind, confidence=True)
+    if labels is not None and own != "confidence":
+        labels, note = labels_in_memory(labels, np.shape(scores), class_names)
+        if note is not None:
+            warnings.warn(note, stacklevel=5)
     with bundle_in_memory(scores, labels, own, weights=weights, class_names=class_names) as rows:
         yield rows
 

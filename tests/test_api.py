@@ -215,3 +215,23 @@ def test_confidences_go_through_the_api_as_through_the_commands(run, method):
 def test_what_are_no_confidences_is_refused(scores, labels, options, sentence):
     with pytest.raises(CalcliError, match=sentence):
         calcli.fit(scores, labels, **{"method": "ir", **options}, kind="confidence")
+
+
+@pytest.mark.parametrize(
+    ("labels", "warning"),
+    [
+        (lambda y: y.astype(float), None),
+        (lambda y: y.astype(bool), "true was taken as class 1"),
+        (lambda y: 2 * y - 1, r"\+1 was taken as class 1"),
+        (lambda y: np.where(y, "spam", "ham"), "'spam' was taken as class 1"),
+        (lambda y: ["dog" if each else "cat" for each in y], "'dog' was taken as class 1"),
+    ],
+)
+def test_labels_of_two_classes_are_taken_as_people_have_them(labels, warning):
+    z, y = truth(200, 2)
+    plain = calcli.fit(z, y, "platt")
+    if warning is None:
+        assert calcli.fit(z, labels(y), "platt").params == plain.params
+        return
+    with pytest.warns(UserWarning, match=warning):
+        assert calcli.fit(z, labels(y), "platt").params == plain.params

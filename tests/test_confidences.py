@@ -297,3 +297,35 @@ def test_artifacts_of_confidences_are_checked_as_they_are_read(run):
         Path("b.json").write_text(json.dumps(good | change))
         done = run("inspect", "b.json")
         assert (done.code, done.line) == (3, f"calcli: b.json: is no valid artifact: {words}")
+
+
+@pytest.mark.parametrize("name", ["correct", "Correct", "is correct", "is_correct", "isCorrect", "acc", "exact_match"])
+@pytest.mark.parametrize("score", ["score", "probability"])
+@pytest.mark.parametrize("ending", ["csv", "jsonl", "npz", "h5", "parquet"])
+def test_what_was_right_is_never_taken_for_labels(run, name, score, ending):
+    """Not with --kind either, which would read a confidence as P(class 1); asked for in so many words, it is."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    c, y = overconfident(40)
+    path = f"t.{ending}"
+    if ending == "csv":
+        Path(path).write_text(f"{score},{name}\n" + "".join(f"{a},{int(b)}\n" for a, b in zip(c, y, strict=True)))
+    elif ending == "jsonl":
+        rows = zip(c.tolist(), y.tolist(), strict=True)
+        Path(path).write_text("".join(json.dumps({score: a, name: b}) + "\n" for a, b in rows))
+    elif ending == "npz":
+        np.savez(path, **{score: c, name: y.astype(int)})
+    elif ending == "h5":
+        with h5py.File(path, "w") as file:
+            file[score], file[name] = c, y
+    else:
+        pq.write_table(pa.table({score: c, name: y}), path)
+    for words in ([], ["--kind", "probs"]):
+        refused = run("extract", path, *words, "-o", "x.h5")
+        assert refused.code in (2, 3) and not Path("x.h5").exists()
+        assert f"--confidence {score} --correct " in refused.err
+    taken = run("extract", path, "--confidence", score, "--correct", name, "-o", "x.h5")
+    assert taken.code == 0, taken.err
+    with h5py.File("x.h5") as file:
+        assert (file["correct"][()] == y).all()

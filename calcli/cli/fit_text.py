@@ -34,7 +34,10 @@ def print_fit(artifact: Artifact, source: str, talk: Talk) -> None:
     fit = artifact.fit
     temperature = getattr(artifact.calibrator, "temperature", None)
     found = f", T = {temperature:.6g}" if isinstance(temperature, float) else ""
-    talk.say(f"{artifact.method} on {source}: {fit.n} rows, {classes(artifact.n_classes)}, status {fit.status}{found}")
+    names = artifact.class_names
+    named = f" (class 1 = {names[1]})" if names is not None and len(names) == 2 else ""
+    what = f"{classes(artifact.n_classes)}{named}"
+    talk.say(f"{artifact.method} on {source}: {fit.n} rows, {what}, status {fit.status}{found}")
     head = ["calibration data", *fit.before]
     print_table(head, [["before", *fit.before.values()], ["after", *fit.after.values()]], file=sys.stderr)
     if "auto" in fit.details:

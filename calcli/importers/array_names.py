@@ -13,6 +13,7 @@ The rules, which help texts and error messages repeat:
 """
 
 import re
+import shlex
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
@@ -20,8 +21,8 @@ from calcli.errors import DataError, UsageError, unknown_name
 from calcli.importers.ask import Ask
 
 __all__ = [
-    "PER_ROW", "ROLES", "SCORE_PREFIX", "Candidate", "Name", "extra_of", "group_name", "matching", "parse_name", "plan",
-    "role_of",
+    "PER_ROW", "ROLES", "SCORE_PREFIX", "Candidate", "Name", "extra_of", "group_name", "matching", "outcome_hint",
+    "parse_name", "plan", "role_of", "says_correct",
 ]  # fmt: skip
 
 KIND_WORDS = {
@@ -30,8 +31,8 @@ KIND_WORDS = {
     ),
     "logits": ("logits", "logit"),
     "probs": (
-        "probs", "prob", "probas", "proba", "probabilities", "softmax", "y_proba", "y_prob", "y_probs", "y_pred_proba",
-        "pred_proba", "pred_probs", "pyx",
+        "probs", "prob", "probas", "proba", "probabilities", "probability", "softmax", "y_proba", "y_prob", "y_probs",
+        "y_pred_proba", "pred_proba", "pred_probs", "pyx",
     ),
 }  # fmt: skip
 SPLIT_WORDS = (
@@ -65,6 +66,11 @@ ROLES = {
     "split": ("split", "splits"),
     "calibrated_by": ("calibrated_by",),
 }
+OUTCOME_WORDS = frozenset({
+    "acc", "accuracy", "answeredcorrectly", "correct", "correctness", "em", "exactmatch", "hit", "hits", "iscorrect",
+    "ishit", "isright", "right", "wascorrect", "wasright",
+})  # fmt: skip
+"""Names for whether an answer was right, without what stands between their words."""
 PER_ROW = frozenset({"labels", "ids", "weights", "group", "split", "calibrated_by"})
 
 KIND_OF = {word: kind for kind, words in KIND_WORDS.items() for word in words}
@@ -192,8 +198,8 @@ def plan(paths: Iterable[str], ask: Ask, where: str) -> list[Candidate]:
             others = ", ".join(name.path for name in names if name.path != score.path) or "nothing else"
             raise DataError(
                 f"{where}: found no labels for {score.path!r} among {others};"
-                f" name them with --labels NAME{_outcomes(names)}, or pass --no-labels for scores that are only to be"
-                " calibrated; --gold FILE joins them from another file"
+                f" name them with --labels NAME{outcome_hint(names)}, or pass --no-labels for scores that are only"
+                " to be calibrated; --gold FILE joins them from another file"
             )
         extras = {role: extra for role in ROLES if role != "labels" if (extra := extra_of(score, names, role))}
         found.append(Candidate(model, score.split, score.kind, score.path, label if label else None, extras))
@@ -214,7 +220,7 @@ def _chosen_scores(names: Sequence[Name], ask: Ask, where: str) -> list[Name]:
         listing = ", ".join(name.path for name in names[:20]) or "nothing"
         raise DataError(
             f"{where}: holds no array named logits, log_probs or probs (it has: {listing});"
-            f" name yours with --scores NAME --labels NAME --kind logits|log_probs|probs{_outcomes(names)}"
+            f" name yours with --scores NAME --labels NAME --kind logits|log_probs|probs{outcome_hint(names)}"
         )
     for name in chosen:
         if not (ask.kind or name.kind):
@@ -222,20 +228,26 @@ def _chosen_scores(names: Sequence[Name], ask: Ask, where: str) -> list[Name]:
     return [Name(n.path, n.folder, n.core, "scores", ask.kind or n.kind, n.model, n.split) for n in chosen]
 
 
-def _outcomes(names: Sequence[Name]) -> str:
-    """What to pass for confidences, when names say that some are there."""
-    by_word = {name.core.lower(): name.path for name in names}
+def says_correct(name: str) -> bool:
+    """Whether a name is one for "was the answer right", in any spelling: never labels, unless they are asked for."""
+    return re.sub(r"[\W_\d]", "", name.lower()) in OUTCOME_WORDS
+
+
+def outcome_hint(names: Sequence[Name]) -> str:
+    """What to pass for confidences, when names say that some are there: the end of a sentence."""
+    by_word = {re.sub(r"[\W_]", "", name.core.lower()): name.path for name in names}
 
     def first(words: str) -> str | None:
         return next((by_word[word] for word in words.split() if word in by_word), None)
 
-    right = first("correct is_correct acc accuracy exact_match")
-    sure = first("confidence conf prob probs score")
-    guess = first("pred prediction pred_label preds")
+    right = next((name.path for name in names if says_correct(name.core)), None)
+    sure = first("confidence conf certainty prob probs probability score scores")
+    guess = first("pred prediction predlabel preds")
     truth = next((name.path for name in names if name.role == "labels"), None)
     if sure is None or not (right or (guess and truth)):
         return ""
-    return f"; a confidence and whether it was right: --confidence {sure} --correct {right or f'{guess}={truth}'}"
+    correct = right or f"{guess}={truth}"
+    return f"; a confidence and whether it was right: --confidence {shlex.quote(sure)} --correct {shlex.quote(correct)}"
 
 
 def matching(names: Sequence[Name], asked: str, what: str) -> list[Name]:

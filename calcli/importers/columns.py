@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from calcli.errors import DataError
 from calcli.importers.archive import Archive
-from calcli.importers.array_names import PER_ROW, SCORE_PREFIX, role_of
+from calcli.importers.array_names import PER_ROW, SCORE_PREFIX, role_of, says_correct
 from calcli.importers.ask import Ask
 from calcli.numerics import whole_number
 
@@ -27,10 +27,8 @@ INDEX = re.compile(r"|Unnamed: 0|__index_level_\d+__|index_level_\d+")
 BOOKKEEPING = re.compile(r"(?i:folds?|idx|index|row|epoch|.*[_ ]id)|[A-Za-z]+(Id|ID)")
 """Columns that count something: left out of the classes, which is said."""
 
-OUTCOMES = frozenset(
-    {"correct", "is_correct", "iscorrect", "acc", "accuracy", "confidence", "conf", "pred", "prediction"}
-)
-"""Names for a prediction, its confidence and whether it was right: never scores of a class."""
+OUTCOMES = frozenset({"confidence", "conf", "pred", "prediction"})
+"""Names for a prediction and its confidence; like those for whether it was right never scores of a class."""
 
 
 @dataclass(frozen=True)
@@ -98,7 +96,9 @@ def table_archive(
         name: columns[name].load for name in names if name not in inside or name in _pieces(ask)
     }
     loaders |= ranked
-    aside = [n for n in numeric if n not in inside and (n.lower() in OUTCOMES or BOOKKEEPING.fullmatch(n))]
+    aside = [
+        n for n in numeric if n not in inside and (n.lower() in OUTCOMES or says_correct(n) or BOOKKEEPING.fullmatch(n))
+    ]
     rest = [name for name in numeric if name not in inside and name not in aside]
     groups = declared | numbered | ({LEFT_OVER: rest} if len(rest) > 1 else {}) | chosen
     if ask.kind and not (declared or ask.scores) and len(rest) > 1:

@@ -10,7 +10,7 @@ from calcli.errors import DataError
 from calcli.importers.archive import one_line
 from calcli.numerics import IntArray, whole_number
 
-__all__ = ["texts_of", "to_labels"]
+__all__ = ["labels_in_memory", "texts_of", "to_labels"]
 
 OPPOSITES = (
     ("no", "yes"), ("n", "y"), ("false", "true"), ("f", "t"), ("neg", "pos"), ("negative", "positive"),
@@ -58,6 +58,14 @@ def to_labels(
     if k == 2 and raw.ndim == 1 and raw.dtype.kind == "i" and set(np.unique(raw).tolist()) == {-1, 1}:
         return (raw > 0).astype(np.int64), f"{where}: +1 was taken as class 1, -1 as class 0"
     return raw, None
+
+
+def labels_in_memory(labels: Any, shape: tuple[int, ...], class_names: Sequence[str] | None) -> tuple[Any, str | None]:
+    """Class indices of labels that a program hands over, as ``to_labels`` gives them. shape : of the scores."""
+    raw = np.asarray(labels.detach().cpu() if hasattr(labels, "detach") else labels)
+    if raw.ndim == 0 or not shape or (raw.dtype.kind in "iu" and raw.min(initial=0) >= 0):
+        return raw, None  # what is wrong with it is said where every label is checked
+    return to_labels(raw, len(raw), max(shape[1], 2) if len(shape) == 2 else 2, class_names, "labels")
 
 
 def _one_hot(raw: NDArray[Any], where: str) -> IntArray:

@@ -8,7 +8,7 @@ import numpy as np
 
 from calcli.errors import DataError, UsageError
 from calcli.importers.archive import Entry
-from calcli.importers.array_names import Name, parse_name
+from calcli.importers.array_names import Name, outcome_hint, parse_name, says_correct
 from calcli.importers.ask import Ask
 from calcli.importers.columns import LEFT_OVER
 
@@ -60,6 +60,7 @@ def take_obvious(entries: Mapping[str, Entry], ask: Ask, where: str) -> Ask:
             names[p].core
             for p, a in arrays.items()
             if a.dtype.kind in "iuU" and a.ndim == 1 and len(a) in array.shape[:2] and not names[p].role
+            if not says_correct(names[p].core)
         }
         labels = tuple(fitting) if len(fitting) == 1 else ()
     kind = ask.kind
@@ -67,7 +68,8 @@ def take_obvious(entries: Mapping[str, Entry], ask: Ask, where: str) -> Ask:
         kind = "logits"
     if kind is None:
         what = "the columns hold" if path == LEFT_OVER else f"{path!r} holds"
-        raise UsageError(f"{where}: say what {what} with --kind logits, log_probs or probs{_evidence(array)}")
+        hint = _evidence(array) + outcome_hint(list(names.values()))
+        raise UsageError(f"{where}: say what {what} with --kind logits, log_probs or probs{hint}")
     return replace(ask, scores=(core,), labels=labels, kind=kind)
 
 

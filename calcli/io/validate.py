@@ -260,6 +260,8 @@ def _label_advice(labels: NDArray[Any], found: int, k: int, what: str) -> str:
         return "; delete the predictions if they belong to other scores"
     if found == k and labels.min() == 1:
         return "; labels look 1-based: subtract 1"
+    if k == 2 and set(np.unique(labels).tolist()) == {-1, 1}:
+        return "; labels are -1 and +1: calcli extract writes them as classes 0 and 1"
     if found < 0 or found > k:
         return f"; pass --ignore-label {found} if it marks rows to leave out"
     return "; are labels and scores those of the same model?"
