@@ -183,3 +183,32 @@ def test_confidence_and_correct_go_by_their_names(tmp_path):
     (tmp_path / "r.jsonl").write_text("\n".join(map(json.dumps, rows)) + "\n")
     _, told = bring(tmp_path / "r.jsonl", tmp_path / "o.h5")
     assert f"'correct' as correct ({HITS.sum()} of {N})" in told
+
+
+def test_rows_with_different_numbers_of_scores_become_groups(tmp_path):
+    rows = [{"logits": Z[i, : 3 + i % 2].tolist(), "label": int(Z[i, :3].argmax())} for i in range(N)]
+    (tmp_path / "r.jsonl").write_text("\n".join(map(json.dumps, rows)) + "\n")
+    report = import_scores([tmp_path / "r.jsonl"], tmp_path / "o.h5", Ask(), force=True)
+    assert [(b.name, b.n, b.k) for b in report.bundles] == [("choices_3", N // 2, 3), ("choices_4", N // 2, 4)]
+    report = import_scores([tmp_path / "r.jsonl"], tmp_path / "o.h5", Ask(choices=4), force=True)
+    assert [(b.name, b.n, b.k) for b in report.bundles] == [("", N // 2, 4)]
+    with pytest.raises(UsageError, match="--choices 5: .* has rows with 3, 4 scores"):
+        import_scores([tmp_path / "r.jsonl"], tmp_path / "o.h5", Ask(choices=5), force=True)
+
+
+def test_scores_that_stand_on_their_side_and_rounded_ones_are_named_as_such(tmp_path):
+    np.savez(tmp_path / "s.npz", logits=Z.T, labels=Y)
+    with pytest.raises(DataError, match=r"has shape \(4, 40\) for 40 labels: classes by rows\? .*transposed"):
+        bring(tmp_path / "s.npz", tmp_path / "o.h5")
+    np.savez(tmp_path / "s.npz", probs=np.round(P, 2), labels=Y)
+    with pytest.raises(DataError, match="were they rounded"):
+        bring(tmp_path / "s.npz", tmp_path / "o.h5")
+    np.savez(tmp_path / "s.npz", probs=P.max(axis=1), labels=Y)
+    with pytest.raises(DataError, match="there is one score a row: is it the confidence.*--confidence NAME"):
+        bring(tmp_path / "s.npz", tmp_path / "o.h5")
+
+
+def test_one_hot_labels_in_columns_of_their_own(tmp_path):
+    hot = np.eye(K, dtype=int)[Y]
+    table = csv(tmp_path / "t.csv", "prob_a,prob_b,prob_c,prob_d,is_a,is_b,is_c,is_d", P, hot)
+    assert (bring(table, tmp_path / "o.h5", labels="is_a:is_d")[0] == Y).all()

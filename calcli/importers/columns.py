@@ -86,7 +86,8 @@ def table_archive(
     if names == [str(i) for i in range(len(names))] and len(names) > 1 and not (ask.scores or ask.labels):
         whole = _matrix(path, columns, names)
         return Archive.of(path, format, {path.stem: whole}, loose=True, notes=tuple(notes))
-    chosen = {asked: _listed(names, asked) for asked in ask.scores if asked not in columns and _is_list(asked)}
+    asked_lists = [asked for asked in (*ask.scores, *ask.labels) if asked not in columns and _is_list(asked)]
+    chosen = {asked: _listed(names, asked) for asked in asked_lists}
     taken = {name for listed in chosen.values() for name in listed}
     free = [name for name in names if name not in ask.labels and role_of(name) not in PER_ROW and name not in taken]
     numeric = [n for n in free if columns[n].kind == "number" or (SCORE_PREFIX.match(n) and columns[n].kind == "text")]

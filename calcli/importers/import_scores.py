@@ -84,8 +84,13 @@ def import_scores(
     return report
 
 
-LOGS = {"--normalize": ("lm-eval", "lighteval"), "--choices": ("lm-eval", "lighteval"), "--filter": ("lm-eval",)}
-"""Options that only logs of multiple choice look at."""
+LOGS = {
+    "--normalize": ("lm-eval", "lighteval", "lm-eval-write-out"),
+    "--choices": ("lm-eval", "lighteval", "lm-eval-write-out", "helm", "inspect", "json"),
+    "--filter": ("lm-eval",),
+    "--classes": ("csv", "json", "json-table", "parquet"),
+}
+"""Options that only some formats look at: logs of multiple choice, tables."""
 
 
 def _refuse_unread(ask: Ask, archives: Sequence[Archive]) -> None:
@@ -94,10 +99,11 @@ def _refuse_unread(ask: Ask, archives: Sequence[Archive]) -> None:
         "--normalize": ask.normalize != "none",
         "--choices": ask.choices is not None,
         "--filter": ask.filter is not None,
+        "--classes": ask.classes is not None,
     }
     formats = {archive.format for archive in archives}
     for option in (name for name, asked in given.items() if asked and not formats & {*LOGS[name]}):
-        raise UsageError(f"{option} is for logs of {' and '.join(LOGS[option])}; read was {', '.join(sorted(formats))}")
+        raise UsageError(f"{option} is for {', '.join(LOGS[option])}; read was {', '.join(sorted(formats))}")
     of_classes = {
         "--per-label": ask.per_label,
         "--views": ask.views is not None,

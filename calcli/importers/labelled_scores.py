@@ -105,6 +105,16 @@ def load(candidate: Candidate, entries: Mapping[str, Entry], ask: Ask, *, ignore
                 f"{entry.where}: there are {n + 1} labels for {n} rows of scores, and the first is 0; did pandas write"
                 " a header? Save with header=['label'] or header=False"
             )
+        if len(scores.shape) == 2 and raw.shape[:1] == (k,) != (n,):
+            raise DataError(
+                f"{where}: has shape {tuple(scores.shape)} for {k} labels: classes by rows? Save the scores transposed,"
+                " (rows, classes)"
+            )
+        if binary and raw.ndim == 1 and raw.dtype.kind in "iu" and len(raw) == n and raw.max() > 1 and not ignore:
+            raise DataError(
+                f"{entry.where}: row {int(np.argmax(raw > 1))} has label {raw.max()}, but there is one score a row: is"
+                " it the confidence of a prediction? --confidence NAME --correct PREDICTION=LABEL takes it so"
+            )
         labels, note = to_labels(raw, n, k, names, entry.where, positive)
         notes += [note] if note else []
         labels = check_labels(labels, n, k, entry.where, tuple(ignore))

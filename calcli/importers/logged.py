@@ -13,9 +13,10 @@ from calcli.numerics import IntArray
 
 __all__ = ["check_logs"]
 
-PREDICTIONS = frozenset(
-    {"pred", "preds", "prediction", "pred_label", "pred_labels", "predicted", "predicted_label", "predicted_labels"}
-)
+PREDICTIONS = {
+    "pred", "preds", "prediction", "predictions", "pred_label", "pred_labels", "predicted", "predicted_label",
+    "predicted_labels", "predicted_class", "pred_class", "y_pred", "y_hat", "yhat", "argmax",
+}  # fmt: skip
 """Names under which writers log the class they predict."""
 
 OUTCOMES = frozenset({"acc", "correct", "is_correct", "iscorrect", "exact_match"})

@@ -198,6 +198,8 @@ def _check_sums(sums: FloatArray, where: str, first_row: int, tolerance: float |
     if off.any():
         row = int(np.argmax(off))
         advice = "if these are logits, name the dataset logits or pass --kind logits"
+        if (np.abs(sums - 1.0) <= 0.02).all():
+            advice = "were they rounded? Save more digits, or logits"
         if (np.abs(sums - 100.0) <= 1.0).all():
             advice = "these are percentages: divide them by 100"
         raise DataError(
