@@ -25,16 +25,9 @@ from typing import Any
 import numpy as np
 from _problems import Array, Problem, saved, simulated, split
 
-OURS = {
-    "ts": ("ts", {}),
-    "svs": ("svs", {}),
-    "sms": ("sms", {}),
-    "beta": ("beta", {}),
-    "iop": ("iop", {}),
-    "mono": ("mono", {}),
-    "auto": ("auto", {}),
-    "auto, rule=best": ("auto", {"rule": "best"}),
-}
+OURS = ["ts", "svs", "sms", "beta", "logit-spline", "mono", "iop", "auto"]
+BEST = "auto rule=best"
+
 MANY_CLASSES = 200
 """Classes beyond which a full matrix is not tried."""
 
@@ -44,28 +37,38 @@ WORSE = 0.002
 Scores = dict[str, dict[str, Any]]
 
 
-def mean_nll(name: str, settings: dict[str, Any], z: Array, y: Array, z_test: Array, y_test: Array) -> float:
-    """Test NLL of a method of ours."""
+def test_nll(calibrator: Any, z: Array, y: Array) -> float:
+    """Mean NLL of rows under a calibrator of ours."""
+    from calcli.rows import ArrayRows
+
+    total = 0.0
+    for block in ArrayRows(z, y).blocks():
+        total -= float(calibrator.apply(block).log_probs[np.arange(len(block)), block.labels].sum())
+    return total / len(y)
+
+
+def ours(wanted: list[str], z: Array, y: Array, z_test: Array, y_test: Array) -> Scores:
+    """Test NLL and processor seconds of methods of ours. What rule=best would take stands in the table of auto."""
     from calcli.calibrator import Context
+    from calcli.composition import Known
+    from calcli.methods._candidates import fit_candidate
     from calcli.registry import method, parse_options
     from calcli.rows import ArrayRows
 
-    calibrator = method(name).fit(ArrayRows(z, y), parse_options(name, settings), Context()).calibrator
-    total = 0.0
-    for block in ArrayRows(z_test, y_test).blocks():
-        total -= float(calibrator.apply(block).log_probs[np.arange(len(block)), block.labels].sum())
-    return total / len(y_test)
-
-
-def ours(wanted: list[str], *data: Array) -> Scores:
     found: Scores = {}
-    for label in wanted:
-        name, settings = OURS[label]
-        if (name == "sms" and data[0].shape[1] > MANY_CLASSES) or (name == "beta" and data[0].shape[1] > 2):
+    rows, k = ArrayRows(z, y), z.shape[1]
+    for name in wanted:
+        if (name == "sms" and k > MANY_CLASSES) or (name in ("beta", "logit-spline") and k > 2):
             continue
         began = time.process_time()
-        nll = mean_nll(name, settings, *data)
-        found[label] = {"nll": nll, "cpu_seconds": time.process_time() - began}
+        fit = method(name).fit(rows, parse_options(name, {}), Context())
+        spent = time.process_time() - began
+        found[name] = {"nll": test_nll(fit.calibrator, z_test, y_test), "cpu_seconds": spent}
+        if name == "auto":
+            tried = [row for row in fit.details["auto"]["table"] if "failed" not in row]
+            best = min(tried, key=lambda row: row["nll"])["method"]
+            chosen = fit_candidate(best, rows, Known(), Context()).calibrator
+            found[BEST] = {"nll": test_nll(chosen, z_test, y_test), "cpu_seconds": spent}
     return found
 
 
@@ -114,12 +117,12 @@ def places(tasks: list[dict[str, Any]], names: list[str]) -> dict[str, float]:
 def table(tasks: list[dict[str, Any]]) -> str:
     """Markdown: a row per calibrator, per group the mean NLL minus that of auto in 1e-3 nats and the average rank.
 
-    Calibrators without a value on some task of a group have no entry there. Ranks are of auto among the peers, and of
-    ours otherwise among those with themselves in the place of auto.
+    Calibrators without a value on some task of a group have no entry there. The rank of one of ours is that
+    among the peers and itself; a peer's, among the peers and auto.
     """
     groups = list(dict.fromkeys(task["group"] for task in tasks))
     names = list(dict.fromkeys(name for task in tasks for name in task["scores"]))
-    peers = [name for name in names if " " in name and not name.startswith("auto")]
+    peers = [name for name in names if name not in (*OURS, BEST)]
     head = [f"{g} ({sum(task['group'] == g for task in tasks)})" for g in groups]
     lines = [f"| | {' | '.join(head)} | worse than `ts` | CPU s |", "|---" * (len(groups) + 3) + "|"]
     for name in sorted(names, key=lambda name: (name in peers, name != "auto")):
@@ -127,13 +130,12 @@ def table(tasks: list[dict[str, Any]]) -> str:
         for group in groups:
             here = [task for task in tasks if task["group"] == group]
             d = 1e3 * (tidy(here, name) - tidy(here, "auto")).mean()
-            rank = places(here, [name, *peers]).get(name)
+            rank = places(here, ["auto" if name in peers else name, *peers]).get(name)
             cells.append("" if rank is None else f"{d:+.1f} ({rank:.1f})")
         above = tidy(tasks, name) - tidy(tasks, "ts")
         cost = np.mean([s["cpu_seconds"] for task in tasks if "cpu_seconds" in (s := task["scores"].get(name, {}))])
         worse = f"{int((above > WORSE).sum())} of {np.isfinite(above).sum()}"
-        shown = f"`{name}`" if name not in peers else name
-        lines.append(f"| {shown} | {' | '.join(cells)} | {worse} | {cost:.2f} |")
+        lines.append(f"| {name if name in peers else f'`{name}`'} | {' | '.join(cells)} | {worse} | {cost:.2f} |")
     return "\n".join(lines)
 
 
@@ -170,7 +172,7 @@ def compare(problem: Problem, rows: int, seed: int, task: dict[str, Any], peers:
     arrays = problem.logits[a], problem.labels[a], problem.logits[b], problem.labels[b]
     wanted = [name for name in OURS if name not in scores or name in again]
     scores |= ours(wanted, *arrays)
-    if not any(" " in name and not name.startswith("auto") for name in scores):
+    if not set(scores) - {*OURS, BEST}:
         scores |= peers.scores(*arrays)
 
 

@@ -474,10 +474,31 @@ def test_weights_find_the_component_that_made_the_data():
 def test_at_most_six_members_and_none_below_a_hundredth():
     rng = np.random.default_rng(1)
     log_p = np.log(rng.random((500, 12))) - np.repeat([0.0, 6.0], 6)
-    kept, w = sparse_weights(log_p, np.full(500, 1 / 500))
+    kept, w = sparse_weights(log_p, np.full(500, 1 / 500), 1.0)
     assert len(kept) <= 6
     assert w.min() >= 0.01
     assert w.sum() == pytest.approx(1)
+
+
+def test_the_number_of_processors_does_not_show(monkeypatch):
+    z, y = truth(300, 4, seed=2)
+    one, four = (
+        monkeypatch.setattr("calcli.parallel.WORKERS", workers) or auto(ArrayRows(z, y), rule="average")
+        for workers in (1, 4)
+    )
+    assert one.details == four.details
+    np.testing.assert_array_equal(*(predict(f.calibrator, ArrayRows(z, None))[0] for f in (one, four)))
+
+
+def test_a_fit_begun_elsewhere_ends_at_the_same_place():
+    """Folds begin at the fit to all rows; the loss they end at is that of a fit from scratch to 1e-7."""
+    z, y = truth(600, 5, seed=3)
+    rows, part = ArrayRows(z, y), ArrayRows(z[:480], y[:480])
+    for name in ("ts", "mono", "iop", "ft", "svs", "sms", "vs", "ms", "ft+svs"):
+        near = fit(name, rows).calibrator
+        begun = method(name).fit(part, parse_options(name, {}), Context(start=near)).calibrator
+        loss = [-predict(c, part)[0][np.arange(480), part.labels()].mean() for c in (fit(name, part).calibrator, begun)]
+        assert loss[1] == pytest.approx(loss[0], abs=2e-6), name
 
 
 def test_one_row_does_not_make_a_standard_error():

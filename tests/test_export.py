@@ -42,6 +42,8 @@ VARIANTS = [
     ("hb", {"mode": "ova", "scheme": "mass"}),
     ("beta", {"mode": "ova"}),
     ("quadratic", {"mode": "top"}),
+    ("logit-spline", {"mode": "top"}),
+    ("logit-spline", {"mode": "ova", "knots": "5"}),
     ("ir", {"mode": "marginal"}),
     ("irova+ts", {}),
     ("ft+svs+beta", {}),

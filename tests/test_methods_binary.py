@@ -27,7 +27,7 @@ from calcli.rows import ArrayRows
 
 pytestmark = pytest.mark.filterwarnings("error")
 
-MODAL = ("platt", "beta", "quadratic", "hb", "ir", "bbq", "sb", "spline")
+MODAL = ("platt", "beta", "quadratic", "logit-spline", "hb", "ir", "bbq", "sb", "spline")
 CASES = [
     *((name, {"mode": mode}) for name in MODAL for mode in ("top", "ova", "marginal")),
     ("hb", {"mode": "top", "scheme": "mass"}),

@@ -14,7 +14,7 @@ from calcli.methods._binary.questions import one_vs_rest_log_odds, top_log_odds
 from calcli.registry import method, parse_options
 from calcli.rows import ArrayRows
 
-FAMILY = ("platt", "beta", "quadratic", "ir", "hb", "bbq", "sb", "spline")
+FAMILY = ("platt", "beta", "quadratic", "logit-spline", "ir", "hb", "bbq", "sb", "spline")
 
 
 @pytest.fixture
@@ -230,7 +230,7 @@ def test_quadratic_is_the_constrained_optimum_and_never_falls():
         assert (np.diff(calibrator.logit(at, *calibrator.maps[0])) >= -1e-12).all()
 
 
-@pytest.mark.parametrize("name", ["platt", "beta", "quadratic"])
+@pytest.mark.parametrize("name", ["platt", "beta", "quadratic", "logit-spline"])
 def test_separable_classes_keep_their_predictions_and_order(name):
     """AUC 1: no slope is best, and a constant would forget which class is which (Platt's targets are finite)."""
     s = np.linspace(-3, 3, 101) + 0.01
@@ -244,3 +244,53 @@ def test_separable_classes_keep_their_predictions_and_order(name):
     n1, n0 = (s > 0).sum(), (s <= 0).sum()
     assert p[-1, 1] == pytest.approx((n1 + 1) / (n1 + 2), abs=0.02)
     assert p[0, 1] == pytest.approx(1 / (n0 + 2), abs=0.02)
+
+
+# ---- logit-spline
+
+
+def two_scores(truth, n=3000, seed=4):
+    rng = np.random.default_rng(seed)
+    s = rng.normal(size=n) * 2
+    y = (rng.random(n) < 1 / (1 + np.exp(-truth(s)))).astype(np.int64)
+    return s, y, fit("logit-spline", ArrayRows(np.stack([0 * s, s], axis=1), y))
+
+
+def test_logit_spline_is_a_straight_line_where_that_is_the_truth():
+    s, y, fitted = two_scores(lambda s: 0.7 * s - 1.0)
+    line = fit("platt", ArrayRows(np.stack([0 * s, s], axis=1), y)).calibrator
+    inside = np.linspace(-4, 4, 50)
+    bent = fitted.calibrator.logit(inside, *fitted.calibrator.maps[0])
+    assert np.abs(bent - line.logit(inside, *line.maps[0])).max() < 0.05
+    assert fitted.details["lambda"] >= 100
+
+
+def test_logit_spline_follows_a_curve_bent_twice_and_never_falls():
+    truth = lambda s: 3 * np.tanh(s) + 0.1 * s  # noqa: E731
+    s, y, fitted = two_scores(truth)
+    at = np.linspace(-3, 3, 400)
+    bent = fitted.calibrator.logit(at, *fitted.calibrator.maps[0])
+    straight = fit("quadratic", ArrayRows(np.stack([0 * s, s], axis=1), y)).calibrator
+    off = np.abs(bent - truth(at))
+    assert off.mean() < 0.2
+    assert off.mean() < 0.3 * np.abs(straight.logit(at, *straight.maps[0]) - truth(at)).mean()
+    far = np.linspace(-50, 50, 1001)
+    assert (np.diff(fitted.calibrator.logit(far, *fitted.calibrator.maps[0])) >= 0).all()
+
+
+def test_logit_spline_is_the_penalised_optimum():
+    """Against SLSQP on the objective of the docstring, at the lambda that was chosen."""
+    from scipy.optimize import minimize
+
+    s, y, fitted = two_scores(lambda s: s + 0.2 * s**2 * np.sign(s), n=500)
+    intercept, knots, slopes = fitted.calibrator.maps[0]
+    unit, lam = s.std(ddof=1), fitted.details["lambda"]
+
+    def loss(v):
+        u = fitted.calibrator.logit(s, v[0], knots, v[1:])
+        bend = unit * np.diff(v[1:]) / np.sqrt(np.diff(knots) / unit)
+        return (np.logaddexp(0, u) - y * u).sum() + 0.5 * lam * (bend**2).sum()
+
+    bounds = [(None, None)] + [(0, None)] * len(knots)
+    best = minimize(loss, [0.0, *np.ones(len(knots))], method="L-BFGS-B", bounds=bounds, options={"maxiter": 5000})
+    assert loss(np.array([intercept, *slopes])) <= best.fun + 1e-6

@@ -30,12 +30,12 @@ __all__ = [
     "parse_candidate",
 ]
 
-TWO = "ts, platt, beta, quadratic, mono, ft, vs, svs, ft+svs, svs(lambda=0.1), iop"
+TWO = "ts, platt, beta, quadratic, logit-spline, mono, ft, iop, svs(lambda=0.1)"
 FEW = (
-    "ts, ets, ft, mono, iop, svs, sms, vs, iop+ft, svs+beta, mono+ft+svs, iop+ft+svs, iop+ft+sms,"
-    " svs(lambda=0.1), ms-odir(lambda=1;final=refit)"
+    "ts, mono, iop, svs, svs(lambda=0.1), sms, sms(lambda=0.1), iop+ft+svs, iop+ft+sms, mono+ft+svs,"
+    " mono+ft+sms(sms.lambda=0.2), ms-odir(lambda=1;final=refit)"
 )
-MANY = "ts, ft, mono, iop, ft+svs, iop+ft, mono+ft+svs, iop+ft+svs, ft+svs+beta"
+MANY = "ts, ft, mono, iop, ft+svs, iop+ft+svs, ft+svs+beta"
 MATRIX = "ft+sms(sms.lambda=1)"
 """With a matrix of weights for many classes: where there are 20 rows per class and at most 50 classes,
 beyond which it costs more than all others together."""

@@ -27,9 +27,9 @@ from calcli.rows import Rows
 
 MEMBERS = 6
 LEAST_WEIGHT = 0.01
-PRIOR_ROWS = 3.0
-"""Rows' worth of weight that the first candidate (temperature scaling) has before any row is seen, unless
-its held-out NLL is more than two standard errors above the best."""
+PRIOR_ROWS, PRIOR_ROWS_PER_CLASS = 1.0, 20.0
+"""Rows' worth of weight that the first candidate (temperature scaling) has before any of n rows of k classes
+is seen, 1 + 20 k / n, unless its held-out NLL is more than two standard errors above the best."""
 
 STEPS = 200
 """Steps of EM. It starts at equal weights and moves slowly: stopping early shrinks towards them."""
@@ -67,7 +67,7 @@ class Auto(Mixture):
     Every candidate is fitted on all folds but one and gives log-probabilities for the rows
     left out. The folds are random: stratified ones would tell the training rows how many
     rows of each class are held out. Weights w on the simplex then maximise
-    sum_i log sum_j w_j p_ij over those rows by EM, started at equal weights, with three rows'
+    sum_i log sum_j w_j p_ij over those rows by EM, started at equal weights, with 1 + 20 C/n rows'
     worth of prior weight on the first candidate unless it is clearly worse. The (at most six) members of weight
     1 % and more are refitted on all rows; p = (1-a) sum_j w_j p_j + a/C with a = 1/(n+1).
     Averaging beats choosing: the choice among near equals is itself noise.
@@ -112,7 +112,8 @@ class Auto(Mixture):
         share = np.full(rows.n, 1.0 / rows.n) if weight is None else weight / weight.sum()
         table = compare(trials, share, options.criterion)
         if options.rule == "average":
-            kept, w = sparse_weights(np.stack([trial.log_p for trial in good], axis=1), share)
+            prior = PRIOR_ROWS + PRIOR_ROWS_PER_CLASS * rows.k / rows.n
+            kept, w = sparse_weights(np.stack([trial.log_p for trial in good], axis=1), share, prior)
             fit = cls.average({good[j].name: fits[good[j].name] for j in kept}, w, rows)
             for j, weight_j in zip(kept, w, strict=True):
                 table[good[j].name]["weight"] = float(weight_j)
@@ -183,12 +184,15 @@ def likelihood_weights(log_p: FloatArray, share: FloatArray, prior_rows: float =
     return np.asarray(w / w.sum())
 
 
-def sparse_weights(log_p: FloatArray, share: FloatArray) -> tuple[list[int], FloatArray]:
-    """The candidates worth keeping and their weights: at most six, none below 1 %."""
+def sparse_weights(log_p: FloatArray, share: FloatArray, prior: float) -> tuple[list[int], FloatArray]:
+    """The candidates worth keeping and their weights: at most six, none below 1 %.
+
+    prior : rows' worth of weight that the first has beforehand, where it is not clearly worse.
+    """
     behind = log_p[:, np.argmax(share @ log_p)] - log_p[:, 0]
     mean = float(share @ behind)
     close = mean <= 2.0 * float(np.sqrt(share**2 @ (behind - mean) ** 2))
-    prior_rows = PRIOR_ROWS if close else 0.0
+    prior_rows = prior if close else 0.0
     w = likelihood_weights(log_p, share, prior_rows)
     heaviest = sorted(np.argsort(-w, kind="stable")[:MEMBERS].tolist())
     kept = [j for j in heaviest if w[j] >= LEAST_WEIGHT]

@@ -32,6 +32,7 @@ from calcli.methods.bbq import BayesianBinning
 from calcli.methods.beta import BetaCalibration
 from calcli.methods.hb import HistogramBinning
 from calcli.methods.irova import TIE_BREAK, IsotonicOneVsAll
+from calcli.methods.logit_spline import LogitSpline
 from calcli.methods.platt import PlattScaling
 from calcli.methods.quadratic import QuadraticScaling
 from calcli.methods.sb import ScalingBinning
@@ -121,7 +122,22 @@ def log_odds(calibrator: BinaryCalibrator, s: Value, maps: Maps) -> Value:
             inside = minimum(maximum(s, low), high)
             slope = maximum(inside * (2.0 * c) + b, 0.0)
             return inside * (inside * c + b) + a + slope * (s - inside)
+        case LogitSpline():
+            return spline(s, maps)
     raise UsageError(f"{type(calibrator).__name__} cannot be exported: nobody has said how its map is computed")
+
+
+def spline(s: Value, maps: Maps) -> Value:
+    """``LogitSpline.logit``: parabolas between knots, straight lines beyond; maps of fewer knots have empty pieces."""
+    count = max(len(knots) for _, knots, _ in maps)
+    knots, slopes = (np.array([np.pad(one[i], (0, count - len(one[i])), "edge") for one in maps]).T for i in (1, 2))
+    intercept = np.array([float(one[0]) for one in maps])[None, :]
+    total = minimum(s - knots[:1], 0.0) * slopes[:1] + maximum(s - knots[-1:], 0.0) * slopes[-1:] + intercept
+    for j, width in enumerate(np.diff(knots, axis=0)):
+        t = minimum(maximum(s - knots[j][None, :], 0.0), width[None, :])
+        bend = 0.5 * (slopes[j + 1] - slopes[j]) / np.where(width > 0, width, 1.0)
+        total = total + t * (t * bend[None, :] + slopes[j][None, :])
+    return total
 
 
 def between_tails(s: Value, a: Any, b: Any, c: Any) -> Value:
