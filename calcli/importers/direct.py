@@ -1,6 +1,7 @@
 """Rows of any file that extract reads, for the commands that work on bundles."""
 
 import os
+import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -13,6 +14,10 @@ from calcli.io.locate import Layout, split_where
 from calcli.io.pooled import PooledRows, allow_open_files
 
 __all__ = ["open_data", "open_rows"]
+
+OPTION = re.compile(r"(?<![\w-])--[a-z][a-z-]+")
+OWN = ("--scores", "--labels", "--kind", "--ignore-label")
+"""Options of every command that reads score files."""
 
 HDF5 = b"\x89HDF\r\n\x1a\n"
 
@@ -47,7 +52,12 @@ def open_rows(
     ask = Ask(names[0], names[1], layout.kind, no_labels=not need_labels)
     with TemporaryDirectory(prefix="calcli-") as folder:
         made = Path(folder) / "bundle.h5"
-        report = import_scores([path], made, ask, ignore_labels=ignore_labels)
+        try:
+            report = import_scores([path], made, ask, ignore_labels=ignore_labels)
+        except CalcliError as problem:
+            foreign = [option for option in dict.fromkeys(OPTION.findall(str(problem))) if option not in OWN]
+            hint = f"; {', '.join(foreign)}: of calcli extract, which makes a bundle of it" if foreign else ""
+            raise type(problem)(f"{problem}{hint}") from None
         inside = f"{made}:{group}" if group is not None else str(made)
         try:
             with open_bundle(inside, prefer=prefer, need_labels=need_labels) as rows:
