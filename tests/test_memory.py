@@ -49,3 +49,12 @@ def test_a_fit_takes_the_same_memory_for_ten_times_the_rows(tmp_path, method):
         write(tmp_path / "a.h5", n)
         found.append(peak(tmp_path, "fit", "-m", method, "a.h5", "-o", "a.json", "--force", "-q"))
     assert found[1] - found[0] < 30 * MIB
+
+
+def test_sums_over_rows_take_the_same_memory_for_ten_times_the_rows(tmp_path):
+    """6e6 x 10 is beyond ``tally.LONG``: no table is made of its rows, which would be 72 bytes each."""
+    found = []
+    for n in (600_000, 6_000_000):
+        write(tmp_path / "a.h5", n)
+        found.append(peak(tmp_path, "evaluate", "a.h5", "--metric", "ece", "--metric", "nll", "-q"))
+    assert found[1] - found[0] < 40 * MIB

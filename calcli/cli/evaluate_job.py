@@ -21,6 +21,7 @@ from calcli.io.locate import Layout, split_where
 from calcli.io.names import expand
 from calcli.metrics.context import MetricContext
 from calcli.metrics.rowtable import RowTable
+from calcli.metrics.tally import Tally
 from calcli.metrics.warnings import data_warnings
 from calcli.workflow import check_fits, checked_transforms
 
@@ -110,10 +111,10 @@ class Job:
                     edge_rows=edge_rows,
                     progress=self.talk.progress,
                 )
-            results = self.warned(rows, artifacts, done.tables[0], done.results)
+            results = self.warned(rows, artifacts, done.seen, done.results)
             if rows.ignored:
                 self.talk.say(f"{rows.name}: left out {rows.ignored} of {rows.total} rows by their label")
-        if against is None:
+        if against is None or done.baseline is None:
             return results, results[0]
         context = MetricContext(done.baseline, self.plan.settings)
         scores = scores_of(context, list(results[0].scores))
@@ -146,19 +147,18 @@ class Job:
         self,
         rows: DataSet,
         artifacts: list[tuple[str, Artifact]],
-        table: RowTable,
+        table: RowTable | Tally,
         results: list[Result],
     ) -> list[Result]:
         """The results with warnings about the data, the fit's data, and both together, which are also said."""
         binned = any("|bins:" in score.signature for score in results[0].scores.values())
-        spread = float(table.confidence.max() - table.confidence.min())
         bins = self.plan.settings.bins if binned else None
-        classes = len(np.unique(table.y)) if table.k > 1 else None
-        common = [*rows.caveats, *data_warnings(table.n, classes, spread, bins)]
+        classes = int((table.label_counts > 0).sum()) if table.k > 1 else None
+        common = [*rows.caveats, *data_warnings(table.n, classes, table.spread, bins)]
         each = [common]
         for text in common:
             self.talk.warn(text, about=rows.name)
-        seen = np.bincount(table.y, minlength=table.k).astype(np.float64)
+        seen = table.label_counts.astype(np.float64)
         for name, artifact in artifacts:
             found = []
             if artifact.fit.data_sha256 is not None and artifact.fit.data_sha256 == rows.data_sha256:

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from calcli.calibrator import Calibrator, Progress
 from calcli.errors import DataError
 from calcli.evaluation.bin_sweep import bin_sweep
-from calcli.evaluation.compare import differences
+from calcli.evaluation.compare import differences, differences_of
 from calcli.evaluation.judge import data_summary, group_gap, judge
 from calcli.evaluation.judgement import Report
 from calcli.evaluation.refine import cross_fitted_split, split_is_cheap
@@ -31,6 +31,7 @@ from calcli.metrics.collect import collect_all
 from calcli.metrics.context import MetricContext, MetricSettings
 from calcli.metrics.rowtable import RowTable
 from calcli.metrics.significance import adjusted, benjamini_hochberg, class_p_values
+from calcli.metrics.tally import LONG, Tally, tallies_suffice, tally_all
 from calcli.numerics import FloatArray
 from calcli.rows import Rows
 
@@ -93,11 +94,15 @@ class Plan:
 
 @dataclass(frozen=True)
 class Assessed:
-    """The results of one bundle, the row tables they came from, and the baseline's."""
+    """The results of one bundle, the row tables they came from, and the baseline's; no tables where sums were enough.
+
+    seen : what is known of the rows as they came.
+    """
 
     results: list[Result]
     tables: list[RowTable]
-    baseline: RowTable
+    baseline: RowTable | None
+    seen: RowTable | Tally
 
 
 def assess(
@@ -123,6 +128,8 @@ def assess(
         )
     compared = candidates if baseline is None else [*candidates, baseline]
     names = plan.metrics_for(rows.k)
+    if baseline is None and _long(rows, plan, names):
+        return _by_sums(subject, candidates, plan, names, progress)
     tables = collect_all(
         rows,
         [c.calibrator for c in compared],
@@ -135,7 +142,28 @@ def assess(
     reference = tables[0] if baseline is None else tables[-1]
     each = _Each(subject, plan, names, baseline, MetricContext(reference, plan.settings), progress)
     results = [each.result(c, t, edge_rows) for c, t in zip(candidates, tables[: len(candidates)], strict=True)]
-    return Assessed(results, tables[: len(candidates)], reference)
+    return Assessed(results, tables[: len(candidates)], reference, tables[0])
+
+
+def _long(rows: Rows, plan: Plan, names: Sequence[str]) -> bool:
+    """Whether sums are enough, and rows so many that their table is not made."""
+    return rows.n > LONG and plan.is_plain and tallies_suffice(names, plan.settings) and rows.weights() is None
+
+
+def _by_sums(
+    subject: Subject, candidates: Sequence[Candidate], plan: Plan, names: Sequence[str], progress: Progress | None
+) -> Assessed:
+    """The metrics alone, in memory that does not grow with the rows."""
+    s = plan.settings
+    tallies = tally_all(subject.rows, [c.calibrator for c in candidates], names, s, progress)
+    results = []
+    for candidate, tally in zip(candidates, tallies, strict=True):
+        scores = {name: Score.of(name, tally.measure(name, s), s) for name in names}
+        paired = Paired(None, differences_of(tally, s)) if tally is not tallies[0] else None
+        counts = tally.counts if any(tally.counts.values()) else {}
+        k = tally.k if tally.k > 1 else None
+        results.append(Result(subject.name, candidate.name, candidate.method, tally.n, k, scores, paired, counts))
+    return Assessed(results, [], None, tallies[0])
 
 
 def _class_bins(plan: Plan, names: Sequence[str]) -> int:

@@ -180,19 +180,22 @@ class BundleRows(DataSet):
                 raise UsageError(f"--ignore-label: {self.name} holds confidences; calcli extract can leave rows out")
             return compact(check_correct(read(dataset, (), where), self.total, where), 2)
         check_label_shape(dataset.shape, dataset.dtype, self.total, self.k, where)
-        parts, kept = [], []
+        found = np.empty(self.total, np.min_scalar_type(self.k - 1))
+        keep = np.ones(self.total, dtype=np.bool_) if ignore else None
         for start in range(0, self.total, LABELS_AT_ONCE):
             labels = read(dataset, np.s_[start : start + LABELS_AT_ONCE], where)
             labels = check_labels(labels, len(labels), self.k, where, ignore, first_row=start)
-            stay = ~to_ignore(labels, ignore) if ignore else np.ones(len(labels), dtype=np.bool_)
-            parts.append(compact(labels[stay], self.k))
-            kept.append(stay)
-        stay = np.concatenate(kept)
-        if not stay.any():
+            here = slice(start, start + len(labels))
+            if keep is not None:
+                keep[here] = ~to_ignore(labels, ignore)
+                labels = np.where(keep[here], labels, 0)
+            found[here] = labels
+        if keep is None or keep.all():
+            return found
+        if not keep.any():
             raise DataError(f"{self.scores_where}: every row has an ignored label, nothing is left")
-        if not stay.all():
-            self._keep = stay
-        return np.concatenate(parts)
+        self._keep = keep
+        return found[keep]
 
     def _read_weights(self) -> FloatArray | None:
         dataset = self._find("weights")

@@ -1,7 +1,7 @@
 """Row tables of score files: one pass fills the columns of every calibrator asked for."""
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -15,7 +15,7 @@ from calcli.metrics.rowtable import COLUMNS, TOP_COLUMNS, RowTable
 from calcli.numerics import NLL_FLOOR, FloatArray, IntArray
 from calcli.rows import Block, Rows
 
-__all__ = ["collect", "collect_all", "needed_transforms"]
+__all__ = ["collect", "collect_all", "needed_transforms", "tables_in_turn"]
 
 Progress = Callable[[str, int, int], None]
 
@@ -66,6 +66,21 @@ def collect_all(
         if progress is not None:
             progress("reading", gatherers[0].done, rows.n)
     return [gatherer.table(group) for gatherer in gatherers]
+
+
+def tables_in_turn(
+    rows: Rows, calibrators: Sequence[Calibrator | None], *, top_only: bool = False
+) -> Iterator[list[RowTable]]:
+    """Row tables of several calibrators, of some hundred thousand rows at a time and without class sums."""
+    needed, wanted = needed_transforms(rows, calibrators)
+    work = _OfBlock(rows.k, tuple(calibrators), tuple(needed), 0, (), top_only)
+    for parts in rows.partial_sums(work, transforms=wanted):
+        tables = []
+        for part in parts.each:
+            gatherer = _Gatherer(sum(map(len, part.columns["confidence"])), rows.k, 0)
+            gatherer.take(part)
+            tables.append(gatherer.table(None))
+        yield tables
 
 
 def needed_transforms(rows: Rows, calibrators: Sequence[Calibrator | None]) -> tuple[list[str], list[int]]:

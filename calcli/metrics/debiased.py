@@ -77,6 +77,19 @@ class SquaredError:
     null_sd: float
     lone: float
 
+    @classmethod
+    def of_sums(cls, count: FloatArray, total: FloatArray, square: FloatArray, variance: FloatArray) -> "SquaredError":
+        """Of sums over bins, (bins,) each: rows, u = y - score, u^2 and score (1 - score)."""
+        n = int(count.sum())
+        pairs = count >= 2
+        c, s, q, v = count[pairs], total[pairs], square[pairs], variance[pairs]
+        value = float(((s * s - q) / (c - 1.0)).sum()) / n
+        mean, second, share = s / c, q / c, c / n
+        spread = float((share * (4.0 * mean**2 * second - 3.0 * mean**4)).sum() - (share * mean**2).sum() ** 2)
+        null = float((2.0 * v**2 / (c * (c - 1.0))).sum())
+        lone = float((count == 1).sum()) / n
+        return cls(value, math.sqrt(max(spread, 0.0) / n), math.sqrt(null) / n, lone)
+
     def interval(self, level: float) -> Interval:
         """Interval of the squared error (Sun et al. 2024), never below 0.
 
@@ -115,21 +128,14 @@ def squared_error(scores: FloatArray, outcomes: FloatArray, edges: FloatArray) -
     scores, outcomes : (n,). Reference: Sun, Chaudhari, Barnett, Dobriban (2024),
     arXiv 2408.08998; Lee, Huang, Hassani, Dobriban (2023) for the null.
     """
-    n, b = len(scores), len(edges) - 1
+    b = len(edges) - 1
     index = bin_index(scores, edges)
     u = outcomes - scores
     count = np.bincount(index, minlength=b).astype(np.float64)
-    total = np.bincount(index, weights=u, minlength=b)
-    square = np.bincount(index, weights=u * u, minlength=b)
-    variance = np.bincount(index, weights=scores * (1.0 - scores), minlength=b)
-    pairs = count >= 2
-    c, s, q, v = count[pairs], total[pairs], square[pairs], variance[pairs]
-    value = float(((s * s - q) / (c - 1.0)).sum()) / n
-    mean, second, share = s / c, q / c, c / n
-    spread = float((share * (4.0 * mean**2 * second - 3.0 * mean**4)).sum() - (share * mean**2).sum() ** 2)
-    null = float((2.0 * v**2 / (c * (c - 1.0))).sum())
-    lone = float((count == 1).sum()) / n
-    return SquaredError(value, math.sqrt(max(spread, 0.0) / n), math.sqrt(null) / n, lone)
+    total, square, variance = (
+        np.bincount(index, weights=w, minlength=b).astype(np.float64) for w in (u, u * u, scores * (1.0 - scores))
+    )
+    return SquaredError.of_sums(count, total, square, variance)
 
 
 L2 = (("norm", "2"), ("bins", None), ("scheme", "mass"), ("closed", "right"), ("label", None))

@@ -79,6 +79,16 @@ class RowTable:
         return len(self.confidence)
 
     @property
+    def spread(self) -> float:
+        """Largest minus smallest confidence."""
+        return float(self.confidence.max() - self.confidence.min())
+
+    @property
+    def label_counts(self) -> IntArray:
+        """Rows of every class, (k,); of confidences alone those that are wrong and right."""
+        return np.bincount(self.y, minlength=self.k)
+
+    @property
     def known(self) -> str:
         """What is known of the classes, as the end of a sentence."""
         return f"these rows have {self.k}" if self.k > 1 else "these rows hold one confidence each"
