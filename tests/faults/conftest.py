@@ -72,6 +72,7 @@ def desk(tmp_path_factory, calcli):
     ids = np.array([f"row {i}" for i in range(600)], dtype=object)
     with h5py.File(folder / "good.h5", "w") as file:
         file["logits"], file["labels"], file["ids"] = z.astype("f4"), y, ids
+    shutil.copy(folder / "good.h5", folder / "again.h5")
     np.savez(folder / "good.npz", logits=z.astype("f4"), labels=y)
     assert calcli("fit", "-m", "ts", "good.h5", "-o", "ts.json", cwd=folder).code == 0
     return folder

@@ -18,7 +18,11 @@ EXTRACT = ["extract", "{desk}/good.npz", "-q", "-o", "out.h5"]
 FIT = ["fit", "-m", "ts", "{desk}/good.h5", "-q", "-o", "out.json"]
 DIAGRAM = ["diagram", "{desk}/good.h5", "-q", "-o", "out.csv"]
 JUNIT = ["evaluate", "{desk}/good.h5", "-q", "-m", "ece", "--max", "ece=0.9", "--junit", "out.xml"]
-EVERY = [APPLY, EXTRACT, FIT, DIAGRAM, JUNIT]
+EXPORT = ["export", "{desk}/ts.json", "--to", "python", "-q", "-o", "out.py"]
+THRESHOLD = ["threshold", "{desk}/good.h5", "--accuracy", "0.1", "-q", "-o", "out.json"]
+COMPARE = ["compare", "{desk}/good.h5", "-m", "identity,ts", "--folds", "2", "-q", "-o", "out.json"]
+REPORT = ["report", "{desk}/good.h5", "--no-split", "-q", "-o", "out.html"]
+EVERY = [APPLY, EXTRACT, FIT, DIAGRAM, JUNIT, EXPORT, THRESHOLD, COMPARE, REPORT]
 
 
 def filled(words, desk):
