@@ -6,6 +6,7 @@ import shutil
 import subprocess
 
 import h5py
+import numpy as np
 import pytest
 from cli import runner
 from synthetic import truth
@@ -154,3 +155,21 @@ def test_evaluate_explains_its_terms(run, tmp_path, monkeypatch):
     assert explained.out.startswith(plain.out)
     added = explained.out.removeprefix(plain.out)
     assert "refinement" in added and "Negative log-likelihood" in added
+
+
+def test_forty_bundles_with_their_own_calibrators_give_one_line_of_a_kind(run, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    rng = np.random.RandomState(0)
+    for i in range(4):
+        with h5py.File(f"b{i}.h5", "w") as file:
+            file["logits"], file["labels"] = rng.normal(size=(60, 3)), rng.randint(3, size=60)
+        assert run("fit", "-m", "ts", f"b{i}.h5", "-q").code == 0
+    warned = run("evaluate", "b*.h5", "-c", "{stem}.ts.json", "-m", "ece").err.splitlines()
+    own = [line for line in warned if "very rows" in line]
+    assert len(own) == 1 and own[0].endswith("(4 times)")
+    assert "b0.h5 with b0.ts.json, b1.h5 with b1.ts.json, b2.h5 with b2.ts.json and 1 more" in own[0]
+
+
+@pytest.mark.parametrize("name", ["Brier Score", "brier-score", "LOGLOSS", "Log Loss", "Roc AUC", "ECE", "Smooth ECE"])
+def test_metrics_go_by_other_names_too(run, name):
+    assert run("metrics", name).code == 0

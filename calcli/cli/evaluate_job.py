@@ -163,16 +163,16 @@ class Job:
             found = []
             if artifact.fit.data_sha256 is not None and artifact.fit.data_sha256 == rows.data_sha256:
                 found.append(
-                    f"{name} was fitted on these very rows: what it shows here is not what new data will show;"
+                    "the calibrator was fitted on these very rows: what it shows here is not what new data will show;"
                     " evaluate it on held-out rows"
                 )
             counts = np.asarray(getattr(artifact.fit, "label_counts", []), dtype=np.float64)
             if len(counts) == table.k and label_shift_p_value(counts, seen) < 1e-3:
                 found.append(
-                    f"the label shares of {rows.name} differ from those that {name} was fitted on beyond chance:"
-                    " expect its class probabilities to be off"
+                    "the label shares differ from those that the calibrator was fitted on beyond chance: expect its"
+                    " class probabilities to be off"
                 )
             each.append([*common, *found])
             for text in found:
-                self.talk.warn(text, about=rows.name)
+                self.talk.warn(text, about=f"{rows.name} with {name}")
         return [replace(result, warnings=warnings) for result, warnings in zip(results, each, strict=True)]

@@ -52,7 +52,7 @@ def metric(name: str) -> Metric:
         number = float(at["number"])
         measure = partial(each.measure, **{each.argument: number})
         return replace(each, name=f"{each.name}({number:g})", measure=measure)
-    known = name if name in METRICS else name.lower().replace("-", "_")
+    known = name if name in METRICS else re.sub(r"[-\s]+", "_", name.strip().lower())
     known = ALIASES.get(known, known)
     if known not in METRICS:
         raise unknown_name("metric", name, METRICS)

@@ -145,7 +145,8 @@ def dyadic_smooth_error(one: FloatArray, steps: int = 10) -> float:
 @metric(
     "smece",
     "Smooth calibration error: a reflected Gaussian kernel of its own width",
-    "the s at which integral |mean_i K_s(t, c_i)(c_i - y_i)| dt = s",
+    "the s at which integral |mean_i K_s(t, c_i)(c_i - y_i)| dt = s; --compat relplot: the integral itself at the"
+    " width that relplot's ten halvings reach, without the slip at 1 of its grid",
     reference="Blasiok, Nakkiran (2024)",
     signature=(("kernel", "reflected-gaussian"), ("label", None)),
     aliases=("smooth_ece",),

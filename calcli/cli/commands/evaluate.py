@@ -121,7 +121,8 @@ class EvaluateArgs(o.Pooling, Working, o.Saying, o.Tabling):
         typer.Option(
             "--compat",
             metavar="PROGRAM",
-            help="Bin as another program does: guo, kull, mapie, netcal, netcal-mass, relplot, torchmetrics, verified.",
+            help="Bin as another program does: guo, kull, mapie, netcal, netcal-mass, torchmetrics, verified;"
+            " relplot: find smece as it does.",
             show_default=False,
         ),
     ] = None
