@@ -66,10 +66,11 @@ def shards(folder, where="few"):
     return sorted(map(str, (folder / where).glob("*.h5")))
 
 
-def fitted(names, name, crew=None, **how):
+def fitted(names, name, crew=None, progress=None):
     with open_data(names) as rows:
         if crew is not None:
-            spread_over(rows, names, crew, **how)
+            spread_over(rows, names, crew)
+        rows.progress = progress
         rows.name = "rows"
         return dumps(fit_artifact(name, parse_options(name, {}), rows, Context()))
 
@@ -351,3 +352,21 @@ def test_no_scheduler_there(monkeypatch):
     monkeypatch.setattr(cluster, "PATIENCE", 1.0)
     with pytest.raises(UsageError, match="no Dask scheduler answers there"):
         cluster.DaskCluster(f"tcp://127.0.0.1:{free_port()}")
+
+
+# ---- progress
+
+
+def test_progress_is_a_line_a_minute_with_rows_per_second(monkeypatch, capsys):
+    from calcli.cli import render
+
+    clock = [0.0]
+    monkeypatch.setattr(render.time, "monotonic", lambda: clock[0])
+    talk = render.Talk()
+    for walk in range(3):  # walks shorter than a minute, other words between
+        for done in (1000, 2000, 3000, 4000):
+            clock[0] += 10.0
+            talk.progress("rows read", done, 4000)
+        talk.progress("searching", walk, 0)
+    lines = capsys.readouterr().err.splitlines()
+    assert lines == ["rows read: 3000/4000 (75%), 100/s, 0:10 left"]

@@ -84,10 +84,8 @@ class Job:
         with open_data(
             bundles, prefer=("test",), layout=self.layout, ignore_labels=self.ignore, tell=self.talk.say
         ) as rows:
-            spread(
-                rows, bundles, self.crew, progress=self.talk.progress, prefer=("test",), layout=self.layout,
-                ignore_labels=self.ignore,
-            )  # fmt: skip
+            spread(rows, bundles, self.crew, prefer=("test",), layout=self.layout, ignore_labels=self.ignore)
+            rows.progress = self.talk.progress
             rows.hashed = bool(artifacts)  # to tell rows that a calibrator was fitted on
             candidates = self.candidates(artifacts, rows)
             against = None

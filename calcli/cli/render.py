@@ -30,7 +30,8 @@ class Talk:
 
     def __init__(self, quiet: bool = False) -> None:
         self.quiet = quiet
-        self._progress: _Progress | None = None
+        self._rates: dict[str, _Rate] = {}
+        self._due, self._drawn = 0.0, False
         self._step = ""
         self._kept: dict[str, list[str]] = {}
 
@@ -72,51 +73,57 @@ class Talk:
         """Report progress: rewritten on a terminal when it takes long, a line a minute elsewhere."""
         if self.quiet:
             return
-        if self._progress is None or self._progress.what != what:
-            self._close()
-            self._progress = _Progress(what, self._step)
-        self._progress.update(done, total)
+        now, terminal = time.monotonic(), sys.stderr.isatty()
+        rate = self._rates.setdefault(what, _Rate(now))
+        rate.note(done, now)
+        if not self._due:
+            self._due = now + (1.0 if terminal else 60.0)
+        if now < self._due:
+            return
+        self._due = now + (0.1 if terminal else 60.0)
+        text = plain(f"{what}: {rate.words(total, now)}")
+        if terminal:
+            self._drawn = True
+            print(f"{ERASE}{f'{plain(self._step)} {text}'.strip()}", end="", file=sys.stderr, flush=True)
+        else:
+            print(text, file=sys.stderr)
 
     def clear(self) -> None:
         """Remove the line of progress; the step is over."""
         self._close()
         if self._step and sys.stderr.isatty():
             print(ERASE, end="", file=sys.stderr, flush=True)
-        self._step = ""
+        self._step, self._rates = "", {}
 
     def _close(self) -> None:
-        if self._progress is not None and self._progress.drawn:
+        if self._drawn:
             print(ERASE, end="", file=sys.stderr, flush=True)
-        self._progress = None
+        self._drawn = False
 
 
 ERASE = "\r\x1b[K"
 
 
-class _Progress:
-    """What is done, how fast, how long still; told after a second, ten times a second, or once a minute."""
+class _Rate:
+    """How much of one kind of work is done, how fast, how long still; it may begin again, as walks over rows do."""
 
-    def __init__(self, what: str, step: str) -> None:
-        self.what, self.step, self.begun, self.drawn = what, step, time.monotonic(), False
-        self.terminal = sys.stderr.isatty()
-        self.next = self.begun + (1.0 if self.terminal else 60.0)
+    def __init__(self, now: float) -> None:
+        self.begun, self.first, self.done = now, -1, 0
 
-    def update(self, done: int, total: int) -> None:
-        now = time.monotonic()
-        if now < self.next:
-            return
-        self.next = now + (0.1 if self.terminal else 60.0)
-        seconds = now - self.begun
-        if total:
-            left = seconds * (total - done) / max(done, 1)
-            text = f"{self.what}: {done}/{total} ({done / total:.0%}), {done / seconds:.3g}/s, {_clock(left)} left"
-        else:
-            text = f"{self.what}: {done}, {_clock(seconds)}"
-        if self.terminal:
-            self.drawn = True
-            print(f"{ERASE}{plain(f'{self.step} {text}'.strip())}", end="", file=sys.stderr, flush=True)
-        else:
-            print(plain(text), file=sys.stderr)
+    def note(self, done: int, now: float) -> None:
+        """So much is done by now."""
+        if done < self.done or self.first < 0:
+            self.begun, self.first = now, done
+        self.done = done
+
+    def words(self, total: int, now: float) -> str:
+        """In words; total : 0 where nobody knows."""
+        seconds = max(now - self.begun, 1e-9)
+        if not total:
+            return f"{self.done}, {_clock(seconds)}"
+        fresh = max(self.done - self.first, 1)
+        left = seconds * (total - self.done) / fresh
+        return f"{self.done}/{total} ({self.done / total:.0%}), {fresh / seconds:.3g}/s, {_clock(left)} left"
 
 
 def _clock(seconds: float) -> str:

@@ -13,7 +13,6 @@ from calcli.cli.render import Talk
 from calcli.errors import CrewLost, FitError, UsageError
 
 if TYPE_CHECKING:
-    from calcli.calibrator import Progress
     from calcli.io.dataset import DataSet
     from calcli.workers.crew import Crew
     from calcli.workers.journal import Journal
@@ -71,8 +70,6 @@ def spread(
     rows: "DataSet",
     names: Sequence[str],
     crew: "Crew | None",
-    *,
-    progress: "Progress | None" = None,
     journal: "Journal | None" = None,
     **opening: Any,
 ) -> None:
@@ -81,7 +78,7 @@ def spread(
         from calcli.workers.spread import spread_over
         from calcli.workers.task import Opening
 
-        spread_over(rows, names, crew, Opening(**opening), progress=progress, journal=journal)
+        spread_over(rows, names, crew, Opening(**opening), journal)
 
 
 @contextmanager

@@ -68,7 +68,8 @@ class DataSet(Rows):
     has_labels : whether there are labels. data_sha256 : hash of the scores and labels in the
     order of the rows, known after the first complete walk, unless ``hashed`` is false: of one
     part of the scores themselves, of more of their parts' hashes, which other processes can make.
-    spread : walks over the rows in other processes, where there are such.
+    spread : walks over the rows in other processes, where there are such. progress : hears of the
+    rows that a walk has read.
     """
 
     name: str
@@ -79,6 +80,7 @@ class DataSet(Rows):
     data_sha256: str | None = None
     hashed: bool = True
     spread: Callable[["DataSet", Walk], Iterator[Any]] | None = None
+    progress: Callable[[str, int, int], None] | None = None
 
     @property
     def ignored(self) -> int:
@@ -141,7 +143,13 @@ class DataSet(Rows):
         """Blocks of the rows from start, where a block begins, to stop."""
         step = self.step(transforms)
         pieces = self.pieces(transforms, self.slab_rows(transforms, step), start, stop)
-        return regular(self._watched(pieces) if (start, stop) == (0, self.n) else pieces, step)
+        return regular(self._told(self._watched(pieces)) if (start, stop) == (0, self.n) else pieces, step)
+
+    def _told(self, pieces: Iterator[Block]) -> Iterator[Block]:
+        for piece in pieces:
+            if self.progress is not None:
+                self.progress("rows read", piece.start + len(piece), self.n)
+            yield piece
 
     def step(self, transforms: Sequence[int] = ()) -> int:
         """Rows of a block."""

@@ -64,7 +64,7 @@ def collect_all(
         for gatherer, part in zip(gatherers, parts.each, strict=True):
             gatherer.take(part)
         if progress is not None:
-            progress("reading", gatherers[0].done, rows.n)
+            progress("rows read", gatherers[0].done, rows.n)
     return [gatherer.table(group) for gatherer in gatherers]
 
 

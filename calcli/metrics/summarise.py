@@ -24,7 +24,7 @@ def summarise(rows: Rows, calibrator: Calibrator | None, progress: Progress) -> 
         done = 0
         for part in rows.partial_sums(_OfBlock(rows.k, rows.transforms, calibrator), transforms=wanted):
             done += part.n
-            progress("reading", done, rows.n)
+            progress("rows read", done, rows.n)
             yield part
 
     return reduce(add, watched())

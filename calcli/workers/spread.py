@@ -1,7 +1,7 @@
 """Walks over a data set by a crew: parts are dealt out, their results come back in the order of the rows."""
 
 import pickle
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -17,21 +17,16 @@ __all__ = ["Spread", "spread_over"]
 TASKS_PER_WORKER = 4
 """Tasks that a walk is cut into, per worker: few enough to cost little, many enough to end together."""
 
-Progress = Callable[[str, int, int], None]
-
 
 class Spread:
     """A data set's walks, by a crew. journal : where results of parts are kept while the job runs."""
 
-    def __init__(self, crew: Crew, source: Source, progress: Progress | None, journal: Journal | None) -> None:
-        self.crew, self.progress, self.journal = crew, progress, journal
+    def __init__(self, crew: Crew, source: Source, journal: Journal | None) -> None:
+        self.crew, self.journal = crew, journal
         self.source = source.absolute() if crew.remote else source
-        self.walks = 0
 
     def __call__(self, rows: DataSet, walk: Walk) -> Iterator[Any]:
         """The result of every part, in the order of the rows."""
-        self.walks += 1
-        what = f"walk {self.walks} over the rows"
         hashed = rows.hashed and rows.data_sha256 is None and not walk.transforms
         tasks, known = self._tasks(rows, walk, hashed)
         answers = self.crew.run([task for task in tasks if task.first not in known])
@@ -42,8 +37,8 @@ class Spread:
                 if part.digest is not None:
                     digests.append(part.digest)
                 yield part.result
-            if self.progress is not None:
-                self.progress(what, task.rows[1], rows.n)
+            if rows.progress is not None:
+                rows.progress("rows read", task.rows[1], rows.n)
         for _ in answers:  # lets it end
             pass
         if hashed:
@@ -89,9 +84,7 @@ def spread_over(
     names: Sequence[str],
     crew: Crew,
     opening: Opening = Opening(),  # noqa: B008 (frozen)
-    *,
-    progress: Progress | None = None,
     journal: Journal | None = None,
 ) -> None:
     """Let a crew walk over rows, which were opened by these names in this way."""
-    rows.spread = Spread(crew, Source.of(rows, names, opening), progress, journal)
+    rows.spread = Spread(crew, Source.of(rows, names, opening), journal)

@@ -132,10 +132,9 @@ def _fit(
     with open_data(
         args.expanded, prefer=CALIBRATION, layout=args.where, ignore_labels=args.ignored, tell=talk.say
     ) as rows:
-        spread(
-            rows, args.expanded, crew, progress=talk.progress, journal=journal, prefer=CALIBRATION,
-            layout=args.where, ignore_labels=args.ignored,
-        )  # fmt: skip
+        how = {"prefer": CALIBRATION, "layout": args.where, "ignore_labels": args.ignored}
+        spread(rows, args.expanded, crew, journal, **how)
+        rows.progress = talk.progress
         context = Context(args.seed, resolve(args.device, rows.n * rows.k), talk.progress)
         if rows.ignored:
             talk.say(f"{rows.name}: left out {rows.ignored} of {rows.total} rows by their label")
