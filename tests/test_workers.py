@@ -354,6 +354,39 @@ def test_no_scheduler_there(monkeypatch):
         cluster.DaskCluster(f"tcp://127.0.0.1:{free_port()}")
 
 
+# ---- models over shards of inputs
+
+NETS = """
+import torch
+def net():
+    torch.manual_seed(0)
+    return torch.nn.Linear(6, 3)
+"""
+
+
+def test_a_model_runs_over_shards_of_inputs(tmp_path, run, monkeypatch):
+    pytest.importorskip("torch")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(tmp_path), os.environ.get("PYTHONPATH", "")]))
+    (tmp_path / "shard_nets.py").write_text(NETS)
+    rng = np.random.default_rng(0)
+    for i in (1, 2, 10):
+        np.savez(f"in-{i}.npz", inputs=rng.normal(size=(20, 6)).astype("f4"), labels=rng.integers(0, 3, 20))
+    (tmp_path / "in-3.npz").write_bytes(b"not an archive")
+    command = ("extract", "--model", "shard_nets:net", "--inputs", "in-*.npz", "--layout", "rows", "-o")
+    alone, spread = run(*command, "a"), run(*command, "b", "--workers", 1)
+    assert (alone.code, spread.code) == (3, 3), spread.err
+    assert "in-3.npz" in alone.err and "in-3.npz" in spread.err
+    assert spread.out.split() == [f"b/in-{i}.h5" for i in (1, 2, 10)]
+    for i in (1, 2, 10):
+        assert (tmp_path / "a" / f"in-{i}.h5").read_bytes() == (tmp_path / "b" / f"in-{i}.h5").read_bytes()
+    np.savez("in-3.npz", inputs=np.zeros((5, 6), dtype="f4"), labels=np.zeros(5, dtype=int))
+    again = run(*command, "b", "--workers", 1)
+    assert again.code == 0 and "kept 3 of 4" in again.err
+    assert sorted(p.name for p in (tmp_path / "b").iterdir()) == sorted(f"in-{i}.h5" for i in (1, 2, 3, 10))
+
+
 # ---- progress
 
 

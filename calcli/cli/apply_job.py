@@ -1,17 +1,17 @@
 """What apply does with each bundle, in this process or in a worker."""
 
-from collections.abc import Iterator, Sequence
-from contextlib import suppress
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from calcli.cli.render import Talk
+from calcli.cli.shards import Outcome, attempted
 from calcli.cli.working import spread
-from calcli.errors import CalcliError, DataError, UsageError
+from calcli.errors import UsageError
 from calcli.importers.direct import open_rows
 from calcli.io.artifact import Artifact, dumps
-from calcli.io.atomic import check_output, discard_abandoned
+from calcli.io.atomic import check_output
 from calcli.io.bundle import BundleRows
 from calcli.io.provenance import chain_text, link_to
 from calcli.io.score_files import Place, Sheet, Slab, format_of
@@ -22,7 +22,6 @@ from calcli.workflow import calibrated_blocks, check_fits, checked_transforms
 if TYPE_CHECKING:
     from calcli.cli.commands.apply import ApplyArgs
     from calcli.workers.crew import Crew
-    from calcli.workers.journal import Journal
 
 
 def apply_one(
@@ -113,27 +112,6 @@ def _compare_names(artifact: Artifact, rows: BundleRows, talk: Talk) -> None:
 
 
 @dataclass(frozen=True)
-class Outcome:
-    """What came of one bundle: facts or an error, and the words on the way; kept : it was done before."""
-
-    facts: dict[str, object] | None
-    error: CalcliError | None = None
-    words: tuple[str, ...] = ()
-    kept: bool = False
-
-
-class _Heard(Talk):
-    """Keeps what is said."""
-
-    def __init__(self) -> None:
-        super().__init__(quiet=True)
-        self.words: list[str] = []
-
-    def say(self, text: str = "") -> None:
-        self.words.append(text)
-
-
-@dataclass(frozen=True)
 class Shard:
     """One bundle of several, as a task for a worker."""
 
@@ -149,12 +127,8 @@ class Shard:
         return self.bundle
 
     def __call__(self) -> Outcome:
-        heard = _Heard()
-        try:
-            facts = apply_one(self.args, self.artifact, self.bundle, self.target, heard, self.least)
-        except CalcliError as error:
-            return Outcome(None, error, tuple(heard.words))
-        return Outcome(facts, None, tuple(heard.words))
+        a, least = self.args, self.least
+        return attempted(lambda talk: apply_one(a, self.artifact, self.bundle, self.target, talk, least))
 
     @property
     def key(self) -> bytes:
@@ -166,31 +140,3 @@ class Shard:
         asked = (self.bundle, stamp(self.bundle), str(self.target), a.artifact, a.as_, a.form, self.least)
         read = (a.where, a.ignored, a.again)
         return key_of(dumps(self.artifact).encode(), repr((asked, read)).encode())
-
-
-def shard_by_shard(shards: Sequence[Shard], crew: "Crew", journal: "Journal", talk: Talk) -> Iterator[Outcome]:
-    """What came of every shard, in their order; those that the journal knows to be whole are not done again."""
-    from calcli.workers.task import stamp
-
-    known: dict[int, Outcome] = {}
-    for at, shard in enumerate(shards):
-        with suppress(KeyError, DataError):
-            facts, words, was = journal[shard.key]
-            if stamp(str(shard.target)) == was:
-                known[at] = Outcome(facts, None, tuple(words), kept=True)
-    fresh = [shard for at, shard in enumerate(shards) if at not in known]
-    answers: Iterator[Any] = crew.run(fresh)
-    try:
-        for done, shard in enumerate(shards):
-            talk.progress("applying", done, len(shards))
-            if done in known:
-                yield known[done]
-                continue
-            outcome = next(answers)
-            if outcome.error is None:
-                journal[shard.key] = outcome.facts, list(outcome.words), stamp(str(shard.target))
-            yield outcome
-    finally:
-        answers.close()  # type: ignore[attr-defined]
-        for shard in fresh:
-            discard_abandoned(shard.target)

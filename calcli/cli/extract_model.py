@@ -1,16 +1,23 @@
 """The model half of calcli extract: its options, and the call."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from glob import glob
 from math import isfinite, nan
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from calcli.calibrator import Context
 from calcli.cli.render import Talk
-from calcli.errors import UsageError
+from calcli.cli.shards import Outcome, attempted
+from calcli.errors import DataError, UsageError
 from calcli.importers.report import Report, Splitting
+from calcli.io.atomic import make_folder
+from calcli.io.names import WILD, natural
+
+if TYPE_CHECKING:
+    from calcli.extract.run import ModelJob
 from calcli.numerics import whole_number
 
 LARGEST_SIDE = 100_000
@@ -35,7 +42,8 @@ class ModelOptions:
         typer.Option(
             "--inputs",
             metavar="INPUTS",
-            help="Array file (FILE or FILE:NAME), or a folder with one sub-folder of images per class.",
+            help="Array file (FILE or FILE:NAME), or a folder with one sub-folder of images per class; a quoted"
+            " pattern of array files writes a bundle each into the folder OUT.",
         ),
     ] = None
     weights: Annotated[
@@ -92,11 +100,14 @@ class ModelOptions:
         typer.Option("--dtype", metavar="float16|float32|float64", help="Precision to store scores in."),
     ] = "float32"
 
-    def run(
-        self, output: Path, splitting: Splitting, talk: Talk, *, labels: str | None, kind: str, force: bool
-    ) -> Report:
-        """Run the model and write bundles of its scores; labels, kind : those of ``extract.ModelJob``."""
-        from calcli.extract.run import ModelJob, run_model
+    def shards(
+        self, output: Path, splitting: Splitting, *, labels: str | None, kind: str, force: bool
+    ) -> "list[InputShard]":
+        """What is to be run: one bundle, or of a pattern that several files match one each, in the folder ``output``.
+
+        labels, kind : those of ``extract.ModelJob``. Raises UsageError.
+        """
+        from calcli.extract.run import ModelJob
 
         if self.model is None or self.inputs is None:
             raise UsageError(f"--model {self.model}: needs --inputs FILE or FOLDER to run on")
@@ -107,13 +118,80 @@ class ModelOptions:
             mean=_numbers("--mean", self.mean), std=_numbers("--std", self.std),
             batch=self.batch, device=self.device, amp=self.amp, dtype=self.dtype,
         )  # fmt: skip
+        found = _matching(self.inputs)
+        if len(found) == 1:
+            return [InputShard(replace(job, inputs=found[0]), output, splitting, force)]
+        targets = [output / f"{Path(name.rpartition(':')[0] or name).stem}.h5" for name in found]
+        if len(set(targets)) < len(targets):
+            twice = next(str(t) for t in targets if targets.count(t) > 1)
+            raise UsageError(f"--inputs {self.inputs}: two of these files would be written to {twice}; give them names")
+        make_folder(output)
+        pairs = zip(found, targets, strict=True)
+        return [InputShard(replace(job, inputs=name), target, splitting, force) for name, target in pairs]
+
+
+@dataclass(frozen=True)
+class InputShard:
+    """One file of inputs, as a task for a worker."""
+
+    job: "ModelJob"
+    target: Path
+    splitting: Splitting
+    force: bool
+
+    @property
+    def name(self) -> str:
+        """What people call the work."""
+        return self.job.inputs
+
+    def run(self, talk: Talk) -> Report:
+        """Run the model and write its scores."""
+        from calcli.extract.run import run_model
+
         try:
-            return run_model(job, output, splitting, force=force, context=Context(progress=talk.progress))
+            return run_model(
+                self.job, self.target, self.splitting, force=self.force, context=Context(progress=talk.progress)
+            )
         except KeyboardInterrupt:
-            talk.say(f"interrupted; what is done is kept in {output}.part, repeat the command to go on")
+            talk.say(f"interrupted; what is done is kept in {self.target}.part, repeat the command to go on")
             raise
         finally:
             talk.clear()
+
+    def __call__(self) -> Outcome:
+        return attempted(self.run)
+
+    @property
+    def key(self) -> bytes:
+        """What determines the output. Raises DataError for inputs that are gone."""
+        from calcli.workers.journal import key_of
+        from calcli.workers.task import stamp
+
+        files = (self.job.inputs.rpartition(":")[0] or self.job.inputs, self.job.model, self.job.weights)
+        stamps = [stamp(name) for name in files if name is not None and Path(name).exists()]
+        return key_of(repr((self.job, self.target, self.splitting, stamps)).encode())
+
+    def absolute(self) -> "InputShard":
+        """The same for a process in another folder."""
+
+        def there(name: str) -> str:
+            return str(Path(name).absolute()) if Path(name.rpartition(":")[0] or name).exists() else name
+
+        weights, labels = (None if name is None else there(name) for name in (self.job.weights, self.job.labels))
+        inputs, model = there(self.job.inputs), there(self.job.model)
+        job = replace(self.job, inputs=inputs, model=model, weights=weights, labels=labels)
+        return replace(self, job=job, target=self.target.absolute())
+
+
+def _matching(inputs: str) -> list[str]:
+    """The files that ``--inputs`` stands for: itself, or what matches a quoted pattern, FILES or FILES:ARRAY."""
+    file, colon, array = inputs.rpartition(":") if ":" in inputs and not Path(inputs).exists() else (inputs, "", "")
+    if Path(file).exists() or not any(c in file for c in WILD):
+        return [inputs]
+    found = sorted((name for name in glob(file, recursive=True) if Path(name).is_file()), key=natural)
+    if not found:
+        raise DataError(f"--inputs {inputs}: no file matches; patterns are those of the shell, quoted")
+    return [f"{name}{colon}{array}" for name in found]
 
 
 def _numbers(option: str, text: str | None) -> tuple[float, ...]:

@@ -22,9 +22,10 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from calcli.cli import options as o
-from calcli.cli.apply_job import Outcome, Shard, apply_one, shard_by_shard
+from calcli.cli.apply_job import Shard, apply_one
 from calcli.cli.render import Talk, fail, print_json
-from calcli.cli.working import Working, job_file
+from calcli.cli.shards import Outcome, dealt_out
+from calcli.cli.working import Working
 from calcli.errors import CalcliError, CrewLost, DataError, UsageError
 from calcli.io.artifact import Artifact, load
 from calcli.io.atomic import make_folder
@@ -153,22 +154,12 @@ def _outcomes(
             except CalcliError as error:
                 yield Outcome(None, error)
         return
-    with job_file(args.output, crew) as journal:
-        assert journal is not None
-        shards = [Shard(args, artifact, *pair, least) for pair in zip(args.expanded, targets, strict=True)]
-        if crew.remote:
-            from calcli.workers.task import absolute
+    shards = [Shard(args, artifact, *pair, least) for pair in zip(args.expanded, targets, strict=True)]
+    if crew.remote:
+        from calcli.workers.task import absolute
 
-            shards = [replace(s, bundle=absolute(s.bundle), target=Path(os.path.abspath(s.target))) for s in shards]
-        failed = kept = 0
-        for outcome in shard_by_shard(shards, crew, journal, talk):
-            failed += outcome.error is not None
-            kept += outcome.kept
-            yield outcome
-        if kept:
-            talk.say(f"kept {kept} of {len(shards)} outputs that were whole already")
-        if failed:
-            journal.keep = True
+        shards = [replace(s, bundle=absolute(s.bundle), target=Path(os.path.abspath(s.target))) for s in shards]
+    yield from dealt_out(shards, crew, args.output, talk)
 
 
 def _targets(args: ApplyArgs) -> list[Path]:

@@ -13,6 +13,7 @@ calcli extract table.csv --labels truth --kind probs -o probs.h5
 calcli extract --model net.pt2 --inputs images.npz --transform zoom:0.5:0.9 -o logits.h5
 """
 
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Annotated
@@ -21,9 +22,11 @@ import typer
 
 from calcli.cli import options as o
 from calcli.cli.extract_import import ImportOptions
-from calcli.cli.extract_model import ModelOptions
-from calcli.cli.render import Talk, print_json
-from calcli.errors import UsageError
+from calcli.cli.extract_model import InputShard, ModelOptions
+from calcli.cli.render import Talk, fail, print_json
+from calcli.cli.shards import Outcome, dealt_out
+from calcli.cli.working import Working
+from calcli.errors import CalcliError, UsageError
 from calcli.importers.ask import Ask
 from calcli.importers.import_scores import import_scores
 from calcli.importers.report import Report, Splitting, Written
@@ -43,7 +46,7 @@ EPILOG = (
 
 
 @dataclass(frozen=True)
-class ExtractArgs(ModelOptions, ImportOptions, o.Saying):
+class ExtractArgs(ModelOptions, ImportOptions, Working, o.Saying):
     """What was typed after ``calcli extract``."""
 
     output: Annotated[str, typer.Option("-o", "--output", metavar="OUT.h5", help="HDF5 file to write.")]
@@ -156,23 +159,49 @@ class ExtractArgs(ModelOptions, ImportOptions, o.Saying):
 
 
 def run(args: ExtractArgs) -> int:
-    """Import saved scores or run a model, and tell what was written."""
+    """Import saved scores or run a model, and tell what was written; a shard that fails stops no other."""
     talk = Talk(args.quiet)
     output, splitting = Path(args.output), args.splitting
     if args.model is None:
         ignore = tuple(args.ignore_label or ())
         report = import_scores(args.sources or [], output, args.ask, splitting, ignore_labels=ignore, force=args.force)
-    else:
-        labels = args.labels[0] if args.labels else None
-        kind = args.kind or "logits"
-        report = args.run(output, splitting, talk, labels=labels, kind=kind, force=args.force)
-    _tell(report, output, talk)
+        return _finish(args, [(output, Outcome(report))], talk)
+    labels = args.labels[0] if args.labels else None
+    shards = args.shards(output, splitting, labels=labels, kind=args.kind or "logits", force=args.force)
+    with args.crew(talk) as crew:
+        if crew is not None and len(shards) > 1:
+            there = [shard.absolute() for shard in shards] if crew.remote else shards
+            outcomes = dealt_out(there, crew, args.output, talk)
+        else:
+            outcomes = (_alone(shard, talk, len(shards)) for shard in shards)
+        return _finish(args, zip((shard.target for shard in shards), outcomes, strict=True), talk)
+
+
+def _alone(shard: InputShard, talk: Talk, count: int) -> Outcome:
+    """Make one of some bundles in this process."""
+    try:
+        return Outcome(shard.run(talk))
+    except CalcliError as error:
+        if count == 1:
+            raise
+        return Outcome(None, error)
+
+
+def _finish(args: ExtractArgs, made: Iterable[tuple[Path, Outcome]], talk: Talk) -> int:
+    """Tell of every file that was written; returns the worst exit code."""
+    worst, bundles, notes = 0, [], []
+    for path, outcome in made:
+        if outcome.error is not None:
+            worst = max(worst, fail(str(outcome.error), outcome.error.exit_code))
+            continue
+        _tell(outcome.facts, path, talk)
+        bundles += [asdict(bundle) for bundle in outcome.facts.bundles]
+        notes += outcome.facts.notes
+        if not args.json:
+            print(path)
     if args.json:
-        bundles = [asdict(bundle) for bundle in report.bundles]
-        print_json({"calcli_extract": 1, "output": args.output, "bundles": bundles, "notes": report.notes})
-    else:
-        print(args.output)
-    return 0
+        print_json({"calcli_extract": 1, "output": args.output, "bundles": bundles, "notes": notes})
+    return worst
 
 
 def _tell(report: Report, output: Path, talk: Talk) -> None:

@@ -1,0 +1,106 @@
+"""Bundles that are made one by one, here or by workers, and not made again when the same command goes on."""
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
+
+from calcli.cli.render import Talk
+from calcli.cli.working import job_file
+from calcli.errors import CalcliError, DataError
+from calcli.io.atomic import discard_abandoned
+
+if TYPE_CHECKING:
+    from calcli.workers.crew import Crew
+    from calcli.workers.journal import Journal
+
+__all__ = ["Heard", "Outcome", "Shard", "attempted", "dealt_out"]
+
+
+class Shard(Protocol):
+    """One bundle to be made: a task for a worker, and what determines its output."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def target(self) -> Path: ...
+    @property
+    def key(self) -> bytes: ...
+    def __call__(self) -> "Outcome": ...
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What came of one bundle: facts or an error, and the words on the way; kept : it was done before."""
+
+    facts: Any
+    error: CalcliError | None = None
+    words: tuple[str, ...] = ()
+    kept: bool = False
+
+
+class Heard(Talk):
+    """Keeps what is said."""
+
+    def __init__(self) -> None:
+        super().__init__(quiet=True)
+        self.words: list[str] = []
+
+    def say(self, text: str = "") -> None:
+        self.words.append(text)
+
+
+def attempted(work: Callable[[Talk], Any]) -> Outcome:
+    """What comes of work in a worker, which talks to nobody."""
+    heard = Heard()
+    try:
+        facts = work(heard)
+    except CalcliError as error:
+        return Outcome(None, error, tuple(heard.words))
+    return Outcome(facts, None, tuple(heard.words))
+
+
+def dealt_out(shards: Sequence[Shard], crew: "Crew", output: str, talk: Talk) -> Iterator[Outcome]:
+    """What came of every shard, made by workers; those that an earlier run of the command has made are kept.
+
+    output : the folder of all, beside which the job file lies until everything is made.
+    """
+    with job_file(output, crew) as journal:
+        assert journal is not None
+        failed = kept = 0
+        for outcome in _outcomes(shards, crew, journal, talk):
+            failed += outcome.error is not None
+            kept += outcome.kept
+            yield outcome
+        if kept:
+            talk.say(f"kept {kept} of {len(shards)} outputs that were whole already")
+        journal.keep = bool(failed)
+
+
+def _outcomes(shards: Sequence[Shard], crew: "Crew", journal: "Journal", talk: Talk) -> Iterator[Outcome]:
+    """What came of every shard, in their order; those that the journal knows to be whole are not done again."""
+    from calcli.workers.task import stamp
+
+    known: dict[int, Outcome] = {}
+    for at, shard in enumerate(shards):
+        with suppress(KeyError, DataError):
+            facts, words, was = journal[shard.key]
+            if stamp(str(shard.target)) == was:
+                known[at] = Outcome(facts, None, tuple(words), kept=True)
+    fresh = [shard for at, shard in enumerate(shards) if at not in known]
+    answers: Iterator[Any] = crew.run(fresh)
+    try:
+        for done, shard in enumerate(shards):
+            talk.progress("bundles made", done, len(shards))
+            if done in known:
+                yield known[done]
+                continue
+            outcome = next(answers)
+            if outcome.error is None:
+                journal[shard.key] = outcome.facts, list(outcome.words), stamp(str(shard.target))
+            yield outcome
+    finally:
+        answers.close()  # type: ignore[attr-defined]
+        for shard in fresh:
+            discard_abandoned(shard.target)
