@@ -4,6 +4,7 @@
 # make lint   ruff and mypy
 # make bench  every benchmark; needs nothing but this checkout
 # make papers  the published tables and figures from real logits: make papers DATA=FOLDER
+# make reports  the report pages that the documentation shows: make reports DATA=FOLDER
 # make man    the manual page, calcli.1
 # make docs   the documentation, docs/_build/index.html
 # make test-lowest  the suite against the lowest versions that pyproject.toml declares
@@ -18,7 +19,7 @@ PAPERS ?= docs/papers/numbers
 # Compiled once here, so that a command starts fast where Python may not write its cache.
 INSTALL = $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
-.PHONY: demo test test-lowest fuzz lint bench man docs clean
+.PHONY: demo test test-lowest fuzz lint bench papers reports man docs clean
 
 $(VENV)/bin/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
@@ -70,9 +71,13 @@ lint: $(VENV)/.lint
 bench: $(VENV)/.test
 	@for script in benchmarks/[a-z]*.py; do echo "== $$script"; $(BIN)/python $$script || exit 1; done
 
-# Runs whose files are in DATA; a network that is missing leaves its part out. Run counts fit half an hour on two cores.
+# Runs whose files are in DATA; a network that is missing leaves its part as it is stored. At most half an hour on two cores.
 papers: $(VENV)/.plot
 	BIN=$(abspath $(BIN)) sh examples/papers.sh $(DATA) $(PAPERS)
+	$(BIN)/python examples/papers_pages.py $(PAPERS) -o docs/papers
+
+reports: $(VENV)/.plot
+	@PATH="$(abspath $(BIN)):$$PATH" sh docs/reports.sh $(DATA) docs/reports
 
 man: $(VENV)/.plot
 	$(BIN)/python -c 'from calcli.cli.generated import manual; print(manual(), end="")' > calcli.1

@@ -23,10 +23,10 @@ release = version = __version__
 extensions = ["myst_parser"]
 myst_enable_extensions = ["deflist", "fieldlist"]
 myst_heading_anchors = 3
-exclude_patterns = ["_build", "generated/*.md", "generated/pictures"]
+exclude_patterns = ["_build", "generated/*.md", "generated/pictures", "reports"]
 html_theme = "furo"
 html_title = f"calcli {release}"
-html_extra_path = ["generated/pictures/report.html"]
+html_extra_path = ["reports"]
 html_copy_source = False
 html_show_sphinx = False
 html_static_path = ["style"]

@@ -7,6 +7,8 @@ import inspect
 import json
 import re
 import shutil
+import subprocess
+import sys
 import textwrap
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
@@ -25,6 +27,23 @@ from calcli.registry import method, method_names
 from calcli.report.glossary import GLOSSARY
 
 SCHEMAS = Path(__file__).parent / "schemas"
+
+FOLDER = Path(__file__).parent.parent / "benchmarks"
+BENCHMARKS = {
+    "speed": (
+        "Speed",
+        "speed.py",
+        ["--table", "benchmarks/speed.json"],
+        "python benchmarks/speed.py --json benchmarks/speed.json",
+    ),
+    "quality": (
+        "Quality",
+        "quality.py",
+        ["-o", "benchmarks/quality.json"],
+        "python benchmarks/quality.py FILES --simulated -o benchmarks/quality.json",
+    ),
+}
+"""Stored run -> its title, the script that prints it, with which words, and how it is made."""
 
 LAWS = {
     law: " ".join(words.split())
@@ -60,6 +79,7 @@ def write(folder: Path) -> None:
         "python.md": python_api(),
         "glossary.md": glossary(),
         "schemas.md": schemas(),
+        "benchmarks.md": benchmarks(),
     }
     for room in ("methods", "metrics", "commands"):
         shutil.rmtree(folder / room, ignore_errors=True)  # a method that is gone leaves no page behind
@@ -287,6 +307,20 @@ def glossary() -> str:
     lines += ["## On the report page", ""]
     for term, meaning in GLOSSARY.values():
         lines += [escaped(term), f": {escaped(meaning)}", ""]
+    return "\n".join(lines)
+
+
+def benchmarks() -> str:
+    """The tables that the benchmarks print of their stored runs."""
+    lines = []
+    for name, (title, script, words, make) in BENCHMARKS.items():
+        lines += [f"## {title}", ""]
+        if (FOLDER / f"{name}.json").exists():
+            command = [sys.executable, str(FOLDER / script), *words]
+            done = subprocess.run(command, cwd=FOLDER.parent, capture_output=True, text=True, check=True)
+            lines += [done.stdout.strip(), "", f"Run anew: `{make}`.", ""]
+        else:
+            lines += [f"No run is stored here. `{make}` makes and stores one.", ""]
     return "\n".join(lines)
 
 

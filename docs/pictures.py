@@ -17,6 +17,19 @@ SAMPLE = Path(__file__).parent.parent / "sample_data" / "digits.h5"
 CASES = {"good": (5000, 1.0), "bad": (5000, 1.6), "few": (60, 1.6)}
 """Name -> (rows, temperature that the labels are drawn with)."""
 
+GALLERY = {
+    "corp": "SAMPLE -c ts.json",
+    "overlay": "SAMPLE -c ts.json -c svs.json -c hb.json --layout overlay",
+    "bins": "SAMPLE --style bins --bins 10",
+    "gaps": "groups.h5 --per-class",
+    "groups": "groups.h5 --per-group",
+    "risk": "SAMPLE -c ts.json -c hb.json --style risk",
+    "temperature": "SAMPLE --style temperature",
+    "variance": "SAMPLE -c ts.json -c svs.json -c hb.json --style variance",
+    "epochs": "epochs.h5:* --style epochs",
+}
+"""Name -> words of ``calcli diagram``; every style is here."""
+
 
 def simulate(n: int, temperature: float, seed: int = 0, classes: int = 10) -> tuple[np.ndarray, np.ndarray]:
     """Logits (n, classes) and labels (n,) drawn from softmax(logits / temperature)."""
@@ -36,7 +49,7 @@ def calcli(*arguments: object) -> str:
 
 
 def draw(folder: Path) -> None:
-    """Bundles, diagrams in two themes, evaluations as text, and the page of the sample data."""
+    """Bundles, diagrams in two themes, evaluations as text, and a picture of every style."""
     folder.mkdir(parents=True, exist_ok=True)
     for name, (n, temperature) in CASES.items():
         bundle = folder / f"{name}.h5"
@@ -48,11 +61,37 @@ def draw(folder: Path) -> None:
         for theme in ("light", "dark"):
             calcli("diagram", bundle, "-o", folder / f"{name}-{theme}.png", "--theme", theme, "--force", "-q")
         (folder / f"{name}.txt").write_text(calcli("evaluate", bundle), encoding="utf-8")
-    page = folder / "report.html"
-    if not page.exists():
-        calibrator = folder / "ts.json"
-        calcli("fit", "--method", "ts", SAMPLE, "-o", calibrator, "--force", "-q")
+    calibrators = {method: folder / f"{method}.json" for method in ("ts", "svs", "hb")}
+    if not (folder / "sample-dark.png").exists():
+        for method, path in calibrators.items():
+            calcli("fit", "--method", method, SAMPLE, "-o", path, "--force", "-q")
         for theme in ("light", "dark"):
             picture = folder / f"sample-{theme}.png"
-            calcli("diagram", SAMPLE, "-c", calibrator, "-o", picture, "--theme", theme, "--force", "-q")
-        calcli("report", SAMPLE, "-c", calibrator, "-o", page, "-q")
+            calcli("diagram", SAMPLE, "-c", calibrators["ts"], "-o", picture, "--theme", theme, "--force", "-q")
+    write_epochs(folder / "epochs.h5")
+    write_groups(folder / "groups.h5")
+    for name, words in GALLERY.items():
+        target = folder / f"gallery-{name}.png"
+        if not target.exists():
+            given = [str(folder / word) if word.endswith((".h5", ".json", ".h5:*")) else word for word in words.split()]
+            calcli("diagram", *(str(SAMPLE) if word == "SAMPLE" else word for word in given), "-o", target, "-q")
+
+
+def write_epochs(path: Path) -> None:
+    """A model that learns, and from epoch 20 on only grows more sure: one bundle per epoch."""
+    rng = np.random.default_rng(0)
+    noise, y = rng.normal(size=(2000, 10)), rng.integers(0, 10, 2000)
+    with h5py.File(path, "w") as file:
+        for epoch in (1, 2, 5, 10, 20, 40, 80, 160):
+            learnt = 2.2 * (1 - np.exp(-epoch / 12)) * np.eye(10)[y]
+            group = file.create_group(f"epoch{epoch}")
+            group["logits"], group["labels"] = ((1 + epoch / 15) * (noise + learnt)).astype(np.float32), y
+
+
+def write_groups(path: Path) -> None:
+    """Twenty classes, one of two groups less well calibrated."""
+    z, y = simulate(6000, 1.0, classes=20)
+    odd = np.arange(len(y)) % 2
+    with h5py.File(path, "w") as file:
+        file["logits"], file["labels"] = (z * np.where(odd, 1.5, 1.0)[:, None]).astype(np.float32), y
+        file["group"] = np.array(["day", "night"], dtype=object)[odd]

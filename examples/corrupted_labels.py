@@ -11,6 +11,7 @@ FOLDER holds cifar100_resnet20.npz and the like with ``logits`` and ``labels``.
 """
 
 import argparse
+import json
 from pathlib import Path
 
 import numpy as np
@@ -49,8 +50,9 @@ def main():
     parser.add_argument("folder", type=Path, metavar="FOLDER")
     parser.add_argument("--seeds", type=int, default=40, help="splits and corruptions (default: %(default)s)")
     parser.add_argument("--only", metavar="NAME", help="one of the files")
+    parser.add_argument("-o", "--output", type=Path, metavar="FOLDER", help="also write the numbers as JSON")
     given = parser.parse_args()
-    near = cells = 0
+    near, cells, kept = 0, 0, {}
     print(f"{'':20}", *(f"{name:>14}" for name in COLUMNS))
     for name, published in PUBLISHED.items():
         path = given.folder / f"{name}.npz"
@@ -63,6 +65,12 @@ def main():
         print(f"{'published':20}", *(f"{value:>14g}" for value in published))
         near += int((np.abs(mean - published) <= 2 * spread).sum())
         cells += len(published)
+        kept[name] = {"published": published, "mean": mean.tolist(), "sd": spread.tolist()}
+    if given.output:
+        given.output.mkdir(parents=True, exist_ok=True)
+        numbers = {"seeds": given.seeds, "columns": COLUMNS, "rows": kept, "near": near, "cells": cells}
+        text = json.dumps(numbers, indent=1)
+        (given.output / "corrupted_labels.json").write_text(text + "\n", encoding="utf-8")
     print(f"published values within two standard deviations: {near} of {cells}")
 
 

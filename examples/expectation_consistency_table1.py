@@ -62,12 +62,13 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("folder", type=Path)
     parser.add_argument("--halves", type=int, default=40)
+    parser.add_argument("-o", "--output", type=Path, metavar="FOLDER", help="also write the numbers as JSON")
     parser.add_argument("--only", choices=PUBLISHED, action="append", help="only this row (repeatable)")
     arguments = parser.parse_args()
     chosen = arguments.only or list(PUBLISHED)
     print(f"mean (sd) of {arguments.halves} random halves / published")
     print("row".ljust(20), *(c.rjust(22) for c in COLUMNS))
-    outside = 0
+    outside, kept = 0, {}
     for name in chosen:
         source = (arguments.folder / f"{name}.npz").resolve()
         with ThreadPoolExecutor(2) as pool:
@@ -80,8 +81,16 @@ def main():
             digits = 3 if j in (1, 2) else 2
             cells.append(f"{mean:.{digits}f} ({sd:.{digits}f}) / {target:g}".rjust(22))
         print(name.ljust(20), *cells)
+        columns = list(zip(*halves, strict=True))
+        spreads = {"mean": [statistics.mean(c) for c in columns], "sd": [statistics.stdev(c) for c in columns]}
+        kept[name] = {"published": PUBLISHED[name], **spreads}
     cells = len(chosen) * len(COLUMNS)
     print(f"cells further than two standard deviations from the published value: {outside} of {cells}")
+    if arguments.output:
+        arguments.output.mkdir(parents=True, exist_ok=True)
+        numbers = {"halves": arguments.halves, "columns": COLUMNS, "rows": kept, "outside": outside, "cells": cells}
+        text = json.dumps(numbers, indent=1)
+        (arguments.output / "expectation_consistency_table1.json").write_text(text + "\n", encoding="utf-8")
     return outside > 0
 
 

@@ -44,6 +44,11 @@ def points(alphas, dimension, runs):
     return [models(name, alpha, RIDGE, dimension, runs) for name in TEACHERS for alpha in alphas if alpha >= 5]
 
 
+def five_digits(values):
+    """Numbers that fill less of a file."""
+    return np.vectorize(lambda value: float(f"{value:.5g}"))(values).tolist()
+
+
 def density(student):
     """Figure 6: the joint density on a grid of midpoints, its atoms and the dashed line, at three temperatures."""
     middle = (np.arange(GRID) + 0.5) / GRID
@@ -54,9 +59,9 @@ def density(student):
                 "way": way,
                 "temperature": t,
                 "half_ece": student.half_ece(t),
-                "density": student.density(middle[:, None], middle[None, :], t).tolist(),
-                "atoms": {str(a): student.atom(a, middle, t).tolist() for a in (0.0, 1.0)},
-                "expected_teacher": student.expected_teacher(middle, t).tolist(),
+                "density": five_digits(student.density(middle[:, None], middle[None, :], t)),
+                "atoms": {str(a): five_digits(student.atom(a, middle, t)) for a in (0.0, 1.0)},
+                "expected_teacher": five_digits(student.expected_teacher(middle, t)),
             }
         )
     return {"student": student.row(), "midpoints": middle.tolist(), "panels": panels}
@@ -88,7 +93,7 @@ def draw(numbers, folder):
         axes.set(title=f"{name} teacher", xlabel="rows per dimension", yscale="log")
         axes.set_ylabel("calibration error (one class)")
         axes.legend(fontsize=7)
-    figure.savefig(folder / "figure4.png", dpi=150)
+    figure.savefig(folder / "figure4.png", dpi=100)
 
     figure = Figure(figsize=(4.6, 3.4), layout="constrained")
     axes = figure.subplots()
@@ -99,7 +104,7 @@ def draw(numbers, folder):
             axes.plot(s["alpha"], (ec - ts) / ts, "k.", ms=4)
     axes.set(xlabel="rows per dimension", ylabel="(T of EC - T of TS) / T of TS")
     axes.legend(fontsize=8)
-    figure.savefig(folder / "figure5.png", dpi=150)
+    figure.savefig(folder / "figure5.png", dpi=100)
 
     figure = Figure(figsize=(10, 3.6), layout="constrained")
     middle = np.array(numbers["figure6"]["midpoints"])
@@ -112,7 +117,7 @@ def draw(numbers, folder):
             f"{panel['way']}: T = {panel['temperature']:.2f}, error {100 * panel['half_ece']:.2f} %", fontsize=8
         )
         axes.legend(fontsize=7, loc="upper left", labelcolor="white", framealpha=0)
-    figure.savefig(folder / "figure6.png", dpi=150)
+    figure.savefig(folder / "figure6.png", dpi=100)
 
 
 def table(numbers):
@@ -143,8 +148,10 @@ def main():
         "figure6": density(Student.trained("affine", 20, RIDGE)),
         "bayes": bayes(),
     }
-    (given.output / "expectation_consistency_theory.json").write_text(json.dumps(numbers), encoding="utf-8")
     draw(numbers, given.output)
+    (given.output / "figure6.json").write_text(json.dumps(numbers.pop("figure6")) + "\n", encoding="utf-8")
+    text = json.dumps(numbers, indent=1)
+    (given.output / "expectation_consistency_theory.json").write_text(text + "\n", encoding="utf-8")
     table(numbers)
 
 

@@ -16,6 +16,7 @@ Friedman's chi-squared there is Iman and Davenport's F, which is less conservati
 """
 
 import argparse
+import json
 import subprocess
 import sys
 import tempfile
@@ -36,6 +37,7 @@ def main():
     parser.add_argument("sources", nargs="+", type=Path, metavar="SCORES.npz")
     parser.add_argument("--methods", default="ts,ec,ets,irova,svs", help="default: %(default)s")
     parser.add_argument("--metrics", default="ece,brier,nll", help="default: %(default)s")
+    parser.add_argument("-o", "--output", type=Path, metavar="FOLDER", help="also write the evaluation as JSON")
     given = parser.parse_args()
     if len(given.sources) < 2:
         parser.error("ranks need two files or more")
@@ -50,6 +52,11 @@ def main():
         chosen = [word for method in methods for word in ("-c", f"{{stem}}.{method}.json")]
         asked = [word for metric in given.metrics.split(",") for word in ("-m", metric)]
         print(calcli(folder, "evaluate", *bundles, *chosen, *asked), end="")
+        if given.output:
+            given.output.mkdir(parents=True, exist_ok=True)
+            ranks = json.loads(calcli(folder, "evaluate", *bundles, *chosen, *asked, "--json"))["ranks"]
+            text = json.dumps(ranks, indent=1)
+            (given.output / "ranks_over_models.json").write_text(text + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":

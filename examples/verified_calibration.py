@@ -9,7 +9,8 @@ figures 5, 6, 8  squared error over the bins, and against the squared difference
                as printed: about a tenth of the rows do both. "shared" takes all drawn rows for each of the three
                steps, as the authors' program does; "thirds" takes a third for each, as the text says
 figure 7       the same over the number of rows that calibrate, 100 bins
-figures 9, 11  the plugin and the debiased estimate over resamples; the printed "truth" is the plugin of all rows
+figures 9-11   the plugin and the debiased estimate over resamples, of the top label and (10) class by class; the
+               printed "truth" is the plugin of all rows
 
 "marginal" are the values of each class before a row is divided by its sum, which is what the paper measures.
 A claim is met, not met or undecided at each point by a 90 % interval of the paired difference.

@@ -13,13 +13,17 @@ import jsonschema
 import msgspec
 import pytest
 from conftest import REPOSITORY
+from drawings import every_figure
 from test_readme import blocks, folder_of_scores, run_all
 
 from calcli.calibrator import Laws
 from calcli.cli.app import summaries
+from calcli.diagrams.outputs import to_json
+from calcli.diagrams.style import style_names
 from calcli.io.artifact import _Envelope
 from calcli.metrics.catalog import metric_names
 from calcli.registry import method_names
+from calcli.report.glossary import GLOSSARY
 
 DOCS = REPOSITORY / "docs"
 SCHEMAS = DOCS / "schemas"
@@ -86,6 +90,7 @@ OUTPUTS = {
     "export": ["export", "ts.json", "--to", "python", "-o", "ts.py", "--json"],
     "threshold": ["threshold", "DIGITS", "--accuracy", "0.9", "--json"],
     "compare": ["compare", "DIGITS", "--methods", "ts,ec", "--json"],
+    "diagram": ["diagram", "DIGITS", "-c", "ts.json", "--resamples", "100", "--json"],
     "methods": ["methods", "--json"],
     "metrics": ["metrics", "--json"],
     "fit_all": ["fit", "--method", "all", "small.h5", "-o", "all", "--json"],
@@ -119,6 +124,41 @@ def test_real_outputs_obey_their_schemas(name, outputs):
     validator.validate(outputs[name])
     broken = {key: value for key, value in outputs[name].items() if not key.startswith("calcli_")}
     assert not validator.is_valid(broken)
+
+
+def test_every_style_of_diagram_and_the_report_obey_their_schemas(tmp_path):
+    schemas = {name: json.loads((SCHEMAS / f"{name}.json").read_text("utf-8")) for name in ("diagram", "evaluate")}
+    for figure in every_figure().values():
+        jsonschema.validate(json.loads(to_json(figure)), schemas["diagram"])
+    assert set(schemas["diagram"]["properties"]["style"]["enum"]) == set(style_names())
+    digits = REPOSITORY / "sample_data" / "digits.h5"
+    command = [sys.executable, "-m", "calcli", "report", str(digits), "-o", "page.html", "--json"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    jsonschema.validate(json.loads(done.stdout), schemas["evaluate"])
+
+
+def test_every_style_is_in_the_gallery():
+    page = (DOCS / "gallery.md").read_text("utf-8")
+    spec = importlib.util.spec_from_file_location("pictures", DOCS / "pictures.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    assert set(module.GALLERY) == set(re.findall(r"gallery-(\w+)\.png", page))
+    for name in style_names():
+        assert f"## {name}: " in page, name
+
+
+@pytest.mark.parametrize("name", ["sample", "cifar100_resnet20"])
+def test_the_stored_reports_are_of_today(name):
+    """Two calibrators, one file below 200 KB that says what a page says now."""
+    path = DOCS / "reports" / f"{name}.html"
+    text = path.read_text("utf-8")
+    assert path.stat().st_size < 200_000
+    style, script = ((REPOSITORY / "calcli" / "report" / f"page.{kind}").read_text("utf-8") for kind in ("css", "js"))
+    assert style in text and script in text, "make reports"
+    assert '<section id="verdict"' in text and text.count("<dt id=") == len(GLOSSARY)
+    found = json.loads(re.search(r'id="calcli-evaluation">(.*?)</script>', text, re.S).group(1))
+    assert [result["method"] for result in found["results"]] == ["uncalibrated", "ts", "ec"]
 
 
 def test_the_artifacts_schema_is_that_of_its_struct():

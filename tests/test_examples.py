@@ -53,7 +53,7 @@ def test_verified_calibration(tmp_path):
     done = script("verified_calibration", "s.npz", "-o", "p", *small, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     numbers = json.loads((tmp_path / "p" / "verified_calibration.json").read_text())
-    assert len(done.stdout.splitlines()) == len(numbers["claims"]) == 20
+    assert len(done.stdout.splitlines()) == len(numbers["claims"]) == 22
     for claim in numbers["claims"]:
         points = claim["bins"] if "bins" in claim else claim["rows"]
         assert len(points) == len(claim["mean"]) == len(claim["se"]) == len(claim["verdicts"])
@@ -128,3 +128,54 @@ def test_corrupted_labels(tmp_path, real):
     found = [float(cell.partition("(")[0]) for cell in line.split()[1:]]
     oracle = (38.38, 2.11648, 1.73094, 17.38499, 10.20245, 4.68137, 57.36016, 55.25455, 53.94302)
     assert found == pytest.approx(oracle, abs=6e-4)  # printed to three places
+
+
+def test_guo_tables(digits):
+    pytest.importorskip("matplotlib")
+    done = script("guo_tables", "one.npz", "-o", "g", cwd=digits)
+    assert done.returncode == 0, done.stderr
+    own = json.loads((digits / "g" / "guo_tables.json").read_text())["one"]
+    assert own["scores"]["temperature"]["error"] == own["scores"]["uncalibrated"]["error"]
+    assert own["scores"]["temperature"]["nll"] < own["scores"]["uncalibrated"]["nll"]
+    assert set(own["seconds"]) == set(own["scores"]) - {"uncalibrated"}
+    assert is_png(digits / "g" / "reliability_one.png")
+
+
+def test_recal_figures(tmp_path):
+    """Every transform gives each group that holds rows one rank."""
+    pytest.importorskip("matplotlib")
+    rng = np.random.default_rng(0)
+    z = 2 * rng.normal(size=(600, 4))
+    y = (z + rng.gumbel(size=z.shape)).argmax(axis=1)
+    moved = np.stack([2 * z * share + rng.normal(size=z.shape) for share in (0.3, 0.6, 0.8)])
+    specs = np.array(["zoom:0.3", "zoom:0.6", "brightness:0.8"])
+    np.savez(tmp_path / "s.npz", logits=2 * z, labels=y, transformed_logits=moved, transforms=specs)
+    done = script("recal_figures", "s.npz", "-o", "r", "--halves", 2, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    found = json.loads((tmp_path / "r" / "recal_figures.json").read_text())
+    for start in ("raw", "after one temperature"):
+        for spec, own in found["groups"][start].items():
+            filled = [rank for rank, rows in zip(own["ranks"], own["rows"], strict=True) if rows]
+            assert sum(own["rows"]) == 300 and sorted(filled) == list(range(1, len(filled) + 1)), spec
+        assert np.sum(found["ranks"][start]["zoom"]) <= 8 and np.sum(found["ranks"][start]["brightness"]) <= 4
+    assert found["scores"]["halves"] == 2
+    assert is_png(tmp_path / "r" / "recal_ranks.png")
+
+
+def test_the_ranks_of_the_groups_are_those_of_the_specification(tmp_path, real):
+    """CIFAR-10 ResNet-20, first half, raw scores: rank counts of groups 1-4, from an independent program."""
+    real("cifar10_resnet20_transformed")
+    sys.path.insert(0, str(REPOSITORY / "examples"))
+    try:
+        import recal_figures as figures
+    finally:
+        sys.path.pop(0)
+    data = real("cifar10_resnet20_transformed")
+    path = figures.bundle(tmp_path, "first", data, slice(0, 5000))
+    found = figures.groups(path, ["zoom:0.51", "brightness:0.8"], "none")
+    assert found["zoom:0.51"]["rows"] == [134, 2150, 103, 2613]
+    assert found["zoom:0.51"]["ece"] == pytest.approx([0.2922, 0.0766, 0.1445, 0.0265], abs=6e-5)
+    assert found["zoom:0.51"]["ranks"] == [4, 2, 3, 1]
+    # Nine confidences that both round to 1 are told apart by our logarithms: 2053 and 2815 there.
+    assert found["brightness:0.8"]["rows"] == [59, 73, 2062, 2806]
+    assert found["brightness:0.8"]["ece"][:2] == pytest.approx([0.2122, 0.2352], abs=6e-5)

@@ -1,6 +1,7 @@
 """The four experiments. Each returns plain values that go into the JSON."""
 
 import warnings
+from itertools import pairwise
 
 import numpy as np
 
@@ -184,36 +185,81 @@ def against_rows(rows, trials, sizes=ROWS):
     return out
 
 
-def estimators(rows, resamples, cal=3000, sizes=(2000, 3000, 4000, 5000, 6000, 7000)):
-    """Figures 9 and 11: plugin and debiased estimate over resamples, scaling-binning of the top label.
+SIZES = (2000, 3000, 4000, 5000, 6000, 7000)
 
-    Rows with the same value and outcome are exchangeable, so a resample is one multinomial draw. The truth is,
-    as printed, the plugin error of all rows that are resampled.
+
+def estimators(rows, resamples, cal=3000, sizes=SIZES):
+    """Figures 9, 10 and 11: plugin and debiased estimate over resamples, of the top label and class by class.
+
+    The truth is, as printed, the plugin error of all rows that are resampled; scaling-binning with platt.
     """
-    rng, out = np.random.default_rng(0), []
-    for bins in (FEW, MANY):
-        calibrator = fitted(rows.at(slice(0, cal)), "sb", mode="top", bins=bins)
-        values, hits = measures.top(calibrator, rows.at(slice(cal, None)))
-        levels, at = np.unique(np.round(values, 12), return_inverse=True)
-        cells = np.bincount(2 * at + hits.astype(np.int64), minlength=2 * len(levels)) / len(hits)
-        whole = measures.distinct(values, hits)
-        for size in (min(size, len(hits)) for size in sizes):
-            drawn = rng.multinomial(size, cells, resamples).reshape(resamples, -1, 2)
-            count = drawn.sum(axis=2)
-            found = measures.errors(count, count * levels, drawn[..., 1])
-            row = {"bins": bins, "rows": size, "truth": float(whole.l2**2), "truth_debiased": float(whole.debiased)}
-            for name, each in (("plugin", found.l2**2), ("debiased", found.debiased)):
-                row[name] = {
-                    "mean": float(each.mean()),
-                    "sd": float(each.std(ddof=1)),
-                    "quantiles": np.quantile(each, (0.05, 0.5, 0.95)).tolist(),
-                    "squared_error": summary((each - whole.l2**2) ** 2),
-                    "values": each.tolist(),
-                }
-            better = (found.l2**2 - whole.l2**2) ** 2 - (found.debiased - whole.l2**2) ** 2
-            row["plugin - debiased"] = summary(better)
-            out.append(row)
+    out = []
+    for mode in ("top", "marginal"):
+        rng = np.random.default_rng(0)
+        for bins in (FEW, MANY):
+            calibrator, rest = fitted(rows.at(slice(0, cal)), "sb", mode=mode, bins=bins), rows.at(slice(cal, None))
+            if mode == "top":
+                drawn = of_the_top_label(*measures.top(calibrator, rest), rng)
+            else:
+                drawn = of_every_class(measures.own_values(calibrator, rest), rest.y, rng)
+            truth, truth_debiased = (float(np.mean(each)) for each in drawn(None))
+            for size in (min(size, len(rest.y)) for size in sizes):
+                plugin, debiased = drawn(size, resamples)
+                row = {"mode": mode, "bins": bins, "rows": size}
+                row |= {"truth": truth, "truth_debiased": truth_debiased}
+                for name, each in (("plugin", plugin), ("debiased", debiased)):
+                    row[name] = {
+                        "mean": float(each.mean()),
+                        "sd": float(each.std(ddof=1)),
+                        "quantiles": np.quantile(each, (0.05, 0.5, 0.95)).tolist(),
+                        "squared_error": summary((each - truth) ** 2),
+                        "values": each.tolist(),
+                    }
+                row["plugin - debiased"] = summary((plugin - truth) ** 2 - (debiased - truth) ** 2)
+                out.append(row)
     return out
+
+
+def of_the_top_label(values, hits, rng):
+    """A function of a number of rows and of resamples to both estimates; of None to those of the rows themselves.
+
+    Rows with the same value and outcome are exchangeable, so a resample is one multinomial draw.
+    """
+    levels, at = np.unique(np.round(values, 12), return_inverse=True)
+    cells = np.bincount(2 * at + hits.astype(np.int64), minlength=2 * len(levels))
+
+    def estimates(size, resamples=1):
+        drawn = cells[None] if size is None else rng.multinomial(size, cells / len(hits), resamples)
+        drawn = drawn.reshape(len(drawn), -1, 2)
+        count = drawn.sum(axis=2)
+        found = measures.errors(count, count * levels, drawn[..., 1])
+        return found.l2**2, found.debiased
+
+    return estimates
+
+
+def of_every_class(values, labels, rng):
+    """As ``of_the_top_label``, means over classes: rows are drawn, since a row is in every class's bins."""
+    n, k = values.shape
+    hits = labels[:, None] == np.arange(k)
+    own = [np.unique(np.round(values[:, c], 12), return_inverse=True) for c in range(k)]
+    first = np.cumsum([0, *(len(levels) for levels, _ in own)])
+    levels, at = np.concatenate([levels for levels, _ in own]), np.stack([a for _, a in own], axis=1) + first[:-1]
+    hit_at = at[hits]  # the bin of each row's label
+
+    def estimate(times):
+        count = np.bincount(at.ravel(), np.repeat(times, k), first[-1])
+        right = np.bincount(hit_at, times, first[-1])
+        each = [measures.errors(count[i:j], count[i:j] * levels[i:j], right[i:j]) for i, j in pairwise(first)]
+        return np.mean([e.l2**2 for e in each]), np.mean([e.debiased for e in each])
+
+    def estimates(size, resamples=1):
+        if size is None:
+            return estimate(np.ones(n))
+        drawn = (np.bincount(rng.integers(0, n, size), minlength=n) for _ in range(resamples))
+        return np.array([estimate(times) for times in drawn]).T
+
+    return estimates
 
 
 def partitions(rows):

@@ -15,7 +15,7 @@ def page(rows, columns, size):
 
 
 def save(figure, path):
-    figure.savefig(path, dpi=130, metadata={"Software": None})
+    figure.savefig(path, dpi=100, metadata={"Software": None})
 
 
 def lower_bounds(results, path):
@@ -68,21 +68,24 @@ def bins_and_difference(results, path):
 
 
 def rows_and_estimators(results, path):
-    """Figures 7 and 9."""
-    figure, axes = page(1, 3, (11, 3.3))
+    """Figures 7, 9 and 10."""
+    kinds = sorted({(row["mode"], row["bins"]) for row in results["estimators"]}, reverse=True)
+    figure, axes = page(1, 1 + len(kinds), (3.4 * (1 + len(kinds)), 3.3))
     for colour, (name, each) in zip(COLOURS, results["against rows"].items(), strict=False):
         y, se = 1e4 * np.array(each["error"]["mean"]), 1e4 * np.array(each["error"]["se"])
         axes[0].errorbar(each["rows"], y, NINETY * se, color=colour, fmt=".-", label=name)
     axes[0].set(
         xlabel="rows that calibrate", ylabel="squared error × 10000", xscale="log", yscale="log", title="100 bins"
     )
-    for panel, bins in zip(axes[1:], sorted({row["bins"] for row in results["estimators"]}), strict=True):
-        own = [row for row in results["estimators"] if row["bins"] == bins]
+    for panel, kind in zip(axes[1:], kinds, strict=True):
+        own = [row for row in results["estimators"] if (row["mode"], row["bins"]) == kind]
         for colour, name in zip(COLOURS, ("plugin", "debiased"), strict=False):
             y = [row[name]["squared_error"]["mean"] for row in own]
             reach = [NINETY * row[name]["squared_error"]["se"] for row in own]
             panel.errorbar([row["rows"] for row in own], y, reach, color=colour, fmt=".-", label=name)
-        panel.set(xlabel="rows that evaluate", ylabel="mean squared error", yscale="log", title=f"{bins} bins")
+        panel.set(
+            xlabel="rows that evaluate", ylabel="mean squared error", yscale="log", title=f"{kind[0]}, {kind[1]} bins"
+        )
     for panel in axes:
         panel.legend(fontsize=6)
     save(figure, path)
@@ -91,7 +94,7 @@ def rows_and_estimators(results, path):
 def distributions(results, path):
     """Figure 11: what the two estimators give over resamples of all rows, the truth as a line."""
     most = max(row["rows"] for row in results["estimators"])
-    own = [row for row in results["estimators"] if row["rows"] == most]
+    own = [row for row in results["estimators"] if row["rows"] == most and row["mode"] == "top"]
     figure, axes = page(1, len(own), (5 * len(own), 3.2))
     for panel, row in zip(axes, own, strict=True):
         both = [1e4 * np.array(row[name]["values"]) for name in ("plugin", "debiased")]
