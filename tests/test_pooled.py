@@ -160,3 +160,29 @@ def test_a_broken_shard_and_a_pattern_without_files(run, folder, tmp_path):
     with pytest.raises(DataError, match="names no bundle"):
         (tmp_path / "empty").write_text("\n")
         listed(str(tmp_path / "empty"))
+
+
+def test_compare_pools_and_its_folds_do_not_depend_on_the_cut(folder, run, monkeypatch):
+    monkeypatch.chdir(folder)
+    command = ("--methods", "ts,svs", "--folds", 2, "--json", "-q")
+    one, cut = run("compare", "one.h5", *command), run("compare", "part-*.h5", "--pool", *command)
+    assert (one.code, cut.code) == (0, 0), cut.err
+    a, b = (json.loads(result.out)["results"] for result in (one, cut))
+    assert {entry["bundle"] for entry in b} == {"part-0.h5 and 49 more"}
+    for x, y in zip(a, b, strict=True):
+        assert (x["method"], x["n"], x["data_sha256"]) == (y["method"], y["n"], y["data_sha256"])
+        assert x["metrics"] == y["metrics"]
+
+
+def test_compare_pools_a_test_group_too(tmp_path, run, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    z, y = truth(400, 3)
+    for i in range(2):
+        for j, name in enumerate(("cal", "test")):
+            with h5py.File(f"s{i}.h5", "a") as file:
+                group = file.create_group(name)
+                group["logits"], group["labels"] = z[2 * i + j :: 4], y[2 * i + j :: 4]
+    done = run("compare", "s?.h5", "--pool", "--test", "test", "--methods", "ts", "--json", "-q")
+    assert done.code == 0, done.err
+    assert {entry["n"] for entry in json.loads(done.out)["results"]} == {200}
+    assert run("compare", "s?.h5:cal", "--pool", "--test", "cal", "--methods", "ts").code == 3

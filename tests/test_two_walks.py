@@ -147,3 +147,13 @@ def test_a_missing_twin_falls_back_with_a_notice():
     assert heavy.summary_at(ArrayRows(z, y), 1.0).n == 50
     assert heavy.summary_at(ArrayRows(z, y), 1.0).n == 50
     assert context.notices == ["summary at: this loop has no CUDA twin and ran on the CPU"]
+
+
+def test_the_sample_of_many_rows_stays_small(monkeypatch):
+    z, y = truth(40_000, 4)
+    fit = lambda: method("ts").fit(ArrayRows(z, y), parse_options("ts", {}), Context())  # noqa: E731
+    whole = fit()
+    monkeypatch.setattr("calcli.methods._temperature.SAMPLE_SCORES", 1000)
+    small = fit()
+    assert (whole.details["sample"], small.details["sample"]) == (2496, 1472)
+    assert small.calibrator.temperature == pytest.approx(whole.calibrator.temperature, rel=1e-9)

@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import groupby
 from multiprocessing import active_children, get_context
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -17,9 +18,11 @@ from calcli.calibrator import Context
 from calcli.errors import CalcliError, DataError
 from calcli.evaluation.cross_validation import Fold, folds_of, held_out_table
 from calcli.evaluation.leaderboard import parse_entrant
-from calcli.importers.direct import open_rows
+from calcli.importers.direct import open_data
 from calcli.io.bundle import BundleRows
+from calcli.io.dataset import DataSet
 from calcli.io.locate import Layout, split_where
+from calcli.io.pooled import PooledRows
 from calcli.kernels.device import resolve
 from calcli.metrics.rowtable import RowTable
 
@@ -31,25 +34,30 @@ LOST = "its process ended, as it does when memory runs out; fewer --workers leav
 
 @dataclass(frozen=True)
 class Setting:
-    """How the rows of one bundle become rows to fit to and rows held out.
+    """How the rows of one bundle, or of some as one data set, become rows to fit to and rows held out.
 
     test : group that is scored, while the bundle itself is fitted to; None for folds.
     """
 
-    bundle: str
+    bundles: tuple[str, ...]
     test: str | None
     folds: int
     seed: int
     layout: Layout
     ignored: tuple[int, ...]
 
+    @property
+    def bundle(self) -> str:
+        """The first bundle."""
+        return self.bundles[0]
+
 
 @dataclass(frozen=True)
 class Scene:
     """An open bundle. rows : those fitted to. held : those scored, the same ones in folds."""
 
-    rows: BundleRows
-    held: BundleRows
+    rows: DataSet
+    held: DataSet
     folds: Sequence[Fold]
 
 
@@ -72,7 +80,7 @@ Task = tuple[Setting, str]
 def opened(setting: Setting) -> Iterator[Scene]:
     """Open a bundle and cut it. Raises DataError for rows that cannot be compared on."""
     s = setting
-    with open_rows(s.bundle, prefer=CALIBRATION, layout=s.layout, ignore_labels=s.ignored) as rows:
+    with open_data(s.bundles, prefer=CALIBRATION, layout=s.layout, ignore_labels=s.ignored) as rows:
         if rows.kind == "confidence":
             raise DataError(f"{rows.name}: holds confidences, which have no NLL of the label; use fit --method all")
         if s.test is None:
@@ -81,9 +89,9 @@ def opened(setting: Setting) -> Iterator[Scene]:
                 raise DataError(f"{rows.name}: has {rows.n} row, folds need two or more; name rows with --test GROUP")
             yield Scene(rows, rows, folds)
             return
-        where = f"{split_where(s.bundle)[0]}:{s.test}"
-        with open_rows(where, layout=s.layout, ignore_labels=s.ignored) as held:
-            if held.group == rows.group:
+        where = list(dict.fromkeys(f"{split_where(bundle)[0]}:{s.test}" for bundle in s.bundles))
+        with open_data(where, layout=s.layout, ignore_labels=s.ignored) as held:
+            if _places(held) & _places(rows):
                 raise DataError(f"{rows.name}: would be fitted to and scored; name other rows with FILE.h5:GROUP")
             for what in ("k", "kind"):
                 if getattr(rows, what) != getattr(held, what):
@@ -93,7 +101,13 @@ def opened(setting: Setting) -> Iterator[Scene]:
             yield Scene(rows, held, [(rows, held, np.arange(held.n))])
 
 
-def differing_row(one: BundleRows, other: BundleRows) -> str | None:
+def _places(rows: DataSet) -> set[tuple[Path, str]]:
+    """Files and groups that rows come from."""
+    parts = rows.parts if isinstance(rows, PooledRows) else [rows]
+    return {(part.path, part.group) for part in parts if isinstance(part, BundleRows)}
+
+
+def differing_row(one: DataSet, other: DataSet) -> str | None:
     """Where two bundles are not the same rows of a data set, in words; None when labels and ids agree."""
     if (one.n, one.k) != (other.n, other.k):
         return f"{one.name} has {one.n} rows x {one.k} classes, {other.name} {other.n} x {other.k}"

@@ -83,6 +83,9 @@ def solve_temperature(
 SMALL_SAMPLE = 1500
 """Fewest rows that a start is sought on; from four times as many rows on a start pays."""
 
+SAMPLE_SCORES = 1 << 24
+"""Most scores of the sample: it is held in memory, and more of them find no better start."""
+
 FAR = 0.1
 """A relative step of beta beyond which the series is not trusted, and Newton goes on alone."""
 
@@ -121,7 +124,7 @@ def search_temperature(
     """
     heavy = kernels(context)
     plain = rows.n < 4 * SMALL_SAMPLE or context.device != "cpu"
-    sample = None if plain else rows.sample(max(SMALL_SAMPLE, rows.n // 16))
+    sample = None if plain else rows.sample(max(SMALL_SAMPLE, min(rows.n // 16, SAMPLE_SCORES // rows.k)))
     start = None if sample is None else find_root(slope_of(heavy, sample), LOG_BETA_LOW, LOG_BETA_HIGH, 0.0)
     if start is None or start.status != "ok":
         return Search(*solve_temperature(slope_of(heavy, rows), context, flat=flat))

@@ -49,13 +49,17 @@ EPILOG = (
 
 
 @dataclass(frozen=True)
-class CompareArgs(o.Reading, o.Saying, o.Tabling):
+class CompareArgs(o.Pooling, o.Saying, o.Tabling):
     """What was typed after ``calcli compare``."""
 
     bundles: Annotated[
-        list[str],
-        typer.Argument(metavar="BUNDLE…", help="FILE.h5, FILE.h5:GROUP or FILE.h5:*; group cal (or val) when none."),
-    ]
+        list[str] | None,
+        typer.Argument(
+            metavar="BUNDLE…",
+            help="FILE.h5, FILE.h5:GROUP or FILE.h5:*; group cal (or val) when none. Quoted patterns are expanded.",
+            show_default=False,
+        ),
+    ] = None
     methods: Annotated[
         str | None,
         typer.Option(
@@ -97,6 +101,8 @@ class CompareArgs(o.Reading, o.Saying, o.Tabling):
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        if self.pool and self.baseline_bundle is not None:
+            raise UsageError("--pool and --baseline-bundle exclude each other: the other model has one bundle")
         if self.baseline is not None and self.baseline_bundle is not None:
             raise UsageError("--baseline and --baseline-bundle exclude each other: each says what to take away")
         if self.output is not None and self.output.suffix != ".json":
@@ -113,7 +119,7 @@ class CompareArgs(o.Reading, o.Saying, o.Tabling):
     @property
     def inputs(self) -> list[Path]:
         """Files that are read."""
-        return [split_where(b)[0] for b in (*self.bundles, self.baseline_bundle) if b is not None]
+        return [split_where(b)[0] for b in (*self.given, self.baseline_bundle) if b is not None]
 
     @property
     def idle(self) -> dict[str, str]:
@@ -139,9 +145,9 @@ class CompareArgs(o.Reading, o.Saying, o.Tabling):
             f"scored on group {self.test}, fitted to another" if self.test is not None else f"{self.folds} random folds"
         )
 
-    def setting(self, bundle: str) -> Setting:
-        """How the rows of a bundle are cut."""
-        return Setting(bundle, self.test, self.folds, self.seed, self.where, self.ignored)
+    def setting(self, *bundles: str) -> Setting:
+        """How the rows of a bundle, or of some as one data set, are cut."""
+        return Setting(bundles, self.test, self.folds, self.seed, self.where, self.ignored)
 
 
 def run(args: CompareArgs) -> int:
@@ -182,20 +188,21 @@ class _Work:
 
     def prepare(self) -> None:
         """Open every bundle and choose its methods; one that cannot be used does not stop the others."""
-        named = [name for bundle in self.args.bundles for name in expand(bundle)]
+        named = [name for bundle in self.args.given for name in expand(bundle)]
         other = self.args.baseline_bundle
-        for bundle in named:
+        sets = o.sets_of(named, self.args.pool)
+        for bundles in sets:
             try:
-                self._prepare(bundle)
+                self._prepare(bundles)
             except DataError as error:
-                if len(named) == 1:
+                if len(sets) == 1:
                     raise
                 self.code = max(self.code, fail(str(error), error.exit_code))
         if self.args.diagram is not None and (other is not None or len({b for b, _ in self.plan}) < 2):
             raise UsageError("--diagram draws ranks over several bundles: name two or more")
 
-    def _prepare(self, bundle: str) -> None:
-        args, setting = self.args, self.args.setting(bundle)
+    def _prepare(self, bundles: Sequence[str]) -> None:
+        args, setting = self.args, self.args.setting(*bundles)
         with opened(setting) as scene:
             for rows in dict.fromkeys((scene.rows, scene.held)):
                 for _ in rows.blocks():
