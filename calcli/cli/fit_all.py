@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from calcli.calibrator import Context
 from calcli.cli.fit_text import as_json, classes
-from calcli.cli.render import Talk, fail, print_json
+from calcli.cli.render import Talk, fail, print_json, print_path
 from calcli.cli.tables import Cell, print_table
 from calcli.errors import CalcliError, DataError, FitError, UsageError
 from calcli.evaluation.cross_validation import Fold, cross_validated_nll, folds_of
@@ -79,7 +79,7 @@ def fit_all(args: "FitArgs", rows: DataSet, context: Context, talk: Talk) -> int
             for warning in entry.artifact.fit.warnings:
                 talk.warn(warning, about=name)
             if not args.json:
-                print(path, flush=True)
+                print_path(path)
         entries.append(entry)
     entries.sort(key=lambda entry: entry.rank)
     talk.tell_warnings()

@@ -9,7 +9,7 @@ from typing import Any
 
 from calcli.cli.tables import number, plain, print_table
 
-__all__ = ["Talk", "fail", "finite", "number", "plain", "print_json", "print_table"]
+__all__ = ["Talk", "fail", "finite", "number", "plain", "print_json", "print_path", "print_table"]
 
 
 LONGEST_LINE = 2000
@@ -129,6 +129,11 @@ class _Rate:
 def _clock(seconds: float) -> str:
     minutes, rest = divmod(int(seconds), 60)
     return f"{minutes}:{rest:02d}"
+
+
+def print_path(path: object) -> None:
+    """Write the name of an output: as it is for a program, with nothing that steers it on a terminal."""
+    print(plain(str(path)) if sys.stdout.isatty() else path, flush=True)
 
 
 def print_json(value: Any) -> None:

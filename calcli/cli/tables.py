@@ -10,6 +10,8 @@ from dataclasses import dataclass
 from io import StringIO
 from typing import Any, TextIO
 
+from calcli.io.cells import harmless_cell
+
 __all__ = ["TEXTS", "Cell", "Table", "number", "plain", "print_table"]
 
 Cell = str | float | int | None
@@ -128,13 +130,13 @@ def _latex(table: Table) -> str:
 
 
 def _csv(table: Table) -> str:
-    """Numbers with all their digits, nothing where there is no value."""
+    """Numbers with all their digits, nothing where there is no value, no word that is a formula."""
     text = StringIO()
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(table.columns)
     for row in table.rows:
         cells = [None if isinstance(cell, float) and math.isnan(cell) else cell for cell in row]
-        writer.writerow([plain(cell) if isinstance(cell, str) else cell for cell in cells])
+        writer.writerow([harmless_cell(plain(cell)) if isinstance(cell, str) else cell for cell in cells])
     return text.getvalue()
 
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from calcli.diagrams.style import Figure, style
 from calcli.errors import UsageError
+from calcli.io.cells import harmless_cell
 
 if TYPE_CHECKING:
     from calcli.diagrams.paper import Paper
@@ -140,5 +141,6 @@ def _cells(row: Sequence[Any]) -> list[str]:
         if isinstance(value, float):
             texts.append(repr(float(value)) if math.isfinite(value) else "")
         else:
-            texts.append("" if value is None else str(value))
+            text = "" if value is None else str(value)
+            texts.append(harmless_cell(text) if isinstance(value, str) else text)
     return texts

@@ -1,7 +1,9 @@
 """Names of files, groups and classes that would steer a terminal or break XML and JSON."""
 
+import csv
 import json
 import os
+import re
 import xml.dom.minidom
 
 import h5py
@@ -40,11 +42,18 @@ def harmless(text):
     ["diagram", "BUNDLE", "-c", "ART"], ["diagram", "BUNDLE", "--per-class"], ["diagram", "BUNDLE", "--per-group"],
     ["fit", "-m", "ts", "BUNDLE", "-o", "ART"], ["apply", "ART", "BUNDLE", "-o", "BUNDLE"],
     ["fit", "-m", "ts", "BUNDLE:gone"], ["inspect", "GONE"],
+    ["evaluate", "BUNDLE", "-c", "ART", "--format", "latex"], ["evaluate", "BUNDLE", "--format", "model-index"],
+    *(["compare", "BUNDLE", "-m", "identity", "--folds", "2", "--format", form] for form in ("table", "latex", "csv")),
+    ["compare", "BUNDLE", "-m", "identity", "--folds", "2", "--json"], ["compare", "BUNDLE", "-m", "GONE"],
+    ["threshold", "BUNDLE", "-c", "ART", "--accuracy", "0.1"], ["threshold", "BUNDLE", "--accuracy", "0.1", "--json"],
+    ["threshold", "BUNDLE", "--accuracy", "0.9999"], ["export", "ART", "--to", "python", "-o", "ART"],
+    ["export", "ART", "--to", "GONE", "-o", "x"], ["report", "BUNDLE", "-c", "ART", "-o", "GONE"],
+    ["diagram", "BUNDLE", "--style", "GONE"], ["methods", "GONE"], ["metrics", "GONE"], ["GONE"],
 ])  # fmt: skip
 def test_foreign_names_are_spelt_out(run, words):
     put = {"BUNDLE": f"{NASTY}.h5", "BUNDLE:gone": f"{NASTY}.h5:{NASTY}", "ART": f"{NASTY}.json", "GONE": NASTY}
     done = run(*(put.get(word, word) for word in words))
-    assert done.code in (0, 2, 3, 5)
+    assert done.code in (0, 2, 3, 4, 5)
     assert harmless(done.out), ascii(done.out)
     assert harmless(done.err), ascii(done.err)
     if "--json" in words:
@@ -61,3 +70,50 @@ def test_junit_is_xml_whatever_the_names(run, name):
         (case,) = xml.dom.minidom.parse(file).getElementsByTagName("testcase")
     if name in ("<&\"'>", "é日本🙂"):
         assert case.getAttribute("classname").endswith(f"{name}.json")
+
+
+MARKUP = [
+    "<script>alert(1)</script>",
+    "</script><b>",
+    "\x1b[31m<img src=x onerror=alert(1)>",
+    "\\input{x}$&%#_{}~^|`*[]",
+]
+FORMULA = "=1+1|cmd"
+
+
+@pytest.fixture
+def marked(monkeypatch, capsys, tmp_path):
+    """Bundles whose classes, groups and files have names that mean something to a page, to LaTeX, to a spreadsheet."""
+    monkeypatch.chdir(tmp_path)
+    for name in (f"{FORMULA}.h5", "\\input{x}<b>&_$%.h5"):
+        with h5py.File(name, "w") as file:
+            file["logits"], file["labels"], file["class_names"] = Z, Y, np.array([FORMULA, *MARKUP[:3]], dtype=object)
+            file["group"] = np.array([*MARKUP, FORMULA, "+x"] * 50, dtype=object)
+    return runner(monkeypatch, capsys)
+
+
+def test_a_page_and_pictures_hold_no_markup_of_others(marked):
+    title = ["--title", MARKUP[0]]
+    assert marked("report", f"{FORMULA}.h5", "-o", "o.html", "--no-split", *title, "-q").code == 0
+    assert marked("diagram", f"{FORMULA}.h5", "--per-group", "-o", "o.svg", "--resamples", 100, *title, "-q").code == 0
+    for name in ("o.html", "o.svg"):
+        with open(name, encoding="utf-8") as file:
+            text = file.read()
+        assert not any(bad in text for bad in (*MARKUP[:2], "<img src=x", "\x1b"))
+    xml.dom.minidom.parse("o.svg")
+
+
+def test_tables_in_latex_markdown_and_csv_hold_words_only(marked):
+    both = [f"{FORMULA}.h5", "\\input{x}<b>&_$%.h5"]
+    for words in (["evaluate", *both, "-m", "nll"], ["compare", *both, "-m", "identity", "--folds", "2"]):
+        latex = marked(*words, "--format", "latex").out
+        assert "\\input" not in latex and "<b>" not in latex
+        assert not set(re.sub(r"\\\\|\\[&_$%#{}]| & ", "", latex)) & {"&", "%", "#", "$"}
+        markdown = marked(*words, "--format", "markdown").out
+        assert "<b>" not in markdown.replace(r"\<", "")
+        table = list(csv.reader(marked(*words, "--format", "csv").out.splitlines()))
+        assert len({len(row) for row in table}) == 1
+        assert not any(cell.startswith("=") for row in table for cell in row)
+    assert marked("diagram", both[0], "--per-class", "-o", "o.csv", "--resamples", 100, "-q").code == 0
+    with open("o.csv", encoding="utf-8", newline="") as file:
+        assert not any(cell.startswith("=") for row in csv.reader(file) for cell in row)

@@ -23,7 +23,7 @@ import typer
 
 from calcli.cli import options as o
 from calcli.cli.apply_job import Shard, apply_one
-from calcli.cli.render import Talk, fail, print_json
+from calcli.cli.render import Talk, fail, print_json, print_path
 from calcli.cli.shards import Outcome, dealt_out
 from calcli.cli.working import Working
 from calcli.errors import CalcliError, CrewLost, DataError, UsageError
@@ -127,7 +127,7 @@ def run(args: ApplyArgs) -> int:
             assert outcome.facts is not None
             done.append({**outcome.facts, "output": str(target)})
             if not args.json and args.output != "-":
-                print(target)
+                print_path(target)
     if new_folder and not done:
         with suppress(OSError):  # somebody else may have put something there
             Path(args.output).rmdir()

@@ -27,7 +27,7 @@ from typing import Annotated, Literal
 import typer
 
 from calcli.cli import options as o
-from calcli.cli.render import Talk, print_json
+from calcli.cli.render import Talk, print_json, print_path
 from calcli.diagrams.canvas import Look
 from calcli.diagrams.curve import CurveSettings
 from calcli.diagrams.outputs import FORMATS, format_of, to_object
@@ -216,7 +216,7 @@ def run(args: DiagramArgs) -> int:
     if args.json:
         print_json(to_object(figure))
     elif args.output is not None:
-        print(args.output)
+        print_path(args.output)
     elif not args.quiet:
         _show(figure, args.ascii_)
     return 0

@@ -17,7 +17,7 @@ from typing import Annotated
 import typer
 
 from calcli.cli import options as o
-from calcli.cli.render import Talk, print_json
+from calcli.cli.render import Talk, print_json, print_path
 from calcli.errors import UsageError, unknown_name
 from calcli.export.exporting import TARGETS, Export, check, export, export_behind
 from calcli.export.verify import TOLERANCE, Agreement, compare
@@ -93,7 +93,7 @@ def run(args: ExportArgs) -> int:
     if args.json:
         print_json(facts(args, artifact, made, agreement))
     else:
-        print(args.output)
+        print_path(args.output)
     talk.say(sentence(made, agreement, artifact))
     return 0
 

@@ -23,7 +23,7 @@ import typer
 from calcli.cli import options as o
 from calcli.cli.extract_import import ImportOptions
 from calcli.cli.extract_model import InputShard, ModelOptions
-from calcli.cli.render import Talk, fail, print_json
+from calcli.cli.render import Talk, fail, print_json, print_path
 from calcli.cli.shards import Outcome, dealt_out
 from calcli.cli.working import Working
 from calcli.errors import CalcliError, UsageError
@@ -198,7 +198,7 @@ def _finish(args: ExtractArgs, made: Iterable[tuple[Path, Outcome]], talk: Talk)
         bundles += [asdict(bundle) for bundle in outcome.facts.bundles]
         notes += outcome.facts.notes
         if not args.json:
-            print(path)
+            print_path(path)
     if args.json:
         print_json({"calcli_extract": 1, "output": args.output, "bundles": bundles, "notes": notes})
     return worst

@@ -21,7 +21,7 @@ import typer
 from calcli.calibrator import Context, Options
 from calcli.cli import options as o
 from calcli.cli.fit_text import as_json, print_fit
-from calcli.cli.render import Talk, print_json
+from calcli.cli.render import Talk, print_json, print_path
 from calcli.cli.working import Working, job_file, spread
 from calcli.errors import FitError, UsageError
 from calcli.importers.direct import open_data
@@ -149,7 +149,7 @@ def _fit(
     if args.json and target != "-":
         print_json(as_json(artifact, target))
     elif target != "-":
-        print(target)
+        print_path(target)
     if args.strict and artifact.fit.status != "ok":
         talk.say(f"--strict: status is {artifact.fit.status}")
         return FitError.exit_code

@@ -20,7 +20,7 @@ import typer
 
 from calcli.cli import options as o
 from calcli.cli.evaluate_job import Job
-from calcli.cli.render import Talk, fail, print_json
+from calcli.cli.render import Talk, fail, print_json, print_path
 from calcli.errors import DataError, LimitCrossed, UsageError
 from calcli.evaluation.assess import Plan, Subject
 from calcli.evaluation.compare import rank_table
@@ -144,7 +144,7 @@ def run(args: ReportArgs) -> int:
     if args.json:
         print_json(evaluation)
     else:
-        print(args.output)
+        print_path(args.output)
     crossed = [outcome for outcome in outcomes if outcome.crossed]
     for outcome in crossed:
         fail(f"limit crossed: {outcome.sentence}", LimitCrossed.exit_code)

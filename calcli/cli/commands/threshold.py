@@ -19,7 +19,7 @@ import numpy as np
 import typer
 
 from calcli.cli import options as o
-from calcli.cli.render import Talk, fail, print_json
+from calcli.cli.render import Talk, fail, print_json, print_path
 from calcli.errors import DataError, FitError
 from calcli.evaluation.selective import Choice, choose_threshold
 from calcli.importers.direct import open_rows
@@ -91,7 +91,7 @@ def run(args: ThresholdArgs) -> int:
     elif found.best is None:
         pass
     elif args.output is not None:
-        print(args.output)
+        print_path(args.output)
     else:
         print(repr(found.best.threshold))
     if found.best is None:
