@@ -67,6 +67,15 @@ def test_padding_is_told_by_its_scores_where_there_are_no_ids(tmp_path, out):
     assert any("look like shards of one data set; --join" in note for note in report.notes)
 
 
+def test_members_of_an_ensemble_are_no_shards(tmp_path, out):
+    for seed in range(2):
+        np.savez(tmp_path / f"seed{seed}.npz", logits=Z + seed, labels=Y)
+    files = sorted(tmp_path.glob("seed*.npz"))
+    with pytest.raises(DataError, match=r"seed1.npz: has the labels of .*seed0.npz row by row.*leave out --join"):
+        bring(files, out, join=True)
+    assert len(import_scores(files, out, Ask(), force=True).bundles) == 2
+
+
 def test_without_ids_files_come_in_natural_order(tmp_path, out):
     for part in range(N):
         np.save(tmp_path / f"logits_part{part + 1}_of_{N}.npy", Z[part : part + 1])

@@ -267,6 +267,7 @@ def test_mlflow_gets_artifact_report_and_metrics(exported, monkeypatch, tmp_path
     )
     monkeypatch.chdir(exported)
     monkeypatch.setenv("MLFLOW_TRACKING_URI", (tmp_path / "runs").as_uri())
+    monkeypatch.setenv("MLFLOW_ALLOW_FILE_STORE", "true")
     logged = {"files": [], "metrics": {}}
     try:
         import mlflow  # noqa: F401

@@ -41,6 +41,7 @@ def join_archives(archives: Sequence[Archive], notes: list[str], drop: bool = Fa
         for name, entry in archive.entries.items():
             parts.setdefault(SHARD.sub("", name) or name if archive.loose else name, []).append(entry)
     _check_complete(archives, parts)
+    _refuse_members(archives, parts)
     padded = 0 if any(parse_name(name).role == "ids" for name in parts) else _padded(parts)
     if padded:
         if not drop:
@@ -65,6 +66,19 @@ def join_archives(archives: Sequence[Archive], notes: list[str], drop: bool = Fa
                     joined[path] = _ordered(joined[path], roles[path].role, order)
                 notes.append(f"{len(archives)} files joined, rows in the order of {ids[0]!r}")
     return joined, padded
+
+
+def _refuse_members(archives: Sequence[Archive], parts: Mapping[str, Sequence[Entry]]) -> None:
+    """Raises DataError for files with the same labels row by row: members of an ensemble, no shards."""
+    for name, entries in parts.items():
+        if parse_name(name).role != "labels" or len(entries) < 2:
+            continue
+        first, *others = [np.asarray(entry.load()[()]) for entry in entries]
+        if len(first) >= 10 and len(np.unique(first)) > 1 and all(np.array_equal(first, other) for other in others):
+            raise DataError(
+                f"{archives[1].path}: has the labels of {archives[0].path} row by row: models or seeds on one data"
+                " set, not shards; leave out --join for a group each"
+            )
 
 
 def _padded(parts: Mapping[str, Sequence[Entry]]) -> int:
