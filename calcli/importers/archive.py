@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from calcli.errors import DataError
+from calcli.errors import CalcliError, DataError
 
 __all__ = ["Archive", "Entry", "Mapped", "flatten", "one_line", "reading", "unite"]
 
@@ -38,7 +38,7 @@ def reading(path: Path, what: str, *, also: tuple[type[Exception], ...] = ()) ->
     """
     try:
         yield
-    except DataError:
+    except CalcliError:
         raise
     except MemoryError:
         raise DataError(

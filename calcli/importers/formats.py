@@ -10,7 +10,7 @@ from pkgutil import iter_modules
 
 from calcli.errors import DataError
 from calcli.importers import readers
-from calcli.importers.archive import Archive
+from calcli.importers.archive import Archive, reading
 from calcli.importers.ask import Ask
 from calcli.importers.source_file import SourceFile
 
@@ -128,7 +128,8 @@ def open_archive(path: Path, stack: ExitStack, ask: Ask = Ask()) -> Archive:
     """Open a file of arrays in any known format; ``stack`` closes it."""
     file = SourceFile(path)
     format, note = recognise(file)
-    archive = format.read(file, stack, ask)
+    with reading(path, f"it as {format.name}"):  # what is laid out otherwise than its writer does
+        archive = format.read(file, stack, ask)
     if not archive.entries:
         raise DataError(f"{archive.path}: holds no arrays")
     return archive if note is None else replace(archive, notes=(*archive.notes, note))

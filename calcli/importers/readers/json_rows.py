@@ -105,7 +105,7 @@ def _by_choices(path: Path, rows: Sequence[Mapping[str, Any]], ask: Ask) -> Arch
     """The table of these rows; where rows have scores of different numbers of classes, one for each number."""
     named = [name for name in rows[0] if name in ask.scores or (parse_name(name).role == "scores" and not ask.scores)]
     sizes = sorted({len(row[name]) for name in named[:1] for row in rows if isinstance(row.get(name), list)})
-    if ask.choices is None and len(sizes) < 2:
+    if ask.choices is None and (len(sizes) < 2 or sizes[0] < 2):  # one score is no choice
         return table_archive(path, "json", record_columns(path, rows), len(rows), ask)
     entries: dict[str, Entry] = {}
     counts = []
