@@ -1,15 +1,20 @@
 """Ends, thresholds and factors that one slip of the pen would move, each by hand or by a formula."""
 
 import math
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 from metric_cases import draw_labels, softmax, top_label_table
 
 from calcli.binning import BinStats, width_edges
-from calcli.evaluation.assess import class_lines
+from calcli.errors import UsageError
+from calcli.evaluation.assess import _significant, class_lines
+from calcli.evaluation.bin_sweep import bin_sweep
+from calcli.evaluation.compare import differences
 from calcli.evaluation.gates import check, limits
-from calcli.evaluation.refine import cross_fitted_split
+from calcli.evaluation.joint import _upper
+from calcli.evaluation.refine import cross_fitted_split, split_is_cheap
 from calcli.evaluation.results import Difference, Paired, Result, Score
 from calcli.metrics.binned import gap_variance, monotone_mass_bins
 from calcli.metrics.bound import generalisation_bound
@@ -19,11 +24,13 @@ from calcli.metrics.collect import collect
 from calcli.metrics.context import MetricContext, MetricSettings
 from calcli.metrics.corp import consistency_band, merge_cells
 from calcli.metrics.debiased import SquaredError, signed_square, squared_error
+from calcli.metrics.losses import resampled
 from calcli.metrics.means import Interval, bootstrap_interval, mean_of, normal_quantile, t_p_value, t_quantile
 from calcli.metrics.nulls import expected_error
 from calcli.metrics.rowtable import ClassStats
-from calcli.metrics.significance import adaptive_test, class_p_values, cumulative_gaps, simes
+from calcli.metrics.significance import adaptive_test, class_p_values, cumulative_gaps, simes, spiegelhalter
 from calcli.metrics.smooth import grid_cells, smooth_errors, smooth_residuals
+from calcli.metrics.warnings import data_warnings
 from calcli.rows import ArrayRows
 
 
@@ -235,9 +242,10 @@ def test_the_area_has_a_normal_interval_within_zero_and_one():
     assert found.interval.high < 1.0, "the last case is not clipped"
 
 
-def test_merged_cells_are_narrow_and_few():
+@pytest.mark.parametrize("power", [1.0, 0.2, 5.0])
+def test_merged_cells_are_narrow_and_few(power):
     """At most 2 / cells wide and cells in number, the confidence 1 with its neighbours."""
-    x = np.linspace(0, 1, 5001)
+    x = np.linspace(0, 1, 5001) ** power
     cells = merge_cells(x, np.zeros(5001, dtype=np.int64), cells=40)
     assert len(cells.first) <= 40
     assert max(np.ptp(part) for part in np.split(x, cells.first[1:])) < 2 / 40
@@ -278,3 +286,91 @@ def test_errors_of_calibrated_rows_by_hand():
     assert expected_error(np.array([0.3, 0.6]), width_edges(1)) == pytest.approx(0.504 / 2)
     found = squared_error(np.full(4, 0.5), np.array([1.0, 0, 1, 0]), width_edges(1))
     assert found.null_sd == pytest.approx(math.sqrt(2 * 1.0**2 / (4 * 3)) / 4), "variance 4 x 1/4, 6 pairs twice"
+
+
+def test_bins_used_may_hold_one_row():
+    table = top_label_table([0.1, 0.5, 0.9], [0, 1, 1])
+    assert measure("ece", MetricContext(table, MetricSettings(bins=5))).more["bins_used"] == 3
+
+
+def test_spiegelhalters_z_by_its_formula():
+    """(y - c)(1 - 2c): -.1 x .8, .4 x -.2, .1 x -.8 sum to -.24; variances (1 - 2c)^2 c (1 - c) to .1248."""
+    found = spiegelhalter(np.array([0.1, 0.6, 0.9]), np.array([0.0, 1.0, 1.0]))
+    assert found.z == pytest.approx(-0.24 / math.sqrt(0.64 * 0.09 + 0.04 * 0.24 + 0.64 * 0.09))
+
+
+def test_one_bin_per_class_is_the_gap_of_its_mean():
+    p, y = np.array([[0.7, 0.2, 0.1], [0.3, 0.3, 0.4], [0.5, 0.4, 0.1], [0.2, 0.2, 0.6]]), np.array([0, 1, 1, 2])
+    rows = ArrayRows(p, y, "probs")
+    found = bin_sweep(rows, None, collect(rows), (1, 2), 1.0, None, True)
+    gaps = p.mean(axis=0) - np.bincount(y) / 4
+    assert found.marginal[0] == pytest.approx(np.abs(gaps).mean())
+
+
+@pytest.mark.parametrize("text", ["ece", "ece=", "ece=nan", "ece=x"])
+def test_a_limit_needs_a_number(text):
+    with pytest.raises(UsageError, match="expected NAME=NUMBER"):
+        limits([text], [])
+
+
+def test_a_score_says_what_it_has():
+    plain, known = Score("ece", 0.1, "s"), Score("ece", 0.1, "s", se=0.25)
+    assert "se" not in plain.to_dict()
+    assert known.to_dict()["se"] == 0.25
+
+
+def test_rows_that_differ_and_are_many_need_no_warning():
+    assert data_warnings(5000, 2, 0.5, 15) == []
+    assert data_warnings(5000, 2, 0.0, 15) == ["all confidences are equal: calibration errors see one point only"]
+    assert data_warnings(1, 1, 0.0) == ["all labels are the same class: this says nothing about the others"]
+
+
+def test_single_parts_are_off_only_where_the_verdict_says_so():
+    p = np.array([1e-6, 0.5, 0.9])
+    assert _significant(p, None, "classes") == {0}
+    assert _significant(p, SimpleNamespace(findings=("classes",)), "classes") == {0}
+    assert _significant(p, SimpleNamespace(findings=("confidence",)), "classes") == {0}
+    assert _significant(p, SimpleNamespace(findings=("groups", "split")), "classes") == set()
+
+
+def test_one_sided_p_values_have_both_sides():
+    assert [_upper(z) for z in (1.0, 0.0, -1.0)] == pytest.approx([0.158655254, 0.5, 0.841344746])
+
+
+def test_average_precision_of_class_one():
+    """Scores .9 .6 .3 for labels 1 0 1: precision 1 at half the recall, 2/3 at the rest."""
+    p = np.array([0.9, 0.6, 0.3])
+    table = collect(ArrayRows(np.column_stack([1 - p, p]), np.array([1, 0, 1]), "probs"))
+    assert measure("average_precision", MetricContext(table)).value == pytest.approx(0.5 * 1 + 0.5 * 2 / 3)
+    none = collect(ArrayRows(np.column_stack([1 - p, p]), np.zeros(3, dtype=int), "probs"))
+    assert measure("average_precision", MetricContext(none)).reason == "no row of class 1"
+
+
+def test_weighted_accuracy_at_a_share_by_hand():
+    """Half of the weight 4 lies within the first two rows, of weight 1 (right) and 2 (wrong)."""
+    table = top_label_table([0.9, 0.8, 0.7], [1, 0, 1], weight=np.array([1.0, 2.0, 1.0]))
+    assert measure("accuracy_at_coverage(0.5)", MetricContext(table)).value == pytest.approx(1 / 3)
+    assert measure("accuracy_at_coverage(0.2)", MetricContext(table)).value == 1.0
+
+
+@pytest.mark.parametrize(("n", "k", "cheap"), [(99, 2, False), (100, 2, True), (10**6, 2, True), (10**6 + 1, 2, False)])
+def test_which_splits_are_cheap(n, k, cheap):
+    assert split_is_cheap(n, k) == cheap
+
+
+@pytest.mark.parametrize(
+    ("n", "settings", "wanted"),
+    [(5000, {}, True), (5001, {}, False), (5001, {"interval": "bootstrap"}, True), (3, {}, True), (2, {}, False),
+     (100, {"interval": "t"}, False), (100, {"resamples": 1}, False), (100, {"resamples": 2}, True)],
+)  # fmt: skip
+def test_what_is_resampled(n, settings, wanted):
+    table = top_label_table(np.full(n, 0.5), np.zeros(n))
+    assert resampled(MetricContext(table, MetricSettings(**settings))) == wanted
+
+
+def test_rows_without_a_difference_do_not_hide_those_with_one():
+    a = top_label_table([0.9] * 20 + [0.6] * 20, [1, 0] * 20)
+    b = top_label_table([0.9] * 20 + [0.9] * 20, [1, 0] * 20)
+    found = differences(MetricContext(a), MetricContext(b))
+    assert found["brier"].p_value < 0.9
+    assert found["accuracy"].p_value == 1.0

@@ -155,6 +155,8 @@ def loads(text: str | bytes, where: str) -> Artifact:
         raise DataError(f"{where}: is no valid artifact: {reason[:1].lower()}{reason[1:]}") from None
     except CalcliError as problem:
         raise DataError(f"{where}: is no valid artifact: {problem}") from None
+    except SystemError:  # what msgspec before 0.22 makes of a whole number that no float can hold
+        raise DataError(f"{where}: is no valid artifact: it holds a number beyond 1.8e308") from None
     except MemoryError:
         raise DataError(f"{where}: is no valid artifact: its params have shapes that no memory can hold") from None
     return Artifact(

@@ -64,8 +64,6 @@ class Convention:
         else:
             index = np.searchsorted(edges, scores, side="right") - 1
         index = np.minimum(index, count if self.top == "own" else count - 1)
-        if self.top == "own" and self.closed == "right":
-            index = np.where(scores >= edges[-1], count, index)
         index = np.where(index < 0, 0 if self.below == "first" else count + 1, index)
         stats = BinStats.at(index, count + 2, scores, outcomes, weight)
         stats.score[count + 1] = stats.outcome[count + 1] = 0.0
