@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from calcli.errors import DataError
 from calcli.free_memory import check_memory
-from calcli.numerics import FloatArray, IntArray, floored_log, log_normalizer
+from calcli.numerics import FloatArray, IntArray, floored_log
 from calcli.parallel import in_order
 
 __all__ = [
@@ -251,27 +251,6 @@ class Rows(ABC):
     def logits(self) -> FloatArray:
         """All logits at once, (n, k) float64 (see ``array``)."""
         return to_logits(self.array(), self.kind)
-
-    def probability_columns(self, width: int = 16, temperature: float = 1.0) -> Iterator[tuple[int, FloatArray]]:
-        """Probabilities class by class: (first class, (width, n) float64), C-contiguous.
-
-        They are softmax(z / temperature), bit by bit what exp(z - log_normalizer(z)) gives
-        for the same rows: a score that sits on a bin's edge stays on its side of it.
-
-        One-vs-all methods walk over these; beyond the scores in their own precision it
-        takes memory for ``width`` classes only.
-        """
-        whole = self.array()
-        norm = np.empty(self.n)
-        step = max(1, BLOCK_BYTES // (8 * self.k))
-        for at in range(0, self.n, step):
-            norm[at : at + step] = log_normalizer(to_logits(whole[at : at + step], self.kind) / temperature)
-        for c in range(0, self.k, width):
-            # Always a copy: one row, or scores stored by column, would be written to in place.
-            p = np.array(to_logits(whole[:, c : c + width], self.kind).T, order="C")
-            p /= temperature
-            p -= norm
-            yield c, np.exp(p, out=p)
 
     def sample(self, count: int) -> "ArrayRows":
         """About ``count`` rows in memory, in slabs spread evenly over the source; deterministic."""

@@ -5,7 +5,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from metric_cases import draw_labels, softmax, top_label_table
+from metric_cases import draw_labels, measured, plain_scores, softmax, top_label_table
 
 from calcli.binning import BinStats, width_edges
 from calcli.errors import UsageError
@@ -374,3 +374,32 @@ def test_rows_without_a_difference_do_not_hide_those_with_one():
     found = differences(MetricContext(a), MetricContext(b))
     assert found["brier"].p_value < 0.9
     assert found["accuracy"].p_value == 1.0
+
+
+def test_a_threshold_is_signed_where_it_is_not_the_usual_one():
+    table = top_label_table([0.9], [1])
+    assert MetricContext(table).threshold_signature == {}
+    assert MetricContext(table, MetricSettings(threshold=0.3)).threshold_signature == {"threshold": "0.3"}
+
+
+def test_weighted_errors_have_no_bracket():
+    c, right = np.linspace(0.5, 0.9, 40), np.arange(40) % 2
+    assert measure("ece", MetricContext(top_label_table(c, right))).interval is not None
+    assert measure("ece", MetricContext(top_label_table(c, right, weight=np.full(40, 2.0)))).interval is None
+
+
+def test_accuracies_that_rise_allow_a_bin_a_row():
+    assert monotone_mass_bins(np.arange(1, 11) / 11, (np.arange(10) >= 5).astype(float)) == 10
+
+
+def test_weighted_classes_are_tested_by_the_normal_law():
+    p, y = np.array([[0.9, 0.1]] * 12 + [[0.2, 0.8]] * 8), np.array([0] * 9 + [1] * 3 + [0, 0] + [1] * 6)
+    table = collect(ArrayRows(p, y, "probs", weight=np.full(20, 1.5)), class_bins=5)
+    found = {line.index: line.p_value for line in class_lines(MetricContext(table), None)}
+    assert [found[0], found[1]] == pytest.approx(class_p_values(table.classes, True).tolist())
+    assert abs(found[0] - class_p_values(table.classes, False)[0]) > 1e-3
+
+
+def test_squared_differences_are_the_brier_score_where_rows_sum_to_one():
+    p, y = plain_scores()
+    assert measured(p, y, "mse_raw").value == pytest.approx(measured(p, y, "brier_mean").value, rel=1e-12)
