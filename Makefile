@@ -5,6 +5,7 @@
 # make bench  every benchmark; needs nothing but this checkout
 # make papers  the published tables and figures from real logits: make papers DATA=FOLDER
 # make reports  the report pages that the documentation shows: make reports DATA=FOLDER
+# make exports  docs/exports.json: how far every export is from apply: make exports DATA=FOLDER
 # make man    the manual page, calcli.1
 # make docs   the documentation, docs/_build/index.html
 # make test-lowest  the suite against the lowest versions that pyproject.toml declares
@@ -19,7 +20,7 @@ PAPERS ?= docs/papers/numbers
 # Compiled once here, so that a command starts fast where Python may not write its cache.
 INSTALL = $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
-.PHONY: demo test test-lowest fuzz lint bench papers reports man docs clean
+.PHONY: demo test test-lowest fuzz lint bench papers reports exports man docs clean
 
 $(VENV)/bin/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
@@ -78,6 +79,9 @@ papers: $(VENV)/.plot
 
 reports: $(VENV)/.plot
 	@PATH="$(abspath $(BIN)):$$PATH" sh docs/reports.sh $(DATA) docs/reports
+
+exports: $(VENV)/.test
+	$(BIN)/python benchmarks/exports.py $(DATA)/cifar10_resnet20.npz $(DATA)/cifar100_resnet20.npz -o docs/exports.json
 
 man: $(VENV)/.plot
 	$(BIN)/python -c 'from calcli.cli.generated import manual; print(manual(), end="")' > calcli.1

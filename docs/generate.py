@@ -26,6 +26,7 @@ from calcli.metrics.catalog import describe_metric, metric, metric_names
 from calcli.registry import method, method_names
 from calcli.report.glossary import GLOSSARY
 
+EXPORTS = Path(__file__).parent / "exports.json"
 SCHEMAS = Path(__file__).parent / "schemas"
 
 FOLDER = Path(__file__).parent.parent / "benchmarks"
@@ -76,6 +77,7 @@ def write(folder: Path) -> None:
         "metrics.md": metrics_table(),
         "commands.md": commands_table(),
         "formats.md": formats_table(),
+        "exports.md": exports_table(),
         "python.md": python_api(),
         "glossary.md": glossary(),
         "schemas.md": schemas(),
@@ -266,6 +268,24 @@ def formats_table() -> str:
     return "\n".join(
         lines + table(["file", "command"], [[code(file), code(line)] for _, file, line in format_commands()])
     )
+
+
+def exports_table() -> str:
+    """How far every export is from ``apply``, as ``make exports`` has measured it on real logits."""
+    found = json.loads(EXPORTS.read_text(encoding="utf-8"))
+    files = list(dict.fromkeys(line["file"] for line in found))
+    head = ["method", *(f"{file}: {target}" for file in files for target in ("ONNX", "torch", "NumPy"))]
+    rows = []
+    for name in dict.fromkeys(line["method"] for line in found):
+        cells = [f"[{name}](generated/methods/{name}.md)"]
+        for file in files:
+            line = next((line for line in found if (line["file"], line["method"]) == (file, name)), {})
+            refused = escaped(line.get("refused", "not measured").split(";")[0].removeprefix("scores: "))
+            cells += [f"{line[t]:.1e}" if t in line else refused for t in ("onnx", "torch", "python")]
+        rows.append(cells)
+    tried = max((line.get("rows", 0) for line in found), default=0)
+    told = f"Largest difference of a probability to `apply`, on {tried} rows: half of a file, random and extreme ones."
+    return "\n".join([told, "", *table(head, rows)])
 
 
 def python_api() -> str:

@@ -54,6 +54,9 @@ def _is_csv(file: SourceFile) -> bool:
         ("predict_proba.csv", "--labels target --kind probs"),
         ("answers.csv", "--scores A,B,C,D --labels answer --kind probs"),
         ("headerless.csv", "--scores 0:9 --labels 10 --kind logits"),
+        ("probs_and_label.csv.gz", ""),
+        ("top5.csv", "--classes 1000 --gold truth.csv"),
+        ("top5.csv", "--confidence prob_0 --correct index_0=label"),
     ],
 )
 def read_csv(file: SourceFile, stack: ExitStack, ask: Ask) -> Archive:

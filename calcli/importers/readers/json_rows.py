@@ -62,6 +62,8 @@ def read_json_table(file: SourceFile, stack: ExitStack, ask: Ask) -> Archive:
     order=8,
     examples=[
         ("rows.jsonl", ""),
+        ("pipeline_scores.json", "--gold truth.csv"),
+        ("tokens.jsonl", "--confidence token_logprobs --correct correct --reduce sum"),
         ("predictions.jsonl", "--scores output.logits --labels gold --kind logits"),
     ],
 )
