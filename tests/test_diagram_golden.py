@@ -19,12 +19,16 @@ from calcli.metrics.collect import collect
 from calcli.rows import ArrayRows
 
 pytest.importorskip("matplotlib")
+import matplotlib
 from matplotlib.image import imread
 
 FOLDER = Path(__file__).parent / "golden" / "diagram"
 DPI = 50
 TOLERANCE = 0.0015
 """Share of unexplained pixels."""
+
+DRAWN_WITH = "3.11."
+"""The matplotlib of constraints.txt, by which the pictures were drawn."""
 
 SETTINGS = CurveSettings(resamples=100)
 
@@ -91,6 +95,9 @@ def distance(a, b):
     return max(unexplained(a, b), unexplained(b, a))
 
 
+@pytest.mark.skipif(
+    not matplotlib.__version__.startswith(DRAWN_WITH), reason="another matplotlib sets letters elsewhere, about 1 %"
+)
 @pytest.mark.parametrize("case", CASES)
 def test_the_picture_is_the_one_that_was_looked_at(case):
     path = FOLDER / f"{case}.png"
