@@ -1,15 +1,15 @@
 """Mean test NLL of ours and of other libraries on the same splits, as JSON and as a Markdown table.
 
     python benchmarks/quality.py FILE.npz ... --simulated --peers-python PYTHON -o quality.json
-    python benchmarks/quality.py -o quality.json
+    python benchmarks/quality.py -o benchmarks/quality.json
 
-FILE.npz holds labels and one or more arrays named logits*, or probs. A split is a half of every
-class for calibration, thinned to the rows asked for, and the other half to test; every
-calibrator gets the very same rows. ``--peers-python`` names a Python that has probmetrics (it
-brings torch), netcal, betacal, scikit-learn and venn-abers, or some of them; what is missing or
-breaks is listed with its reason. Tasks that the result file holds are not done again, so that a
-long run can be cut into slices (``--only``); ``--again`` names calibrators of ours to redo. Without FILE, only
-the table of the result file is printed.
+The second prints the table of a result file; the README shows that one. FILE.npz holds labels and one
+or more arrays named logits*, or probs. A split is a half of every class for calibration, thinned to
+the rows asked for, and the other half to test; every calibrator gets the very same rows.
+``--peers-python`` names a Python that has probmetrics (it brings torch), netcal, scikit-learn and
+venn-abers, or some of them; what is missing or breaks is listed with its reason. Tasks that the
+result file holds are not done again, so that a long run can be cut into slices (``--only``);
+``--again`` names calibrators of ours to redo.
 """
 
 import argparse
@@ -73,7 +73,7 @@ def ours(wanted: list[str], z: Array, y: Array, z_test: Array, y_test: Array) ->
 
 
 class Peers:
-    """The other libraries, behind their own Python. seconds : limit for one calibrator on one task."""
+    """The other libraries, behind their own Python. seconds : of the processor, for one calibrator on one task."""
 
     def __init__(self, python: str | None, seconds: int) -> None:
         worker = [python, str(Path(__file__).with_name("_peers.py")), str(seconds)]
@@ -156,6 +156,14 @@ def key_of(task: dict[str, Any]) -> tuple[str, int, int]:
     return task["data"], task["rows"], task["seed"]
 
 
+def save(path: Path, tasks: list[dict[str, Any]]) -> None:
+    """A task per line, losses to 1e-7 nats."""
+    for task in tasks:
+        for score in task["scores"].values():
+            score |= {name: round(value, 7) for name, value in score.items() if name != "skipped"}
+    path.write_text("[\n" + ",\n".join(json.dumps(task) for task in tasks) + "\n]\n", encoding="utf-8")
+
+
 def todo(problems: Iterator[Problem], args: argparse.Namespace) -> Iterator[tuple[Problem, int, int]]:
     for problem in problems:
         if args.only and args.only not in problem.name:
@@ -185,7 +193,7 @@ def main() -> None:
     parser.add_argument("--only", default="", help="part of the names of the problems to do")
     parser.add_argument("--again", default="", help="calibrators of ours to do again, with semicolons")
     parser.add_argument("--peers-python", metavar="PYTHON")
-    parser.add_argument("--peer-seconds", type=int, default=120, help="limit for one peer on one task")
+    parser.add_argument("--peer-seconds", type=int, default=120, help="processor seconds for one peer on one task")
     parser.add_argument("-o", "--output", type=Path, default=Path("quality.json"))
     args = parser.parse_args()
     tasks = json.loads(args.output.read_text(encoding="utf-8")) if args.output.exists() else []
@@ -197,7 +205,7 @@ def main() -> None:
         fresh = {"data": problem.name, "group": problem.group, "rows": rows, "seed": seed, "scores": {}}
         task = known.setdefault((problem.name, rows, seed), fresh)
         compare(problem, rows, seed, task, peers, again)
-        args.output.write_text(json.dumps(list(known.values()), indent=1) + "\n", encoding="utf-8")
+        save(args.output, list(known.values()))
         print(f"{problem.name} {rows} {seed}", file=sys.stderr)
     if known:
         print(table(list(known.values())))
