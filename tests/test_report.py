@@ -358,3 +358,15 @@ def test_a_thousand_classes_stay_below_two_megabytes():
         model_of(z, y, *[fitted(z[:500], y[:500])] * 3, names=[f"a class called {c}" for c in range(1000)])[0]
     )
     assert len(text.encode()) < 2_000_000
+
+
+def test_one_case_is_one_case_and_shows_nothing():
+    """1.96 / 2 of a coin: 9604 cases for one point, and from -53 to +100 points around what one case says."""
+    z, y = truth(40, 6, temperature=1.6)
+    verdict = verdict_of(model_of(z[:1], y[:1])[0])
+    assert verdict.headline == "Too few cases to tell."
+    assert verdict.trusted.rest.startswith("With 1 case it may be anywhere from ")
+    low, high = (float(x.replace("−", "-")) for x in re.findall(r"[−\d.]+", verdict.trusted.rest)[1:3])
+    assert high - low > 90
+    assert verdict.advice.lead == "Label about 9\u202f700 cases"
+    assert "· 1 case ·" in page_of(model_of(z[:1], y[:1])[0])

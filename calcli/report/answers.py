@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from calcli.evaluation.judgement import Report
 from calcli.metrics.means import normal_quantile
 from calcli.report.gather import WINDOW_ROWS, Model, Version, Window
-from calcli.report.phrases import count, fixed, per_cent, points, span
+from calcli.report.phrases import cases, count, fixed, per_cent, points, span
 
 __all__ = ["Answer", "Verdict", "best_version", "state_of", "verdict_of", "window_sentence"]
 
@@ -147,19 +147,28 @@ def verdict_of(model: Model, version: Version | None = None) -> Verdict:
     return found
 
 
+def _too_few(n: int, s: State) -> Verdict:
+    """Not enough to tell, and how many would be."""
+    half, reach = s.half, span(s.low, s.high)
+    if n < FEW:  # so few cases do not know their own spread: that of a coin
+        half, middle = max(half, 0.98 / math.sqrt(n)), (s.low + s.high) / 2
+        reach = span(max(middle - half, -1.0), min(middle + half, 1.0))
+    wanted = count(max(math.ceil(n * (half / 0.01) ** 2 / 100 - 1e-9) * 100, 100))
+    return Verdict(
+        UNKNOWN,
+        "cannot be told",
+        "Too few cases to tell.",
+        Answer("Unknown.", f"With {cases(n)} it may be anywhere from {reach} points off."),
+        Answer("Cannot be seen.", "The cases do not show whether it is too sure or not sure enough."),
+        Answer(f"Label about {wanted} cases", "for ±1 point. Until then do not rely on it."),
+    )
+
+
 def _rules(model: Model, v: Version, s: State) -> Verdict:
     n = v.result.n
     reach = span(s.low, s.high)
     if n < FEW or (not s.wrong and s.half > WIDE):
-        wanted = count(max(int(math.ceil(n * (s.half / 0.01) ** 2 / 100) * 100), 100))
-        return Verdict(
-            UNKNOWN,
-            "cannot be told",
-            "Too few cases to tell.",
-            Answer("Unknown.", f"With {count(n)} cases it may be anywhere from {reach} points off."),
-            Answer("Cannot be seen.", "The cases do not show whether it is too sure or not sure enough."),
-            Answer(f"Label about {wanted} cases", "for ±1 point. Until then do not rely on it."),
-        )
+        return _too_few(n, s)
     if not s.wrong:
         return _sound(model, v, s, reach)
     advice, command = _advice(model, v)

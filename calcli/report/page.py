@@ -16,7 +16,7 @@ from calcli.report.answers import overall, state_of, verdict_of
 from calcli.report.gather import Model, Threshold, Version
 from calcli.report.glossary import GLOSSARY
 from calcli.report.markup import Safe, data_block, join, name, tag, visible
-from calcli.report.phrases import count, signed, span
+from calcli.report.phrases import cases, count, signed, span
 from calcli.report.pieces import Room, drawn_of, focus_of, row, state_word, table
 from calcli.report.sections import card, model_body, signatures
 
@@ -49,7 +49,7 @@ def page(
     one = len(models) == 1
     called = title or (models[0].name if one else f"{len(models)} models")
     known = f"{models[0].k} classes" if models[0].k > 1 else "confidences alone"
-    facts = f"{count(models[0].n)} cases · {known}" if one else f"{len(models)} models"
+    facts = f"{cases(models[0].n)} · {known}" if one else f"{len(models)} models"
     foot = join([_how(models, commands), _words()])
     around = _document(called, _header(called, facts), foot, data_block("calcli-evaluation", evaluation))
     versions = sum(len(m.versions) for m in models)

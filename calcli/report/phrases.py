@@ -2,7 +2,7 @@
 
 import math
 
-__all__ = ["chance", "count", "fixed", "per_cent", "points", "signed", "span"]
+__all__ = ["cases", "chance", "count", "fixed", "per_cent", "points", "signed", "span"]
 
 THIN_SPACE = "\u202f"
 
@@ -10,6 +10,11 @@ THIN_SPACE = "\u202f"
 def count(value: int) -> str:
     """12 345, with a thin space that does not break."""
     return f"{value:,}".replace(",", THIN_SPACE)
+
+
+def cases(n: int) -> str:
+    """``1 case``, ``12 345 cases``."""
+    return f"{count(n)} case{'s'[: n != 1]}"
 
 
 def per_cent(share: float) -> str:
