@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from cli import runner
+from conftest import REPOSITORY
 from synthetic import rows_of, truth
 
 from calcli.calibrator import Context
@@ -14,7 +15,7 @@ from calcli.errors import UsageError
 from calcli.export import exporting
 from calcli.export.exporting import agreements, build_module, export, torch_run, tried
 from calcli.export.trace import trace
-from calcli.export.verify import Agreement, compare
+from calcli.export.verify import TOLERANCE, Agreement, compare
 from calcli.io.artifact import Artifact, FitRecord, load
 from calcli.numerics import log_softmax, softmax
 from calcli.registry import method, method_names, parse_options
@@ -294,3 +295,13 @@ def test_what_cannot_be_joined(at_work):
     Path("m.onnx").write_bytes(b"no model")
     assert at_work("export", "ts.json", "--to", "onnx", "--onto", "m.onnx", "-o", "k").code == 3
     assert not Path("k").exists()
+
+
+def test_the_stored_table_holds_what_it_shows():
+    lines = json.loads((REPOSITORY / "docs" / "exports.json").read_text("utf-8"))  # make exports
+    for classes in (10, 100):
+        assert len({line["method"] for line in lines if line["classes"] == classes}) >= 25
+    measured = [line for line in lines if "refused" not in line]
+    assert {line["method"] for line in lines} - {line["method"] for line in measured} == {"recal"}
+    assert max(line[target] for line in measured for target in ("onnx", "torch", "python")) <= TOLERANCE
+    assert sum(line["predictions"] for line in measured) == 0
