@@ -74,7 +74,7 @@ def power(cell, r):
     z, y = calibrated(n, k, np.random.default_rng([2, n, k, r]), cell.get("spread"))
     stated = z / cell.get("temperature", 1.0)
     stated[:, 0] += cell.get("bias", 0.0)
-    found, context = verdict(stated, y, r)
+    found, context = verdict(stated, y, r, cell.get("split", True))
     p = [Score.of(name, measure(name, context), context.settings).p_value for name in ("tce2", "smece")]
     found["rule of 0.1"] = float(3 * min(joint_test(context).gap.p_value, *p) <= LEVEL)
     return found
@@ -128,14 +128,13 @@ SHIFTS = [
 
 def cells_of(args):
     """The cells of an experiment, with what tells them apart."""
+    without = {"split": False} if args.without_split else {}
     if args.what == "power":
-        return [
-            {**shift, **({} if spread is None else {"spread": spread})} for spread in args.spread for shift in SHIFTS
-        ]
+        spreads = [{} if spread is None else {"spread": spread} for spread in args.spread]
+        return [{**shift, **spread, **without} for spread in spreads for shift in SHIFTS]
     default = {"classes": [100], "rows": [500, 1000, 2000, 5000]} if args.what == "split" else GRID
     if args.what == "coverage":
         default = {"classes": [2, 10, 100], "rows": [200, 1000]}
-    without = {"split": False} if args.without_split else {}
     return [
         {"rows": n, "classes": k, **without}
         for k in args.classes or default["classes"]

@@ -5,6 +5,7 @@
 
 import inspect
 import json
+import math
 import re
 import shutil
 import subprocess
@@ -28,6 +29,7 @@ from calcli.report.glossary import GLOSSARY
 
 EXPORTS = Path(__file__).parent / "exports.json"
 SCHEMAS = Path(__file__).parent / "schemas"
+LEVELS = Path(__file__).parent.parent / "benchmarks" / "levels.json"
 
 FOLDER = Path(__file__).parent.parent / "benchmarks"
 BENCHMARKS = {
@@ -80,6 +82,7 @@ def write(folder: Path) -> None:
         "exports.md": exports_table(),
         "python.md": python_api(),
         "glossary.md": glossary(),
+        "levels.md": levels(),
         "schemas.md": schemas(),
         "benchmarks.md": benchmarks(),
     }
@@ -202,6 +205,37 @@ def metrics_table() -> str:
     return "\n".join(
         table(["metric", "what it measures", "shown"], rows) + toctree(f"generated/metrics/{n}" for n in metric_names())
     )
+
+
+# ---- what the verdict promises
+
+
+def levels() -> str:
+    """What ``benchmarks/levels.py`` has simulated: a table per experiment, every mean with its standard error."""
+    record = json.loads(LEVELS.read_text(encoding="utf-8"))
+    lines: list[str] = []
+    for experiment in dict.fromkeys(entry["experiment"] for entry in record):
+        own = [entry for entry in record if entry["experiment"] == experiment and entry["replicates"]]
+        cells = list(dict.fromkeys(name for entry in own for name in entry["cell"]))
+        means = list(dict.fromkeys(name for entry in own for name in entry["sums"]))
+        rows = [
+            [
+                *(str(entry["cell"].get(name, "")) for name in cells),
+                str(entry["replicates"]),
+                *(simulated(entry["sums"].get(name), entry["replicates"]) for name in means),
+            ]
+            for entry in own
+        ]
+        lines += [f"**{experiment}**", "", *table([*cells, "replicates", *means], rows), ""]
+    return "\n".join(lines)
+
+
+def simulated(sums: Sequence[float] | None, count: int) -> str:
+    """A mean with its standard error, of the sum and the sum of squares."""
+    if sums is None:
+        return ""
+    mean = sums[0] / count
+    return f"{mean:.4f} ±{math.sqrt(max(sums[1] / count - mean**2, 0.0) / count):.4f}"
 
 
 # ---- commands
