@@ -304,7 +304,7 @@ def test_command_writes_a_page_with_the_evaluation_in_it(run, bundle):
     assert [r["calibrator"] for r in inside["results"]] == [None, "logits.ts.json"]
     assert inside["limits"][0]["crossed"] is False
     shown = Elements(source)
-    assert "calcli report logits.h5 --calibrator logits.ts.json --max nll=9 -o r.html" in shown.text()
+    assert "calcli report logits.h5 --calibrator logits.ts.json --max nll=9 --no-split -o r.html" in shown.text()
     assert [a for k, a in shown.found if k == "img"] == []
     assert "onerror=alert(1)" in shown.text()  # as text
     assert "⟨U+202E⟩" in shown.text()
@@ -370,3 +370,11 @@ def test_one_case_is_one_case_and_shows_nothing():
     assert high - low > 90
     assert verdict.advice.lead == "Label about 9\u202f700 cases"
     assert "· 1 case ·" in page_of(model_of(z[:1], y[:1])[0])
+
+
+def test_the_page_says_every_option_that_made_its_numbers(run, bundle):
+    where = ["--scores", "cal/logits", "--labels", "cal/labels", "--kind", "logits"]
+    more = [*where, "--ignore-label", "99", "--bins", "7", "--seed", "3", "--no-split"]
+    assert run("report", "logits.h5", "-o", "r.html", *more, "-q").code == 0
+    shown = Elements((bundle / "r.html").read_text("utf-8")).text()
+    assert shown.count(" ".join(more)) == 2

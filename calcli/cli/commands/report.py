@@ -102,8 +102,20 @@ class ReportArgs(o.Pooling, o.Saying):
         gates = [w for o_, v in (("--max", self.max_), ("--min", self.min_)) for each in v or [] for w in (o_, each)]
         listed = [] if self.files_from is None else ["--files-from", self.files_from]
         together = ["--pool"] if self.pool else []
-        common = [*(self.bundles or []), *listed, *together, *calibrators, *gates]
+        common = [*(self.bundles or []), *listed, *together, *calibrators, *gates, *self._more]
         return [["calcli", "report", *common, "-o", str(self.output)], ["calcli", "evaluate", *common, "--json"]]
+
+    @property
+    def _more(self) -> list[str]:
+        """The other options that change a number, where they differ from what they are without being typed."""
+        named = {"--scores": self.scores, "--labels": self.labels, "--kind": self.kind, "--group": self.group}
+        typed = [word for option, value in named.items() if value is not None for word in (option, value)]
+        typed += [word for label in self.ignored for word in ("--ignore-label", str(label))]
+        typed += ["--allow-external"] if self.allow_external else []
+        for name in ("bins", "level", "seed"):
+            value = getattr(self, name)
+            typed += [f"--{name}", str(value)] if value != getattr(type(self), name) else []
+        return typed if self.split is None else [*typed, "--split" if self.split else "--no-split"]
 
 
 def run(args: ReportArgs) -> int:
