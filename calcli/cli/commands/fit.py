@@ -12,6 +12,7 @@ calcli fit --method all logits.h5 -o calibrators/
 calcli fit --method ts 'shards/*.h5:cal' -o all.ts.json
 """
 
+import time
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -142,12 +143,14 @@ def _fit(
             from calcli.cli.fit_all import fit_all  # loads all of evaluation
 
             return fit_all(args, rows, context, talk)
+        start = time.process_time()
         artifact = fit_artifact(args.method, options, rows, context)
+        seconds = time.process_time() - start  # told, never stored: an artifact has the same bytes every time
     talk.clear()
     save(artifact, target, force=args.force)
     print_fit(artifact, rows.name, talk)
     if args.json and target != "-":
-        print_json(as_json(artifact, target))
+        print_json({**as_json(artifact, target), "seconds": seconds})
     elif target != "-":
         print_path(target)
     if args.strict and artifact.fit.status != "ok":
