@@ -26,7 +26,7 @@ from calcli.workers.spread import spread_over
 from calcli.workflow import fit_artifact
 
 SHARDS = 50
-ROWS = 5000
+ROWS = 3000
 
 
 @pytest.fixture
@@ -305,6 +305,7 @@ def test_a_dask_cluster(folder, run, monkeypatch):
     pytest.importorskip("distributed", reason="Dask is not installed: pip install 'calcli[dask]'")
     from calcli.workers.cluster import DaskCluster
 
+    monkeypatch.setattr("calcli.workers.cluster.PATIENCE", 120.0)  # where tests share a busy machine
     monkeypatch.chdir(folder)
     with dask_cluster(2) as (address, scheduler, workers):
         assert run("fit", "--method", "hoki", "few/*.h5", "-o", "d.json", "--cluster", address).code == 0
@@ -330,7 +331,7 @@ def test_a_dask_cluster(folder, run, monkeypatch):
         assert lost.code == 1
         assert f"the Dask scheduler at {address} is gone" in lost.line and "l.json.job" in lost.line
         assert not (folder / "l.json").exists()
-        assert time.monotonic() - begun < 30
+        assert time.monotonic() - begun < 60
 
 
 def spread_then_kill(crew, folder, worker):
