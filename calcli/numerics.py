@@ -10,7 +10,9 @@ __all__ = [
     "TINY",
     "FloatArray",
     "IntArray",
+    "bfloat16_to_float32",
     "floored_log",
+    "is_bfloat16",
     "log_normalizer",
     "log_softmax",
     "mixed_with_uniform",
@@ -118,3 +120,17 @@ def store(out: NDArray[Any], values: NDArray[Any]) -> None:
 def whole_number(text: str) -> int | None:
     """A number of digits alone, below 10^18; None for anything else, signs that only look like digits included."""
     return int(text) if len(text) <= 18 and text.isascii() and text.isdigit() else None
+
+
+def is_bfloat16(dtype: np.dtype[Any], declared: object = None) -> bool:
+    """Whether numbers are bfloat16: 2 bytes without a type, as files keep arrays of ml_dtypes, or uint16 declared so.
+
+    declared : the attribute ``dtype`` of an HDF5 dataset.
+    """
+    return dtype == np.dtype("V2") or dtype.name == "bfloat16" or (dtype == np.uint16 and declared == "bfloat16")
+
+
+def bfloat16_to_float32(bits: NDArray[Any]) -> NDArray[Any]:
+    """float32 of bfloat16 bit patterns (2 bytes each): the upper half of a float32. Exact."""
+    words = bits if bits.dtype.kind == "u" else np.ascontiguousarray(bits).view("<u2")
+    return (words.astype("<u4") << 16).view("<f4").astype(np.float32, copy=False)

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calcli.errors import CalcliError, DataError
+from calcli.numerics import bfloat16_to_float32, is_bfloat16
 
 __all__ = ["Archive", "Entry", "Mapped", "flatten", "one_line", "reading", "unite"]
 
@@ -61,20 +62,24 @@ class Mapped:
     all the pages it has ever shown. What goes wrong becomes a DataError.
 
     open_map : gives what is sliced. path, name : as messages say it. shape, dtype, ndim :
-    as of an array.
+    as of an array. bfloat16 comes as float32. declared : see ``is_bfloat16``.
     """
 
-    def __init__(self, open_map: Callable[[], Any], path: Path, name: str) -> None:
+    def __init__(self, open_map: Callable[[], Any], path: Path, name: str, declared: object = None) -> None:
         self._open, self._path, self._what = open_map, path, f"array {name!r}"
         first = open_map()
         self.shape, self.dtype, self.ndim = first.shape, first.dtype, first.ndim
+        self._wide = is_bfloat16(first.dtype, declared)
+        if self._wide:
+            self.dtype = np.dtype(np.float32)
 
     def __len__(self) -> int:
         return self.shape[0]
 
     def __getitem__(self, key: Any) -> NDArray[Any]:
         with reading(self._path, self._what):
-            return np.array(self._open()[key])
+            found = np.array(self._open()[key])
+            return bfloat16_to_float32(found) if self._wide else found
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
         return np.asarray(self[...], dtype)

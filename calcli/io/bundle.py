@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calcli.errors import DataError, UsageError
+from calcli.free_memory import available_memory
 from calcli.io.dataset import DataSet, compact
 from calcli.io.hdf5 import check_stored, lookup, names_in, open_file, read, texts
 from calcli.io.locate import Layout, choose_group, kinds_in, split_where
@@ -32,7 +33,7 @@ from calcli.io.validate import (
     score_kind,
     to_ignore,
 )
-from calcli.numerics import FloatArray
+from calcli.numerics import FloatArray, bfloat16_to_float32, is_bfloat16
 from calcli.rows import SCORE_KINDS, Block, ScoreKind
 
 if TYPE_CHECKING:
@@ -48,6 +49,10 @@ LABELS_AT_ONCE = 1 << 20
 
 CACHE_BYTES = 32 << 20
 """Scores up to this size are read once and kept."""
+
+UNPACKED_BYTES = 160 << 20
+"""The same of scores in chunks, which every reading looks up and unpacks again; those in one piece are read as fast
+as memory is given out."""
 
 
 def _depth(value: Any) -> int:
@@ -96,12 +101,14 @@ class BundleRows(DataSet):
         self._check_format()
         self._scores, self.kind = self._find_scores(layout)
         self.scores_where = self._where(self._scores)
-        self.total, self.k = check_shape(self._scores.shape, self._scores.dtype, self.scores_where)
+        self._wide = is_bfloat16(self._scores.dtype, self._scores.attrs.get("dtype"))
+        dtype = np.dtype(np.float32) if self._wide else self._scores.dtype
+        self.total, self.k = check_shape(self._scores.shape, dtype, self.scores_where)
         if self.kind == "confidence":
             self.k = 1
             if self._scores.shape not in ((self.total,), (self.total, 1)):
                 raise DataError(f"{self.scores_where}: has shape {self._scores.shape}, expected (rows,): one a row")
-        self.dtype = self._scores.dtype.newbyteorder("=")
+        self.dtype = dtype.newbyteorder("=")
         self._keep: NDArray[np.bool_] | None = None
         self._labels = self._read_labels(layout, ignore, need_labels)
         self.n = self.total if self._keep is None else int(self._keep.sum())
@@ -110,7 +117,9 @@ class BundleRows(DataSet):
         self.has_labels, self.assigned = self._labels is not None, self._assigned is not None
         self.transforms = self._find_transforms()
         self._cache: NDArray[Any] | None = None
-        self.small = self.nbytes <= CACHE_BYTES
+        free = available_memory()
+        most = UNPACKED_BYTES if free is None else min(UNPACKED_BYTES, free // 4)
+        self.small = self.nbytes <= (max(CACHE_BYTES, most) if self._scores.chunks else CACHE_BYTES)
 
     # ---- what the group holds
 
@@ -350,7 +359,8 @@ class BundleRows(DataSet):
         )
 
     def _checked(self, start: int, stop: int) -> NDArray[Any]:
-        raw = read(self._scores, np.s_[start:stop], self.scores_where).astype(self.dtype, copy=False)
+        raw = read(self._scores, np.s_[start:stop], self.scores_where)
+        raw = bfloat16_to_float32(raw) if self._wide else raw.astype(self.dtype, copy=False)
         if self.kind == "confidence":
             return check_confidences(raw, self.scores_where, start)
         return check_scores(raw, self.kind, self.scores_where, start)

@@ -31,6 +31,8 @@ def plain_array(values: Any, what: str) -> NDArray[Any]:
         array = np.asarray(values)
     except (ValueError, TypeError) as problem:
         raise DataError(f"{what}: are no array of numbers: {problem}") from None
+    if array.dtype.name == "bfloat16":
+        array = array.astype(np.float32)
     if array.dtype.kind not in "fiub":
         raise DataError(f"{what}: have type {array.dtype}, expected numbers")
     return array.astype(np.float64) if what == "scores" and array.dtype.kind in "iub" else array

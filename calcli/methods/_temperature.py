@@ -86,6 +86,9 @@ SMALL_SAMPLE = 1500
 SAMPLE_SCORES = 1 << 24
 """Most scores of the sample: it is held in memory, and more of them find no better start."""
 
+FEWEST, SMALL_SCORES = 100, 2_000_000
+"""The same of wide rows: fewer do, as many as have so many scores; what their start lacks the series makes good."""
+
 FAR = 0.1
 """A relative step of beta beyond which the series is not trusted, and Newton goes on alone."""
 
@@ -123,8 +126,9 @@ def search_temperature(
     sample has no root, or the series would be asked too far, Newton's method walks on.
     """
     heavy = kernels(context)
-    plain = rows.n < 4 * SMALL_SAMPLE or context.device != "cpu"
-    sample = None if plain else rows.sample(max(SMALL_SAMPLE, min(rows.n // 16, SAMPLE_SCORES // rows.k)))
+    least = min(SMALL_SAMPLE, max(FEWEST, SMALL_SCORES // rows.k))
+    plain = rows.n < 4 * least or context.device != "cpu"
+    sample = None if plain else rows.sample(max(least, min(rows.n // 16, SAMPLE_SCORES // rows.k)))
     start = None if sample is None else find_root(slope_of(heavy, sample), LOG_BETA_LOW, LOG_BETA_HIGH, 0.0)
     if start is None or start.status != "ok":
         return Search(*solve_temperature(slope_of(heavy, rows), context, flat=flat))

@@ -173,14 +173,15 @@ class _OfBlock:
         for at in range(0, len(block), step):
             some = block.cut(at, at + step)
             d, e, spare = (buffer[: len(some)] for buffer in room)
-            top = some.scores.argmax(axis=1)
             if block.kind == "probs":
                 e[...] = some.scores
+                top = e.argmax(axis=1)
                 norm = _norm_of_probabilities(e, some.scores.dtype)
                 if not self.top_only:  # 0 ln 0 = 0: the floor only keeps the logarithm finite
                     np.log(np.maximum(e, np.finfo(np.float64).tiny, out=d), out=d)
             else:
                 d[...] = some.scores
+                top = d.argmax(axis=1)  # of float16 it is slow
                 d -= d[np.arange(len(d)), top][:, None]
                 np.exp(d, out=e)
                 norm = e.sum(axis=1)

@@ -49,6 +49,6 @@ def _loader(path: Path, name: str, dataset: Any) -> Callable[[], Any]:
         check_stored(dataset, f"{path}: {name}")
         if dataset.dtype.kind in "OS":
             return dataset.asstr()[()]
-        return Mapped(lambda: dataset, path, name)
+        return Mapped(lambda: dataset, path, name, dataset.attrs.get("dtype"))
 
     return load

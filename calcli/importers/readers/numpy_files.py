@@ -14,6 +14,7 @@ from calcli.importers.formats import reader
 from calcli.importers.readers.pickles import content_archive, load_arrays
 from calcli.importers.source_file import SourceFile
 from calcli.io.validate import swells
+from calcli.numerics import bfloat16_to_float32, is_bfloat16
 
 __all__ = ["read_npy", "read_npz"]
 
@@ -94,7 +95,7 @@ def read_npz(file: SourceFile, stack: ExitStack, ask: Ask) -> Archive:
                     found = archive[name]
                     if not isinstance(found, np.ndarray):  # NumPy gives the bytes of a member that is no array
                         raise DataError(f"{path}: {name!r} is no array; was the file damaged?")
-                    return found
+                    return bfloat16_to_float32(found) if is_bfloat16(found.dtype) else found
                 except ValueError as problem:
                     raise _explained(path, name, problem) from None
 

@@ -8,15 +8,15 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from calcli.errors import DataError
 from calcli.importers.archive import Archive, Mapped, reading
 from calcli.importers.ask import Ask
 from calcli.importers.formats import reader
 from calcli.importers.source_file import SourceFile
+from calcli.numerics import bfloat16_to_float32
 
-__all__ = ["bfloat16_to_float32", "read_safetensors"]
+__all__ = ["read_safetensors"]
 
 HEADER_LIMIT = 100_000_000
 """Longest header that the format allows, in bytes."""
@@ -88,8 +88,3 @@ def _loader(path: Path, name: str, about: dict[str, Any], base: int, size: int) 
         return bfloat16_to_float32(raw[...]) if kind == "BF16" else raw
 
     return load
-
-
-def bfloat16_to_float32(bits: NDArray[Any]) -> NDArray[Any]:
-    """float32 of bfloat16 bit patterns (unsigned 16 bit): the upper half of a float32. Exact."""
-    return (bits.astype("<u4") << 16).view("<f4").astype(np.float32, copy=False)

@@ -62,13 +62,13 @@ def _expansion_terms(beta: float, summarise: bool, r: Tilt, block: Block, here: 
 def _expansion(k: int, summarise: bool, block: Block, found: FloatArray) -> Expansion:
     norm, d_y, right = found[0], found[6], found[7]
     c1, c2, c3, c4, c5 = cumulants(found[1:6] / norm)
-    p = 1.0 / norm  # the largest logit has gap 0; its logarithm is minus the cumulant function
+    p, square = 1.0 / norm, c1 * c1  # p is of the largest logit, which has gap 0; -log p is the cumulant function
     terms = (
         right,
         *(c1 - d_y, c2, c3, c4, c5),
-        *(p, -p * c1, p * (c1**2 - c2), p * (3 * c1 * c2 - c1**3 - c3)),
-        p * (c1**4 - 6 * c1**2 * c2 + 4 * c1 * c3 + 3 * c2**2 - c4),
-        p * (10 * c1 * (c1 * (c1 * c2 - c3) - 1.5 * c2**2) - c1**5 + 5 * c1 * c4 + 10 * c2 * c3 - c5),
+        *(p, -p * c1, p * (square - c2), p * (c1 * (3 * c2 - square) - c3)),
+        p * (square * (square - 6 * c2) + 4 * c1 * c3 + 3 * c2 * c2 - c4),
+        p * (c1 * (square * (10 * c2 - square) - 10 * c1 * c3 - 15 * c2 * c2 + 5 * c4) + 10 * c2 * c3 - c5),
     )
     weight, total, *series = weighted(block, np.stack(terms))
     summary = _summary(k, 1.0, block, found[8:]) if summarise else None
@@ -78,10 +78,11 @@ def _expansion(k: int, summarise: bool, block: Block, found: FloatArray) -> Expa
 def cumulants(moments: FloatArray) -> tuple[FloatArray, ...]:
     """The first five cumulants of (5, b) moments, (b,) each."""
     m1, m2, m3, m4, m5 = moments
-    k2 = m2 - m1**2
-    k3 = m3 - 3 * m1 * m2 + 2 * m1**3
-    k4 = m4 - 4 * m1 * m3 - 3 * m2**2 + 12 * m1**2 * m2 - 6 * m1**4
-    k5 = m5 - 5 * m1 * m4 - 10 * m2 * m3 + 20 * m1**2 * m3 + 30 * m1 * m2**2 - 60 * m1**3 * m2 + 24 * m1**5
+    square = m1 * m1  # products: a power costs as much as an exponential
+    k2 = m2 - square
+    k3 = m3 - m1 * (3 * m2 - 2 * square)
+    k4 = m4 - 4 * m1 * m3 - 3 * m2 * m2 + square * (12 * m2 - 6 * square)
+    k5 = m5 - 5 * m1 * m4 - 10 * m2 * m3 + 20 * square * m3 + m1 * (30 * m2 * m2 - square * (60 * m2 - 24 * square))
     return m1, k2, k3, k4, k5
 
 

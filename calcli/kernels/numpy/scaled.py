@@ -22,9 +22,7 @@ def softmax_at(
     same whatever the rows beside. Returns (b, k) ``dtype``, (b,) float64, (b,) classes.
     """
     n, k = scores.shape
-    out, confidence = np.empty((n, k), dtype), np.empty(n)
-    top = scores.argmax(axis=1)
-    label = top if label is None else label
+    out, confidence, top = np.empty((n, k), dtype), np.empty(n), np.empty(n, dtype=np.int64)
     step = max(1, TILE_ITEMS // k)
     room = np.empty((min(step, n), k))
     for at in range(0, n, step):
@@ -33,11 +31,12 @@ def softmax_at(
         here = np.arange(len(z))
         e = room[: len(z)]
         e[...] = z
+        top[some] = e.argmax(axis=1)
         e -= e[here, top[some]][:, None]
         e *= beta
         np.exp(e, out=e)
         norm = e.sum(axis=1)
         e /= norm[:, None]
-        confidence[some] = e[here, label[some]]
+        confidence[some] = e[here, top[some] if label is None else label[some]]
         store(out[some], e)
-    return out, np.minimum(confidence, 1.0, out=confidence), label
+    return out, np.minimum(confidence, 1.0, out=confidence), top if label is None else label
