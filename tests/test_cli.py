@@ -273,6 +273,12 @@ def await_handlers(command):
     raise AssertionError("calcli never asked for its signals")
 
 
+def as_at_a_terminal():
+    """Undo what ``nohup`` and background jobs hand down: signals that are ignored stay so."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)
+
+
 @pytest.mark.skipif(os.name == "nt", reason="POSIX signals")
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
 def test_interruption_leaves_nothing(tmp_path, number, code):
@@ -286,7 +292,7 @@ def test_interruption_leaves_nothing(tmp_path, number, code):
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
+        preexec_fn=as_at_a_terminal,
     ) as command:
         await_handlers(command)
         command.send_signal(number)
