@@ -3,6 +3,7 @@
 import csv
 import io
 import json
+import os
 import re
 import subprocess
 import sys
@@ -381,6 +382,14 @@ def test_bad_words_are_one_line(run, logits, words, code, part):
     assert result.code == code
     assert part in result.line
     assert result.out == ""
+
+
+@pytest.mark.parametrize("ending", ["png", "svg"])
+def test_a_backend_that_does_not_exist_is_no_reason_not_to_draw(logits, tmp_path, ending):
+    env = {**os.environ, "MPLBACKEND": "nonsense"}
+    words = [sys.executable, "-m", "calcli", "diagram", str(logits), "-o", str(tmp_path / f"x.{ending}")]
+    done = subprocess.run(words, capture_output=True, text=True, env=env)
+    assert (done.returncode, (tmp_path / f"x.{ending}").exists()) == (0, True), done.stderr
 
 
 def test_without_matplotlib_only_pictures_are_missing(run, logits, monkeypatch):

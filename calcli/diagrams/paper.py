@@ -5,8 +5,10 @@ lightness, so that they survive a grey printer; every difference that a colour m
 also made by a line style, a marker or a hatch.
 """
 
+import os
+import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -93,8 +95,7 @@ class Paper:
     def matplotlib(self) -> Iterator[None]:
         """Matplotlib's own defaults and our changes, whatever the user's matplotlibrc says."""
         need_matplotlib()
-        import matplotlib
-
+        matplotlib = import_matplotlib()
         with matplotlib.rc_context():
             matplotlib.rcdefaults()
             matplotlib.rcParams.update(self._settings())
@@ -150,6 +151,22 @@ def need_matplotlib() -> None:
             "drawing png, svg or pdf needs matplotlib: pip install 'calcli[plot]';"
             " the terminal drawing, .json and .csv work without it"
         )
+
+
+def import_matplotlib() -> Any:
+    """The module. A backend of MPLBACKEND that does not exist is no reason not to draw: we use none."""
+    from importlib import import_module
+
+    backend = None if "matplotlib" in sys.modules else os.environ.pop("MPLBACKEND", None)
+    try:
+        found = import_module("matplotlib")
+    finally:
+        if backend is not None:
+            os.environ["MPLBACKEND"] = backend
+    if backend:
+        with suppress(ValueError):
+            found.rcParams["backend"] = backend  # as its own import would have done, for others in this process
+    return found
 
 
 def width_of(text: str) -> float:
