@@ -258,6 +258,32 @@ def test_a_job_file_is_read_with_care(tmp_path):
     assert not path.exists()
 
 
+@pytest.mark.parametrize("kind", ["a file of somebody's", "a link", "a pipe", "a folder"])
+def test_a_file_in_the_way_of_the_job_file_is_left_alone(tmp_path, kind):
+    path, other = tmp_path / "a.job", tmp_path / "other"
+    other.write_text("precious")
+    if kind == "a file of somebody's":
+        path.write_text("#!/bin/sh\n")
+    elif kind == "a link":
+        path.symlink_to(other)
+    elif kind == "a pipe":
+        os.mkfifo(path)
+    else:
+        path.mkdir()
+    before = path.lstat()
+    with pytest.raises(UsageError, match=r"a\.job: is in the way"):
+        Journal(path)
+    assert (other.read_text(), path.lstat()[:7]) == ("precious", before[:7])
+
+
+def test_a_job_file_has_one_user(tmp_path):
+    journal = Journal(tmp_path / "a.job")
+    with pytest.raises(UsageError, match="another calcli is writing it"):
+        Journal(tmp_path / "a.job")
+    journal.close(done=False)  # and nothing in it is nothing to keep
+    assert not list(tmp_path.iterdir())
+
+
 def test_a_file_that_changes_meanwhile_is_named(tmp_path):
     z, y = truth(2000, 5)
     with h5py.File(tmp_path / "a.h5", "w") as file:

@@ -104,4 +104,4 @@ def job_file(target: str, crew: "Crew | None") -> "Iterator[Journal | None]":
         done = True
         raise
     finally:
-        journal.close(done=done or not len(journal))
+        journal.close(done=done)

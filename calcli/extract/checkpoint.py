@@ -8,7 +8,6 @@ holds whatever ended the process: a row that was not written in full does not co
 import json
 import os
 import re
-import stat
 from pathlib import Path
 from types import TracebackType
 from typing import Any, NoReturn, Self
@@ -17,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calcli.errors import CalcliError, UsageError
+from calcli.io.job_files import lock, open_job_file, remove
 
 __all__ = ["PartialScores"]
 
@@ -41,9 +41,9 @@ class PartialScores:
         self.k: int | None = None
         self.done = 0
         self._begin = 0
-        self._file = os.fdopen(_open(path), "r+b", buffering=0)
+        self._file = os.fdopen(open_job_file(path), "r+b", buffering=0)
         try:
-            _lock(self._file.fileno(), path)
+            lock(self._file.fileno(), path)
             self._resume(force)
         except BaseException:
             self._file.close()
@@ -125,10 +125,7 @@ class PartialScores:
 
     def remove(self) -> None:
         """The job is done: delete the file."""
-        own = self.path.exists() and os.path.samestat(os.fstat(self._file.fileno()), self.path.lstat())
-        self._file.close()
-        if own:
-            self.path.unlink()
+        remove(self._file, self.path)
 
     def __enter__(self) -> Self:
         return self
@@ -140,23 +137,6 @@ class PartialScores:
             self._file.close() if self.done else self.remove()  # not one row: nothing to go on from
 
 
-def _open(path: Path) -> int:
-    """A descriptor of an ordinary file, made when there is none. Raises UsageError, CalcliError."""
-    try:
-        # A pipe would make a plain open wait for somebody at its other end.
-        flags = os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
-        descriptor = os.open(path, flags | getattr(os, "O_BINARY", 0), 0o666)
-    except OSError as problem:
-        if os.path.lexists(path):
-            what = "a symbolic link" if path.is_symlink() else problem.strerror
-            raise UsageError(f"{path}: is in the way ({what}); move it or choose another -o") from None
-        raise CalcliError(f"{path}: cannot be written: {problem.strerror}; choose another -o") from None
-    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-        os.close(descriptor)
-        raise UsageError(f"{path}: is in the way (no ordinary file); move it or choose another -o")
-    return descriptor
-
-
 def _parsed(line: bytes) -> dict[str, Any] | None:
     """The first line of a partial result, or None when it is that of something else."""
     try:
@@ -164,17 +144,3 @@ def _parsed(line: bytes) -> dict[str, Any] | None:
     except (ValueError, RecursionError):
         return None
     return head if isinstance(head, dict) and head.get("format") == MAGIC else None
-
-
-def _lock(descriptor: int, path: Path) -> None:
-    """Keep a second process off the file, where the system can."""
-    try:
-        import fcntl
-    except ImportError:
-        return
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        raise UsageError(f"{path}: another calcli is writing it; wait for it or choose another -o") from None
-    except OSError:  # a file system without locks
-        return

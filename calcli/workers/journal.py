@@ -5,9 +5,13 @@ import os
 import pickle
 import zlib
 from contextlib import suppress
+from dataclasses import is_dataclass
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
+
+from calcli.errors import UsageError
+from calcli.io.job_files import lock, open_job_file, remove
 
 __all__ = ["Journal"]
 
@@ -30,25 +34,36 @@ class Journal:
 
     A file that is not there is made; a last entry that was cut short, and a file that
     others could have written, count for nothing. Only numbers and calcli's own records are
-    read back.
+    read back. Raises UsageError for a file of this name that is no job of one's own, or that
+    another process is at, CalcliError where none can be made.
     """
 
     def __init__(self, path: Path) -> None:
         self.path = path
         self.keep = False
         self._places: dict[bytes, tuple[int, int]] = {}
-        self._file = os.fdopen(os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o600), "r+b", buffering=0)
-        if not self._trusted():
-            self._file.truncate(0)
-        if self._file.seek(0, os.SEEK_END) == 0:
-            self._file.write(HEAD)
+        self._file = os.fdopen(open_job_file(path, 0o600), "r+b", buffering=0)
+        try:
+            lock(self._file.fileno(), path)
+            self._claim()
+        except BaseException:
+            self._file.close()
+            raise
         self._index()
 
-    def _trusted(self) -> bool:
+    def _claim(self) -> None:
+        """Begin the file, or go on with one of calcli's. Raises UsageError for anything else of this name."""
         facts = os.fstat(self._file.fileno())
-        own = not hasattr(os, "getuid") or (facts.st_uid == os.getuid() and not facts.st_mode & 0o022)
-        self._file.seek(0)
-        return own and self._file.read(len(HEAD)) == HEAD
+        owned = hasattr(os, "getuid")
+        if facts.st_size:
+            if self._file.read(len(HEAD)) != HEAD or (owned and facts.st_uid != os.getuid()):
+                raise UsageError(f"{self.path}: is in the way (no job of yours); move it or choose another -o")
+            if not (owned and facts.st_mode & 0o022):
+                return
+            self._file.truncate(0)  # others could have written it
+            os.fchmod(self._file.fileno(), 0o600)
+            self._file.seek(0)
+        self._file.write(HEAD)
 
     def _index(self) -> None:
         """Find the whole entries: key (32 bytes), size, checksum, pickle."""
@@ -87,10 +102,11 @@ class Journal:
                 self._places[key] = at, len(text)
 
     def close(self, *, done: bool) -> None:
-        """Close the file; remove it when the job is done, unless it is to be kept."""
-        self._file.close()
-        if done and not self.keep:
-            self.path.unlink(missing_ok=True)
+        """Close the file; remove it when the job is done, unless it is to be kept, and when there is nothing in it."""
+        if (done and not self.keep) or not self._places:
+            remove(self._file, self.path)
+        else:
+            self._file.close()
 
 
 class _Numbers(pickle.Unpickler):
@@ -100,7 +116,7 @@ class _Numbers(pickle.Unpickler):
         if (module, name) in ARRAY_MAKERS:
             return super().find_class(module, name)
         found = super().find_class(module, name) if module.startswith("calcli.") else None
-        if not isinstance(found, type):
+        if not isinstance(found, type) or not (is_dataclass(found) or issubclass(found, tuple)):
             raise pickle.UnpicklingError(f"{module}.{name} has no place in a job file")
         return found
 
