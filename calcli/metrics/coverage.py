@@ -106,6 +106,13 @@ def coverage_interval(
     return start, float(share[end]) if end >= 0 else 0.0
 
 
+def _weighted_curve(confidence: FloatArray, correct: FloatArray, weight: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Weight of all and of the right rows down to every confidence there is, the most confident first."""
+    order = np.argsort(-confidence, kind="stable")
+    ends = np.append(np.flatnonzero(np.diff(confidence[order])), len(order) - 1)
+    return np.cumsum(weight[order])[ends], np.cumsum((weight * correct)[order])[ends]
+
+
 def _share(value: float, name: str) -> float:
     if not 0 < value <= 1:
         raise UsageError(f"{name} is {value:g}, expected a number above 0, at most 1")
@@ -127,12 +134,9 @@ def accuracy_at(context: MetricContext, coverage: float = 0.8) -> Value:
     _share(coverage, "coverage")
     signature = {"coverage": f"{coverage:g}"}
     if t.weight is not None:
-        order = np.argsort(-t.confidence, kind="stable")
-        w = t.weight[order]
-        ends = np.append(np.flatnonzero(np.diff(t.confidence[order])), len(order) - 1)
-        j = ends[np.searchsorted(np.cumsum(w)[ends], coverage * w.sum() * (1 - 1e-12), side="left")]
-        value = float(w[: j + 1] @ t.correct[order][: j + 1] / w[: j + 1].sum())
-        return Value(value, signature=signature | {"share": "weight"})
+        accepted, right = _weighted_curve(t.confidence, t.correct, t.weight)
+        j = np.searchsorted(accepted, coverage * accepted[-1] * (1 - 1e-12), side="left")
+        return Value(float(right[j] / accepted[j]), signature=signature | {"share": "weight"})
     found = accuracy_at_coverage(t.confidence, t.correct, coverage)
     level = context.settings.level
     interval = Interval(*exact_interval(found.right, found.accepted, level), level, "clopper-pearson")
@@ -154,11 +158,10 @@ def coverage_at(context: MetricContext, accuracy: float = 0.95) -> Value:
     _share(accuracy, "accuracy")
     signature = {"accuracy": f"{accuracy:g}"}
     if t.weight is not None:
-        order = np.argsort(-t.confidence, kind="stable")
-        w, right = np.cumsum(t.weight[order]), np.cumsum((t.weight * t.correct)[order])
-        ends = np.append(np.flatnonzero(np.diff(t.confidence[order])), len(order) - 1)
-        good = ends[right[ends] >= accuracy * w[ends]]
-        return Value(float(w[good[-1]] / w[-1]) if len(good) else 0.0, signature=signature | {"share": "weight"})
+        accepted, right = _weighted_curve(t.confidence, t.correct, t.weight)
+        good = accepted[right >= accuracy * accepted]
+        value = float(good[-1] / accepted[-1]) if len(good) else 0.0
+        return Value(value, signature=signature | {"share": "weight"})
     found, level = coverage_at_accuracy(t.confidence, t.correct, accuracy), context.settings.level
     ends_at = coverage_interval(t.confidence, t.correct, accuracy, level)
     interval = Interval(*ends_at, level, "inverted clopper-pearson")

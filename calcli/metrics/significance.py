@@ -38,6 +38,14 @@ class Direction:
     gap: float
     z: float
 
+    @classmethod
+    def of(cls, gap: float, sd: float) -> "Direction":
+        """Of a mean gap and its standard deviation."""
+        if sd == 0.0:
+            # Certain forecasts that are all right are calibrated; certain and wrong, impossible.
+            return cls(gap, 0.0 if abs(gap) < 1e-12 else math.copysign(math.inf, gap))
+        return cls(gap, gap / sd)
+
     @property
     def p_value(self) -> float:
         """Two-sided."""
@@ -47,11 +55,7 @@ class Direction:
 def _direction(gap: FloatArray, variance: FloatArray, weight: FloatArray | None) -> Direction:
     w = np.ones(len(gap)) if weight is None else weight
     total = float(w.sum())
-    mean, sd = float(w @ gap) / total, math.sqrt(float(w**2 @ variance)) / total
-    if sd == 0.0:
-        # Certain forecasts that are all right are calibrated; certain and wrong, impossible.
-        return Direction(mean, 0.0 if abs(mean) < 1e-12 else math.copysign(math.inf, mean))
-    return Direction(mean, mean / sd)
+    return Direction.of(float(w @ gap) / total, math.sqrt(float(w**2 @ variance)) / total)
 
 
 def confidence_direction(table: RowTable) -> Direction:

@@ -265,8 +265,7 @@ def _accuracy(t: Tally, s: MetricSettings, value: Value) -> Value:
 
 
 def _direction(total: float, variance: float, n: int) -> Direction:
-    gap, sd = total / n, math.sqrt(variance) / n
-    return Direction(gap, gap / sd if sd > 0 else math.copysign(math.inf, gap) if abs(gap) >= 1e-12 else 0.0)
+    return Direction.of(total / n, math.sqrt(variance) / n)
 
 
 def _nll(t: Tally, s: MetricSettings, value: Value) -> Value:

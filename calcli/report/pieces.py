@@ -8,7 +8,19 @@ from calcli.report.gather import Model, Version
 from calcli.report.glossary import GLOSSARY
 from calcli.report.markup import Safe, join, tag
 
-__all__ = ["Room", "download", "drawn_of", "each_version", "focus_of", "row", "small", "state_word", "table", "term"]
+__all__ = [
+    "Room",
+    "download",
+    "drawn_of",
+    "each_version",
+    "focus_of",
+    "row",
+    "slider_panel",
+    "small",
+    "state_word",
+    "table",
+    "term",
+]
 
 
 @dataclass(frozen=True)
@@ -91,4 +103,15 @@ def download(*idents: str) -> Safe:
         "p",
         *(tag("button", f"Download {kinds[i[0]]}", type="button", data_download=i[2:]) for i in idents),
         class_="script downloads",
+    )
+
+
+def slider_panel(words: str, what: str) -> Safe:
+    """A slider over confidences, with room for what it shows; script gives it life. what : its name to readers."""
+    return tag(
+        "div",
+        tag("label", words, tag("output", "90%", class_="at")),
+        tag("input", type="range", min=0, max=100, value=90, class_=what.lower(), aria_label=what),
+        tag("div", class_="readout", role="status"),
+        class_="script panel",
     )

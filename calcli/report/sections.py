@@ -10,7 +10,19 @@ from calcli.report.figures import bars, dumbbell, gap_line, reliability, risk, s
 from calcli.report.gather import Model, Version
 from calcli.report.markup import Safe, join, name, tag
 from calcli.report.phrases import chance, count, fixed, per_cent, signed, span
-from calcli.report.pieces import Room, download, drawn_of, each_version, focus_of, row, small, state_word, table, term
+from calcli.report.pieces import (
+    Room,
+    download,
+    drawn_of,
+    each_version,
+    focus_of,
+    row,
+    slider_panel,
+    small,
+    state_word,
+    table,
+    term,
+)
 
 __all__ = ["card", "model_body", "signatures"]
 
@@ -131,13 +143,7 @@ def where_wrong(model: Model, m: int, focus: int, room: Room) -> Safe:
     both = model.k == 2
     figures = [reliability(model, focus, True, f"reliability-class1-{m}")] if both else []
     figures.append(reliability(model, focus, False, f"reliability-{m}"))
-    slider = tag(
-        "div",
-        tag("label", "Read the curves at a confidence of ", tag("output", "90%", class_="at")),
-        tag("input", type="range", min=0, max=100, value=90, class_="confidence", aria_label="Confidence"),
-        tag("div", class_="readout", role="status"),
-        class_="script panel",
-    )
+    slider = slider_panel("Read the curves at a confidence of ", "Confidence")
     names = [f"f-reliability-class1-{m}"] if both else []
     return tag(
         "section",
@@ -175,13 +181,7 @@ def alone(model: Model, m: int, focus: int, room: Room) -> Safe:
         head = ("From", term("coverage", "Decides alone"), "Cases", "Right", term("interval"), "Says")
         return table(join([name(v.name), ", thresholds"]), head, rows, f"thresholds-{m}-{at}")
 
-    slider = tag(
-        "div",
-        tag("label", "Decide alone from a confidence of ", tag("output", "90%", class_="at")),
-        tag("input", type="range", min=0, max=100, value=90, class_="threshold", aria_label="Threshold"),
-        tag("div", class_="readout", role="status"),
-        class_="script panel",
-    )
+    slider = slider_panel("Decide alone from a confidence of ", "Threshold")
     return tag(
         "section",
         tag("h2", "Let it decide alone only when it is sure enough"),

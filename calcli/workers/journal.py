@@ -10,6 +10,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
+from calcli import __version__
 from calcli.errors import UsageError
 from calcli.io.job_files import lock, open_job_file, remove
 
@@ -122,8 +123,8 @@ class _Numbers(pickle.Unpickler):
 
 
 def key_of(*facts: bytes) -> bytes:
-    """A key for a result that these facts determine."""
-    digest = sha256()
+    """A key for a result that these facts determine, and this version of calcli."""
+    digest = sha256(__version__.encode())
     for fact in facts:
         digest.update(len(fact).to_bytes(8, "little") + fact)
     return digest.digest()
