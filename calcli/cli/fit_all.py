@@ -92,16 +92,16 @@ def fit_all(args: "FitArgs", rows: DataSet, context: Context, talk: Talk) -> int
 
 
 def _fit(name: str, path: Path, rows: DataSet, folds: list[Fold], context: Context, force: bool) -> Entry:
-    begun = time.perf_counter()
+    begun = time.process_time()
     try:
         artifact = fit_artifact(name, parse_options(name, {}), rows, context)
         cv_nll = cross_validated_nll(name, rows, folds, context)
         save(artifact, str(path), force=force)
-        return Entry(name, path, time.perf_counter() - begun, cv_nll, artifact)
+        return Entry(name, path, time.process_time() - begun, cv_nll, artifact)
     except DataError:
         raise
     except Exception as error:  # one method's failure is no reason to lose the others
-        return Entry(name, path, time.perf_counter() - begun, error=error)
+        return Entry(name, path, time.process_time() - begun, error=error)
 
 
 def _print(entries: list[Entry], rows: DataSet, folds: int, talk: Talk) -> None:
