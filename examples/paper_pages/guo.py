@@ -81,10 +81,11 @@ def page(n: Numbers) -> Page:
         "Temperature scaling",
         "`examples/guo_tables.py FILES -o FOLDER` prints the tables for any files of scores.",
         rows,
-        (
+        tuple(
             (
-                "reliability_cifar100_resnet20.png",
-                "Ten bins, CIFAR-100 ResNet-20: as it is, with one temperature, with vector scaling",
-            ),
+                f"reliability_{stem}.png",
+                f"Ten bins, {name} ResNet-20: as it is, with one temperature, with vector scaling",
+            )
+            for stem, name in (("cifar10_resnet20", "CIFAR-10"), ("cifar100_resnet20", "CIFAR-100"))
         ),
     )
