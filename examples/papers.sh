@@ -22,7 +22,7 @@ have() { # FILES of DATA: those that are there, as paths
 
 # The longest beside all others: two processes.
 one=$(have cifar10_vgg16_verified)
-[ -z "$one" ] || run verified_calibration "$one" --trials 12 --bins 10,20,50,100 &
+[ -z "$one" ] || run verified_calibration "$one" --trials 40 --bins 10,20,50,100 &
 verified=$!
 trap 'kill $verified 2>/dev/null || true' EXIT
 
