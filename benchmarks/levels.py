@@ -54,7 +54,7 @@ def verdict(z, y, seed, with_split=True):
     table = collect(rows, class_bins=15)
     context = MetricContext(table, MetricSettings(seed=seed))
     split = cross_fitted_split(rows, None, table, seed) if with_split else None
-    report = judge(data_summary("logits", table), context, split)
+    report = judge(data_summary("logits", context), context, split)
     parts = {
         "not clean": report.p_overall <= LEVEL,
         "joint test": joint_test(context).p_value <= MAIN,

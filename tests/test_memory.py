@@ -51,10 +51,24 @@ def test_a_fit_takes_the_same_memory_for_ten_times_the_rows(tmp_path, method):
     assert found[1] - found[0] < 30 * MIB
 
 
-def test_sums_over_rows_take_the_same_memory_for_ten_times_the_rows(tmp_path):
-    """6e6 x 10 is beyond ``tally.LONG``: no table is made of its rows, which would be 72 bytes each."""
+@pytest.mark.parametrize("words", [("--metric", "ece", "--metric", "nll"), ("-c", "a.json")], ids=["sums", "report"])
+def test_an_evaluation_takes_the_same_memory_for_ten_times_the_rows(tmp_path, words):
+    """2e6 x 10 against 2e5 x 10, the default report with a calibrator too: a table would take 72 bytes a row."""
     found = []
-    for n in (600_000, 6_000_000):
+    for n in (200_000, 2_000_000):
         write(tmp_path / "a.h5", n)
-        found.append(peak(tmp_path, "evaluate", "a.h5", "--metric", "ece", "--metric", "nll", "-q"))
+        if not found:
+            assert peak(tmp_path, "fit", "-m", "ts", "a.h5", "-o", "a.json", "-q")
+        found.append(peak(tmp_path, "evaluate", "a.h5", *words, "-q"))
     assert found[1] - found[0] < 40 * MIB
+
+
+def test_apply_takes_the_same_memory_for_ten_times_the_rows(tmp_path):
+    """2e6 x 10 against 2e5 x 10; labels are read and written piece by piece."""
+    found = []
+    for n in (200_000, 2_000_000):
+        write(tmp_path / "a.h5", n)
+        if not found:
+            assert peak(tmp_path, "fit", "-m", "ts", "a.h5", "-o", "a.json", "-q")
+        found.append(peak(tmp_path, "apply", "a.json", "a.h5", "-o", "b.h5", "--force", "-q"))
+    assert found[1] - found[0] < 30 * MIB

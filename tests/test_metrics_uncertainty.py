@@ -36,6 +36,7 @@ from calcli.metrics.significance import (
     max_brownian_tail,
     range_brownian_tail,
 )
+from calcli.metrics.ties import Ordered
 from calcli.metrics.warnings import resolution_rows
 from calcli.rows import ArrayRows
 
@@ -296,8 +297,8 @@ def test_brownian_tails():
 
 
 def test_cumulative_gaps_see_ties_as_one_point():
-    order = cumulative_gaps(np.array([0.5, 0.5]), np.array([1.0, 0.0]))
-    other = cumulative_gaps(np.array([0.5, 0.5]), np.array([0.0, 1.0]))
+    order = cumulative_gaps(Ordered.of(np.array([0.5, 0.5]), np.array([1.0, 0.0])), 0.5)
+    other = cumulative_gaps(Ordered.of(np.array([0.5, 0.5]), np.array([0.0, 1.0])), 0.5)
     assert order == other
     assert order.mad == 0.0
     assert order.p_mad == 1.0

@@ -26,7 +26,7 @@ def rows_of(n, k, rng, scale=1.0, weight=None):
 
 def report_of(rows, seed=0, split=None, group=None):
     context = MetricContext(collect(rows, class_bins=15, group=group), MetricSettings(seed=seed))
-    return judge(data_summary("logits", context.table), context, split)
+    return judge(data_summary("logits", context), context, split)
 
 
 def most(n, p, tail=1e-3):

@@ -11,7 +11,7 @@ import numpy as np
 from calcli.cli.render import Talk
 from calcli.cli.working import spread
 from calcli.errors import DataError, UsageError
-from calcli.evaluation.assess import Candidate, Plan, Subject, assess, scores_of
+from calcli.evaluation.assess import Candidate, Plan, Subject, assess
 from calcli.evaluation.judge import label_shift_p_value
 from calcli.evaluation.results import Result
 from calcli.importers.direct import open_data
@@ -19,7 +19,6 @@ from calcli.io.artifact import Artifact, load
 from calcli.io.dataset import DataSet
 from calcli.io.locate import Layout, split_where
 from calcli.io.names import expand
-from calcli.metrics.context import MetricContext
 from calcli.metrics.rowtable import RowTable
 from calcli.metrics.tally import Tally
 from calcli.metrics.warnings import data_warnings
@@ -114,9 +113,7 @@ class Job:
                 self.talk.say(f"{rows.name}: left out {rows.ignored} of {rows.total} rows by their label")
         if against is None or done.baseline is None:
             return results, results[0]
-        context = MetricContext(done.baseline, self.plan.settings)
-        scores = scores_of(context, list(results[0].scores))
-        return results, Result(rows.name, against.name, against.method, rows.n, results[0].n_classes, scores)
+        return results, Result(rows.name, against.name, against.method, rows.n, results[0].n_classes, done.baseline)
 
     def candidates(self, artifacts: Sequence[tuple[str, Artifact]], rows: DataSet) -> list[Candidate]:
         """The scores as they are, then the calibrators; warnings are said. Raises DataError where one does not fit."""

@@ -29,9 +29,10 @@ from calcli.metrics.catalog import (
 from calcli.metrics.class_columns import class_columns
 from calcli.metrics.collect import collect_all
 from calcli.metrics.context import MetricContext, MetricSettings
+from calcli.metrics.long_walk import LONG, long_contexts, measured_long
 from calcli.metrics.rowtable import RowTable
 from calcli.metrics.significance import adjusted, benjamini_hochberg, class_p_values
-from calcli.metrics.tally import LONG, Tally, tallies_suffice, tally_all
+from calcli.metrics.tally import Tally
 from calcli.numerics import FloatArray
 from calcli.rows import Rows
 
@@ -64,7 +65,8 @@ class Plan:
     metrics : names, in order; with ``report`` those that two classes have are added to
     them. report : the judgement beside the metrics. split : the cross-fitted split of the
     losses, None where it is cheap. per_class, per_group : extra rows. sweep : numbers of
-    bins for the binned lower bound; ``sweep_marginal`` per class.
+    bins for the binned lower bound; ``sweep_marginal`` per class. tables : are the tables of
+    the rows needed afterwards?
     """
 
     metrics: Sequence[str]
@@ -75,6 +77,7 @@ class Plan:
     per_group: bool = False
     sweep: Sequence[int] = ()
     sweep_marginal: bool = False
+    tables: bool = False
 
     def metrics_for(self, k: int) -> list[str]:
         """The metrics on rows of k classes, in order."""
@@ -94,14 +97,14 @@ class Plan:
 
 @dataclass(frozen=True)
 class Assessed:
-    """The results of one bundle, the row tables they came from, and the baseline's; no tables where sums were enough.
+    """The results of one bundle, and the row tables they came from, none where sums were enough.
 
-    seen : what is known of the rows as they came.
+    baseline : the metrics of the baseline, where one was given. seen : what is known of the rows as they came.
     """
 
     results: list[Result]
     tables: list[RowTable]
-    baseline: RowTable | None
+    baseline: dict[str, Score] | None
     seen: RowTable | Tally
 
 
@@ -128,8 +131,8 @@ def assess(
         )
     compared = candidates if baseline is None else [*candidates, baseline]
     names = plan.metrics_for(rows.k)
-    if baseline is None and _long(rows, plan, names):
-        return _by_sums(subject, candidates, plan, names, progress)
+    if _long(subject, plan, names):
+        return _of_long(subject, candidates, plan, names, baseline, progress)
     tables = collect_all(
         rows,
         [c.calibrator for c in compared],
@@ -142,28 +145,53 @@ def assess(
     reference = tables[0] if baseline is None else tables[-1]
     each = _Each(subject, plan, names, baseline, MetricContext(reference, plan.settings), progress)
     results = [each.result(c, t, edge_rows) for c, t in zip(candidates, tables[: len(candidates)], strict=True)]
-    return Assessed(results, tables[: len(candidates)], reference, tables[0])
+    against = None if baseline is None else scores_of(each.reference, names)
+    return Assessed(results, tables[: len(candidates)], against, tables[0])
 
 
-def _long(rows: Rows, plan: Plan, names: Sequence[str]) -> bool:
-    """Whether sums are enough, and rows so many that their table is not made."""
-    return rows.n > LONG and plan.is_plain and tallies_suffice(names, plan.settings) and rows.weights() is None
+def _long(subject: Subject, plan: Plan, names: Sequence[str]) -> bool:
+    """Whether rows are so many that no table of them is made, and everything is known without."""
+    rows = subject.rows
+    beyond = plan.per_class or plan.per_group or plan.sweep or plan.split or plan.tables
+    if rows.n <= LONG or beyond or (plan.report and subject.group is not None):
+        return False
+    return measured_long(names, plan.settings, rows.k) and rows.weights() is None
 
 
-def _by_sums(
-    subject: Subject, candidates: Sequence[Candidate], plan: Plan, names: Sequence[str], progress: Progress | None
+def _of_long(
+    subject: Subject,
+    candidates: Sequence[Candidate],
+    plan: Plan,
+    names: Sequence[str],
+    baseline: Candidate | None,
+    progress: Progress | None,
 ) -> Assessed:
-    """The metrics alone, in memory that does not grow with the rows."""
-    s = plan.settings
-    tallies = tally_all(subject.rows, [c.calibrator for c in candidates], names, s, progress)
-    results = []
-    for candidate, tally in zip(candidates, tallies, strict=True):
-        scores = {name: Score.of(name, tally.measure(name, s), s) for name in names}
-        paired = Paired(None, differences_of(tally, s)) if tally is not tallies[0] else None
-        counts = tally.counts if any(tally.counts.values()) else {}
-        k = tally.k if tally.k > 1 else None
-        results.append(Result(subject.name, candidate.name, candidate.method, tally.n, k, scores, paired, counts))
-    return Assessed(results, [], None, tallies[0])
+    """The same in memory that does not grow with the rows."""
+    compared = candidates if baseline is None else [baseline, *candidates]
+    calibrators = [c.calibrator for c in compared]
+    results, seen, reference = [], None, None
+    with long_contexts(
+        subject.rows, calibrators, names, plan.settings, report=plan.report, progress=progress
+    ) as contexts:
+        for candidate, context in zip(compared, contexts, strict=True):
+            scores = scores_of(context, names, progress)
+            if candidate is baseline:
+                reference = scores
+                continue
+            seen = seen or context.tally
+            paired = None
+            if context.tally.paired:
+                paired = Paired(None if baseline is None else baseline.name, differences_of(context))
+            counts = context.tally.counts if any(context.tally.counts.values()) else {}
+            k = context.table.k if context.table.k > 1 else None
+            report = None
+            if plan.report:
+                report = judge(data_summary(subject.rows.kind, context, subject.class_names), context, None)
+            results.append(
+                Result(subject.name, candidate.name, candidate.method, context.n, k, scores, paired, counts, report)
+            )
+    assert seen is not None
+    return Assessed(results, [], reference, seen)
 
 
 def _class_bins(plan: Plan, names: Sequence[str]) -> int:
@@ -228,7 +256,7 @@ class _Each:
         if table.k > 1 and (self.plan.split or cheap):
             seed = self.plan.settings.seed
             split = cross_fitted_split(self.subject.rows, candidate.calibrator, table, seed, self.progress)
-        return judge(data_summary(self.subject.rows.kind, table, self.subject.class_names), context, split)
+        return judge(data_summary(self.subject.rows.kind, context, self.subject.class_names), context, split)
 
 
 def _significant(p_values: FloatArray, report: Report | None, what: str) -> set[int]:

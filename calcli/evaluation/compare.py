@@ -6,11 +6,11 @@ import numpy as np
 
 from calcli.evaluation.results import Difference, Ranks, Result
 from calcli.metrics.catalog import metric
-from calcli.metrics.context import MetricContext, MetricSettings
+from calcli.metrics.context import MetricContext
 from calcli.metrics.friedman import friedman
+from calcli.metrics.long import LongContext
 from calcli.metrics.losses import compared_losses, resampled
 from calcli.metrics.means import bootstrap_interval, mean_of, t_interval, t_p_value
-from calcli.metrics.tally import Tally
 
 __all__ = ["differences", "rank_table"]
 
@@ -37,17 +37,17 @@ def differences(context: MetricContext, baseline: MetricContext) -> dict[str, Di
     return out
 
 
-def differences_of(tally: Tally, settings: MetricSettings) -> dict[str, Difference]:
-    """The same of sums over so many rows that intervals and p-values are those of the paired t-test."""
+def differences_of(context: LongContext) -> dict[str, Difference]:
+    """The same to the first set of rows, of so many that intervals and p-values are those of the paired t-test."""
     out = {}
-    for name, moments in tally.paired.items():
+    for name, moments in context.tally.paired.items():
         mean = moments.as_mean
         p = (
             1.0
             if mean.value == 0 and mean.se == 0
             else t_p_value(mean.value / mean.se if mean.se else np.inf, mean.n - 1)
         )
-        out[name] = Difference(mean.value, mean.se, t_interval(mean, settings.level), p)
+        out[name] = Difference(mean.value, mean.se, t_interval(mean, context.settings.level), p)
     return out
 
 

@@ -11,8 +11,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from calcli.metrics.context import MetricContext
+from calcli.metrics.joint_draws import JointDraws, label_losses
 from calcli.metrics.means import normal_p_value
-from calcli.metrics.significance import Direction, confidence_direction, entropy_direction
+from calcli.metrics.significance import Direction, direction_of
 from calcli.metrics.smooth import null_draws, smooth_error
 from calcli.numerics import FloatArray
 
@@ -47,20 +48,9 @@ def joint_test(context: MetricContext) -> JointTest:
 
 
 def _joint_test(context: MetricContext) -> JointTest:
-    t = context.table
-    w = np.ones(t.n) if t.weight is None else t.weight
-    gap, entropy = confidence_direction(t), entropy_direction(t)
-    right, wrong, variance = _label_losses(t.confidence, t.entropy, t.varentropy)
-    columns = np.stack([w, w * (right - wrong), w**2 * variance], axis=1)
-    smooth, sums = null_draws(context, columns)
-    noise = context.rng("joint").standard_normal(len(smooth)) * np.sqrt(
-        np.maximum(float(w**2 @ variance) - sums[:, 2], 0.0)
-    )
-    drawn_gap = float(w @ t.confidence) - sums[:, 0]
-    drawn_entropy = float(w @ (wrong - t.entropy)) + sums[:, 1] + noise
-    sd_gap = float(np.sqrt(w**2 @ (t.confidence * (1.0 - t.confidence))))
-    sd_entropy = float(np.sqrt(w**2 @ t.varentropy))
-    centre, spread = float(smooth.mean()), float(smooth.std())
+    gap, entropy = direction_of(context, "confidence"), direction_of(context, "entropy")
+    drawn: JointDraws = context.once(("joint draws",), lambda: _drawn(context))
+    centre, spread = float(drawn.smooth.mean()), float(drawn.smooth.std())
 
     def statistic(gap_z: FloatArray, entropy_z: FloatArray, error: FloatArray) -> FloatArray:
         tail = (error - centre) / spread if spread > 0.0 else np.zeros_like(error)
@@ -68,9 +58,28 @@ def _joint_test(context: MetricContext) -> JointTest:
         return np.asarray((np.array(p) / SHARES[:, None]).min(axis=0))
 
     observed = statistic(np.array([gap.z]), np.array([entropy.z]), np.array([smooth_error(context)]))[0]
-    draws = statistic(_scaled(drawn_gap, sd_gap), _scaled(drawn_entropy, sd_entropy), smooth)
+    draws = statistic(_scaled(drawn.gap, drawn.sd_gap), _scaled(drawn.entropy, drawn.sd_entropy), drawn.smooth)
     reached = int((draws <= observed * (1.0 + 1e-9)).sum())
     return JointTest(gap, entropy, (1 + reached) / (1 + len(draws)), len(draws))
+
+
+def _drawn(context: MetricContext) -> JointDraws:
+    """The three statistics of outcomes drawn from the confidences."""
+    t = context.table
+    w = np.ones(t.n) if t.weight is None else t.weight
+    right, wrong, variance = label_losses(t.confidence, t.entropy, t.varentropy)
+    columns = np.stack([w, w * (right - wrong), w**2 * variance], axis=1)
+    smooth, sums = null_draws(context, columns)
+    noise = context.rng("joint").standard_normal(len(smooth)) * np.sqrt(
+        np.maximum(float(w**2 @ variance) - sums[:, 2], 0.0)
+    )
+    return JointDraws(
+        smooth,
+        float(w @ t.confidence) - sums[:, 0],
+        float(w @ (wrong - t.entropy)) + sums[:, 1] + noise,
+        float(np.sqrt(w**2 @ (t.confidence * (1.0 - t.confidence)))),
+        float(np.sqrt(w**2 @ t.varentropy)),
+    )
 
 
 def _scaled(values: FloatArray, sd: float) -> FloatArray:
@@ -80,20 +89,3 @@ def _scaled(values: FloatArray, sd: float) -> FloatArray:
 def _upper(z: float) -> float:
     """One-sided normal p-value."""
     return 0.5 * normal_p_value(z) if z > 0 else 1.0 - 0.5 * normal_p_value(z)
-
-
-def _label_losses(
-    c: FloatArray, entropy: FloatArray, varentropy: FloatArray
-) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """-ln p_Y of a right row, and its mean and variance over the labels of a wrong one, when Y ~ p; (n,) each.
-
-    The moments over all labels are the entropy H and V + H^2; taking the predicted class
-    away from both leaves those of the others.
-    """
-    right = -np.log(np.maximum(c, 1e-300))
-    rest = np.maximum(1.0 - c, 0.0)
-    known = rest > 1e-12
-    share = np.where(known, rest, 1.0)
-    mean = np.where(known, np.maximum(entropy - c * right, 0.0) / share, 0.0)
-    square = np.where(known, np.maximum(varentropy + entropy**2 - c * right**2, 0.0) / share, 0.0)
-    return right, mean, np.maximum(square - mean**2, 0.0)

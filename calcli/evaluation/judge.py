@@ -16,6 +16,7 @@ from calcli.metrics.significance import (
     benjamini_hochberg,
     class_p_values,
     confidence_direction,
+    direction_of,
     positive_direction,
     simes,
     sum_p_value,
@@ -36,19 +37,20 @@ FEW = 30
 MOST_GROUPS = 1000
 
 
-def data_summary(kind: str, table: RowTable, names: Sequence[str] | None = None) -> DataSummary:
+def data_summary(kind: str, context: MetricContext, names: Sequence[str] | None = None) -> DataSummary:
     """What was evaluated. names : of the classes, where they are known."""
+    table, n = context.table, context.n
     alone = table.k == 1
-    count = np.bincount(table.y, minlength=table.k)
+    count = context.once(("label counts",), lambda: table.label_counts)
     return DataSummary(
-        n=table.n,
+        n=n,
         n_classes=None if alone else table.k,
         kind=kind,
         weighted=table.weight is not None,
-        largest_class_share=None if alone else float(count.max() / table.n),
-        smallest_class_share=None if alone else float(count.min() / table.n),
+        largest_class_share=None if alone else float(count.max() / n),
+        smallest_class_share=None if alone else float(count.min() / n),
         absent_classes=0 if alone else int((count == 0).sum()),
-        distinct_confidences=len(np.unique(table.confidence)),
+        distinct_confidences=context.once(("distinct",), lambda: len(np.unique(table.confidence))),
         class_1=names[1] if names is not None and table.k == 2 else None,
     )
 
@@ -141,7 +143,7 @@ def _positive_gap(context: MetricContext) -> Positive | None:
     """Of two classes the mean of P(class 1) beside the share of class 1."""
     if context.table.positive is None:
         return None
-    found = positive_direction(context.table)
+    found = direction_of(context, "positive")
     return Positive(found.gap, found.z, found.p_value)
 
 

@@ -18,7 +18,8 @@ from numpy.typing import NDArray
 
 from calcli.errors import DataError, UsageError
 from calcli.free_memory import available_memory
-from calcli.io.dataset import DataSet, compact
+from calcli.io.class_column import AT_ONCE, ClassColumn
+from calcli.io.dataset import DataSet
 from calcli.io.hdf5 import check_stored, lookup, names_in, open_file, read, texts
 from calcli.io.locate import Layout, choose_group, kinds_in, split_where
 from calcli.io.validate import (
@@ -33,7 +34,7 @@ from calcli.io.validate import (
     score_kind,
     to_ignore,
 )
-from calcli.numerics import FloatArray, bfloat16_to_float32, is_bfloat16
+from calcli.numerics import FloatArray, IntArray, bfloat16_to_float32, is_bfloat16
 from calcli.rows import SCORE_KINDS, Block, ScoreKind
 
 if TYPE_CHECKING:
@@ -43,9 +44,6 @@ __all__ = ["BundleRows", "open_bundle"]
 
 DEEPEST = 50
 """Levels of the record of where scores came from; each calibrator adds one."""
-
-LABELS_AT_ONCE = 1 << 20
-"""Labels that are read and checked at once."""
 
 CACHE_BYTES = 32 << 20
 """Scores up to this size are read once and kept."""
@@ -169,8 +167,8 @@ class BundleRows(DataSet):
             return self._dataset("confidence", "--scores"), "confidence"
         return self._dataset(present[0], "--scores"), score_kind(layout.kind or present[0])
 
-    def _read_labels(self, layout: Layout, ignore: tuple[int, ...], needed: bool) -> NDArray[Any] | None:
-        """The labels of the rows that stay, in a small type; sets which those are."""
+    def _read_labels(self, layout: Layout, ignore: tuple[int, ...], needed: bool) -> ClassColumn | None:
+        """The labels of the rows that stay; sets which those are."""
         path = layout.labels or ("correct" if self.kind == "confidence" else "labels")
         dataset = self._find(path)
         if dataset is None:
@@ -187,24 +185,24 @@ class BundleRows(DataSet):
                 raise DataError(f"{where}: has shape {dataset.shape}, expected ({self.total},): one per row")
             if ignore:
                 raise UsageError(f"--ignore-label: {self.name} holds confidences; calcli extract can leave rows out")
-            return compact(check_correct(read(dataset, (), where), self.total, where), 2)
+            return ClassColumn(check_correct(read(dataset, (), where), self.total, where), 2, where)
         check_label_shape(dataset.shape, dataset.dtype, self.total, self.k, where)
+        if not ignore:
+            return ClassColumn(dataset, self.k, where)
         found = np.empty(self.total, np.min_scalar_type(self.k - 1))
-        keep = np.ones(self.total, dtype=np.bool_) if ignore else None
-        for start in range(0, self.total, LABELS_AT_ONCE):
-            labels = read(dataset, np.s_[start : start + LABELS_AT_ONCE], where)
+        keep = np.ones(self.total, dtype=np.bool_)
+        for start in range(0, self.total, AT_ONCE):
+            labels = read(dataset, np.s_[start : start + AT_ONCE], where)
             labels = check_labels(labels, len(labels), self.k, where, ignore, first_row=start)
             here = slice(start, start + len(labels))
-            if keep is not None:
-                keep[here] = ~to_ignore(labels, ignore)
-                labels = np.where(keep[here], labels, 0)
-            found[here] = labels
-        if keep is None or keep.all():
-            return found
+            keep[here] = ~to_ignore(labels, ignore)
+            found[here] = np.where(keep[here], labels, 0)
+        if keep.all():
+            return ClassColumn(found, self.k, where)
         if not keep.any():
             raise DataError(f"{self.scores_where}: every row has an ignored label, nothing is left")
         self._keep = keep
-        return found[keep]
+        return ClassColumn(found[keep], self.k, where)
 
     def _read_weights(self) -> FloatArray | None:
         dataset = self._find("weights")
@@ -216,11 +214,15 @@ class BundleRows(DataSet):
         w = check_weights(read(dataset, (), where), self.total, where)
         return w if self._keep is None else w[self._keep]
 
-    def _read_predictions(self) -> NDArray[Any] | None:
-        values = None if self.kind == "confidence" else self.column("prediction")
-        if values is None:
+    def _read_predictions(self) -> ClassColumn | None:
+        dataset, what = None if self.kind == "confidence" else self._find("prediction"), f"{self.name}: prediction"
+        if dataset is None:
             return None
-        return compact(check_labels(values, self.n, self.k, f"{self.name}: prediction", what="prediction"), self.k)
+        if self._keep is None and dataset.shape == (self.total,) and dataset.dtype.kind in "iu":
+            return ClassColumn(dataset, self.k, what, "prediction")
+        values = self.column("prediction")
+        assert values is not None
+        return ClassColumn(check_labels(values, self.n, self.k, what, what="prediction"), self.k, what)
 
     def _find_transforms(self) -> tuple[str, ...]:
         data = self._find("transforms/logits")
@@ -301,7 +303,11 @@ class BundleRows(DataSet):
 
     def compact_labels(self) -> NDArray[Any]:
         assert self._labels is not None, "opened without need of labels"
-        return self._labels
+        return self._labels.all()
+
+    def labels_at(self, start: int, stop: int) -> IntArray:
+        assert self._labels is not None, "opened without need of labels"
+        return self._labels.at(start, stop)
 
     def weights(self) -> FloatArray | None:
         return self._weights
@@ -339,6 +345,9 @@ class BundleRows(DataSet):
         if self.small and self._cache is None:
             self._cache = self._checked(0, self.total)
             self._cache.flags.writeable = False
+            for column in (self._labels, self._assigned):
+                if column is not None:
+                    column.keep()
 
     def _piece(self, at: int, start: int, stop: int, transforms: Sequence[int] = ()) -> Block:
         """Rows of the file, of which the first that stays is row ``at``."""
@@ -352,10 +361,10 @@ class BundleRows(DataSet):
             at,
             slab,
             self.kind,
-            None if self._labels is None else self._labels[here].astype(np.int64),
+            None if self._labels is None else self._labels.at(here.start, here.stop),
             None if self._weights is None else self._weights[here],
             moved,
-            None if self._assigned is None else self._assigned[here].astype(np.int64),
+            None if self._assigned is None else self._assigned.at(here.start, here.stop),
         )
 
     def _checked(self, start: int, stop: int) -> NDArray[Any]:

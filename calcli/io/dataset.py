@@ -35,7 +35,7 @@ from calcli.rows import (
 if TYPE_CHECKING:
     from calcli.io.artifact import Link
 
-__all__ = ["SLAB_BYTES", "DataSet", "Walk", "compact", "regular"]
+__all__ = ["SLAB_BYTES", "DataSet", "Walk", "regular"]
 
 SLAB_BYTES = 4 << 20
 """How much of a file is read at once."""
@@ -133,6 +133,10 @@ class DataSet(Rows):
     def weighted(self) -> bool:
         """Whether the rows have weights of their own."""
 
+    @abstractmethod
+    def labels_at(self, start: int, stop: int) -> IntArray:
+        """Labels of some rows, int64."""
+
     def labels(self) -> IntArray:
         return self.compact_labels().astype(np.int64)
 
@@ -209,20 +213,14 @@ class DataSet(Rows):
         """Set the hash, from the digests of the parts' scores, or of a single part what has hashed its scores."""
         digest = hashlib.sha256(b"".join(scores)) if isinstance(scores, list) else scores
         if self.has_labels:
-            y = self.compact_labels()
-            for at in range(0, len(y), HASHED_LABELS):
-                digest.update(y[at : at + HASHED_LABELS].astype(np.int64).data)
+            for start in range(0, self.n, HASHED_LABELS):
+                digest.update(self.labels_at(start, min(start + HASHED_LABELS, self.n)).data)
         digest.update(f"{self.kind} {self.dtype.str} {self.n} {self.k}".encode())
         self.data_sha256 = digest.hexdigest()
 
     def sample(self, count: int) -> ArrayRows:
         drawn = joined([self.run(start, stop) for start, stop in sample_runs(self.n, count)])
         return ArrayRows(drawn.scores, drawn.labels, self.kind, weight=drawn.weight)
-
-
-def compact(values: NDArray[Any], k: int) -> NDArray[Any]:
-    """Classes 0..k-1 in the smallest unsigned type."""
-    return values.astype(np.min_scalar_type(k - 1))
 
 
 def cuts(start: int, stop: int, cell: int) -> Iterator[tuple[int, int]]:

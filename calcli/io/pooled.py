@@ -12,7 +12,7 @@ from calcli.errors import DataError
 from calcli.io.bundle import CACHE_BYTES, BundleRows
 from calcli.io.dataset import DataSet
 from calcli.io.provenance import same_chain, words
-from calcli.numerics import FloatArray
+from calcli.numerics import FloatArray, IntArray
 from calcli.rows import Block, joined
 
 if TYPE_CHECKING:
@@ -80,6 +80,9 @@ class PooledRows(DataSet):
 
     def compact_labels(self) -> NDArray[Any]:
         return np.concatenate([part.compact_labels() for part in self.parts])
+
+    def labels_at(self, start: int, stop: int) -> IntArray:
+        return np.concatenate([part.labels_at(low, high) for part, _, low, high in self._within(start, stop)])
 
     def weights(self) -> FloatArray | None:
         given = [w for part in self.parts if (w := part.weights()) is not None]

@@ -12,7 +12,7 @@ import numpy as np
 from calcli.binning import BinStats, binned_error, mass_edges
 from calcli.errors import UsageError
 from calcli.metrics.context import MetricContext, Value
-from calcli.metrics.debiased import squared_error
+from calcli.metrics.debiased import squared_of
 from calcli.metrics.definition import BINNED_L1, metric
 from calcli.metrics.means import Interval, mean_of, t_interval
 from calcli.metrics.nulls import class_bin_outcomes, expected_error, null_of
@@ -59,8 +59,12 @@ def _binned(context: MetricContext, scheme: str, norm: float) -> Value:
     bins = context.bins(scheme)
     value = float(binned_error(bins, norm))
     draws = binned_error(bins.with_outcomes(context.null_outcomes(scheme)), norm)
-    mean = expected_error(context.scores, context.edges(scheme), t.weight) if norm == 1.0 else None
-    more: dict[str, Any] = {"bins_used": int((bins.count > 0).sum())}
+    mean = None
+    if norm == 1.0:
+        mean = context.once(
+            ("expected", scheme), lambda: expected_error(context.scores, context.edges(scheme), t.weight)
+        )
+    more: dict[str, Any] = {"bins_used": context.bins_used(scheme)}
     interval = _bracket(context, scheme) if norm == 1.0 and t.weight is None else None
     return Value(value, interval=interval, null=null_of(value, draws, mean), more=more)
 
@@ -72,10 +76,10 @@ def _bracket(context: MetricContext, scheme: str) -> Interval | None:
     lower end is that of the mean gap, the upper that of Sun et al.
     """
     level = context.settings.level
-    gap = t_interval(mean_of(context.scores - context.outcomes), level)
+    gap = t_interval(context.once(("gap",), lambda: mean_of(context.scores - context.outcomes)), level)
     if gap is None:
         return None
-    squared = squared_error(context.scores, context.outcomes, context.edges(scheme)).interval(level)
+    squared = squared_of(context, scheme).interval(level)
     return Interval(min(max(gap.low, -gap.high, 0.0), 1.0), math.sqrt(squared.high), level, "gap-to-l2")
 
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from calcli.binning import binned_error
 from calcli.metrics.context import MetricContext, Value
 from calcli.metrics.definition import metric
-from calcli.metrics.means import mean_of
+from calcli.metrics.losses import mean_named
 
 __all__ = ["GeneralisationBound", "generalisation_bound"]
 
@@ -44,9 +44,9 @@ def generalisation_bound(ece: float, n: float, bins: int, delta: float = 0.05) -
 
 
 def _bound(context: MetricContext, which: str) -> Value:
-    s, t = context.settings, context.table
+    s = context.settings
     value = float(binned_error(context.bins("width")))
-    bound = generalisation_bound(value, mean_of(t.correct, t.weight).n, s.bins, 1.0 - s.level)
+    bound = generalisation_bound(value, mean_named(context, "accuracy").n, s.bins, 1.0 - s.level)
     return Value(getattr(bound, which), signature={"delta": f"{1.0 - s.level:g}"})
 
 

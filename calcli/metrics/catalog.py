@@ -109,7 +109,7 @@ def top_suffices(names: Iterable[str], settings: MetricSettings) -> bool:
 
 def measure(name: str, context: MetricContext) -> Value:
     """Measure one metric."""
-    if context.table.n == 0:
+    if context.n == 0:
         return Value.undefined("no rows")
     if context.table.weight is not None and not context.table.weight.sum() > 0:
         return Value.undefined("all weights are 0")

@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,9 +15,11 @@ from calcli.metrics.rowtable import COLUMNS, TOP_COLUMNS, RowTable
 from calcli.numerics import NLL_FLOOR, FloatArray, IntArray
 from calcli.rows import Block, Rows
 
-__all__ = ["collect", "collect_all", "needed_transforms", "tables_in_turn"]
+__all__ = ["collect", "collect_all", "needed_transforms", "reduced"]
 
 Progress = Callable[[str, int, int], None]
+
+Made = TypeVar("Made")
 
 CACHE_ITEMS = 1 << 15
 """Scores worked on at once (256 KiB in float64): three such buffers stay in a core's L2."""
@@ -68,19 +70,24 @@ def collect_all(
     return [gatherer.table(group) for gatherer in gatherers]
 
 
-def tables_in_turn(
-    rows: Rows, calibrators: Sequence[Calibrator | None], *, top_only: bool = False
-) -> Iterator[list[RowTable]]:
-    """Row tables of several calibrators, of some hundred thousand rows at a time and without class sums."""
+def reduced(
+    rows: Rows,
+    calibrators: Sequence[Calibrator | None],
+    reduce: Callable[[list[RowTable]], Made],
+    *,
+    class_bins: int = 0,
+    tops: Sequence[int] = (),
+    top_only: bool = False,
+) -> Iterator[Made]:
+    """What ``reduce`` makes of the tables of some rows at a time, a table through every calibrator; it can be pickled.
+
+    Arguments as for ``collect_all``.
+    """
     needed, wanted = needed_transforms(rows, calibrators)
-    work = _OfBlock(rows.k, tuple(calibrators), tuple(needed), 0, (), top_only)
-    for parts in rows.partial_sums(work, transforms=wanted):
-        tables = []
-        for part in parts.each:
-            gatherer = _Gatherer(sum(map(len, part.columns["confidence"])), rows.k, 0)
-            gatherer.take(part)
-            tables.append(gatherer.table(None))
-        yield tables
+    work = _OfBlock(
+        rows.k, tuple(calibrators), tuple(needed), class_bins, tuple(j for j in tops if j < rows.k), top_only
+    )
+    return rows.each(_Reducing(work, reduce), transforms=wanted, at_once=4)
 
 
 def needed_transforms(rows: Rows, calibrators: Sequence[Calibrator | None]) -> tuple[list[str], list[int]]:
@@ -275,6 +282,22 @@ class _OfBlock:
         for j in self.tops:
             found[f"top {j}"], found[f"within {j}"] = summed[:, j - 1].copy(), (rank < j).astype(np.float64)
         return found
+
+
+@dataclass(frozen=True)
+class _Reducing:
+    """What is made of the tables of a block."""
+
+    work: _OfBlock
+    reduce: Callable[[list[RowTable]], Any]
+
+    def __call__(self, block: Block) -> Any:
+        tables = []
+        for part in self.work(block).each:
+            gatherer = _Gatherer(len(block), self.work.k, self.work.class_bins)
+            gatherer.take(part)
+            tables.append(gatherer.table(None))
+        return self.reduce(tables)
 
 
 class _Gatherer:

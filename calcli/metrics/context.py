@@ -15,6 +15,7 @@ from calcli.metrics.compat import CONVENTIONS, Convention
 from calcli.metrics.means import Interval
 from calcli.metrics.nulls import Null, bin_outcomes
 from calcli.metrics.rowtable import ClassStats, RowTable
+from calcli.metrics.ties import Ordered, Ranked
 from calcli.numerics import FloatArray, IntArray
 
 __all__ = [
@@ -161,6 +162,22 @@ class MetricContext:
         t = self.table
         return (t.y == 1).astype(np.float64) if self.settings.label == "positive" else t.correct
 
+    @property
+    def n(self) -> int:
+        """Number of rows."""
+        return self.table.n
+
+    @property
+    def variance(self) -> float:
+        """Variance of the sum of outcomes under calibration, sum w^2 c (1 - c)."""
+        w, c = self.table.weight, self.scores
+        spread = c * (1.0 - c)
+        return float(spread.sum() if w is None else w**2 @ spread)
+
+    def ranked(self) -> Ranked:
+        """Scores in order, with outcomes."""
+        return Ordered.of(self.scores, self.outcomes, self.table.weight)
+
     @cached_property
     def discrete(self) -> FloatArray | None:
         """Edges midway between the distinct scores, when there are at most n/4 of them.
@@ -188,6 +205,14 @@ class MetricContext:
             lambda: BinStats.of(self.scores, self.outcomes, self.edges(scheme), self.table.weight),
         )
         return made
+
+    def bins_used(self, scheme: str) -> int:
+        """Bins that hold rows."""
+        return int((self.bins(scheme).count > 0).sum())
+
+    def fullest(self, scheme: str) -> int:
+        """Rows of the fullest bin."""
+        return int(self.bins(scheme).count.max())
 
     def foreign(self, scheme: str) -> Convention | None:
         """The other program whose bins take the place of our width bins, if one is asked for."""

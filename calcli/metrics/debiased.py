@@ -1,7 +1,7 @@
 """Debiased squared calibration errors, and their interval."""
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -78,17 +78,24 @@ class SquaredError:
     lone: float
 
     @classmethod
-    def of_sums(cls, count: FloatArray, total: FloatArray, square: FloatArray, variance: FloatArray) -> "SquaredError":
-        """Of sums over bins, (bins,) each: rows, u = y - score, u^2 and score (1 - score)."""
-        n = int(count.sum())
-        pairs = count >= 2
-        c, s, q, v = count[pairs], total[pairs], square[pairs], variance[pairs]
-        value = float(((s * s - q) / (c - 1.0)).sum()) / n
-        mean, second, share = s / c, q / c, c / n
-        spread = float((share * (4.0 * mean**2 * second - 3.0 * mean**4)).sum() - (share * mean**2).sum() ** 2)
-        null = float((2.0 * v**2 / (c * (c - 1.0))).sum())
-        lone = float((count == 1).sum()) / n
-        return cls(value, math.sqrt(max(spread, 0.0) / n), math.sqrt(null) / n, lone)
+    def of_sums(cls, parts: Iterable[Sequence[FloatArray]]) -> "SquaredError":
+        """Of sums over bins, (bins,) each, some bins at a time: rows, u = y - score, u^2 and score (1 - score)."""
+        sums = np.zeros(6)
+        for count, total, square, variance in parts:
+            pairs = count >= 2
+            c, s, q, v = count[pairs], total[pairs], square[pairs], variance[pairs]
+            mean, second = s / c, q / c
+            sums += (
+                count.sum(),
+                ((s * s - q) / (c - 1.0)).sum(),
+                (c * (4.0 * mean**2 * second - 3.0 * mean**4)).sum(),
+                (c * mean**2).sum(),
+                (2.0 * v**2 / (c * (c - 1.0))).sum(),
+                (count == 1).sum(),
+            )
+        n, gaps, fourth, second_of_means, null, lone = sums.tolist()
+        spread = float(fourth / n - (second_of_means / n) ** 2)
+        return cls(gaps / n, math.sqrt(max(spread, 0.0) / n), math.sqrt(null) / n, lone / n)
 
     def interval(self, level: float) -> Interval:
         """Interval of the squared error (Sun et al. 2024), never below 0.
@@ -135,7 +142,28 @@ def squared_error(scores: FloatArray, outcomes: FloatArray, edges: FloatArray) -
     total, square, variance = (
         np.bincount(index, weights=w, minlength=b).astype(np.float64) for w in (u, u * u, scores * (1.0 - scores))
     )
-    return SquaredError.of_sums(count, total, square, variance)
+    return SquaredError.of_sums([(count, total, square, variance)])
+
+
+def squared_of(context: MetricContext, scheme: str) -> SquaredError:
+    """The same of the rows of a context over the bins of a scheme."""
+    made: SquaredError = context.once(
+        ("squared", scheme), lambda: squared_error(context.scores, context.outcomes, context.edges(scheme))
+    )
+    return made
+
+
+def square_and_draws(
+    context: MetricContext, scheme: str, square: Callable[[BinStats], FloatArray]
+) -> tuple[float, FloatArray]:
+    """A squared error over the bins of a scheme, and its values under calibration."""
+
+    def made() -> tuple[float, FloatArray]:
+        bins = context.bins(scheme)
+        return float(square(bins)), square(bins.with_outcomes(context.null_outcomes(scheme)))
+
+    found: tuple[float, FloatArray] = context.once(("square", scheme, square), made)
+    return found
 
 
 L2 = (("norm", "2"), ("bins", None), ("scheme", "mass"), ("closed", "right"), ("label", None))
@@ -158,19 +186,17 @@ def _l2_scheme(context: MetricContext) -> str:
 )
 def tce2(context: MetricContext) -> Value:
     s, scheme = context.settings, _l2_scheme(context)
-    bins = context.bins(scheme)
-    if not (bins.count >= 2).any():
+    if context.fullest(scheme) < 2:
         return Value.undefined("no bin holds two rows; use fewer --bins")
-    square = float(signed_square(bins))
-    draws = signed_square(bins.with_outcomes(context.null_outcomes(scheme)))
+    square, draws = square_and_draws(context, scheme, signed_square)
     null = null_of(square, draws)
     roots = np.sqrt(np.maximum(draws, 0.0))
     null = Null(float(roots.mean()), float(np.quantile(roots, 0.95)), null.p_value, null.resamples)
     interval = None
     if context.table.weight is None:
-        squared = squared_error(context.scores, context.outcomes, context.edges(scheme)).interval(s.level)
+        squared = squared_of(context, scheme).interval(s.level)
         interval = Interval(math.sqrt(squared.low), math.sqrt(squared.high), s.level, squared.method)
-    more = {"signed_square": square, "bins_used": int((bins.count > 0).sum())}
+    more = {"signed_square": square, "bins_used": context.bins_used(scheme)}
     return Value(signed_root(square), interval=interval, null=null, signature={"scheme": scheme}, more=more)
 
 
@@ -184,9 +210,8 @@ def tce2(context: MetricContext) -> Value:
 )
 def tce2_plugin(context: MetricContext) -> Value:
     scheme = _l2_scheme(context)
-    bins = context.bins(scheme)
-    value = math.sqrt(float(plugin_square(bins)))
-    draws = np.sqrt(plugin_square(bins.with_outcomes(context.null_outcomes(scheme))))
+    square, draws = square_and_draws(context, scheme, plugin_square)
+    value, draws = math.sqrt(square), np.sqrt(draws)
     return Value(value, null=null_of(value, draws), signature={"scheme": scheme})
 
 

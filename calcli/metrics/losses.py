@@ -16,6 +16,7 @@ from calcli.metrics.definition import METRICS, TOP, metric
 from calcli.metrics.means import (
     BOOTSTRAP_WORK,
     Interval,
+    Mean,
     bootstrap_interval,
     mean_of,
     normal_quantile,
@@ -23,7 +24,8 @@ from calcli.metrics.means import (
     wilson_interval,
 )
 from calcli.metrics.nulls import Null
-from calcli.metrics.significance import confidence_direction, entropy_direction
+from calcli.metrics.rowtable import RowTable
+from calcli.metrics.significance import direction_of
 from calcli.numerics import FloatArray
 
 __all__ = ["compared_losses", "resampled", "row_mean"]
@@ -35,10 +37,21 @@ def compared_losses(k: int) -> dict[str, Callable[[MetricContext], FloatArray]]:
     return {name: rows for name, rows in known.items() if k > 1 or not METRICS[name].whole}
 
 
-def row_mean(context: MetricContext, values: FloatArray, interval: Interval | None) -> Value:
-    """Mean of one number per row, (n,), with its standard error and an interval."""
-    mean = mean_of(values, context.table.weight)
+def row_mean(mean: Mean, interval: Interval | None) -> Value:
+    """A mean over rows with its standard error and an interval."""
     return Value(mean.value, se=_finite(mean.se), interval=interval)
+
+
+def mean_named(context: MetricContext, name: str) -> Mean:
+    """A registered mean over rows."""
+
+    def made() -> Mean:
+        rows = METRICS[name].rows
+        assert rows is not None, f"{name} is no mean over rows"
+        return mean_of(rows(context), context.table.weight)
+
+    found: Mean = context.once(("mean", name), made)
+    return found
 
 
 def resampled(context: MetricContext) -> bool:
@@ -47,16 +60,9 @@ def resampled(context: MetricContext) -> bool:
     ``auto`` resamples up to five million rows x resamples; beyond, the means are normal.
     Weighted means always take Student's t.
     """
-    s, n = context.settings, context.table.n
+    s, n = context.settings, context.n
     wanted = s.interval == "bootstrap" or (s.interval == "auto" and n * s.resamples <= BOOTSTRAP_WORK)
     return n > 2 and wanted and context.table.weight is None and s.resamples > 1
-
-
-def _interval(context: MetricContext, values: FloatArray) -> Interval | None:
-    """Interval of the mean of one column: bootstrap-t, or Student's t when that is as good."""
-    if not resampled(context):
-        return t_interval(mean_of(values, context.table.weight), context.settings.level)
-    return _bootstrap(context, values[:, None])[0]
 
 
 def _bootstrap(context: MetricContext, columns: FloatArray) -> list[Interval]:
@@ -66,14 +72,14 @@ def _bootstrap(context: MetricContext, columns: FloatArray) -> list[Interval]:
 
 def _registered(context: MetricContext, name: str) -> Value:
     """A registered mean over rows. All share their resamples, which cost more than the sums."""
-    columns = {each.name: each.rows for each in METRICS.values() if each.rows is not None}
-    values = columns[name](context)
+    mean = mean_named(context, name)
     if not resampled(context):
-        return row_mean(context, values, _interval(context, values))
+        return row_mean(mean, t_interval(mean, context.settings.level))
+    columns = {each.name: each.rows for each in METRICS.values() if each.rows is not None}
     shared = context.once(
         ("bootstrap",), lambda: _bootstrap(context, np.stack([rows(context) for rows in columns.values()], axis=1))
     )
-    return row_mean(context, values, shared[list(columns).index(name)])
+    return row_mean(mean, shared[list(columns).index(name)])
 
 
 def _mean_metric(
@@ -98,7 +104,7 @@ def _finite(x: float) -> float | None:
     rows=lambda context: context.right,
 )
 def accuracy(context: MetricContext) -> Value:
-    mean = mean_of(context.right, context.table.weight)
+    mean = mean_named(context, "accuracy")
     low, high = wilson_interval(np.array(mean.value), np.array(mean.n), context.settings.level)
     interval = Interval(float(low), float(high), context.settings.level, "wilson")
     return Value(mean.value, se=_finite(mean.se), interval=interval, signature=context.threshold_signature)
@@ -117,7 +123,7 @@ def accuracy(context: MetricContext) -> Value:
     whole=True,
 )
 def nll(context: MetricContext) -> Value:
-    value, direction = _registered(context, "nll"), entropy_direction(context.table)
+    value, direction = _registered(context, "nll"), direction_of(context, "entropy")
     assert value.value is not None
     expected = value.value - direction.gap
     sd = direction.gap / direction.z if direction.z and math.isfinite(direction.z) else 0.0
@@ -180,8 +186,12 @@ _mean_metric(
 )
 def confidence_variance(context: MetricContext) -> Value:
     t = context.table
-    mean = mean_of(t.confidence, t.weight).value
-    return Value(mean_of((t.confidence - mean) ** 2, t.weight).value)
+
+    def made() -> float:
+        mean = mean_of(t.confidence, t.weight).value
+        return mean_of((t.confidence - mean) ** 2, t.weight).value
+
+    return Value(context.once(("confidence variance",), made))
 
 
 @metric(
@@ -195,7 +205,7 @@ def confidence_variance(context: MetricContext) -> Value:
     rows=lambda context: context.table.confidence - context.table.correct,
 )
 def gap(context: MetricContext) -> Value:
-    direction = confidence_direction(context.table)
+    direction = direction_of(context, "confidence")
     value = _registered(context, "gap")
     return replace(value, p_value=direction.p_value, more={"z": _finite(direction.z)})
 
@@ -212,9 +222,15 @@ def gap(context: MetricContext) -> Value:
     whole=True,
 )
 def entropy_gap(context: MetricContext) -> Value:
-    direction = entropy_direction(context.table)
+    direction = direction_of(context, "entropy")
     value = _registered(context, "entropy_gap")
     return replace(value, p_value=direction.p_value, more={"z": _finite(direction.z)})
+
+
+def top_means(t: RowTable, j: int) -> tuple[Mean, Mean, Mean]:
+    """Means of the gap, of the probability of the j largest classes, and of whether the label is among them."""
+    sums, inside = t.tops[j]
+    return mean_of(sums - inside, t.weight), mean_of(sums, t.weight), mean_of(inside, t.weight)
 
 
 def _top_gap(j: int) -> Callable[[MetricContext], Value]:
@@ -224,10 +240,12 @@ def _top_gap(j: int) -> Callable[[MetricContext], Value]:
             return Value.undefined(f"there are only {t.k} classes")
         if j not in t.tops:
             return Value.undefined("the largest classes were not gathered here")
-        sums, inside = t.tops[j]
-        value = row_mean(context, sums - inside, _interval(context, sums - inside))
-        more = {"mass": mean_of(sums, t.weight).value, "accuracy": mean_of(inside, t.weight).value}
-        return replace(value, more=more)
+        gaps, mass, accuracy = context.once(("top means", j), lambda: top_means(t, j))
+        interval = t_interval(gaps, context.settings.level)
+        if resampled(context):
+            sums, inside = t.tops[j]
+            interval = _bootstrap(context, (sums - inside)[:, None])[0]
+        return replace(row_mean(gaps, interval), more={"mass": mass.value, "accuracy": accuracy.value})
 
     return measured
 

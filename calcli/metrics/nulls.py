@@ -19,6 +19,7 @@ __all__ = [
     "bin_outcomes",
     "class_bin_outcomes",
     "expected_error",
+    "expected_of_bin",
     "null_of",
     "outcome_draws",
     "poisson_binomial",
@@ -148,11 +149,16 @@ def expected_error(scores: FloatArray, edges: FloatArray, weight: FloatArray | N
         if len(c) == 0:
             continue
         if len(c) <= EXACT_ROWS:
-            law = poisson_binomial(c)
-            total += float(law @ np.abs(np.arange(len(law)) - c.sum()))
+            total += expected_of_bin(c)
         else:
             total += float(np.sqrt(2.0 * (c @ (1.0 - c)) / np.pi))
     return total / len(scores)
+
+
+def expected_of_bin(c: FloatArray) -> float:
+    """E|X - sum c| of the successes X of trials with chances c (n,), by their exact law."""
+    law = poisson_binomial(c)
+    return float(law @ np.abs(np.arange(len(law)) - c.sum()))
 
 
 def class_bin_outcomes(

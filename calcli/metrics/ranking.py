@@ -8,102 +8,117 @@ import numpy as np
 from calcli.metrics.context import MetricContext, Value
 from calcli.metrics.definition import TOP, metric
 from calcli.metrics.means import Interval, normal_quantile
+from calcli.metrics.ties import Ordered, Ranked, running
 from calcli.numerics import FloatArray
 
 __all__ = ["area_under_roc", "average_precision", "best_risk_coverage", "delong_se", "risk_coverage"]
 
 
-class TieBlocks:
-    """Rows sorted by score, equal scores together, each block's weight of right and wrong outcomes (b,)."""
-
-    def __init__(self, scores: FloatArray, outcomes: FloatArray, weight: FloatArray | None = None) -> None:
-        w = np.ones(len(scores)) if weight is None else weight
-        order = np.argsort(scores, kind="stable")
-        right = (w * outcomes)[order]
-        first = np.flatnonzero(np.concatenate([[True], np.diff(scores[order]) > 0]))
-        self.right = np.add.reduceat(right, first)
-        self.wrong = np.add.reduceat(w[order] - right, first)
-
-
-def area_under_roc(scores: FloatArray, outcomes: FloatArray, weight: FloatArray | None = None) -> float | None:
+def area_under_roc(ranked: Ranked) -> float | None:
     """Probability that an outcome of 1 has a higher score than one of 0, ties count half.
 
-    scores, outcomes : (n,). None when all outcomes are the same. Reference: Hanley, McNeil (1982).
+    None when all outcomes are the same. Reference: Hanley, McNeil (1982).
     """
-    blocks = TieBlocks(scores, outcomes, weight)
-    pairs = float(blocks.right.sum() * blocks.wrong.sum())
+    pairs = ranked.right * ranked.wrong
     if pairs <= 0.0:
         return None
-    return float(blocks.right @ (np.cumsum(blocks.wrong) - 0.5 * blocks.wrong)) / pairs
+    won = (float(each.right @ (below + 0.5 * each.wrong)) for each, _, below in running(ranked))
+    return math.fsum(won) / pairs
 
 
-def delong_se(scores: FloatArray, outcomes: FloatArray) -> float:
+def delong_se(ranked: Ranked, area: float) -> float:
     """Standard error of the area under the ROC curve, NaN with fewer than two rows of an outcome.
 
     Each row's share of pairs won, with mid-ranks for ties; the variance of the two means
     adds. Reference: DeLong, DeLong, Clarke-Pearson (1988); Sun, Xu (2014) for the ranks.
     """
-    right, wrong = np.sort(scores[outcomes > 0]), np.sort(scores[outcomes <= 0])
-    if min(len(right), len(wrong)) < 2:
+    right, wrong = ranked.right, ranked.wrong
+    if min(right, wrong) < 2:
         return math.nan
+    squares = [
+        (
+            float(each.right @ ((wrong_below + 0.5 * each.wrong) / wrong - area) ** 2),
+            float(each.wrong @ ((below + 0.5 * each.right) / right - (1.0 - area)) ** 2),
+        )
+        for each, below, wrong_below in running(ranked)
+    ]
+    of_right, of_wrong = (math.fsum(each) for each in zip(*squares, strict=True))
+    return math.sqrt(of_right / (right - 1) / right + of_wrong / (wrong - 1) / wrong)
 
-    def won(own: FloatArray, other: FloatArray) -> FloatArray:
-        below, upto = np.searchsorted(other, own, side="left"), np.searchsorted(other, own, side="right")
-        return np.asarray(0.5 * (below + upto) / len(other))
 
-    return math.sqrt(sum(float(won(a, b).var(ddof=1)) / len(a) for a, b in ((right, wrong), (wrong, right))))
-
-
-def average_precision(scores: FloatArray, outcomes: FloatArray, weight: FloatArray | None = None) -> float | None:
+def average_precision(ranked: Ranked) -> float | None:
     """Mean precision over the thresholds at which recall rises, weighted by the rise; ties are one threshold.
 
-    scores, outcomes : (n,). None without an outcome of 1.
+    None without an outcome of 1.
     """
-    blocks = TieBlocks(scores, outcomes, weight)
-    right, wrong = blocks.right[::-1], blocks.wrong[::-1]
-    total = float(right.sum())
-    if total <= 0.0:
+    right, wrong = ranked.right, ranked.wrong
+    if right <= 0.0:
         return None
-    found = np.cumsum(right)
-    seen = found + np.cumsum(wrong)
-    precision = np.divide(found, seen, out=np.zeros_like(found), where=seen > 0)
-    return float(right @ precision) / total
+    parts = []
+    for each, below, wrong_below in running(ranked):
+        found = right - below
+        seen = found + (wrong - wrong_below)
+        precision = np.divide(found, seen, out=np.zeros_like(found), where=seen > 0)
+        parts.append(float(each.right @ precision))
+    return math.fsum(parts) / right
 
 
-def risk_coverage(scores: FloatArray, correct: FloatArray, weight: FloatArray | None = None) -> float:
+def risk_coverage(ranked: Ranked) -> float:
     """Area under the risk-coverage curve: the mean over k of the error rate of the k highest scores.
 
-    scores, correct : (n,). Equal scores enter in random order: the expectation over it, not a
-    draw. With weights coverage is a share of the weight and the area an integral.
+    Equal scores enter in random order: the expectation over it, not a draw. With weights
+    coverage is a share of the weight and the area an integral.
     Reference: El-Yaniv, Wiener (2010); Geifman, Uziel, El-Yaniv (2019).
     """
-    blocks = TieBlocks(scores, correct, weight)
-    wrong, size = blocks.wrong[::-1], (blocks.right + blocks.wrong)[::-1]
-    return _mean_risk(wrong[size > 0], size[size > 0], weight is not None)
+    right, wrong = ranked.right, ranked.wrong
+    parts = []
+    for each, below, wrong_below in running(ranked):
+        size, errors = each.right + each.wrong, each.wrong
+        stop = np.maximum(right + wrong - below - wrong_below, size)
+        parts.append(_risks(errors, size, stop, wrong - wrong_below, ranked.weighted))
+    return math.fsum(parts) / (right + wrong)
 
 
-def best_risk_coverage(correct: FloatArray, weight: FloatArray | None = None) -> float:
-    """The least area under the risk-coverage curve at this accuracy: every error comes last."""
-    w = np.ones(len(correct)) if weight is None else weight
-    size = np.array([float(w @ correct), float(w @ (1.0 - correct))])
-    return _mean_risk(np.array([0.0, size[1]])[size > 0], size[size > 0], weight is not None)
+def best_risk_coverage(right: float, wrong: float, weighted: bool = False) -> float:
+    """The least area under the risk-coverage curve with so many right and wrong rows: every error comes last."""
+    size, errors = np.array([right, wrong]), np.array([0.0, wrong])
+    return _risks(errors, size, np.array([right, right + wrong]), errors, weighted) / (right + wrong)
 
 
-def _mean_risk(wrong: FloatArray, size: FloatArray, continuous: bool) -> float:
-    """Mean error rate of the first m rows, m from 0 to all, of blocks (b,) in order, random inside.
+def _risks(wrong: FloatArray, size: FloatArray, stop: FloatArray, errors: FloatArray, continuous: bool) -> float:
+    """Sum of the error rates of the first m rows, over the m inside blocks (b,), random inside.
 
-    In a block with error rate r that begins after m rows with e errors the rate at m + j is
-    (e + j r) / (m + j), whose sum over j is r size + (e - r m) (sum of 1 / (m + j)).
+    stop, errors : rows, and errors, down to the block's end. In a block with error rate r that begins after m
+    rows with e errors the rate at m + j is (e + j r) / (m + j), whose sum over j is r size + (e - r m) (sum of
+    1 / (m + j)).
     """
-    stop, errors = np.cumsum(size), np.cumsum(wrong)
-    before, errors_before = stop - size, errors - wrong
-    rate = wrong / size
+    held = size > 0
+    wrong, size, stop, errors = wrong[held], size[held], stop[held], errors[held]
+    before, rate = stop - size, wrong / size
     if continuous:
+        before = np.where(before < 1e-12 * stop, 0.0, before)
         inverse = np.log(np.divide(stop, before, out=np.ones_like(stop), where=before > 0))
     else:
-        harmonic = np.concatenate([[0.0], np.cumsum(1.0 / np.arange(1.0, round(stop[-1]) + 1.0))])
-        inverse = harmonic[np.rint(stop).astype(np.int64)] - harmonic[np.rint(before).astype(np.int64)]
-    return float((rate * size + (errors_before - rate * before) * inverse).sum() / stop[-1])
+        inverse = _inverses(np.rint(before), np.rint(stop))
+    return float((rate * size + (errors - wrong - rate * before) * inverse).sum())
+
+
+HARMONIC = np.concatenate([[0.0], np.cumsum(1.0 / np.arange(1.0, 65.0))])
+
+
+def _inverses(low: FloatArray, high: FloatArray) -> FloatArray:
+    """Sums of 1/m over low < m <= high, whole numbers (b,): from 64 on by Euler and Maclaurin's series."""
+    out = 1.0 / high
+    several = np.flatnonzero(high - low > 1.0)
+    a, b = low[several], high[several]
+    few, start = HARMONIC[np.minimum(b, 64).astype(np.int64)] - HARMONIC[np.minimum(a, 64).astype(np.int64)], 64.0
+    a, b = np.maximum(a, start), np.maximum(b, start)
+
+    def rest(m: FloatArray) -> FloatArray:
+        return np.asarray(1.0 / (2 * m) - 1.0 / (12 * m**2) + 1.0 / (120 * m**4))
+
+    out[several] = few + np.log1p((b - a) / a) + rest(b) - rest(a)
+    return np.asarray(out)
 
 
 @metric(
@@ -116,10 +131,10 @@ def _mean_risk(wrong: FloatArray, size: FloatArray, continuous: bool) -> float:
     report="full",
 )
 def auroc(context: MetricContext) -> Value:
-    t = context.table
-    value = area_under_roc(t.confidence, t.correct, t.weight)
+    ranked = context.labelled("top").ranked()
+    value = area_under_roc(ranked)
     if value is None:
-        which = "right" if t.correct.any() else "wrong"
+        which = "right" if ranked.right > 0 else "wrong"
         return Value.undefined(f"every row is {which}: nothing to separate")
     return Value(value)
 
@@ -140,11 +155,11 @@ def roc_auc(context: MetricContext) -> Value:
     t = context.table
     if t.positive is None:
         return _one_vs_rest(context, area_under_roc)
-    outcome = (t.y == 1).astype(np.float64)
-    value = area_under_roc(t.positive, outcome, t.weight)
+    ranked = context.labelled("positive").ranked()
+    value = area_under_roc(ranked)
     if value is None:
         return Value.undefined("all labels are the same class: nothing to rank")
-    se = delong_se(t.positive, outcome) if t.weight is None else math.nan
+    se = delong_se(ranked, value) if t.weight is None else math.nan
     if not math.isfinite(se):
         return Value(value)
     reach = normal_quantile(0.5 + context.settings.level / 2.0) * se
@@ -166,18 +181,16 @@ def mean_average_precision(context: MetricContext) -> Value:
     t = context.table
     if t.positive is None:
         return _one_vs_rest(context, average_precision)
-    value = average_precision(t.positive, (t.y == 1).astype(np.float64), t.weight)
+    value = average_precision(context.labelled("positive").ranked())
     return Value.undefined("no row of class 1") if value is None else Value(value)
 
 
-def _one_vs_rest(
-    context: MetricContext, of: Callable[[FloatArray, FloatArray, FloatArray | None], float | None]
-) -> Value:
+def _one_vs_rest(context: MetricContext, of: Callable[[Ranked], float | None]) -> Value:
     """Mean over the classes for which it is defined."""
     if context.columns is None:
         return Value.undefined("needs the probabilities of every class, which are not at hand here")
     t = context.table
-    found = [of(p, (t.y == c).astype(np.float64), t.weight) for c, p in context.columns()]
+    found = [of(Ordered.of(p, (t.y == c).astype(np.float64), t.weight)) for c, p in context.columns()]
     values = [value for value in found if value is not None]
     if not values:
         return Value.undefined("all labels are the same class: nothing to rank")
@@ -193,8 +206,7 @@ def _one_vs_rest(
     report="full",
 )
 def aurc(context: MetricContext) -> Value:
-    t = context.table
-    return Value(risk_coverage(t.confidence, t.correct, t.weight), signature=_coverage(context))
+    return Value(risk_coverage(context.labelled("top").ranked()), signature=_coverage(context))
 
 
 @metric(
@@ -207,8 +219,8 @@ def aurc(context: MetricContext) -> Value:
     report="full",
 )
 def eaurc(context: MetricContext) -> Value:
-    t = context.table
-    value = risk_coverage(t.confidence, t.correct, t.weight) - best_risk_coverage(t.correct, t.weight)
+    ranked = context.labelled("top").ranked()
+    value = risk_coverage(ranked) - best_risk_coverage(ranked.right, ranked.wrong, ranked.weighted)
     return Value(max(value, 0.0), signature=_coverage(context))
 
 

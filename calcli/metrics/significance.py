@@ -10,6 +10,7 @@ from calcli.metrics.definition import metric
 from calcli.metrics.means import normal_p_value
 from calcli.metrics.nulls import Null, outcome_draws, poisson_binomial
 from calcli.metrics.rowtable import ClassStats, RowTable
+from calcli.metrics.ties import Ranked
 from calcli.numerics import FloatArray, IntArray
 
 __all__ = [
@@ -21,6 +22,7 @@ __all__ = [
     "class_p_values",
     "confidence_direction",
     "cumulative_gaps",
+    "direction_of",
     "entropy_direction",
     "max_brownian_tail",
     "positive_direction",
@@ -77,6 +79,15 @@ def entropy_direction(table: RowTable) -> Direction:
     Zero at the optimum of a temperature; positive for probabilities that are too sure.
     """
     return _direction(table.nll - table.entropy, table.varentropy, table.weight)
+
+
+DIRECTIONS = {"confidence": confidence_direction, "entropy": entropy_direction, "positive": positive_direction}
+
+
+def direction_of(context: MetricContext, name: str) -> Direction:
+    """The direction called ``confidence``, ``entropy`` or ``positive``."""
+    made: Direction = context.once(("direction", name), lambda: DIRECTIONS[name](context.table))
+    return made
 
 
 def sum_p_value(scores: FloatArray, outcomes: FloatArray, weight: FloatArray | None = None) -> float:
@@ -140,22 +151,22 @@ class Cumulative:
         return range_brownian_tail(self.kuiper / self.sigma) if self.sigma > 0 else float(self.kuiper <= 1e-12)
 
 
-def cumulative_gaps(scores: FloatArray, outcomes: FloatArray, weight: FloatArray | None = None) -> Cumulative:
+def cumulative_gaps(ranked: Ranked, variance: float) -> Cumulative:
     """Cumulative differences C_k = (1/N) sum_{i <= k} (y_i - c_i) in the order of the scores.
 
     Equal scores count at once, so the order of rows does not matter. ``mad`` is also the
-    KS calibration error. sigma = sqrt(sum c (1 - c)) / N.
+    KS calibration error. variance : sum c (1 - c), weights squared; sigma is its root over N.
 
     Reference: Arrieta-Ibarra, Gujral, Tannen, Tygert, Xu (2022), JMLR 23(351), sections 2-3;
     Gupta et al. (2021) for KS.
     """
-    w = np.ones(len(scores)) if weight is None else weight
-    order = np.argsort(scores, kind="stable")
-    s, total = scores[order], float(w.sum())
-    last = np.flatnonzero(np.concatenate([np.diff(s) > 0, [True]]))
-    path = np.cumsum((w * (outcomes - scores))[order])[last] / total
-    sigma = math.sqrt(float(w**2 @ (scores * (1.0 - scores)))) / total
-    return Cumulative(float(np.abs(path).max()), float(max(path.max(), 0.0) - min(path.min(), 0.0)), sigma)
+    highest = lowest = path = 0.0
+    mad, total = 0.0, ranked.right + ranked.wrong
+    for each in ranked:
+        steps = path + np.cumsum(each.right - (each.right + each.wrong) * each.score)
+        highest, lowest = max(highest, float(steps.max())), min(lowest, float(steps.min()))
+        mad, path = max(mad, float(np.abs(steps).max())), float(steps[-1])
+    return Cumulative(mad / total, (highest - lowest) / total, math.sqrt(variance) / total)
 
 
 def adaptive_test(
@@ -266,7 +277,7 @@ SCORED = (("label", None),)
     report="full",
 )
 def ks(context: MetricContext) -> Value:
-    path = cumulative_gaps(context.scores, context.outcomes, context.table.weight)
+    path = cumulative_gaps(context.ranked(), context.variance)
     # Mean and 95 % point of max |B|: sqrt(pi/2) and 2.2414.
     null = Null(math.sqrt(math.pi / 2.0) * path.sigma, 2.241402728 * path.sigma, path.p_mad, 0)
     return Value(path.mad, null=null)
@@ -281,7 +292,7 @@ def ks(context: MetricContext) -> Value:
     report="full",
 )
 def kuiper(context: MetricContext) -> Value:
-    path = cumulative_gaps(context.scores, context.outcomes, context.table.weight)
+    path = cumulative_gaps(context.ranked(), context.variance)
     # Mean and 95 % point of the range of B: 2 sqrt(2/pi) and 2.4977.
     null = Null(2.0 * math.sqrt(2.0 / math.pi) * path.sigma, 2.497672161 * path.sigma, path.p_kuiper, 0)
     return Value(path.kuiper, null=null)
@@ -297,7 +308,9 @@ def kuiper(context: MetricContext) -> Value:
     report="full",
 )
 def spiegelhalter_z(context: MetricContext) -> Value:
-    direction = spiegelhalter(context.scores, context.outcomes, context.table.weight)
+    direction: Direction = context.once(
+        ("spiegelhalter",), lambda: spiegelhalter(context.scores, context.outcomes, context.table.weight)
+    )
     if not math.isfinite(direction.z):
         return Value.undefined("the confidences are certain, and wrong somewhere")
     return Value(direction.z, p_value=direction.p_value)

@@ -157,7 +157,8 @@ def smece(context: MetricContext) -> Value:
     if context.settings.compat == "relplot":
         return Value(dyadic_smooth_error(_own_spectrum(context)), signature={"compat": "relplot-rule"})
     value = smooth_error(context)
-    return Value(value, null=null_of(value, null_draws(context)[0]))
+    draws: FloatArray = context.once(("smooth draws",), lambda: null_draws(context)[0])
+    return Value(value, null=null_of(value, draws))
 
 
 def smooth_error(context: MetricContext) -> float:

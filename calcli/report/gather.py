@@ -1,7 +1,7 @@
 """Everything a page shows of one bundle, as numbers: aggregates only, never rows."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -130,7 +130,7 @@ def gather(
 
     candidates : the uncalibrated scores first. Facts about files are added by who opened them.
     """
-    done = assess(subject, candidates, plan, progress=progress)
+    done = assess(subject, candidates, replace(plan, tables=True), progress=progress)
     rows, name, names = subject.rows, subject.name, subject.class_names
     settings = CurveSettings(bins=plan.settings.bins, level=plan.settings.level, seed=plan.settings.seed)
     calls = _calls(candidates)

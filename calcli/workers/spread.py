@@ -17,6 +17,9 @@ __all__ = ["Spread", "spread_over"]
 TASKS_PER_WORKER = 4
 """Tasks that a walk is cut into, per worker: few enough to cost little, many enough to end together."""
 
+MOST_PARTS = 8
+"""Parts of a task, whose results a worker holds at once."""
+
 
 class Spread:
     """A data set's walks, by a crew. journal : where results of parts are kept while the job runs."""
@@ -49,8 +52,8 @@ class Spread:
         size, step = rows.part_rows(walk.transforms), rows.step(walk.transforms)
         count = -(-rows.n // size)
         text = pickle.dumps(replace(walk, along=()), protocol=5)
-        # What is as large as the rows comes back part by part; sums are small.
-        heap = max(1, -(-count // (TASKS_PER_WORKER * self.crew.count))) if walk.add_up else 1
+        # What is as large as the rows comes back part by part; sums are small, but for those of tables.
+        heap = min(MOST_PARTS, max(1, -(-count // (TASKS_PER_WORKER * self.crew.count)))) if walk.add_up else 1
         tasks: list[PartsTask] = []
         for first in range(0, count, heap):
             last = min(first + heap, count)

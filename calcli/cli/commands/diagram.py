@@ -22,12 +22,13 @@ import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
 from calcli.cli import options as o
 from calcli.cli.render import Talk, print_json, print_path
+from calcli.cli.working import Working, spread
 from calcli.diagrams.canvas import Look
 from calcli.diagrams.curve import CurveSettings
 from calcli.diagrams.outputs import FORMATS, format_of, to_object
@@ -45,6 +46,9 @@ from calcli.methods._temperature import OneTemperature
 from calcli.metrics.collect import collect_all
 from calcli.workflow import check_fits
 
+if TYPE_CHECKING:
+    from calcli.workers.crew import Crew
+
 ORDER = 50
 
 Artifacts = list[tuple[str, Artifact]]
@@ -52,7 +56,7 @@ Artifacts = list[tuple[str, Artifact]]
 
 
 @dataclass(frozen=True)
-class DiagramArgs(o.Pooling, o.Saying):
+class DiagramArgs(o.Pooling, Working, o.Saying):
     """What was typed after ``calcli diagram``."""
 
     bundles: Annotated[
@@ -208,7 +212,8 @@ def run(args: DiagramArgs) -> int:
     talk, paper, request = Talk(args.quiet), args.paper, args.request
     artifacts = [(path, load(path)) for path in args.calibrator or []]
     gather = _sweep if style(args.style).needs_scores else _tables
-    figure = gather(args, replace(request, progress=talk.progress), artifacts, talk)
+    with args.crew(talk) as crew:
+        figure = gather(args, replace(request, progress=talk.progress), artifacts, talk, crew)
     talk.clear()
     if args.output is not None:
         written = format_of(args.output).write(figure, paper)
@@ -242,7 +247,9 @@ def _labels(args: DiagramArgs, artifacts: Artifacts) -> list[str]:
     ]
 
 
-def _tables(args: DiagramArgs, request: Request, artifacts: Artifacts, talk: Talk) -> Figure:
+def _tables(
+    args: DiagramArgs, request: Request, artifacts: Artifacts, talk: Talk, crew: "Crew | None" = None
+) -> Figure:
     """The figure of row tables: every bundle, uncalibrated and through every calibrator."""
     sets: list[Measured] = []
     notes: list[str] = []
@@ -251,6 +258,7 @@ def _tables(args: DiagramArgs, request: Request, artifacts: Artifacts, talk: Tal
     matched = _matched(args.expanded, artifacts) if args.match else [artifacts] * len(args.sets)
     for bundles, own in zip(args.sets, matched, strict=True):
         with open_data(bundles, prefer=("test",), layout=args.where, ignore_labels=args.ignored, tell=talk.say) as rows:
+            spread(rows, bundles, crew, prefer=("test",), layout=args.where, ignore_labels=args.ignored)
             _admit(rows, talk)
             notes += [f"{rows.name}: {caveat}" for caveat in rows.caveats]
             for path, artifact in own:
@@ -296,12 +304,13 @@ def _admit(rows: DataSet, talk: Talk) -> None:
         raise DataError(f"{rows.name}: all rows that are left have weight 0, expected one above; nothing can be drawn")
 
 
-def _sweep(args: DiagramArgs, request: Request, artifacts: Artifacts, talk: Talk) -> Figure:
+def _sweep(args: DiagramArgs, request: Request, artifacts: Artifacts, talk: Talk, crew: "Crew | None" = None) -> Figure:
     """The figure of an open bundle, with the temperatures of the calibrators that have one."""
     given = []
     with open_data(
         args.sets[0], prefer=("test",), layout=args.where, ignore_labels=args.ignored, tell=talk.say
     ) as rows:
+        spread(rows, args.sets[0], crew, prefer=("test",), layout=args.where, ignore_labels=args.ignored)
         _admit(rows, talk)
         for label, (path, artifact) in zip(_labels(args, artifacts)[1:], artifacts, strict=True):
             for note in check_fits(artifact, path, rows, again=args.again):

@@ -21,6 +21,7 @@ import typer
 from calcli.cli import options as o
 from calcli.cli.evaluate_job import Job
 from calcli.cli.render import Talk, fail, print_json, print_path
+from calcli.cli.working import Working, spread
 from calcli.errors import DataError, LimitCrossed, UsageError
 from calcli.evaluation.assess import Plan, Subject
 from calcli.evaluation.compare import rank_table
@@ -41,7 +42,7 @@ MORE = ("gap", "aurc", "auroc")
 
 
 @dataclass(frozen=True)
-class ReportArgs(o.Pooling, o.Saying):
+class ReportArgs(o.Pooling, Working, o.Saying):
     """What was typed after ``calcli report``."""
 
     output: Annotated[Path, typer.Option("-o", "--output", metavar="FILE.html", help="The page to write.")]
@@ -136,12 +137,13 @@ def run(args: ReportArgs) -> int:
     models: list[Model] = []
     evaluated: list[list[Result]] = []
     outcomes: list[Outcome] = []
-    for bundles in args.sets:
-        model, results = _model(args, job, plan, bundles, talk)
-        models.append(model)
-        evaluated.append(results)
-        for result in results[1:] or results:
-            outcomes += check(asked, result, results[0])
+    with args.crew(talk) as job.crew:
+        for bundles in args.sets:
+            model, results = _model(args, job, plan, bundles, talk)
+            models.append(model)
+            evaluated.append(results)
+            for result in results[1:] or results:
+                outcomes += check(asked, result, results[0])
     ranks = rank_table(evaluated, ["uncalibrated", *args.calibrator], plan.metrics) if args.calibrator else None
     evaluation = Evaluation(evaluated, ranks, [outcome.to_dict() for outcome in outcomes]).to_dict()
     text = page(
@@ -167,6 +169,7 @@ def _model(args: ReportArgs, job: Job, plan: Plan, bundles: Sequence[str], talk:
     """One data set with its calibrators."""
     artifacts = [job.artifact(template, bundles[0]) for template in args.calibrator or []]
     with open_data(bundles, prefer=("test",), layout=args.where, ignore_labels=args.ignored, tell=talk.say) as rows:
+        spread(rows, bundles, job.crew, prefer=("test",), layout=args.where, ignore_labels=args.ignored)
         weights = rows.weights()
         if weights is not None and not weights.any():
             raise DataError(f"{rows.name}: all rows have weight 0, expected one above; nothing can be shown")

@@ -20,13 +20,13 @@ import typer
 
 from calcli.cli import options as o
 from calcli.cli.render import Talk, fail, print_json, print_path
+from calcli.cli.working import Working, spread
 from calcli.errors import DataError, FitError
 from calcli.evaluation.selective import Choice, choose_threshold
-from calcli.importers.direct import open_rows
+from calcli.importers.direct import open_data
 from calcli.io.artifact import Artifact, load
 from calcli.io.atomic import check_output, write_bytes
-from calcli.io.bundle import BundleRows
-from calcli.io.locate import split_where
+from calcli.io.dataset import DataSet
 from calcli.io.provenance import link_to
 from calcli.methods.identity import Identity
 from calcli.metrics.coverage import Accepted, accuracy_at_coverage, coverage_at_accuracy, exact_interval
@@ -39,11 +39,18 @@ COVERAGES = (1.0, 0.9, 0.8, 0.7, 0.5)
 
 
 @dataclass(frozen=True)
-class ThresholdArgs(o.Reading, o.Saying):
+class ThresholdArgs(o.ReadingSeveral, Working, o.Saying):
     """What was typed after ``calcli threshold``."""
 
-    bundle: Annotated[str, typer.Argument(metavar="BUNDLE", help="Labelled rows; group test when none is named.")]
     accuracy: Annotated[float, typer.Option("--accuracy", metavar="A", help="Accuracy that accepted rows must have.")]
+    bundles: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="BUNDLE…",
+            help="Labelled rows, of several bundles together; group test when none is named.",
+            show_default=False,
+        ),
+    ] = None
     calibrator: Annotated[
         str | None,
         typer.Option("--calibrator", "-c", metavar="ART.json", help="Artifact; else the scores as they are."),
@@ -60,7 +67,7 @@ class ThresholdArgs(o.Reading, o.Saying):
     @property
     def inputs(self) -> list[Path]:
         """Files that are read, and so never written."""
-        read = [split_where(self.bundle)[0]]
+        read = self.files
         return read if self.calibrator in (None, "-") else [*read, Path(str(self.calibrator))]
 
 
@@ -70,7 +77,13 @@ def run(args: ThresholdArgs) -> int:
     if args.output is not None:
         check_output(Path(args.output), force=args.force, inputs=args.inputs)
     artifact = None if args.calibrator is None else load(args.calibrator)
-    with open_rows(args.bundle, prefer=("test",), layout=args.where, ignore_labels=args.ignored, tell=talk.say) as rows:
+    with (
+        args.crew(talk) as crew,
+        open_data(
+            args.expanded, prefer=("test",), layout=args.where, ignore_labels=args.ignored, tell=talk.say
+        ) as rows,
+    ):
+        spread(rows, args.expanded, crew, prefer=("test",), layout=args.where, ignore_labels=args.ignored)
         if rows.weights() is not None:
             raise DataError(f"{rows.name}: has sample weights; the bound is exact for counts only, drop the weights")
         if artifact is not None:
@@ -95,12 +108,12 @@ def run(args: ThresholdArgs) -> int:
     else:
         print(repr(found.best.threshold))
     if found.best is None:
-        return fail(why_not(args, found, confidence, correct), FitError.exit_code)
+        return fail(why_not(args, content["bundle"], found, confidence, correct), FitError.exit_code)
     tell(args, talk, found, content)
     return 0
 
 
-def confidences(artifact: Artifact | None, rows: BundleRows) -> tuple[FloatArray, FloatArray]:
+def confidences(artifact: Artifact | None, rows: DataSet) -> tuple[FloatArray, FloatArray]:
     """Confidence of every row and 1.0 where its prediction is the label, as ``apply`` gives them."""
     calibrator = Identity() if artifact is None else artifact.calibrator
     transforms = checked_transforms(calibrator, rows, rows.name)
@@ -163,17 +176,17 @@ def described(here: Accepted, level: float) -> dict[str, Any]:
     }
 
 
-def why_not(args: ThresholdArgs, found: Choice, confidence: FloatArray, correct: FloatArray) -> str:
+def why_not(args: ThresholdArgs, where: str, found: Choice, confidence: FloatArray, correct: FloatArray) -> str:
     """Why there is no threshold, and what would help."""
     if len(confidence) < found.least:
         return (
-            f"{args.bundle}: no threshold can promise accuracy {args.accuracy:g} at {args.confidence:g} on"
+            f"{where}: no threshold can promise accuracy {args.accuracy:g} at {args.confidence:g} on"
             f" {len(confidence)} rows; even without an error it takes {found.least}"
         )
     seen = coverage_at_accuracy(confidence, correct, args.accuracy)
     best = f"reached on {seen.coverage:.1%} of these rows, too few to promise it" if seen else "not even reached here"
     return (
-        f"{args.bundle}: no threshold promises accuracy {args.accuracy:g} at {args.confidence:g}; it is {best};"
+        f"{where}: no threshold promises accuracy {args.accuracy:g} at {args.confidence:g}; it is {best};"
         " give more rows, or a lower --accuracy"
     )
 

@@ -1,0 +1,266 @@
+"""Scores of more rows than memory holds, put in order on disk.
+
+Sorted runs are written to an unlinked temporary file as the rows come by, and merged into one. A
+row takes 8 bytes: the bits of a score in [0, 1], which order as the score does, moved up by one to
+make room for the outcome.
+"""
+
+import errno
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator
+from typing import Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from calcli.errors import CalcliError
+from calcli.metrics.ties import TieBlocks
+from calcli.numerics import FloatArray
+
+__all__ = ["Runs", "SortedRows", "keys_of"]
+
+Keys = NDArray[np.uint64]
+
+AT_ONCE = 1 << 18
+"""Rows read at once of what is in order."""
+
+RUN = 1 << 20
+"""Rows of a run."""
+
+MERGED = 1 << 21
+"""Rows of all runs together that are in memory while they are merged."""
+
+FEWEST = 1 << 10
+"""Fewest rows read of a run at once."""
+
+
+def keys_of(scores: FloatArray, outcomes: FloatArray) -> Keys:
+    """Scores in [0, 1] with outcomes 0/1, (n,) each, as keys, which sort by score."""
+    bits = np.ascontiguousarray(scores + 0.0).view(np.uint64)  # of 0 too, whatever its sign
+    return np.asarray((bits << np.uint64(1)) | (outcomes > 0).astype(np.uint64))
+
+
+def score_of(keys: Keys) -> FloatArray:
+    """The scores of keys."""
+    return (keys >> np.uint64(1)).view(np.float64)
+
+
+class _Spool:
+    """A temporary file of keys that nobody else sees."""
+
+    def __init__(self) -> None:
+        self.count = 0
+        try:
+            self._file = tempfile.TemporaryFile(buffering=0)  # noqa: SIM115 (closed with the order)
+        except OSError as problem:
+            raise _trouble(problem) from None
+
+    def add(self, keys: Keys) -> None:
+        data = np.ascontiguousarray(keys).view(np.uint8).data
+        try:
+            while len(data):
+                data = data[self._file.write(data) :]
+        except OSError as problem:
+            raise _trouble(problem) from None
+        self.count += len(keys)
+
+    def read(self, start: int, stop: int) -> Keys:
+        """Keys from start to stop."""
+        keys = np.empty(stop - start, np.uint64)
+        data = keys.view(np.uint8).data
+        try:
+            self._file.seek(8 * start)
+            while len(data):
+                got = self._file.readinto(data)
+                if not got:
+                    raise OSError(errno.EIO, os.strerror(errno.EIO))
+                data = data[got:]
+        except OSError as problem:
+            raise _trouble(problem) from None
+        return keys
+
+    def close(self) -> None:
+        self._file.close()
+
+
+def _trouble(problem: OSError) -> CalcliError:
+    return CalcliError(
+        f"{_folder()}: {problem.strerror}, and the order of so many rows needs temporary files;"
+        " name another folder with TMPDIR, or ask for metrics that need no order, e.g. --metric ece --metric nll"
+    )
+
+
+def _folder() -> str:
+    try:
+        return tempfile.gettempdir()
+    except OSError:
+        return "TMPDIR"
+
+
+def check_room(rows: int, sets: int) -> None:
+    """Raise CalcliError unless the temporary folder has room for so many sets of rows, and one of them in order."""
+    needed = 8 * rows * (sets + 1)
+    try:
+        free = shutil.disk_usage(_folder()).free
+    except OSError:
+        return
+    if needed > free:
+        raise CalcliError(
+            f"{_folder()}: {free / 2**20:.0f} MiB are free, {needed / 2**20:.0f} MiB are needed to put {rows} rows in"
+            " order; name another folder with TMPDIR, or ask for metrics that need no order, e.g. --metric ece"
+        )
+
+
+class Runs:
+    """Sorted runs on disk; gone at the end of the ``with`` block."""
+
+    def __init__(self) -> None:
+        self._spool = _Spool()
+        self._ends: list[int] = []
+        self._waiting: list[Keys] = []
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._spool.close()
+
+    def take(self, keys: Keys) -> None:
+        """Append rows in any order."""
+        self._waiting.append(keys)
+        if sum(map(len, self._waiting)) >= RUN:
+            self._flush()
+
+    def _flush(self) -> None:
+        if self._waiting:
+            run = np.concatenate(self._waiting)
+            run.sort()
+            self._waiting = []
+            self._spool.add(run)
+            self._ends.append(self._spool.count)
+
+    def merged(self) -> "SortedRows":
+        """All rows in order; the runs are gone afterwards."""
+        self._flush()
+        out = SortedRows()
+        try:
+            for keys in self._in_order():
+                out.take(keys)
+        except BaseException:
+            out.close()
+            raise
+        self._spool.close()
+        return out
+
+    def _in_order(self) -> Iterator[Keys]:
+        ends = np.array(self._ends)
+        at = np.concatenate([[0], ends[:-1]])
+        size = max(FEWEST, MERGED // max(1, len(ends)))
+        held: list[Keys] = [np.empty(0, np.uint64)] * len(ends)
+        while True:
+            for r in range(len(ends)):
+                if not len(held[r]) and at[r] < ends[r]:
+                    stop = min(int(at[r]) + size, int(ends[r]))
+                    held[r] = self._spool.read(int(at[r]), stop)
+                    at[r] = stop
+            # What is not above the last key held of any unfinished run can have nothing before it.
+            last = [keys[-1] for keys, a, end in zip(held, at, ends, strict=True) if len(keys) and a < end]
+            if not last:
+                rest = np.concatenate(held)
+                rest.sort()
+                yield rest
+                return
+            limit, taken = min(last), []
+            for r, keys in enumerate(held):
+                count = int(np.searchsorted(keys, limit, side="right"))
+                taken.append(keys[:count])
+                held[r] = keys[count:]
+            merged = np.concatenate(taken)
+            merged.sort()
+            yield merged
+
+
+class SortedRows:
+    """Rows in the order of their scores, on disk. See ``ties.Ranked``."""
+
+    weighted = False
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._spool.close()
+
+    def __init__(self) -> None:
+        self._spool = _Spool()
+        self._right = 0
+        self.distinct, self._last = 0, -1.0
+
+    def take(self, keys: Keys) -> None:
+        """Append rows that are not below those that are there."""
+        if not len(keys):
+            return
+        self._spool.add(keys)
+        self._right += int((keys & np.uint64(1)).sum())
+        score = score_of(keys)
+        self.distinct += int((np.diff(score) > 0).sum()) + int(score[0] != self._last)
+        self._last = float(score[-1])
+
+    @property
+    def n(self) -> int:
+        """Number of rows."""
+        return self._spool.count
+
+    @property
+    def right(self) -> float:
+        """Rows whose outcome is 1."""
+        return float(self._right)
+
+    @property
+    def wrong(self) -> float:
+        """The others."""
+        return float(self.n - self._right)
+
+    def scores(self, start: int, stop: int) -> FloatArray:
+        """Scores of the given ranks."""
+        return score_of(self._spool.read(start, stop))
+
+    def slabs(self) -> Iterator[tuple[FloatArray, FloatArray]]:
+        """All scores and outcomes, some at a time."""
+        for start in range(0, self.n, AT_ONCE):
+            keys = self._spool.read(start, min(start + AT_ONCE, self.n))
+            yield score_of(keys), (keys & np.uint64(1)).astype(np.float64)
+
+    def __iter__(self) -> Iterator[TieBlocks]:
+        waiting: TieBlocks | None = None  # the last score, of which more may come
+        for scores, outcomes in self.slabs():
+            first = np.flatnonzero(np.concatenate([[True], np.diff(scores) > 0]))
+            right = np.add.reduceat(outcomes, first)
+            size = np.diff(np.append(first, len(scores))).astype(np.float64)
+            found = TieBlocks(scores[first], right, size - right)
+            if waiting is not None:
+                if waiting.score[0] == found.score[0]:
+                    found.right[0] += waiting.right[0]
+                    found.wrong[0] += waiting.wrong[0]
+                else:
+                    yield waiting
+            if len(first) > 1:
+                yield TieBlocks(found.score[:-1], found.right[:-1], found.wrong[:-1])
+            waiting = TieBlocks(found.score[-1:], found.right[-1:], found.wrong[-1:])
+        if waiting is not None:
+            yield waiting
+
+    def sums(self, ranks: NDArray[np.int64]) -> FloatArray:
+        """Sums of scores between neighbouring ranks, (len(ranks) - 1,); ranks ascending from 0 to n."""
+        total = np.zeros(len(ranks))
+        for start in range(0, self.n, AT_ONCE):
+            part = self.scores(start, min(start + AT_ONCE, self.n))
+            which = np.searchsorted(ranks, np.arange(start, start + len(part)), side="right") - 1
+            total += np.bincount(which, weights=part, minlength=len(ranks))
+        return total[:-1]
+
+    def close(self) -> None:
+        """Let go of the file."""
+        self._spool.close()

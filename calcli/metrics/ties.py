@@ -1,0 +1,80 @@
+"""Rows in the order of their scores, equal scores together: all that metrics of order look at."""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+
+from calcli.numerics import FloatArray
+
+__all__ = ["Ordered", "Ranked", "TieBlocks"]
+
+
+@dataclass(frozen=True)
+class TieBlocks:
+    """Distinct scores, ascending, with the weight of the right and of the wrong outcomes at each; (b,) each."""
+
+    score: FloatArray
+    right: FloatArray
+    wrong: FloatArray
+
+    @classmethod
+    def of(cls, scores: FloatArray, outcomes: FloatArray, weight: FloatArray | None = None) -> "TieBlocks":
+        """The blocks of scores and outcomes (n,)."""
+        order = np.argsort(scores, kind="stable")
+        ordered = scores[order]
+        w = np.ones(len(scores)) if weight is None else weight[order]
+        right = w * outcomes[order]
+        first = np.flatnonzero(np.concatenate([[True], np.diff(ordered) > 0]))
+        return cls(ordered[first], np.add.reduceat(right, first), np.add.reduceat(w - right, first))
+
+
+class Ranked(Protocol):
+    """Tie blocks of all rows, some at a time, ascending; can be walked over again and again.
+
+    right, wrong : total weights. weighted : whether rows count by weights.
+    """
+
+    @property
+    def right(self) -> float: ...
+    @property
+    def wrong(self) -> float: ...
+    @property
+    def weighted(self) -> bool: ...
+    def __iter__(self) -> Iterator[TieBlocks]: ...
+
+
+@dataclass(frozen=True)
+class Ordered:
+    """Tie blocks in memory. See ``Ranked``."""
+
+    blocks: TieBlocks
+    weighted: bool = False
+
+    @classmethod
+    def of(cls, scores: FloatArray, outcomes: FloatArray, weight: FloatArray | None = None) -> "Ordered":
+        """Of scores and outcomes (n,)."""
+        return cls(TieBlocks.of(scores, outcomes, weight), weight is not None)
+
+    @property
+    def right(self) -> float:
+        """Total weight of right outcomes."""
+        return float(self.blocks.right.sum())
+
+    @property
+    def wrong(self) -> float:
+        """The same of wrong ones."""
+        return float(self.blocks.wrong.sum())
+
+    def __iter__(self) -> Iterator[TieBlocks]:
+        yield self.blocks
+
+
+def running(ranked: Iterable[TieBlocks]) -> Iterator[tuple[TieBlocks, FloatArray, FloatArray]]:
+    """Blocks with the weight of right and of wrong outcomes below each of them."""
+    right = wrong = 0.0
+    for blocks in ranked:
+        upto, wrong_upto = right + np.cumsum(blocks.right), wrong + np.cumsum(blocks.wrong)
+        yield blocks, upto - blocks.right, wrong_upto - blocks.wrong
+        right, wrong = float(upto[-1]), float(wrong_upto[-1])
