@@ -4,7 +4,10 @@ import numpy as np
 
 from calcli.numerics import FloatArray, IntArray
 
-__all__ = ["content_folds", "hashed_folds", "random_folds", "stratified_folds"]
+__all__ = ["content_folds", "even_by_design", "hashed_folds", "random_folds", "sampled_folds", "stratified_folds"]
+
+LOWER_TAIL = 3.09
+"""Normal deviate that one draw in a thousand falls below."""
 
 
 def random_folds(n: int, folds: int, rng: np.random.Generator) -> IntArray:
@@ -21,6 +24,30 @@ def stratified_folds(y: IntArray, folds: int, rng: np.random.Generator) -> IntAr
     """Fold of every row, (n,), each class spread evenly over the folds. y : (n,) labels."""
     shuffled = rng.permutation(len(y))
     return _dealt(shuffled[np.argsort(y[shuffled], kind="stable")], folds)
+
+
+def even_by_design(y: IntArray, k: int) -> bool:
+    """Whether the k classes of labels y (n,) were drawn evenly: their counts differ by two at most, and not by chance.
+
+    By chance: more even by chi-square than one in a thousand uniform draws, which fewer than four classes
+    never are. The counts of a random half of an even set lie further apart.
+
+    Reference: Wilson, Hilferty (1931), the normal approximation.
+    """
+    count, mean, freedom = np.bincount(y, minlength=k), len(y) / k, max(1, k - 1)
+    spread = 2.0 / (9.0 * freedom)
+    chance = float(((count - mean) ** 2).sum() / mean / freedom) ** (1 / 3)
+    return int(np.ptp(count)) <= 2 and chance < 1.0 - spread - LOWER_TAIL * spread**0.5
+
+
+def sampled_folds(y: IntArray, k: int, folds: int, rng: np.random.Generator) -> IntArray:
+    """Folds, (n,), that repeat how the rows were sampled: at random, or evenly by class where they were.
+
+    y : (n,) labels of k classes. Of rows drawn evenly by design the held-out counts are known beforehand, and random
+    folds would hold against a method that learns class frequencies a noise which its final fit does not have: a class
+    short among the training rows is long among those held out.
+    """
+    return stratified_folds(y, folds, rng) if even_by_design(y, k) else random_folds(len(y), folds, rng)
 
 
 def content_folds(y: IntArray, loss: FloatArray, folds: int, rng: np.random.Generator) -> IntArray:

@@ -332,12 +332,12 @@ def test_the_table_records_the_choice():
 def test_held_out_losses_are_those_of_the_folds():
     z, y = truth(200, 3, seed=7)
     chosen = auto(ArrayRows(z, y), candidates="ts,identity", rule="best")
-    fold = random_folds(200, 5, np.random.default_rng(0))
-    expected = np.empty(200)
-    for i in range(5):
-        learn, held = np.flatnonzero(fold != i), np.flatnonzero(fold == i)
-        calibrator = fit("ts", ArrayRows(z[learn], y[learn]), mixture="true").calibrator
-        expected[held] = -predict(calibrator, ArrayRows(z[held], None))[0][np.arange(len(held)), y[held]]
+    rng, expected = np.random.default_rng(0), np.zeros(200)
+    for fold in (random_folds(200, 5, rng), random_folds(200, 5, rng)):
+        for i in range(5):
+            learn, held = np.flatnonzero(fold != i), np.flatnonzero(fold == i)
+            calibrator = fit("ts", ArrayRows(z[learn], y[learn]), mixture="true").calibrator
+            expected[held] -= predict(calibrator, ArrayRows(z[held], None))[0][np.arange(len(held)), y[held]] / 2
     table = {row["method"]: row for row in chosen.details["auto"]["table"]}
     assert table["ts"]["nll"] == pytest.approx(expected.mean(), rel=1e-7)  # fits of folds may end early
     plain = -log_softmax(z)[np.arange(200), y]
@@ -466,7 +466,7 @@ def test_weights_find_the_component_that_made_the_data():
     rng = np.random.default_rng(0)
     p = rng.dirichlet(np.ones(3), size=(2, 20000))
     y = (p[1].cumsum(axis=1) < rng.random((20000, 1))).sum(axis=1)
-    w = likelihood_weights(np.log(p[:, np.arange(20000), y]).T, np.full(20000, 1 / 20000))
+    w = likelihood_weights(np.log(p[:, np.arange(20000), y]).T[None], np.full(20000, 1 / 20000))
     assert w[1] > 0.95
     assert w.sum() == pytest.approx(1)
 
@@ -474,10 +474,28 @@ def test_weights_find_the_component_that_made_the_data():
 def test_at_most_six_members_and_none_below_a_hundredth():
     rng = np.random.default_rng(1)
     log_p = np.log(rng.random((500, 12))) - np.repeat([0.0, 6.0], 6)
-    kept, w = sparse_weights(log_p, np.full(500, 1 / 500), 1.0)
+    kept, w = sparse_weights(log_p[None], np.full(500, 1 / 500), 1.0)
     assert len(kept) <= 6
     assert w.min() >= 0.01
     assert w.sum() == pytest.approx(1)
+
+
+def test_two_draws_of_folds_count_as_much_as_one():
+    """The same draw twice gives the weights of one; a second one changes the mean, not how many rows there are."""
+    log_p = np.log(np.random.default_rng(2).random((1, 300, 4)))
+    share = np.full(300, 1 / 300)
+    once, twice = (sparse_weights(np.repeat(log_p, draws, axis=0), share, 2.0) for draws in (1, 2))
+    assert once[0] == twice[0]
+    np.testing.assert_allclose(once[1], twice[1], rtol=1e-12)
+
+
+@pytest.mark.parametrize(("behind", "prior_counts"), [(0.5, True), (1.5, False)])
+def test_the_first_candidate_has_its_prior_within_one_standard_error(behind, prior_counts):
+    """Differences of +-1 around the mean that is ``behind`` standard errors, by hand."""
+    share, ones = np.full(100, 0.01), np.resize([1.0, -1.0], 100)
+    log_p = np.stack([-(ones + behind * 0.1), np.zeros(100)], axis=1)[None] - 1
+    weights = [dict(zip(*sparse_weights(log_p, share, prior), strict=True)).get(0, 0.0) for prior in (0.0, 50.0)]
+    assert (weights[1] > weights[0]) == prior_counts
 
 
 def test_the_number_of_processors_does_not_show(monkeypatch):

@@ -3,7 +3,14 @@
 import numpy as np
 import pytest
 
-from calcli.folds import content_folds, hashed_folds, random_folds, stratified_folds
+from calcli.folds import (
+    content_folds,
+    even_by_design,
+    hashed_folds,
+    random_folds,
+    sampled_folds,
+    stratified_folds,
+)
 
 Y = np.repeat([0, 1, 2], [50, 21, 4])
 
@@ -29,6 +36,23 @@ def test_stratified_folds_spread_every_class():
     for c in range(3):
         per_fold = np.bincount(fold[c == Y], minlength=5)
         assert per_fold.max() - per_fold.min() <= 1
+
+
+@pytest.mark.parametrize("k", [10, 100])
+def test_classes_are_even_by_design_or_not(k):
+    """Uniform draws are at most once in a thousand; halves of an even set, hypergeometric, almost never."""
+    assert even_by_design(rng(1).permutation(np.arange(5 * k + 1) % k), k)
+    assert sum(even_by_design(rng(s).integers(0, k, 20 * k), k) for s in range(1000)) <= 5
+    whole = np.arange(40 * k) % k
+    assert sum(even_by_design(rng(s).permutation(whole)[: 20 * k], k) for s in range(200)) <= 5
+    assert not even_by_design(np.arange(200) % 2, 2)
+
+
+def test_folds_are_even_where_the_rows_are():
+    whole = rng().permutation(np.arange(100) % 10)
+    fold = sampled_folds(whole, 10, 5, rng())
+    assert all(np.bincount(fold[whole == c]).tolist() == [2] * 5 for c in range(10))
+    np.testing.assert_array_equal(sampled_folds(Y, 3, 5, rng()), random_folds(75, 5, rng()))
 
 
 def test_content_folds_see_neither_row_nor_class_order():

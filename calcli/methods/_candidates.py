@@ -35,12 +35,15 @@ FEW = (
     "ts, mono, iop, svs, svs(lambda=0.1), sms, sms(lambda=0.1), iop+ft+svs, iop+ft+sms, mono+ft+svs,"
     " mono+ft+sms(sms.lambda=0.2), ms-odir(lambda=1;final=refit)"
 )
+LONG = "ts, mono, iop, svs(lambda=0.1), sms(lambda=0.1), iop+ft+svs, iop+ft+sms, ms-odir(lambda=1;final=refit)"
+"""From ``LONG_SCORES`` on: the strength of a ridge no longer shows in many rows, and time does."""
+
 MANY = "ts, ft, mono, iop, ft+svs, iop+ft+svs, ft+svs+beta"
 MATRIX = "ft+sms(sms.lambda=1)"
 """With a matrix of weights for many classes: where there are 20 rows per class and at most 50 classes,
 beyond which it costs more than all others together."""
 
-FEW_CLASSES = 12
+FEW_CLASSES, LONG_SCORES = 12, 40_000
 
 KEPT_BYTES = 1 << 27
 """Logits in float64 up to this size are held in memory: they are walked over hundreds of times."""
@@ -48,7 +51,7 @@ KEPT_BYTES = 1 << 27
 
 @dataclass
 class Trial:
-    """One candidate: log-probabilities of the labels (n,) and Brier scores (n,) of held-out rows.
+    """One candidate: log-probabilities of the labels and Brier scores of held-out rows, (draws, n) each.
 
     parameters : stored numbers. failed : why it could not be fitted. seconds : spent on it, of this machine's clock.
     """
@@ -71,7 +74,7 @@ def default_candidates(n: int, k: int) -> list[str]:
     if k == 2:
         return listed(TWO)
     if k <= FEW_CLASSES:
-        return listed(FEW)
+        return listed(FEW if n * k < LONG_SCORES else LONG)
     return listed(f"{MANY}, {MATRIX}" if n >= 20 * k and k <= 50 else MANY)
 
 
@@ -116,9 +119,11 @@ def in_memory(rows: Rows, index: IntArray | None = None) -> Rows:
 
 
 def cross_validate(
-    names: Sequence[str], rows: Rows, fold: IntArray, context: Context, budget: float | None
+    names: Sequence[str], rows: Rows, draws: IntArray, context: Context, budget: float | None
 ) -> tuple[list[Trial], dict[str, Fit[Any]]]:
     """Fit every candidate to all rows, then to all folds but one, and score the rows left out.
+
+    draws : (draws, n) the fold of every row, in each draw of folds.
 
     The fits to all rows come first, so that each fit to a part begins near its end; they are
     returned by name. Folds are worked on side by side where there are processors; the numbers do not depend on that.
@@ -126,26 +131,24 @@ def cross_validate(
     budget : seconds for everything; candidates that would exceed it, in the order of the
     list, are left out (the first never is).
     """
-    trials = [Trial(name, np.empty(rows.n), np.empty(rows.n)) for name in names]
-    folds = int(fold.max()) + 1
+    trials = [Trial(name, np.empty(draws.shape), np.empty(draws.shape)) for name in names]
+    parts_of = [(draw, i) for draw, fold in enumerate(draws) for i in range(int(fold.max()) + 1)]
     fits: dict[str, Fit[Any]] = {}
     started, known = time.monotonic(), Known()
     for done, trial in enumerate(trials):
         context.progress(f"fitting {trial.name}", done, len(trials))
-        if budget is not None and done and (time.monotonic() - started) * (folds + 1) > budget:
+        if budget is not None and done and (time.monotonic() - started) * (len(parts_of) + 1) > budget:
             trial.failed = f"left out: the budget of {budget:g} s was spent"
             continue
         with tried(trial):
             fits[trial.name] = fit_candidate(trial.name, rows, known, context)
             trial.parameters = stored_numbers(fits[trial.name].calibrator)
 
-    def score(i: int) -> list[Trial]:
+    def score(part_of: tuple[int, int]) -> list[Trial]:
         """The candidates on one fold, with values at its rows only."""
-        learn, test, known = (
-            in_memory(rows, np.flatnonzero(fold != i)),
-            in_memory(rows, np.flatnonzero(fold == i)),
-            Known(),
-        )
+        draw, i = part_of
+        held, known = draws[draw] == i, Known()
+        learn, test = in_memory(rows, np.flatnonzero(~held)), in_memory(rows, np.flatnonzero(held))
         parts = [Trial(trial.name, np.empty(test.n), np.empty(test.n)) for trial in trials]
         for part in parts:
             if part.name in fits:
@@ -155,10 +158,11 @@ def cross_validate(
                     part.log_p[:], part.brier[:] = held_out(calibrator, test)
         return parts
 
-    for i, parts in enumerate(in_order(score, range(folds))):
-        context.progress("cross-validating", i + 1, folds)
+    for done, ((draw, i), parts) in enumerate(zip(parts_of, in_order(score, parts_of), strict=True)):
+        context.progress("cross-validating", done + 1, len(parts_of))
+        held = draws[draw] == i
         for trial, part in zip(trials, parts, strict=True):
-            trial.log_p[fold == i], trial.brier[fold == i] = part.log_p, part.brier
+            trial.log_p[draw, held], trial.brier[draw, held] = part.log_p, part.brier
             trial.failed = trial.failed or part.failed
             trial.seconds += part.seconds
     return trials, fits

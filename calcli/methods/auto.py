@@ -10,7 +10,7 @@ from msgspec import Meta
 from calcli.calibrator import Chosen, Context, Fit, Laws, Options
 from calcli.composition import STATUSES, Known
 from calcli.errors import FitError, UsageError
-from calcli.folds import random_folds
+from calcli.folds import sampled_folds
 from calcli.methods._candidates import (
     Trial,
     cross_validate,
@@ -21,7 +21,7 @@ from calcli.methods._candidates import (
     parse_candidate,
 )
 from calcli.mixture import Member, Mixture
-from calcli.numerics import NLL_FLOOR, FloatArray
+from calcli.numerics import NLL_FLOOR, FloatArray, IntArray
 from calcli.registry import method
 from calcli.rows import Rows
 
@@ -29,7 +29,10 @@ MEMBERS = 6
 LEAST_WEIGHT = 0.01
 PRIOR_ROWS, PRIOR_ROWS_PER_CLASS = 1.0, 20.0
 """Rows' worth of weight that the first candidate (temperature scaling) has before any of n rows of k classes
-is seen, 1 + 20 k / n, unless its held-out NLL is more than two standard errors above the best."""
+is seen, 1 + 20 k / n, unless its held-out NLL is more than one standard error above the best."""
+
+REPEATED_ROWS = 1000
+"""Up to so many rows the folds are drawn twice: weights from one draw are half noise, and few rows cost little."""
 
 STEPS = 200
 """Steps of EM. It starts at equal weights and moves slowly: stopping early shrinks towards them."""
@@ -65,11 +68,13 @@ class Auto(Mixture):
     """Average methods and compositions with weights from cross-validation inside the calibration data.
 
     Every candidate is fitted on all folds but one and gives log-probabilities for the rows
-    left out. The folds are random: stratified ones would tell the training rows how many
-    rows of each class are held out. Weights w on the simplex then maximise
+    left out. The folds are random, since stratified ones would tell the training rows how many
+    rows of each class are held out; unless the classes are as even as only design makes them.
+    Up to 1000 rows the folds are drawn twice. Weights w on the simplex then maximise
     sum_i log sum_j w_j p_ij over those rows by EM, started at equal weights, with 1 + 20 C/n rows'
-    worth of prior weight on the first candidate unless it is clearly worse. The (at most six) members of weight
-    1 % and more are refitted on all rows; p = (1-a) sum_j w_j p_j + a/C with a = 1/(n+1).
+    worth of prior weight on the first candidate unless it is more than a standard error worse.
+    The (at most six) members of weight 1 % and more are refitted on all rows;
+    p = (1-a) sum_j w_j p_j + a/C with a = 1/(n+1).
     Averaging beats choosing: the choice among near equals is itself noise.
 
     ``rule=best`` refits the candidate of the least mean loss instead; ``rule=one-se`` the one
@@ -77,8 +82,8 @@ class Auto(Mixture):
     error (without the row that makes more than half of that error's square). The artifact
     is then that of the chosen method. The table is recorded under ``auto`` in the details.
 
-    Candidates unless given depend on the number of classes: two; up to 12; more; up to 50
-    with 20 rows per class (``calcli/methods/_candidates.py``). Methods with the option
+    Candidates unless given depend on the number of classes: two; up to 12, fewer of them from 40000
+    scores on; more; up to 50 with 20 rows per class (``calcli/methods/_candidates.py``). Methods with the option
     ``mixture`` have it on, so that one held-out row cannot cost 20 nats.
 
     Reference: Wolpert (1992), "Stacked generalization"; Dempster, Laird, Rubin (1977), section 4.3
@@ -103,8 +108,7 @@ class Auto(Mixture):
             only = {names[0]: fit_candidate(names[0], rows, Known(), context)}
             fit = cls.average(only, [1.0], rows) if options.rule == "average" else alone(names[0], only, rows)
             return replace(fit, warnings=(*fit.warnings, warning))
-        fold = random_folds(rows.n, min(options.folds, rows.n), context.rng())
-        trials, fits = cross_validate(names, rows, fold, context, options.budget)
+        trials, fits = cross_validate(names, rows, draw_folds(rows, options.folds, context), context, options.budget)
         good = [trial for trial in trials if not trial.failed]
         if not good:
             raise FitError(f"no candidate could be fitted; {trials[0].name}: {trials[0].failed}")
@@ -113,7 +117,7 @@ class Auto(Mixture):
         table = compare(trials, share, options.criterion)
         if options.rule == "average":
             prior = PRIOR_ROWS + PRIOR_ROWS_PER_CLASS * rows.k / rows.n
-            kept, w = sparse_weights(np.stack([trial.log_p for trial in good], axis=1), share, prior)
+            kept, w = sparse_weights(np.stack([trial.log_p for trial in good], axis=-1), share, prior)
             fit = cls.average({good[j].name: fits[good[j].name] for j in kept}, w, rows)
             for j, weight_j in zip(kept, w, strict=True):
                 table[good[j].name]["weight"] = float(weight_j)
@@ -150,6 +154,13 @@ class Auto(Mixture):
 METHOD = Auto
 
 
+def draw_folds(rows: Rows, folds: int, context: Context) -> IntArray:
+    """The fold of every row, (draws, n)."""
+    rng, y = context.rng(), rows.labels()
+    draws = 2 if rows.n <= REPEATED_ROWS else 1
+    return np.stack([sampled_folds(y, rows.k, min(folds, rows.n), rng) for _ in range(draws)])
+
+
 def usable(names: Sequence[str], rows: Rows, options: AutoOptions) -> list[str]:
     """Candidates that these rows and options allow. Raises FitError when none is left."""
     laws = {name: method(parse_candidate(name)[0]).laws for name in names}
@@ -173,10 +184,11 @@ def alone(text: str, fits: Mapping[str, Fit[Any]], rows: Rows) -> Fit[Any]:
 def likelihood_weights(log_p: FloatArray, share: FloatArray, prior_rows: float = 0.0) -> FloatArray:
     """Mixture weights (m,) by EM from equal ones, with a prior on the first of so many rows.
 
-    log_p : (n, m) held-out log-probabilities of the labels; share : (n,) row weights, sum 1.
+    log_p : (draws, n, m) held-out log-probabilities of the labels; share : (n,) row weights, sum 1.
     """
-    n, m = log_p.shape
-    likelihood = np.exp(log_p - log_p.max(axis=1, keepdims=True))
+    draws, n, m = log_p.shape
+    likelihood = np.exp(log_p - log_p.max(axis=2, keepdims=True)).reshape(draws * n, m)
+    share = np.tile(share / draws, draws)
     w, prior = np.full(m, 1.0 / m), np.eye(m)[0] * prior_rows
     for _ in range(STEPS):
         w = w * (likelihood.T @ (share / (likelihood @ w)))
@@ -187,25 +199,26 @@ def likelihood_weights(log_p: FloatArray, share: FloatArray, prior_rows: float =
 def sparse_weights(log_p: FloatArray, share: FloatArray, prior: float) -> tuple[list[int], FloatArray]:
     """The candidates worth keeping and their weights: at most six, none below 1 %.
 
-    prior : rows' worth of weight that the first has beforehand, where it is not clearly worse.
+    log_p : (draws, n, m). prior : rows' worth of weight that the first has beforehand, where it is not clearly worse.
     """
-    behind = log_p[:, np.argmax(share @ log_p)] - log_p[:, 0]
+    mean_log_p = log_p.mean(axis=0)
+    behind = mean_log_p[:, np.argmax(share @ mean_log_p)] - mean_log_p[:, 0]
     mean = float(share @ behind)
-    close = mean <= 2.0 * float(np.sqrt(share**2 @ (behind - mean) ** 2))
+    close = mean <= float(np.sqrt(share**2 @ (behind - mean) ** 2))
     prior_rows = prior if close else 0.0
     w = likelihood_weights(log_p, share, prior_rows)
     heaviest = sorted(np.argsort(-w, kind="stable")[:MEMBERS].tolist())
     kept = [j for j in heaviest if w[j] >= LEAST_WEIGHT]
-    w = likelihood_weights(log_p[:, kept], share, prior_rows if kept[0] == 0 else 0.0)
+    w = likelihood_weights(log_p[..., kept], share, prior_rows if kept[0] == 0 else 0.0)
     if (w < LEAST_WEIGHT).any():
         kept, w = [j for j, one in zip(kept, w, strict=True) if one >= LEAST_WEIGHT], w[w >= LEAST_WEIGHT]
     return kept, w / w.sum()
 
 
 def compare(trials: Sequence[Trial], share: FloatArray, criterion: str) -> dict[str, dict[str, Any]]:
-    """Name to the row of the table: mean held-out loss, paired difference to the best, standard errors."""
+    """Name to the row of the table: mean held-out loss, paired difference to the best, standard errors over rows."""
     losses = {
-        t.name: t.brier if criterion == "brier" else -np.maximum(t.log_p, np.log(NLL_FLOOR))
+        t.name: (t.brier if criterion == "brier" else -np.maximum(t.log_p, np.log(NLL_FLOOR))).mean(axis=0)
         for t in trials
         if not t.failed
     }
