@@ -505,8 +505,8 @@ def test_ignored_labels_leave_rows_out_before_the_split(tmp_path, scores, labels
 
 
 def test_scores_without_labels_are_never_a_silent_outcome(tmp_path, scores, labels):
-    np.savez(tmp_path / "a.npz", logits=scores, truth=labels)
-    with pytest.raises(DataError, match=r"no labels .* among truth; name them with --labels"):
+    np.savez(tmp_path / "a.npz", logits=scores, said=labels)
+    with pytest.raises(DataError, match=r"no labels .* among said; name them with --labels said, or"):
         bring(tmp_path / "a.npz", tmp_path / "out.h5")
     assert "labels" not in bring(tmp_path / "a.npz", tmp_path / "out.h5", no_labels=True)[""]
     with pytest.raises(UsageError, match="no labels to stratify"):

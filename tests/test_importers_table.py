@@ -99,9 +99,12 @@ def test_numbered_columns_are_an_array(tmp_path):
     assert table(tmp_path, only, kind="probs")[""][2] is None
 
 
-def test_numbered_columns_out_of_order_are_refused(tmp_path):
+def test_numbered_columns_out_of_order_are_sorted_where_none_is_missing(tmp_path):
+    scores, labels, _ = table(tmp_path, "y,logits_1,logits_0\n0,1,2\n1,3,4\n")[""][:3]
+    np.testing.assert_array_equal(scores, [[2, 1], [4, 3]])
+    assert labels == [0, 1]
     with pytest.raises(DataError, match="not in the order of their numbers"):
-        table(tmp_path, "y,logits_1,logits_0\n0,1,2\n1,3,4\n")
+        table(tmp_path, "y,logits_3,logits_0,logits_1\n0,1,2,3\n1,3,4,5\n")
 
 
 def test_two_kinds_side_by_side_are_a_choice(tmp_path):
@@ -125,7 +128,7 @@ def test_numbers_without_a_header_are_a_loose_array(tmp_path):
         assert file["logits"][()].tolist() == [[1.5, 2], [-0.3, 4]]
         assert file["labels"][()].tolist() == [1, 0]
     (tmp_path / "logits.csv").write_text("1.5,2\nx,4\n")
-    with pytest.raises(DataError, match="column 0 has 'x' in row 1, expected a number"):
+    with pytest.raises(DataError, match="column '0' has 'x' in row 1, expected a number"):
         import_scores([tmp_path / "logits.csv", tmp_path / "labels.csv"], tmp_path / "out.h5", force=True)
 
 

@@ -2,7 +2,7 @@
 
 import signal
 import time
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
@@ -77,10 +77,10 @@ Task = tuple[Setting, str]
 
 
 @contextmanager
-def opened(setting: Setting) -> Iterator[Scene]:
-    """Open a bundle and cut it. Raises DataError for rows that cannot be compared on."""
+def opened(setting: Setting, tell: Callable[[str], None] | None = None) -> Iterator[Scene]:
+    """Open a bundle and cut it. tell : hears what was taken for what. Raises DataError for rows that cannot be used."""
     s = setting
-    with open_data(s.bundles, prefer=CALIBRATION, layout=s.layout, ignore_labels=s.ignored) as rows:
+    with open_data(s.bundles, prefer=CALIBRATION, layout=s.layout, ignore_labels=s.ignored, tell=tell) as rows:
         if rows.kind == "confidence":
             raise DataError(f"{rows.name}: holds confidences, which have no NLL of the label; use fit --method all")
         if s.test is None:

@@ -56,6 +56,14 @@ ROLES = {
         "label_ids",
         "original_labels",
         "gold",
+        "truth",
+        "truths",
+        "ground_truths",
+        "gts",
+        "actual",
+        "actuals",
+        "true_class",
+        "true_classes",
     ),
     "class_names": ("class_names", "classes", "label_names"),
     "ids": (
@@ -207,11 +215,11 @@ def plan(paths: Iterable[str], ask: Ask, where: str) -> list[Candidate]:
         alone = len(scores) == len(labels) == 1 and labels[0].split in ("", score.split)
         label = _companion(score, labels, any_model=bool(ask.labels) or alone, only=True)
         if label is None and not ask.no_labels:
-            others = ", ".join(name.path for name in names if name.path != score.path) or "nothing else"
+            others = ", ".join(name.path for name in names[:40] if name.path != score.path) or "nothing else"
             raise DataError(
                 f"{where}: found no labels for {score.path!r} among {others};"
-                f" name them with --labels NAME{outcome_hint(names)}, or pass --no-labels for scores that are only"
-                " to be calibrated; --gold FILE joins them from another file"
+                f" name them with --labels {_unnamed(names)}{outcome_hint(names)}, or pass --no-labels for scores that"
+                " are only to be calibrated; --gold FILE joins them from another file"
             )
         extras = {role: extra for role in ROLES if role != "labels" if (extra := extra_of(score, names, role))}
         found.append(Candidate(model, score.split, score.kind, score.path, label if label else None, extras))
@@ -219,6 +227,15 @@ def plan(paths: Iterable[str], ask: Ask, where: str) -> list[Candidate]:
     if doubles:
         raise UsageError(f"{where}: two arrays of scores would both become the group {doubles[0] or 'at the root'!r}")
     return found
+
+
+def _unnamed(names: Sequence[Name]) -> str:
+    """What ``--labels`` may be given: one column per label, or the one array whose name says nothing."""
+    several = [name.path for name in names if name.role == "labels" and name.model and name.core == name.path]
+    if len(several) > 1:
+        return f"{several[0]}:{several[-1]}, with --per-label where several may hold at once"
+    left = [name.path for name in names if not name.role and not says_correct(name.core)]
+    return shlex.quote(left[0]) if len(left) == 1 else "NAME"
 
 
 def _chosen_scores(names: Sequence[Name], ask: Ask, where: str) -> list[Name]:

@@ -67,7 +67,15 @@ def _merged(items: list[Any], path: Path, notes: list[str]) -> Any:
 
 
 def _is_batch(item: Any) -> bool:
-    return isinstance(item, (list, tuple)) and len(item) > 1 and all(isinstance(part, np.ndarray) for part in item)
+    if not isinstance(item, (list, tuple)) or len(item) < 2:
+        return False
+    arrays = [isinstance(part, np.ndarray) for part in item]
+    return any(arrays) and all(array or _are_words(part) for array, part in zip(arrays, item, strict=True))
+
+
+def _are_words(part: Any) -> bool:
+    """Whether this is what a loader makes of paths or names: a list of texts."""
+    return isinstance(part, (list, tuple)) and len(part) > 0 and all(isinstance(word, str) for word in part)
 
 
 def _are_rows(fields: Mapping[str, Sequence[Any]]) -> bool:
@@ -85,6 +93,8 @@ def _join(values: Sequence[Any], rows: bool) -> NDArray[Any] | None:
     """One array of all values, or None for what does not fit together."""
     if all(isinstance(value, str) for value in values) or all(isinstance(value, (int, float)) for value in values):
         return np.array(values)
+    if all(_are_words(value) for value in values):
+        return np.array([word for value in values for word in value])
     if not all(isinstance(value, np.ndarray) for value in values) or len({id(v) for v in values}) < len(values):
         return None
     if rows:

@@ -13,9 +13,11 @@ from calcli.errors import DataError
 from calcli.importers.archive import Archive
 from calcli.importers.array_names import PER_ROW, SCORE_PREFIX, role_of, says_correct
 from calcli.importers.ask import Ask
+from calcli.importers.logged import PREDICTIONS
+from calcli.importers.printed import not_a_number
 from calcli.numerics import whole_number
 
-__all__ = ["LEFT_OVER", "Column", "is_number", "refuse_doubles", "table_archive"]
+__all__ = ["LEFT_OVER", "Column", "refuse_doubles", "table_archive"]
 
 LEFT_OVER = "columns"
 """Name of the array of all numeric columns whose names do not say what they are."""
@@ -27,8 +29,11 @@ INDEX = re.compile(r"|Unnamed: 0|__index_level_\d+__|index_level_\d+")
 BOOKKEEPING = re.compile(r"(?i:folds?|idx|index|row|epoch|.*[_ ]id)|[A-Za-z]+(Id|ID)")
 """Columns that count something: left out of the classes, which is said."""
 
-OUTCOMES = frozenset({"confidence", "conf", "pred", "prediction"})
-"""Names for a prediction and its confidence; like those for whether it was right never scores of a class."""
+OUTCOMES = frozenset({"confidence", "conf", "loss", "nll", "entropy", "margin", *PREDICTIONS})
+"""Names for a prediction, its confidence or its loss; like those for whether it was right never scores of a class."""
+
+TOPS = frozenset({"max", "top", "top1", "best", "pred", "predicted"})
+"""What stands behind the word for scores in the name of a column with the largest of a row."""
 
 
 @dataclass(frozen=True)
@@ -37,15 +42,6 @@ class Column:
 
     kind: Literal["number", "text", "lists", "other"]
     load: Callable[[], NDArray[Any]]
-
-
-def is_number(cell: str) -> bool:
-    """Whether a text is a number."""
-    try:
-        float(cell)
-    except ValueError:
-        return False
-    return True
 
 
 def refuse_doubles(path: Path, names: Sequence[str]) -> None:
@@ -92,6 +88,11 @@ def table_archive(
     free = [name for name in names if name not in ask.labels and role_of(name) not in PER_ROW and name not in taken]
     numeric = [n for n in free if columns[n].kind == "number" or (SCORE_PREFIX.match(n) and columns[n].kind == "text")]
     declared, numbered = _groups(numeric)
+    for listed in declared.values():
+        columns = _without_largest(path, columns, listed, notes)
+    names = list(columns)
+    for listed in (*declared.values(), *numbered.values()):
+        _sort_by_number(path, listed, notes)
     inside = {name for listed in declared.values() for name in listed}
     loaders: dict[str, Callable[[], Any]] = {
         name: columns[name].load for name in names if name not in inside or name in _pieces(ask)
@@ -169,6 +170,35 @@ def _groups(numeric: Sequence[str]) -> tuple[dict[str, list[str]], dict[str, lis
     return declared, {stem: columns for stem, columns in numbered.items() if len(columns) > 1}
 
 
+def _without_largest(path: Path, columns: dict[str, Column], listed: list[str], notes: list[str]) -> dict[str, Column]:
+    """Take out the one column of these that repeats the largest of each row: ``prob_max`` beside ``prob_cat``, …"""
+    tops = [name for name in listed if re.split(r"[\W_]+", name.lower())[-1] in TOPS]
+    others = [name for name in listed if name not in tops]
+    if len(tops) != 1 or len(others) < 2 or any(columns[name].kind != "number" for name in listed):
+        return columns
+    values = {name: column for name in listed if (column := columns[name].load()).dtype.kind == "f"}
+    if len(values) < len(listed) or not np.allclose(np.max([values[n] for n in others], axis=0), values[tops[0]]):
+        return columns
+    listed.remove(tops[0])
+    notes.append(f"{path.name}: column {tops[0]!r} is the largest of each row and was left out")
+    return {name: column for name, column in columns.items() if name != tops[0]}
+
+
+def _sort_by_number(path: Path, listed: list[str], notes: list[str]) -> None:
+    """Put columns ``p_2, p_0, p_1`` in the order of their numbers where these are all the numbers from the least on."""
+    found = [NUMBERED.fullmatch(name) for name in listed]
+    numbers = [int(match["number"]) for match in found if match]
+    if (
+        len({match["stem"] for match in found if match}) != 1
+        or len(numbers) < len(listed)
+        or numbers == sorted(numbers)
+    ):
+        return
+    if sorted(numbers) == list(range(min(numbers), min(numbers) + len(numbers))):
+        listed[:] = [name for _, name in sorted(zip(numbers, listed, strict=True))]
+        notes.append(f"{path.name}: columns {_some(listed)} were put in the order of their numbers")
+
+
 def _class_names(path: Path, columns: Sequence[str], stem: str, *, counted: bool) -> list[str] | None:
     """The headers without what they have in common; None when they only count the classes."""
     names = [name[len(stem) :].strip(" _-.[]") for name in columns]
@@ -183,6 +213,9 @@ def _class_names(path: Path, columns: Sequence[str], stem: str, *, counted: bool
                 " name the columns in the order of the classes: --scores A,B,C"
             )
         return None
+    fields = {name.rpartition(".")[0] for name in names}
+    if len(fields) == 1:  # of one object: scores.cat, scores.dog
+        names = [name.rpartition(".")[2] for name in names]
     numbered = [NUMBERED.fullmatch(name) for name in names]
     if not stem and len({match["stem"] if match else name for match, name in zip(numbered, names, strict=True)}) == 1:
         return None
@@ -231,6 +264,5 @@ def _counts(values: NDArray[Any]) -> bool:
 def _numbers(path: Path, column: Column, name: str) -> NDArray[Any]:
     values = column.load()
     if values.dtype.kind in "US":
-        row = next((i for i, cell in enumerate(values) if not is_number(cell)), 0)
-        raise DataError(f"{path}: column {name!r} has {str(values[row])!r} in row {row}, expected a number")
+        raise not_a_number(path, name, values.tolist())
     return values

@@ -91,6 +91,33 @@ def commands() -> list[tuple[str, str, str]]:
     ]
 
 
+AS_CSV = "save the table as CSV"
+ELSEWHERE = (
+    (
+        b"MATLAB 5.0",
+        "is a MATLAB file; in Python: m = scipy.io.loadmat('FILE.mat'); numpy.savez('FILE.npz', logits=m['logits'],"
+        " labels=m['labels'].ravel())",
+    ),
+    (
+        b"MATLAB 7.3",
+        "is a MATLAB file, whose arrays stand on their side; in Python: f = h5py.File('FILE.mat');"
+        " numpy.savez('FILE.npz', logits=f['logits'][()].T, labels=f['labels'][()].ravel())",
+    ),
+    (b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1", f"is an Excel workbook of the old kind; {AS_CSV}"),
+    (b"SQLite format 3", f"is a database; {AS_CSV}: sqlite3 -csv -header FILE 'select * from TABLE'"),
+    (b"ORC", f"is an ORC table; {AS_CSV} or Parquet"),
+    (b"Obj\x01", f"is an Avro file; {AS_CSV} or JSON Lines"),
+    (b"BZh", "is packed with bzip2; unpack it first, or pipe it: bunzip2 -c FILE | calcli extract - -o OUT.h5"),
+    (b"\xfd7zXZ", "is packed with xz; unpack it first, or pipe it: xz -dc FILE | calcli extract - -o OUT.h5"),
+    (
+        b"\x28\xb5\x2f\xfd",
+        "is packed with zstd; unpack it first, or pipe it: zstd -dc FILE | calcli extract - -o OUT.h5",
+    ),
+    (b"7z\xbc\xaf", "is a 7z archive; unpack it first"),
+)
+"""How files begin that are known and not read, and what to do about them."""
+
+
 def recognise(file: SourceFile) -> tuple[Format, str | None]:
     """The format of a file, by content: (format, a note when its name says otherwise).
 
@@ -102,6 +129,10 @@ def recognise(file: SourceFile) -> tuple[Format, str | None]:
             f"{path}: is a model, expected scores that a model has given; to run it:"
             f" calcli extract --model {path.name} --inputs INPUTS -o OUT.h5"
         )
+    if about := next((about for begins, about in ELSEWHERE if file.head.startswith(begins)), None):
+        raise DataError(f"{path}: {about}")
+    if any(name.startswith("xl/") for name in file.members or []):
+        raise DataError(f"{path}: is an Excel workbook; {AS_CSV}")
     found = next((format for format in formats() if format.sniff(file)), None)
     promised = named.get(file.suffix)
     if found is None:

@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 from calcli.errors import DataError
 from calcli.importers.archive import Archive
 from calcli.importers.ask import Ask
-from calcli.importers.columns import Column, is_number, table_archive
+from calcli.importers.columns import Column, table_archive
+from calcli.importers.printed import is_number, not_a_number
 
 __all__ = ["headerless_archive"]
 
@@ -31,10 +32,7 @@ def headerless_archive(path: Path, columns: Mapping[str, Column], n: int, ask: A
     arrays = {name: columns[name].load() for name in names}
     for name, values in arrays.items():
         if values.dtype.kind == "U" and is_number(str(values[0])):
-            row = next(i for i, cell in enumerate(values.tolist()) if not is_number(cell))
-            raise DataError(
-                f"{path}: column {name} has {str(values[row])!r} in row {row}, expected a number as in row 0"
-            )
+            raise not_a_number(path, name, values.tolist())
     told = list(notes)
     left = [name for name in names if len(names) < 3 or not _counts_rows(arrays[name])]
     if len(left) < len(names):
@@ -63,11 +61,12 @@ def _counts_rows(values: NDArray[Any]) -> bool:
 def _could_be_labels(values: NDArray[Any], k: int) -> bool:
     if values.dtype.kind in "US":
         return True
-    return values.dtype.kind in "iu" and bool(values.min() >= 0) and bool(values.max() < max(k, 2))
+    whole = values.dtype.kind in "iu" or (values.dtype.kind == "f" and not _is_real(values))
+    return whole and bool(values.min() >= 0) and bool(values.max() < max(k, 2))
 
 
 def _is_real(values: NDArray[Any]) -> bool:
-    return values.dtype.kind == "f"
+    return values.dtype.kind == "f" and bool((values != np.floor(values)).any())
 
 
 def _span(names: Sequence[str]) -> str:

@@ -57,11 +57,14 @@ def take_obvious(entries: Mapping[str, Entry], ask: Ask, where: str) -> Ask:
     array, labels = floats[path], ask.labels
     if not (labels or any(name.role == "labels" for name in names.values())):
         fitting = {
-            names[p].core
+            names[p].core: a
             for p, a in arrays.items()
             if a.dtype.kind in "iuU" and a.ndim == 1 and len(a) in array.shape[:2] and not names[p].role
             if not says_correct(names[p].core)
         }
+        if len(fitting) > 1:  # row numbers and paths beside the labels
+            k = max(array.shape[-1] if array.ndim > 1 else 2, 2)
+            fitting = {core: a for core, a in fitting.items() if _few(a, k)}
         labels = tuple(fitting) if len(fitting) == 1 else ()
     kind = ask.kind
     if kind is None and core == "predictions" and any(name.core == "label_ids" for name in names.values()):
@@ -71,6 +74,12 @@ def take_obvious(entries: Mapping[str, Entry], ask: Ask, where: str) -> Ask:
         hint = _evidence(array) + outcome_hint(list(names.values()))
         raise UsageError(f"{where}: say what {what} with --kind logits, log_probs or probs{hint}")
     return replace(ask, scores=(core,), labels=labels, kind=kind)
+
+
+def _few(array: Any, k: int) -> bool:
+    """Whether there are no more than k different values, whole numbers from 0 to k - 1 or words."""
+    values = np.unique(np.asarray(array[()]))
+    return len(values) <= k and (values.dtype.kind == "U" or bool(values[0] >= 0 and values[-1] < k))
 
 
 def _pairs(names: Mapping[str, Name], floats: Mapping[str, Any]) -> dict[str, str]:
@@ -107,7 +116,10 @@ def _look(entry: Entry) -> Any:
 
 
 def _is_feature(path: str) -> bool:
-    return parse_name(path).core.lower().startswith(("feat", "embed", "hidden"))
+    """Whether a name is one for inputs, features or the weights of a model."""
+    core = parse_name(path).core.lower()
+    inputs = core in ("x", "inputs", "input", "images") or core.startswith(("feat", "embed", "hidden"))
+    return inputs or core.endswith((".weight", ".bias"))
 
 
 def _evidence(array: Any) -> str:

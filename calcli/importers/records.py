@@ -1,5 +1,6 @@
 """Rows as JSON objects: which fields are columns, and what their cells hold."""
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
@@ -8,9 +9,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calcli.errors import DataError
+from calcli.importers.array_names import parse_name
+from calcli.importers.ask import Ask
 from calcli.importers.columns import Column
+from calcli.importers.printed import are_lists, read_lists
+from calcli.io.names import natural
 
-__all__ = ["record_columns", "value_column"]
+__all__ = ["in_one_order", "record_columns", "value_column"]
 
 
 def record_columns(path: Path, rows: Sequence[Mapping[str, Any]]) -> dict[str, Column]:
@@ -28,6 +33,43 @@ def _dotted(row: Mapping[str, Any], before: str = "") -> Iterator[tuple[str, Any
             yield f"{before}{key}", value
 
 
+def in_one_order(rows: Sequence[Mapping[str, Any]], ask: Ask, where: str) -> list[dict[str, Any]]:
+    """Rows whose objects of scores by class, ``{"cat": 0.9, "dog": 0.1}``, all have the classes in one order.
+
+    That of the first row where all have it, else that of ``--class-names``, else that of
+    their names. Raises DataError where labels are numbers then.
+    """
+    made = [dict(row) for row in rows]
+    for key in [key for key, cell in made[0].items() if _is_scores(cell)]:
+        cells = [row.get(key) for row in made]
+        orders = {tuple(cell) if isinstance(cell, Mapping) and _is_scores(cell) else () for cell in cells}
+        if len(orders) < 2 or len({frozenset(order) for order in orders}) > 1:
+            continue
+        names = sorted(made[0][key], key=natural)
+        if set(ask.class_names) == set(names):
+            names = list(ask.class_names)
+        elif not all(re.search(r"\d$", name) for name in names) and any(
+            isinstance(cell, int) for row in made for other, cell in row.items() if parse_name(other).role == "labels"
+        ):
+            raise DataError(
+                f"{where}: {key!r} has its classes in another order in every row, and the labels are numbers: name the"
+                f" classes in the order of the numbers: --class-names {','.join(names) if len(names) < 9 else 'A,B,…'}"
+            )
+        for row in made:
+            row[key] = {name: row[key][name] for name in names}
+    return made
+
+
+def _is_scores(cell: Any) -> bool:
+    """Whether this is an object of numbers by the names of classes."""
+    return (
+        isinstance(cell, Mapping)
+        and len(cell) > 1
+        and all(_kind(value) == "number" for value in cell.values())
+        and not any(parse_name(str(name)).role for name in cell)
+    )
+
+
 def value_column(path: Path, name: str, cells: Sequence[Any]) -> Column:
     """The column of these cells: numbers, texts, or lists of numbers of one length."""
     kinds = {_kind(cell) for cell in cells if cell is not None}
@@ -39,6 +81,8 @@ def value_column(path: Path, name: str, cells: Sequence[Any]) -> Column:
         return Column("lists", lambda: _lists(path, name, cells))
     if "lists" in kinds or "object" in kinds or not kinds:
         return Column("other", lambda: _refuse(path, name, cells))
+    if kinds == {"text"} and None not in cells and are_lists(cells):
+        return Column("lists", lambda: read_lists(path, name, cells))
     mostly = sum(_kind(cell) == "number" for cell in cells) > len(cells) / 2
     kind: Literal["number", "text"] = "number" if mostly else "text"
     return Column(kind, lambda: np.array([str(cell) for cell in _present(path, name, cells)]))

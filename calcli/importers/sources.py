@@ -55,7 +55,8 @@ def settle_sources(sources: Sequence[Path], stack: ExitStack, settled: Sources |
             _add(settled, source / "scenario_state.json", "", stack)
         elif source.is_dir():
             found = sorted(
-                (p for p in source.rglob("*") if p.is_file() and _is_known(p)), key=lambda path: natural(str(path))
+                (p for p in source.rglob("*") if p.is_file() and _is_known(p) and not _is_about(p)),
+                key=lambda path: natural(str(path)),
             )
             if not found:
                 raise DataError(f"{source}: is a folder without any file of scores")
@@ -69,6 +70,11 @@ def settle_sources(sources: Sequence[Path], stack: ExitStack, settled: Sources |
 def _is_known(path: Path) -> bool:
     names = [path.suffix, *path.suffixes[-2:-1]] if path.suffix == ".gz" else [path.suffix]
     return not path.name.startswith(".") and any(name.lower() in suffixes() for name in names)
+
+
+def _is_about(path: Path) -> bool:
+    """Whether a file tells of others beside it, as datasets' ``save_to_disk`` writes them."""
+    return path.name in ("dataset_info.json", "state.json", "dataset_dict.json") and any(path.parent.rglob("*.arrow"))
 
 
 def _add(settled: Sources, path: Path, folder: str, stack: ExitStack) -> None:

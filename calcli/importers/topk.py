@@ -83,9 +83,16 @@ def spread(p: NDArray[Any], index: NDArray[Any], k: int, where: str) -> NDArray[
 
 
 def named_scores(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """Rows in which a list of ``{"label": …, "score": …}``, as a pipeline of transformers gives it, is two lists."""
+    """Rows in which a list of ``{"label": …, "score": …}``, as a pipeline of transformers gives it, is two lists.
+
+    So are the ``labels`` and ``scores`` of its zero-shot pipeline.
+    """
     made = []
     for row in rows:
+        if _is_zero_shot(row):
+            rest = {key: cell for key, cell in row.items() if key not in ("labels", "scores")}
+            made.append({**rest, "probs": row["scores"], "class_name": row["labels"]})
+            continue
         flat: dict[str, Any] = {}
         for key, cell in row.items():
             if isinstance(cell, list) and cell and all(_is_pair(item) for item in cell):
@@ -95,6 +102,13 @@ def named_scores(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
                 flat[key] = cell
         made.append(flat)
     return made
+
+
+def _is_zero_shot(row: Mapping[str, Any]) -> bool:
+    words, scores = row.get("labels"), row.get("scores")
+    if not (isinstance(words, list) and isinstance(scores, list) and len(words) == len(scores) > 1):
+        return False
+    return all(isinstance(word, str) for word in words) and all(isinstance(score, float) for score in scores)
 
 
 def _is_pair(item: Any) -> bool:

@@ -85,10 +85,12 @@ def score_kind(text: str, *, confidence: bool = False) -> ScoreKind:
 def check_type(dtype: np.dtype[Any], where: str) -> None:
     """Check the type of a score array. Raises DataError for all but float16, float32 and float64."""
     if dtype.kind != "f" or dtype.itemsize > 8:
-        raise DataError(
-            f"{where}: scores have type {dtype}, expected float16, float32 or float64;"
-            " store the model's raw outputs, not class indices"
-        )
+        hint = "store the model's raw outputs, not class indices; scores rounded to integers: .astype('float32')"
+        if dtype.kind in "OUS":
+            hint = "words and objects are no scores; a cell of a table takes a list of numbers, [0.1, 0.9]"
+        elif dtype.kind == "f":
+            hint = "save them with .astype('float64')"
+        raise DataError(f"{where}: scores have type {dtype}, expected float16, float32 or float64; {hint}")
 
 
 def check_shape(shape: tuple[int, ...] | None, dtype: np.dtype[Any], where: str) -> tuple[int, int]:
@@ -185,7 +187,10 @@ def _check_probabilities(p: NDArray[Any], where: str, first_row: int) -> None:
             f"{where}: row {first_row + row}, class {column} is {p[row, column]:.6g}, expected a probability >= 0;"
             " if these are logits, name the dataset logits or pass --kind logits"
         )
-    _check_sums(p.sum(axis=1, dtype=np.float64), where, first_row)
+    sums = p.sum(axis=1, dtype=np.float64)
+    if p.max() <= 1 and (np.abs(sums - 1.0) > 0.02).any():
+        _check_sums(sums, where, first_row, advice=NO_LOGITS)
+    _check_sums(sums, where, first_row)
 
 
 def _check_log_probabilities(scores: NDArray[Any], where: str, first_row: int) -> None:
@@ -200,11 +205,19 @@ def _check_log_probabilities(scores: NDArray[Any], where: str, first_row: int) -
     _check_sums(np.exp(np.minimum(norm, 700.0)), where, first_row, SUM_TOLERANCE + rounding)
 
 
-def _check_sums(sums: FloatArray, where: str, first_row: int, tolerance: float | FloatArray = SUM_TOLERANCE) -> None:
+NO_LOGITS = "does a column belong to no class, or is one missing? Labels of which several may hold take --per-label"
+
+
+def _check_sums(
+    sums: FloatArray,
+    where: str,
+    first_row: int,
+    tolerance: float | FloatArray = SUM_TOLERANCE,
+    advice: str = "if these are logits, name the dataset logits or pass --kind logits",
+) -> None:
     off = np.abs(sums - 1.0) > tolerance
     if off.any():
         row = int(np.argmax(off))
-        advice = "if these are logits, name the dataset logits or pass --kind logits"
         if (np.abs(sums - 1.0) <= 0.02).all():
             advice = "were they rounded? Save more digits, or logits"
         if (np.abs(sums - 100.0) <= 1.0).all():

@@ -185,6 +185,7 @@ class _Work:
         self.done: dict[tuple[str, str], Entry] = {}
         self.baseline = UNCALIBRATED
         self.saved = time.monotonic()
+        self.told: set[str] = set()
 
     def prepare(self) -> None:
         """Open every bundle and choose its methods; one that cannot be used does not stop the others."""
@@ -201,9 +202,15 @@ class _Work:
         if self.args.diagram is not None and (other is not None or len({b for b, _ in self.plan}) < 2):
             raise UsageError("--diagram draws ranks over several bundles: name two or more")
 
+    def _tell(self, note: str) -> None:
+        """Say once what was taken for what; the processes that fit read the file again and say nothing."""
+        if note not in self.told:
+            self.told.add(note)
+            self.talk.say(note)
+
     def _prepare(self, bundles: Sequence[str]) -> None:
         args, setting = self.args, self.args.setting(*bundles)
-        with opened(setting) as scene:
+        with opened(setting, self._tell) as scene:
             for rows in dict.fromkeys((scene.rows, scene.held)):
                 for _ in rows.blocks():
                     pass  # a complete walk checks every row and makes the hash
@@ -220,7 +227,7 @@ class _Work:
 
     def _prepare_other(self, setting: Setting, scene: Any, names: Sequence[str]) -> str:
         """The other model on the same rows; returns its name."""
-        with opened(setting) as other:
+        with opened(setting, self._tell) as other:
             for mine, its in ((scene.rows, other.rows), (scene.held, other.held)):
                 for _ in its.blocks():
                     pass

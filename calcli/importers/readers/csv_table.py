@@ -4,6 +4,8 @@ import csv
 import re
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
+from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -13,9 +15,10 @@ from numpy.typing import NDArray
 from calcli.errors import DataError
 from calcli.importers.archive import Archive, one_line
 from calcli.importers.ask import Ask
-from calcli.importers.columns import Column, is_number, refuse_doubles, table_archive
+from calcli.importers.columns import Column, refuse_doubles, table_archive
 from calcli.importers.formats import reader
 from calcli.importers.headerless import headerless_archive
+from calcli.importers.printed import are_lists, is_number, read_lists
 from calcli.importers.source_file import SourceFile
 
 __all__ = ["read_csv"]
@@ -27,14 +30,20 @@ LARGE = 16 << 20
 MISSING = frozenset({"", "NA", "N/A", "n/a", "#N/A", "#NA", "null", "NULL", "None", "nan", "NaN", "-nan", "-NaN"})
 """Cells that hold nothing, as pandas and pyarrow write them."""
 
+TENSOR = re.compile(r"\s*tensor\(([^\[(),]+)(?:, [^)]*)?\)\s*")
+"""A single number as torch prints it: ``tensor(2)``."""
+
+NO_ROW = re.compile(r"#|sep=.$")
+"""How lines begin that stand above a table."""
+
+MOST_COMMENTS = 50
+
 CELL_LIMIT = 1 << 30
 """Longest cell: a list of a vocabulary's scores has megabytes."""
 
 COMMA = re.compile(r"\s*[-+]?\d*,\d+([eE][-+]?\d+)?\s*")
 DECIMAL = re.compile(r"[-+]?\d*\.\d+([eE][-+]?\d+)?")
-
-NUMPY_GAP = re.compile(r"(?<=[\d.])\s+(?=[-+\d.])")
-"""What stands between the numbers of a printed NumPy array."""
+GROUPED = re.compile(r"\s*[-+]?[1-9]\d{0,2},\d{3}\s*")
 
 
 def _is_csv(file: SourceFile) -> bool:
@@ -67,13 +76,16 @@ def read_csv(file: SourceFile, stack: ExitStack, ask: Ask) -> Archive:
     k-1 counts the columns, as pandas writes it.
     """
     path = file.path
-    first, separator, ended = _first_line(path)
-    notes = [] if ended else [f"{path.name}: the last line has no line end; is the file complete?"]
+    opening = _opening(path)
+    first = opening.cells
+    notes = [] if opening.ended else [f"{path.name}: the last line has no line end; is the file complete?"]
+    if opening.skip:
+        lines = "first line is no row" if opening.skip == 1 else f"first {opening.skip} lines are no rows"
+        notes.append(f"{path.name}: the {lines}{', the names of the columns in it' if opening.above else ''}")
     named = [cell for cell in first if cell]
     counted = len(named) > 1 and named == [str(i) for i in range(len(named))]
-    # a cell such as 0.31 is no column's name, whatever words stand beside it
-    bare = (all(map(is_number, first)) and not counted) or any(DECIMAL.fullmatch(cell.strip()) for cell in first)
-    names, columns, n = _columns(path, separator, None if bare else first, file.size)
+    bare = _is_bare(first) and not counted
+    names, columns, n = _columns(path, opening, None if bare else first, file.size)
     if counted:
         notes.append(f"{path.name}: the first line counts the columns, it was taken as their names")
     if not (bare or (counted and first == named)):
@@ -82,50 +94,107 @@ def read_csv(file: SourceFile, stack: ExitStack, ask: Ask) -> Archive:
     return headerless_archive(path, columns, n, ask, notes)
 
 
-def _first_line(path: Path) -> tuple[list[str], str, bool]:
-    """The cells of the first line, what separates them, and whether the last line has its end."""
+@dataclass(frozen=True)
+class Opening:
+    """How a file begins. cells : the names of the columns, or the first row. separator : " " is any white space.
+
+    skip : lines before the first row or the names. above : the names stand in the last of these, behind a #.
+    ended : whether the last line has its end.
+    """
+
+    cells: list[str]
+    separator: str
+    skip: int
+    above: bool
+    ended: bool
+
+
+def _opening(path: Path) -> Opening:
+    """Look at the first lines, passing over comments (as ``numpy.savetxt`` writes names) and Excel's ``sep=;``."""
     try:
         with path.open(encoding="utf-8-sig") as file:
-            first = file.readline().rstrip("\r\n")
+            lines = [line.rstrip("\r\n") for line in islice(file, MOST_COMMENTS)]
         with path.open("rb") as raw:
             raw.seek(-1, 2)
             ended = raw.read(1) in b"\r\n"
     except (OSError, UnicodeDecodeError) as problem:
         raise DataError(f"{path}: cannot be read as a table: {one_line(problem)}; expected UTF-8 text") from None
+    skip = next((i for i, line in enumerate(lines) if not NO_ROW.match(line)), 0)
+    first, then = lines[skip], "".join(lines[skip + 1 : skip + 2])
     if not first.strip():
         raise DataError(f"{path}: the first line is empty, expected the names of the columns")
     separator = max(",;\t|", key=first.count)
-    return next(csv.reader([first], delimiter=separator)), separator, ended
+    if separator not in first and len(words := first.split()) > 1 and _spaced(words, then.split()):
+        separator = " "
+    cells = _cells(first, separator)
+    if skip and lines[skip - 1].startswith("#") and _is_bare(cells):
+        named = [_cells(lines[skip - 1].lstrip("# "), by) for by in (separator, ",", " ")]
+        if above := next((names for names in named if len(names) == len(cells)), None):
+            return Opening(above, separator, skip, True, ended)
+    return Opening(cells, separator, skip, False, ended)
+
+
+def _spaced(words: Sequence[str], then: Sequence[str]) -> bool:
+    return all(map(is_number, words)) or (len(words) == len(then) and any(map(is_number, then)))
+
+
+def _cells(line: str, separator: str) -> list[str]:
+    if separator == " ":
+        return line.split()
+    return [cell.strip() for cell in next(csv.reader([line], delimiter=separator))]
+
+
+def _is_bare(cells: Sequence[str]) -> bool:
+    """Whether this is a row: a cell such as 0.31 is no column's name, whatever words stand beside it."""
+    return all(map(is_number, cells)) or any(DECIMAL.fullmatch(cell) for cell in cells)
 
 
 def _columns(
-    path: Path, separator: str, header: list[str] | None, size: int
+    path: Path, opening: Opening, header: list[str] | None, size: int
 ) -> tuple[list[str], dict[str, Column], int]:
     """Names, columns and number of rows. header : the names; None counts the columns from 0."""
-    if size >= LARGE and (table := _by_pyarrow(path, separator, header is None)) is not None:
+    plain = opening.separator != " " and not opening.skip
+    if size >= LARGE and plain and (table := _by_pyarrow(path, opening.separator, header is None)) is not None:
         columns = _arrow_columns(path, table)
-        names = [str(i) for i in range(len(columns))] if header is None else list(columns)
+        names = [str(i) for i in range(len(columns))] if header is None else header
         return names, dict(zip(names, columns.values(), strict=True)), table.num_rows
-    rows = _rows(path, separator)
+    rows = _rows(path, opening)
     names = header if header is not None else [str(i) for i in range(len(rows[0]))]
-    cells = rows if header is None else rows[1:]
-    for number, row in enumerate(cells, start=1 if header is None else 2):
+    inside = header is not None and not opening.above
+    cells = rows[1:] if inside else rows
+    for number, row in enumerate(cells, start=opening.skip + (2 if inside else 1)):
         if len(row) != len(names):
             raise DataError(
                 f"{path}: cannot be read as a table: row {number} of the file has {len(row)} cells, expected"
                 f" {len(names)}"
             )
-    if separator == ";":  # where a comma parts the digits, a semicolon parts the cells
-        cells = [[cell.replace(",", ".") if COMMA.fullmatch(cell) else cell for cell in row] for row in cells]
-    by_column = zip(*cells, strict=True) if cells else [()] * len(names)
+    by_column = list(zip(*cells, strict=True)) if cells else [()] * len(names)
+    if opening.separator == ";":
+        by_column = [_with_points(path, name, column) for name, column in zip(names, by_column, strict=True)]
     return names, {name: _column(path, name, column) for name, column in zip(names, by_column, strict=True)}, len(cells)
 
 
-def _rows(path: Path, separator: str) -> list[list[str]]:
+def _with_points(path: Path, name: str, cells: Sequence[str]) -> tuple[str, ...]:
+    """Where a comma parts the digits, a semicolon parts the cells. Raises DataError where it may part thousands."""
+    commas = [cell for cell in cells if COMMA.fullmatch(cell)]
+    whole = next((cell for cell in cells if cell.strip().lstrip("+-").isdigit()), None)
+    if commas and whole is not None and all(GROUPED.fullmatch(cell) for cell in commas):
+        raise DataError(
+            f"{path}: column {name!r} has {commas[0]!r} beside {whole!r}: does the comma part thousands or decimals?"
+            " Write numbers with a point and without separators of thousands"
+        )
+    return tuple(cell.replace(",", ".") if COMMA.fullmatch(cell) else cell for cell in cells)
+
+
+def _rows(path: Path, opening: Opening) -> list[list[str]]:
+    """The cells of every line that is not empty, from the names on where they are no comment."""
     limit = csv.field_size_limit(CELL_LIMIT)
     try:
         with path.open(encoding="utf-8-sig", newline="") as file:
-            return [row for row in csv.reader(file, delimiter=separator, strict=True) if row]
+            lines = islice(file, opening.skip, None)
+            if opening.separator == " ":
+                return [cells for line in lines if (cells := line.split())]
+            return [row for row in csv.reader(lines, delimiter=opening.separator, strict=True) if row]
     except (OSError, UnicodeDecodeError, csv.Error) as problem:
         raise DataError(f"{path}: cannot be read as a table: {one_line(problem)}") from None
     finally:
@@ -134,6 +203,8 @@ def _rows(path: Path, separator: str) -> list[list[str]]:
 
 def _column(path: Path, name: str, cells: Sequence[str]) -> Column:
     """The column of these cells, of the narrowest type that holds them all."""
+    if cells and TENSOR.fullmatch(cells[0]):
+        cells = [TENSOR.sub(r"\1", cell) for cell in cells]
     present = [cell for cell in cells if cell.strip() not in MISSING]
     if present and all(cell.strip().lower() in ("true", "false") for cell in present):
         return Column(
@@ -152,8 +223,8 @@ def _column(path: Path, name: str, cells: Sequence[str]) -> Column:
         )
     except ValueError:
         pass
-    if all(cell.strip().startswith("[") for cell in present):
-        return Column("lists", lambda: _lists(path, name, cells))
+    if are_lists(present):
+        return Column("lists", lambda: read_lists(path, name, cells))
     mostly = sum(map(is_number, present[:100])) > len(present[:100]) / 2
     return Column("number" if mostly else "text", _complete(path, name, cells, lambda: np.array(cells)))
 
@@ -170,28 +241,6 @@ def _complete(
         return load()
 
     return checked
-
-
-def _lists(path: Path, name: str, cells: Sequence[str]) -> NDArray[Any]:
-    """Rows of ``[0.1, 0.9]``, or as NumPy prints them, ``[0.1 0.9]``, over several lines or not."""
-    if all("'" in cell for cell in cells):
-        return np.array([re.findall(r"'([^']*)'", cell) for cell in cells])
-    rows = []
-    for number, cell in enumerate(cells):
-        inside = cell.strip().removeprefix("[").removesuffix("]")
-        pieces = NUMPY_GAP.sub(",", inside.strip()).split(",")
-        try:
-            rows.append([float(piece) for piece in pieces])
-        except ValueError:
-            raise DataError(
-                f"{path}: column {name!r} has {one_line(ValueError(cell), 40)!r} in row {number}, expected numbers"
-            ) from None
-        if len(rows[-1]) != len(rows[0]):
-            raise DataError(
-                f"{path}: the lists in column {name!r} have different lengths ({len(rows[0])} in row 0,"
-                f" {len(rows[-1])} in row {number}), expected one number per class"
-            )
-    return np.array(rows)
 
 
 # ---- large files
@@ -217,8 +266,4 @@ def _arrow_columns(path: Path, table: Any) -> dict[str, Column]:
     from calcli.importers.readers.parquet import arrow_columns
 
     refuse_doubles(path, [str(name) for name in table.column_names])
-    found = arrow_columns(path, table)
-    for name, column in found.items():
-        if column.kind == "text" and str(table.column(name)[0].as_py()).startswith("["):
-            found[name] = _column(path, name, [str(cell) for cell in table.column(name).to_pylist()])
-    return found
+    return arrow_columns(path, table)

@@ -13,7 +13,7 @@ from calcli.importers.array_names import parse_name
 from calcli.importers.ask import Ask
 from calcli.importers.columns import refuse_doubles, table_archive
 from calcli.importers.formats import reader
-from calcli.importers.records import record_columns, value_column
+from calcli.importers.records import in_one_order, record_columns, value_column
 from calcli.importers.sequences import token_rows
 from calcli.importers.source_file import SourceFile
 from calcli.importers.topk import named_scores
@@ -74,13 +74,13 @@ def read_json(file: SourceFile, stack: ExitStack, ask: Ask) -> Archive:
     the ids; where the keys of the outer one name scores or labels, a column each.
     """
     path, value = file.path, file.json
-    records = file.records if not (isinstance(value, dict) and not _is_row(value)) else []
+    records = file.records if not (isinstance(value, dict) and not _is_row(value)) else _rows_inside(value)
     if isinstance(value, list) and value and isinstance(value[0], list):
         wrapped = [{"scores": row} for row in value]
         if "class_name" in named_scores(wrapped[:1])[0]:  # as a pipeline of transformers returns them
             records = wrapped
     if records:
-        rows = named_scores(token_rows(records, ask, str(path)))
+        rows = named_scores(token_rows(in_one_order(records, ask, str(path)), ask, str(path)))
         ask = _all_named(rows, ask, str(path))
         return _by_choices(path, rows, ask)
     if isinstance(value, list) and value and all(isinstance(row, (list, int, float)) for row in value):
@@ -88,12 +88,21 @@ def read_json(file: SourceFile, stack: ExitStack, ask: Ask) -> Archive:
         return Archive.of(path, "json", {path.stem: column.load}, loose=True)
     if isinstance(value, dict) and value and all(isinstance(row, dict) and row for row in value.values()):
         if any(parse_name(name).role for name in value):  # pandas: {column: {index: cell}}
-            cells = zip(*(column.values() for column in value.values()), strict=False)
-            rows = [dict(zip(value, row, strict=True)) for row in cells]
+            rows = _by_index(path, value)
+        elif any(
+            isinstance(cell, list) and cell and isinstance(cell[0], list)
+            for row in value.values()
+            for cell in row.values()
+        ):
+            rows = []  # sets of rows: {"val": {"logits": [[…], …], "labels": […]}, "test": …}
         else:
-            rows = [{"ids": key, **row} for key, row in value.items()]
-        return table_archive(path, "json", record_columns(path, rows), len(rows), ask)
+            rows = in_one_order([{"ids": key, **row} for key, row in value.items()], ask, str(path))
+        if rows:
+            return table_archive(path, "json", record_columns(path, rows), len(rows), ask)
     if isinstance(value, dict):
+        if _is_columns(value):
+            columns = {name: value_column(path, name, cells) for name, cells in value.items()}
+            return table_archive(path, "json", columns, len(next(iter(value.values()))), ask)
         loaders = {name: value_column(path, name, cells).load for name, cells in _lists(value)}
         if loaders:
             return Archive.of(path, "json", loaders)
@@ -141,6 +150,38 @@ def _all_named(rows: Sequence[Mapping[str, Any]], ask: Ask, where: str) -> Ask:
             " order of the numbers with --class-names A,B,…"
         )
     return replace(ask, classes=len(known), class_names=tuple(known))
+
+
+def _rows_inside(value: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """The one list of objects in an object of settings: ``{"model": …, "results": [{…}, …]}``; pandas' table is one."""
+    lists = [
+        rows
+        for name, rows in value.items()
+        if isinstance(rows, list) and rows and all(isinstance(row, dict) for row in rows) and not parse_name(name).role
+    ]
+    others = [name for name, inner in value.items() if parse_name(name).role == "scores" or _holds_rows(inner)]
+    return lists[0] if len(lists) == 1 and not others else []
+
+
+def _holds_rows(inner: Any) -> bool:
+    """Whether this is a list of numbers or of lists."""
+    return isinstance(inner, list) and any(isinstance(cell, (int, float, list)) for cell in inner)
+
+
+def _by_index(path: Path, value: Mapping[str, Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Rows of columns of cells by index. Raises DataError where a column has other rows than the first."""
+    first, index = next(iter(value.items()))
+    for name, column in value.items():
+        if column.keys() != index.keys():
+            raise DataError(f"{path}: column {name!r} has other rows than {first!r}, expected the same index in each")
+    return [{name: column[key] for name, column in value.items()} for key in index]
+
+
+def _is_columns(value: Mapping[str, Any]) -> bool:
+    """Whether these are the columns of a table: flat lists of one length, several of them scores of one class."""
+    lists = list(value.values())
+    flat = all(isinstance(cells, list) and not any(isinstance(cell, (list, dict)) for cell in cells) for cells in lists)
+    return flat and len(lists) > 2 and len({len(cells) for cells in lists}) == 1
 
 
 def _is_row(value: Mapping[str, Any]) -> bool:

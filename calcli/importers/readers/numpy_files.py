@@ -1,15 +1,19 @@
 """NumPy's own files: .npz archives and single .npy arrays. Objects in them are never unpickled."""
 
+import io
 import re
 from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from calcli.errors import DataError
 from calcli.importers.archive import Archive, Mapped, reading
 from calcli.importers.ask import Ask
+from calcli.importers.columns import Column, table_archive
 from calcli.importers.formats import reader
 from calcli.importers.readers.pickles import content_archive, load_arrays
 from calcli.importers.source_file import SourceFile
@@ -32,8 +36,13 @@ def read_npy(file: SourceFile, stack: ExitStack, ask: Ask) -> Archive:
     What ``numpy.save`` makes of a dict is read as a pickle is: without running anything.
     """
     path = file.path
-    if (pickled := _pickled(path)) is not None:
+    with path.open("rb") as opened:
+        about = _header(opened)
+        pickled = opened.read() if about is not None and about[0].hasobject else None
+    if pickled is not None:
         return content_archive(path, "npy", load_arrays(pickled, str(path)))
+    if about is not None and about[0].names is not None:
+        return _structured(path, ask)
 
     def load() -> Any:
         import tokenize
@@ -47,17 +56,34 @@ def read_npy(file: SourceFile, stack: ExitStack, ask: Ask) -> Archive:
     return Archive.of(path, "npy", {path.stem: load}, loose=True)
 
 
-def _pickled(path: Path) -> bytes | None:
-    """The pickle in a .npy file of Python objects; None for one of numbers, or a broken one."""
+def _header(file: IO[bytes]) -> tuple[np.dtype[Any], tuple[int, ...]] | None:
+    """Type and shape of a .npy file, which is then at its data; None for a broken one."""
     from numpy.lib import format as npy
 
     try:
-        with path.open("rb") as file:
-            read_header = {(1, 0): npy.read_array_header_1_0, (2, 0): npy.read_array_header_2_0}
-            _, _, dtype = read_header[npy.read_magic(file)](file)
-            return file.read() if dtype.hasobject else None
+        read_header = {(1, 0): npy.read_array_header_1_0, (2, 0): npy.read_array_header_2_0}
+        shape, _, dtype = read_header[npy.read_magic(file)](file)
     except Exception:  # the header is a Python expression that may be broken in any way
         return None
+    return dtype, shape
+
+
+def _structured(path: Path, ask: Ask) -> Archive:
+    """A table of named columns, as ``DataFrame.to_records`` and record arrays are."""
+    with reading(path, "the .npy file"):
+        rows = np.load(path, allow_pickle=False).reshape(-1)
+    kinds: dict[str, Any] = {"U": "text", "S": "text", "b": "other"}
+    columns = {
+        str(name): Column(
+            "lists" if rows[name].ndim > 1 else kinds.get(rows[name].dtype.kind, "number"), partial(_field, rows, name)
+        )
+        for name in rows.dtype.names
+    }
+    return table_archive(path, "npy", columns, len(rows), ask)
+
+
+def _field(rows: NDArray[Any], name: str) -> NDArray[Any]:
+    return np.ascontiguousarray(rows[name])
 
 
 def _is_npz(file: SourceFile) -> bool:
@@ -97,7 +123,10 @@ def read_npz(file: SourceFile, stack: ExitStack, ask: Ask) -> Archive:
                         raise DataError(f"{path}: {name!r} is no array; was the file damaged?")
                     return bfloat16_to_float32(found) if is_bfloat16(found.dtype) else found
                 except ValueError as problem:
-                    raise _explained(path, name, problem) from None
+                    if "allow_pickle" not in str(problem):
+                        raise
+                    with archive.zip.open(f"{name}.npy") as member:
+                        return _plain_objects(path, name, member.read())
 
         return load
 
@@ -106,6 +135,25 @@ def read_npz(file: SourceFile, stack: ExitStack, ask: Ask) -> Archive:
     hidden = re.compile(r"(.*/)?(\.|__MACOSX/).*")
     names = [name.removesuffix(".npy") for name in file.members or [] if name.endswith(".npy")]
     return Archive.of(path, "npz", {name: loader(name) for name in names if not hidden.fullmatch(name)})
+
+
+def _plain_objects(path: Path, name: str, data: bytes) -> Any:
+    """Numbers, words or rows of an array of Python objects, read without running anything. Raises DataError."""
+    file = io.BytesIO(data)
+    about = _header(file)
+    content = None if about is None else load_arrays(file.read(), f"{path}: array {name!r}")
+    try:
+        values = np.array(content if isinstance(content, np.ndarray) else list(content or ()))
+    except ValueError:
+        values = np.empty(0, dtype=object)
+    if about is not None and values.ndim == 1 and values.size == np.prod(about[1]):
+        values = values.reshape(about[1])
+    if values.dtype.kind not in "biufUS" or not len(values):
+        raise DataError(
+            f"{path}: array {name!r} holds Python objects of several kinds, expected numbers, words or rows of numbers;"
+            " save it with np.asarray(values, dtype=float)"
+        )
+    return values
 
 
 def _check_size(path: Path, name: str, archive: Any) -> None:

@@ -1,7 +1,9 @@
 """Parquet tables, by pyarrow."""
 
+import json
 from collections.abc import Callable
 from contextlib import ExitStack
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -9,14 +11,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calcli.errors import DataError
-from calcli.importers.archive import Archive, one_line, reading
+from calcli.importers.archive import Archive, Entry, one_line, reading
 from calcli.importers.ask import Ask
-from calcli.importers.columns import Column, is_number, refuse_doubles, table_archive
+from calcli.importers.columns import Column, refuse_doubles, table_archive
 from calcli.importers.formats import reader
+from calcli.importers.printed import are_lists, is_number, read_lists
 from calcli.importers.source_file import SourceFile
 from calcli.io.validate import swells
 
-__all__ = ["arrow_columns", "read_parquet"]
+__all__ = ["arrow_archive", "arrow_columns", "read_parquet"]
 
 TEXT = ("string", "large_string")
 
@@ -31,12 +34,30 @@ TEXT = ("string", "large_string")
 )
 def read_parquet(file: SourceFile, stack: ExitStack, ask: Ask) -> Archive:
     """Read a table of typed columns, by the rules of ``columns.table_archive``. It is held in memory."""
-    path = file.path
-    table = read_table(path)
-    names = [str(name) for name in table.column_names]
+    return arrow_archive(file.path, "parquet", read_table(file.path), ask)
+
+
+def arrow_archive(path: Path, format: str, table: Any, ask: Ask) -> Archive:
+    """The arrays of a pyarrow table, with the class names that datasets keeps in its schema."""
+    table = _flat(table)
     with reading(path, "the names of the columns"):
-        refuse_doubles(path, names)
-        return table_archive(path, "parquet", arrow_columns(path, table), table.num_rows, ask)
+        refuse_doubles(path, [str(name) for name in table.column_names])
+        archive = table_archive(path, format, arrow_columns(path, table), table.num_rows, ask)
+    names = _declared_names(table)
+    if names is None or any(name.startswith("class_names") for name in archive.entries):
+        return archive
+    return replace(archive, entries={**archive.entries, "class_names": Entry(path, "class_names", lambda: names)})
+
+
+def _declared_names(table: Any) -> NDArray[Any] | None:
+    """Names of the classes of the one ClassLabel of a table of datasets; None when there are none, or several."""
+    try:
+        about = json.loads((table.schema.metadata or {}).get(b"huggingface", b"{}"))
+        features = about["info"]["features"].values()
+        found = [feature["names"] for feature in features if feature.get("_type") == "ClassLabel"]
+    except (ValueError, KeyError, TypeError, AttributeError):
+        return None
+    return np.array(found[0]) if len(found) == 1 and all(isinstance(name, str) for name in found[0]) else None
 
 
 def read_table(path: Path) -> Any:
@@ -59,6 +80,13 @@ def read_table(path: Path) -> Any:
         raise DataError(f"{path}: cannot be read as Parquet: {one_line(problem)}; is the file complete?") from None
 
 
+def _flat(table: Any) -> Any:
+    """The table with a column for each field of its objects, by dotted names: ``probs.cat``."""
+    while any(str(field.type).startswith("struct") for field in table.schema):
+        table = table.flatten()
+    return table
+
+
 def arrow_columns(path: Path, table: Any) -> dict[str, Column]:
     """The columns of a pyarrow table."""
     return {str(name): Column(_kind(table, name), _loader(path, table, name)) for name in table.column_names}
@@ -68,10 +96,12 @@ def _kind(table: Any, name: str) -> Any:
     kind = str(table.schema.field(name).type)
     if kind in TEXT:  # a text among numbers makes a column one of texts, but it is meant to hold numbers
         sample = [str(cell) for cell in table.column(name)[:100].to_pylist()]
+        if are_lists(sample):
+            return "lists"
         return "number" if sum(map(is_number, sample)) > len(sample) / 2 else "text"
     if kind.startswith(("list", "large_list", "fixed_size_list")):
         return "lists"
-    return "number" if kind.startswith(("int", "uint", "float", "double", "halffloat")) else "other"
+    return "number" if kind.startswith(("int", "uint", "float", "double", "halffloat", "decimal")) else "other"
 
 
 def _loader(path: Path, table: Any, name: str) -> Callable[[], NDArray[Any]]:
@@ -89,6 +119,10 @@ def _values(path: Path, table: Any, name: str) -> NDArray[Any]:
     if column.null_count and not kind.startswith(("float", "double", "halffloat")):
         row = column.is_null().to_pylist().index(True)
         raise DataError(f"{path}: column {name!r} is empty in row {row}, expected a value")
+    if kind.startswith("decimal"):
+        column = column.cast("float64")
+    if kind in TEXT and are_lists([str(cell) for cell in column[:100].to_pylist()]):
+        return read_lists(path, name, column.to_pylist())
     values: NDArray[Any] = column.to_numpy()
     return values.astype("U") if values.dtype.kind == "O" and kind in TEXT else values
 

@@ -1,0 +1,42 @@
+"""Arrow tables: Feather, IPC files and streams, folders of datasets' ``save_to_disk``. By pyarrow."""
+
+from contextlib import ExitStack
+from typing import Any
+
+from calcli.errors import DataError
+from calcli.importers.archive import Archive, one_line
+from calcli.importers.ask import Ask
+from calcli.importers.formats import reader
+from calcli.importers.readers.parquet import arrow_archive
+from calcli.importers.source_file import SourceFile
+
+__all__ = ["read_arrow"]
+
+SUFFIXES = (".arrow", ".feather", ".ipc")
+FILES = (b"ARROW1", b"FEA1")
+STREAM = b"\xff\xff\xff\xff"
+
+
+@reader(
+    "arrow",
+    "Arrow tables: Feather, IPC, what datasets' save_to_disk writes",
+    suffixes=SUFFIXES,
+    sniff=lambda file: file.head.startswith(FILES) or (file.head.startswith(STREAM) and file.suffix in SUFFIXES),
+    extra="parquet",
+    examples=[("predictions.feather", ""), ("saved_dataset/", "")],
+)
+def read_arrow(file: SourceFile, stack: ExitStack, ask: Ask) -> Archive:
+    """Read a table of typed columns, as Parquet is read. It is held in memory."""
+    path = file.path
+    try:
+        from pyarrow import feather, ipc
+    except ImportError:
+        raise DataError(
+            f"{path}: reading Arrow needs pyarrow; pip install 'calcli[parquet]', or save the table as CSV"
+        ) from None
+    try:
+        table: Any = ipc.open_stream(path).read_all() if file.head.startswith(STREAM) else feather.read_table(path)
+        table.validate(full=True)
+    except Exception as problem:  # pyarrow's own family
+        raise DataError(f"{path}: cannot be read as Arrow: {one_line(problem)}; is the file complete?") from None
+    return arrow_archive(path, "arrow", table, ask)
