@@ -19,12 +19,14 @@ from calcli.methods.ts import TemperatureScaling
 from calcli.metrics.catalog import report_metrics
 from calcli.metrics.collect import collect
 from calcli.metrics.context import MetricSettings
-from calcli.report.answers import best_version, overall, verdict_of
+from calcli.report.advice import best_version
+from calcli.report.answers import overall, verdict_of
 from calcli.report.gather import CalibratorFacts, gather, thresholds_of, windows_of
 from calcli.report.glossary import GLOSSARY
 from calcli.report.markup import data_block, name, tag, text
 from calcli.report.page import page
 from calcli.report.phrases import chance, count, per_cent, points, signed, span
+from calcli.report.pieces import Room, drawn_of
 from calcli.rows import ArrayRows
 
 PLAN = Plan((*report_metrics(), "gap"), MetricSettings(resamples=200), split=False)
@@ -341,6 +343,19 @@ def test_a_page_of_many_models_stays_small_and_says_what_it_leaves_out():
     assert text.count('data-file="reliability-') == 26
 
 
+def test_a_shorter_page_gives_the_same_advice():
+    """Where the recommended version is not the second one, listing it second moves every difference along."""
+    z, y = truth(1500, 5, temperature=2.5)
+    model, _ = model_of(z, y, fitted(z / 4, y), fitted(z, y))
+    facts = CalibratorFacts("b.json", "ts", {}, "a.h5", "0", 1500, same_rows=False)
+    model = replace(model, versions=(*model.versions[:2], replace(model.versions[2], name="good", facts=facts)))
+    assert best_version(model).name == "good"
+    for listed in drawn_of(model, Room(20, short=True, tight=True)):
+        assert [v.name for v in listed.versions][:2] == ["as it is", "good"]
+        assert best_version(listed).name == "good"
+        assert verdict_of(listed).advice == verdict_of(model).advice
+
+
 def test_models_for_which_there_is_no_room_keep_their_verdict(monkeypatch):
     model, _ = model_of(*truth(300, 3, temperature=1.6))
     whole = page_of(model, model, model)
@@ -366,9 +381,10 @@ def test_one_case_is_one_case_and_shows_nothing():
     verdict = verdict_of(model_of(z[:1], y[:1])[0])
     assert verdict.headline == "Too few cases to tell."
     assert verdict.trusted.rest.startswith("With 1 case it may be anywhere from ")
-    low, high = (float(x.replace("−", "-")) for x in re.findall(r"[−\d.]+", verdict.trusted.rest)[1:3])
-    assert high - low > 90
-    assert verdict.advice.lead == "Label about 9\u202f700 cases"
+    assert "points too modest to 100.0 points too sure" in verdict.trusted.rest
+    low, high = (float(x) for x in re.findall(r"[\d.]+", verdict.trusted.rest)[1:3])
+    assert low + high > 90
+    assert verdict.advice.lead == "Label about 9\u202f700 cases,"
     assert "· 1 case ·" in page_of(model_of(z[:1], y[:1])[0])
 
 

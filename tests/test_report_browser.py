@@ -244,7 +244,7 @@ def test_tables_and_figures_can_be_had(opened, made, tmp_path):
     page = opened(accept_downloads=True).page
     page.locator(".focus").select_option("0")
     got = {}
-    for name in ("ranges-0-0", "classes-0-0", "reliability-0"):
+    for name in ("ranges-0-0", "classes-0-0", "reliability-0", "versions-0", "files-0"):
         with page.expect_download() as waiting:
             page.locator(f'button[data-download="{name}"]').click()
         waiting.value.save_as(tmp_path / waiting.value.suggested_filename)
@@ -253,6 +253,42 @@ def test_tables_and_figures_can_be_had(opened, made, tmp_path):
     assert len(got["classes-0-0"].splitlines()) == CLASSES + 1
     assert re.search(r'<svg[^>]*xmlns="http://www.w3.org/2000/svg"', got["reliability-0"])
     assert "var(--" not in got["reliability-0"] and "rgb(" in got["reliability-0"]
+
+
+def test_the_intervals_of_classes_are_seen(opened):
+    """A line from the lower to the upper end beside every dot, in a colour that is not the page's."""
+    page = opened().page
+    line = page.locator("[data-version]:not(.off) svg.gap path").first
+    assert line.evaluate("e => e.getBoundingClientRect().width") > 1
+    assert line.evaluate("e => getComputedStyle(e).stroke") not in ("none", "")
+
+
+def test_the_lowest_threshold_for_a_share_of_wrong_answers(opened, made):
+    """The readout after "find" keeps the promise by its interval, and one percent lower does not."""
+    page = opened().page
+    wrong = 75.0
+    page.locator(".wanted").fill(str(wrong))
+    page.get_by_role("button", name="Find the threshold").click()
+    at = int(page.locator(".threshold").input_value())
+
+    def lower_end():
+        return float(re.search(r"interval ([\d.]+)%", page.locator(".threshold ~ .readout").inner_text())[1])
+
+    assert "These cases chose it" in page.locator(".threshold ~ .readout").inner_text()
+    assert lower_end() >= 100 - wrong - 0.05
+    page.locator(".threshold").fill(str(at - 1))
+    assert at == 0 or lower_end() < 100 - wrong + 0.05
+    page.locator(".wanted").fill("0.1")
+    page.get_by_role("button", name="Find the threshold").click()
+    assert "No threshold shows" in page.locator(".threshold ~ .readout").inner_text()
+
+
+def test_captions_stay_in_sight_on_a_telephone(opened):
+    page = opened(viewport={"width": 390, "height": 800}).page
+    assert page.evaluate(
+        "Array.from(document.querySelectorAll('caption span')).filter(e => e.offsetParent)"
+        ".every(e => e.getBoundingClientRect().right <= innerWidth)"
+    )
 
 
 def test_tab_reaches_every_control_in_order(opened):

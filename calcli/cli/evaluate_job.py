@@ -19,6 +19,7 @@ from calcli.io.artifact import Artifact, load
 from calcli.io.dataset import DataSet
 from calcli.io.locate import Layout, split_where
 from calcli.io.names import expand
+from calcli.io.provenance import check_upstream
 from calcli.metrics.rowtable import RowTable
 from calcli.metrics.tally import Tally
 from calcli.metrics.warnings import data_warnings
@@ -35,6 +36,15 @@ def _filled(template: str, bundle: str) -> str:
     """The path of an artifact, with {stem} and {group} of a bundle in their places."""
     path, group = split_where(bundle)
     return template.replace("{stem}", path.stem).replace("{group}", group or "")
+
+
+def _twice(artifact: Artifact, where: str, rows: DataSet) -> list[str]:
+    """What ``--again`` lets pass, for the results to say."""
+    try:
+        check_upstream(artifact, where, rows.name, rows.upstream)
+    except DataError as error:
+        return [str(error).rpartition("; ")[0]]
+    return []
 
 
 @dataclass(kw_only=True)
@@ -56,6 +66,7 @@ class Job:
     again: bool = False
     crew: "Crew | None" = None
     loaded: dict[str, Artifact] = field(default_factory=dict)
+    noted: dict[str, list[str]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         if self.baseline in UNCALIBRATED:
@@ -119,8 +130,10 @@ class Job:
         """The scores as they are, then the calibrators; warnings are said. Raises DataError where one does not fit."""
         found = [Candidate(None, "uncalibrated", None)]
         for name, artifact in artifacts:
-            for note in check_fits(artifact, name, rows, again=self.again):
+            notes = check_fits(artifact, name, rows, again=self.again)
+            for note in notes:
                 self.talk.warn(note)
+            self.noted[name] = [*notes, *_twice(artifact, name, rows)]
             checked_transforms(artifact.calibrator, rows, rows.name)
             found.append(Candidate(name, artifact.method, artifact.calibrator))
         return found
@@ -167,7 +180,7 @@ class Job:
                     "the label shares differ from those that the calibrator was fitted on beyond chance: expect its"
                     " class probabilities to be off"
                 )
-            each.append([*common, *found])
+            each.append([*common, *self.noted.get(name, ()), *found])
             for text in found:
                 self.talk.warn(text, about=f"{rows.name} with {name}")
         return [replace(result, warnings=warnings) for result, warnings in zip(results, each, strict=True)]

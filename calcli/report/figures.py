@@ -1,5 +1,6 @@
 """Figures as SVG in the page: colours are CSS classes, so that dark and print are one figure."""
 
+import math
 from itertools import pairwise
 
 import numpy as np
@@ -15,10 +16,13 @@ from calcli.report.phrases import fixed, per_cent
 
 __all__ = ["bars", "dumbbell", "gap_line", "reliability", "risk", "sample", "sweep_figure"]
 
-LEFT, TOP, SIDE, WIDTH = 78.0, 34.0, 560.0, 668.0
+LEFT, TOP, SIDE, WIDTH = 78.0, 46.0, 560.0, 668.0
 """The script knows LEFT, SIDE and WIDTH too."""
 
 POINTS = 120
+
+FEW = 30
+"""Cases below which a step of a curve is thin and pale: it looks dramatic and means little."""
 
 
 def _at(x: float, y: float) -> str:
@@ -59,13 +63,13 @@ def reliability(model: Model, focus: int, positive: bool, ident: str) -> Safe:
         _label(
             LEFT + SIDE - 8, foot - 12, "below the line: too sure ▼" if not positive else "below: too high ▼", "end"
         ),
-        _label(8, TOP - 14, "how often it is right" if not positive else happens, "start"),
+        _label(8, 20, "how often it is right" if not positive else happens, "start"),
     ]
     bands = [
         tag("polygon", points=_band(c), class_="band" + (" off" if at != focus else ""), data_band=at)
         for at, c in enumerate(curves)
     ]
-    lines = [tag("polyline", points=_knots(c), class_=f"curve v{at % 4}", data_curve=at) for at, c in enumerate(curves)]
+    lines = [each for at, c in enumerate(curves) for each in _lines(c, at)]
     h = foot + 16
     tallest = max(int(c.histogram.count.max()) for c in curves)
     histograms = [
@@ -97,13 +101,22 @@ def _band(curve: Curve) -> str:
     return " ".join(f"{LEFT + SIDE * x:.0f},{TOP + SIDE * (1 - y):.0f}" for x, y in (*there, *back))
 
 
-def _knots(curve: Curve) -> str:
-    """The polyline; of one point alone a short dash, so that it is seen."""
-    x, y = curve.isotonic.knots
+def _lines(curve: Curve, at: int) -> list[Safe]:
+    """The whole curve thin and pale, and over it, in full, the steps that enough cases stand behind."""
+    fit = curve.isotonic
+    x, y = fit.knots
+    if len(x) == 1:  # a short dash, so that it is seen
+        x, y = np.array([max(x[0] - 0.008, 0.0), min(x[0] + 0.008, 1.0)]), np.repeat(y, 2)
     keep = _thin(len(x)) if len(x) > 3 * POINTS else np.arange(len(x))
-    if len(x) == 1:
-        return f"{_at(max(x[0] - 0.008, 0), y[0])} {_at(min(x[0] + 0.008, 1), y[0])}"
-    return " ".join(_at(a, b) for a, b in zip(x[keep], y[keep], strict=True))
+    pale = " ".join(_at(a, b) for a, b in zip(x[keep], y[keep], strict=True))
+    steps, before = [], False
+    for low, high, value, n in zip(fit.low, fit.high, fit.value, fit.weight, strict=True):
+        if n >= FEW:
+            steps.append(f"{'L' if before else 'M'}{_at(low, value)}H{LEFT + SIDE * high:.1f}")
+        before = bool(n >= FEW)
+    parts = [tag("polyline", points=pale, class_=f"curve few v{at % 4}", data_curve=at)]
+    full = tag("path", d="".join(steps), class_=f"curve v{at % 4}", data_curve=at)
+    return [*parts, full] if steps else parts
 
 
 def _steps(curve: Curve, tallest: int, top: float, height: float) -> str:
@@ -125,7 +138,7 @@ def bars(says: float, right: float) -> Safe:
         return tag("p", tag("span", words), drawn, tag("strong", per_cent(share)))
 
     return tag(
-        "div", line("it says it is sure of", says, "hollow"), line("it is right in", right, "filled"), class_="bars"
+        "div", line("it claims to be right in", says, "hollow"), line("it is right in", right, "filled"), class_="bars"
     )
 
 
@@ -152,21 +165,20 @@ def gap_line(gap: Gap, reach: float) -> Safe:
         f'<path d="M{x(gap.low)} 7H{x(gap.high)}"/>'
         f'<circle cx="{x(gap.gap)}" cy="7" r="4" class="{"dot" if gap.beyond else "ring"}"/>'
     )
-    return Safe(
-        f'<svg viewBox="0 0 200 14" class="line" aria-hidden="true"><path d="M100 0V14" class="axis"/>{body}</svg>'
-    )
+    return Safe(f'<svg viewBox="0 0 200 14" class="gap" aria-hidden="true">{body}</svg>')
 
 
 def risk(model: Model, ident: str) -> Safe:
     """Share right among those kept against the share kept, all versions; the script moves the cursor."""
     least = min(float(np.min(v.coverage.low[v.coverage.coverage > 0.05], initial=1.0)) for v in model.versions)
-    bottom = max(0.0, float(np.floor(least * 10) / 10))
+    step = 0.1 if least >= 0.5 else 0.2
+    bottom = min(max(0.0, float(np.floor(least / step + 1e-9) * step)), 1 - 2 * step)
     width, height = SIDE, 300.0
 
     def at(x: float, y: float) -> str:
         return f"{LEFT + width * x:.1f},{TOP + height * (1 - (max(y, bottom) - bottom) / (1 - bottom)):.1f}"
 
-    ticks = np.linspace(bottom, 1, 6)
+    ticks = np.linspace(bottom, 1, round((1 - bottom) / step) + 1)
     parts: list[Safe] = [
         *(tag("path", d=f"M{at(0, t)}H{LEFT + width}", class_="grid") for t in ticks),
         *(_label(LEFT - 8, float(at(0, t).split(",")[1]) + 5, f"{100 * t:.0f}%", "end") for t in ticks),
@@ -218,14 +230,25 @@ def sweep_figure(sweep: Sweep, ident: str) -> Safe:
     most = float(max(sweep.ece.max(), sweep.ece_null_mean.max()))
     panel(sweep.ece_null_mean, 220, 140, "", "curve chance", (0.0, most))
     panel(sweep.ece, 220, 140, "calibration error (ECE); dotted: by chance alone", "curve v0", (0.0, most))
-    for mark in sweep.marks:
-        x = LEFT + SIDE * (np.log(mark.temperature) - low) / (high - low)
-        parts.append(tag("path", d=f"M{x:.1f} {TOP}V360", class_="mark"))
+    parts.extend(_marks(sorted(mark.temperature for mark in sweep.marks), low, high))
     for tick in round_ticks(float(sweep.temperature[0]), float(sweep.temperature[-1])):
         parts.append(_label(LEFT + SIDE * (np.log(tick) - low) / (high - low), 382, f"{tick:g}"))
     parts.append(_label(LEFT + SIDE / 2, 406, "temperature (logarithmic)"))
     words = "; ".join(f"{m.name}: T {m.temperature:.3g}, loss {m.nll:.3f}, ECE {m.ece:.3f}" for m in sweep.marks)
     return _svg(WIDTH, 416, f"Loss and calibration error against temperature. {words}", *parts, ident=ident)
+
+
+def _marks(temperatures: list[float], low: float, high: float) -> list[Safe]:
+    """A line at each temperature, with its value at the first of those that stand close together."""
+    parts, said, left = [], "", -math.inf
+    for t in temperatures:
+        x = LEFT + SIDE * (math.log(t) - low) / (high - low)
+        parts.append(tag("path", d=f"M{x:.1f} {TOP}V360", class_="mark"))
+        if x > left + 50 and f"{t:.2f}" != said:
+            left, said = x, f"{t:.2f}"
+            near_end = x > LEFT + SIDE - 50
+            parts.append(_label(x - 6 if near_end else x + 6, TOP + 14, said, "end" if near_end else "start"))
+    return parts
 
 
 def sample(at: int) -> Safe:

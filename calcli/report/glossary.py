@@ -1,4 +1,4 @@
-"""The glossary: every term that a page uses, in a sentence or two."""
+"""The glossary: every term that a page uses, in a sentence or two. {level} and {bins} are those of the page."""
 
 __all__ = ["GLOSSARY"]
 
@@ -19,8 +19,8 @@ GLOSSARY: dict[str, tuple[str, str]] = {
     ),
     "ece": (
         "Calibration error (ECE)",
-        "The average distance between stated confidence and share of right answers over 15 ranges of confidence. Even"
-        " an honest model shows some by chance, which is why the chance level stands beside it.",
+        "The average distance between stated confidence and share of right answers over {bins} ranges of confidence."
+        " Even an honest model shows some by chance, which is why the chance level stands beside it.",
     ),
     "loss": (
         "Loss (NLL)",
@@ -33,11 +33,11 @@ GLOSSARY: dict[str, tuple[str, str]] = {
     ),
     "band": (
         "Grey band",
-        "Where the curve of a calibrated model with these confidences lies, 95 times in 100 at each place.",
+        "Where the curve of a calibrated model with these confidences lies, {level} times in 100 at each place.",
     ),
     "interval": (
-        "95% interval",
-        "With new cases of the same kind, intervals made like this hold the true value 95 times in 100.",
+        "Interval",
+        "With new cases of the same kind, intervals made like this hold the true value {level} times in 100.",
     ),
     "coverage": ("Coverage", "The share of cases that the model decides alone, above a threshold of confidence."),
     "beyond": (

@@ -78,6 +78,12 @@
     setTimeout(() => URL.revokeObjectURL(link.href), 1000);
   };
 
+  all(document, "button[data-download]").forEach((b) => b.addEventListener("click", () => {
+    const target = document.querySelector('[data-file="' + b.dataset.download + '"]');
+    if (target.nodeName === "TABLE") give(b.dataset.download + ".csv", "text/csv", csv(target));
+    else give(b.dataset.download + ".svg", "image/svg+xml", drawn(target));
+  }));
+
   bodies.forEach((body) => {
     const versions = models[body.dataset.body];
     const focus = body.querySelector(".focus");
@@ -111,7 +117,7 @@
       }));
       all(body, '[data-file^="reliability"]').forEach((svg) => cursor(svg, 78 + 5.6 * at));
     };
-    const threshold = () => {
+    const threshold = (asked) => {
       const at = Number(sliders.threshold.value), v = versions[Number(focus.value)], t = v.thresholds[at];
       const share = t.length > 3 ? t[3] : t[0] / v.n;
       const lines = t[0]
@@ -119,9 +125,25 @@
            exact(t[1]) + " of those are right (interval " + wilson(t[1], t.length > 4 ? t[4] : t[0], v.z).map(exact).join(" to ") + ").",
            exact(t[2]) + " is what the model promises for them."]
         : ["No case is that sure."];
+      if (typeof asked === "string") lines.push(asked);
       say(sliders.threshold, lines);
       const svg = body.querySelector('svg[data-file^="risk"]');
       cursor(svg, 78 + 560 * (t[0] ? share : 0));
+    };
+    const find = () => {
+      const v = versions[Number(focus.value)], wrong = Number(body.querySelector(".wanted").value) / 100;
+      // From the top down, as far as every interval keeps the promise.
+      let found = null;
+      for (let at = 100; at >= 0; at -= 1) {
+        const t = v.thresholds[at];
+        if (!t[0]) continue;
+        if (1 - wilson(t[1], t.length > 4 ? t[4] : t[0], v.z)[0] <= wrong) found = at;
+        else if (found !== null) break;
+      }
+      if (found !== null) sliders.threshold.value = found;
+      threshold(found === null
+        ? "No threshold shows at most " + exact(wrong) + " wrong: too few cases are that sure, or they are wrong too often."
+        : "The lowest threshold whose interval stays within " + exact(wrong) + " wrong. These cases chose it: check it on others (calcli threshold).");
     };
     const follow = () => {
       const k = focus.value;
@@ -142,6 +164,7 @@
     boxes.forEach((b) => b.addEventListener("change", toggle));
     sliders.confidence.addEventListener("input", confidence);
     sliders.threshold.addEventListener("input", threshold);
+    body.querySelector(".find").addEventListener("click", find);
     all(body, '[data-file^="reliability"]').forEach((svg) => {
       const read = (event) => {
         const box = svg.getBoundingClientRect();
@@ -152,11 +175,6 @@
       svg.addEventListener("pointermove", read);
       svg.addEventListener("pointerdown", read);
     });
-    all(body, "button[data-download]").forEach((b) => b.addEventListener("click", () => {
-      const target = body.querySelector('[data-file="' + b.dataset.download + '"]');
-      if (target.nodeName === "TABLE") give(b.dataset.download + ".csv", "text/csv", csv(target));
-      else give(b.dataset.download + ".svg", "image/svg+xml", drawn(target));
-    }));
     all(body, ".parts").forEach((part) => {
       const search = part.querySelector(".search"), only = part.querySelector(".only");
       const more = part.querySelector(".more"), told = part.querySelector(".shown");

@@ -11,13 +11,15 @@ from typing import Any
 import numpy as np
 
 from calcli import __version__
+from calcli.diagrams.curve import CurveSettings
 from calcli.metrics.means import normal_quantile
-from calcli.report.answers import overall, state_of, verdict_of
+from calcli.report.answers import overall, verdict_of
+from calcli.report.findings import state_of
 from calcli.report.gather import Model, Threshold, Version
 from calcli.report.glossary import GLOSSARY
 from calcli.report.markup import Safe, data_block, join, name, tag, visible
 from calcli.report.phrases import cases, count, signed, span
-from calcli.report.pieces import Room, drawn_of, focus_of, row, state_word, table
+from calcli.report.pieces import Room, download, drawn_of, focus_of, row, state_word, table, term
 from calcli.report.sections import card, model_body, signatures
 
 __all__ = ["page"]
@@ -50,7 +52,7 @@ def page(
     called = title or (models[0].name if one else f"{len(models)} models")
     known = f"{models[0].k} classes" if models[0].k > 1 else "confidences alone"
     facts = f"{cases(models[0].n)} · {known}" if one else f"{len(models)} models"
-    foot = join([_how(models, commands), _words()])
+    foot = join([_how(models, commands), _words(models[0].versions[0].top.settings)])
     around = _document(called, _header(called, facts), foot, data_block("calcli-evaluation", evaluation))
     versions = sum(len(m.versions) for m in models)
     for room in ROOMS[sum(versions > most for most in MOST) :]:
@@ -146,9 +148,13 @@ def _left_out(model: Model) -> Safe:
     return tag("p", "Left out to keep a page of so many models small. All of it: ", tag("code", command))
 
 
-def _words() -> Safe:
+def _words(settings: CurveSettings) -> Safe:
     """The glossary."""
-    explained = ((tag("dt", word, id=f"word-{key}"), tag("dd", meaning)) for key, (word, meaning) in GLOSSARY.items())
+    numbers = {"level": f"{100 * settings.level:g}", "bins": str(settings.bins)}
+    explained = (
+        (tag("dt", word, id=f"word-{key}"), tag("dd", meaning.format(**numbers)))
+        for key, (word, meaning) in GLOSSARY.items()
+    )
     return tag("section", tag("h2", "Words"), tag("dl", *map(join, explained)))
 
 
@@ -196,7 +202,7 @@ def _overview(models: Sequence[Model]) -> Safe:
                 name(focus.name) if focus is not m.versions[0] else "–",
             )
         )
-    head = ("Model", "Verdict", "Overstates by (points)", "95% interval", "Right", "Cases", "Best calibrator given")
+    head = ("Model", "Verdict", "Overstates by (points)", term("interval"), "Right", "Cases", "Best calibrator given")
     chooser = tag(
         "label",
         "Model shown below ",
@@ -210,6 +216,7 @@ def _overview(models: Sequence[Model]) -> Safe:
         "section",
         tag("h2", overall(models), class_="headline"),
         listing,
+        download("t-models"),
         chooser,
         id="verdict",
         class_="card",

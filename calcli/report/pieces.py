@@ -3,7 +3,8 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
-from calcli.report.answers import Verdict, best_version
+from calcli.report.advice import best_version
+from calcli.report.answers import Verdict
 from calcli.report.gather import Model, Version
 from calcli.report.glossary import GLOSSARY
 from calcli.report.markup import Safe, join, tag
@@ -57,18 +58,22 @@ def drawn_of(model: Model, room: Room) -> tuple[Model, Model]:
     """The model in the order that its versions are listed in, and with those that are drawn."""
     if not room.tight:
         return model, model
-    focus = focus_of(model)
-    two = tuple(model.versions[at] for at in dict.fromkeys((0, focus)))
-    others = tuple(v for at, v in enumerate(model.versions) if at not in (0, focus))
-    return replace(model, versions=(*two, *others)), replace(model, versions=two)
+    two = list(dict.fromkeys((0, focus_of(model))))
+    others = [at for at in range(len(model.versions)) if at not in two]
+    return _taken(model, [*two, *others]), _taken(model, two)
+
+
+def _taken(model: Model, order: Sequence[int]) -> Model:
+    """Some versions in another order, their differences to each other too."""
+    each = ((model.versions[at], [model.versions[at].nll_gaps[other] for other in order]) for at in order)
+    return replace(model, versions=tuple(replace(v, nll_gaps=tuple(gaps)) for v, gaps in each))
 
 
 def table(caption: object, head: Sequence[object], rows: Sequence[Safe], ident: str, **attributes: object) -> Safe:
     """A table that scrolls by itself where it is too wide, and can be had as CSV."""
     heads = tag("thead", tag("tr", *(tag("th", h, scope="col") for h in head)))
-    inner = tag(
-        "table", tag("caption", caption), heads, tag("tbody", *rows), id=ident, data_file=ident, **attributes
-    )  # fmt: skip
+    called = tag("caption", tag("span", caption))
+    inner = tag("table", called, heads, tag("tbody", *rows), id=ident, data_file=ident, **attributes)
     return tag("div", inner, class_="scroll", tabindex=0, role="region", aria_label=f"Table {ident}")
 
 
@@ -106,12 +111,13 @@ def download(*idents: str) -> Safe:
     )
 
 
-def slider_panel(words: str, what: str) -> Safe:
+def slider_panel(words: str, what: str, *more: Safe) -> Safe:
     """A slider over confidences, with room for what it shows; script gives it life. what : its name to readers."""
     return tag(
         "div",
         tag("label", words, tag("output", "90%", class_="at")),
         tag("input", type="range", min=0, max=100, value=90, class_=what.lower(), aria_label=what),
+        *more,
         tag("div", class_="readout", role="status"),
         class_="script panel",
     )

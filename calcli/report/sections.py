@@ -5,8 +5,10 @@ from collections.abc import Sequence
 from typing import Any
 
 from calcli.diagrams.styles.gaps import Gap
-from calcli.report.answers import Verdict, state_of, verdict_of
+from calcli.metrics.means import normal_quantile
+from calcli.report.answers import Verdict, verdict_of
 from calcli.report.figures import bars, dumbbell, gap_line, reliability, risk, sample, sweep_figure
+from calcli.report.findings import state_of
 from calcli.report.gather import Model, Version
 from calcli.report.markup import Safe, join, name, tag
 from calcli.report.phrases import chance, count, fixed, per_cent, signed, span
@@ -93,14 +95,15 @@ def compare(model: Model, m: int) -> Safe:
         "Version",
         "Verdict",
         "● right, ○ says",
-        join([term("overstates"), " (points, ", term("interval"), ")"]),
+        join([term("overstates"), " (points, ", term("interval", "interval"), ")"]),
         join([term("ece", "Calibration error"), " (points)"]),
         called,
         "The same against as it is",
         "Right answers",
     )
     caption = "The closer ● and ○, the more honest. A calibrator changes how sure the model says it is."
-    return tag("section", tag("h2", "With and without a calibrator"), table(caption, head, rows, f"versions-{m}"))
+    listing = table(caption, head, rows, f"versions-{m}")
+    return tag("section", tag("h2", "With and without a calibrator"), listing, download(f"t-versions-{m}"))
 
 
 def controls(model: Model, m: int, focus: int) -> Safe:
@@ -136,8 +139,13 @@ def where_wrong(model: Model, m: int, focus: int, room: Room) -> Safe:
                 word = f"{way} {signed(100 * abs(w.gap)).strip('+')} points too {'sure' if w.gap > 0 else 'modest'}"
             right = join([per_cent(w.right), small(f"{100 * w.right_low:.0f} to {100 * w.right_high:.0f}")])
             rows.append(row(says, count(w.n), right, word))
-        head = ("It says", "Cases", join(["Right, ", term("interval")]), join(["Verdict (", term("beyond"), ")"]))
-        caption = join([name(v.name), ", by stated ", term("confidence")])
+        head = (
+            "It says",
+            "Cases",
+            join(["Right, ", term("interval", "interval")]),
+            join(["Verdict (", term("beyond", "beyond chance"), ")"]),
+        )
+        caption = join([name(v.name), ", by stated ", term("confidence", "confidence")])
         return table(caption, head, rows, f"ranges-{m}-{at}")
 
     both = model.k == 2
@@ -181,7 +189,14 @@ def alone(model: Model, m: int, focus: int, room: Room) -> Safe:
         head = ("From", term("coverage", "Decides alone"), "Cases", "Right", term("interval"), "Says")
         return table(join([name(v.name), ", thresholds"]), head, rows, f"thresholds-{m}-{at}")
 
-    slider = slider_panel("Decide alone from a confidence of ", "Threshold")
+    wanted = tag(
+        "label",
+        "Or: at most ",
+        tag("input", type="number", min=0.1, max=99, step=0.1, value=5, class_="wanted"),
+        " of 100 decided alone may be wrong ",
+        tag("button", "Find the threshold", type="button", class_="find"),
+    )
+    slider = slider_panel("Decide alone from a confidence of ", "Threshold", wanted)
     return tag(
         "section",
         tag("h2", "Let it decide alone only when it is sure enough"),
@@ -218,9 +233,11 @@ def parts(model: Model, m: int, focus: int, what: str, title: str, room: Room) -
         seen = "" if len(kept) == len(order) else f" The {len(kept)} furthest off are listed."
         sentence = (
             f"{beyond} of {total} {what} are off by more than chance, {same} of them too sure."
-            + (" That is the whole model rather than single ones." if beyond > total / 2 else "")
-            + seen
+            if beyond
+            else f"None of {total} {what} is off by more than chance."
         )
+        sentence += " That is the whole model rather than single ones." if beyond > total / 2 else ""
+        sentence += seen
         caption = join([name(v.name), ": ", sentence])
         head = (title, "Cases", "◀ too modest · too sure ▶", "Points", term("interval"))
         return table(caption, head, rows, f"{what}-{m}-{at}", data_list=True)
@@ -237,7 +254,12 @@ def parts(model: Model, m: int, focus: int, what: str, title: str, room: Room) -
     return tag(
         "section",
         tag("h2", title if what == "groups" else "Classes"),
-        tag("p", f"{asked}: by how many points is it too sure, or too modest? Filled dots are ", term("beyond"), "."),
+        tag(
+            "p",
+            f"{asked}: by how many points is it too sure, or too modest? Filled dots are ",
+            term("beyond", "beyond chance"),
+            ".",
+        ),
         finder,
         each_version(model, focus, body, room.short),
         download(*(f"t-{what}-{m}-{at}" for at in range(len(model.versions)))),
@@ -252,7 +274,7 @@ def loss_split(model: Model, m: int) -> Safe:
         split = None if v.result.report is None else v.result.report.split
         if split is not None:
             for what, part in (("loss (NLL)", split.nll), ("Brier score", split.brier)):
-                half = 1.96 * part.se
+                half = normal_quantile(0.5 + v.top.settings.level / 2) * part.se
                 rows.append(
                     row(
                         join([name(v.name), ", ", what]),
@@ -267,7 +289,8 @@ def loss_split(model: Model, m: int) -> Safe:
         return Safe("")
     head = ("Of", "Whole", "Only a better model removes", "A calibrator removes", term("interval"), "Found by")
     caption = join([term("split"), ": cross-fitted on these cases; below 0 means nothing to find."])
-    return tag("section", tag("h2", "What of the loss can be mended"), table(caption, head, rows, f"split-{m}"))
+    listing = table(caption, head, rows, f"split-{m}")
+    return tag("section", tag("h2", "What of the loss can be mended"), listing, download(f"t-split-{m}"))
 
 
 def temperatures(model: Model, m: int) -> Safe:
@@ -332,7 +355,7 @@ def provenance(model: Model, m: int) -> Safe:
             options = tag("code", f"{f.method} {json.dumps(f.options, ensure_ascii=False)}")
             made = origin(f.data_sha256, "fitted on ", name(f.source or "unknown rows"), " by ", options)
             rows.append(row(join(["Calibrator ", name(v.name)]), name(f.path), count(f.n), made))
-    return table("Files", ("What", "File", "Cases", "Origin"), rows, f"files-{m}")
+    return join([table("Files", ("What", "File", "Cases", "Origin"), rows, f"files-{m}"), download(f"t-files-{m}")])
 
 
 def model_body(model: Model, m: int, room: Room) -> Safe:

@@ -7,7 +7,7 @@ its script. Limits are shown, and a crossed one gives exit code 5.
 
 \b
 calcli report logits.h5 --calibrator logits.ts.json -o report.html
-calcli report models.h5:* -o report.html --max ece=0.05
+calcli report 'models.h5:*' -o report.html --max ece=0.05
 """
 
 import json
@@ -82,6 +82,7 @@ class ReportArgs(o.Pooling, Working, o.Saying):
         bool | None,
         typer.Option("--split/--no-split", help="Cross-fitted split of the losses.", show_default="up to 2e6 scores"),
     ] = None
+    again: o.Again = False
     seed: o.Seed = 0
     force: o.Force = False
 
@@ -113,6 +114,7 @@ class ReportArgs(o.Pooling, Working, o.Saying):
         typed = [word for option, value in named.items() if value is not None for word in (option, value)]
         typed += [word for label in self.ignored for word in ("--ignore-label", str(label))]
         typed += ["--allow-external"] if self.allow_external else []
+        typed += ["--again"] if self.again else []
         for name in ("bins", "level", "seed"):
             value = getattr(self, name)
             typed += [f"--{name}", str(value)] if value != getattr(type(self), name) else []
@@ -131,6 +133,7 @@ def run(args: ReportArgs) -> int:
         ignore=args.ignored,
         talk=talk,
         group=args.group or "group",
+        again=args.again,
     )
     read = job.reads(args.expanded)
     check_output(args.output, force=args.force, inputs=read)
