@@ -284,10 +284,11 @@ def test_what_cannot_be_joined(at_work):
     classifier(9)
     assert "no output fits" in at_work("export", "ts.json", "--to", "onnx", "--onto", "m.onnx", "-o", "j").line
     classifier(10, output="a", extra=True)
-    ambiguous = at_work("export", "ts.json", "--to", "onnx", "--onto", "m.onnx", "-o", "j")
-    assert ambiguous.code == 2 and "--at" in ambiguous.line
-    chosen = at_work("export", "ts.json", "--to", "onnx", "--onto", "m.onnx", "--at", "a", "-o", "j", "--json")
-    assert json.loads(chosen.out)["scores"] == "a"
+    for options in ([], ["--at", "a"]):  # the other output is probabilities
+        chosen = at_work(
+            "export", "ts.json", "--to", "onnx", "--onto", "m.onnx", *options, "-o", "j", "--json", "--force"
+        )
+        assert json.loads(chosen.out)["scores"] == "a"
     classifier(10, output="probs")
     assert "probs" in at_work("export", "ts.json", "--to", "onnx", "--onto", "m.onnx", "-o", "k").line
     classifier(10, opset=12)
@@ -295,6 +296,27 @@ def test_what_cannot_be_joined(at_work):
     Path("m.onnx").write_bytes(b"no model")
     assert at_work("export", "ts.json", "--to", "onnx", "--onto", "m.onnx", "-o", "k").code == 3
     assert not Path("k").exists()
+
+
+@pytest.mark.parametrize("end", ["Softmax", "LogSoftmax", "Sigmoid"])
+def test_a_classifier_that_ends_in_probabilities_is_not_taken_for_one_of_logits(at_work, end):
+    import onnx
+    import onnxruntime
+
+    weight = classifier(10, output="logits")
+    model = onnx.load("m.onnx")
+    model.graph.node.append(onnx.helper.make_node(end, ["logits"], ["inside"]))
+    model.graph.node.append(onnx.helper.make_node("Identity", ["inside"], ["scores"]))
+    model.graph.output[0].name = "scores"
+    onnx.save(model, "m.onnx")
+    refused = at_work("export", "ts.json", "--to", "onnx", "--onto", "m.onnx", "-o", "j.onnx")
+    assert refused.code == 3 and "was fitted to logits: --at logits takes" in refused.line
+    done = at_work("export", "ts.json", "--to", "onnx", "--onto", "m.onnx", "--at", "logits", "-o", "j.onnx")
+    assert done.code == 0, done.err
+    x = np.random.default_rng(1).normal(size=(4, 6)).astype(np.float32)
+    (probs,) = onnxruntime.InferenceSession("j.onnx").run(["probs"], {"x": x})
+    temperature = fitted("ts", (), 10).calibrator.temperature
+    np.testing.assert_allclose(probs, softmax((x @ weight).astype(np.float64) / temperature), atol=1e-6)
 
 
 def test_the_stored_table_holds_what_it_shows():

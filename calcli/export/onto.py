@@ -20,6 +20,12 @@ USUAL = ("logits", "scores", "output", "outputs", "log_probs", "probs")
 
 PREFIX = "calcli/"
 
+ENDS = {"Softmax": "probs", "Sigmoid": "probs", "LogSoftmax": "log_probs"}
+"""Kinds of scores by the operation that makes them."""
+
+PASSING = {"Identity", "Cast", "Dropout", "Reshape", "Flatten", "Squeeze", "Unsqueeze"}
+"""Operations that leave the values as they are."""
+
 
 @dataclass(frozen=True)
 class Joined:
@@ -33,8 +39,9 @@ class Joined:
 def join(artifact: Artifact, path: str, output: str | None = None) -> Joined:
     """Append a calibrator to the classifier of an ONNX file; its own outputs stay.
 
-    output : its output with the scores, found when there is one of fitting shape. Raises
-    DataError for a file that is no such classifier, UsageError for an output that it lacks.
+    output : its output with the scores, or a tensor inside that becomes one; found when there is
+    one of fitting shape that is of the calibrator's kind as far as its last operation tells.
+    Raises DataError for a file that is no such classifier, UsageError for an output that it lacks.
     """
     onnx = require_onnx()
     if not Path(path).is_file():
@@ -46,7 +53,7 @@ def join(artifact: Artifact, path: str, output: str | None = None) -> Joined:
         raise DataError(f"{path}: cannot be read as an ONNX model: {type(problem).__name__}") from None
     if not model.graph.output:
         raise DataError(f"{path}: has no outputs, or is no ONNX model")
-    chosen = score_output(model, path, artifact.n_classes, output)
+    chosen = score_output(model, path, artifact, output)
     used = {name for node in model.graph.node for name in (*node.input, *node.output)}
     used |= {value.name for value in (*model.graph.input, *model.graph.initializer)}
     taken = sorted(used & set(NAMES)) or sorted(name for name in used if name.startswith(PREFIX))
@@ -83,8 +90,19 @@ def last_dimension(value: Any) -> int | None:
     return shape[-1].dim_value or None if len(shape) == 2 else None
 
 
-def score_output(model: Any, path: str, k: int, wanted: str | None) -> str:
-    """Name of the classifier's output with the scores."""
+def ending(model: Any, name: str) -> tuple[str, str] | None:
+    """The kind of scores that an output is by the operation that makes it, and what goes into that; or None."""
+    makers = {made: node for node in model.graph.node for made in node.output}
+    while (node := makers.get(name)) is not None and node.op_type in PASSING and node.input:
+        name = node.input[0]
+    return None if node is None or node.op_type not in ENDS else (ENDS[node.op_type], node.input[0])
+
+
+def score_output(model: Any, path: str, artifact: Artifact, wanted: str | None) -> str:
+    """Name of the classifier's output with the scores, which is refused where it is of another kind."""
+    if wanted is not None:
+        _take_out(model, wanted)
+    k, kind = artifact.n_classes, artifact.input_kind
     floats = {1, 10, 11}  # float32, float16, float64
     names = [o.name for o in model.graph.output]
     fit = [
@@ -99,7 +117,15 @@ def score_output(model: Any, path: str, k: int, wanted: str | None) -> str:
             raise UsageError(f"{path}: has no output {wanted!r}; its outputs: {', '.join(names)}")
         if wanted not in fit:
             raise DataError(f"{path}: output {wanted!r} is no array (rows, {k}) of floats")
-        return wanted
+        fit = [wanted]
+    others = {name: end for name in fit if (end := ending(model, name)) is not None and end[0] != kind}
+    if others and len(others) == len(fit):
+        name, (made, source) = next(iter(others.items()))
+        raise DataError(
+            f"{path}: its output {name!r} is {made}, the calibrator was fitted to {kind}:"
+            f" --at {source} takes what the {made} are made of, or fit to {made}"
+        )
+    fit = [name for name in fit if name not in others]
     usual = [name for name in USUAL if name in fit]
     if len(fit) == 1 or usual:
         return fit[0] if len(fit) == 1 else usual[0]
@@ -107,6 +133,17 @@ def score_output(model: Any, path: str, k: int, wanted: str | None) -> str:
     raise UsageError(
         f"{path}: {found} an array (rows, {k}) of scores among {', '.join(names)}; name one with --at OUTPUT"
     )
+
+
+def _take_out(model: Any, name: str) -> None:
+    """Make a tensor inside a model one of its outputs, where its shape can be told."""
+    if name in [o.name for o in model.graph.output]:
+        return
+    try:
+        known = require_onnx().shape_inference.infer_shapes(model).graph.value_info
+    except Exception:  # a model that onnx cannot follow has no tensor to take out
+        return
+    model.graph.output.extend(value for value in known if value.name == name)
 
 
 def made_up_inputs(model: Any, rows: int = 5, free: int = 16) -> dict[str, Any]:

@@ -41,9 +41,10 @@ class ExportArgs(o.Reading, o.Saying):
         str | None,
         typer.Option("--onto", metavar="MODEL.onnx", help="Classifier to join it to; needs --to onnx."),
     ] = None
-    at: Annotated[str | None, typer.Option("--at", metavar="OUTPUT", help="Output of MODEL.onnx with the scores.")] = (
-        None
-    )
+    at: Annotated[
+        str | None,
+        typer.Option("--at", metavar="OUTPUT", help="Output of MODEL.onnx with the scores, or a tensor inside."),
+    ] = None
     check: Annotated[
         str | None, typer.Option("--check", metavar="BUNDLE", help="Compare with apply on these rows, too.")
     ] = None
