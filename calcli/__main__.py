@@ -1,6 +1,6 @@
 """``python -m calcli``."""
 
-from calcli.cli.main import main
+from calcli.cli.main import process
 
 if __name__ == "__main__":
-    main()
+    process()

@@ -5,13 +5,14 @@ bin has seen is a value that adds: the statistics of two halves of a file sum to
 of the whole, in any order, with exact counts.
 """
 
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from itertools import pairwise
 from typing import Self
 
 import numpy as np
 
-from calcli.numerics import FloatArray, IntArray
+from calcli.numerics import FloatArray, IntArray, distinct
+from calcli.plain import dataclass
 
 __all__ = ["BinStats", "bin_index", "binned_error", "mass_edges", "width_edges"]
 
@@ -31,7 +32,7 @@ def mass_edges(scores: FloatArray, bins: int) -> FloatArray:
     """
     chunks = [c for c in np.array_split(np.sort(scores), bins) if len(c)]
     inner = [0.5 * (a[-1] + b[0]) for a, b in pairwise(chunks)]
-    edges = np.unique(np.asarray([*inner, 1.0]))
+    edges = distinct(np.asarray([*inner, 1.0]))
     return np.concatenate([[0.0], edges[edges > 0.0]])
 
 

@@ -2,13 +2,14 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import MISSING, dataclass, field
+from dataclasses import MISSING, field
 from typing import Any, ClassVar, Generic, Literal, NamedTuple, Self, TypeVar
 
 import msgspec
 import numpy as np
 
 from calcli.numerics import FloatArray, IntArray, floored_log
+from calcli.plain import dataclass
 from calcli.rows import Block, Rows
 from calcli.summary import Summary
 

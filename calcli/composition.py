@@ -7,7 +7,7 @@ artifact, which nests the stages.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import cache, partial
 from inspect import getdoc
 from typing import Any, ClassVar, NamedTuple, Self, cast, get_type_hints
@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from calcli.calibrator import Calibrator, Context, Fit, Laws, Memory, Options, Prediction, Status
 from calcli.errors import DataError, UsageError
 from calcli.numerics import FloatArray, IntArray
+from calcli.plain import dataclass
 from calcli.rows import ArrayRows, AtOnce, Block, Result, Rows
 
 __all__ = ["STATUSES", "Composition", "Known", "MappedRows", "Stage", "composition", "full_option_names", "mapped"]

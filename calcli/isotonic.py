@@ -1,11 +1,10 @@
 """Isotonic regression: the non-decreasing map nearest to 0/1 outcomes, for calibrators and for diagrams."""
 
-from dataclasses import dataclass
-
 import numpy as np
 from numpy.typing import NDArray
 
 from calcli.numerics import FloatArray, IntArray
+from calcli.plain import dataclass
 
 __all__ = ["IsotonicFit", "PooledOutcomes", "fit_isotonic", "pool_adjacent_violators"]
 

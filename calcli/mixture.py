@@ -1,7 +1,7 @@
 """Weighted means of fitted calibrators: several methods, one set of probabilities."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
@@ -9,6 +9,7 @@ import numpy as np
 from calcli.calibrator import Calibrator, Options, Prediction
 from calcli.errors import DataError
 from calcli.numerics import mixed_with_uniform
+from calcli.plain import dataclass
 from calcli.rows import Block
 
 __all__ = ["Member", "Mixture"]

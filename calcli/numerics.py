@@ -11,11 +11,13 @@ __all__ = [
     "FloatArray",
     "IntArray",
     "bfloat16_to_float32",
+    "distinct",
     "floored_log",
     "is_bfloat16",
     "log_normalizer",
     "log_softmax",
     "mixed_with_uniform",
+    "quantile",
     "row_max",
     "softmax",
     "store",
@@ -38,6 +40,22 @@ STORE_ITEMS = 1 << 15
 def floored_log(p: FloatArray) -> FloatArray:
     """Logarithm of probabilities with a floor, so that a zero stays finite (-708.4)."""
     return np.log(np.maximum(p, TINY))
+
+
+def quantile(values: FloatArray, share: float) -> FloatArray:
+    """Quantile along the first axis, to the bit that of ``np.quantile``, which loads ``numpy.ma`` to find it."""
+    at = share * (len(values) - 1)
+    below = int(at)
+    above, part = min(below + 1, len(values) - 1), at - below
+    ordered = np.partition(values, (below, above), axis=0)
+    low, step = ordered[below], ordered[above] - ordered[below]
+    return np.asarray(ordered[above] - step * (1 - part) if part >= 0.5 else low + step * part)
+
+
+def distinct(values: FloatArray) -> FloatArray:
+    """The values once each, ascending: ``np.unique`` without ``numpy.ma``."""
+    ordered = np.sort(values, axis=None)
+    return ordered[np.concatenate([[True], ordered[1:] != ordered[:-1]])[: len(ordered)]]
 
 
 FEW_COLUMNS = 32

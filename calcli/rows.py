@@ -8,7 +8,6 @@ in a core's cache: whole-array NumPy is slower, not faster.
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from functools import cached_property, reduce
 from itertools import islice
 from operator import add
@@ -21,6 +20,7 @@ from calcli.errors import DataError
 from calcli.free_memory import check_memory
 from calcli.numerics import FloatArray, IntArray, floored_log
 from calcli.parallel import in_order
+from calcli.plain import dataclass
 
 __all__ = [
     "BLOCK_BYTES",
@@ -359,7 +359,7 @@ def sample_runs(n: int, count: int) -> list[tuple[int, int]]:
     height = max(1, count // SAMPLE_SLABS)
     starts = np.linspace(0, max(n - height, 0), min(SAMPLE_SLABS, count), dtype=np.int64)
     runs: list[tuple[int, int]] = []
-    for start in np.unique(starts).tolist():
+    for start in sorted(set(starts.tolist())):
         start = max(start, runs[-1][1]) if runs else start
         if start < min(start + height, n):
             runs.append((start, min(start + height, n)))

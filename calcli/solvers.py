@@ -1,12 +1,12 @@
 """Newton's method, guarded: the root of an increasing function, minima of few and of many parameters."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple, Protocol
 
 import numpy as np
 
 from calcli.numerics import FloatArray
+from calcli.plain import dataclass
 
 __all__ = [
     "AIM",

@@ -1,12 +1,13 @@
 """What a fit says of its rows, before and after: sums that add, so that no row is kept."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 import numpy as np
 
 from calcli.binning import BinStats, width_edges
 from calcli.numerics import FloatArray, IntArray
+from calcli.plain import dataclass
 
 __all__ = ["Summary"]
 

@@ -1,7 +1,6 @@
 """Fit and apply: from rows to an artifact with an honest before and after, and from an artifact to calibrated rows."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import msgspec
@@ -18,6 +17,7 @@ from calcli.kernels.device import kernels
 from calcli.kernels.numpy.scaled import softmax_at
 from calcli.metrics.summarise import summarise
 from calcli.metrics.warnings import data_warnings
+from calcli.plain import dataclass
 from calcli.registry import method, method_names
 from calcli.rows import Block, Rows, ScoreKind
 from calcli.summary import Summary

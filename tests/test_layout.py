@@ -34,7 +34,7 @@ LAYERS = [
     ["summary"],
     ["rows", "binning", "folds", "isotonic", "solvers"],
     ["numerics", "parallel", "free_memory"],
-    ["errors"],
+    ["errors", "plain"],
 ]
 NUMERICAL = {"methods", "metrics", "kernels", "numerics", "binning", "folds", "solvers", "rows", "calibrator"}
 

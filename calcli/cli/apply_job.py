@@ -1,7 +1,6 @@
 """What apply does with each bundle, in this process or in a worker."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -16,6 +15,7 @@ from calcli.io.bundle import BundleRows
 from calcli.io.provenance import chain_text, link_to
 from calcli.io.score_files import Place, Sheet, Slab, format_of
 from calcli.io.validate import score_kind
+from calcli.plain import dataclass
 from calcli.rows import ScoreKind
 from calcli.workflow import calibrated_blocks, check_fits, checked_transforms
 

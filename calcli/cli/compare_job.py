@@ -6,7 +6,6 @@ from collections.abc import Callable, Generator, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
-from dataclasses import dataclass
 from itertools import groupby
 from multiprocessing import active_children, get_context
 from pathlib import Path
@@ -25,6 +24,7 @@ from calcli.io.locate import Layout, split_where
 from calcli.io.pooled import PooledRows
 from calcli.kernels.device import resolve
 from calcli.metrics.rowtable import RowTable
+from calcli.plain import dataclass
 
 __all__ = ["Outcome", "Scene", "Setting", "differing_row", "opened", "outcomes"]
 

@@ -2,11 +2,11 @@
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
 from calcli.cli.tables import Cell, Table, number, plain, print_table
 from calcli.evaluation.leaderboard import COMPARED, METRICS, Entry, Ranking, holm
 from calcli.metrics.friedman import not_told_apart
+from calcli.plain import dataclass
 
 __all__ = ["Board"]
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -23,6 +23,7 @@ from calcli.io.provenance import check_upstream
 from calcli.metrics.rowtable import RowTable
 from calcli.metrics.tally import Tally
 from calcli.metrics.warnings import data_warnings
+from calcli.plain import dataclass
 from calcli.workflow import check_fits, checked_transforms
 
 if TYPE_CHECKING:

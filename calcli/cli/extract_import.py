@@ -1,12 +1,12 @@
 """The options of calcli extract that say how files of others are read."""
 
-from dataclasses import dataclass
 from typing import Annotated, Any
 
 import typer
 
 from calcli.errors import UsageError
 from calcli.importers.ask import REDUCE
+from calcli.plain import dataclass
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,6 +1,6 @@
 """The model half of calcli extract: its options, and the call."""
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from glob import glob
 from math import isfinite, nan
 from pathlib import Path
@@ -15,6 +15,7 @@ from calcli.errors import DataError, UsageError
 from calcli.importers.report import Report, Splitting
 from calcli.io.atomic import make_folder
 from calcli.io.names import WILD, natural
+from calcli.plain import dataclass
 
 if TYPE_CHECKING:
     from calcli.extract.run import ModelJob

@@ -3,7 +3,6 @@
 import math
 import sys
 import time
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +16,7 @@ from calcli.evaluation.leaderboard import applicable
 from calcli.io.artifact import Artifact, save
 from calcli.io.atomic import check_output, make_folder
 from calcli.io.dataset import DataSet
+from calcli.plain import dataclass
 from calcli.registry import parse_options
 from calcli.workflow import fit_artifact
 

@@ -1,12 +1,12 @@
 """Shell completion and the manual page, made of the definitions that the help is made of."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from shlex import quote
 
 from calcli import __version__
 from calcli.cli.app import EPILOG, load, summaries
 from calcli.metrics.catalog import metric_names
+from calcli.plain import dataclass
 from calcli.registry import method_names
 
 __all__ = ["SCRIPTS", "manual"]

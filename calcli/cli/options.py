@@ -1,7 +1,7 @@
 """Options that several commands share, declared once: as types, and as bases of their structs."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Any, ClassVar
@@ -13,6 +13,7 @@ from calcli.cli.tables import TEXTS, Table, print_table
 from calcli.errors import UsageError, unknown_name
 from calcli.io.locate import Layout, split_where
 from calcli.io.names import bundle_names, expand
+from calcli.plain import dataclass
 
 Force = Annotated[bool, typer.Option("--force", help="Replace an output that exists.")]
 Seed = Annotated[int, typer.Option("--seed", min=0, metavar="N", help="Seed of every random draw.")]

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -10,6 +9,7 @@ from calcli.cli.render import Talk
 from calcli.cli.working import job_file
 from calcli.errors import CalcliError, DataError
 from calcli.io.atomic import discard_abandoned
+from calcli.plain import dataclass
 
 if TYPE_CHECKING:
     from calcli.workers.crew import Crew

@@ -6,11 +6,11 @@ import os
 import re
 import sys
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from io import StringIO
 from typing import Any, TextIO
 
 from calcli.io.cells import harmless_cell
+from calcli.plain import dataclass
 
 __all__ = ["TEXTS", "Cell", "Table", "number", "plain", "print_table"]
 

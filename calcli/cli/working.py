@@ -3,7 +3,6 @@
 import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -11,6 +10,7 @@ import typer
 
 from calcli.cli.render import Talk
 from calcli.errors import CrewLost, FitError, UsageError
+from calcli.plain import dataclass
 
 if TYPE_CHECKING:
     from calcli.io.dataset import DataSet

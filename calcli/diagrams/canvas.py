@@ -1,11 +1,12 @@
 """A plane of characters to plot on: braille dots for lines, shades for areas, or plain ASCII."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 import numpy as np
 
 from calcli.numerics import FloatArray
+from calcli.plain import dataclass
 
 __all__ = ["Canvas", "Look", "beside", "eighths"]
 

@@ -1,6 +1,5 @@
 """The numbers behind a reliability diagram. Every renderer and every export reads these."""
 
-from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
@@ -17,6 +16,7 @@ from calcli.metrics.corp import (
 from calcli.metrics.means import wilson_interval
 from calcli.metrics.nulls import expected_error
 from calcli.numerics import FloatArray, IntArray
+from calcli.plain import dataclass
 
 __all__ = ["THIN", "Band", "Bars", "Curve", "CurveSettings", "Histogram", "Quantity", "measure_curve"]
 

@@ -5,13 +5,14 @@ import io
 import json
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, fields, is_dataclass
+from dataclasses import fields, is_dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from calcli.diagrams.style import Figure, style
 from calcli.errors import UsageError
 from calcli.io.cells import harmless_cell
+from calcli.plain import dataclass
 
 if TYPE_CHECKING:
     from calcli.diagrams.paper import Paper

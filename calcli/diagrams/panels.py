@@ -1,7 +1,6 @@
 """Which panels and curves a reliability diagram has: from row tables to figures."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from itertools import product
 
 import numpy as np
@@ -12,6 +11,7 @@ from calcli.diagrams.style import Request
 from calcli.errors import DataError, UsageError
 from calcli.metrics.rowtable import RowTable
 from calcli.numerics import FloatArray
+from calcli.plain import dataclass
 
 __all__ = ["Diagram", "Measured", "Panel", "Part", "by_part", "parts_of", "quantities", "whole"]
 

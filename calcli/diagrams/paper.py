@@ -9,10 +9,10 @@ import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from typing import Any
 
 from calcli.errors import UsageError
+from calcli.plain import dataclass
 
 __all__ = ["DARK", "LIGHT", "THEMES", "WIDTHS", "Paper", "Theme", "need_matplotlib", "width_of"]
 

@@ -2,7 +2,6 @@
 
 from abc import abstractmethod
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from calcli.diagrams.canvas import Canvas, Look
@@ -11,6 +10,7 @@ from calcli.diagrams.panels import Diagram, by_part, parts_of, whole
 from calcli.diagrams.paper import Paper
 from calcli.diagrams.style import Figure, Request, Style, style
 from calcli.diagrams.words import direction, p_value
+from calcli.plain import dataclass
 
 __all__ = ["MOST_PANELS", "Key", "Pen", "ReliabilityStyle", "diagonal"]
 

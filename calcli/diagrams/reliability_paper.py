@@ -1,7 +1,7 @@
 """Reliability diagrams in matplotlib: curves or bars, with their histogram beneath."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from textwrap import wrap
 from typing import TYPE_CHECKING, Any
 
@@ -12,6 +12,7 @@ from calcli.diagrams.panels import Diagram, Panel
 from calcli.diagrams.paper import Paper
 from calcli.diagrams.reliability_numbers import brief, falling, listing, rising, sentences
 from calcli.diagrams.words import printable, short, squeeze
+from calcli.plain import dataclass
 
 if TYPE_CHECKING:
     from calcli.diagrams.reliability import Key, Pen, ReliabilityStyle

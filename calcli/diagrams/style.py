@@ -7,13 +7,14 @@ Command, help, formats and the generic tests find it there.
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import cache
 from importlib import import_module
 from pkgutil import get_data, iter_modules
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, Protocol, TypeVar
 
 from calcli.errors import UsageError, unknown_name
+from calcli.plain import dataclass
 
 if TYPE_CHECKING:
     from calcli.diagrams.canvas import Look

@@ -1,7 +1,7 @@
 """Evaluate calibrators on the rows of one bundle: one walk over the file, then arithmetic."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import partial
 from typing import Any
 
@@ -34,6 +34,7 @@ from calcli.metrics.rowtable import RowTable
 from calcli.metrics.significance import adjusted, benjamini_hochberg, class_p_values
 from calcli.metrics.tally import Tally
 from calcli.numerics import FloatArray
+from calcli.plain import dataclass
 from calcli.rows import Rows
 
 __all__ = ["Assessed", "Candidate", "Plan", "Subject", "assess", "scores_of"]

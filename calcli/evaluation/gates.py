@@ -3,12 +3,12 @@
 import math
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any, Literal
 
 from calcli.errors import UsageError, unknown_name
 from calcli.evaluation.results import Difference, Result, Score
 from calcli.metrics.catalog import metric
+from calcli.plain import dataclass
 
 __all__ = ["Limit", "Outcome", "check", "junit", "limits", "needed_metrics"]
 
@@ -165,7 +165,8 @@ def _change(limit: Limit, result: Result, baseline: Result | None) -> tuple[floa
     return sign * (own - other), None
 
 
-NOT_IN_XML = re.compile(r"[^\t\n\r -~\u00a0-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+NOT_IN_XML = r"[^\t\n\r -~\u00a0-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]"
+"""Compiled where it is needed: so wide a class takes longer than all that a small command computes."""
 
 
 def _xml(text: str) -> str:
@@ -173,7 +174,8 @@ def _xml(text: str) -> str:
     from xml.sax.saxutils import escape
 
     named = {'"': "&quot;", "\t": "&#9;", "\n": "&#10;", "\r": "&#13;"}
-    return escape(NOT_IN_XML.sub(lambda found: found.group().encode("unicode_escape").decode(), text), named)
+    spelt = re.sub(NOT_IN_XML, lambda found: found.group().encode("unicode_escape").decode(), text)
+    return escape(spelt, named)
 
 
 def junit(outcomes: Sequence[Outcome]) -> str:

@@ -6,8 +6,6 @@ under calibration is drawn: outcomes from the confidences, and what the label's 
 then is from its first two moments.
 """
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from calcli.metrics.context import MetricContext
@@ -16,6 +14,7 @@ from calcli.metrics.means import normal_p_value
 from calcli.metrics.significance import Direction, direction_of
 from calcli.metrics.smooth import null_draws, smooth_error
 from calcli.numerics import FloatArray
+from calcli.plain import dataclass
 
 __all__ = ["JointTest", "joint_test"]
 

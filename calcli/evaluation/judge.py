@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
@@ -21,7 +21,8 @@ from calcli.metrics.significance import (
     simes,
     sum_p_value,
 )
-from calcli.numerics import FloatArray
+from calcli.numerics import FloatArray, distinct
+from calcli.plain import dataclass
 
 __all__ = ["GroupGap", "data_summary", "group_gap", "judge", "label_shift_p_value"]
 
@@ -50,7 +51,7 @@ def data_summary(kind: str, context: MetricContext, names: Sequence[str] | None 
         largest_class_share=None if alone else float(count.max() / n),
         smallest_class_share=None if alone else float(count.min() / n),
         absent_classes=0 if alone else int((count == 0).sum()),
-        distinct_confidences=context.once(("distinct",), lambda: len(np.unique(table.confidence))),
+        distinct_confidences=context.once(("distinct",), lambda: len(distinct(table.confidence))),
         class_1=names[1] if names is not None and table.k == 2 else None,
     )
 

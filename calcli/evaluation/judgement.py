@@ -1,7 +1,9 @@
 """The judgement beside the metrics, as objects: what was evaluated, how it is off, and what would mend it."""
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from typing import Any
+
+from calcli.plain import dataclass
 
 __all__ = ["Classwise", "DataSummary", "Direction", "Groupwise", "Part", "Positive", "Report", "Split"]
 

@@ -3,7 +3,7 @@
 import math
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from typing import Any
 
 import numpy as np
@@ -16,6 +16,7 @@ from calcli.metrics.catalog import metric
 from calcli.metrics.context import MetricContext, MetricSettings
 from calcli.metrics.friedman import Friedman, friedman, nemenyi_distance
 from calcli.metrics.rowtable import RowTable
+from calcli.plain import dataclass
 from calcli.registry import canonical, method, method_names, parse_options
 from calcli.rows import Rows
 

@@ -4,7 +4,7 @@
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, field
 from html import escape
 from typing import Any
 
@@ -14,6 +14,7 @@ from calcli.metrics.context import MetricSettings, Value
 from calcli.metrics.friedman import Friedman
 from calcli.metrics.means import Interval
 from calcli.metrics.nulls import Null
+from calcli.plain import dataclass
 
 __all__ = [
     "ClassLine",

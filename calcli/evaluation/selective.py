@@ -5,13 +5,13 @@ accuracy that of the accepted.
 """
 
 import math
-from dataclasses import dataclass
 
 import numpy as np
 
 from calcli.errors import UsageError
 from calcli.metrics.coverage import Accepted, Curve
 from calcli.numerics import FloatArray
+from calcli.plain import dataclass
 
 __all__ = ["Choice", "choose_threshold"]
 

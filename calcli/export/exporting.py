@@ -1,7 +1,6 @@
 """Write a calibrator for a target, load what was written, and hold it against ``apply``."""
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
 import numpy as np
@@ -14,6 +13,7 @@ from calcli.export.torch_module import build_module, load_program, save_program
 from calcli.export.trace import trace
 from calcli.export.verify import TOLERANCE, Agreement, Run, compare, trying_rows
 from calcli.io.artifact import Artifact
+from calcli.plain import dataclass
 
 __all__ = ["TARGETS", "Export", "agreements", "export", "export_behind"]
 

@@ -4,11 +4,13 @@ Floats are float64, indices int64. Arrays are (rows, classes) or (rows, 1): redu
 their axis. Constants broadcast as in NumPy.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+
+from calcli.plain import dataclass
 
 __all__ = ["Graph", "Node", "Value"]
 

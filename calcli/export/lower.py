@@ -1,7 +1,7 @@
 """From a fitted calibrator to the graph of its ``apply``: each family registers how."""
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import singledispatch
 
 from calcli.calibrator import Calibrator
@@ -10,6 +10,7 @@ from calcli.errors import UsageError
 from calcli.export.functions import is_class, log_add, mixed_with_uniform, row_argmax, row_max, where
 from calcli.export.graph import Value
 from calcli.mixture import Mixture
+from calcli.plain import dataclass
 
 __all__ = ["Traced", "lower"]
 

@@ -1,6 +1,5 @@
 """The calibrator's graph behind a classifier's own ONNX graph."""
 
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +10,7 @@ from calcli.export.onnx_model import OLDEST_OPSET, OPSET, Writer, properties, re
 from calcli.export.trace import trace
 from calcli.io.artifact import Artifact
 from calcli.io.inputs import note
+from calcli.plain import dataclass
 
 __all__ = ["Joined", "join", "made_up_inputs"]
 

@@ -1,7 +1,6 @@
 """Run what was exported beside ``apply``, on rows that are hard to get right."""
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -11,6 +10,7 @@ from calcli.export.numpy_source import load_source, write_source
 from calcli.export.trace import trace
 from calcli.io.artifact import Artifact
 from calcli.numerics import FloatArray, IntArray, log_softmax, softmax
+from calcli.plain import dataclass
 from calcli.rows import Block, ScoreKind
 
 __all__ = ["TOLERANCE", "Agreement", "Run", "compare", "trying_rows"]

@@ -9,7 +9,6 @@ import os
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, get_args
 
@@ -20,6 +19,7 @@ from calcli.errors import DataError, UsageError
 from calcli.importers.archive import Entry, one_line
 from calcli.importers.formats import open_archive
 from calcli.io.inputs import note
+from calcli.plain import dataclass
 
 __all__ = ["LAYOUTS", "ArrayInputs", "ImageFolder", "Inputs", "Layout", "Wishes", "open_inputs"]
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 from zlib import crc32
@@ -23,6 +23,7 @@ from calcli.io.atomic import check_output
 from calcli.io.validate import check_labels, check_scores, score_kind
 from calcli.io.writer import BundleWriter, NewBundle
 from calcli.numerics import FloatArray, IntArray, floored_log
+from calcli.plain import dataclass
 from calcli.rows import ScoreKind
 
 __all__ = ["ModelJob", "run_model"]

@@ -7,7 +7,6 @@ model's own normalisation. NumPy only, but for JPEG.
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
@@ -16,6 +15,7 @@ from numpy.typing import NDArray
 
 from calcli.errors import UsageError, unknown_name
 from calcli.numerics import FloatArray
+from calcli.plain import dataclass
 
 __all__ = ["TRANSFORMS", "Transform", "choose", "draw", "parse"]
 

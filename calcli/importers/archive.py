@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from calcli.errors import CalcliError, DataError
 from calcli.numerics import bfloat16_to_float32, is_bfloat16
+from calcli.plain import dataclass
 
 __all__ = ["Archive", "Entry", "Mapped", "flatten", "one_line", "reading", "unite"]
 

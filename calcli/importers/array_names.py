@@ -15,10 +15,10 @@ The rules, which help texts and error messages repeat:
 import re
 import shlex
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 
 from calcli.errors import DataError, UsageError, unknown_name
 from calcli.importers.ask import Ask
+from calcli.plain import dataclass
 
 __all__ = [
     "PER_ROW", "ROLES", "SCORE_PREFIX", "Candidate", "Name", "extra_of", "group_name", "matching", "outcome_hint",

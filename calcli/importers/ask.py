@@ -1,6 +1,6 @@
 """What the user says about a source of scores."""
 
-from dataclasses import dataclass
+from calcli.plain import dataclass
 
 __all__ = ["REDUCE", "Ask"]
 

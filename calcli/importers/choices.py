@@ -1,7 +1,6 @@
 """Multiple choice: a score per candidate, as evaluation harnesses of language models log them."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +9,7 @@ import numpy as np
 from calcli.errors import DataError, UsageError
 from calcli.importers.archive import Archive
 from calcli.importers.ask import Ask
+from calcli.plain import dataclass
 
 __all__ = ["Question", "check_logged", "choice_archive"]
 

@@ -2,7 +2,6 @@
 
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
@@ -16,6 +15,7 @@ from calcli.importers.ask import Ask
 from calcli.importers.logged import PREDICTIONS
 from calcli.importers.printed import not_a_number
 from calcli.numerics import whole_number
+from calcli.plain import dataclass
 
 __all__ = ["LEFT_OVER", "Column", "refuse_doubles", "table_archive"]
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterable
 from contextlib import ExitStack
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cache
 from importlib import import_module
 from pathlib import Path
@@ -13,6 +13,7 @@ from calcli.importers import readers
 from calcli.importers.archive import Archive, reading
 from calcli.importers.ask import Ask
 from calcli.importers.source_file import SourceFile
+from calcli.plain import dataclass
 
 __all__ = ["Format", "commands", "formats", "open_archive", "reader", "recognise", "suffixes"]
 

@@ -1,7 +1,6 @@
 """From arrays as somebody saved them to checked scores, labels and columns."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
@@ -17,6 +16,7 @@ from calcli.importers.logged import check_logs
 from calcli.importers.views import settle_views
 from calcli.io.validate import check_labels, check_scores, check_shape, check_weights, score_kind
 from calcli.numerics import IntArray
+from calcli.plain import dataclass
 from calcli.rows import ScoreKind
 
 __all__ = ["Imported", "Slab", "load", "per_row"]

@@ -1,11 +1,12 @@
 """What extract is asked to split, and what it reports having written."""
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from calcli.errors import UsageError
 from calcli.io.split import Part, deal_rows
 from calcli.numerics import IntArray
+from calcli.plain import dataclass
 
 __all__ = ["Report", "Splitting", "Written"]
 

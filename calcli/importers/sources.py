@@ -7,7 +7,7 @@ import tempfile
 import zlib
 from collections.abc import Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import IO
 
@@ -18,6 +18,7 @@ from calcli.io.atomic import is_stream
 from calcli.io.inputs import DESCRIPTORS, note
 from calcli.io.names import natural
 from calcli.io.validate import swells
+from calcli.plain import dataclass
 
 __all__ = ["Sources", "settle_sources"]
 

@@ -1,7 +1,7 @@
 """Log-probabilities of tokens, as servers with an OpenAI interface return them: the best few of every position."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from math import exp, log
 from pathlib import Path
 from typing import Any
@@ -15,6 +15,7 @@ from calcli.importers.ask import Ask
 from calcli.importers.columns import Column
 from calcli.importers.records import value_column
 from calcli.importers.sequences import reduced
+from calcli.plain import dataclass
 
 __all__ = ["Answer", "Position", "answers_archive", "positions_of"]
 

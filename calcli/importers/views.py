@@ -1,6 +1,5 @@
 """Scores with a third axis: several views (prompts, crops, passes) of every row, or positions of tokens."""
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -9,6 +8,7 @@ from numpy.typing import NDArray
 from calcli.errors import DataError, UsageError
 from calcli.importers.sequences import reduced
 from calcli.numerics import whole_number
+from calcli.plain import dataclass
 from calcli.rows import ScoreKind
 
 __all__ = ["Viewed", "settle_views"]

@@ -7,7 +7,6 @@ has the same bytes however the rows are cut into files.
 import hashlib
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from functools import reduce
 from itertools import chain
 from operator import add
@@ -18,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calcli.numerics import IntArray
+from calcli.plain import dataclass
 from calcli.rows import (
     BLOCK_BYTES,
     ArrayRows,

@@ -2,13 +2,13 @@
 
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 import h5py
 
 from calcli.errors import DataError, UsageError
 from calcli.io.hdf5 import find_groups, lookup, or_none
+from calcli.plain import dataclass
 from calcli.rows import SCORE_KINDS
 
 __all__ = ["Layout", "choose_group", "find_bundles", "kinds_in", "split_where"]

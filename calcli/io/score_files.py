@@ -12,7 +12,7 @@ import sys
 import zipfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import field
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -26,6 +26,7 @@ from calcli.errors import UsageError
 from calcli.io.atomic import is_stream, new_file
 from calcli.io.provenance import mark
 from calcli.io.writer import BundleWriter, NewBundle
+from calcli.plain import dataclass
 from calcli.rows import ScoreKind
 
 __all__ = ["FORMATS", "Place", "Sheet", "Slab", "format_of", "score_format"]

@@ -2,7 +2,6 @@
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -10,6 +9,7 @@ from numpy.typing import NDArray
 
 from calcli.errors import UsageError
 from calcli.numerics import IntArray, whole_number
+from calcli.plain import dataclass
 
 __all__ = ["Part", "deal_rows", "parse_split"]
 

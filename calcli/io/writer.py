@@ -6,7 +6,7 @@ import re
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -20,6 +20,7 @@ from calcli.io.atomic import is_stream, new_file, refuse
 from calcli.io.hdf5 import one_line
 from calcli.io.image import Image
 from calcli.numerics import store
+from calcli.plain import dataclass
 
 __all__ = ["BundleWriter", "GroupWriter", "NewBundle"]
 

@@ -4,7 +4,7 @@ import re
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, fields
+from dataclasses import field, fields
 from functools import lru_cache
 from typing import Any
 
@@ -16,6 +16,7 @@ from calcli.composition import Composition, Known
 from calcli.errors import CalcliError
 from calcli.numerics import FloatArray, IntArray
 from calcli.parallel import in_order
+from calcli.plain import dataclass
 from calcli.registry import method, parse_options
 from calcli.rows import ArrayRows, Rows, ScoreKind
 

@@ -6,7 +6,6 @@ and x (negative in the first). g is linear in s, so the NLL of softmax(g(x)) is 
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import partial, reduce
 from operator import add
 
@@ -14,6 +13,7 @@ import numpy as np
 
 from calcli.errors import DataError
 from calcli.numerics import FloatArray, IntArray, row_max
+from calcli.plain import dataclass
 from calcli.rows import Block, Rows
 from calcli.solvers import Quadratic
 

@@ -1,7 +1,6 @@
 """What the one-temperature methods share: the bracket, the search and the map."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from math import factorial
 from typing import Any, NamedTuple
 
@@ -12,6 +11,7 @@ from calcli.errors import DataError
 from calcli.kernels.device import Kernels, kernels
 from calcli.kernels.numpy import Expansion, Slope
 from calcli.numerics import FloatArray, log_softmax
+from calcli.plain import dataclass
 from calcli.rows import Block, Rows
 from calcli.solvers import Root, find_root
 from calcli.summary import Summary

@@ -1,7 +1,7 @@
 """``auto``: weigh compositions by cross-validation inside the calibration data."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
@@ -22,6 +22,7 @@ from calcli.methods._candidates import (
 )
 from calcli.mixture import Member, Mixture
 from calcli.numerics import NLL_FLOOR, FloatArray, IntArray
+from calcli.plain import dataclass
 from calcli.registry import method
 from calcli.rows import Rows
 

@@ -1,7 +1,7 @@
 """Bayesian binning into quantiles."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import lru_cache
 from typing import Annotated, Any, Literal, NamedTuple
 
@@ -14,6 +14,7 @@ from calcli.methods._binary.curves import EMPTY, check_steps, step
 from calcli.methods._binary.maps import TOP_LABEL, BinaryCalibrator, MapFit, ModeOptions, few_rows_per_class
 from calcli.methods._binary.questions import Sample
 from calcli.numerics import FloatArray, IntArray
+from calcli.plain import dataclass
 from calcli.rows import Rows
 
 NEGLIGIBLE = 1e-12

@@ -1,6 +1,5 @@
 """Beta calibration."""
 
-from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
 import numpy as np
@@ -13,6 +12,7 @@ from calcli.methods._binary.logistic import Loss, regress
 from calcli.methods._binary.maps import TOP_LABEL, LogisticCalibrator, MapFit, ModeOptions
 from calcli.methods._binary.questions import Sample, log_sigmoid
 from calcli.numerics import FloatArray
+from calcli.plain import dataclass
 
 LOG_2 = float(np.log(2.0))
 

@@ -1,6 +1,5 @@
 """Class-based temperature scaling."""
 
-from dataclasses import dataclass
 from typing import Annotated, Self
 
 import numpy as np
@@ -12,6 +11,7 @@ from calcli.methods._class_search import ClassSearch
 from calcli.methods._temperature import check_temperature
 from calcli.methods.ts import TemperatureOptions, TemperatureScaling
 from calcli.numerics import FloatArray, log_softmax
+from calcli.plain import dataclass
 from calcli.rows import Block, Rows
 
 GRID = np.arange(1, 101) / 10.0

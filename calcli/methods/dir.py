@@ -1,9 +1,8 @@
 """Dirichlet calibration."""
 
-from dataclasses import dataclass
-
 from calcli.calibrator import Laws
 from calcli.methods._affine.matrix_maps import FullMap, log_probabilities
+from calcli.plain import dataclass
 
 
 @dataclass(frozen=True)

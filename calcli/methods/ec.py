@@ -1,6 +1,5 @@
 """Expectation consistency."""
 
-from dataclasses import dataclass
 from functools import partial
 from typing import Annotated, Self
 
@@ -13,6 +12,7 @@ from calcli.kernels.device import Kernels, kernels
 from calcli.kernels.numpy import Expansion, Slope
 from calcli.methods._temperature import TOLERANCE, OneTemperature, Search, search_temperature, solve_temperature
 from calcli.numerics import FloatArray
+from calcli.plain import dataclass
 from calcli.rows import Block, Rows
 from calcli.summary import Summary
 

@@ -1,6 +1,5 @@
 """Ensemble temperature scaling."""
 
-from dataclasses import dataclass
 from functools import partial
 from itertools import combinations
 from typing import Annotated, Literal, Self
@@ -13,6 +12,7 @@ from calcli.errors import DataError
 from calcli.methods._temperature import check_temperature
 from calcli.methods.ts import TemperatureOptions, TemperatureScaling
 from calcli.numerics import FloatArray, log_softmax, softmax
+from calcli.plain import dataclass
 from calcli.rows import Block, Rows
 
 LEAST_ORDER = 1e-6

@@ -1,6 +1,5 @@
 """Feature temperature."""
 
-from dataclasses import dataclass
 from functools import partial
 from typing import Annotated, Self
 
@@ -12,6 +11,7 @@ from calcli.errors import DataError
 from calcli.methods._temperature import check_temperature, check_uniform
 from calcli.methods.ts import TemperatureOptions, TemperatureScaling
 from calcli.numerics import FloatArray, log_softmax, mixed_with_uniform, row_max
+from calcli.plain import dataclass
 from calcli.rows import Block, Rows
 from calcli.solvers import GRADIENT, LOOSE_GRADIENT, minimise_box
 

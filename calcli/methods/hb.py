@@ -1,7 +1,6 @@
 """Histogram binning."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
 import numpy as np
@@ -13,6 +12,7 @@ from calcli.methods._binary.curves import EMPTY, check_steps, step
 from calcli.methods._binary.maps import TOP_LABEL, BinaryCalibrator, MapFit, ModeOptions
 from calcli.methods._binary.questions import Sample
 from calcli.numerics import FloatArray
+from calcli.plain import dataclass
 from calcli.rows import Rows
 
 Scheme = Literal["width", "mass"]

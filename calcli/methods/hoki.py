@@ -1,7 +1,7 @@
 """Hoki: calibration by transforming logits."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import KW_ONLY, dataclass, replace
+from dataclasses import KW_ONLY, replace
 from functools import lru_cache, partial
 from typing import Annotated, Any, Literal, Self
 
@@ -30,6 +30,7 @@ from calcli.methods._hoki.search import (
 from calcli.methods._transforms import choose_pool
 from calcli.methods.ts import TemperatureOptions, TemperatureScaling
 from calcli.numerics import FloatArray, IntArray
+from calcli.plain import dataclass
 from calcli.rows import Block, Rows
 
 SAME_EVERYWHERE = 1e-6

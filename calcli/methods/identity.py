@@ -1,12 +1,12 @@
 """The uncalibrated model."""
 
-from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
 
 from calcli.calibrator import Calibrator, Context, Fit, Laws, Prediction
 from calcli.numerics import log_softmax
+from calcli.plain import dataclass
 from calcli.rows import Block, Rows
 
 

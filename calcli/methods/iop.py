@@ -1,6 +1,6 @@
 """Intra-order-preserving maps."""
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Annotated, Any, Literal, Self
 
 import numpy as np
@@ -13,6 +13,7 @@ from calcli.methods._monotone import ALL_AT_BOUND, check_map, evaluate, nll_in_s
 from calcli.methods._temperature import check_uniform
 from calcli.methods.ts import TemperatureOptions, TemperatureScaling
 from calcli.numerics import FloatArray, log_softmax, mixed_with_uniform, row_max
+from calcli.plain import dataclass
 from calcli.rows import Block, Rows
 from calcli.solvers import GRADIENT, LOOSE_GRADIENT, minimise_box
 

@@ -1,7 +1,6 @@
 """Isotonic regression."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any
 
 from calcli.calibrator import Curves, param
@@ -10,6 +9,7 @@ from calcli.methods._binary.curves import EMPTY, check_line, line
 from calcli.methods._binary.maps import TOP_LABEL, BinaryCalibrator, MapFit, ModeOptions, few_rows_per_class
 from calcli.methods._binary.questions import Sample
 from calcli.numerics import FloatArray
+from calcli.plain import dataclass
 from calcli.rows import Rows
 
 

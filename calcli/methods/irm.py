@@ -1,6 +1,5 @@
 """Isotonic regression on all classes at once."""
 
-from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
@@ -13,6 +12,7 @@ from calcli.methods._binary.questions import probabilities
 from calcli.methods._binary.vectors import normalize
 from calcli.methods.irova import TIE_BREAK
 from calcli.numerics import FloatArray, IntArray
+from calcli.plain import dataclass
 from calcli.rows import Block, Rows
 
 

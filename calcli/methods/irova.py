@@ -1,6 +1,5 @@
 """Isotonic regression one-vs-all, ties broken."""
 
-from dataclasses import dataclass
 from typing import Any, Self
 
 from calcli.calibrator import Context, Curves, Fit, param
@@ -10,6 +9,7 @@ from calcli.methods._binary.curves import EMPTY, check_line, line
 from calcli.methods._binary.maps import ONE_VS_REST, BinaryCalibrator, MapFit, few_rows_per_class, fit_maps
 from calcli.methods._binary.questions import Sample
 from calcli.numerics import FloatArray
+from calcli.plain import dataclass
 from calcli.rows import Rows
 
 TIE_BREAK = 1e-9

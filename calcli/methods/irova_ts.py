@@ -1,6 +1,5 @@
 """Temperature scaling, then isotonic regression one-vs-all."""
 
-from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Self
 
@@ -10,6 +9,7 @@ from calcli.errors import DataError
 from calcli.methods._binary.maps import few_rows_per_class, fit_maps
 from calcli.methods.irova import IsotonicOneVsAll
 from calcli.methods.ts import TemperatureOptions, TemperatureScaling
+from calcli.plain import dataclass
 from calcli.rows import Rows
 
 

@@ -1,6 +1,5 @@
 """One shared monotone map of the log-probabilities."""
 
-from dataclasses import dataclass
 from typing import Annotated, Self
 
 import numpy as np
@@ -10,6 +9,7 @@ from calcli.calibrator import Calibrator, Context, Fit, Laws, Options, Predictio
 from calcli.methods._monotone import ALL_AT_BOUND, check_map, evaluate, nll_in_slopes, pull_together
 from calcli.methods._temperature import check_uniform
 from calcli.numerics import FloatArray, log_softmax, mixed_with_uniform
+from calcli.plain import dataclass
 from calcli.rows import Block, Rows
 from calcli.solvers import GRADIENT, LOOSE_GRADIENT, minimise_box
 

@@ -1,9 +1,8 @@
 """Matrix scaling."""
 
-from dataclasses import dataclass
-
 from calcli.calibrator import Laws
 from calcli.methods._affine.matrix_maps import FullMap, raw_scores
+from calcli.plain import dataclass
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,5 @@
 """Platt scaling."""
 
-from dataclasses import dataclass
 from typing import Annotated, Any
 
 import numpy as np
@@ -12,6 +11,7 @@ from calcli.methods._binary.logistic import Loss, regress
 from calcli.methods._binary.maps import TOP_LABEL, LogisticCalibrator, MapFit, ModeOptions
 from calcli.methods._binary.questions import Sample
 from calcli.numerics import FloatArray
+from calcli.plain import dataclass
 
 
 class PlattOptions(ModeOptions, frozen=True):

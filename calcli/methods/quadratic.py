@@ -1,7 +1,6 @@
 """Quadratic scaling."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Annotated, Any
 
 import numpy as np
@@ -14,6 +13,7 @@ from calcli.methods._binary.logistic import regress
 from calcli.methods._binary.maps import TOP_LABEL, LogisticCalibrator, MapFit, ModeOptions, few_rows_per_class
 from calcli.methods._binary.questions import Sample
 from calcli.numerics import FloatArray
+from calcli.plain import dataclass
 from calcli.rows import Rows
 
 

@@ -1,7 +1,7 @@
 """ReCal: recalibration in rounds, by what lossy transforms of the input do to the scores."""
 
 from collections.abc import Sequence
-from dataclasses import KW_ONLY, dataclass, replace
+from dataclasses import KW_ONLY, replace
 from typing import Annotated, Any, Literal, Self
 
 import numpy as np
@@ -17,6 +17,7 @@ from calcli.methods._recal_groups import BETA_HIGH, BETA_LOW, GROUPS, GroupFit, 
 from calcli.methods._transforms import choose_pool
 from calcli.methods.ts import TemperatureOptions, TemperatureScaling
 from calcli.numerics import TINY, FloatArray, IntArray, log_softmax
+from calcli.plain import dataclass
 from calcli.rows import Block, Rows
 
 SCALE_LOW, SCALE_HIGH = 1e-6, 1e6

@@ -1,7 +1,7 @@
 """Scaling-binning."""
 
 from collections.abc import Iterator
-from dataclasses import KW_ONLY, dataclass, replace
+from dataclasses import KW_ONLY, replace
 from functools import cached_property
 from typing import Annotated, Any, Literal, Self
 
@@ -27,6 +27,7 @@ from calcli.methods.platt import fit_platt
 from calcli.methods.ts import TemperatureOptions, TemperatureScaling
 from calcli.methods.vs import VectorScaling, VectorScalingOptions
 from calcli.numerics import FloatArray, IntArray, log_softmax
+from calcli.plain import dataclass
 from calcli.rows import Block, Rows
 
 DIRICHLET_PENALTY = 1e-2

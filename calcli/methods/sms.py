@@ -1,6 +1,5 @@
 """Structured matrix scaling."""
 
-from dataclasses import dataclass
 from typing import Annotated, Literal, Self
 
 import msgspec
@@ -21,6 +20,7 @@ from calcli.methods._affine.matrix import MatrixObjective
 from calcli.methods._affine.path import load_table, path_folds, search_path
 from calcli.methods._affine.structured import LAMBDAS, Smoothed, presmooth, structured_ridge
 from calcli.numerics import FloatArray, log_softmax
+from calcli.plain import dataclass
 from calcli.rows import Block, Rows
 
 ROWS_PER_CLASS = 20

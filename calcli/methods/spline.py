@@ -1,7 +1,7 @@
 """Calibration by splines."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Annotated, Any
 
 import numpy as np
@@ -12,6 +12,7 @@ from calcli.methods._binary.curves import EMPTY, check_line, line
 from calcli.methods._binary.maps import TOP_LABEL, BinaryCalibrator, MapFit, ModeOptions, few_rows_per_class
 from calcli.methods._binary.questions import Sample
 from calcli.numerics import FloatArray
+from calcli.plain import dataclass
 from calcli.rows import Rows
 
 

@@ -1,6 +1,5 @@
 """Structured vector scaling."""
 
-from dataclasses import dataclass
 from typing import Annotated, Literal, Self
 
 import msgspec
@@ -20,6 +19,7 @@ from calcli.methods._affine.path import diagonal_folds, path_folds, search_path
 from calcli.methods._affine.structured import LAMBDAS, Smoothed, presmooth, structured_ridge
 from calcli.methods._affine.vector import VectorObjective
 from calcli.numerics import FloatArray, log_softmax
+from calcli.plain import dataclass
 from calcli.rows import Block, Rows
 
 

@@ -1,6 +1,5 @@
 """Temperature scaling."""
 
-from dataclasses import dataclass
 from typing import Annotated, Literal, Self
 
 from msgspec import Meta
@@ -19,6 +18,7 @@ from calcli.methods._temperature import (
     solve_temperature,
 )
 from calcli.numerics import FloatArray, mixed_with_uniform
+from calcli.plain import dataclass
 from calcli.rows import Block, Rows
 from calcli.summary import Summary
 

@@ -1,6 +1,5 @@
 """Vector scaling."""
 
-from dataclasses import dataclass
 from typing import Annotated, Self
 
 from msgspec import Meta
@@ -19,6 +18,7 @@ from calcli.methods._affine.fitting import (
 from calcli.methods._affine.objective import Chunks
 from calcli.methods._affine.vector import VectorObjective
 from calcli.numerics import FloatArray, log_softmax
+from calcli.plain import dataclass
 from calcli.rows import Block, Rows
 
 

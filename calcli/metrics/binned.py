@@ -62,7 +62,8 @@ def _binned(context: MetricContext, scheme: str, norm: float) -> Value:
     mean = None
     if norm == 1.0:
         mean = context.once(
-            ("expected", scheme), lambda: expected_error(context.scores, context.edges(scheme), t.weight)
+            ("expected", scheme),
+            lambda: expected_error(context.scores, context.edges(scheme), t.weight, context.laws(scheme)),
         )
     more: dict[str, Any] = {"bins_used": context.bins_used(scheme)}
     interval = _bracket(context, scheme) if norm == 1.0 and t.weight is None else None

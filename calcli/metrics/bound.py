@@ -1,12 +1,12 @@
 """The generalisation bound that comes with Hoki, as printed and as its proof supports it."""
 
 import math
-from dataclasses import dataclass
 
 from calcli.binning import binned_error
 from calcli.metrics.context import MetricContext, Value
 from calcli.metrics.definition import metric
 from calcli.metrics.losses import mean_named
+from calcli.plain import dataclass
 
 __all__ = ["GeneralisationBound", "generalisation_bound"]
 

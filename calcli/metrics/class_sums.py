@@ -1,6 +1,5 @@
 """Sums over (class, width bin) of the probabilities of every class, gathered piece by piece."""
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -9,6 +8,7 @@ from numpy.typing import NDArray
 from calcli.binning import bin_index, width_edges
 from calcli.metrics.rowtable import ClassStats
 from calcli.numerics import FloatArray, IntArray
+from calcli.plain import dataclass
 
 __all__ = ["ClassSums", "Piece"]
 

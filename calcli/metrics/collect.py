@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, TypeVar
 
 import numpy as np
@@ -13,6 +13,7 @@ from calcli.errors import DataError
 from calcli.metrics.class_sums import ClassSums, Piece
 from calcli.metrics.rowtable import COLUMNS, TOP_COLUMNS, RowTable
 from calcli.numerics import NLL_FLOOR, FloatArray, IntArray
+from calcli.plain import dataclass
 from calcli.rows import Block, Rows
 
 __all__ = ["collect", "collect_all", "needed_transforms", "reduced"]

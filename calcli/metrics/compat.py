@@ -5,13 +5,13 @@ counts, float64 sums), so float32 accumulation errors of others are not imitated
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
 
 from calcli.binning import BinStats
 from calcli.numerics import FloatArray
+from calcli.plain import dataclass
 
 __all__ = ["CONVENTIONS", "Convention"]
 

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import cached_property
 from typing import Any, Literal
 from zlib import crc32
@@ -13,10 +13,11 @@ from calcli.binning import BinStats, mass_edges, width_edges
 from calcli.errors import UsageError
 from calcli.metrics.compat import CONVENTIONS, Convention
 from calcli.metrics.means import Interval
-from calcli.metrics.nulls import Null, bin_outcomes
+from calcli.metrics.nulls import Laws, Null, bin_laws, bin_outcomes
 from calcli.metrics.rowtable import ClassStats, RowTable
 from calcli.metrics.ties import Ordered, Ranked
-from calcli.numerics import FloatArray, IntArray
+from calcli.numerics import FloatArray, IntArray, distinct
+from calcli.plain import dataclass
 
 __all__ = [
     "Columns",
@@ -218,13 +219,25 @@ class MetricContext:
         """The other program whose bins take the place of our width bins, if one is asked for."""
         return CONVENTIONS.get(self.settings.compat or "") if scheme == "width" else None
 
+    def laws(self, scheme: str) -> Laws | None:
+        """The laws of the bins' successes were the scores right; None with weights."""
+        if self.table.weight is not None:
+            return None
+        made: Laws = self.once(("laws", scheme), lambda: bin_laws(self.scores, self.edges(scheme)))
+        return made
+
     def null_outcomes(self, scheme: str) -> FloatArray:
         """Sums of outcomes per bin were the scores right, (resamples, bins)."""
         s = self.settings
         made: FloatArray = self.once(
             ("outcomes", scheme),
             lambda: bin_outcomes(
-                self.scores, self.edges(scheme), s.resamples, self.rng("hits:" + scheme), self.table.weight
+                self.scores,
+                self.edges(scheme),
+                s.resamples,
+                self.rng("hits:" + scheme),
+                self.table.weight,
+                self.laws(scheme),
             ),
         )
         return made
@@ -256,7 +269,7 @@ class MetricContext:
 
 def edges_of_values(scores: FloatArray) -> FloatArray | None:
     """Edges of [0, 1] midway between the distinct scores, None where more than n/4 of them differ."""
-    values = np.unique(scores)
+    values = distinct(scores)
     if len(values) > len(scores) / 4:
         return None
     return np.concatenate([[0.0], 0.5 * (values[:-1] + values[1:]), [1.0]])

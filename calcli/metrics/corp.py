@@ -6,13 +6,13 @@ uncertainty. Every picture of calibration is noisy, so next to it stands its nul
 same rows with outcomes drawn from their own confidences. Pure functions of arrays.
 """
 
-from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
 
 from calcli.isotonic import IsotonicFit, fit_isotonic, pool_adjacent_violators
 from calcli.numerics import NLL_FLOOR, FloatArray, IntArray
+from calcli.plain import dataclass
 
 __all__ = [
     "CELLS",

@@ -1,7 +1,5 @@
 """Accuracy of the most confident rows: the risk-coverage curve read at one point, with intervals."""
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from calcli.errors import UsageError
@@ -9,6 +7,7 @@ from calcli.metrics.context import MetricContext, Value
 from calcli.metrics.definition import TOP, metric
 from calcli.metrics.means import Interval
 from calcli.numerics import FloatArray, IntArray
+from calcli.plain import dataclass
 
 __all__ = ["Accepted", "Curve", "accuracy_at_coverage", "coverage_at_accuracy", "coverage_interval", "exact_interval"]
 

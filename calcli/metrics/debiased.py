@@ -2,7 +2,6 @@
 
 import math
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -11,7 +10,8 @@ from calcli.metrics.context import MetricContext, Value, edges_of_values
 from calcli.metrics.definition import metric
 from calcli.metrics.means import Interval, normal_quantile
 from calcli.metrics.nulls import Null, null_of
-from calcli.numerics import FloatArray
+from calcli.numerics import FloatArray, quantile
+from calcli.plain import dataclass
 
 __all__ = [
     "SquaredError",
@@ -191,7 +191,7 @@ def tce2(context: MetricContext) -> Value:
     square, draws = square_and_draws(context, scheme, signed_square)
     null = null_of(square, draws)
     roots = np.sqrt(np.maximum(draws, 0.0))
-    null = Null(float(roots.mean()), float(np.quantile(roots, 0.95)), null.p_value, null.resamples)
+    null = Null(float(roots.mean()), float(quantile(roots, 0.95)), null.p_value, null.resamples)
     interval = None
     if context.table.weight is None:
         squared = squared_of(context, scheme).interval(s.level)

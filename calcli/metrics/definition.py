@@ -5,11 +5,11 @@ this package. Lists, help, signatures, limits and the generic tests find it by t
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any, Literal
 
 from calcli.metrics.context import MetricContext, Value
 from calcli.numerics import FloatArray
+from calcli.plain import dataclass
 
 __all__ = ["BINNED_L1", "METRICS", "TOP", "Better", "Metric", "Report", "metric"]
 

@@ -1,12 +1,12 @@
 """Comparing calibrators over several data sets by ranks."""
 
-from dataclasses import dataclass
 from math import factorial
 from typing import Any
 
 import numpy as np
 
 from calcli.numerics import FloatArray
+from calcli.plain import dataclass
 
 __all__ = ["Friedman", "average_ranks", "friedman", "nemenyi_distance", "not_told_apart"]
 

@@ -1,10 +1,9 @@
 """What the joint test of calibration draws: its three statistics under calibration."""
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from calcli.numerics import FloatArray
+from calcli.plain import dataclass
 
 __all__ = ["JointDraws", "label_losses"]
 

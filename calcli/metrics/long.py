@@ -8,7 +8,7 @@ draws under calibration are made from cells of like scores, not row by row.
 
 import math
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -25,7 +25,8 @@ from calcli.metrics.runs import SortedRows
 from calcli.metrics.significance import Direction
 from calcli.metrics.smooth import smooth_errors, spectrum
 from calcli.metrics.tally import FINE, Scored, Tally
-from calcli.numerics import FloatArray, IntArray
+from calcli.numerics import FloatArray, IntArray, distinct
+from calcli.plain import dataclass
 
 __all__ = ["LongContext"]
 
@@ -147,7 +148,7 @@ class LongContext(MetricContext):
         order, n, wanted = self.order, self.n, self.settings.bins
         sizes = np.array([n // wanted + (b < n % wanted) for b in range(wanted)])
         inner = [0.5 * order.scores(r - 1, r + 1).sum() for r in np.cumsum(sizes[sizes > 0])[:-1].tolist()]
-        edges = np.unique(np.asarray([*inner, 1.0]))
+        edges = distinct(np.asarray([*inner, 1.0]))
         edges = np.concatenate([[0.0], edges[edges > 0.0]])
         size, parts = len(edges) - 1, []
         for c, y in order.slabs():

@@ -5,12 +5,12 @@ with the signal), so nothing here is meant for one; means of losses are another 
 """
 
 import math
-from dataclasses import dataclass
 from statistics import NormalDist
 
 import numpy as np
 
-from calcli.numerics import FloatArray
+from calcli.numerics import FloatArray, quantile
+from calcli.plain import dataclass
 
 __all__ = [
     "Interval",
@@ -130,7 +130,7 @@ def bootstrap_interval(values: FloatArray, level: float, resamples: int, rng: np
         sums = (times @ both) / n
         spread = np.sqrt(np.maximum(sums[m:] - sums[:m] ** 2, 0.0) / (n - 1))
         t[r] = np.divide(sums[:m], spread, out=np.zeros(m), where=spread > 1e-12 * se)
-    low, high = np.quantile(t, [0.5 - level / 2.0, 0.5 + level / 2.0], axis=0)
+    low, high = quantile(t, 0.5 - level / 2.0), quantile(t, 0.5 + level / 2.0)
     student = t_quantile(0.5 + level / 2.0, max(n - 1, MANY_DEGREES + 1.0)) if n > 1 else 0.0
     low, high = np.minimum(low, -student), np.maximum(high, student)
     return [

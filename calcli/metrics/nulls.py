@@ -6,16 +6,18 @@ whose law (Poisson-binomial) is computed and drawn from directly: a thousand res
 cost less than one more reading of the file.
 """
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 
 from calcli.binning import bin_index
-from calcli.numerics import FloatArray
+from calcli.numerics import FloatArray, quantile
+from calcli.plain import dataclass
 
 __all__ = [
+    "Laws",
     "Null",
+    "bin_laws",
     "bin_outcomes",
     "class_bin_outcomes",
     "expected_error",
@@ -55,7 +57,7 @@ def null_of(observed: float, draws: FloatArray, mean: float | None = None) -> Nu
     exact. A draw that equals the observation up to rounding counts as reaching it.
     """
     reached = int((draws >= observed - 1e-12 * abs(observed)).sum())
-    q95 = float(np.quantile(draws, 0.95))
+    q95 = float(quantile(draws, 0.95))
     return Null(float(draws.mean()) if mean is None else mean, q95, (1 + reached) / (1 + len(draws)), len(draws))
 
 
@@ -85,9 +87,22 @@ def poisson_binomial(p: FloatArray) -> FloatArray:
     return np.asarray(whole / whole.sum())
 
 
-def _successes_of_one_bin(c: FloatArray, resamples: int, rng: np.random.Generator) -> FloatArray:
-    if len(c) <= EXACT_ROWS:
-        law = np.cumsum(poisson_binomial(c))
+Laws = Sequence[FloatArray | None]
+"""The law of the successes in every bin, None where a bin holds more rows than are convolved."""
+
+
+def bin_laws(scores: FloatArray, edges: FloatArray) -> Laws:
+    """Laws of the successes per bin under calibration, without weights."""
+    index = bin_index(scores, edges)
+    held = [scores[index == b] for b in range(len(edges) - 1)]
+    return [poisson_binomial(c) if len(c) <= EXACT_ROWS else None for c in held]
+
+
+def _successes_of_one_bin(
+    c: FloatArray, law: FloatArray | None, resamples: int, rng: np.random.Generator
+) -> FloatArray:
+    if law is not None:
+        law = np.cumsum(law)
         return np.searchsorted(law, rng.random(resamples) * law[-1], side="right").astype(np.float64)
     parts = np.array_split(np.sort(c), GROUPS)
     size = np.array([len(part) for part in parts])
@@ -101,16 +116,21 @@ def bin_outcomes(
     resamples: int,
     rng: np.random.Generator,
     weight: FloatArray | None = None,
+    laws: Laws | None = None,
 ) -> FloatArray:
-    """Sums of outcomes per bin under calibration, (resamples, bins) float64, weighted where weights are given."""
+    """Sums of outcomes per bin under calibration, (resamples, bins) float64, weighted where weights are given.
+
+    laws : of the bins (see ``bin_laws``), where they are known.
+    """
     index, bins = bin_index(scores, edges), len(edges) - 1
     outcome = np.zeros((resamples, bins))
     order = np.argsort(index, kind="stable")
     stops = np.cumsum(np.bincount(index, minlength=bins))
     if weight is None:
+        laws = bin_laws(scores, edges) if laws is None else laws
         for b, (start, stop) in enumerate(zip([0, *stops[:-1]], stops, strict=True)):
             if stop > start:
-                outcome[:, b] = _successes_of_one_bin(scores[order[start:stop]], resamples, rng)
+                outcome[:, b] = _successes_of_one_bin(scores[order[start:stop]], laws[b], resamples, rng)
         return outcome
     held = np.flatnonzero(np.diff(np.concatenate([[0], stops])))
     first = np.concatenate([[0], stops[:-1]])[held]
@@ -132,12 +152,14 @@ def outcome_draws(
         yield slice(at, at + m), rng.random((m, len(c)), dtype=np.float32) < c
 
 
-def expected_error(scores: FloatArray, edges: FloatArray, weight: FloatArray | None = None) -> float:
+def expected_error(
+    scores: FloatArray, edges: FloatArray, weight: FloatArray | None = None, laws: Laws | None = None
+) -> float:
     """Mean ECE (norm 1) were the scores calibrated, in closed form.
 
     (1/N) sum_b E|X_b - sum c|, X_b the successes of bin b: summed over the exact law where the
     bin holds at most 16384 rows, else sqrt(2 V_b / pi), V_b = sum c (1 - c). With weights
-    always the latter, V_b = sum w^2 c (1 - c).
+    always the latter, V_b = sum w^2 c (1 - c). laws : of the bins (see ``bin_laws``), where they are known.
     """
     index, bins = bin_index(scores, edges), len(edges) - 1
     total = 0.0
@@ -149,15 +171,15 @@ def expected_error(scores: FloatArray, edges: FloatArray, weight: FloatArray | N
         if len(c) == 0:
             continue
         if len(c) <= EXACT_ROWS:
-            total += expected_of_bin(c)
+            total += expected_of_bin(c, None if laws is None else laws[b])
         else:
             total += float(np.sqrt(2.0 * (c @ (1.0 - c)) / np.pi))
     return total / len(scores)
 
 
-def expected_of_bin(c: FloatArray) -> float:
+def expected_of_bin(c: FloatArray, law: FloatArray | None = None) -> float:
     """E|X - sum c| of the successes X of trials with chances c (n,), by their exact law."""
-    law = poisson_binomial(c)
+    law = poisson_binomial(c) if law is None else law
     return float(law @ np.abs(np.arange(len(law)) - c.sum()))
 
 

@@ -6,7 +6,7 @@ pass). What belongs to (class, row) pairs is kept as bin sums, which add.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 import numpy as np
@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from calcli.binning import BinStats
 from calcli.numerics import NLL_FLOOR, FloatArray, IntArray
+from calcli.plain import dataclass
 
 __all__ = ["COLUMNS", "TOP_COLUMNS", "ClassStats", "RowTable"]
 

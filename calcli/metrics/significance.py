@@ -1,7 +1,6 @@
 """Tests of calibration whose level is known: direction, cumulative sums, classes, bins of all sizes."""
 
 import math
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -12,6 +11,7 @@ from calcli.metrics.nulls import Null, outcome_draws, poisson_binomial
 from calcli.metrics.rowtable import ClassStats, RowTable
 from calcli.metrics.ties import Ranked
 from calcli.numerics import FloatArray, IntArray
+from calcli.plain import dataclass
 
 __all__ = [
     "Cumulative",

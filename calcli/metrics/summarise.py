@@ -1,7 +1,7 @@
 """The summary of rows, uncalibrated or through a calibrator: block by block, side by side, nothing kept."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import reduce
 from operator import add
 
@@ -10,6 +10,7 @@ import numpy as np
 from calcli.calibrator import Calibrator, Progress
 from calcli.metrics.collect import collect, needed_transforms
 from calcli.numerics import FloatArray, IntArray
+from calcli.plain import dataclass
 from calcli.rows import Block, Rows
 from calcli.summary import Summary
 

@@ -7,7 +7,7 @@ measures from both.
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from typing import Any
 
 import numpy as np
@@ -23,6 +23,7 @@ from calcli.metrics.rowtable import ClassStats, RowTable
 from calcli.metrics.runs import keys_of
 from calcli.metrics.smooth import grid_cells, smooth_residuals
 from calcli.numerics import FloatArray, IntArray
+from calcli.plain import dataclass
 
 __all__ = ["FINE", "Moments", "Scored", "Tally", "Wanted"]
 

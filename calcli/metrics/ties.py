@@ -1,12 +1,12 @@
 """Rows in the order of their scores, equal scores together: all that metrics of order look at."""
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
 
 from calcli.numerics import FloatArray
+from calcli.plain import dataclass
 
 __all__ = ["Ordered", "Ranked", "TieBlocks"]
 

@@ -2,9 +2,9 @@
 
 import math
 import shlex
-from dataclasses import dataclass
 
 from calcli.metrics.means import normal_quantile
+from calcli.plain import dataclass
 from calcli.report.findings import LEVEL, elsewhere, state_of, window_sentence
 from calcli.report.gather import CalibratorFacts, Model, Version
 from calcli.report.phrases import count, fixed, points, span

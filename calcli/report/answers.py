@@ -6,9 +6,9 @@ the other. The tests are those of the evaluation; here they only become sentence
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from calcli.evaluation.judgement import Report
+from calcli.plain import dataclass
 from calcli.report.advice import Answer, advice_on
 from calcli.report.findings import NOWHERE, State, elsewhere, state_of, way_words, where_wrong, window_sentence
 from calcli.report.gather import Model, Version

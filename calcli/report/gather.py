@@ -1,7 +1,7 @@
 """Everything a page shows of one bundle, as numbers: aggregates only, never rows."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -20,6 +20,7 @@ from calcli.metrics.means import mean_of, normal_p_value, wilson_interval
 from calcli.metrics.rowtable import RowTable
 from calcli.metrics.significance import benjamini_hochberg
 from calcli.numerics import FloatArray
+from calcli.plain import dataclass
 from calcli.rows import ArrayRows, Rows
 
 __all__ = ["CalibratorFacts", "Model", "Threshold", "Version", "Window", "gather"]

@@ -1,8 +1,9 @@
 """What sections of a page are put together from: tables, words of the glossary, buttons, a block per version."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
+from calcli.plain import dataclass
 from calcli.report.advice import best_version
 from calcli.report.answers import Verdict
 from calcli.report.gather import Model, Version

@@ -5,7 +5,7 @@ import pickle
 from collections import OrderedDict
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from hashlib import sha256
 from pathlib import Path
 from threading import local
@@ -20,6 +20,7 @@ from calcli.io.bundle import BundleRows
 from calcli.io.dataset import DataSet, Walk, regular
 from calcli.io.locate import Layout, split_where
 from calcli.io.pooled import PooledRows, allow_open_files
+from calcli.plain import dataclass
 from calcli.rows import Block
 
 __all__ = ["Opening", "Part", "PartsTask", "Source", "absolute", "stamp"]

@@ -15,7 +15,7 @@ import json
 import os
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -33,6 +33,7 @@ from calcli.io.inputs import read_document
 from calcli.io.locate import split_where
 from calcli.io.provenance import link_to
 from calcli.io.score_files import format_of
+from calcli.plain import dataclass
 from calcli.rows import SCORE_KINDS
 
 if TYPE_CHECKING:

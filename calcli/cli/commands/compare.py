@@ -17,7 +17,7 @@ import os
 import time
 from collections.abc import Sequence
 from contextlib import closing
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -37,6 +37,7 @@ from calcli.io.locate import split_where
 from calcli.io.names import expand
 from calcli.metrics.context import MetricSettings
 from calcli.metrics.rowtable import RowTable
+from calcli.plain import dataclass
 
 ORDER = 45
 SAVED_EVERY = 5.0

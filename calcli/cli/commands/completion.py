@@ -6,13 +6,13 @@ calcli completion zsh >> ~/.zshrc
 calcli completion fish > ~/.config/fish/completions/calcli.fish
 """
 
-from dataclasses import dataclass
 from typing import Annotated
 
 import typer
 
 from calcli.cli.generated import SCRIPTS
 from calcli.errors import UsageError
+from calcli.plain import dataclass
 
 ORDER = 90
 

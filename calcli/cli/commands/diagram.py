@@ -20,7 +20,7 @@ import os
 import shutil
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -44,6 +44,7 @@ from calcli.io.dataset import DataSet
 from calcli.io.locate import split_where
 from calcli.methods._temperature import OneTemperature
 from calcli.metrics.collect import collect_all
+from calcli.plain import dataclass
 from calcli.workflow import check_fits
 
 if TYPE_CHECKING:

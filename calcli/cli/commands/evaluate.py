@@ -15,7 +15,7 @@ calcli evaluate 'shards/*.h5:test' --pool -c logits.ts.json
 
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import Annotated, ClassVar
 
@@ -39,6 +39,7 @@ from calcli.io.names import expand
 from calcli.metrics.catalog import metric, report_metrics
 from calcli.metrics.compat import CONVENTIONS
 from calcli.metrics.context import MetricSettings, norm_of
+from calcli.plain import dataclass
 
 ORDER = 40
 WITH_ALL = ("table", "json", "jsonl")

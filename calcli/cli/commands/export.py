@@ -10,7 +10,6 @@ calcli export logits.ts.json --to torch -o calibrator.pt2
 calcli export logits.ts.json --to python -o calibrator.py
 """
 
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
@@ -25,6 +24,7 @@ from calcli.importers.direct import open_rows
 from calcli.io.artifact import Artifact, load
 from calcli.io.atomic import check_output, write_bytes
 from calcli.io.locate import split_where
+from calcli.plain import dataclass
 from calcli.workflow import check_fits
 
 ORDER = 45

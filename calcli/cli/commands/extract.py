@@ -14,7 +14,7 @@ calcli extract --model net.pt2 --inputs images.npz --transform zoom:0.5:0.9 -o l
 """
 
 from collections.abc import Iterable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
 
@@ -31,6 +31,7 @@ from calcli.importers.ask import Ask
 from calcli.importers.import_scores import import_scores
 from calcli.importers.report import Report, Splitting, Written
 from calcli.io.split import parse_split
+from calcli.plain import dataclass
 from calcli.rows import SCORE_KINDS
 
 ORDER = 10

@@ -13,7 +13,6 @@ calcli fit --method ts 'shards/*.h5:cal' -o all.ts.json
 """
 
 import time
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -29,6 +28,7 @@ from calcli.importers.direct import open_data
 from calcli.io.artifact import save
 from calcli.io.atomic import check_output
 from calcli.kernels.device import resolve
+from calcli.plain import dataclass
 from calcli.registry import canonical, parse_options
 from calcli.workflow import fit_artifact
 

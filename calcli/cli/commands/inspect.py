@@ -6,7 +6,6 @@ calcli inspect logits.h5:test --json
 calcli inspect logits.ts.json
 """
 
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -24,6 +23,7 @@ from calcli.io.inputs import open_document
 from calcli.io.locate import find_bundles, split_where
 from calcli.io.params import encode_params
 from calcli.io.validate import look_like_probabilities
+from calcli.plain import dataclass
 
 ORDER = 60
 

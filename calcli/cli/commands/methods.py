@@ -6,7 +6,7 @@ calcli methods hb
 calcli methods ts --json
 """
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from inspect import getdoc
 from typing import Annotated, Any
 
@@ -14,6 +14,7 @@ import typer
 
 from calcli.cli import options as o
 from calcli.cli.tables import Table, print_table
+from calcli.plain import dataclass
 from calcli.registry import canonical, method, method_names, option_facts
 
 ORDER = 70

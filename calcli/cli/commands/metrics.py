@@ -5,7 +5,6 @@ calcli metrics
 calcli metrics ece
 """
 
-from dataclasses import dataclass
 from typing import Annotated
 
 import typer
@@ -13,6 +12,7 @@ import typer
 from calcli.cli import options as o
 from calcli.cli.tables import Table
 from calcli.metrics.catalog import describe_metric, metric_names
+from calcli.plain import dataclass
 
 ORDER = 80
 

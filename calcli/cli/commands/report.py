@@ -12,7 +12,7 @@ calcli report 'models.h5:*' -o report.html --max ece=0.05
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
@@ -33,6 +33,7 @@ from calcli.io.atomic import check_output, write_bytes
 from calcli.io.dataset import DataSet
 from calcli.metrics.catalog import report_metrics
 from calcli.metrics.context import MetricSettings
+from calcli.plain import dataclass
 from calcli.report.gather import CalibratorFacts, Model, gather
 from calcli.report.page import page
 

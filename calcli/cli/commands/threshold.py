@@ -11,7 +11,6 @@ calcli apply logits.ts.json new.h5 --threshold threshold.json -o accepted.csv
 """
 
 import json
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -31,6 +30,7 @@ from calcli.io.provenance import link_to
 from calcli.methods.identity import Identity
 from calcli.metrics.coverage import Accepted, accuracy_at_coverage, coverage_at_accuracy, exact_interval
 from calcli.numerics import FloatArray
+from calcli.plain import dataclass
 from calcli.workflow import calibrated_blocks, check_fits, checked_transforms
 
 ORDER = 43

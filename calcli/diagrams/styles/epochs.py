@@ -2,7 +2,6 @@
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -15,6 +14,7 @@ from calcli.diagrams.terminal import AXIS, plot, table
 from calcli.diagrams.words import squeeze
 from calcli.errors import UsageError
 from calcli.metrics.means import mean_of, normal_quantile, wilson_interval
+from calcli.plain import dataclass
 
 __all__ = ["STYLE", "Course", "Epochs"]
 

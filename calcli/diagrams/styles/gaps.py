@@ -1,7 +1,6 @@
 """gaps: how much too sure every class or group is, sorted, with intervals."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -14,6 +13,7 @@ from calcli.diagrams.terminal import table
 from calcli.diagrams.words import squeeze
 from calcli.metrics.means import normal_p_value, wilson_interval
 from calcli.metrics.significance import benjamini_hochberg
+from calcli.plain import dataclass
 
 __all__ = ["STYLE", "Gap", "Gaps", "Series", "gap_series"]
 

@@ -1,7 +1,6 @@
 """risk: accuracy among the most confident rows against their share (risk-coverage)."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -13,6 +12,7 @@ from calcli.diagrams.terminal import AXIS, plot, table
 from calcli.diagrams.words import squeeze
 from calcli.metrics.means import wilson_interval
 from calcli.numerics import FloatArray
+from calcli.plain import dataclass
 
 __all__ = ["STYLE", "Coverage", "Risk", "coverage_curve"]
 

@@ -1,7 +1,6 @@
 """temperature: NLL, ECE and mean confidence against T."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -15,6 +14,7 @@ from calcli.diagrams.words import round_ticks, squeeze
 from calcli.errors import DataError
 from calcli.kernels.numpy import nll_slope, top_mass_slope
 from calcli.numerics import NLL_FLOOR, FloatArray
+from calcli.plain import dataclass
 from calcli.rows import Rows
 from calcli.solvers import find_root
 

@@ -1,7 +1,6 @@
 """variance: variance of the confidence against ECE, a point per bundle and calibrator."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -14,6 +13,7 @@ from calcli.diagrams.point_labels import place
 from calcli.diagrams.style import Figure, Request, Style
 from calcli.diagrams.terminal import AXIS, plot, table
 from calcli.diagrams.words import round_ticks, squeeze
+from calcli.plain import dataclass
 
 __all__ = ["STYLE", "Point", "Scatter"]
 

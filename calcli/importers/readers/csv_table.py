@@ -4,7 +4,6 @@ import csv
 import re
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -20,6 +19,7 @@ from calcli.importers.formats import reader
 from calcli.importers.headerless import headerless_archive
 from calcli.importers.printed import are_lists, is_number, read_lists
 from calcli.importers.source_file import SourceFile
+from calcli.plain import dataclass
 
 __all__ = ["read_csv"]
 

@@ -6,7 +6,6 @@ With a start from some of the rows, a series of order four has the root to ten d
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import partial
 from typing import Self
 
@@ -14,6 +13,7 @@ import numpy as np
 
 from calcli.kernels.numpy.temperature import Tilt, over_rows, weighted
 from calcli.numerics import NLL_FLOOR, FloatArray
+from calcli.plain import dataclass
 from calcli.rows import Block, Rows
 from calcli.summary import Summary
 

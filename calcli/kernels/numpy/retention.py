@@ -15,7 +15,6 @@ exact limits of.
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from itertools import pairwise
 
@@ -24,6 +23,7 @@ from numpy.typing import NDArray
 
 from calcli.kernels.numpy.uniform import uniform_retention
 from calcli.numerics import FloatArray, IntArray
+from calcli.plain import dataclass
 from calcli.rows import AtOnce, Block, Rows
 
 __all__ = [

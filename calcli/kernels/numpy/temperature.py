@@ -5,7 +5,7 @@ derivative of a fit's estimating equation, for a root finder.
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import partial
 from typing import Any, Generic, TypeVar
 
@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calcli.numerics import FloatArray, IntArray
+from calcli.plain import dataclass
 from calcli.rows import Block, Rows, ScoreKind, to_logits
 
 __all__ = ["Slope", "Tilt", "brier_slope", "nll_slope", "over_rows", "top_mass_slope", "weighted"]

@@ -1,12 +1,12 @@
 """Score rows on a torch device."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from calcli.numerics import TINY
+from calcli.plain import dataclass
 from calcli.rows import Block, Rows
 
 __all__ = ["CHUNK", "Chunk", "DeviceRows"]

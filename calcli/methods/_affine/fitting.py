@@ -1,7 +1,7 @@
 """What the fits of vector and matrix scaling share: starts, ridges, folds, the choice of lambda, the words."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 import numpy as np
@@ -12,6 +12,7 @@ from calcli.kernels.device import kernels
 from calcli.methods._affine.objective import AffineObjective, Ridge
 from calcli.methods._temperature import solve_temperature
 from calcli.numerics import FloatArray
+from calcli.plain import dataclass
 from calcli.rows import Block, Rows
 from calcli.solvers import AIM, LOOSE_AIM, Optimum, minimise_convex
 

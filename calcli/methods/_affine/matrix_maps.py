@@ -1,7 +1,7 @@
 """What the methods with a full matrix share: one map, or one per fold of a cross-validation."""
 
 from abc import abstractmethod
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Annotated, Any, ClassVar, Literal, Self
 
 import msgspec
@@ -25,6 +25,7 @@ from calcli.methods._affine.matrix import MatrixObjective
 from calcli.methods._affine.objective import AffineObjective, Ridge
 from calcli.methods._affine.path import load_table, path_folds, search_path
 from calcli.numerics import FloatArray, floored_log, log_softmax, softmax
+from calcli.plain import dataclass
 from calcli.rows import Block, Rows
 from calcli.solvers import Optimum
 

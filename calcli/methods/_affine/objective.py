@@ -10,13 +10,13 @@ Rows are walked over in blocks: nothing of size classes x rows x classes ever ex
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from calcli.numerics import FloatArray, IntArray, row_max
+from calcli.plain import dataclass
 from calcli.rows import Block, Rows
 from calcli.solvers import Direction
 

@@ -1,7 +1,6 @@
 """Cross-validation of affine maps inside the calibration rows: folds, and the path along lambda."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
@@ -23,6 +22,7 @@ from calcli.methods._affine.objective import (
 )
 from calcli.methods._affine.vector import VectorObjective
 from calcli.numerics import FloatArray, IntArray, log_softmax
+from calcli.plain import dataclass
 from calcli.rows import Block, Rows
 from calcli.solvers import minimise_convex
 

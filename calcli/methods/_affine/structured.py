@@ -1,7 +1,5 @@
 """What structured vector and matrix scaling share: the smoothed temperature step before the map."""
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from calcli.calibrator import Calibrator, Context, param
@@ -11,6 +9,7 @@ from calcli.methods._affine.fitting import Journal, identity_map
 from calcli.methods._affine.objective import Features, Ridge
 from calcli.methods._temperature import check_temperature, solve_temperature
 from calcli.numerics import FloatArray, softmax
+from calcli.plain import dataclass
 from calcli.rows import Block, Rows
 
 __all__ = ["LAMBDAS", "Smoothed", "presmooth", "structured_ridge"]

@@ -2,7 +2,7 @@
 
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import KW_ONLY, dataclass, field, fields, replace
+from dataclasses import KW_ONLY, field, fields, replace
 from functools import cached_property
 from typing import Annotated, Any, ClassVar, Literal, NamedTuple, Self, cast
 
@@ -29,6 +29,7 @@ from calcli.methods._binary.questions import (
 )
 from calcli.methods._binary.vectors import logs, normalize, share_rest
 from calcli.numerics import TINY, FloatArray
+from calcli.plain import dataclass
 from calcli.rows import Block, Rows
 
 __all__ = [

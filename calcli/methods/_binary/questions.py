@@ -1,7 +1,6 @@
 """Binary questions that rows of scores answer, and their exact log-odds."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from functools import cached_property, partial
 from typing import Literal
 
@@ -9,6 +8,7 @@ import numpy as np
 
 from calcli.errors import FitError
 from calcli.numerics import TINY, FloatArray, IntArray, floored_log, log_normalizer, row_max
+from calcli.plain import dataclass
 from calcli.rows import BLOCK_BYTES, Block, Rows, to_logits
 
 __all__ = [

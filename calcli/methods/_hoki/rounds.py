@@ -1,6 +1,5 @@
 """Hoki's fixed-point rounds: lines in the retention probability, one per bin of confidence."""
 
-from dataclasses import dataclass
 from hashlib import sha256
 from typing import Literal
 
@@ -8,6 +7,7 @@ import numpy as np
 
 from calcli.binning import bin_index, width_edges
 from calcli.numerics import FloatArray, IntArray
+from calcli.plain import dataclass
 
 __all__ = ["Design", "Evidence", "design", "one_line", "replay", "width_error"]
 

@@ -1,7 +1,6 @@
 """What disturbs Hoki's rows: how often predictions survive it, and which noise at which scale."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -12,6 +11,7 @@ from calcli.errors import UsageError
 from calcli.kernels.device import kernels
 from calcli.methods._hoki.rounds import Evidence, design, one_line, replay
 from calcli.numerics import NLL_FLOOR, FloatArray, IntArray
+from calcli.plain import dataclass
 from calcli.rows import Block, Rows
 
 __all__ = ["Choice", "agreement", "choose_noise", "listed_scales", "retention", "spread", "survival"]
