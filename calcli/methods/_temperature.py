@@ -89,6 +89,9 @@ SAMPLE_SCORES = 1 << 24
 FEWEST, SMALL_SCORES = 100, 2_000_000
 """The same of wide rows: fewer do, as many as have so many scores; what their start lacks the series makes good."""
 
+ROUGH = 0.01
+"""A step of log beta after which the start is right to a tenth of a per mil: the sample itself is off by per cents."""
+
 FAR = 0.1
 """A relative step of beta beyond which the series is not trusted, and Newton goes on alone."""
 
@@ -129,7 +132,7 @@ def search_temperature(
     least = min(SMALL_SAMPLE, max(FEWEST, SMALL_SCORES // rows.k))
     plain = rows.n < 4 * least or context.device != "cpu"
     sample = None if plain else rows.sample(max(least, min(rows.n // 16, SAMPLE_SCORES // rows.k)))
-    start = None if sample is None else find_root(slope_of(heavy, sample), LOG_BETA_LOW, LOG_BETA_HIGH, 0.0)
+    start = None if sample is None else find_root(slope_of(heavy, sample), LOG_BETA_LOW, LOG_BETA_HIGH, 0.0, step=ROUGH)
     if start is None or start.status != "ok":
         return Search(*solve_temperature(slope_of(heavy, rows), context, flat=flat))
     context.progress("searching the temperature", 1, 2)

@@ -26,11 +26,28 @@ TILE_ITEMS = 1 << 15
 FEW_CLASSES = 64
 """Up to so many classes rows lie side by side, so that sums over classes are vectorised too."""
 
+WIDE = 256
+"""Classes from which buffers of one row pay."""
+
 VECDOT = getattr(np, "vecdot", None)
 """A product of rows in half the time of einsum, from NumPy 2 on."""
 
 LONGEST_DOT = 10_000
 """Longer rows BLAS may cut among its threads, on which the digits would depend."""
+
+
+def subtract_column(z: NDArray[Any], column: FloatArray, out: FloatArray) -> None:
+    """out = z - column[:, None] in float64. z : (n, k) of any float type.
+
+    NumPy works through buffers that hold several rows, into which it copies the column's entry for
+    every class. Buffers of at most one row leave it where it is.
+    """
+    usual = np.getbufsize()
+    np.setbufsize(max(16, min(usual, z.shape[1] // 16 * 16)))
+    try:
+        np.subtract(z, column[:, None], out=out)
+    finally:
+        np.setbufsize(usual)
 
 
 class Tilt:
@@ -51,22 +68,27 @@ class Tilt:
         self._room = [np.empty((k, self.rows) if self.axis == 0 else (self.rows, k)) for _ in range(3)]
         self._here = np.arange(self.rows)
         self._dot = VECDOT if self.axis == 1 and k <= LONGEST_DOT else None
+        self._ones = np.ones(k)
 
     def load(self, scores: NDArray[Any], kind: ScoreKind, y: IntArray) -> None:
         """Take in (b, k) scores and their labels."""
         n = len(scores)
         z = to_logits(scores, kind) if kind == "probs" else scores
         self.d, self.e, self._square = (a[:, :n] if self.axis == 0 else a[:n] for a in self._room)
-        self.d[...] = z.T if self.axis == 0 else z
         self.y = y
         if self.axis == 0:
+            self.d[...] = z.T
             self.d -= self.d.max(axis=0)
             self.top = np.zeros(n, dtype=np.int64)
             for c in range(len(self.d) - 1, -1, -1):  # a fifth of what argmax takes for few classes
                 np.copyto(self.top, c, where=self.d[c] == 0.0)
-        else:  # in float64: argmax of float16 is slow
+        elif z.dtype == np.float16 or z.shape[1] < WIDE:  # all but casting float16 is slow
+            self.d[...] = z
             self.top = self.d.argmax(axis=1)
-            self.d -= self.d[self._here[:n], self.top][:, None]
+            self.d -= self.at(self.d, self.top)[:, None]
+        else:
+            self.top = z.argmax(axis=1)
+            subtract_column(z, self.at(z, self.top).astype(np.float64), self.d)
         self.d_y = self.at_label(self.d)
 
     def at_label(self, a: FloatArray) -> FloatArray:
@@ -91,6 +113,8 @@ class Tilt:
 
     def sum(self, a: FloatArray) -> FloatArray:
         """Sum over the classes, (b,)."""
+        if self._dot is not None:
+            return np.asarray(self._dot(a, self._ones))
         total: FloatArray = a.sum(axis=self.axis)
         return total
 
