@@ -15,7 +15,7 @@ from calcli.metrics.context import MetricContext, Value
 from calcli.metrics.debiased import squared_of
 from calcli.metrics.definition import BINNED_L1, metric
 from calcli.metrics.means import Interval, mean_of, t_interval
-from calcli.metrics.nulls import class_bin_outcomes, expected_error, null_of
+from calcli.metrics.nulls import class_bin_outcomes, null_of
 from calcli.numerics import FloatArray
 
 __all__ = ["gap_variance", "monotone_mass_bins", "per_class_errors"]
@@ -59,12 +59,7 @@ def _binned(context: MetricContext, scheme: str, norm: float) -> Value:
     bins = context.bins(scheme)
     value = float(binned_error(bins, norm))
     draws = binned_error(bins.with_outcomes(context.null_outcomes(scheme)), norm)
-    mean = None
-    if norm == 1.0:
-        mean = context.once(
-            ("expected", scheme),
-            lambda: expected_error(context.scores, context.edges(scheme), t.weight, context.laws(scheme)),
-        )
+    mean = context.expected(scheme) if norm == 1.0 else None
     more: dict[str, Any] = {"bins_used": context.bins_used(scheme)}
     interval = _bracket(context, scheme) if norm == 1.0 and t.weight is None else None
     return Value(value, interval=interval, null=null_of(value, draws, mean), more=more)

@@ -13,7 +13,7 @@ from calcli.binning import BinStats, mass_edges, width_edges
 from calcli.errors import UsageError
 from calcli.metrics.compat import CONVENTIONS, Convention
 from calcli.metrics.means import Interval
-from calcli.metrics.nulls import Laws, Null, bin_laws, bin_outcomes
+from calcli.metrics.nulls import Laws, Null, bin_laws, bin_outcomes, expected_error
 from calcli.metrics.rowtable import ClassStats, RowTable
 from calcli.metrics.ties import Ordered, Ranked
 from calcli.numerics import FloatArray, IntArray, distinct
@@ -224,6 +224,14 @@ class MetricContext:
         if self.table.weight is not None:
             return None
         made: Laws = self.once(("laws", scheme), lambda: bin_laws(self.scores, self.edges(scheme)))
+        return made
+
+    def expected(self, scheme: str) -> float:
+        """Mean ECE (norm 1) were the scores right."""
+        made: float = self.once(
+            ("expected", scheme),
+            lambda: expected_error(self.scores, self.edges(scheme), self.table.weight, self.laws(scheme)),
+        )
         return made
 
     def null_outcomes(self, scheme: str) -> FloatArray:
