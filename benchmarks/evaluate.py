@@ -1,6 +1,6 @@
 """Whole-process cost of the default report beside reading the file, and sums over 4e7 rows.
 
-python benchmarks/evaluate.py [--rows 40000000] [--repeats 5]
+python benchmarks/evaluate.py [--rows 40000000] [--repeats 3]
 """
 
 import argparse
@@ -75,7 +75,7 @@ def many_rows(rows):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rows", type=int, default=40_000_000)
-    parser.add_argument("--repeats", type=int, default=5)
+    parser.add_argument("--repeats", type=int, default=3)
     given = parser.parse_args()
     reports(given.repeats)
     many_rows(given.rows)

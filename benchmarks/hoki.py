@@ -62,7 +62,7 @@ def gaussian(rows, scales):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--rows", type=int, default=25000)
+    parser.add_argument("--rows", type=int, default=5000)
     parser.add_argument("--classes", type=int, default=1000)
     args = parser.parse_args()
     n, k = args.rows, args.classes

@@ -23,7 +23,7 @@ from pathlib import Path
 
 import numpy as np
 
-from calcli.evaluation.joint import joint_test
+from calcli.evaluation.joint_test import joint_test
 from calcli.evaluation.judge import CLAUSE, LEVEL, MAIN, data_summary, judge, normal_tail
 from calcli.evaluation.refine import cross_fitted_split
 from calcli.evaluation.results import Score
@@ -191,7 +191,7 @@ def main():
     )
     parser.add_argument("--record", type=Path, help="JSON file of sums, from which the next run goes on")
     parser.add_argument("--seconds", type=float, default=math.inf, help="time after which no replicate is begun")
-    args = parser.parse_args(sys.argv[1:] or ["level", "--replicates", "50", "--rows", "200,1000"])
+    args = parser.parse_args(sys.argv[1:] or ["level", "--replicates", "50", "--rows", "200,1000", "--seconds", "120"])
     args.spread = args.spread or [None]
     path = args.file if args.what == "table" else args.record
     record = json.loads(path.read_text(encoding="utf-8")) if path is not None and path.exists() else []

@@ -1,9 +1,9 @@
 """Mean test NLL of ours and of other libraries on the same splits, as JSON and as a Markdown table.
 
     python benchmarks/quality.py FILE.npz ... --simulated --peers-python PYTHON -o quality.json
-    python benchmarks/quality.py -o benchmarks/quality.json
+    python benchmarks/quality.py
 
-The second prints the table of a result file; the README shows that one. FILE.npz holds labels and one
+The second prints the table of benchmarks/quality.json, which the README shows. FILE.npz holds labels and one
 or more arrays named logits*, or probs. A split is a half of every class for calibration, thinned to
 the rows asked for, and the other half to test; every calibrator gets the very same rows.
 ``--peers-python`` names a Python that has probmetrics (it brings torch), netcal, scikit-learn and
@@ -194,7 +194,7 @@ def main() -> None:
     parser.add_argument("--again", default="", help="calibrators of ours to do again, with semicolons")
     parser.add_argument("--peers-python", metavar="PYTHON")
     parser.add_argument("--peer-seconds", type=int, default=120, help="processor seconds for one peer on one task")
-    parser.add_argument("-o", "--output", type=Path, default=Path("quality.json"))
+    parser.add_argument("-o", "--output", type=Path, default=Path(__file__).with_suffix(".json"))
     args = parser.parse_args()
     tasks = json.loads(args.output.read_text(encoding="utf-8")) if args.output.exists() else []
     known = {key_of(task): task for task in tasks}

@@ -1,6 +1,6 @@
 """Time and memory of a ReCal fit, streamed from a file.
 
-    python benchmarks/recal.py --rows 25000 --classes 1000 --transforms 20 --rounds 200
+    python benchmarks/recal.py [--rows 25000 --classes 1000 --transforms 20 --rounds 200]
 
 Writes a made-up bundle (float32 logits of noisy labels, noisier under each transform)
 into a temporary folder unless ``--file`` names one to make or to reuse, fits ``recal``
@@ -45,7 +45,7 @@ def pass_seconds(rows: BundleRows) -> float:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    for name, default in (("rows", 25000), ("classes", 1000), ("transforms", 20), ("rounds", 200)):
+    for name, default in (("rows", 5000), ("classes", 100), ("transforms", 20), ("rounds", 200)):
         parser.add_argument(f"--{name}", type=int, default=default)
     parser.add_argument("--guard", action="store_true", help="the released code's guards")
     parser.add_argument("--device", default="cpu", choices=["cpu", "cuda"])

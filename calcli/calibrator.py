@@ -14,6 +14,7 @@ from calcli.rows import Block, Rows
 from calcli.summary import Summary
 
 __all__ = [
+    "ORDER_PRESERVING",
     "Calibrator",
     "Chosen",
     "Context",
@@ -78,6 +79,10 @@ class Laws:
     weights: bool = False
     memory: Memory = "array"
     needs_transforms: bool = False
+
+
+ORDER_PRESERVING = Laws(keeps_argmax=True, monotone=True, shift_invariant=True, equivariant=True, weights=True)
+"""One increasing map for the scores of a row."""
 
 
 @dataclass(frozen=True)

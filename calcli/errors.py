@@ -7,7 +7,7 @@ expected and what to do next. Only ``calcli.cli.main.main`` turns them into exit
 from collections.abc import Iterable
 from difflib import get_close_matches
 
-__all__ = ["CalcliError", "CrewLost", "DataError", "FitError", "LimitCrossed", "UsageError", "unknown_name"]
+__all__ = ["CalcliError", "CrewLost", "DataError", "FitError", "LimitCrossed", "UsageError", "one_line", "unknown_name"]
 
 
 class CalcliError(Exception):
@@ -42,6 +42,12 @@ class LimitCrossed(CalcliError):
 
 class CrewLost(CalcliError):
     """The workers are gone, and with them the work in hand."""
+
+
+def one_line(problem: BaseException, limit: int = 200) -> str:
+    """The text of an exception on one line, not too long."""
+    text = " ".join(str(problem).split()) or type(problem).__name__
+    return text if len(text) <= limit else text[: limit - 1] + "…"
 
 
 def unknown_name(what: str, name: str, valid: Iterable[str]) -> UsageError:

@@ -4,7 +4,7 @@ import numpy as np
 
 from calcli.numerics import FloatArray, IntArray
 
-__all__ = ["content_folds", "even_by_design", "hashed_folds", "random_folds", "sampled_folds", "stratified_folds"]
+__all__ = ["content_folds", "even_by_design", "random_folds", "sampled_folds", "stratified_folds"]
 
 LOWER_TAIL = 3.09
 """Normal deviate that one draw in a thousand falls below."""
@@ -61,21 +61,6 @@ def content_folds(y: IntArray, loss: FloatArray, folds: int, rng: np.random.Gene
     fold = np.empty(len(y), dtype=np.int64)
     fold[np.lexsort((loss, mean[y], count[y]))] = random_folds(len(y), folds, rng)
     return fold
-
-
-def hashed_folds(start: int, stop: int, folds: int, seed: int) -> IntArray:
-    """Fold of rows start .. stop - 1, each by a hash of its index and the seed.
-
-    Parts of a data set agree on the fold of every row without seeing each other; sizes vary
-    like those of independent draws.
-
-    Reference: Steele, Lea, Flood (2014), the finaliser of SplitMix64.
-    """
-    with np.errstate(over="ignore"):
-        x = np.arange(start, stop, dtype=np.uint64) + np.uint64(seed) * np.uint64(0x9E3779B97F4A7C15)
-        x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-        x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-        return ((x ^ (x >> np.uint64(31))) % np.uint64(folds)).astype(np.int64)
 
 
 def _dealt(order: IntArray, folds: int) -> IntArray:

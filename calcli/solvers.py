@@ -15,7 +15,7 @@ __all__ = [
     "LOOSE_GRADIENT",
     "BoxMinimum",
     "Convex",
-    "Direction",
+    "NewtonDirection",
     "Optimum",
     "Quadratic",
     "Root",
@@ -189,7 +189,7 @@ class Convex(Protocol):
     def value_gradient(self, theta: FloatArray) -> tuple[float, FloatArray]:
         """The value and the gradient at theta."""
 
-    def direction(self, gradient: FloatArray, tolerance: float) -> "Direction":
+    def direction(self, gradient: FloatArray, tolerance: float) -> "NewtonDirection":
         """The step s that solves H s = -gradient at the point evaluated last.
 
         tolerance : relative residual, in the norm of the preconditioner, that is good enough.
@@ -197,7 +197,7 @@ class Convex(Protocol):
 
 
 @dataclass(frozen=True)
-class Direction:
+class NewtonDirection:
     """A Newton direction, and how it was found.
 
     exact : the residual reached the tolerance. products : Hessian-vector products spent.
@@ -301,7 +301,7 @@ def conjugate_gradients(
     precondition: Callable[[FloatArray], FloatArray],
     tolerance: float,
     limit: int,
-) -> Direction:
+) -> NewtonDirection:
     """Solve H s = right by preconditioned conjugate gradients, H symmetric positive definite.
 
     Ends when the residual's norm (in the preconditioner) is ``tolerance`` of its first.
@@ -312,18 +312,18 @@ def conjugate_gradients(
     d = z
     energy = first = float(np.vdot(residual, z))
     if first <= 0:
-        return Direction(s)
+        return NewtonDirection(s)
     for done in range(1, limit + 1):
         h = product(d)
         curvature = float(np.vdot(d, h))
         if curvature <= 0:  # rounding has eaten a direction that is flat: what we have is a descent step
-            return Direction(s if done > 1 else d, False, done)
+            return NewtonDirection(s if done > 1 else d, False, done)
         length = energy / curvature
         s = s + length * d
         residual = residual - length * h
         z = precondition(residual)
         previous, energy = energy, float(np.vdot(residual, z))
         if energy <= tolerance**2 * first:
-            return Direction(s, True, done)
+            return NewtonDirection(s, True, done)
         d = z + (energy / previous) * d
-    return Direction(s, False, limit)
+    return NewtonDirection(s, False, limit)

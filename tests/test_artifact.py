@@ -55,7 +55,7 @@ def test_a_minimal_artifact_is_read():
         (["params", "temperature"], "1.4", 'params.temperature is "1.4", expected float'),
         (["params", "temperature"], None, "expected float"),
         (["params", "temperature"], True, "expected float"),
-        (["params", "temperature"], -1.0, "expected positive number"),
+        (["params", "temperature"], -1.0, "expected a positive number"),
         (["params", "extra"], 1, "params hold unknown extra"),
         (["params"], {}, "params lack temperature"),
         (["options", "loss"], "mae", "invalid enum value 'mae'"),

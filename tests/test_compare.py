@@ -11,9 +11,9 @@ from cli import process, runner
 from synthetic import truth
 
 from calcli.calibrator import Context
-from calcli.evaluation.compare import differences
 from calcli.evaluation.cross_validation import folds_of, held_out_table
 from calcli.evaluation.leaderboard import holm, parse_entrant
+from calcli.evaluation.paired_differences import differences
 from calcli.metrics.context import MetricContext, MetricSettings
 from calcli.metrics.friedman import nemenyi_distance, not_told_apart
 from calcli.rows import ArrayRows

@@ -11,7 +11,7 @@ from sklearn.isotonic import IsotonicRegression
 from sklearn.linear_model import LogisticRegression
 
 from calcli.calibrator import Context
-from calcli.evaluation.joint import joint_test
+from calcli.evaluation.joint_test import joint_test
 from calcli.io.artifact import load
 from calcli.metrics.context import MetricContext
 from calcli.metrics.rowtable import RowTable

@@ -13,7 +13,7 @@ from synthetic import rows_of, truth
 from calcli.calibrator import Context
 from calcli.errors import UsageError
 from calcli.export import exporting
-from calcli.export.exporting import agreements, build_module, export, torch_run, tried
+from calcli.export.exporting import build_module, export, torch_run, tried
 from calcli.export.trace import trace
 from calcli.export.verify import TOLERANCE, Agreement, compare
 from calcli.io.artifact import Artifact, FitRecord, load
@@ -160,12 +160,6 @@ def test_a_wrong_export_is_found():
     agreement = tried(export(svs, "python").run, hb)
     assert not agreement.holds
     assert not (Agreement(1, 0.0, 0) + Agreement(1, float("nan"), 0)).holds
-
-
-def test_the_table_of_the_documentation():
-    lines = list(agreements([fitted("ts", (), 10), fitted("recal", (("rounds", "3"),), 10)], ("python", "onnx")))
-    assert lines[0]["python"] <= 1e-12 and 0 < lines[0]["onnx"] <= 1e-6
-    assert "transforms" in lines[1]["refused"]
 
 
 # ---- the command

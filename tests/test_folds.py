@@ -6,7 +6,6 @@ import pytest
 from calcli.folds import (
     content_folds,
     even_by_design,
-    hashed_folds,
     random_folds,
     sampled_folds,
     stratified_folds,
@@ -62,12 +61,3 @@ def test_content_folds_see_neither_row_nor_class_order():
     np.testing.assert_array_equal(content_folds(Y[order], loss[order], 5, rng()), fold[order])
     np.testing.assert_array_equal(content_folds(names[Y], loss, 5, rng()), fold)
     assert np.bincount(fold).tolist() == [15] * 5
-
-
-def test_hashed_folds_of_parts_are_those_of_the_whole():
-    whole = hashed_folds(0, 10_000, 5, seed=7)
-    parts = [hashed_folds(a, b, 5, seed=7) for a, b in ((0, 1), (1, 4097), (4097, 10_000))]
-    np.testing.assert_array_equal(np.concatenate(parts), whole)
-    # Binomial(10000, 1/5): standard deviation 40.
-    assert np.abs(np.bincount(whole) - 2000).max() < 160
-    assert (hashed_folds(0, 10_000, 5, seed=8) == whole).mean() == pytest.approx(0.2, abs=0.02)

@@ -11,11 +11,16 @@ from calcli.errors import DataError, UsageError
 from calcli.importers.archive import Entry, flatten
 from calcli.importers.ask import Ask
 from calcli.importers.batches import _join
+from calcli.importers.columns import LEFT_OVER
+from calcli.importers.confidences import _check as check_confidences
+from calcli.importers.formats import open_archive
+from calcli.importers.import_report import Splitting
 from calcli.importers.import_scores import import_scores
 from calcli.importers.join import _ordered
 from calcli.importers.labelled_scores import per_row
-from calcli.importers.report import Splitting
+from calcli.importers.readers.torch_files import _plain
 from calcli.importers.sources import settle_sources
+from calcli.importers.token_logprobs import _lookup
 from calcli.io.split import deal_rows, parse_split
 
 
@@ -122,7 +127,7 @@ def test_files_of_a_folder_are_known_by_either_ending(tmp_path):
     (folder / "h.log.gz").write_bytes(gzip.compress(b"nothing"))
     with ExitStack() as stack:
         settled = settle_sources([folder], stack)
-        assert len(settled.files) == 3
+        assert sorted(path.name for path in settled.files) == ["a.csv", "b.CSV", "g.csv"]
 
 
 def test_a_container_within_itself_is_refused_and_one_in_two_places_is_not():
@@ -133,3 +138,53 @@ def test_a_container_within_itself_is_refused_and_one_in_two_places_is_not():
         flatten({"a": loop}, is_array, "here")
     shared = {"x": np.zeros(1)}
     assert set(flatten({"a": shared, "b": shared}, is_array, "here")) == {"a/x", "b/x"}
+
+
+def test_an_option_that_no_source_looks_at_is_refused(tmp_path):
+    np.savez(tmp_path / "a.npz", logits=np.eye(2), labels=np.arange(2))
+    with pytest.raises(UsageError, match="--normalize is for lm-eval, lighteval, lm-eval-write-out; read was npz"):
+        import_scores([tmp_path / "a.npz"], tmp_path / "o.h5", Ask(normalize="chars"))
+
+
+@pytest.mark.parametrize("rows_per_chunk", [4, 2])
+def test_lists_of_parquet_are_rows_whatever_their_chunks(tmp_path, rows_per_chunk):
+    pyarrow = pytest.importorskip("pyarrow")
+    from pyarrow import parquet
+
+    z = np.arange(12.0).reshape(4, 3)
+    table = pyarrow.table({"logits": z.tolist(), "label": [0, 1, 2, 0]})
+    parquet.write_table(table, tmp_path / "t.parquet", row_group_size=rows_per_chunk)
+    report = import_scores([tmp_path / "t.parquet"], tmp_path / "o.h5")
+    assert [(b.n, b.k) for b in report.bundles] == [(4, 3)]
+    with h5py.File(tmp_path / "o.h5") as file:
+        assert np.array_equal(file["logits"], z)
+
+
+@pytest.mark.parametrize(("values", "advised"), [((0, 50, 90), True), ((-1, 50, 90), False), ((0.5, 0.9, 15), False)])
+def test_percentages_are_told_from_other_numbers(values, advised):
+    with pytest.raises(DataError, match=r"expected a confidence in \[0, 1\]") as found:
+        check_confidences(np.array(values, dtype=float), "t.csv")
+    assert ("divide percentages by 100" in str(found.value)) == advised
+
+
+def test_one_column_that_is_left_over_is_no_array_of_classes(tmp_path):
+    (tmp_path / "one.csv").write_text("label,cat\n0,1.5\n1,2.5\n")
+    (tmp_path / "two.csv").write_text("label,cat,dog\n0,1.5,0\n1,2.5,1\n")
+    with ExitStack() as stack:
+        assert LEFT_OVER not in open_archive(tmp_path / "one.csv", stack).entries
+        assert LEFT_OVER in open_archive(tmp_path / "two.csv", stack).entries
+
+
+def test_other_cases_of_a_class_are_known_where_they_leave_no_doubt():
+    found = _lookup(["yes", "No", "a", "A"])
+    assert {token: found[token] for token in ("yes", "Yes", "YES", "no", "NO", "a", "A")} == {
+        "yes": 0, "Yes": 0, "YES": 0, "no": 1, "NO": 1, "a": 2, "A": 3,
+    }  # fmt: skip
+    assert len(_lookup(["ab", "aB"])) == 2
+
+
+def test_lists_within_lists_have_a_depth_beyond_which_they_stay_as_they_are():
+    nested = [np.zeros(2)]
+    for _ in range(5000):
+        nested = [nested]
+    assert isinstance(_plain(nested, np.ndarray, {}), list)

@@ -80,6 +80,7 @@ def test_answers_go_by_place_only_where_no_file_has_ids(scored, tmp_path):
     csv(gold, "id,first,other", [f"q{i}" for i in range(N)], Y, Y)
     with pytest.raises(UsageError, match="choose with --labels"):
         bring(scores, out, kind="probs", gold=str(gold))
+    assert (bring(scores, out, kind="probs", gold=str(gold), labels="other")[0] == Y).all()
 
 
 @pytest.mark.parametrize("name", ["acc", "correct", "is_correct"])

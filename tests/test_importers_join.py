@@ -12,9 +12,9 @@ from calcli.errors import DataError, UsageError
 from calcli.importers.archive import Archive, flatten, unite
 from calcli.importers.array_names import plan
 from calcli.importers.ask import Ask
+from calcli.importers.import_report import Splitting
 from calcli.importers.import_scores import import_scores
 from calcli.importers.labels import to_labels
-from calcli.importers.report import Splitting
 from calcli.importers.source_file import SourceFile
 from calcli.io.split import parse_split
 

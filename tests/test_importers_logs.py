@@ -208,6 +208,14 @@ def test_epochs_marks_and_shuffles_of_inspect_are_seen(tmp_path):
         bring(path, tmp_path / "o.h5")
 
 
+def test_samples_of_inspect_with_other_numbers_of_choices_wait_for_a_word(tmp_path):
+    three = {**one_sample(1, "A"), "choices": list("xyz")}
+    path = eval_file(tmp_path / "a.eval", [one_sample(0, "A"), three])
+    with pytest.raises(UsageError, match=r"has samples with \[3, 4\] choices; take one number: --choices N"):
+        bring(path, tmp_path / "o.h5")
+    assert bring(path, tmp_path / "o.h5", choices=4)[0]["logits"].shape == (1, 4)
+
+
 def test_inspect_without_choices_is_confidences_and_without_log_probabilities_nothing(tmp_path):
     path = eval_file(tmp_path / "a.eval", [one_sample(i, "A", choices=False) for i in range(N)])
     found, _ = bring(path, tmp_path / "o.h5")

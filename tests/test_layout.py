@@ -137,6 +137,12 @@ def test_no_two_files_share_a_name():
     assert sorted(names) == sorted(set(names))
 
 
+def test_no_two_classes_share_a_name():
+    trees = [ast.parse(path.read_text(encoding="utf-8")) for path in modules()]
+    names = [node.name for tree in trees for node in ast.walk(tree) if isinstance(node, ast.ClassDef)]
+    assert sorted(names) == sorted(set(names))
+
+
 def loaded_by(*arguments, cwd):
     code = (
         "import sys, json\n"

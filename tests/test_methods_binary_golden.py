@@ -15,7 +15,7 @@ from sklearn.isotonic import IsotonicRegression as SklearnIsotonic
 from sklearn.linear_model import LogisticRegression
 
 from calcli.calibrator import Context
-from calcli.methods._binary.questions import clipped_log_odds
+from calcli.methods._binary.log_odds import clipped_log_odds
 from calcli.registry import method
 from calcli.rows import ArrayRows
 

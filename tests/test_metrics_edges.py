@@ -11,22 +11,23 @@ from calcli.binning import BinStats, width_edges
 from calcli.errors import UsageError
 from calcli.evaluation.assess import _significant, class_lines
 from calcli.evaluation.bin_sweep import bin_sweep
-from calcli.evaluation.compare import differences
 from calcli.evaluation.gates import check, limits
-from calcli.evaluation.joint import _upper
+from calcli.evaluation.joint_test import _upper
+from calcli.evaluation.paired_differences import differences
 from calcli.evaluation.refine import cross_fitted_split, split_is_cheap
 from calcli.evaluation.results import Difference, Paired, Result, Score
-from calcli.metrics.binned import gap_variance, monotone_mass_bins
+from calcli.evaluation.terms import explained
+from calcli.metrics.binned_errors import gap_variance, monotone_mass_bins
 from calcli.metrics.bound import generalisation_bound
 from calcli.metrics.catalog import measure
 from calcli.metrics.class_columns import class_columns
 from calcli.metrics.collect import collect
 from calcli.metrics.context import MetricContext, MetricSettings
-from calcli.metrics.corp import consistency_band, merge_cells
+from calcli.metrics.corp import _draw_right, consistency_band, merge_cells
 from calcli.metrics.debiased import SquaredError, signed_square, squared_error
 from calcli.metrics.losses import resampled
 from calcli.metrics.means import Interval, bootstrap_interval, mean_of, normal_quantile, t_p_value, t_quantile
-from calcli.metrics.nulls import expected_error
+from calcli.metrics.nulls import EXACT_ROWS, _successes_of_one_bin, expected_error
 from calcli.metrics.rowtable import ClassStats
 from calcli.metrics.significance import adaptive_test, class_p_values, cumulative_gaps, simes, spiegelhalter
 from calcli.metrics.smooth import grid_cells, smooth_errors, smooth_residuals
@@ -404,3 +405,27 @@ def test_weighted_classes_are_tested_by_the_normal_law():
 def test_squared_differences_are_the_brier_score_where_rows_sum_to_one():
     p, y = plain_scores()
     assert measured(p, y, "mse_raw").value == pytest.approx(measured(p, y, "brier_mean").value, rel=1e-12)
+
+
+def test_the_floor_of_the_ece_is_exact_and_not_drawn():
+    """Its mean under calibration is that of the binomials, whatever the draws; other norms draw theirs."""
+    rng = np.random.default_rng(0)
+    table = top_label_table(rng.uniform(0.3, 1.0, 200), (rng.random(200) < 0.6).astype(float))
+    few, many = (measure("ece", MetricContext(table, MetricSettings(resamples=draws))).null.mean for draws in (3, 200))
+    assert few == many == pytest.approx(expected_error(table.confidence, width_edges(15)), rel=1e-12)
+
+
+def test_confidences_that_rounding_has_left_above_one_can_be_drawn():
+    above = np.nextafter(1.0, 2.0)
+    cells = merge_cells(np.full(3, above), np.zeros(3, dtype=np.int64), None, 100)
+    assert cells.confidence.max() > 1
+    drawn = _draw_right(np.full(3, above), cells, None, 5, np.random.default_rng(0))
+    assert (drawn == 3).all()
+    law = _successes_of_one_bin(np.full(EXACT_ROWS + 1, above), 5, np.random.default_rng(0))
+    assert (law == EXACT_ROWS + 1).all()
+
+
+@pytest.mark.parametrize("k", [2, 3])
+def test_class_one_is_explained_where_there_are_two(k):
+    result = SimpleNamespace(scores={}, n_classes=k, per_class=None, per_group=None)
+    assert ("P(class 1)" in dict(explained([result], report=True))) == (k == 2)

@@ -9,7 +9,7 @@ from metric_cases import draw_labels, edge_scores, measured, plain_scores, softm
 from calcli.binning import BinStats, binned_error, mass_edges, width_edges
 from calcli.errors import UsageError
 from calcli.methods.ts import TemperatureScaling
-from calcli.metrics.binned import monotone_mass_bins
+from calcli.metrics.binned_errors import monotone_mass_bins
 from calcli.metrics.catalog import describe_metric, measure, metric_names, signature
 from calcli.metrics.class_columns import class_columns
 from calcli.metrics.collect import collect

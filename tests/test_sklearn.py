@@ -61,8 +61,36 @@ class OnFeatures(ScoreCalibrator):
         return inner if name == "predict_proba" else self.classes_[inner]
 
 
+OTHER_COLUMNS = dict.fromkeys(
+    [
+        "check_all_zero_sample_weights_error",
+        "check_classifiers_classes",
+        "check_classifiers_train",
+        "check_dtype_object",
+        "check_estimators_dtypes",
+        "check_estimators_fit_returns_self",
+        "check_estimators_nan_inf",
+        "check_estimators_overwrite_params",
+        "check_estimators_pickle",
+        "check_n_features_in_after_fitting",
+        "check_pipeline_consistency",
+        "check_positive_only_tag_during_fit",
+        "check_readonly_memmap_input",
+        "check_sample_weight_equivalence_on_dense_data",
+    ],
+    "its data have another number of columns than classes, which is no table of scores",
+)
+
+
+@parametrize_with_checks(
+    [ScoreCalibrator(), ScoreCalibrator(method="vs")], expected_failed_checks=lambda _: OTHER_COLUMNS
+)
+def test_checks_whose_data_could_be_scores(estimator, check):
+    check(estimator)  # those of the list must fail: xfail is strict here
+
+
 @parametrize_with_checks([OnFeatures(), OnFeatures(method="vs")])
-def test_scikit_learns_own_checks(estimator, check):
+def test_every_check_on_scores_made_of_features(estimator, check):
     check(estimator)
 
 

@@ -10,7 +10,7 @@ from sklearn.linear_model import LogisticRegression
 
 from calcli.calibrator import Context
 from calcli.io.artifact import load
-from calcli.methods._binary.questions import one_vs_rest_log_odds, top_log_odds
+from calcli.methods._binary.log_odds import one_vs_rest_log_odds, top_log_odds
 from calcli.registry import method, parse_options
 from calcli.rows import ArrayRows
 

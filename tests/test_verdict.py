@@ -9,9 +9,9 @@ import pytest
 from cli import runner
 from metric_cases import draw_labels, softmax
 
-from calcli.evaluation.joint import joint_test
+from calcli.evaluation.joint_test import joint_test
 from calcli.evaluation.judge import CLAUSE, LEVEL, MAIN, data_summary, judge
-from calcli.evaluation.judgement import Part, Split
+from calcli.evaluation.judgement import LossPart, Split
 from calcli.evaluation.refine import cross_fitted_split
 from calcli.metrics.collect import collect
 from calcli.metrics.context import MetricContext, MetricSettings
@@ -77,12 +77,12 @@ def test_each_clause_has_its_own_words():
     rows = rows_of(2000, 3, rng)
     plain = report_of(rows)
     assert plain.p_overall > LEVEL
-    gain = Part(0.9, 0.8, 0.1, 0.01)
+    gain = LossPart(0.9, 0.8, 0.1, 0.01)
     split = Split("svs", 5, gain, gain, gain)
     improvable = report_of(rows, split=split)
     assert ", but the whole vector can be improved: svs would take 0.1000 off" in improvable.verdict
     assert improvable.p_overall <= LEVEL < improvable.p_value
-    faint = Part(0.9, 0.88, 0.02, 0.01)  # z = 2: not enough for one clause of several
+    faint = LossPart(0.9, 0.88, 0.02, 0.01)  # z = 2: not enough for one clause of several
     assert report_of(rows, split=Split("svs", 5, faint, faint, faint)).verdict == plain.verdict
     assert MAIN + CLAUSE * 3 < 1.15 * LEVEL
 

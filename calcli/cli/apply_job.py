@@ -5,8 +5,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from calcli.cli.render import Talk
-from calcli.cli.shards import Outcome, attempted
-from calcli.cli.working import spread
+from calcli.cli.shards import ShardOutcome, attempted
+from calcli.cli.worker_options import spread
 from calcli.errors import UsageError
 from calcli.importers.direct import open_rows
 from calcli.io.artifact import Artifact, dumps
@@ -112,7 +112,7 @@ def _compare_names(artifact: Artifact, rows: BundleRows, talk: Talk) -> None:
 
 
 @dataclass(frozen=True)
-class Shard:
+class ApplyShard:
     """One bundle of several, as a task for a worker."""
 
     args: "ApplyArgs"
@@ -126,7 +126,7 @@ class Shard:
         """What people call the work."""
         return self.bundle
 
-    def __call__(self) -> Outcome:
+    def __call__(self) -> ShardOutcome:
         a, least = self.args, self.least
         return attempted(lambda talk: apply_one(a, self.artifact, self.bundle, self.target, talk, least))
 

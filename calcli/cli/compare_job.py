@@ -26,7 +26,7 @@ from calcli.kernels.device import resolve
 from calcli.metrics.rowtable import RowTable
 from calcli.plain import dataclass
 
-__all__ = ["Outcome", "Scene", "Setting", "differing_row", "opened", "outcomes"]
+__all__ = ["HeldOut", "Scene", "Setting", "differing_row", "opened", "outcomes"]
 
 CALIBRATION = ("cal", "val", "validation", "valid", "calibration", "calib", "dev")
 LOST = "its process ended, as it does when memory runs out; fewer --workers leave more for each"
@@ -62,7 +62,7 @@ class Scene:
 
 
 @dataclass(frozen=True)
-class Outcome:
+class HeldOut:
     """The held-out rows of one method on one bundle, or why there are none. seconds : of processor time."""
 
     setting: Setting
@@ -123,7 +123,7 @@ def differing_row(one: DataSet, other: DataSet) -> str | None:
     return None
 
 
-def outcomes(tasks: Sequence[Task], workers: int) -> Generator[Outcome, None, None]:
+def outcomes(tasks: Sequence[Task], workers: int) -> Generator[HeldOut, None, None]:
     """The outcome of every task in order, from this process or from ``workers`` others."""
     if workers == 1:
         for setting, group in groupby(tasks, key=lambda task: task[0]):
@@ -165,26 +165,26 @@ def _ignore_interrupts() -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
-def _isolated(task: Task) -> Outcome:
+def _isolated(task: Task) -> HeldOut:
     try:
         with _pool(1) as pool, _ended_with(pool):
             return pool.submit(_alone, task).result()
     except BrokenProcessPool:
-        return Outcome(*task, 0.0, reason=LOST, exit_code=CalcliError.exit_code)
+        return HeldOut(*task, 0.0, reason=LOST, exit_code=CalcliError.exit_code)
 
 
-def _alone(task: Task) -> Outcome:
+def _alone(task: Task) -> HeldOut:
     with opened(task[0]) as scene:
         return _outcome(task[0], scene, task[1])
 
 
-def _outcome(setting: Setting, scene: Scene, entrant: str) -> Outcome:
+def _outcome(setting: Setting, scene: Scene, entrant: str) -> HeldOut:
     begun = time.process_time()
     context = Context(setting.seed, resolve("auto", scene.rows.n * scene.rows.k))
     try:
         table = held_out_table(*parse_entrant(entrant), scene.folds, context)
-        return Outcome(setting, entrant, time.process_time() - begun, table)
+        return HeldOut(setting, entrant, time.process_time() - begun, table)
     except Exception as error:  # one method's failure is no reason to lose the others
         code = getattr(error, "exit_code", CalcliError.exit_code)
         words = " ".join(str(error).split()) or type(error).__name__
-        return Outcome(setting, entrant, time.process_time() - begun, reason=words, exit_code=code)
+        return HeldOut(setting, entrant, time.process_time() - begun, reason=words, exit_code=code)

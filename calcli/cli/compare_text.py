@@ -4,7 +4,7 @@ import math
 from collections.abc import Iterator, Sequence
 
 from calcli.cli.tables import Cell, Table, number, plain, print_table
-from calcli.evaluation.leaderboard import COMPARED, METRICS, Entry, Ranking, holm
+from calcli.evaluation.leaderboard import COMPARED, METRICS, LeaderboardEntry, Ranking, holm
 from calcli.metrics.friedman import not_told_apart
 from calcli.plain import dataclass
 
@@ -18,14 +18,14 @@ MOST_TABLES = 3
 class Board:
     """Everything that was compared. how : how rows were held out, in words. models : two are compared."""
 
-    entries: Sequence[Entry]
+    entries: Sequence[LeaderboardEntry]
     ranks: Ranking | None
     baseline: str
     how: str
     level: float
     models: bool = False
 
-    def of(self, bundle: str) -> list[Entry]:
+    def of(self, bundle: str) -> list[LeaderboardEntry]:
         """The entries of a bundle, the smallest NLL first, failures last."""
         own = [entry for entry in self.entries if entry.bundle == bundle]
         return sorted(own, key=lambda e: math.inf if math.isnan(e.value("nll")) else e.value("nll"))
@@ -56,11 +56,11 @@ class Board:
             rows.append([self._called(e), e.value("nll"), *change, *values])
         return Table(head, rows)
 
-    def _called(self, entry: Entry) -> str:
+    def _called(self, entry: LeaderboardEntry) -> str:
         alone = not self.models and entry.method == self.baseline
         return f"{entry.method} (baseline)" if alone else entry.method
 
-    def _beyond(self, own: Sequence[Entry]) -> set[str]:
+    def _beyond(self, own: Sequence[LeaderboardEntry]) -> set[str]:
         """Methods whose NLL differs beyond chance, all comparisons of the bundle considered."""
         compared = [e for e in own if e.differences is not None and "p_value" in e.differences["nll"]]
         p_values = holm([e.differences["nll"]["p_value"] for e in compared if e.differences is not None])
@@ -143,7 +143,7 @@ def _tests(ranks: Ranking) -> Iterator[str]:
         yield f"  {' = '.join(ranks.methods[i] for i in alike)}"
 
 
-def _difference(entry: Entry, beyond: bool) -> str | None:
+def _difference(entry: LeaderboardEntry, beyond: bool) -> str | None:
     if entry.reason is not None:
         return "failed"
     if entry.differences is None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from calcli.cli.render import Talk
-from calcli.cli.working import spread
+from calcli.cli.worker_options import spread
 from calcli.errors import DataError, UsageError
 from calcli.evaluation.assess import Candidate, Plan, Subject, assess
 from calcli.evaluation.judge import label_shift_p_value

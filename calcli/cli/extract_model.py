@@ -10,9 +10,9 @@ import typer
 
 from calcli.calibrator import Context
 from calcli.cli.render import Talk
-from calcli.cli.shards import Outcome, attempted
+from calcli.cli.shards import ShardOutcome, attempted
 from calcli.errors import DataError, UsageError
-from calcli.importers.report import Report, Splitting
+from calcli.importers.import_report import ImportReport, Splitting
 from calcli.io.atomic import make_folder
 from calcli.io.names import WILD, natural
 from calcli.plain import dataclass
@@ -145,7 +145,7 @@ class InputShard:
         """What people call the work."""
         return self.job.inputs
 
-    def run(self, talk: Talk) -> Report:
+    def run(self, talk: Talk) -> ImportReport:
         """Run the model and write its scores."""
         from calcli.extract.run import run_model
 
@@ -159,7 +159,7 @@ class InputShard:
         finally:
             talk.clear()
 
-    def __call__(self) -> Outcome:
+    def __call__(self) -> ShardOutcome:
         return attempted(self.run)
 
     @property

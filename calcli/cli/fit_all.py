@@ -27,7 +27,7 @@ HEAD = ["method", "status", "seconds", "held-out nll"]
 
 
 @dataclass(frozen=True)
-class Entry:
+class FittedMethod:
     """One method: its artifact, or why there is none; the NLL of held-out rows; what it took."""
 
     name: str
@@ -68,7 +68,7 @@ def fit_all(args: "FitArgs", rows: DataSet, context: Context, talk: Talk) -> int
     """
     targets = _targets(args, rows, talk)
     folds = folds_of(rows, context)
-    entries: list[Entry] = []
+    entries: list[FittedMethod] = []
     for i, (name, path) in enumerate(targets.items(), 1):
         talk.step(f"{i}/{len(targets)} {name} …")
         entry = _fit(name, path, rows, folds, context, args.force)
@@ -91,20 +91,20 @@ def fit_all(args: "FitArgs", rows: DataSet, context: Context, talk: Talk) -> int
     return max(worst, FitError.exit_code if args.strict and bad else 0)
 
 
-def _fit(name: str, path: Path, rows: DataSet, folds: list[Fold], context: Context, force: bool) -> Entry:
+def _fit(name: str, path: Path, rows: DataSet, folds: list[Fold], context: Context, force: bool) -> FittedMethod:
     begun = time.process_time()
     try:
         artifact = fit_artifact(name, parse_options(name, {}), rows, context)
         cv_nll = cross_validated_nll(name, rows, folds, context)
         save(artifact, str(path), force=force)
-        return Entry(name, path, time.process_time() - begun, cv_nll, artifact)
+        return FittedMethod(name, path, time.process_time() - begun, cv_nll, artifact)
     except DataError:
         raise
     except Exception as error:  # one method's failure is no reason to lose the others
-        return Entry(name, path, time.process_time() - begun, error=error)
+        return FittedMethod(name, path, time.process_time() - begun, error=error)
 
 
-def _print(entries: list[Entry], rows: DataSet, folds: int, talk: Talk) -> None:
+def _print(entries: list[FittedMethod], rows: DataSet, folds: int, talk: Talk) -> None:
     if talk.quiet:
         return
     talk.say(f"{rows.name}, {rows.n} rows, {classes(rows.k)}: ranked by the mean negative log-likelihood of held-out")

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 from calcli.cli.render import Talk
-from calcli.cli.working import job_file
+from calcli.cli.worker_options import job_file
 from calcli.errors import CalcliError, DataError
 from calcli.io.atomic import discard_abandoned
 from calcli.plain import dataclass
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from calcli.workers.crew import Crew
     from calcli.workers.journal import Journal
 
-__all__ = ["Heard", "Outcome", "Shard", "attempted", "dealt_out"]
+__all__ = ["Heard", "Shard", "ShardOutcome", "attempted", "dealt_out"]
 
 
 class Shard(Protocol):
@@ -27,11 +27,11 @@ class Shard(Protocol):
     def target(self) -> Path: ...
     @property
     def key(self) -> bytes: ...
-    def __call__(self) -> "Outcome": ...
+    def __call__(self) -> "ShardOutcome": ...
 
 
 @dataclass(frozen=True)
-class Outcome:
+class ShardOutcome:
     """What came of one bundle: facts or an error, and the words on the way; kept : it was done before."""
 
     facts: Any
@@ -51,17 +51,17 @@ class Heard(Talk):
         self.words.append(text)
 
 
-def attempted(work: Callable[[Talk], Any]) -> Outcome:
+def attempted(work: Callable[[Talk], Any]) -> ShardOutcome:
     """What comes of work in a worker, which talks to nobody."""
     heard = Heard()
     try:
         facts = work(heard)
     except CalcliError as error:
-        return Outcome(None, error, tuple(heard.words))
-    return Outcome(facts, None, tuple(heard.words))
+        return ShardOutcome(None, error, tuple(heard.words))
+    return ShardOutcome(facts, None, tuple(heard.words))
 
 
-def dealt_out(shards: Sequence[Shard], crew: "Crew", output: str, talk: Talk) -> Iterator[Outcome]:
+def dealt_out(shards: Sequence[Shard], crew: "Crew", output: str, talk: Talk) -> Iterator[ShardOutcome]:
     """What came of every shard, made by workers; those that an earlier run of the command has made are kept.
 
     output : the folder of all, beside which the job file lies until everything is made.
@@ -78,16 +78,16 @@ def dealt_out(shards: Sequence[Shard], crew: "Crew", output: str, talk: Talk) ->
         journal.keep = bool(failed)
 
 
-def _outcomes(shards: Sequence[Shard], crew: "Crew", journal: "Journal", talk: Talk) -> Iterator[Outcome]:
+def _outcomes(shards: Sequence[Shard], crew: "Crew", journal: "Journal", talk: Talk) -> Iterator[ShardOutcome]:
     """What came of every shard, in their order; those that the journal knows to be whole are not done again."""
     from calcli.workers.task import stamp
 
-    known: dict[int, Outcome] = {}
+    known: dict[int, ShardOutcome] = {}
     for at, shard in enumerate(shards):
         with suppress(KeyError, DataError):
             facts, words, was = journal[shard.key]
             if stamp(str(shard.target)) == was:
-                known[at] = Outcome(facts, None, tuple(words), kept=True)
+                known[at] = ShardOutcome(facts, None, tuple(words), kept=True)
     fresh = [shard for at, shard in enumerate(shards) if at not in known]
     answers: Iterator[Any] = crew.run(fresh)
     try:

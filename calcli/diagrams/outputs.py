@@ -17,7 +17,7 @@ from calcli.plain import dataclass
 if TYPE_CHECKING:
     from calcli.diagrams.paper import Paper
 
-__all__ = ["FORMATS", "Format", "format_of", "to_csv", "to_json", "to_object"]
+__all__ = ["FORMATS", "PictureFormat", "format_of", "to_csv", "to_json", "to_object"]
 
 FORMAT = 1
 
@@ -25,14 +25,14 @@ Writer = Callable[[Figure, "Paper"], bytes]
 
 
 @dataclass(frozen=True)
-class Format:
+class PictureFormat:
     """write : a figure as bytes. drawn : by matplotlib, which may be missing."""
 
     write: Writer
     drawn: bool
 
 
-FORMATS: dict[str, Format] = {}
+FORMATS: dict[str, PictureFormat] = {}
 """By the ending of a file's name, without the dot."""
 
 
@@ -40,13 +40,13 @@ def output_format(*endings: str, drawn: bool = False) -> Callable[[Writer], Writ
     """Enter a function as the writer of files with these endings."""
 
     def enter(write: Writer) -> Writer:
-        FORMATS.update(dict.fromkeys(endings, Format(write, drawn)))
+        FORMATS.update(dict.fromkeys(endings, PictureFormat(write, drawn)))
         return write
 
     return enter
 
 
-def format_of(path: Path) -> Format:
+def format_of(path: Path) -> PictureFormat:
     """The format of a file by its ending. Raises UsageError, also where matplotlib is missing."""
     ending = path.suffix.lower().lstrip(".")
     if ending not in FORMATS:

@@ -13,7 +13,7 @@ from calcli.metrics.rowtable import RowTable
 from calcli.numerics import FloatArray
 from calcli.plain import dataclass
 
-__all__ = ["Diagram", "Measured", "Panel", "Part", "by_part", "parts_of", "quantities", "whole"]
+__all__ = ["Diagram", "Measured", "Panel", "RowSubset", "by_part", "parts_of", "quantities", "whole"]
 
 Mask = NDArray[np.bool_]
 NAMES = {"class": ("predicted class", "predicted classes"), "group": ("group", "groups")}
@@ -61,7 +61,7 @@ class Diagram:
 
 
 @dataclass(frozen=True)
-class Part:
+class RowSubset:
     """A predicted class or a group. rows : which rows of every set are its."""
 
     name: str
@@ -130,7 +130,7 @@ def _renamed(curve: Curve, label: str) -> Curve:
     return replace(curve, label=label)
 
 
-def parts_of(request: Request) -> list[Part]:
+def parts_of(request: Request) -> list[RowSubset]:
     """Predicted classes or groups, in the order of their values. Raises DataError without groups."""
     columns: list[NDArray[np.generic]] = []
     for s in request.sets:
@@ -142,10 +142,10 @@ def parts_of(request: Request) -> list[Part]:
     named = request.names if request.by == "class" else None
     if request.by == "class" and any(s.table.k == 1 for s in request.sets):
         raise UsageError("--per-class: these rows hold one confidence each and no classes; leave it out")
-    return [Part(named[int(v)] if named else str(v), tuple(c == v for c in columns)) for v in values]
+    return [RowSubset(named[int(v)] if named else str(v), tuple(c == v for c in columns)) for v in values]
 
 
-def by_part(request: Request, style: str, parts: Sequence[Part], limit: int) -> Diagram:
+def by_part(request: Request, style: str, parts: Sequence[RowSubset], limit: int) -> Diagram:
     """Small multiples: one panel per class or group, the sets laid over each other.
 
     With more parts than ``limit``, ``worst`` takes those whose mean confidence and accuracy

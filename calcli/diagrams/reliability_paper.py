@@ -27,7 +27,7 @@ NOTE = 0.17  # inches that a line of small text takes
 
 
 @dataclass(frozen=True)
-class Sheet:
+class Grid:
     """Sizes in inches: panels in a grid with room for titles, labels, numbers and the legend."""
 
     panels: int
@@ -68,7 +68,7 @@ class Sheet:
 
 
 @dataclass(frozen=True)
-class Job:
+class Drawing:
     """What drawing one figure needs to know. names : of the curves, in the order of their colours;
 
     empty when no axes hold several. coloured : those of them that are not grey.
@@ -98,14 +98,14 @@ def draw_reliability(diagram: Diagram, style: "ReliabilityStyle", paper: Paper) 
     """A figure of one or more panels: curve or bars above, histogram of the forecasts beneath."""
     from matplotlib.figure import Figure
 
-    job = Job(diagram, style, paper, names := _series_names(diagram), _coloured(diagram, names))
+    job = Drawing(diagram, style, paper, names := _series_names(diagram), _coloured(diagram, names))
     columns, side, small, beside = _grid(job)
-    wide = columns * (side + beside + Sheet.gap)
+    wide = columns * (side + beside + Grid.gap)
     handles = _legend(job)
     per_line = _fitting_columns([handle.get_label() for handle in handles], wide - 0.4)
     notes = [line for note in diagram.notes for line in wrap(printable(note), int(wide * 17))]
     above, corner = _numbers(job, side, small)
-    sheet = Sheet(
+    sheet = Grid(
         panels=len(diagram.panels),
         columns=columns,
         side=side,
@@ -149,7 +149,7 @@ def draw_reliability(diagram: Diagram, style: "ReliabilityStyle", paper: Paper) 
     return figure
 
 
-def _grid(job: Job) -> tuple[int, float, bool, float]:
+def _grid(job: Drawing) -> tuple[int, float, bool, float]:
     """Columns, side of the axes, whether panels are small, and the width of a table beside them."""
     count, width = len(job.diagram.panels), job.paper.width
     columns = count if count <= 3 else 2 if count == 4 else min(4, int(np.ceil(np.sqrt(count))))
@@ -159,8 +159,8 @@ def _grid(job: Job) -> tuple[int, float, bool, float]:
     if crowded:
         columns = 1
     if width is not None:
-        columns = max(1, min(columns, int((width - Sheet.left - Sheet.right + Sheet.gap) / (1.7 + Sheet.gap + table))))
-        side = (width - Sheet.left - Sheet.right - (columns - 1) * Sheet.gap) / columns - table
+        columns = max(1, min(columns, int((width - Grid.left - Grid.right + Grid.gap) / (1.7 + Grid.gap + table))))
+        side = (width - Grid.left - Grid.right - (columns - 1) * Grid.gap) / columns - table
         if side < 1.2:  # no room for the table
             side, table = side + table, 0.0
         side = min(side, 6.0)
@@ -184,7 +184,7 @@ def _coloured(diagram: Diagram, names: Sequence[str]) -> list[str]:
     return [n for n in names if n in best or n == "uncalibrated"]
 
 
-def _draw_panel(upper: Any, lower: Any, panel: Panel, job: Job, first: bool) -> None:
+def _draw_panel(upper: Any, lower: Any, panel: Panel, job: Drawing, first: bool) -> None:
     theme = job.paper.theme
     upper.plot([0, 1], [0, 1], color=theme.muted, lw=0.8, ls=(0, (4, 2)), zorder=2)
     for at, curve in enumerate(panel.curves):
@@ -243,7 +243,7 @@ def _count_axis(axes: Any, panel: Panel) -> None:
 Corner = tuple[bool, list[str], float]
 
 
-def _numbers(job: Job, side: float, small: bool) -> tuple[list[list[str]], list[Corner | None]]:
+def _numbers(job: Drawing, side: float, small: bool) -> tuple[list[list[str]], list[Corner | None]]:
     """Per panel: lines above its axes, and what is written into a free corner of them.
 
     Where a panel is small, or its corners are not free, the numbers stand above the axes.
@@ -309,7 +309,7 @@ def _write_corner(axes: Any, at_top: bool, lines: Sequence[str], size: float, *,
     )
 
 
-def _write_beside(axes: Any, panel: Panel, job: Job) -> None:
+def _write_beside(axes: Any, panel: Panel, job: Drawing) -> None:
     """The table of all curves, best first, those in colour in their colour."""
     lines, size = listing(panel, by_score=True), 6.4
     order = sorted(panel.curves, key=lambda c: c.brier.score)
@@ -330,7 +330,7 @@ def _write_beside(axes: Any, panel: Panel, job: Job) -> None:
         )
 
 
-def _legend(job: Job) -> list[Any]:
+def _legend(job: Drawing) -> list[Any]:
     from matplotlib.lines import Line2D
     from matplotlib.patches import Patch
 

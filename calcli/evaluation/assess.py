@@ -11,12 +11,12 @@ from numpy.typing import NDArray
 from calcli.calibrator import Calibrator, Progress
 from calcli.errors import DataError
 from calcli.evaluation.bin_sweep import bin_sweep
-from calcli.evaluation.compare import differences, differences_of
 from calcli.evaluation.judge import data_summary, group_gap, judge
 from calcli.evaluation.judgement import Report
+from calcli.evaluation.paired_differences import differences, differences_of
 from calcli.evaluation.refine import cross_fitted_split, split_is_cheap
 from calcli.evaluation.results import ClassLine, GroupLine, Paired, Result, Score
-from calcli.metrics.binned import per_class_errors
+from calcli.metrics.binned_errors import per_class_errors
 from calcli.metrics.catalog import (
     class_bins_needed,
     measure,

@@ -1,6 +1,6 @@
 """Squared calibration error against the number of bins: the binned lower bound."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -13,12 +13,9 @@ from calcli.metrics.collect import collect
 from calcli.metrics.context import norm_text
 from calcli.metrics.debiased import signed_root, signed_square
 from calcli.metrics.rowtable import RowTable
-from calcli.numerics import FloatArray
 from calcli.rows import Rows
 
 __all__ = ["bin_sweep"]
-
-Edges = Callable[[FloatArray, int], FloatArray]
 
 
 def bin_sweep(

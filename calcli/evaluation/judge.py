@@ -6,9 +6,9 @@ from dataclasses import replace
 
 import numpy as np
 
-from calcli.evaluation.joint import joint_test
+from calcli.evaluation.joint_test import joint_test
 from calcli.evaluation.judgement import Classwise, DataSummary, Direction, Groupwise, Positive, Report, Split
-from calcli.evaluation.verdict import clean_text, direction_words, wrong_text
+from calcli.evaluation.verdict_text import clean_text, direction_words, wrong_text
 from calcli.metrics.context import MetricContext
 from calcli.metrics.debiased import cwece2
 from calcli.metrics.rowtable import RowTable

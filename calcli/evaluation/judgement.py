@@ -5,11 +5,11 @@ from typing import Any
 
 from calcli.plain import dataclass
 
-__all__ = ["Classwise", "DataSummary", "Direction", "Groupwise", "Part", "Positive", "Report", "Split"]
+__all__ = ["Classwise", "DataSummary", "Direction", "Groupwise", "LossPart", "Positive", "Report", "Split"]
 
 
 @dataclass(frozen=True)
-class Part:
+class LossPart:
     """loss = refinement + calibration; se of the calibration part from paired differences."""
 
     loss: float
@@ -39,9 +39,9 @@ class Split:
 
     method: str
     folds: int
-    nll: Part
-    brier: Part
-    temperature_nll: Part
+    nll: LossPart
+    brier: LossPart
+    temperature_nll: LossPart
 
     def to_dict(self) -> dict[str, Any]:
         """Keys of the JSON output."""

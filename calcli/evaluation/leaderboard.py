@@ -11,7 +11,7 @@ import numpy as np
 from calcli.calibrator import Calibrator, Options
 from calcli.errors import UsageError
 from calcli.evaluation.assess import scores_of
-from calcli.evaluation.compare import differences
+from calcli.evaluation.paired_differences import differences
 from calcli.metrics.catalog import metric
 from calcli.metrics.context import MetricContext, MetricSettings
 from calcli.metrics.friedman import Friedman, friedman, nemenyi_distance
@@ -23,7 +23,7 @@ from calcli.rows import Rows
 __all__ = [
     "METRICS",
     "UNCALIBRATED",
-    "Entry",
+    "LeaderboardEntry",
     "Ranking",
     "applicable",
     "entrants",
@@ -119,7 +119,7 @@ def _numbers(cls: type[Calibrator], k: int) -> int:
 
 
 @dataclass(frozen=True)
-class Entry:
+class LeaderboardEntry:
     """One method on one bundle, as the JSON has it: metrics, or the reason why there are none.
 
     differences : this minus the baseline, row by row, by metric; None for the baseline itself.
@@ -203,7 +203,7 @@ class Ranking:
         return {"methods": list(self.methods), "n_bundles": self.n_bundles, "metrics": tests, "nemenyi": nemenyi}
 
 
-def ranking(entries: Sequence[Entry], level: float) -> Ranking | None:
+def ranking(entries: Sequence[LeaderboardEntry], level: float) -> Ranking | None:
     """Rank the methods that have values on every bundle; None for fewer than two bundles or methods."""
     bundles = list(dict.fromkeys(entry.bundle for entry in entries))
     found = {(entry.bundle, entry.method): entry for entry in entries if entry.reason is None}

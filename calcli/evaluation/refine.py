@@ -4,7 +4,7 @@ import numpy as np
 
 from calcli.calibrator import Calibrator, Context, Progress
 from calcli.errors import FitError
-from calcli.evaluation.judgement import Part, Split
+from calcli.evaluation.judgement import LossPart, Split
 from calcli.folds import random_folds
 from calcli.metrics.collect import collect
 from calcli.metrics.means import mean_of
@@ -83,6 +83,6 @@ def _held_out(
     return out
 
 
-def _part(before: FloatArray, after: FloatArray, weight: FloatArray | None) -> Part:
+def _part(before: FloatArray, after: FloatArray, weight: FloatArray | None) -> LossPart:
     gain = mean_of(before - after, weight)
-    return Part(mean_of(before, weight).value, mean_of(after, weight).value, gain.value, gain.se)
+    return LossPart(mean_of(before, weight).value, mean_of(after, weight).value, gain.value, gain.se)

@@ -9,7 +9,7 @@ import math
 import numpy as np
 
 from calcli.errors import UsageError
-from calcli.metrics.coverage import Accepted, Curve
+from calcli.metrics.coverage import AcceptanceCurve, Accepted
 from calcli.numerics import FloatArray
 from calcli.plain import dataclass
 
@@ -56,7 +56,7 @@ def choose_threshold(confidence: FloatArray, correct: FloatArray, accuracy: floa
             raise UsageError(f"{name} is {share:g}, expected a number between 0 and 1, both excluded")
     delta = 1.0 - level
     least = math.ceil(math.log(delta) / math.log(accuracy))
-    curve = Curve.of(confidence, correct)
+    curve = AcceptanceCurve.of(confidence, correct)
     places = tested_places(curve, accuracy, delta)
     best, lower, inherited = None, None, 0.0
     for j in places:
@@ -69,7 +69,7 @@ def choose_threshold(confidence: FloatArray, correct: FloatArray, accuracy: floa
     return Choice(best, lower, least, len(places))
 
 
-def tested_places(curve: Curve, accuracy: float, delta: float) -> list[int]:
+def tested_places(curve: AcceptanceCurve, accuracy: float, delta: float) -> list[int]:
     """Which of the distinct thresholds are tested, the highest first: numbers of rows fixed by n alone."""
     n = int(curve.accepted[-1])
     tests = min(max(n // 20, FEWEST_TESTS), TESTS)

@@ -1,12 +1,11 @@
 """Write a calibrator for a target, load what was written, and hold it against ``apply``."""
 
-from collections.abc import Iterable, Iterator
 from typing import Any, Literal, get_args
 
 import numpy as np
 
 from calcli.errors import CalcliError, UsageError
-from calcli.export import onto
+from calcli.export import onnx_behind
 from calcli.export.numpy_source import load_source, write_source
 from calcli.export.onnx_model import OPSET, build_model, require_onnx, session
 from calcli.export.torch_module import build_module, load_program, save_program
@@ -15,7 +14,7 @@ from calcli.export.verify import TOLERANCE, Agreement, Run, compare, trying_rows
 from calcli.io.artifact import Artifact
 from calcli.plain import dataclass
 
-__all__ = ["TARGETS", "Export", "agreements", "export", "export_behind"]
+__all__ = ["TARGETS", "Export", "export", "export_behind"]
 
 Target = Literal["onnx", "torch", "python"]
 TARGETS: tuple[str, ...] = get_args(Target)
@@ -61,7 +60,7 @@ def export(artifact: Artifact, target: str) -> Export:
 def export_behind(artifact: Artifact, path: str, output: str | None = None) -> Export:
     """A calibrator behind the classifier of an ONNX file; both are run on made-up inputs."""
     alone = export(artifact, "onnx")
-    joined = onto.join(artifact, path, output)
+    joined = onnx_behind.join(artifact, path, output)
     try:
         require_onnx().checker.check_model(joined.model)
         data: bytes = joined.model.SerializeToString()
@@ -71,7 +70,7 @@ def export_behind(artifact: Artifact, path: str, output: str | None = None) -> E
         raise CalcliError(f"{path}: cannot be joined with the calibrator: {reason}") from None
     notes: list[str] = []
     try:
-        feeds = onto.made_up_inputs(joined.model)
+        feeds = onnx_behind.made_up_inputs(joined.model)
         seen, probs, label = model.run([joined.scores, "probs", "prediction"], feeds)
     except Exception as problem:
         reason = str(problem).splitlines()[0][:200]
@@ -93,21 +92,6 @@ def both_columns(scores: Any, artifact: Artifact) -> Any:
 def tried(run: Run, artifact: Artifact) -> Agreement:
     """How an export does on random and extreme rows."""
     return sum((compare(run, artifact, s) for s in trying_rows(artifact.n_classes, artifact.input_kind)), NONE)
-
-
-def agreements(artifacts: Iterable[Artifact], targets: Iterable[str] = TARGETS) -> Iterator[dict[str, Any]]:
-    """The table "method x target -> largest difference": a line per artifact.
-
-    A method that cannot be exported has its reason under ``refused``.
-    """
-    for artifact in artifacts:
-        line: dict[str, Any] = {"method": artifact.method, "classes": artifact.n_classes}
-        try:
-            for target in targets:
-                line[target] = export(artifact, target).agreement.difference
-        except UsageError as reason:
-            line["refused"] = str(reason)
-        yield line
 
 
 def require_torch() -> None:

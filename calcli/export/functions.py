@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from calcli.export.graph import Operand, Value
+from calcli.export.graph import GraphValue, Operand
 from calcli.numerics import TINY, FloatArray
 
 __all__ = [
@@ -46,50 +46,50 @@ __all__ = [
 ]
 
 
-def exp(x: Value) -> Value:
+def exp(x: GraphValue) -> GraphValue:
     return x.graph.op("exp", x)
 
 
-def log(x: Value) -> Value:
+def log(x: GraphValue) -> GraphValue:
     return x.graph.op("log", x)
 
 
-def minimum(x: Value, other: Operand) -> Value:
+def minimum(x: GraphValue, other: Operand) -> GraphValue:
     return x.graph.op("minimum", x, other)
 
 
-def maximum(x: Value, other: Operand) -> Value:
+def maximum(x: GraphValue, other: Operand) -> GraphValue:
     return x.graph.op("maximum", x, other)
 
 
-def row_sum(x: Value) -> Value:
+def row_sum(x: GraphValue) -> GraphValue:
     return x.graph.op("row_sum", x)
 
 
-def row_max(x: Value) -> Value:
+def row_max(x: GraphValue) -> GraphValue:
     return x.graph.op("row_max", x)
 
 
-def row_argmax(x: Value) -> Value:
+def row_argmax(x: GraphValue) -> GraphValue:
     """Index of the largest entry, ties to the lowest, (rows, 1)."""
     return x.graph.op("row_argmax", x)
 
 
-def where(condition: Value, x: Operand, y: Operand) -> Value:
+def where(condition: GraphValue, x: Operand, y: Operand) -> GraphValue:
     return condition.graph.op("where", condition, x, y)
 
 
-def at(x: Value, index: Value) -> Value:
+def at(x: GraphValue, index: GraphValue) -> GraphValue:
     """Entries of each row at the row's own indices."""
     return x.graph.op("at", x, index)
 
 
-def take(table: FloatArray, index: Value) -> Value:
+def take(table: FloatArray, index: GraphValue) -> GraphValue:
     """Entries of a constant (m,) at the indices."""
     return index.graph.op("take", table, index)
 
 
-def is_class(label: Value, k: int) -> Value:
+def is_class(label: GraphValue, k: int) -> GraphValue:
     """True in each row's column of its label, (rows, k)."""
     return label.graph.op("equal", label, np.arange(k)[None, :])
 
@@ -97,68 +97,68 @@ def is_class(label: Value, k: int) -> Value:
 # ---- logarithms and sigmoids
 
 
-def log_softmax(z: Value) -> Value:
+def log_softmax(z: GraphValue) -> GraphValue:
     shifted = z - row_max(z)
     return shifted - log(row_sum(exp(shifted)))
 
 
-def softmax(z: Value) -> Value:
+def softmax(z: GraphValue) -> GraphValue:
     p = exp(z - row_max(z))
     return p / row_sum(p)
 
 
-def log_normalizer(z: Value) -> Value:
+def log_normalizer(z: GraphValue) -> GraphValue:
     top = row_max(z)
     return log(row_sum(exp(z - top))) + top
 
 
-def probabilities(z: Value) -> Value:
+def probabilities(z: GraphValue) -> GraphValue:
     return exp(z - log_normalizer(z))
 
 
-def floored_log(p: Value) -> Value:
+def floored_log(p: GraphValue) -> GraphValue:
     return log(maximum(p, TINY))
 
 
-def logs(q: Value) -> tuple[Value, Value]:
+def logs(q: GraphValue) -> tuple[GraphValue, GraphValue]:
     return floored_log(q), floored_log(1.0 - q)
 
 
-def _small(u: Value) -> Value:
+def _small(u: GraphValue) -> GraphValue:
     """exp(-|u|)."""
     return exp(-u.graph.op("abs", u))
 
 
-def sigmoid(u: Value) -> Value:
+def sigmoid(u: GraphValue) -> GraphValue:
     t = _small(u)
     return where(u >= 0.0, 1.0, t) / (t + 1.0)
 
 
-def log_sigmoid(u: Value) -> Value:
+def log_sigmoid(u: GraphValue) -> GraphValue:
     return minimum(u, 0.0) - u.graph.op("log1p", _small(u))
 
 
-def softplus(u: Value) -> Value:
+def softplus(u: GraphValue) -> GraphValue:
     return maximum(u, 0.0) + u.graph.op("log1p", _small(u))
 
 
-def log_add(a: Value, b: Operand) -> Value:
+def log_add(a: GraphValue, b: Operand) -> GraphValue:
     """Logarithm of exp(a) + exp(b)."""
     return maximum(a, b) + a.graph.op("log1p", _small(a - b))
 
 
-def mixed_with_uniform(log_p: Value, share: float, k: int) -> Value:
+def mixed_with_uniform(log_p: GraphValue, share: float, k: int) -> GraphValue:
     return log_add(log_p + np.log1p(-share), np.log(share / k)) if share > 0 else log_p
 
 
 # ---- one probability of a row, and the others
 
 
-def top_log_odds(z: Value, label: Value, k: int) -> Value:
+def top_log_odds(z: GraphValue, label: GraphValue, k: int) -> GraphValue:
     return at(z, label) - log_normalizer(where(is_class(label, k), -np.inf, z))
 
 
-def one_vs_rest_log_odds(z: Value, k: int) -> Value:
+def one_vs_rest_log_odds(z: GraphValue, k: int) -> GraphValue:
     top, d = row_argmax(z), z - row_max(z)
     e = exp(d)
     rest = row_sum(e) - e
@@ -166,12 +166,12 @@ def one_vs_rest_log_odds(z: Value, k: int) -> Value:
     return where(is_class(top, k), top_log_odds(z, top, k), below)
 
 
-def share_rest(z: Value, label: Value, log_q: Value, log_rest: Value, k: int) -> Value:
+def share_rest(z: GraphValue, label: GraphValue, log_q: GraphValue, log_rest: GraphValue, k: int) -> GraphValue:
     mask = is_class(label, k)
     return where(mask, log_q, log_softmax(where(mask, -np.inf, z)) + log_rest)
 
 
-def normalize(q: Value, z: Value, label: Value) -> tuple[Value, Value]:
+def normalize(q: GraphValue, z: GraphValue, label: GraphValue) -> tuple[GraphValue, GraphValue]:
     """Log-probabilities and label; rows whose entries sum to nothing stay uncalibrated."""
     total = row_sum(q)
     zero = total < TINY
@@ -213,7 +213,7 @@ class Pieces(NamedTuple):
         return cls(x, np.append(x[0], x), np.append(y[0], y), np.concatenate([[0.0], slope, [0.0]]))
 
 
-def search(x: Value, edges: Sequence[FloatArray], *, closed: bool) -> tuple[Value | None, int]:
+def search(x: GraphValue, edges: Sequence[FloatArray], *, closed: bool) -> tuple[GraphValue | None, int]:
     """How many edges of its column's table lie below each x (with ``closed``: at it, too), and their longest number.
 
     edges : one sorted table for all columns, or one per column. A binary search of all rows
@@ -228,7 +228,7 @@ def search(x: Value, edges: Sequence[FloatArray], *, closed: bool) -> tuple[Valu
         row[: len(own)] = own
     offset = np.arange(len(edges))[None, :] * size
 
-    def passed(edge: Operand) -> Value:
+    def passed(edge: Operand) -> GraphValue:
         return x.graph.op("less_equal" if closed else "less", edge, x)
 
     stride = np.int64(2 ** (steps - 1))
@@ -240,12 +240,12 @@ def search(x: Value, edges: Sequence[FloatArray], *, closed: bool) -> tuple[Valu
     return found, size + 1
 
 
-def nudged(x: Value, maps: int) -> Value:
+def nudged(x: GraphValue, maps: int) -> GraphValue:
     """x moved by its graph's nudge, if there is one."""
     return x if x.graph.nudge is None else x * (1.0 + x.graph.nudge[:, :maps])
 
 
-def piecewise(x: Value, maps: Sequence[Pieces], *, closed: bool = False) -> Value:
+def piecewise(x: GraphValue, maps: Sequence[Pieces], *, closed: bool = False) -> GraphValue:
     """The maps at x: one for all columns, or one per column. closed : a score on an edge belongs above it."""
     x = nudged(x, len(maps))
     found, size = search(x, [one.edges for one in maps], closed=closed)

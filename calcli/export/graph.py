@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from calcli.plain import dataclass
 
-__all__ = ["Graph", "Node", "Value"]
+__all__ = ["Graph", "GraphValue", "Node"]
 
 Operand = Any
 """A value, or a number or array that becomes a constant."""
@@ -28,52 +28,52 @@ class Node:
 
 
 @dataclass(frozen=True, eq=False)
-class Value:
+class GraphValue:
     """The result of a node; operators on it add nodes."""
 
     graph: "Graph"
     place: int
 
-    def __add__(self, other: Operand) -> "Value":
+    def __add__(self, other: Operand) -> "GraphValue":
         return self.graph.op("add", self, other)
 
-    def __radd__(self, other: Operand) -> "Value":
+    def __radd__(self, other: Operand) -> "GraphValue":
         return self.graph.op("add", other, self)
 
-    def __sub__(self, other: Operand) -> "Value":
+    def __sub__(self, other: Operand) -> "GraphValue":
         return self.graph.op("sub", self, other)
 
-    def __rsub__(self, other: Operand) -> "Value":
+    def __rsub__(self, other: Operand) -> "GraphValue":
         return self.graph.op("sub", other, self)
 
-    def __mul__(self, other: Operand) -> "Value":
+    def __mul__(self, other: Operand) -> "GraphValue":
         return self.graph.op("mul", self, other)
 
-    def __rmul__(self, other: Operand) -> "Value":
+    def __rmul__(self, other: Operand) -> "GraphValue":
         return self.graph.op("mul", other, self)
 
-    def __truediv__(self, other: Operand) -> "Value":
+    def __truediv__(self, other: Operand) -> "GraphValue":
         return self.graph.op("div", self, other)
 
-    def __rtruediv__(self, other: Operand) -> "Value":
+    def __rtruediv__(self, other: Operand) -> "GraphValue":
         return self.graph.op("div", other, self)
 
-    def __matmul__(self, other: Operand) -> "Value":
+    def __matmul__(self, other: Operand) -> "GraphValue":
         return self.graph.op("matmul", self, other)
 
-    def __neg__(self) -> "Value":
+    def __neg__(self) -> "GraphValue":
         return self.graph.op("neg", self)
 
-    def __lt__(self, other: Operand) -> "Value":
+    def __lt__(self, other: Operand) -> "GraphValue":
         return self.graph.op("less", self, other)
 
-    def __gt__(self, other: Operand) -> "Value":
+    def __gt__(self, other: Operand) -> "GraphValue":
         return self.graph.op("less", other, self)
 
-    def __le__(self, other: Operand) -> "Value":
+    def __le__(self, other: Operand) -> "GraphValue":
         return self.graph.op("less_equal", self, other)
 
-    def __ge__(self, other: Operand) -> "Value":
+    def __ge__(self, other: Operand) -> "GraphValue":
         return self.graph.op("less_equal", other, self)
 
 
@@ -92,11 +92,11 @@ class Graph:
     outputs: dict[str, int] = field(default_factory=dict)
     _seen: dict[Any, int] = field(default_factory=dict)
 
-    def op(self, op: str, *inputs: Operand) -> Value:
+    def op(self, op: str, *inputs: Operand) -> GraphValue:
         """The value of an operation."""
         return self._add(Node(op, tuple(self._place(x) for x in inputs)), (op, *map(self._place, inputs)))
 
-    def const(self, value: Any) -> Value:
+    def const(self, value: Any) -> GraphValue:
         """A constant: Python numbers are floats, arrays keep int64 and become float64 otherwise."""
         array = np.asarray(value)
         whole = isinstance(value, np.ndarray | np.generic) and array.dtype.kind in "iu"
@@ -104,13 +104,13 @@ class Graph:
         return self._add(Node("const", (), array), ("const", array.dtype.str, array.shape, array.tobytes()))
 
     def _place(self, x: Operand) -> int:
-        return x.place if isinstance(x, Value) else self.const(x).place
+        return x.place if isinstance(x, GraphValue) else self.const(x).place
 
-    def _add(self, node: Node, key: Any) -> Value:
+    def _add(self, node: Node, key: Any) -> GraphValue:
         if key not in self._seen:
             self._seen[key] = len(self.nodes)
             self.nodes.append(node)
-        return Value(self, self._seen[key])
+        return GraphValue(self, self._seen[key])
 
     def needed(self) -> list[tuple[int, Node]]:
         """The nodes that the outputs depend on, with their places, in order."""

@@ -8,7 +8,7 @@ from calcli.calibrator import Calibrator
 from calcli.composition import Composition
 from calcli.errors import UsageError
 from calcli.export.functions import is_class, log_add, mixed_with_uniform, row_argmax, row_max, where
-from calcli.export.graph import Value
+from calcli.export.graph import GraphValue
 from calcli.mixture import Mixture
 from calcli.plain import dataclass
 
@@ -19,8 +19,8 @@ __all__ = ["Traced", "lower"]
 class Traced:
     """Rows on their way. z : logits (rows, k), or log-probabilities. label : the prediction so far, (rows, 1)."""
 
-    z: Value
-    label: Value
+    z: GraphValue
+    label: GraphValue
     k: int
 
 

@@ -55,7 +55,7 @@ def build_module(graph: Graph) -> Any:
 
     nodes, operations = graph.needed(), _operations()
 
-    class Calibrator(torch.nn.Module):  # type: ignore[misc]  # the base is Any without torch
+    class ExportedCalibrator(torch.nn.Module):  # type: ignore[misc]  # the base is Any without torch
         """Runs the graph, node by node, in float64."""
 
         def __init__(self) -> None:
@@ -80,7 +80,7 @@ def build_module(graph: Graph) -> Any:
                 "confidence": out["confidence"].squeeze(-1).to(scores.dtype),
             }
 
-    return Calibrator().eval()
+    return ExportedCalibrator().eval()
 
 
 def save_program(module: Any, k: int) -> bytes:

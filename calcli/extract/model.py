@@ -13,9 +13,8 @@ from typing import Any, Literal, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from calcli.errors import DataError, UsageError
-from calcli.extract.exported import load_exported, runnable
-from calcli.importers.archive import one_line
+from calcli.errors import DataError, UsageError, one_line
+from calcli.extract.exported_program import load_exported, runnable
 from calcli.io.inputs import note
 
 __all__ = ["AMP", "Model", "load_model"]

@@ -15,8 +15,8 @@ from typing import Any, Literal, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from calcli.errors import DataError, UsageError
-from calcli.importers.archive import Entry, one_line
+from calcli.errors import DataError, UsageError, one_line
+from calcli.importers.archive import Entry
 from calcli.importers.formats import open_archive
 from calcli.io.inputs import note
 from calcli.plain import dataclass

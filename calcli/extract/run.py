@@ -12,13 +12,12 @@ from numpy.typing import NDArray
 
 from calcli import __version__
 from calcli.calibrator import Context
-from calcli.errors import CalcliError, DataError, UsageError
+from calcli.errors import CalcliError, DataError, UsageError, one_line
 from calcli.extract.checkpoint import PartialScores
 from calcli.extract.model import Model, load_model
 from calcli.extract.model_inputs import IMAGE_SUFFIXES, Inputs, Wishes, open_inputs
 from calcli.extract.transforms import Transform, choose, parse
-from calcli.importers.archive import one_line
-from calcli.importers.report import Report, Splitting, Written
+from calcli.importers.import_report import ImportReport, Splitting, Written
 from calcli.io.atomic import check_output
 from calcli.io.validate import check_labels, check_scores, score_kind
 from calcli.io.writer import BundleWriter, NewBundle
@@ -72,7 +71,7 @@ def run_model(
     *,
     force: bool = False,
     context: Context = QUIET,
-) -> Report:
+) -> ImportReport:
     """Run a model over inputs and write bundles of its scores.
 
     Scores are kept as they come in ``<output>.part``; repeating the same command after an
@@ -94,7 +93,7 @@ def run_model(
         identity = _identity(job, inputs, model, specs)
         part_path = output.with_name(output.name + ".part")
         with PartialScores(part_path, identity, 1 + len(specs), job.dtype, force=force) as part:
-            report = Report()
+            report = ImportReport()
             if part.done:
                 report.notes.append(f"{part_path.name}: going on after {part.done} of {inputs.n} rows")
             _run(job, kind, inputs, model, specs, part, context)
@@ -323,7 +322,7 @@ def _write(
     scores: NDArray[Any],
     form: NewBundle,
     splitting: Splitting,
-    report: Report,
+    report: ImportReport,
 ) -> None:
     """Copy the rows into bundles, group by group. scores : (n, 1 + m, k). form : what the bundles have in common."""
     step = max(1, (4 << 20) // (scores[0].nbytes or 1))

@@ -10,11 +10,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from calcli.errors import CalcliError, DataError
+from calcli.errors import CalcliError, DataError, one_line
 from calcli.numerics import bfloat16_to_float32, is_bfloat16
 from calcli.plain import dataclass
 
-__all__ = ["Archive", "Entry", "Mapped", "flatten", "one_line", "reading", "unite"]
+__all__ = ["Archive", "Entry", "Mapped", "flatten", "reading", "unite"]
 
 BROKEN: tuple[type[Exception], ...] = (
     OSError,
@@ -48,12 +48,6 @@ def reading(path: Path, what: str, *, also: tuple[type[Exception], ...] = ()) ->
         ) from None
     except BROKEN + also as problem:
         raise DataError(f"{path}: cannot read {what}: {one_line(problem)}; is the file complete?") from None
-
-
-def one_line(problem: BaseException, limit: int = 200) -> str:
-    """The text of an exception on one line, not too long."""
-    text = " ".join(str(problem).split()) or type(problem).__name__
-    return text if len(text) <= limit else text[: limit - 1] + "…"
 
 
 class Mapped:

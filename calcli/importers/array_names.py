@@ -21,7 +21,7 @@ from calcli.importers.ask import Ask
 from calcli.plain import dataclass
 
 __all__ = [
-    "PER_ROW", "ROLES", "SCORE_PREFIX", "Candidate", "Name", "extra_of", "group_name", "matching", "outcome_hint",
+    "PER_ROW", "ROLES", "SCORE_PREFIX", "BundleArrays", "Name", "extra_of", "group_name", "matching", "outcome_hint",
     "parse_name", "plan", "role_of", "says_correct",
 ]  # fmt: skip
 
@@ -127,7 +127,7 @@ class Name:
 
 
 @dataclass(frozen=True)
-class Candidate:
+class BundleArrays:
     """Arrays that make one bundle, by path.
 
     model : name of the bundle without its split. extras : path by role (ids, weights,
@@ -192,7 +192,7 @@ def _folder_split(folder: tuple[str, ...]) -> tuple[tuple[str, ...], str]:
     return folder, ""
 
 
-def plan(paths: Iterable[str], ask: Ask, where: str) -> list[Candidate]:
+def plan(paths: Iterable[str], ask: Ask, where: str) -> list[BundleArrays]:
     """Find the bundles among the arrays of a source.
 
     where : the source, for messages. Raises UsageError for names that do not exist and
@@ -222,7 +222,7 @@ def plan(paths: Iterable[str], ask: Ask, where: str) -> list[Candidate]:
                 " are only to be calibrated; --gold FILE joins them from another file"
             )
         extras = {role: extra for role in ROLES if role != "labels" if (extra := extra_of(score, names, role))}
-        found.append(Candidate(model, score.split, score.kind, score.path, label if label else None, extras))
+        found.append(BundleArrays(model, score.split, score.kind, score.path, label if label else None, extras))
     doubles = [c.name for c in found if sum(c.name == other.name for other in found) > 1]
     if doubles:
         raise UsageError(f"{where}: two arrays of scores would both become the group {doubles[0] or 'at the root'!r}")

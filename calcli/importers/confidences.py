@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from calcli.errors import DataError, UsageError
 from calcli.importers.archive import Entry
-from calcli.importers.array_names import ROLES, Candidate, extra_of, matching, parse_name
+from calcli.importers.array_names import ROLES, BundleArrays, extra_of, matching, parse_name
 from calcli.importers.ask import Ask
 from calcli.importers.labelled_scores import Imported, per_row
 from calcli.importers.labels import to_labels
@@ -69,7 +69,7 @@ def load_confidences(entries: Mapping[str, Entry], ask: Ask, ignore: Sequence[in
     n = len(confidence)
     columns = {role: per_row(entries[path], role, n) for role, path in extras.items() if role != "calibrated_by"}
     notes = (f"{ask.confidence!r} was taken as the confidence, {told} as correct ({int(correct.sum())} of {n})",)
-    candidate = Candidate("", found[0].split, "confidence", found[0].path, first.name, extras)
+    candidate = BundleArrays("", found[0].split, "confidence", found[0].path, first.name, extras)
     labels = np.where(dropped, min(ignore, default=-1), correct) if dropped.any() else correct
     dtype = np.dtype(confidence.dtype if confidence.dtype.kind == "f" else np.float64).newbyteorder("=")
     return Imported(

@@ -15,14 +15,14 @@ from calcli.importers.ask import Ask
 from calcli.importers.source_file import SourceFile
 from calcli.plain import dataclass
 
-__all__ = ["Format", "commands", "formats", "open_archive", "reader", "recognise", "suffixes"]
+__all__ = ["SourceFormat", "commands", "formats", "open_archive", "reader", "recognise", "suffixes"]
 
 Sniff = Callable[[SourceFile], bool]
 Read = Callable[[SourceFile, ExitStack, Ask], Archive]
 
 
 @dataclass(frozen=True)
-class Format:
+class SourceFormat:
     """A kind of file that calcli reads.
 
     name : as messages call it. about : what such files are, for lists. suffixes : what
@@ -42,7 +42,7 @@ class Format:
     examples: tuple[tuple[str, str], ...] = ()
 
 
-_FORMATS: dict[str, Format] = {}
+_FORMATS: dict[str, SourceFormat] = {}
 
 
 def reader(
@@ -57,21 +57,21 @@ def reader(
 ) -> Callable[[Read], Read]:
     """Register a reader: a function (file, stack, ask) -> Archive in a module of ``readers``.
 
-    The arguments are the fields of ``Format``. ``stack`` closes what the archive keeps
+    The arguments are the fields of ``SourceFormat``. ``stack`` closes what the archive keeps
     open, ``ask`` is what the user said. Readers raise DataError for files that are broken
     or hold no scores, import heavy packages inside, and give arrays the names that
     ``array_names`` knows (logits, labels, ids, …).
     """
 
     def register(read: Read) -> Read:
-        _FORMATS[name] = Format(name, about, tuple(suffixes), sniff, read, extra, order, tuple(examples))
+        _FORMATS[name] = SourceFormat(name, about, tuple(suffixes), sniff, read, extra, order, tuple(examples))
         return read
 
     return register
 
 
 @cache
-def formats() -> tuple[Format, ...]:
+def formats() -> tuple[SourceFormat, ...]:
     """All formats, in the order in which they are asked."""
     for module in iter_modules(readers.__path__):
         import_module(f"{readers.__name__}.{module.name}")
@@ -119,7 +119,7 @@ ELSEWHERE = (
 """How files begin that are known and not read, and what to do about them."""
 
 
-def recognise(file: SourceFile) -> tuple[Format, str | None]:
+def recognise(file: SourceFile) -> tuple[SourceFormat, str | None]:
     """The format of a file, by content: (format, a note when its name says otherwise).
 
     Raises DataError for an unknown file.

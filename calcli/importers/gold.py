@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from calcli.errors import DataError, UsageError
 from calcli.importers.archive import Archive, Entry
-from calcli.importers.array_names import Candidate, parse_name
+from calcli.importers.array_names import BundleArrays, parse_name
 from calcli.importers.ask import Ask
 
 __all__ = ["GOLD", "add_gold", "aligned_labels"]
@@ -64,7 +64,7 @@ def _ids_of(entries: Mapping[str, Entry]) -> Entry | None:
     return next((entry for path, entry in entries.items() if parse_name(path).role == "ids"), None)
 
 
-def aligned_labels(candidate: Candidate, entries: Mapping[str, Entry]) -> tuple[dict[str, Entry], list[str]]:
+def aligned_labels(candidate: BundleArrays, entries: Mapping[str, Entry]) -> tuple[dict[str, Entry], list[str]]:
     """Labels that lie in another file than the scores in the order of the scores: (entries, notes).
 
     By ids where both files have them, else by their place, which is said.

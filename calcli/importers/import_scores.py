@@ -13,19 +13,19 @@ import numpy as np
 from calcli import __version__
 from calcli.errors import CalcliError, DataError, UsageError
 from calcli.importers.archive import Archive, Entry, unite
-from calcli.importers.array_names import Candidate, group_name, plan
+from calcli.importers.array_names import BundleArrays, group_name, plan
 from calcli.importers.ask import Ask
 from calcli.importers.confidences import confidences_by_name, load_confidences
 from calcli.importers.corrupt import corrupt_labels
 from calcli.importers.formats import open_archive
 from calcli.importers.gold import add_gold, aligned_labels
+from calcli.importers.import_notes import Chance, taken_for
+from calcli.importers.import_report import ImportReport, Splitting, Written
 from calcli.importers.join import join_archives, repeated, shards_apart
 from calcli.importers.labelled_scores import Imported, load
 from calcli.importers.obvious import take_obvious
 from calcli.importers.per_label import load_labels
-from calcli.importers.report import Report, Splitting, Written
 from calcli.importers.sources import settle_sources
-from calcli.importers.told import Chance, taken_for
 from calcli.io.atomic import check_output
 from calcli.io.provenance import carried, unmarked
 from calcli.io.writer import BundleWriter, GroupWriter, NewBundle
@@ -42,14 +42,14 @@ def import_scores(
     *,
     ignore_labels: Sequence[int] = (),
     force: bool = False,
-) -> Report:
+) -> ImportReport:
     """Import saved scores into a new HDF5 file of bundles.
 
     Raises UsageError for requests that make no sense, DataError for sources that cannot
     be read or break the rules of bundles; then nothing is written.
     """
     check_output(output, force=force, inputs=sources)
-    report = Report()
+    report = ImportReport()
     with ExitStack() as stack:
         settled = settle_sources(sources, stack)
         try:
@@ -141,7 +141,7 @@ def _bundles(
         yield load(candidate, entries, ask, ignore=ignore)
 
 
-def _refuse_second_split(candidates: Sequence[Candidate], splitting: Splitting, where: str) -> None:
+def _refuse_second_split(candidates: Sequence[BundleArrays], splitting: Splitting, where: str) -> None:
     if not splitting.parts:
         return
     splits: dict[str, list[str]] = {}
@@ -158,7 +158,7 @@ def _refuse_second_split(candidates: Sequence[Candidate], splitting: Splitting, 
 
 
 def _deal(
-    imported: Imported, splitting: Splitting, ignore: Sequence[int], ask: Ask, report: Report
+    imported: Imported, splitting: Splitting, ignore: Sequence[int], ask: Ask, report: ImportReport
 ) -> dict[str, IntArray]:
     """Which rows of the source go to which group of the output."""
     name, labels = imported.candidate.name, imported.labels
@@ -205,7 +205,7 @@ def _deal(
     return {_join(imported.candidate.model, group): rows[index] for group, index in dealt.items()}
 
 
-def _unrepeated(imported: Imported, rows: IntArray, ask: Ask, report: Report) -> IntArray:
+def _unrepeated(imported: Imported, rows: IntArray, ask: Ask, report: ImportReport) -> IntArray:
     """The rows whose id is not that of an earlier one. Raises DataError when some are and may not be dropped."""
     ids, group = imported.columns.get("ids"), imported.columns.get("group")
     if ids is None:
@@ -264,7 +264,7 @@ class _Origin:
         return record
 
 
-def _provenance(candidate: Candidate, entries: Mapping[str, Entry]) -> dict[str, str]:
+def _provenance(candidate: BundleArrays, entries: Mapping[str, Entry]) -> dict[str, str]:
     """What the source says of calibrators: beside its arrays, or of a table in a column."""
     scores = entries[candidate.scores]
     found = carried(scores.path, scores.name)
@@ -283,7 +283,7 @@ def _write(
     origin: _Origin,
     entries: Mapping[str, Entry],
     splitting: Splitting,
-    report: Report,
+    report: ImportReport,
 ) -> None:
     """Make the groups of one source bundle, report them, and fill them."""
     writers: list[tuple[GroupWriter, IntArray]] = []

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from calcli.errors import DataError, UsageError
 from calcli.importers.archive import Entry
-from calcli.importers.array_names import Candidate
+from calcli.importers.array_names import BundleArrays
 from calcli.importers.ask import Ask
 from calcli.importers.doubts import refuse_confidences, refuse_impostors, refuse_ranks
 from calcli.importers.labels import texts_of, to_labels
@@ -43,7 +43,7 @@ class Imported:
     each row was already in, or None. notes : sentences for the user.
     """
 
-    candidate: Candidate
+    candidate: BundleArrays
     where: str
     kind: ScoreKind | Literal["confidence"]
     n: int
@@ -77,7 +77,7 @@ class Imported:
             yield Slab(start, scores, moved)
 
 
-def load(candidate: Candidate, entries: Mapping[str, Entry], ask: Ask, *, ignore: Sequence[int]) -> Imported:
+def load(candidate: BundleArrays, entries: Mapping[str, Entry], ask: Ask, *, ignore: Sequence[int]) -> Imported:
     """Load everything about one bundle but its scores, which are looked at only in passing.
 
     ask : with a kind, the scores are not doubted to be of it; with names of the scores,
@@ -146,7 +146,7 @@ def _native(values: Any) -> NDArray[Any]:
 
 
 def _class_names(
-    candidate: Candidate, entries: Mapping[str, Entry], k: int, binary: bool, ask: Ask
+    candidate: BundleArrays, entries: Mapping[str, Entry], k: int, binary: bool, ask: Ask
 ) -> tuple[list[str] | None, str | None]:
     """Names of all classes, and that of class 1 where a single column bears it."""
     if ask.class_names:
@@ -187,7 +187,7 @@ def per_row(entry: Entry, role: str, n: int, repeats: int = 1) -> NDArray[Any]:
 
 
 def _transforms(
-    candidate: Candidate, entries: Mapping[str, Entry], size: tuple[int, int], binary: bool
+    candidate: BundleArrays, entries: Mapping[str, Entry], size: tuple[int, int], binary: bool
 ) -> tuple[Any, tuple[str, ...]]:
     if "transformed" not in candidate.extras:
         return None, ()

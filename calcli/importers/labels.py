@@ -6,8 +6,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from calcli.errors import DataError
-from calcli.importers.archive import one_line
+from calcli.errors import DataError, one_line
 from calcli.numerics import IntArray, whole_number
 
 __all__ = ["labels_in_memory", "texts_of", "to_labels"]

@@ -8,7 +8,7 @@ import numpy as np
 
 from calcli.errors import DataError
 from calcli.importers.archive import Entry
-from calcli.importers.array_names import Candidate, group_name
+from calcli.importers.array_names import BundleArrays, group_name
 from calcli.importers.ask import Ask
 from calcli.importers.labelled_scores import Imported, load
 from calcli.importers.labels import texts_of
@@ -17,7 +17,7 @@ __all__ = ["load_labels"]
 
 
 def load_labels(
-    candidate: Candidate, entries: Mapping[str, Entry], ask: Ask, ignore: Sequence[int]
+    candidate: BundleArrays, entries: Mapping[str, Entry], ask: Ask, ignore: Sequence[int]
 ) -> Iterator[Imported]:
     """One bundle per column of (n, c) scores and (n, c) zeros and ones, named after its class.
 

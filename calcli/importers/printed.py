@@ -8,8 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from calcli.errors import DataError
-from calcli.importers.archive import one_line
+from calcli.errors import DataError, one_line
 
 __all__ = ["are_lists", "is_number", "not_a_number", "read_lists"]
 

@@ -5,8 +5,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from calcli.errors import DataError
-from calcli.importers.archive import one_line
+from calcli.errors import DataError, one_line
 from calcli.io.atomic import is_stream
 from calcli.io.inputs import note
 

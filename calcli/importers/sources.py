@@ -11,8 +11,7 @@ from dataclasses import field
 from pathlib import Path
 from typing import IO
 
-from calcli.errors import DataError
-from calcli.importers.archive import one_line
+from calcli.errors import DataError, one_line
 from calcli.importers.formats import suffixes
 from calcli.io.atomic import is_stream
 from calcli.io.inputs import DESCRIPTORS, note

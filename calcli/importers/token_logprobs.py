@@ -17,7 +17,7 @@ from calcli.importers.records import value_column
 from calcli.importers.sequences import reduced
 from calcli.plain import dataclass
 
-__all__ = ["Answer", "Position", "answers_archive", "positions_of"]
+__all__ = ["Position", "TokenResponse", "answers_archive", "positions_of"]
 
 UNLIKELY = -9999.0
 """What servers write for a token of which they know no log-probability."""
@@ -33,7 +33,7 @@ class Position:
 
 
 @dataclass(frozen=True)
-class Answer:
+class TokenResponse:
     """One response. id : of the row, "" when there is none. more : per-row values by name (labels, group)."""
 
     where: str
@@ -74,7 +74,9 @@ def _position(token: Any, logprob: Any, top: dict[str, float]) -> Position:
     return Position(str(token), float(logprob), {t: lp for t, lp in known.items() if lp > UNLIKELY})
 
 
-def answers_archive(path: Path, format: str, answers: Sequence[Answer], ask: Ask, notes: Sequence[str]) -> Archive:
+def answers_archive(
+    path: Path, format: str, answers: Sequence[TokenResponse], ask: Ask, notes: Sequence[str]
+) -> Archive:
     """The arrays that the answers hold.
 
     With ``--class-names`` logits (n, classes): of each class the log-probability of its token
@@ -105,7 +107,7 @@ def answers_archive(path: Path, format: str, answers: Sequence[Answer], ask: Ask
     return Archive.held(path, format, arrays, told)
 
 
-def _confidence(answer: Answer, how: str) -> float:
+def _confidence(answer: TokenResponse, how: str) -> float:
     lps = [position.logprob for position in answer.positions]
     if not lps:
         raise DataError(f"{answer.where}: has no token log-probabilities; ask the server for them with logprobs=true")
@@ -113,8 +115,8 @@ def _confidence(answer: Answer, how: str) -> float:
 
 
 def _class_rows(
-    path: Path, answers: Sequence[Answer], names: Sequence[str]
-) -> tuple[list[Answer], NDArray[Any], list[str]]:
+    path: Path, answers: Sequence[TokenResponse], names: Sequence[str]
+) -> tuple[list[TokenResponse], NDArray[Any], list[str]]:
     """The answers that list a class, their log-probabilities (n, classes), and what to say of them."""
     index = _lookup(names)
     rows, kept, missing = [], [], 0
@@ -164,7 +166,7 @@ def _lookup(names: Sequence[str]) -> dict[str, int]:
     return index
 
 
-def _place(answer: Answer, index: Mapping[str, int]) -> int | None:
+def _place(answer: TokenResponse, index: Mapping[str, int]) -> int | None:
     """The position at which the answer names its class; None when none does and none lists one."""
     if not answer.positions:
         raise DataError(

@@ -15,14 +15,14 @@ from typing import Any
 import h5py
 import numpy as np
 
-from calcli.errors import CalcliError, DataError
+from calcli.errors import CalcliError, DataError, one_line
 from calcli.io.atomic import is_stream
 from calcli.io.hdf5_sources import check_external, check_mapping, check_source, find_file, source_file
 from calcli.io.inputs import note
 from calcli.io.probe import probe
 from calcli.io.validate import swells
 
-__all__ = ["check_stored", "find_groups", "lookup", "names_in", "one_line", "open_file", "or_none", "read", "texts"]
+__all__ = ["check_stored", "find_groups", "lookup", "names_in", "open_file", "or_none", "read", "texts"]
 
 
 @contextmanager
@@ -96,9 +96,8 @@ def texts(values: Any, where: str) -> list[str]:
 
 
 def _damaged(where: object, problem: BaseException) -> DataError:
-    text = one_line(problem)
-    advice = "install the HDF5 filter it was compressed with" if "filter" in text else "is the file complete?"
-    return DataError(f"{where}: cannot be read: {text}; {advice}")
+    advice = "install the HDF5 filter it was compressed with" if "filter" in str(problem) else "is the file complete?"
+    return DataError(f"{where}: cannot be read: {one_line(problem)}; {advice}")
 
 
 def _passed_through_h5py(trace: TracebackType | None) -> bool:
@@ -107,11 +106,6 @@ def _passed_through_h5py(trace: TracebackType | None) -> bool:
             return True
         trace = trace.tb_next
     return False
-
-
-def one_line(problem: BaseException) -> str:
-    """The words of an exception without line breaks."""
-    return " ".join(str(problem).split())
 
 
 MOST_LINKS = 16

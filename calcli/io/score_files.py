@@ -111,7 +111,7 @@ Write = Callable[[Sheet, Iterable[Slab], Place], None]
 
 
 @dataclass(frozen=True)
-class Format:
+class ScoreFormat:
     """A way to write scores. endings : of file names. streams : whether a pipe can take it. needs : a package."""
 
     name: str
@@ -121,20 +121,20 @@ class Format:
     needs: str | None
 
 
-FORMATS: dict[str, Format] = {}
+FORMATS: dict[str, ScoreFormat] = {}
 
 
 def score_format(*endings: str, streams: bool = False, needs: str | None = None) -> Callable[[Write], Write]:
     """Announce a format under its first ending."""
 
     def announce(write: Write) -> Write:
-        FORMATS[endings[0]] = Format(endings[0], write, endings, streams, needs)
+        FORMATS[endings[0]] = ScoreFormat(endings[0], write, endings, streams, needs)
         return write
 
     return announce
 
 
-def format_of(path: Path | None, name: str | None = None) -> Format:
+def format_of(path: Path | None, name: str | None = None) -> ScoreFormat:
     """The format that a name or an ending says. path : None is standard output. Raises UsageError."""
     if name is not None and name not in FORMATS:
         raise UsageError(f"--format {name}: expected one of {', '.join(FORMATS)}")

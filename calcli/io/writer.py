@@ -15,10 +15,9 @@ import h5py
 import numpy as np
 from numpy.typing import NDArray
 
-from calcli.errors import CalcliError, UsageError
+from calcli.errors import CalcliError, UsageError, one_line
 from calcli.io.atomic import is_stream, new_file, refuse
-from calcli.io.hdf5 import one_line
-from calcli.io.image import Image
+from calcli.io.hdf5_image import Image
 from calcli.numerics import store
 from calcli.plain import dataclass
 

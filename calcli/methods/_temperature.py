@@ -7,9 +7,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from calcli.calibrator import Calibrator, Context, Prediction, param
-from calcli.errors import DataError
 from calcli.kernels.device import Kernels, kernels
 from calcli.kernels.numpy import Expansion, Slope
+from calcli.methods._checks import check_positive
 from calcli.numerics import FloatArray, log_softmax
 from calcli.plain import dataclass
 from calcli.rows import Block, Rows
@@ -18,18 +18,6 @@ from calcli.summary import Summary
 
 LOG_BETA_LOW, LOG_BETA_HIGH = float(np.log(1e-2)), float(np.log(1e2))
 """Bracket of log beta, beta = 1/T: T in [0.01, 100]."""
-
-
-def check_temperature(temperature: float | FloatArray) -> None:
-    """Raise DataError for a temperature, or one per class, that is not positive and finite."""
-    if not np.all((np.asarray(temperature) > 0) & np.isfinite(temperature)):
-        raise DataError(f"temperature is {temperature}, expected positive numbers")
-
-
-def check_uniform(uniform: float) -> None:
-    """Raise DataError for a share of the uniform distribution outside [0, 1)."""
-    if not 0 <= uniform < 1:
-        raise DataError(f"uniform is {uniform}, expected a share in [0, 1)")
 
 
 @dataclass(frozen=True)
@@ -46,7 +34,7 @@ class OneTemperature(Calibrator):
         return Prediction(log_softmax(block.z / self.temperature), block.prediction)
 
     def check(self, k: int) -> None:
-        check_temperature(self.temperature)
+        check_positive(temperature=self.temperature)
 
 
 def solve_temperature(

@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 
 from calcli.calibrator import Curves, param
 from calcli.methods._binary.curves import EMPTY, check_steps, step
+from calcli.methods._binary.log_odds import Sample
 from calcli.methods._binary.maps import TOP_LABEL, BinaryCalibrator, MapFit, ModeOptions, few_rows_per_class
-from calcli.methods._binary.questions import Sample
 from calcli.numerics import FloatArray, IntArray
 from calcli.plain import dataclass
 from calcli.rows import Rows

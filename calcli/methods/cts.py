@@ -7,8 +7,8 @@ from msgspec import Meta
 
 from calcli.binning import width_edges
 from calcli.calibrator import Calibrator, Context, Fit, Laws, Options, Prediction, Status, param
+from calcli.methods._checks import check_positive
 from calcli.methods._class_search import ClassSearch
-from calcli.methods._temperature import check_temperature
 from calcli.methods.ts import TemperatureOptions, TemperatureScaling
 from calcli.numerics import FloatArray, log_softmax
 from calcli.plain import dataclass
@@ -102,7 +102,7 @@ class ClassTemperatureScaling(Calibrator):
         return Prediction(log_softmax(scaled), scaled.argmax(axis=1))
 
     def check(self, k: int) -> None:
-        check_temperature(self.temperature)
+        check_positive(temperature=self.temperature)
 
 
 METHOD = ClassTemperatureScaling

@@ -1,12 +1,13 @@
 """Expectation consistency."""
 
+from dataclasses import replace
 from functools import partial
 from typing import Annotated, Self
 
 import numpy as np
 from msgspec import Meta
 
-from calcli.calibrator import Context, Fit, Laws, Options, param
+from calcli.calibrator import ORDER_PRESERVING, Context, Fit, Options, param
 from calcli.errors import FitError
 from calcli.kernels.device import Kernels, kernels
 from calcli.kernels.numpy import Expansion, Slope
@@ -48,7 +49,7 @@ class ExpectationConsistency(OneTemperature):
     use = "one number, when mean confidence must equal accuracy"
     title = "expectation consistency"
     Options = ExpectationConsistencyOptions
-    laws = Laws(keeps_argmax=True, monotone=True, shift_invariant=True, equivariant=True, weights=True, memory="stream")
+    laws = replace(ORDER_PRESERVING, memory="stream")
 
     @classmethod
     def fit(cls, rows: Rows, options: ExpectationConsistencyOptions, context: Context) -> Fit[Self]:

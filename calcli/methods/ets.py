@@ -1,5 +1,6 @@
 """Ensemble temperature scaling."""
 
+from dataclasses import replace
 from functools import partial
 from itertools import combinations
 from typing import Annotated, Literal, Self
@@ -7,9 +8,9 @@ from typing import Annotated, Literal, Self
 import numpy as np
 from msgspec import Meta
 
-from calcli.calibrator import Calibrator, Context, Fit, Laws, Options, Prediction, Status, param
+from calcli.calibrator import ORDER_PRESERVING, Calibrator, Context, Fit, Options, Prediction, Status, param
 from calcli.errors import DataError
-from calcli.methods._temperature import check_temperature
+from calcli.methods._checks import check_positive
 from calcli.methods.ts import TemperatureOptions, TemperatureScaling
 from calcli.numerics import FloatArray, log_softmax, softmax
 from calcli.plain import dataclass
@@ -63,15 +64,7 @@ class EnsembleTemperatureScaling(Calibrator):
     use = "when one temperature leaves the tails wrong; keeps predictions"
     title = "ensemble temperature scaling"
     Options = EnsembleTemperatureOptions
-    laws = Laws(
-        keeps_argmax=True,
-        monotone=True,
-        shift_invariant=True,
-        equivariant=True,
-        improves_nll=True,
-        weights=True,
-        memory="row",
-    )
+    laws = replace(ORDER_PRESERVING, improves_nll=True, memory="row")
 
     @classmethod
     def fit(cls, rows: Rows, options: EnsembleTemperatureOptions, context: Context) -> Fit[Self]:
@@ -115,7 +108,7 @@ class EnsembleTemperatureScaling(Calibrator):
         return Prediction(log_p, block.prediction)
 
     def check(self, k: int) -> None:
-        check_temperature(self.temperature)
+        check_positive(temperature=self.temperature)
         if not (np.all(self.weights >= 0) and abs(self.weights.sum() - 1.0) <= 1e-9):
             raise DataError(f"weights are {self.weights.tolist()}, expected three that are >= 0 and sum to 1")
 

@@ -1,14 +1,15 @@
 """Feature temperature."""
 
+from dataclasses import replace
 from functools import partial
 from typing import Annotated, Self
 
 import numpy as np
 from msgspec import Meta
 
-from calcli.calibrator import Calibrator, Context, Fit, Laws, Options, Prediction, param
+from calcli.calibrator import ORDER_PRESERVING, Calibrator, Context, Fit, Options, Prediction, param
 from calcli.errors import DataError
-from calcli.methods._temperature import check_temperature, check_uniform
+from calcli.methods._checks import check_positive, check_uniform
 from calcli.methods.ts import TemperatureOptions, TemperatureScaling
 from calcli.numerics import FloatArray, log_softmax, mixed_with_uniform, row_max
 from calcli.plain import dataclass
@@ -61,7 +62,7 @@ class FeatureTemperature(Calibrator):
     title = "feature temperature"
     Options = FeatureTemperatureOptions
     # the uniform part can cost 1/n where the scores were perfect
-    laws = Laws(keeps_argmax=True, monotone=True, shift_invariant=True, equivariant=True, weights=True, memory="row")
+    laws = replace(ORDER_PRESERVING, memory="row")
 
     @classmethod
     def fit(cls, rows: Rows, options: FeatureTemperatureOptions, context: Context) -> Fit[Self]:
@@ -112,7 +113,7 @@ class FeatureTemperature(Calibrator):
         return Prediction(mixed_with_uniform(log_p, self.uniform), block.prediction)
 
     def check(self, k: int) -> None:
-        check_temperature(self.temperature)
+        check_positive(temperature=self.temperature)
         if not np.all(np.abs(self.weights) * [1, CLIP, CLIP, CLIP] < 100):
             raise DataError(f"weights are {self.weights.tolist()}, expected numbers below 100 (25 for a feature)")
         if not (np.all(np.isfinite(self.mean)) and np.all(self.deviation > 0)):

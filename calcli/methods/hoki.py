@@ -14,12 +14,13 @@ from calcli.calibrator import Calibrator, Context, Fit, Options, Prediction, Sta
 from calcli.errors import DataError, UsageError
 from calcli.kernels.numpy.noise import QUANTILES, digest, standard_noise
 from calcli.kernels.numpy.retention import Races, block_retention
+from calcli.methods._binary.log_odds import counted_rows, sigmoid, single_sample, top_log_odds
 from calcli.methods._binary.maps import TOP_LABEL
-from calcli.methods._binary.questions import counted_rows, sigmoid, single_sample, top_log_odds
 from calcli.methods._binary.vectors import logs, share_rest
+from calcli.methods._checks import check_positive
 from calcli.methods._hoki.rounds import Design, Evidence, design, replay, width_error
 from calcli.methods._hoki.search import (
-    Choice,
+    NoiseChoice,
     agreement,
     choose_noise,
     listed_scales,
@@ -182,7 +183,7 @@ class Hoki(Calibrator):
         transforms: list[int] = []
         if options.noise == "transforms":
             transforms = choose_pool(rows.transforms, options.pool, "hoki with noise=transforms")
-            choice = Choice("transforms", 1.0, survival(rows, transforms)[counted], {})
+            choice = NoiseChoice("transforms", 1.0, survival(rows, transforms)[counted], {})
         else:
             choice = choose_noise(rows, options, context, counted, base)
         noise, scale, gamma = choice.noise, choice.scale, choice.gamma
@@ -249,8 +250,7 @@ class Hoki(Calibrator):
             raise DataError(f"noise is {self.noise!r}, expected one of {', '.join(QUANTILES)}")
         if self.init not in ("accuracy", "confidence"):
             raise DataError(f"init is {self.init!r}, expected accuracy or confidence")
-        if not 0 < self.scale < np.inf:
-            raise DataError(f"scale is {self.scale}, expected a positive number")
+        check_positive(scale=self.scale)
         if not 0 <= self.accuracy <= 1:
             raise DataError(f"accuracy is {self.accuracy}, expected a number between 0 and 1")
         if self.samples < 0 or self.seed < 0:

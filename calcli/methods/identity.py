@@ -1,10 +1,11 @@
 """The uncalibrated model."""
 
+from dataclasses import replace
 from typing import Any, Self
 
 import numpy as np
 
-from calcli.calibrator import Calibrator, Context, Fit, Laws, Prediction
+from calcli.calibrator import ORDER_PRESERVING, Calibrator, Context, Fit, Prediction
 from calcli.numerics import log_softmax
 from calcli.plain import dataclass
 from calcli.rows import Block, Rows
@@ -23,16 +24,7 @@ class Identity(Calibrator):
     aliases = ("uncalibrated", "none")
     use = "the scores as they are, to compare with"
     title = "no calibration"
-    laws = Laws(
-        keeps_argmax=True,
-        monotone=True,
-        shift_invariant=True,
-        equivariant=True,
-        improves_nll=True,
-        weights=True,
-        confidence=True,
-        memory="stream",
-    )
+    laws = replace(ORDER_PRESERVING, improves_nll=True, confidence=True, memory="stream")
 
     @classmethod
     def fit(cls, rows: Rows, options: Any, context: Context) -> Fit[Self]:

@@ -8,9 +8,9 @@ from msgspec import Meta
 
 from calcli.calibrator import Calibrator, Context, Fit, Laws, Options, Prediction, param
 from calcli.errors import DataError
+from calcli.methods._checks import check_positive, check_uniform
 from calcli.methods._iop_net import Net, TrainingPlan, TrainingRows, mapped_logits, train_folds
 from calcli.methods._monotone import ALL_AT_BOUND, check_map, evaluate, nll_in_slopes, pull_together
-from calcli.methods._temperature import check_uniform
 from calcli.methods.ts import TemperatureOptions, TemperatureScaling
 from calcli.numerics import FloatArray, log_softmax, mixed_with_uniform, row_max
 from calcli.plain import dataclass
@@ -181,8 +181,7 @@ class IntraOrderPreserving(Calibrator):
                 raise DataError("the layers hold numbers that are not finite")
             if self.w3 is not None and self.w3.shape[2] != k - 1:
                 raise DataError(f"w3 gives {self.w3.shape[2]} weights, expected one per gap: {k - 1}")
-            if self.spread is not None and not self.spread > 0:
-                raise DataError(f"spread is {self.spread}, expected a positive number")
+            check_positive(spread=self.spread)
         else:
             raise DataError(f"variant is {self.variant!r}, expected diag, oi or op")
 

@@ -1,14 +1,15 @@
 """Isotonic regression on all classes at once."""
 
+from dataclasses import replace
 from typing import Any, Self
 
 import numpy as np
 
-from calcli.calibrator import Calibrator, Context, Curves, Fit, Laws, Prediction, param
+from calcli.calibrator import ORDER_PRESERVING, Calibrator, Context, Curves, Fit, Prediction, param
 from calcli.errors import DataError, FitError
 from calcli.isotonic import PooledOutcomes
 from calcli.methods._binary.curves import check_line, line
-from calcli.methods._binary.questions import probabilities
+from calcli.methods._binary.log_odds import probabilities
 from calcli.methods._binary.vectors import normalize
 from calcli.methods.irova import TIE_BREAK
 from calcli.numerics import FloatArray, IntArray
@@ -38,16 +39,7 @@ class IsotonicMulticlass(Calibrator):
     aliases = ("isotonic-multiclass",)
     use = "all classes at once without a formula; keeps predictions"
     title = "isotonic regression, multi-class"
-    laws = Laws(
-        keeps_argmax=True,
-        monotone=True,
-        shift_invariant=True,
-        equivariant=True,
-        improves_nll=False,
-        top_label_only=False,
-        weights=True,
-        memory="row",
-    )
+    laws = replace(ORDER_PRESERVING, memory="row")
 
     @classmethod
     def fit(cls, rows: Rows, options: Any, context: Context) -> Fit[Self]:

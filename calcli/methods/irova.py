@@ -6,8 +6,8 @@ from calcli.calibrator import Context, Curves, Fit, param
 from calcli.errors import DataError
 from calcli.isotonic import fit_isotonic
 from calcli.methods._binary.curves import EMPTY, check_line, line
+from calcli.methods._binary.log_odds import Sample
 from calcli.methods._binary.maps import ONE_VS_REST, BinaryCalibrator, MapFit, few_rows_per_class, fit_maps
-from calcli.methods._binary.questions import Sample
 from calcli.numerics import FloatArray
 from calcli.plain import dataclass
 from calcli.rows import Rows

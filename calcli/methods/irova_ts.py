@@ -5,8 +5,8 @@ from typing import Any, Self
 
 from calcli.calibrator import Calibrator, Context, Fit, param
 from calcli.composition import mapped
-from calcli.errors import DataError
 from calcli.methods._binary.maps import few_rows_per_class, fit_maps
+from calcli.methods._checks import check_positive
 from calcli.methods.irova import IsotonicOneVsAll
 from calcli.methods.ts import TemperatureOptions, TemperatureScaling
 from calcli.plain import dataclass
@@ -46,8 +46,7 @@ class IsotonicAfterTemperature(IsotonicOneVsAll):
 
     def check(self, k: int) -> None:
         super().check(k)
-        if not 0 < self.temperature < float("inf"):
-            raise DataError(f"temperature is {self.temperature}, expected a positive number")
+        check_positive(temperature=self.temperature)
 
 
 METHOD = IsotonicAfterTemperature

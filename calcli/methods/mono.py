@@ -1,13 +1,14 @@
 """One shared monotone map of the log-probabilities."""
 
+from dataclasses import replace
 from typing import Annotated, Self
 
 import numpy as np
 from msgspec import Meta
 
-from calcli.calibrator import Calibrator, Context, Fit, Laws, Options, Prediction, param
+from calcli.calibrator import ORDER_PRESERVING, Calibrator, Context, Fit, Options, Prediction, param
+from calcli.methods._checks import check_uniform
 from calcli.methods._monotone import ALL_AT_BOUND, check_map, evaluate, nll_in_slopes, pull_together
-from calcli.methods._temperature import check_uniform
 from calcli.numerics import FloatArray, log_softmax, mixed_with_uniform
 from calcli.plain import dataclass
 from calcli.rows import Block, Rows
@@ -60,15 +61,7 @@ class SharedMonotone(Calibrator):
     use = "when the error depends on the level of the probability; keeps predictions"
     title = "shared monotone map"
     Options = SharedMonotoneOptions
-    laws = Laws(
-        keeps_argmax=True,
-        monotone=True,
-        shift_invariant=True,
-        equivariant=True,
-        improves_nll=True,
-        weights=True,
-        memory="stream",
-    )
+    laws = replace(ORDER_PRESERVING, improves_nll=True, memory="stream")
 
     @classmethod
     def fit(cls, rows: Rows, options: SharedMonotoneOptions, context: Context) -> Fit[Self]:

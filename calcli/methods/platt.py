@@ -6,10 +6,10 @@ import numpy as np
 from msgspec import Meta
 
 from calcli.calibrator import param
-from calcli.methods._binary.curves import check_finite
+from calcli.methods._binary.log_odds import Sample
 from calcli.methods._binary.logistic import Loss, regress
 from calcli.methods._binary.maps import TOP_LABEL, LogisticCalibrator, MapFit, ModeOptions
-from calcli.methods._binary.questions import Sample
+from calcli.methods._checks import check_finite
 from calcli.numerics import FloatArray
 from calcli.plain import dataclass
 

@@ -12,7 +12,8 @@ from calcli.binning import BinStats, width_edges
 from calcli.calibrator import Calibrator, Context, Fit, Options, Prediction, Status, param
 from calcli.errors import DataError
 from calcli.kernels.device import kernels
-from calcli.kernels.numpy.recal import RowSharpness, Tilt, log_confidence, log_share
+from calcli.kernels.numpy.recal import RowSharpness, TiltedRows, log_confidence, log_share
+from calcli.methods._checks import check_positive
 from calcli.methods._recal_groups import BETA_HIGH, BETA_LOW, GROUPS, GroupFit, fit_groups, group_of
 from calcli.methods._transforms import choose_pool
 from calcli.methods.ts import TemperatureOptions, TemperatureScaling
@@ -180,8 +181,7 @@ class ReCal(Calibrator):
         return Prediction(log_softmax(gaps * scale[:, None]), block.prediction)
 
     def check(self, k: int) -> None:
-        if not 0 < self.temperature < np.inf:
-            raise DataError(f"temperature is {self.temperature}, expected a positive number")
+        check_positive(temperature=self.temperature)
         sigma = self.inverse_temperatures
         if not ((sigma > 0) & (sigma < np.inf)).all():
             at = int(np.flatnonzero(~((sigma > 0) & (sigma < np.inf)).all(axis=1))[0])
@@ -246,7 +246,7 @@ class Rounds:
             else:
                 sigma = self._guard_groups(group, new.log_top, sigma)
             undone = (sigma == 1)[group]
-            new = Tilt(
+            new = TiltedRows(
                 np.where(undone, self.now.log_top, new.log_top),
                 np.where(undone, self.now.cumulants, new.cumulants),
             )
@@ -306,11 +306,11 @@ class Rounds:
             for g in range(GROUPS)
         ]
 
-    def _tilt(self, scale: FloatArray, wanted: NDArray[np.bool_] | None = None) -> Tilt:
+    def _tilt(self, scale: FloatArray, wanted: NDArray[np.bool_] | None = None) -> TiltedRows:
         self.passes += 1
         return self.sharpness.tilt(scale, wanted)
 
-    def _sums(self, tilted: Tilt, scale: FloatArray, group: IntArray) -> FloatArray:
+    def _sums(self, tilted: TiltedRows, scale: FloatArray, group: IntArray) -> FloatArray:
         """Derivatives of the NLL of each group in its relative inverse temperature, (4, 4)."""
         k1, *higher = tilted.cumulants
         terms = [k1 - scale * self.sharpness.label_gap, *higher]

@@ -11,13 +11,14 @@ from msgspec import Meta
 from calcli.binning import BinStats
 from calcli.calibrator import Calibrator, Context, Curves, Fit, param
 from calcli.composition import mapped
-from calcli.errors import DataError, FitError
+from calcli.errors import FitError
 from calcli.methods._affine.matrix_maps import OdirOptions
 from calcli.methods._affine.squared import squared_matrix, squared_vector
-from calcli.methods._binary.curves import EMPTY, check_finite, check_steps, step
+from calcli.methods._binary.curves import EMPTY, check_steps, step
+from calcli.methods._binary.log_odds import Sample, counted_rows, log_sigmoid, sigmoid
 from calcli.methods._binary.logistic import Loss
 from calcli.methods._binary.maps import TOP_LABEL, BinaryCalibrator, MapFit, ModeOptions, fit_maps
-from calcli.methods._binary.questions import Sample, counted_rows, log_sigmoid, sigmoid
+from calcli.methods._checks import check_finite, check_positive
 from calcli.methods.beta import fit_beta
 from calcli.methods.dir import DirichletCalibration
 from calcli.methods.dir_odir import RegularisedDirichlet
@@ -191,8 +192,7 @@ class ScalingBinning(BinaryCalibrator):
             weight=self.weight,
             bias=self.bias,
         )
-        if self.temperature is not None and not 0 < self.temperature < np.inf:
-            raise DataError(f"temperature is {self.temperature}, expected a positive number")
+        check_positive(temperature=self.temperature)
         for _, _, edges, values, *_ in self.maps:
             check_steps(edges, values)
 

@@ -8,9 +8,8 @@ from msgspec import Meta
 
 from calcli.calibrator import Context, Fit, Laws, Options, Prediction, param
 from calcli.methods._affine.fitting import (
-    Journal,
+    FitNotes,
     begin_map,
-    check_finite,
     effective_rows,
     identity_map,
     refuse_hopeless,
@@ -19,6 +18,7 @@ from calcli.methods._affine.fitting import (
 from calcli.methods._affine.matrix import MatrixObjective
 from calcli.methods._affine.path import load_table, path_folds, search_path
 from calcli.methods._affine.structured import LAMBDAS, Smoothed, presmooth, structured_ridge
+from calcli.methods._checks import check_finite
 from calcli.numerics import FloatArray, log_softmax
 from calcli.plain import dataclass
 from calcli.rows import Block, Rows
@@ -61,13 +61,13 @@ class StructuredMatrixScaling(Smoothed):
 
     @classmethod
     def fit(cls, rows: Rows, options: StructuredMatrixOptions, context: Context) -> Fit[Self]:
-        journal, k = Journal(), rows.k
-        temperature, smoothing, features = presmooth(rows, journal, context)
+        notes, k = FitNotes(), rows.k
+        temperature, smoothing, features = presmooth(rows, notes, context)
         theta = identity_map(k, k + 1)
-        if journal.absent_classes(rows, "only the ridge speaks for them"):
+        if notes.absent_classes(rows, "only the ridge speaks for them"):
             lam, folds = options.lambda_, min(5, rows.n)
             if rows.n < ROWS_PER_CLASS * k:
-                journal.warn(f"{rows.n} rows are fewer than {ROWS_PER_CLASS} per class: svs serves better")
+                notes.warn(f"{rows.n} rows are fewer than {ROWS_PER_CLASS} per class: svs serves better")
                 lam = "cv" if lam == "auto" else lam
             lam = 1.0 if lam == "auto" else lam
             fits = folds * len(LAMBDAS) + 1 if lam == "cv" else 1
@@ -82,10 +82,10 @@ class StructuredMatrixScaling(Smoothed):
                     lambda done: context.progress(f"cross-validating lambda{long}", done, folds * len(LAMBDAS)),
                 )
                 lam, theta = path.best, np.mean(path.thetas, axis=0)
-                journal.details |= path.details
+                notes.details |= path.details
             else:
                 table = load_table(rows, features)
-            journal.details["lambda"] = lam
+            notes.details["lambda"] = lam
             ridge = structured_ridge(k, k + 1, lam, effective_rows(rows))
             objective = MatrixObjective(table.chunks(), k, ridge, complete=True)
             found = solve(
@@ -94,9 +94,9 @@ class StructuredMatrixScaling(Smoothed):
                 lambda done: context.progress(f"fitting{long}", done, 0),
                 early=context.early,
             )
-            journal.optimum(found)
+            notes.optimum(found)
             theta = found.theta
-        return Fit(cls(temperature, smoothing, theta[:, :-1].copy(), theta[:, -1].copy()), *journal.result())
+        return Fit(cls(temperature, smoothing, theta[:, :-1].copy(), theta[:, -1].copy()), *notes.result())
 
     def apply(self, block: Block) -> Prediction:
         log_p = log_softmax(self.smoothed(block) @ self.weight.T + self.bias)

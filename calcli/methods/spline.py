@@ -9,8 +9,8 @@ from msgspec import Meta
 
 from calcli.calibrator import Curves, param
 from calcli.methods._binary.curves import EMPTY, check_line, line
+from calcli.methods._binary.log_odds import Sample
 from calcli.methods._binary.maps import TOP_LABEL, BinaryCalibrator, MapFit, ModeOptions, few_rows_per_class
-from calcli.methods._binary.questions import Sample
 from calcli.numerics import FloatArray
 from calcli.plain import dataclass
 from calcli.rows import Rows

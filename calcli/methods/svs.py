@@ -7,9 +7,8 @@ from msgspec import Meta
 
 from calcli.calibrator import Context, Fit, Laws, Options, Prediction, param
 from calcli.methods._affine.fitting import (
-    Journal,
+    FitNotes,
     begin_map,
-    check_finite,
     effective_rows,
     identity_map,
     solve,
@@ -18,6 +17,7 @@ from calcli.methods._affine.objective import Chunks
 from calcli.methods._affine.path import diagonal_folds, path_folds, search_path
 from calcli.methods._affine.structured import LAMBDAS, Smoothed, presmooth, structured_ridge
 from calcli.methods._affine.vector import VectorObjective
+from calcli.methods._checks import check_finite
 from calcli.numerics import FloatArray, log_softmax
 from calcli.plain import dataclass
 from calcli.rows import Block, Rows
@@ -58,10 +58,10 @@ class StructuredVectorScaling(Smoothed):
 
     @classmethod
     def fit(cls, rows: Rows, options: StructuredVectorOptions, context: Context) -> Fit[Self]:
-        journal, k = Journal(), rows.k
-        temperature, smoothing, features = presmooth(rows, journal, context)
+        notes, k = FitNotes(), rows.k
+        temperature, smoothing, features = presmooth(rows, notes, context)
         theta = identity_map(k, 2)
-        if journal.absent_classes(rows, "only the ridge speaks for them"):
+        if notes.absent_classes(rows, "only the ridge speaks for them"):
             lam, folds = options.lambda_, min(5, rows.n)
             if lam == "cv":
                 path = search_path(
@@ -72,8 +72,8 @@ class StructuredVectorScaling(Smoothed):
                     lambda done: context.progress("cross-validating lambda", done, folds * len(LAMBDAS)),
                 )
                 lam = path.best
-                journal.details |= path.details
-            journal.details["lambda"] = lam
+                notes.details |= path.details
+            notes.details["lambda"] = lam
             ridge = structured_ridge(k, 2, lam, effective_rows(rows))
             objective = VectorObjective(Chunks(rows, features), k, ridge, complete=True)
             found = solve(
@@ -82,9 +82,9 @@ class StructuredVectorScaling(Smoothed):
                 lambda done: context.progress("fitting scales and biases", done, 0),
                 early=context.early,
             )
-            journal.optimum(found)
+            notes.optimum(found)
             theta = found.theta
-        return Fit(cls(temperature, smoothing, theta[:, 0].copy(), theta[:, 1].copy()), *journal.result())
+        return Fit(cls(temperature, smoothing, theta[:, 0].copy(), theta[:, 1].copy()), *notes.result())
 
     def apply(self, block: Block) -> Prediction:
         log_p = log_softmax(self.smoothed(block) * self.scale + self.bias)

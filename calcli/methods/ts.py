@@ -1,19 +1,20 @@
 """Temperature scaling."""
 
+from dataclasses import replace
 from typing import Annotated, Literal, Self
 
 from msgspec import Meta
 
-from calcli.calibrator import Context, Fit, Laws, Options, Prediction, param
+from calcli.calibrator import ORDER_PRESERVING, Context, Fit, Options, Prediction, param
 from calcli.kernels.device import Kernels, kernels
 from calcli.kernels.numpy import Expansion, Slope
+from calcli.methods._checks import check_uniform
 from calcli.methods._temperature import (
     LOG_BETA_HIGH,
     LOG_BETA_LOW,
     TOLERANCE,
     OneTemperature,
     Search,
-    check_uniform,
     search_temperature,
     solve_temperature,
 )
@@ -63,15 +64,7 @@ class TemperatureScaling(OneTemperature):
     use = "start here: one number, every prediction kept"
     title = "temperature scaling"
     Options = TemperatureOptions
-    laws = Laws(
-        keeps_argmax=True,
-        monotone=True,
-        shift_invariant=True,
-        equivariant=True,
-        improves_nll=True,
-        weights=True,
-        memory="stream",
-    )
+    laws = replace(ORDER_PRESERVING, improves_nll=True, memory="stream")
 
     @classmethod
     def fit(cls, rows: Rows, options: TemperatureOptions, context: Context) -> Fit[Self]:

@@ -6,10 +6,9 @@ from msgspec import Meta
 
 from calcli.calibrator import Calibrator, Context, Fit, Laws, Options, Prediction, param
 from calcli.methods._affine.fitting import (
-    Journal,
+    FitNotes,
     begin_map,
     best_temperature,
-    check_finite,
     identity_map,
     refuse_level,
     solve,
@@ -17,6 +16,7 @@ from calcli.methods._affine.fitting import (
 )
 from calcli.methods._affine.objective import Chunks
 from calcli.methods._affine.vector import VectorObjective
+from calcli.methods._checks import check_finite
 from calcli.numerics import FloatArray, log_softmax
 from calcli.plain import dataclass
 from calcli.rows import Block, Rows
@@ -62,10 +62,10 @@ class VectorScaling(Calibrator):
     @classmethod
     def fit(cls, rows: Rows, options: VectorScalingOptions, context: Context) -> Fit[Self]:
         refuse_level(rows)
-        journal, k = Journal(), rows.k
+        notes, k = FitNotes(), rows.k
         theta = identity_map(k, 2)
-        if journal.absent_classes(rows, "each keeps the scale of temperature scaling and bias 0"):
-            journal.too_many_parameters(rows, 2 * k, "ts or svs")
+        if notes.absent_classes(rows, "each keeps the scale of temperature scaling and bias 0"):
+            notes.too_many_parameters(rows, 2 * k, "ts or svs")
             objective = VectorObjective(Chunks(rows, lambda block: block.z), k, uniform_ridge(options.ridge, k, 2))
             found = solve(
                 objective,
@@ -73,9 +73,9 @@ class VectorScaling(Calibrator):
                 lambda done: context.progress("fitting scales and biases", done, 0),
                 early=context.early,
             )
-            journal.optimum(found)
+            notes.optimum(found)
             theta = found.theta
-        return Fit(cls(theta[:, 0].copy(), theta[:, 1].copy()), *journal.result())
+        return Fit(cls(theta[:, 0].copy(), theta[:, 1].copy()), *notes.result())
 
     def apply(self, block: Block) -> Prediction:
         log_p = log_softmax(block.z * self.scale + self.bias)

@@ -23,7 +23,7 @@ __all__ = [
     "tops_needed",
 ]
 
-FAMILIES = ("losses", "binned", "debiased", "smooth", "significance", "ranking", "coverage", "bound")
+FAMILIES = ("losses", "binned_errors", "debiased", "smooth", "significance", "ranking", "coverage", "bound")
 """Files whose import registers metrics; their order is that of every list."""
 
 MODULES = [import_module(f"calcli.metrics.{family}").__name__ for family in FAMILIES]

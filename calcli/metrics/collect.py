@@ -61,7 +61,7 @@ def collect_all(
     """
     needed, wanted = needed_transforms(rows, calibrators)
     tops = tuple(j for j in tops if j < rows.k)
-    work = _OfBlock(rows.k, tuple(calibrators), tuple(needed), class_bins, tops, top_only)
+    work = _GatherBlock(rows.k, tuple(calibrators), tuple(needed), class_bins, tops, top_only)
     gatherers = [_Gatherer(rows.n, rows.k, class_bins) for _ in calibrators]
     for parts in rows.partial_sums(work, transforms=wanted):
         for gatherer, part in zip(gatherers, parts.each, strict=True):
@@ -85,7 +85,7 @@ def reduced(
     Arguments as for ``collect_all``.
     """
     needed, wanted = needed_transforms(rows, calibrators)
-    work = _OfBlock(
+    work = _GatherBlock(
         rows.k, tuple(calibrators), tuple(needed), class_bins, tuple(j for j in tops if j < rows.k), top_only
     )
     return rows.each(_Reducing(work, reduce), transforms=wanted, at_once=4)
@@ -143,7 +143,7 @@ class _Parts:
 
 
 @dataclass(frozen=True)
-class _OfBlock:
+class _GatherBlock:
     """What is gathered of a block, through every calibrator, piece by piece; pieces are small enough to stay in cache.
 
     needed : specs of the transforms that come with the block. spare : room to work in.
@@ -289,7 +289,7 @@ class _OfBlock:
 class _Reducing:
     """What is made of the tables of a block."""
 
-    work: _OfBlock
+    work: _GatherBlock
     reduce: Callable[[list[RowTable]], Any]
 
     def __call__(self, block: Block) -> Any:

@@ -9,7 +9,14 @@ from calcli.metrics.means import Interval
 from calcli.numerics import FloatArray, IntArray
 from calcli.plain import dataclass
 
-__all__ = ["Accepted", "Curve", "accuracy_at_coverage", "coverage_at_accuracy", "coverage_interval", "exact_interval"]
+__all__ = [
+    "AcceptanceCurve",
+    "Accepted",
+    "accuracy_at_coverage",
+    "coverage_at_accuracy",
+    "coverage_interval",
+    "exact_interval",
+]
 
 
 @dataclass(frozen=True)
@@ -33,7 +40,7 @@ class Accepted:
 
 
 @dataclass(frozen=True)
-class Curve:
+class AcceptanceCurve:
     """Every distinct confidence as a threshold, the highest first; rows accepted and right at each, (g,)."""
 
     threshold: FloatArray
@@ -41,7 +48,7 @@ class Curve:
     right: IntArray
 
     @classmethod
-    def of(cls, confidence: FloatArray, correct: FloatArray) -> "Curve":
+    def of(cls, confidence: FloatArray, correct: FloatArray) -> "AcceptanceCurve":
         """The curve of rows, confidence and correct (n,)."""
         order = np.argsort(-confidence, kind="stable")
         c, hits = confidence[order], np.cumsum(correct[order] > 0)
@@ -71,14 +78,14 @@ def _exact(count: IntArray, n: IntArray, level: float) -> tuple[FloatArray, Floa
 
 def accuracy_at_coverage(confidence: FloatArray, correct: FloatArray, coverage: float) -> Accepted:
     """The fewest of the most confident rows that are at least this share; ties are accepted together."""
-    curve = Curve.of(confidence, correct)
+    curve = AcceptanceCurve.of(confidence, correct)
     # a share such as 0.07 times 100 rows is 7.000000000000001
     return curve.at(int(np.searchsorted(curve.accepted, coverage * len(confidence) - 1e-9, side="left")))
 
 
 def coverage_at_accuracy(confidence: FloatArray, correct: FloatArray, accuracy: float) -> Accepted | None:
     """The most rows whose accuracy, on these rows, is at least this; without any guarantee for others."""
-    curve = Curve.of(confidence, correct)
+    curve = AcceptanceCurve.of(confidence, correct)
     good = np.flatnonzero(curve.right >= accuracy * curve.accepted)
     return curve.at(int(good[-1])) if len(good) else None
 
@@ -92,7 +99,7 @@ def coverage_interval(
     errs with chance 1 - level, so that the set of those not refused holds it with ``level``;
     of that set the piece around the estimate is given, 0 to something where no coverage has it.
     """
-    curve = Curve.of(confidence, correct)
+    curve = AcceptanceCurve.of(confidence, correct)
     low, high = _exact(curve.right, curve.accepted, level)
     good = np.flatnonzero(curve.right >= accuracy * curve.accepted)
     share = curve.accepted / len(confidence)

@@ -22,7 +22,7 @@ from calcli.metrics.means import Mean
 from calcli.metrics.nulls import EXACT_ROWS, GROUPS, expected_of_bin, poisson_binomial
 from calcli.metrics.rowtable import RowTable
 from calcli.metrics.runs import SortedRows
-from calcli.metrics.significance import Direction
+from calcli.metrics.significance import MeanGap
 from calcli.metrics.smooth import smooth_errors, spectrum
 from calcli.metrics.tally import FINE, Scored, Tally
 from calcli.numerics import FloatArray, IntArray, distinct
@@ -310,7 +310,7 @@ class LongContext(MetricContext):
 
     # ---- means and directions
 
-    def _direction(self, name: str) -> Direction:
+    def _direction(self, name: str) -> MeanGap:
         if name == "entropy":
             return _direction(self.tally.entropy, self.n)
         scored = self.tally.positive if name == "positive" else self.tally.top
@@ -324,10 +324,10 @@ class LongContext(MetricContext):
         return gap, mass, accuracy
 
 
-def _direction(sums: FloatArray, n: int) -> Direction:
+def _direction(sums: FloatArray, n: int) -> MeanGap:
     """Of the sum of a gap and its variance."""
     total, variance = sums.tolist()
-    return Direction.of(total / n, math.sqrt(variance) / n)
+    return MeanGap.of(total / n, math.sqrt(variance) / n)
 
 
 _BIN_SUMS = ("count", "score", "outcome", "weight", "weight_square")

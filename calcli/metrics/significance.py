@@ -15,7 +15,7 @@ from calcli.plain import dataclass
 
 __all__ = [
     "Cumulative",
-    "Direction",
+    "MeanGap",
     "adaptive_test",
     "adjusted",
     "benjamini_hochberg",
@@ -34,14 +34,14 @@ __all__ = [
 
 
 @dataclass(frozen=True)
-class Direction:
+class MeanGap:
     """A mean gap with its standard deviation under calibration, and z = gap / sd."""
 
     gap: float
     z: float
 
     @classmethod
-    def of(cls, gap: float, sd: float) -> "Direction":
+    def of(cls, gap: float, sd: float) -> "MeanGap":
         """Of a mean gap and its standard deviation."""
         if sd == 0.0:
             # Certain forecasts that are all right are calibrated; certain and wrong, impossible.
@@ -54,26 +54,26 @@ class Direction:
         return normal_p_value(self.z)
 
 
-def _direction(gap: FloatArray, variance: FloatArray, weight: FloatArray | None) -> Direction:
+def _direction(gap: FloatArray, variance: FloatArray, weight: FloatArray | None) -> MeanGap:
     w = np.ones(len(gap)) if weight is None else weight
     total = float(w.sum())
-    return Direction.of(float(w @ gap) / total, math.sqrt(float(w**2 @ variance)) / total)
+    return MeanGap.of(float(w @ gap) / total, math.sqrt(float(w**2 @ variance)) / total)
 
 
-def confidence_direction(table: RowTable) -> Direction:
+def confidence_direction(table: RowTable) -> MeanGap:
     """Mean confidence minus accuracy, with the variance sum c (1 - c) that calibration implies."""
     c = table.confidence
     return _direction(c - table.correct, c * (1.0 - c), table.weight)
 
 
-def positive_direction(table: RowTable) -> Direction:
+def positive_direction(table: RowTable) -> MeanGap:
     """Mean P(class 1) minus the share of class 1, for two classes."""
     assert table.positive is not None
     p = table.positive
     return _direction(p - (table.y == 1), p * (1.0 - p), table.weight)
 
 
-def entropy_direction(table: RowTable) -> Direction:
+def entropy_direction(table: RowTable) -> MeanGap:
     """Mean NLL minus mean entropy, with the variance of -ln p_Y under Y ~ p.
 
     Zero at the optimum of a temperature; positive for probabilities that are too sure.
@@ -84,9 +84,9 @@ def entropy_direction(table: RowTable) -> Direction:
 DIRECTIONS = {"confidence": confidence_direction, "entropy": entropy_direction, "positive": positive_direction}
 
 
-def direction_of(context: MetricContext, name: str) -> Direction:
+def direction_of(context: MetricContext, name: str) -> MeanGap:
     """The direction called ``confidence``, ``entropy`` or ``positive``."""
-    made: Direction = context.once(("direction", name), lambda: DIRECTIONS[name](context.table))
+    made: MeanGap = context.once(("direction", name), lambda: DIRECTIONS[name](context.table))
     return made
 
 
@@ -102,7 +102,7 @@ def sum_p_value(scores: FloatArray, outcomes: FloatArray, weight: FloatArray | N
     return min(1.0, 2.0 * min(float(law[: count + 1].sum()), float(law[count:].sum())))
 
 
-def spiegelhalter(scores: FloatArray, outcomes: FloatArray, weight: FloatArray | None = None) -> Direction:
+def spiegelhalter(scores: FloatArray, outcomes: FloatArray, weight: FloatArray | None = None) -> MeanGap:
     """Spiegelhalter's z: the Brier score of the scores against its expectation under calibration.
 
     z = sum (y - c)(1 - 2c) / sqrt(sum (1 - 2c)^2 c (1 - c)). Reference: Spiegelhalter (1986).
@@ -308,7 +308,7 @@ def kuiper(context: MetricContext) -> Value:
     report="full",
 )
 def spiegelhalter_z(context: MetricContext) -> Value:
-    direction: Direction = context.once(
+    direction: MeanGap = context.once(
         ("spiegelhalter",), lambda: spiegelhalter(context.scores, context.outcomes, context.table.weight)
     )
     if not math.isfinite(direction.z):

@@ -23,7 +23,7 @@ def summarise(rows: Rows, calibrator: Calibrator | None, progress: Progress) -> 
 
     def watched() -> Iterator[Summary]:
         done = 0
-        for part in rows.partial_sums(_OfBlock(rows.k, rows.transforms, calibrator), transforms=wanted):
+        for part in rows.partial_sums(_SummariseBlock(rows.k, rows.transforms, calibrator), transforms=wanted):
             done += part.n
             progress("rows read", done, rows.n)
             yield part
@@ -32,7 +32,7 @@ def summarise(rows: Rows, calibrator: Calibrator | None, progress: Progress) -> 
 
 
 @dataclass(frozen=True)
-class _OfBlock:
+class _SummariseBlock:
     """The summary of a block of rows with k classes and these transforms."""
 
     k: int

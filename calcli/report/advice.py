@@ -6,7 +6,7 @@ import shlex
 from calcli.metrics.means import normal_quantile
 from calcli.plain import dataclass
 from calcli.report.findings import LEVEL, elsewhere, state_of, window_sentence
-from calcli.report.gather import CalibratorFacts, Model, Version
+from calcli.report.gather import CalibratorFacts, ModelResults, Version
 from calcli.report.phrases import count, fixed, points, span
 
 __all__ = ["Answer", "advice_on", "best_version"]
@@ -20,7 +20,7 @@ class Answer:
     rest: str = ""
 
 
-def best_version(model: Model) -> Version | None:
+def best_version(model: ModelResults) -> Version | None:
     """The calibrator to apply: the first given whose loss cannot be told from the least.
 
     Only those count that lower the loss beyond chance and whose accuracy does not fall
@@ -49,7 +49,7 @@ def _loses_answers(version: Version) -> bool:
     return interval is not None and interval.high < 0
 
 
-def advice_on(model: Model, v: Version) -> tuple[Answer, str]:
+def advice_on(model: ModelResults, v: Version) -> tuple[Answer, str]:
     """What to do about a version that is wrong, and the command for it."""
     if v is not model.versions[0]:
         return Answer("See the comparison.", "Whether another version does better stands in the table below."), ""
@@ -65,7 +65,7 @@ def advice_on(model: Model, v: Version) -> tuple[Answer, str]:
     return Answer("None of these helps.", f"{out} {fit.lead} {fit.rest}".strip()), command
 
 
-def _apply(model: Model, best: Version, facts: CalibratorFacts) -> tuple[Answer, str]:
+def _apply(model: ModelResults, best: Version, facts: CalibratorFacts) -> tuple[Answer, str]:
     """Take a calibrator that was given, and what is left wrong with it."""
     if facts.same_rows:
         why = "It was made from these very cases, on which it cannot fail: what it does on others is not known."
@@ -88,7 +88,7 @@ def _apart(v: Version) -> str:
     return "" if report is None or "groups" not in report.findings else " Groups need calibrators of their own."
 
 
-def _fit(model: Model, v: Version) -> tuple[Answer, str]:
+def _fit(model: ModelResults, v: Version) -> tuple[Answer, str]:
     """Make a calibrator: by which method, and what it may be worth, where the split of the loss tells."""
     report = v.result.report
     split = None if report is None else report.split

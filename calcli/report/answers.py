@@ -11,7 +11,7 @@ from calcli.evaluation.judgement import Report
 from calcli.plain import dataclass
 from calcli.report.advice import Answer, advice_on
 from calcli.report.findings import NOWHERE, State, elsewhere, state_of, way_words, where_wrong, window_sentence
-from calcli.report.gather import Model, Version
+from calcli.report.gather import ModelResults, Version
 from calcli.report.phrases import cases, count, fixed, points, span
 
 __all__ = ["Verdict", "overall", "verdict_of"]
@@ -41,7 +41,7 @@ class Verdict:
         return "fair" if self.sign == FINE else "warning"
 
 
-def verdict_of(model: Model, version: Version | None = None) -> Verdict:
+def verdict_of(model: ModelResults, version: Version | None = None) -> Verdict:
     """The verdict of one version, by default of the scores as they are with advice on all calibrators."""
     v = version or model.versions[0]
     s = state_of(v)
@@ -76,7 +76,7 @@ def _too_few(n: int, s: State) -> Verdict:
     )
 
 
-def _rules(model: Model, v: Version, s: State) -> Verdict:
+def _rules(model: ModelResults, v: Version, s: State) -> Verdict:
     n = v.result.n
     reach = span(s.low, s.high)
     if n < FEW or (not s.wrong and s.half > WIDE):
@@ -130,7 +130,7 @@ def _rules(model: Model, v: Version, s: State) -> Verdict:
     )
 
 
-def _sound(model: Model, v: Version, s: State, reach: str) -> Verdict:
+def _sound(model: ModelResults, v: Version, s: State, reach: str) -> Verdict:
     """No test finds the confidence wrong."""
     report = v.result.report
     assert report is not None
@@ -207,7 +207,7 @@ def signed_points(gap: float) -> str:
     return shown if float(shown) == 0 else f"{'+' if gap > 0 else '−'}{shown}"
 
 
-def overall(models: Sequence[Model]) -> str:
+def overall(models: Sequence[ModelResults]) -> str:
     """Of several models, how many are what."""
     signs = [verdict_of(m).sign for m in models]
     words = (

@@ -7,10 +7,10 @@ import numpy as np
 
 from calcli.diagrams.curve import Curve
 from calcli.diagrams.styles.gaps import Gap
-from calcli.diagrams.styles.temperature import Sweep
+from calcli.diagrams.styles.temperature import TemperatureSweep
 from calcli.diagrams.words import round_ticks, short
 from calcli.numerics import FloatArray
-from calcli.report.gather import Model
+from calcli.report.gather import ModelResults
 from calcli.report.markup import Safe, tag, text
 from calcli.report.phrases import fixed, per_cent
 
@@ -46,7 +46,7 @@ def _svg(width: float, height: float, title: str, *parts: object, class_: str = 
     )  # fmt: skip
 
 
-def reliability(model: Model, focus: int, positive: bool, ident: str) -> Safe:
+def reliability(model: ModelResults, focus: int, positive: bool, ident: str) -> Safe:
     """Curves of all versions, the band of the one in focus, histograms beneath, and a cursor for the script."""
     curves = [c for v in model.versions if (c := v.positive if positive else v.top) is not None]
     says, happens = curves[0].words
@@ -168,7 +168,7 @@ def gap_line(gap: Gap, reach: float) -> Safe:
     return Safe(f'<svg viewBox="0 0 200 14" class="gap" aria-hidden="true">{body}</svg>')
 
 
-def risk(model: Model, ident: str) -> Safe:
+def risk(model: ModelResults, ident: str) -> Safe:
     """Share right among those kept against the share kept, all versions; the script moves the cursor."""
     least = min(float(np.min(v.coverage.low[v.coverage.coverage > 0.05], initial=1.0)) for v in model.versions)
     step = 0.1 if least >= 0.5 else 0.2
@@ -200,7 +200,7 @@ def risk(model: Model, ident: str) -> Safe:
     return _svg(WIDTH, height + TOP + 60, f"Risk and coverage. {words}", *parts, ident=ident)
 
 
-def sweep_figure(sweep: Sweep, ident: str) -> Safe:
+def sweep_figure(sweep: TemperatureSweep, ident: str) -> Safe:
     """NLL above and ECE beneath, against the temperature."""
     t = np.log(sweep.temperature)
     low, high = float(t[0]), float(t[-1])

@@ -12,7 +12,7 @@ from calcli.diagrams.panels import Measured, parts_of
 from calcli.diagrams.style import Request
 from calcli.diagrams.styles.gaps import Gap, gap_series
 from calcli.diagrams.styles.risk import Coverage, coverage_curve
-from calcli.diagrams.styles.temperature import Sweep, sweep_temperature
+from calcli.diagrams.styles.temperature import TemperatureSweep, sweep_temperature
 from calcli.evaluation.assess import Assessed, Candidate, Plan, Subject, assess
 from calcli.evaluation.results import Result
 from calcli.methods._temperature import OneTemperature
@@ -23,7 +23,7 @@ from calcli.numerics import FloatArray
 from calcli.plain import dataclass
 from calcli.rows import ArrayRows, Rows
 
-__all__ = ["CalibratorFacts", "Model", "Threshold", "Version", "Window", "gather"]
+__all__ = ["CalibratorFacts", "ModelResults", "Threshold", "Version", "Window", "gather"]
 
 EDGES = (*np.arange(0, 10) / 10, 0.99, 1.0)
 """Stated confidences that people ask about: tens of percent, and the last one by itself."""
@@ -110,7 +110,7 @@ class Version:
 
 
 @dataclass(frozen=True)
-class Model:
+class ModelResults:
     """One bundle and all versions of it, the scores as they are first."""
 
     name: str
@@ -120,13 +120,13 @@ class Model:
     data_sha256: str | None
     source: str
     versions: tuple[Version, ...]
-    sweep: Sweep | None
+    sweep: TemperatureSweep | None
     swept_rows: int
 
 
 def gather(
     subject: Subject, candidates: Sequence[Candidate], plan: Plan, progress: Progress | None = None
-) -> tuple[Model, Assessed]:
+) -> tuple[ModelResults, Assessed]:
     """Evaluate candidates on rows and measure what the figures need.
 
     candidates : the uncalibrated scores first. Facts about files are added by who opened them.
@@ -166,7 +166,7 @@ def gather(
         if progress is not None:
             progress("drawing", at + 1, len(sets))
     sweep, swept = _sweep(rows, name, candidates, calls, settings, progress)
-    return Model(name, rows.n, rows.k, rows.kind, None, "", tuple(versions), sweep, swept), done
+    return ModelResults(name, rows.n, rows.k, rows.kind, None, "", tuple(versions), sweep, swept), done
 
 
 def _calls(candidates: Sequence[Candidate]) -> list[str]:
@@ -247,7 +247,7 @@ def _sweep(
     calls: Sequence[str],
     settings: CurveSettings,
     progress: Progress | None,
-) -> tuple[Sweep | None, int]:
+) -> tuple[TemperatureSweep | None, int]:
     """The temperature sweep of all rows, or of a sample of very many; None of a confidence alone."""
     if rows.k < 2:
         return None, 0

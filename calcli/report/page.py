@@ -15,7 +15,7 @@ from calcli.diagrams.curve import CurveSettings
 from calcli.metrics.means import normal_quantile
 from calcli.report.answers import overall, verdict_of
 from calcli.report.findings import state_of
-from calcli.report.gather import Model, Threshold, Version
+from calcli.report.gather import ModelResults, Threshold, Version
 from calcli.report.glossary import GLOSSARY
 from calcli.report.markup import Safe, data_block, join, name, tag, visible
 from calcli.report.phrases import cases, count, signed, span
@@ -37,7 +37,7 @@ MOST = (60, 120, 120)
 
 
 def page(
-    models: Sequence[Model],
+    models: Sequence[ModelResults],
     evaluation: Mapping[str, Any],
     *,
     title: str = "",
@@ -119,7 +119,7 @@ def _header(called: str, facts: str) -> Safe:
     )
 
 
-def _content(models: Sequence[Model], limits: Safe, bodies: Mapping[int, Safe]) -> Safe:
+def _content(models: Sequence[ModelResults], limits: Safe, bodies: Mapping[int, Safe]) -> Safe:
     """Verdict, limits and all about one model, or an overview and an article a model. bodies : by model."""
 
     def body(at: int) -> Safe:
@@ -142,7 +142,7 @@ def _content(models: Sequence[Model], limits: Safe, bodies: Mapping[int, Safe]) 
     return join([_overview(models), limits, *articles])
 
 
-def _left_out(model: Model) -> Safe:
+def _left_out(model: ModelResults) -> Safe:
     """What stands in the place of a body for which there is no room."""
     command = " ".join(shlex.quote(visible(word)) for word in ("calcli", "report", model.name, "-o", "report.html"))
     return tag("p", "Left out to keep a page of so many models small. All of it: ", tag("code", command))
@@ -158,7 +158,7 @@ def _words(settings: CurveSettings) -> Safe:
     return tag("section", tag("h2", "Words"), tag("dl", *map(join, explained)))
 
 
-def _how(models: Sequence[Model], commands: Sequence[Sequence[str]]) -> Safe:
+def _how(models: Sequence[ModelResults], commands: Sequence[Sequence[str]]) -> Safe:
     """Commands, definitions and version."""
     lines = (" ".join(shlex.quote(visible(word)) for word in words) for words in commands)
     return tag(
@@ -183,7 +183,7 @@ def _policy(style: str, script: str) -> str:
     )
 
 
-def _overview(models: Sequence[Model]) -> Safe:
+def _overview(models: Sequence[ModelResults]) -> Safe:
     """Of several models how many are what, and a table of them, the most overstating first."""
     order = sorted(range(len(models)), key=lambda at: -state_of(models[at].versions[0]).gap)
     rows = []

@@ -6,7 +6,7 @@ from dataclasses import replace
 from calcli.plain import dataclass
 from calcli.report.advice import best_version
 from calcli.report.answers import Verdict
-from calcli.report.gather import Model, Version
+from calcli.report.gather import ModelResults, Version
 from calcli.report.glossary import GLOSSARY
 from calcli.report.markup import Safe, join, tag
 
@@ -49,13 +49,13 @@ def state_word(verdict: Verdict) -> Safe:
     return tag("span", tag("span", verdict.sign, aria_hidden="true"), " ", verdict.word, class_=f"state {verdict.tone}")
 
 
-def focus_of(model: Model) -> int:
+def focus_of(model: ModelResults) -> int:
     """The version that the page opens with: the recommended one."""
     best = best_version(model)
     return 0 if best is None else model.versions.index(best)
 
 
-def drawn_of(model: Model, room: Room) -> tuple[Model, Model]:
+def drawn_of(model: ModelResults, room: Room) -> tuple[ModelResults, ModelResults]:
     """The model in the order that its versions are listed in, and with those that are drawn."""
     if not room.tight:
         return model, model
@@ -64,7 +64,7 @@ def drawn_of(model: Model, room: Room) -> tuple[Model, Model]:
     return _taken(model, [*two, *others]), _taken(model, two)
 
 
-def _taken(model: Model, order: Sequence[int]) -> Model:
+def _taken(model: ModelResults, order: Sequence[int]) -> ModelResults:
     """Some versions in another order, their differences to each other too."""
     each = ((model.versions[at], [model.versions[at].nll_gaps[other] for other in order]) for at in order)
     return replace(model, versions=tuple(replace(v, nll_gaps=tuple(gaps)) for v, gaps in each))
@@ -88,7 +88,7 @@ def small(*children: object) -> Safe:
     return tag("small", *children)
 
 
-def each_version(model: Model, focus: int, make: Callable[[int, Version], Safe], short: bool = False) -> Safe:
+def each_version(model: ModelResults, focus: int, make: Callable[[int, Version], Safe], short: bool = False) -> Safe:
     """A block per version, of which the one in focus is seen. short : only of that and of the scores as they are."""
     left = tag("p", "Left out to keep a page of so many models small; a report of this model alone has it.")
     return join(

@@ -9,7 +9,7 @@ from calcli.metrics.means import normal_quantile
 from calcli.report.answers import Verdict, verdict_of
 from calcli.report.figures import bars, dumbbell, gap_line, reliability, risk, sample, sweep_figure
 from calcli.report.findings import state_of
-from calcli.report.gather import Model, Version
+from calcli.report.gather import ModelResults, Version
 from calcli.report.markup import Safe, join, name, tag
 from calcli.report.phrases import chance, count, fixed, per_cent, signed, span
 from calcli.report.pieces import (
@@ -33,7 +33,7 @@ FIRST = 20
 """Lines of a long table that are shown before "show more"."""
 
 
-def card(model: Model, verdict: Verdict, ident: str, level: str) -> Safe:
+def card(model: ModelResults, verdict: Verdict, ident: str, level: str) -> Safe:
     """The verdict: sentence, two bars, three questions with answers, and the command."""
     base = model.versions[0]
     questions = (
@@ -53,7 +53,7 @@ def card(model: Model, verdict: Verdict, ident: str, level: str) -> Safe:
     return tag("section", *inner, id=ident, class_=f"card {verdict.tone}", aria_label=named)
 
 
-def warnings(model: Model) -> Safe:
+def warnings(model: ModelResults) -> Safe:
     """What about the rows or the fits undoes the verdict, before any figure."""
     found = list(dict.fromkeys(w for v in model.versions for w in v.result.warnings))
     if not found:
@@ -61,7 +61,7 @@ def warnings(model: Model) -> Safe:
     return tag("div", tag("strong", "Note."), tag("ul", *(tag("li", w) for w in found)), class_="note", role="note")
 
 
-def compare(model: Model, m: int) -> Safe:
+def compare(model: ModelResults, m: int) -> Safe:
     """One row per version: state, what it says and what happens, error beside its chance level, loss."""
     rows = []
     loss, called = ("nll", term("loss", "Loss")) if model.k > 1 else ("brier_top", "Squared error")
@@ -106,7 +106,7 @@ def compare(model: Model, m: int) -> Safe:
     return tag("section", tag("h2", "With and without a calibrator"), listing, download(f"t-versions-{m}"))
 
 
-def controls(model: Model, m: int, focus: int) -> Safe:
+def controls(model: ModelResults, m: int, focus: int) -> Safe:
     """Which version the page follows, and which curves are drawn."""
     options = [tag("option", v.name, value=at, selected=at == focus) for at, v in enumerate(model.versions)]
     boxes = [
@@ -123,7 +123,7 @@ def controls(model: Model, m: int, focus: int) -> Safe:
     )
 
 
-def where_wrong(model: Model, m: int, focus: int, room: Room) -> Safe:
+def where_wrong(model: ModelResults, m: int, focus: int, room: Room) -> Safe:
     """Reliability diagrams, the confidence slider, and the table of ranges, which is their text."""
 
     def windows(at: int, v: Version) -> Safe:
@@ -170,7 +170,7 @@ def where_wrong(model: Model, m: int, focus: int, room: Room) -> Safe:
     )
 
 
-def alone(model: Model, m: int, focus: int, room: Room) -> Safe:
+def alone(model: ModelResults, m: int, focus: int, room: Room) -> Safe:
     """Risk and coverage with a threshold."""
 
     def thresholds(at: int, v: Version) -> Safe:
@@ -208,7 +208,7 @@ def alone(model: Model, m: int, focus: int, room: Room) -> Safe:
     )
 
 
-def parts(model: Model, m: int, focus: int, what: str, title: str, room: Room) -> Safe:
+def parts(model: ModelResults, m: int, focus: int, what: str, title: str, room: Room) -> Safe:
     """Classes or groups, sorted by how far they are off, each with its interval and its dot."""
     everything = [getattr(v, what) for v in model.versions]
     if not any(everything) or len(everything[0]) < 2:
@@ -267,7 +267,7 @@ def parts(model: Model, m: int, focus: int, what: str, title: str, room: Room) -
     )
 
 
-def loss_split(model: Model, m: int) -> Safe:
+def loss_split(model: ModelResults, m: int) -> Safe:
     """How much of the loss a recalibration would remove."""
     rows = []
     for v in model.versions:
@@ -293,7 +293,7 @@ def loss_split(model: Model, m: int) -> Safe:
     return tag("section", tag("h2", "What of the loss can be mended"), listing, download(f"t-split-{m}"))
 
 
-def temperatures(model: Model, m: int) -> Safe:
+def temperatures(model: ModelResults, m: int) -> Safe:
     """The sweep and its marks."""
     if model.sweep is None:
         return Safe("")
@@ -314,7 +314,7 @@ def temperatures(model: Model, m: int) -> Safe:
     )
 
 
-def numbers(model: Model, m: int) -> Safe:
+def numbers(model: ModelResults, m: int) -> Safe:
     """Every metric of every version with interval, chance level, p-value and signature."""
     rows = []
     for v in model.versions:
@@ -334,14 +334,14 @@ def numbers(model: Model, m: int) -> Safe:
     return tag("details", tag("summary", "All numbers"), inner, download(f"t-numbers-{m}"))
 
 
-def signatures(models: Sequence[Model]) -> Safe:
+def signatures(models: Sequence[ModelResults]) -> Safe:
     """What pins the definition of every metric, once for the page."""
     found = dict.fromkeys(s.signature for m in models for v in m.versions for s in v.result.scores.values())
     lines = [tag("li", tag("code", signature)) for signature in found]
     return tag("details", tag("summary", "Signatures: how every number is defined"), tag("ul", *lines))
 
 
-def provenance(model: Model, m: int) -> Safe:
+def provenance(model: ModelResults, m: int) -> Safe:
     """Where rows and calibrators come from."""
 
     def origin(sha: str | None, *words: object) -> Safe:
@@ -358,7 +358,7 @@ def provenance(model: Model, m: int) -> Safe:
     return join([table("Files", ("What", "File", "Cases", "Origin"), rows, f"files-{m}"), download(f"t-files-{m}")])
 
 
-def model_body(model: Model, m: int, room: Room) -> Safe:
+def model_body(model: ModelResults, m: int, room: Room) -> Safe:
     """Everything of one model after its verdict."""
     everything, model = drawn_of(model, room)
     focus = focus_of(model)

@@ -10,7 +10,7 @@ import numpy as np
 from calcli.io.dataset import DataSet, Walk
 from calcli.workers.crew import Crew
 from calcli.workers.journal import Journal, key_of
-from calcli.workers.task import Opening, Part, PartsTask, Source
+from calcli.workers.task import Opening, PartResult, PartsTask, Source
 
 __all__ = ["Spread", "spread_over"]
 
@@ -47,7 +47,7 @@ class Spread:
         if hashed:
             rows.seal(digests)
 
-    def _tasks(self, rows: DataSet, walk: Walk, hashed: bool) -> tuple[list[PartsTask], dict[int, list[Part]]]:
+    def _tasks(self, rows: DataSet, walk: Walk, hashed: bool) -> tuple[list[PartsTask], dict[int, list[PartResult]]]:
         """The walk cut into tasks, and those of which the results are known, by their first part."""
         size, step = rows.part_rows(walk.transforms), rows.step(walk.transforms)
         count = -(-rows.n // size)
@@ -64,12 +64,12 @@ class Spread:
         known = {}
         for task in tasks:
             try:
-                known[task.first] = [Part(*pair) for pair in self.journal[_key(task)]]
+                known[task.first] = [PartResult(*pair) for pair in self.journal[_key(task)]]
             except KeyError:
                 continue
         return tasks, known
 
-    def _new(self, task: PartsTask, found: list[Part]) -> list[Part]:
+    def _new(self, task: PartsTask, found: list[PartResult]) -> list[PartResult]:
         if self.journal is not None:
             self.journal[_key(task)] = [(part.result, part.digest) for part in found]
         return found

@@ -23,7 +23,7 @@ from calcli.io.pooled import PooledRows, allow_open_files
 from calcli.plain import dataclass
 from calcli.rows import Block
 
-__all__ = ["Opening", "Part", "PartsTask", "Source", "absolute", "stamp"]
+__all__ = ["Opening", "PartResult", "PartsTask", "Source", "absolute", "stamp"]
 
 OPEN_BUNDLES = 256
 """Bundles that a worker keeps open."""
@@ -144,7 +144,7 @@ def absolute(name: str) -> str:
 
 
 @dataclass(frozen=True)
-class Part:
+class PartResult:
     """The result for one part, and the digest of its scores where that was wanted."""
 
     result: Any
@@ -181,15 +181,15 @@ class PartsTask:
         shards = [Path(self.source.names[at]).name for at, *_ in self.source.within(start, stop)]
         return f"rows {start}..{stop - 1} ({shards[0]}{f' to {shards[-1]}' if len(shards) > 1 else ''})"
 
-    def __call__(self) -> list[Part]:
+    def __call__(self) -> list[PartResult]:
         walk: Walk = replace(pickle.loads(self.walk), along=self.along)
         return [self._part(walk, at) for at in range(self.first, self.last)]
 
-    def _part(self, walk: Walk, at: int) -> Part:
+    def _part(self, walk: Walk, at: int) -> PartResult:
         start, stop = at * self.part_rows, min((at + 1) * self.part_rows, self.total)
         blocks = self.source.blocks(start, stop, walk.transforms, self.step)
         if not self.hashed:
-            return Part(walk.over(blocks, self.rows[0]), None)
+            return PartResult(walk.over(blocks, self.rows[0]), None)
         digest = sha256()
 
         def watched() -> Iterator[Block]:
@@ -198,4 +198,4 @@ class PartsTask:
                 yield block
 
         result = walk.over(watched(), self.rows[0])
-        return Part(result, digest.digest())
+        return PartResult(result, digest.digest())

@@ -22,10 +22,10 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from calcli.cli import options as o
-from calcli.cli.apply_job import Shard, apply_one
+from calcli.cli.apply_job import ApplyShard, apply_one
 from calcli.cli.render import Talk, fail, print_json, print_path
-from calcli.cli.shards import Outcome, dealt_out
-from calcli.cli.working import Working
+from calcli.cli.shards import ShardOutcome, dealt_out
+from calcli.cli.worker_options import Working
 from calcli.errors import CalcliError, CrewLost, DataError, UsageError
 from calcli.io.artifact import Artifact, load
 from calcli.io.atomic import make_folder
@@ -144,18 +144,18 @@ def _outcomes(
     talk: Talk,
     least: float | None,
     crew: "Crew | None",
-) -> Iterator[Outcome]:
+) -> Iterator[ShardOutcome]:
     """What came of every bundle: several are dealt out to workers whole, the rows of one in ranges."""
     if crew is None or len(targets) == 1:
         for bundle, target in zip(args.expanded, targets, strict=True):
             try:
-                yield Outcome(apply_one(args, artifact, bundle, target, talk, least, crew))
+                yield ShardOutcome(apply_one(args, artifact, bundle, target, talk, least, crew))
             except CrewLost:
                 raise
             except CalcliError as error:
-                yield Outcome(None, error)
+                yield ShardOutcome(None, error)
         return
-    shards = [Shard(args, artifact, *pair, least) for pair in zip(args.expanded, targets, strict=True)]
+    shards = [ApplyShard(args, artifact, *pair, least) for pair in zip(args.expanded, targets, strict=True)]
     if crew.remote:
         from calcli.workers.task import absolute
 

@@ -31,7 +31,7 @@ from calcli.cli.compare_text import Board
 from calcli.cli.render import Talk, fail, finite, print_json
 from calcli.cli.tables import TEXTS
 from calcli.errors import CalcliError, DataError, UsageError
-from calcli.evaluation.leaderboard import UNCALIBRATED, Entry, entrants, ranking, scored, title_of
+from calcli.evaluation.leaderboard import UNCALIBRATED, LeaderboardEntry, entrants, ranking, scored, title_of
 from calcli.io.atomic import check_output, is_stream, write_bytes
 from calcli.io.locate import split_where
 from calcli.io.names import expand
@@ -181,9 +181,9 @@ class _Work:
 
     def __init__(self, args: CompareArgs, talk: Talk) -> None:
         self.args, self.talk, self.code = args, talk, 0
-        self.plan: dict[tuple[str, str], Entry] = {}
+        self.plan: dict[tuple[str, str], LeaderboardEntry] = {}
         self.tasks: dict[tuple[str, str], Task] = {}
-        self.done: dict[tuple[str, str], Entry] = {}
+        self.done: dict[tuple[str, str], LeaderboardEntry] = {}
         self.baseline = UNCALIBRATED
         self.saved = time.monotonic()
         self.told: set[str] = set()
@@ -246,7 +246,9 @@ class _Work:
         for name in names:
             against = (other, name) if other is not None else (bundle, self.baseline)
             own = against == (bundle, name) or (other is None and self.args.baseline_bundle is not None)
-            entry = Entry(bundle, name, scene.held.n, scene.held.k, sha, 0.0, {}, None, None if own else against)
+            entry = LeaderboardEntry(
+                bundle, name, scene.held.n, scene.held.k, sha, 0.0, {}, None, None if own else against
+            )
             self.plan.setdefault((bundle, name), entry)
             self.tasks.setdefault((bundle, name), (setting, name))
         return bundle
@@ -337,7 +339,7 @@ class _Work:
                 if time.monotonic() - self.saved > SAVED_EVERY:
                     self.save()
 
-    def ranks(self, entries: Sequence[Entry]) -> Any:
+    def ranks(self, entries: Sequence[LeaderboardEntry]) -> Any:
         """Ranks over bundles; of two models on the same rows none, as those are no two samples."""
         return ranking(entries, self.args.level) if self.args.baseline_bundle is None else None
 

@@ -28,7 +28,7 @@ import typer
 
 from calcli.cli import options as o
 from calcli.cli.render import Talk, print_json, print_path
-from calcli.cli.working import Working, spread
+from calcli.cli.worker_options import Working, spread
 from calcli.diagrams.canvas import Look
 from calcli.diagrams.curve import CurveSettings
 from calcli.diagrams.outputs import FORMATS, format_of, to_object

@@ -27,11 +27,11 @@ from calcli.cli.evaluate_job import Job
 from calcli.cli.evaluate_text import print_report
 from calcli.cli.render import Talk, fail, print_json
 from calcli.cli.tables import TEXTS, plain, print_table
-from calcli.cli.working import Working
+from calcli.cli.worker_options import Working
 from calcli.errors import CalcliError, CrewLost, LimitCrossed, UsageError, unknown_name
 from calcli.evaluation.assess import Plan
-from calcli.evaluation.compare import rank_table
 from calcli.evaluation.gates import Limit, Outcome, check, junit, limits, needed_metrics
+from calcli.evaluation.paired_differences import rank_table
 from calcli.evaluation.results import Evaluation, Result
 from calcli.evaluation.terms import explained
 from calcli.io.atomic import check_output, write_bytes

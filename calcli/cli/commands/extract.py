@@ -24,12 +24,12 @@ from calcli.cli import options as o
 from calcli.cli.extract_import import ImportOptions
 from calcli.cli.extract_model import InputShard, ModelOptions
 from calcli.cli.render import Talk, fail, print_json, print_path
-from calcli.cli.shards import Outcome, dealt_out
-from calcli.cli.working import Working
+from calcli.cli.shards import ShardOutcome, dealt_out
+from calcli.cli.worker_options import Working
 from calcli.errors import CalcliError, UsageError
 from calcli.importers.ask import Ask
+from calcli.importers.import_report import ImportReport, Splitting, Written
 from calcli.importers.import_scores import import_scores
-from calcli.importers.report import Report, Splitting, Written
 from calcli.io.split import parse_split
 from calcli.plain import dataclass
 from calcli.rows import SCORE_KINDS
@@ -166,7 +166,7 @@ def run(args: ExtractArgs) -> int:
     if args.model is None:
         ignore = tuple(args.ignore_label or ())
         report = import_scores(args.sources or [], output, args.ask, splitting, ignore_labels=ignore, force=args.force)
-        return _finish(args, [(output, Outcome(report))], talk)
+        return _finish(args, [(output, ShardOutcome(report))], talk)
     labels = args.labels[0] if args.labels else None
     shards = args.shards(output, splitting, labels=labels, kind=args.kind or "logits", force=args.force)
     with args.crew(talk) as crew:
@@ -178,17 +178,17 @@ def run(args: ExtractArgs) -> int:
         return _finish(args, zip((shard.target for shard in shards), outcomes, strict=True), talk)
 
 
-def _alone(shard: InputShard, talk: Talk, count: int) -> Outcome:
+def _alone(shard: InputShard, talk: Talk, count: int) -> ShardOutcome:
     """Make one of some bundles in this process."""
     try:
-        return Outcome(shard.run(talk))
+        return ShardOutcome(shard.run(talk))
     except CalcliError as error:
         if count == 1:
             raise
-        return Outcome(None, error)
+        return ShardOutcome(None, error)
 
 
-def _finish(args: ExtractArgs, made: Iterable[tuple[Path, Outcome]], talk: Talk) -> int:
+def _finish(args: ExtractArgs, made: Iterable[tuple[Path, ShardOutcome]], talk: Talk) -> int:
     """Tell of every file that was written; returns the worst exit code."""
     worst, bundles, notes = 0, [], []
     for path, outcome in made:
@@ -205,7 +205,7 @@ def _finish(args: ExtractArgs, made: Iterable[tuple[Path, Outcome]], talk: Talk)
     return worst
 
 
-def _tell(report: Report, output: Path, talk: Talk) -> None:
+def _tell(report: ImportReport, output: Path, talk: Talk) -> None:
     for note in report.notes:
         talk.say(note)
     for bundle in report.bundles:

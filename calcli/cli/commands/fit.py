@@ -22,7 +22,7 @@ from calcli.calibrator import Context, Options
 from calcli.cli import options as o
 from calcli.cli.fit_text import as_json, print_fit
 from calcli.cli.render import Talk, print_json, print_path
-from calcli.cli.working import Working, job_file, spread
+from calcli.cli.worker_options import Working, job_file, spread
 from calcli.errors import FitError, UsageError
 from calcli.importers.direct import open_data
 from calcli.io.artifact import save

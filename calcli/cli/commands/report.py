@@ -21,11 +21,11 @@ import typer
 from calcli.cli import options as o
 from calcli.cli.evaluate_job import Job
 from calcli.cli.render import Talk, fail, print_json, print_path
-from calcli.cli.working import Working, spread
+from calcli.cli.worker_options import Working, spread
 from calcli.errors import DataError, LimitCrossed, UsageError
 from calcli.evaluation.assess import Plan, Subject
-from calcli.evaluation.compare import rank_table
 from calcli.evaluation.gates import Outcome, check, limits, needed_metrics
+from calcli.evaluation.paired_differences import rank_table
 from calcli.evaluation.results import Evaluation, Result
 from calcli.importers.direct import open_data
 from calcli.io.artifact import Artifact
@@ -34,7 +34,7 @@ from calcli.io.dataset import DataSet
 from calcli.metrics.catalog import report_metrics
 from calcli.metrics.context import MetricSettings
 from calcli.plain import dataclass
-from calcli.report.gather import CalibratorFacts, Model, gather
+from calcli.report.gather import CalibratorFacts, ModelResults, gather
 from calcli.report.page import page
 
 ORDER = 55
@@ -138,7 +138,7 @@ def run(args: ReportArgs) -> int:
     )
     read = job.reads(args.expanded)
     check_output(args.output, force=args.force, inputs=read)
-    models: list[Model] = []
+    models: list[ModelResults] = []
     evaluated: list[list[Result]] = []
     outcomes: list[Outcome] = []
     with args.crew(talk) as job.crew:
@@ -169,7 +169,9 @@ def run(args: ReportArgs) -> int:
     return LimitCrossed.exit_code if crossed else 0
 
 
-def _model(args: ReportArgs, job: Job, plan: Plan, bundles: Sequence[str], talk: Talk) -> tuple[Model, list[Result]]:
+def _model(
+    args: ReportArgs, job: Job, plan: Plan, bundles: Sequence[str], talk: Talk
+) -> tuple[ModelResults, list[Result]]:
     """One data set with its calibrators."""
     artifacts = [job.artifact(template, bundles[0]) for template in args.calibrator or []]
     with open_data(bundles, prefer=("test",), layout=args.where, ignore_labels=args.ignored, tell=talk.say) as rows:

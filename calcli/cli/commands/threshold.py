@@ -19,7 +19,7 @@ import typer
 
 from calcli.cli import options as o
 from calcli.cli.render import Talk, fail, print_json, print_path
-from calcli.cli.working import Working, spread
+from calcli.cli.worker_options import Working, spread
 from calcli.errors import DataError, FitError
 from calcli.evaluation.selective import Choice, choose_threshold
 from calcli.importers.direct import open_data

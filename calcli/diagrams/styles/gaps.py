@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from calcli.diagrams.canvas import Look
-from calcli.diagrams.panels import NAMES, Measured, Part, parts_of
+from calcli.diagrams.panels import NAMES, Measured, RowSubset, parts_of
 from calcli.diagrams.paper import Paper
 from calcli.diagrams.style import Figure, Request, Style
 from calcli.diagrams.terminal import table
@@ -67,7 +67,7 @@ class Gaps:
     style: str = "gaps"
 
 
-def gap_series(what: Measured, parts: Sequence[Part], at: int, level: float) -> Series:
+def gap_series(what: Measured, parts: Sequence[RowSubset], at: int, level: float) -> Series:
     """The gap of every part in set number ``at``."""
     rows: list[tuple[str, int, float, float, float, float, float, float]] = []
     for part in parts:

@@ -18,7 +18,7 @@ from calcli.plain import dataclass
 from calcli.rows import Rows
 from calcli.solvers import find_root
 
-__all__ = ["STYLE", "MarkedPoint", "Sweep", "sweep_temperature"]
+__all__ = ["STYLE", "MarkedPoint", "TemperatureSweep", "sweep_temperature"]
 
 FINE = 24
 """Temperatures added around the least ECE."""
@@ -40,7 +40,7 @@ class MarkedPoint:
 
 
 @dataclass(frozen=True)
-class Sweep:
+class TemperatureSweep:
     """Curves over temperatures, all (t,): softmax(z / T) for every T.
 
     nll : nats. ece : L1 over ``bins`` equal-width bins. ece_null_mean : what a calibrated
@@ -72,7 +72,7 @@ def sweep_temperature(
     points: int = 81,
     bins: int = 15,
     progress: Callable[[str, int, int], None] = lambda what, done, total: None,
-) -> Sweep:
+) -> TemperatureSweep:
     """Evaluate softmax(z / T) over a geometric range of T in one pass after the two fits.
 
     given : (name, T) of calibrators to mark. low, high : the range; by default a factor of
@@ -110,7 +110,7 @@ def sweep_temperature(
     )
     shown = (t >= low * (1 - 1e-12)) & (t <= high * (1 + 1e-12))
     t, nll, ece, null, confidence = (x[shown] for x in (t, nll, ece, null, confidence))
-    return Sweep(title, rows.n, bins, accuracy, t, nll, ece, null, confidence, marks)
+    return TemperatureSweep(title, rows.n, bins, accuracy, t, nll, ece, null, confidence, marks)
 
 
 def _accuracy(rows: Rows) -> float:
@@ -153,7 +153,7 @@ def _evaluate(
 NAMES = ("temperature", "nll", "ece", "ece_null_mean", "mean_confidence")
 
 
-class Temperature(Style[Sweep]):
+class Temperature(Style[TemperatureSweep]):
     """What dividing all logits by T does to the loss, the calibration error and the confidence."""
 
     needs_scores = True
@@ -175,28 +175,28 @@ class Temperature(Style[Sweep]):
             progress=request.progress,
         )
 
-    def draw(self, figure: Sweep, paper: Paper) -> Any:
+    def draw(self, figure: TemperatureSweep, paper: Paper) -> Any:
         """NLL, ECE over its floor, and mean confidence, one above the other."""
         return _draw(figure, paper)
 
-    def text(self, figure: Sweep, width: int, look: Look) -> list[str]:
+    def text(self, figure: TemperatureSweep, width: int, look: Look) -> list[str]:
         """The same three with characters, and a table of the marks."""
         return _text(figure, width, look)
 
-    def table(self, figure: Sweep) -> tuple[Sequence[str], list[Sequence[Any]]]:
+    def table(self, figure: TemperatureSweep) -> tuple[Sequence[str], list[Sequence[Any]]]:
         """The curves, then a row per mark with its name."""
         rows: list[Sequence[Any]] = [("", *row) for row in zip(*(getattr(figure, name) for name in NAMES), strict=True)]
         marks: list[Sequence[Any]] = [(m.name, *(getattr(m, name) for name in NAMES)) for m in figure.marks]
         return ("name", *NAMES), rows + marks
 
-    def describe(self, figure: Sweep) -> str:
+    def describe(self, figure: TemperatureSweep) -> str:
         """The marks."""
         return f"Loss, calibration error and mean confidence against temperature, {figure.n} rows. " + " ".join(
             f"{m.name}: T {m.temperature:.4g}, NLL {m.nll:.4f}, ECE {m.ece:.4f}." for m in figure.marks
         )
 
 
-def _draw(sweep: Sweep, paper: Paper) -> Any:
+def _draw(sweep: TemperatureSweep, paper: Paper) -> Any:
     from matplotlib.figure import Figure
     from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
 
@@ -253,7 +253,7 @@ def _draw(sweep: Sweep, paper: Paper) -> Any:
     return figure
 
 
-def _draw_marks(sweep: Sweep, axes: Sequence[Any], paper: Paper, least: float) -> list[Any]:
+def _draw_marks(sweep: TemperatureSweep, axes: Sequence[Any], paper: Paper, least: float) -> list[Any]:
     """Lines and dots of the marked temperatures; their legend entries."""
     handles = []
     for at, mark in enumerate(sweep.marks):
@@ -276,7 +276,7 @@ def _positive_range(values: Sequence[float]) -> tuple[float, float]:
     return min(positive) / 1.3, max(positive) * 1.3
 
 
-def _text(sweep: Sweep, width: int, look: Look) -> list[str]:
+def _text(sweep: TemperatureSweep, width: int, look: Look) -> list[str]:
     inner = min(width, 76) - AXIS - 1
     x = np.log(sweep.temperature)
     span = (float(x[0]), float(x[-1]))

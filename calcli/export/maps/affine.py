@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 
 from calcli.export.functions import floored_log, log, log_softmax, maximum, row_argmax, softmax
-from calcli.export.graph import Value
+from calcli.export.graph import GraphValue
 from calcli.export.lower import Traced, lower
 from calcli.methods._affine.matrix_maps import EPS, FullMap, OdirMap, log_probabilities
 from calcli.methods._affine.structured import Smoothed
@@ -14,7 +14,7 @@ from calcli.methods.svs import StructuredVectorScaling
 from calcli.methods.vs import VectorScaling
 
 
-def by_its_largest(x: Traced, log_p: Value) -> Traced:
+def by_its_largest(x: Traced, log_p: GraphValue) -> Traced:
     """The prediction is the largest entry."""
     return replace(x, z=log_p, label=row_argmax(log_p))
 
@@ -24,7 +24,7 @@ def vector(calibrator: VectorScaling, x: Traced) -> Traced:
     return by_its_largest(x, log_softmax(x.z * calibrator.scale[None, :] + calibrator.bias[None, :]))
 
 
-def smoothed(calibrator: Smoothed, x: Traced) -> Value:
+def smoothed(calibrator: Smoothed, x: Traced) -> GraphValue:
     """Logarithm of the tempered probabilities mixed with the uniform ones."""
     p = softmax(x.z / calibrator.temperature)
     return log(p * (1.0 - calibrator.smoothing) + calibrator.smoothing / x.k)
@@ -42,7 +42,7 @@ def structured_matrix(calibrator: StructuredMatrixScaling, x: Traced) -> Traced:
     return by_its_largest(x, log_softmax(z))
 
 
-def features(calibrator: FullMap | OdirMap, x: Traced) -> Value:
+def features(calibrator: FullMap | OdirMap, x: Traced) -> GraphValue:
     """What the matrix multiplies: the logits, or floored log-probabilities."""
     return maximum(log_softmax(x.z), np.log(EPS)) if calibrator.features is log_probabilities else x.z
 

@@ -25,7 +25,7 @@ from calcli.export.functions import (
     top_log_odds,
     where,
 )
-from calcli.export.graph import Value
+from calcli.export.graph import GraphValue
 from calcli.export.lower import Traced, lower, settled
 from calcli.methods._binary.maps import BinaryCalibrator, LogisticCalibrator
 from calcli.methods.bbq import BayesianBinning
@@ -58,7 +58,7 @@ def one_probability(calibrator: BinaryCalibrator, x: Traced) -> Traced:
     return replace(x, z=share_rest(x.z, x.label, log_q, log_rest, x.k))
 
 
-def seen_by_maps(calibrator: BinaryCalibrator, x: Traced) -> Value:
+def seen_by_maps(calibrator: BinaryCalibrator, x: Traced) -> GraphValue:
     """``BinaryCalibrator.inputs``."""
     many = len(calibrator.maps) > 1
     if calibrator.mode is None:
@@ -81,7 +81,7 @@ def seen_by_maps(calibrator: BinaryCalibrator, x: Traced) -> Value:
 Maps = list[tuple[Any, ...]]
 
 
-def log_curve(calibrator: BinaryCalibrator, s: Value, maps: Maps) -> tuple[Value, Value]:
+def log_curve(calibrator: BinaryCalibrator, s: GraphValue, maps: Maps) -> tuple[GraphValue, GraphValue]:
     """``log_curve`` of the one map."""
     if isinstance(calibrator, LogisticCalibrator) and calibrator.mode is not None:
         u = log_odds(calibrator, s, maps)
@@ -89,7 +89,7 @@ def log_curve(calibrator: BinaryCalibrator, s: Value, maps: Maps) -> tuple[Value
     return logs(curve(calibrator, s, maps))
 
 
-def curve(calibrator: BinaryCalibrator, x: Value, maps: Maps) -> Value:
+def curve(calibrator: BinaryCalibrator, x: GraphValue, maps: Maps) -> GraphValue:
     """The maps at x (rows, 1), or at x (rows, classes) with one map per class."""
     if isinstance(calibrator, LogisticCalibrator):
         return sigmoid(log_odds(calibrator, x, maps))
@@ -109,7 +109,7 @@ def columns_of(maps: Maps) -> list[Any]:
     return [np.array(values, dtype=np.float64)[None, :] for values in zip(*maps, strict=True)]
 
 
-def log_odds(calibrator: BinaryCalibrator, s: Value, maps: Maps) -> Value:
+def log_odds(calibrator: BinaryCalibrator, s: GraphValue, maps: Maps) -> GraphValue:
     """``logit`` of the logistic family."""
     match calibrator:
         case PlattScaling():
@@ -127,7 +127,7 @@ def log_odds(calibrator: BinaryCalibrator, s: Value, maps: Maps) -> Value:
     raise UsageError(f"{type(calibrator).__name__} cannot be exported: nobody has said how its map is computed")
 
 
-def spline(s: Value, maps: Maps) -> Value:
+def spline(s: GraphValue, maps: Maps) -> GraphValue:
     """``LogitSpline.logit``: parabolas between knots, straight lines beyond; maps of fewer knots have empty pieces."""
     count = max(len(knots) for _, knots, _ in maps)
     knots, slopes = (np.array([np.pad(one[i], (0, count - len(one[i])), "edge") for one in maps]).T for i in (1, 2))
@@ -140,12 +140,12 @@ def spline(s: Value, maps: Maps) -> Value:
     return total
 
 
-def between_tails(s: Value, a: Any, b: Any, c: Any) -> Value:
+def between_tails(s: GraphValue, a: Any, b: Any, c: Any) -> GraphValue:
     """c + a log p - b log(1 - p) at log-odds s."""
     return log_sigmoid(s) * a + c - log_sigmoid(-s) * b
 
 
-def scaled_and_binned(s: Value, maps: Maps) -> Value:
+def scaled_and_binned(s: GraphValue, maps: Maps) -> GraphValue:
     """``ScalingBinning.curve``: a smooth map, then its steps."""
     slope, intercept = (np.array([float(one[i]) for one in maps])[None, :] for i in (0, 1))
     rest = np.array([float(one[4]) if len(one) > 4 else float(one[0]) for one in maps])[None, :]

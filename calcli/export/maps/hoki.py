@@ -24,7 +24,7 @@ from calcli.export.functions import (
     top_log_odds,
     where,
 )
-from calcli.export.graph import Value
+from calcli.export.graph import GraphValue
 from calcli.export.lower import Traced, lower
 from calcli.kernels.numpy.retention import CELLS_PER_FOLD, DEGREE, gap_table
 from calcli.methods._hoki.rounds import SLACK
@@ -64,7 +64,7 @@ def hoki(calibrator: Hoki, x: Traced) -> Traced:
     return replace(x, z=share_rest(x.z, x.label, *logs(q), x.k))
 
 
-def follow(q: Value, gamma: Value, alpha: FloatArray, beta: FloatArray) -> Value:
+def follow(q: GraphValue, gamma: GraphValue, alpha: FloatArray, beta: FloatArray) -> GraphValue:
     """``rounds.follow``: the line of each row's bin; an empty bin leaves the row as it is."""
     empty = np.isnan(alpha)
     tables = np.stack([np.where(empty, 0.0, alpha), np.where(empty, 0.0, beta), empty.astype(np.float64)])
@@ -77,7 +77,7 @@ def follow(q: Value, gamma: Value, alpha: FloatArray, beta: FloatArray) -> Value
     return where(none > 0.5, q, minimum(maximum((a - b) * gamma + b, 0.0), 1.0))
 
 
-def gumbel(x: Traced, scale: float) -> Value:
+def gumbel(x: Traced, scale: float) -> GraphValue:
     """``retention.gumbel_retention``."""
     top = row_argmax(x.z)
     d = at(x.z, top) - x.z
@@ -85,7 +85,7 @@ def gumbel(x: Traced, scale: float) -> Value:
     return 1.0 / (row_sum(closeness) + 1.0)
 
 
-def gaussian(x: Traced, scale: float) -> Value:
+def gaussian(x: Traced, scale: float) -> GraphValue:
     """``retention.gaussian_retention``: power sums of the gaps within the cells of a grid, times one table."""
     table = gap_table((scale,), x.k)
     top = row_argmax(x.z)

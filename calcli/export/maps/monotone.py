@@ -20,7 +20,7 @@ from calcli.export.functions import (
     softplus,
     where,
 )
-from calcli.export.graph import Value
+from calcli.export.graph import GraphValue
 from calcli.export.lower import Traced, lower
 from calcli.methods.iop import IntraOrderPreserving
 from calcli.methods.irm import IsotonicMulticlass
@@ -50,14 +50,14 @@ def intra_order_preserving(calibrator: IntraOrderPreserving, x: Traced) -> Trace
     return replace(x, z=mixed_with_uniform(log_softmax(mapped), calibrator.uniform, x.k))
 
 
-def by_networks(calibrator: IntraOrderPreserving, z: Value, k: int) -> Value:
+def by_networks(calibrator: IntraOrderPreserving, z: GraphValue, k: int) -> GraphValue:
     """``_iop_net.mapped_logits``; the last class gets a gap of 0, so that all arrays have k columns."""
     order = z.graph.op("descending", z)
     ranked = at(z, order)
     gaps = ranked - z.graph.op("columns", ranked, np.minimum(np.arange(1, k + 1), k - 1))
     seen = ((ranked if calibrator.variant == "oi" else z) - calibrator.center) / calibrator.spread
     layers = [w for w in (getattr(calibrator, n) for n in ("w1", "b1", "w2", "b2", "w3", "b3")) if w is not None]
-    total: Value | None = None
+    total: GraphValue | None = None
     for w1, b1, w2, b2, w3, b3 in zip(*layers, strict=True):
         h = maximum(seen @ w1 + b1[None, :], 0.0)
         h = maximum(h @ w2 + b2[None, :], 0.0)

@@ -19,7 +19,7 @@ from calcli.export.functions import (
     row_sum,
     where,
 )
-from calcli.export.graph import Value
+from calcli.export.graph import GraphValue
 from calcli.export.lower import Traced, lower
 from calcli.methods._temperature import OneTemperature
 from calcli.methods.cts import ClassTemperatureScaling
@@ -67,7 +67,7 @@ def ensemble(calibrator: EnsembleTemperatureScaling, x: Traced) -> Traced:
 def feature_temperature(calibrator: FeatureTemperature, x: Traced) -> Traced:
     shifted = x.z - row_max(x.z)
     inputs = features(shifted, calibrator.temperature, x.k)
-    exponent: Value | None = None
+    exponent: GraphValue | None = None
     for value, mean, deviation, weight in zip(
         inputs, calibrator.mean, calibrator.deviation, calibrator.weights[1:], strict=True
     ):
@@ -78,7 +78,7 @@ def feature_temperature(calibrator: FeatureTemperature, x: Traced) -> Traced:
     return replace(x, z=mixed_with_uniform(log_softmax(shifted * scale), calibrator.uniform, x.k))
 
 
-def features(shifted: Value, temperature: float, k: int) -> tuple[Value, Value, Value]:
+def features(shifted: GraphValue, temperature: float, k: int) -> tuple[GraphValue, GraphValue, GraphValue]:
     """``ft.features``: entropy, margin and spread of every row, in logarithms, (rows, 1) each."""
     u = shifted / temperature
     log_p = log_softmax(u)

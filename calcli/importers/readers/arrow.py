@@ -3,8 +3,8 @@
 from contextlib import ExitStack
 from typing import Any
 
-from calcli.errors import DataError
-from calcli.importers.archive import Archive, one_line
+from calcli.errors import DataError, one_line
+from calcli.importers.archive import Archive
 from calcli.importers.ask import Ask
 from calcli.importers.formats import reader
 from calcli.importers.readers.parquet import arrow_archive

@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from calcli.errors import DataError
-from calcli.importers.archive import Archive, one_line
+from calcli.errors import DataError, one_line
+from calcli.importers.archive import Archive
 from calcli.importers.ask import Ask
 from calcli.importers.columns import Column, refuse_doubles, table_archive
 from calcli.importers.formats import reader
@@ -95,7 +95,7 @@ def read_csv(file: SourceFile, stack: ExitStack, ask: Ask) -> Archive:
 
 
 @dataclass(frozen=True)
-class Opening:
+class TableHead:
     """How a file begins. cells : the names of the columns, or the first row. separator : " " is any white space.
 
     skip : lines before the first row or the names. above : the names stand in the last of these, behind a #.
@@ -109,7 +109,7 @@ class Opening:
     ended: bool
 
 
-def _opening(path: Path) -> Opening:
+def _opening(path: Path) -> TableHead:
     """Look at the first lines, passing over comments (as ``numpy.savetxt`` writes names) and Excel's ``sep=;``."""
     try:
         with path.open(encoding="utf-8-sig") as file:
@@ -130,8 +130,8 @@ def _opening(path: Path) -> Opening:
     if skip and lines[skip - 1].startswith("#") and _is_bare(cells):
         named = [_cells(lines[skip - 1].lstrip("# "), by) for by in (separator, ",", " ")]
         if above := next((names for names in named if len(names) == len(cells)), None):
-            return Opening(above, separator, skip, True, ended)
-    return Opening(cells, separator, skip, False, ended)
+            return TableHead(above, separator, skip, True, ended)
+    return TableHead(cells, separator, skip, False, ended)
 
 
 def _spaced(words: Sequence[str], then: Sequence[str]) -> bool:
@@ -150,7 +150,7 @@ def _is_bare(cells: Sequence[str]) -> bool:
 
 
 def _columns(
-    path: Path, opening: Opening, header: list[str] | None, size: int
+    path: Path, opening: TableHead, header: list[str] | None, size: int
 ) -> tuple[list[str], dict[str, Column], int]:
     """Names, columns and number of rows. header : the names; None counts the columns from 0."""
     plain = opening.separator != " " and not opening.skip
@@ -186,7 +186,7 @@ def _with_points(path: Path, name: str, cells: Sequence[str]) -> tuple[str, ...]
     return tuple(cell.replace(",", ".") if COMMA.fullmatch(cell) else cell for cell in cells)
 
 
-def _rows(path: Path, opening: Opening) -> list[list[str]]:
+def _rows(path: Path, opening: TableHead) -> list[list[str]]:
     """The cells of every line that is not empty, from the names on where they are no comment."""
     limit = csv.field_size_limit(CELL_LIMIT)
     try:

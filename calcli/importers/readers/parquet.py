@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from calcli.errors import DataError
-from calcli.importers.archive import Archive, Entry, one_line, reading
+from calcli.errors import DataError, one_line
+from calcli.importers.archive import Archive, Entry, reading
 from calcli.importers.ask import Ask
 from calcli.importers.columns import Column, refuse_doubles, table_archive
 from calcli.importers.formats import reader

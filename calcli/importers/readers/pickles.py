@@ -17,8 +17,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from calcli.errors import DataError
-from calcli.importers.archive import DEEPEST, Archive, flatten, one_line
+from calcli.errors import DataError, one_line
+from calcli.importers.archive import DEEPEST, Archive, flatten
 from calcli.importers.ask import Ask
 from calcli.importers.batches import merge_batches
 from calcli.importers.formats import reader

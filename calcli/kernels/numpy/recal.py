@@ -15,10 +15,10 @@ from numpy.typing import NDArray
 from calcli.numerics import FloatArray, IntArray
 from calcli.rows import Block, Rows
 
-__all__ = ["Response", "RowSharpness", "Tilt", "log_confidence", "log_share", "row_sharpness"]
+__all__ = ["Response", "RowSharpness", "TiltedRows", "log_confidence", "log_share", "row_sharpness"]
 
 
-class Tilt(NamedTuple):
+class TiltedRows(NamedTuple):
     """Rows at their inverse temperatures s, x = s (z - max z) <= 0, p = softmax(x).
 
     log_top : (n,) log of the largest probability. cumulants : (4, n) of x under p, which
@@ -57,7 +57,7 @@ def log_share(gaps: FloatArray, scale: FloatArray, chosen: IntArray | None) -> F
 
 
 def tilt(gaps: FloatArray, scale: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """``Tilt`` of a block: (b,) and (4, b). Moments about the largest logit do not cancel."""
+    """``TiltedRows`` of a block: (b,) and (4, b). Moments about the largest logit do not cancel."""
     x = gaps * scale[:, None]
     p = np.exp(x)
     norm = p.sum(axis=1)
@@ -85,11 +85,11 @@ class RowSharpness:
         self.label_gap: FloatArray = np.concatenate(gaps)
         self.predicted: IntArray = np.concatenate(predicted)
 
-    def tilt(self, scale: FloatArray, wanted: NDArray[np.bool_] | None = None) -> Tilt:
+    def tilt(self, scale: FloatArray, wanted: NDArray[np.bool_] | None = None) -> TiltedRows:
         """Rows at ``scale`` (n,); those not ``wanted`` cost nothing and hold zeros."""
         along = (scale,) if wanted is None else (scale, wanted)
         log_top, cumulants = zip(*self.rows.each(_tilted, *along), strict=True)
-        return Tilt(np.concatenate(log_top), np.concatenate(cumulants, axis=1))
+        return TiltedRows(np.concatenate(log_top), np.concatenate(cumulants, axis=1))
 
     def response(self, transform: int, scale: FloatArray, own: bool) -> Response:
         """Answer to the transform with this index; own : at its own predicted class."""

@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from calcli.kernels.numpy.recal import Response, RowSharpness, Tilt
+from calcli.kernels.numpy.recal import Response, RowSharpness, TiltedRows
 from calcli.kernels.torch.upload import DeviceRows
 from calcli.numerics import FloatArray
 from calcli.rows import Rows
@@ -28,7 +28,7 @@ class DeviceSharpness(RowSharpness):
 
         return torch.from_numpy(np.ascontiguousarray(values)).to(self.data.device)
 
-    def tilt(self, scale: FloatArray, wanted: NDArray[np.bool_] | None = None) -> Tilt:
+    def tilt(self, scale: FloatArray, wanted: NDArray[np.bool_] | None = None) -> TiltedRows:
         """Rows at ``scale`` (n,); those not ``wanted`` hold zeros."""
         sent = self._send(scale)
         out = self.data.zeros(5, self.rows.n)
@@ -47,7 +47,7 @@ class DeviceSharpness(RowSharpness):
         if wanted is not None:
             out *= self._send(wanted)
         found = out.cpu().numpy()
-        return Tilt(found[0], found[1:])
+        return TiltedRows(found[0], found[1:])
 
     def response(self, transform: int, scale: FloatArray, own: bool) -> Response:
         """Answer to the transform with this index; own : at its own predicted class."""

@@ -9,7 +9,7 @@ from calcli.numerics import TINY
 from calcli.plain import dataclass
 from calcli.rows import Block, Rows
 
-__all__ = ["CHUNK", "Chunk", "DeviceRows"]
+__all__ = ["CHUNK", "DeviceChunk", "DeviceRows"]
 
 CHUNK = 1 << 24
 """Scores that are worked on at a time: 128 MiB in float64."""
@@ -22,7 +22,7 @@ KEPT_SHARE = 0.5
 
 
 @dataclass(frozen=True)
-class Chunk:
+class DeviceChunk:
     """Consecutive rows on the device.
 
     start : index of the first row. scores : (b, k) in the precision of the source. y : (b,)
@@ -55,7 +55,7 @@ class DeviceRows:
         self.chunk_rows = max(1, min(CHUNK_ROWS, CHUNK // rows.k))
         self.kept = list(self._upload()) if self._fits() else None
 
-    def __iter__(self) -> Iterator[Chunk]:
+    def __iter__(self) -> Iterator[DeviceChunk]:
         return iter(self._upload() if self.kept is None else self.kept)
 
     def gaps(self, scores: Any, kind: str | None = None) -> Any:
@@ -87,7 +87,7 @@ class DeviceRows:
         needed = self.rows.n * self.rows.k * first.scores.itemsize * (1 + len(self.transforms))
         return needed <= KEPT_SHARE * float(torch.cuda.mem_get_info(self.device)[0])
 
-    def _upload(self) -> Iterator[Chunk]:
+    def _upload(self) -> Iterator[DeviceChunk]:
         gathered: list[Block] = []
         for block in self.rows.blocks(self.transforms):
             gathered.append(block)
@@ -97,7 +97,7 @@ class DeviceRows:
         if gathered:
             yield self._send(gathered)
 
-    def _send(self, blocks: list[Block]) -> Chunk:
+    def _send(self, blocks: list[Block]) -> DeviceChunk:
         import torch
 
         def send(parts: list[Any], axis: int = 0) -> Any:
@@ -106,7 +106,7 @@ class DeviceRows:
 
         first = blocks[0]
         n = sum(map(len, blocks))
-        return Chunk(
+        return DeviceChunk(
             first.start,
             send([b.scores for b in blocks]),
             None if first.y is None else send([b.y for b in blocks]),

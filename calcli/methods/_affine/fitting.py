@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from calcli.calibrator import Context, Status
-from calcli.errors import DataError, FitError
+from calcli.errors import FitError
 from calcli.kernels.device import kernels
 from calcli.methods._affine.objective import AffineObjective, Ridge
 from calcli.methods._temperature import solve_temperature
@@ -17,10 +17,9 @@ from calcli.rows import Block, Rows
 from calcli.solvers import AIM, LOOSE_AIM, Optimum, minimise_convex
 
 __all__ = [
-    "Journal",
+    "FitNotes",
     "begin_map",
     "best_temperature",
-    "check_finite",
     "effective_rows",
     "identity_map",
     "refuse_hopeless",
@@ -43,7 +42,7 @@ PRODUCTS_TIGHT, PRODUCTS_LOOSE = 400, 100
 
 
 @dataclass
-class Journal:
+class FitNotes:
     """Status, warnings and details of a fit, as they come up."""
 
     status: Status = "ok"
@@ -188,10 +187,3 @@ def _levels(block: Block) -> tuple[float, float, float]:
     high, low = block.z.max(axis=1), block.z.min(axis=1)
     size = max(0.0, float(high.max()), -float(low.min()))
     return float(np.abs(0.5 * high + 0.5 * low).max()), float((0.5 * high - 0.5 * low).max()), size
-
-
-def check_finite(**arrays: FloatArray) -> None:
-    """Raise DataError for a parameter array that holds NaN or infinity."""
-    for name, values in arrays.items():
-        if not np.isfinite(values).all():
-            raise DataError(f"parameter {name!r} holds values that are not finite")

@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from calcli.methods._affine.objective import AffineObjective, Chunk, Reals, Ridge, affine_logits
 from calcli.numerics import FloatArray
-from calcli.solvers import Direction, conjugate_gradients
+from calcli.solvers import NewtonDirection, conjugate_gradients
 
 __all__ = ["MatrixObjective"]
 
@@ -51,7 +51,7 @@ class MatrixObjective(AffineObjective):
     def backward(self, x: Reals, r: Reals) -> Reals:
         return np.concatenate([r.T @ x, r.sum(axis=0)[:, None]], axis=1)
 
-    def direction(self, gradient: FloatArray, tolerance: float) -> Direction:
+    def direction(self, gradient: FloatArray, tolerance: float) -> NewtonDirection:
         if self.precondition is None or self.hard:
             self.precondition = self.by_class() if self.k <= BLOCK_CLASSES else self.factored()
         found = conjugate_gradients(self.product, -gradient, self.precondition, tolerance, 500)

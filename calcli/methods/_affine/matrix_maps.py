@@ -11,10 +11,9 @@ from msgspec import Meta
 from calcli.calibrator import Calibrator, Context, Fit, Options, Prediction, param
 from calcli.errors import DataError
 from calcli.methods._affine.fitting import (
-    Journal,
+    FitNotes,
     begin_map,
     best_temperature,
-    check_finite,
     identity_map,
     refuse_hopeless,
     refuse_level,
@@ -24,6 +23,7 @@ from calcli.methods._affine.fitting import (
 from calcli.methods._affine.matrix import MatrixObjective
 from calcli.methods._affine.objective import AffineObjective, Ridge
 from calcli.methods._affine.path import load_table, path_folds, search_path
+from calcli.methods._checks import check_finite
 from calcli.numerics import FloatArray, floored_log, log_softmax, softmax
 from calcli.plain import dataclass
 from calcli.rows import Block, Rows
@@ -104,10 +104,10 @@ class FullMap(Calibrator):
     def fit(cls, rows: Rows, options: Any, context: Context) -> Fit[Self]:
         if cls.features is raw_scores:
             refuse_level(rows)
-        journal, k = Journal(), rows.k
+        notes, k = FitNotes(), rows.k
         theta = identity_map(k, k + 1)
-        if journal.absent_classes(rows, ABSENT):
-            journal.too_many_parameters(rows, k * (k + 1), "ts or svs")
+        if notes.absent_classes(rows, ABSENT):
+            notes.too_many_parameters(rows, k * (k + 1), "ts or svs")
             long = refuse_hopeless(rows, 1, "")
             chunks = load_table(rows, cls.features).chunks()
             objective = MatrixObjective(chunks, k, uniform_ridge(options.ridge, k, k + 1))
@@ -115,9 +115,9 @@ class FullMap(Calibrator):
             found = solve(
                 objective, start, lambda done: context.progress(f"fitting{long}", done, 0), early=context.early
             )
-            journal.optimum(found)
+            notes.optimum(found)
             theta = found.theta
-        return Fit(cls(theta[:, :-1].copy(), theta[:, -1].copy()), *journal.result())
+        return Fit(cls(theta[:, :-1].copy(), theta[:, -1].copy()), *notes.result())
 
     def apply(self, block: Block) -> Prediction:
         log_p = log_softmax(self.features(block) @ self.weight.T + self.bias)
@@ -153,11 +153,11 @@ class OdirMap(Calibrator):
     def fit(cls, rows: Rows, options: OdirOptions, context: Context) -> Fit[Self]:
         if cls.features is raw_scores:
             refuse_level(rows)
-        journal, k = Journal(), rows.k
+        notes, k = FitNotes(), rows.k
         theta = identity_map(k, k + 1)
-        if not journal.absent_classes(rows, ABSENT):
-            return Fit(cls.single(theta), *journal.result())
-        journal.too_many_parameters(rows, k * (k + 1), "svs")
+        if not notes.absent_classes(rows, ABSENT):
+            return Fit(cls.single(theta), *notes.result())
+        notes.too_many_parameters(rows, k * (k + 1), "svs")
         grid = cls.grid if options.lambda_ is None else (options.lambda_,)
         folds = min(options.folds, rows.n)
         one_fit = options.lambda_ is not None and options.final == "refit"
@@ -180,8 +180,8 @@ class OdirMap(Calibrator):
                 lambda done: context.progress(f"cross-validating lambda{long}", done, folds * len(grid)),
             )
             lam, thetas = path.best, path.thetas
-            journal.details |= path.details
-        journal.details |= {"lambda": lam, "mu": lam if options.mu is None else options.mu}
+            notes.details |= path.details
+        notes.details |= {"lambda": lam, "mu": lam if options.mu is None else options.mu}
         ridge = odir_ridge(k, lam, options)
 
         def polish(objective: AffineObjective, theta: FloatArray) -> Optimum:
@@ -193,14 +193,14 @@ class OdirMap(Calibrator):
         if options.final == "refit":
             objective = MatrixObjective(table.chunks(), k, ridge)
             one = polish(objective, begin_map(context, cls, objective, lambda: np.mean(thetas, axis=0)))
-            journal.optimum(one)
-            return Fit(cls.single(one.theta), *journal.result())
+            notes.optimum(one)
+            return Fit(cls.single(one.theta), *notes.result())
         found = [polish(part.objective, theta) for part, theta in zip(parts, thetas, strict=True)]
-        journal.optimum(found)
+        notes.optimum(found)
         stack = np.stack([o.theta for o in found])
         mean = cls.single(stack.mean(axis=0))
         fitted = replace(mean, fold_weight=stack[:, :, :-1].copy(), fold_bias=stack[:, :, -1].copy())
-        return Fit(fitted, *journal.result())
+        return Fit(fitted, *notes.result())
 
     @classmethod
     def single(cls, theta: FloatArray) -> Self:

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from calcli.numerics import FloatArray, IntArray, row_max
 from calcli.plain import dataclass
 from calcli.rows import Block, Rows
-from calcli.solvers import Direction
+from calcli.solvers import NewtonDirection
 
 __all__ = [
     "AffineObjective",
@@ -230,5 +230,5 @@ class AffineObjective(ABC):
         """Gradient of sum(r * logits) in theta: x, r (b, k)."""
 
     @abstractmethod
-    def direction(self, gradient: FloatArray, tolerance: float) -> Direction:
+    def direction(self, gradient: FloatArray, tolerance: float) -> NewtonDirection:
         """Newton direction at the point evaluated last."""

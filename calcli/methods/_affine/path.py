@@ -26,7 +26,7 @@ from calcli.plain import dataclass
 from calcli.rows import Block, Rows
 from calcli.solvers import minimise_convex
 
-__all__ = ["Folded", "Path", "Table", "diagonal_folds", "load_table", "path_folds", "search_path"]
+__all__ = ["Folded", "FoldedRows", "Path", "diagonal_folds", "load_table", "path_folds", "search_path"]
 
 CLEARLY_WORSE = 1e-3
 """Relative rise of the held-out NLL at which a path is left; loose fits stay well below."""
@@ -68,7 +68,7 @@ def folded(objective: AffineObjective, held: Chunked) -> Folded:
 
 
 @dataclass(frozen=True)
-class Table:
+class FoldedRows:
     """All rows in memory, fold by fold.
 
     x : (n, k) float64 features; y : (n,); w : (n,) or None; ends : where folds begin and end.
@@ -97,7 +97,7 @@ class Table:
         return folds
 
 
-def load_table(rows: Rows, features: Features, fold: IntArray | None = None) -> Table:
+def load_table(rows: Rows, features: Features, fold: IntArray | None = None) -> FoldedRows:
     """Load features, labels and weights. Raises FitError when a matrix fit would not fit into memory."""
     n, k = rows.n, rows.k
     check_memory(8 * n * k + 4 * n * k + 20 * 8 * k * (k + 1), f"a full matrix map of {n} x {k} scores")
@@ -109,7 +109,7 @@ def load_table(rows: Rows, features: Features, fold: IntArray | None = None) -> 
     for block in rows.blocks():
         x[place[block.start : block.start + len(block)]] = features(block)
     ends = [0, *np.cumsum(np.bincount(fold)).tolist()]
-    return Table(x, rows.labels()[order], None if w is None else w[order], ends)
+    return FoldedRows(x, rows.labels()[order], None if w is None else w[order], ends)
 
 
 def diagonal_folds(rows: Rows, features: Features, fold: IntArray) -> list[Folded]:

@@ -5,9 +5,10 @@ import numpy as np
 from calcli.calibrator import Calibrator, Context, param
 from calcli.errors import DataError
 from calcli.kernels.device import kernels
-from calcli.methods._affine.fitting import Journal, identity_map
+from calcli.methods._affine.fitting import FitNotes, identity_map
 from calcli.methods._affine.objective import Features, Ridge
-from calcli.methods._temperature import check_temperature, solve_temperature
+from calcli.methods._checks import check_positive
+from calcli.methods._temperature import solve_temperature
 from calcli.numerics import FloatArray, softmax
 from calcli.plain import dataclass
 from calcli.rows import Block, Rows
@@ -30,7 +31,7 @@ class Smoothed(Calibrator):
         return smoothed_log_probs(block, self.temperature, self.smoothing)
 
     def check(self, k: int) -> None:
-        check_temperature(self.temperature)
+        check_positive(temperature=self.temperature)
         if not 0 <= self.smoothing <= 1:
             raise DataError(f"smoothing is {self.smoothing}, expected 0..1")
 
@@ -42,11 +43,11 @@ def smoothed_log_probs(block: Block, temperature: float, smoothing: float) -> Fl
     return np.log(p, out=p)
 
 
-def presmooth(rows: Rows, journal: Journal, context: Context) -> tuple[float, float, Features]:
+def presmooth(rows: Rows, notes: FitNotes, context: Context) -> tuple[float, float, Features]:
     """Temperature and smoothing of the step before the map, and the features that it makes."""
     temperature, root, _ = solve_temperature(kernels(context).nll_slope(rows), context)
     if root.status in ("at_low", "at_high"):
-        journal.warn(f"the temperature of the first step ran into its bound: T = {temperature:g}", "at_bound")
+        notes.warn(f"the temperature of the first step ran into its bound: T = {temperature:g}", "at_bound")
     smoothing = 1.0 / (rows.n + 1)
     return temperature, smoothing, lambda block: smoothed_log_probs(block, temperature, smoothing)
 

@@ -6,7 +6,7 @@ import numpy as np
 
 from calcli.methods._affine.objective import AffineObjective, Chunked, Reals, Ridge, affine_logits, softmax_losses
 from calcli.numerics import FloatArray
-from calcli.solvers import Direction, conjugate_gradients
+from calcli.solvers import NewtonDirection, conjugate_gradients
 
 __all__ = ["VectorObjective"]
 
@@ -54,7 +54,7 @@ class VectorObjective(AffineObjective):
             w = np.ones(len(chunk)) if chunk.w is None else chunk.w
             yield chunk.x, p, w / self.mass
 
-    def direction(self, gradient: FloatArray, tolerance: float) -> Direction:
+    def direction(self, gradient: FloatArray, tolerance: float) -> NewtonDirection:
         if not self.dense:
             blocks = self.class_blocks()
             precondition = lambda v: self.project(np.einsum("cij,cj->ci", blocks, v))  # noqa: E731
@@ -62,12 +62,12 @@ class VectorObjective(AffineObjective):
         if self.hessian is not None:
             step = self.solve(gradient)
             if -float(np.vdot(gradient, step)) < 1e-3 * self.decrement:
-                return Direction(step)
+                return NewtonDirection(step)
         self.hessian = None  # free it before the next one is made
         self.hessian = self.form_hessian()
         step = self.solve(gradient)
         self.decrement = -float(np.vdot(gradient, step))
-        return Direction(step)
+        return NewtonDirection(step)
 
     def solve(self, gradient: FloatArray) -> FloatArray:
         assert self.hessian is not None

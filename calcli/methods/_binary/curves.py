@@ -5,7 +5,7 @@ import numpy as np
 from calcli.errors import DataError
 from calcli.numerics import FloatArray
 
-__all__ = ["EMPTY", "check_finite", "check_line", "check_probabilities", "check_steps", "line", "step"]
+__all__ = ["EMPTY", "check_line", "check_probabilities", "check_steps", "line", "step"]
 
 EMPTY = np.empty(0)
 """Edges, values or knots of the map that changes nothing."""
@@ -51,10 +51,3 @@ def check_probabilities(values: FloatArray) -> None:
     """Raise DataError unless all values lie in [0, 1]."""
     if not ((values >= 0) & (values <= 1)).all():
         raise DataError("values are not all between 0 and 1")
-
-
-def check_finite(**numbers: FloatArray | None) -> None:
-    """Raise DataError unless all parameters are finite."""
-    for name, array in numbers.items():
-        if array is not None and not np.isfinite(array).all():
-            raise DataError(f"params.{name} holds a number that is not finite")

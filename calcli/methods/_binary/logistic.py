@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calcli.calibrator import Status
-from calcli.methods._binary.questions import Sample
+from calcli.methods._binary.log_odds import Sample
 from calcli.numerics import FloatArray
 from calcli.solvers import minimise_box
 

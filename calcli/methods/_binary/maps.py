@@ -13,7 +13,7 @@ from msgspec import Meta
 from calcli.calibrator import Calibrator, Context, Fit, Laws, Options, Prediction, Status, param
 from calcli.composition import settled
 from calcli.errors import DataError, FitError
-from calcli.methods._binary.questions import (
+from calcli.methods._binary.log_odds import (
     Mode,
     Sample,
     class_samples,

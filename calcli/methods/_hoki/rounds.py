@@ -9,7 +9,7 @@ from calcli.binning import bin_index, width_edges
 from calcli.numerics import FloatArray, IntArray
 from calcli.plain import dataclass
 
-__all__ = ["Design", "Evidence", "design", "one_line", "replay", "width_error"]
+__all__ = ["Design", "Evidence", "design", "line_of_one_bin", "replay", "width_error"]
 
 SLACK = 1e-12
 """A confidence this little above an edge lies on it. Bins with equal retention get their
@@ -126,7 +126,7 @@ def fit_lines(evidence: Evidence, index: IntArray, bins: int) -> tuple[FloatArra
     return alpha, beta
 
 
-def one_line(evidence: Evidence) -> tuple[float, float]:
+def line_of_one_bin(evidence: Evidence) -> tuple[float, float]:
     """alpha and beta of a single bin."""
     alpha, beta = fit_lines(evidence, np.zeros(len(evidence.gamma), dtype=np.int64), 1)
     return float(alpha[0]), float(beta[0])

@@ -9,12 +9,12 @@ import numpy as np
 from calcli.calibrator import Context
 from calcli.errors import UsageError
 from calcli.kernels.device import kernels
-from calcli.methods._hoki.rounds import Evidence, design, one_line, replay
+from calcli.methods._hoki.rounds import Evidence, design, line_of_one_bin, replay
 from calcli.numerics import NLL_FLOOR, FloatArray, IntArray
 from calcli.plain import dataclass
 from calcli.rows import Block, Rows
 
-__all__ = ["Choice", "agreement", "choose_noise", "listed_scales", "retention", "spread", "survival"]
+__all__ = ["NoiseChoice", "agreement", "choose_noise", "listed_scales", "retention", "spread", "survival"]
 
 FAMILIES = ("gaussian", "uniform", "gumbel")
 PRINTED = {"gaussian": 20, "uniform": 40, "gumbel": 20}
@@ -22,7 +22,7 @@ PRINTED = {"gaussian": 20, "uniform": 40, "gumbel": 20}
 
 
 @dataclass(frozen=True)
-class Choice:
+class NoiseChoice:
     """A noise and its scale, the rows' retention probabilities (n,), and what there is to say."""
 
     noise: str
@@ -81,16 +81,16 @@ def grid(rows: Rows, options: Any, context: Context, counted: IntArray, family: 
     return [unit * 2.0 ** (i / 2) for i in range(-6, 7)]
 
 
-def choose_noise(rows: Rows, options: Any, context: Context, counted: IntArray, base: Evidence) -> Choice:
+def choose_noise(rows: Rows, options: Any, context: Context, counted: IntArray, base: Evidence) -> NoiseChoice:
     """The family and scale with the best criterion; of equal ones the family named first, then the least scale."""
     families = FAMILIES if options.noise == "auto" else (options.noise,)
     if len(families) == 1 and options.scale is not None:
         gamma = np.empty(len(counted))
         if options.gamma == "exact":
             gamma = retention(rows, options.noise, [options.scale], context)[counted, 0]
-        return Choice(options.noise, options.scale, gamma, {})
+        return NoiseChoice(options.noise, options.scale, gamma, {})
     folds = two_folds(base.hit, context.seed)
-    found: list[tuple[float, Choice]] = []
+    found: list[tuple[float, NoiseChoice]] = []
     for family in families:
         scales = grid(rows, options, context, counted, family)
         gammas = retention(rows, family, scales, context)[counted]
@@ -108,7 +108,7 @@ def choose_noise(rows: Rows, options: Any, context: Context, counted: IntArray, 
             " set scale= or scales= to look beyond"
         )
         told = (warning,) if at_end else ()
-        found.append((values[best], Choice(family, scales[best], gammas[:, best], details, told, bool(at_end))))
+        found.append((values[best], NoiseChoice(family, scales[best], gammas[:, best], details, told, bool(at_end))))
     if len(found) > 1:
         for _, choice in found:
             choice.details["families"] = {other.noise: value for value, other in found}
@@ -117,7 +117,7 @@ def choose_noise(rows: Rows, options: Any, context: Context, counted: IntArray, 
 
 def one_bin_sd(evidence: Evidence) -> float:
     """Standard deviation of the confidence when there is one bin, \\|alpha - beta\\| sd(gamma)."""
-    alpha, beta = one_line(evidence)
+    alpha, beta = line_of_one_bin(evidence)
     return abs(alpha - beta) * spread(evidence)
 
 

@@ -11,7 +11,7 @@ import numpy as np
 from calcli.metrics.context import MetricContext
 from calcli.metrics.joint_draws import JointDraws, label_losses
 from calcli.metrics.means import normal_p_value
-from calcli.metrics.significance import Direction, direction_of
+from calcli.metrics.significance import MeanGap, direction_of
 from calcli.metrics.smooth import null_draws, smooth_error
 from calcli.numerics import FloatArray
 from calcli.plain import dataclass
@@ -27,8 +27,8 @@ departure and the entropy gap is its score test, so it has the largest share."""
 class JointTest:
     """gap, entropy : directions with their z. p_value : of all three tests together, from ``draws`` draws."""
 
-    gap: Direction
-    entropy: Direction
+    gap: MeanGap
+    entropy: MeanGap
     p_value: float
     draws: int
 

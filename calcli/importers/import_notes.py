@@ -6,7 +6,7 @@ from math import sqrt
 import numpy as np
 
 from calcli.importers.archive import Entry
-from calcli.importers.array_names import Candidate
+from calcli.importers.array_names import BundleArrays
 from calcli.importers.labelled_scores import Imported, Slab
 
 __all__ = ["Chance", "taken_for"]
@@ -21,7 +21,7 @@ FEW = 30
 """Fewer rows than this say nothing about chance."""
 
 
-def taken_for(candidate: Candidate, entries: Mapping[str, Entry]) -> str:
+def taken_for(candidate: BundleArrays, entries: Mapping[str, Entry]) -> str:
     """One line: which arrays are the scores, of what kind, which the labels, ids and so on."""
 
     def shown(path: str) -> str:

@@ -16,8 +16,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from calcli.errors import DataError
-from calcli.importers.archive import one_line
+from calcli.errors import DataError, one_line
 from calcli.io.validate import swells
 
 __all__ = ["load_exported", "runnable"]

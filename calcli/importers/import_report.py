@@ -8,7 +8,7 @@ from calcli.io.split import Part, deal_rows
 from calcli.numerics import IntArray
 from calcli.plain import dataclass
 
-__all__ = ["Report", "Splitting", "Written"]
+__all__ = ["ImportReport", "Splitting", "Written"]
 
 
 @dataclass(frozen=True)
@@ -59,7 +59,7 @@ class Written:
 
 
 @dataclass
-class Report:
+class ImportReport:
     """What was written, and sentences for the user."""
 
     bundles: list[Written] = field(default_factory=list)

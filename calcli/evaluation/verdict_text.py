@@ -6,7 +6,7 @@ confidence first and of the other probabilities after it.
 
 import math
 
-from calcli.evaluation.joint import JointTest
+from calcli.evaluation.joint_test import JointTest
 from calcli.evaluation.judgement import Classwise, Groupwise, Positive, Split
 from calcli.metrics.means import normal_quantile
 

@@ -1,0 +1,77 @@
+"""What one slip of the pen in reading and checking files would move: advice, guards, bytes, what a message names."""
+
+import json
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from calcli.errors import CalcliError, DataError
+from calcli.importers.archive import Mapped
+from calcli.importers.import_notes import FEW, Chance
+from calcli.importers.labelled_scores import Slab
+from calcli.io.artifact import dumps, loads
+from calcli.io.extremes import check_extremes
+from calcli.io.job_files import open_job_file
+from calcli.io.validate import check_labels
+
+
+def test_an_artifact_spells_its_class_names_as_they_are():
+    content = {
+        "calcli_artifact": 1, "calcli_version": "0.1.0", "method": "ts", "options": {"loss": "nll"},
+        "params": {"temperature": 2.0}, "n_classes": 2, "input_kind": "logits", "class_names": ["naïve", "鳥"],
+        "fit": {"n": 1, "status": "ok", "warnings": [], "data_sha256": "ab", "before": {}, "after": {}},
+    }  # fmt: skip
+    assert '"class_names": ["naïve", "鳥"]' in dumps(loads(json.dumps(content), "a.json"))
+
+
+@pytest.mark.parametrize(
+    ("labels", "advice"),
+    [
+        ([1, 2, 3], "labels look 1-based: subtract 1"),
+        ([0, 1, 3], "are labels and scores those of the same model?"),
+        ([0, 1, 4], "pass --ignore-label 4 if it marks rows to leave out"),
+        ([0, 1, -1], "pass --ignore-label -1 if it marks rows to leave out"),
+    ],
+)
+def test_what_is_advised_for_labels_out_of_range(labels, advice):
+    with pytest.raises(DataError, match=f"expected 0..2; {advice}".replace("?", r"\?")):
+        check_labels(np.array(labels), 3, 3, "a.h5: labels")
+
+
+def test_a_job_file_in_no_folder_is_an_error_of_its_own(tmp_path):
+    with pytest.raises(CalcliError, match="cannot be written: No such file or directory; choose another -o") as found:
+        open_job_file(tmp_path / "absent" / "out.job")
+    assert found.value.exit_code == CalcliError.exit_code
+
+
+def test_a_calibrator_that_breaks_on_rows_is_refused_as_damaged():
+    def apply(block):
+        raise ValueError("shapes (2,)\nand (3,) differ")
+
+    with pytest.raises(DataError, match=r"params do not work on rows of 3 classes: shapes \(2,\) and \(3,\) differ"):
+        check_extremes(SimpleNamespace(required_transforms=(), apply=apply), 3)
+
+
+def test_a_mapping_that_breaks_names_file_and_array(tmp_path):
+    def broken():
+        return SimpleNamespace(shape=(2, 2), dtype=np.dtype("f4"), ndim=2)  # cannot be sliced
+
+    with pytest.raises(DataError, match=rf"^{tmp_path}/a.npy: cannot read array 'logits': "):
+        Mapped(broken, tmp_path / "a.npy", "logits")[:1]
+
+
+@pytest.mark.parametrize(
+    ("n", "right", "told"),
+    [(FEW, FEW, "every label"), (FEW, FEW - 1, None), (FEW - 1, FEW - 1, None), (400, 100, "no better")],
+)
+def test_doubts_about_labels_need_rows_and_no_exception(n, right, told):
+    """Four classes; a quarter right is chance."""
+    labels = np.arange(n) % 4
+    scores = np.zeros((n, 4))
+    scores[np.arange(n), np.where(np.arange(n) < right, labels, (labels + 1) % 4)] = 1.0
+    chance = Chance(SimpleNamespace(labels=labels, k=4, where="t.csv"))
+    for start in (0, n // 2):
+        chance.see(Slab(start, scores[start : n // 2 if start == 0 else n], None))
+    doubts = chance.doubts()
+    assert [told in doubt for doubt in doubts] == ([True] if told else [])
