@@ -5,6 +5,7 @@ import resource
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,15 +23,30 @@ class Cost:
     peak: float
 
 
-def cost(command, cwd=None):
-    """Run a command (its output is dropped) and say what it cost; a failure is an error."""
+class TooLong(RuntimeError):
+    """A command was stopped at its limit."""
+
+
+def cost(command, cwd=None, limit=None):
+    """Run a command (its output is dropped) and say what it cost, with all the processes that it waited for.
+
+    limit : seconds by the clock. A failure is an error, and so is reaching the limit (TooLong).
+    """
     begun = time.perf_counter()
-    process = subprocess.Popen(command, cwd=cwd, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
-    err = process.stderr.read()
-    _, status, usage = os.wait4(process.pid, 0)
-    wall = time.perf_counter() - begun
-    if status:
-        raise RuntimeError(f"{command}: {err.decode()}")
+    with tempfile.TemporaryFile() as said:
+        process = subprocess.Popen(command, cwd=cwd, stdout=subprocess.DEVNULL, stderr=said)
+        watch = threading.Timer(limit, process.kill) if limit else None
+        if watch is not None:
+            watch.start()
+        _, status, usage = os.wait4(process.pid, 0)
+        wall = time.perf_counter() - begun
+        if watch is not None:
+            watch.cancel()
+        if status:
+            if limit and wall >= limit:
+                raise TooLong(f"more than {limit:g} s")
+            said.seek(0)
+            raise RuntimeError(f"{command}: {said.read().decode()}")
     return Cost(wall, usage.ru_utime + usage.ru_stime, usage.ru_maxrss / 1024)
 
 
@@ -77,4 +93,4 @@ def workspace():
     return tempfile.TemporaryDirectory(prefix="calcli-bench-")
 
 
-__all__ = ["Cost", "Path", "calcli", "cost", "make_bundle", "median_costs", "own_peak", "workspace"]
+__all__ = ["Cost", "Path", "TooLong", "calcli", "cost", "make_bundle", "median_costs", "own_peak", "workspace"]

@@ -1,6 +1,6 @@
 """Every command beside reading the file, beside a bare NumPy script, and beside other programs.
 
-    python benchmarks/speed.py                                    a few minutes: 5000 x 100 and 25000 x 1000
+    python benchmarks/speed.py                                    5000 x 100 and 25000 x 1000, some minutes
     python benchmarks/speed.py --full                             1e3 to 1e7 rows, 2 to 128000 classes
     python benchmarks/speed.py --install-peers VENV               an environment for the other programs
     python benchmarks/speed.py --peers VENV --json speed.json     with them; results as JSON too
@@ -8,7 +8,8 @@
 
 Whole processes taking turns; the figures are medians over turns, ratios are taken within a turn. *floor* imports
 NumPy, h5py and Typer and reads the scores once; *read + write* copies them without computing. Processor time is what
-a shared machine leaves comparable.
+a shared machine leaves comparable. What takes longer than ``SLOW`` seconds runs once, and what is not ours is stopped
+at ``--limit``.
 """
 
 import argparse
@@ -20,11 +21,11 @@ import sys
 from pathlib import Path
 from statistics import median
 
-from _measure import calcli, cost, make_bundle, workspace
+import h5py
+from _measure import TooLong, calcli, cost, make_bundle, workspace
 
 HERE = Path(__file__).parent
 README = HERE.parent / "README.md"
-STORED = HERE / "speed.json"
 BEGIN, END = "<!-- speed -->\n", "<!-- /speed -->\n"
 
 PEERS = "scikit-learn netcal probmetrics torchmetrics torch scipy h5py"
@@ -34,8 +35,10 @@ FULL = (
     *((1_000, 10, "float32"), *QUICK, (50_000, 1000, "float32"), (1_000_000, 10, "float32")),
     *((10_000_000, 2, "float16"), (2_000, 128_000, "float16")),
 )
-LARGE = 60_000_000
-"""Scores above which only the streaming commands run, once."""
+SLOW = 10.0
+"""Seconds by the clock from which one turn is enough."""
+
+SHARDS = 40
 
 
 def beside(name, *words, python=sys.executable):
@@ -43,21 +46,47 @@ def beside(name, *words, python=sys.executable):
     return [python, str(HERE / "beside" / f"{name}.py"), *words]
 
 
-def jobs(large, workers):
-    """Commands by name: (what is compared, how to run it on a.h5)."""
-    fit = ("fit", "a.h5", "--force", "-q", "-o")
-    ours = {
-        "fit ts": ("fit", calcli(*fit, "ts.json", "-m", "ts")),
-        "fit ec": ("fit", calcli(*fit, "ec.json", "-m", "ec")),
+FIT = ("fit", "a.h5", "--force", "-q", "-o")
+
+
+def base():
+    """What the ratios are to."""
+    return {
+        "floor": ("", beside("floor", "a.h5")),
+        "read + write": ("", beside("read_write", "a.h5", "copy.h5")),
+    }
+
+
+def streaming():
+    """The commands that run at every size: (what is compared, how to run it on a.h5)."""
+    return {
+        "fit ts": ("fit", calcli(*FIT, "ts.json", "-m", "ts")),
+        "fit ec": ("fit", calcli(*FIT, "ec.json", "-m", "ec")),
         "apply": ("apply", calcli("apply", "ts.json", "a.h5", "-o", "out.h5", "--force", "-q")),
         "evaluate --metric ece": ("ece", calcli("evaluate", "a.h5", "--metric", "ece", "-q")),
     }
-    if not large:
-        ours["evaluate"] = ("", calcli("evaluate", "a.h5", "-q"))
-        ours |= {f"fit {m}": ("", calcli(*fit, f"{m}.json", "-m", m)) for m in ("hoki", "ets", "vs", "svs")}
-    for n in workers:
-        ours[f"fit ts --workers {n}"] = ("", calcli(*fit, "ts.json", "-m", "ts", "--workers", n))
-    return ours
+
+
+def others_of_ours():
+    """More of ours, at the sizes of ``QUICK``: the report, slower methods, workers and shards."""
+    shards = ("fit", "shard-*.h5", "--force", "-q", "-o", "shards.json", "-m", "ts")
+    return {
+        "evaluate": ("", calcli("evaluate", "a.h5", "-q")),
+        **{f"fit {m}": ("", calcli(*FIT, f"{m}.json", "-m", m)) for m in ("hoki", "ets", "vs", "svs")},
+        **{f"fit ts --workers {n}": ("", calcli(*FIT, "ts.json", "-m", "ts", "--workers", n)) for n in (1, 2)},
+        f"fit ts, {SHARDS} shards": ("", calcli(*shards)),
+        f"fit ts, {SHARDS} shards, --workers 2": ("", calcli(*shards, "--workers", "2")),
+        f"fit ts, {SHARDS} shards, Dask cluster and its start": ("", beside("dask_fit", *shards)),
+    }
+
+
+def bare():
+    """Scripts without checks that hold everything in memory."""
+    return {
+        "NumPy script, fit": ("fit", beside("bare_fit", "a.h5")),
+        "NumPy script, apply": ("apply", beside("bare_apply", "a.h5", "bare.h5")),
+        "NumPy script, ece": ("ece", beside("bare_ece", "a.h5")),
+    }
 
 
 def peers(python):
@@ -72,60 +101,66 @@ def peers(python):
     }
 
 
-def runnable(commands, folder):
-    """Those commands that run at all, and why the others do not."""
-    able, skipped = {}, {}
-    for name, (what, command) in commands.items():
-        try:
-            cost(command, folder)
-            able[name] = (what, command)
-        except (RuntimeError, OSError) as problem:
-            skipped[name] = " ".join(str(problem).strip().splitlines()[-1:])
-    return able, skipped
+def cut(source, folder):
+    """The rows of a bundle in ``SHARDS`` files."""
+    with h5py.File(source) as file:
+        n = len(file["labels"])
+        for i in range(SHARDS):
+            rows = slice(i * n // SHARDS, (i + 1) * n // SHARDS)
+            with h5py.File(folder / f"shard-{i:02d}.h5", "w") as out:
+                out["logits"], out["labels"] = file["logits"][rows], file["labels"][rows]
 
 
-def measure(size, turns, python, workers):
+def in_turns(commands, ours, folder, turns, limit):
+    """Costs of every command, the commands taking turns; and why some have none. ours : names without a limit."""
+    seen, skipped, slow = {name: [] for name in commands}, {}, set()
+    for turn in range(turns):
+        for name, (_, command) in commands.items():
+            if name in skipped or (turn and name in slow):
+                continue
+            try:
+                seen[name].append(cost(command, folder, None if name in ours else limit))
+            except (TooLong, RuntimeError, OSError) as problem:
+                skipped[name] = " ".join(str(problem).strip().splitlines()[-1:])
+                continue
+            if seen[name][-1].wall > SLOW:
+                slow.add(name)
+    return seen, skipped
+
+
+def measure(size, turns, python, limit):
     """One size: a line per command."""
     n, k, dtype = size
-    large = n * k > LARGE
+    ours = streaming() | (others_of_ours() if size in QUICK else {})
     with workspace() as folder:
         make_bundle(Path(folder) / "a.h5", n, k, dtype)
-        base = {
-            "floor": ("", beside("floor", "a.h5")),
-            "read + write": ("", beside("read_write", "a.h5", "copy.h5")),
-        }
-        bare = {
-            "NumPy script, fit": ("fit", beside("bare_fit", "a.h5")),
-            "NumPy script, apply": ("apply", beside("bare_apply", "a.h5", "bare.h5")),
-            "NumPy script, ece": ("ece", beside("bare_ece", "a.h5")),
-        }
-        others, skipped = ({}, {}) if large else runnable(peers(python), folder)
-        commands = base | jobs(large, workers) | ({} if large else bare) | others
-        seen = {name: [] for name in commands}
-        for _ in range(1 if large else turns):
-            for name, (_, command) in commands.items():
-                seen[name].append(cost(command, folder))
-    lines = []
-    for name, (what, _) in commands.items():
-        ratio = "read + write" if what == "apply" else "floor"
-        lines.append(
-            {
-                "name": name,
-                "what": what,
-                "ours": name in jobs(large, workers),
-                "cpu": median(c.cpu for c in seen[name]),
-                "wall": median(c.wall for c in seen[name]),
-                "peak_mib": median(c.peak for c in seen[name]),
-                "over": ratio,
-                "ratio": median(c.cpu / f.cpu for c, f in zip(seen[name], seen[ratio], strict=True)),
-            }
-        )
+        if size in QUICK:
+            cut(Path(folder) / "a.h5", Path(folder))
+        commands = base() | ours | (bare() | peers(python) if size in QUICK else {})
+        seen, skipped = in_turns(commands, ours, folder, turns if size in QUICK else min(turns, 3), limit)
+    lines = [line(name, what, seen, name in ours) for name, (what, _) in commands.items() if seen[name]]
     return {"n": n, "k": k, "dtype": dtype, "turns": len(seen["floor"]), "lines": lines, "skipped": skipped}
+
+
+def line(name, what, seen, ours):
+    """The medians of one command; ratios within a turn."""
+    over = "read + write" if what == "apply" else "floor"
+    costs = seen[name]
+    return {
+        "name": name,
+        "what": what,
+        "ours": ours,
+        "turns": len(costs),
+        "cpu": median(c.cpu for c in costs),
+        "wall": median(c.wall for c in costs),
+        "peak_mib": median(c.peak for c in costs),
+        "over": over,
+        "ratio": median(c.cpu / f.cpu for c, f in zip(costs, seen[over], strict=False)),
+    }
 
 
 def versions():
     """What it was measured with."""
-    import h5py
     import numpy
 
     model = platform.processor()
@@ -149,21 +184,28 @@ def table(run):
         "| processor seconds (ratio) | " + " | ".join(f"{c['n']} x {c['k']}, {c['dtype']}" for c in cases) + " |",
         "|---" * (1 + len(cases)) + "|",
     ]
-    names = list(dict.fromkeys(line["name"] for case in cases for line in case["lines"]))
-    for name in names:
-        cells = []
-        for case in cases:
-            line = next((line for line in case["lines"] if line["name"] == name), None)
-            cells.append("" if line is None else f"{line['cpu']:.2f} ({line['ratio']:.1f})")
+    known = [name for case in cases for name in [*(each["name"] for each in case["lines"]), *case["skipped"]]]
+    for name in dict.fromkeys(known):
+        cells = [cell(name, case) for case in cases]
         out.append(f"| {name} | " + " | ".join(cells) + " |")
     machine = run["machine"]
     out += [
         "",
-        "Ratios are to *floor* (import NumPy, h5py and Typer, read the scores), for writers to *read + write*."
-        f" Medians of {cases[0]['turns']} turns of whole processes; {machine['cores']} shared cores"
+        "Ratios are to *floor* (import NumPy, h5py and Typer, read the scores), for writers to *read + write*. Medians"
+        f" of up to {max(c['turns'] for c in cases)} turns of whole processes, one of those above {SLOW:g} s;"
+        f" {machine['cores']} shared cores"
         f" ({machine['processor']}), Python {machine['python']}, NumPy {machine['numpy']}.",
     ]
     return "\n".join(out) + "\n"
+
+
+def cell(name, case):
+    """What the table says of one command at one size."""
+    found = next((each for each in case["lines"] if each["name"] == name), None)
+    if found is not None:
+        return f"{found['cpu']:.2f} ({found['ratio']:.1f})"
+    why = case["skipped"].get(name, "")
+    return why if why.startswith("more than") else ""
 
 
 def into_readme(text):
@@ -179,16 +221,11 @@ def install(venv):
     subprocess.run([f"{venv}/bin/python", "-m", "pip", "install", "--quiet", *PEERS.split()], check=True)
 
 
-def can_spread():
-    """Whether fit takes --workers here."""
-    told = subprocess.run(calcli("fit", "--help"), capture_output=True, text=True, check=True).stdout
-    return "--workers" in told
-
-
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--full", action="store_true")
     parser.add_argument("--turns", type=int, default=3)
+    parser.add_argument("--limit", type=float, default=60.0, metavar="SECONDS", help="of another program's turn")
     parser.add_argument("--peers", metavar="VENV")
     parser.add_argument("--install-peers", metavar="VENV")
     parser.add_argument("--json", metavar="FILE")
@@ -203,9 +240,9 @@ def main():
     python = f"{os.path.abspath(given.peers)}/bin/python" if given.peers else sys.executable
     run = {"machine": versions(), "cases": []}
     for size in FULL if given.full else QUICK:
-        run["cases"].append(measure(size, given.turns, python, (1, 2) if can_spread() else ()))
+        run["cases"].append(measure(size, given.turns, python, given.limit))
         for name, why in run["cases"][-1]["skipped"].items():
-            print(f"{name} left out: {why}", file=sys.stderr)
+            print(f"{name} at {size[0]} x {size[1]} left out: {why}", file=sys.stderr)
         if given.json:
             Path(given.json).write_text(json.dumps(run, indent=1) + "\n")
     print(table(run), end="")
