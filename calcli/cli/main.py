@@ -72,7 +72,7 @@ def process() -> NoReturn:
             raise
         atexit._run_exitfuncs()
         _forget_output()
-        os._exit(end.code if isinstance(end.code, int) else 0)
+        os._exit(end.code if isinstance(end.code, int) else int(end.code is not None))
 
 
 def run(arguments: list[str]) -> int:
