@@ -98,4 +98,4 @@ def elsewhere(v: Version) -> str:
 def worst_parts(gaps: Sequence[Gap]) -> str:
     """The three parts that are furthest off, of those beyond chance."""
     worst = sorted((g for g in gaps if g.beyond), key=lambda g: -abs(g.gap))[:3]
-    return "; ".join(f"{squeeze(g.part, 40)} {way_words(g.gap)}" for g in worst)
+    return ", ".join(f"{squeeze(g.part, 40)} ({way_words(g.gap)})" for g in worst)

@@ -51,7 +51,7 @@ def page(
     one = len(models) == 1
     called = title or (models[0].name if one else f"{len(models)} models")
     known = f"{models[0].k} classes" if models[0].k > 1 else "confidences alone"
-    facts = f"{cases(models[0].n)} · {known}" if one else f"{len(models)} models"
+    facts = f" · {cases(models[0].n)} · {known}" if one else f" · {len(models)} models" if title else ""
     foot = join([_how(models, commands), _words(models[0].versions[0].top.settings)])
     around = _document(called, _header(called, facts), foot, data_block("calcli-evaluation", evaluation))
     versions = sum(len(m.versions) for m in models)
@@ -109,7 +109,7 @@ def _header(called: str, facts: str) -> Safe:
     choice = tag("select", *(tag("option", words, value=value) for value, words in COLOURS), id="colours")
     return tag(
         "header",
-        tag("h1", "Confidence report: ", name(called, 90), " ", tag("span", f"· {facts}", class_="muted")),
+        tag("h1", "Confidence report: ", name(called, 90), tag("span", facts, class_="muted")),
         tag(
             "div",
             tag("label", "Colours ", choice),
@@ -209,12 +209,14 @@ def _overview(models: Sequence[ModelResults]) -> Safe:
         tag("select", *(tag("option", m.name, value=at) for at, m in enumerate(models)), id="model"),
         class_="script",
     )
-    listing = table(
-        "Models, the most overstating first; their intervals tell which can be told apart.", head, rows, "models"
-    )
+    caption = "The most overstating first; those whose intervals overlap cannot be told apart."
+    listing = table(caption, head, rows, "models")
+    given = any(len(m.versions) > 1 for m in models)
+    todo = "Apply the calibrator in the last column where there is one; of the others see" if given else "See"
     return tag(
         "section",
         tag("h2", overall(models), class_="headline"),
+        tag("p", tag("strong", "What to do?"), f" {todo} the model's own answers below."),
         listing,
         download("t-models"),
         chooser,
