@@ -163,6 +163,9 @@ def test_a_verdict_names_the_range_that_costs_most_and_the_remedy():
     assert "changes none of its answers" in verdict.advice.rest
     assert verdict.command == "calcli apply 'my ts.json' a.h5:test -o calibrated.h5"
     same = replace(versions[1], facts=replace(facts, same_rows=True))
+    untried = verdict_of(replace(model, versions=(versions[0], same)))
+    assert untried.advice.lead == "Try ts on other cases."
+    assert untried.command == "calcli report OTHERS --calibrator 'my ts.json' -o others.html"
     assert verdict_of(model, same).headline.startswith("Not a fair test: these are the cases that ts was made from.")
 
 
@@ -172,6 +175,25 @@ def test_right_on_average_and_wrong_in_places_is_said():
     verdict = verdict_of(model_of(np.vstack([sure, shy]), np.r_[y1, y2])[0])
     assert (verdict.sign, verdict.headline) == ("▲▼", "Right on average, wrong in places.")
     assert "A temperature alone cannot mend it." in verdict.advice.rest
+
+
+def test_groups_that_differ_are_named_beside_an_overconfidence():
+    """Right in .6 and .88 where it says .9: too sure as a whole, much more so by night."""
+    night, y1 = binary_rows(2000, 0.9, 0.6)
+    day, y2 = binary_rows(2000, 0.9, 0.88, seed=3)
+    group = np.repeat(["night", "day"], 2000)
+    verdict = verdict_of(model_of(np.vstack([night, day]), np.r_[y1, y2], group=group)[0])
+    assert verdict.sign == "▲"
+    assert "It differs by group: night (30.0 points too sure)" in verdict.direction.rest
+    assert "Groups need calibrators of their own." in verdict.advice.rest
+
+
+def test_intervals_and_bins_of_the_page_are_those_asked_for():
+    z, y = truth(300, 3)
+    plan = Plan((*report_metrics(), "gap"), MetricSettings(resamples=200, level=0.9, bins=7), split=False)
+    words = Elements(page_of(model_of(z, y, plan=plan)[0])).text()
+    assert "95 times in 100" not in words and "hold the true value 90 times in 100" in words
+    assert "over 7 ranges of confidence" in words
 
 
 def test_several_models_are_counted():
