@@ -21,6 +21,9 @@ from calcli.export.exporting import TARGETS, export
 from calcli.export.verify import compare
 from calcli.registry import method_names
 
+COMPOSED = ("ts+hb", "svs+beta", "ft+svs+spline")
+"""Compositions, one for each way in which stages hand on."""
+
 SAMPLE = Path(__file__).resolve().parent.parent / "sample_data" / "digits.h5"
 
 
@@ -57,7 +60,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("files", nargs="*", type=Path, default=[SAMPLE])
     parser.add_argument("-o", "--out", type=Path)
-    parser.add_argument("--methods", nargs="*", default=[*method_names()])
+    parser.add_argument("--methods", nargs="*", default=[*method_names(), *COMPOSED])
     args = parser.parse_args()
     found = json.loads(args.out.read_text()) if args.out and args.out.exists() else []
     done = {(line["file"], line["method"]) for line in found}

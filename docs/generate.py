@@ -311,7 +311,7 @@ def exports_table() -> str:
     head = ["method", *(f"{file}: {target}" for file in files for target in ("ONNX", "torch", "NumPy"))]
     rows = []
     for name in dict.fromkeys(line["method"] for line in found):
-        cells = [f"[{name}](generated/methods/{name}.md)"]
+        cells = [f"`{name}`" if "+" in name else f"[{name}](generated/methods/{name}.md)"]
         for file in files:
             line = next((line for line in found if (line["file"], line["method"]) == (file, name)), {})
             refused = escaped(line.get("refused", "not measured").split(";")[0].removeprefix("scores: "))

@@ -174,6 +174,9 @@ def test_savetxt_alone_is_read_with_its_kind(run):
 
 
 REFUSED = {
+    "predictions beside scores": (as_npz(logits=Z, preds=Y), "name them with --labels NAME, or"),
+    "a name of its own": (as_npz(logits=Z, answers=Y), "name them with --labels answers, or"),
+    "confidences": (as_npz(confidences=P.max(axis=1), accuracies=P.argmax(axis=1) == Y), "--correct accuracies"),
     "thousands or decimals": (
         lambda: table(LOGITS, labelled([[f"{int(1000 * v):,}" for v in z] for z in Z]), ";"),
         r"does the comma part thousands or decimals\?",

@@ -157,19 +157,29 @@ def test_what_the_recipes_join_is_right(run):
 # ---- out
 
 
+class Nothing:
+    """Stands for capsys where nothing printed is looked at."""
+
+    @staticmethod
+    def readouterr():
+        return types.SimpleNamespace(out="", err="")
+
+
 @pytest.fixture(scope="module")
 def exported(tmp_path_factory):
     """A folder with logits.h5, logits.ts.json and the calibrator in three forms."""
     folder = folder_of_scores(tmp_path_factory.mktemp("out"))
-    run_all(
-        [
-            "calcli extract scores.npz -o logits.h5 --split cal=0.5 --split test=0.5 -q",
-            "calcli fit --method ts logits.h5 -o logits.ts.json -q",
-            "calcli apply logits.ts.json logits.h5:test -o probs.h5 -q",
-            "calcli export logits.ts.json --to python -o calibrator.py -q",
-        ],
-        folder,
-    )
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(folder)
+        run = runner(patch, Nothing)
+        for command in (
+            "extract scores.npz -o logits.h5 --split cal=0.5 --split test=0.5 -q",
+            "fit --method ts logits.h5 -o logits.ts.json -q",
+            "apply logits.ts.json logits.h5:test -o probs.h5 -q",
+            "export logits.ts.json --to python -o calibrator.py -q",
+            "report logits.h5 --calibrator logits.ts.json -o report.html -q",
+        ):
+            assert run(*command.split()).code == 0, command
     return folder
 
 
@@ -257,15 +267,11 @@ def test_the_step_of_github_actions_has_inputs_that_the_action_knows():
     assert given and set(given) <= set(declared)
 
 
-def test_mlflow_gets_artifact_report_and_metrics(exported, monkeypatch, tmp_path):
-    run_all(
-        [
-            "calcli evaluate logits.h5 --calibrator logits.ts.json --json > evaluation.json",
-            "calcli report logits.h5 --calibrator logits.ts.json -o report.html -q --force",
-        ],
-        exported,
-    )
+def test_mlflow_gets_artifact_report_and_metrics(exported, monkeypatch, run, tmp_path):
     monkeypatch.chdir(exported)
+    (exported / "evaluation.json").write_text(
+        run("evaluate", "logits.h5", "--calibrator", "logits.ts.json", "--json").out
+    )
     monkeypatch.setenv("MLFLOW_TRACKING_URI", (tmp_path / "runs").as_uri())
     monkeypatch.setenv("MLFLOW_ALLOW_FILE_STORE", "true")
     logged = {"files": [], "metrics": {}}

@@ -87,8 +87,8 @@ ROLES = {
     "calibrated_by": ("calibrated_by",),
 }
 OUTCOME_WORDS = frozenset({
-    "acc", "accuracy", "answeredcorrectly", "correct", "correctness", "em", "exactmatch", "hit", "hits", "iscorrect",
-    "ishit", "isright", "right", "wascorrect", "wasright",
+    "acc", "accuracies", "accuracy", "answeredcorrectly", "correct", "correctness", "em", "exactmatch", "hit", "hits",
+    "iscorrect", "ishit", "isright", "right", "wascorrect", "wasright",
 })  # fmt: skip
 """Names for whether an answer was right, without what stands between their words."""
 PER_ROW = frozenset({"labels", "ids", "weights", "group", "split", "calibrated_by"})
@@ -234,7 +234,7 @@ def _unnamed(names: Sequence[Name]) -> str:
     several = [name.path for name in names if name.role == "labels" and name.model and name.core == name.path]
     if len(several) > 1:
         return f"{several[0]}:{several[-1]}, with --per-label where several may hold at once"
-    left = [name.path for name in names if not name.role and not says_correct(name.core)]
+    left = [n.path for n in names if not (n.role or says_correct(n.core) or _NO_TRUTH.fullmatch(n.core))]
     return shlex.quote(left[0]) if len(left) == 1 else "NAME"
 
 
@@ -270,7 +270,7 @@ def outcome_hint(names: Sequence[Name]) -> str:
         return next((by_word[word] for word in words.split() if word in by_word), None)
 
     right = next((name.path for name in names if says_correct(name.core)), None)
-    sure = first("confidence conf certainty prob probs probability score scores")
+    sure = first("confidence confidences conf certainty prob probs probability score scores")
     guess = first("pred prediction predlabel preds")
     truth = next((name.path for name in names if name.role == "labels"), None)
     if sure is None or not (right or (guess and truth)):
