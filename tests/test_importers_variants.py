@@ -158,6 +158,14 @@ def test_a_header_of_savetxt_is_not_a_class_short(run):
     assert p.shape == (N, 4) and "the first line is no row, the names of the columns in it" in said
 
 
+def test_answers_by_id_in_json_are_gold(run):
+    np.savez("t.npz", logits=Z, ids=np.arange(N))
+    Path("gold.json").write_text(json.dumps({str(i): int(Y[i]) for i in RNG.permutation(N)}))
+    p, labels, _ = rows_of(run, "t.npz", "--gold", "gold.json")
+    np.testing.assert_allclose(p, P)
+    np.testing.assert_array_equal(labels, Y)
+
+
 def test_sets_in_json_are_groups(run):
     some = {"logits": Z[:20].tolist(), "labels": Y[:20].tolist()}
     Path("t.json").write_text(json.dumps({"val": {"logits": Z.tolist(), "labels": Y.tolist()}, "test": some}))

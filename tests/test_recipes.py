@@ -260,11 +260,19 @@ def test_the_stages_of_dvc_write_their_metrics(exported, tmp_path):
     assert json.loads((tmp_path / "evaluation.json").read_text())["results"][1]["metrics"]["nll"]["value"] > 0
 
 
-def test_the_step_of_github_actions_has_inputs_that_the_action_knows():
+def test_the_step_of_github_actions_runs_as_the_runner_does(exported, monkeypatch, tmp_path):
+    """Each input goes, as the action declares it, into the variable that its script reads."""
     step = fence("yaml", "GitHub Actions")
-    declared = re.findall(r"^  (\w+):$", (REPOSITORY / "action.yml").read_text("utf-8"), flags=re.M)
-    given = re.findall(r"^    (\w+):", step.partition("calcli")[2], flags=re.M)
-    assert given and set(given) <= set(declared)
+    action = (REPOSITORY / "action.yml").read_text("utf-8")
+    given = dict(re.findall(r"^    (\w+): (.*)$", step.partition("calcli")[2], flags=re.M))
+    assert given and set(given) <= set(re.findall(r"^  (\w+):$", action, flags=re.M))
+    for variable, name in re.findall(r"(\w+): \$\{\{ inputs\.(\w+) \}\}", action):
+        monkeypatch.setenv(variable, given.get(name, ""))
+    monkeypatch.setenv("GITHUB_ACTION_PATH", str(REPOSITORY))
+    monkeypatch.setenv("GITHUB_STEP_SUMMARY", str(tmp_path / "summary.md"))
+    run_all(re.findall(r"run: (bash .*)", action), exported)
+    assert (tmp_path / "summary.md").read_text("utf-8").startswith("### calcli: all limits hold")
+    assert json.loads((exported / "calcli-evaluation.json").read_text("utf-8"))["results"][1]["calibrator"]
 
 
 def test_mlflow_gets_artifact_report_and_metrics(exported, monkeypatch, run, tmp_path):

@@ -100,6 +100,9 @@ def read_json(file: SourceFile, stack: ExitStack, ask: Ask) -> Archive:
         if rows:
             return table_archive(path, "json", record_columns(path, rows), len(rows), ask)
     if isinstance(value, dict):
+        if len(value) > 1 and all(isinstance(cell, (str, int)) for cell in value.values()):  # answers by id
+            rows = [{"ids": key, "labels": cell} for key, cell in value.items()]
+            return table_archive(path, "json", record_columns(path, rows), len(rows), ask)
         if _is_columns(value):
             columns = {name: value_column(path, name, cells) for name, cells in value.items()}
             return table_archive(path, "json", columns, len(next(iter(value.values()))), ask)
