@@ -6,7 +6,7 @@ import h5py
 import numpy as np
 import pytest
 
-from calcli.errors import DataError, UsageError
+from calcli.errors import CalcliError, DataError, UsageError
 from calcli.io.bundle import open_bundle
 from calcli.io.locate import Layout, find_bundles
 from calcli.io.writer import BundleWriter, NewBundle
@@ -281,3 +281,41 @@ def test_predictions_of_an_applied_bundle_are_kept(make):
     rows, _, _ = read(make(probs=softmax(Z), labels=Y, prediction=np.array([1, 1, 0, 2])))
     (block,) = rows.blocks()
     np.testing.assert_array_equal(block.prediction, [1, 1, 0, 2])
+
+
+@pytest.mark.parametrize("chunks", [(1000, 1), (1000, 2), (300, 5), (1000, 5)])
+@pytest.mark.parametrize("dtype", ["f8", ">f4", "f2"])
+def test_tall_chunks_are_unpacked_once(tmp_path, monkeypatch, chunks, dtype):
+    """Whole columns and other chunks of many rows, read in pieces, with rows left out; no chunk is read twice."""
+    rng = np.random.default_rng(1)
+    z, y = rng.normal(size=(1000, 5)).astype(dtype), rng.integers(0, 5, 1000)
+    y[::9] = -1
+    path = tmp_path / "tall.h5"
+    with h5py.File(path, "w") as file:
+        file.create_dataset("logits", data=z, chunks=chunks, compression="gzip")
+        file["labels"] = y
+    for name, value in (("bundle.CACHE_BYTES", 0), ("bundle.UNPACKED_BYTES", 0), ("dataset.SLAB_BYTES", 1000)):
+        monkeypatch.setattr(f"calcli.io.{name}", value)
+    monkeypatch.setattr("calcli.io.unpacked.TALL_BYTES", 1000)
+    monkeypatch.setattr("calcli.io.unpacked.HELD_BYTES", 20_000)
+    taken = []
+    monkeypatch.setattr("calcli.io.unpacked.read", lambda scores, at, where: (taken.append(at), scores[at])[1])
+    with open_bundle(str(path), ignore_labels=[-1]) as rows:
+        for _ in range(2):
+            np.testing.assert_array_equal(np.concatenate([b.scores for b in rows.blocks()]), z[y >= 0])
+        np.testing.assert_array_equal(rows.run(100, 200).scores, z[y >= 0][100:200])
+    cells = np.zeros(z.shape, dtype=int)
+    for at in taken:
+        cells[at] += 1
+    assert (cells == 1).all()
+
+
+def test_tall_chunks_without_room_are_told(tmp_path, monkeypatch):
+    with h5py.File(tmp_path / "tall.h5", "w") as file:
+        file.create_dataset("logits", data=np.random.default_rng(0).normal(size=(1000, 5)), chunks=(1000, 1))
+        file["labels"] = np.arange(1000) % 5
+    for name in ("bundle.CACHE_BYTES", "bundle.UNPACKED_BYTES", "unpacked.TALL_BYTES"):
+        monkeypatch.setattr(f"calcli.io.{name}", 0)
+    monkeypatch.setattr("calcli.io.spool.shutil.disk_usage", lambda folder: type("Usage", (), {"free": 1})())
+    with open_bundle(str(tmp_path / "tall.h5")) as rows, pytest.raises(CalcliError, match=r"MiB are free.*h5repack"):
+        list(rows.blocks())

@@ -10,6 +10,7 @@ import pytest
 from calcli.errors import CalcliError
 from calcli.evaluation import assess as module
 from calcli.evaluation.assess import Candidate, Plan, Subject, assess
+from calcli.io import spool
 from calcli.methods.ts import TemperatureScaling
 from calcli.metrics import long, runs
 from calcli.metrics.catalog import metric_names
@@ -201,14 +202,17 @@ def test_runs_are_merged_in_order(shape):
 
 
 def test_a_folder_without_room_is_named(monkeypatch):
-    monkeypatch.setattr(runs.shutil, "disk_usage", lambda folder: type("Usage", (), {"free": 1000})())
-    with pytest.raises(CalcliError, match="0 MiB are free, .* MiB are needed .*TMPDIR") as told:
+    monkeypatch.setattr(spool.shutil, "disk_usage", lambda folder: type("Usage", (), {"free": 1000})())
+    with pytest.raises(CalcliError, match="0 MiB are free .* MiB are needed.*TMPDIR") as told:
         assess(Subject(rows(), "a", None, None), candidates(1), Plan(["ks"], report=False))
     assert told.value.exit_code == 1
 
 
 def test_a_disk_that_fills_up_ends_with_a_sentence(monkeypatch):
     class Full:
+        def seek(self, place):
+            return place
+
         def write(self, data):
             raise OSError(errno.ENOSPC, "No space left on device")
 

@@ -22,6 +22,7 @@ from calcli.io.class_column import AT_ONCE, ClassColumn
 from calcli.io.dataset import DataSet
 from calcli.io.hdf5 import check_stored, lookup, names_in, open_file, read, texts
 from calcli.io.locate import Layout, choose_group, kinds_in, split_where
+from calcli.io.unpacked import Unpacked, is_tall
 from calcli.io.validate import (
     check_confidences,
     check_correct,
@@ -115,6 +116,7 @@ class BundleRows(DataSet):
         self.has_labels, self.assigned = self._labels is not None, self._assigned is not None
         self.transforms = self._find_transforms()
         self._cache: NDArray[Any] | None = None
+        self._unpacked: Unpacked | None = None
         free = available_memory()
         most = UNPACKED_BYTES if free is None else min(UNPACKED_BYTES, free // 4)
         self.small = self.nbytes <= (max(CACHE_BYTES, most) if self._scores.chunks else CACHE_BYTES)
@@ -318,7 +320,8 @@ class BundleRows(DataSet):
 
     def pieces(self, transforms: Sequence[int], rows: int, start: int = 0, stop: int | None = None) -> Iterator[Block]:
         self._keep_scores()
-        if self._scores.chunks and self._cache is None:  # whole chunks: each is decompressed once per walk
+        if self._scores.chunks and self._cache is None and not is_tall(self._scores):
+            # Whole chunks: each is decompressed once per walk.
             height = self._scores.chunks[0]
             rows = max(1, rows // height) * height
         at, (first, last) = start, self._in_file(start, self.n if stop is None else stop)
@@ -368,7 +371,11 @@ class BundleRows(DataSet):
         )
 
     def _checked(self, start: int, stop: int) -> NDArray[Any]:
-        raw = read(self._scores, np.s_[start:stop], self.scores_where)
+        if self._cache is None and not self.small and is_tall(self._scores):
+            self._unpacked = self._unpacked or Unpacked(self._scores, self.scores_where)
+            raw = self._unpacked.rows(start, stop)
+        else:
+            raw = read(self._scores, np.s_[start:stop], self.scores_where)
         raw = bfloat16_to_float32(raw) if self._wide else raw.astype(self.dtype, copy=False)
         if self.kind == "confidence":
             return check_confidences(raw, self.scores_where, start)

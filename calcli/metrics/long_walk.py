@@ -8,7 +8,7 @@ from calcli.metrics.catalog import class_bins_needed, metric, top_suffices, tops
 from calcli.metrics.collect import reduced
 from calcli.metrics.context import MetricSettings
 from calcli.metrics.long import LongContext
-from calcli.metrics.runs import Runs, check_room
+from calcli.metrics.runs import Runs, check_order_fits
 from calcli.metrics.tally import Tally, Wanted
 from calcli.rows import Rows
 
@@ -61,7 +61,7 @@ def long_contexts(
     wanted = Wanted(tuple(names), settings, rows.n, ordered, report)
     kinds = (2 if rows.k == 2 else 1) if ordered else 0
     if ordered:
-        check_room(rows.n, kinds * len(calibrators))
+        check_order_fits(rows.n, kinds * len(calibrators))
     bins = 0 if rows.k == 1 else settings.bins if report else class_bins_needed(names, settings)
     top_only = len(calibrators) == 1 and not report and top_suffices(names, settings)
     with ExitStack() as stack:

@@ -5,21 +5,17 @@ row takes 8 bytes: the bits of a score in [0, 1], which order as the score does,
 make room for the outcome.
 """
 
-import errno
-import os
-import shutil
-import tempfile
 from collections.abc import Iterator
 from typing import Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from calcli.errors import CalcliError
+from calcli.io.spool import Spool, check_room
 from calcli.metrics.ties import TieBlocks
 from calcli.numerics import FloatArray
 
-__all__ = ["Runs", "SortedRows", "keys_of"]
+__all__ = ["Runs", "SortedRows", "check_order_fits", "keys_of"]
 
 Keys = NDArray[np.uint64]
 
@@ -47,77 +43,26 @@ def score_of(keys: Keys) -> FloatArray:
     return (keys >> np.uint64(1)).view(np.float64)
 
 
-class _Spool:
-    """A temporary file of keys that nobody else sees."""
-
-    def __init__(self) -> None:
-        self.count = 0
-        try:
-            self._file = tempfile.TemporaryFile(buffering=0)  # noqa: SIM115 (closed with the order)
-        except OSError as problem:
-            raise _trouble(problem) from None
-
-    def add(self, keys: Keys) -> None:
-        data = np.ascontiguousarray(keys).view(np.uint8).data
-        try:
-            while len(data):
-                data = data[self._file.write(data) :]
-        except OSError as problem:
-            raise _trouble(problem) from None
-        self.count += len(keys)
-
-    def read(self, start: int, stop: int) -> Keys:
-        """Keys from start to stop."""
-        keys = np.empty(stop - start, np.uint64)
-        data = keys.view(np.uint8).data
-        try:
-            self._file.seek(8 * start)
-            while len(data):
-                got = self._file.readinto(data)
-                if not got:
-                    raise OSError(errno.EIO, os.strerror(errno.EIO))
-                data = data[got:]
-        except OSError as problem:
-            raise _trouble(problem) from None
-        return keys
-
-    def close(self) -> None:
-        self._file.close()
+WHY = (
+    "the order of so many rows is made there; name another folder with TMPDIR, or ask for metrics that need no order,"
+    " e.g. --metric ece --metric nll"
+)
 
 
-def _trouble(problem: OSError) -> CalcliError:
-    return CalcliError(
-        f"{_folder()}: {problem.strerror}, and the order of so many rows needs temporary files;"
-        " name another folder with TMPDIR, or ask for metrics that need no order, e.g. --metric ece --metric nll"
-    )
+def _spool() -> Spool:
+    return Spool(np.dtype(np.uint64), WHY)
 
 
-def _folder() -> str:
-    try:
-        return tempfile.gettempdir()
-    except OSError:
-        return "TMPDIR"
-
-
-def check_room(rows: int, sets: int) -> None:
-    """Raise CalcliError unless the temporary folder has room for so many sets of rows, and one of them in order."""
-    needed = 8 * rows * (sets + 1)
-    try:
-        free = shutil.disk_usage(_folder()).free
-    except OSError:
-        return
-    if needed > free:
-        raise CalcliError(
-            f"{_folder()}: {free / 2**20:.0f} MiB are free, {needed / 2**20:.0f} MiB are needed to put {rows} rows in"
-            " order; name another folder with TMPDIR, or ask for metrics that need no order, e.g. --metric ece"
-        )
+def check_order_fits(rows: int, sets: int) -> None:
+    """Raise CalcliError unless there is room for so many sets of rows, and one of them in order."""
+    check_room(8 * rows * (sets + 1), WHY)
 
 
 class Runs:
     """Sorted runs on disk; gone at the end of the ``with`` block."""
 
     def __init__(self) -> None:
-        self._spool = _Spool()
+        self._spool = _spool()
         self._ends: list[int] = []
         self._waiting: list[Keys] = []
 
@@ -194,7 +139,7 @@ class SortedRows:
         self._spool.close()
 
     def __init__(self) -> None:
-        self._spool = _Spool()
+        self._spool = _spool()
         self._right = 0
         self.distinct, self._last = 0, -1.0
 

@@ -20,10 +20,11 @@ from calcli.cli.render import Talk, print_json, print_path
 from calcli.errors import UsageError, unknown_name
 from calcli.export.exporting import TARGETS, Export, check, export, export_behind
 from calcli.export.verify import TOLERANCE, Agreement, compare
-from calcli.importers.direct import open_rows
+from calcli.importers.direct import open_data
 from calcli.io.artifact import Artifact, load
 from calcli.io.atomic import check_output, write_bytes
 from calcli.io.locate import split_where
+from calcli.io.names import expand
 from calcli.plain import dataclass
 from calcli.workflow import check_fits
 
@@ -69,7 +70,7 @@ class ExportArgs(o.Reading, o.Saying):
     def inputs(self) -> list[Path]:
         """Files that are read, and so never written."""
         named = [name for name in (self.onto, self.artifact) if name not in (None, "-")]
-        bundle = [split_where(self.check)[0]] if self.check else []
+        bundle = [split_where(name)[0] for name in expand(self.check)] if self.check else []
         return [*(Path(str(name)) for name in named), *bundle]
 
 
@@ -102,8 +103,8 @@ def run(args: ExportArgs) -> int:
 def checked_on_bundle(args: ExportArgs, artifact: Artifact, made: Export, talk: Talk) -> Agreement:
     """Compare on the rows of --check."""
     total = Agreement(0, 0.0, 0)
-    with open_rows(
-        str(args.check),
+    with open_data(
+        expand(str(args.check)),
         prefer=("test",),
         layout=args.where,
         ignore_labels=args.ignored,
