@@ -2,6 +2,8 @@
 
 from contextlib import ExitStack
 from pathlib import Path
+from pickle import UnpicklingError
+from types import SimpleNamespace
 
 import h5py
 import numpy as np
@@ -13,12 +15,15 @@ from calcli.importers.ask import Ask
 from calcli.importers.batches import _join
 from calcli.importers.columns import LEFT_OVER
 from calcli.importers.confidences import _check as check_confidences
+from calcli.importers.corrupt import corrupt_labels
 from calcli.importers.formats import open_archive
 from calcli.importers.import_report import Splitting
 from calcli.importers.import_scores import import_scores
 from calcli.importers.join import _ordered
 from calcli.importers.labelled_scores import per_row
+from calcli.importers.readers.pickles import _tensor
 from calcli.importers.readers.torch_files import _plain
+from calcli.importers.records import value_column
 from calcli.importers.sources import settle_sources
 from calcli.importers.token_logprobs import _lookup
 from calcli.io.split import deal_rows, parse_split
@@ -188,3 +193,26 @@ def test_lists_within_lists_have_a_depth_beyond_which_they_stay_as_they_are():
     for _ in range(5000):
         nested = [nested]
     assert isinstance(_plain(nested, np.ndarray, {}), list)
+
+
+def test_tensors_of_pickles_lie_in_one_piece():
+    storage = np.arange(30.0)
+    assert np.array_equal(_tensor(storage, 6, (2, 3, 4), (12, 4, 1)).content, storage[6:30].reshape(2, 3, 4))
+    assert _tensor(storage, 0, (2, 1, 3), (3, 99, 1)).content.shape == (2, 1, 3), "one long, its stride says nothing"
+    for strides in ((1, 2), (3, 2)):
+        with pytest.raises(UnpicklingError, match="does not lie in one piece"):
+            _tensor(storage, 0, (2, 3), strides)
+        with pytest.raises(UnpicklingError, match="does not lie in one piece"):
+            _tensor(storage, 0, (3, 2), strides)
+
+
+def test_labels_cannot_be_corrupted_where_there_are_none():
+    for labels, k in ((None, 3), (np.zeros(2), 0)):
+        with pytest.raises(UsageError, match="t.csv has no class labels"):
+            corrupt_labels(SimpleNamespace(labels=labels, k=k, where="t.csv"), 0.5, 0)
+
+
+def test_lists_among_numbers_are_no_column():
+    assert value_column(Path("t.json"), "x", [1, 2]).load().tolist() == [1, 2]
+    with pytest.raises(DataError, match="t.json"):
+        value_column(Path("t.json"), "x", [[1.0], 2.0]).load()

@@ -1,18 +1,24 @@
 """What one slip of the pen in reading and checking files would move: advice, guards, bytes, what a message names."""
 
+import io
 import json
 from types import SimpleNamespace
 
+import h5py
 import numpy as np
 import pytest
 
 from calcli.errors import CalcliError, DataError
 from calcli.importers.archive import Mapped
+from calcli.importers.direct import open_data
 from calcli.importers.import_notes import FEW, Chance
 from calcli.importers.labelled_scores import Slab
 from calcli.io.artifact import dumps, loads
 from calcli.io.extremes import check_extremes
+from calcli.io.inputs import open_document
 from calcli.io.job_files import open_job_file
+from calcli.io.names import expand
+from calcli.io.pooled import allow_open_files
 from calcli.io.validate import check_labels
 
 
@@ -75,3 +81,35 @@ def test_doubts_about_labels_need_rows_and_no_exception(n, right, told):
         chance.see(Slab(start, scores[start : n // 2 if start == 0 else n], None))
     doubts = chance.doubts()
     assert [told in doubt for doubt in doubts] == ([True] if told else [])
+
+
+def test_a_dash_is_standard_input(monkeypatch):
+    monkeypatch.setattr("sys.stdin", SimpleNamespace(buffer=io.BytesIO(b"words")))
+    with open_document("-", "words") as file:
+        assert file.read() == b"words"
+
+
+@pytest.mark.parametrize("at", [1, 2])
+def test_every_bundle_of_a_data_set_is_held_against_the_first(tmp_path, at):
+    for i in range(3):
+        with h5py.File(tmp_path / f"{i}.h5", "w") as file:
+            file["logits"], file["labels"] = np.zeros((2, 4 if i == at else 3)), [0, 1]
+    with pytest.raises(DataError, match=f"{at}.h5"), open_data([str(tmp_path / f"{i}.h5") for i in range(3)]):
+        pass
+
+
+def test_two_stars_reach_into_folders(tmp_path):
+    (tmp_path / "a" / "b").mkdir(parents=True)
+    (tmp_path / "a" / "b" / "x.h5").touch()
+    assert expand(f"{tmp_path}/**/x.h5") == [f"{tmp_path}/a/b/x.h5"]
+
+
+def test_the_system_is_asked_for_more_open_files():
+    resource = pytest.importorskip("resource")
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    try:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (64, hard))
+        allow_open_files(100)
+        assert resource.getrlimit(resource.RLIMIT_NOFILE)[0] > 100
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
