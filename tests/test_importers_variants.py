@@ -174,6 +174,13 @@ def test_sets_in_json_are_groups(run):
         assert file["val/logits"].shape == (N, 4) and file["test/logits"].shape == (20, 4)
 
 
+def test_a_row_that_begins_with_a_hash_is_no_comment(run):
+    rows = [f"#tag{i},{','.join(map(repr, p.tolist()))},{y}\n" for i, (p, y) in enumerate(zip(P, Y, strict=True))]
+    Path("t.csv").write_text("".join(rows[:20]) + "".join(rows[20:]).replace("#", ""))
+    p, labels, _ = rows_of(run, "t.csv", "--scores", "1:4", "--labels", "5", "--kind", "probs")
+    assert len(p) == N and (labels == Y).all()
+
+
 def test_savetxt_alone_is_read_with_its_kind(run):
     np.savetxt("t.txt", np.c_[P, Y])
     p, labels, said = rows_of(run, "t.txt", "--kind", "probs")
@@ -182,6 +189,7 @@ def test_savetxt_alone_is_read_with_its_kind(run):
 
 
 REFUSED = {
+    "rows by id": (as_json({f"{i}.png": p.tolist() for i, p in enumerate(Z)}), "holds no array named logits"),
     "predictions beside scores": (as_npz(logits=Z, preds=Y), "name them with --labels NAME, or"),
     "a name of its own": (as_npz(logits=Z, answers=Y), "name them with --labels answers, or"),
     "confidences": (as_npz(confidences=P.max(axis=1), accuracies=P.argmax(axis=1) == Y), "--correct accuracies"),
@@ -239,7 +247,9 @@ def test_arrow_tables_are_read_with_the_names_that_datasets_keeps(run, way):
     pa = pytest.importorskip("pyarrow", reason="Arrow")
     from pyarrow import feather
 
-    about = {"info": {"features": {"label": {"names": NAMES, "_type": "ClassLabel"}}}}
+    about = {"info": {"features": {}}}
+    about["info"]["features"]["label"] = {"names": NAMES, "_type": "ClassLabel"}
+    about["info"]["features"]["source"] = {"names": ["web", "book"], "_type": "ClassLabel"}
     made = pa.table({"logits": pa.array(Z.tolist()), "label": Y})
     made = made.replace_schema_metadata({"huggingface": json.dumps(about)})
     name = {"file": "t.arrow", "stream": "t.arrow", "feather": "t.feather", "folder": "saved"}[way]

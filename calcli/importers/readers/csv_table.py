@@ -119,7 +119,7 @@ def _opening(path: Path) -> TableHead:
             ended = raw.read(1) in b"\r\n"
     except (OSError, UnicodeDecodeError) as problem:
         raise DataError(f"{path}: cannot be read as a table: {one_line(problem)}; expected UTF-8 text") from None
-    skip = next((i for i, line in enumerate(lines) if not NO_ROW.match(line)), 0)
+    skip = next((i for i, line in enumerate(lines) if not NO_ROW.match(line) or _has_scores(line)), 0)
     first, then = lines[skip], "".join(lines[skip + 1 : skip + 2])
     if not first.strip():
         raise DataError(f"{path}: the first line is empty, expected the names of the columns")
@@ -132,6 +132,11 @@ def _opening(path: Path) -> TableHead:
         if above := next((names for names in named if len(names) == len(cells)), None):
             return TableHead(above, separator, skip, True, ended)
     return TableHead(cells, separator, skip, False, ended)
+
+
+def _has_scores(line: str) -> bool:
+    """Whether a line that begins with # is a row all the same: ``#tag,0.31,0.69``."""
+    return any(DECIMAL.fullmatch(cell.strip()) for cell in re.split(r"[,;\t|]", line)[1:])
 
 
 def _spaced(words: Sequence[str], then: Sequence[str]) -> bool:

@@ -181,7 +181,9 @@ def _by_index(path: Path, value: Mapping[str, Mapping[str, Any]]) -> list[dict[s
 
 
 def _is_columns(value: Mapping[str, Any]) -> bool:
-    """Whether these are the columns of a table: flat lists of one length, several of them scores of one class."""
+    """Whether these are the columns of a table: flat lists of one length, one of which is named as labels or scores."""
+    if not any(parse_name(name).role in ("labels", "scores") for name in value):
+        return False  # rows by id, rather
     lists = list(value.values())
     flat = all(isinstance(cells, list) and not any(isinstance(cell, (list, dict)) for cell in cells) for cells in lists)
     return flat and len(lists) > 2 and len({len(cells) for cells in lists}) == 1

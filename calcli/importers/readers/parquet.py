@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from calcli.errors import DataError, one_line
 from calcli.importers.archive import Archive, Entry, reading
+from calcli.importers.array_names import role_of
 from calcli.importers.ask import Ask
 from calcli.importers.columns import Column, refuse_doubles, table_archive
 from calcli.importers.formats import reader
@@ -43,18 +44,19 @@ def arrow_archive(path: Path, format: str, table: Any, ask: Ask) -> Archive:
     with reading(path, "the names of the columns"):
         refuse_doubles(path, [str(name) for name in table.column_names])
         archive = table_archive(path, format, arrow_columns(path, table), table.num_rows, ask)
-    names = _declared_names(table)
+    names = _declared_names(table, ask)
     if names is None or any(name.startswith("class_names") for name in archive.entries):
         return archive
     return replace(archive, entries={**archive.entries, "class_names": Entry(path, "class_names", lambda: names)})
 
 
-def _declared_names(table: Any) -> NDArray[Any] | None:
-    """Names of the classes of the one ClassLabel of a table of datasets; None when there are none, or several."""
+def _declared_names(table: Any, ask: Ask) -> NDArray[Any] | None:
+    """Names of the classes of the one column of labels that is a ClassLabel of datasets; None when there is none."""
     try:
         about = json.loads((table.schema.metadata or {}).get(b"huggingface", b"{}"))
-        features = about["info"]["features"].values()
-        found = [feature["names"] for feature in features if feature.get("_type") == "ClassLabel"]
+        features = about["info"]["features"].items()
+        labels = [feature for name, feature in features if name in ask.labels or role_of(name) == "labels"]
+        found = [feature["names"] for feature in labels if feature.get("_type") == "ClassLabel"]
     except (ValueError, KeyError, TypeError, AttributeError):
         return None
     return np.array(found[0]) if len(found) == 1 and all(isinstance(name, str) for name in found[0]) else None
