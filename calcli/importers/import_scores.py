@@ -86,9 +86,9 @@ def import_scores(
 
 LOGS = {
     "--normalize": ("lm-eval", "lighteval", "lm-eval-write-out"),
-    "--choices": ("lm-eval", "lighteval", "lm-eval-write-out", "helm", "inspect", "json"),
+    "--choices": ("lm-eval", "lighteval", "lm-eval-write-out", "helm", "inspect", "json", "parquet", "arrow"),
     "--filter": ("lm-eval",),
-    "--classes": ("csv", "json", "json-table", "parquet"),
+    "--classes": ("csv", "json", "json-table", "parquet", "arrow"),
 }
 """Options that only some formats look at: logs of multiple choice, tables."""
 

@@ -19,7 +19,7 @@ from calcli.importers.source_file import SourceFile
 from calcli.importers.topk import named_scores
 from calcli.io.names import natural
 
-__all__ = ["read_json", "read_json_table"]
+__all__ = ["by_choices", "read_json", "read_json_table"]
 
 
 def _is_table(file: SourceFile) -> bool:
@@ -82,7 +82,7 @@ def read_json(file: SourceFile, stack: ExitStack, ask: Ask) -> Archive:
     if records:
         rows = named_scores(token_rows(in_one_order(records, ask, str(path)), ask, str(path)))
         ask = _all_named(rows, ask, str(path))
-        return _by_choices(path, rows, ask)
+        return by_choices(path, "json", rows, ask)
     if isinstance(value, list) and value and all(isinstance(row, (list, int, float)) for row in value):
         column = value_column(path, path.stem, value)
         return Archive.of(path, "json", {path.stem: column.load}, loose=True)
@@ -115,12 +115,12 @@ def read_json(file: SourceFile, stack: ExitStack, ask: Ask) -> Archive:
     )
 
 
-def _by_choices(path: Path, rows: Sequence[Mapping[str, Any]], ask: Ask) -> Archive:
+def by_choices(path: Path, format: str, rows: Sequence[Mapping[str, Any]], ask: Ask) -> Archive:
     """The table of these rows; where rows have scores of different numbers of classes, one for each number."""
     named = [name for name in rows[0] if name in ask.scores or (parse_name(name).role == "scores" and not ask.scores)]
     sizes = sorted({len(row[name]) for name in named[:1] for row in rows if isinstance(row.get(name), list)})
     if ask.choices is None and (len(sizes) < 2 or sizes[0] < 2):  # one score is no choice
-        return table_archive(path, "json", record_columns(path, rows), len(rows), ask)
+        return table_archive(path, format, record_columns(path, rows), len(rows), ask)
     entries: dict[str, Entry] = {}
     counts = []
     for k in sizes if ask.choices is None else [ask.choices]:
@@ -128,13 +128,13 @@ def _by_choices(path: Path, rows: Sequence[Mapping[str, Any]], ask: Ask) -> Arch
         if not own:
             raise UsageError(f"--choices {k}: {path} has rows with {', '.join(map(str, sizes)) or 'no'} scores")
         counts.append(f"{len(own)} with {k}")
-        archive = table_archive(path, "json", record_columns(path, own), len(own), ask)
+        archive = table_archive(path, format, record_columns(path, own), len(own), ask)
         folder = "" if ask.choices is not None else f"choices_{k}/"
         entries |= {f"{folder}{name}": entry for name, entry in archive.entries.items()}
     told = f"{path.name}: rows have different numbers of scores ({', '.join(counts)}): a group for each number"
     if ask.choices is not None:
         told = f"{path.name}: {counts[0]} of {len(rows)} rows were taken (--choices)"
-    return Archive(path, "json", entries, notes=(told,))
+    return Archive(path, format, entries, notes=(told,))
 
 
 def _all_named(rows: Sequence[Mapping[str, Any]], ask: Ask, where: str) -> Ask:

@@ -12,11 +12,12 @@ from numpy.typing import NDArray
 
 from calcli.errors import DataError, one_line
 from calcli.importers.archive import Archive, Entry, reading
-from calcli.importers.array_names import role_of
+from calcli.importers.array_names import parse_name, role_of
 from calcli.importers.ask import Ask
 from calcli.importers.columns import Column, refuse_doubles, table_archive
 from calcli.importers.formats import reader
 from calcli.importers.printed import are_lists, is_number, read_lists
+from calcli.importers.readers.json_rows import by_choices
 from calcli.importers.source_file import SourceFile
 from calcli.io.validate import swells
 
@@ -43,11 +44,22 @@ def arrow_archive(path: Path, format: str, table: Any, ask: Ask) -> Archive:
     table = _flat(table)
     with reading(path, "the names of the columns"):
         refuse_doubles(path, [str(name) for name in table.column_names])
+        if ask.choices is not None or any(_is_ragged(table, str(name), ask) for name in table.column_names):
+            return by_choices(path, format, table.to_pylist(), ask)
         archive = table_archive(path, format, arrow_columns(path, table), table.num_rows, ask)
     names = _declared_names(table, ask)
     if names is None or any(name.startswith("class_names") for name in archive.entries):
         return archive
     return replace(archive, entries={**archive.entries, "class_names": Entry(path, "class_names", lambda: names)})
+
+
+def _is_ragged(table: Any, name: str, ask: Ask) -> bool:
+    """Whether these are scores of different numbers of classes."""
+    if not (name in ask.scores or (parse_name(name).role == "scores" and not ask.scores)):
+        return False
+    if not str(table.schema.field(name).type).startswith(("list", "large_list")) or table.column(name).null_count:
+        return False
+    return len(np.unique(table.column(name).combine_chunks().value_lengths().to_numpy(zero_copy_only=False))) > 1
 
 
 def _declared_names(table: Any, ask: Ask) -> NDArray[Any] | None:
