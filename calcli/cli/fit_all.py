@@ -1,6 +1,7 @@
 """calcli fit --method all: every method that applies, ranked by what held-out rows lose."""
 
 import math
+import os
 import sys
 import time
 from pathlib import Path
@@ -120,7 +121,7 @@ def _print(entries: list[FittedMethod], rows: DataSet, folds: int, talk: Talk) -
 def _targets(args: "FitArgs", rows: DataSet, talk: Talk) -> dict[str, Path]:
     """The file of every method that applies, in a folder that is there; what to try first at the front."""
     folder = Path(args.output or f"{args.stem}.calibrators")
-    if args.output == "-" or (folder.exists() and not folder.is_dir()):
+    if args.output == "-" or (os.path.exists(folder) and not os.path.isdir(folder)):
         raise UsageError(f"-o {args.output}: expected a folder with --method all")
     make_folder(folder)
     names, left_out = applicable(rows, args.thorough)

@@ -5,6 +5,7 @@ must end as quietly as any other.
 """
 
 import atexit
+import errno
 import gc
 import io
 import os
@@ -20,6 +21,9 @@ from calcli.errors import CalcliError
 
 INTERRUPTED = 128 + signal.SIGINT
 SIGNALS = [getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name)]
+
+UNREADABLE = (errno.ENAMETOOLONG, errno.EACCES, errno.EPERM, errno.ELOOP, errno.ENOENT, errno.ENOTDIR, errno.EISDIR)
+"""What is wrong with a name that is read; of outputs ``io.atomic`` tells."""
 
 _stopped_by = 0
 """The signal that has asked this process to stop."""
@@ -108,6 +112,8 @@ def _words(error: Exception) -> tuple[str, int]:
         return f"{sentence}; see {context.command_path if context else 'calcli'} --help", 2
     if isinstance(error, MemoryError):
         return "out of memory; use a method that streams (calcli methods) or fewer rows", 1
+    if isinstance(error, OSError) and isinstance(error.filename, str | bytes) and error.errno in UNREADABLE:
+        return f"{os.fsdecode(error.filename)}: cannot be read: {error.strerror}; is it the right name?", 3
     if isinstance(error, OSError) and error.strerror:
         where = f"{os.fsdecode(error.filename)}: " if error.filename else "reading or writing failed: "
         return f"{where}{error.strerror}; --debug shows more", 1

@@ -84,7 +84,7 @@ def _outcomes(shards: Sequence[Shard], crew: "Crew", journal: "Journal", talk: T
 
     known: dict[int, ShardOutcome] = {}
     for at, shard in enumerate(shards):
-        with suppress(KeyError, DataError):
+        with suppress(KeyError, DataError, TypeError, ValueError):  # not there, changed; no such three things
             facts, words, was = journal[shard.key]
             if stamp(str(shard.target)) == was:
                 known[at] = ShardOutcome(facts, None, tuple(words), kept=True)

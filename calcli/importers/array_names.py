@@ -15,6 +15,7 @@ The rules, which help texts and error messages repeat:
 import re
 import shlex
 from collections.abc import Iterable, Sequence
+from functools import lru_cache
 
 from calcli.errors import DataError, UsageError, unknown_name
 from calcli.importers.ask import Ask
@@ -152,6 +153,7 @@ def role_of(base: str) -> str:
     return ROLE_OF.get(base.lower(), "")
 
 
+@lru_cache(maxsize=1 << 16)  # every array of a file is held against every other
 def parse_name(path: str) -> Name:
     """Take the path of an array apart."""
     *folders, base = [part for part in path.split("/") if part not in ("", ".")] or [path]

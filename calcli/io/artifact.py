@@ -17,7 +17,7 @@ from calcli.calibrator import Calibrator, Status
 from calcli.errors import CalcliError, DataError, FitError
 from calcli.io.atomic import write_bytes
 from calcli.io.extremes import check_extremes
-from calcli.io.inputs import open_document
+from calcli.io.inputs import at_most, open_document
 from calcli.io.params import decode_params, encode_params, shown
 from calcli.numerics import TINY
 from calcli.registry import method
@@ -209,7 +209,7 @@ def _bounded(file: IO[bytes], where: str) -> bytes:
     """All that a file holds; a stream that does not begin as JSON does, or never ends, is left alone."""
     data = file.read(1 << 16)
     if b"\0" not in data[:16] or data.startswith((b"\x89HDF", *BYTE_ORDER_MARKS)):
-        data += file.read(LARGEST - len(data))
+        data += at_most(file, LARGEST - len(data))
     if len(data) >= LARGEST:
         raise DataError(f"{where}: is larger than {LARGEST >> 20} MiB; expected a calibrator written by calcli fit")
     return data

@@ -265,7 +265,7 @@ class BundleRows(DataSet):
         values: NDArray[Any]
         if h5py.check_string_dtype(dataset.dtype) is not None:
             values = np.array(texts(read(dataset, (), where), where), dtype=object)
-        elif dataset.dtype.kind == "O":
+        elif dataset.dtype.kind not in "biuf":
             raise DataError(f"{where}: has type {dataset.dtype}, expected numbers or UTF-8 strings; rename it")
         else:
             values = read(dataset, (), where)

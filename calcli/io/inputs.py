@@ -4,6 +4,7 @@ What is named on the command line is known beforehand. What a template, a patter
 a link or an external dataset leads to is known here.
 """
 
+import io
 import os
 import sys
 from collections.abc import Iterator
@@ -13,10 +14,13 @@ from typing import IO
 
 from calcli.errors import DataError
 
-__all__ = ["DESCRIPTORS", "is_read", "new_job", "note", "open_document", "read_document"]
+__all__ = ["DESCRIPTORS", "at_most", "is_read", "new_job", "note", "open_document", "read_document"]
 
 DESCRIPTORS = ("/dev/stdin", "/dev/fd/", "/proc/self/fd/")
 """Pipes that a shell has opened; another one may wait for ever."""
+
+PIECE = 1 << 20
+"""Bytes read at once."""
 
 _read: dict[tuple[int, int], Path] | None = None
 """Files by device and number; None where no command runs: a program may write over what it has read."""
@@ -72,10 +76,18 @@ def open_document(path: str, what: str, *, own: bool = False) -> Iterator[IO[byt
         raise DataError(f"{path}: cannot be read: {reason}; expected {what}") from None
 
 
+def at_most(file: IO[bytes], most: int) -> bytes:
+    """So many bytes of a file or fewer, without memory for more than there are."""
+    data = io.BytesIO()
+    while (left := most - data.tell()) and (piece := file.read(min(left, PIECE))):
+        data.write(piece)
+    return data.getvalue()
+
+
 def read_document(path: str, most: int, what: str, *, own: bool = False) -> bytes:
     """All bytes of a file or of standard input, at most so many (see ``open_document``). Raises DataError."""
     with open_document(path, what, own=own) as file:
-        data = file.read(most + 1)
+        data = at_most(file, most + 1)
     if len(data) > most:
         raise DataError(f"{path}: is larger than {most >> 20} MiB, expected {what}")
     return data

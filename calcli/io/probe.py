@@ -15,6 +15,7 @@ import sys
 import threading
 import warnings
 from contextlib import suppress
+from math import prod
 from pathlib import Path
 
 import h5py
@@ -186,7 +187,8 @@ def _touch_dataset(dataset: h5py.Dataset) -> None:
         return
     strange = False
     if dataset.chunks is not None:
-        dataset.id.get_num_chunks()
+        if dataset.id.get_num_chunks() < prod(-(-n // c) for n, c in zip(dataset.shape, dataset.chunks, strict=True)):
+            return  # refused as not whole
         plist = dataset.id.get_create_plist()
         filters = {plist.get_filter(i)[0] for i in range(plist.get_nfilters())}
         strange = not filters <= OWN_FILTERS

@@ -6,10 +6,13 @@ from collections.abc import Iterable
 from html import escape
 from typing import Any
 
-__all__ = ["Safe", "data_block", "join", "name", "tag", "text"]
+__all__ = ["Safe", "data_block", "join", "name", "short", "tag", "text"]
 
+CONTROLS = ({*range(32), *range(127, 160)} - {ord("\n"), ord("\t")}) | {*range(0xD800, 0xE000)}
 HIDDEN = {0x200B, 0x200C, 0x200D, 0x2060, 0xFEFF, *range(0x202A, 0x202F), *range(0x2066, 0x206A)}
 """Characters that are not seen but change what is seen."""
+
+SPELT = {at: f"⟨U+{at:04X}⟩" for at in CONTROLS | HIDDEN}
 
 
 class Safe(str):
@@ -20,13 +23,7 @@ class Safe(str):
 
 def visible(value: str) -> str:
     """The text with control, zero-width and direction characters and lone surrogates spelled out."""
-
-    def shown(c: str) -> str:
-        at = ord(c)
-        wild = (at < 32 and c not in "\n\t") or 127 <= at < 160 or at in HIDDEN or 0xD800 <= at < 0xE000
-        return f"⟨U+{at:04X}⟩" if wild else c
-
-    return "".join(map(shown, value))
+    return value.translate(SPELT)
 
 
 def text(value: object) -> Safe:
@@ -57,10 +54,15 @@ def tag(kind: str, *children: object, **attributes: object) -> Safe:
 
 def name(value: str, most: int = 60) -> Safe:
     """A name from a file: its direction is its own, and a very long one is cut, the whole in its title."""
-    seen = visible(value)
+    seen = visible(short(value))
     if len(seen) <= most:
         return text(seen) if seen.isascii() else tag("bdi", seen)
     return tag("bdi", f"{seen[: most - 1]}…", title=seen)
+
+
+def short(value: str, most: int = 2000) -> str:
+    """The beginning of a text that could be as long as a file."""
+    return value if len(value) <= most else f"{value[: most - 1]}…"
 
 
 def data_block(ident: str, value: Any) -> Safe:

@@ -10,7 +10,7 @@ from calcli.report.answers import Verdict, verdict_of
 from calcli.report.figures import bars, dumbbell, gap_line, reliability, risk, sample, sweep_figure
 from calcli.report.findings import state_of
 from calcli.report.gather import ModelResults, Version
-from calcli.report.markup import Safe, join, name, tag
+from calcli.report.markup import Safe, join, name, short, tag
 from calcli.report.phrases import chance, count, fixed, per_cent, signed, span
 from calcli.report.pieces import (
     Room,
@@ -347,7 +347,7 @@ def provenance(model: ModelResults, m: int) -> Safe:
     def origin(sha: str | None, *words: object) -> Safe:
         return join([tag("p", *words), small("SHA-256 of scores and labels ", tag("code", sha or "not recorded"))])
 
-    source = origin(model.data_sha256, "recorded as ", tag("code", model.source))
+    source = origin(model.data_sha256, "recorded as ", tag("code", short(model.source)))
     rows = [row("Cases", name(model.name), count(model.n), source)]
     for v in model.versions:
         if v.facts is not None:

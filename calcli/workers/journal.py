@@ -91,7 +91,7 @@ class Journal:
             raise KeyError(key)
         try:
             return _Numbers(io.BytesIO(text)).load()
-        except (pickle.UnpicklingError, AttributeError, ImportError) as problem:
+        except Exception as problem:  # whatever a forged pickle provokes: it is no result
             raise KeyError(key) from problem
 
     def __setitem__(self, key: bytes, result: Any) -> None:
@@ -111,13 +111,18 @@ class Journal:
 
 
 class _Numbers(pickle.Unpickler):
-    """Reads arrays and records of calcli; a pickle that asks for anything else is refused."""
+    """Reads arrays and records of calcli; a pickle that asks for anything else is refused.
+
+    A pickle may call what it has built, so records that can be called (tasks, which unpickle in
+    their turn) have no place in it.
+    """
 
     def find_class(self, module: str, name: str) -> Any:
         if (module, name) in ARRAY_MAKERS:
             return super().find_class(module, name)
         found = super().find_class(module, name) if module.startswith("calcli.") else None
-        if not isinstance(found, type) or not (is_dataclass(found) or issubclass(found, tuple)):
+        record = isinstance(found, type) and (is_dataclass(found) or issubclass(found, tuple))
+        if not record or any("__call__" in vars(base) for base in found.__mro__):
             raise pickle.UnpicklingError(f"{module}.{name} has no place in a job file")
         return found
 

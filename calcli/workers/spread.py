@@ -2,6 +2,7 @@
 
 import pickle
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
@@ -63,10 +64,10 @@ class Spread:
             return tasks, {}
         known = {}
         for task in tasks:
-            try:
-                known[task.first] = [PartResult(*pair) for pair in self.journal[_key(task)]]
-            except KeyError:
-                continue
+            with suppress(KeyError, TypeError):  # not there; no pairs
+                parts = [PartResult(*pair) for pair in self.journal[_key(task)]]
+                if len(parts) == task.last - task.first:
+                    known[task.first] = parts
         return tasks, known
 
     def _new(self, task: PartsTask, found: list[PartResult]) -> list[PartResult]:

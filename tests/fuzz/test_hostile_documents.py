@@ -1,5 +1,6 @@
 """Small files that commands read beside rows: results of compare, thresholds, lists of names."""
 
+import io
 import json
 import os
 
@@ -7,6 +8,8 @@ import h5py
 import pytest
 from cli import runner
 from synthetic import truth
+
+from calcli.io.inputs import PIECE, at_most
 
 DEEP = "[" * 100_000
 
@@ -96,3 +99,26 @@ def test_a_list_of_names_with_nul_is_refused(run):
     with open("list", "w") as file:
         file.write("x\0.h5\n")
     assert "NUL" in run("evaluate", "--files-from", "list").line
+
+
+def test_names_too_long_for_any_file_are_a_sentence(run):
+    long = "9" * 5000
+    for words in (
+        ["extract", "x.h5", "--gold", long, "-o", "o.h5"], ["extract", long, "-o", "o.h5"],
+        ["apply", "ts.json", "x.h5", "-o", f"{long}.h5"], ["fit", "-m", "all", "x.h5", "-o", long],
+        ["fit", "-m", "ts", long], ["evaluate", "x.h5", "-c", long], ["inspect", long],
+    ):  # fmt: skip
+        done = run(*words)
+        assert (done.code in (2, 3), "9999" in done.line) == (True, True), done
+
+
+def test_a_document_takes_memory_for_what_it_holds(run):
+    """Not for the largest that would be read: a gibibyte is more than some jobs may ask for."""
+
+    class Small(io.BytesIO):
+        def read(self, size=-1):
+            assert 0 < size <= PIECE
+            return super().read(size)
+
+    assert at_most(Small(b"x" * 3_000_000), 1 << 30) == b"x" * 3_000_000
+    assert at_most(Small(b"x" * 3_000_000), 2_500_000) == b"x" * 2_500_000

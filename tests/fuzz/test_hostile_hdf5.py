@@ -288,3 +288,42 @@ def test_a_child_that_waits_for_a_lock_is_replaced_by_a_new_interpreter(run, tmp
     monkeypatch.setattr(probe, "LOOK", "import os; os.kill(os.getpid(), 11)")
     with pytest.raises(DataError, match="HDF5 crashes on it"):
         probe.probe(tmp_path / "x.h5")
+
+
+# ---- columns and attributes of other kinds than they should be
+
+
+@pytest.mark.parametrize("name", ["ids", "group"])
+@pytest.mark.parametrize("dtype", [[("a", "f4")], "V8", "c8"], ids=str)
+def test_columns_that_are_neither_numbers_nor_texts_are_refused(run, name, dtype):
+    with h5py.File("good.h5", "a") as file:
+        file[name] = np.zeros(N, dtype)
+    run("fit", "-m", "ts", "good.h5", "-o", "ts.json", "-q")
+    for words in (["apply", "ts.json", "good.h5", "-o", "o.parquet"], ["report", "good.h5", "-o", "o.html"]):
+        done = run(*words)
+        if (name, words[0]) != ("ids", "report"):  # which shows no ids
+            assert (done.code, "expected numbers or UTF-8 strings" in done.line) == (3, True), done.line
+
+
+def test_datasets_without_a_shape_are_no_scores(run):
+    with h5py.File("x.h5", "w") as file:
+        file["logits"], file["labels"] = h5py.Empty("f4"), Y
+    assert run("extract", "x.h5", "-o", "o.h5").code == 3
+    assert run("extract", "x.h5", "--all-scores", "-o", "o.h5").code in (2, 3)
+
+
+def test_a_long_source_makes_no_long_page(run):
+    with h5py.File("x.h5", "w", libver="latest") as file:
+        file["logits"], file["labels"] = Z, Y
+        file.attrs["source"] = '"' + "\x1b" * (1 << 20) + '"'
+    begun = time.process_time()
+    assert run("report", "x.h5", "--no-split", "-o", "o.html", "-q").code == 0
+    assert time.process_time() - begun < 5
+    assert os.path.getsize("o.html") < 400_000
+
+
+def test_texts_that_were_never_written_are_not_walked_through(run, tmp_path):
+    """2^40 strings, of which none is stored: the child would read zeros for hours."""
+    with h5py.File("good.h5", "a") as file:
+        file.create_dataset("class_names", (2**40,), h5py.string_dtype(), chunks=(2**10,))
+    assert "of its 1073741824 chunks were ever written" in run("inspect", "good.h5").line

@@ -100,7 +100,7 @@ class ApplyArgs(o.ReadingSeveral, Working, o.Saying):
     def inputs(self) -> list[Path]:
         """Files that are read, and so never written."""
         read = list(self.files)
-        if self.threshold is not None and Path(self.threshold).is_file():
+        if self.threshold is not None and os.path.isfile(self.threshold):
             read.append(Path(self.threshold))
         return read if self.artifact == "-" else [*read, Path(self.artifact)]
 
@@ -112,7 +112,7 @@ def run(args: ApplyArgs) -> int:
     least = None if args.threshold is None else read_threshold(args.threshold, artifact)
     done: list[dict[str, object]] = []
     worst = 0
-    new_folder = not Path(args.output).exists()
+    new_folder = not os.path.exists(args.output)
     targets = _targets(args)
     with args.crew(talk) as crew:
         several = len(targets) > 1
@@ -166,7 +166,7 @@ def _outcomes(
 def _targets(args: ApplyArgs) -> list[Path]:
     """Where each bundle goes: the output itself, or files in it named after the bundles."""
     folder = Path(args.output)
-    if len(args.expanded) == 1 and not folder.is_dir() and not args.output.endswith("/"):
+    if len(args.expanded) == 1 and not os.path.isdir(folder) and not args.output.endswith("/"):
         return [folder]
     ending = format_of(Path("any.h5"), args.form).name
     targets = []
@@ -176,7 +176,7 @@ def _targets(args: ApplyArgs) -> list[Path]:
     if len(set(targets)) < len(targets):
         twice = next(str(t) for t in targets if targets.count(t) > 1)
         raise UsageError(f"two bundles would be written to {twice}; apply them one by one")
-    if folder.exists() and not folder.is_dir():
+    if os.path.exists(folder) and not os.path.isdir(folder):
         raise UsageError(f"{args.output}: is a file, expected a folder for {len(args.expanded)} bundles")
     make_folder(folder)
     return targets

@@ -266,7 +266,7 @@ class _Work:
     def remember(self) -> None:
         """Take what an earlier run has finished. Raises UsageError for a file of another comparison."""
         path = self.args.output
-        if path is None or not path.exists() or self.args.force:
+        if path is None or not os.path.exists(path) or self.args.force:
             return
         held = kept(path)
         differ = {(d.bundle, d.method): d for d in held.differences}

@@ -35,8 +35,8 @@ def read_hdf5(file: SourceFile, stack: ExitStack, ask: Ask) -> Archive:
     datasets: dict[str, Any] = {}
 
     def visit(name: str | bytes, node: Any) -> None:
-        # A dataset, not a group or a named type; names that are no UTF-8 come as bytes.
-        if isinstance(name, str) and hasattr(node, "dtype") and hasattr(node, "chunks"):
+        # A dataset with a shape, not a group or a named type; names that are no UTF-8 come as bytes.
+        if isinstance(name, str) and hasattr(node, "chunks") and node.shape is not None:
             datasets[name] = node
 
     with reading(path, "the list of datasets"):
