@@ -1,5 +1,6 @@
 """The model half of calcli extract: its options, and the call."""
 
+import os
 from dataclasses import replace
 from glob import glob
 from math import isfinite, nan
@@ -13,7 +14,8 @@ from calcli.cli.render import Talk
 from calcli.cli.shards import ShardOutcome, attempted
 from calcli.errors import DataError, UsageError
 from calcli.importers.import_report import ImportReport, Splitting
-from calcli.io.atomic import make_folder
+from calcli.io.atomic import make_folder, refuse_inputs
+from calcli.io.inputs import note
 from calcli.io.names import WILD, natural
 from calcli.plain import dataclass
 
@@ -127,6 +129,9 @@ class ModelOptions:
             twice = next(str(t) for t in targets if targets.count(t) > 1)
             raise UsageError(f"--inputs {self.inputs}: two of these files would be written to {twice}; give them names")
         make_folder(output)
+        for name in found:
+            note(name if os.path.exists(name) else name.rpartition(":")[0])
+        refuse_inputs(targets)
         pairs = zip(found, targets, strict=True)
         return [InputShard(replace(job, inputs=name), target, splitting, force) for name, target in pairs]
 

@@ -87,17 +87,14 @@ def run(arguments: list[str]) -> int:
     import typer
 
     from calcli.cli.app import app
-    from calcli.io.inputs import new_job
+    from calcli.io.inputs import noting
 
     command = typer.main.get_command(app)
-    new_job(begins=True)
     try:
-        with command.make_context("calcli", arguments or ["--help"]) as context:
+        with noting(), command.make_context("calcli", arguments or ["--help"]) as context:
             code = command.invoke(context)
     except typer.Exit as end:
         return end.exit_code
-    finally:
-        new_job(begins=False)
     return code if isinstance(code, int) else 0
 
 

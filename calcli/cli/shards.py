@@ -9,6 +9,7 @@ from calcli.cli.render import Talk
 from calcli.cli.worker_options import job_file
 from calcli.errors import CalcliError, DataError
 from calcli.io.atomic import discard_abandoned
+from calcli.io.inputs import noting
 from calcli.plain import dataclass
 
 if TYPE_CHECKING:
@@ -55,7 +56,8 @@ def attempted(work: Callable[[Talk], Any]) -> ShardOutcome:
     """What comes of work in a worker, which talks to nobody."""
     heard = Heard()
     try:
-        facts = work(heard)
+        with noting():
+            facts = work(heard)
     except CalcliError as error:
         return ShardOutcome(None, error, tuple(heard.words))
     return ShardOutcome(facts, None, tuple(heard.words))

@@ -5,11 +5,11 @@ from typing import Any
 
 import numpy as np
 
-from calcli.errors import DataError, UsageError
+from calcli.errors import DataError, UsageError, one_line
 from calcli.export.onnx_model import OLDEST_OPSET, OPSET, Writer, properties, require_onnx
 from calcli.export.trace import trace
 from calcli.io.artifact import Artifact
-from calcli.io.inputs import note
+from calcli.io.inputs import note_onnx
 from calcli.plain import dataclass
 
 __all__ = ["Joined", "join", "made_up_inputs"]
@@ -46,11 +46,13 @@ def join(artifact: Artifact, path: str, output: str | None = None) -> Joined:
     onnx = require_onnx()
     if not Path(path).is_file():
         raise DataError(f"{path}: is no file; expected an ONNX model")
-    note(path)
+    note_onnx(Path(path))
     try:
         model = onnx.load(path)
     except Exception as problem:  # protobuf's errors, and those of missing external data
-        raise DataError(f"{path}: cannot be read as an ONNX model: {type(problem).__name__}") from None
+        raise DataError(
+            f"{path}: cannot be read as an ONNX model: {one_line(problem)[:300] or type(problem).__name__}"
+        ) from None
     if not model.graph.output:
         raise DataError(f"{path}: has no outputs, or is no ONNX model")
     chosen = score_output(model, path, artifact, output)

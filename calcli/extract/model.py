@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from calcli.errors import DataError, UsageError, one_line
 from calcli.extract.exported_program import load_exported, runnable
-from calcli.io.inputs import note
+from calcli.io.inputs import note, note_onnx
 
 __all__ = ["AMP", "Model", "load_model"]
 
@@ -54,7 +54,8 @@ def load_model(spec: str, weights: str | None = None, device: str = "auto", amp:
     if path.suffix == ".onnx":
         if weights is not None:
             raise UsageError(f"--weights: {path.name} holds its own weights")
-        return OnnxModel(_existing(path), device, amp)
+        note_onnx(_existing(path))
+        return OnnxModel(path, device, amp)
     if path.suffix in (".pt2", ".pt", ".pth") or path.exists():
         _existing(path)
         if weights is not None:

@@ -25,6 +25,7 @@ __all__ = [
     "make_folder",
     "new_file",
     "refuse",
+    "refuse_inputs",
     "write_bytes",
 ]
 
@@ -68,6 +69,12 @@ def _check(path: Path, force: bool, inputs: Iterable[Path]) -> None:
 def _refuse_input(path: Path, inputs: Iterable[Path] = ()) -> None:
     if is_read(path) or any(path.exists() and source.exists() and os.path.samefile(path, source) for source in inputs):
         raise UsageError(f"{path}: is an input; inputs are never overwritten, choose another -o")
+
+
+def refuse_inputs(paths: Iterable[Path]) -> None:
+    """Refuse outputs of which one is an input of another, before the first is written. Raises UsageError."""
+    for path in paths:
+        _refuse_input(path)
 
 
 def is_stream(path: Path) -> bool:

@@ -8,16 +8,21 @@ import io
 import os
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from mmap import ACCESS_READ, mmap
 from pathlib import Path
+from threading import Lock
 from typing import IO
 
 from calcli.errors import DataError
 
-__all__ = ["DESCRIPTORS", "at_most", "is_read", "new_job", "note", "open_document", "read_document"]
+__all__ = ["DESCRIPTORS", "at_most", "is_read", "note", "note_onnx", "noting", "open_document", "read_document"]
 
 DESCRIPTORS = ("/dev/stdin", "/dev/fd/", "/proc/self/fd/")
 """Pipes that a shell has opened; another one may wait for ever."""
+
+LOCATION = b"\n\x08location\x12"
+"""What stands before the name of a file of weights in an ONNX model: an entry of protobuf with this key."""
 
 PIECE = 1 << 20
 """Bytes read at once."""
@@ -25,11 +30,22 @@ PIECE = 1 << 20
 _read: dict[tuple[int, int], Path] | None = None
 """Files by device and number; None where no command runs: a program may write over what it has read."""
 
+_jobs = 0
+_lock = Lock()
 
-def new_job(begins: bool) -> None:
-    """Forget what was read; note what will be, when a command ``begins``."""
-    global _read
-    _read = {} if begins else None
+
+@contextmanager
+def noting() -> Iterator[None]:
+    """Note what a command, or a task of a worker, reads; what tasks beside it read too."""
+    global _read, _jobs
+    with _lock:
+        _read, _jobs = {} if _read is None else _read, _jobs + 1
+    try:
+        yield
+    finally:
+        with _lock:
+            _jobs -= 1
+            _read = _read if _jobs else None
 
 
 def note(path: Path | str) -> None:
@@ -41,6 +57,19 @@ def note(path: Path | str) -> None:
     except (OSError, ValueError):
         return
     _read[about.st_dev, about.st_ino] = Path(path).absolute()
+
+
+def note_onnx(path: Path) -> None:
+    """Remember an ONNX model and the files that its weights lie in."""
+    note(path)
+    with suppress(OSError, ValueError), path.open("rb") as file, mmap(file.fileno(), 0, access=ACCESS_READ) as model:
+        at = model.find(LOCATION)
+        while at >= 0:
+            low, high = model[at + len(LOCATION) : at + len(LOCATION) + 2]  # of the length, seven bits in each
+            begins = at + len(LOCATION) + (1 if low < 128 else 2)
+            length = low if low < 128 else low % 128 + 128 * (high % 128)
+            note(path.parent / os.fsdecode(model[begins : begins + length]))
+            at = model.find(LOCATION, begins)
 
 
 def is_read(path: Path) -> bool:

@@ -122,7 +122,7 @@ class _Numbers(pickle.Unpickler):
             return super().find_class(module, name)
         found = super().find_class(module, name) if module.startswith("calcli.") else None
         record = isinstance(found, type) and (is_dataclass(found) or issubclass(found, tuple))
-        if not record or any("__call__" in vars(base) for base in found.__mro__):
+        if not record or "__call__" in dir(found):
             raise pickle.UnpicklingError(f"{module}.{name} has no place in a job file")
         return found
 

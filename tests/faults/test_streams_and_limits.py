@@ -11,7 +11,8 @@ import h5py
 import numpy as np
 import pytest
 
-from faults.conftest import empty_folder, one_line, state
+from calcli.io.inputs import is_read, note_onnx, noting
+from faults.conftest import Done, empty_folder, one_line, state
 
 APPLY = ["apply", "{desk}/ts.json", "{desk}/good.h5", "-q", "-o", "out.h5"]
 EXTRACT = ["extract", "{desk}/good.npz", "-q", "-o", "out.h5"]
@@ -179,3 +180,34 @@ def test_an_input_is_never_an_output(calcli, desk, tmp_path):
         done = calcli(*words, "--force", cwd=tmp_path)
         assert (done.code, "is an input" in done.err) == (2, True), words
         assert state(tmp_path) == before
+
+
+@pytest.mark.parametrize("workers", [[], ["--workers", "2"]], ids=["alone", "workers"])
+def test_an_output_of_one_bundle_is_no_input_of_another(desk, tmp_path, workers):
+    """What a link inside HDF5 leads to is known before anything is written, whoever writes it."""
+    (tmp_path / "out").mkdir()
+    for name, target in (("a.h5", "b.h5"), ("b.h5", "a.h5")):
+        (tmp_path / "out" / name).write_bytes((desk / "good.h5").read_bytes())
+        with h5py.File(tmp_path / name, "w") as file:
+            file["test"] = h5py.ExternalLink(f"out/{target}", "/")
+    before = state(tmp_path / "out")
+    command = ["apply", f"{desk}/ts.json", "a.h5", "b.h5", "-o", "out", "--force", *workers]
+    done = subprocess.run([sys.executable, "-m", "calcli", *command], cwd=tmp_path, capture_output=True, text=True)
+    assert (done.returncode, "is an input" in one_line(Done(done.returncode, "", done.stderr))) == (2, True)
+    assert state(tmp_path / "out") == before
+
+
+def test_weights_beside_an_onnx_model_are_inputs(tmp_path):
+    """``location`` entries of external data, in the protobuf wire format: key 1, value 2."""
+    weights = {"w.bin": b"\n\x08location\x12\x05w.bin", "x" * 200: b"\n\x08location\x12\xc8\x01" + b"x" * 200}
+    (tmp_path / "m.onnx").write_bytes(b"\x08\x08:".join(weights.values()))
+    for name in (*weights, "other.bin"):
+        (tmp_path / name).write_bytes(b"mine")
+    with noting():
+        note_onnx(tmp_path / "m.onnx")
+        assert all(is_read(tmp_path / name) for name in ("m.onnx", *weights))
+        assert not is_read(tmp_path / "other.bin")
+        for content in (b"", b"\n\x08location\x12", b"\n\x08location\x12\x85"):
+            (tmp_path / "m.onnx").write_bytes(content)
+            note_onnx(tmp_path / "m.onnx")
+    assert not is_read(tmp_path / "m.onnx")

@@ -28,8 +28,9 @@ from calcli.cli.shards import ShardOutcome, dealt_out
 from calcli.cli.worker_options import Working
 from calcli.errors import CalcliError, CrewLost, DataError, UsageError
 from calcli.io.artifact import Artifact, load
-from calcli.io.atomic import make_folder
-from calcli.io.inputs import read_document
+from calcli.io.atomic import make_folder, refuse_inputs
+from calcli.io.bundle import open_bundle
+from calcli.io.inputs import note, read_document
 from calcli.io.locate import split_where
 from calcli.io.provenance import link_to
 from calcli.io.score_files import format_of
@@ -114,6 +115,9 @@ def run(args: ApplyArgs) -> int:
     worst = 0
     new_folder = not os.path.exists(args.output)
     targets = _targets(args)
+    if len(targets) > 1 and any(map(os.path.exists, targets)):
+        _note_all(args)
+        refuse_inputs(targets)
     with args.crew(talk) as crew:
         several = len(targets) > 1
         for target, outcome in zip(targets, _outcomes(args, artifact, targets, talk, least, crew), strict=True):
@@ -135,6 +139,14 @@ def run(args: ApplyArgs) -> int:
     if args.json:
         print_json({"calcli_apply": 1, "results": done})
     return worst
+
+
+def _note_all(args: ApplyArgs) -> None:
+    """Open every bundle, which notes the files that its links lead to; what is wrong with one is told later."""
+    for bundle in args.expanded:
+        note(split_where(bundle)[0])
+        with suppress(CalcliError), open_bundle(bundle, prefer=("test",), layout=args.where, need_labels=False):
+            pass
 
 
 def _outcomes(
