@@ -19,6 +19,7 @@ __all__ = [
     "metric",
     "metric_names",
     "report_metrics",
+    "settings_of",
     "signature",
     "tops_needed",
 ]
@@ -88,6 +89,11 @@ def signature(name: str, settings: MetricSettings, own: Iterable[tuple[str, str]
         parts.append(f"{key}:{added.pop(key, constant if constant is not None else as_set[key])}")
     parts += [f"{key}:{text}" for key, text in added.items()]
     return "|".join([*parts, f"calcli:{__version__}"])
+
+
+def settings_of(names: Iterable[str]) -> set[str]:
+    """The settings that pin the definition of one of these metrics: norm, bins, scheme, label."""
+    return {key for name in names for key, constant in metric(name).signature if constant is None}
 
 
 def class_bins_needed(names: Iterable[str], settings: MetricSettings) -> int:

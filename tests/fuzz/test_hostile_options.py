@@ -13,8 +13,10 @@ from children import run
 from cli import runner
 from synthetic import truth
 
+from calcli import evaluate
 from calcli.cli.app import load, summaries
 from calcli.cli.commands.extract import ExtractArgs
+from calcli.metrics.catalog import metric_names, settings_of
 
 GOLDEN = Path(__file__).resolve().parent.parent / "golden" / "v01"
 HOSTILE = ["nan", "-1", "0", "inf", "1e308", "1e20", "99999999999999999999", "999999999", "9" * 5000, ""]
@@ -117,8 +119,13 @@ IDLE = [
     *(["evaluate", "x.h5", *words.split()] for words in (
         "-m nll --full", "-m nll --split", "-m nll --value-only --per-class", "-m nll --value-only --explain",
         "-m nll --value-only --baseline ts.json", "--json --explain", "--format markdown --per-class", "--marginal",
-        "--edges-from x.h5", "--junit n.xml",
+        "--edges-from x.h5", "--junit n.xml", "--force", "-m nll --bins 7", "-m nll -m brier --norm 2",
+        "-m mce --norm 2", "-m ece_mass --scheme mass", "-m smece --scheme mass", "-m accuracy --value-only --bins 7",
     )),
+    ["diagram", "x.h5", "--force"], ["compare", "x.h5", "--force"],
+    ["threshold", "x.h5", "--accuracy", "0.5", "--force"],
+    ["fit", "-m", "ts", "x.h5", "-o", "-", "--force"],
+    ["apply", "ts.json", "x.h5", "-o", "-", "--format", "csv", "--force"],
     ["compare", "x.h5", "--test", "t", "--folds", "5"], ["compare", "x.h5", "--thorough"],
     *(["export", "ts.json", "--to", "python", "-o", "n.py", *words.split()] for words in (
         "--scores a", "--labels a", "--kind logits", "--ignore-label 1", "--allow-external", "--at y", "--onto m.onnx",
@@ -153,3 +160,16 @@ def test_reasons_belong_to_options(command):
         args = [ExtractArgs(output="o.h5", sources=[Path("s.npz")]), ExtractArgs(output="o.h5", model="m")]
         assert all(set(each.idle) <= fields for each in args)
     assert BASE.keys() == set(summaries())
+
+
+@pytest.mark.parametrize("setting", [{"bins": 7}, {"norm": 2.0}, {"scheme": "mass"}], ids=str)
+def test_a_setting_is_idle_where_no_number_depends_on_it(setting):
+    """What --bins, --norm and --scheme are refused for, by the signatures, is what they change nothing of."""
+    z, y = truth(400, 4)
+    names = [name for name in metric_names() if name != "ece_positive"]  # of two classes
+    numbers = []
+    for changed in ({}, setting):
+        found = evaluate(z, y, kind="logits", metrics=names, resamples=50, **changed).to_dict()["results"][0]["metrics"]
+        numbers.append({name: {**each, "signature": None} for name, each in found.items()})
+    for name in names:
+        assert (numbers[0][name] == numbers[1][name]) == (not set(setting) & settings_of([name])), name

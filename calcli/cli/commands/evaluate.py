@@ -36,7 +36,7 @@ from calcli.evaluation.results import Evaluation, Result
 from calcli.evaluation.terms import explained
 from calcli.io.atomic import check_output, write_bytes
 from calcli.io.names import expand
-from calcli.metrics.catalog import metric, report_metrics
+from calcli.metrics.catalog import metric, report_metrics, settings_of
 from calcli.metrics.compat import CONVENTIONS
 from calcli.metrics.context import MetricSettings, norm_of
 from calcli.plain import dataclass
@@ -212,7 +212,11 @@ class EvaluateArgs(o.Pooling, Working, o.Saying, o.Tabling):
     @property
     def idle(self) -> dict[str, str]:
         """Options that are not looked at, by the name of their field, and why."""
-        idle = {}
+        idle = {} if self.junit else {"force": o.NOTHING_TO_REPLACE}
+        if self.metric and self.bin_sweep is None and not (self.per_class or self.unnormalized):
+            pinned = settings_of([*self.metric, *needed_metrics(self.limits())])
+            for name in {"bins", "norm", "scheme"} - pinned:
+                idle[name] = f"no metric that is asked for depends on it; see calcli metrics {self.metric[0]}"
         if self.metric:
             idle["full"] = "--metric names the metrics; leave one of them out"
             idle["split"] = "it is part of the whole report; leave --metric out"
