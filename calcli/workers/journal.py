@@ -1,5 +1,6 @@
 """The job file: results of finished parts on disk, so that the same command does not repeat them."""
 
+import errno
 import io
 import os
 import pickle
@@ -11,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from calcli import __version__
-from calcli.errors import UsageError
+from calcli.errors import CalcliError, UsageError
 from calcli.io.job_files import lock, open_job_file, remove
 
 __all__ = ["Journal"]
@@ -64,7 +65,13 @@ class Journal:
             self._file.truncate(0)  # others could have written it
             os.fchmod(self._file.fileno(), 0o600)
             self._file.seek(0)
-        self._file.write(HEAD)
+        try:
+            reason = None if self._file.write(HEAD) == len(HEAD) else os.strerror(errno.ENOSPC)
+        except OSError as problem:
+            reason = problem.strerror
+        if reason is not None:
+            remove(self._file, self.path)
+            raise CalcliError(f"{self.path}: cannot be written: {reason}; no part of it was kept")
 
     def _index(self) -> None:
         """Find the whole entries: key (32 bytes), size, checksum, pickle."""

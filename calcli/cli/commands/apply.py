@@ -123,24 +123,26 @@ def run(args: ApplyArgs) -> int:
     if len(targets) > 1 and any(map(os.path.exists, targets)):
         _note_all(args)
         refuse_inputs(targets)
-    with args.crew(talk) as crew:
-        several = len(targets) > 1
-        for target, outcome in zip(targets, _outcomes(args, artifact, targets, talk, least, crew), strict=True):
-            talk.clear()
-            for word in outcome.words:
-                talk.say(word)
-            if outcome.error is not None:
-                if not several:
-                    raise outcome.error
-                worst = max(worst, fail(str(outcome.error), outcome.error.exit_code))
-                continue
-            assert outcome.facts is not None
-            done.append({**outcome.facts, "output": str(target)})
-            if not args.json and args.output != "-":
-                print_path(target)
-    if new_folder and not done:
-        with suppress(OSError):  # somebody else may have put something there
-            Path(args.output).rmdir()
+    try:
+        with args.crew(talk) as crew:
+            several = len(targets) > 1
+            for target, outcome in zip(targets, _outcomes(args, artifact, targets, talk, least, crew), strict=True):
+                talk.clear()
+                for word in outcome.words:
+                    talk.say(word)
+                if outcome.error is not None:
+                    if not several:
+                        raise outcome.error
+                    worst = max(worst, fail(str(outcome.error), outcome.error.exit_code))
+                    continue
+                assert outcome.facts is not None
+                done.append({**outcome.facts, "output": str(target)})
+                if not args.json and args.output != "-":
+                    print_path(target)
+    finally:
+        if new_folder and not done:
+            with suppress(OSError):  # somebody else may have put something there
+                Path(args.output).rmdir()
     if args.json:
         print_json({"calcli_apply": 1, "results": done})
     return worst
