@@ -100,6 +100,15 @@ def test_hoki_knows_only_the_proportions_of_the_logits(run, size):
     np.testing.assert_allclose(*confidence, atol=1e-2 if size < 1e-308 else 1e-6)  # subnormals have few digits
 
 
+@pytest.mark.parametrize("name", ["method", "params", "temperature", "n"])
+def test_an_object_with_two_values_of_one_name_is_refused(name):
+    """Of such programs take either; so would those that read an artifact without calcli."""
+    text = (GOLDEN / "rows4.ts.json").read_text(encoding="utf-8")
+    assert loads(text, "a.json").method == "ts"
+    with pytest.raises(DataError, match=rf"key '{name}' stands twice in an object"):
+        loads(text.replace(f'"{name}":', f'"{name}": 9.0, "{name}":', 1), "a.json")
+
+
 def test_an_error_names_the_file():
     with pytest.raises(DataError, match=r"a\.json"):
         loads("{}", "a.json")
