@@ -35,8 +35,9 @@ is seen, 1 + 20 k / n, unless its held-out NLL is more than one standard error a
 REPEATED_ROWS = 1000
 """Up to so many rows the folds are drawn twice: weights from one draw are half noise, and few rows cost little."""
 
-STEPS = 200
-"""Steps of EM. It starts at equal weights and moves slowly: stopping early shrinks towards them."""
+LEAST_STEPS, MOST_STEPS, ROWS_PER_STEP = 200, 1000, 5
+"""Steps of EM, one for five rows. It starts at equal weights and moves slowly: stopping early shrinks towards them,
+which the more rows the less is needed."""
 
 
 class AutoOptions(Options, frozen=True):
@@ -191,7 +192,7 @@ def likelihood_weights(log_p: FloatArray, share: FloatArray, prior_rows: float =
     likelihood = np.exp(log_p - log_p.max(axis=2, keepdims=True)).reshape(draws * n, m)
     share = np.tile(share / draws, draws)
     w, prior = np.full(m, 1.0 / m), np.eye(m)[0] * prior_rows
-    for _ in range(STEPS):
+    for _ in range(min(max(LEAST_STEPS, n // ROWS_PER_STEP), MOST_STEPS)):
         w = w * (likelihood.T @ (share / (likelihood @ w)))
         w = (n * w + prior) / (n + prior_rows)
     return np.asarray(w / w.sum())
