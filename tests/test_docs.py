@@ -159,6 +159,7 @@ def test_the_stored_reports_are_of_today(name):
     assert '<section id="verdict"' in text and text.count("<dt id=") == len(GLOSSARY)
     found = json.loads(re.search(r'id="calcli-evaluation">(.*?)</script>', text, re.S).group(1))
     assert [result["method"] for result in found["results"]] == ["uncalibrated", "ts", "ec"]
+    assert " -o /" not in text  # the name of a folder of whoever made it
 
 
 def test_the_artifacts_schema_is_that_of_its_struct():

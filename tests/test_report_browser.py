@@ -237,6 +237,9 @@ def test_print_is_light_whole_and_leaves_the_page_as_it_was(opened, tmp_path):
     assert page.evaluate("document.querySelectorAll('details:not([open])').length") == 0
     page.evaluate("window.dispatchEvent(new Event('afterprint'))")
     assert page.evaluate("document.querySelectorAll('details[open]').length") == 0
+    page.set_viewport_size({"width": 718, "height": 1000})  # A4 less Chromium's margins
+    wide = "Array.from(document.querySelectorAll('.scroll')).filter(e => e.scrollWidth > e.clientWidth + 1).length"
+    assert page.evaluate(wide) == 0  # what is cut off on paper cannot be scrolled to
     assert page.pdf()[:5] == b"%PDF-"
 
 

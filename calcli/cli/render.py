@@ -121,9 +121,11 @@ class _Rate:
         seconds = max(now - self.begun, 1e-9)
         if not total:
             return f"{self.done}, {_clock(seconds)}"
-        fresh = max(self.done - self.first, 1)
+        share, fresh = f"{self.done}/{total} ({self.done / total:.0%})", self.done - self.first
+        if fresh <= 0:  # no speed is known yet
+            return share
         left = seconds * (total - self.done) / fresh
-        return f"{self.done}/{total} ({self.done / total:.0%}), {fresh / seconds:.3g}/s, {_clock(left)} left"
+        return f"{share}, {fresh / seconds:.3g}/s, {_clock(left)} left"
 
 
 def _clock(seconds: float) -> str:
