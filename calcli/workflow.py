@@ -52,11 +52,11 @@ def fit_artifact(
         if fitted.chosen is not None:
             name, options = fitted.chosen
             options = method(name).resolve_options(options, rows.k)
-        before = fitted.before or summarise(rows, None, context.progress)
-        after = _summary_after(rows, fitted.calibrator, context)
+        before = fitted.before or _summary(rows, None, context)
+        after = _summary(rows, fitted.calibrator, context)
         better = None if fitted.verify is None else fitted.verify(after)
         if better is not None:
-            fitted, after = better, _summary_after(rows, better.calibrator, context)
+            fitted, after = better, _summary(rows, better.calibrator, context)
     except FitError as problem:
         raise FitError(f"{rows.name}: {problem}") from None
     except (np.linalg.LinAlgError, OverflowError, FloatingPointError, ZeroDivisionError) as problem:
@@ -106,10 +106,11 @@ def _plain(options: Options) -> dict[str, Any]:
     return plain
 
 
-def _summary_after(rows: Rows, calibrator: Calibrator, context: Context) -> Summary:
-    """The summary of calibrated rows; of one temperature by the loop that made the temperature."""
-    if calibrator.logit_scale is not None and rows.kind not in ("probs", "confidence"):
-        return kernels(context).summary_at(rows, calibrator.logit_scale)
+def _summary(rows: Rows, calibrator: Calibrator | None, context: Context) -> Summary:
+    """The summary of the rows, calibrated or as they are; at one temperature by the loop that makes temperatures."""
+    scale = 1.0 if calibrator is None else calibrator.logit_scale
+    if scale is not None and rows.kind not in ("probs", "confidence"):
+        return kernels(context).summary_at(rows, scale)
     return summarise(rows, calibrator, context.progress)
 
 

@@ -1,5 +1,7 @@
 """One temperature from two walks over large data: as exact as Newton's method on all rows, and counted."""
 
+from dataclasses import replace
+
 import h5py
 import numpy as np
 import pytest
@@ -120,9 +122,12 @@ def test_summaries_agree_whatever_made_them(kind, weighted):
     assert fast.spread == pytest.approx(slow.spread, rel=1e-12)
 
 
-@pytest.mark.parametrize("name", ["ts", "ec"])
-def test_two_reads_of_a_large_file(tmp_path, monkeypatch, name):
-    """Rows read in all: twice the file, and a sixteenth of it for the start."""
+@pytest.mark.parametrize(
+    ("name", "walks"),
+    [("ts", 2), ("ec", 2), ("ets", 4), ("mono", 4), ("iop", 5), ("vs", 6), ("svs", 5), ("sms", 5), ("hoki", 7)],
+)
+def test_reads_of_a_large_file(tmp_path, monkeypatch, name, walks):
+    """Rows read in all: so many times the file, and a sixteenth of it for the start."""
     z, y = truth(2 * N, 6, seed=1)
     with h5py.File(tmp_path / "a.h5", "w") as file:
         file["logits"], file["labels"] = z.astype("f4"), y
@@ -136,7 +141,22 @@ def test_two_reads_of_a_large_file(tmp_path, monkeypatch, name):
         artifact = fit_artifact(name, parse_options(name, {}), rows, Context())
     assert artifact.fit.status == "ok"
     # Once more over the first rows, to see whether they look like probabilities.
-    assert sum(read) <= 2 * len(y) + 0.2 * len(y)
+    assert sum(read) <= (walks + 0.2) * len(y)
+
+
+def test_a_residual_is_made_good_without_newtons_walks():
+    """A start from few rows leaves more than the tolerance: the check's own residual has the temperature."""
+    z, y = truth(6100, 100, temperature=0.9, seed=3)
+    rows = ArrayRows(z, y)
+    found = fitted(rows, "ts")
+    beta = 1 / found.calibrator.temperature
+    after = summary_at(rows, beta)
+    off = replace(after, entropy_gap=after.entropy_gap + 1e-8 * after.weight)
+    better = found.verify(off)
+    assert better is not None
+    rise = off.entropy_gap / off.weight / beta / (beta - 1 / better.calibrator.temperature)
+    slope = nll_slope(rows)(np.log(beta))
+    assert rise == pytest.approx((slope[1] - slope[0]) / beta**2, rel=1e-3)  # d/d beta of the mean gap
 
 
 def test_a_missing_twin_falls_back_with_a_notice():

@@ -86,15 +86,22 @@ FAR = 0.1
 TOLERANCE = 1e-10
 """Relative error of the temperature that a fit leaves, as its last term and its residual tell."""
 
+NEAR = 1e-6
+"""A residual up to which one Newton step with the series' rise leaves less than the tolerance."""
+
 
 class Search(NamedTuple):
-    """A temperature, how its search ended and what to record; the one walk's expansion, where there was one."""
+    """A temperature, how its search ended and what to record; the one walk's expansion, where there was one.
+
+    rise : of the equation by beta at the root, where the series has found it.
+    """
 
     temperature: float
     root: Root
     details: dict[str, Any]
     expansion: Expansion | None = None
     by_series: bool = False
+    rise: float = 0.0
 
     @property
     def before(self) -> Summary | None:
@@ -126,7 +133,7 @@ def search_temperature(
     context.progress("searching the temperature", 1, 2)
     beta = float(np.exp(start.x))
     expansion = heavy.expand(rows, beta, summarise=rows.kind != "probs")
-    step, last = series_root(series_of(expansion))
+    step, last, rise = series_root(series_of(expansion))
     if not (abs(step) <= FAR * beta and abs(last) <= np.sqrt(TOLERANCE) * beta):
         first = np.log(beta + step) if abs(step) <= FAR * beta else start.x
         found = solve_temperature(slope_of(heavy, rows), context, start=float(first), flat=flat)
@@ -134,20 +141,20 @@ def search_temperature(
     temperature = 1.0 / (beta + step)
     root = Root(-float(np.log(temperature)), 0.0, start.evaluations + 1, "ok")
     details = {"evaluations": root.evaluations, "sample": sample.n if sample else 0}
-    return Search(temperature, root, details, expansion, by_series=True)
+    return Search(temperature, root, details, expansion, by_series=True, rise=rise)
 
 
-def series_root(series: FloatArray) -> tuple[float, float]:
-    """The root nearest 0 of sum_j series_j x^j / j!, and how far its last term moves it; (inf, inf) for none."""
+def series_root(series: FloatArray) -> tuple[float, float, float]:
+    """The root nearest 0 of sum_j series_j x^j / j!, how far its last term moves it, the rise there; inf for none."""
     terms = [value / factorial(j) for j, value in enumerate(series.tolist())]
     value, slope = np.polynomial.Polynomial(terms), np.polynomial.Polynomial(terms).deriv()
     x = 0.0
     for _ in range(50):
         rise = slope(x)
         if not rise > 0:
-            return np.inf, np.inf
+            return np.inf, np.inf, np.inf
         step = value(x) / rise
         x -= step
         if abs(step) <= 1e-16:
-            return x, terms[-1] * x ** (len(terms) - 1) / rise
-    return x, np.inf
+            return x, terms[-1] * x ** (len(terms) - 1) / rise, rise
+    return x, np.inf, np.inf

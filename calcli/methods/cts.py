@@ -95,7 +95,7 @@ class ClassTemperatureScaling(Calibrator):
             "moves": moves,
             "ece": {"before": before, "after": search.ece},
         }
-        return Fit(cls(search.temperature), status, tuple(warnings), details)
+        return Fit(cls(search.temperature), status, tuple(warnings), details, before=first.before)
 
     def apply(self, block: Block) -> Prediction:
         scaled = block.z / self.temperature

@@ -92,7 +92,7 @@ class EnsembleTemperatureScaling(Calibrator):
         if options.mixture:
             w = (rows.n * w + [0.0, 0.0, 1.0]) / (rows.n + 1)
         details = {"temperature": dict(first.details), "weight_evaluations": evaluations, "kkt_gap": gap}
-        return Fit(cls(temperature, w), status, tuple(warnings), details)
+        return Fit(cls(temperature, w), status, tuple(warnings), details, before=first.before)
 
     def apply(self, block: Block) -> Prediction:
         z = block.z

@@ -103,7 +103,7 @@ class FeatureTemperature(Calibrator):
         fitted = cls(temperature, found.x, mean, deviation, uniform)
         if found.status == "not_converged":
             return Fit(fitted, "not_converged", ("the search for the feature weights did not converge",), details)
-        return Fit(fitted, "ok", (), details)
+        return Fit(fitted, "ok", (), details, before=first.before)
 
     def apply(self, block: Block) -> Prediction:
         z = block.z

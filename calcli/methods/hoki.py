@@ -197,7 +197,8 @@ class Hoki(Calibrator):
         evidence = Evidence(gamma, sample.hit, mass, start)
         found, status, told = rounds(evidence, options)
         details = {**choice.details, **report(found, evidence, sample.p, options.bins)}
-        details["ts_brier_top"] = brier_of_ts(rows, context, counted, base)
+        ts = TemperatureScaling.fit(rows, TemperatureOptions(), context)
+        details["ts_brier_top"] = brier_of_ts(rows, ts.calibrator, counted, base)
         warnings += [*choice.warnings, *told, *behind_ts(details), judge(details)]
         fitted = cls(
             noise=noise,
@@ -213,7 +214,7 @@ class Hoki(Calibrator):
             mix=0.0 if noise == "transforms" else options.mix,
         )
         status = "at_bound" if status == "ok" and choice.at_bound else status
-        return Fit(fitted, status, tuple(warnings), details)
+        return Fit(fitted, status, tuple(warnings), details, before=ts.before)
 
     def apply(self, block: Block) -> Prediction:
         z = block.z
@@ -320,9 +321,8 @@ NO_SPREAD = (
 ALL_SAME = "no line can be learnt, and every confidence becomes "
 
 
-def brier_of_ts(rows: Rows, context: Context, counted: IntArray, base: Evidence) -> float:
+def brier_of_ts(rows: Rows, ts: TemperatureScaling, counted: IntArray, base: Evidence) -> float:
     """Top-label Brier score of temperature scaling on the same rows."""
-    ts = TemperatureScaling.fit(rows, TemperatureOptions(), context).calibrator
     confidence = np.concatenate(list(rows.each(partial(_confidence, ts))))[counted]
     return float(np.average((confidence - base.hit) ** 2, weights=base.weight))
 

@@ -149,7 +149,7 @@ class IntraOrderPreserving(Calibrator):
                 " or ts are safer with so few rows"
             )
         details = {"held_out_nll": held_out, "epochs": epochs, "temperature": first.calibrator.temperature}
-        return Fit(fitted, first.status, tuple(warnings), details)
+        return Fit(fitted, first.status, tuple(warnings), details, before=first.before)
 
     def apply(self, block: Block) -> Prediction:
         z = block.z

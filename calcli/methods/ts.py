@@ -12,6 +12,7 @@ from calcli.methods._checks import check_uniform
 from calcli.methods._temperature import (
     LOG_BETA_HIGH,
     LOG_BETA_LOW,
+    NEAR,
     TOLERANCE,
     OneTemperature,
     Search,
@@ -78,8 +79,12 @@ class TemperatureScaling(OneTemperature):
 
         def verify(after: Summary) -> Fit[Self] | None:
             """Mean NLL minus mean entropy is beta times the slope at the fitted temperature."""
-            if abs(after.entropy_gap / after.weight) <= TOLERANCE * max(1.0, after.nll / after.weight):
+            residual, beta = after.entropy_gap / after.weight, 1.0 / search.temperature
+            if abs(residual) <= TOLERANCE * max(1.0, after.nll / after.weight):
                 return None
+            if abs(residual) <= NEAR:
+                nearer = cls(1.0 / (beta - residual / beta / search.rise), uniform)
+                return Fit(nearer, "ok", (), search.details, before=search.before)
             again = solve_temperature(nll_slope(kernels(context), rows), context, start=search.root.x)
             return Fit(cls(again[0], uniform), "ok", (), again[2], before=search.before)
 

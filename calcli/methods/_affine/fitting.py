@@ -8,9 +8,9 @@ import numpy as np
 
 from calcli.calibrator import Context, Status
 from calcli.errors import FitError
-from calcli.kernels.device import kernels
 from calcli.methods._affine.objective import AffineObjective, Ridge
-from calcli.methods._temperature import solve_temperature
+from calcli.methods._temperature import search_temperature
+from calcli.methods.ts import nll_series, nll_slope
 from calcli.numerics import FloatArray
 from calcli.plain import dataclass
 from calcli.rows import Block, Rows
@@ -132,8 +132,8 @@ def solve(
 
 def best_temperature(rows: Rows, context: Context) -> float:
     """Temperature by maximum likelihood, from which searches start; 1 where there is none."""
-    temperature, root, _ = solve_temperature(kernels(context).nll_slope(rows), context)
-    return temperature if root.status == "ok" else 1.0
+    search = search_temperature(rows, context, nll_slope, nll_series)
+    return search.temperature if search.root.status == "ok" else 1.0
 
 
 def begin_map(context: Context, cls: type, objective: AffineObjective, start: Callable[[], FloatArray]) -> FloatArray:

@@ -4,11 +4,11 @@ import numpy as np
 
 from calcli.calibrator import Calibrator, Context, param
 from calcli.errors import DataError
-from calcli.kernels.device import kernels
 from calcli.methods._affine.fitting import FitNotes, identity_map
 from calcli.methods._affine.objective import Features, Ridge
 from calcli.methods._checks import check_positive
-from calcli.methods._temperature import solve_temperature
+from calcli.methods._temperature import search_temperature
+from calcli.methods.ts import nll_series, nll_slope
 from calcli.numerics import FloatArray, softmax
 from calcli.plain import dataclass
 from calcli.rows import Block, Rows
@@ -45,8 +45,9 @@ def smoothed_log_probs(block: Block, temperature: float, smoothing: float) -> Fl
 
 def presmooth(rows: Rows, notes: FitNotes, context: Context) -> tuple[float, float, Features]:
     """Temperature and smoothing of the step before the map, and the features that it makes."""
-    temperature, root, _ = solve_temperature(kernels(context).nll_slope(rows), context)
-    if root.status in ("at_low", "at_high"):
+    search = search_temperature(rows, context, nll_slope, nll_series)
+    temperature = search.temperature
+    if search.root.status in ("at_low", "at_high"):
         notes.warn(f"the temperature of the first step ran into its bound: T = {temperature:g}", "at_bound")
     smoothing = 1.0 / (rows.n + 1)
     return temperature, smoothing, lambda block: smoothed_log_probs(block, temperature, smoothing)
