@@ -186,3 +186,14 @@ def test_compare_pools_a_test_group_too(tmp_path, run, monkeypatch):
     assert done.code == 0, done.err
     assert {entry["n"] for entry in json.loads(done.out)["results"]} == {200}
     assert run("compare", "s?.h5:cal", "--pool", "--test", "cal", "--methods", "ts").code == 3
+
+
+def test_more_files_than_the_system_lets_be_open_are_told(monkeypatch):
+    from calcli.errors import CalcliError
+    from calcli.io import pooled
+
+    monkeypatch.setattr(pooled, "allow_open_files", lambda count: 256)
+    pooled.check_open_files(200)
+    with pytest.raises(CalcliError, match=r"1000 bundles .* allows 256 open files.*ulimit -n.*--join") as told:
+        pooled.check_open_files(1000)
+    assert told.value.exit_code == 1

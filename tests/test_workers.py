@@ -133,6 +133,28 @@ def test_evaluate_and_apply_by_workers(folder, run, monkeypatch):
     assert not list(folder.glob("*.job"))
 
 
+def test_rows_without_a_table_and_other_commands_by_workers(tmp_path, run, monkeypatch):
+    """A report of sums, a diagram, a threshold and a page of three shards: the same of one file and of workers."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("calcli.evaluation.assess.LONG", 500)
+    z, y = truth(1500, 5, temperature=1.7, seed=4)
+    for name, rows in (("one", np.arange(1500)), *((f"s{i}", np.arange(i * 500, (i + 1) * 500)) for i in range(3))):
+        with h5py.File(f"{name}.h5", "w") as file:
+            file["logits"], file["labels"] = z[rows].astype("f4"), y[rows]
+    assert run("fit", "-m", "ts", "one.h5", "-o", "t.json").code == 0
+    for words in (
+        ("evaluate", "--pool", "-c", "t.json", "--no-split"),
+        ("diagram", "--pool", "-c", "t.json"),
+        ("threshold", "-c", "t.json", "--accuracy", "0.6"),
+        ("report", "--pool", "-c", "t.json", "-o", "p.html", "--force", "--no-split"),
+    ):
+        alone, single = (run(*words, name, "--json", "-q") for name in ("s*.h5", "one.h5"))
+        assert alone.code == 0, alone.err
+        assert run(*words, "s*.h5", "--workers", 2, "--json", "-q").out == alone.out
+        one, many = (json.dumps(json.loads(done.out)).replace("s0.h5 and 2 more", "one.h5") for done in (single, alone))
+        assert many == one, words[0]
+
+
 def test_fit_by_workers_writes_the_same_and_no_more(folder, run, monkeypatch):
     monkeypatch.chdir(folder)
     for words in ([], ["--workers", "2"]):

@@ -11,7 +11,7 @@ from calcli.errors import CalcliError
 from calcli.io.bundle import BundleRows, open_bundle
 from calcli.io.dataset import DataSet
 from calcli.io.locate import Layout, split_where
-from calcli.io.pooled import PooledRows, allow_open_files
+from calcli.io.pooled import PooledRows, check_open_files
 
 __all__ = ["open_data", "open_rows"]
 
@@ -97,7 +97,7 @@ def open_data(
 
     Raises DataError that names the bundle which cannot be read, or is none of this data set.
     """
-    allow_open_files(len(names))
+    check_open_files(len(names))
     with ExitStack() as stack:
         parts = [
             stack.enter_context(

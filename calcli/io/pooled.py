@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from calcli.errors import DataError
+from calcli.errors import CalcliError, DataError
 from calcli.io.bundle import CACHE_BYTES, BundleRows
 from calcli.io.dataset import DataSet
 from calcli.io.provenance import same_chain, words
@@ -18,10 +18,13 @@ from calcli.rows import Block, joined
 if TYPE_CHECKING:
     from calcli.io.artifact import Link
 
-__all__ = ["PooledRows", "allow_open_files"]
+__all__ = ["PooledRows", "allow_open_files", "check_open_files"]
 
 SPARE_FILES = 64
 """Files that a process opens besides its data."""
+
+FEWEST_BESIDE = 16
+"""The same, at the very least."""
 
 
 class PooledRows(DataSet):
@@ -154,11 +157,24 @@ def _chain(rows: BundleRows) -> str:
     return f"calibrated by {words(rows.upstream)}" if rows.upstream else "uncalibrated"
 
 
-def allow_open_files(count: int) -> None:
-    """Ask the system for enough open files at a time, as far as it lets us."""
+def allow_open_files(count: int) -> int | None:
+    """Ask the system for enough open files at a time, as far as it lets us; returns how many it allows, if it says."""
     with suppress(ImportError, OSError, ValueError):  # no such module, or not allowed: opening says which file failed
         from resource import RLIMIT_NOFILE, getrlimit, setrlimit
 
         soft, hard = getrlimit(RLIMIT_NOFILE)
         if 0 <= soft < count + SPARE_FILES:
-            setrlimit(RLIMIT_NOFILE, (count + SPARE_FILES if hard < 0 else min(hard, count + SPARE_FILES), hard))
+            soft = count + SPARE_FILES if hard < 0 else min(hard, count + SPARE_FILES)
+            setrlimit(RLIMIT_NOFILE, (soft, hard))
+        return soft if soft >= 0 else None
+    return None
+
+
+def check_open_files(count: int) -> None:
+    """Raise CalcliError where the system does not allow so many files to be open together."""
+    allowed = allow_open_files(count)
+    if allowed is not None and allowed < count + FEWEST_BESIDE:
+        raise CalcliError(
+            f"{count} bundles are open together as one data set, and this system allows {allowed} open files; raise the"
+            " limit (ulimit -n), or make one bundle of them first: calcli extract --join"
+        )
