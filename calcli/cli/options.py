@@ -15,9 +15,6 @@ from calcli.io.locate import Layout, split_where
 from calcli.io.names import bundle_names, expand
 from calcli.plain import dataclass
 
-NOTHING_TO_REPLACE = "it replaces an output that exists, and none is named"
-"""Why --force is idle."""
-
 Force = Annotated[bool, typer.Option("--force", help="Replace an output that exists.")]
 Seed = Annotated[int, typer.Option("--seed", min=0, metavar="N", help="Seed of every random draw.")]
 Device = Annotated[str, typer.Option("--device", metavar="auto|cpu|cuda", help="Where the heavy loops run.")]

@@ -119,13 +119,9 @@ IDLE = [
     *(["evaluate", "x.h5", *words.split()] for words in (
         "-m nll --full", "-m nll --split", "-m nll --value-only --per-class", "-m nll --value-only --explain",
         "-m nll --value-only --baseline ts.json", "--json --explain", "--format markdown --per-class", "--marginal",
-        "--edges-from x.h5", "--junit n.xml", "--force", "-m nll --bins 7", "-m nll -m brier --norm 2",
+        "--edges-from x.h5", "--junit n.xml", "-m nll --bins 7", "-m nll -m brier --norm 2",
         "-m mce --norm 2", "-m ece_mass --scheme mass", "-m smece --scheme mass", "-m accuracy --value-only --bins 7",
     )),
-    ["diagram", "x.h5", "--force"], ["compare", "x.h5", "--force"],
-    ["threshold", "x.h5", "--accuracy", "0.5", "--force"],
-    ["fit", "-m", "ts", "x.h5", "-o", "-", "--force"],
-    ["apply", "ts.json", "x.h5", "-o", "-", "--format", "csv", "--force"],
     ["compare", "x.h5", "--test", "t", "--folds", "5"], ["compare", "x.h5", "--thorough"],
     *(["export", "ts.json", "--to", "python", "-o", "n.py", *words.split()] for words in (
         "--scores a", "--labels a", "--kind logits", "--ignore-label 1", "--allow-external", "--at y", "--onto m.onnx",

@@ -89,11 +89,6 @@ class ApplyArgs(o.ReadingSeveral, Working, o.Saying):
     again: o.Again = False
     force: o.Force = False
 
-    @property
-    def idle(self) -> dict[str, str]:
-        """Options that are not looked at, by the name of their field, and why."""
-        return {"force": o.NOTHING_TO_REPLACE} if self.output == "-" else {}
-
     def __post_init__(self) -> None:
         if self.as_ not in SCORE_KINDS:
             raise UsageError(f"--as {self.as_}: expected one of {', '.join(SCORE_KINDS)}")

@@ -125,7 +125,7 @@ class CompareArgs(o.Pooling, o.Saying, o.Tabling):
     @property
     def idle(self) -> dict[str, str]:
         """Options that are not looked at, by the name of their field, and why."""
-        idle = {} if self.output or self.diagram else {"force": o.NOTHING_TO_REPLACE}
+        idle = {}
         if self.test is not None:
             idle["folds"] = "--test scores a group, so that no folds are made"
         if "all" not in (self.methods or "").lower().split(","):

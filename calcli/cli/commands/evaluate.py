@@ -212,7 +212,7 @@ class EvaluateArgs(o.Pooling, Working, o.Saying, o.Tabling):
     @property
     def idle(self) -> dict[str, str]:
         """Options that are not looked at, by the name of their field, and why."""
-        idle = {} if self.junit else {"force": o.NOTHING_TO_REPLACE}
+        idle = {}
         if self.metric and self.bin_sweep is None and not (self.per_class or self.unnormalized):
             pinned = settings_of([*self.metric, *needed_metrics(self.limits())])
             for name in {"bins", "norm", "scheme"} - pinned:

@@ -86,7 +86,7 @@ class FitArgs(o.ReadingSeveral, Working, o.Saying):
     def idle(self) -> dict[str, str]:
         """Options that are not looked at, by the name of their field, and why."""
         told = "-o - writes the artifact to standard output, which is JSON already"
-        return {"json": told, "force": o.NOTHING_TO_REPLACE} if self.output in ("-", "/dev/stdout") else {}
+        return {"json": told} if self.output in ("-", "/dev/stdout") else {}
 
     @property
     def stem(self) -> str:

@@ -65,11 +65,6 @@ class ThresholdArgs(o.ReadingSeveral, Working, o.Saying):
     force: o.Force = False
 
     @property
-    def idle(self) -> dict[str, str]:
-        """Options that are not looked at, by the name of their field, and why."""
-        return {} if self.output else {"force": o.NOTHING_TO_REPLACE}
-
-    @property
     def inputs(self) -> list[Path]:
         """Files that are read, and so never written."""
         read = self.files
