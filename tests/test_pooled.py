@@ -1,6 +1,7 @@
 """Several files as one data set: the same bytes and numbers as from one file, and what cannot be one is named."""
 
 import json
+from pathlib import Path
 
 import h5py
 import numpy as np
@@ -197,3 +198,14 @@ def test_more_files_than_the_system_lets_be_open_are_told(monkeypatch):
     with pytest.raises(CalcliError, match=r"1000 bundles .* allows 256 open files.*ulimit -n.*--join") as told:
         pooled.check_open_files(1000)
     assert told.value.exit_code == 1
+
+
+@pytest.mark.skipif(not Path("/proc/self/fd").is_dir(), reason="needs /proc to count open files")
+def test_a_hundred_files_are_closed_with_their_rows(tmp_path):
+    z, y = truth(100, 3)
+    paths = [write(tmp_path / f"s{i}.h5", z[i : i + 1], y[i : i + 1]) for i in range(100)]
+    before = len(list(Path("/proc/self/fd").iterdir()))
+    with open_data(paths) as rows:
+        assert rows.n == 100
+    del rows
+    assert len(list(Path("/proc/self/fd").iterdir())) == before

@@ -82,7 +82,7 @@ class ReadingSeveral(Reading):
         """The bundles that the names stand for. Raises DataError."""
         return [bundle for name in self.given for bundle in expand(name)]
 
-    @property
+    @cached_property
     def files(self) -> list[Path]:
         """The files that these lie in."""
         return [split_where(name)[0] for name in self.expanded]

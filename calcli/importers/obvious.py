@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -39,7 +40,9 @@ def take_obvious(entries: Mapping[str, Entry], ask: Ask, where: str) -> Ask:
         none = not (ask.labels or ask.no_labels or any(name.role == "labels" for name in names.values()))
         return replace(ask, labels=_among_columns(entries)) if none else ask
     arrays = {path: array for path, entry in entries.items() if (array := _look(entry)) is not None}
-    floats = {p: a for p, a in arrays.items() if a.dtype.kind == "f" and not names[p].role and not _is_feature(p)}
+    floats = {
+        p: a for p, a in arrays.items() if a.dtype.kind == "f" and not names[p].role and not _is_feature(p, where)
+    }
     cores = {names[path].core for path, array in floats.items() if array.ndim in (2, 3) and array.shape[-1] > 0}
     cores = {core for core in cores if core.lower() in SCORE_WORDS} or cores
     cores = cores or {names[p].core for p, a in floats.items() if a.ndim == 1 and names[p].core.lower() in SCORE_WORDS}
@@ -115,8 +118,10 @@ def _look(entry: Entry) -> Any:
     return array if hasattr(array, "dtype") and array.ndim in (1, 2, 3) and len(array) else None
 
 
-def _is_feature(path: str) -> bool:
-    """Whether a name is one for inputs, features or the weights of a model."""
+def _is_feature(path: str, where: str) -> bool:
+    """Whether a name, unless it is that of a file with one array, is one for inputs, features or weights of a model."""
+    if path == Path(where).stem:
+        return False
     core = parse_name(path).core.lower()
     inputs = core in ("x", "inputs", "input", "images") or core.startswith(("feat", "embed", "hidden"))
     return inputs or core.endswith((".weight", ".bias"))

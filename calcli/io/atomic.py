@@ -67,7 +67,7 @@ def _check(path: Path, force: bool, inputs: Iterable[Path]) -> None:
 
 
 def _refuse_input(path: Path, inputs: Iterable[Path] = ()) -> None:
-    if is_read(path) or any(path.exists() and source.exists() and os.path.samefile(path, source) for source in inputs):
+    if path.exists() and (is_read(path) or any(s.exists() and os.path.samefile(path, s) for s in inputs)):
         raise UsageError(f"{path}: is an input; inputs are never overwritten, choose another -o")
 
 

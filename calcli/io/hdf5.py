@@ -11,6 +11,7 @@ from math import prod
 from pathlib import Path
 from types import TracebackType
 from typing import Any
+from weakref import WeakValueDictionary
 
 import h5py
 import numpy as np
@@ -23,6 +24,12 @@ from calcli.io.probe import probe
 from calcli.io.validate import swells
 
 __all__ = ["check_stored", "find_groups", "lookup", "names_in", "open_file", "or_none", "read", "texts"]
+
+
+MANY = 64
+"""Open files up to which each is closed by a call."""
+
+_opened: "WeakValueDictionary[int, h5py.File]" = WeakValueDictionary()
 
 
 @contextmanager
@@ -41,6 +48,7 @@ def open_file(path: Path) -> Iterator[h5py.File]:
         file = h5py.File(path, "r", locking=False)  # network file systems without locks
     except Exception as problem:
         raise _damaged(path, problem) from None
+    _opened[id(file)] = file
     try:
         yield file
     except (CalcliError, MemoryError):
@@ -50,7 +58,10 @@ def open_file(path: Path) -> Iterator[h5py.File]:
             raise
         raise _damaged(path, problem) from None
     finally:
-        file.close()
+        # To close a file h5py looks at every object of every open file: with a thousand, 20 ms for each of them. Where
+        # there are many, the last reference closes it.
+        if len(_opened) <= MANY:
+            file.close()
 
 
 def _check_file(path: Path) -> None:

@@ -14,6 +14,7 @@ import signal
 import sys
 import threading
 import warnings
+from collections.abc import Sequence
 from contextlib import suppress
 from math import prod
 from pathlib import Path
@@ -26,7 +27,7 @@ with suppress(ImportError):
 
 from calcli.errors import DataError
 
-__all__ = ["probe"]
+__all__ = ["probe", "probe_together"]
 
 SECONDS = 5
 BYTES_PER_SECOND = 20 << 20
@@ -43,7 +44,7 @@ PATIENCE = 2.0
 
 LOOK = (
     "import sys; sys.path[:] = sys.argv[3:]; from pathlib import Path; from calcli.io.probe import _live;"
-    " _live(Path(sys.argv[1]), int(sys.argv[2]))"
+    " _live([Path(sys.argv[1])], int(sys.argv[2]))"
 )
 
 FINE, NO_MEMORY = 0, 7
@@ -53,18 +54,26 @@ _survived: set[tuple[int, int, int, int]] = set()
 """Files that a child has walked through, by device, number, size and time of change."""
 
 
+def probe_together(paths: Sequence[Path]) -> None:
+    """Let one child walk through many HDF5 files. Where it does not come back, ``probe`` finds which."""
+    waiting = {known: path for path in paths if (known := _known(path)) not in _survived}
+    if len(waiting) > 1 and threading.active_count() == 1 and hasattr(os, "fork"):
+        seconds = sum(map(_seconds, waiting))
+        if _forked(list(waiting.values()), seconds, seconds + 2) == FINE:
+            _survived.update(waiting)
+
+
 def probe(path: Path) -> None:
     """Let a child walk through an HDF5 file. Raises DataError when it does not come back."""
-    about = path.stat()
-    known = (about.st_dev, about.st_ino, about.st_size, about.st_mtime_ns)
+    known = _known(path)
     if known in _survived or not hasattr(os, "fork"):
         return
-    seconds = SECONDS + about.st_size // BYTES_PER_SECOND
+    seconds = _seconds(known)
     status: int | None
     if threading.active_count() == 1:
-        status = _forked(path, seconds, seconds + 2)
+        status = _forked([path], seconds, seconds + 2)
     else:
-        status = _forked(path, seconds, PATIENCE)
+        status = _forked([path], seconds, PATIENCE)
         if status is None and sys.executable:  # it waits for a lock of a thread that it does not have
             status = _spawned(path, seconds)
     if status == FINE:
@@ -78,14 +87,23 @@ def probe(path: Path) -> None:
     raise DataError(f"{path}: is damaged: {how}; copy it anew or run again what made it")
 
 
-def _forked(path: Path, seconds: int, patience: float) -> int | None:
+def _known(path: Path) -> tuple[int, int, int, int]:
+    about = path.stat()
+    return about.st_dev, about.st_ino, about.st_size, about.st_mtime_ns
+
+
+def _seconds(known: tuple[int, int, int, int]) -> int:
+    return SECONDS + known[2] // BYTES_PER_SECOND
+
+
+def _forked(paths: Sequence[Path], seconds: int, patience: float) -> int | None:
     """What becomes of a fork of this process that looks (see ``_wait``). patience : seconds to wait for it."""
     alive, held = os.pipe()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DeprecationWarning)  # later Pythons warn of threads
         child = os.fork()
     if child == 0:
-        _live(path, seconds)
+        _live(paths, seconds)
     os.close(held)
     try:
         return _wait(child, alive, patience)
@@ -124,7 +142,7 @@ def _wait(child: int, alive: int, patience: float) -> int | None:
     return os.waitstatus_to_exitcode(status) if ended else None
 
 
-def _live(path: Path, seconds: int) -> None:
+def _live(paths: Sequence[Path], seconds: int) -> None:
     """All of a child's life. What h5py raises, the parent can bear too."""
     code = FINE
     faulthandler.disable()  # its death is expected, and told by the parent
@@ -135,14 +153,24 @@ def _live(path: Path, seconds: int) -> None:
         for stream in (0, 1, 2):
             os.dup2(silence, stream)
         _limit(seconds)
-        with h5py.File(path, "r", locking=False) as file:
-            _walk(file)
+        for path in paths:
+            _look(path)
     except MemoryError:
         code = NO_MEMORY
     except BaseException:
         code = FINE
     finally:
         os._exit(code)
+
+
+def _look(path: Path) -> None:
+    try:
+        with h5py.File(path, "r", locking=False) as file:
+            _walk(file)
+    except MemoryError:
+        raise
+    except Exception:
+        return
 
 
 def _limit(seconds: int) -> None:

@@ -13,6 +13,7 @@ from cli import runner
 from synthetic import truth
 
 from calcli.errors import DataError
+from calcli.importers.direct import open_data
 from calcli.io import hdf5, probe
 from calcli.io.hdf5 import open_file
 
@@ -242,6 +243,28 @@ def test_an_ordinary_file_is_looked_at_in_a_moment_and_once(run, tmp_path, monke
         times.append(time.perf_counter() - begun)
     assert times[0] < 0.3  # 10 ms on an idle machine
     assert times[1] < 0.01
+
+
+def test_many_files_are_looked_at_by_one_child_and_the_one_that_kills_it_is_named(run, tmp_path, monkeypatch):
+    shards = [tmp_path / f"shard{i}.h5" for i in range(20)]
+    for shard in shards:
+        shard.write_bytes((tmp_path / "good.h5").read_bytes())
+    monkeypatch.setattr(probe, "_survived", set())
+    forks, fork = [], os.fork
+    monkeypatch.setattr(os, "fork", lambda: forks.append(1) or fork())
+    with open_data([str(shard) for shard in shards]) as rows:
+        assert rows.n == 20 * N
+    assert len(forks) == 1
+    monkeypatch.setattr(probe, "_survived", set())
+    walk = probe._walk
+    monkeypatch.setattr(
+        probe, "_walk", lambda file: os.kill(os.getpid(), 11) if "shard7" in file.filename else walk(file)
+    )
+    with (
+        pytest.raises(DataError, match=r"shard7\.h5: is damaged: HDF5 crashes on it"),
+        open_data([str(shard) for shard in shards]),
+    ):
+        pass
 
 
 @pytest.fixture

@@ -27,6 +27,7 @@ from calcli.cli.render import Talk, fail, print_json, print_path
 from calcli.cli.shards import ShardOutcome, dealt_out
 from calcli.cli.worker_options import Working
 from calcli.errors import CalcliError, CrewLost, DataError, UsageError
+from calcli.importers.direct import look_first
 from calcli.io.artifact import Artifact, load
 from calcli.io.atomic import make_folder, refuse_inputs
 from calcli.io.bundle import open_bundle
@@ -115,6 +116,7 @@ def run(args: ApplyArgs) -> int:
     worst = 0
     new_folder = not os.path.exists(args.output)
     targets = _targets(args)
+    look_first(args.expanded)
     if len(targets) > 1 and any(map(os.path.exists, targets)):
         _note_all(args)
         refuse_inputs(targets)
