@@ -6,8 +6,19 @@ expected and what to do next. Only ``calcli.cli.main.main`` turns them into exit
 
 from collections.abc import Iterable
 from difflib import get_close_matches
+from importlib.util import find_spec
 
-__all__ = ["CalcliError", "CrewLost", "DataError", "FitError", "LimitCrossed", "UsageError", "one_line", "unknown_name"]
+__all__ = [
+    "CalcliError",
+    "CrewLost",
+    "DataError",
+    "FitError",
+    "LimitCrossed",
+    "UsageError",
+    "has_file",
+    "one_line",
+    "unknown_name",
+]
 
 
 class CalcliError(Exception):
@@ -48,6 +59,12 @@ def one_line(problem: BaseException, limit: int = 200) -> str:
     """The text of an exception on one line, not too long."""
     text = " ".join(str(problem).split()) or type(problem).__name__
     return text if len(text) <= limit else text[: limit - 1] + "…"
+
+
+def has_file(package: str, name: str) -> bool:
+    """Whether a package has a module of what users call so. Looks for its file alone; listing takes longer."""
+    module = name.replace("-", "_")
+    return module.isidentifier() and module[0] != "_" and find_spec(f"{package}.{module}") is not None
 
 
 def unknown_name(what: str, name: str, valid: Iterable[str]) -> UsageError:

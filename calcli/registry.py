@@ -2,7 +2,6 @@
 
 from functools import cache
 from importlib import import_module
-from importlib.util import find_spec
 from pkgutil import iter_modules
 from typing import Any
 
@@ -10,7 +9,7 @@ import msgspec
 
 from calcli.calibrator import Calibrator, Laws, Options
 from calcli.composition import composition, full_option_names
-from calcli.errors import UsageError, unknown_name
+from calcli.errors import UsageError, has_file, unknown_name
 
 __all__ = ["canonical", "method", "method_names", "option_facts", "parse_options"]
 
@@ -32,13 +31,7 @@ def canonical(name: str) -> str:
 
 def _one(name: str) -> str:
     plain = _plain(name)
-    return plain if _exists(plain) else _aliases().get(plain, name)
-
-
-def _exists(name: str) -> bool:
-    """Whether a method has this name. Looks for its file alone, where listing all takes some milliseconds."""
-    module = name.replace("-", "_")
-    return module.isidentifier() and module[0] != "_" and find_spec(f"calcli.methods.{module}") is not None
+    return plain if has_file("calcli.methods", plain) else _aliases().get(plain, name)
 
 
 def _plain(name: str) -> str:
@@ -68,7 +61,7 @@ def method(name: str) -> type[Calibrator]:
             if not stage.composable:
                 raise UsageError(f"method {name!r}: {part} chooses a whole composition and cannot be part of one")
         return composition(parts)
-    if not _exists(name):
+    if not has_file("calcli.methods", name):
         raise unknown_name("method", name, method_names())
     cls: type[Calibrator] = import_module("calcli.methods." + name.replace("-", "_")).METHOD
     for promise, kind in (("laws", Laws), ("title", str)):

@@ -5,7 +5,6 @@ from collections.abc import Callable
 from difflib import get_close_matches
 from functools import cache
 from importlib import import_module
-from importlib.util import find_spec
 from inspect import getdoc
 from math import isfinite
 from pkgutil import get_data, iter_modules
@@ -14,7 +13,7 @@ from typing import Annotated, Any, get_type_hints
 import typer
 from typer.core import TyperCommand, TyperGroup
 
-from calcli.errors import UsageError
+from calcli.errors import UsageError, has_file
 
 PACKAGE = "calcli.cli.commands"
 EPILOG = (
@@ -79,12 +78,6 @@ def _bounded(words: dict[str, Any]) -> dict[str, Any]:
     return words
 
 
-def _exists(name: str) -> bool:
-    """Whether a command has this name. Looks for its file alone, where ``summaries`` reads all."""
-    module = name.replace("-", "_")
-    return module.isidentifier() and module[0] != "_" and find_spec(f"{PACKAGE}.{module}") is not None
-
-
 class Commands(TyperGroup):
     """A group whose commands are imported when they are asked for, not to be listed."""
 
@@ -92,11 +85,11 @@ class Commands(TyperGroup):
         return list(summaries())
 
     def get_command(self, ctx: Any, cmd_name: str) -> TyperCommand | None:
-        return load(cmd_name) if _exists(cmd_name) else None
+        return load(cmd_name) if has_file(PACKAGE, cmd_name) else None
 
     def resolve_command(self, ctx: Any, args: list[str]) -> tuple[str | None, Any, list[str]]:
         name = args[0]
-        if not _exists(name) and not name.startswith("-"):
+        if not has_file(PACKAGE, name) and not name.startswith("-"):
             near = get_close_matches(name, summaries())
             hint = f" did you mean {' or '.join(near)}?" if near else ""
             ctx.fail(f"no command is named {name!r};{hint} commands: {', '.join(summaries())}")
