@@ -28,7 +28,7 @@ HERE = Path(__file__).parent
 README = HERE.parent / "README.md"
 BEGIN, END = "<!-- speed -->\n", "<!-- /speed -->\n"
 
-PEERS = "scikit-learn netcal probmetrics torchmetrics torch scipy h5py"
+PEERS = "scikit-learn netcal probmetrics numba torchmetrics torch scipy h5py"
 
 QUICK = ((5_000, 100, "float32"), (25_000, 1000, "float32"))
 FULL = (
@@ -218,7 +218,8 @@ def into_readme(text):
 def install(venv):
     """An environment of their own for the other programs."""
     subprocess.run([sys.executable, "-m", "venv", venv], check=True)
-    subprocess.run([f"{venv}/bin/python", "-m", "pip", "install", "--quiet", *PEERS.split()], check=True)
+    pinned = ["--constraint", str(HERE.parent / "constraints.txt")]
+    subprocess.run([f"{venv}/bin/python", "-m", "pip", "install", "--quiet", *pinned, *PEERS.split()], check=True)
 
 
 def main():
