@@ -327,8 +327,8 @@ def brier_of_ts(rows: Rows, ts: TemperatureScaling, counted: IntArray, base: Evi
     return float(np.average((confidence - base.hit) ** 2, weights=base.weight))
 
 
-def _confidence(calibrator: Calibrator, block: Block) -> FloatArray:
-    return calibrator.apply(block).confidence
+def _confidence(calibrator: TemperatureScaling, block: Block) -> FloatArray:
+    return sigmoid(top_log_odds(block.z / calibrator.temperature, block.prediction))
 
 
 def behind_ts(details: dict[str, Any]) -> Iterator[str]:
