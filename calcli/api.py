@@ -370,7 +370,8 @@ def _opened(
         return
     own = score_kind(kind, confidence=True)
     if labels is not None and own != "confidence":
-        labels, note = labels_in_memory(labels, np.shape(scores), class_names)
+        labels, note, words = labels_in_memory(labels, np.shape(scores), class_names)
+        class_names = class_names or words
         if note is not None:
             warnings.warn(note, stacklevel=5)
     with bundle_in_memory(scores, labels, own, weights=weights, class_names=class_names) as rows:

@@ -235,3 +235,11 @@ def test_labels_of_two_classes_are_taken_as_people_have_them(labels, warning):
         return
     with pytest.warns(UserWarning, match=warning):
         assert calcli.fit(z, labels(y), "platt").params == plain.params
+
+
+def test_words_become_the_class_names_of_the_calibrator():
+    scores = np.array([-1.0, 2.0, 3.0, -4.0, -0.5, 0.5])
+    with pytest.warns(UserWarning, match="'pos' was taken as class 1"):
+        fitted = calcli.fit(scores, ["neg", "pos", "pos", "neg", "pos", "neg"])
+    assert fitted.to_dict()["class_names"] == ["neg", "pos"]
+    assert calcli.fit(scores, [0, 1, 1, 0, 1, 0]).to_dict()["class_names"] is None

@@ -102,6 +102,9 @@ def test_labels_of_two_classes_and_what_was_taken_as_class_1(tmp_path, out, labe
     expected = [1, 0, 0, 1] if "malignant" in labels else [0, 1, 1, 0]
     assert found["labels"].tolist() == expected
     assert says in found["notes"]
+    words = sorted(set(labels), key=lambda word: expected[labels.index(word)])
+    named = isinstance(labels[0], str) and labels[0] != "0"
+    assert [name.decode() for name in found.get("class_names", [])] == (words if named else [])
 
 
 def test_the_only_column_names_class_1(tmp_path, out):

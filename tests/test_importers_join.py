@@ -160,8 +160,8 @@ def test_labels_to_leave_out_need_labels(tmp_path, out):
 
 
 def test_the_word_of_the_column_is_class_1_whatever_the_alphabet_says():
-    labels, note = to_labels(np.array(["ill", "well", "ill"]), 3, 2, None, "x", "ill")
-    assert labels.tolist() == [1, 0, 1]
+    labels, note, names = to_labels(np.array(["ill", "well", "ill"]), 3, 2, None, "x", "ill")
+    assert labels.tolist() == [1, 0, 1] and names == ["well", "ill"]
     assert note == "x: 'ill' was taken as class 1, 'well' as class 0"
 
 

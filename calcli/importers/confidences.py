@@ -59,7 +59,7 @@ def load_confidences(entries: Mapping[str, Entry], ask: Ask, ignore: Sequence[in
         dropped = np.isin(other, ignore) | np.isin(raw, ignore) if ignore else dropped
         correct, note, told = (raw == other).astype(np.int64), None, f"{left!r} where it equals {right!r}"
     else:
-        correct, note = to_labels(raw, len(confidence), 2, None, first.where)
+        correct, note, _ = to_labels(raw, len(confidence), 2, None, first.where)
     correct = check_labels(correct, len(confidence), 2, first.where, ())
     extras = {
         role: path

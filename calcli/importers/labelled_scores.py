@@ -115,9 +115,10 @@ def load(candidate: BundleArrays, entries: Mapping[str, Entry], ask: Ask, *, ign
                 f"{entry.where}: row {int(np.argmax(raw > 1))} has label {raw.max()}, but there is one score a row: is"
                 " it the confidence of a prediction? --confidence NAME --correct PREDICTION=LABEL takes it so"
             )
-        labels, note = to_labels(raw, n, k, names, entry.where, positive)
-        notes += [note] if note else []
-        labels = check_labels(labels, n, k, entry.where, tuple(ignore))
+        taken = to_labels(raw, n, k, names, entry.where, positive)
+        notes += [taken.note] if taken.note else []
+        names = names or taken.names
+        labels = check_labels(taken.values, n, k, entry.where, tuple(ignore))
         if not (ask.scores and ask.labels):
             refuse_confidences(scores, labels, kind, where)
     if not ask.scores:

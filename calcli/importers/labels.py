@@ -1,7 +1,7 @@
 """Labels as people write them: whole numbers, words, letters, one-hot rows, -1 and +1."""
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from calcli.errors import DataError, one_line
 from calcli.numerics import IntArray, whole_number
 
-__all__ = ["labels_in_memory", "texts_of", "to_labels"]
+__all__ = ["TakenLabels", "labels_in_memory", "texts_of", "to_labels"]
 
 OPPOSITES = (
     ("no", "yes"), ("n", "y"), ("false", "true"), ("f", "t"), ("neg", "pos"), ("negative", "positive"),
@@ -19,6 +19,14 @@ OPPOSITES = (
 """Words for class 0 and class 1 that leave no doubt."""
 
 
+class TakenLabels(NamedTuple):
+    """Class indices. note : a sentence if they were converted. names : of all classes, where the labels give them."""
+
+    values: IntArray
+    note: str | None = None
+    names: list[str] | None = None
+
+
 def to_labels(
     raw: NDArray[Any],
     n: int,
@@ -26,8 +34,8 @@ def to_labels(
     class_names: Sequence[str] | None,
     where: str,
     positive: str | None = None,
-) -> tuple[IntArray, str | None]:
-    """Class indices of labels as people write them, and a sentence if they were converted.
+) -> TakenLabels:
+    """Class indices of labels as people write them.
 
     raw : (n,) or (n, 1) integers, booleans, integer-valued floats, class names or letters
     (A is class 0); for two classes also -1 and +1, and any two words (the later in the
@@ -36,7 +44,7 @@ def to_labels(
     DataError for anything else. The range is not checked.
     """
     if raw.ndim == 2 and raw.shape[1] == k and len(raw) == n and raw.dtype.kind in "biuf":
-        return _one_hot(raw, where), f"{where}: one-hot labels became class indices"
+        return TakenLabels(_one_hot(raw, where), f"{where}: one-hot labels became class indices")
     if raw.ndim == 2 and raw.shape[1] == 1:
         raw = raw[:, 0]
     if raw.dtype.kind in "OUS":
@@ -53,17 +61,17 @@ def to_labels(
                 f"{where}: is true or false, expected one of {k} classes; does it say whether the answer was right?"
                 " name the labels with --labels NAME"
             )
-        return raw.astype(np.int64), f"{where}: true was taken as class 1, false as class 0"
+        return TakenLabels(raw.astype(np.int64), f"{where}: true was taken as class 1, false as class 0")
     if k == 2 and raw.ndim == 1 and raw.dtype.kind == "i" and set(np.unique(raw).tolist()) == {-1, 1}:
-        return (raw > 0).astype(np.int64), f"{where}: +1 was taken as class 1, -1 as class 0"
-    return raw, None
+        return TakenLabels((raw > 0).astype(np.int64), f"{where}: +1 was taken as class 1, -1 as class 0")
+    return TakenLabels(raw)
 
 
-def labels_in_memory(labels: Any, shape: tuple[int, ...], class_names: Sequence[str] | None) -> tuple[Any, str | None]:
+def labels_in_memory(labels: Any, shape: tuple[int, ...], class_names: Sequence[str] | None) -> TakenLabels:
     """Class indices of labels that a program hands over, as ``to_labels`` gives them. shape : of the scores."""
     raw = np.asarray(labels.detach().cpu() if hasattr(labels, "detach") else labels)
     if raw.ndim == 0 or not shape or (raw.dtype.kind in "iu" and raw.min(initial=0) >= 0):
-        return raw, None  # what is wrong with it is said where every label is checked
+        return TakenLabels(raw)  # what is wrong with it is said where every label is checked
     return to_labels(raw, len(raw), max(shape[1], 2) if len(shape) == 2 else 2, class_names, "labels")
 
 
@@ -81,10 +89,10 @@ def _one_hot(raw: NDArray[Any], where: str) -> IntArray:
 
 def _named(
     raw: NDArray[Any], k: int, class_names: Sequence[str] | None, where: str, positive: str | None
-) -> tuple[IntArray, str | None]:
+) -> TakenLabels:
     words, inverse = np.unique(np.array(texts_of(raw, where), dtype="U"), return_inverse=True)
     texts = [str(word) for word in words]
-    note = None
+    note, own = None, class_names is None
     if class_names is None and positive in texts and len(texts) == 2:
         class_names = [text for text in texts if text != positive] + [str(positive)]
         note = f"{where}: {positive!r} was taken as class 1, {class_names[0]!r} as class 0"
@@ -110,7 +118,8 @@ def _named(
         row = int(np.argmax(labels < 0))
         known = ", ".join(list(class_names)[:10]) + (", …" if len(class_names) > 10 else "")
         raise DataError(f"{where}: row {row} has label {texts[int(inverse.flat[row])]!r}, expected one of {known}")
-    return labels, note
+    meant = own and any(whole_number(text.lstrip("-")) is None for text in class_names)
+    return TakenLabels(labels, note, list(class_names) if meant else None)
 
 
 def _understood(texts: Sequence[str], k: int, where: str) -> tuple[list[str] | None, str | None]:
