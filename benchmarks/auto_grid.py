@@ -2,8 +2,10 @@
 
     python benchmarks/auto_grid.py FILE.npz ... -o grid.json
     python benchmarks/auto_grid.py -o grid.json
+    python benchmarks/auto_grid.py
 
-The second prints the tables of a result file. Every task is a half of every class for calibration,
+The second prints the tables of a result file; the third takes simulated problems, 500 rows of each
+once, and keeps nothing. Every task is a half of every class for calibration,
 thinned to 500, 1000, 2500 or 5000 rows, and the other half to test. The candidates are fitted once
 per task; best and one-se are read from the same table as the weights. Tasks that the result file holds
 are not done again, and a run ends after ``--seconds``, so that it can be cut into slices.
@@ -17,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from _problems import Problem, saved, split
+from _problems import Problem, saved, simulated, split
 from quality import test_nll
 
 RULES = ["best", "one-se", "ts", "svs", "sms"]
@@ -108,11 +110,14 @@ def main() -> None:
     parser.add_argument("--rows", default="500,1000,2500,5000")
     parser.add_argument("--seeds", type=int, default=4)
     parser.add_argument("--seconds", type=float, default=float("inf"), help="no further task after so many")
-    parser.add_argument("-o", "--output", type=Path, default=Path("grid.json"))
+    parser.add_argument("-o", "--output", type=Path)
     args = parser.parse_args()
-    tasks = json.loads(args.output.read_text(encoding="utf-8")) if args.output.exists() else []
+    if not args.files and args.output is None:
+        args.rows, args.seeds = "500", 1
+    kept = args.output is not None and args.output.exists()
+    tasks = json.loads(args.output.read_text(encoding="utf-8")) if kept else []
     done = {(task["data"], task["rows"], task["seed"]) for task in tasks}
-    problems = [problem for path in args.files for problem in saved(path)]
+    problems = [p for path in args.files for p in saved(path)] if args.files or kept else list(simulated())
     began = time.monotonic()
     for problem, rows, seed in todo(problems, [int(n) for n in args.rows.split(",")], range(args.seeds)):
         if (problem.name, rows, seed) in done:
@@ -121,7 +126,8 @@ def main() -> None:
             break
         task = {"data": problem.name, "group": problem.group, "rows": rows, "seed": seed}
         tasks.append(task | measure(problem, rows, seed))
-        args.output.write_text("[\n" + ",\n".join(map(json.dumps, tasks)) + "\n]\n", encoding="utf-8")
+        if args.output is not None:
+            args.output.write_text("[\n" + ",\n".join(map(json.dumps, tasks)) + "\n]\n", encoding="utf-8")
     if tasks:
         print(tables(tasks))
 

@@ -2,6 +2,7 @@
 
 import importlib.util
 import json
+import runpy
 import sys
 from pathlib import Path
 
@@ -18,6 +19,23 @@ def test_every_benchmark_can_be_imported(script, monkeypatch):
     monkeypatch.setitem(sys.modules, spec.name, module)  # dataclasses look their module up
     spec.loader.exec_module(module)
     assert callable(module.main)
+
+
+SMALL = {
+    "affine": (["size", "--rows", "200", "--classes", "5"], "vs 200 x 5"),
+    "hoki": (["--rows", "60", "--classes", "8"], "largest error against adaptive quadrature"),
+    "recal": (["--rows", "200", "--classes", "5", "--transforms", "2", "--rounds", "3"], "fit: "),
+    "threshold": (["3"], "overconfident"),
+}
+
+
+@pytest.mark.parametrize("name", SMALL)
+def test_a_benchmark_runs_to_its_end_on_little(name, monkeypatch, capsys):
+    monkeypatch.syspath_prepend(str(SCRIPTS[0].parent))
+    words, said = SMALL[name]
+    monkeypatch.setattr(sys, "argv", [name, *words])
+    runpy.run_path(str(SCRIPTS[0].parent / f"{name}.py"), run_name="__main__")
+    assert said in capsys.readouterr().out
 
 
 def test_the_table_of_the_readme_is_that_of_the_stored_results(monkeypatch):
