@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from calcli.api import Evaluation, FittedCalibrator, Picture, diagram, evaluate, fit, load
 
-__version__ = "0.1.0"
+__version__ = "0.2.0.dev0"
 
 __all__ = ["Evaluation", "FittedCalibrator", "Picture", "__version__", "diagram", "evaluate", "fit", "load"]
 
