@@ -16,7 +16,7 @@ from calcli.metrics.corp import (
     decompose,
     merge_cells,
 )
-from calcli.metrics.means import wilson_interval
+from calcli.metrics.intervals import wilson_interval
 from calcli.metrics.nulls import expected_error
 
 EDGES = width_edges(15)

@@ -12,7 +12,7 @@ from conftest import SHARED_DATA
 from metric_cases import draw_labels, softmax
 
 from calcli.calibrator import Context
-from calcli.evaluation.gates import limits
+from calcli.evaluation.limits import limits
 from calcli.evaluation.refine import cross_fitted_split
 from calcli.folds import stratified_folds
 from calcli.metrics.collect import collect

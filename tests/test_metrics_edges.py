@@ -11,8 +11,8 @@ from calcli.binning import BinStats, width_edges
 from calcli.errors import UsageError
 from calcli.evaluation.assess import _significant, class_lines
 from calcli.evaluation.bin_sweep import bin_sweep
-from calcli.evaluation.gates import check, limits
 from calcli.evaluation.joint_test import _upper
+from calcli.evaluation.limits import check, limits
 from calcli.evaluation.paired_differences import differences
 from calcli.evaluation.refine import cross_fitted_split, split_is_cheap
 from calcli.evaluation.results import Difference, Paired, Result, Score
@@ -25,8 +25,8 @@ from calcli.metrics.collect import collect
 from calcli.metrics.context import MetricContext, MetricSettings
 from calcli.metrics.corp import _draw_right, consistency_band, merge_cells
 from calcli.metrics.debiased import SquaredError, signed_square, squared_error
+from calcli.metrics.intervals import Interval, bootstrap_interval, mean_of, normal_quantile, t_p_value, t_quantile
 from calcli.metrics.losses import resampled
-from calcli.metrics.means import Interval, bootstrap_interval, mean_of, normal_quantile, t_p_value, t_quantile
 from calcli.metrics.nulls import _successes_of_one_bin, expected_error
 from calcli.metrics.rowtable import ClassStats
 from calcli.metrics.significance import adaptive_test, class_p_values, cumulative_gaps, simes, spiegelhalter

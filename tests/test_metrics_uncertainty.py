@@ -20,7 +20,7 @@ from calcli.metrics.collect import collect
 from calcli.metrics.context import MetricContext, MetricSettings
 from calcli.metrics.debiased import plugin_square, signed_square, squared_error
 from calcli.metrics.friedman import average_ranks, friedman
-from calcli.metrics.means import (
+from calcli.metrics.intervals import (
     bootstrap_interval,
     mean_of,
     t_interval,

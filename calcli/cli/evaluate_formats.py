@@ -1,15 +1,17 @@
-"""The evaluation for other programs and for papers: a table, the block of a model card, a line to quote."""
+"""The evaluation for other programs and for papers: JUnit, a table, the block of a model card, a line to quote."""
 
 import json
+import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from calcli import __version__
 from calcli.cli.tables import Cell, Table, number, plain
+from calcli.evaluation.limits import Outcome
 from calcli.evaluation.results import Evaluation, Result, Score
 from calcli.metrics.catalog import metric
 
-__all__ = ["model_index", "quotable", "result_table"]
+__all__ = ["junit", "model_index", "quotable", "result_table"]
 
 LINE_ENDS = {code: f"\\u{code:04x}" for code in (0x85, 0x2028, 0x2029, 0xFEFF)}
 """What ends a line in YAML though not in JSON, and the mark that begins a file."""
@@ -105,3 +107,34 @@ def quotable(evaluation: Evaluation, name: str) -> Iterator[str]:
 def _value_with_floor(score: Score, title: str) -> str:
     floor = "" if score.null is None else f" (floor {number(score.null.mean)})"
     return f"{number(score.value)}{floor} {title}"
+
+
+NOT_IN_XML = r"[^\t\n\r -~\u00a0-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]"
+"""Compiled where it is needed: so wide a class takes longer than all that a small command computes."""
+
+
+def _xml(text: str) -> str:
+    """Text as XML can hold it, in quotes or between tags: control characters and lone bytes are spelt out."""
+    from xml.sax.saxutils import escape
+
+    named = {'"': "&quot;", "\t": "&#9;", "\n": "&#10;", "\r": "&#13;"}
+    spelt = re.sub(NOT_IN_XML, lambda found: found.group().encode("unicode_escape").decode(), text)
+    return escape(spelt, named)
+
+
+def junit(outcomes: Sequence[Outcome]) -> str:
+    """Limits as a JUnit XML document, one test case each."""
+    failures = sum(o.crossed for o in outcomes)
+    lines = [
+        '<?xml version="1.0" encoding="UTF-8"?>',
+        f'<testsuite name="calcli evaluate" tests="{len(outcomes)}" failures="{failures}">',
+    ]
+    for o in outcomes:
+        where = f"{o.bundle} {o.calibrator or 'uncalibrated'}"
+        head = f'  <testcase classname="{_xml(where)}" name="{_xml(o.limit.text)}"'
+        if o.crossed:
+            told = _xml(o.sentence)
+            lines.append(f'{head}><failure message="{told}">{told}</failure></testcase>')
+        else:
+            lines.append(f"{head}/>")
+    return "\n".join([*lines, "</testsuite>", ""])

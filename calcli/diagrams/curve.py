@@ -13,7 +13,7 @@ from calcli.metrics.corp import (
     consistency_band,
     decompose,
 )
-from calcli.metrics.means import wilson_interval
+from calcli.metrics.intervals import wilson_interval
 from calcli.metrics.nulls import expected_error
 from calcli.numerics import FloatArray, IntArray
 from calcli.plain import dataclass

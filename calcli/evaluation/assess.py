@@ -29,7 +29,7 @@ from calcli.metrics.catalog import (
 from calcli.metrics.class_columns import class_columns
 from calcli.metrics.collect import collect_all
 from calcli.metrics.context import MetricContext, MetricSettings
-from calcli.metrics.long_walk import LONG, long_contexts, measured_long
+from calcli.metrics.many_rows_walk import LONG, long_contexts, measured_long
 from calcli.metrics.rowtable import RowTable
 from calcli.metrics.significance import adjusted, benjamini_hochberg, class_p_values
 from calcli.metrics.tally import Tally

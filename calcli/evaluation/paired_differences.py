@@ -8,9 +8,9 @@ from calcli.evaluation.results import Difference, Ranks, Result
 from calcli.metrics.catalog import metric
 from calcli.metrics.context import MetricContext
 from calcli.metrics.friedman import friedman
-from calcli.metrics.long import LongContext
+from calcli.metrics.intervals import bootstrap_interval, mean_of, t_interval, t_p_value
 from calcli.metrics.losses import compared_losses, resampled
-from calcli.metrics.means import bootstrap_interval, mean_of, t_interval, t_p_value
+from calcli.metrics.many_rows import LongContext
 
 __all__ = ["differences", "rank_table"]
 

@@ -7,7 +7,7 @@ from calcli.errors import FitError
 from calcli.evaluation.judgement import LossPart, Split
 from calcli.folds import random_folds
 from calcli.metrics.collect import collect
-from calcli.metrics.means import mean_of
+from calcli.metrics.intervals import mean_of
 from calcli.metrics.rowtable import RowTable
 from calcli.numerics import FloatArray, IntArray
 from calcli.registry import method, parse_options

@@ -12,7 +12,7 @@ from calcli.evaluation.judgement import Report
 from calcli.metrics.catalog import signature
 from calcli.metrics.context import MetricSettings, Value
 from calcli.metrics.friedman import Friedman
-from calcli.metrics.means import Interval
+from calcli.metrics.intervals import Interval
 from calcli.metrics.nulls import Null
 from calcli.plain import dataclass
 

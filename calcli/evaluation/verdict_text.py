@@ -8,7 +8,7 @@ import math
 
 from calcli.evaluation.joint_test import JointTest
 from calcli.evaluation.judgement import Classwise, Groupwise, Positive, Split
-from calcli.metrics.means import normal_quantile
+from calcli.metrics.intervals import normal_quantile
 
 __all__ = ["clean_text", "direction_words", "wrong_text"]
 

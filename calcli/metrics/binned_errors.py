@@ -14,7 +14,7 @@ from calcli.errors import UsageError
 from calcli.metrics.context import MetricContext, Value
 from calcli.metrics.debiased import squared_of
 from calcli.metrics.definition import BINNED_L1, metric
-from calcli.metrics.means import Interval, mean_of, t_interval
+from calcli.metrics.intervals import Interval, mean_of, t_interval
 from calcli.metrics.nulls import class_bin_outcomes, null_of
 from calcli.numerics import FloatArray
 

@@ -12,7 +12,7 @@ import numpy as np
 from calcli.binning import BinStats, mass_edges, width_edges
 from calcli.errors import UsageError
 from calcli.metrics.compat import CONVENTIONS, Convention
-from calcli.metrics.means import Interval
+from calcli.metrics.intervals import Interval
 from calcli.metrics.nulls import Laws, Null, bin_laws, bin_outcomes, expected_error
 from calcli.metrics.rowtable import ClassStats, RowTable
 from calcli.metrics.ties import Ordered, Ranked

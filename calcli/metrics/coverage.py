@@ -5,7 +5,7 @@ import numpy as np
 from calcli.errors import UsageError
 from calcli.metrics.context import MetricContext, Value
 from calcli.metrics.definition import TOP, metric
-from calcli.metrics.means import Interval
+from calcli.metrics.intervals import Interval
 from calcli.numerics import FloatArray, IntArray
 from calcli.plain import dataclass
 

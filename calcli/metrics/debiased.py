@@ -8,7 +8,7 @@ import numpy as np
 from calcli.binning import BinStats, bin_index, binned_error, mass_edges
 from calcli.metrics.context import MetricContext, Value, edges_of_values
 from calcli.metrics.definition import metric
-from calcli.metrics.means import Interval, normal_quantile
+from calcli.metrics.intervals import Interval, normal_quantile
 from calcli.metrics.nulls import Null, null_of
 from calcli.numerics import FloatArray, quantile
 from calcli.plain import dataclass

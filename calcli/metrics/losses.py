@@ -13,7 +13,7 @@ import numpy as np
 
 from calcli.metrics.context import MetricContext, Value
 from calcli.metrics.definition import METRICS, TOP, metric
-from calcli.metrics.means import (
+from calcli.metrics.intervals import (
     BOOTSTRAP_WORK,
     Interval,
     Mean,

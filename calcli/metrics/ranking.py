@@ -7,7 +7,7 @@ import numpy as np
 
 from calcli.metrics.context import MetricContext, Value
 from calcli.metrics.definition import TOP, metric
-from calcli.metrics.means import Interval, normal_quantile
+from calcli.metrics.intervals import Interval, normal_quantile
 from calcli.metrics.ties import Ordered, Ranked, running
 from calcli.numerics import FloatArray
 

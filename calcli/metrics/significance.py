@@ -6,7 +6,7 @@ import numpy as np
 
 from calcli.metrics.context import MetricContext, Value
 from calcli.metrics.definition import metric
-from calcli.metrics.means import normal_p_value
+from calcli.metrics.intervals import normal_p_value
 from calcli.metrics.nulls import Null, outcome_draws, poisson_binomial
 from calcli.metrics.rowtable import ClassStats, RowTable
 from calcli.metrics.ties import Ranked

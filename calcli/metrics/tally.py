@@ -1,7 +1,7 @@
 """Sums over rows so many that no table of them is kept: what adds, part by part.
 
 Means over rows, width bins, class sums and the smooth error need no more than sums. Metrics of
-order get the confidences in order from disk (``calcli.metrics.runs``); ``calcli.metrics.long``
+order get the confidences in order from disk (``calcli.metrics.external_sort``); ``calcli.metrics.many_rows``
 measures from both.
 """
 
@@ -16,11 +16,11 @@ from numpy.typing import NDArray
 from calcli.binning import BinStats, bin_index, width_edges
 from calcli.metrics.catalog import metric
 from calcli.metrics.context import MetricContext, MetricSettings
+from calcli.metrics.external_sort import keys_of
+from calcli.metrics.intervals import Mean
 from calcli.metrics.joint_draws import label_losses
 from calcli.metrics.losses import compared_losses
-from calcli.metrics.means import Mean
 from calcli.metrics.rowtable import ClassStats, RowTable
-from calcli.metrics.runs import keys_of
 from calcli.metrics.smooth import grid_cells, smooth_residuals
 from calcli.numerics import FloatArray, IntArray
 from calcli.plain import dataclass

@@ -3,7 +3,7 @@
 import math
 import shlex
 
-from calcli.metrics.means import normal_quantile
+from calcli.metrics.intervals import normal_quantile
 from calcli.plain import dataclass
 from calcli.report.findings import LEVEL, elsewhere, state_of, window_sentence
 from calcli.report.gather import CalibratorFacts, ModelResults, Version

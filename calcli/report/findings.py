@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 from calcli.diagrams.styles.gaps import Gap
 from calcli.diagrams.words import squeeze
-from calcli.metrics.means import normal_quantile
+from calcli.metrics.intervals import normal_quantile
 from calcli.plain import dataclass
 from calcli.report.gather import WINDOW_ROWS, Version, Window
 from calcli.report.phrases import count, per_cent, points

@@ -16,7 +16,7 @@ from calcli.diagrams.styles.temperature import TemperatureSweep, sweep_temperatu
 from calcli.evaluation.assess import Assessed, Candidate, Plan, Subject, assess
 from calcli.evaluation.results import Result
 from calcli.methods._temperature import OneTemperature
-from calcli.metrics.means import mean_of, normal_p_value, wilson_interval
+from calcli.metrics.intervals import mean_of, normal_p_value, wilson_interval
 from calcli.metrics.rowtable import RowTable
 from calcli.metrics.significance import benjamini_hochberg
 from calcli.numerics import FloatArray

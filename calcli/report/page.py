@@ -12,7 +12,7 @@ import numpy as np
 
 from calcli import __version__
 from calcli.diagrams.curve import CurveSettings
-from calcli.metrics.means import normal_quantile
+from calcli.metrics.intervals import normal_quantile
 from calcli.report.answers import overall, verdict_of
 from calcli.report.findings import state_of
 from calcli.report.gather import ModelResults, Threshold, Version

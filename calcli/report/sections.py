@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from calcli.diagrams.styles.gaps import Gap
-from calcli.metrics.means import normal_quantile
+from calcli.metrics.intervals import normal_quantile
 from calcli.report.answers import Verdict, verdict_of
 from calcli.report.figures import bars, dumbbell, gap_line, reliability, risk, sample, sweep_figure
 from calcli.report.findings import state_of

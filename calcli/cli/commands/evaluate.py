@@ -22,7 +22,7 @@ from typing import Annotated, ClassVar
 import typer
 
 from calcli.cli import options as o
-from calcli.cli.evaluate_formats import model_index, quotable, result_table
+from calcli.cli.evaluate_formats import junit, model_index, quotable, result_table
 from calcli.cli.evaluate_job import Job
 from calcli.cli.evaluate_text import print_report
 from calcli.cli.render import Talk, fail, print_json
@@ -30,7 +30,7 @@ from calcli.cli.tables import TEXTS, plain, print_table
 from calcli.cli.worker_options import Working
 from calcli.errors import CalcliError, CrewLost, LimitCrossed, UsageError, unknown_name
 from calcli.evaluation.assess import Plan
-from calcli.evaluation.gates import Limit, Outcome, check, junit, limits, needed_metrics
+from calcli.evaluation.limits import Limit, Outcome, check, limits, needed_metrics
 from calcli.evaluation.paired_differences import rank_table
 from calcli.evaluation.results import Evaluation, Result
 from calcli.evaluation.terms import explained

@@ -24,7 +24,7 @@ from calcli.cli.render import Talk, fail, print_json, print_path
 from calcli.cli.worker_options import Working, spread
 from calcli.errors import DataError, LimitCrossed, UsageError
 from calcli.evaluation.assess import Plan, Subject
-from calcli.evaluation.gates import Outcome, check, limits, needed_metrics
+from calcli.evaluation.limits import Outcome, check, limits, needed_metrics
 from calcli.evaluation.paired_differences import rank_table
 from calcli.evaluation.results import Evaluation, Result
 from calcli.importers.direct import open_data

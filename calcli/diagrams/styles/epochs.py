@@ -13,7 +13,7 @@ from calcli.diagrams.style import Figure, Request, Style
 from calcli.diagrams.terminal import AXIS, plot, table
 from calcli.diagrams.words import squeeze
 from calcli.errors import UsageError
-from calcli.metrics.means import mean_of, normal_quantile, wilson_interval
+from calcli.metrics.intervals import mean_of, normal_quantile, wilson_interval
 from calcli.plain import dataclass
 
 __all__ = ["STYLE", "Course", "Epochs"]

@@ -11,7 +11,7 @@ from calcli.diagrams.paper import Paper
 from calcli.diagrams.style import Figure, Request, Style
 from calcli.diagrams.terminal import table
 from calcli.diagrams.words import squeeze
-from calcli.metrics.means import normal_p_value, wilson_interval
+from calcli.metrics.intervals import normal_p_value, wilson_interval
 from calcli.metrics.significance import benjamini_hochberg
 from calcli.plain import dataclass
 

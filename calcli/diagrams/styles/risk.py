@@ -10,7 +10,7 @@ from calcli.diagrams.paper import Paper
 from calcli.diagrams.style import Figure, Request, Style
 from calcli.diagrams.terminal import AXIS, plot, table
 from calcli.diagrams.words import squeeze
-from calcli.metrics.means import wilson_interval
+from calcli.metrics.intervals import wilson_interval
 from calcli.numerics import FloatArray
 from calcli.plain import dataclass
 

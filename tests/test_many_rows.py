@@ -12,12 +12,11 @@ from calcli.evaluation import assess as module
 from calcli.evaluation.assess import Candidate, Plan, Subject, assess
 from calcli.io import spool
 from calcli.methods.ts import TemperatureScaling
-from calcli.metrics import long, runs
 from calcli.metrics.catalog import metric_names
 from calcli.metrics.context import MetricSettings
-from calcli.metrics.long_walk import OF_ROWS, measured_long
+from calcli.metrics.external_sort import Runs, keys_of
+from calcli.metrics.many_rows_walk import OF_ROWS, measured_long
 from calcli.metrics.ranking import HARMONIC, _inverses
-from calcli.metrics.runs import Runs, keys_of
 from calcli.metrics.ties import Ordered
 from calcli.rows import ArrayRows
 
@@ -28,10 +27,10 @@ COUNTED = ("bins_used", "clipped", "right", "accepted")
 def small(monkeypatch):
     """Many runs, slabs and merges of few rows."""
     monkeypatch.setattr(module, "LONG", 1000)
-    monkeypatch.setattr(runs, "RUN", 3000)
-    monkeypatch.setattr(runs, "AT_ONCE", 1700)
-    monkeypatch.setattr(runs, "MERGED", 5000)
-    monkeypatch.setattr(runs, "FEWEST", 16)
+    monkeypatch.setattr(external_sort, "RUN", 3000)
+    monkeypatch.setattr(external_sort, "AT_ONCE", 1700)
+    monkeypatch.setattr(external_sort, "MERGED", 5000)
+    monkeypatch.setattr(external_sort, "FEWEST", 16)
 
 
 def rows(n=30_000, k=10, ties=False, order=False):
@@ -155,7 +154,7 @@ def test_few_values_are_bins_of_their_own(monkeypatch, values):
     n = 20_000
     p = np.linspace(0.5, 1.0, values)[rng.integers(0, values, n)]
     data = ArrayRows(np.stack([1 - p, p], axis=1), (rng.random(n) < p).astype(int), "probs", block_rows=1000)
-    monkeypatch.setattr(long, "FEW_VALUES", 100)
+    monkeypatch.setattr(many_rows, "FEW_VALUES", 100)
     ((table, sums),) = both(monkeypatch, data, ["tce2", "tce2_plugin"], candidates(1))
     for name, a in table.scores.items():
         b = sums.scores[name]

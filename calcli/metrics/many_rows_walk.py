@@ -7,8 +7,8 @@ from calcli.calibrator import Calibrator, Progress
 from calcli.metrics.catalog import class_bins_needed, metric, top_suffices, tops_needed
 from calcli.metrics.collect import reduced
 from calcli.metrics.context import MetricSettings
-from calcli.metrics.long import LongContext
-from calcli.metrics.runs import Runs, check_order_fits
+from calcli.metrics.external_sort import Runs, check_order_fits
+from calcli.metrics.many_rows import LongContext
 from calcli.metrics.tally import Tally, Wanted
 from calcli.rows import Rows
 

@@ -1,4 +1,4 @@
-"""Limits on results: a pipeline's gate, and how its outcome is written for other programs."""
+"""Limits on results: what a pipeline may ask for, and whether it holds."""
 
 import math
 import re
@@ -10,7 +10,7 @@ from calcli.evaluation.results import Difference, Result, Score
 from calcli.metrics.catalog import metric
 from calcli.plain import dataclass
 
-__all__ = ["Limit", "Outcome", "check", "junit", "limits", "needed_metrics"]
+__all__ = ["Limit", "Outcome", "check", "limits", "needed_metrics"]
 
 ENDS = {"lo": "ci", "hi": "ci", "p": "p_value", "null": "null_mean", "se": "se"}
 CHANGES = ("increase", "drop")
@@ -163,34 +163,3 @@ def _change(limit: Limit, result: Result, baseline: Result | None) -> tuple[floa
     if own is None or other is None:
         return None, f"{name} is undefined"
     return sign * (own - other), None
-
-
-NOT_IN_XML = r"[^\t\n\r -~\u00a0-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]"
-"""Compiled where it is needed: so wide a class takes longer than all that a small command computes."""
-
-
-def _xml(text: str) -> str:
-    """Text as XML can hold it, in quotes or between tags: control characters and lone bytes are spelt out."""
-    from xml.sax.saxutils import escape
-
-    named = {'"': "&quot;", "\t": "&#9;", "\n": "&#10;", "\r": "&#13;"}
-    spelt = re.sub(NOT_IN_XML, lambda found: found.group().encode("unicode_escape").decode(), text)
-    return escape(spelt, named)
-
-
-def junit(outcomes: Sequence[Outcome]) -> str:
-    """Limits as a JUnit XML document, one test case each."""
-    failures = sum(o.crossed for o in outcomes)
-    lines = [
-        '<?xml version="1.0" encoding="UTF-8"?>',
-        f'<testsuite name="calcli evaluate" tests="{len(outcomes)}" failures="{failures}">',
-    ]
-    for o in outcomes:
-        where = f"{o.bundle} {o.calibrator or 'uncalibrated'}"
-        head = f'  <testcase classname="{_xml(where)}" name="{_xml(o.limit.text)}"'
-        if o.crossed:
-            told = _xml(o.sentence)
-            lines.append(f'{head}><failure message="{told}">{told}</failure></testcase>')
-        else:
-            lines.append(f"{head}/>")
-    return "\n".join([*lines, "</testsuite>", ""])
