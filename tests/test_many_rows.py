@@ -12,6 +12,7 @@ from calcli.evaluation import assess as module
 from calcli.evaluation.assess import Candidate, Plan, Subject, assess
 from calcli.io import spool
 from calcli.methods.ts import TemperatureScaling
+from calcli.metrics import external_sort, many_rows
 from calcli.metrics.catalog import metric_names
 from calcli.metrics.context import MetricSettings
 from calcli.metrics.external_sort import Runs, keys_of
