@@ -1,5 +1,6 @@
 """The command line as a whole: finds the commands, and loads the one that is asked for."""
 
+import os
 import re
 from collections.abc import Callable
 from difflib import get_close_matches
@@ -20,6 +21,9 @@ EPILOG = (
     "Exit codes: 0 ok, 1 internal error, 2 usage, 3 bad input file or artifact, 4 fit failed,"
     " 5 a limit was crossed, 130 interrupted. Several files: all are tried, the worst code is returned."
 )
+OUTPUTS = ("output", "junit", "diagram")
+"""Options that name a file to write; a struct with FOLDERS takes folders, too."""
+
 CONTEXT = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
 
 
@@ -58,6 +62,9 @@ class Command(TyperCommand):
         """Run the command. Raises UsageError, also for an option that this use of the command does not look at."""
         assert self.callback is not None
         args = self.callback(**_bounded(ctx.params))
+        for name in () if getattr(args, "FOLDERS", False) else OUTPUTS:
+            if str(ctx.params.get(name) or "").endswith(("/", os.sep)):
+                raise UsageError(f"{ctx.params[name]}: names a folder, expected a file to write")
         for name, why in getattr(args, "idle", {}).items():
             source = ctx.get_parameter_source(name)
             if source is not None and source.name == "COMMANDLINE":

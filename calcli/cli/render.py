@@ -8,6 +8,7 @@ from contextlib import suppress
 from typing import Any
 
 from calcli.cli.tables import number, plain, print_table
+from calcli.io.cells import HIDDEN
 
 __all__ = ["Talk", "fail", "finite", "number", "plain", "print_json", "print_path", "print_table"]
 
@@ -147,7 +148,7 @@ def print_json(value: Any) -> None:
     print(text.translate(CONTROL))
 
 
-CONTROL = {code: f"\\u{code:04x}" for code in range(127, 160)}
+CONTROL = {code: f"\\u{code:04x}" for code in (*range(127, 160), *HIDDEN)}
 """What JSON may hold as it is and a terminal obeys; only in strings, as all else is ASCII."""
 
 

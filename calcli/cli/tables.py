@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from io import StringIO
 from typing import Any, TextIO
 
-from calcli.io.cells import harmless_cell
+from calcli.io.cells import HIDDEN, harmless_cell
 from calcli.plain import dataclass
 
 __all__ = ["TEXTS", "Cell", "Table", "number", "plain", "print_table"]
@@ -17,6 +17,7 @@ __all__ = ["TEXTS", "Cell", "Table", "number", "plain", "print_table"]
 Cell = str | float | int | None
 
 CONTROL = {code: f"\\x{code:02x}" for code in (*range(32), *range(127, 160))}
+CONTROL |= {code: f"\\u{code:04x}" for code in HIDDEN}
 CONTROL |= {0xDC00 + byte: f"\\x{byte:02x}" for byte in range(128, 256)}  # bytes of a file's name that are no UTF-8
 LATEX = {c: f"\\{c}" for c in "&%$#_{}"} | {
     "\\": r"\textbackslash{}",

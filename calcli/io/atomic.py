@@ -54,6 +54,9 @@ def check_output(path: Path, *, force: bool, inputs: Iterable[Path] = ()) -> Non
 def _check(path: Path, force: bool, inputs: Iterable[Path]) -> None:
     if path.is_dir():
         raise UsageError(f"{path}: is a folder, expected a file name to write to, e.g. -o {path / 'NAME'}")
+    if path.is_symlink():
+        with suppress(FileNotFoundError):
+            path.stat()  # raises where links go round in circles
     _refuse_input(path, inputs)
     if is_stream(path):
         return

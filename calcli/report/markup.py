@@ -6,12 +6,11 @@ from collections.abc import Iterable
 from html import escape
 from typing import Any
 
+from calcli.io.cells import HIDDEN
+
 __all__ = ["Safe", "data_block", "join", "name", "short", "tag", "text"]
 
 CONTROLS = ({*range(32), *range(127, 160)} - {ord("\n"), ord("\t")}) | {*range(0xD800, 0xE000)}
-HIDDEN = {0x200B, 0x200C, 0x200D, 0x2060, 0xFEFF, *range(0x202A, 0x202F), *range(0x2066, 0x206A)}
-"""Characters that are not seen but change what is seen."""
-
 SPELT = {at: f"⟨U+{at:04X}⟩" for at in CONTROLS | HIDDEN}
 
 

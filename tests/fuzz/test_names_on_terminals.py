@@ -4,6 +4,7 @@ import csv
 import json
 import os
 import re
+import unicodedata
 import xml.dom.minidom
 
 import h5py
@@ -13,8 +14,8 @@ from cli import runner
 from synthetic import truth
 
 Z, Y = truth(300, 4)
-NASTY = "e\x1b[31m\x9b1m\nx"
-NAMES = ["\x1b[31ma", "b\nc", "\x9b2J", "d\x7f"]
+NASTY = "e\x1b[31m\x9b1m\nx\u202e\u2028"
+NAMES = ["\x1b[31ma", "b\nc", "\x9b2J", "d\x7f\u2066"]
 
 
 @pytest.fixture
@@ -31,7 +32,8 @@ def run(monkeypatch, capsys, tmp_path):
 
 
 def harmless(text):
-    return not any(ord(c) < 32 or 127 <= ord(c) < 160 for c in text.replace("\n", ""))
+    """No control characters, none that turn the direction of text around, no separators of lines."""
+    return not any(unicodedata.category(c) in ("Cc", "Cf", "Zl", "Zp") for c in text.replace("\n", ""))
 
 
 @pytest.mark.parametrize("words", [

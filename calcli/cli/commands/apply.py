@@ -17,7 +17,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, ClassVar
 
 import typer
 
@@ -49,6 +49,8 @@ LARGEST_THRESHOLD = 1 << 24
 @dataclass(frozen=True)
 class ApplyArgs(o.ReadingSeveral, Working, o.Saying):
     """What was typed after ``calcli apply``."""
+
+    FOLDERS: ClassVar[bool] = True
 
     artifact: Annotated[str, typer.Argument(metavar="ART.json", help="Artifact written by calcli fit, - for stdin.")]
     output: Annotated[

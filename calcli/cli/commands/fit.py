@@ -14,7 +14,7 @@ calcli fit --method ts 'shards/*.h5:cal' -o all.ts.json
 
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, ClassVar
 
 import typer
 
@@ -44,6 +44,8 @@ EPILOG = "calcli methods lists the methods, calcli methods NAME the options of o
 @dataclass(frozen=True)
 class FitArgs(o.ReadingSeveral, Working, o.Saying):
     """What was typed after ``calcli fit``."""
+
+    FOLDERS: ClassVar[bool] = True
 
     method: Annotated[
         str, typer.Option("--method", "-m", metavar="NAME", help="Method, a composition such as ts+hb, or all.")
