@@ -6,7 +6,6 @@ of the whole, in any order, with exact counts.
 """
 
 from dataclasses import fields
-from itertools import pairwise
 from typing import Self
 
 import numpy as np
@@ -30,9 +29,11 @@ def mass_edges(scores: FloatArray, bins: int) -> FloatArray:
     0 and 1. Ties can make edges coincide; those are merged, so there may be fewer bins:
     use ``len(edges) - 1``. (The rule of Kumar, Liang, Ma 2019, ``get_equal_bins``.)
     """
-    chunks = [c for c in np.array_split(np.sort(scores), bins) if len(c)]
-    inner = [0.5 * (a[-1] + b[0]) for a, b in pairwise(chunks)]
-    edges = distinct(np.asarray([*inner, 1.0]))
+    ordered = np.sort(scores)
+    size, longer = divmod(len(ordered), min(bins, len(ordered)))  # the first chunks have a row more
+    chunk = np.arange(1, min(bins, len(ordered)))
+    starts = chunk * size + np.minimum(chunk, longer)
+    edges = distinct(np.append(0.5 * (ordered[starts - 1] + ordered[starts]), 1.0))
     return np.concatenate([[0.0], edges[edges > 0.0]])
 
 

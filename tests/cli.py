@@ -52,7 +52,7 @@ def runner(monkeypatch, capsys):
     return run
 
 
-def process(*words, cwd, stdin=None):
+def process(*words, cwd, stdin=None, timeout=None):
     """Run ``calcli`` as a process of its own."""
     done = subprocess.run(
         [sys.executable, "-m", "calcli", *map(str, words)],
@@ -61,5 +61,6 @@ def process(*words, cwd, stdin=None):
         capture_output=True,
         text=True,
         check=False,
+        timeout=timeout,
     )
     return Result(done.returncode, done.stdout, done.stderr)

@@ -100,3 +100,15 @@ def test_a_new_file_has_the_permissions_of_any_other(tmp_path):
     (tmp_path / "other").touch()
     write_bytes(tmp_path / "a", b"x")
     assert (tmp_path / "a").stat().st_mode == (tmp_path / "other").stat().st_mode
+
+
+def test_links_in_a_circle_are_not_replaced(tmp_path):
+    loop = tmp_path / "loop.json"
+    loop.symlink_to(loop)
+    with pytest.raises(UsageError, match="cannot be written: Too many levels of symbolic links"):
+        write_bytes(loop, b"ours", force=True)
+    assert loop.is_symlink()
+    dangling = tmp_path / "link.json"
+    dangling.symlink_to("there.json")
+    write_bytes(dangling, b"ours", force=True)
+    assert (dangling.is_symlink(), (tmp_path / "there.json").read_bytes()) == (True, b"ours")

@@ -15,7 +15,7 @@ from calcli.errors import UsageError
 from calcli.export import exporting
 from calcli.export.exporting import build_module, export, torch_run, tried
 from calcli.export.trace import trace
-from calcli.export.verify import TOLERANCE, Agreement, compare
+from calcli.export.verify import SLAB, TOLERANCE, Agreement, compare, trying_rows
 from calcli.io.artifact import Artifact, FitRecord, load
 from calcli.numerics import log_softmax, softmax
 from calcli.registry import method, method_names, parse_options
@@ -321,3 +321,12 @@ def test_the_stored_table_holds_what_it_shows():
     assert {line["method"] for line in lines} - {line["method"] for line in measured} == {"recal"}
     assert max(line[target] for line in measured for target in ("onnx", "torch", "python")) <= TOLERANCE
     assert sum(line["predictions"] for line in measured) == 0
+
+
+def test_classes_of_a_vocabulary_are_tried_in_slabs():
+    """np.eye(200000) would take 320 GB."""
+    k, rows = 200_000, 0
+    for scores in trying_rows(k, "logits"):
+        assert scores.size <= SLAB
+        rows += len(scores)
+    assert rows == 289  # as of four classes

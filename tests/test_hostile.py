@@ -585,3 +585,20 @@ def test_artifacts_and_bundles_in_each_others_place(run, good, tmp_path):
     for data, says in ((text.encode("utf-16"), "UTF-16"), (b"", "empty"), (b"[" * 100_000, "not JSON")):
         with pytest.raises(DataError, match=says):
             loads(data, "a.json")
+
+
+def test_an_output_is_held_against_its_own_inputs_only(run, monkeypatch, tmp_path):
+    """Of a thousand outputs against a thousand inputs, twice: 42 CPU seconds before."""
+    with h5py.File("x.h5", "w") as file:
+        file["logits"], file["labels"] = np.eye(3)[[0, 1, 2, 0]] * 2, [0, 1, 2, 1]
+    for i in range(20):
+        shutil.copy("x.h5", f"s{i}.h5")
+    assert run("fit", "-m", "ts", "x.h5", "-o", "ts.json", "-q").code == 0
+    assert run("apply", "ts.json", "s*.h5", "-o", "out/", "-q").code == 0
+    calls, same = [], os.path.samefile
+    monkeypatch.setattr(os.path, "samefile", lambda a, b: calls.append(1) or same(a, b))
+    assert run("apply", "ts.json", "s*.h5", "-o", "out/", "--force", "-q").code == 0
+    assert len(calls) <= 20 * 2 * 2  # the bundle and the calibrator, before and after
+    os.replace("s3.h5", "out/s7.h5")
+    os.symlink("out/s7.h5", "s3.h5")
+    assert "out/s7.h5: is an input" in run("apply", "ts.json", "s*.h5", "-o", "out/", "--force", "-q").line

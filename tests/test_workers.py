@@ -12,7 +12,7 @@ from contextlib import contextmanager
 import h5py
 import numpy as np
 import pytest
-from cli import runner
+from cli import process, runner
 from synthetic import TRANSFORMS, transformed, truth
 
 from calcli.calibrator import Context
@@ -401,6 +401,25 @@ def test_no_scheduler_there(monkeypatch):
     monkeypatch.setattr(cluster, "PATIENCE", 1.0)
     with pytest.raises(UsageError, match="no Dask scheduler answers there"):
         cluster.DaskCluster(f"tcp://127.0.0.1:{free_port()}")
+
+
+@pytest.mark.parametrize(
+    ("where", "code", "says"),
+    [
+        ("gone.json", 3, "cannot be read: no such file"),
+        ("other.json", 3, "holds no address"),
+        ("list.json", 3, "holds no address"),
+        ("nowhere", 2, "missing port number"),
+        ("no://x:1", 2, "unknown address scheme"),
+    ],
+)
+def test_what_is_no_address_of_a_scheduler(folder, where, code, says):
+    """As a process: Dask has waited for a file for ever, and at the end a minute for who never answered."""
+    pytest.importorskip("distributed", reason="Dask is not installed: pip install 'calcli[dask]'")
+    (folder / "other.json").write_text('{"type": "Scheduler"}')
+    (folder / "list.json").write_text('["tcp://x:1"]')
+    done = process("evaluate", "one.h5", "-m", "nll", "--cluster", where, cwd=folder, timeout=50)
+    assert (done.code, says in done.line) == (code, True), done.err
 
 
 # ---- models over shards of inputs

@@ -35,10 +35,11 @@ def apply_one(
 ) -> dict[str, object]:
     """Write the calibrated rows of one bundle; what is said of them goes to ``talk``. Returns facts for JSON."""
     name = "<stdin>" if args.artifact == "-" else args.artifact
-    place = Place(None if args.output == "-" else target, args.force, args.inputs)
+    inputs = args.read_with(bundle)
+    place = Place(None if args.output == "-" else target, args.force, inputs)
     form = format_of(place.path, args.form)
     if place.path is not None:
-        check_output(target, force=args.force, inputs=args.inputs)
+        check_output(target, force=args.force, inputs=inputs)
     with open_rows(
         bundle, prefer=("test",), layout=args.where, ignore_labels=args.ignored, need_labels=False, tell=talk.say
     ) as rows:

@@ -13,6 +13,7 @@ from calcli.metrics.collect import collect
 from calcli.metrics.context import norm_text
 from calcli.metrics.debiased import signed_root, signed_square
 from calcli.metrics.rowtable import RowTable
+from calcli.numerics import FloatArray, IntArray
 from calcli.rows import Rows
 
 __all__ = ["bin_sweep"]
@@ -42,8 +43,9 @@ def bin_sweep(
     Reference: Kumar, Liang, Ma (2019), proposition 3.3; Li (2023), experiments 1 and 4.
     """
     chooser = table if edge_rows is None else collect(edge_rows, calibrator)
+    order = np.argsort(table.confidence)
     top = [
-        BinStats.of(table.confidence, table.correct, mass_edges(chooser.confidence, b), table.weight) for b in counts
+        _stats(table.confidence, order, table.correct, mass_edges(chooser.confidence, b), table.weight) for b in counts
     ]
     plain = tuple(float(binned_error(bins, norm)) for bins in top)
     found = Sweep(norm_text(norm), tuple(counts), plain, tuple(signed_root(float(signed_square(bins))) for bins in top))
@@ -52,9 +54,9 @@ def bin_sweep(
     plugin, debiased = np.zeros(len(counts)), np.zeros(len(counts))
     other = class_columns(rows if edge_rows is None else edge_rows, calibrator)
     for (c, p), (_, chosen) in zip(class_columns(rows, calibrator), other, strict=True):
-        outcome = (table.y == c).astype(np.float64)
+        outcome, order = (table.y == c).astype(np.float64), np.argsort(p)
         for j, b in enumerate(counts):
-            bins = BinStats.of(p, outcome, mass_edges(chosen, b), table.weight)
+            bins = _stats(p, order, outcome, mass_edges(chosen, b), table.weight)
             power = 1.0 if np.isinf(norm) else norm
             plugin[j] += float(binned_error(bins, norm)) ** power / table.k
             debiased[j] += float(signed_square(bins)) / table.k
@@ -64,3 +66,13 @@ def bin_sweep(
         marginal=tuple((plugin**root).tolist()),
         marginal_debiased=tuple(signed_root(v) for v in debiased.tolist()),
     )
+
+
+def _stats(
+    scores: FloatArray, order: IntArray, outcomes: FloatArray, edges: FloatArray, weight: FloatArray | None
+) -> BinStats:
+    """``BinStats.of`` of scores that are sorted by ``order``: as fast for thousands of bins as for ten."""
+    ends = np.searchsorted(scores, edges[1:-1], side="right", sorter=order)
+    index = np.empty(len(scores), np.int64)
+    index[order] = np.repeat(np.arange(len(edges) - 1), np.diff(ends, prepend=0, append=len(scores)))
+    return BinStats.at(index, len(edges) - 1, scores, outcomes, weight)

@@ -1,6 +1,7 @@
 """Run what was exported beside ``apply``, on rows that are hard to get right."""
 
 from collections.abc import Callable, Iterator
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -23,6 +24,9 @@ NUDGE = 16 * float(np.finfo(np.float64).eps)
 
 NUDGES = 16
 """Ways of moving up and down, class by class, that are tried."""
+
+SLAB = 1 << 21
+"""Scores tried at once."""
 
 Run = Callable[[NDArray[np.float32]], tuple[NDArray[Any], IntArray]]
 """Scores (n, k) in, probabilities (n, k) and predictions (n,) out."""
@@ -53,10 +57,13 @@ class Agreement:
 
 
 def trying_rows(k: int, kind: ScoreKind, seed: int = 0) -> Iterator[NDArray[np.float32]]:
-    """Scores (n, k) of a kind: random ones of many sizes, and ones at the limits."""
+    """Scores (n, k) of a kind: random ones of many sizes, and ones at the limits; some mebibytes at a time."""
     rng = np.random.default_rng(seed)
     sizes = np.repeat([0.1, 1.0, 3.0, 10.0, 40.0], 40)[:, None]
-    one_hot = np.eye(k)[rng.integers(0, k, 40)]
+    one_hot = np.zeros((40, k))  # the rows of np.eye(k), which has k^2 entries
+    one_hot[np.arange(40), rng.integers(0, k, 40)] = 1.0
+    last = np.zeros((1, k))
+    last[0, -1] = 60.0
     ties = rng.normal(size=(20, k))
     ties[:, -1] = ties[:, 0]
     tops = rng.normal(size=(20, k))
@@ -65,16 +72,22 @@ def trying_rows(k: int, kind: ScoreKind, seed: int = 0) -> Iterator[NDArray[np.f
         np.zeros((1, k)),
         np.full((1, k), 7.25),
         np.where(np.arange(k) % 2 == 0, 1e4, -1e4)[None, :],
-        np.eye(k)[:2] * 1e4,
-        -np.eye(k)[:2] * 1e4,
-        np.eye(k)[-1:] * 60.0,
+        np.eye(2, k) * 1e4,
+        -np.eye(2, k) * 1e4,
+        last,
         np.linspace(-1e4, 1e4, k)[None, :],
         one_hot * rng.uniform(15.0, 45.0, (40, 1)) + rng.normal(size=(40, k)),
         ties,
         tops,
     ]
-    for z in (rng.normal(size=(200, k)) * sizes, np.concatenate(hard)):
+    corners, most = np.concatenate(hard), max(1, SLAB // k)
+    random = (rng.normal(size=(len(size), k)) * size for size in _slabs(sizes, most))
+    for z in chain(random, _slabs(corners, most)):
         yield np.asarray({"logits": lambda s: s, "log_probs": log_softmax, "probs": softmax}[kind](z), dtype=np.float32)
+
+
+def _slabs(rows: FloatArray, most: int) -> Iterator[FloatArray]:
+    return (rows[start : start + most] for start in range(0, len(rows), most))
 
 
 def compare(run: Run, artifact: Artifact, scores: NDArray[Any]) -> Agreement:

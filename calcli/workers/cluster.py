@@ -1,5 +1,6 @@
 """Workers of a Dask cluster that is there already."""
 
+import json
 import logging
 from collections import deque
 from collections.abc import Iterator, Sequence
@@ -8,7 +9,8 @@ from contextlib import suppress
 from typing import Any
 
 from calcli import __version__
-from calcli.errors import CalcliError, CrewLost, UsageError
+from calcli.errors import CalcliError, CrewLost, DataError, UsageError
+from calcli.io.inputs import read_document
 from calcli.workers.crew import Crew, Named, given_up
 
 __all__ = ["DaskCluster"]
@@ -18,6 +20,9 @@ PATIENCE = 30.0
 
 BEAT = 1.0
 """Seconds between two looks at whether the scheduler is still there."""
+
+LARGEST_FILE = 1 << 20
+"""Bytes of a scheduler's file."""
 
 AHEAD = 2
 """Tasks per thread of a worker that the scheduler has at a time."""
@@ -40,10 +45,17 @@ class DaskCluster(Crew):
         for name in ("distributed", *(n for n in logging.root.manager.loggerDict if n.startswith("distributed."))):
             logging.getLogger(name).setLevel(logging.CRITICAL + 1)  # what there is to say is said here
         self.address, self._dask = address, distributed
+
+        class Client(distributed.Client):  # type: ignore[misc]  # Dask is untyped
+            def __del__(self) -> None:
+                """Nothing: Dask would wait a minute for a scheduler that never answered; ``close`` is called."""
+
         try:
-            where = {"scheduler_file": address} if address.endswith(".json") else {"address": address}
-            self._client = distributed.Client(**where, timeout=PATIENCE, set_as_default=False, name="calcli")
-        except (OSError, ValueError, TypeError) as problem:
+            where = distributed.comm.resolve_address(_scheduler(address))
+            self._client = Client(where, timeout=PATIENCE, set_as_default=False, name="calcli")
+        except DataError:
+            raise
+        except Exception as problem:  # also what Dask makes of the words of another server
             text = str(problem).split("\n")[0]
             raise UsageError(
                 f"--cluster {address}: no Dask scheduler answers there ({text}); expected an address such as"
@@ -112,6 +124,20 @@ class DaskCluster(Crew):
     def close(self) -> None:
         with suppress(Exception):
             self._client.close(timeout=BEAT)
+
+
+def _scheduler(address: str) -> str:
+    """The address, also where a scheduler's file holds it; Dask would wait for ever for one that is not there."""
+    if not address.endswith(".json"):
+        return address
+    what = "the JSON file of a Dask scheduler (dask scheduler --scheduler-file)"
+    try:
+        found = json.loads(read_document(address, LARGEST_FILE, what))["address"]
+    except (ValueError, KeyError, TypeError, RecursionError):
+        found = None
+    if not isinstance(found, str):
+        raise DataError(f"{address}: holds no address, expected {what}")
+    return found
 
 
 def _version() -> str:

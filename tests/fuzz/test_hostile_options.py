@@ -169,3 +169,16 @@ def test_a_setting_is_idle_where_no_number_depends_on_it(setting):
         numbers.append({name: {**each, "signature": None} for name, each in found.items()})
     for name in names:
         assert (numbers[0][name] == numbers[1][name]) == (not set(setting) & settings_of([name])), name
+
+
+@pytest.mark.parametrize("words", [
+    ["export", "ts.json", "--to", "python", "-o", "n.py/"], ["threshold", "x.h5", "--accuracy", "0.1", "-o", "n.json/"],
+    ["evaluate", "x.h5", "--max", "ece=1", "--junit", "n.xml/"], ["report", "x.h5", "-o", "n.html/"],
+    ["diagram", "x.h5", "-o", "n.svg/"], ["compare", "x.h5", "-o", "n.json/"],
+    ["compare", "x.h5", "--diagram", "n.svg/"], ["extract", "s.npz", "-o", "n.h5/"],
+    ["fit", "-m", "ts", "x.h5", "-o", "n.json/"],
+], ids=" ".join)  # fmt: skip
+def test_a_folder_is_no_name_of_a_file(here, folder, words):
+    done = here(*words)
+    assert (done.code, words[-1] in done.line) == (2, True)
+    assert not list(folder.glob("n.*"))

@@ -100,10 +100,9 @@ class ApplyArgs(o.ReadingSeveral, Working, o.Saying):
         if not self.output:
             raise UsageError("-o '': expected the name of a file, or of a folder for several bundles")
 
-    @property
-    def inputs(self) -> list[Path]:
-        """Files that are read, and so never written."""
-        read = list(self.files)
+    def read_with(self, bundle: str) -> list[Path]:
+        """Files that are read for a bundle, and so never written; ``run`` has looked at those of the others."""
+        read = [split_where(bundle)[0]]
         if self.threshold is not None and os.path.isfile(self.threshold):
             read.append(Path(self.threshold))
         return read if self.artifact == "-" else [*read, Path(self.artifact)]
