@@ -14,6 +14,7 @@ from typing import Annotated, Any, get_type_hints
 import typer
 from typer.core import TyperCommand, TyperGroup
 
+from calcli import __version__
 from calcli.errors import UsageError, has_file
 
 PACKAGE = "calcli.cli.commands"
@@ -109,8 +110,6 @@ class Commands(TyperGroup):
 
 def _version(asked: bool) -> None:
     if asked:
-        from calcli import __version__
-
         print(f"calcli {__version__}")
         raise typer.Exit
 

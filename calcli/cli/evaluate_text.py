@@ -1,9 +1,11 @@
 """The evaluation as people read it: verdicts, then the table, then the evidence. Every number is in the JSON too."""
 
 from collections.abc import Iterator, Sequence
+from math import ceil
 from typing import TYPE_CHECKING, TypeVar
 
 from calcli.cli.tables import Cell, number, plain, print_table
+from calcli.metrics.catalog import metric
 
 if TYPE_CHECKING:
     from calcli.evaluation.assess import Plan
@@ -74,14 +76,10 @@ def _blocks(columns: Sequence[T]) -> Iterator[Sequence[T]]:
 
 
 def _in_table(name: str) -> bool:
-    from calcli.metrics.catalog import metric
-
     return metric(name).in_table
 
 
 def _meaning(name: str) -> str:
-    from calcli.metrics.catalog import metric
-
     return metric(name).meaning
 
 
@@ -122,8 +120,6 @@ def _cell(score: "Score") -> str:
 
 def _p(p: float, draws: int = 0) -> str:
     """A p-value; the least that a number of draws can give, or less than a thousandth, as a bound."""
-    from math import ceil
-
     least = 1.0 / (1 + draws) if draws else 0.0
     if p < 0.001 or p <= least * (1 + 1e-9):
         return f"<{max(ceil(1000 * least - 1e-9), 1) / 1000:.3f}".replace("<0", "<")

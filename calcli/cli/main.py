@@ -5,6 +5,7 @@ must end as quietly as any other.
 """
 
 import atexit
+import codecs
 import errno
 import gc
 import io
@@ -12,6 +13,7 @@ import os
 import signal
 import sys
 import threading
+import warnings
 from contextlib import suppress
 from types import FrameType
 from typing import Any, NoReturn, TextIO
@@ -38,8 +40,6 @@ def main() -> NoReturn:
     _take_one_blas_thread()
     gc.set_threshold(100_000)  # imports make many objects and no garbage
     if not debug:
-        import warnings
-
         warnings.simplefilter("ignore")  # ours are words of our own; a library's help nobody here
     code = 0
     try:
@@ -138,8 +138,6 @@ def _open_streams() -> None:
     would go into that. Text that a stream's encoding lacks is written with backslashes,
     bytes of file names as they were.
     """
-    import codecs
-
     for number in range(3):
         try:
             os.fstat(number)

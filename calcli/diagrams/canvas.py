@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import field
+from re import sub
 
 import numpy as np
 
@@ -138,8 +139,6 @@ def eighths(heights: FloatArray, rows: int, look: Look) -> list[str]:
 
 def beside(blocks: Sequence[Sequence[str]], widths: Sequence[int], gap: int = 2) -> list[str]:
     """Blocks of lines next to each other; widths do not count colour codes."""
-    from re import sub
-
     tall = max(map(len, blocks))
     out = []
     for at in range(tall):

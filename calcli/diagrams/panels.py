@@ -1,6 +1,7 @@
 """Which panels and curves a reliability diagram has: from row tables to figures."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from itertools import product
 
 import numpy as np
@@ -125,8 +126,6 @@ def whole(request: Request, style: str) -> Diagram:
 
 
 def _renamed(curve: Curve, label: str) -> Curve:
-    from dataclasses import replace
-
     return replace(curve, label=label)
 
 

@@ -9,6 +9,8 @@ import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from importlib import import_module
+from importlib.util import find_spec
 from typing import Any
 
 from calcli.errors import UsageError
@@ -140,8 +142,6 @@ class Paper:
 
 def need_matplotlib() -> None:
     """Raises UsageError where matplotlib is missing."""
-    from importlib.util import find_spec
-
     try:
         found = find_spec("matplotlib") is not None
     except ValueError:  # the module is there but is no module
@@ -155,8 +155,6 @@ def need_matplotlib() -> None:
 
 def import_matplotlib() -> Any:
     """The module. A backend of MPLBACKEND that does not exist is no reason not to draw: we use none."""
-    from importlib import import_module
-
     backend = None if "matplotlib" in sys.modules else os.environ.pop("MPLBACKEND", None)
     try:
         found = import_module("matplotlib")

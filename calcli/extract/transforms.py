@@ -8,6 +8,7 @@ model's own normalisation. NumPy only, but for JPEG.
 
 from collections.abc import Callable, Sequence
 from functools import lru_cache
+from io import BytesIO
 from typing import Any
 
 import numpy as np
@@ -137,8 +138,6 @@ def _pixelate_matrix(size: int, s: float) -> Images:
 
 def jpeg(x: Images, quality: float, _: FloatArray) -> Images:
     """Compress as JPEG of this quality (1 worst to 95), with Pillow."""
-    from io import BytesIO
-
     try:
         from PIL import Image
     except ImportError:

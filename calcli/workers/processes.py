@@ -1,6 +1,5 @@
 """Worker processes on this machine."""
 
-import os
 import signal
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
@@ -122,8 +121,3 @@ class Processes(Crew):
         for worker in self._workers:
             worker.end()
         self._workers = []
-
-
-def cores() -> int:
-    """Processors that this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

@@ -18,6 +18,7 @@ from calcli.importers.columns import Column, refuse_doubles, table_archive
 from calcli.importers.formats import reader
 from calcli.importers.headerless import headerless_archive
 from calcli.importers.printed import are_lists, is_number, read_lists
+from calcli.importers.readers.parquet import arrow_columns
 from calcli.importers.source_file import SourceFile
 from calcli.plain import dataclass
 
@@ -268,7 +269,5 @@ def _by_pyarrow(path: Path, separator: str, bare: bool) -> Any:
 
 
 def _arrow_columns(path: Path, table: Any) -> dict[str, Column]:
-    from calcli.importers.readers.parquet import arrow_columns
-
     refuse_doubles(path, [str(name) for name in table.column_names])
     return arrow_columns(path, table)

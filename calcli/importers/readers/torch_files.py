@@ -1,5 +1,8 @@
 """PyTorch files: tensors saved with ``torch.save``, loaded with ``weights_only=True``."""
 
+import io
+import pickle
+import warnings
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from pathlib import Path
@@ -50,9 +53,6 @@ def read_pt(file: SourceFile, stack: ExitStack, ask: Ask) -> Archive:
             f"{path}: reading PyTorch files needs torch; pip install 'calcli[torch]',"
             " or save the arrays with numpy.savez"
         ) from None
-    import pickle
-    import warnings
-
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # torch warns about TorchScript archives and about its own storages
@@ -124,8 +124,6 @@ LARGEST_PICKLE = 64 << 20
 
 def _check_structure(path: Path) -> None:
     """Refuse, before torch sees it, a pickle whose keys take for ever to hash or that is no small list of tensors."""
-    import io
-    import pickle
     import zipfile
 
     try:
