@@ -92,7 +92,7 @@ def test_digits_as_choices_are_told_apart_by_acc_or_refused(tmp_path):
     [
         ({"acc": 1.0}, r"row 1 \(doc_id 1\): acc is 1, but the largest score is candidate 0 and the right one 2"),
         ({"acc": 0.3}, "several answers count as right"),
-        ({"target": "[0, 2]"}, "names no choice"),
+        ({"target": "[0, 2]"}, r"row 0 \(doc_id 0\): target '\[0, 2\]' names no choice"),
         ({"target": "9"}, "names no choice"),
         ({"filtered_resps": ["some text"]}, "holds generated text"),
         ({"filtered_resps": [["-1.0", "True"]]}, "one candidate only"),

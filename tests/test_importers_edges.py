@@ -165,11 +165,25 @@ def test_lists_of_parquet_are_rows_whatever_their_chunks(tmp_path, rows_per_chun
         assert np.array_equal(file["logits"], z)
 
 
-@pytest.mark.parametrize(("values", "advised"), [((0, 50, 90), True), ((-1, 50, 90), False), ((0.5, 0.9, 15), False)])
+@pytest.mark.parametrize(
+    ("values", "advised"),
+    [((0, 50, 90), True), ((-1, 50, 90), False), ((0.5, 0.9, 20), False), ((0.5, 0.9, 20.5), True)],
+)
 def test_percentages_are_told_from_other_numbers(values, advised):
     with pytest.raises(DataError, match=r"expected a confidence in \[0, 1\]") as found:
         check_confidences(np.array(values, dtype=float), "t.csv")
     assert ("divide percentages by 100" in str(found.value)) == advised
+
+
+def test_an_arrow_table_whose_texts_are_no_text_is_refused(tmp_path):
+    pyarrow = pytest.importorskip("pyarrow")
+    parts = [None, pyarrow.py_buffer(np.arange(4, dtype=np.int32)), pyarrow.py_buffer(b"a\xffb")]  # 0xff is in no UTF-8
+    words = pyarrow.Array.from_buffers(pyarrow.string(), 3, parts)
+    table = pyarrow.table({"confidence": [0.5, 0.6, 0.7], "correct": [1, 0, 1]}).append_column("word", words)
+    with pyarrow.OSFile(str(tmp_path / "t.arrow"), "wb") as file, pyarrow.ipc.new_stream(file, table.schema) as writer:
+        writer.write_table(table)
+    with pytest.raises(DataError, match=r"t\.arrow: cannot be read as Arrow: .*; is the file complete\?"):
+        import_scores([tmp_path / "t.arrow"], tmp_path / "o.h5")
 
 
 def test_one_column_that_is_left_over_is_no_array_of_classes(tmp_path):
@@ -193,6 +207,10 @@ def test_lists_within_lists_have_a_depth_beyond_which_they_stay_as_they_are():
     for _ in range(5000):
         nested = [nested]
     assert isinstance(_plain(nested, np.ndarray, {}), list)
+    nested = {}
+    for _ in range(5000):
+        nested = {"a": nested}
+    assert isinstance(_plain(nested, np.ndarray, {}), dict)
 
 
 def test_tensors_of_pickles_lie_in_one_piece():

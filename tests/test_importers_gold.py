@@ -77,6 +77,8 @@ def test_answers_go_by_place_only_where_no_file_has_ids(scored, tmp_path):
     assert (labels == Y).all() and "there are no ids" in told
     with pytest.raises(DataError, match="has no ids to find the gold by"):
         bring(scores, out, kind="probs", gold=str(tmp_path / "truth.npy"))
+    with pytest.raises(DataError, match=r"p\.npy: has no ids to find the gold by"):
+        bring(tmp_path / "p.npy", out, kind="probs", gold=str(gold))
     csv(gold, "id,first,other", [f"q{i}" for i in range(N)], Y, Y)
     with pytest.raises(UsageError, match="choose with --labels"):
         bring(scores, out, kind="probs", gold=str(gold))

@@ -12,6 +12,7 @@ from calcli.errors import DataError, UsageError
 from calcli.importers.archive import Archive, flatten, unite
 from calcli.importers.array_names import plan
 from calcli.importers.ask import Ask
+from calcli.importers.batches import merge_batches
 from calcli.importers.import_report import Splitting
 from calcli.importers.import_scores import import_scores
 from calcli.importers.labels import to_labels
@@ -139,6 +140,11 @@ def test_containers_nested_too_deeply_are_refused():
         deep = [deep]
     with pytest.raises(DataError, match="nested too deeply"):
         flatten(deep, lambda item: isinstance(item, np.ndarray), "x")
+    deep = np.zeros(1)
+    for _ in range(5000):
+        deep = {"a": deep}
+    with pytest.raises(DataError, match="nested too deeply"):
+        merge_batches(deep, Path("x"), [])
     assert list(flatten([[np.zeros(1)]], lambda item: isinstance(item, np.ndarray), "x")) == ["0/0"]
 
 

@@ -120,7 +120,7 @@ def test_the_answer_is_read_where_it_is_said_and_refused_where_that_is_not_clear
 
 @pytest.mark.parametrize("how", ["sum", "mean", "min", "first"])
 def test_free_answers_become_confidences(tmp_path, how):
-    lps = [[-0.1, -0.4, -0.2], [-1.0]]
+    lps = [[-0.1, -0.4, -0.2], [-1.0], [1e-9]]  # the last by rounding
     contents = [[{"token": f"t{i}", "logprob": lp, "top_logprobs": []} for i, lp in enumerate(row)] for row in lps]
     rows = [
         {"custom_id": f"q{i}", "response": {"status_code": 200, "body": {"choices": [
@@ -128,12 +128,13 @@ def test_free_answers_become_confidences(tmp_path, how):
         for i, content in enumerate(contents)
     ]  # fmt: skip
     path = lines(tmp_path / "b.jsonl", rows)
-    (tmp_path / "g.csv").write_text("id,truth\nq1,other\nq0,word0\n")
+    (tmp_path / "g.csv").write_text("id,truth\nq1,other\nq0,word0\nq2,word2\n")
     ask = {"confidence": "confidence", "correct": "answer=gold", "gold": str(tmp_path / "g.csv"), "reduce": how}
     found, told = bring(path, tmp_path / "o.h5", **ask)
     expected = {"sum": -0.7, "mean": -0.7 / 3, "min": -0.4, "first": -0.1}[how]
-    np.testing.assert_allclose(found["confidence"], np.exp([expected, -1.0]))
-    assert found["correct"].tolist() == [True, False] and f"({how})" in told
+    np.testing.assert_allclose(found["confidence"], np.exp([expected, -1.0, 0.0]))
+    assert found["confidence"].max() == 1.0
+    assert found["correct"].tolist() == [True, False, True] and f"({how})" in told
 
 
 @pytest.mark.parametrize(
@@ -332,6 +333,18 @@ def test_write_out_of_the_old_harness(tmp_path, truth):
     rows[4]["acc"] = str(1.0 - hit[4])
     path.write_text(json.dumps(rows))
     with pytest.raises(DataError, match="row 4: acc is"):
+        bring(path, tmp_path / "o.h5")
+
+
+def test_write_out_whose_truth_is_a_text_and_a_place_is_settled_by_acc(tmp_path):
+    path = tmp_path / "digits_write_out_info.json"
+    row = written_out(0, "1", 1.0) | {f"prompt_{c}": f"Q: ? A: {text}" for c, text in enumerate("1072")}
+    row |= {f"logit_{c}": -float(c) for c in range(4)}  # the text 1 is choice 0, of the largest score
+    path.write_text(json.dumps([row]))
+    assert bring(path, tmp_path / "o.h5")[0]["labels"].tolist() == [0]
+    del row["acc"]
+    path.write_text(json.dumps([row]))
+    with pytest.raises(DataError, match="row 0: truth '1' may be choice 0 or 1"):
         bring(path, tmp_path / "o.h5")
 
 

@@ -174,6 +174,8 @@ def test_what_a_pickle_may_name_stays_as_it_is():
 def test_a_pickle_nested_without_end_is_refused():
     with pytest.raises(DataError, match="nested|pickle"):
         load_arrays(b"\x80\x02" + b"(" * 200_000 + b"t" * 200_000 + b".", "file")
+    with pytest.raises(DataError, match="a tuple as a key"):  # one pair, so that no mark is set
+        load_arrays(b"\x80\x02}K\x01\x85K\x02s.", "file")
     knot = []
     knot.append(knot)
     with pytest.raises(DataError, match="nested"):

@@ -98,7 +98,7 @@ def test_threshold_then_apply(at_work):
     done = at_work("threshold", "a.h5", "--calibrator", "ts.json", "--accuracy", "0.9", "-o", "t.json", "--json")
     found = json.loads(done.out)
     assert done.code == 0
-    assert found == json.loads(Path("t.json").read_text())
+    assert found == json.loads(Path("t.json").read_text()) and found["calcli_threshold"] == 1
     assert found["accuracy_lower"] >= 0.9 and found["level"] == 0.95
     assert found["accuracy"] == found["right"] / found["accepted"]
     assert found["coverage_ci"][0] < found["coverage"] < found["coverage_ci"][1]

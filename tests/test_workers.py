@@ -20,7 +20,7 @@ from calcli.errors import CrewLost, DataError, UsageError
 from calcli.importers.direct import open_data
 from calcli.io.artifact import dumps
 from calcli.registry import method, method_names, parse_options
-from calcli.workers.journal import Journal
+from calcli.workers.journal import HEAD, Journal
 from calcli.workers.processes import Processes
 from calcli.workers.spread import spread_over
 from calcli.workflow import fit_artifact
@@ -276,6 +276,7 @@ def test_a_job_file_is_read_with_care(tmp_path):
     path.chmod(0o666)  # anybody may have written it
     journal = Journal(path)
     assert len(journal) == 0
+    assert path.read_bytes() == HEAD and path.stat().st_mode & 0o777 == 0o600
     journal.close(done=True)
     assert not path.exists()
 
