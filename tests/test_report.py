@@ -159,13 +159,13 @@ def test_a_verdict_names_the_range_that_costs_most_and_the_remedy():
     assert re.match(
         r"When it says \d+ to \d+% \([\d\u202f]+ of 2\u202f000 cases\) it is right in", verdict.direction.rest
     )
-    assert verdict.advice.lead == "Apply ts."
+    assert verdict.advice.lead == "Apply the calibrator ts."
     assert "changes none of its answers" in verdict.advice.rest
     assert verdict.command == "calcli apply 'my ts.json' a.h5:test -o calibrated.h5"
     same = replace(versions[1], facts=replace(facts, same_rows=True))
     untried = verdict_of(replace(model, versions=(versions[0], same)))
     assert untried.advice.lead == "Try ts on other cases."
-    assert untried.command == "calcli report OTHERS --calibrator 'my ts.json' -o others.html"
+    assert untried.command == "calcli report OTHERS.h5 --calibrator 'my ts.json' -o others.html"
     assert verdict_of(model, same).headline.startswith("Not a fair test: these are the cases that ts was made from.")
 
 

@@ -195,6 +195,64 @@ def test_search_filter_and_more(opened):
     assert rows.count() == part.locator("table:visible tr[data-beyond]").count()
 
 
+def numbers(column):
+    return [float(words.replace("\u2212", "-").replace("\u202f", "")) for words in column.all_inner_texts()]
+
+
+def test_a_list_is_sorted_by_its_heads_and_says_so(opened, made):
+    page = opened().page
+    table = page.locator(".parts table:visible").first
+    table.get_by_role("button", name="Sort by Points").click()
+    rows = numbers(table.locator("tbody tr:visible td:nth-child(4)"))
+    gaps = sorted(g.gap for g in made[1].versions[1].classes if g.gap == g.gap)
+    assert rows == [round(100 * g, 1) for g in gaps[:20]]  # of all of them, not of those that were shown
+    assert table.locator("th[aria-sort]").get_attribute("aria-sort") == "ascending"
+    table.get_by_role("button", name="Sort by Points").click()
+    assert numbers(table.locator("tbody tr:visible td:nth-child(4)"))[0] == round(100 * gaps[-1], 1)
+    table.get_by_role("button", name="Sort by Class").click()
+    names = table.locator("tbody tr:visible th").all_inner_texts()
+    assert names.index("class 3 <b>") < names.index("class 10 <b>")  # numbers in names count as such
+    assert table.locator("th[aria-sort]").count() == 1
+
+
+@pytest.fixture(scope="module")
+def several(tmp_path_factory):
+    """A page of a good, a too sure and a modest model."""
+    ts = fitted(*truth(500, 4, temperature=1.5))
+    models = [model_of(*truth(2000, 4, temperature=t), ts, bundle=f"{n}.h5")[0] for n, t in TEMPERATURES.items()]
+    path = tmp_path_factory.mktemp("several") / "report.html"
+    path.write_text(page_of(*models), "utf-8")
+    return path
+
+
+TEMPERATURES = {"good": 1.0, "sure": 2.5, "modest": 0.4}
+
+
+def test_models_are_found_sorted_and_ranked(opened, several):
+    page = opened(several).page
+    rows = page.locator("#models tbody tr:visible")
+    assert [r.split(".h5")[0] for r in rows.locator("th").all_inner_texts()] == ["sure", "good", "modest"]
+    assert rows.locator("td:nth-child(2)").all_inner_texts() == ["1", "2", "3"]
+    page.get_by_role("button", name="Sort by Overstates").click()
+    assert rows.locator("th").first.inner_text().startswith("modest")
+    page.locator(".overview .search").fill("SURE")
+    assert rows.count() == 1
+
+
+def test_a_link_leads_to_a_model_a_version_and_a_confidence(opened, several):
+    seen = opened(f"{several.as_uri()}#model=modest.h5&focus=ts&at=70&threshold=60")
+    page = seen.page
+    article = page.locator("article:visible")
+    assert article.count() == 1 and "modest" in article.locator("h2").first.inner_text()
+    assert article.locator(".focus option:checked").inner_text() == "ts"
+    assert article.locator(".confidence").input_value() == "70"
+    assert article.locator(".threshold").input_value() == "60"
+    assert page.url.endswith("&threshold=60")  # read, never written
+    other = opened(f"{several.as_uri()}#model=none&focus=<b>&at=x")
+    assert other.page.locator("article:visible").count() == 1
+    assert other.said == []
+
+
 def test_without_script_everything_can_be_read(opened, made):
     page = opened(java_script_enabled=False).page
     assert "sure" in page.locator("#verdict .headline").inner_text()

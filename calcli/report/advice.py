@@ -62,14 +62,15 @@ def advice_on(model: ModelResults, v: Version) -> tuple[Answer, str]:
     reach = normal_quantile(1 - LEVEL / 2)
     worse = [o.name for o in model.versions[1:] if o.nll_gaps[0][0] > reach * o.nll_gaps[0][1]]
     out = f" With {' and '.join(worse)} it gets worse." if worse else ""
-    return Answer("None of these helps.", f"{out} {fit.lead} {fit.rest}".strip()), command
+    again = f"{fit.rest[0].upper()}{fit.rest[1:]}"
+    return Answer("None of these helps.", f"{out} {again}".strip()), command
 
 
 def _apply(model: ModelResults, best: Version, facts: CalibratorFacts) -> tuple[Answer, str]:
     """Take a calibrator that was given, and what is left wrong with it."""
     if facts.same_rows:
         why = "It was made from these very cases, on which it cannot fail: what it does on others is not known."
-        command = shlex.join(["calcli", "report", "OTHERS", "--calibrator", facts.path, "-o", "others.html"])
+        command = shlex.join(["calcli", "report", "OTHERS.h5", "--calibrator", facts.path, "-o", "others.html"])
         return Answer(f"Try {best.name} on other cases.", why), command
     s = state_of(best)
     way = "too much" if s.gap >= 0 else "too little"
@@ -79,7 +80,7 @@ def _apply(model: ModelResults, best: Version, facts: CalibratorFacts) -> tuple[
     if still:
         rest += f" Still: {still[0].lower()}{still[1:]}"
     command = shlex.join(["calcli", "apply", facts.path, model.name, "-o", "calibrated.h5"])
-    return Answer(f"Apply {best.name}.", f"{rest}{_apart(best)} It changes {kept} of its answers."), command
+    return Answer(f"Apply the calibrator {best.name}.", f"{rest}{_apart(best)} It changes {kept} of its answers."), command
 
 
 def _apart(v: Version) -> str:
@@ -94,11 +95,12 @@ def _fit(model: ModelResults, v: Version) -> tuple[Answer, str]:
     split = None if report is None else report.split
     if split is None or split.nll.z <= normal_quantile(1 - LEVEL):
         method = "ts" if model.k > 1 else "platt"
-        answer = Answer("Fit a calibrator", f"on other labelled cases of this model, and compare.{_apart(v)}")
-        return answer, f"calcli fit --method {method} BUNDLE"
+        answer = Answer("Correct it:", f"fit a calibrator on other labelled cases of this model, and compare.{_apart(v)}")
+        return answer, f"calcli fit --method {method} OTHERS.h5"
     by_temperature = split.temperature_nll.calibration >= 0.9 * split.nll.calibration
     gain = split.temperature_nll.calibration if by_temperature else split.nll.calibration
     # A scale and a bias of each of two log-probabilities are beta calibration's two slopes and its bias.
     method = "ts" if by_temperature else "beta" if model.k == 2 else split.method
-    rest = f"on other labelled cases of this model; expect a loss lower by about {fixed(gain, 3)} per case.{_apart(v)}"
-    return Answer(f"Fit a calibrator, {method},", rest), shlex.join(["calcli", "fit", "--method", method, "BUNDLE"])
+    worth = f"which should lower the loss by about {fixed(gain, 3)} per case"
+    rest = f"fit a calibrator ({method}) on other labelled cases of this model, {worth}.{_apart(v)}"
+    return Answer("Correct it:", rest), shlex.join(["calcli", "fit", "--method", method, "OTHERS.h5"])

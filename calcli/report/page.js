@@ -45,17 +45,79 @@
     all(document, ".model").forEach((m) => m.classList.toggle("off", m.dataset.model !== String(at)));
     chooser.value = String(at);
   };
+  // A link may ask for a state: #model=NAME&focus=ts&at=90&threshold=95. It is read once and never written.
+  const asked = new URLSearchParams(location.hash.slice(1));
+  const pick = (select, word) => {
+    const found = Array.from(select.options).find((each) => each.textContent === word);
+    if (found) select.value = found.value;
+  };
   if (chooser) {
     chooser.addEventListener("change", () => openModel(chooser.value));
     all(document, "[data-open]").forEach((link) => link.addEventListener("click", () => openModel(link.dataset.open)));
     const wanted = /^#model-(\d+)$/.exec(location.hash);
-    openModel(wanted && models[wanted[1]] ? wanted[1] : 0);
+    pick(chooser, asked.get("model"));
+    openModel(wanted && models[wanted[1]] ? wanted[1] : chooser.value);
   }
+
+  const first = (row, at) => {
+    const words = row.children[at].textContent.trim();
+    const number = parseFloat(words.replace(/\u2212/g, "-").replace(/[+\u202f]/g, ""));
+    return Number.isNaN(number) || at === 0 ? words : number;
+  };
+  const before = (a, b) => (typeof a === "number" && typeof b === "number" ? a - b : String(a).localeCompare(String(b), "en", { numeric: true }));
+  all(document, "[data-list]").forEach((table) => {
+    const heads = all(table, "thead th"), rows = all(table, "tbody tr");
+    heads.forEach((head, at) => {
+      if (!rows.length || !rows[0].children[at].textContent.trim()) return; // a drawing
+      const button = make("button", "↕", head);
+      button.type = "button";
+      button.className = "sort";
+      button.setAttribute("aria-label", "Sort by " + head.firstChild.textContent.trim());
+      button.addEventListener("click", () => {
+        const down = head.getAttribute("aria-sort") === "ascending";
+        heads.forEach((other) => other.removeAttribute("aria-sort"));
+        all(table, ".sort").forEach((other) => { other.textContent = "↕"; });
+        head.setAttribute("aria-sort", down ? "descending" : "ascending");
+        button.textContent = down ? "↓" : "↑";
+        rows.sort((a, b) => (down ? -1 : 1) * before(first(a, at), first(b, at)));
+        table.tBodies[0].append(...rows);
+        const part = table.closest(".parts");
+        if (part) part.dispatchEvent(new Event("sorted"));
+      });
+    });
+  });
+  const lister = (part) => {
+    const search = part.querySelector(".search"), only = part.querySelector(".only");
+    const more = part.querySelector(".more"), told = part.querySelector(".shown");
+    let limit = more ? 20 : Infinity;
+    const list = () => all(part, "[data-list]").forEach((table) => {
+      const rows = all(table, "tbody tr"), wanted = search.value.trim().toLowerCase();
+      let seen = 0, fitting = 0;
+      rows.forEach((r) => {
+        const fits = (!only || !only.checked || r.hasAttribute("data-beyond")) && r.firstElementChild.textContent.toLowerCase().includes(wanted);
+        fitting += fits;
+        const show = fits && seen < limit;
+        seen += show;
+        r.hidden = !show;
+      });
+      if (!table.closest(".off")) {
+        told.textContent = seen + " of " + rows.length + " shown";
+        if (more) more.hidden = fitting <= seen;
+      }
+    });
+    if (more) more.addEventListener("click", () => { limit += 200; list(); });
+    if (only) only.addEventListener("change", list);
+    search.addEventListener("input", list);
+    part.addEventListener("sorted", list);
+    list();
+    return list;
+  };
+  all(document, ".parts.overview").forEach(lister);
 
   const csv = (table) => all(table, "tr").filter((r) => !r.closest("[data-gone]"))
     .map((r) => all(r, "th,td").map((c) => {
       const data = c.querySelector("data");
-      const words = Array.from(c.childNodes).filter((n) => n.nodeName !== "svg").map((n) => n.textContent).join(" ").trim();
+      const words = Array.from(c.childNodes).filter((n) => n.nodeName !== "svg" && n.nodeName !== "BUTTON").map((n) => n.textContent).join(" ").trim();
       return '"' + (data ? data.value : words).replace(/"/g, '""') + '"';
     }).join(",")).join("\n") + "\n";
   const drawn = (svg) => {
@@ -88,6 +150,7 @@
     const versions = models[body.dataset.body];
     const focus = body.querySelector(".focus");
     if (!focus) return; // left out for want of room
+    const lists = all(body, ".parts").map(lister);
     const boxes = all(body, "[data-toggle]");
     const sliders = { confidence: body.querySelector(".confidence"), threshold: body.querySelector(".threshold") };
     const panel = (slider) => slider.closest(".panel");
@@ -117,7 +180,7 @@
       }));
       all(body, '[data-file^="reliability"]').forEach((svg) => cursor(svg, 78 + 5.6 * at));
     };
-    const threshold = (asked) => {
+    const threshold = (sought) => {
       const at = Number(sliders.threshold.value), v = versions[Number(focus.value)], t = v.thresholds[at];
       const share = t.length > 3 ? t[3] : t[0] / v.n;
       const lines = t[0]
@@ -125,7 +188,7 @@
            exact(t[1]) + " of those are right (interval " + wilson(t[1], t.length > 4 ? t[4] : t[0], v.z).map(exact).join(" to ") + ").",
            exact(t[2]) + " is what the model promises for them."]
         : ["No case is that sure."];
-      if (typeof asked === "string") lines.push(asked);
+      if (typeof sought === "string") lines.push(sought);
       say(sliders.threshold, lines);
       const svg = body.querySelector('svg[data-file^="risk"]');
       cursor(svg, 78 + 560 * (t[0] ? share : 0));
@@ -153,6 +216,7 @@
         const target = body.querySelector('[data-file="' + b.dataset.download + '"]');
         b.hidden = !target || Boolean(target.closest("[data-version].off"));
       });
+      lists.forEach((list) => list());
       threshold();
     };
     const toggle = () => {
@@ -175,31 +239,12 @@
       svg.addEventListener("pointermove", read);
       svg.addEventListener("pointerdown", read);
     });
-    all(body, ".parts").forEach((part) => {
-      const search = part.querySelector(".search"), only = part.querySelector(".only");
-      const more = part.querySelector(".more"), told = part.querySelector(".shown");
-      let limit = 20;
-      const list = () => all(part, "[data-list]").forEach((table) => {
-        const rows = all(table, "tbody tr"), wanted = search.value.trim().toLowerCase();
-        let seen = 0, fitting = 0;
-        rows.forEach((r) => {
-          const fits = (!only.checked || r.hasAttribute("data-beyond")) && r.firstElementChild.textContent.toLowerCase().includes(wanted);
-          fitting += fits;
-          const show = fits && seen < limit;
-          seen += show;
-          r.hidden = !show;
-        });
-        if (!table.closest(".off")) {
-          told.textContent = seen + " of " + rows.length + " shown";
-          more.hidden = fitting <= seen;
-        }
-      });
-      more.addEventListener("click", () => { limit += 200; list(); });
-      search.addEventListener("input", list);
-      only.addEventListener("change", list);
-      focus.addEventListener("change", list);
-      list();
-    });
+    const at = (name, slider) => {
+      if (asked.has(name)) slider.value = asked.get(name);
+    };
+    pick(focus, asked.get("focus"));
+    at("at", sliders.confidence);
+    at("threshold", sliders.threshold);
     follow();
     toggle();
   });

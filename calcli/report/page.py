@@ -14,7 +14,7 @@ from calcli import __version__
 from calcli.diagrams.curve import CurveSettings
 from calcli.metrics.intervals import normal_quantile
 from calcli.report.answers import overall, verdict_of
-from calcli.report.findings import state_of
+from calcli.report.findings import State, state_of
 from calcli.report.gather import ModelResults, Threshold, Version
 from calcli.report.glossary import GLOSSARY
 from calcli.report.markup import Safe, data_block, join, name, tag, visible
@@ -185,15 +185,15 @@ def _policy(style: str, script: str) -> str:
 
 def _overview(models: Sequence[ModelResults]) -> Safe:
     """Of several models how many are what, and a table of them, the most overstating first."""
-    order = sorted(range(len(models)), key=lambda at: -state_of(models[at].versions[0]).gap)
+    states = [state_of(m.versions[0]) for m in models]
     rows = []
-    for at in order:
-        m = models[at]
-        s = state_of(m.versions[0])
+    for at in sorted(range(len(models)), key=lambda at: -states[at].gap):
+        m, s = models[at], states[at]
         focus = m.versions[focus_of(m)]
         rows.append(
             row(
                 tag("a", name(m.name), href=f"#model-{at}", data_open=at),
+                _rank(s, states),
                 state_word(verdict_of(m)),
                 signed(100 * s.gap),
                 span(s.low, s.high),
@@ -202,28 +202,51 @@ def _overview(models: Sequence[ModelResults]) -> Safe:
                 name(focus.name) if focus is not m.versions[0] else "–",
             )
         )
-    head = ("Model", "Verdict", "Overstates by (points)", term("interval"), "Right", "Cases", "Best calibrator given")
+    head = (
+        "Model",
+        "Rank",
+        "Verdict",
+        "Overstates by (points)",
+        term("interval"),
+        "Right",
+        "Cases",
+        "Best calibrator given",
+    )
     chooser = tag(
         "label",
         "Model shown below ",
         tag("select", *(tag("option", m.name, value=at) for at, m in enumerate(models)), id="model"),
         class_="script",
     )
-    caption = "The most overstating first; those whose intervals overlap cannot be told apart."
-    listing = table(caption, head, rows, "models")
+    caption = "The most overstating first; those whose intervals overlap share ranks, as they cannot be told apart."
+    listing = table(caption, head, rows, "models", data_list=True)
+    finder = tag(
+        "div",
+        tag("label", "Find models ", tag("input", type="search", class_="search")),
+        tag("span", class_="shown", role="status"),
+        class_="script finder",
+    )
     given = any(len(m.versions) > 1 for m in models)
     todo = "Apply the calibrator in the last column where there is one; of the others see" if given else "See"
     return tag(
         "section",
         tag("h2", overall(models), class_="headline"),
         tag("p", tag("strong", "What to do?"), f" {todo} the model's own answers below."),
+        finder,
         listing,
         download("t-models"),
         chooser,
         id="verdict",
-        class_="card",
+        class_="card parts overview",
         aria_label="Verdict",
     )
+
+
+def _rank(state: State, states: Sequence[State]) -> str:
+    """The places that a model may have, given its interval and those of the others."""
+    best = 1 + sum(other.low > state.high for other in states)
+    worst = len(states) - sum(other.high < state.low for other in states)
+    return f"{best}" if best == worst else f"{best}–{worst}"
 
 
 def _limits(limits: Sequence[tuple[bool, str]]) -> Safe:

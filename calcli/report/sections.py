@@ -6,6 +6,7 @@ from typing import Any
 
 from calcli.diagrams.styles.gaps import Gap
 from calcli.metrics.intervals import normal_quantile
+from calcli.metrics.warnings import data_warnings
 from calcli.report.answers import Verdict, verdict_of
 from calcli.report.figures import bars, dumbbell, gap_line, reliability, risk, sample, sweep_figure
 from calcli.report.findings import state_of
@@ -55,7 +56,8 @@ def card(model: ModelResults, verdict: Verdict, ident: str, level: str) -> Safe:
 
 def warnings(model: ModelResults) -> Safe:
     """What about the rows or the fits undoes the verdict, before any figure."""
-    found = list(dict.fromkeys(w for v in model.versions for w in v.result.warnings))
+    beside = data_warnings(model.n, None, 1.0, model.versions[0].top.settings.bins)  # chance levels stand there
+    found = list(dict.fromkeys(w for v in model.versions for w in v.result.warnings if w not in beside))
     if not found:
         return Safe("")
     return tag("div", tag("strong", "Note."), tag("ul", *(tag("li", w) for w in found)), class_="note", role="note")
