@@ -106,7 +106,7 @@ def test_all_methods_are_ranked_by_held_out_rows(run, tmp_path, monkeypatch):
     results = json.loads(done.out)["results"]
     held_out = [each["cv_nll"] for each in results if each["status"] != "failed"]
     assert held_out == sorted(held_out) and len(held_out) > 15
-    assert "\n1/" in f"\n{done.err}" and " ts …" in done.err
+    assert " ts …" not in done.err  # less than a minute, and no terminal
     assert "ms: left out, its 72 parameters outnumber the 60 rows" in done.err
     assert not any(each["method"] == "ms" for each in results)
     rows = ArrayRows(3 * z, y)

@@ -6,10 +6,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-import h5py
-import numpy as np
 from conftest import REPOSITORY
-from scipy.special import logsumexp, softmax
 
 README = REPOSITORY / "README.md"
 
@@ -21,20 +18,8 @@ def blocks(page):
 
 
 def folder_of_scores(path):
-    """A folder as a page finds it: scores.npz, here the sample digits, beside sample_data/.
-
-    binary.csv asks whether the digit is odd, answers.csv is what a model says that knows no classes.
-    """
-    with h5py.File(REPOSITORY / "sample_data" / "digits.h5") as file:
-        parts = [(file[g]["logits"][()], file[g]["labels"][()]) for g in ("cal", "test")]
-    scores, labels = (np.concatenate(part) for part in zip(*parts, strict=True))
-    np.savez(path / "scores.npz", logits=scores, labels=labels)
-    odd = logsumexp(scores[:, 1::2], axis=1) - logsumexp(scores[:, ::2], axis=1)
-    lines = [f"{z:.6f},{'+1' if y % 2 else '-1'}\n" for z, y in zip(odd, labels, strict=True)]
-    (path / "binary.csv").write_text("score,label\n" + "".join(lines))
-    right = scores.argmax(axis=1) == labels
-    lines = [f"{c:.2f},{y}\n" for c, y in zip(softmax(scores, axis=1).max(axis=1), right, strict=True)]
-    (path / "answers.csv").write_text("confidence,correct\n" + "".join(lines))
+    """A folder as a page finds it: the files of sample_data/scores.py beside sample_data/."""
+    subprocess.run([sys.executable, REPOSITORY / "sample_data" / "scores.py", path], check=True)
     (path / "sample_data").symlink_to(REPOSITORY / "sample_data")
     return path
 

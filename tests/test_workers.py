@@ -472,3 +472,19 @@ def test_progress_is_a_line_a_minute_with_rows_per_second(monkeypatch, capsys):
         talk.progress("searching", walk, 0)
     lines = capsys.readouterr().err.splitlines()
     assert lines == ["rows read: 3000/4000 (75%), 100/s, 0:10 left"]
+
+
+def test_the_steps_of_a_long_run_are_in_the_line_of_the_minute(monkeypatch, capsys):
+    from calcli.cli import render
+
+    clock = [1.0]
+    monkeypatch.setattr(render.time, "monotonic", lambda: clock[0])
+    talk = render.Talk()
+    for step in range(1, 6):  # of 25 seconds each
+        talk.step(f"{step}/5 ts …")
+        for done in (0, 500):
+            clock[0] += 12.5
+            talk.progress("rows read", done, 1000)
+        talk.clear()
+    lines = capsys.readouterr().err.splitlines()
+    assert lines == ["3/5 ts … rows read: 0/1000 (0%)", "5/5 ts … rows read: 500/1000 (50%), 40/s, 0:12 left"]

@@ -60,14 +60,14 @@ class Talk:
         self._kept = {}
 
     def step(self, text: str) -> None:
-        """Say which step begins: on a terminal in the line that progress rewrites, else on a line of its own."""
+        """Say which step begins, in the line that progress rewrites; elsewhere the line of the minute begins with it."""
         if self.quiet:
             return
         self._close()
         self._step = text
         if sys.stderr.isatty():
             print(f"{ERASE}{plain(text)}", end="", file=sys.stderr, flush=True)
-        else:
+        elif self._is_due(time.monotonic(), terminal=False):
             print(plain(text), file=sys.stderr)
 
     def progress(self, what: str, done: int, total: int) -> None:
@@ -77,17 +77,23 @@ class Talk:
         now, terminal = time.monotonic(), sys.stderr.isatty()
         rate = self._rates.setdefault(what, _Rate(now))
         rate.note(done, now)
+        if not self._is_due(now, terminal):
+            return
+        text = plain(f"{self._step} {what}: {rate.words(total, now)}".strip())
+        if terminal:
+            self._drawn = True
+            print(f"{ERASE}{text}", end="", file=sys.stderr, flush=True)
+        else:
+            print(text, file=sys.stderr)
+
+    def _is_due(self, now: float, terminal: bool) -> bool:
+        """Is it time for a line of progress? A second after the first work, or a minute where lines stay."""
         if not self._due:
             self._due = now + (1.0 if terminal else 60.0)
         if now < self._due:
-            return
+            return False
         self._due = now + (0.1 if terminal else 60.0)
-        text = plain(f"{what}: {rate.words(total, now)}")
-        if terminal:
-            self._drawn = True
-            print(f"{ERASE}{f'{plain(self._step)} {text}'.strip()}", end="", file=sys.stderr, flush=True)
-        else:
-            print(text, file=sys.stderr)
+        return True
 
     def clear(self) -> None:
         """Remove the line of progress; the step is over."""
