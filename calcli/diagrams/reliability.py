@@ -35,7 +35,7 @@ SUMMARY = (
 class Pen:
     """How one curve is drawn. alone : no other curve in any axes. band : draw its band too.
 
-    shift : its place among the curves of the axes, 0 in the middle. order : above or below.
+    shift : its place among the curves of the axes, 0 in the middle. order : above or below. tint : of its band.
     """
 
     colour: str
@@ -46,6 +46,7 @@ class Pen:
     width: float = 1.7
     shift: float = 0.0
     order: float = 4
+    tint: float = 0.18
 
 
 @dataclass(frozen=True)

@@ -52,7 +52,7 @@ class Grid:
         """Of the whole figure."""
         width = self.left + self.columns * (self.side + self.beside) + (self.columns - 1) * self.gap + self.right
         rows = -(-self.panels // self.columns)
-        foot = 0.2 * self.legend + NOTE * self.notes + 0.08
+        foot = 0.17 * self.legend + NOTE * self.notes + 0.08
         return width, (0.28 if self.heading else 0.0) + rows * self.cell + foot
 
     def axes(self, figure: Any, at: int) -> tuple[Any, Any]:
@@ -91,7 +91,9 @@ class Drawing:
             return Pen(self.paper.theme.others, band=False, width=0.9, order=2.5)
         few = len(self.names) == len(self.coloured)
         colour, line, marker = self.paper.series(list(self.coloured).index(name))
-        return Pen(colour, line, marker, band=few, shift=at - 0.5 * (len(panel.curves) - 1))
+        curves = len(panel.curves)
+        tint = min(Pen.tint, 1 - 0.55 ** (1 / curves))  # bands over each other stay below half
+        return Pen(colour, line, marker, band=few, shift=at - 0.5 * (curves - 1), tint=tint)
 
 
 def draw_reliability(diagram: Diagram, style: "ReliabilityStyle", paper: Paper) -> Any:
@@ -125,10 +127,12 @@ def draw_reliability(diagram: Diagram, style: "ReliabilityStyle", paper: Paper) 
         upper, lower = sheet.axes(figure, at)
         _draw_panel(upper, lower, panel, job, first=at % columns == 0)
         upper.set_title(squeeze(panel.title, int(side * 13)), loc="left", pad=5 + 9 * sheet.numbers)
+        family = "DejaVu Sans Mono" if len(panel.curves) > 1 and not small else None  # a table
         for line, text in enumerate(reversed(above[at])):
-            upper.annotate(text, (0, 1), (0, 4 + 9 * line), "axes fraction", "offset points", fontsize=6.2)
-        if (where := corner[at]) is not None:
-            _write_corner(upper, *where, several=len(panel.curves) > 1, paper=paper)
+            where = (0, 4 + 9 * line)
+            upper.annotate(text, (0, 1), where, "axes fraction", "offset points", fontsize=6.2, family=family)
+        if (free := corner[at]) is not None:
+            _write_corner(upper, *free, several=len(panel.curves) > 1, paper=paper)
         if beside:
             _write_beside(upper, panel, job)
         for number, artist in enumerate(upper.lines):  # names the lines in an SVG

@@ -27,7 +27,7 @@ class Bins(ReliabilityStyle):
             return
         x = bins.confidence[used]
         if pen.band:
-            axes.fill_between(x, bins.null_low[used], bins.null_high[used], color=pen.colour, alpha=0.18, lw=0)
+            axes.fill_between(x, bins.null_low[used], bins.null_high[used], color=pen.colour, alpha=pen.tint, lw=0)
         axes.plot(x, bins.accuracy[used], color=pen.colour, ls=pen.line, lw=0.9, zorder=pen.order)
         if pen.band:
             _whiskers(axes, x + 0.003 * pen.shift, curve, used, pen.colour, pen.marker, paper)

@@ -29,7 +29,7 @@ class Corp(ReliabilityStyle):
                 band.low,
                 band.high,
                 color=paper.theme.band if pen.alone else pen.colour,
-                alpha=1 if pen.alone else 0.18,
+                alpha=1 if pen.alone else pen.tint,
                 lw=0,
                 zorder=1,
             )
