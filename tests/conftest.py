@@ -3,7 +3,7 @@
 import os
 from pathlib import Path
 
-os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # as the command does; read when NumPy is imported
+os.environ["OPENBLAS_NUM_THREADS"] = "1"  # as the command does; read when NumPy is imported
 
 import numpy as np
 import pytest

@@ -118,14 +118,14 @@ def _words(error: Exception) -> tuple[str, int]:
 
 
 def _take_one_blas_thread() -> None:
-    """Keep OpenBLAS to one thread unless the user's environment says how many.
+    """Keep OpenBLAS to one thread, whatever the environment says for other programs.
 
-    Our loops run side by side over blocks of rows; BLAS threads beside them gain a tenth of the
-    clock on large full matrices and wait for each other as soon as a core is shared, up to 200
-    times longer than the product takes.
+    On processors with AVX-512 the last digits of a product depend on how many threads it is cut among,
+    and with them the bytes of an artifact. Our loops run side by side over blocks of rows; BLAS threads
+    beside them gain a tenth of the clock on large full matrices and wait for each other as soon as a
+    core is shared, up to 200 times longer than the product takes.
     """
-    if not any(name in os.environ for name in ("OPENBLAS_NUM_THREADS", "GOTO_NUM_THREADS", "OMP_NUM_THREADS")):
-        os.environ["OPENBLAS_NUM_THREADS"] = "1"
+    os.environ["OPENBLAS_NUM_THREADS"] = "1"
 
 
 # ---- streams

@@ -34,7 +34,7 @@ from calcli.io.bundle import open_bundle
 from calcli.io.inputs import note, read_document
 from calcli.io.locate import split_where
 from calcli.io.provenance import link_to
-from calcli.io.score_files import format_of
+from calcli.io.score_files import FORMATS, format_of
 from calcli.plain import dataclass
 from calcli.rows import SCORE_KINDS
 
@@ -59,7 +59,7 @@ class ApplyArgs(o.ReadingSeveral, Working, o.Saying):
             "-o",
             "--output",
             metavar="OUT",
-            help="File to write: .h5, .npz, .csv, .jsonl or .parquet by its ending; a folder for several bundles;"
+            help=f"File to write: .{', .'.join(FORMATS)} by its ending; a folder for several bundles;"
             " - for a pipe, with --format.",
         ),
     ]
@@ -77,9 +77,7 @@ class ApplyArgs(o.ReadingSeveral, Working, o.Saying):
     ] = "probs"
     form: Annotated[
         str | None,
-        typer.Option(
-            "--format", metavar="h5|npz|csv|jsonl|parquet", help="How it is written.", show_default="OUT's ending"
-        ),
+        typer.Option("--format", metavar="|".join(FORMATS), help="How it is written.", show_default="OUT's ending"),
     ] = None
     threshold: Annotated[
         str | None,

@@ -55,7 +55,7 @@ class ExtractArgs(ModelOptions, ImportOptions, Working, o.Saying):
         list[Path] | None,
         typer.Argument(
             metavar="SOURCE…",
-            help="npz, npy, pt, safetensors, csv, json, jsonl, parquet, pickle or HDF5 files of saved scores;"
+            help="Files of saved scores: npz, npy, pt, safetensors, csv, jsonl, parquet, pickle, HDF5 and many more;"
             " logits.npy labels.npy belong together.",
             show_default=False,
         ),
