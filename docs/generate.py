@@ -37,16 +37,22 @@ BENCHMARKS = {
         "Speed",
         "speed.py",
         ["--table", "benchmarks/speed.json"],
-        "python benchmarks/speed.py --json benchmarks/speed.json",
+        "python benchmarks/speed.py --peers PEERS --json benchmarks/speed.json",
+        "Processor time of whole commands, start-up included, beside reading the file, bare NumPy scripts and other"
+        " programs that do the same. Empty: not run at this size.",
     ),
     "quality": (
         "Quality",
         "quality.py",
         ["-o", "benchmarks/quality.json"],
-        "python benchmarks/quality.py FILES --simulated -o benchmarks/quality.json",
+        "python benchmarks/quality.py FILE.npz … --simulated --rows 1000 --peers-python PYTHON"
+        " -o benchmarks/quality.json",
+        "Mean NLL on test rows minus that of `auto`, in 1e-3 nats (positive: `auto` is better), and in brackets the"
+        " mean rank among the peers. 1000 calibration rows, the same for everybody; the columns say how many models. Empty:"
+        " not for so many classes, or broken on some model of the group.",
     ),
 }
-"""Stored run -> its title, the script that prints it, with which words, and how it is made."""
+"""Stored run -> its title, the script that prints it, with which words, how it is made, and what it shows."""
 
 LAWS = {
     law: " ".join(words.split())
@@ -360,15 +366,15 @@ def glossary() -> str:
         lines += [escaped(term), f": {escaped(meaning[:1].upper() + meaning[1:])}.", ""]
     lines += ["## On the report page", ""]
     for term, meaning in GLOSSARY.values():
-        lines += [escaped(term), f": {escaped(meaning)}", ""]
+        lines += [escaped(term), f": {escaped(meaning.format(level=95, bins=15))}", ""]
     return "\n".join(lines)
 
 
 def benchmarks() -> str:
     """The tables that the benchmarks print of their stored runs."""
     lines = []
-    for name, (title, script, words, make) in BENCHMARKS.items():
-        lines += [f"## {title}", ""]
+    for name, (title, script, words, make, shows) in BENCHMARKS.items():
+        lines += [f"## {title}", "", shows, ""]
         if (FOLDER / f"{name}.json").exists():
             command = [sys.executable, str(FOLDER / script), *words]
             done = subprocess.run(command, cwd=FOLDER.parent, capture_output=True, text=True, check=True)

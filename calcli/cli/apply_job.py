@@ -23,6 +23,9 @@ if TYPE_CHECKING:
     from calcli.cli.commands.apply import ApplyArgs
     from calcli.workers.crew import Crew
 
+WORDS = {"argmax_conflicts": "the prediction is kept, but another class now has a larger probability"}
+"""Counts that their own names do not explain."""
+
 
 def apply_one(
     args: "ApplyArgs",
@@ -73,7 +76,7 @@ def apply_one(
             talk.say(f"{rows.name}: left out {rows.ignored} of {rows.total} rows by their label")
         for what, number in sorted(counts.items()):
             if number:
-                talk.say(f"{rows.name}: {number} of {rows.n} rows: {what.replace('_', ' ')}")
+                talk.say(f"{rows.name}: {number} of {rows.n} rows: {WORDS.get(what, what.replace('_', ' '))}")
         return {"bundle": rows.name, "output": str(target), "n": rows.n, "ignored": rows.ignored, "counts": counts}
 
 

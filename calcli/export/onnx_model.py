@@ -124,6 +124,8 @@ class Writer:
         self.node("Squeeze", [names[graph.outputs["prediction"]], axis], ["prediction"])
         narrow = self.node("Squeeze", [names[graph.outputs["confidence"]], axis], [f"{self.prefix}narrow"])
         self.node("Cast", [narrow], ["confidence"], to=1)
+        used = {name for node in self.nodes for name in node.input}  # others would be warned of as the model is loaded
+        self.initializers = [each for each in self.initializers if each.name in used]
 
     def outputs(self, rows: str) -> list[Any]:
         """Descriptions of the three outputs."""
