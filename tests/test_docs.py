@@ -14,6 +14,7 @@ import msgspec
 import pytest
 from conftest import REPOSITORY
 from drawings import every_figure
+from synthetic import truth
 from test_readme import blocks, folder_of_scores, run_all
 
 from calcli.calibrator import Laws
@@ -48,6 +49,14 @@ def test_the_commands_of_a_page_run(page, tmp_path):
     commands = blocks(page)
     assert commands
     run_all(commands, folder_of_scores(tmp_path))
+
+
+def test_the_python_of_its_page_runs(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    code = re.search(r"```python\n(.*?)```", (DOCS / "python.md").read_text("utf-8"), re.S).group(1)
+    z, y = truth(600, 4, temperature=1.8)
+    exec(code, {"cal_logits": z[:300], "cal_labels": y[:300], "test_logits": z[300:], "test_labels": y[300:]})
+    assert "calibrat" in capsys.readouterr().out and (tmp_path / "ts.json").exists()
 
 
 def test_everything_has_its_page(generated):

@@ -21,7 +21,7 @@ Device = Annotated[str, typer.Option("--device", metavar="auto|cpu|cuda", help="
 Kind = Annotated[
     str | None,
     typer.Option(
-        "--kind", metavar="logits|log_probs|probs", help="What the scores are, when the name does not say it."
+        "--kind", metavar="logits|log_probs|probs", help="What the scores read are, when the name does not say it."
     ),
 ]
 IgnoreLabel = Annotated[

@@ -73,7 +73,7 @@ class ApplyArgs(o.ReadingSeveral, Working, o.Saying):
         ),
     ] = None
     as_: Annotated[
-        str, typer.Option("--as", metavar="probs|log_probs|logits", help="Kind of the calibrated scores.")
+        str, typer.Option("--as", metavar="probs|log_probs|logits", help="What to write.")
     ] = "probs"
     form: Annotated[
         str | None,
