@@ -1,6 +1,6 @@
 """Pictures that calcli draws of simulated scores as the pages are built: good, bad, and too few rows.
 
-Labels are drawn from softmax(z / T), so what is right is known: T = 1 is a calibrated model, T = 1.6
+Labels are drawn from softmax(z / T), so what is right is known: T = 1 is a calibrated model, above it
 one that is too sure.
 """
 
@@ -14,8 +14,8 @@ import numpy as np
 from calcli.cli.main import run
 
 SAMPLE = Path(__file__).parent.parent / "sample_data" / "digits.h5"
-CASES = {"good": (5000, 1.0), "bad": (5000, 1.6), "few": (60, 1.6)}
-"""Name -> (rows, temperature that the labels are drawn with)."""
+CASES = {"good": (5000, 1.0, 0), "bad": (5000, 1.6, 0), "few": (60, 1.25, 2)}
+"""Name -> (rows, temperature that the labels are drawn with, seed)."""
 
 GALLERY = {
     "corp": "SAMPLE -c ts.json",
@@ -51,11 +51,11 @@ def calcli(*arguments: object) -> str:
 def draw(folder: Path) -> None:
     """Bundles, diagrams in two themes, evaluations as text, and a picture of every style."""
     folder.mkdir(parents=True, exist_ok=True)
-    for name, (n, temperature) in CASES.items():
+    for name, (n, temperature, seed) in CASES.items():
         bundle = folder / f"{name}.h5"
         if (folder / f"{name}.txt").exists():
             continue
-        z, y = simulate(n, temperature)
+        z, y = simulate(n, temperature, seed)
         with h5py.File(bundle, "w") as file:
             file["logits"], file["labels"] = z.astype(np.float32), y
         for theme in ("light", "dark"):
