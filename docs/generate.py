@@ -48,8 +48,8 @@ BENCHMARKS = {
         "python benchmarks/quality.py FILE.npz … --simulated --rows 1000 --peers-python PYTHON"
         " -o benchmarks/quality.json",
         "Mean NLL on test rows minus that of `auto`, in 1e-3 nats (positive: `auto` is better), and in brackets the"
-        " mean rank among the peers. 1000 calibration rows, the same for everybody; the columns say how many models. Empty:"
-        " not for so many classes, or broken on some model of the group.",
+        " mean rank among the peers. 1000 calibration rows, the same for everybody; the columns say how many models."
+        " Empty: not for so many classes, or broken on some model of the group.",
     ),
 }
 """Stored run -> its title, the script that prints it, with which words, how it is made, and what it shows."""

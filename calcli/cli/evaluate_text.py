@@ -186,9 +186,10 @@ def _evidence(result: "Result") -> Iterator[str]:
         yield f"mean P(class 1) minus the share of class 1 {found.gap:+.4f} (z {found.z:+.1f}): {way}"
     elif report.classwise is not None:
         c = report.classwise
+        get = "gets" if c.n_significant == 1 else "get"
         yield (
             f"class by class: root-mean-square gap {number(c.value)};"
-            f" {c.n_significant} of {result.n_classes} classes get too much or too little probability"
+            f" {c.n_significant} of {result.n_classes} classes {get} too much or too little probability"
         )
     if report.groups is not None:
         g = report.groups

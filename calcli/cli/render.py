@@ -60,7 +60,7 @@ class Talk:
         self._kept = {}
 
     def step(self, text: str) -> None:
-        """Say which step begins, in the line that progress rewrites; elsewhere the line of the minute begins with it."""
+        """Say which step begins: in the line that progress rewrites, elsewhere in the line of the minute."""
         if self.quiet:
             return
         self._close()

@@ -69,7 +69,8 @@ def clean_text(
     if positive is not None:
         found.insert(0, _positive(positive))
     elif classes is not None:
-        found.append(f"{classes.n_significant} of {k} classes get too much or too little probability")
+        get = "gets" if classes.n_significant == 1 else "get"
+        found.append(f"{classes.n_significant} of {k} classes {get} too much or too little probability")
     if groups is not None:
         found.append(_groups(groups))
     return f"{text}, but {'; '.join(found)}" if found else text

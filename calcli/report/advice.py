@@ -80,7 +80,8 @@ def _apply(model: ModelResults, best: Version, facts: CalibratorFacts) -> tuple[
     if still:
         rest += f" Still: {still[0].lower()}{still[1:]}"
     command = shlex.join(["calcli", "apply", facts.path, model.name, "-o", "calibrated.h5"])
-    return Answer(f"Apply the calibrator {best.name}.", f"{rest}{_apart(best)} It changes {kept} of its answers."), command
+    rest += f"{_apart(best)} It changes {kept} of its answers."
+    return Answer(f"Apply the calibrator {best.name}.", rest), command
 
 
 def _apart(v: Version) -> str:
@@ -95,8 +96,8 @@ def _fit(model: ModelResults, v: Version) -> tuple[Answer, str]:
     split = None if report is None else report.split
     if split is None or split.nll.z <= normal_quantile(1 - LEVEL):
         method = "ts" if model.k > 1 else "platt"
-        answer = Answer("Correct it:", f"fit a calibrator on other labelled cases of this model, and compare.{_apart(v)}")
-        return answer, f"calcli fit --method {method} OTHERS.h5"
+        rest = f"fit a calibrator on other labelled cases of this model, and compare.{_apart(v)}"
+        return Answer("Correct it:", rest), f"calcli fit --method {method} OTHERS.h5"
     by_temperature = split.temperature_nll.calibration >= 0.9 * split.nll.calibration
     gain = split.temperature_nll.calibration if by_temperature else split.nll.calibration
     # A scale and a bias of each of two log-probabilities are beta calibration's two slopes and its bias.

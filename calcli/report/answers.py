@@ -20,6 +20,8 @@ FEW = 30
 WIDE = 0.02
 """Half width of the gap's interval above which "no difference found" says nothing."""
 
+ONE = {"classes": "class", "groups": "group"}
+
 TOO_SURE, NOT_SURE, BOTH, FINE, UNKNOWN = "▲", "▼", "▲▼", "✓", "?"
 
 
@@ -177,7 +179,7 @@ def _partly(kind: str, number: int, total: int, off: Sequence[tuple[str, float]]
         remedy = "or calibrate with a per-class method (svs, vs), or collect more such cases."
     return Verdict(
         FINE,
-        f"right overall, not for {number} {kind}",
+        f"right overall, not for {number} {kind if number > 1 else ONE[kind]}",
         f"Right overall, wrong for {number} of {total} {kind}.",
         Answer("Overall yes,", f"not for {names}."),
         Answer("It differs.", f"{each}." if each else "Some classes get too much probability, others too little."),

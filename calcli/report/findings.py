@@ -91,7 +91,7 @@ def elsewhere(v: Version) -> str:
         found.append(f"It differs by group: {worst_parts(v.groups) or 'see below'}.")
     off = [g for g in v.classes if g.beyond]
     if report.positive is None and "classes" in report.findings and 0 < len(off) <= len(v.classes) / 2:
-        found.append(f"Most of all by class: {worst_parts(off)}.")
+        found.append(f"Single classes are off: {worst_parts(off)}.")
     return " ".join(found)
 
 

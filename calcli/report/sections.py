@@ -233,8 +233,9 @@ def parts(model: ModelResults, m: int, focus: int, what: str, title: str, room: 
             for at_row, g in enumerate(kept)
         ]
         seen = "" if len(kept) == len(order) else f" The {len(kept)} furthest off are listed."
+        are = "is" if beyond == 1 else "are"
         sentence = (
-            f"{beyond} of {total} {what} are off by more than chance, {same} of them too sure."
+            f"{beyond} of {total} {what} {are} off by more than chance, {same} of them too sure."
             if beyond
             else f"None of {total} {what} is off by more than chance."
         )

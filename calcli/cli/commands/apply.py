@@ -72,9 +72,7 @@ class ApplyArgs(o.ReadingSeveral, Working, o.Saying):
             show_default=False,
         ),
     ] = None
-    as_: Annotated[
-        str, typer.Option("--as", metavar="probs|log_probs|logits", help="What to write.")
-    ] = "probs"
+    as_: Annotated[str, typer.Option("--as", metavar="probs|log_probs|logits", help="What to write.")] = "probs"
     form: Annotated[
         str | None,
         typer.Option("--format", metavar="|".join(FORMATS), help="How it is written.", show_default="OUT's ending"),
