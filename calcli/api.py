@@ -3,8 +3,7 @@
 import html
 import json
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import fields
 from os import PathLike
 from pathlib import Path
@@ -23,30 +22,23 @@ from calcli.diagrams.terminal import draw
 from calcli.errors import DataError, UsageError, unknown_name
 from calcli.evaluation.assess import Candidate, Plan, Subject, assess
 from calcli.evaluation.results import Evaluation
-from calcli.importers.direct import open_data, open_rows
-from calcli.importers.labels import labels_in_memory
+from calcli.handed import Scores, open_scores, open_unlabelled
 from calcli.io.artifact import Artifact, dumps
 from calcli.io.artifact import load as load_artifact
 from calcli.io.artifact import save as save_artifact
 from calcli.io.atomic import write_bytes
 from calcli.io.dataset import DataSet
-from calcli.io.memory import bundle_in_memory, plain_array
-from calcli.io.names import expand
-from calcli.io.validate import check_confidences, check_scores, check_shape, check_type, score_kind
+from calcli.io.validate import doubts
 from calcli.kernels.device import resolve
 from calcli.metrics.catalog import metric, report_metrics
 from calcli.metrics.collect import collect_all
 from calcli.metrics.context import MetricSettings
 from calcli.numerics import FloatArray, IntArray
 from calcli.registry import canonical, parse_options
-from calcli.rows import ArrayRows, Rows
+from calcli.rows import Rows
 from calcli.workflow import calibrated_blocks, check_fits, checked_transforms, fit_artifact
 
 __all__ = ["Evaluation", "FittedCalibrator", "Picture", "Scores", "diagram", "evaluate", "fit", "load"]
-
-Scores = Any
-"""An array (n, k), or (n,) for two classes; a torch tensor; or ``"FILE.h5"`` / ``"FILE.h5:GROUP"``, a pattern
-of such names, or a list of them, which are one data set."""
 
 
 def fit(
@@ -71,7 +63,8 @@ def fit(
     options : those of ``calcli methods NAME``; a trailing underscore is dropped (``lambda_=1``).
 
     Raises UsageError for methods and options that do not exist, DataError for bad rows,
-    FitError where a fit is impossible. A fit that went badly has a ``status`` and ``warnings``.
+    FitError where a fit is impossible. A fit that went badly has a ``status`` and ``warnings``,
+    which are Python's warnings too.
 
     >>> import numpy as np
     >>> logits = np.array([[4.0, 0.0], [0.0, 4.0], [4.0, 0.0], [4.0, 0.0]])
@@ -81,9 +74,11 @@ def fit(
     """
     method = canonical(method)
     chosen = parse_options(method, {name.rstrip("_"): value for name, value in options.items()})
-    with _opened(scores, labels, kind, prefer=("cal", "val"), weights=weights, class_names=class_names) as rows:
+    with open_scores(scores, labels, kind, prefer=("cal", "val"), weights=weights, class_names=class_names) as rows:
         context = Context(seed=seed, device=resolve(device, rows.n * rows.k))
-        return FittedCalibrator(fit_artifact(method, chosen, rows, context))
+        fitted = FittedCalibrator(fit_artifact(method, chosen, rows, context))
+    warn_all(fitted.warnings)
+    return fitted
 
 
 def evaluate(
@@ -114,7 +109,7 @@ def evaluate(
     >>> found.results[0].scores["accuracy"].value
     0.75
     """
-    given = [calibrators] if isinstance(calibrators, FittedCalibrator) else list(calibrators)
+    given = _fitted(calibrators)
     names = report_metrics() if metrics is None else [metric(name).name for name in metrics]
     try:
         how = MetricSettings(**settings)
@@ -122,7 +117,8 @@ def evaluate(
         known = [each.name for each in fields(MetricSettings)]
         raise unknown_name("setting", next(name for name in settings if name not in known), known) from None
     plan = Plan(tuple(names), how, report=metrics is None)
-    with _opened(scores, labels, kind, prefer=("test",), weights=weights, class_names=class_names) as rows:
+    with open_scores(scores, labels, kind, prefer=("test",), weights=weights, class_names=class_names) as rows:
+        warn_all(rows.caveats)
         candidates = [Candidate(None, "uncalibrated", None)]
         for i, each in enumerate(given):
             own = each._artifact
@@ -150,6 +146,7 @@ class Picture:
         Raises UsageError for another ending, and where a file exists, unless ``force``.
         """
         target = Path(path)
+        _check_free(target, force)
         write_bytes(target, format_of(target).write(self._figure, Paper()), force=force)
 
     def to_dict(self) -> dict[str, Any]:
@@ -187,14 +184,15 @@ def diagram(
     >>> picture.to_dict()["style"]
     'corp'
     """
-    given = [calibrators] if isinstance(calibrators, FittedCalibrator) else list(calibrators)
+    given = _fitted(calibrators)
     how = find_style(style)
     if how.needs_scores:
         raise UsageError(f"style {style!r} is drawn by calcli diagram only")
     known = [each.name for each in fields(CurveSettings)]
     if unknown := [name for name in settings if name not in known]:
         raise unknown_name("setting", unknown[0], known)
-    with _opened(scores, labels, kind, prefer=("test",), weights=weights) as rows:
+    with open_scores(scores, labels, kind, prefer=("test",), weights=weights) as rows:
+        warn_all(rows.caveats)
         for each in given:
             warn_all(check_fits(each._artifact, each.method, rows, again=again))
         tables = collect_all(rows, [None, *(each._artifact.calibrator for each in given)])
@@ -204,8 +202,17 @@ def diagram(
         return Picture(how.measure(request))
 
 
+def _fitted(calibrators: "FittedCalibrator | Sequence[FittedCalibrator]") -> "list[FittedCalibrator]":
+    """The calibrators of a list, or the one. Raises UsageError for anything else."""
+    given = [calibrators] if isinstance(calibrators, FittedCalibrator | str) else list(calibrators)
+    for each in given:
+        if not isinstance(each, FittedCalibrator):
+            raise UsageError(f"calibrators: found {each!r}, expected what fit or load gives: calcli.load(PATH)")
+    return given
+
+
 def warn_all(notes: Sequence[str]) -> None:
-    """Hand sentences to Python's own warnings."""
+    """Hand sentences to Python's own warnings, as of the line that called us."""
     for note in notes:
         warnings.warn(note, stacklevel=3)
 
@@ -292,6 +299,7 @@ class FittedCalibrator:
 
     def save(self, path: str | PathLike[str], *, force: bool = False) -> None:
         """Write the artifact that ``calcli apply`` reads. Raises UsageError where a file exists, unless ``force``."""
+        _check_free(Path(path), force)
         save_artifact(self._artifact, str(path), force=force)
 
     def to_dict(self) -> dict[str, Any]:
@@ -299,7 +307,9 @@ class FittedCalibrator:
         return dict(json.loads(dumps(self._artifact)))
 
     def _applied(self, scores: Scores, kind: str | None) -> tuple[FloatArray, IntArray]:
-        with _rows(scores, kind or self.kind) as rows:
+        with open_unlabelled(scores, kind or self.kind) as rows:
+            for doubt in doubts(rows):
+                warnings.warn(doubt, stacklevel=3)
             if isinstance(rows, DataSet):
                 check_fits(self._artifact, self.method, rows)
             elif "confidence" in {rows.kind, self.kind} and rows.kind != self.kind:
@@ -340,57 +350,11 @@ class FittedCalibrator:
         )
 
 
+def _check_free(path: Path, force: bool) -> None:
+    """Raises UsageError where a file exists, unless ``force``: the command line's words name its own option."""
+    if path.exists() and not force:
+        raise UsageError(f"{path}: exists already; choose another name or pass force=True to replace it")
+
+
 def _short(value: float | None) -> str:
     return "-" if value is None else f"{value:.4f}"
-
-
-def _names(scores: Scores) -> list[str]:
-    """The bundles that are meant, none where scores are numbers."""
-    given = scores if isinstance(scores, list | tuple) else [scores]
-    return [str(name) for name in given] if all(isinstance(name, str | PathLike) for name in given) else []
-
-
-@contextmanager
-def _opened(
-    scores: Scores,
-    labels: Any,
-    kind: str,
-    *,
-    prefer: Sequence[str],
-    weights: Any = None,
-    class_names: Sequence[str] | None = None,
-) -> Iterator[DataSet]:
-    """Labelled rows of whatever a user hands over."""
-    names = _names(scores)
-    if names:
-        if labels is not None:
-            raise DataError(f"{names[0]}: a bundle brings its own labels; leave labels out")
-        with open_data([bundle for name in names for bundle in expand(name)], prefer=prefer) as rows:
-            yield rows
-        return
-    own = score_kind(kind, confidence=True)
-    if labels is not None and own != "confidence":
-        labels, note, words = labels_in_memory(labels, np.shape(scores), class_names)
-        class_names = class_names or words
-        if note is not None:
-            warnings.warn(note, stacklevel=5)
-    with bundle_in_memory(scores, labels, own, weights=weights, class_names=class_names) as rows:
-        yield rows
-
-
-@contextmanager
-def _rows(scores: Scores, kind: str) -> Iterator[Rows]:
-    """Rows to apply a calibrator to: those of a bundle, or an array as it lies in memory."""
-    if isinstance(scores, str | PathLike):
-        with open_rows(str(scores), prefer=("test",), need_labels=False) as rows:
-            yield rows
-        return
-    array, own = plain_array(scores, "scores"), score_kind(kind, confidence=True)
-    check_type(array.dtype, "scores")
-    n, _ = check_shape(array.shape, array.dtype, "scores")
-    if own == "confidence":
-        if array.size != n:
-            raise DataError(f"scores: have shape {array.shape}, expected one confidence a row, ({n},)")
-        yield ArrayRows(check_confidences(array, "scores"), kind=own)
-        return
-    yield ArrayRows(check_scores(array, own, "scores"), kind=own)

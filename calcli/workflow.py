@@ -12,7 +12,6 @@ from calcli.errors import DataError, FitError
 from calcli.io.artifact import Artifact, FitRecord
 from calcli.io.dataset import DataSet
 from calcli.io.provenance import check_upstream
-from calcli.io.validate import look_like_probabilities
 from calcli.kernels.device import kernels
 from calcli.kernels.numpy.scaled import softmax_at
 from calcli.metrics.summarise import summarise
@@ -118,10 +117,6 @@ def fit_warnings(rows: DataSet, before: Summary, laws: Laws) -> list[str]:
     """What about the calibration data, and the method on them, a user should know."""
     classes = int((before.label_counts > 0).sum()) if rows.k > 1 else None
     found = [*rows.caveats, *data_warnings(before.n, classes, before.spread)]
-    if rows.kind == "logits" and all(look_like_probabilities(block.scores) for block in rows.blocks()):
-        found.append(
-            "these logits look like probabilities (rows in [0, 1] that sum to 1): if they are, pass --kind probs"
-        )
     absent = np.flatnonzero(before.label_counts == 0)
     if len(absent):
         listed = ", ".join(map(str, absent[:10])) + (" …" if len(absent) > 10 else "")

@@ -20,6 +20,7 @@ LAYERS = [
     ["report"],
     ["sklearn"],
     ["api"],
+    ["handed"],
     ["diagrams", "evaluation", "export", "extract"],
     ["workflow"],
     ["workers"],

@@ -14,7 +14,7 @@ from calcli.io.atomic import check_output
 from calcli.io.bundle import BundleRows
 from calcli.io.provenance import chain_text, link_to
 from calcli.io.score_files import Place, Sheet, Slab, format_of
-from calcli.io.validate import score_kind
+from calcli.io.validate import doubts, score_kind
 from calcli.plain import dataclass
 from calcli.rows import ScoreKind
 from calcli.workflow import calibrated_blocks, check_fits, checked_transforms
@@ -50,6 +50,8 @@ def apply_one(
         spread(rows, [bundle], crew, prefer=("test",), layout=args.where, ignore_labels=args.ignored, need_labels=False)
         for note in check_fits(artifact, name, rows, again=args.again):
             talk.warn(note)
+        for doubt in doubts(rows):
+            talk.warn(f"{rows.name}: {doubt}")
         _compare_names(artifact, rows, talk)
         alone = rows.kind == "confidence"
         if alone and args.as_ != "probs":

@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calcli.errors import DataError, one_line
+from calcli.io.memory import refuse_masked
 from calcli.numerics import IntArray, whole_number
 
 __all__ = ["TakenLabels", "labels_in_memory", "texts_of", "to_labels"]
@@ -69,6 +70,7 @@ def to_labels(
 
 def labels_in_memory(labels: Any, shape: tuple[int, ...], class_names: Sequence[str] | None) -> TakenLabels:
     """Class indices of labels that a program hands over, as ``to_labels`` gives them. shape : of the scores."""
+    refuse_masked(labels, "labels")
     raw = np.asarray(labels.detach().cpu() if hasattr(labels, "detach") else labels)
     if raw.ndim == 0 or not shape or (raw.dtype.kind in "iu" and raw.min(initial=0) >= 0):
         return TakenLabels(raw)  # what is wrong with it is said where every label is checked

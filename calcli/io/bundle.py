@@ -295,7 +295,7 @@ class BundleRows(DataSet):
         return text if isinstance(text, str) else None
 
     @property
-    def caveats(self) -> list[str]:
+    def recorded(self) -> list[str]:
         made = self.corrupted_labels
         if made is None:
             return []

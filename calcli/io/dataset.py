@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from calcli.io.validate import doubts
 from calcli.numerics import IntArray
 from calcli.plain import dataclass
 from calcli.rows import (
@@ -109,8 +110,13 @@ class DataSet(Rows):
 
     @property
     @abstractmethod
-    def caveats(self) -> list[str]:
+    def recorded(self) -> list[str]:
         """What every report of these rows must say, from what the file records of its making."""
+
+    @property
+    def caveats(self) -> list[str]:
+        """What every report of these rows must say: what is recorded, and doubts about the scores."""
+        return [*self.recorded, *doubts(self)]
 
     @abstractmethod
     def column(self, name: str) -> NDArray[Any] | None:

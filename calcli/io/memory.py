@@ -15,7 +15,13 @@ from calcli.io.bundle import BundleRows
 from calcli.io.locate import Layout
 from calcli.rows import ScoreKind
 
-__all__ = ["bundle_in_memory", "plain_array"]
+__all__ = ["bundle_in_memory", "plain_array", "refuse_masked"]
+
+
+def refuse_masked(values: Any, what: str) -> None:
+    """Refuse masked entries: their values would be taken."""
+    if np.ma.is_masked(values):
+        raise DataError(f"{what}: some entries are masked; leave their rows out first")
 
 
 def plain_array(values: Any, what: str) -> NDArray[Any]:
@@ -27,6 +33,7 @@ def plain_array(values: Any, what: str) -> NDArray[Any]:
         values = values.detach().cpu()
         if str(values.dtype) == "torch.bfloat16":
             values = values.float()  # exact; NumPy has no bfloat16
+    refuse_masked(values, what)
     try:
         array = np.asarray(values)
     except (ValueError, TypeError) as problem:

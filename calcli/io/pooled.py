@@ -63,8 +63,8 @@ class PooledRows(DataSet):
         return [{"bundle": part.name, "source": part.source} for part in self.parts]
 
     @property
-    def caveats(self) -> list[str]:
-        return list(dict.fromkeys(caveat for part in self.parts for caveat in part.caveats))
+    def recorded(self) -> list[str]:
+        return list(dict.fromkeys(text for part in self.parts for text in part.recorded))
 
     @property
     def weighted(self) -> bool:

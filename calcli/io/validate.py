@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from calcli.errors import DataError
 from calcli.numerics import FloatArray, IntArray, log_normalizer
-from calcli.rows import SCORE_KINDS, ScoreKind
+from calcli.rows import SCORE_KINDS, Rows, ScoreKind
 
 __all__ = [
     "HUGE",
@@ -24,6 +24,7 @@ __all__ = [
     "check_shape",
     "check_type",
     "check_weights",
+    "doubts",
     "look_like_probabilities",
     "score_kind",
     "swells",
@@ -229,10 +230,28 @@ def _check_sums(
 
 
 def look_like_probabilities(scores: NDArray[Any]) -> bool:
-    """Whether every row of these "logits" lies in [0, 1] and sums to 1: most likely probabilities."""
+    """Whether every row of these "logits" lies in [0, 1] and sums to 1: most likely probabilities.
+
+    Of one score of class 1, which is kept beside a column of zeros, whether all lie within [0, 1].
+    """
     if scores.min() < 0 or scores.max() > 1 + SUM_TOLERANCE:
         return False
+    if scores.shape[1] == 2 and not scores[:, 0].any():
+        return bool(scores.any())
     return bool((np.abs(scores.sum(axis=1, dtype=np.float64) - 1.0) <= SUM_TOLERANCE).all())
+
+
+MOST_BY_CHANCE = 20
+"""Fewer rows of logits may lie in [0, 1] by chance."""
+
+
+def doubts(rows: Rows) -> list[str]:
+    """What makes one ask whether these scores are what they are called. Reads on only while the doubt lasts."""
+    if rows.kind != "logits" or rows.n < MOST_BY_CHANCE:
+        return []
+    if not all(look_like_probabilities(block.scores) for block in rows.blocks()):
+        return []
+    return ["these logits look like probabilities (every row lies in [0, 1]): if they are, pass --kind probs"]
 
 
 def check_label_shape(shape: tuple[int, ...] | None, dtype: np.dtype[Any], n: int, k: int, where: str) -> None:

@@ -215,6 +215,8 @@ class _Work:
             for rows in dict.fromkeys((scene.rows, scene.held)):
                 for _ in rows.blocks():
                     pass  # a complete walk checks every row and makes the hash
+                for caveat in rows.caveats:
+                    self.talk.warn(f"{rows.name}: {caveat}")
             asked = args.methods if args.methods is not None or args.baseline_bundle is None else UNCALIBRATED
             names, left_out = entrants(asked, scene.rows, args.thorough)
             for method, reason in left_out.items():

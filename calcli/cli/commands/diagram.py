@@ -313,6 +313,8 @@ def _sweep(args: DiagramArgs, request: Request, artifacts: Artifacts, talk: Talk
     ) as rows:
         spread(rows, args.sets[0], crew, prefer=("test",), layout=args.where, ignore_labels=args.ignored)
         _admit(rows, talk)
+        for caveat in rows.caveats:
+            talk.warn(f"{rows.name}: {caveat}")
         for label, (path, artifact) in zip(_labels(args, artifacts)[1:], artifacts, strict=True):
             for note in check_fits(artifact, path, rows, again=args.again):
                 talk.warn(note)

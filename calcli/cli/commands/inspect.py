@@ -22,7 +22,7 @@ from calcli.io.hdf5 import open_file
 from calcli.io.inputs import open_document
 from calcli.io.locate import find_bundles, split_where
 from calcli.io.params import encode_params
-from calcli.io.validate import look_like_probabilities
+from calcli.io.validate import doubts
 from calcli.plain import dataclass
 
 ORDER = 60
@@ -119,7 +119,6 @@ def _bundles(args: InspectArgs, path: Path, group: str | None) -> dict[str, Any]
 def _facts(rows: BundleRows) -> dict[str, Any]:
 
     low, high, ties, sure = np.inf, -np.inf, 0, 0
-    looks = rows.kind == "logits"  # until a row says otherwise
     for block in rows.blocks():
         low, high = min(low, float(block.scores.min())), max(high, float(block.scores.max()))
         if rows.kind == "confidence":
@@ -128,7 +127,6 @@ def _facts(rows: BundleRows) -> dict[str, Any]:
         z = block.z
         top = z.max(axis=1)
         ties += int(((z == top[:, None]).sum(axis=1) > 1).sum())
-        looks = looks and look_like_probabilities(block.scores)
         sure += int((block.scores.max(axis=1) >= 1).sum()) if rows.kind == "probs" else 0
     for transform in range(len(rows.transforms)):
         for _ in rows.blocks([transform]):
@@ -171,8 +169,7 @@ def _facts(rows: BundleRows) -> dict[str, Any]:
             "max": int(counts.max()),
         }
         facts["absent_classes"] = np.flatnonzero(counts == 0).tolist()
-    if looks:
-        facts["warnings"].append("every row sums to 1 within [0, 1]: these look like probabilities, not logits")
+    facts["warnings"] += doubts(rows)
     if sure:
         facts["warnings"].append(f"{sure} rows give their class probability 1: rounding has removed information")
     return facts

@@ -159,6 +159,7 @@ def run(args: ReportArgs) -> int:
     )
     write_bytes(args.output, text, force=args.force, inputs=read)
     talk.clear()
+    talk.tell_warnings()
     if args.json:
         print_json(evaluation)
     else:

@@ -86,6 +86,8 @@ def run(args: ThresholdArgs) -> int:
         spread(rows, args.expanded, crew, prefer=("test",), layout=args.where, ignore_labels=args.ignored)
         if rows.weights() is not None:
             raise DataError(f"{rows.name}: has sample weights; the bound is exact for counts only, drop the weights")
+        for caveat in rows.caveats:
+            talk.warn(f"{rows.name}: {caveat}")
         if artifact is not None:
             for note in check_fits(artifact, str(args.calibrator), rows, again=args.again):
                 talk.warn(note)

@@ -1,0 +1,76 @@
+"""What a program hands over, as rows: arrays, tensors and the paths of bundles."""
+
+import warnings
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from os import PathLike
+from typing import Any
+
+import numpy as np
+
+from calcli.errors import DataError
+from calcli.importers.direct import open_data, open_rows
+from calcli.importers.labels import labels_in_memory
+from calcli.io.dataset import DataSet
+from calcli.io.memory import bundle_in_memory, plain_array
+from calcli.io.names import expand
+from calcli.io.validate import check_confidences, check_scores, check_shape, check_type, score_kind
+from calcli.rows import ArrayRows, Rows
+
+__all__ = ["Scores", "open_scores", "open_unlabelled"]
+
+Scores = Any
+"""An array (n, k), or (n,) for two classes; a torch tensor; or ``"FILE.h5"`` / ``"FILE.h5:GROUP"``, a pattern
+of such names, or a list of them, which are one data set."""
+
+
+def _names(scores: Scores) -> list[str]:
+    """The bundles that are meant, none where scores are numbers."""
+    given = scores if isinstance(scores, list | tuple) else [scores]
+    return [str(name) for name in given] if all(isinstance(name, str | PathLike) for name in given) else []
+
+
+@contextmanager
+def open_scores(
+    scores: Scores,
+    labels: Any,
+    kind: str,
+    *,
+    prefer: Sequence[str],
+    weights: Any = None,
+    class_names: Sequence[str] | None = None,
+) -> Iterator[DataSet]:
+    """Labelled rows of whatever a user hands over."""
+    names = _names(scores)
+    if names:
+        if labels is not None:
+            raise DataError(f"{names[0]}: a bundle brings its own labels; leave labels out")
+        with open_data([bundle for name in names for bundle in expand(name)], prefer=prefer) as rows:
+            yield rows
+        return
+    own = score_kind(kind, confidence=True)
+    if labels is not None and own != "confidence":
+        labels, note, words = labels_in_memory(labels, np.shape(scores), class_names)
+        class_names = class_names or words
+        if note is not None:
+            warnings.warn(note, stacklevel=5)
+    with bundle_in_memory(scores, labels, own, weights=weights, class_names=class_names) as rows:
+        yield rows
+
+
+@contextmanager
+def open_unlabelled(scores: Scores, kind: str) -> Iterator[Rows]:
+    """Rows to apply a calibrator to: those of a bundle, or an array as it lies in memory."""
+    if isinstance(scores, str | PathLike):
+        with open_rows(str(scores), prefer=("test",), need_labels=False) as rows:
+            yield rows
+        return
+    array, own = plain_array(scores, "scores"), score_kind(kind, confidence=True)
+    check_type(array.dtype, "scores")
+    n, _ = check_shape(array.shape, array.dtype, "scores")
+    if own == "confidence":
+        if array.size != n:
+            raise DataError(f"scores: have shape {array.shape}, expected one confidence a row, ({n},)")
+        yield ArrayRows(check_confidences(array, "scores"), kind=own)
+        return
+    yield ArrayRows(check_scores(array, own, "scores"), kind=own)
