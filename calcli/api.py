@@ -2,9 +2,9 @@
 
 import html
 import json
+import math
 import warnings
 from collections.abc import Mapping, Sequence
-from dataclasses import fields
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -22,7 +22,7 @@ from calcli.diagrams.terminal import draw
 from calcli.errors import DataError, UsageError, unknown_name
 from calcli.evaluation.assess import Candidate, Plan, Subject, assess
 from calcli.evaluation.results import Evaluation
-from calcli.handed import Scores, open_scores, open_unlabelled
+from calcli.handed import Scores, checked, open_scores, open_unlabelled, plain
 from calcli.io.artifact import Artifact, dumps
 from calcli.io.artifact import load as load_artifact
 from calcli.io.artifact import save as save_artifact
@@ -32,7 +32,8 @@ from calcli.io.validate import doubts
 from calcli.kernels.device import resolve
 from calcli.metrics.catalog import metric, report_metrics
 from calcli.metrics.collect import collect_all
-from calcli.metrics.context import MetricSettings
+from calcli.metrics.compat import PROGRAMS
+from calcli.metrics.context import MetricSettings, norm_of
 from calcli.numerics import FloatArray, IntArray
 from calcli.registry import canonical, parse_options
 from calcli.rows import Rows
@@ -73,7 +74,8 @@ def fit(
     (3.641, 'ok')
     """
     method = canonical(method)
-    chosen = parse_options(method, {name.rstrip("_"): value for name, value in options.items()})
+    chosen = parse_options(method, {name.rstrip("_"): plain(value) for name, value in options.items()})
+    seed = checked(MetricSettings, {"seed": seed}).seed
     with open_scores(scores, labels, kind, prefer=("cal", "val"), weights=weights, class_names=class_names) as rows:
         context = Context(seed=seed, device=resolve(device, rows.n * rows.k))
         fitted = FittedCalibrator(fit_artifact(method, chosen, rows, context))
@@ -111,11 +113,10 @@ def evaluate(
     """
     given = _fitted(calibrators)
     names = report_metrics() if metrics is None else [metric(name).name for name in metrics]
-    try:
-        how = MetricSettings(**settings)
-    except TypeError:
-        known = [each.name for each in fields(MetricSettings)]
-        raise unknown_name("setting", next(name for name in settings if name not in known), known) from None
+    how = checked(MetricSettings, settings)
+    norm_of("max" if math.isinf(how.norm) else str(how.norm))
+    if how.compat is not None and how.compat not in PROGRAMS:
+        raise unknown_name("program", how.compat, PROGRAMS)
     plan = Plan(tuple(names), how, report=metrics is None)
     with open_scores(scores, labels, kind, prefer=("test",), weights=weights, class_names=class_names) as rows:
         warn_all(rows.caveats)
@@ -188,9 +189,7 @@ def diagram(
     how = find_style(style)
     if how.needs_scores:
         raise UsageError(f"style {style!r} is drawn by calcli diagram only")
-    known = [each.name for each in fields(CurveSettings)]
-    if unknown := [name for name in settings if name not in known]:
-        raise unknown_name("setting", unknown[0], known)
+    curves = checked(CurveSettings, settings)
     with open_scores(scores, labels, kind, prefer=("test",), weights=weights) as rows:
         warn_all(rows.caveats)
         for each in given:
@@ -198,7 +197,7 @@ def diagram(
         tables = collect_all(rows, [None, *(each._artifact.calibrator for each in given)])
         names = ["uncalibrated", *(each.method for each in given)]
         sets = [Measured(rows.name, name, table) for name, table in zip(names, tables, strict=True)]
-        request = Request(CurveSettings(**settings), sets=sets, title=title, names=rows.class_names)
+        request = Request(curves, sets=sets, title=title, names=rows.class_names)
         return Picture(how.measure(request))
 
 

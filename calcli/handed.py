@@ -1,23 +1,27 @@
 """What a program hands over, as rows: arrays, tensors and the paths of bundles."""
 
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from os import PathLike
-from typing import Any
+from typing import Any, TypeVar, get_type_hints
 
+import msgspec
 import numpy as np
 
-from calcli.errors import DataError
+from calcli.errors import DataError, UsageError, unknown_name
 from calcli.importers.direct import open_data, open_rows
 from calcli.importers.labels import labels_in_memory
 from calcli.io.dataset import DataSet
 from calcli.io.memory import bundle_in_memory, plain_array
 from calcli.io.names import expand
 from calcli.io.validate import check_confidences, check_scores, check_shape, check_type, score_kind
+from calcli.registry import allowed_text
 from calcli.rows import ArrayRows, Rows
 
-__all__ = ["Scores", "open_scores", "open_unlabelled"]
+__all__ = ["Scores", "checked", "open_scores", "open_unlabelled", "plain"]
+
+Made = TypeVar("Made")
 
 Scores = Any
 """An array (n, k), or (n,) for two classes; a torch tensor; or ``"FILE.h5"`` / ``"FILE.h5:GROUP"``, a pattern
@@ -28,6 +32,29 @@ def _names(scores: Scores) -> list[str]:
     """The bundles that are meant, none where scores are numbers."""
     given = scores if isinstance(scores, list | tuple) else [scores]
     return [str(name) for name in given] if all(isinstance(name, str | PathLike) for name in given) else []
+
+
+def plain(value: Any) -> Any:
+    """NumPy's numbers as Python's."""
+    return value.item() if isinstance(value, np.generic) else value
+
+
+def checked(cls: type[Made], given: Mapping[str, Any]) -> Made:
+    """A class of settings from what a program hands over, held to the types and bounds of its fields.
+
+    Raises UsageError that names the setting, what was given and what is allowed.
+    """
+    types = get_type_hints(cls, include_extras=True)
+    values = {}
+    for name, value in given.items():
+        if name not in types:
+            raise unknown_name("setting", name, list(types))
+        try:
+            values[name] = msgspec.convert(plain(value), types[name])
+        except msgspec.ValidationError:
+            allowed = allowed_text(msgspec.json.schema(types[name]))
+            raise UsageError(f"setting {name}={value!r}: expected {allowed}") from None
+    return cls(**values)
 
 
 @contextmanager

@@ -106,16 +106,17 @@ def option_facts(struct: type[Any]) -> list[dict[str, Any]]:
         {
             "name": option,
             "default": facts.get("default"),
-            "allowed": _allowed(facts),
+            "allowed": allowed_text(facts),
             "description": facts.get("description", ""),
         }
         for option, facts in properties.items()
     ]
 
 
-def _allowed(facts: dict[str, Any]) -> str:
+def allowed_text(facts: dict[str, Any]) -> str:
+    """What a JSON Schema allows, as people read it."""
     if "anyOf" in facts:
-        return " or ".join(_allowed(one) for one in facts["anyOf"])
+        return " or ".join(allowed_text(one) for one in facts["anyOf"])
     if "enum" in facts:
         return "|".join(map(str, facts["enum"]))
     if "const" in facts:

@@ -243,3 +243,40 @@ def test_words_become_the_class_names_of_the_calibrator():
         fitted = calcli.fit(scores, ["neg", "pos", "pos", "neg", "pos", "neg"])
     assert fitted.to_dict()["class_names"] == ["neg", "pos"]
     assert calcli.fit(scores, [0, 1, 1, 0, 1, 0]).to_dict()["class_names"] is None
+
+
+@pytest.mark.parametrize(
+    ("doing", "setting", "value", "said"),
+    [
+        ("evaluate", "bins", 0, "integer from 1 to 10000"),
+        ("evaluate", "bins", 2.5, "integer from 1 to 10000"),
+        ("evaluate", "norm", -1, ">= 1"),
+        ("evaluate", "norm", 1e3, "from 1 to 100, or max"),
+        ("evaluate", "scheme", "x", "width"),
+        ("evaluate", "label", "x", "positive"),
+        ("evaluate", "level", 2, "from 0.5 to 0.9999"),
+        ("evaluate", "level", float("nan"), "from 0.5 to 0.9999"),
+        ("evaluate", "resamples", 0, "from 1 to 1000000"),
+        ("evaluate", "threshold", 4, "from 0 to 1"),
+        ("evaluate", "seed", "x", "integer >= 0"),
+        ("evaluate", "compat", "x", "torchmetrics"),
+        ("diagram", "bins", 0, "integer from 1 to 10000"),
+        ("diagram", "level", 7, "from 0.5 to 0.999"),
+        ("diagram", "resamples", -4, "from 1 to 100000"),
+        ("fit", "seed", -1, "integer >= 0"),
+        ("fit", "seed", "x", "integer >= 0"),
+    ],
+)
+def test_settings_are_held_to_the_bounds_of_the_command_line(doing, setting, value, said):
+    z, y = truth(50, 3, seed=1)
+    with pytest.raises(UsageError, match=said):
+        getattr(calcli, doing)(z, y, **{setting: value})
+
+
+def test_numbers_of_numpy_are_numbers():
+    z, y = truth(200, 3, seed=1)
+    assert calcli.fit(z, y, "hb", bins=np.int64(7)).options["bins"] == 7
+    found = calcli.evaluate(z, y, metrics=["ece"], bins=np.int32(7), norm=np.float32(2))
+    assert "norm:2|bins:7|" in found.results[0].scores["ece"].signature
+    most = calcli.evaluate(z, y, metrics=["ece"], norm=np.inf)
+    assert "norm:max|" in most.results[0].scores["ece"].signature

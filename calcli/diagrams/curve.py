@@ -1,8 +1,9 @@
 """The numbers behind a reliability diagram. Every renderer and every export reads these."""
 
-from typing import Literal
+from typing import Annotated, Literal
 
 import numpy as np
+from msgspec import Meta
 from numpy.typing import NDArray
 
 from calcli.binning import BinStats, bin_index, mass_edges, width_edges
@@ -38,12 +39,12 @@ class CurveSettings:
     seed : of the consistency resampling. columns : bars of the histogram.
     """
 
-    bins: int = 15
+    bins: Annotated[int, Meta(ge=1, le=10_000)] = 15
     scheme: Scheme = "width"
-    level: float = 0.95
-    resamples: int = RESAMPLES
-    seed: int = 0
-    columns: int = 50
+    level: Annotated[float, Meta(ge=0.5, le=0.999)] = 0.95
+    resamples: Annotated[int, Meta(ge=1, le=100_000)] = RESAMPLES
+    seed: Annotated[int, Meta(ge=0)] = 0
+    columns: Annotated[int, Meta(ge=1, le=1000)] = 50
 
 
 @dataclass(frozen=True)

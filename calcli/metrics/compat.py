@@ -13,7 +13,7 @@ from calcli.binning import BinStats
 from calcli.numerics import FloatArray
 from calcli.plain import dataclass
 
-__all__ = ["CONVENTIONS", "Convention"]
+__all__ = ["CONVENTIONS", "PROGRAMS", "Convention"]
 
 
 def _float32_width(scores: FloatArray, bins: int) -> FloatArray:
@@ -128,3 +128,6 @@ CONVENTIONS: dict[str, Convention] = {
         15,
     ),
 }
+
+PROGRAMS = [*CONVENTIONS, "relplot"]
+"""Whose numbers can be asked for: with bins of their own, and relplot's smooth error."""

@@ -4,10 +4,11 @@ import math
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import field, replace
 from functools import cached_property
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 from zlib import crc32
 
 import numpy as np
+from msgspec import Meta
 
 from calcli.binning import BinStats, mass_edges, width_edges
 from calcli.errors import UsageError
@@ -51,16 +52,16 @@ class MetricSettings:
     which class 1 is predicted. level : of intervals. compat : another program's bins, or None.
     """
 
-    bins: int = 15
-    norm: float = 1.0
+    bins: Annotated[int, Meta(ge=1, le=10_000)] = 15
+    norm: Annotated[float, Meta(ge=1)] = 1.0
     scheme: Scheme = "width"
     label: Label = "top"
     compat: str | None = None
-    level: float = 0.95
-    resamples: int = 1000
-    seed: int = 0
+    level: Annotated[float, Meta(ge=0.5, le=0.9999)] = 0.95
+    resamples: Annotated[int, Meta(ge=1, le=1_000_000)] = 1000
+    seed: Annotated[int, Meta(ge=0)] = 0
     interval: Literal["auto", "bootstrap", "t"] = "auto"
-    threshold: float = 0.5
+    threshold: Annotated[float, Meta(ge=0, le=1)] = 0.5
 
 
 @dataclass(frozen=True)

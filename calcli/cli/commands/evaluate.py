@@ -37,7 +37,7 @@ from calcli.evaluation.terms import explained
 from calcli.io.atomic import check_output, write_bytes
 from calcli.io.names import expand
 from calcli.metrics.catalog import metric, report_metrics, settings_of
-from calcli.metrics.compat import CONVENTIONS
+from calcli.metrics.compat import PROGRAMS
 from calcli.metrics.context import MetricSettings, norm_of
 from calcli.plain import dataclass
 
@@ -203,7 +203,7 @@ class EvaluateArgs(o.Pooling, Working, o.Saying, o.Tabling):
         for option in (name for name, asked in tables.items() if asked and self.wanted not in WITH_ALL):
             raise UsageError(f"{option} is a table of its own, which --format {self.form} has no place for; json has")
         if self.compat is not None:
-            _choice("--compat", self.compat, [*CONVENTIONS, "relplot"])
+            _choice("--compat", self.compat, PROGRAMS)
         norm_of(self.norm)
         _choice("--scheme", self.scheme, ["width", "mass"])
         _choice("--label", self.label, ["top", "positive", "class", "all"])
