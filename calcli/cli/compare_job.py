@@ -1,5 +1,6 @@
 """What compare does with every bundle and method: open, cut into folds, fit, score, also in other processes."""
 
+import os
 import signal
 import time
 from collections.abc import Callable, Generator, Iterator, Sequence
@@ -7,8 +8,9 @@ from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from itertools import groupby
-from multiprocessing import active_children, get_context
+from multiprocessing import active_children, get_context, parent_process
 from pathlib import Path
+from threading import Thread
 from typing import Any
 
 import numpy as np
@@ -157,12 +159,20 @@ def _ended_with(pool: ProcessPoolExecutor) -> Iterator[None]:
 
 
 def _pool(workers: int) -> ProcessPoolExecutor:
-    return ProcessPoolExecutor(workers, get_context("spawn"), _ignore_interrupts)
+    return ProcessPoolExecutor(workers, get_context("spawn"), _follow_parent)
 
 
-def _ignore_interrupts() -> None:
-    """The process that has started this one is told too, and ends it."""
+def _follow_parent() -> None:
+    """Of an interruption the process that has started this one is told too, and ends it; killed, it takes this along."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    Thread(target=_end_with_parent, daemon=True).start()
+
+
+def _end_with_parent() -> None:
+    parent = parent_process()
+    if parent is not None:
+        parent.join()
+        os._exit(1)  # the pool's queue would be waited at for ever
 
 
 def _isolated(task: Task) -> HeldOut:

@@ -18,7 +18,6 @@ from contextlib import suppress
 from types import FrameType
 from typing import Any, NoReturn, TextIO
 
-from calcli.cli.render import fail
 from calcli.errors import CalcliError
 
 INTERRUPTED = 128 + signal.SIGINT
@@ -77,6 +76,13 @@ def process() -> NoReturn:
         atexit._run_exitfuncs()
         _forget_output()
         os._exit(end.code if isinstance(end.code, int) else int(end.code is not None))
+
+
+def fail(message: str, code: int) -> int:
+    """Write one line to stderr, and hand the exit code on."""
+    from calcli.cli.render import fail  # when signals are caught
+
+    return fail(message, code)
 
 
 def run(arguments: list[str]) -> int:

@@ -1,8 +1,12 @@
 """SIGKILL at random moments: what is under a final name is whole, old or new."""
 
+import contextlib
 import random
 import re
+import subprocess
+import sys
 import time
+from pathlib import Path
 
 import pytest
 
@@ -59,3 +63,30 @@ def test_a_killed_process_leaves_no_damaged_file(calcli, desk, tmp_path, existin
             (tmp_path / path).unlink()
     print(f"{killed} killed, {finished} finished before, {left} temporary files left")
     assert killed > SHORT // 4
+
+
+def of_session(session):
+    """Processes of a session that live, by what they are."""
+    found = {}
+    for path in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):
+            about = (path / "stat").read_text().rpartition(")")[2].split()
+            if int(about[3]) == session and about[0] != "Z":
+                found[path.name] = (path / "cmdline").read_text().replace("\0", " ")
+    return found
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="processes as Linux lists them")
+def test_workers_of_compare_do_not_outlive_it(desk, tmp_path):
+    words = ["compare", f"{desk}/good.h5", "-m", "platt,hb", "--folds", "1000", "--workers", "2", "-q"]
+    command = [sys.executable, "-m", "calcli", *words]
+    parent = subprocess.Popen(command, cwd=tmp_path, start_new_session=True)
+    end = time.monotonic() + 60
+    while sum("--multiprocessing-fork" in words for words in of_session(parent.pid).values()) < 2:
+        assert time.monotonic() < end
+        time.sleep(0.01)
+    parent.kill()
+    assert parent.wait() == -9
+    while left := of_session(parent.pid):
+        assert time.monotonic() < end, left
+        time.sleep(0.05)

@@ -140,6 +140,19 @@ def csv():
     yield b"\n".join(b"\t".join(str(v).encode() for v in z) for z in Z)
 
 
+def documents():
+    rows = [{"id": f"r{i}", "logits": z, "label": int(y)} for i, (z, y) in enumerate(zip(Z.tolist(), Y, strict=True))]
+    yield json.dumps(rows).encode()
+    yield "".join(json.dumps(row) + "\n" for row in rows).encode()
+    yield json.dumps({"logits": Z.tolist(), "labels": Y.tolist()}).encode()
+    columns, data = ["a", "b", "c", "d", "label"], [[*row["logits"], row["label"]] for row in rows]
+    yield json.dumps({"columns": columns, "data": data}).encode()
+    choices = [dict(zip("abcd", z, strict=True)) for z in Z.tolist()]
+    yield "".join(
+        json.dumps({"scores": z, "label": "abcd"[y]}) + "\n" for z, y in zip(choices, Y, strict=True)
+    ).encode()
+
+
 def parquet():
     pa = pytest.importorskip("pyarrow")
     import pyarrow.parquet as parquet
@@ -180,6 +193,7 @@ def artifacts():
 
 
 EXTRACT = [["extract", "FILE", "--kind", "logits", "--no-labels", "-o", "o.h5", "--force", "-q"]]
+LABELLED = [["extract", "FILE", "--kind", "logits", "-o", "o.h5", "--force", "-q"]]
 KINDS = {
     "hdf5": (".h5", hdf5, mutated, [
         ["fit", "-m", "ts", "FILE:cal", "-o", "-", "-q"], ["inspect", "FILE"],
@@ -201,10 +215,11 @@ KINDS = {
     "pickle": (".p", pickles, mutated, EXTRACT),
     "safetensors": (".safetensors", safetensors, mutated, EXTRACT),
     "csv": (".csv", csv, mutated, EXTRACT),
+    "json": (".json", documents, mutated, LABELLED),
     "parquet": (".parquet", parquet, mutated, EXTRACT),
     "pt": (".pt", torch_files, mutated_zip, EXTRACT),
 }  # fmt: skip
-TEXTS = ("artifact", "csv")
+TEXTS = ("artifact", "csv", "json")
 
 
 # ---- running

@@ -25,6 +25,9 @@ from calcli.plain import dataclass
 __all__ = ["read_csv"]
 
 SUFFIXES = (".csv", ".tsv", ".txt")
+WIDE = 4096
+"""Columns from which on pyarrow takes 100 KiB for each of them."""
+
 LARGE = 16 << 20
 """Bytes from which pyarrow is faster, its import included."""
 
@@ -159,7 +162,7 @@ def _columns(
     path: Path, opening: TableHead, header: list[str] | None, size: int
 ) -> tuple[list[str], dict[str, Column], int]:
     """Names, columns and number of rows. header : the names; None counts the columns from 0."""
-    plain = opening.separator != " " and not opening.skip
+    plain = opening.separator != " " and not opening.skip and len(opening.cells) <= WIDE
     if size >= LARGE and plain and (table := _by_pyarrow(path, opening.separator, header is None)) is not None:
         columns = _arrow_columns(path, table)
         names = [str(i) for i in range(len(columns))] if header is None else header
