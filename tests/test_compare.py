@@ -127,7 +127,7 @@ def test_text_is_best_first_with_the_baseline_marked(run, three):
     assert lines[4].startswith("uncalibrated") and "*" in lines[4]  # twice too sure: beyond chance
 
 
-def test_several_bundles_are_ranked_in_every_format(run, three):
+def test_several_bundles_are_ranked_in_every_format(run, three, monkeypatch):
     found = compared(run, *three, "--methods", "ts,ec")
     ranks = found["ranks"]
     values = {(r["bundle"], r["method"]): r["metrics"]["nll"]["value"] for r in found["results"]}
@@ -137,6 +137,10 @@ def test_several_bundles_are_ranked_in_every_format(run, three):
     assert ranks["nemenyi"]["critical_difference"] == pytest.approx(2.343 * np.sqrt(3 * 4 / 18), abs=2e-3)
     text = run("compare", *three, "--methods", "ts,ec").out
     assert "average ranks over 3 bundles" in text and "Iman-Davenport" in text and "Nemenyi" in text
+    assert text.count("300 rows x 4 classes") == 3
+    monkeypatch.setattr("calcli.cli.compare_text.MOST_TABLES", 2)
+    short = run("compare", *three, "--methods", "ts,ec").out
+    assert "rows x" not in short and short.lstrip().startswith("average ranks over 3 bundles")
     assert len(run("compare", *three, "--methods", "ts,ec", "--format", "markdown").out.splitlines()) == 5
     assert r"\toprule" in run("compare", *three, "--methods", "ts,ec", "--format", "latex").out
     assert len(run("compare", *three, "--methods", "ts,ec", "--format", "jsonl").out.splitlines()) == 9
@@ -186,6 +190,10 @@ def test_a_result_file_is_gone_on_from(run, three):
     assert json.loads(Path("r.json").read_text())["data"]["m0.h5"] != kept["data"]["m0.h5"]
     assert "seed 0, not 1" in run("compare", *three, "--methods", "ec,ft", "--seed", "1", *words).line
     assert "not asked for" in run("compare", "m1.h5", "--methods", "ec,ft", *words).line
+    cut = json.loads(Path("r.json").read_text())
+    del cut["results"][0]["metrics"]["nll"]
+    Path("cut.json").write_text(json.dumps(cut))
+    assert run("compare", *three, "--methods", "ec,ft", "--baseline", "ts", "-o", "cut.json").code == 2
     Path("no.json").write_text("{}")
     assert run("compare", "m0.h5", "-o", "no.json").code == 2
 

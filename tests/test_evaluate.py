@@ -138,13 +138,15 @@ def test_results_come_in_every_format(run, fitted):
 
 def test_model_index_is_yaml_whatever_the_names(run, tmp_path):
     """Checked once against PyYAML 6.0.3 and huggingface_hub 2.4.0; here by its lines, whose quotes JSON reads too."""
-    name = 'a"b\u2028: #&\x1b[1m.h5'
+    name = 'é"b\u2028: #&\x1b[1m.h5'
     with h5py.File(tmp_path / name, "w") as file:
         file["logits"], file["labels"] = LOGITS, LABELS
     lines = run("evaluate", name, "-m", "nll", "-m", "ece", "--format", "model-index").out.splitlines()
     assert lines[1] == "model-index:"
     quoted = [line.split(": ", 1)[1] for line in lines if line.endswith('"')]
-    assert 'a"b\u2028: #&\\x1b[1m.h5' in [json.loads(text) for text in quoted]
+    assert 'é"b\\u2028: #&\\x1b[1m.h5' in [json.loads(text) for text in quoted]
+    assert any('é\\"b' in line for line in lines), "letters stay letters"
+    assert "é" in run("evaluate", name, "-m", "nll", "--json").out
     values = [float(line.split(": ")[1]) for line in lines if line.startswith("      value: ")]
     assert values == [
         score["value"] for score in evaluated(run, name, "-m", "nll", "-m", "ece")["results"][0]["metrics"].values()
@@ -201,6 +203,14 @@ def test_shifted_confidence_is_nothing_a_temperature_can_fix(run, tmp_path):
     assert report["split"]["method"] == "svs"
     assert "a temperature cannot fix this" in report["verdict"]
     assert report["classwise"]["n_significant"] >= 2
+
+
+def test_verdicts_name_the_calibrator_where_there_are_several(run, fitted):
+    assert run("evaluate", fitted).out.startswith("verdict: m.h5:test: ")
+    told = run("evaluate", fitted, "--calibrator", "m.ts.json").out.splitlines()
+    for line, name in zip(told, ("uncalibrated", "m.ts.json"), strict=False):
+        assert line.startswith(f"verdict: m.h5:test, {name}: ")
+    assert told[2] == ""
 
 
 def test_text_is_a_report(run, fitted):

@@ -278,6 +278,22 @@ def test_a_binary_classifier_with_one_column(at_work):
     np.testing.assert_allclose(probs[:, 1], 1 / (1 + np.exp(-(slope * s + intercept))), atol=1e-6)
 
 
+def test_a_binary_classifier_with_one_column_of_probabilities(at_work):
+    import onnxruntime
+
+    from calcli.io.artifact import save
+
+    artifact = fitted("platt", (), 2, "probs")
+    save(artifact, "platt.json")
+    weight = classifier(1, output="sure").astype(np.float64)[:, 0]
+    assert at_work("export", "platt.json", "--to", "onnx", "--onto", "m.onnx", "-o", "j.onnx").code == 0
+    sure = np.array([0.1, 0.4, 0.75, 0.9])
+    x = (sure[:, None] * weight / (weight @ weight)).astype(np.float32)  # so that x weight is what we say
+    (probs,) = onnxruntime.InferenceSession("j.onnx").run(["probs"], {"x": x})
+    slope, intercept = artifact.calibrator.slope[0], artifact.calibrator.intercept[0]
+    np.testing.assert_allclose(probs[:, 1], 1 / (1 + (1 / sure - 1) ** slope * np.exp(-intercept)), atol=1e-5)
+
+
 def test_what_cannot_be_joined(at_work):
     classifier(9)
     assert "no output fits" in at_work("export", "ts.json", "--to", "onnx", "--onto", "m.onnx", "-o", "j").line

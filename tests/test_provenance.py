@@ -66,6 +66,8 @@ def test_a_calibrator_fitted_behind_another_belongs_there(run):
     shown = json.loads(run("inspect", "both.h5", "--json").out)["bundles"][0]["calibrated_by"]
     assert [link["method"] for link in shown] == ["ts", "vs"]
     assert shown[0] == upstream[0]
+    assert run("inspect", "vs.json").out.splitlines().count("fit:") == 1
+    assert "\n  status             ok\n" in run("inspect", "vs.json").out
 
 
 def test_the_chain_comes_through_extract(run):

