@@ -97,6 +97,7 @@ PER_ROW = frozenset({"labels", "ids", "weights", "group", "split", "calibrated_b
 KIND_OF = {word: kind for kind, words in KIND_WORDS.items() for word in words}
 ROLE_OF = {word: role for role, words in ROLES.items() for word in words}
 SCORE_PREFIX = re.compile(rf"({'|'.join(sorted(KIND_OF, key=len, reverse=True))})(?![A-Za-z])", re.IGNORECASE)
+_WORD_ENDS = re.compile(r"(?<=[a-z])(?=[A-Z])|[\s-]+")
 _SPLIT = "|".join(sorted(SPLIT_WORDS, key=len, reverse=True))
 _AFFIXED = re.compile(rf"(?:(?P<before>{_SPLIT})[_.-])?(?P<core>.+?)(?:[_.-](?P<after>{_SPLIT}))?", re.IGNORECASE)
 _OF_MODEL = re.compile(r"(?P<role>labels?|targets?|class_names)[_.-](?P<model>.+)", re.IGNORECASE)
@@ -150,7 +151,7 @@ class BundleArrays:
 
 def role_of(base: str) -> str:
     """Role of an array by its own name, without folders and splits: a key of ROLES or ""."""
-    return ROLE_OF.get(base.lower(), "")
+    return ROLE_OF.get(base.lower()) or ROLE_OF.get(_WORD_ENDS.sub("_", base).lower(), "")
 
 
 @lru_cache(maxsize=1 << 16)  # every array of a file is held against every other
@@ -214,14 +215,16 @@ def plan(paths: Iterable[str], ask: Ask, where: str) -> list[BundleArrays]:
             labels = asked_labels[place]  # named in pairs
         else:
             labels = [name for matches in asked_labels for name in matches] or [n for n in names if n.role == "labels"]
-        alone = len(scores) == len(labels) == 1 and labels[0].split in ("", score.split)
+        alone = len(scores) == len(labels) == 1 and (
+            "" in (score.split, labels[0].split) or score.split == labels[0].split
+        )
         label = _companion(score, labels, any_model=bool(ask.labels) or alone, only=True)
         if label is None and not ask.no_labels:
             others = ", ".join(name.path for name in names[:40] if name.path != score.path) or "nothing else"
             raise DataError(
                 f"{where}: found no labels for {score.path!r} among {others};"
-                f" name them with --labels {_unnamed(names)}{outcome_hint(names)}, or pass --no-labels for scores that"
-                " are only to be calibrated; --gold FILE joins them from another file"
+                f" name them with --labels {_unnamed(names, score)}{outcome_hint(names)}, or pass --no-labels for"
+                " scores that are only to be calibrated; --gold FILE joins them from another file"
             )
         extras = {role: extra for role in ROLES if role != "labels" if (extra := extra_of(score, names, role))}
         found.append(BundleArrays(model, score.split, score.kind, score.path, label if label else None, extras))
@@ -231,12 +234,13 @@ def plan(paths: Iterable[str], ask: Ask, where: str) -> list[BundleArrays]:
     return found
 
 
-def _unnamed(names: Sequence[Name]) -> str:
+def _unnamed(names: Sequence[Name], score: Name) -> str:
     """What ``--labels`` may be given: one column per label, or the one array whose name says nothing."""
     several = [name.path for name in names if name.role == "labels" and name.model and name.core == name.path]
     if len(several) > 1:
         return f"{several[0]}:{several[-1]}, with --per-label where several may hold at once"
-    left = [n.path for n in names if not (n.role or says_correct(n.core) or _NO_TRUTH.fullmatch(n.core))]
+    others = [n for n in names if n.path != score.path]
+    left = [n.path for n in others if not (n.role or says_correct(n.core) or _NO_TRUTH.fullmatch(n.core))]
     return shlex.quote(left[0]) if len(left) == 1 else "NAME"
 
 

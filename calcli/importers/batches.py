@@ -32,7 +32,8 @@ def merge_batches(content: Any, path: Path, notes: list[str]) -> Any:
         if id(item) not in known:
             visiting.add(id(item))
             if isinstance(item, Mapping):
-                known[id(item)] = {key: walk(inner, depth + 1) for key, inner in item.items()}
+                inside = {key: walk(inner, depth + 1) for key, inner in item.items()}
+                known[id(item)] = _merged_by_id(inside, path, notes)
             else:
                 known[id(item)] = _merged([walk(inner, depth + 1) for inner in item], path, notes)
             visiting.remove(id(item))
@@ -64,6 +65,20 @@ def _merged(items: list[Any], path: Path, notes: list[str]) -> Any:
         count = len(next(iter(arrays.values())))
         notes.append(f"{path.name}: {len(items)} batches were joined to {count} rows")
     return arrays or items
+
+
+def _merged_by_id(items: dict[Any, Any], path: Path, notes: list[str]) -> Any:
+    """Rows by their ids, ``{"a.jpg": {"logits": (k,), "label": 2}, …}``, as arrays; anything else as it is."""
+    rows = list(items.values())
+    if len(rows) < 2 or not all(isinstance(row, dict) and row.keys() == rows[0].keys() for row in rows):
+        return items
+    deep = [[np.ndim(value) for value in row.values()] for row in rows]
+    if not all(isinstance(key, (str, int)) for key in items) or any(sorted(set(d)) != [0, 1] for d in deep):
+        return items
+    merged = _merged(rows, path, notes)
+    if not isinstance(merged, dict) or merged.keys() != rows[0].keys():
+        return items
+    return {"ids": np.array([str(key) for key in items]), **merged}
 
 
 def _is_batch(item: Any) -> bool:

@@ -26,7 +26,10 @@ NUMBERED = re.compile(r"(?P<stem>.*?[^\d\W]?)[\W_]*(?P<number>\d+)\W*")
 INDEX = re.compile(r"|Unnamed: 0|__index_level_\d+__|index_level_\d+")
 """What pandas calls the row index that it writes beside the columns."""
 
-BOOKKEEPING = re.compile(r"(?i:folds?|idx|index|row|epoch|.*[_ ]id)|[A-Za-z]+(Id|ID)")
+LEVELS = re.compile(r"\('(\w+)', '([^']+)'\)")
+"""A name of two levels, as Parquet keeps those of pandas."""
+
+BOOKKEEPING = re.compile(r"(?i:folds?|idx|index|\.?row([_ ]?(index|number))?|epoch|.*[_ ]id)|[A-Za-z]+(Id|ID)")
 """Columns that count something: left out of the classes, which is said."""
 
 OUTCOMES = frozenset({"confidence", "conf", "loss", "nll", "entropy", "margin", *PREDICTIONS})
@@ -48,7 +51,10 @@ def refuse_doubles(path: Path, names: Sequence[str]) -> None:
     """Raises DataError when two columns have one name."""
     if len(set(names)) != len(names):
         double = next(name for name in names if names.count(name) > 1)
-        raise DataError(f"{path}: two columns are named {double!r}; every column needs a name of its own")
+        raise DataError(
+            f"{path}: two columns are named {double!r}; every column needs a name of its own (of pandas' levels make"
+            " one: df.columns = df.columns.map('_'.join))"
+        )
 
 
 def table_archive(
@@ -68,6 +74,7 @@ def table_archive(
     if n == 0:
         raise DataError(f"{path}: there are no rows below the column names, expected at least one")
     notes = list(notes)
+    columns = {LEVELS.sub(r"\1_\2", name): column for name, column in columns.items()}
     columns = _without_index(path, dict(columns), n, notes)
     ranked: dict[str, Callable[[], Any]] = {}
     if ask.classes is not None:
@@ -95,7 +102,7 @@ def table_archive(
         _sort_by_number(path, listed, notes)
     inside = {name for listed in declared.values() for name in listed}
     loaders: dict[str, Callable[[], Any]] = {
-        name: columns[name].load for name in names if name not in inside or name in _pieces(ask)
+        name: columns[name].load for name in names if name not in inside or name in (*ask.scores, *_pieces(ask))
     }
     loaders |= ranked
     aside = [
@@ -107,6 +114,8 @@ def table_archive(
         left = f"; left out: {_some(aside)}" if aside else ""
         notes.append(f"{path.name}: classes 0 to {len(rest) - 1} are the columns {_some(rest)}{left}")
     for group, listed in groups.items():
+        if group not in chosen:
+            _refuse_offset(path, columns, listed, ask)
         loaders[group] = _matrix(path, columns, listed, guessed=group == LEFT_OVER and group not in numbered)
         explicit = group in chosen or (group == LEFT_OVER and group not in numbered)
         classes = _class_names(path, listed, "" if explicit else group, counted=group not in chosen)
@@ -170,6 +179,25 @@ def _groups(numeric: Sequence[str]) -> tuple[dict[str, list[str]], dict[str, lis
     return declared, {stem: columns for stem, columns in numbered.items() if len(columns) > 1}
 
 
+def _refuse_offset(path: Path, columns: Mapping[str, Column], listed: Sequence[str], ask: Ask) -> None:
+    """Raises DataError for labels from 1 to less than k beside columns that are numbered from 1 to k.
+
+    They may be these numbers, or count from 0 and have no row of the first class.
+    """
+    numbers = [int(match["number"]) for name in listed if (match := NUMBERED.fullmatch(name))]
+    if numbers != list(range(1, len(listed) + 1)) or len(numbers) < 2:
+        return
+    for name in [n for n in columns if n in ask.labels or (not ask.labels and role_of(n) == "labels")]:
+        if columns[name].kind != "number" or (labels := columns[name].load()).ndim != 1:
+            continue
+        if labels.min() >= 1 and labels.max() < len(listed):
+            raise DataError(
+                f"{path}: columns {_some(listed)} are numbered from 1, and {name!r} is nowhere 0 and nowhere"
+                f" {len(listed)}: do the labels count from 1 as well? Subtract 1 if so;"
+                f" --scores {listed[0]}:{listed[-1]} takes them as they are, counted from 0"
+            )
+
+
 def _without_largest(path: Path, columns: dict[str, Column], listed: list[str], notes: list[str]) -> dict[str, Column]:
     """Take out the one column of these that repeats the largest of each row: ``prob_max`` beside ``prob_cat``, …"""
     tops = [name for name in listed if re.split(r"[\W_]+", name.lower())[-1] in TOPS]
@@ -203,6 +231,8 @@ def _class_names(path: Path, columns: Sequence[str], stem: str, *, counted: bool
     """The headers without what they have in common; None when they only count the classes."""
     names = [name[len(stem) :].strip(" _-.[]") for name in columns]
     numbers = [number for name in names if (number := whole_number(name)) is not None]
+    if numbers == [0]:
+        return names  # said to be of class 0
     if len(numbers) == len(names):
         if counted and numbers != sorted(set(numbers)):
             raise DataError(f"{path}: columns {columns[0]!r}, … are not in the order of their numbers; sort them")
@@ -213,6 +243,8 @@ def _class_names(path: Path, columns: Sequence[str], stem: str, *, counted: bool
                 " name the columns in the order of the classes: --scores A,B,C"
             )
         return None
+    if all(name.startswith("(") and name.endswith(")") for name in names):  # probability(cat)
+        names = [name[1:-1] for name in names]
     fields = {name.rpartition(".")[0] for name in names}
     if len(fields) == 1:  # of one object: scores.cat, scores.dog
         names = [name.rpartition(".")[2] for name in names]

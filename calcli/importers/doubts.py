@@ -7,11 +7,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calcli.errors import DataError
+from calcli.importers.labels import OPPOSITES
 from calcli.io.validate import SUM_TOLERANCE
 from calcli.numerics import IntArray
 from calcli.rows import ScoreKind
 
-__all__ = ["refuse_confidences", "refuse_impostors", "refuse_ranks"]
+__all__ = ["refuse_confidences", "refuse_impostors", "refuse_other_column", "refuse_ranks"]
 
 BLOCK_BYTES = 4 << 20
 """How much of a source is looked at at once."""
@@ -76,6 +77,25 @@ def refuse_confidences(scores: Any, labels: IntArray, kind: ScoreKind, where: st
             f"{where}: no value is below .5 though both classes occur: is it the confidence of the predicted class,"
             " and the label the prediction? P(class 1) is expected; --confidence NAME --correct NAME takes confidences,"
             " --scores NAME --labels NAME insists"
+        )
+
+
+def refuse_other_column(raw: NDArray[Any], n: int, word: str | None, where: str, labels_where: str) -> None:
+    """Refuse one column of scores whose labels, or whose own word, say that it is not that of class 1.
+
+    raw : n labels as they stand in the source. word : what the column says that it is of, or None.
+    """
+    if raw.shape == (n,) and raw.dtype.kind in "iu" and raw.max() > 1:
+        raise DataError(
+            f"{labels_where}: row {int(np.argmax(raw > 1))} has label {raw.max()}, but there is one score a row: is"
+            " it the confidence of a prediction? --confidence NAME --correct PREDICTION=LABEL takes it so"
+            f"{'; of labels 1 and 2 subtract 1' if set(np.unique(raw).tolist()) == {1, 2} else ''}"
+        )
+    known = raw.ndim == 1 and word in np.unique(raw).tolist()  # words as labels say of which class it is
+    if (word or "").lower() in {pair[0] for pair in OPPOSITES} and not known:
+        raise DataError(
+            f"{where}: the one column of scores is that of {word!r}: of class 0? One score a row is that of class 1:"
+            " save the other column, or 1 - p, of a logit -z; --scores NAME takes it as it is"
         )
 
 

@@ -93,6 +93,14 @@ def commands() -> list[tuple[str, str, str]]:
 
 
 AS_CSV = "save the table as CSV"
+IN_UTF8 = "convert it: iconv -f {} -t UTF-8 FILE | calcli extract - -o OUT.h5"
+BY_NAME = {
+    ".joblib": "is a packed dump of joblib; load it there and save its arrays with numpy.savez",
+    ".tfrecord": "is a file of TensorFlow records; save the arrays with numpy.savez",
+    ".csv": f"is no text in UTF-8; {IN_UTF8.format('LATIN1')}",
+}
+"""What is said of files by their names when no reader knows them."""
+
 ELSEWHERE = (
     (
         b"MATLAB 5.0",
@@ -115,6 +123,16 @@ ELSEWHERE = (
         "is packed with zstd; unpack it first, or pipe it: zstd -dc FILE | calcli extract - -o OUT.h5",
     ),
     (b"7z\xbc\xaf", "is a 7z archive; unpack it first"),
+    (b"\xff\xfe", f"is text in UTF-16; {IN_UTF8.format('UTF-16')}"),
+    (b"\xfe\xff", f"is text in UTF-16; {IN_UTF8.format('UTF-16')}"),
+    (b"X\n\0\0\0", "holds an R object; in R: write.csv(readRDS('FILE'), 'FILE.csv')"),
+    (b"RDX", "is an R workspace; in R: load('FILE'); write.csv(OBJECT, 'FILE.csv')"),
+    (b"<stata_dta>", f"is a Stata file; {AS_CSV}"),
+    (b"$FL2", f"is an SPSS file; {AS_CSV}"),
+    (b"<!DOCTYPE", "is a web page; was it downloaded in place of the file?"),
+    (b"<!doctype", "is a web page; was it downloaded in place of the file?"),
+    (b"<html", "is a web page; was it downloaded in place of the file?"),
+    (b"<table", f"is a table of a web page; {AS_CSV}"),
 )
 """How files begin that are known and not read, and what to do about them."""
 
@@ -136,6 +154,12 @@ def recognise(file: SourceFile) -> tuple[SourceFormat, str | None]:
         raise DataError(f"{path}: is an Excel workbook; {AS_CSV}")
     found = next((format for format in formats() if format.sniff(file)), None)
     promised = named.get(file.suffix)
+    if found is None and file.head[257:262] == b"ustar":
+        raise DataError(f"{path}: is a tar archive; unpack it and name the folder")
+    if found is None and len(file.members or []) > 1:
+        raise DataError(f"{path}: is a zip archive without NumPy arrays; unpack it and name the folder")
+    if found is None and file.suffix in BY_NAME:
+        raise DataError(f"{path}: {BY_NAME[file.suffix]}")
     if found is None:
         told = (
             f"is not the {promised} file its name promises (cut off at its start?)"

@@ -37,14 +37,18 @@ def headerless_archive(path: Path, columns: Mapping[str, Column], n: int, ask: A
     left = [name for name in names if len(names) < 3 or not _counts_rows(arrays[name])]
     if len(left) < len(names):
         told.append(f"{path.name}: column {(set(names) - set(left)).pop()} counts the rows and was left out")
-    ends = [name for name in dict.fromkeys((left[0], left[-1])) if _could_be_labels(arrays[name], len(left) - 1)]
+    lists = [name for name in left if arrays[name].ndim == 2]
+    k = arrays[lists[0]].shape[1] if lists else len(left) - 1
+    ends = [name for name in dict.fromkeys((left[0], left[-1])) if _could_be_labels(arrays[name], k)]
     scores = [name for name in left if name not in ends]
-    if len(ends) == 1 and len(scores) > 1 and all(_is_real(arrays[name]) for name in scores):
+    if len(ends) == 1 and (len(scores) > 1 or scores == lists != []) and all(_is_real(arrays[name]) for name in scores):
         told.append(f"{path.name}: has no column names; column {ends[0]} was taken as the labels, {_span(scores)} as")
         told[-1] += " the scores"
-        matrix, labels = np.stack([arrays[name] for name in scores], axis=1, dtype=np.float64), arrays[ends[0]]
+        parts, labels = [arrays[name] for name in scores], arrays[ends[0]]
+        matrix = parts[0] if scores == lists else np.stack(parts, axis=1, dtype=np.float64)
         return Archive.of(path, "csv", {"scores": lambda: matrix, "labels": lambda: labels}, notes=tuple(told))
-    if any(columns[name].kind not in ("number", "lists") or arrays[name].dtype.kind in "US" for name in left):
+    bare = [n for n in left if columns[n].kind in ("number", "lists") and arrays[n].dtype.kind not in "US"]
+    if len(bare) < len(left) or (lists and len(left) > 1):
         raise DataError(
             f"{path}: has no column names; name its {len(names)} columns by their numbers: --scores 0:{len(names) - 2}"
             f" --labels {len(names) - 1} --kind logits|log_probs|probs"
@@ -62,7 +66,7 @@ def _could_be_labels(values: NDArray[Any], k: int) -> bool:
     if values.dtype.kind in "US":
         return True
     whole = values.dtype.kind in "iu" or (values.dtype.kind == "f" and not _is_real(values))
-    return whole and bool(values.min() >= 0) and bool(values.max() < max(k, 2))
+    return values.ndim == 1 and whole and bool(values.min() >= 0) and bool(values.max() < max(k, 2))
 
 
 def _is_real(values: NDArray[Any]) -> bool:

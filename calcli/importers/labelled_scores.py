@@ -10,7 +10,7 @@ from calcli.errors import DataError, UsageError
 from calcli.importers.archive import Entry
 from calcli.importers.array_names import BundleArrays
 from calcli.importers.ask import Ask
-from calcli.importers.doubts import refuse_confidences, refuse_impostors, refuse_ranks
+from calcli.importers.doubts import refuse_confidences, refuse_impostors, refuse_other_column, refuse_ranks
 from calcli.importers.labels import texts_of, to_labels
 from calcli.importers.logged import check_logs
 from calcli.importers.views import settle_views
@@ -110,14 +110,11 @@ def load(candidate: BundleArrays, entries: Mapping[str, Entry], ask: Ask, *, ign
                 f"{where}: has shape {tuple(scores.shape)} for {k} labels: classes by rows? Save the scores transposed,"
                 " (rows, classes)"
             )
-        if binary and raw.ndim == 1 and raw.dtype.kind in "iu" and len(raw) == n and raw.max() > 1 and not ignore:
-            raise DataError(
-                f"{entry.where}: row {int(np.argmax(raw > 1))} has label {raw.max()}, but there is one score a row: is"
-                " it the confidence of a prediction? --confidence NAME --correct PREDICTION=LABEL takes it so"
-            )
+        if binary and not ignore:
+            refuse_other_column(raw, n, None if ask.scores else positive, where, entry.where)
         taken = to_labels(raw, n, k, names, entry.where, positive)
         notes += [taken.note] if taken.note else []
-        names = names or taken.names
+        names = taken.names or names
         labels = check_labels(taken.values, n, k, entry.where, tuple(ignore))
         if not (ask.scores and ask.labels):
             refuse_confidences(scores, labels, kind, where)

@@ -17,7 +17,7 @@ __all__ = ["take_obvious"]
 
 SCORE_WORDS = {
     "predictions", "prediction", "outputs", "output", "scores", "score", "y_score", "y_scores", "preds", "pred_score",
-    "pred_scores", "class_scores", "y_hat", "y_pred",
+    "pred_scores", "class_scores", "y_hat", "y_pred", "decision_function", "decision_scores",
 }  # fmt: skip
 """Names under which scores are saved, whatever their kind."""
 

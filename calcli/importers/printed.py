@@ -83,6 +83,8 @@ def not_a_number(path: Path, name: str, values: Sequence[str]) -> DataError:
         hint = ": write 0.141 for 14.1%"
     elif re.fullmatch(r"\s*[-+]?\d{1,3}(,\d{3})+(\.\d*)?\s*", cell):
         hint = " without separators of thousands"
+    elif re.fullmatch(r"\s*[-+]?\d*,\d+([eE][-+]?\d+)?\s*", cell):
+        hint = " with a point before its decimals"
     elif cell.strip().startswith("{"):
         hint = '; JSON Lines take an object in a row: {"probs": {"A": 0.1, "B": 0.9}, "label": "B"}'
     return DataError(

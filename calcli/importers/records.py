@@ -12,7 +12,7 @@ from calcli.errors import DataError
 from calcli.importers.array_names import parse_name
 from calcli.importers.ask import Ask
 from calcli.importers.columns import Column
-from calcli.importers.printed import are_lists, read_lists
+from calcli.importers.printed import are_lists, is_number, read_lists
 from calcli.io.names import natural
 
 __all__ = ["in_one_order", "record_columns", "value_column"]
@@ -130,8 +130,8 @@ def _lists(path: Path, name: str, cells: Sequence[Any]) -> NDArray[Any]:
         values = np.array(rows)
     except ValueError:
         values = np.empty(0, dtype=object)
-    if values.dtype.kind in "biu":
-        values = values.astype(np.float64)
+    if values.dtype.kind in "biu" or (values.dtype.kind == "U" and all(map(is_number, values.flat))):
+        values = values.astype(np.float64)  # json.dumps(…, default=str) makes texts of NumPy's numbers
     if values.dtype.kind not in "fU" or (values.dtype.kind == "U" and not all(isinstance(x, str) for x in rows[0])):
         raise DataError(f"{path}: the lists in {name!r} hold something that is no number")
     return values

@@ -4,8 +4,9 @@ import gzip
 import shutil
 import sys
 import tempfile
+import zipfile
 import zlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import field
 from pathlib import Path
@@ -22,6 +23,8 @@ from calcli.plain import dataclass
 __all__ = ["Sources", "settle_sources"]
 
 GZIP = b"\x1f\x8b"
+PACKED = frozenset({".csv", ".tsv", ".txt", ".json", ".jsonl", ".ndjson", ".parquet"})
+"""What the one file in a zip archive may be: pandas writes ``to_csv("a.csv.zip")`` so."""
 
 
 @dataclass
@@ -87,6 +90,9 @@ def _add(settled: Sources, path: Path, folder: str, stack: ExitStack) -> None:
     if _is_gzip(made):
         note(path)
         made = _unpacked(made, path, stack)
+    elif (inside := _only_table(made)) is not None:
+        note(path)
+        made = _unzipped(made, inside, path, stack)
     if made != path:
         settled.shown[str(made)] = "stdin" if made.name == "stdin" else str(path)
     settled.files.append(made)
@@ -110,17 +116,41 @@ def _is_gzip(path: Path) -> bool:
         return False  # the reader says what is wrong
 
 
+def _only_table(path: Path) -> str | None:
+    """The name of the one file in a zip archive, if it is a table; what macOS adds does not count."""
+    try:
+        if is_stream(path) or not path.is_file():
+            return None
+        with path.open("rb") as file:
+            if file.read(4) != b"PK\x03\x04":
+                return None
+        with zipfile.ZipFile(path) as archive:
+            names = [name for name in archive.namelist() if not name.startswith("__MACOSX/")]
+    except (OSError, zipfile.BadZipFile, ValueError, NotImplementedError):
+        return None  # the reader says what is wrong
+    return names[0] if len(names) == 1 and Path(names[0]).suffix.lower() in PACKED else None
+
+
 def _unpacked(path: Path, named: Path, stack: ExitStack) -> Path:
     name = named.name.removesuffix(".gz") if named.suffix == ".gz" else named.name
+    return _copied(lambda: gzip.open(path, "rb"), path, name, named, stack)
+
+
+def _unzipped(path: Path, inside: str, named: Path, stack: ExitStack) -> Path:
+    with zipfile.ZipFile(path) as archive:
+        return _copied(lambda: archive.open(inside), path, Path(inside).name, named, stack)
+
+
+def _copied(opened: Callable[[], IO[bytes]], path: Path, name: str, named: Path, stack: ExitStack) -> Path:
     made = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="calcli-"))) / name
     packed, size = path.stat().st_size, 0
     try:
-        with gzip.open(path, "rb") as file, made.open("wb") as out:
+        with opened() as file, made.open("wb") as out:
             while piece := file.read(1 << 20):
                 size += len(piece)
                 if swells(size, packed):
                     raise DataError(f"{named}: unpacks to more than {size} bytes, far tighter than scores are packed")
                 out.write(piece)
-    except (OSError, EOFError, zlib.error) as problem:
+    except (OSError, EOFError, zlib.error, zipfile.BadZipFile, RuntimeError) as problem:
         raise DataError(f"{named}: cannot be unpacked: {one_line(problem)}; is the file complete?") from None
     return made

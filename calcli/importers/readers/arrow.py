@@ -12,7 +12,7 @@ from calcli.importers.source_file import SourceFile
 
 __all__ = ["read_arrow"]
 
-SUFFIXES = (".arrow", ".feather", ".ipc")
+SUFFIXES = (".arrow", ".arrows", ".feather", ".ipc")
 FILES = (b"ARROW1", b"FEA1")
 STREAM = b"\xff\xff\xff\xff"
 

@@ -47,6 +47,7 @@ CELL_LIMIT = 1 << 30
 
 COMMA = re.compile(r"\s*[-+]?\d*,\d+([eE][-+]?\d+)?\s*")
 DECIMAL = re.compile(r"[-+]?\d*\.\d+([eE][-+]?\d+)?")
+NUMBERS = re.compile(r"[\[(]+\s*[-+]?\d*\.\d")
 GROUPED = re.compile(r"\s*[-+]?[1-9]\d{0,2},\d{3}\s*")
 
 
@@ -128,7 +129,7 @@ def _opening(path: Path) -> TableHead:
     if not first.strip():
         raise DataError(f"{path}: the first line is empty, expected the names of the columns")
     separator = max(",;\t|", key=first.count)
-    if separator not in first and len(words := first.split()) > 1 and _spaced(words, then.split()):
+    if separator not in first and len(words := _cells(first, " ")) > 1 and _spaced(words, _cells(then, " ")):
         separator = " "
     cells = _cells(first, separator)
     if skip and lines[skip - 1].startswith("#") and _is_bare(cells):
@@ -144,18 +145,20 @@ def _has_scores(line: str) -> bool:
 
 
 def _spaced(words: Sequence[str], then: Sequence[str]) -> bool:
-    return all(map(is_number, words)) or (len(words) == len(then) and any(map(is_number, then)))
+    return all(map(is_number, words)) or (len(then) - len(words) in (0, 1) and any(map(is_number, then)))
 
 
 def _cells(line: str, separator: str) -> list[str]:
-    if separator == " ":
+    if separator == " " and '"' not in line:
         return line.split()
+    if separator == " ":
+        return next(csv.reader([line.strip()], delimiter=" ", skipinitialspace=True))
     return [cell.strip() for cell in next(csv.reader([line], delimiter=separator))]
 
 
 def _is_bare(cells: Sequence[str]) -> bool:
-    """Whether this is a row: a cell such as 0.31 is no column's name, whatever words stand beside it."""
-    return all(map(is_number, cells)) or any(DECIMAL.fullmatch(cell) for cell in cells)
+    """Whether this is a row: a cell such as 0.31 or [0.3, 0.7] is no column's name, whatever words stand beside it."""
+    return all(map(is_number, cells)) or any(DECIMAL.fullmatch(cell) or NUMBERS.match(cell) for cell in cells)
 
 
 def _columns(
@@ -171,20 +174,31 @@ def _columns(
     names = header if header is not None else [str(i) for i in range(len(rows[0]))]
     inside = header is not None and not opening.above
     cells = rows[1:] if inside else rows
+    if inside and _have_names(cells, len(names)):
+        names = ["", *names]
     for number, row in enumerate(cells, start=opening.skip + (2 if inside else 1)):
         if len(row) != len(names):
             raise DataError(
                 f"{path}: cannot be read as a table: row {number} of the file has {len(row)} cells, expected"
-                f" {len(names)}"
+                f" {len(names)}{'; is the first line a title? remove it' if len(names) == 1 else ''}"
             )
     by_column = list(zip(*cells, strict=True)) if cells else [()] * len(names)
-    if opening.separator == ";":
+    if opening.separator in ";\t":
         by_column = [_with_points(path, name, column) for name, column in zip(names, by_column, strict=True)]
     return names, {name: _column(path, name, column) for name, column in zip(names, by_column, strict=True)}, len(cells)
 
 
+def _have_names(rows: Sequence[Sequence[str]], columns: int) -> bool:
+    """Whether every row begins with a name that no column has, as R's ``write.table`` writes them."""
+    if not rows or any(len(row) != columns + 1 for row in rows) or not any(row[-1].strip() for row in rows):
+        return False
+    names = [row[0] for row in rows]
+    counted = any(names == [str(i) for i in range(start, len(rows) + start)] for start in (0, 1))
+    return counted or (len(set(names)) == len(names) and not any(map(is_number, names)))
+
+
 def _with_points(path: Path, name: str, cells: Sequence[str]) -> tuple[str, ...]:
-    """Where a comma parts the digits, a semicolon parts the cells. Raises DataError where it may part thousands."""
+    """Points for commas that part digits where ; or tabs part cells. Raises DataError where they may part thousands."""
     commas = [cell for cell in cells if COMMA.fullmatch(cell)]
     whole = next((cell for cell in cells if cell.strip().lstrip("+-").isdigit()), None)
     if commas and whole is not None and all(GROUPED.fullmatch(cell) for cell in commas):
@@ -202,7 +216,7 @@ def _rows(path: Path, opening: TableHead) -> list[list[str]]:
         with path.open(encoding="utf-8-sig", newline="") as file:
             lines = islice(file, opening.skip, None)
             if opening.separator == " ":
-                return [cells for line in lines if (cells := line.split())]
+                return [cells for line in lines if (cells := _cells(line, " "))]
             return [row for row in csv.reader(lines, delimiter=opening.separator, strict=True) if row]
     except (OSError, UnicodeDecodeError, csv.Error) as problem:
         raise DataError(f"{path}: cannot be read as a table: {one_line(problem)}") from None

@@ -23,7 +23,7 @@ from calcli.io.validate import swells
 
 __all__ = ["arrow_archive", "arrow_columns", "read_parquet"]
 
-TEXT = ("string", "large_string")
+TEXT = ("string", "large_string", "string_view")
 
 
 @reader(
@@ -128,7 +128,7 @@ def _values(path: Path, table: Any, name: str) -> NDArray[Any]:
     if kind.startswith(("list", "large_list", "fixed_size_list")):
         return _lists(path, column, name)
     if kind.startswith("dictionary"):
-        column = column.cast(column.type.value_type)
+        column = _plain(column)
         kind = str(column.type)
     if column.null_count and not kind.startswith(("float", "double", "halffloat")):
         row = column.is_null().to_pylist().index(True)
@@ -139,6 +139,15 @@ def _values(path: Path, table: Any, name: str) -> NDArray[Any]:
         return read_lists(path, name, column.to_pylist())
     values: NDArray[Any] = column.to_numpy()
     return values.astype("U") if values.dtype.kind == "O" and kind in TEXT else values
+
+
+def _plain(column: Any) -> Any:
+    """A column of categories as one of their values; those of polars are views, which pyarrow does not cast."""
+    if "view" not in str(column.type.value_type):
+        return column.cast(column.type.value_type)
+    import pyarrow as pa
+
+    return pa.chunked_array([pa.array(column.to_pylist(), "string")])
 
 
 def _lists(path: Path, column: Any, name: str) -> NDArray[Any]:
