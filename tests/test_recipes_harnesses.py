@@ -213,3 +213,42 @@ def test_the_harness_s_own_accuracies_and_rows(run, tmp_path):
     *_, read = whole(run, f"calcli extract {samples} --normalize chars -o val.h5")
     assert read == pytest.approx(own["acc_norm,none"], abs=1e-12)
     assert any(row["acc"] != row["acc_norm"] for row in logged)  # else the second says nothing
+
+
+# ---- inspect_ai
+
+
+def test_inspect_s_own_accuracy_and_rows(run):
+    """Its mock model answers with a letter and made-up log-probabilities; its own scorer says what was right."""
+    inspect_ai = pytest.importorskip("inspect_ai", reason="inspect_ai is not installed")
+    from inspect_ai.dataset import MemoryDataset, Sample
+    from inspect_ai.model import Logprob, Logprobs, ModelOutput, ModelUsage, TopLogprob, get_model
+    from inspect_ai.scorer import choice
+    from inspect_ai.solver import multiple_choice
+
+    rng = np.random.default_rng(0)
+    z = rng.normal(size=(N, 4))
+    z = np.log(0.99 * np.exp(z) / np.exp(z).sum(axis=1, keepdims=True))
+    gold = rng.integers(0, 4, N)
+    outputs = []
+    for row in z:
+        order = np.argsort(-row)
+        top = [TopLogprob(token="ABCD"[c], logprob=float(row[c])) for c in order]
+        output = ModelOutput.from_content("mockllm/model", f"ANSWER: {top[0].token}")
+        output.usage = ModelUsage()  # else it counts tokens with a vocabulary from the net
+        head = [Logprob(token=part, logprob=-0.01) for part in ("ANSWER", ":", " ")]
+        output.choices[0].logprobs = Logprobs(
+            content=[*head, Logprob(token=top[0].token, logprob=top[0].logprob, top_logprobs=top)]
+        )
+        outputs.append(output)
+    samples = [Sample(input=f"q{i}?", choices=["w", "x", "y", "z"], target="ABCD"[c], id=i) for i, c in enumerate(gold)]
+    task = inspect_ai.Task(dataset=MemoryDataset(samples), solver=multiple_choice(), scorer=choice())
+    model = get_model("mockllm/model", custom_outputs=outputs)
+    (log,) = inspect_ai.eval(task, model=model, log_dir="logs", display="none", max_samples=1, max_connections=1)
+    assert log.status == "success", log.error
+    (path,) = Path("logs").glob("*.eval")
+    scores, labels, ids, read = whole(run, f"calcli extract {path} -o val.h5")
+    place = [int(i) for i in ids] if ids is not None else list(range(N))
+    np.testing.assert_allclose(scores, z[place], rtol=1e-12)
+    assert np.array_equal(labels, gold[place])
+    assert read == pytest.approx(log.results.scores[0].metrics["accuracy"].value, abs=1e-12)

@@ -36,7 +36,6 @@ PLAIN = {
     "take": "Gather",
 }
 WITH_ATTRIBUTES: dict[str, tuple[str, dict[str, Any]]] = {
-    "row_argmax": ("ArgMax", {"axis": -1, "keepdims": 1}),
     "at": ("GatherElements", {"axis": -1}),
     "columns": ("Gather", {"axis": 1}),
     "float": ("Cast", {"to": 11}),
@@ -60,6 +59,7 @@ class Writer:
         self.onnx, self.k, self.opset, self.prefix = onnx, k, opset, prefix
         self.nodes: list[Any] = []
         self.initializers: list[Any] = []
+        self.ranks: dict[str, int] = {}
 
     def constant(self, name: str, array: Any) -> str:
         self.initializers.append(self.onnx.numpy_helper.from_array(np.asarray(array), self.prefix + name))
@@ -71,9 +71,14 @@ class Writer:
         return outputs[-1]
 
     def add(self, node: Node, inputs: list[str], name: str) -> str:
-        """Write one node of the graph; the name of its result."""
-        out = self.prefix + name
-        axis = self.prefix + "last"
+        """Write one node of the graph; the name of its result.
+
+        onnxruntime keeps the last axis of no rows when it reduces axis -1, so that axes are counted from the first.
+        """
+        out, ranks = self.prefix + name, [self.ranks[i] for i in inputs]
+        rank = sum(ranks) - 1 if node.op == "take" else max(ranks)
+        self.ranks[out] = rank + {"expand": 1, "squeeze": -1}.get(node.op, 0)
+        axis = self.prefix + f"axis{rank - 1}"
         if node.op in PLAIN:
             return self.node(PLAIN[node.op], inputs, [out])
         if node.op in WITH_ATTRIBUTES:
@@ -81,12 +86,15 @@ class Writer:
             return self.node(op, inputs, [out], **attributes)
         if node.op in WITH_AXIS:
             op, attributes = WITH_AXIS[node.op]
-            return self.node(op, [*inputs, self.prefix + "axis0" if op == "CumSum" else axis], [out], **attributes)
+            along = {"CumSum": "along", "Unsqueeze": "last"}.get(op)
+            return self.node(op, [*inputs, axis if along is None else self.prefix + along], [out], **attributes)
         match node.op:
             case "row_max":
                 if self.opset >= 18:
                     return self.node("ReduceMax", [*inputs, axis], [out], keepdims=1)
-                return self.node("ReduceMax", inputs, [out], keepdims=1, axes=[-1])
+                return self.node("ReduceMax", inputs, [out], keepdims=1, axes=[rank - 1])
+            case "row_argmax":
+                return self.node("ArgMax", inputs, [out], axis=rank - 1, keepdims=1)
             case "descending":
                 return self.node("TopK", [*inputs, self.prefix + "k"], [out + "/values", out], axis=-1)
             case "log1p":
@@ -109,14 +117,18 @@ class Writer:
         """Write the graph, reading ``scores`` and ending in probs, prediction and confidence."""
         self.constant("one", np.float64(1.0))
         self.constant("last", np.array([-1], dtype=np.int64))
-        self.constant("axis0", np.int64(-1))
+        self.constant("along", np.int64(-1))
+        for place in (1, 2):
+            self.constant(f"axis{place}", np.array([place], dtype=np.int64))
         self.constant("k", np.array([self.k], dtype=np.int64))
         names: dict[int, str] = {}
         for place, node in graph.needed():
             if node.array is not None:
                 names[place] = self.constant(f"c{place}", node.array)
+                self.ranks[names[place]] = node.array.ndim
             elif node.op == "scores":
                 names[place] = self.node("Cast", [scores], [f"{self.prefix}float64"], to=11)
+                self.ranks[names[place]] = 2
             else:
                 names[place] = self.add(node, [names[i] for i in node.inputs], f"v{place}")
         axis = self.prefix + "last"

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import field
 from pathlib import Path
-from typing import IO
+from typing import IO, Any
 
 from calcli.errors import DataError, one_line
 from calcli.importers.formats import suffixes
@@ -141,7 +141,7 @@ def _unzipped(path: Path, inside: str, named: Path, stack: ExitStack) -> Path:
         return _copied(lambda: archive.open(inside), path, Path(inside).name, named, stack)
 
 
-def _copied(opened: Callable[[], IO[bytes]], path: Path, name: str, named: Path, stack: ExitStack) -> Path:
+def _copied(opened: Callable[[], Any], path: Path, name: str, named: Path, stack: ExitStack) -> Path:
     made = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="calcli-"))) / name
     packed, size = path.stat().st_size, 0
     try:
