@@ -145,6 +145,8 @@ def test_bad_scores_are_named_with_their_row(make):
     unnormalised = p.copy()
     unnormalised[3] *= 1.5
     bad(make, r"probabilities of row 3 sum to 1\.5, expected 1 within 0\.001", probs=unnormalised, labels=Y)
+    sure = np.eye(3)[Y] + 0.25  # up to 1, so that they are no logits: a column too many, or too few
+    bad(make, r"sum to 1\.5, .*does a column belong to no class", probs=np.minimum(sure, 1.0), labels=Y)
     bad(make, r"probabilities of row 0 sum to", log_probs=np.log(p) + 0.1, labels=Y)
     bad(make, "probability 1.5, expected a number in", probs=np.array([0.2, 1.5]), labels=np.array([0, 1]))
     bad(make, "type int64, expected float16", logits=np.ones((4, 3), dtype=int), labels=Y)

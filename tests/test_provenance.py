@@ -53,6 +53,12 @@ def test_calibrated_twice_is_refused_unless_asked_for(run, form):
     assert chain("twice.h5") == ["ts", "ts"]
 
 
+def test_of_two_bundles_the_good_one_is_written(run):
+    done = run("apply", "ts.json", "once.h5", "raw.h5", "-o", "both", "-q")
+    assert (done.code, "once.h5: is already calibrated" in done.line) == (3, True)
+    assert [path.name for path in Path("both").iterdir()] == ["raw.h5"]
+
+
 def test_a_calibrator_fitted_behind_another_belongs_there(run):
     assert run("fit", "-m", "vs", "once.h5", "-o", "vs.json", "-q").code == 0
     upstream = json.loads(Path("vs.json").read_text())["fit"]["upstream"]
