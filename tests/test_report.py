@@ -112,6 +112,7 @@ def test_numbers_for_people():
 def test_a_page_quotes_nothing_it_was_given_as_markup():
     assert text(HOSTILE) == "&lt;/script&gt;&lt;img src=x onerror=alert(1)&gt;⟨U+202E⟩&#x27;&quot;&amp;{{x}}"
     assert tag("p", HOSTILE, title=HOSTILE).count("<") == 2
+    assert tag("input", checked=True, disabled=False, value=None) == "<input checked>"
     assert "\\u003c/script\\u003e" in data_block("x", {HOSTILE: HOSTILE})
     assert data_block("x", {"a": float("nan")}).endswith('{"a":null}</script>')
     assert name("a\x00\ud800b") == "<bdi>a⟨U+0000⟩⟨U+D800⟩b</bdi>"
