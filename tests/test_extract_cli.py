@@ -100,6 +100,7 @@ def test_importing_npz_loads_nothing_heavy(here):
         (["a.npz", "-o", "x.h5", "--labels", "label"], 2, "did you mean labels?"),
         (["a.npz", "-o", "x.h5", "--group", "val"], 2, "no group is named 'val'"),
         (["missing.npz", "-o", "x.h5"], 3, "missing.npz: no such file"),
+        (["a.npz:cal", "-o", "x.h5"], 3, "a.npz:cal: no such file; a group of a.npz is taken by --group cal"),
         ([".", "-o", "x.h5"], 3, "empty.npz: the file is empty"),
         (["empty.npz", "-o", "x.h5"], 3, "empty.npz: the file is empty"),
         (["words.txt", "-o", "x.h5"], 3, "words.txt"),
