@@ -484,7 +484,10 @@ def test_the_steps_of_a_long_run_are_in_the_line_of_the_minute(monkeypatch, caps
         talk.step(f"{step}/5 ts …")
         for done in (0, 500):
             clock[0] += 12.5
-            talk.progress("rows read", done, 1000)
+            talk.progress("rows read", 1000 * done, 1_000_000)
         talk.clear()
     lines = capsys.readouterr().err.splitlines()
-    assert lines == ["3/5 ts … rows read: 0/1000 (0%)", "5/5 ts … rows read: 500/1000 (50%), 40/s, 0:12 left"]
+    assert lines == [
+        "3/5 ts … rows read: 0/1000000 (0%)",
+        "5/5 ts … rows read: 500000/1000000 (50%), 40000/s, 0:12 left",
+    ]

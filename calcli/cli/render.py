@@ -132,7 +132,7 @@ class _Rate:
         if fresh <= 0:  # no speed is known yet
             return share
         left = seconds * (total - self.done) / fresh
-        return f"{share}, {fresh / seconds:.3g}/s, {_clock(left)} left"
+        return f"{share}, {float(f'{fresh / seconds:.3g}'):.9g}/s, {_clock(left)} left"
 
 
 def _clock(seconds: float) -> str:
