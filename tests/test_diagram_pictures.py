@@ -105,8 +105,10 @@ def test_more_curves_than_colours_leave_the_best_in_colour():
     for at in range(26):
         c = rng.random(300)
         power = 1 + at / 5  # the larger the less calibrated
-        curves.append(measure_curve(f"m{at:02}", c, (rng.random(300) < c**power).astype(float), settings=FAST))
+        right = (rng.random(300) < c**power).astype(float)
+        curves.append(measure_curve(f"m{at:02}, called by a long name", c, right, settings=FAST))
     drawn = laid_out(Diagram("corp", (Panel("p", tuple(curves)),)))
+    assert all(-2 <= box.x0 and box.x1 <= drawn.get_figwidth() * drawn.dpi + 2 for box, _ in texts_of(drawn))
     named = [text.get_text() for text in drawn.legends[0].get_texts()]
     best = sorted(curves, key=lambda c: c.brier.score)[:5]
     assert sorted(named) == sorted([*(c.label for c in best), "the other 21"])

@@ -375,8 +375,7 @@ def _legend(job: Drawing) -> list[Any]:
 def _fitting_columns(labels: Sequence[str], width: float) -> int:
     """How many legend entries fit side by side into a width in inches."""
     for columns in range(len(labels), 1, -1):
-        lines = -(-len(labels) // columns)
-        columns_of = [labels[at : at + lines] for at in range(0, len(labels), lines)]  # filled downwards
-        if sum(0.62 + 0.06 * max(map(len, column)) for column in columns_of) <= width:
+        columns_of = np.array_split([len(label) for label in labels], columns)  # as a legend is filled
+        if sum(0.62 + 0.06 * max(column) for column in columns_of) <= width:
             return columns
     return 1
