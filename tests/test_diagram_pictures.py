@@ -106,7 +106,7 @@ def test_more_curves_than_colours_leave_the_best_in_colour():
         c = rng.random(300)
         power = 1 + at / 5  # the larger the less calibrated
         right = (rng.random(300) < c**power).astype(float)
-        curves.append(measure_curve(f"m{at:02}, called by a long name", c, right, settings=FAST))
+        curves.append(measure_curve(f"m{at:02}, called by a rather long name", c, right, settings=FAST))
     drawn = laid_out(Diagram("corp", (Panel("p", tuple(curves)),)))
     assert all(-2 <= box.x0 and box.x1 <= drawn.get_figwidth() * drawn.dpi + 2 for box, _ in texts_of(drawn))
     named = [text.get_text() for text in drawn.legends[0].get_texts()]
