@@ -27,8 +27,8 @@ class SourceFile:
         if path.is_dir():
             raise DataError(f"{path}: is a folder, expected a file of scores")
         if not path.exists():
-            file, found, group = str(path).rpartition(":")
-            hint = f"; a group of {file} is taken by --group {group}" if found and Path(file).is_file() else ""
+            whole, found, group = str(path).rpartition(":")
+            hint = f"; a group of {whole} is taken by --group {group}" if found and Path(whole).is_file() else ""
             raise DataError(f"{path}: no such file{hint}")
         if is_stream(path):
             raise DataError(f"{path}: is a pipe or a device, expected a file of scores; save it to a file first")
