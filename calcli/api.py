@@ -34,6 +34,7 @@ from calcli.metrics.catalog import metric, report_metrics
 from calcli.metrics.collect import collect_all
 from calcli.metrics.compat import PROGRAMS
 from calcli.metrics.context import MetricSettings, norm_of
+from calcli.metrics.warnings import label_doubts
 from calcli.numerics import FloatArray, IntArray
 from calcli.registry import canonical, parse_options
 from calcli.rows import Rows
@@ -132,6 +133,7 @@ def evaluate(
             )
         group = rows.column("group") if plan.report else None
         found = assess(Subject(rows, rows.name, group, rows.class_names), candidates, plan)
+        warn_all(label_doubts(found.seen, rows.class_names))
         return Evaluation([found.results])
 
 
@@ -195,6 +197,7 @@ def diagram(
         for each in given:
             warn_all(check_fits(each._artifact, each.method, rows, again=again))
         tables = collect_all(rows, [None, *(each._artifact.calibrator for each in given)])
+        warn_all(label_doubts(tables[0], rows.class_names))
         names = ["uncalibrated", *(each.method for each in given)]
         sets = [Measured(rows.name, name, table) for name, table in zip(names, tables, strict=True)]
         request = Request(curves, sets=sets, title=title, names=rows.class_names)

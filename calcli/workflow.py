@@ -23,6 +23,12 @@ from calcli.summary import Summary
 
 __all__ = ["calibrated_blocks", "check_fits", "checked_transforms", "fit_artifact"]
 
+BELOW_CHANCE = 4.0
+"""Standard errors from which an accuracy below 1/k is no chance."""
+
+LEAP = 0.1
+"""A gain in accuracy that no miscalibration explains, where it at least doubles."""
+
 WORSE = 1e-9
 """Differences below this are rounding, not a loss."""
 
@@ -117,6 +123,12 @@ def fit_warnings(rows: DataSet, before: Summary, laws: Laws) -> list[str]:
     """What about the calibration data, and the method on them, a user should know."""
     classes = int((before.label_counts > 0).sum()) if rows.k > 1 else None
     found = [*rows.caveats, *data_warnings(before.n, classes, before.spread)]
+    accuracy, chance = before.correct / before.weight, 1.0 / rows.k
+    if rows.k > 1 and accuracy + BELOW_CHANCE * np.sqrt(chance * (1.0 - chance) / before.n) < chance:
+        found.append(
+            f"accuracy {accuracy:.4f} is below chance ({chance:.4f}): do labels and scores belong to the same rows and"
+            " the same order of classes?"
+        )
     absent = np.flatnonzero(before.label_counts == 0)
     if len(absent):
         listed = ", ".join(map(str, absent[:10])) + (" …" if len(absent) > 10 else "")
@@ -133,6 +145,11 @@ def harm(b: dict[str, float], a: dict[str, float], after: Summary) -> list[str]:
         found.append(
             f"accuracy on the calibration data fell from {b['accuracy']:.4f} to {a['accuracy']:.4f};"
             " ts, ec, ets and ft keep every prediction"
+        )
+    if a["accuracy"] > max(2.0 * b["accuracy"], b["accuracy"] + LEAP):
+        found.append(
+            f"accuracy on the calibration data rose from {b['accuracy']:.4f} to {a['accuracy']:.4f}, more than"
+            " miscalibration explains: are the classes of scores and labels in the same order?"
         )
     if "nll" in a and a["nll"] > b["nll"] + WORSE:
         found.append(

@@ -22,7 +22,7 @@ from calcli.io.names import expand
 from calcli.io.provenance import check_upstream
 from calcli.metrics.rowtable import RowTable
 from calcli.metrics.tally import Tally
-from calcli.metrics.warnings import data_warnings
+from calcli.metrics.warnings import data_warnings, label_doubts
 from calcli.plain import dataclass
 from calcli.workflow import check_fits, checked_transforms
 
@@ -163,7 +163,8 @@ class Job:
         binned = any("|bins:" in score.signature for score in results[0].scores.values())
         bins = self.plan.settings.bins if binned else None
         classes = int((table.label_counts > 0).sum()) if table.k > 1 else None
-        common = [*rows.caveats, *data_warnings(table.n, classes, table.spread, bins)]
+        doubts = [*rows.caveats, *label_doubts(table, rows.class_names)]
+        common = [*doubts, *data_warnings(table.n, classes, table.spread, bins)]
         each = [common]
         for text in common:
             self.talk.warn(text, about=rows.name)

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calcli.binning import BinStats
+from calcli.metrics.agreement import LabelAgreement
 from calcli.numerics import NLL_FLOOR, FloatArray, IntArray
 from calcli.plain import dataclass
 
@@ -88,6 +89,16 @@ class RowTable:
     def label_counts(self) -> IntArray:
         """Rows of every class, (k,); of confidences alone those that are wrong and right."""
         return np.bincount(self.y, minlength=self.k)
+
+    @property
+    def agreement(self) -> LabelAgreement | None:
+        """How predictions and labels meet; None for confidences alone."""
+        return LabelAgreement.of(self.prediction, self.y, self.k) if self.k > 1 else None
+
+    @property
+    def mean_confidence(self) -> float:
+        """Unweighted mean confidence."""
+        return float(self.confidence.mean())
 
     @property
     def known(self) -> str:

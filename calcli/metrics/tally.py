@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calcli.binning import BinStats, bin_index, width_edges
+from calcli.metrics.agreement import LabelAgreement
 from calcli.metrics.catalog import metric
 from calcli.metrics.context import MetricContext, MetricSettings
 from calcli.metrics.external_sort import keys_of
@@ -147,6 +148,10 @@ class Joint:
         return Joint(self.cells + other.cells, self.totals + other.totals)
 
 
+MATCHED_CLASSES = 1000
+"""Classes up to which predictions and labels of very many rows are counted against each other."""
+
+
 @dataclass(frozen=True)
 class Tally:
     """Sums over rows. Adds, in the order of the rows.
@@ -154,6 +159,7 @@ class Tally:
     means : of the means over rows asked for, by name. top, positive : of the confidence, and of P(class 1) of
     two classes. entropy : sums of -ln p_y - H and of its variance. classes : over (class, bin) pairs, where asked
     for. joint : for the report. paired : of the differences to the first set of rows, by loss.
+    agreement : of predictions and labels.
     """
 
     k: int
@@ -169,6 +175,7 @@ class Tally:
     classes: ClassStats | None
     joint: Joint | None
     paired: Mapping[str, Moments]
+    agreement: LabelAgreement | None
 
     @classmethod
     def of(cls, table: RowTable, wanted: Wanted, first: RowTable | None) -> "Tally":
@@ -196,6 +203,7 @@ class Tally:
             table.classes,
             Joint.of(table, grid_cells(wanted.total)) if wanted.joint else None,
             paired,
+            table.agreement if table.k <= MATCHED_CLASSES else None,
         )
 
     def __add__(self, other: "Tally") -> "Tally":
@@ -216,12 +224,18 @@ class Tally:
             self.classes + other.classes if self.classes and other.classes else None,
             self.joint + other.joint if self.joint and other.joint else None,
             merged(self.paired, other.paired),
+            self.agreement + other.agreement if self.agreement and other.agreement else None,
         )
 
     @property
     def n(self) -> int:
         """Number of rows."""
         return self.top.n
+
+    @property
+    def mean_confidence(self) -> float:
+        """Unweighted mean confidence."""
+        return self.top.moments.mean
 
     @property
     def spread(self) -> float:

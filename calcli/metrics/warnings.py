@@ -2,7 +2,10 @@
 
 import math
 
-__all__ = ["data_warnings", "resolution_rows"]
+from calcli.metrics.rowtable import RowTable
+from calcli.metrics.tally import Tally
+
+__all__ = ["data_warnings", "label_doubts", "resolution_rows"]
 
 ROWS_PER_BIN = 50
 
@@ -29,3 +32,8 @@ def data_warnings(n: int, classes: int | None, spread: float, bins: int | None =
     if n > 1 and spread == 0.0:
         found.append("all confidences are equal: calibration errors see one point only")
     return found
+
+
+def label_doubts(table: RowTable | Tally, names: list[str] | None) -> list[str]:
+    """Plain words where the labels hardly belong to the scores. names : of the classes."""
+    return [] if table.agreement is None else table.agreement.doubts(table.mean_confidence, names)

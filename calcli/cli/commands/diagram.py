@@ -44,6 +44,7 @@ from calcli.io.dataset import DataSet
 from calcli.io.locate import split_where
 from calcli.methods._temperature import OneTemperature
 from calcli.metrics.collect import collect_all
+from calcli.metrics.warnings import label_doubts
 from calcli.plain import dataclass
 from calcli.workflow import check_fits
 
@@ -269,6 +270,7 @@ def _tables(
             if args.per_group and group is None:
                 raise DataError(f"{rows.name}: has no dataset 'group' with one value per row, which --per-group needs")
             tables = collect_all(rows, [None, *(a.calibrator for _, a in own)], group=group, progress=talk.progress)
+            notes += [f"{rows.name}: {doubt}" for doubt in label_doubts(tables[0], rows.class_names)]
             names = rows.class_names or [f"class {c}" for c in range(rows.k)]
             for path, artifact in own:
                 if artifact.fit.data_sha256 is not None and artifact.fit.data_sha256 == rows.data_sha256:
