@@ -108,7 +108,7 @@ def test_more_curves_than_colours_leave_the_best_in_colour():
         right = (rng.random(300) < c**power).astype(float)
         curves.append(measure_curve(f"m{at:02}, called by a rather long name", c, right, settings=FAST))
     drawn = laid_out(Diagram("corp", (Panel("p", tuple(curves)),)))
-    assert all(-2 <= box.x0 and box.x1 <= drawn.get_figwidth() * drawn.dpi + 2 for box, _ in texts_of(drawn))
+    assert all(box.x0 >= -2 and box.x1 <= drawn.get_figwidth() * drawn.dpi + 2 for box, _ in texts_of(drawn))
     named = [text.get_text() for text in drawn.legends[0].get_texts()]
     best = sorted(curves, key=lambda c: c.brier.score)[:5]
     assert sorted(named) == sorted([*(c.label for c in best), "the other 21"])

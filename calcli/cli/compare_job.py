@@ -163,7 +163,7 @@ def _pool(workers: int) -> ProcessPoolExecutor:
 
 
 def _follow_parent() -> None:
-    """Of an interruption the process that has started this one is told too, and ends it; killed, it takes this along."""
+    """Of an interruption the process that started this one is told too, and ends it; killed, it takes this along."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     Thread(target=_end_with_parent, daemon=True).start()
 
