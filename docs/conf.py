@@ -29,6 +29,7 @@ html_title = f"calcli {release}"
 html_extra_path = ["reports"]
 html_copy_source = False
 html_show_sphinx = False
+smartquotes = False  # -- is an option's
 html_static_path = ["style"]
 html_css_files = ["calcli.css"]
 suppress_warnings = ["myst.xref_ambiguous"]

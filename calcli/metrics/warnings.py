@@ -23,9 +23,10 @@ def data_warnings(n: int, classes: int | None, spread: float, bins: int | None =
     """
     found = []
     if bins is not None and n < ROWS_PER_BIN * bins:
+        wanted = f"{float(f'{resolution_rows(bins):.2g}'):.0f}"
         found.append(
             f"{n} row{'s'[: n != 1]} in {bins} bins: even a calibrated model's ECE is well above 0 here;"
-            f" about {resolution_rows(bins)} rows resolve an ECE of 0.01, or use fewer --bins"
+            f" about {wanted} rows resolve an ECE of 0.01, or use fewer --bins"
         )
     if classes == 1:
         found.append("all labels are the same class: this says nothing about the others")
