@@ -34,7 +34,11 @@ class LabelAgreement:
     @classmethod
     def of(cls, prediction: IntArray, labels: IntArray, k: int) -> "LabelAgreement":
         """Of some rows, (n,) each."""
-        return cls(k, *np.unique(prediction * k + labels, return_counts=True))
+        code = prediction * k + labels
+        if k * k > len(code):
+            return cls(k, *np.unique(code, return_counts=True))
+        count = np.bincount(code)
+        return cls(k, met := np.flatnonzero(count), count[met])
 
     def __add__(self, other: "LabelAgreement") -> "LabelAgreement":
         code, place = np.unique(np.concatenate([self.code, other.code]), return_inverse=True)
