@@ -2,12 +2,12 @@
 
 from typing import Any, Self
 
-from calcli.calibrator import Context, Curves, Fit, param
+from calcli.calibrator import Context, Fit
 from calcli.errors import DataError
 from calcli.isotonic import fit_isotonic
-from calcli.methods._binary.curves import EMPTY, check_line, line
+from calcli.methods._binary.curves import line
 from calcli.methods._binary.log_odds import Sample
-from calcli.methods._binary.maps import ONE_VS_REST, BinaryCalibrator, MapFit, few_rows_per_class, fit_maps
+from calcli.methods._binary.maps import ONE_VS_REST, BrokenLine, MapFit, few_rows_per_class, fit_maps
 from calcli.numerics import FloatArray
 from calcli.plain import dataclass
 from calcli.rows import Rows
@@ -17,7 +17,7 @@ TIE_BREAK = 1e-9
 
 
 @dataclass(frozen=True)
-class IsotonicOneVsAll(BinaryCalibrator):
+class IsotonicOneVsAll(BrokenLine):
     """Fit one isotonic map per class against the rest, and break ties by the old order.
 
     q_c = g_c(p_c) + 1e-9 p_c, then divided by the row's sum; g_c as in ``ir``. The authors'
@@ -28,15 +28,11 @@ class IsotonicOneVsAll(BinaryCalibrator):
     2003.07329 (IROvA), and their code for the tie-break.
     """
 
-    scores: Curves = param()
-    values: Curves = param()
-
     place = 61
     aliases = ("isotonic-ova",)
     use = "to compare with: loses accuracy with many classes"
     title = "isotonic regression one-vs-all"
     laws = ONE_VS_REST
-    identity = (EMPTY, EMPTY)
 
     @classmethod
     def fit(cls, rows: Rows, options: Any, context: Context) -> Fit[Self]:
@@ -56,8 +52,6 @@ class IsotonicOneVsAll(BinaryCalibrator):
         super().check(k)
         if len(self.maps) != k:
             raise DataError(f"there are {len(self.maps)} maps, expected one for each of {k} classes")
-        for scores, values in self.maps:
-            check_line(scores, values)
 
 
 METHOD = IsotonicOneVsAll

@@ -1,19 +1,15 @@
 """Calibration by splines."""
 
-from collections.abc import Iterator
 from dataclasses import replace
 from typing import Annotated, Any
 
 import numpy as np
 from msgspec import Meta
 
-from calcli.calibrator import Curves, param
-from calcli.methods._binary.curves import EMPTY, check_line, line
 from calcli.methods._binary.log_odds import Sample
-from calcli.methods._binary.maps import TOP_LABEL, BinaryCalibrator, MapFit, ModeOptions, few_rows_per_class
+from calcli.methods._binary.maps import TOP_LABEL, BrokenLine, MapFit, ModeOptions
 from calcli.numerics import FloatArray
 from calcli.plain import dataclass
-from calcli.rows import Rows
 
 
 class SplineOptions(ModeOptions, frozen=True):
@@ -27,7 +23,7 @@ class SplineOptions(ModeOptions, frozen=True):
 
 
 @dataclass(frozen=True)
-class SplineCalibration(BinaryCalibrator):
+class SplineCalibration(BrokenLine):
     """Add to each confidence the slope of a spline through the cumulative errors.
 
     With confidences sorted, s_1 <= ... <= s_n, and h_i = sum_{j<=i} (right_j - s_j) / n at
@@ -41,16 +37,12 @@ class SplineCalibration(BinaryCalibrator):
     Reference: Gupta, Rahimi, Ajanthan, Mensink, Sminchisescu, Hartley (2021), arXiv 2006.12800.
     """
 
-    scores: Curves = param()
-    values: Curves = param()
-
     place = 35
     aliases = ("splines",)
     use = "the confidence alone, smooth"
     title = "spline calibration"
     laws = replace(TOP_LABEL, weights=False)
     Options = SplineOptions
-    identity = (EMPTY, EMPTY)
 
     @classmethod
     def fit_map(cls, sample: Sample, options: Any) -> MapFit:
@@ -68,19 +60,6 @@ class SplineCalibration(BinaryCalibrator):
             rank = np.unique(np.rint(np.linspace(0, len(x) - 1, options.points)).astype(np.int64))
             x, y = x[rank], y[rank]
         return MapFit((x, np.clip(y, 0.0, 1.0)), record={"ks": float(np.abs(h).max())})
-
-    @staticmethod
-    def curve(x: FloatArray, *params: Any) -> FloatArray:
-        return line(x, *params)
-
-    @classmethod
-    def advice(cls, rows: Rows, options: Any) -> Iterator[str]:
-        yield from few_rows_per_class(rows, options.mode)
-
-    def check(self, k: int) -> None:
-        super().check(k)
-        for scores, values in self.maps:
-            check_line(scores, values)
 
 
 def spline_slope(h: FloatArray, knots: int) -> FloatArray:

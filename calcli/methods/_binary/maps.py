@@ -10,9 +10,10 @@ import msgspec
 import numpy as np
 from msgspec import Meta
 
-from calcli.calibrator import Calibrator, Context, Fit, Laws, Options, Prediction, Status, param
+from calcli.calibrator import Calibrator, Context, Curves, Fit, Laws, Options, Prediction, Status, param
 from calcli.composition import settled
 from calcli.errors import DataError, FitError
+from calcli.methods._binary.curves import EMPTY, check_line, line
 from calcli.methods._binary.log_odds import (
     Mode,
     Sample,
@@ -36,6 +37,7 @@ __all__ = [
     "ONE_VS_REST",
     "TOP_LABEL",
     "BinaryCalibrator",
+    "BrokenLine",
     "LogisticCalibrator",
     "MapFit",
     "ModeOptions",
@@ -260,6 +262,29 @@ class LogisticCalibrator(BinaryCalibrator):
 
 
 # ---- fitting one map, or one per class
+
+
+@dataclass(frozen=True)
+class BrokenLine(BinaryCalibrator):
+    """Base of maps that are straight lines between (scores, values)."""
+
+    scores: Curves = param()
+    values: Curves = param()
+
+    identity = (EMPTY, EMPTY)
+
+    @staticmethod
+    def curve(x: FloatArray, *params: Any) -> FloatArray:
+        return line(x, *params)
+
+    @classmethod
+    def advice(cls, rows: Rows, options: Any) -> Iterator[str]:
+        yield from few_rows_per_class(rows, options.mode)
+
+    def check(self, k: int) -> None:
+        super().check(k)
+        for scores, values in self.maps:
+            check_line(scores, values)
 
 
 @dataclass
