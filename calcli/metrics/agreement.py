@@ -16,6 +16,9 @@ SURE = 5.0
 FAR = 0.1
 """So much larger is the mean confidence than the accuracy of a model that claims to know what it does not."""
 
+EXPECTED = 20.0
+"""Errors that a model expects of itself, from which none at all is asked about: e^-20 by chance."""
+
 SHIFTED, MORE = 0.3, 0.2
 """Share of labels one beside the prediction, and how much more that is than the accuracy, before it is asked why."""
 
@@ -56,6 +59,11 @@ class LabelAgreement:
         predicted, label = np.divmod(self.code, k)
         right = predicted == label
         accuracy = float(self.count[right].sum()) / n
+        if right.all() and n * (1.0 - confidence) >= EXPECTED:
+            return [
+                f"all of {n} predictions are right, where their confidences expect {n * (1.0 - confidence):.0f} errors:"
+                " are the labels the model's own predictions?"
+            ]
         for by, why in ((1, "are labels counted from 1"), (-1, "do the scores begin with a class that labels lack")):
             share = float(self.count[label == predicted + by].sum()) / n
             if k > 2 and share >= max(SHIFTED, accuracy + MORE):
