@@ -134,6 +134,8 @@ def test_labels_and_columns_that_both_may_count_from_1(run, labels):
     assert "do the labels count from 1 as well? Subtract 1 if so; --scores prob_1:prob_4 takes them as they are" in line
     p, found, _ = rows_of(run, "t.csv", "--scores", "prob_1:prob_4", "--kind", "probs")
     assert np.array_equal(found, y) and np.allclose(p, P)
+    write("t.csv", "prob_1 star,prob_2 stars,prob_3 stars,prob_4 stars,label\n" + rows)
+    assert "do the labels count from 1 as well?" in run("extract", "t.csv", "-o", "x.h5").line
     write("t.csv", "prob_0,prob_1,prob_2,prob_3,label\n" + rows)
     assert np.array_equal(rows_of(run, "t.csv")[1], y)
 
@@ -153,6 +155,28 @@ def test_one_column_of_class_0_is_not_taken_for_class_1(run, name):
         )
         p, y, _ = rows_of(run, "t.csv")
         assert np.allclose(p[:, 1], P[:, 0]) and y.tolist() == [int(word == "neg") for word in words]
+
+
+@pytest.mark.parametrize("columns", [("True", "False"), ("False", "True")])
+def test_true_and_false_are_looked_up_in_the_names_of_the_columns(run, columns):
+    """True had been class 1 whatever the columns said."""
+    right = Y > 1
+    head = ",".join(f"prob_{name}" for name in columns) + ",label\n"
+    write("t.csv", head + "".join(f"{p!r},{1 - p!r},{y}\n" for p, y in zip(P[:, 0].tolist(), right, strict=True)))
+    p, y, _ = rows_of(run, "t.csv")
+    assert np.allclose(p[:, 0], P[:, 0]) and y.tolist() == [columns.index(str(truth)) for truth in right]
+
+
+def test_columns_of_yes_and_no_beside_numbers(run):
+    lines = [f"{p!r},{1 - p!r},{int(y > 1)}\n" for p, y in zip(P[:, 0].tolist(), Y, strict=True)]
+    write("t.csv", "prob_yes,prob_no,label\n" + "".join(lines))
+    line = run("extract", "t.csv", "-o", "x.h5").line
+    assert "in this order, so that label 1 would be 'no'" in line and "--class-names yes,no takes them as" in line
+    p, y, _ = rows_of(run, "t.csv", "--scores", "prob_no,prob_yes", "--kind", "probs")
+    assert np.allclose(p[:, 1], P[:, 0]) and y.tolist() == [int(c > 1) for c in Y]
+    assert np.allclose(rows_of(run, "t.csv", "--class-names", "yes,no")[0][:, 0], P[:, 0])
+    write("t.csv", "prob_no,prob_yes,label\n" + "".join(lines))
+    assert np.allclose(rows_of(run, "t.csv")[0][:, 0], P[:, 0])
 
 
 # ---- objects and arrays

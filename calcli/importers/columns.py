@@ -23,7 +23,7 @@ LEFT_OVER = "columns"
 """Name of the array of all numeric columns whose names do not say what they are."""
 
 NUMBERED = re.compile(r"(?P<stem>.*?[^\d\W]?)[\W_]*(?P<number>\d+)\W*")
-INDEX = re.compile(r"|Unnamed: 0|__index_level_\d+__|index_level_\d+")
+INDEX = re.compile(r"|Unnamed: 0(\.\d+)?|__index_level_\d+__|index_level_\d+")
 """What pandas calls the row index that it writes beside the columns."""
 
 LEVELS = re.compile(r"\('(\w+)', '([^']+)'\)")
@@ -184,7 +184,7 @@ def _refuse_offset(path: Path, columns: Mapping[str, Column], listed: Sequence[s
 
     They may be these numbers, or count from 0 and have no row of the first class.
     """
-    numbers = [int(match["number"]) for name in listed if (match := NUMBERED.fullmatch(name))]
+    numbers = [int(found[-1]) for name in listed if (found := re.findall(r"[0-9]{1,18}", name))]
     if numbers != list(range(1, len(listed) + 1)) or len(numbers) < 2:
         return
     for name in [n for n in columns if n in ask.labels or (not ask.labels and role_of(n) == "labels")]:

@@ -1,6 +1,6 @@
 """What looks like scores of classes and is something else: each refusal says how to tell."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -12,7 +12,7 @@ from calcli.io.validate import SUM_TOLERANCE
 from calcli.numerics import IntArray
 from calcli.rows import ScoreKind
 
-__all__ = ["refuse_confidences", "refuse_impostors", "refuse_other_column", "refuse_ranks"]
+__all__ = ["refuse_confidences", "refuse_impostors", "refuse_other_column", "refuse_other_order", "refuse_ranks"]
 
 BLOCK_BYTES = 4 << 20
 """How much of a source is looked at at once."""
@@ -96,6 +96,18 @@ def refuse_other_column(raw: NDArray[Any], n: int, word: str | None, where: str,
         raise DataError(
             f"{where}: the one column of scores is that of {word!r}: of class 0? One score a row is that of class 1:"
             " save the other column, or 1 - p, of a logit -z; --scores NAME takes it as it is"
+        )
+
+
+def refuse_other_order(raw: NDArray[Any], names: Sequence[str], where: str) -> None:
+    """Refuse two columns in the order yes, no beside labels 0 and 1. names : those of the columns, in their order."""
+    pair = tuple(name.lower() for name in reversed(names))
+    if pair in OPPOSITES and (raw.dtype.kind in "iuf" or (raw.dtype.kind == "b" and pair != ("false", "true"))):
+        first, second = names
+        raise DataError(
+            f"{where}: has the columns of {first!r} and {second!r} in this order, so that label 1 would be {second!r};"
+            " name the columns of the labels 0 and 1 in their order: --scores A,B;"
+            f" --class-names {first},{second} takes them as they are"
         )
 
 

@@ -10,7 +10,13 @@ from calcli.errors import DataError, UsageError
 from calcli.importers.archive import Entry
 from calcli.importers.array_names import BundleArrays
 from calcli.importers.ask import Ask
-from calcli.importers.doubts import refuse_confidences, refuse_impostors, refuse_other_column, refuse_ranks
+from calcli.importers.doubts import (
+    refuse_confidences,
+    refuse_impostors,
+    refuse_other_column,
+    refuse_other_order,
+    refuse_ranks,
+)
 from calcli.importers.labels import texts_of, to_labels
 from calcli.importers.logged import check_logs
 from calcli.importers.views import settle_views
@@ -112,6 +118,8 @@ def load(candidate: BundleArrays, entries: Mapping[str, Entry], ask: Ask, *, ign
             )
         if binary and not ignore:
             refuse_other_column(raw, n, None if ask.scores else positive, where, entry.where)
+        if names and not (ask.scores or ask.class_names) and candidate.extras["class_names"].startswith("class_names_"):
+            refuse_other_order(raw, names, where)
         taken = to_labels(raw, n, k, names, entry.where, positive)
         notes += [taken.note] if taken.note else []
         names = taken.names or names

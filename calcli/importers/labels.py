@@ -62,6 +62,9 @@ def to_labels(
                 f"{where}: is true or false, expected one of {k} classes; does it say whether the answer was right?"
                 " name the labels with --labels NAME"
             )
+        said = [name.lower() for name in class_names or ()]
+        if sorted(said) == ["false", "true"]:
+            return TakenLabels(np.where(raw, said.index("true"), said.index("false")))
         return TakenLabels(raw.astype(np.int64), f"{where}: true was taken as class 1, false as class 0")
     if k == 2 and raw.ndim == 1 and raw.dtype.kind == "i" and set(np.unique(raw).tolist()) == {-1, 1}:
         return TakenLabels((raw > 0).astype(np.int64), f"{where}: +1 was taken as class 1, -1 as class 0")
