@@ -79,7 +79,7 @@ def _apply(model: ModelResults, best: Version, facts: CalibratorFacts) -> tuple[
     still = " ".join(filter(None, (window_sentence(best, largest=True), elsewhere(best))))
     if still:
         rest += f" Still: {still[0].lower()}{still[1:]}"
-    command = shlex.join(["calcli", "apply", facts.path, model.name, "-o", "calibrated.h5"])
+    command = shlex.join(["calcli", "apply", facts.path, model.typed, "-o", "calibrated.h5"])
     rest += f"{_apart(best)} It changes {kept} of its answers."
     return Answer(f"Apply the calibrator {best.name}.", rest), command
 

@@ -111,7 +111,7 @@ class Version:
 
 @dataclass(frozen=True)
 class ModelResults:
-    """One bundle and all versions of it, the scores as they are first."""
+    """One bundle and all versions of it, the scores as they are first. typed : the bundle as the user wrote it."""
 
     name: str
     n: int
@@ -122,6 +122,7 @@ class ModelResults:
     versions: tuple[Version, ...]
     sweep: TemperatureSweep | None
     swept_rows: int
+    typed: str
 
 
 def gather(
@@ -166,7 +167,7 @@ def gather(
         if progress is not None:
             progress("drawing", at + 1, len(sets))
     sweep, swept = _sweep(rows, name, candidates, calls, settings, progress)
-    return ModelResults(name, rows.n, rows.k, rows.kind, None, "", tuple(versions), sweep, swept), done
+    return ModelResults(name, rows.n, rows.k, rows.kind, None, "", tuple(versions), sweep, swept, name), done
 
 
 def _calls(candidates: Sequence[Candidate]) -> list[str]:

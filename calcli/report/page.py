@@ -144,7 +144,7 @@ def _content(models: Sequence[ModelResults], limits: Safe, bodies: Mapping[int, 
 
 def _left_out(model: ModelResults) -> Safe:
     """What stands in the place of a body for which there is no room."""
-    command = " ".join(shlex.quote(visible(word)) for word in ("calcli", "report", model.name, "-o", "report.html"))
+    command = " ".join(shlex.quote(visible(word)) for word in ("calcli", "report", model.typed, "-o", "report.html"))
     return tag("p", "Left out to keep a page of so many models small. All of it: ", tag("code", command))
 
 

@@ -193,7 +193,8 @@ def _model(
         sha = rows.data_sha256
     each = zip(model.versions, results, facts, strict=True)
     versions = tuple(replace(v, result=r, facts=f) for v, r, f in each)
-    return replace(model, versions=versions, data_sha256=sha, source=source), results
+    typed = bundles[0] if len(bundles) == 1 else "BUNDLE"
+    return replace(model, versions=versions, data_sha256=sha, source=source, typed=typed), results
 
 
 def _facts(path: str, artifact: Artifact, rows: DataSet) -> CalibratorFacts:
