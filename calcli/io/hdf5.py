@@ -107,7 +107,10 @@ def texts(values: Any, where: str) -> list[str]:
 
 
 def _damaged(where: object, problem: BaseException) -> DataError:
-    advice = "install the HDF5 filter it was compressed with" if "filter" in str(problem) else "is the file complete?"
+    text = str(problem)
+    advice = "install the HDF5 filter it was compressed with" if "filter" in text else "is the file complete?"
+    if "filter returned failure" in text:  # as of a checksum
+        advice = "its bytes are damaged; fetch the file anew"
     return DataError(f"{where}: cannot be read: {one_line(problem)}; {advice}")
 
 

@@ -350,3 +350,13 @@ def test_texts_that_were_never_written_are_not_walked_through(run, tmp_path):
     with h5py.File("good.h5", "a") as file:
         file.create_dataset("class_names", (2**40,), h5py.string_dtype(), chunks=(2**10,))
     assert "of its 1073741824 chunks were ever written" in run("inspect", "good.h5").line
+
+
+def test_a_checksum_that_is_wrong_asks_for_no_filter(run, tmp_path):
+    with h5py.File("x.h5", "w") as file:
+        file.create_dataset("logits", data=Z, chunks=(64, K), fletcher32=True)
+        file["labels"] = Y
+    data = bytearray((tmp_path / "x.h5").read_bytes())
+    data[data.index(Z[:1].tobytes())] ^= 255
+    (tmp_path / "x.h5").write_bytes(data)
+    assert "its bytes are damaged; fetch the file anew" in run("fit", "-m", "ts", "x.h5").line

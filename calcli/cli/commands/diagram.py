@@ -154,7 +154,7 @@ class DiagramArgs(o.Pooling, Working, o.Saying):
     @property
     def idle(self) -> dict[str, str]:
         """Options that are not looked at, by the name of their field, and why."""
-        idle: dict[str, str] = {}
+        idle = dict.fromkeys(style(self.style).ignores, f"--style {self.style} shows nothing of it")
         if not (self.per_class or self.per_group):
             idle |= dict.fromkeys(("panels", "choose"), "it is about the panels of --per-class and --per-group")
         if self.style != "temperature":

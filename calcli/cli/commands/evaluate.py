@@ -199,7 +199,8 @@ class EvaluateArgs(o.Pooling, Working, o.Saying, o.Tabling):
             raise UsageError("--edges-from and --marginal belong to --bin-sweep: give it, e.g. --bin-sweep 2,4,8,16")
         if self.junit is not None and not (self.max_ or self.min_):
             raise UsageError("--junit reports limits: give some with --max or --min")
-        tables = {"--per-class": self.per_class, "--per-group": self.per_group, "--bin-sweep": self.bin_sweep}
+        tables = {"--per-class": self.per_class, "--per-group": self.per_group or self.group}
+        tables["--bin-sweep"] = self.bin_sweep
         for option in (name for name, asked in tables.items() if asked and self.wanted not in WITH_ALL):
             raise UsageError(f"{option} is a table of its own, which --format {self.form} has no place for; json has")
         if self.compat is not None:
@@ -215,13 +216,14 @@ class EvaluateArgs(o.Pooling, Working, o.Saying, o.Tabling):
         idle = {}
         if self.metric and self.bin_sweep is None and not (self.per_class or self.unnormalized):
             pinned = settings_of([*self.metric, *needed_metrics(self.limits())])
-            for name in {"bins", "norm", "scheme"} - pinned:
+            for name in {"bins", "norm", "scheme", "label"} - pinned:
                 idle[name] = f"no metric that is asked for depends on it; see calcli metrics {self.metric[0]}"
         if self.metric:
             idle["full"] = "--metric names the metrics; leave one of them out"
-            idle["split"] = "it is part of the whole report; leave --metric out"
+        if self.metric or self.wanted not in WITH_ALL:
+            idle["split"] = "it is part of the whole report; leave --metric and --format out"
         if self.value_only:
-            own = ("per_class", "per_group", "bin_sweep", "edges_from", "marginal", "explain")
+            own = ("per_class", "per_group", "group", "bin_sweep", "edges_from", "marginal", "unnormalized", "explain")
             idle |= dict.fromkeys(own, "--value-only prints one number")
             if not (self.max_ or self.min_):
                 idle["baseline"] = "--value-only prints one number, and no limit asks for a difference"

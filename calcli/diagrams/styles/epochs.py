@@ -63,6 +63,8 @@ LOSSES = {"nll": "negative log-likelihood", "error": "error"}
 class OverEpochs(Style[Epochs]):
     """Does the likelihood overfit before the error does?"""
 
+    ignores = ("label", "layout", "bins", "scheme")
+
     def measure(self, request: Request) -> Figure:
         """A line per calibrator; every calibrator is shown on every bundle."""
         bundles = list(dict.fromkeys(s.bundle for s in request.sets))

@@ -101,6 +101,8 @@ class GapPlot(Style[Gaps]):
 
     parts = True
 
+    ignores = ("label", "layout", "bins", "scheme", "no_stats")
+
     def measure(self, request: Request) -> Figure:
         """Lines sorted by the first set's gap; of very many parts those most standard errors off."""
         by = request.by or "class"

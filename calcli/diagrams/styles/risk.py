@@ -81,6 +81,8 @@ NAMES = ("threshold", "coverage", "accuracy", "low", "high", "promised")
 class RiskCoverage(Style[Risk]):
     """How much accuracy is won by answering only when sure."""
 
+    ignores = ("label", "layout", "bins", "scheme")
+
     def measure(self, request: Request) -> Figure:
         """A curve per set that has rows of weight."""
         several = len({s.bundle for s in request.sets}) > 1

@@ -159,6 +159,8 @@ class Temperature(Style[TemperatureSweep]):
     needs_scores = True
     many = False
 
+    ignores = ("label", "layout", "scheme", "level", "no_stats")
+
     def measure(self, request: Request) -> Figure:
         """The sweep of the open bundle, with the calibrators' temperatures marked."""
         rows = request.rows

@@ -62,6 +62,8 @@ NAMES = ("bundle", "method", "n", "variance", "ece", "ece_null_mean")
 class Variance(Style[Scatter]):
     """Sharp and honest, or merely flat?"""
 
+    ignores = ("label", "layout", "level", "no_stats")
+
     def measure(self, request: Request) -> Figure:
         """A point per set that has rows of weight."""
         points = [p for s in request.sets if (p := _point(s, request)) is not None]
