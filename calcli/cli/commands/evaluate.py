@@ -47,7 +47,6 @@ WITH_ALL = ("table", "json", "jsonl")
 
 RAW = ("marginal2_raw", "mse_raw")
 
-
 Results = list[Result]
 """What was measured on one bundle: the uncalibrated scores, then each calibrator."""
 
@@ -199,8 +198,8 @@ class EvaluateArgs(o.Pooling, Working, o.Saying, o.Tabling):
             raise UsageError("--edges-from and --marginal belong to --bin-sweep: give it, e.g. --bin-sweep 2,4,8,16")
         if self.junit is not None and not (self.max_ or self.min_):
             raise UsageError("--junit reports limits: give some with --max or --min")
-        tables = {"--per-class": self.per_class, "--per-group": self.per_group or self.group}
-        tables["--bin-sweep"] = self.bin_sweep
+        by_group = self.per_group or self.group
+        tables = {"--per-class": self.per_class, "--per-group": by_group, "--bin-sweep": self.bin_sweep}
         for option in (name for name, asked in tables.items() if asked and self.wanted not in WITH_ALL):
             raise UsageError(f"{option} is a table of its own, which --format {self.form} has no place for; json has")
         if self.compat is not None:
