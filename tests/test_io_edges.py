@@ -19,7 +19,7 @@ from calcli.io.inputs import open_document
 from calcli.io.job_files import open_job_file
 from calcli.io.names import expand
 from calcli.io.pooled import allow_open_files
-from calcli.io.validate import check_labels
+from calcli.io.validate import check_labels, score_kind
 
 
 def test_an_artifact_spells_its_class_names_as_they_are():
@@ -113,3 +113,9 @@ def test_the_system_is_asked_for_more_open_files():
         assert resource.getrlimit(resource.RLIMIT_NOFILE)[0] > 100
     finally:
         resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+
+
+def test_a_confidence_is_a_kind_of_scores_only_where_it_may_be():
+    assert score_kind("confidence", confidence=True) == "confidence"
+    with pytest.raises(DataError, match="confidence"):
+        score_kind("confidence")

@@ -96,6 +96,20 @@ def test_artifacts_do_not_depend_on_cut_and_workers(folder, count):
         assert 0 < len(crew.pids) <= count
 
 
+class Unsendable:
+    """A task whose error holds what cannot be pickled."""
+
+    name = "unsendable"
+
+    def __call__(self):
+        raise ValueError("no good", lambda: None)
+
+
+def test_an_error_that_cannot_be_sent_is_told_in_words():
+    with processes(1) as crew, pytest.raises(RuntimeError, match=r"ValueError: \('no good', .*pickle"):
+        list(crew.run([Unsendable()]))
+
+
 def test_all_methods_that_stream_are_the_same_by_workers(folder):
     with processes(2) as crew:
         for name in SPREAD:
