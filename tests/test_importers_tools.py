@@ -140,7 +140,7 @@ def test_labels_and_columns_that_both_may_count_from_1(run, labels):
     assert np.array_equal(rows_of(run, "t.csv")[1], y)
 
 
-@pytest.mark.parametrize("name", ["prob_0", "prob_neg", "prob_no", "proba_false"])
+@pytest.mark.parametrize("name", ["prob_0", "prob_neg", "prob_no", "proba_false", "prob_class_0", "prob_n"])
 def test_one_column_of_class_0_is_not_taken_for_class_1(run, name):
     write(
         "t.csv", f"{name},label\n" + "".join(f"{p!r},{int(y > 1)}\n" for p, y in zip(P[:, 0].tolist(), Y, strict=True))

@@ -1,5 +1,6 @@
 """What looks like scores of classes and is something else: each refusal says how to tell."""
 
+import re
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -92,7 +93,9 @@ def refuse_other_column(raw: NDArray[Any], n: int, word: str | None, where: str,
             f"{'; of labels 1 and 2 subtract 1' if set(np.unique(raw).tolist()) == {1, 2} else ''}"
         )
     known = raw.ndim == 1 and word in np.unique(raw).tolist()  # words as labels say of which class it is
-    if (word or "").lower() in {pair[0] for pair in OPPOSITES} and not known:
+    last = re.split(r"[\W_]+", word.lower())[-1] if word else ""  # of class_0 too, but for single letters
+    of_class_0 = {pair[0] for pair in OPPOSITES if len(pair[0]) > 1 or pair[0] in ("0", (word or "").lower())}
+    if last in of_class_0 and not known:
         raise DataError(
             f"{where}: the one column of scores is that of {word!r}: of class 0? One score a row is that of class 1:"
             " save the other column, or 1 - p, of a logit -z; --scores NAME takes it as it is"
