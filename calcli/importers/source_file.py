@@ -87,6 +87,14 @@ class SourceFile:
         Read once, whoever asks. NaN and Infinity are taken as Python writes them.
         """
         try:
+            return self._values()
+        except MemoryError:
+            raise DataError(
+                f"{self.path}: does not fit into memory; save it as .npy or HDF5, which are streamed"
+            ) from None
+
+    def _values(self) -> Any:
+        try:
             data = self.path.read_bytes().removeprefix(b"\xef\xbb\xbf")
         except OSError as problem:
             raise DataError(f"{self.path}: cannot be read: {one_line(problem)}") from None

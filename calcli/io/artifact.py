@@ -181,8 +181,8 @@ def _classes(envelope: _Envelope, cls: type[Calibrator]) -> int:
         if k is not None or names is not None:
             raise DataError("input_kind is confidence, so n_classes and class_names are expected to be null")
         return 1
-    if k is None or k < 2:
-        raise DataError(f"n_classes is {'null' if k is None else k}, expected at least 2")
+    if k is None or not 2 <= k < 2**31:
+        raise DataError(f"n_classes is {'null' if k is None else k}, expected at least 2, and fewer than 2^31")
     if names is not None and len(names) != k:
         raise DataError(f"there are {len(names)} class_names, expected {k}")
     return k

@@ -141,6 +141,25 @@ def test_arrays_that_swell_are_refused_before_memory_is_given_to_them(run, tmp_p
     assert run("extract", "x.npz", "-o", "o.h5").code == 0
 
 
+def test_arrays_of_one_name_are_not_chosen_from(run, tmp_path):
+    array = npy("{'descr': '<f4', 'fortran_order': False, 'shape': (2, 2), }")
+    with zipfile.ZipFile(tmp_path / "x.npz", "w") as archive:
+        archive.writestr("logits.npy", array)
+        with pytest.warns(UserWarning, match="Duplicate name"):
+            archive.writestr("logits.npy", array)
+    assert "two arrays named 'logits'" in run("extract", "x.npz", "--no-labels", "-o", "o.h5").line
+
+
+def test_documents_that_do_not_fit_into_memory(run, tmp_path, monkeypatch):
+    def none_left(data):
+        raise MemoryError
+
+    monkeypatch.setattr("msgspec.json.decode", none_left)
+    (tmp_path / "x.json").write_text('[{"logits": [1, 2], "label": 0}]')
+    done = run("extract", "x.json", "-o", "o.h5")
+    assert (done.code, "does not fit into memory" in done.line) == (3, True)
+
+
 def test_safetensors_offsets_beyond_all_numbers(run, tmp_path):
     header = b'{"logits":{"dtype":"F32","shape":[2,2],"data_offsets":[0,1e999]}}'
     (tmp_path / "x.safetensors").write_bytes(len(header).to_bytes(8, "little") + header + bytes(16))

@@ -112,3 +112,10 @@ def test_an_object_with_two_values_of_one_name_is_refused(name):
 def test_an_error_names_the_file():
     with pytest.raises(DataError, match=r"a\.json"):
         loads("{}", "a.json")
+
+
+def test_more_classes_than_any_file_has_are_refused_at_load():
+    """Exported, it was an internal error."""
+    content = json.loads((GOLDEN / "rows4.ts.json").read_text()) | {"n_classes": 10**30}
+    with pytest.raises(DataError, match=r"fewer than 2\^31"):
+        loads(json.dumps(content), "x.json")

@@ -134,6 +134,8 @@ def read_npz(file: SourceFile, stack: ExitStack, ask: Ask) -> Archive:
     # file managers put more into a zip than was meant: .DS_Store, __MACOSX/._logits.npy
     hidden = re.compile(r"(.*/)?(\.|__MACOSX/).*")
     names = [name.removesuffix(".npy") for name in file.members or [] if name.endswith(".npy")]
+    if twice := next((name for name in names if names.count(name) > 1), None):
+        raise DataError(f"{path}: holds two arrays named {twice!r}; keep the right one")
     return Archive.of(path, "npz", {name: loader(name) for name in names if not hidden.fullmatch(name)})
 
 
