@@ -53,6 +53,11 @@ def test_calibrated_twice_is_refused_unless_asked_for(run, form):
     assert chain("twice.h5") == ["ts", "ts"]
 
 
+def test_a_fit_says_how_many_rows_and_classes_it_had(run):
+    told = run("fit", "-m", "ts", "raw.h5", "-o", "again.json").err
+    assert f"ts on raw.h5: {len(Z)} rows, {Z.shape[1]} classes, status ok" in told
+
+
 def test_of_two_bundles_the_good_one_is_written(run):
     done = run("apply", "ts.json", "once.h5", "raw.h5", "-o", "both", "-q")
     assert (done.code, "once.h5: is already calibrated" in done.line) == (3, True)
