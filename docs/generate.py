@@ -24,6 +24,7 @@ from calcli.evaluation.terms import REPORT
 from calcli.importers.formats import commands as format_commands
 from calcli.importers.formats import formats
 from calcli.metrics.catalog import describe_metric, metric, metric_names
+from calcli.metrics.definition import Metric
 from calcli.registry import method, method_names
 from calcli.report.glossary import GLOSSARY
 
@@ -73,6 +74,11 @@ REPORTS = {
     "full": "with `--full` or `--metric`",
     None: "with `--metric` only",
 }
+
+
+def shown(own: Metric) -> str:
+    """Which reports a metric is in."""
+    return REPORTS[own.report] if own.in_table else "in `--json` and `--format` of every report, not in its text"
 
 
 def write(folder: Path) -> None:
@@ -194,7 +200,7 @@ def metric_page(name: str) -> str:
     facts, own = describe_metric(name), metric(name)
     lines = [f"# {name}", "", f"{escaped(facts['summary'])}.", "", "```text", facts["formula"], "```", ""]
     lines += ["```console", f"$ calcli evaluate logits.h5 --metric {name}", "```", ""]
-    rows = [["direction", facts["direction"]], ["shown", REPORTS[own.report]]]
+    rows = [["direction", facts["direction"]], ["shown", shown(own)]]
     rows += [["also called", ", ".join(map(code, own.aliases))]] if own.aliases else []
     rows += [["signature", code(facts["signature"])], ["reference", escaped(facts["reference"])]]
     lines += table(["", ""], rows)
@@ -205,7 +211,7 @@ def metric_page(name: str) -> str:
 def metrics_table() -> str:
     """All metrics."""
     rows = [
-        [f"[{name}](generated/metrics/{name}.md)", escaped(metric(name).title), REPORTS[metric(name).report]]
+        [f"[{name}](generated/metrics/{name}.md)", escaped(metric(name).title), shown(metric(name))]
         for name in metric_names()
     ]
     return "\n".join(
