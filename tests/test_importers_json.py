@@ -5,6 +5,7 @@ import json
 import h5py
 import numpy as np
 import pytest
+from cli import runner
 
 from calcli.errors import DataError, UsageError
 from calcli.importers.ask import Ask
@@ -97,3 +98,21 @@ def test_samples_of_plain_rows(tmp_path, sample, name):
     assert found["logits"].tolist() == [row["logits"] for row in rows]
     assert found["labels"].tolist() == [row["label"] for row in rows]
     assert found["ids"].tolist() == [row["id"] for row in rows]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '{"logits": [1, 2], "label": 0, "label": 1}\n{"logits": [2, 1], "label": 0}\n',
+        '[{"logits": [2, 1], "label": 0}, {"logits": [1, 2], "label": 0, "label": 1}]',
+        '{"logits": [[1, 2], [2, 1]], "labels": [1, 0], "labels": [0, 1]}',
+        '{"rows": {"out": {"logits": [[1, 2], [2, 1]], "labels": [1, 0], "labels": [0, 1]}}}',
+    ],
+    ids=["lines", "list", "columns", "nested"],
+)
+def test_a_name_that_stands_twice_is_refused(tmp_path, monkeypatch, capsys, text):
+    path = tmp_path / "x.jsonl"
+    path.write_text(text)
+    found = runner(monkeypatch, capsys)("extract", path, "-o", tmp_path / "o.h5")
+    assert found.code == 3
+    assert "stands twice" in found.line

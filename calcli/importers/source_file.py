@@ -7,12 +7,15 @@ from typing import Any
 
 from calcli.errors import DataError, one_line
 from calcli.io.atomic import is_stream
-from calcli.io.inputs import note
+from calcli.io.inputs import DoubledKey, note, once
 
 __all__ = ["SourceFile"]
 
 HEAD = 4096
 """How many bytes are looked at to tell formats apart."""
+
+LOOKED_AT, LOOKED_THROUGH = 1000, 1 << 26
+"""Lines of JSON Lines, and bytes of JSON, up to which objects are searched for names that stand twice."""
 
 
 class SourceFile:
@@ -99,8 +102,12 @@ class SourceFile:
         except OSError as problem:
             raise DataError(f"{self.path}: cannot be read: {one_line(problem)}") from None
         if b"\n" not in data.strip() or not _ends_value(data):
+            if len(data) <= LOOKED_THROUGH:
+                _refuse_doubled(data, str(self.path))
             return _decode(data, str(self.path))
         lines = data.splitlines()
+        for i, line in enumerate(lines[:LOOKED_AT], 1):
+            _refuse_doubled(line, f"{self.path}: line {i}")
         return [_decode(line, f"{self.path}: line {i}") for i, line in enumerate(lines, 1) if line.strip()]
 
     @property
@@ -119,6 +126,16 @@ def _ends_value(data: bytes) -> bool:
     except (ValueError, RecursionError):
         return False
     return True
+
+
+def _refuse_doubled(data: bytes, where: str) -> None:
+    """Refuse objects with two values of one name; what is no JSON at all is refused by those who decode it."""
+    try:
+        json.loads(data, object_pairs_hook=once)
+    except DoubledKey as problem:
+        raise DataError(f"{where}: {problem}; keep one of the two") from None
+    except (ValueError, RecursionError):
+        return
 
 
 def _decode(data: bytes, where: str) -> Any:

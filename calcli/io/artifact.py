@@ -17,7 +17,7 @@ from calcli.calibrator import Calibrator, Status
 from calcli.errors import CalcliError, DataError, FitError
 from calcli.io.atomic import write_bytes
 from calcli.io.extremes import check_extremes
-from calcli.io.inputs import at_most, open_document
+from calcli.io.inputs import at_most, once, open_document
 from calcli.io.params import decode_params, encode_params, shown
 from calcli.numerics import TINY
 from calcli.registry import method
@@ -133,7 +133,7 @@ def loads(text: str | bytes, where: str) -> Artifact:
     data = (text.encode() if isinstance(text, str) else text).removeprefix(codecs.BOM_UTF8)
     try:
         content = msgspec.json.decode(data)
-        json.loads(data, object_pairs_hook=_once)
+        json.loads(data, object_pairs_hook=once)
     except (msgspec.DecodeError, ValueError, RecursionError) as problem:
         found = _other_than_json(data) or f"not JSON: {problem}"
         raise DataError(f"{where}: is {found}; expected a calibrator written by calcli fit") from None
@@ -186,15 +186,6 @@ def _classes(envelope: _Envelope, cls: type[Calibrator]) -> int:
     if names is not None and len(names) != k:
         raise DataError(f"there are {len(names)} class_names, expected {k}")
     return k
-
-
-def _once(pairs: list[tuple[str, Any]]) -> None:
-    """Refuse an object with two values of one name: of such, programs take either. Raises DecodeError."""
-    seen = set()
-    for name, _ in pairs:
-        if name in seen:
-            raise msgspec.DecodeError(f"key {name[:40]!r} stands twice in an object")
-        seen.add(name)
 
 
 def _other_than_json(data: bytes) -> str | None:

@@ -12,11 +12,22 @@ from contextlib import contextmanager, suppress
 from mmap import ACCESS_READ, mmap
 from pathlib import Path
 from threading import Lock
-from typing import IO
+from typing import IO, Any
 
 from calcli.errors import DataError
 
-__all__ = ["DESCRIPTORS", "at_most", "is_read", "note", "note_onnx", "noting", "open_document", "read_document"]
+__all__ = [
+    "DESCRIPTORS",
+    "DoubledKey",
+    "at_most",
+    "is_read",
+    "note",
+    "note_onnx",
+    "noting",
+    "once",
+    "open_document",
+    "read_document",
+]
 
 DESCRIPTORS = ("/dev/stdin", "/dev/fd/", "/proc/self/fd/")
 """Pipes that a shell has opened; another one may wait for ever."""
@@ -120,3 +131,16 @@ def read_document(path: str, most: int, what: str, *, own: bool = False) -> byte
     if len(data) > most:
         raise DataError(f"{path}: is larger than {most >> 20} MiB, expected {what}")
     return data
+
+
+class DoubledKey(ValueError):
+    """An object of JSON has two values of one name; of such, programs take either."""
+
+
+def once(pairs: list[tuple[str, Any]]) -> None:
+    """What ``json.loads`` calls with every object: refuses one with two values of one name. Raises DoubledKey."""
+    seen = set()
+    for name, _ in pairs:
+        if name in seen:
+            raise DoubledKey(f"key {name[:40]!r} stands twice in an object")
+        seen.add(name)
