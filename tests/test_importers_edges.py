@@ -234,3 +234,13 @@ def test_lists_among_numbers_are_no_column():
     assert value_column(Path("t.json"), "x", [1, 2]).load().tolist() == [1, 2]
     with pytest.raises(DataError, match="t.json"):
         value_column(Path("t.json"), "x", [[1.0], 2.0]).load()
+
+
+@pytest.mark.parametrize("at", ["/", "a/b"])
+def test_a_bundle_of_a_later_format_is_no_foreign_file(tmp_path, at):
+    with h5py.File(tmp_path / "x.h5", "w") as file:
+        group = file.require_group(at)
+        group["logits"], group["labels"] = np.eye(3), np.arange(3)
+        group.attrs["calcli_bundle"] = 9
+    with pytest.raises(DataError, match="calcli_bundle is 9, this calcli reads 1"):
+        import_scores([tmp_path / "x.h5"], tmp_path / "out.h5")

@@ -20,7 +20,7 @@ from calcli.errors import DataError, UsageError
 from calcli.free_memory import available_memory
 from calcli.io.class_column import AT_ONCE, ClassColumn
 from calcli.io.dataset import DataSet
-from calcli.io.hdf5 import check_stored, lookup, names_in, open_file, read, texts
+from calcli.io.hdf5 import check_bundle_format, check_stored, lookup, names_in, open_file, read, texts
 from calcli.io.locate import Layout, choose_group, kinds_in, split_where
 from calcli.io.unpacked import Unpacked, is_tall
 from calcli.io.validate import (
@@ -97,7 +97,7 @@ class BundleRows(DataSet):
         shown = os.fsencode(path.name).decode("utf-8", "backslashreplace")  # a file's name need not be text
         self.name = f"{shown}:{group}" if group else shown
         self._node = lookup(file, group)
-        self._check_format()
+        check_bundle_format(self._node, self.name)
         self._scores, self.kind = self._find_scores(layout)
         self.scores_where = self._where(self._scores)
         self._wide = is_bfloat16(self._scores.dtype, self._scores.attrs.get("dtype"))
@@ -122,11 +122,6 @@ class BundleRows(DataSet):
         self.small = self.nbytes <= (max(CACHE_BYTES, most) if self._scores.chunks else CACHE_BYTES)
 
     # ---- what the group holds
-
-    def _check_format(self) -> None:
-        version = self._node.attrs.get("calcli_bundle", 1)
-        if np.ndim(version) or not isinstance(version, int | float | np.number) or version != 1:
-            raise DataError(f"{self.name}: attribute calcli_bundle is {version!r}, this calcli reads 1; upgrade calcli")
 
     def _find(self, path: str) -> h5py.Dataset | None:
         """A dataset all of which is there, or None when nothing has this name."""

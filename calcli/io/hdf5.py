@@ -23,7 +23,17 @@ from calcli.io.inputs import note
 from calcli.io.probe import probe
 from calcli.io.validate import swells
 
-__all__ = ["check_stored", "find_groups", "lookup", "names_in", "open_file", "or_none", "read", "texts"]
+__all__ = [
+    "check_bundle_format",
+    "check_stored",
+    "find_groups",
+    "lookup",
+    "names_in",
+    "open_file",
+    "or_none",
+    "read",
+    "texts",
+]
 
 
 MANY = 64
@@ -276,3 +286,11 @@ def read(dataset: h5py.Dataset, rows: Any, where: str) -> Any:
         raise
     except Exception as problem:
         raise _damaged(where, problem) from None
+
+
+def check_bundle_format(node: h5py.Group, where: str) -> None:
+    """Refuse a group that says it is a bundle of a later format; one that says nothing is of this one."""
+    version = node.attrs.get("calcli_bundle", 1)
+    if np.ndim(version) or not isinstance(version, int | float | np.number) or version != 1:
+        found = version.item() if isinstance(version, np.generic) else version
+        raise DataError(f"{where}: attribute calcli_bundle is {found!r}, this calcli reads 1; upgrade calcli")

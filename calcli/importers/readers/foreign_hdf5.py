@@ -9,7 +9,7 @@ from calcli.importers.archive import Archive, Mapped, reading
 from calcli.importers.ask import Ask
 from calcli.importers.formats import reader
 from calcli.importers.source_file import SourceFile
-from calcli.io.hdf5 import check_stored, open_file
+from calcli.io.hdf5 import check_bundle_format, check_stored, open_file
 
 __all__ = ["read_hdf5"]
 
@@ -34,7 +34,11 @@ def read_hdf5(file: SourceFile, stack: ExitStack, ask: Ask) -> Archive:
     opened = stack.enter_context(open_file(path))
     datasets: dict[str, Any] = {}
 
+    check_bundle_format(opened, str(path))
+
     def visit(name: str | bytes, node: Any) -> None:
+        if hasattr(node, "visititems"):
+            check_bundle_format(node, f"{path}:{name!s}")
         # A dataset with a shape, not a group or a named type; names that are no UTF-8 come as bytes.
         if isinstance(name, str) and hasattr(node, "chunks") and node.shape is not None:
             datasets[name] = node
