@@ -290,7 +290,7 @@ def test_artifacts_of_confidences_are_checked_as_they_are_read(run):
     good = json.loads(Path("a.json").read_text())
     for change, words in (
         ({"n_classes": 2}, "input_kind is confidence, so n_classes and class_names are expected to be null"),
-        ({"input_kind": "logits"}, "n_classes is null, expected at least 2"),
+        ({"input_kind": "logits"}, "n_classes is null, expected at least 2, and fewer than 2^31"),
         ({"method": "ts"}, "input_kind is confidence, but method ts needs the scores of every class"),
         ({"params": good["params"] | {"mode": "ova"}}, "params are of scores of classes, but input_kind is confidence"),
     ):

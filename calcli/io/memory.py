@@ -1,5 +1,6 @@
 """Bundles that lie in memory: arrays and tensors, checked like any file."""
 
+import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -20,7 +21,8 @@ __all__ = ["bundle_in_memory", "plain_array", "refuse_masked"]
 
 def refuse_masked(values: Any, what: str) -> None:
     """Refuse masked entries: their values would be taken."""
-    if np.ma.is_masked(values):
+    masked = sys.modules.get("numpy.ma")  # who has masked arrays has loaded it; it is large
+    if masked is not None and masked.is_masked(values):
         raise DataError(f"{what}: some entries are masked; leave their rows out first")
 
 
