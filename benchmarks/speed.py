@@ -4,7 +4,7 @@
     python benchmarks/speed.py --full                             1e3 to 1e7 rows, 2 to 128000 classes
     python benchmarks/speed.py --install-peers VENV               an environment for the other programs
     python benchmarks/speed.py --peers VENV --json speed.json     with them; results as JSON too
-    python benchmarks/speed.py --table speed.json [--readme]      the table of a stored run; into the README
+    python benchmarks/speed.py --table speed.json [--readme]      a stored run as a table; two sizes into the README
 
 Whole processes taking turns; the figures are medians over turns, ratios are taken within a turn. *floor* imports
 NumPy, h5py and Typer and reads the scores once; *read + write* copies them without computing. Processor time is what
@@ -236,8 +236,11 @@ def main():
     if given.install_peers:
         return install(given.install_peers)
     if given.table:
-        text = table(json.loads(Path(given.table).read_text()))
-        return into_readme(text) if given.readme else print(text, end="")
+        run = json.loads(Path(given.table).read_text())
+        if not given.readme:
+            return print(table(run), end="")
+        quick = [case for case in run["cases"] if (case["n"], case["k"], case["dtype"]) in QUICK]
+        return into_readme(table(run | {"cases": quick}))
     python = f"{os.path.abspath(given.peers)}/bin/python" if given.peers else sys.executable
     run = {"machine": versions(), "cases": []}
     for size in FULL if given.full else QUICK:

@@ -38,7 +38,7 @@ BENCHMARKS = {
         "Speed",
         "speed.py",
         ["--table", "benchmarks/speed.json"],
-        "python benchmarks/speed.py --peers PEERS --json benchmarks/speed.json",
+        "python benchmarks/speed.py --full --peers PEERS --json benchmarks/speed.json",
         "Processor time of whole commands, start-up included, beside reading the file, bare NumPy scripts and other"
         " programs that do the same. Empty: not run at this size.",
     ),

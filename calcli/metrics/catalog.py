@@ -92,8 +92,10 @@ def signature(name: str, settings: MetricSettings, own: Iterable[tuple[str, str]
 
 
 def settings_of(names: Iterable[str]) -> set[str]:
-    """The settings that pin the definition of one of these metrics: norm, bins, scheme, label."""
-    return {key for name in names for key, constant in metric(name).signature if constant is None}
+    """The settings that pin the definition of one of these metrics: norm, bins, scheme, label, compat."""
+    asked = [metric(name) for name in names]
+    found = {key for each in asked for key, constant in each.signature if constant is None}
+    return found | {"compat"} if "bins" in found or "smece" in {each.name for each in asked} else found
 
 
 def class_bins_needed(names: Iterable[str], settings: MetricSettings) -> int:

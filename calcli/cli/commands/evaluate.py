@@ -215,7 +215,7 @@ class EvaluateArgs(o.Pooling, Working, o.Saying, o.Tabling):
         idle = {}
         if self.metric and self.bin_sweep is None and not (self.per_class or self.unnormalized):
             pinned = settings_of([*self.metric, *needed_metrics(self.limits())])
-            for name in {"bins", "norm", "scheme", "label"} - pinned:
+            for name in {"bins", "norm", "scheme", "label", "compat"} - pinned:
                 idle[name] = f"no metric that is asked for depends on it; see calcli metrics {self.metric[0]}"
         if self.metric:
             idle["full"] = "--metric names the metrics; leave one of them out"
