@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from calcli.api_inputs import Scores, checked, open_scores, open_unlabelled, plain
 from calcli.calibrator import Context
 from calcli.diagrams.curve import CurveSettings
 from calcli.diagrams.outputs import format_of, to_object
@@ -22,7 +23,6 @@ from calcli.diagrams.terminal import draw
 from calcli.errors import DataError, UsageError, unknown_name
 from calcli.evaluation.assess import Candidate, Plan, Subject, assess
 from calcli.evaluation.results import Evaluation
-from calcli.handed import Scores, checked, open_scores, open_unlabelled, plain
 from calcli.io.artifact import Artifact, dumps
 from calcli.io.artifact import load as load_artifact
 from calcli.io.artifact import save as save_artifact

@@ -20,7 +20,7 @@ LAYERS = [
     ["report"],
     ["sklearn"],
     ["api"],
-    ["handed"],
+    ["api_inputs"],
     ["diagrams", "evaluation", "export", "extract"],
     ["workflow"],
     ["workers"],

@@ -1,4 +1,4 @@
-"""What a program hands over, as rows: arrays, tensors and the paths of bundles."""
+"""What a program hands over: arrays, tensors and paths of bundles as rows, keyword arguments as settings."""
 
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
