@@ -13,6 +13,9 @@ FEWEST = 50
 SURE = 5.0
 """Standard errors, among all pairs of classes, from which it is no chance that two names look exchanged."""
 
+HARDLY = 3.0
+"""Standard errors within which an accuracy is hardly better than that of labels dealt at random."""
+
 FAR = 0.1
 """So much larger is the mean confidence than the accuracy of a model that claims to know what it does not."""
 
@@ -82,9 +85,9 @@ class LabelAgreement:
             ]
         shares = [np.bincount(c, self.count, k) / n for c in (predicted, label)]
         chance = float(shares[0] @ shares[1])
-        if accuracy <= chance + 2.0 * np.sqrt(chance * (1.0 - chance) / n) and confidence - accuracy >= FAR:
+        if accuracy <= chance + HARDLY * np.sqrt(chance * (1.0 - chance) / n) and confidence - accuracy >= FAR:
             return [
-                f"accuracy {accuracy:.4f} is no better than chance ({chance:.4f}), at a mean confidence of"
+                f"accuracy {accuracy:.4f} is hardly better than chance ({chance:.4f}), at a mean confidence of"
                 f" {confidence:.4f}: do labels and scores belong to the same rows and the same order of classes?"
             ]
         return []
