@@ -206,7 +206,7 @@ def diagram(
 
 def _fitted(calibrators: "FittedCalibrator | Sequence[FittedCalibrator]") -> "list[FittedCalibrator]":
     """The calibrators of a list, or the one. Raises UsageError for anything else."""
-    given = [calibrators] if isinstance(calibrators, FittedCalibrator | str) else list(calibrators)
+    given = [calibrators] if isinstance(calibrators, FittedCalibrator | str | PathLike) else list(calibrators)
     for each in given:
         if not isinstance(each, FittedCalibrator):
             raise UsageError(f"calibrators: found {each!r}, expected what fit or load gives: calcli.load(PATH)")

@@ -1,6 +1,7 @@
 """Probabilities under the name of logits: every command that reads them says so, and none says it of logits."""
 
 import warnings
+from pathlib import Path
 
 import h5py
 import numpy as np
@@ -87,7 +88,7 @@ def test_masked_entries_are_refused():
 
 def test_calibrators_are_what_fit_and_load_give():
     z, y = truth(300, 3, seed=1)
-    for wrong in ("ts.json", {"a": calcli.fit(z, y)}, [None]):
+    for wrong in ("ts.json", Path("ts.json"), {"a": calcli.fit(z, y)}, [None]):
         for doing in (calcli.evaluate, calcli.diagram):
             with pytest.raises(calcli.errors.UsageError, match="expected what fit or load gives"):
                 doing(z, y, calibrators=wrong)

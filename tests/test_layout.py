@@ -149,7 +149,8 @@ def loaded_by(*arguments, cwd):
         "import sys, json\n"
         "from calcli.cli.main import run\n"
         f"code = run({list(arguments)!r})\n"
-        "print(json.dumps([code, sorted({m.split('.')[0] for m in sys.modules})]), file=sys.stderr)\n"
+        "seen = {m if m.startswith('calcli.') else m.split('.')[0] for m in sys.modules}\n"
+        "print(json.dumps([code, sorted(seen)]), file=sys.stderr)\n"
     )
     done = subprocess.run([sys.executable, "-c", code], cwd=cwd, capture_output=True, text=True, check=False)
     return json.loads(done.stderr.strip().splitlines()[-1])
@@ -167,6 +168,8 @@ def test_simple_fits_load_no_heavy_package(method, tmp_path):
     code, loaded = loaded_by("fit", "--method", method, "a.h5", "-q", cwd=tmp_path)
     assert code == 0
     assert not {"torch", "scipy", "pandas", "matplotlib", "rich", "dask", "multiprocessing"} & set(loaded)
+    assert "calcli.metrics.rowtable" in loaded  # the summary's
+    assert not {"calcli.metrics.catalog", "calcli.metrics.tally", "calcli.evaluation"} & set(loaded)
 
 
 def test_help_loads_neither_numpy_nor_h5py(tmp_path):

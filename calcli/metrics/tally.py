@@ -159,7 +159,7 @@ class Tally:
     means : of the means over rows asked for, by name. top, positive : of the confidence, and of P(class 1) of
     two classes. entropy : sums of -ln p_y - H and of its variance. classes : over (class, bin) pairs, where asked
     for. joint : for the report. paired : of the differences to the first set of rows, by loss.
-    agreement : of predictions and labels.
+    agreement : of predictions and labels, of the first set of rows.
     """
 
     k: int
@@ -203,7 +203,7 @@ class Tally:
             table.classes,
             Joint.of(table, grid_cells(wanted.total)) if wanted.joint else None,
             paired,
-            table.agreement if table.k <= MATCHED_CLASSES else None,
+            table.agreement if first is None and table.k <= MATCHED_CLASSES else None,
         )
 
     def __add__(self, other: "Tally") -> "Tally":

@@ -1,9 +1,11 @@
 """What about a set of labelled rows limits what can be learnt from them or said about them."""
 
 import math
+from typing import TYPE_CHECKING
 
-from calcli.metrics.rowtable import RowTable
-from calcli.metrics.tally import Tally
+if TYPE_CHECKING:  # a fit says what its rows are and needs neither
+    from calcli.metrics.rowtable import RowTable
+    from calcli.metrics.tally import Tally
 
 __all__ = ["data_warnings", "label_doubts", "resolution_rows"]
 
@@ -35,6 +37,7 @@ def data_warnings(n: int, classes: int | None, spread: float, bins: int | None =
     return found
 
 
-def label_doubts(table: RowTable | Tally, names: list[str] | None) -> list[str]:
+def label_doubts(table: "RowTable | Tally", names: list[str] | None) -> list[str]:
     """Plain words where the labels hardly belong to the scores. names : of the classes."""
-    return [] if table.agreement is None else table.agreement.doubts(table.mean_confidence, names)
+    met = table.agreement
+    return [] if met is None else met.doubts(table.mean_confidence, names)
