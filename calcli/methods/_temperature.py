@@ -1,7 +1,6 @@
 """What the one-temperature methods share: the bracket, the search and the map."""
 
 from collections.abc import Callable
-from math import factorial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -145,9 +144,8 @@ def search_temperature(
 
 
 def series_root(series: FloatArray) -> tuple[float, float, float]:
-    """The root nearest 0 of sum_j series_j x^j / j!, how far its last term moves it, the rise there; inf for none."""
-    terms = [value / factorial(j) for j, value in enumerate(series.tolist())]
-    value, slope = np.polynomial.Polynomial(terms), np.polynomial.Polynomial(terms).deriv()
+    """The root nearest 0 of sum_j series_j x^j, how far its last term moves it, the rise there; inf for none."""
+    value, slope = np.polynomial.Polynomial(series), np.polynomial.Polynomial(series).deriv()
     x = 0.0
     for _ in range(50):
         rise = slope(x)
@@ -156,5 +154,5 @@ def series_root(series: FloatArray) -> tuple[float, float, float]:
         step = value(x) / rise
         x -= step
         if abs(step) <= 1e-16:
-            return x, terms[-1] * x ** (len(terms) - 1) / rise, rise
+            return x, float(series[-1]) * x ** (len(series) - 1) / rise, rise
     return x, np.inf, np.inf

@@ -20,6 +20,9 @@ __all__ = ["Slope", "Tilt", "brier_slope", "nll_slope", "over_rows", "top_mass_s
 
 Slope = Callable[[float], tuple[float, float]]
 
+ORDER = 8
+"""Moments of the gaps that an expansion is made of, an even number."""
+
 TILE_ITEMS = 1 << 15
 """Scores worked on at once: both buffers (256 KiB each) stay in a core's L2."""
 
@@ -125,13 +128,13 @@ class Tilt:
         return np.asarray(np.einsum(f"ij,ij->{'ji'[self.axis]}", a, b))
 
     def power_sums(self) -> tuple[FloatArray, ...]:
-        """Sums over the classes of e d, e d^2 … e d^5, (b,) each. Leaves e d^4 where e was."""
+        """Sums over the classes of e d, e d^2 … e d^ORDER, (b,) each. Leaves e d^(ORDER - 2) where e was."""
         square = np.multiply(self.d, self.d, out=self._square)
-        first, second = self.dot(self.e, self.d), self.dot(self.e, square)
-        self.e *= square
-        third, fourth = self.dot(self.e, self.d), self.dot(self.e, square)
-        self.e *= square
-        return first, second, third, fourth, self.dot(self.e, self.d)
+        sums = [self.dot(self.e, self.d), self.dot(self.e, square)]
+        while len(sums) < ORDER:
+            self.e *= square
+            sums += self.dot(self.e, self.d), self.dot(self.e, square)
+        return tuple(sums)
 
 
 Values = Callable[[Tilt, Block, slice], Sequence[FloatArray]]
