@@ -159,7 +159,9 @@ class Fit(Generic[C]):
     artifact (iterations, gradient norm, choices made); JSON types only. chosen : what
     the calibrator is, where the method's job was to pick another. before : the summary of
     the rows as they came, where the fit's own walk has made it. verify : given the summary
-    of the calibrated rows, a better fit, or None where its optimum holds on them.
+    of the calibrated rows, a better fit, or None where its optimum holds on them. after :
+    makes the summary of the calibrated rows of what the fit knows of them, sooner than
+    the calibrator would.
     """
 
     calibrator: C
@@ -169,6 +171,7 @@ class Fit(Generic[C]):
     chosen: Chosen | None = None
     before: Summary | None = None
     verify: "Callable[[Summary], Fit[C] | None] | None" = None
+    after: Callable[[], Summary] | None = None
 
 
 def param(*shape: str | int, dtype: str = "float64", optional: bool = False, default: Any = MISSING) -> Any:

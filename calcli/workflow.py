@@ -58,7 +58,7 @@ def fit_artifact(
             name, options = fitted.chosen
             options = method(name).resolve_options(options, rows.k)
         before = fitted.before or _summary(rows, None, context)
-        after = _summary(rows, fitted.calibrator, context)
+        after = fitted.after() if fitted.after else _summary(rows, fitted.calibrator, context)
         better = None if fitted.verify is None else fitted.verify(after)
         if better is not None:
             fitted, after = better, _summary(rows, better.calibrator, context)

@@ -14,6 +14,7 @@ from calcli.kernels.numpy.noise import standard_noise
 from calcli.kernels.numpy.retention import block_retention
 from calcli.methods import hoki as module
 from calcli.methods._hoki.rounds import Evidence, bin_of, design, fit_lines, replay, width_error
+from calcli.metrics.summarise import summarise
 from calcli.numerics import softmax
 from calcli.registry import parse_options
 from calcli.rows import ArrayRows
@@ -428,3 +429,28 @@ def test_transforms_are_recorded_and_needed():
     ):
         with pytest.raises(UsageError, match="transforms|scales="):
             parse_options("hoki", wrong)
+
+
+# ---- what the fit says of its rows
+
+
+@pytest.mark.parametrize("k", [2, 5, 100])
+@pytest.mark.parametrize("settings", [{}, {"init": "confidence", "noise": "gumbel"}, {"gamma": "mc", "samples": "50"}])
+@pytest.mark.parametrize("weighted", [False, True])
+def test_summary_of_the_known_confidences_is_that_of_the_calibrated_rows(k, settings, weighted):
+    z, y = truth(900, k, temperature=0.5, seed=k)
+    weight = np.random.default_rng(0).exponential(size=len(y)) if weighted else None
+    rows = ArrayRows(z, y, weight=weight, block_rows=128)
+    found = module.Hoki.fit(rows, parse_options("hoki", settings), Context())
+    known, walked = found.after(), summarise(rows, found.calibrator, Context().progress)
+    for name, value in walked.values().items():
+        assert known.values()[name] == pytest.approx(value, rel=1e-10, abs=1e-12), name
+    assert (known.n, known.weighted, known.label_counts.tolist()) == (900, weighted, walked.label_counts.tolist())
+    assert known.spread == pytest.approx(walked.spread, rel=1e-10)
+
+
+def test_rows_that_do_not_count_are_calibrated_one_by_one():
+    """They have no part in the fit, so it knows no confidence of theirs."""
+    z, y = truth(300, 3)
+    rows = ArrayRows(z, y, weight=(np.arange(300) % 3 > 0).astype(float))
+    assert module.Hoki.fit(rows, parse_options("hoki", {}), Context()).after is None

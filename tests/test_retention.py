@@ -17,8 +17,8 @@ from calcli.kernels.numpy.retention import (
     gaps_to_top,
     gaussian_retention,
     gumbel_retention,
+    products,
     sampled_retention,
-    unthreaded_product,
 )
 from calcli.kernels.numpy.uniform import uniform_retention
 from calcli.numerics import softmax
@@ -212,7 +212,7 @@ def test_gaps_of_ties_go_to_the_lowest_class():
 
 def test_stacked_products_equal_one_product():
     a, b = RNG.normal(size=(128, 700)), RNG.normal(size=(690, 85))
-    np.testing.assert_allclose(unthreaded_product(a[:, :690], b), a[:, :690] @ b, rtol=1e-12, atol=1e-11)
+    np.testing.assert_allclose(products(a[:, :690], b), a[:, :690] @ b, rtol=1e-12, atol=1e-11)
 
 
 # ---- the draws

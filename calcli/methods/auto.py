@@ -180,7 +180,7 @@ def alone(text: str, fits: Mapping[str, Fit[Any]], rows: Rows) -> Fit[Any]:
     """The fit of the chosen candidate, as a method by itself."""
     name, options = parse_candidate(text)
     options = method(name).resolve_options(options, rows.k)
-    return replace(fits[text], chosen=Chosen(name, options), before=None, verify=None)
+    return replace(fits[text], chosen=Chosen(name, options), before=None, verify=None, after=None)
 
 
 def likelihood_weights(log_p: FloatArray, share: FloatArray, prior_rows: float = 0.0) -> FloatArray:

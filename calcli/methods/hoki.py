@@ -14,6 +14,7 @@ from calcli.calibrator import Calibrator, Context, Fit, Options, Prediction, Sta
 from calcli.errors import DataError, UsageError
 from calcli.kernels.numpy.noise import QUANTILES, digest, standard_noise
 from calcli.kernels.numpy.retention import Races, block_retention
+from calcli.kernels.numpy.top_confidence import summary_of_confidences
 from calcli.methods._binary.log_odds import counted_rows, sigmoid, single_sample, top_log_odds
 from calcli.methods._binary.maps import TOP_LABEL
 from calcli.methods._binary.vectors import logs, share_rest
@@ -214,7 +215,8 @@ class Hoki(Calibrator):
             mix=0.0 if noise == "transforms" else options.mix,
         )
         status = "at_bound" if status == "ok" and choice.at_bound else status
-        return Fit(fitted, status, tuple(warnings), details, before=ts.before)
+        after = partial(summary_of_confidences, rows, found.confidence) if len(counted) == rows.n else None
+        return Fit(fitted, status, tuple(warnings), details, before=ts.before, after=after)
 
     def apply(self, block: Block) -> Prediction:
         z = block.z
