@@ -126,7 +126,18 @@ def test_summaries_agree_whatever_made_them(kind, weighted):
 
 @pytest.mark.parametrize(
     ("name", "walks"),
-    [("ts", 2), ("ec", 2), ("ets", 4), ("mono", 4), ("iop", 5), ("vs", 6), ("svs", 5), ("sms", 5), ("hoki", 7)],
+    [
+        ("ts", 2),
+        ("ec", 2),
+        ("ets", 4),
+        ("ft", 6),
+        ("mono", 4),
+        ("iop", 5),
+        ("vs", 6),
+        ("svs", 5),
+        ("sms", 5),
+        ("hoki", 7),
+    ],
 )
 def test_reads_of_a_large_file(tmp_path, monkeypatch, name, walks):
     """Rows read in all: so many times the file, and a sixteenth of it for the start."""

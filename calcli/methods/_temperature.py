@@ -112,6 +112,12 @@ SlopeOf = Callable[[Kernels, Rows], Slope]
 SeriesOf = Callable[[Expansion], FloatArray]
 
 
+def start_rows(rows: Rows) -> int:
+    """Rows of a sample on which a start pays, about a sixteenth; 0 where none does."""
+    least = min(SMALL_SAMPLE, max(FEWEST, SMALL_SCORES // rows.k))
+    return 0 if rows.n < 4 * least else max(least, min(rows.n // 16, SAMPLE_SCORES // rows.k))
+
+
 def search_temperature(
     rows: Rows, context: Context, slope_of: SlopeOf, series_of: SeriesOf, flat: float = 0.0
 ) -> Search:
@@ -123,9 +129,8 @@ def search_temperature(
     sample has no root, or the series would be asked too far, Newton's method walks on.
     """
     heavy = kernels(context)
-    least = min(SMALL_SAMPLE, max(FEWEST, SMALL_SCORES // rows.k))
-    plain = rows.n < 4 * least or context.device != "cpu"
-    sample = None if plain else rows.sample(max(least, min(rows.n // 16, SAMPLE_SCORES // rows.k)))
+    count = 0 if context.device != "cpu" else start_rows(rows)
+    sample = rows.sample(count) if count else None
     start = None if sample is None else find_root(slope_of(heavy, sample), LOG_BETA_LOW, LOG_BETA_HIGH, 0.0, step=ROUGH)
     if start is None or start.status != "ok":
         return Search(*solve_temperature(slope_of(heavy, rows), context, flat=flat))

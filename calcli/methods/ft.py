@@ -9,15 +9,23 @@ from msgspec import Meta
 
 from calcli.calibrator import ORDER_PRESERVING, Calibrator, Context, Fit, Options, Prediction, param
 from calcli.errors import DataError
+from calcli.kernels.numpy import row_series
 from calcli.methods._checks import check_positive, check_uniform
+from calcli.methods._temperature import start_rows
 from calcli.methods.ts import TemperatureOptions, TemperatureScaling
-from calcli.numerics import FloatArray, log_softmax, mixed_with_uniform, row_max
+from calcli.numerics import FloatArray, IntArray, log_softmax, mixed_with_uniform, row_max
 from calcli.plain import dataclass
-from calcli.rows import Block, Rows
+from calcli.rows import Block, Rows, sample_runs
 from calcli.solvers import GRADIENT, LOOSE_GRADIENT, minimise_box
 
 CLIP = 4.0
 """Features count up to this many standard deviations: further out is extrapolation."""
+
+REACH = 0.5
+"""Largest change of a row's log scale for which its series is asked."""
+
+MOST_WALKS = 50
+"""Series after which the search gives up."""
 
 
 class FeatureTemperatureOptions(Options, frozen=True):
@@ -79,29 +87,18 @@ class FeatureTemperature(Calibrator):
         if first.status != "ok":
             plain = cls(temperature, np.zeros(4), mean, deviation, uniform)
             return Fit(plain, first.status, first.warnings, {"temperature": dict(first.details)})
-        inputs = design(raw, mean, deviation)
-        passes = 0
-
-        def objective(w: FloatArray) -> tuple[float, FloatArray, FloatArray]:
-            nonlocal passes
-            passes += 1
-            context.progress("weighing the features", passes, 0)
-            value, slope, bend = nll_in_log_scale(rows, np.exp(inputs @ w) / temperature)
-            ridge = options.ridge / rows.n
-            gradient = inputs.T @ (share * slope) + 2 * ridge * w
-            hessian = (inputs * (share * bend)[:, None]).T @ inputs + 2 * ridge * np.eye(4)
-            return float(share @ value) + ridge * float(w @ w), gradient, hessian
-
         begin = context.start.weights if isinstance(context.start, cls) else np.zeros(4)
         tolerance = LOOSE_GRADIENT if context.early else GRADIENT
-        found = minimise_box(objective, begin, longest=1.0, tolerance=tolerance)
-        details = {
-            "temperature": dict(first.details),
-            "evaluations": found.evaluations,
-            "gradient": found.gradient,
-        }
-        fitted = cls(temperature, found.x, mean, deviation, uniform)
-        if found.status == "not_converged":
+        inputs = design(raw, mean, deviation)
+        objective = Weighing(inputs, share, options.ridge / rows.n, temperature, tolerance)
+        count = start_rows(rows)
+        if count and not begin.any():
+            index = np.concatenate([np.arange(*run) for run in sample_runs(rows.n, count)])
+            begin = objective.part(index).minimise(rows.sample(count), begin, context)[0]
+        weights, gradient, walks = objective.minimise(rows, begin, context)
+        details = {"temperature": dict(first.details), "evaluations": walks, "gradient": gradient}
+        fitted = cls(temperature, weights, mean, deviation, uniform)
+        if walks > MOST_WALKS:
             return Fit(fitted, "not_converged", ("the search for the feature weights did not converge",), details)
         return Fit(fitted, "ok", (), details, before=first.before)
 
@@ -126,11 +123,15 @@ def features(z: FloatArray, temperature: float) -> FloatArray:
 
     z : (n, k) logits, natural log. Returns (n, 3) float64, finite.
     """
-    u = (z - row_max(z)[:, None]) / temperature
-    log_p = log_softmax(u)
-    entropy = -np.einsum("ij,ij->i", np.exp(log_p), log_p)
-    margin = -np.partition(u, -2, axis=1)[:, -2]
-    spread = u.std(axis=1) * temperature
+    here, top = np.arange(len(z)), z.argmax(axis=1)
+    u = (z - z[here, top][:, None]) / temperature
+    e = np.exp(u)
+    norm = e.sum(axis=1)
+    entropy = np.log(norm) - np.einsum("ij,ij->i", e, u) / norm
+    variance = np.einsum("ij,ij->i", u, u) / u.shape[1] - u.mean(axis=1) ** 2
+    u[here, top] = -np.inf
+    margin = -row_max(u)
+    spread = np.sqrt(np.maximum(variance, 0.0)) * temperature
     return np.stack(
         [
             # Rounding can leave a certain row with an entropy a little below 0.
@@ -147,25 +148,69 @@ def design(raw: FloatArray, mean: FloatArray, deviation: FloatArray) -> FloatArr
     return np.column_stack([np.ones(len(raw)), np.clip((raw - mean) / deviation, -CLIP, CLIP)])
 
 
-def nll_in_log_scale(rows: Rows, scale: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """NLL of softmax(scale z), row by row, with two derivatives in log scale. scale : (n,)."""
-    value, slope, bend = np.concatenate(list(rows.each(_nll_in_log_scale, scale)), axis=1)
-    return value, slope, bend
-
-
 def _features(temperature: float, block: Block) -> FloatArray:
     return features(block.z, temperature)
 
 
-def _nll_in_log_scale(block: Block, scale: FloatArray) -> FloatArray:
-    z = block.z
-    d = (z - row_max(z)[:, None]) * scale[:, None]
-    log_p = log_softmax(d)
-    p, here = np.exp(log_p), np.arange(len(z))
-    mean = np.einsum("ij,ij->i", p, d)
-    slope = mean - d[here, block.labels]
-    bend = slope + np.einsum("ij,ij,ij->i", p, d, d) - mean**2
-    return np.stack([-log_p[here, block.labels], slope, bend])
+@dataclass(frozen=True)
+class Weighing:
+    r"""The search for the weights: mean NLL of rows with their own scales, and the ridge.
+
+    inputs : (n, 4). share : (n,), sum 1. ridge : weight of \|w\|^2.
+    """
+
+    inputs: FloatArray
+    share: FloatArray
+    ridge: float
+    temperature: float
+    tolerance: float
+
+    def part(self, index: IntArray) -> "Weighing":
+        """The same of some rows, roughly."""
+        share = self.share[index]
+        return Weighing(
+            self.inputs[index], share / max(share.sum(), 1e-300), self.ridge, self.temperature, LOOSE_GRADIENT
+        )
+
+    def minimise(self, rows: Rows, begin: FloatArray, context: Context) -> tuple[FloatArray, float, int]:
+        """The weights, the gradient there, and the walks over the rows; ``MOST_WALKS`` + 1 when these do not do.
+
+        A walk gives every row's series around some weights, from which Newton's method finds the next,
+        until the series itself has the optimum.
+        """
+        w, last, least = begin, begin, np.inf
+        for walks in range(1, MOST_WALKS + 1):
+            context.progress("weighing the features", walks, 0)
+            series = row_series(rows, np.exp(self.inputs @ w) / self.temperature)
+            near = partial(self.near, w, *series)
+            value = near(w)[0]
+            if value > least + 1e-14 * (1.0 + abs(least)):  # the last series was asked too far
+                w = (w + last) / 2
+                continue
+            found = minimise_box(near, w, longest=1.0, tolerance=self.tolerance)
+            beyond = np.abs(self.inputs @ (found.x - w)).max() >= REACH
+            last, least, w = w, value, found.x
+            cut = np.abs(near(w)[1] - self.near(last, series[0], series[1][:-1], w)[1]).max()
+            if not beyond and cut <= self.tolerance:
+                return w, found.gradient, walks
+        return w, found.gradient, MOST_WALKS + 1
+
+    def near(
+        self, centre: FloatArray, value: FloatArray, slopes: FloatArray, w: FloatArray
+    ) -> tuple[float, FloatArray, FloatArray]:
+        """Value, gradient and Hessian at w, of the rows' series around ``centre`` (see ``row_series``)."""
+        change = np.clip(self.inputs @ (w - centre), -REACH, REACH)
+        x, share = np.expm1(change), np.where(np.abs(change) < REACH, self.share, 0.0)
+        total, slope, bend = (np.zeros(len(x)) for _ in range(3))
+        for j in range(len(slopes) - 1, -1, -1):  # Horner's scheme
+            bend = bend * x + slope
+            slope = slope * x + slopes[j]
+            total = total * x + slopes[j] / (j + 1)
+        slope *= 1.0 + x  # in the logarithm of the scale
+        bend = bend * (1.0 + x) ** 2 + slope
+        gradient = self.inputs.T @ (share * slope) + 2 * self.ridge * w
+        hessian = (self.inputs * (share * bend)[:, None]).T @ self.inputs + 2 * self.ridge * np.eye(4)
+        return float(self.share @ (value + total * x)) + self.ridge * float(w @ w), gradient, hessian
 
 
 METHOD = FeatureTemperature

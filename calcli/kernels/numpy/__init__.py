@@ -3,7 +3,7 @@
 ``calcli.kernels.device.kernels`` picks this package or its twin. Each family is one module.
 """
 
-from calcli.kernels.numpy.expansion import Expansion, expand, summary_at
+from calcli.kernels.numpy.expansion import Expansion, expand, row_series, summary_at
 from calcli.kernels.numpy.recal import row_sharpness
 from calcli.kernels.numpy.retention import retention_rates, runner_up_gaps
 from calcli.kernels.numpy.temperature import Slope, brier_slope, nll_slope, top_mass_slope
@@ -15,6 +15,7 @@ __all__ = [
     "expand",
     "nll_slope",
     "retention_rates",
+    "row_series",
     "row_sharpness",
     "runner_up_gaps",
     "summary_at",

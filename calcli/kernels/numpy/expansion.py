@@ -7,19 +7,23 @@ ten digits.
 """
 
 from collections.abc import Sequence
+from dataclasses import field
 from functools import partial
 from math import factorial
 from typing import Self
 
 import numpy as np
 
-from calcli.kernels.numpy.temperature import ORDER, Tilt, over_rows, weighted
+from calcli.kernels.numpy.temperature import OfBlock, Tilt, over_rows, weighted
 from calcli.numerics import NLL_FLOOR, FloatArray
 from calcli.plain import dataclass
 from calcli.rows import Block, Rows
 from calcli.summary import Summary
 
-__all__ = ["Expansion", "expand", "summary_at"]
+__all__ = ["Expansion", "expand", "row_series", "summary_at"]
+
+ORDER, ROW_ORDER = 8, 6
+"""Moments of the gaps that an expansion is made of, and the series of a row: even numbers."""
 
 
 @dataclass(frozen=True)
@@ -58,7 +62,7 @@ def expand(rows: Rows, beta: float, *, summarise: bool) -> Expansion:
 
 def _expansion_terms(beta: float, summarise: bool, r: Tilt, block: Block, here: slice) -> Sequence[FloatArray]:
     seen = _seen(1.0, r, block, here) if summarise else ()
-    return r.tilt(beta), *r.power_sums(), r.d_y, r.top == r.y, *seen
+    return r.tilt(beta), *r.power_sums(ORDER), r.d_y, r.top == r.y, *seen
 
 
 def _expansion(k: int, summarise: bool, block: Block, found: FloatArray) -> Expansion:
@@ -94,6 +98,37 @@ def falling_exponential(p: FloatArray, slope: Sequence[FloatArray]) -> list[Floa
             total += slope[j] * found[n - j]
         found.append(total / -(n + 1))
     return found
+
+
+def row_series(rows: Rows, scale: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """NLL of softmax(scale z) of every row, and Taylor coefficients of its slope in x, the scale times 1 + x.
+
+    scale : (n,). Returns (n,) and (ROW_ORDER, n).
+    """
+    found = np.concatenate(list(rows.each(_RowSeries(rows.k), scale)), axis=1)
+    return found[0], found[1:]
+
+
+@dataclass(frozen=True)
+class _RowSeries:
+    """Value and coefficients of a block's rows."""
+
+    k: int
+    spare: list[Tilt] = field(default_factory=list)
+
+    def __call__(self, block: Block, scale: FloatArray) -> FloatArray:
+        return OfBlock(self.k, partial(_scaled_terms, scale), _row_series, self.spare)(block)
+
+
+def _scaled_terms(scale: FloatArray, r: Tilt, block: Block, here: slice) -> Sequence[FloatArray]:
+    r.d *= scale[here, None] if r.axis else scale[here]
+    return r.tilt(1.0), *r.power_sums(ROW_ORDER), r.d_y * scale[here]
+
+
+def _row_series(block: Block, found: FloatArray) -> FloatArray:
+    norm, d_y = found[0], found[-1]
+    slope = log_series(found[1:-1] / norm)
+    return np.stack([np.log(norm) - d_y, slope[0] - d_y, *slope[1:]])
 
 
 def summary_at(rows: Rows, beta: float) -> Summary:

@@ -20,9 +20,6 @@ __all__ = ["Slope", "Tilt", "brier_slope", "nll_slope", "over_rows", "top_mass_s
 
 Slope = Callable[[float], tuple[float, float]]
 
-ORDER = 8
-"""Moments of the gaps that an expansion is made of, an even number."""
-
 TILE_ITEMS = 1 << 15
 """Scores worked on at once: both buffers (256 KiB each) stay in a core's L2."""
 
@@ -127,11 +124,11 @@ class Tilt:
             return np.asarray(self._dot(a, b))
         return np.asarray(np.einsum(f"ij,ij->{'ji'[self.axis]}", a, b))
 
-    def power_sums(self) -> tuple[FloatArray, ...]:
-        """Sums over the classes of e d, e d^2 … e d^ORDER, (b,) each. Leaves e d^(ORDER - 2) where e was."""
+    def power_sums(self, count: int) -> tuple[FloatArray, ...]:
+        """Sums over the classes of e d … e d^count, (b,) each; count is even. Leaves e d^(count - 2) where e was."""
         square = np.multiply(self.d, self.d, out=self._square)
         sums = [self.dot(self.e, self.d), self.dot(self.e, square)]
-        while len(sums) < ORDER:
+        while len(sums) < count:
             self.e *= square
             sums += self.dot(self.e, self.d), self.dot(self.e, square)
         return tuple(sums)
