@@ -15,12 +15,11 @@ class ImportOptions:
 
     class_names: Annotated[
         str | None,
-        typer.Option("--class-names", metavar="A,B,…", help="Names of the classes, in the order of the scores."),
+        typer.Option(metavar="A,B,…", help="Names of the classes, in the order of the scores."),
     ] = None
     views: Annotated[
         str | None,
         typer.Option(
-            "--views",
             metavar="take=I|mean|transforms",
             help="Of scores with an axis of views (prompts, crops): one, their mean, or the others as transforms.",
         ),
@@ -28,30 +27,25 @@ class ImportOptions:
     normalize: Annotated[
         str,
         typer.Option(
-            "--normalize",
             metavar="none|chars|bytes|mutual",
             help="Log-likelihoods of choices: as they are, per character, per byte, or minus the unconditional ones.",
         ),
     ] = "none"
-    choices: Annotated[
-        int | None, typer.Option("--choices", metavar="N", help="Take the questions with N candidates only.")
-    ] = None
+    choices: Annotated[int | None, typer.Option(metavar="N", help="Take the questions with N candidates only.")] = None
     filter_: Annotated[
         str | None, typer.Option("--filter", metavar="NAME", help="Take the answers after this filter.")
     ] = None
     classes: Annotated[
         int | None,
-        typer.Option("--classes", metavar="C", min=2, help="Of top-k tables: how many classes there are."),
+        typer.Option(metavar="C", min=2, help="Of top-k tables: how many classes there are."),
     ] = None
     reduce: Annotated[
         str | None,
-        typer.Option(
-            "--reduce", metavar="none|mean|sum|min|first", help="Of token sequences: how positions become one."
-        ),
+        typer.Option(metavar="none|mean|sum|min|first", help="Of token sequences: how positions become one."),
     ] = None
     gold: Annotated[
         str | None,
-        typer.Option("--gold", metavar="FILE", help="Another file with the right answers, joined by ids."),
+        typer.Option(metavar="FILE", help="Another file with the right answers, joined by ids."),
     ] = None
     join: Annotated[bool, typer.Option("--join", help="The sources are parts of one data set: shards, ranks.")] = False
     drop_duplicates: Annotated[
@@ -62,17 +56,16 @@ class ImportOptions:
     ] = False
     confidence: Annotated[
         str | None,
-        typer.Option("--confidence", metavar="NAME", help="Array that says how sure, instead of scores of classes."),
+        typer.Option(metavar="NAME", help="Array that says how sure, instead of scores of classes."),
     ] = None
     correct: Annotated[
         str | None,
-        typer.Option("--correct", metavar="NAME|A=B", help="Array that says whether right, or where two agree."),
+        typer.Option(metavar="NAME|A=B", help="Array that says whether right, or where two agree."),
     ] = None
 
     corrupt_labels: Annotated[
         float,
         typer.Option(
-            "--corrupt-labels",
             metavar="SHARE",
             min=0.0,
             max=1.0,
@@ -82,7 +75,7 @@ class ImportOptions:
     ] = 0.0
     draw: Annotated[
         int | None,
-        typer.Option("--draw", metavar="N", min=1, max=10_000_000, help="Draw N rows with replacement, by --seed."),
+        typer.Option(metavar="N", min=1, max=10_000_000, help="Draw N rows with replacement, by --seed."),
     ] = None
 
     @property

@@ -51,56 +51,43 @@ class ModelOptions:
     ] = None
     weights: Annotated[
         str | None,
-        typer.Option("--weights", metavar="FILE", help="State dict for a factory: .pt or .safetensors."),
+        typer.Option(metavar="FILE", help="State dict for a factory: .pt or .safetensors."),
     ] = None
     layout: Annotated[
         str | None,
         typer.Option(
-            "--layout",
             metavar="nhwc|nchw|nhw|sequence|rows",
             help="How an input array is stored, when its shape does not say.",
         ),
     ] = None
     scale: Annotated[
         float | None,
-        typer.Option(
-            "--scale",
-            metavar="WHITE",
-            help="Value of white: inputs are divided by it (bytes: 255).",
-            show_default=False,
-        ),
+        typer.Option(metavar="WHITE", help="Value of white: inputs are divided by it (bytes: 255)."),
     ] = None
-    resize: Annotated[
-        str | None,
-        typer.Option("--resize", metavar="HxW", help="Bring the images of a folder to one size."),
-    ] = None
+    resize: Annotated[str | None, typer.Option(metavar="HxW", help="Bring the images of a folder to one size.")] = None
     grey: Annotated[bool, typer.Option("--grey", help="Read the images of a folder as grey.")] = False
     transform: Annotated[
         list[str] | None,
         typer.Option(
-            "--transform",
             metavar="NAME:ARG[:TO]",
             help="Also score a lossy version: zoom, brightness, contrast, blur, pixelate, jpeg, drop, frames"
             " (repeatable; NAME:FROM:TO draws --transforms values).",
-            show_default=False,
         ),
     ] = None
-    transforms: Annotated[
-        int, typer.Option("--transforms", metavar="N", min=1, max=10_000, help="Values to draw from each range.")
-    ] = 10
+    transforms: Annotated[int, typer.Option(metavar="N", min=1, max=10_000, help="Values to draw from each range.")] = (
+        10
+    )
     mean: Annotated[
         str | None,
-        typer.Option("--mean", metavar="M[,M,M]", help="The model's own normalisation, after the transforms."),
+        typer.Option(metavar="M[,M,M]", help="The model's own normalisation, after the transforms."),
     ] = None
-    std: Annotated[str | None, typer.Option("--std", metavar="S[,S,S]", help="See --mean.")] = None
-    batch: Annotated[int, typer.Option("--batch", metavar="N", min=1, max=1_000_000, help="Inputs at a time.")] = 64
-    device: Annotated[str, typer.Option("--device", metavar="auto|cpu|cuda", help="Where the model runs.")] = "auto"
-    amp: Annotated[str, typer.Option("--amp", metavar="off|bf16|fp16", help="Mixed precision of a torch model.")] = (
-        "off"
-    )
+    std: Annotated[str | None, typer.Option(metavar="S[,S,S]", help="See --mean.")] = None
+    batch: Annotated[int, typer.Option(metavar="N", min=1, max=1_000_000, help="Inputs at a time.")] = 64
+    device: Annotated[str, typer.Option(metavar="auto|cpu|cuda", help="Where the model runs.")] = "auto"
+    amp: Annotated[str, typer.Option(metavar="off|bf16|fp16", help="Mixed precision of a torch model.")] = "off"
     dtype: Annotated[
         str,
-        typer.Option("--dtype", metavar="float16|float32|float64", help="Precision to store scores in."),
+        typer.Option(metavar="float16|float32|float64", help="Precision to store scores in."),
     ] = "float32"
 
     def shards(

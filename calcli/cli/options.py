@@ -36,15 +36,20 @@ Again = Annotated[
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object on stdout.")]
 
 
+def bundles(words: str) -> Any:
+    """The argument BUNDLE…; words : its help."""
+    return typer.Argument(metavar="BUNDLE…", help=words)
+
+
 @dataclass(frozen=True, kw_only=True)
 class Reading:
     """How a command reads bundles."""
 
     scores: Annotated[
-        str | None, typer.Option("--scores", metavar="PATH", help="Dataset with the scores, when it has another name.")
+        str | None, typer.Option(metavar="PATH", help="Dataset with the scores, when it has another name.")
     ] = None
     labels: Annotated[
-        str | None, typer.Option("--labels", metavar="PATH", help="Dataset with the labels, when it has another name.")
+        str | None, typer.Option(metavar="PATH", help="Dataset with the labels, when it has another name.")
     ] = None
     kind: Kind = None
     ignore_label: IgnoreLabel = None
@@ -69,7 +74,7 @@ class ReadingSeveral(Reading):
 
     files_from: Annotated[
         str | None,
-        typer.Option("--files-from", metavar="LIST", help="Read names of bundles from a file, one a line; - is stdin."),
+        typer.Option(metavar="LIST", help="Read names of bundles from a file, one a line; - is stdin."),
     ] = None
 
     @cached_property

@@ -26,22 +26,13 @@ class Working:
 
     workers: Annotated[
         int | None,
-        typer.Option(
-            "--workers",
-            metavar="N",
-            min=1,
-            max=MOST_WORKERS,
-            help="Spread shards and ranges of rows over N processes.",
-            show_default=False,
-        ),
+        typer.Option(metavar="N", min=1, max=MOST_WORKERS, help="Spread shards and ranges of rows over N processes."),
     ] = None
     cluster: Annotated[
         str | None,
         typer.Option(
-            "--cluster",
             metavar="ADDRESS",
             help="Spread them over a Dask cluster that is there: tcp://HOST:8786 or a scheduler's JSON file.",
-            show_default=False,
         ),
     ] = None
 

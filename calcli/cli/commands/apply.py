@@ -65,11 +65,9 @@ class ApplyArgs(o.ReadingSeveral, Working, o.Saying):
     ]
     bundles: Annotated[
         list[str] | None,
-        typer.Argument(
-            metavar="BUNDLE…",
-            help="FILE.h5 or FILE.h5:GROUP; group test when none is named. Labels are not needed."
-            " Quoted patterns are expanded.",
-            show_default=False,
+        o.bundles(
+            "FILE.h5 or FILE.h5:GROUP; group test when none is named. Labels are not needed."
+            " Quoted patterns are expanded."
         ),
     ] = None
     as_: Annotated[str, typer.Option("--as", metavar="probs|log_probs|logits", help="What to write.")] = "probs"
@@ -80,7 +78,6 @@ class ApplyArgs(o.ReadingSeveral, Working, o.Saying):
     threshold: Annotated[
         str | None,
         typer.Option(
-            "--threshold",
             metavar="FILE|NUMBER",
             help="Mark rows of at least this confidence in a column accepted; FILE is from calcli threshold.",
         ),

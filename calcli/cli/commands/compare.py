@@ -55,11 +55,7 @@ class CompareArgs(o.Pooling, o.Saying, o.Tabling):
 
     bundles: Annotated[
         list[str] | None,
-        typer.Argument(
-            metavar="BUNDLE…",
-            help="FILE.h5, FILE.h5:GROUP or FILE.h5:*; group cal (or val) when none. Quoted patterns are expanded.",
-            show_default=False,
-        ),
+        o.bundles("FILE.h5, FILE.h5:GROUP or FILE.h5:*; group cal (or val) when none. Quoted patterns are expanded."),
     ] = None
     methods: Annotated[
         str | None,
@@ -69,32 +65,25 @@ class CompareArgs(o.Pooling, o.Saying, o.Tabling):
     ] = None
     baseline: Annotated[
         str | None,
-        typer.Option("--baseline", metavar="METHOD", help="What differences are taken to.", show_default="ts"),
+        typer.Option(metavar="METHOD", help="What differences are taken to.", show_default="ts"),
     ] = None
     baseline_bundle: Annotated[
         str | None,
-        typer.Option(
-            "--baseline-bundle", metavar="BUNDLE", help="Another model's scores of the same rows.", show_default=False
-        ),
+        typer.Option(metavar="BUNDLE", help="Another model's scores of the same rows."),
     ] = None
-    folds: Annotated[int, typer.Option("--folds", metavar="N", min=2, max=1000, help="Random parts of a bundle.")] = 5
-    test: Annotated[
-        str | None,
-        typer.Option("--test", metavar="GROUP", help="Score this group of the file instead.", show_default=False),
-    ] = None
+    folds: Annotated[int, typer.Option(metavar="N", min=2, max=1000, help="Random parts of a bundle.")] = 5
+    test: Annotated[str | None, typer.Option(metavar="GROUP", help="Score this group of the file instead.")] = None
     seed: o.Seed = 0
-    level: Annotated[float, typer.Option("--level", metavar="P", min=0.5, max=0.9999, help="Level of intervals.")] = (
-        0.95
-    )
+    level: Annotated[float, typer.Option(metavar="P", min=0.5, max=0.9999, help="Level of intervals.")] = 0.95
     output: Annotated[
         Path | None,
         typer.Option("-o", "--output", metavar="FILE.json", help="Keep results, and go on from them."),
     ] = None
     diagram: Annotated[
         Path | None,
-        typer.Option("--diagram", metavar="FILE.png|svg|pdf", help="Draw the ranks with their critical difference."),
+        typer.Option(metavar="FILE.png|svg|pdf", help="Draw the ranks with their critical difference."),
     ] = None
-    workers: Annotated[int, typer.Option("--workers", metavar="N", min=1, max=256, help="Processes.")] = 1
+    workers: Annotated[int, typer.Option(metavar="N", min=1, max=256, help="Processes.")] = 1
     thorough: Annotated[bool, typer.Option("--thorough", help="all: also methods with more parameters than rows.")] = (
         False
     )

@@ -63,17 +63,11 @@ class DiagramArgs(o.Pooling, Working, o.Saying):
 
     bundles: Annotated[
         list[str] | None,
-        typer.Argument(
-            metavar="BUNDLE…",
-            help="FILE.h5 or FILE.h5:GROUP; group test when none is named. Quoted patterns are expanded.",
-            show_default=False,
-        ),
+        o.bundles("FILE.h5 or FILE.h5:GROUP; group test when none is named. Quoted patterns are expanded."),
     ] = None
     calibrator: Annotated[
         list[str] | None,
-        typer.Option(
-            "--calibrator", "-c", metavar="ART.json", help="Artifact to show too (repeatable).", show_default=False
-        ),
+        typer.Option("--calibrator", "-c", metavar="ART.json", help="Artifact to show too (repeatable)."),
     ] = None
     output: Annotated[
         Path | None,
@@ -103,7 +97,6 @@ class DiagramArgs(o.Pooling, Working, o.Saying):
             min=1,
             max=1000,
             help="Show at most so many classes or groups; more than 12 as lines of a dot plot.",
-            show_default=False,
         ),
     ] = None
     choose: Annotated[
@@ -115,21 +108,15 @@ class DiagramArgs(o.Pooling, Working, o.Saying):
     ] = "width"
     level: Annotated[float, typer.Option(metavar="P", min=0.5, max=0.999, help="Level of bands and intervals.")] = 0.95
     resamples: Annotated[int, typer.Option(metavar="N", min=100, max=100_000, help="Resamples of the band.")] = 400
-    t_range: Annotated[
-        str | None, typer.Option(metavar="LOW:HIGH", help="Temperatures of --style temperature.", show_default=False)
-    ] = None
-    title: Annotated[
-        str | None, typer.Option(metavar="TEXT", help="Line above the figure, '' for none.", show_default=False)
-    ] = None
+    t_range: Annotated[str | None, typer.Option(metavar="LOW:HIGH", help="Temperatures of --style temperature.")] = None
+    title: Annotated[str | None, typer.Option(metavar="TEXT", help="Line above the figure, '' for none.")] = None
     names: Annotated[
         str | None,
-        typer.Option(metavar="A,B,…", help="Call the uncalibrated scores and the calibrators so.", show_default=False),
+        typer.Option(metavar="A,B,…", help="Call the uncalibrated scores and the calibrators so."),
     ] = None
     width: Annotated[
         str | None,
-        typer.Option(
-            metavar=f"{'|'.join(WIDTHS)}|LENGTH", help="Width of a picture, e.g. 85mm or 3.4in.", show_default=False
-        ),
+        typer.Option(metavar=f"{'|'.join(WIDTHS)}|LENGTH", help="Width of a picture, e.g. 85mm or 3.4in."),
     ] = None
     theme: Annotated[str, typer.Option(metavar="|".join(THEMES), help="Colours of a picture.")] = "light"
     no_stats: Annotated[bool, typer.Option("--no-stats", help="No numbers inside a picture.")] = False

@@ -59,11 +59,9 @@ class EvaluateArgs(o.Pooling, Working, o.Saying, o.Tabling):
 
     bundles: Annotated[
         list[str] | None,
-        typer.Argument(
-            metavar="BUNDLE…",
-            help="FILE.h5 or FILE.h5:GROUP; FILE.h5:* is every bundle in it; group test when none is named."
-            " Quoted patterns are expanded.",
-            show_default=False,
+        o.bundles(
+            "FILE.h5 or FILE.h5:GROUP; FILE.h5:* is every bundle in it; group test when none is named."
+            " Quoted patterns are expanded."
         ),
     ] = None
     calibrator: Annotated[
@@ -74,67 +72,54 @@ class EvaluateArgs(o.Pooling, Working, o.Saying, o.Tabling):
             metavar="ART.json",
             help="Artifact to evaluate beside the uncalibrated scores (repeatable), - for stdin;"
             " {stem} and {group} in its path stand for the bundle's.",
-            show_default=False,
         ),
     ] = None
     metric: Annotated[
         list[str] | None,
-        typer.Option("--metric", "-m", metavar="NAME", help="Only these metrics (repeatable).", show_default=False),
+        typer.Option("--metric", "-m", metavar="NAME", help="Only these metrics (repeatable)."),
     ] = None
     max_: Annotated[
         list[str] | None,
-        typer.Option(
-            "--max", metavar="NAME=VALUE", help="Fail with code 5 above this (see below).", show_default=False
-        ),
+        typer.Option("--max", metavar="NAME=VALUE", help="Fail with code 5 above this (see below)."),
     ] = None
     min_: Annotated[
         list[str] | None,
-        typer.Option("--min", metavar="NAME=VALUE", help="Fail with code 5 below this.", show_default=False),
+        typer.Option("--min", metavar="NAME=VALUE", help="Fail with code 5 below this."),
     ] = None
     full: Annotated[bool, typer.Option("--full", help="All metrics and tests but the class-by-class L2.")] = False
     baseline: Annotated[
         str | None,
         typer.Option(
-            "--baseline",
             metavar="ART.json|identity",
             help="What differences are taken to.",
             show_default="uncalibrated",
         ),
     ] = None
-    bins: Annotated[int, typer.Option("--bins", metavar="N", min=1, max=10_000, help="Number of bins.")] = 15
-    norm: Annotated[str, typer.Option("--norm", metavar="P|max", help="Norm of binned errors, 1 or more.")] = "1"
-    scheme: Annotated[str, typer.Option("--scheme", metavar="width|mass", help="Bins of ece, mce and vce.")] = "width"
+    bins: Annotated[int, typer.Option(metavar="N", min=1, max=10_000, help="Number of bins.")] = 15
+    norm: Annotated[str, typer.Option(metavar="P|max", help="Norm of binned errors, 1 or more.")] = "1"
+    scheme: Annotated[str, typer.Option(metavar="width|mass", help="Bins of ece, mce and vce.")] = "width"
     label: Annotated[
         str,
         typer.Option(
-            "--label",
             metavar="top|positive|class|all",
             help="What errors are about: the prediction, P(class 1), each class, or all pooled.",
         ),
     ] = "top"
     threshold: Annotated[
         float,
-        typer.Option("--threshold", metavar="P", min=0.0, max=1.0, help="P(class 1) above which class 1 is predicted."),
+        typer.Option(metavar="P", min=0.0, max=1.0, help="P(class 1) above which class 1 is predicted."),
     ] = 0.5
     compat: Annotated[
         str | None,
         typer.Option(
-            "--compat",
             metavar="PROGRAM",
             help="Bin as another program does: guo, kull, mapie, netcal, netcal-mass, torchmetrics, verified;"
             " relplot: find smece as it does.",
-            show_default=False,
         ),
     ] = None
-    level: Annotated[float, typer.Option("--level", metavar="P", min=0.5, max=0.9999, help="Level of intervals.")] = (
-        0.95
-    )
-    resamples: Annotated[
-        int, typer.Option("--resamples", metavar="N", min=1, max=1_000_000, help="Draws under calibration.")
-    ] = 1000
-    interval: Annotated[str, typer.Option("--interval", metavar="auto|bootstrap|t", help="Intervals of row means.")] = (
-        "auto"
-    )
+    level: Annotated[float, typer.Option(metavar="P", min=0.5, max=0.9999, help="Level of intervals.")] = 0.95
+    resamples: Annotated[int, typer.Option(metavar="N", min=1, max=1_000_000, help="Draws under calibration.")] = 1000
+    interval: Annotated[str, typer.Option(metavar="auto|bootstrap|t", help="Intervals of row means.")] = "auto"
     seed: o.Seed = 0
     split: Annotated[
         bool | None,
@@ -143,22 +128,18 @@ class EvaluateArgs(o.Pooling, Working, o.Saying, o.Tabling):
     per_class: Annotated[bool, typer.Option("--per-class", help="One line per class.")] = False
     per_group: Annotated[bool, typer.Option("--per-group", help="The metrics in every group.")] = False
     group: Annotated[
-        str | None, typer.Option("--group", metavar="NAME", help="Dataset with the groups.", show_default="group")
+        str | None, typer.Option(metavar="NAME", help="Dataset with the groups.", show_default="group")
     ] = None
     bin_sweep: Annotated[
         str | None,
         typer.Option(
-            "--bin-sweep",
             metavar="B,B,…",
             help="Also the error over mass bins for these numbers of bins: plugin in --norm, and debiased L2.",
-            show_default=False,
         ),
     ] = None
     edges_from: Annotated[
         str | None,
-        typer.Option(
-            "--edges-from", metavar="BUNDLE", help="Rows that choose the bins of --bin-sweep.", show_default=False
-        ),
+        typer.Option(metavar="BUNDLE", help="Rows that choose the bins of --bin-sweep."),
     ] = None
     marginal: Annotated[bool, typer.Option("--marginal", help="--bin-sweep also class by class.")] = False
     unnormalized: Annotated[
@@ -181,9 +162,7 @@ class EvaluateArgs(o.Pooling, Working, o.Saying, o.Tabling):
     signature: Annotated[
         bool, typer.Option("--signature", help="End with a line to quote: metric, bins, norm, rows, floor, version.")
     ] = False
-    junit: Annotated[
-        str | None, typer.Option("--junit", metavar="FILE", help="Write the limits as JUnit XML.", show_default=False)
-    ] = None
+    junit: Annotated[str | None, typer.Option(metavar="FILE", help="Write the limits as JUnit XML.")] = None
     again: o.Again = False
     explain: Annotated[bool, typer.Option("--explain", help="End with what each term means.")] = False
     force: o.Force = False

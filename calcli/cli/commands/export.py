@@ -36,19 +36,17 @@ class ExportArgs(o.Reading, o.Saying):
     """What was typed after ``calcli export``."""
 
     artifact: Annotated[str, typer.Argument(metavar="ART.json", help="Artifact written by calcli fit, - for stdin.")]
-    to: Annotated[str, typer.Option("--to", metavar="onnx|torch|python", help="What the calibrator is written for.")]
+    to: Annotated[str, typer.Option(metavar="onnx|torch|python", help="What the calibrator is written for.")]
     output: Annotated[str, typer.Option("-o", "--output", metavar="OUT", help="File to write.")]
     onto: Annotated[
         str | None,
-        typer.Option("--onto", metavar="MODEL.onnx", help="Classifier to join it to; needs --to onnx."),
+        typer.Option(metavar="MODEL.onnx", help="Classifier to join it to; needs --to onnx."),
     ] = None
     at: Annotated[
         str | None,
-        typer.Option("--at", metavar="OUTPUT", help="Output of MODEL.onnx with the scores, or a tensor inside."),
+        typer.Option(metavar="OUTPUT", help="Output of MODEL.onnx with the scores, or a tensor inside."),
     ] = None
-    check: Annotated[
-        str | None, typer.Option("--check", metavar="BUNDLE", help="Compare with apply on these rows, too.")
-    ] = None
+    check: Annotated[str | None, typer.Option(metavar="BUNDLE", help="Compare with apply on these rows, too.")] = None
     force: o.Force = False
 
     def __post_init__(self) -> None:

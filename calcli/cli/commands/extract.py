@@ -57,43 +57,28 @@ class ExtractArgs(ModelOptions, ImportOptions, Working, o.Saying):
             metavar="SOURCE…",
             help="Files of saved scores: npz, npy, pt, safetensors, csv, jsonl, parquet, pickle, HDF5 and many more;"
             " logits.npy labels.npy belong together.",
-            show_default=False,
         ),
     ] = None
     scores: Annotated[
         list[str] | None,
-        typer.Option(
-            "--scores", metavar="NAME", help="Array with the scores (repeatable: one group each).", show_default=False
-        ),
+        typer.Option(metavar="NAME", help="Array with the scores (repeatable: one group each)."),
     ] = None
     all_scores: Annotated[
         bool, typer.Option("--all-scores", help="Take every array of scores, one group each, named after it.")
     ] = False
     labels: Annotated[
         list[str] | None,
-        typer.Option(
-            "--labels",
-            metavar="NAME",
-            help="Array with the labels (one for all, or one per --scores).",
-            show_default=False,
-        ),
+        typer.Option(metavar="NAME", help="Array with the labels (one for all, or one per --scores)."),
     ] = None
     no_labels: Annotated[bool, typer.Option("--no-labels", help="Accept scores without labels.")] = False
     kind: o.Kind = None
     group: Annotated[
         list[str] | None,
-        typer.Option(
-            "--group", metavar="NAME", help="Take only this part of the source (repeatable).", show_default=False
-        ),
+        typer.Option(metavar="NAME", help="Take only this part of the source (repeatable)."),
     ] = None
     split: Annotated[
         list[str] | None,
-        typer.Option(
-            "--split",
-            metavar="NAME=SIZE",
-            help="Deal the rows into groups (repeatable, see below).",
-            show_default=False,
-        ),
+        typer.Option(metavar="NAME=SIZE", help="Deal the rows into groups (repeatable, see below)."),
     ] = None
     stratify: Annotated[bool, typer.Option("--stratify/--no-stratify", help="Split each class in proportion.")] = True
     ordered: Annotated[bool, typer.Option("--ordered", help="Split without shuffling: first rows first.")] = False

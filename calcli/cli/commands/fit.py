@@ -52,11 +52,7 @@ class FitArgs(o.ReadingSeveral, Working, o.Saying):
     ]
     bundles: Annotated[
         list[str] | None,
-        typer.Argument(
-            metavar="BUNDLE…",
-            help="FILE.h5 or FILE.h5:GROUP; group cal (or val) when none is named. Quoted patterns are expanded.",
-            show_default=False,
-        ),
+        o.bundles("FILE.h5 or FILE.h5:GROUP; group cal (or val) when none is named. Quoted patterns are expanded."),
     ] = None
     output: Annotated[
         str | None,
@@ -66,7 +62,7 @@ class FitArgs(o.ReadingSeveral, Working, o.Saying):
     ] = None
     set_: Annotated[
         list[str] | None,
-        typer.Option("--set", metavar="NAME=VALUE", help="Option of the method (repeatable).", show_default=False),
+        typer.Option("--set", metavar="NAME=VALUE", help="Option of the method (repeatable)."),
     ] = None
     device: o.Device = "auto"
     seed: o.Seed = 0

@@ -49,11 +49,7 @@ class ReportArgs(o.Pooling, Working, o.Saying):
     output: Annotated[Path, typer.Option("-o", "--output", metavar="FILE.html", help="The page to write.")]
     bundles: Annotated[
         list[str] | None,
-        typer.Argument(
-            metavar="BUNDLE…",
-            help="FILE.h5, FILE.h5:GROUP or FILE.h5:*; group test when none is named. Quoted patterns are expanded.",
-            show_default=False,
-        ),
+        o.bundles("FILE.h5, FILE.h5:GROUP or FILE.h5:*; group test when none is named. Quoted patterns are expanded."),
     ] = None
     calibrator: Annotated[
         list[str] | None,
@@ -62,17 +58,16 @@ class ReportArgs(o.Pooling, Working, o.Saying):
             "-c",
             metavar="ART.json",
             help="Artifact to show too (repeatable); {stem} and {group} in its path stand for the bundle's.",
-            show_default=False,
         ),
     ] = None
-    title: Annotated[str | None, typer.Option(metavar="TEXT", help="Name of the page.", show_default=False)] = None
+    title: Annotated[str | None, typer.Option(metavar="TEXT", help="Name of the page.")] = None
     max_: Annotated[
         list[str] | None,
-        typer.Option("--max", metavar="NAME=VALUE", help="Limit, as for evaluate.", show_default=False),
+        typer.Option("--max", metavar="NAME=VALUE", help="Limit, as for evaluate."),
     ] = None
     min_: Annotated[
         list[str] | None,
-        typer.Option("--min", metavar="NAME=VALUE", help="Limit, as for evaluate.", show_default=False),
+        typer.Option("--min", metavar="NAME=VALUE", help="Limit, as for evaluate."),
     ] = None
     group: Annotated[
         str | None, typer.Option(metavar="NAME", help="Dataset with the groups.", show_default="group, where it exists")

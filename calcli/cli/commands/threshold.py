@@ -42,22 +42,16 @@ COVERAGES = (1.0, 0.9, 0.8, 0.7, 0.5)
 class ThresholdArgs(o.ReadingSeveral, Working, o.Saying):
     """What was typed after ``calcli threshold``."""
 
-    accuracy: Annotated[float, typer.Option("--accuracy", metavar="A", help="Accuracy that accepted rows must have.")]
+    accuracy: Annotated[float, typer.Option(metavar="A", help="Accuracy that accepted rows must have.")]
     bundles: Annotated[
         list[str] | None,
-        typer.Argument(
-            metavar="BUNDLE…",
-            help="Labelled rows, of several bundles together; group test when none is named.",
-            show_default=False,
-        ),
+        o.bundles("Labelled rows, of several bundles together; group test when none is named."),
     ] = None
     calibrator: Annotated[
         str | None,
         typer.Option("--calibrator", "-c", metavar="ART.json", help="Artifact; else the scores as they are."),
     ] = None
-    confidence: Annotated[
-        float, typer.Option("--confidence", metavar="LEVEL", help="Chance with which the promise holds.")
-    ] = 0.95
+    confidence: Annotated[float, typer.Option(metavar="LEVEL", help="Chance with which the promise holds.")] = 0.95
     output: Annotated[
         str | None, typer.Option("-o", "--output", metavar="OUT.json", help="File for apply --threshold.")
     ] = None
