@@ -201,8 +201,8 @@ def _draw_panel(upper: Any, lower: Any, panel: Panel, job: Drawing, first: bool)
     upper.set_ylim(-0.01, 1.01)
     upper.set_yticks(np.linspace(0, 1, 6))
     upper.tick_params(labelbottom=False)
-    upper.grid(color=theme.grid, lw=0.5, zorder=0)
-    upper.set_axisbelow(True)
+    upper.grid(True, zorder=0)
+    lower.set_axisbelow("line")  # ticks lie over the bars
     _count_axis(lower, panel)
     x, y = panel.curves[0].words
     if first or y != "accuracy":

@@ -83,11 +83,61 @@ class OverEpochs(Style[Epochs]):
 
     def draw(self, figure: Epochs, paper: Paper) -> Any:
         """Two planes over one axis; a ring where a loss is least."""
-        return _draw(figure, paper)
+        from matplotlib.figure import Figure
+
+        theme, many = paper.theme, len(figure.courses) > 1
+        wide = paper.width or 6.75
+        beside = wide >= 5
+        size = (wide, 2.9 if beside else 4.9)
+        drawn = Figure(figsize=(size[0], size[1] + (0.3 if many else 0)), layout="constrained")
+        grid = drawn.subplots(1, 2) if beside else drawn.subplots(2, 1)
+        for axes, (name, what) in zip(np.ravel(grid), LOSSES.items(), strict=True):
+            for i, c in enumerate(figure.courses):
+                colour, line, _ = paper.series(i) if many else (theme.main, "-", "")
+                values, best = getattr(c, name), c.best(name)
+                low, high = getattr(c, f"{name}_low"), getattr(c, f"{name}_high")
+                axes.fill_between(figure.at, low, high, color=colour, alpha=0.16, lw=0, zorder=1)
+                axes.plot(figure.at, values, color=colour, ls=line, lw=1.5, zorder=3, label=squeeze(c.label, 30))
+                axes.plot([figure.at[best]], [values[best]], "o", mec=colour, mfc="none", ms=7, zorder=4)
+                if paper.stats and not many:  # beside each other such numbers would lie on one another
+                    side = "right" if best == len(values) - 1 else "center"
+                    look = {"textcoords": "offset points", "ha": side, "fontsize": 6.5, "color": theme.muted}
+                    axes.annotate(f"{values[best]:.4g}", (figure.at[best], values[best]), xytext=(0, -12), **look)
+            axes.margins(y=0.16)
+            axes.set_xlabel(figure.axis)
+            axes.set_title(what, loc="left", pad=4)
+            axes.grid(True)
+        if figure.title:
+            drawn.suptitle(squeeze(figure.title, int(12 * wide)), x=0.02, ha="left", fontsize=9)
+        if many:
+            handles, labels = np.ravel(grid)[0].get_legend_handles_labels()
+            drawn.legend(handles, labels, loc="outside lower center", ncols=min(len(labels), 4))
+        return drawn
 
     def text(self, figure: Epochs, width: int, look: Look) -> list[str]:
         """A plane per line and loss, and where each is least."""
-        return _text(figure, width, look)
+        inner, at = min(width, 76) - AXIS - 1, figure.at
+        lines = [look.paint(squeeze(figure.title, width), "strong"), ""]
+        for c in figure.courses:
+            for name, what in LOSSES.items():
+                low, high = min(getattr(c, f"{name}_low")), max(getattr(c, f"{name}_high"))
+                canvas = Canvas(inner, 8, (at[0], at[-1]), (low, max(high, low + 1e-9)), look)
+                canvas.area(np.array(at), np.array(getattr(c, f"{name}_low")), np.array(getattr(c, f"{name}_high")))
+                canvas.line(np.array(at), np.array(getattr(c, name)))
+                title = squeeze(f"{c.label}: {what} over the {figure.axis}s", width)
+                lines += [
+                    *plot(title, canvas, look, (f"{low:.3g}", f"{high:.3g}"), [f"{at[0]:g}", f"{at[-1]:g}"], [0, 1]),
+                    "",
+                ]
+        head = ["", *(word for what in LOSSES for word in (f"least {what}", f"at {figure.axis}", "last"))]
+        body = []
+        for c in figure.courses:
+            cells = [squeeze(c.label, 24)]
+            for name in LOSSES:
+                values, best = getattr(c, name), c.best(name)
+                cells += [f"{values[best]:.4f}", f"{at[best]:g}", f"{values[-1]:.4f}"]
+            body.append(cells)
+        return lines + [line[:width] for line in table([head, *body])]
 
     def table(self, figure: Epochs) -> tuple[Sequence[str], list[Sequence[Any]]]:
         """A row per line and bundle."""
@@ -132,65 +182,6 @@ def course(label: str, sets: Sequence[Measured], level: float) -> Course:
         far = reach * nll.se if np.isfinite(nll.se) else 0.0
         columns.append((nll.value, nll.value - far, nll.value + far, error, float(low), float(high)))
     return Course(label, *(tuple(map(float, column)) for column in zip(*columns, strict=True)))
-
-
-def _draw(figure: Epochs, paper: Paper) -> Any:
-    from matplotlib.figure import Figure
-
-    theme, many = paper.theme, len(figure.courses) > 1
-    wide = paper.width or 6.75
-    beside = wide >= 5
-    size = (wide, 2.9 if beside else 4.9)
-    drawn = Figure(figsize=(size[0], size[1] + (0.3 if many else 0)), layout="constrained")
-    grid = drawn.subplots(1, 2) if beside else drawn.subplots(2, 1)
-    for axes, (name, what) in zip(np.ravel(grid), LOSSES.items(), strict=True):
-        for i, c in enumerate(figure.courses):
-            colour, line, _ = paper.series(i) if many else (theme.main, "-", "")
-            values, best = getattr(c, name), c.best(name)
-            low, high = getattr(c, f"{name}_low"), getattr(c, f"{name}_high")
-            axes.fill_between(figure.at, low, high, color=colour, alpha=0.16, lw=0, zorder=1)
-            axes.plot(figure.at, values, color=colour, ls=line, lw=1.5, zorder=3, label=squeeze(c.label, 30))
-            axes.plot([figure.at[best]], [values[best]], "o", mec=colour, mfc="none", ms=7, zorder=4)
-            if paper.stats and not many:  # beside each other such numbers would lie on one another
-                side = "right" if best == len(values) - 1 else "center"
-                look = {"textcoords": "offset points", "ha": side, "fontsize": 6.5, "color": theme.muted}
-                axes.annotate(f"{values[best]:.4g}", (figure.at[best], values[best]), xytext=(0, -12), **look)
-        axes.margins(y=0.16)
-        axes.set_xlabel(figure.axis)
-        axes.set_title(what, loc="left", pad=4)
-        axes.grid(color=theme.grid, lw=0.5)
-        axes.set_axisbelow(True)
-    if figure.title:
-        drawn.suptitle(squeeze(figure.title, int(12 * wide)), x=0.02, ha="left", fontsize=9)
-    if many:
-        handles, labels = np.ravel(grid)[0].get_legend_handles_labels()
-        drawn.legend(handles, labels, loc="outside lower center", ncols=min(len(labels), 4))
-    return drawn
-
-
-def _text(figure: Epochs, width: int, look: Look) -> list[str]:
-    inner, at = min(width, 76) - AXIS - 1, figure.at
-    lines = [look.paint(squeeze(figure.title, width), "strong"), ""]
-    for c in figure.courses:
-        for name, what in LOSSES.items():
-            low, high = min(getattr(c, f"{name}_low")), max(getattr(c, f"{name}_high"))
-            canvas = Canvas(inner, 8, (at[0], at[-1]), (low, max(high, low + 1e-9)), look)
-            canvas.area(np.array(at), np.array(getattr(c, f"{name}_low")), np.array(getattr(c, f"{name}_high")))
-            canvas.line(np.array(at), np.array(getattr(c, name)))
-            title = squeeze(f"{c.label}: {what} over the {figure.axis}s", width)
-            lines += [
-                *plot(title, canvas, look, (f"{low:.3g}", f"{high:.3g}"), [f"{at[0]:g}", f"{at[-1]:g}"], [0, 1]),
-                "",
-            ]
-    head = ["", *(word for what in LOSSES for word in (f"least {what}", f"at {figure.axis}", "last"))]
-    body = []
-    for c in figure.courses:
-        cells = [squeeze(c.label, 24)]
-        for name in LOSSES:
-            values, best = getattr(c, name), c.best(name)
-            cells += [f"{values[best]:.4f}", f"{at[best]:g}", f"{values[-1]:.4f}"]
-        body.append(cells)
-    return lines + [line[:width] for line in table([head, *body])]
 
 
 STYLE = OverEpochs()

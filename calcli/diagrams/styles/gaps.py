@@ -124,11 +124,81 @@ class GapPlot(Style[Gaps]):
 
     def draw(self, figure: Gaps, paper: Paper) -> Any:
         """Sorted dots with intervals around the line of no gap."""
-        return _draw(figure, paper)
+        from matplotlib.figure import Figure
+
+        theme, lines, count = paper.theme, len(figure.series[0].gaps), len(figure.series)
+        step = 0.155 if lines <= 40 else 0.125
+        notes = len(figure.notes)
+        wide = paper.width or 5.2
+        tall = lines * step + 0.2
+        height = 0.55 + tall + 0.76 + 0.17 * notes + 0.2 * (count > 1)
+        names = [squeeze(f"{g.part} ({g.n})", int(wide * 6.4)) for g in figure.series[0].gaps]
+        left = min(0.15 + 0.058 * max(map(len, names)), 0.45 * wide)
+        foot = 0.69 + 0.17 * notes + 0.2 * (count > 1)
+        plot = Figure(figsize=(wide, height))
+        axes = plot.add_axes((left / wide, foot / height, 1 - (left + 0.2) / wide, tall / height))
+        for at, s in enumerate(figure.series):
+            colour, _, marker = (theme.main, "-", "o") if count == 1 else paper.series(at)
+            y = np.arange(lines)[::-1] + (0.5 * (count - 1) - at) * 0.8 / max(count, 2)
+            gap = np.array([g.gap for g in s.gaps])
+            axes.hlines(y, [g.low for g in s.gaps], [g.high for g in s.gaps], color=colour, lw=0.8, zorder=3)
+            face = [colour if g.beyond else theme.page for g in s.gaps]
+            size = 14 if count == 1 else 9
+            axes.scatter(
+                gap, y, s=size, c=face, edgecolors=colour, linewidths=0.8, marker=marker, zorder=4, label=s.label
+            )
+        axes.axvline(0, color=theme.muted, lw=0.8, zorder=2)
+        axes.set_ylim(-0.8, lines - 0.2)
+        axes.set_yticks(np.arange(lines)[::-1], names, fontsize=6.5)
+        axes.tick_params(axis="y", length=0)
+        axes.grid(axis="x")
+        axes.set_xlabel(f"mean confidence − accuracy, {100 * figure.level:g} % interval\nfilled: beyond chance")
+        axes.annotate(
+            "◀ not sure enough", (0, 1), (0, 3), "axes fraction", "offset points", fontsize=7, color=theme.muted
+        )
+        axes.annotate(
+            "too sure ▶", (1, 1), (0, 3), "axes fraction", "offset points", fontsize=7, color=theme.muted, ha="right"
+        )
+        plot.text(0.5, 1 - 0.1 / height, squeeze(figure.title, int(wide * 12)), ha="center", va="top", fontsize=9.5)
+        if count > 1:
+            plot.legend(loc="lower center", ncols=4, bbox_to_anchor=(0.5, (0.04 + 0.17 * notes) / height), borderpad=0)
+        for line, note in enumerate(reversed(figure.notes)):
+            up = (0.06 + 0.17 * line) / height
+            plot.text(0.5, up, squeeze(note, int(wide * 17)), ha="center", va="bottom", fontsize=7, color=theme.muted)
+        return plot
 
     def text(self, figure: Gaps, width: int, look: Look) -> list[str]:
         """A table per set with a bar for the gap."""
-        return _text(figure, width, look)
+        lines = [look.paint(squeeze(figure.title, width), "strong")]
+        point, bar, axis = look.sign("point"), ("─" if look.unicode else "-"), look.sign("mark")
+        gaps = [g for s in figure.series for g in s.gaps if g.gap == g.gap]
+        reach = max((max(abs(g.low), abs(g.high)) for g in gaps), default=0.1)
+        for s in figure.series:
+            lines += [
+                "",
+                look.paint(squeeze(f"{s.label}: {s.beyond} of {len(s.gaps)} beyond chance (*)", width), "strong"),
+            ]
+            rows = [["", "n", "gap", "", ""]]
+            inner = max(min(width - 44, 60), 5)
+
+            def column(value: float, inner: int = inner) -> int:
+                return int(np.clip((value / reach + 1) / 2 * inner, 0, inner - 1))
+
+            for g in s.gaps:
+                cells = [" "] * inner
+                if g.gap == g.gap:
+                    for at in range(column(g.low), column(g.high) + 1):
+                        cells[at] = bar
+                    cells[column(0.0)] = axis
+                    cells[column(g.gap)] = point
+                text = "-" if g.gap != g.gap else f"{g.gap:+.3f}"
+                rows.append([squeeze(g.part, 20), str(g.n), text, "*" if g.beyond else "", "".join(cells)])
+            lines += [line[:width] for line in table(rows)]
+        lines += [
+            "",
+            f"gap: mean confidence - accuracy, {100 * figure.level:g} % interval, axis to +-{reach:.2f}"[:width],
+        ]
+        return lines + [squeeze(note, width) for note in figure.notes]
 
     def table(self, figure: Gaps) -> tuple[Sequence[str], list[Sequence[Any]]]:
         """A row per set and part."""
@@ -148,75 +218,6 @@ class GapPlot(Style[Gaps]):
                 f" largest {worst.part} with {worst.gap:+.4f}."
             )
         return "Mean confidence minus accuracy with intervals. " + " ".join(found)
-
-
-def _draw(figure: Gaps, paper: Paper) -> Any:
-    from matplotlib.figure import Figure
-
-    theme, lines, count = paper.theme, len(figure.series[0].gaps), len(figure.series)
-    step = 0.155 if lines <= 40 else 0.125
-    notes = len(figure.notes)
-    wide = paper.width or 5.2
-    tall = lines * step + 0.2
-    height = 0.55 + tall + 0.76 + 0.17 * notes + 0.2 * (count > 1)
-    names = [squeeze(f"{g.part} ({g.n})", int(wide * 6.4)) for g in figure.series[0].gaps]
-    left = min(0.15 + 0.058 * max(map(len, names)), 0.45 * wide)
-    foot = 0.69 + 0.17 * notes + 0.2 * (count > 1)
-    plot = Figure(figsize=(wide, height))
-    axes = plot.add_axes((left / wide, foot / height, 1 - (left + 0.2) / wide, tall / height))
-    for at, s in enumerate(figure.series):
-        colour, _, marker = (theme.main, "-", "o") if count == 1 else paper.series(at)
-        y = np.arange(lines)[::-1] + (0.5 * (count - 1) - at) * 0.8 / max(count, 2)
-        gap = np.array([g.gap for g in s.gaps])
-        axes.hlines(y, [g.low for g in s.gaps], [g.high for g in s.gaps], color=colour, lw=0.8, zorder=3)
-        face = [colour if g.beyond else theme.page for g in s.gaps]
-        size = 14 if count == 1 else 9
-        axes.scatter(gap, y, s=size, c=face, edgecolors=colour, linewidths=0.8, marker=marker, zorder=4, label=s.label)
-    axes.axvline(0, color=theme.muted, lw=0.8, zorder=2)
-    axes.set_ylim(-0.8, lines - 0.2)
-    axes.set_yticks(np.arange(lines)[::-1], names, fontsize=6.5)
-    axes.tick_params(axis="y", length=0)
-    axes.grid(axis="x", color=theme.grid, lw=0.5)
-    axes.set_axisbelow(True)
-    axes.set_xlabel(f"mean confidence − accuracy, {100 * figure.level:g} % interval\nfilled: beyond chance")
-    axes.annotate("◀ not sure enough", (0, 1), (0, 3), "axes fraction", "offset points", fontsize=7, color=theme.muted)
-    axes.annotate(
-        "too sure ▶", (1, 1), (0, 3), "axes fraction", "offset points", fontsize=7, color=theme.muted, ha="right"
-    )
-    plot.text(0.5, 1 - 0.1 / height, squeeze(figure.title, int(wide * 12)), ha="center", va="top", fontsize=9.5)
-    if count > 1:
-        plot.legend(loc="lower center", ncols=4, bbox_to_anchor=(0.5, (0.04 + 0.17 * notes) / height), borderpad=0)
-    for line, note in enumerate(reversed(figure.notes)):
-        up = (0.06 + 0.17 * line) / height
-        plot.text(0.5, up, squeeze(note, int(wide * 17)), ha="center", va="bottom", fontsize=7, color=theme.muted)
-    return plot
-
-
-def _text(figure: Gaps, width: int, look: Look) -> list[str]:
-    lines = [look.paint(squeeze(figure.title, width), "strong")]
-    point, bar, axis = look.sign("point"), ("─" if look.unicode else "-"), look.sign("mark")
-    gaps = [g for s in figure.series for g in s.gaps if g.gap == g.gap]
-    reach = max((max(abs(g.low), abs(g.high)) for g in gaps), default=0.1)
-    for s in figure.series:
-        lines += ["", look.paint(squeeze(f"{s.label}: {s.beyond} of {len(s.gaps)} beyond chance (*)", width), "strong")]
-        rows = [["", "n", "gap", "", ""]]
-        inner = max(min(width - 44, 60), 5)
-
-        def column(value: float, inner: int = inner) -> int:
-            return int(np.clip((value / reach + 1) / 2 * inner, 0, inner - 1))
-
-        for g in s.gaps:
-            cells = [" "] * inner
-            if g.gap == g.gap:
-                for at in range(column(g.low), column(g.high) + 1):
-                    cells[at] = bar
-                cells[column(0.0)] = axis
-                cells[column(g.gap)] = point
-            text = "-" if g.gap != g.gap else f"{g.gap:+.3f}"
-            rows.append([squeeze(g.part, 20), str(g.n), text, "*" if g.beyond else "", "".join(cells)])
-        lines += [line[:width] for line in table(rows)]
-    lines += ["", f"gap: mean confidence - accuracy, {100 * figure.level:g} % interval, axis to +-{reach:.2f}"[:width]]
-    return lines + [squeeze(note, width) for note in figure.notes]
 
 
 STYLE = GapPlot()

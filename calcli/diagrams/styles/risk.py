@@ -99,11 +99,64 @@ class RiskCoverage(Style[Risk]):
 
     def draw(self, figure: Risk, paper: Paper) -> Any:
         """Accuracy falls as coverage grows; a band around each curve where there are few."""
-        return _draw(figure, paper)
+        from matplotlib.figure import Figure
+        from matplotlib.ticker import FuncFormatter
+
+        theme, count = paper.theme, len(figure.curves)
+        wide = paper.width or 4.7
+        across = 1 if wide < 4 or count > 4 else 2
+        shown = figure.curves if count <= 8 else sorted(figure.curves, key=lambda c: c.aurc)[:5]
+        lines = -(-(len(shown) + (count > 8)) // across) if count > 1 else 0
+        height = 3.5 + 0.19 * lines
+        plot_ = Figure(figsize=(wide, height))
+        axes = plot_.add_axes((0.62 / wide, (0.58 + 0.19 * lines) / height, 1 - 0.82 / wide, 2.55 / height))
+        for c in figure.curves:
+            if not any(c is s for s in shown):
+                axes.plot(c.coverage, c.accuracy, color=theme.others, lw=0.8, zorder=2)
+        for at, c in enumerate(shown):
+            colour, line, _ = (theme.main, "-", "") if count == 1 else paper.series(at)
+            if count <= 4:
+                axes.fill_between(c.coverage, c.low, c.high, color=colour, alpha=0.16, lw=0, zorder=1)
+            axes.plot(c.coverage, c.accuracy, color=colour, ls=line, lw=1.6, zorder=4, label=_key(c, count))
+        if count > len(shown):
+            axes.plot([], [], color=theme.others, lw=0.8, label=f"the other {count - len(shown)}")
+        least = min(float(np.min(c.low[c.coverage > 0.05], initial=1.0)) for c in figure.curves)
+        axes.set_ylim(max(0.0, np.floor(least * 20) / 20 - 0.02), 1.01)
+        axes.set_xlim(0, 1)
+        percent = FuncFormatter(lambda value, _: f"{100 * value:g} %")
+        axes.xaxis.set_major_formatter(percent)
+        axes.set_xlabel("coverage: share of the rows" + (", the most confident first" if wide >= 4 else ""))
+        axes.set_ylabel("accuracy among them")
+        axes.grid(True)
+        axes.set_title(squeeze(figure.title, int(12 * wide)), loc="left", pad=6)
+        if count == 1 and paper.stats:
+            c = figure.curves[0]
+            axes.text(0.02, 0.04, _key(c, 2), transform=axes.transAxes, fontsize=7)
+        if lines:
+            plot_.legend(loc="lower center", ncols=across, bbox_to_anchor=(0.53, 0.05 / height), borderpad=0)
+        return plot_
 
     def text(self, figure: Risk, width: int, look: Look) -> list[str]:
         """One plane per curve, and the accuracy at some coverages."""
-        return _text(figure, width, look)
+        inner = min(width, 76) - AXIS - 1
+        lines = [look.paint(squeeze(figure.title, width), "strong"), ""]
+        shares = (0.1, 0.25, 0.5, 0.75, 0.9, 1.0)
+        for c in figure.curves:
+            bottom = max(0.0, float(np.floor(np.min(c.low[c.coverage > 0.05], initial=1.0) * 20) / 20))
+            canvas = Canvas(inner, 10, (0.0, 1.0), (min(bottom, 0.95), 1.0), look)
+            canvas.area(c.coverage, c.low, c.high)
+            canvas.line(c.coverage, c.accuracy)
+            ticks = ["0", "20 %", "40 %", "60 %", "80 %", "100 %"]
+            title = squeeze(f"{c.label}, n = {c.n}, AURC {c.aurc:.4f}: accuracy", width)
+            lines += plot(title, canvas, look, (f"{bottom:.2f}", "1.00"), ticks, np.linspace(0, 1, 6).tolist())
+            lines.append("")
+        head = ["accuracy at coverage", *(f"{100 * s:g} %" for s in shares)]
+        body = [
+            [squeeze(c.label, 20), *(f"{float(np.interp(s, c.coverage, c.accuracy)):.3f}" for s in shares)]
+            for c in figure.curves
+        ]
+        lines += [line[:width] for line in table([head, *body])]
+        return lines + [squeeze(note, width) for note in figure.notes]
 
     def table(self, figure: Risk) -> tuple[Sequence[str], list[Sequence[Any]]]:
         """A row per curve and threshold."""
@@ -123,70 +176,8 @@ class RiskCoverage(Style[Risk]):
         )
 
 
-def _draw(figure: Risk, paper: Paper) -> Any:
-    from matplotlib.figure import Figure
-    from matplotlib.ticker import FuncFormatter
-
-    theme, count = paper.theme, len(figure.curves)
-    wide = paper.width or 4.7
-    across = 1 if wide < 4 or count > 4 else 2
-    shown = figure.curves if count <= 8 else sorted(figure.curves, key=lambda c: c.aurc)[:5]
-    lines = -(-(len(shown) + (count > 8)) // across) if count > 1 else 0
-    height = 3.5 + 0.19 * lines
-    plot_ = Figure(figsize=(wide, height))
-    axes = plot_.add_axes((0.62 / wide, (0.58 + 0.19 * lines) / height, 1 - 0.82 / wide, 2.55 / height))
-    for c in figure.curves:
-        if not any(c is s for s in shown):
-            axes.plot(c.coverage, c.accuracy, color=theme.others, lw=0.8, zorder=2)
-    for at, c in enumerate(shown):
-        colour, line, _ = (theme.main, "-", "") if count == 1 else paper.series(at)
-        if count <= 4:
-            axes.fill_between(c.coverage, c.low, c.high, color=colour, alpha=0.16, lw=0, zorder=1)
-        axes.plot(c.coverage, c.accuracy, color=colour, ls=line, lw=1.6, zorder=4, label=_key(c, count))
-    if count > len(shown):
-        axes.plot([], [], color=theme.others, lw=0.8, label=f"the other {count - len(shown)}")
-    least = min(float(np.min(c.low[c.coverage > 0.05], initial=1.0)) for c in figure.curves)
-    axes.set_ylim(max(0.0, np.floor(least * 20) / 20 - 0.02), 1.01)
-    axes.set_xlim(0, 1)
-    percent = FuncFormatter(lambda value, _: f"{100 * value:g} %")
-    axes.xaxis.set_major_formatter(percent)
-    axes.set_xlabel("coverage: share of the rows" + (", the most confident first" if wide >= 4 else ""))
-    axes.set_ylabel("accuracy among them")
-    axes.grid(color=theme.grid, lw=0.5)
-    axes.set_axisbelow(True)
-    axes.set_title(squeeze(figure.title, int(12 * wide)), loc="left", pad=6)
-    if count == 1 and paper.stats:
-        c = figure.curves[0]
-        axes.text(0.02, 0.04, _key(c, 2), transform=axes.transAxes, fontsize=7)
-    if lines:
-        plot_.legend(loc="lower center", ncols=across, bbox_to_anchor=(0.53, 0.05 / height), borderpad=0)
-    return plot_
-
-
 def _key(curve: Coverage, count: int) -> str:
     return f"{squeeze(curve.label, 34)}, AURC {curve.aurc:.4f}" if count > 1 else curve.label
-
-
-def _text(figure: Risk, width: int, look: Look) -> list[str]:
-    inner = min(width, 76) - AXIS - 1
-    lines = [look.paint(squeeze(figure.title, width), "strong"), ""]
-    shares = (0.1, 0.25, 0.5, 0.75, 0.9, 1.0)
-    for c in figure.curves:
-        bottom = max(0.0, float(np.floor(np.min(c.low[c.coverage > 0.05], initial=1.0) * 20) / 20))
-        canvas = Canvas(inner, 10, (0.0, 1.0), (min(bottom, 0.95), 1.0), look)
-        canvas.area(c.coverage, c.low, c.high)
-        canvas.line(c.coverage, c.accuracy)
-        ticks = ["0", "20 %", "40 %", "60 %", "80 %", "100 %"]
-        title = squeeze(f"{c.label}, n = {c.n}, AURC {c.aurc:.4f}: accuracy", width)
-        lines += plot(title, canvas, look, (f"{bottom:.2f}", "1.00"), ticks, np.linspace(0, 1, 6).tolist())
-        lines.append("")
-    head = ["accuracy at coverage", *(f"{100 * s:g} %" for s in shares)]
-    body = [
-        [squeeze(c.label, 20), *(f"{float(np.interp(s, c.coverage, c.accuracy)):.3f}" for s in shares)]
-        for c in figure.curves
-    ]
-    lines += [line[:width] for line in table([head, *body])]
-    return lines + [squeeze(note, width) for note in figure.notes]
 
 
 STYLE = RiskCoverage()

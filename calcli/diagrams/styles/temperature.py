@@ -177,13 +177,113 @@ class Temperature(Style[TemperatureSweep]):
             progress=request.progress,
         )
 
-    def draw(self, figure: TemperatureSweep, paper: Paper) -> Any:
+    def draw(self, sweep: TemperatureSweep, paper: Paper) -> Any:
         """NLL, ECE over its floor, and mean confidence, one above the other."""
-        return _draw(figure, paper)
+        from matplotlib.figure import Figure
+        from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
 
-    def text(self, figure: TemperatureSweep, width: int, look: Look) -> list[str]:
+        theme = paper.theme
+        wide = paper.width or 4.7
+        columns = 2 if wide >= 6 else 1
+        foot = 0.62 + 0.2 * -(-len(sweep.marks) // columns)
+        height = 0.2 + 3 * 1.95 + foot
+        figure = Figure(figsize=(wide, height))
+        box = (0.68 / wide, 1 - 0.84 / wide)
+        axes = [figure.add_axes((box[0], (foot + 1.95 * i) / height, box[1], 1.82 / height)) for i in (2, 1, 0)]
+        t = sweep.temperature
+        loss, error, trust = axes
+        loss.plot(t, sweep.nll, color=theme.main, lw=1.6)
+        loss.set_ylabel("NLL (nats)")
+        error.set_yscale("log")  # the floor and the ECE of a hot model differ by orders of magnitude
+        low, high = _positive_range([*sweep.ece, *sweep.ece_null_mean])
+        floor = np.maximum(sweep.ece_null_mean, low)
+        error.fill_between(t, low, floor, color=theme.band, lw=0, label="mean ECE if calibrated")
+        error.plot(t, np.maximum(sweep.ece, low), color=theme.main, lw=1.6, label=f"ECE, {sweep.bins} bins")
+        error.set_ylabel("ECE")
+        error.set_ylim(low, high)
+        error.yaxis.set_major_locator(FixedLocator(round_ticks(low, high)))
+        trust.plot(t, sweep.mean_confidence, color=theme.main, lw=1.6, label="mean confidence")
+        trust.axhline(sweep.accuracy, color=theme.muted, lw=1.0, ls=(0, (4, 2)), label="accuracy")
+        trust.set_ylabel("mean confidence")
+        trust.set_ylim(0, 1.02)
+        trust.set_xlabel("temperature T")
+        for where in (error, trust):
+            where.legend(
+                loc="best", handlelength=1.8, frameon=True, facecolor=theme.page, edgecolor="none", framealpha=0.9
+            )
+        ticks = round_ticks(float(t[0]), float(t[-1]))
+        plain = FuncFormatter(lambda value, _: f"{value:g}")
+        error.yaxis.set_minor_locator(NullLocator())
+        error.yaxis.set_major_formatter(plain)
+        for at, where in enumerate(axes):
+            where.set_xscale("log")
+            where.set_xlim(t[0], t[-1])
+            where.xaxis.set_major_locator(FixedLocator(ticks))
+            where.xaxis.set_minor_locator(NullLocator())
+            where.xaxis.set_major_formatter(plain)
+            where.tick_params(labelbottom=at == 2)
+            where.grid(True)
+        handles = _draw_marks(sweep, axes, paper, low)
+        loss.set_title(squeeze(sweep.title, int(12 * wide)), loc="left", pad=6)
+        figure.legend(
+            handles=handles,
+            loc="lower left",
+            ncols=columns,
+            bbox_to_anchor=(0.1 / wide, 0.05 / height),
+            borderpad=0,
+            columnspacing=1.2,
+        )
+        return figure
+
+    def text(self, sweep: TemperatureSweep, width: int, look: Look) -> list[str]:
         """The same three with characters, and a table of the marks."""
-        return _text(figure, width, look)
+        inner = min(width, 76) - AXIS - 1
+        x = np.log(sweep.temperature)
+        span = (float(x[0]), float(x[-1]))
+        ticks = round_ticks(sweep.temperature[0], sweep.temperature[-1])
+        places = [(float(np.log(t)) - span[0]) / (span[1] - span[0]) for t in ticks]
+        lines = [look.paint(squeeze(sweep.title, width), "strong"), ""]
+        tiny = 1e-6  # an ECE of exactly 0 has no logarithm
+        error, floor = (np.log10(np.maximum(e, tiny)) for e in (sweep.ece, sweep.ece_null_mean))
+        bottom = float(min(error.min(), floor.min())) - 0.1
+        band, dot = look.sign("band"), look.sign("diagonal")
+        plots: list[tuple[str, FloatArray, float, float]] = [
+            ("NLL (nats)", sweep.nll, float(sweep.nll.min()), float(sweep.nll.max())),
+            (
+                f"ECE, {sweep.bins} bins, logarithmic; {band} mean if calibrated",
+                error,
+                bottom,
+                float(error.max()) + 0.05,
+            ),
+            (f"mean confidence; {dot} accuracy", sweep.mean_confidence, 0.0, 1.0),
+        ]
+        for title, values, low, high in plots:
+            canvas = Canvas(inner, 8, span, (low, high if high > low else low + 1.0), look)
+            if values is error:
+                canvas.area(x, np.full(len(x), low), floor)
+            if values is sweep.mean_confidence:
+                for column in range(inner):
+                    canvas.put(canvas.row(sweep.accuracy), column, dot, "diagonal")
+            for mark in sweep.marks:
+                canvas.vertical(float(np.log(mark.temperature)), low, high, "mark", "other")
+            canvas.line(x, values)
+            ends = (10**low, 10**high) if values is error else (low, high)
+            lines += plot(title, canvas, look, (f"{ends[0]:.2g}", f"{ends[1]:.3g}"), [f"{t:g}" for t in ticks], places)
+        lines.append(f"temperature T (logarithmic); {look.sign('mark')} marks:")
+        return lines + table(
+            [["", "T", "NLL", "ECE", "(if cal.)", "confidence"]]
+            + [
+                [
+                    squeeze(m.name, 28),
+                    f"{m.temperature:.4g}",
+                    f"{m.nll:.4f}",
+                    f"{m.ece:.4f}",
+                    f"({m.ece_null_mean:.4f})",
+                    f"{m.mean_confidence:.4f}",
+                ]
+                for m in sweep.marks
+            ]
+        )
 
     def table(self, figure: TemperatureSweep) -> tuple[Sequence[str], list[Sequence[Any]]]:
         """The curves, then a row per mark with its name."""
@@ -196,63 +296,6 @@ class Temperature(Style[TemperatureSweep]):
         return f"Loss, calibration error and mean confidence against temperature, {figure.n} rows. " + " ".join(
             f"{m.name}: T {m.temperature:.4g}, NLL {m.nll:.4f}, ECE {m.ece:.4f}." for m in figure.marks
         )
-
-
-def _draw(sweep: TemperatureSweep, paper: Paper) -> Any:
-    from matplotlib.figure import Figure
-    from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
-
-    theme = paper.theme
-    wide = paper.width or 4.7
-    columns = 2 if wide >= 6 else 1
-    foot = 0.62 + 0.2 * -(-len(sweep.marks) // columns)
-    height = 0.2 + 3 * 1.95 + foot
-    figure = Figure(figsize=(wide, height))
-    box = (0.68 / wide, 1 - 0.84 / wide)
-    axes = [figure.add_axes((box[0], (foot + 1.95 * i) / height, box[1], 1.82 / height)) for i in (2, 1, 0)]
-    t = sweep.temperature
-    loss, error, trust = axes
-    loss.plot(t, sweep.nll, color=theme.main, lw=1.6)
-    loss.set_ylabel("NLL (nats)")
-    error.set_yscale("log")  # the floor and the ECE of a hot model differ by orders of magnitude
-    low, high = _positive_range([*sweep.ece, *sweep.ece_null_mean])
-    floor = np.maximum(sweep.ece_null_mean, low)
-    error.fill_between(t, low, floor, color=theme.band, lw=0, label="mean ECE if calibrated")
-    error.plot(t, np.maximum(sweep.ece, low), color=theme.main, lw=1.6, label=f"ECE, {sweep.bins} bins")
-    error.set_ylabel("ECE")
-    error.set_ylim(low, high)
-    error.yaxis.set_major_locator(FixedLocator(round_ticks(low, high)))
-    trust.plot(t, sweep.mean_confidence, color=theme.main, lw=1.6, label="mean confidence")
-    trust.axhline(sweep.accuracy, color=theme.muted, lw=1.0, ls=(0, (4, 2)), label="accuracy")
-    trust.set_ylabel("mean confidence")
-    trust.set_ylim(0, 1.02)
-    trust.set_xlabel("temperature T")
-    for where in (error, trust):
-        where.legend(loc="best", handlelength=1.8, frameon=True, facecolor=theme.page, edgecolor="none", framealpha=0.9)
-    ticks = round_ticks(float(t[0]), float(t[-1]))
-    plain = FuncFormatter(lambda value, _: f"{value:g}")
-    error.yaxis.set_minor_locator(NullLocator())
-    error.yaxis.set_major_formatter(plain)
-    for at, where in enumerate(axes):
-        where.set_xscale("log")
-        where.set_xlim(t[0], t[-1])
-        where.xaxis.set_major_locator(FixedLocator(ticks))
-        where.xaxis.set_minor_locator(NullLocator())
-        where.xaxis.set_major_formatter(plain)
-        where.tick_params(labelbottom=at == 2)
-        where.grid(color=theme.grid, lw=0.5)
-        where.set_axisbelow(True)
-    handles = _draw_marks(sweep, axes, paper, low)
-    loss.set_title(squeeze(sweep.title, int(12 * wide)), loc="left", pad=6)
-    figure.legend(
-        handles=handles,
-        loc="lower left",
-        ncols=columns,
-        bbox_to_anchor=(0.1 / wide, 0.05 / height),
-        borderpad=0,
-        columnspacing=1.2,
-    )
-    return figure
 
 
 def _draw_marks(sweep: TemperatureSweep, axes: Sequence[Any], paper: Paper, least: float) -> list[Any]:
@@ -276,51 +319,6 @@ def _positive_range(values: Sequence[float]) -> tuple[float, float]:
     """Limits of a logarithmic axis around values of which some may be 0."""
     positive = [v for v in values if v > 1e-6] or [0.01]
     return min(positive) / 1.3, max(positive) * 1.3
-
-
-def _text(sweep: TemperatureSweep, width: int, look: Look) -> list[str]:
-    inner = min(width, 76) - AXIS - 1
-    x = np.log(sweep.temperature)
-    span = (float(x[0]), float(x[-1]))
-    ticks = round_ticks(sweep.temperature[0], sweep.temperature[-1])
-    places = [(float(np.log(t)) - span[0]) / (span[1] - span[0]) for t in ticks]
-    lines = [look.paint(squeeze(sweep.title, width), "strong"), ""]
-    tiny = 1e-6  # an ECE of exactly 0 has no logarithm
-    error, floor = (np.log10(np.maximum(e, tiny)) for e in (sweep.ece, sweep.ece_null_mean))
-    bottom = float(min(error.min(), floor.min())) - 0.1
-    band, dot = look.sign("band"), look.sign("diagonal")
-    plots: list[tuple[str, FloatArray, float, float]] = [
-        ("NLL (nats)", sweep.nll, float(sweep.nll.min()), float(sweep.nll.max())),
-        (f"ECE, {sweep.bins} bins, logarithmic; {band} mean if calibrated", error, bottom, float(error.max()) + 0.05),
-        (f"mean confidence; {dot} accuracy", sweep.mean_confidence, 0.0, 1.0),
-    ]
-    for title, values, low, high in plots:
-        canvas = Canvas(inner, 8, span, (low, high if high > low else low + 1.0), look)
-        if values is error:
-            canvas.area(x, np.full(len(x), low), floor)
-        if values is sweep.mean_confidence:
-            for column in range(inner):
-                canvas.put(canvas.row(sweep.accuracy), column, dot, "diagonal")
-        for mark in sweep.marks:
-            canvas.vertical(float(np.log(mark.temperature)), low, high, "mark", "other")
-        canvas.line(x, values)
-        ends = (10**low, 10**high) if values is error else (low, high)
-        lines += plot(title, canvas, look, (f"{ends[0]:.2g}", f"{ends[1]:.3g}"), [f"{t:g}" for t in ticks], places)
-    lines.append(f"temperature T (logarithmic); {look.sign('mark')} marks:")
-    return lines + table(
-        [["", "T", "NLL", "ECE", "(if cal.)", "confidence"]]
-        + [
-            [
-                squeeze(m.name, 28),
-                f"{m.temperature:.4g}",
-                f"{m.nll:.4f}",
-                f"{m.ece:.4f}",
-                f"({m.ece_null_mean:.4f})",
-                f"{m.mean_confidence:.4f}",
-            ]
-            for m in sweep.marks
-        ]
-    )
 
 
 STYLE = Temperature()

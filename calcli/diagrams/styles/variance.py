@@ -71,13 +71,98 @@ class Variance(Style[Scatter]):
         title = bundles[0] if len(bundles) == 1 else f"{len(bundles)} bundles"
         return Scatter(title if request.title is None else request.title, tuple(points))
 
-    def draw(self, figure: Scatter, paper: Paper) -> Any:
+    def draw(self, scatter: Scatter, paper: Paper) -> Any:
         """A marker per point; a thin line leads to the ECE of a calibrated model."""
-        return _draw(figure, paper)
+        from matplotlib.figure import Figure
+        from matplotlib.lines import Line2D
+        from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
 
-    def text(self, figure: Scatter, width: int, look: Look) -> list[str]:
+        theme = paper.theme
+        methods = list(dict.fromkeys(p.method for p in scatter.points))
+        bundles = scatter.bundles
+        named = len(bundles) if len(bundles) > 1 else 0
+        wide = paper.width or (5.2 if named <= 8 else 6.75)
+        across = 3 if wide > 4 else 2
+        lines = -(-(len(methods) + 1) // across) + -(-named // 2)
+        plane = 2.95 if named <= 8 else 4.4
+        height = plane + 0.95 + 0.2 * lines
+        figure = Figure(figsize=(wide, height))
+        axes = figure.add_axes((0.62 / wide, (0.62 + 0.2 * lines) / height, 1 - 0.8 / wide, plane / height))
+        marks = []
+        for p in scatter.points:
+            colour, _, marker = paper.series(methods.index(p.method))
+            x, null = max(p.ece, FLOOR), max(p.ece_null_mean, FLOOR)
+            axes.plot([null, x], [p.variance] * 2, color=theme.others, lw=0.6, zorder=2)
+            axes.plot([null], [p.variance], "|", color=theme.muted, ms=6, zorder=2)
+            axes.plot([x], [p.variance], marker, color=colour, ms=5.5, mec=theme.page, mew=0.5, zorder=4)
+            marks.append((x, p.variance, str(bundles.index(p.bundle) + 1) if named else ""))
+        axes.set_xscale("log")
+        reach = [max(v, FLOOR) for p in scatter.points for v in (p.ece, p.ece_null_mean)]
+        low, high = min(reach) / 1.3, max(reach) * 1.3
+        axes.set_xlim(low, high)
+        axes.xaxis.set_major_locator(FixedLocator(round_ticks(low, high)))
+        axes.xaxis.set_minor_locator(NullLocator())
+        axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+        axes.set_ylim(0, 1.12 * max(p.variance for p in scatter.points) or 1.0)
+        axes.grid(True)
+        axes.set_xlabel("ECE (logarithmic)")
+        axes.set_ylabel("variance of the confidence")
+        axes.set_title(squeeze(scatter.title, int(13 * wide)), loc="left", pad=6)
+        if named:
+            place(axes, marks, size=6.5, colour=theme.ink, line=theme.muted)
+        handles = []
+        for at, method in enumerate(methods):
+            colour, _, marker = paper.series(at)
+            handles.append(Line2D([], [], color=colour, marker=marker, lw=0, label=squeeze(method, 24)))
+        handles.append(Line2D([], [], color=theme.muted, marker="|", ms=7, lw=0.7, label="mean ECE if calibrated"))
+        foot = -(-named // 2)
+        figure.legend(
+            handles=handles,
+            loc="lower center",
+            ncols=across,
+            bbox_to_anchor=(0.54, (0.06 + 0.2 * foot) / height),
+            borderpad=0,
+        )
+        for at in range(named):
+            column, row = divmod(at, foot)  # downwards, as one reads a list
+            x, y = (0.2 + (wide - 0.3) / 2 * column) / wide, (0.1 + 0.2 * (foot - 1 - row)) / height
+            figure.text(x, y, f"{at + 1}  {squeeze(bundles[at], int(wide * 7))}", fontsize=7)
+        return figure
+
+    def text(self, scatter: Scatter, width: int, look: Look) -> list[str]:
         """A letter per point, and their table."""
-        return _text(figure, width, look)
+        inner = min(width, 76) - AXIS - 1
+        ece = np.log10(np.maximum([p.ece for p in scatter.points], FLOOR))
+        null = np.log10(np.maximum([p.ece_null_mean for p in scatter.points], FLOOR))
+        variance = np.array([p.variance for p in scatter.points])
+        span = (float(min(ece.min(), null.min())) - 0.1, float(max(ece.max(), null.max())) + 0.1)
+        top = float(variance.max()) * 1.08 or 1.0
+        canvas = Canvas(inner, 16, span, (0.0, top), look)
+        names = [LETTERS[at] if at < len(LETTERS) else "+" for at in range(len(ece))]
+        for x, floor, y in zip(ece, null, variance, strict=True):
+            canvas.put(canvas.row(y), canvas.column(floor), look.sign("mark"), "band")
+            ends = sorted((canvas.column(floor), canvas.column(x)))
+            for column in range(ends[0] + 1, ends[1]):
+                canvas.put(canvas.row(y), column, look.sign("diagonal"), "band")
+        for name, x, y in zip(names, ece, variance, strict=True):
+            canvas.put(canvas.row(y), canvas.column(x), name, "curve")
+        ticks = round_ticks(10 ** span[0], 10 ** span[1])
+        places = [(float(np.log10(t)) - span[0]) / (span[1] - span[0]) for t in ticks]
+        title = squeeze(f"{scatter.title}: variance of the confidence against ECE", width)
+        lines = plot(title, canvas, look, ("0", f"{top:.3g}"), [f"{t:g}" for t in ticks], places)
+        lines.append(f"ECE, logarithmic; {look.sign('mark')} mean ECE if calibrated")
+        body = [
+            [
+                f"{name} {squeeze(p.bundle, 30)}",
+                squeeze(p.method, 16),
+                str(p.n),
+                f"{p.variance:.4f}",
+                f"{p.ece:.4f}",
+                f"({p.ece_null_mean:.4f})",
+            ]
+            for name, p in zip(names, scatter.points, strict=True)
+        ]
+        return lines + table([["", "", "n", "variance", "ECE", "(if cal.)"], *body])
 
     def table(self, figure: Scatter) -> tuple[Sequence[str], list[Sequence[Any]]]:
         """A row per point."""
@@ -98,100 +183,6 @@ def _point(what: Measured, request: Request) -> Point | None:
     mean = np.average(confidence, weights=weight)
     variance = float(np.average((confidence - mean) ** 2, weights=weight))
     return Point(what.bundle, what.label, curve.n, variance, curve.ece, curve.ece_null_mean)
-
-
-def _draw(scatter: Scatter, paper: Paper) -> Any:
-    from matplotlib.figure import Figure
-    from matplotlib.lines import Line2D
-    from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
-
-    theme = paper.theme
-    methods = list(dict.fromkeys(p.method for p in scatter.points))
-    bundles = scatter.bundles
-    named = len(bundles) if len(bundles) > 1 else 0
-    wide = paper.width or (5.2 if named <= 8 else 6.75)
-    across = 3 if wide > 4 else 2
-    lines = -(-(len(methods) + 1) // across) + -(-named // 2)
-    plane = 2.95 if named <= 8 else 4.4
-    height = plane + 0.95 + 0.2 * lines
-    figure = Figure(figsize=(wide, height))
-    axes = figure.add_axes((0.62 / wide, (0.62 + 0.2 * lines) / height, 1 - 0.8 / wide, plane / height))
-    marks = []
-    for p in scatter.points:
-        colour, _, marker = paper.series(methods.index(p.method))
-        x, null = max(p.ece, FLOOR), max(p.ece_null_mean, FLOOR)
-        axes.plot([null, x], [p.variance] * 2, color=theme.others, lw=0.6, zorder=2)
-        axes.plot([null], [p.variance], "|", color=theme.muted, ms=6, zorder=2)
-        axes.plot([x], [p.variance], marker, color=colour, ms=5.5, mec=theme.page, mew=0.5, zorder=4)
-        marks.append((x, p.variance, str(bundles.index(p.bundle) + 1) if named else ""))
-    axes.set_xscale("log")
-    reach = [max(v, FLOOR) for p in scatter.points for v in (p.ece, p.ece_null_mean)]
-    low, high = min(reach) / 1.3, max(reach) * 1.3
-    axes.set_xlim(low, high)
-    axes.xaxis.set_major_locator(FixedLocator(round_ticks(low, high)))
-    axes.xaxis.set_minor_locator(NullLocator())
-    axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
-    axes.set_ylim(0, 1.12 * max(p.variance for p in scatter.points) or 1.0)
-    axes.grid(color=theme.grid, lw=0.5)
-    axes.set_axisbelow(True)
-    axes.set_xlabel("ECE (logarithmic)")
-    axes.set_ylabel("variance of the confidence")
-    axes.set_title(squeeze(scatter.title, int(13 * wide)), loc="left", pad=6)
-    if named:
-        place(axes, marks, size=6.5, colour=theme.ink, line=theme.muted)
-    handles = []
-    for at, method in enumerate(methods):
-        colour, _, marker = paper.series(at)
-        handles.append(Line2D([], [], color=colour, marker=marker, lw=0, label=squeeze(method, 24)))
-    handles.append(Line2D([], [], color=theme.muted, marker="|", ms=7, lw=0.7, label="mean ECE if calibrated"))
-    foot = -(-named // 2)
-    figure.legend(
-        handles=handles,
-        loc="lower center",
-        ncols=across,
-        bbox_to_anchor=(0.54, (0.06 + 0.2 * foot) / height),
-        borderpad=0,
-    )
-    for at in range(named):
-        column, row = divmod(at, foot)  # downwards, as one reads a list
-        x, y = (0.2 + (wide - 0.3) / 2 * column) / wide, (0.1 + 0.2 * (foot - 1 - row)) / height
-        figure.text(x, y, f"{at + 1}  {squeeze(bundles[at], int(wide * 7))}", fontsize=7)
-    return figure
-
-
-def _text(scatter: Scatter, width: int, look: Look) -> list[str]:
-    inner = min(width, 76) - AXIS - 1
-    ece = np.log10(np.maximum([p.ece for p in scatter.points], FLOOR))
-    null = np.log10(np.maximum([p.ece_null_mean for p in scatter.points], FLOOR))
-    variance = np.array([p.variance for p in scatter.points])
-    span = (float(min(ece.min(), null.min())) - 0.1, float(max(ece.max(), null.max())) + 0.1)
-    top = float(variance.max()) * 1.08 or 1.0
-    canvas = Canvas(inner, 16, span, (0.0, top), look)
-    names = [LETTERS[at] if at < len(LETTERS) else "+" for at in range(len(ece))]
-    for x, floor, y in zip(ece, null, variance, strict=True):
-        canvas.put(canvas.row(y), canvas.column(floor), look.sign("mark"), "band")
-        ends = sorted((canvas.column(floor), canvas.column(x)))
-        for column in range(ends[0] + 1, ends[1]):
-            canvas.put(canvas.row(y), column, look.sign("diagonal"), "band")
-    for name, x, y in zip(names, ece, variance, strict=True):
-        canvas.put(canvas.row(y), canvas.column(x), name, "curve")
-    ticks = round_ticks(10 ** span[0], 10 ** span[1])
-    places = [(float(np.log10(t)) - span[0]) / (span[1] - span[0]) for t in ticks]
-    title = squeeze(f"{scatter.title}: variance of the confidence against ECE", width)
-    lines = plot(title, canvas, look, ("0", f"{top:.3g}"), [f"{t:g}" for t in ticks], places)
-    lines.append(f"ECE, logarithmic; {look.sign('mark')} mean ECE if calibrated")
-    body = [
-        [
-            f"{name} {squeeze(p.bundle, 30)}",
-            squeeze(p.method, 16),
-            str(p.n),
-            f"{p.variance:.4f}",
-            f"{p.ece:.4f}",
-            f"({p.ece_null_mean:.4f})",
-        ]
-        for name, p in zip(names, scatter.points, strict=True)
-    ]
-    return lines + table([["", "", "n", "variance", "ECE", "(if cal.)"], *body])
 
 
 STYLE = Variance()
