@@ -25,7 +25,6 @@ def top_label_table(confidence, correct, k=2, weight=None):
         brier=2 * (c - right) ** 2,
         entropy=entropy,
         varentropy=p * (1 - p) * np.log(p / (1 - p)) ** 2,
-        collision=c**2 + (1 - c) ** 2,
         weight=weight,
     )
 

@@ -278,8 +278,8 @@ def test_common_classes_are_tested_by_the_normal_law():
 
 def test_the_bound_begins_at_the_error():
     found = generalisation_bound(0.1, 10000, 15)
-    assert found.printed == pytest.approx(0.1 + 15 * math.sqrt(2 * math.log(80) / 10000))
-    assert found.repaired == pytest.approx(0.1 + 16 * math.sqrt(2 * math.log(1200) / 10000))
+    assert found["printed"] == pytest.approx(0.1 + 15 * math.sqrt(2 * math.log(80) / 10000))
+    assert found["repaired"] == pytest.approx(0.1 + 16 * math.sqrt(2 * math.log(1200) / 10000))
 
 
 def test_errors_of_calibrated_rows_by_hand():

@@ -30,7 +30,6 @@ def test_columns_follow_their_definitions():
         "brier": ((P - hot) ** 2).sum(axis=1),
         "entropy": -(P * np.log(P)).sum(axis=1),
         "varentropy": (P * np.log(P) ** 2).sum(axis=1) - (P * np.log(P)).sum(axis=1) ** 2,
-        "collision": (P**2).sum(axis=1),
         "correct": P.argmax(axis=1) == Y,
         "prediction": P.argmax(axis=1),
     }

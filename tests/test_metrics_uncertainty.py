@@ -422,8 +422,8 @@ def test_friedman_degenerate():
 def test_generalisation_bound():
     """Theorem 2 of Jang et al. (2021) at J = 15, N = 10000, delta = .05: .444 printed, .603 repaired."""
     bound = generalisation_bound(0.01, 10000, 15)
-    assert bound.printed == pytest.approx(0.454, abs=5e-4)
-    assert bound.repaired == pytest.approx(0.613, abs=5e-4)
+    assert bound["printed"] == pytest.approx(0.454, abs=5e-4)
+    assert bound["repaired"] == pytest.approx(0.613, abs=5e-4)
 
 
 def test_rows_to_resolve_an_error():

@@ -42,8 +42,7 @@ def joint_test(context: MetricContext) -> JointTest:
     the labels of wrong rows. Reference: Westfall, Young (1993), section 2 (min-p).
     """
     context = context.labelled("top")
-    made: JointTest = context.once(("joint",), lambda: _joint_test(context))
-    return made
+    return context.once(("joint",), lambda: _joint_test(context))
 
 
 def _joint_test(context: MetricContext) -> JointTest:

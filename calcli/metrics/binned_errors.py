@@ -174,10 +174,8 @@ def ece_sweep(context: MetricContext) -> Value:
 
 def per_class_errors(context: MetricContext, scheme: str, norm: float) -> FloatArray:
     """Binned error of every class against the rest, (k,)."""
-    if scheme == "width" and context.foreign(scheme) is None:
-        stats = context.class_stats()
-        if stats is not None:
-            return binned_error(stats, norm)
+    if scheme == "width" and context.foreign(scheme) is None and context.table.classes is not None:
+        return binned_error(context.table.classes, norm)
     if context.columns is None:
         raise UsageError("this metric needs the probabilities of every class, which are not at hand here")
     return np.array([float(binned_error(bins, norm)) for bins in context.class_bins(scheme)])
@@ -189,7 +187,7 @@ def _class_mean(context: MetricContext, scheme: str, norm: float) -> Value:
 
 
 def _pooled(context: MetricContext, scheme: str, norm: float) -> Value:
-    stats = context.class_stats()
+    stats = context.table.classes
     if scheme != "width" or stats is None:
         raise UsageError("--label all pools the width bins of all classes; it has no --scheme mass")
     names = ("count", "score", "outcome", "weight", "weight_square")
@@ -208,7 +206,7 @@ def _pooled(context: MetricContext, scheme: str, norm: float) -> Value:
     whole=True,
 )
 def cwece(context: MetricContext) -> Value:
-    stats, norm = context.class_stats(), context.settings.norm
+    stats, norm = context.table.classes, context.settings.norm
     value = _class_mean(context, "width", norm)
     if stats is None or value.value is None or context.foreign("width") is not None:
         return value

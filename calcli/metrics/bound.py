@@ -6,48 +6,34 @@ from calcli.binning import binned_error
 from calcli.metrics.context import MetricContext, Value
 from calcli.metrics.definition import metric
 from calcli.metrics.losses import mean_named
-from calcli.plain import dataclass
 
-__all__ = ["GeneralisationBound", "generalisation_bound"]
-
-
-@dataclass(frozen=True)
-class GeneralisationBound:
-    """Upper bounds of the population ECE, each holding with probability 1 - delta if its proof does."""
-
-    printed: float
-    repaired: float
-    delta: float
-    bins: int
+__all__ = ["generalisation_bound"]
 
 
-def generalisation_bound(ece: float, n: float, bins: int, delta: float = 0.05) -> GeneralisationBound:
+def generalisation_bound(ece: float, n: float, bins: int, delta: float = 0.05) -> dict[str, float]:
     """Bounds of the population ECE from an ECE on n rows that the calibrator has not seen.
 
-    Printed: ECE + J sqrt(2 ln(4 / delta) / N), J bins. The printed proof omits a union bound
-    over the bins and takes the range of (correct - confidence) as 1 where it is 1 + 1/J
-    inside a bin; repaired: ECE + (J + 1) sqrt(2 ln(4 J / delta) / N). Both exceed any ECE
-    worth having at usual sizes.
+    Each holds with probability 1 - delta if its proof does. Printed: ECE + J sqrt(2 ln(4 / delta) / N),
+    J bins. The printed proof omits a union bound over the bins and takes the range of
+    (correct - confidence) as 1 where it is 1 + 1/J inside a bin; repaired:
+    ECE + (J + 1) sqrt(2 ln(4 J / delta) / N). Both exceed any ECE worth having at usual sizes.
 
     Reference: Jang, Ivanov, Lee, Weimer (2021), arXiv 2102.12680, theorem 2.
 
-    >>> b = generalisation_bound(0.0, 10000, 15)
-    >>> round(b.printed, 3), round(b.repaired, 3)
-    (0.444, 0.603)
+    >>> {name: round(bound, 3) for name, bound in generalisation_bound(0.0, 10000, 15).items()}
+    {'printed': 0.444, 'repaired': 0.603}
     """
-    return GeneralisationBound(
-        ece + bins * math.sqrt(2.0 * math.log(4.0 / delta) / n),
-        ece + (bins + 1) * math.sqrt(2.0 * math.log(4.0 * bins / delta) / n),
-        delta,
-        bins,
-    )
+    return {
+        "printed": ece + bins * math.sqrt(2.0 * math.log(4.0 / delta) / n),
+        "repaired": ece + (bins + 1) * math.sqrt(2.0 * math.log(4.0 * bins / delta) / n),
+    }
 
 
 def _bound(context: MetricContext, which: str) -> Value:
     s = context.settings
     value = float(binned_error(context.bins("width")))
-    bound = generalisation_bound(value, mean_named(context, "accuracy").n, s.bins, 1.0 - s.level)
-    return Value(getattr(bound, which), signature={"delta": f"{1.0 - s.level:g}"})
+    bounds = generalisation_bound(value, mean_named(context, "accuracy").n, s.bins, 1.0 - s.level)
+    return Value(bounds[which], signature={"delta": f"{1.0 - s.level:g}"})
 
 
 SIGNATURE = (("norm", "1"), ("bins", None), ("scheme", "width"), ("label", None))

@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from calcli.calibrator import Calibrator, Prediction
+from calcli.calibrator import Calibrator, Prediction, Progress
 from calcli.errors import DataError
 from calcli.metrics.class_sums import ClassSums, Piece
 from calcli.metrics.rowtable import COLUMNS, TOP_COLUMNS, RowTable
@@ -18,30 +18,15 @@ from calcli.rows import Block, Rows
 
 __all__ = ["collect", "collect_all", "needed_transforms", "reduced"]
 
-Progress = Callable[[str, int, int], None]
-
 Made = TypeVar("Made")
 
 CACHE_ITEMS = 1 << 15
 """Scores worked on at once (256 KiB in float64): three such buffers stay in a core's L2."""
 
 
-def collect(
-    rows: Rows,
-    calibrator: Calibrator | None = None,
-    *,
-    class_bins: int = 0,
-    tops: Sequence[int] = (),
-    group: NDArray[Any] | None = None,
-    progress: Progress | None = None,
-) -> RowTable:
-    """Gather the row table of scores, through a calibrator when one is given, in one pass.
-
-    class_bins : width bins of the class sums, 0 for none. tops : numbers of largest classes
-    whose probability and labels are wanted, each below k. Raises DataError for a
-    calibrator that needs transforms which the rows do not have.
-    """
-    return collect_all(rows, [calibrator], class_bins=class_bins, tops=tops, group=group, progress=progress)[0]
+def collect(rows: Rows, calibrator: Calibrator | None = None, **asked: Any) -> RowTable:
+    """Gather the row table of scores, through a calibrator when one is given. asked : as for ``collect_all``."""
+    return collect_all(rows, [calibrator], **asked)[0]
 
 
 def collect_all(
@@ -57,7 +42,9 @@ def collect_all(
     """Row tables of several calibrators (None: uncalibrated) from one walk over the file.
 
     Blocks are worked on side by side; what adds is added in the order of the rows, so that
-    the number of threads changes nothing. top_only : nothing but ``TOP_COLUMNS``.
+    the number of threads changes nothing. class_bins : width bins of the class sums, 0 for none.
+    tops : numbers of largest classes whose probability and labels are wanted, each below k. top_only :
+    nothing but ``TOP_COLUMNS``. Raises DataError for transforms that a calibrator needs and the rows lack.
     """
     needed, wanted = needed_transforms(rows, calibrators)
     tops = tuple(j for j in tops if j < rows.k)
@@ -224,7 +211,6 @@ class _GatherBlock:
             brier=(q - correct) ** 2,
             entropy=q * right + (1.0 - q) * wrong,
             varentropy=q * (1.0 - q) * (right - wrong) ** 2,
-            collision=1.0 - q * (1.0 - q),
         )
         part.clipped = int((nll >= -np.log(NLL_FLOOR)).sum())
         return part
@@ -254,7 +240,7 @@ class _GatherBlock:
         mean = square.sum(axis=1) / norm  # E_p[d]
         second = np.einsum("ij,ij->i", square, d) / norm
         np.multiply(e, e, out=square)
-        collision = square.sum(axis=1) / norm**2
+        collision = square.sum(axis=1) / norm**2  # sum p^2
         nll = log_norm - d[here, y]
         limit = -np.log(NLL_FLOOR)
         part.clipped += int((nll > limit).sum())
@@ -263,7 +249,6 @@ class _GatherBlock:
             brier=np.maximum(collision - 2.0 * e[here, y] / norm + 1.0, 0.0),
             entropy=np.maximum(log_norm - mean, 0.0),
             varentropy=np.maximum(second - mean**2, 0.0),
-            collision=collision,
         )
         if self.class_bins:
             piece = Piece.of(e, square, norm, y, block.weight, self.class_bins)

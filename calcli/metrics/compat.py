@@ -42,27 +42,22 @@ def _quantile(scores: FloatArray, bins: int) -> FloatArray:
 class Convention:
     """One program's binning.
 
-    program : what it reproduces. edges : its edges for scores and a number of bins.
+    edges : its edges for scores and a number of bins.
     closed : which end of a bin belongs to it. below : what happens to scores at or below
     the lowest edge, ``first`` bin or ``dropped`` (they stay in the divisor). top : where a
     score of 1 goes, the ``last`` bin or one of its ``own``.
     """
 
-    program: str
     edges: Callable[[FloatArray, int], FloatArray]
     closed: Literal["left", "right"]
     below: Literal["first", "dropped"]
     top: Literal["last", "own"]
-    bins: int
 
     def binned(self, scores: FloatArray, outcomes: FloatArray, bins: int, weight: FloatArray | None = None) -> BinStats:
         """Bin sums under this convention; dropped rows are a last bin without a gap."""
         edges = self.edges(scores, bins)
         count = len(edges) - 1
-        if self.closed == "right":
-            index = np.searchsorted(edges, scores, side="left") - 1
-        else:
-            index = np.searchsorted(edges, scores, side="right") - 1
+        index = np.searchsorted(edges, scores, side="left" if self.closed == "right" else "right") - 1
         index = np.minimum(index, count if self.top == "own" else count - 1)
         index = np.where(index < 0, 0 if self.below == "first" else count + 1, index)
         stats = BinStats.at(index, count + 2, scores, outcomes, weight)
@@ -71,62 +66,20 @@ class Convention:
 
 
 CONVENTIONS: dict[str, Convention] = {
-    "guo": Convention(
-        "gpleiss/temperature_scaling and the spline, IOP and ReCal repositories: (lo, hi], a score of 0 dropped",
-        _float32_width,
-        "right",
-        "dropped",
-        "last",
-        15,
-    ),
-    "torchmetrics": Convention(
-        "torchmetrics MulticlassCalibrationError: float32 edges, [lo, hi), a score of 1 in a bin of its own",
-        _float32_width,
-        "left",
-        "first",
-        "own",
-        15,
-    ),
-    "netcal": Convention(
-        "netcal ECE: [lo, hi), the last bin closed; its own default is 10 bins",
-        _width,
-        "left",
-        "first",
-        "last",
-        10,
-    ),
-    "netcal-mass": Convention(
-        "netcal ECE, equal_intervals=False: edges at quantiles, [lo, hi), the last bin closed",
-        _quantile,
-        "left",
-        "first",
-        "last",
-        10,
-    ),
-    "verified": Convention(
-        "verified_calibration get_ece (width bins with edges i/bins, (lo, hi]); its L2 errors use equal mass",
-        _ratio_width,
-        "right",
-        "first",
-        "last",
-        15,
-    ),
-    "mapie": Convention(
-        "MAPIE expected_calibration_error, split_strategy='uniform': N bins are N - 1 intervals (lo, hi]",
-        _one_fewer,
-        "right",
-        "first",
-        "last",
-        50,
-    ),
-    "kull": Convention(
-        "Kull et al. 2019 classwise-ECE: N bins are N - 1 intervals [lo, hi), a score of 1 in a bin of its own",
-        _one_fewer,
-        "left",
-        "first",
-        "own",
-        15,
-    ),
+    # gpleiss/temperature_scaling and the spline, IOP and ReCal repositories: (lo, hi], a score of 0 dropped
+    "guo": Convention(_float32_width, "right", "dropped", "last"),
+    # torchmetrics MulticlassCalibrationError: float32 edges, [lo, hi), a score of 1 in a bin of its own
+    "torchmetrics": Convention(_float32_width, "left", "first", "own"),
+    # netcal ECE: [lo, hi), the last bin closed; its own default is 10 bins
+    "netcal": Convention(_width, "left", "first", "last"),
+    # netcal ECE, equal_intervals=False: edges at quantiles, [lo, hi), the last bin closed
+    "netcal-mass": Convention(_quantile, "left", "first", "last"),
+    # verified_calibration get_ece (width bins with edges i/bins, (lo, hi]); its L2 errors use equal mass
+    "verified": Convention(_ratio_width, "right", "first", "last"),
+    # MAPIE expected_calibration_error, split_strategy='uniform': N bins (by default 50) are N - 1 intervals (lo, hi]
+    "mapie": Convention(_one_fewer, "right", "first", "last"),
+    # Kull et al. 2019 classwise-ECE: N bins are N - 1 intervals [lo, hi), a score of 1 in a bin of its own
+    "kull": Convention(_one_fewer, "left", "first", "own"),
 }
 
 PROGRAMS = [*CONVENTIONS, "relplot"]

@@ -15,7 +15,7 @@ from calcli.errors import UsageError
 from calcli.metrics.compat import CONVENTIONS, Convention
 from calcli.metrics.intervals import Interval
 from calcli.metrics.nulls import Laws, Null, bin_laws, bin_outcomes, expected_error
-from calcli.metrics.rowtable import ClassStats, RowTable
+from calcli.metrics.rowtable import RowTable
 from calcli.metrics.ties import Ordered, Ranked
 from calcli.numerics import FloatArray, IntArray, distinct
 from calcli.plain import dataclass
@@ -104,11 +104,10 @@ class MetricContext:
         """The same rows under another ``--label``."""
         if label == self.settings.label:
             return self
-        made: MetricContext = self.once(
+        return self.once(
             ("label", label),
             lambda: MetricContext(self.table, replace(self.settings, label=label), self.columns, self.raw_columns),
         )
-        return made
 
     def rng(self, name: str) -> np.random.Generator:
         """A generator of its own for each use, so that asking for more metrics changes none."""
@@ -197,16 +196,14 @@ class MetricContext:
         if scheme == "values":
             assert self.discrete is not None
             return self.discrete
-        edges: FloatArray = self.once(("mass",), lambda: mass_edges(self.scores, bins))
-        return edges
+        return self.once(("mass",), lambda: mass_edges(self.scores, bins))
 
     def bins(self, scheme: str) -> BinStats:
         """Sums of scores and outcomes over bins."""
-        made: BinStats = self.once(
+        return self.once(
             ("bins", scheme),
             lambda: BinStats.of(self.scores, self.outcomes, self.edges(scheme), self.table.weight),
         )
-        return made
 
     def bins_used(self, scheme: str) -> int:
         """Bins that hold rows."""
@@ -224,21 +221,19 @@ class MetricContext:
         """The laws of the bins' successes were the scores right; None with weights."""
         if self.table.weight is not None:
             return None
-        made: Laws = self.once(("laws", scheme), lambda: bin_laws(self.scores, self.edges(scheme)))
-        return made
+        return self.once(("laws", scheme), lambda: bin_laws(self.scores, self.edges(scheme)))
 
     def expected(self, scheme: str) -> float:
         """Mean ECE (norm 1) were the scores right."""
-        made: float = self.once(
+        return self.once(
             ("expected", scheme),
             lambda: expected_error(self.scores, self.edges(scheme), self.table.weight, self.laws(scheme)),
         )
-        return made
 
     def null_outcomes(self, scheme: str) -> FloatArray:
         """Sums of outcomes per bin were the scores right, (resamples, bins)."""
         s = self.settings
-        made: FloatArray = self.once(
+        return self.once(
             ("outcomes", scheme),
             lambda: bin_outcomes(
                 self.scores,
@@ -249,7 +244,6 @@ class MetricContext:
                 self.laws(scheme),
             ),
         )
-        return made
 
     @property
     def heavy_resamples(self) -> int:
@@ -257,10 +251,6 @@ class MetricContext:
         return min(self.settings.resamples, HEAVY_RESAMPLES)
 
     # ---- classes
-
-    def class_stats(self) -> ClassStats | None:
-        """Width-bin sums of every class, when the table was gathered with them."""
-        return self.table.classes
 
     def class_bins(self, scheme: str) -> Iterator[BinStats]:
         """Bin sums of every class against "this is the label", from the probabilities themselves."""

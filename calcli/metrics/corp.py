@@ -147,7 +147,6 @@ class ConsistencyBand:
     miscalibration, from as many resamples as ``FINE_DRAWS`` allows (10 to r).
     """
 
-    level: float
     x: FloatArray
     low: FloatArray
     high: FloatArray
@@ -200,7 +199,7 @@ def consistency_band(
     rate = _draw_right(confidence, fine, weight, draws, rng) / fine.weight
     fitted = _fit_each(rate * fine.weight, fine.weight)
     mcb = ((fine.confidence - rate) ** 2 - (fitted - rate) ** 2) @ fine.weight / fine.weight.sum()
-    return ConsistencyBand(level, c, low, high, bin_low, bin_high, ece, float(mcb.mean()))
+    return ConsistencyBand(c, low, high, bin_low, bin_high, ece, float(mcb.mean()))
 
 
 def _fit_each(right: FloatArray, weight: FloatArray) -> FloatArray:
@@ -230,6 +229,5 @@ def _draw_right(
 def _quantiles(values: FloatArray, level: float) -> tuple[FloatArray, FloatArray]:
     """Central interval of each column that holds at least ``level`` of the draws."""
     ordered = np.sort(values, axis=0)
-    outside = int(np.floor(0.5 * (1.0 - level) * (len(values) + 1)))
-    outside = max(outside, 1)
+    outside = max(int(np.floor(0.5 * (1.0 - level) * (len(values) + 1))), 1)
     return ordered[outside - 1], ordered[len(values) - outside]

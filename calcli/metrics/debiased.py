@@ -147,10 +147,9 @@ def squared_error(scores: FloatArray, outcomes: FloatArray, edges: FloatArray) -
 
 def squared_of(context: MetricContext, scheme: str) -> SquaredError:
     """The same of the rows of a context over the bins of a scheme."""
-    made: SquaredError = context.once(
+    return context.once(
         ("squared", scheme), lambda: squared_error(context.scores, context.outcomes, context.edges(scheme))
     )
-    return made
 
 
 def square_and_draws(
@@ -162,8 +161,7 @@ def square_and_draws(
         bins = context.bins(scheme)
         return float(square(bins)), square(bins.with_outcomes(context.null_outcomes(scheme)))
 
-    found: tuple[float, FloatArray] = context.once(("square", scheme, square), made)
-    return found
+    return context.once(("square", scheme, square), made)
 
 
 L2 = (("norm", "2"), ("bins", None), ("scheme", "mass"), ("closed", "right"), ("label", None))
@@ -285,8 +283,7 @@ def _raw(context: MetricContext) -> _Raw | None:
         debiased, plugin, difference = np.array(each).T
         return _Raw(debiased, plugin, difference, sums)
 
-    found: _Raw = context.once(("raw",), made)
-    return found
+    return context.once(("raw",), made)
 
 
 NO_CLASSES = "needs the values of every class, which are not at hand here"
@@ -335,7 +332,7 @@ def mse_raw(context: MetricContext) -> Value:
     whole=True,
 )
 def cwece2(context: MetricContext) -> Value:
-    stats = context.class_stats()
+    stats = context.table.classes
     if stats is None:
         return Value.undefined("needs the class sums, which are not at hand here")
     squares = signed_square(stats)

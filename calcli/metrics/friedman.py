@@ -26,7 +26,6 @@ class Friedman:
     p_value: float
     f: float
     f_p_value: float
-    n: int
 
     def to_dict(self) -> dict[str, Any]:
         """Keys of the JSON output."""
@@ -72,7 +71,7 @@ def friedman(values: FloatArray) -> Friedman | None:
     d1, d2 = k - 1, (k - 1) * (n - 1)
     agree = float(factorial(k)) ** -(n - 1)
     f_p = float(betainc(d2 / 2, d1 / 2, d2 / (d2 + d1 * f))) if np.isfinite(f) else agree
-    return Friedman(mean, chi2, float(gammaincc(d1 / 2, chi2 / 2)), float(f), f_p, n)
+    return Friedman(mean, chi2, float(gammaincc(d1 / 2, chi2 / 2)), float(f), f_p)
 
 
 def nemenyi_distance(k: int, n: int, level: float = 0.95) -> float:

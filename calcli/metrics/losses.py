@@ -50,8 +50,7 @@ def mean_named(context: MetricContext, name: str) -> Mean:
         assert rows is not None, f"{name} is no mean over rows"
         return mean_of(rows(context), context.table.weight)
 
-    found: Mean = context.once(("mean", name), made)
-    return found
+    return context.once(("mean", name), made)
 
 
 def resampled(context: MetricContext) -> bool:

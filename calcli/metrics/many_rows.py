@@ -53,7 +53,7 @@ class LongContext(MetricContext):
         tops = {j: (nothing, nothing) for j in (2, 3, 5) if f"top {j}" in tally.means}
         table = RowTable(
             tally.k,
-            *(nothing, nothing, none, none, nothing, nothing, nothing, nothing, nothing),
+            *(nothing, nothing, none, none, nothing, nothing, nothing, nothing),
             positive=positive,
             clipped=tally.clipped,
             classes=tally.classes,
@@ -66,10 +66,9 @@ class LongContext(MetricContext):
     def labelled(self, label: Label) -> MetricContext:
         if label == self.settings.label:
             return self
-        made: MetricContext = super().once(
+        return super().once(
             ("label", label), lambda: LongContext(self.tally, replace(self.settings, label=label), self.orders)
         )
-        return made
 
     def once(self, key: tuple[Any, ...], make: Callable[[], Any]) -> Any:
         name, *rest = key
@@ -104,15 +103,12 @@ class LongContext(MetricContext):
 
     @property
     def discrete(self) -> FloatArray | None:
-        if self.order.distinct > self.n / 4:
-            return None
-        return np.empty(0)
+        return None if self.order.distinct > self.n / 4 else np.empty(0)
 
     def bins_used(self, scheme: str) -> int:
         if scheme != "values":
             return super().bins_used(scheme)
-        used: int = super().once(("values used",), lambda: sum(len(bins.count) for bins, *_ in self._values()))
-        return used
+        return super().once(("values used",), lambda: sum(len(bins.count) for bins, *_ in self._values()))
 
     def fullest(self, scheme: str) -> int:
         return 2 if scheme == "values" else super().fullest(scheme)  # fewer values than a quarter of the rows
@@ -141,8 +137,7 @@ class LongContext(MetricContext):
 
     @property
     def _mass(self) -> _Ordered:
-        made: _Ordered = super().once(("ordered",), self._over_mass)
-        return made
+        return super().once(("ordered",), self._over_mass)
 
     def _over_mass(self) -> _Ordered:
         order, n, wanted = self.order, self.n, self.settings.bins
@@ -283,8 +278,7 @@ class LongContext(MetricContext):
             size = (self.heavy_resamples, len(rows))
             return self.rng("smece").binomial(rows.astype(np.int64), chance, size=size).astype(np.float64)
 
-        hits: FloatArray = super().once(("cell hits",), made)
-        return hits
+        return super().once(("cell hits",), made)
 
     def _smooth_draws(self) -> FloatArray:
         return smooth_errors(spectrum((self.scored.grid[1] - self._cell_hits) / self.n), 1e-4)

@@ -20,7 +20,7 @@ from calcli.plain import dataclass
 __all__ = ["COLUMNS", "TOP_COLUMNS", "ClassStats", "RowTable"]
 
 TOP_COLUMNS = ("confidence", "correct", "prediction", "y")
-COLUMNS = ("confidence", "nll", "brier", "entropy", "varentropy", "collision")
+COLUMNS = ("confidence", "nll", "brier", "entropy", "varentropy")
 
 
 @dataclass(frozen=True)
@@ -49,9 +49,8 @@ class RowTable:
     confidence : probability of the predicted class, 0..1. correct : 1.0 where the
     prediction is the label, else 0.0. prediction, y : int64 classes. nll : -ln p_y with
     p_y at least 1e-12. brier : sum over classes of (p - 1[y = c])^2. entropy : -sum p ln p.
-    varentropy : variance of -ln p_Y when Y ~ p. collision : sum p^2, the collision
-    probability, with which the Brier score has mean 1 - sum p^2 when Y ~ p. positive :
-    probability of class 1 where there are two classes, else None. weight : float64 or None. group : any labels or None.
+    varentropy : variance of -ln p_Y when Y ~ p. positive : probability of class 1 where there
+    are two classes, else None. weight : float64 or None. group : any labels or None.
     Where only ``TOP_COLUMNS`` were asked for, the other statistics are empty.
     clipped : rows whose NLL met the floor. counts : what the calibrator reported.
     tops : j -> (sum of the j largest p, 1.0 where the label is among them), when asked for.
@@ -66,7 +65,6 @@ class RowTable:
     brier: FloatArray
     entropy: FloatArray
     varentropy: FloatArray
-    collision: FloatArray
     positive: FloatArray | None = None
     weight: FloatArray | None = None
     group: NDArray[Any] | None = None

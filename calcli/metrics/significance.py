@@ -86,8 +86,7 @@ DIRECTIONS = {"confidence": confidence_direction, "entropy": entropy_direction, 
 
 def direction_of(context: MetricContext, name: str) -> MeanGap:
     """The direction called ``confidence``, ``entropy`` or ``positive``."""
-    made: MeanGap = context.once(("direction", name), lambda: DIRECTIONS[name](context.table))
-    return made
+    return context.once(("direction", name), lambda: DIRECTIONS[name](context.table))
 
 
 def sum_p_value(scores: FloatArray, outcomes: FloatArray, weight: FloatArray | None = None) -> float:

@@ -117,7 +117,7 @@ def _excess(spectra: FloatArray, log_s: FloatArray) -> FloatArray:
     return np.log(np.maximum(error, 1e-320)) - log_s
 
 
-def dyadic_smooth_error(one: FloatArray, steps: int = 10) -> float:
+def dyadic_smooth_error(one: FloatArray) -> float:
     """relplot's rule on our exact integral, for a spectrum (cells + 1,): E at a width found by ten halvings.
 
     relplot 1.0.3 sums on a grid whose last node is counted once where the reflection at 1
@@ -133,7 +133,7 @@ def dyadic_smooth_error(one: FloatArray, steps: int = 10) -> float:
     start, end = 1.0, 0.0
     if start < error(start):
         return error(start)
-    for _ in range(steps):
+    for _ in range(10):
         middle = 0.5 * (start + end)
         if middle < 0.001 or middle < error(middle):
             end = middle
@@ -157,14 +157,13 @@ def smece(context: MetricContext) -> Value:
     if context.settings.compat == "relplot":
         return Value(dyadic_smooth_error(_own_spectrum(context)), signature={"compat": "relplot-rule"})
     value = smooth_error(context)
-    draws: FloatArray = context.once(("smooth draws",), lambda: null_draws(context)[0])
+    draws = context.once(("smooth draws",), lambda: null_draws(context)[0])
     return Value(value, null=null_of(value, draws))
 
 
 def smooth_error(context: MetricContext) -> float:
     """The smooth calibration error of the rows."""
-    made: float = context.once(("smooth",), lambda: float(smooth_errors(_own_spectrum(context))[0]))
-    return made
+    return context.once(("smooth",), lambda: float(smooth_errors(_own_spectrum(context))[0]))
 
 
 def _own_spectrum(context: MetricContext) -> FloatArray:
@@ -196,5 +195,4 @@ def null_draws(context: MetricContext, columns: FloatArray | None = None) -> tup
         spectra[rows] = spectrum((score - right) / total)
         if beside.shape[1]:
             sums[rows] = drawn @ beside
-    errors: FloatArray = context.once(("smece",), lambda: smooth_errors(spectra, 1e-4))
-    return errors, sums
+    return context.once(("smece",), lambda: smooth_errors(spectra, 1e-4)), sums
