@@ -19,7 +19,7 @@ from cli import process, runner
 from synthetic import truth
 
 from calcli.calibrator import Context
-from calcli.cli.render import print_table
+from calcli.cli.tables import print_table
 from calcli.errors import CalcliError, DataError, FitError
 from calcli.io.artifact import loads, save
 from calcli.io.atomic import new_file

@@ -2,7 +2,8 @@
 
 import sys
 
-from calcli.cli.render import Talk, print_table
+from calcli.cli.render import Talk
+from calcli.cli.tables import print_table
 from calcli.io.artifact import Artifact
 from calcli.mixture import Mixture
 

@@ -1,17 +1,13 @@
 """What people see: words on stderr, tables and JSON on stdout, progress on a terminal."""
 
 import json
-import math
 import sys
 import time
 from contextlib import suppress
 from typing import Any
 
-from calcli.cli.tables import number, plain, print_table
-from calcli.io.cells import HIDDEN
-
-__all__ = ["Talk", "fail", "finite", "number", "plain", "print_json", "print_path", "print_table"]
-
+from calcli.cli.tables import plain
+from calcli.io.cells import HIDDEN, finite
 
 LONGEST_LINE = 2000
 """Characters of an error; what a file or a user wrote may be far longer."""
@@ -156,12 +152,3 @@ def print_json(value: Any) -> None:
 
 CONTROL = {code: f"\\u{code:04x}" for code in (*range(127, 160), *HIDDEN)}
 """What JSON may hold as it is and a terminal obeys; only in strings, as all else is ASCII."""
-
-
-def finite(value: Any) -> Any:
-    """The value with null in the place of every number that is not finite."""
-    if isinstance(value, dict):
-        return {k: finite(v) for k, v in value.items()}
-    if isinstance(value, list | tuple):
-        return [finite(v) for v in value]
-    return None if isinstance(value, float) and not math.isfinite(value) else value

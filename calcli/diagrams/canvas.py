@@ -73,7 +73,7 @@ class Canvas:
         """Set one cell."""
         self.cells[row][column] = (sign, role)
 
-    def area(self, x: FloatArray, low: FloatArray, high: FloatArray, name: str = "band") -> None:
+    def area(self, x: FloatArray, low: FloatArray, high: FloatArray) -> None:
         """Shade between two lines, at least one cell high wherever x reaches."""
         for column, at in enumerate(self.centres()):
             half = 0.5 * (self.x[1] - self.x[0]) / self.width
@@ -81,7 +81,7 @@ class Canvas:
                 continue
             bottom, top = self.row(float(np.interp(at, x, low))), self.row(float(np.interp(at, x, high)))
             for row in range(top, bottom + 1):
-                self.put(row, column, self.look.sign(name), name)
+                self.put(row, column, self.look.sign("band"), "band")
 
     def vertical(self, x: float, low: float, high: float, name: str, role: str) -> None:
         """A column of signs between two heights."""
@@ -137,14 +137,13 @@ def eighths(heights: FloatArray, rows: int, look: Look) -> list[str]:
     return lines
 
 
-def beside(blocks: Sequence[Sequence[str]], widths: Sequence[int], gap: int = 2) -> list[str]:
+def beside(blocks: Sequence[Sequence[str]], widths: Sequence[int]) -> list[str]:
     """Blocks of lines next to each other; widths do not count colour codes."""
-    tall = max(map(len, blocks))
     out = []
-    for at in range(tall):
+    for at in range(max(map(len, blocks))):
         line = ""
         for block, width in zip(blocks, widths, strict=True):
             text = block[at] if at < len(block) else ""
-            line += text + " " * (width + gap - len(sub("\x1b\\[[0-9;]*m", "", text)))
+            line += text + " " * (width + 2 - len(sub("\x1b\\[[0-9;]*m", "", text)))
         out.append(line.rstrip())
     return out

@@ -1,11 +1,10 @@
 """The picture of average ranks: an axis, a line to every method, bars over those that are not told apart."""
 
-import io
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from calcli.diagrams.paper import Paper, need_matplotlib
+from calcli.diagrams.paper import METADATA, Paper, need_matplotlib
 from calcli.diagrams.words import squeeze
 from calcli.errors import UsageError
 from calcli.metrics.friedman import not_told_apart
@@ -13,30 +12,20 @@ from calcli.numerics import FloatArray
 
 __all__ = ["check_ending", "draw", "picture"]
 
-ENDINGS = {
-    "png": {"Software": None},
-    "svg": {"Date": None, "Creator": "calcli"},
-    "pdf": {"CreationDate": None, "ModDate": None, "Producer": None, "Creator": "calcli"},
-}
-"""Formats, and what keeps clock and program version out of them."""
-
 ROW, BAR, HEAD = 0.19, 0.13, 0.78
 """Inches: from label to label, from bar to bar, above the axis."""
 
 
 def check_ending(path: Path) -> None:
     """Raises UsageError for a name that no picture can have, and where matplotlib is missing."""
-    if path.suffix.lower().lstrip(".") not in ENDINGS:
-        raise UsageError(f"--diagram {path}: expected a name that ends in .{', .'.join(ENDINGS)}")
+    if path.suffix.lower().lstrip(".") not in METADATA:
+        raise UsageError(f"--diagram {path}: expected a name that ends in .{', .'.join(METADATA)}")
     need_matplotlib()
 
 
 def picture(path: Path, names: Sequence[str], ranks: FloatArray, distance: float, what: str) -> bytes:
     """The picture as the bytes of a file with this ending (see ``draw``)."""
-    form, out, paper = path.suffix.lower().lstrip("."), io.BytesIO(), Paper()
-    with paper.matplotlib():
-        draw(names, ranks, distance, what, paper).savefig(out, format=form, metadata=ENDINGS[form])
-    return out.getvalue()
+    return Paper().picture(lambda paper: draw(names, ranks, distance, what, paper), path.suffix.lower().lstrip("."))
 
 
 def draw(names: Sequence[str], ranks: FloatArray, distance: float, what: str, paper: Paper) -> Any:

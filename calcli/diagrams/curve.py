@@ -8,12 +8,7 @@ from numpy.typing import NDArray
 
 from calcli.binning import BinStats, bin_index, mass_edges, width_edges
 from calcli.isotonic import IsotonicFit, fit_isotonic
-from calcli.metrics.corp import (
-    RESAMPLES,
-    Decomposition,
-    consistency_band,
-    decompose,
-)
+from calcli.metrics.corp import RESAMPLES, Decomposition, consistency_band, decompose
 from calcli.metrics.intervals import wilson_interval
 from calcli.metrics.nulls import expected_error
 from calcli.numerics import FloatArray, IntArray
@@ -61,10 +56,7 @@ class Band:
     def contains(self, x: FloatArray, y: FloatArray) -> NDArray[np.bool_]:
         """Which points (x, y) lie inside, limits included."""
         slack = 1e-12  # the curve and its limits are quotients of the same sums, rounded apart
-        inside: NDArray[np.bool_] = (y >= np.interp(x, self.x, self.low) - slack) & (
-            y <= np.interp(x, self.x, self.high) + slack
-        )
-        return inside
+        return (y >= np.interp(x, self.x, self.low) - slack) & (y <= np.interp(x, self.x, self.high) + slack)
 
 
 @dataclass(frozen=True)
@@ -89,8 +81,7 @@ class Bars:
     @property
     def thin(self) -> NDArray[np.bool_]:
         """Bins with some rows, but too few to mean anything."""
-        is_thin: NDArray[np.bool_] = (self.count > 0) & (self.count < THIN)
-        return is_thin
+        return (self.count > 0) & (self.count < THIN)
 
 
 @dataclass(frozen=True)
@@ -190,13 +181,7 @@ def measure_curve(
     )
 
 
-def _bars(
-    edges: FloatArray,
-    stats: BinStats,
-    null_low: FloatArray,
-    null_high: FloatArray,
-    level: float,
-) -> Bars:
+def _bars(edges: FloatArray, stats: BinStats, null_low: FloatArray, null_high: FloatArray, level: float) -> Bars:
     empty = np.full(len(stats.weight), np.nan)
     rows = stats.weight > 0
     accuracy = np.minimum(np.divide(stats.outcome, stats.weight, out=empty.copy(), where=rows), 1.0)

@@ -6,6 +6,7 @@ import json
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import fields, is_dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -62,7 +63,8 @@ def format_of(path: Path) -> PictureFormat:
 
 @output_format("png", drawn=True)
 def _png(figure: Figure, paper: "Paper") -> bytes:
-    return _picture(figure, paper, "png", {"Software": None, "Description": style(figure.style).describe(figure)})
+    drawn = style(figure.style)
+    return paper.picture(partial(drawn.draw, figure), "png", Description=drawn.describe(figure))
 
 
 @output_format("svg", drawn=True)
@@ -71,7 +73,7 @@ def _svg(figure: Figure, paper: "Paper") -> bytes:
 
     from calcli.diagrams.words import printable
 
-    drawn = _picture(figure, paper, "svg", {"Date": None, "Creator": "calcli"}).decode()
+    drawn = paper.picture(partial(style(figure.style).draw, figure), "svg").decode()
     title = escape(printable(figure.title) or "Reliability diagram")
     words = escape(printable(style(figure.style).describe(figure)))
     head = drawn.index("<svg ")
@@ -82,17 +84,8 @@ def _svg(figure: Figure, paper: "Paper") -> bytes:
 
 @output_format("pdf", drawn=True)
 def _pdf(figure: Figure, paper: "Paper") -> bytes:
-    nothing = {"CreationDate": None, "ModDate": None, "Producer": None}
-    words = {"Creator": "calcli", "Title": figure.title or None, "Subject": style(figure.style).describe(figure)}
-    return _picture(figure, paper, "pdf", {**nothing, **words})
-
-
-def _picture(figure: Figure, paper: "Paper", form: str, metadata: dict[str, str | None]) -> bytes:
-    """Drawn without clock, host or program version in it."""
-    out = io.BytesIO()
-    with paper.matplotlib():
-        style(figure.style).draw(figure, paper).savefig(out, format=form, metadata=metadata)
-    return out.getvalue()
+    drawn = style(figure.style)
+    return paper.picture(partial(drawn.draw, figure), "pdf", Title=figure.title or None, Subject=drawn.describe(figure))
 
 
 @output_format("json")

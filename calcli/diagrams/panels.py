@@ -106,7 +106,9 @@ def whole(request: Request, style: str) -> Diagram:
     title = "" if request.title is None else request.title
     if request.layout == "overlay" and len(bundles) == len(sets) > 1:  # several models, one curve each
         panels = [
-            Panel(named(f"{len(bundles)} bundles", q), tuple(_renamed(c, s.bundle) for s, r, c in curves if r == q))
+            Panel(
+                named(f"{len(bundles)} bundles", q), tuple(replace(c, label=s.bundle) for s, r, c in curves if r == q)
+            )
             for q in wanted
         ]
     elif request.layout == "overlay":
@@ -123,10 +125,6 @@ def whole(request: Request, style: str) -> Diagram:
             for s, q, c in curves
         ]
     return Diagram(style, tuple(p for p in panels if p.curves), title, tuple(request.notes))
-
-
-def _renamed(curve: Curve, label: str) -> Curve:
-    return replace(curve, label=label)
 
 
 def parts_of(request: Request) -> list[RowSubset]:

@@ -5,9 +5,10 @@ lightness, so that they survive a grey printer; every difference that a colour m
 also made by a line style, a marker or a hatch.
 """
 
+import io
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from importlib import import_module
 from importlib.util import find_spec
@@ -78,6 +79,13 @@ THEMES = {"light": LIGHT, "dark": DARK}
 WIDTHS = {"column": 3.33, "page": 6.75, "slide": 10.0}
 """Inches: one column and both columns of a two-column paper, and a slide."""
 
+METADATA: dict[str, dict[str, str | None]] = {
+    "png": {"Software": None},
+    "svg": {"Date": None, "Creator": "calcli"},
+    "pdf": {"CreationDate": None, "ModDate": None, "Producer": None, "Creator": "calcli"},
+}
+"""What keeps clock and program version out of a picture, by the ending of its name."""
+
 
 @dataclass(frozen=True)
 class Paper:
@@ -92,6 +100,13 @@ class Paper:
         colours = self.theme.series
         line, marker = DASHES[(at + at // len(colours)) % len(DASHES)]
         return colours[at % len(colours)], line, marker
+
+    def picture(self, draw: Callable[["Paper"], Any], form: str, **words: str | None) -> bytes:
+        """What ``draw`` draws as the bytes of a file. form : its ending. words : to stand in its metadata."""
+        out = io.BytesIO()
+        with self.matplotlib():
+            draw(self).savefig(out, format=form, metadata=METADATA[form] | words)
+        return out.getvalue()
 
     @contextmanager
     def matplotlib(self) -> Iterator[None]:

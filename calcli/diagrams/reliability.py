@@ -19,16 +19,7 @@ MOST_PANELS = 12
 
 COLUMNS = ("panel", "curve", "element", "x", "x_low", "x_high", "y", "y_low", "y_high", "count")
 
-SUMMARY = (
-    "accuracy",
-    "mean_confidence",
-    "ece",
-    "ece_null_mean",
-    "ece_null_q95",
-    "ece_p",
-    "outside",
-    "mcb_null_mean",
-)
+SUMMARY = ("accuracy", "mean_confidence", "ece", "ece_null_mean", "ece_null_q95", "ece_p", "outside", "mcb_null_mean")
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,7 @@ from textwrap import wrap
 
 from calcli.diagrams.curve import Curve
 from calcli.diagrams.panels import Panel
-from calcli.diagrams.words import column_widths, direction, p_value, squeeze
+from calcli.diagrams.words import direction, p_value, squeeze, table
 
 __all__ = ["brief", "falling", "listing", "rising", "sentences"]
 
@@ -83,8 +83,4 @@ def listing(panel: Panel, by_score: bool = False) -> list[str]:
         head.append("Brier")
         for row, c in zip(body, curves, strict=True):
             row.append(f"{c.brier.score:.4f}")
-    widths = column_widths([head, *body])
-    return [
-        " ".join([row[0].ljust(widths[0]), *(cell.rjust(w) for cell, w in zip(row[1:], widths[1:], strict=True))])
-        for row in [head, *body]
-    ]
+    return table([head, *body], " ")

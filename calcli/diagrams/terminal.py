@@ -4,9 +4,8 @@ from collections.abc import Sequence
 
 from calcli.diagrams.canvas import Canvas, Look
 from calcli.diagrams.style import Figure, style
-from calcli.diagrams.words import column_widths
 
-__all__ = ["AXIS", "base_line", "draw", "flow", "plot", "scale", "table", "with_axis"]
+__all__ = ["AXIS", "base_line", "draw", "flow", "plot", "scale", "with_axis"]
 
 AXIS = 6
 """Characters that the y axis takes: a number and a tick."""
@@ -69,12 +68,4 @@ def plot(
         *with_axis(canvas, look, axis),
         base_line(canvas.width, look),
         " " * (AXIS + 1) + scale(canvas.width, x_labels, places),
-    ]
-
-
-def table(rows: list[list[str]]) -> list[str]:
-    widths = column_widths(rows)
-    return [
-        "  ".join([row[0].ljust(widths[0]), *(cell.rjust(w) for cell, w in zip(row[1:], widths[1:], strict=True))])
-        for row in rows
     ]

@@ -6,7 +6,7 @@ import numpy as np
 
 from calcli.diagrams.curve import Curve
 
-__all__ = ["column_widths", "direction", "p_value", "printable", "round_ticks", "short", "squeeze"]
+__all__ = ["direction", "p_value", "printable", "round_ticks", "short", "squeeze", "table"]
 
 
 def p_value(curve: Curve) -> str:
@@ -42,9 +42,13 @@ def squeeze(text: str, width: int) -> str:
     return f"{text[:head]}…{text[len(text) - (width - 1 - head) :]}"
 
 
-def column_widths(rows: Sequence[Sequence[str]]) -> list[int]:
-    """Width of every column of a table of texts."""
-    return [max(len(cell) for cell in column) for column in zip(*rows, strict=True)]
+def table(rows: Sequence[Sequence[str]], gap: str = "  ") -> list[str]:
+    """Rows of texts as lines, the first column flush left, the others right."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    return [
+        gap.join([row[0].ljust(widths[0]), *(cell.rjust(w) for cell, w in zip(row[1:], widths[1:], strict=True))])
+        for row in rows
+    ]
 
 
 def round_ticks(low: float, high: float) -> list[float]:

@@ -6,13 +6,14 @@ the other. The tests are those of the evaluation; here they only become sentence
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 
 from calcli.evaluation.judgement import Report
 from calcli.plain import dataclass
 from calcli.report.advice import Answer, advice_on
 from calcli.report.findings import NOWHERE, State, elsewhere, state_of, way_words, where_wrong, window_sentence
 from calcli.report.gather import ModelResults, Version
-from calcli.report.phrases import cases, count, fixed, points, span
+from calcli.report.phrases import cases, count, fixed, points, signed, span
 
 __all__ = ["Verdict", "overall", "verdict_of"]
 
@@ -49,15 +50,8 @@ def verdict_of(model: ModelResults, version: Version | None = None) -> Verdict:
     s = state_of(v)
     found = _rules(model, v, s)
     if v.facts is not None and v.facts.same_rows:
-        found = Verdict(
-            found.sign,
-            found.word,
-            f"Not a fair test: these are the cases that {v.name} was made from. {found.headline}",
-            found.trusted,
-            found.direction,
-            found.advice,
-            found.command,
-        )
+        told = f"Not a fair test: these are the cases that {v.name} was made from. {found.headline}"
+        return replace(found, headline=told)
     return found
 
 
@@ -137,7 +131,7 @@ def _sound(model: ModelResults, v: Version, s: State, reach: str) -> Verdict:
     report = v.result.report
     assert report is not None
     n = v.result.n
-    seen = f"off by {signed_points(s.gap)} points ({reach}), within chance."
+    seen = f"off by {signed(100 * s.gap)} points ({reach}), within chance."
     off = f"Yes, as far as {count(n)} cases can show:", seen
     if "groups" in report.findings and report.groups is not None:
         g = report.groups
@@ -201,12 +195,6 @@ def _of_class_1(report: Report, off: tuple[str, str]) -> Verdict:
         Answer("Of class 1:", f"its probability is {way}."),
         Answer("If you use it:", "calibrate it, with platt or beta."),
     )
-
-
-def signed_points(gap: float) -> str:
-    """Points with a sign where there is one to show."""
-    shown = points(gap)
-    return shown if float(shown) == 0 else f"{'+' if gap > 0 else '−'}{shown}"
 
 
 def overall(models: Sequence[ModelResults]) -> str:

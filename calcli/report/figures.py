@@ -33,8 +33,8 @@ def _thin(size: int) -> "np.ndarray":
     return np.unique(np.linspace(0, size - 1, min(size, POINTS)).round().astype(int))
 
 
-def _label(x: float, y: float, words: object, anchor: str = "middle", class_: str | None = None) -> Safe:
-    return tag("text", text(words), x=f"{x:.1f}", y=f"{y:.1f}", text_anchor=anchor, class_=class_)
+def _label(x: float, y: float, words: object, anchor: str = "middle") -> Safe:
+    return tag("text", text(words), x=f"{x:.1f}", y=f"{y:.1f}", text_anchor=anchor)
 
 
 def _svg(width: float, height: float, title: str, *parts: object, class_: str = "figure", ident: str = "") -> Safe:

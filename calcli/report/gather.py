@@ -116,7 +116,6 @@ class ModelResults:
     name: str
     n: int
     k: int
-    kind: str
     data_sha256: str | None
     source: str
     versions: tuple[Version, ...]
@@ -167,7 +166,7 @@ def gather(
         if progress is not None:
             progress("drawing", at + 1, len(sets))
     sweep, swept = _sweep(rows, name, candidates, calls, settings, progress)
-    return ModelResults(name, rows.n, rows.k, rows.kind, None, "", tuple(versions), sweep, swept, name), done
+    return ModelResults(name, rows.n, rows.k, None, "", tuple(versions), sweep, swept, name), done
 
 
 def _calls(candidates: Sequence[Candidate]) -> list[str]:
@@ -197,20 +196,9 @@ def windows_of(table: RowTable, level: float) -> tuple[Window, ...]:
         low, high = wilson_interval(right, mass**2 / square, level)
         z = (said - right) / sd
     p = np.array([normal_p_value(float(v)) if np.isfinite(v) else 1.0 for v in z])
-    off = set(benjamini_hochberg(p).tolist())
-    return tuple(
-        Window(
-            float(edges[j]),
-            float(edges[j + 1]),
-            int(count[j]),
-            float(said[j]),
-            float(right[j]),
-            float(low[j]),
-            float(high[j]),
-            j in off,
-        )
-        for j in range(size)
-    )
+    beyond = np.isin(np.arange(size), benjamini_hochberg(p))
+    columns = (edges[:-1], edges[1:], count, said, right, low, high, beyond)
+    return tuple(Window(*values) for values in zip(*(column.tolist() for column in columns), strict=True))
 
 
 def thresholds_of(table: RowTable, level: float) -> tuple[Threshold, ...]:

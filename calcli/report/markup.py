@@ -1,12 +1,11 @@
 """Text that may come from anywhere, made safe for a page; the only place where markup is joined."""
 
 import json
-import math
 from collections.abc import Iterable
 from html import escape
 from typing import Any
 
-from calcli.io.cells import HIDDEN
+from calcli.io.cells import HIDDEN, finite
 
 __all__ = ["Safe", "data_block", "join", "name", "short", "tag", "text"]
 
@@ -59,22 +58,14 @@ def name(value: str, most: int = 60) -> Safe:
     return tag("bdi", f"{seen[: most - 1]}…", title=seen)
 
 
-def short(value: str, most: int = 2000) -> str:
+def short(value: str) -> str:
     """The beginning of a text that could be as long as a file."""
-    return value if len(value) <= most else f"{value[: most - 1]}…"
+    return value if len(value) <= 2000 else f"{value[:1999]}…"
 
 
 def data_block(ident: str, value: Any) -> Safe:
     """JSON for the script or for other programs, inert inside the page."""
-    plain = json.dumps(_finite(value), ensure_ascii=True, allow_nan=False, separators=(",", ":"))
+    plain = json.dumps(finite(value), ensure_ascii=True, allow_nan=False, separators=(",", ":"))
     for sign, code in (("<", "\\u003c"), (">", "\\u003e"), ("&", "\\u0026")):
         plain = plain.replace(sign, code)
     return Safe(f'<script type="application/json" id="{ident}">{plain}</script>')
-
-
-def _finite(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {key: _finite(v) for key, v in value.items()}
-    if isinstance(value, list | tuple):
-        return [_finite(v) for v in value]
-    return None if isinstance(value, float) and not math.isfinite(value) else value

@@ -18,7 +18,6 @@ __all__ = [
     "focus_of",
     "row",
     "slider_panel",
-    "small",
     "state_word",
     "table",
     "term",
@@ -81,11 +80,6 @@ def table(caption: object, head: Sequence[object], rows: Sequence[Safe], ident: 
 def row(first: object, *cells: object, **attributes: object) -> Safe:
     """A row whose first cell names it."""
     return tag("tr", tag("th", first, scope="row"), *(tag("td", c) for c in cells), **attributes)
-
-
-def small(*children: object) -> Safe:
-    """Second-rank text in a cell of its own line."""
-    return tag("small", *children)
 
 
 def each_version(model: ModelResults, focus: int, make: Callable[[int, Version], Safe], short: bool = False) -> Safe:

@@ -21,14 +21,12 @@ from calcli.report.pieces import (
     focus_of,
     row,
     slider_panel,
-    small,
     state_word,
     table,
     term,
 )
 
 __all__ = ["card", "model_body", "signatures"]
-
 
 FIRST = 20
 """Lines of a long table that are shown before "show more"."""
@@ -74,11 +72,11 @@ def compare(model: ModelResults, m: int) -> Safe:
         if ece.null is not None:
             mean, q95 = ece.null.mean, ece.null.q95
             by_chance = f"chance alone {signed(100 * mean)}, rarely over {signed(100 * q95)}".replace("+", "")
-        change: Any = small("–")
+        change: Any = tag("small", "–")
         if v.result.paired is not None and loss in v.result.paired.differences:
             d = v.result.paired.differences[loss]
             interval = span(d.interval.low, d.interval.high, 1, 3) if d.interval else "no interval"
-            change = join([signed(d.value, 3), small(interval)])
+            change = join([signed(d.value, 3), tag("small", interval)])
         accuracy = scores["accuracy"]
         answers = span(accuracy.interval.low, accuracy.interval.high) if accuracy.interval else ""
         rows.append(
@@ -86,11 +84,11 @@ def compare(model: ModelResults, m: int) -> Safe:
                 join([sample(at), " ", name(v.name)]),
                 state_word(verdict),
                 dumbbell(v.top.mean_confidence, v.top.accuracy),
-                join([signed(100 * s.gap), small(span(s.low, s.high))]),
-                join([tag("data", fixed(100 * (ece.value or 0), 1), value=repr(ece.value)), small(by_chance)]),
+                join([signed(100 * s.gap), tag("small", span(s.low, s.high))]),
+                join([tag("data", fixed(100 * (ece.value or 0), 1), value=repr(ece.value)), tag("small", by_chance)]),
                 fixed(measured.value),
                 change,
-                join([f"{100 * v.top.accuracy:.1f}%", small(answers)]),
+                join([f"{100 * v.top.accuracy:.1f}%", tag("small", answers)]),
             )
         )
     head = (
@@ -139,7 +137,7 @@ def where_wrong(model: ModelResults, m: int, focus: int, room: Room) -> Safe:
             if w.beyond:
                 way = "▲" if w.gap > 0 else "▼"
                 word = f"{way} {signed(100 * abs(w.gap)).strip('+')} points too {'sure' if w.gap > 0 else 'modest'}"
-            right = join([per_cent(w.right), small(f"{100 * w.right_low:.0f} to {100 * w.right_high:.0f}")])
+            right = join([per_cent(w.right), tag("small", f"{100 * w.right_low:.0f} to {100 * w.right_high:.0f}")])
             rows.append(row(says, count(w.n), right, word))
         head = (
             "It says",
@@ -348,7 +346,9 @@ def provenance(model: ModelResults, m: int) -> Safe:
     """Where rows and calibrators come from."""
 
     def origin(sha: str | None, *words: object) -> Safe:
-        return join([tag("p", *words), small("SHA-256 of scores and labels ", tag("code", sha or "not recorded"))])
+        return join(
+            [tag("p", *words), tag("small", "SHA-256 of scores and labels ", tag("code", sha or "not recorded"))]
+        )
 
     source = origin(model.data_sha256, "recorded as ", tag("code", short(model.source)))
     rows = [row("Cases", name(model.name), count(model.n), source)]

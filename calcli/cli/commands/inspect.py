@@ -14,7 +14,8 @@ import numpy as np
 import typer
 
 from calcli.cli import options as o
-from calcli.cli.render import plain, print_json, print_table
+from calcli.cli.render import print_json
+from calcli.cli.tables import plain, print_table
 from calcli.errors import DataError
 from calcli.io.artifact import load
 from calcli.io.bundle import BundleRows, open_bundle
@@ -75,7 +76,6 @@ def _is_json(path: str) -> bool:
 
 
 def _artifact(file: str) -> dict[str, Any]:
-
     artifact = load(file)
     params = encode_params(artifact.calibrator)
     return {
@@ -117,7 +117,6 @@ def _bundles(args: InspectArgs, path: Path, group: str | None) -> dict[str, Any]
 
 
 def _facts(rows: BundleRows) -> dict[str, Any]:
-
     low, high, ties, sure = np.inf, -np.inf, 0, 0
     for block in rows.blocks():
         low, high = min(low, float(block.scores.min())), max(high, float(block.scores.max()))
@@ -176,7 +175,6 @@ def _facts(rows: BundleRows) -> dict[str, Any]:
 
 
 def _print_facts(facts: dict[str, Any], indent: str = "") -> None:
-
     width = max((len(plain(name)) for name in facts), default=0)
     for name, value in facts.items():
         if isinstance(value, dict) and any(isinstance(v, dict | list) for v in value.values()):

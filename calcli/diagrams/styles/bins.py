@@ -33,7 +33,6 @@ class Bins(ReliabilityStyle):
             _whiskers(axes, x + 0.003 * pen.shift, curve, used, pen.colour, pen.marker, paper)
 
     def key(self, level: str, thin: bool, several: bool) -> list[Key]:
-        """Legend entries beside the curves' own."""
         found = [Key("whisker" if several else "point", f"bin accuracy, {level} interval")]
         return found + ([Key("hollow" if several else "hatch", f"fewer than {THIN} rows")] if thin else [])
 
@@ -62,7 +61,6 @@ class Bins(ReliabilityStyle):
             canvas.put(canvas.row(bins.accuracy[b]), canvas.column(x), sign, role)
 
     def signs(self, level: str, thin: bool, sign: dict[str, str]) -> list[tuple[str, str]]:
-        """Legend of the characters: (text, role)."""
         items = [(f"{sign['point']} accuracy of a bin", "curve"), (f"{sign['whisker']} its {level} interval", "curve")]
         return items + ([(f"{sign['thin']} fewer than {THIN} rows", "curve")] if thin else [])
 

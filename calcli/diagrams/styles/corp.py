@@ -41,7 +41,6 @@ class Corp(ReliabilityStyle):
             axes.plot(x, y, "o", color=pen.colour, ms=6, zorder=5, clip_on=False)
 
     def key(self, level: str, thin: bool, several: bool) -> list[Key]:
-        """Legend entries beside the curves' own."""
         return [] if several else [Key("line", "isotonic accuracy")]
 
     def hides(self, curve: Curve, left: float, right: float, low: float, high: float) -> float:
@@ -70,7 +69,6 @@ class Corp(ReliabilityStyle):
             canvas.dots[:] = False
 
     def signs(self, level: str, thin: bool, sign: dict[str, str]) -> list[tuple[str, str]]:
-        """Legend of the characters: (text, role)."""
         return [(f"{sign['line']} isotonic accuracy", "curve")]
 
     outside_sign = "line"

@@ -10,8 +10,8 @@ from calcli.diagrams.canvas import Canvas, Look
 from calcli.diagrams.panels import Measured
 from calcli.diagrams.paper import Paper
 from calcli.diagrams.style import Figure, Request, Style
-from calcli.diagrams.terminal import AXIS, plot, table
-from calcli.diagrams.words import squeeze
+from calcli.diagrams.terminal import AXIS, plot
+from calcli.diagrams.words import squeeze, table
 from calcli.errors import UsageError
 from calcli.metrics.intervals import mean_of, normal_quantile, wilson_interval
 from calcli.plain import dataclass

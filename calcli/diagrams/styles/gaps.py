@@ -1,6 +1,7 @@
 """gaps: how much too sure every class or group is, sorted, with intervals."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -9,8 +10,7 @@ from calcli.diagrams.canvas import Look
 from calcli.diagrams.panels import NAMES, Measured, RowSubset, parts_of
 from calcli.diagrams.paper import Paper
 from calcli.diagrams.style import Figure, Request, Style
-from calcli.diagrams.terminal import table
-from calcli.diagrams.words import squeeze
+from calcli.diagrams.words import squeeze, table
 from calcli.metrics.intervals import normal_p_value, wilson_interval
 from calcli.metrics.significance import benjamini_hochberg
 from calcli.plain import dataclass
@@ -106,8 +106,7 @@ class GapPlot(Style[Gaps]):
     def measure(self, request: Request) -> Figure:
         """Lines sorted by the first set's gap; of very many parts those most standard errors off."""
         by = request.by or "class"
-        request = Request(**{**vars(request), "by": by})
-        parts = parts_of(request)
+        parts = parts_of(replace(request, by=by))
         level, one = request.settings.level, NAMES[by]
         series = [gap_series(s, parts, at, level) for at, s in enumerate(request.sets)]
         limit, notes = request.panels or LINES, list(request.notes)

@@ -8,8 +8,8 @@ import numpy as np
 from calcli.diagrams.canvas import Canvas, Look
 from calcli.diagrams.paper import Paper
 from calcli.diagrams.style import Figure, Request, Style
-from calcli.diagrams.terminal import AXIS, plot, table
-from calcli.diagrams.words import squeeze
+from calcli.diagrams.terminal import AXIS, plot
+from calcli.diagrams.words import squeeze, table
 from calcli.metrics.intervals import wilson_interval
 from calcli.numerics import FloatArray
 from calcli.plain import dataclass

@@ -9,8 +9,8 @@ from calcli.binning import bin_index, width_edges
 from calcli.diagrams.canvas import Canvas, Look
 from calcli.diagrams.paper import Paper
 from calcli.diagrams.style import Figure, Request, Style
-from calcli.diagrams.terminal import AXIS, plot, table
-from calcli.diagrams.words import round_ticks, squeeze
+from calcli.diagrams.terminal import AXIS, plot
+from calcli.diagrams.words import round_ticks, squeeze, table
 from calcli.errors import DataError
 from calcli.kernels.numpy import nll_slope, top_mass_slope
 from calcli.numerics import NLL_FLOOR, FloatArray

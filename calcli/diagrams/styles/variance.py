@@ -11,8 +11,8 @@ from calcli.diagrams.panels import Measured
 from calcli.diagrams.paper import Paper
 from calcli.diagrams.point_labels import place
 from calcli.diagrams.style import Figure, Request, Style
-from calcli.diagrams.terminal import AXIS, plot, table
-from calcli.diagrams.words import round_ticks, squeeze
+from calcli.diagrams.terminal import AXIS, plot
+from calcli.diagrams.words import round_ticks, squeeze, table
 from calcli.plain import dataclass
 
 __all__ = ["STYLE", "Point", "Scatter"]
