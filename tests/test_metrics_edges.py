@@ -11,7 +11,6 @@ from calcli.binning import BinStats, width_edges
 from calcli.errors import UsageError
 from calcli.evaluation.assess import _significant, class_lines
 from calcli.evaluation.bin_sweep import bin_sweep
-from calcli.evaluation.joint_test import _upper
 from calcli.evaluation.limits import check, limits
 from calcli.evaluation.paired_differences import differences
 from calcli.evaluation.refine import cross_fitted_split, split_is_cheap
@@ -25,7 +24,15 @@ from calcli.metrics.collect import collect
 from calcli.metrics.context import MetricContext, MetricSettings
 from calcli.metrics.corp import _draw_right, consistency_band, merge_cells
 from calcli.metrics.debiased import SquaredError, signed_square, squared_error
-from calcli.metrics.intervals import Interval, bootstrap_interval, mean_of, normal_quantile, t_p_value, t_quantile
+from calcli.metrics.intervals import (
+    Interval,
+    bootstrap_interval,
+    mean_of,
+    normal_quantile,
+    normal_tail,
+    t_p_value,
+    t_quantile,
+)
 from calcli.metrics.losses import resampled
 from calcli.metrics.nulls import _successes_of_one_bin, expected_error
 from calcli.metrics.rowtable import ClassStats
@@ -336,7 +343,7 @@ def test_single_parts_are_off_only_where_the_verdict_says_so():
 
 
 def test_one_sided_p_values_have_both_sides():
-    assert [_upper(z) for z in (1.0, 0.0, -1.0)] == pytest.approx([0.158655254, 0.5, 0.841344746])
+    assert [normal_tail(z) for z in (1.0, 0.0, -1.0)] == pytest.approx([0.158655254, 0.5, 0.841344746])
 
 
 def test_average_precision_of_class_one():

@@ -1,10 +1,12 @@
 """The leaderboard as people, papers and spreadsheets read it."""
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
 from calcli.cli.tables import Cell, Table, number, plain, print_table
 from calcli.evaluation.leaderboard import COMPARED, METRICS, LeaderboardEntry, Ranking, holm
+from calcli.evaluation.results import end_of
 from calcli.metrics.friedman import not_told_apart
 from calcli.plain import dataclass
 
@@ -153,13 +155,7 @@ def _difference(entry: LeaderboardEntry, beyond: bool) -> str | None:
     return f"{d['value']:+.4f}{ends}{'*' if beyond else ''}"
 
 
-def _fact(found: object, fact: str) -> Cell:
+def _fact(found: Mapping[str, Any] | None, fact: str) -> Cell:
     """A number of one score or difference, by what its column's name asks for after the dot."""
-    if not isinstance(found, dict):
-        return None
-    end = fact.rpartition(".")[2] if "." in fact else ""
-    if end in ("lo", "hi"):
-        ci = found.get("ci")
-        return None if ci is None else float(ci[end == "hi"])
-    value = found.get({"p": "p_value", "null": "null_mean"}.get(end, "value"))
+    value = end_of(found or {}, fact.rpartition(".")[2])
     return None if value is None else float(value)

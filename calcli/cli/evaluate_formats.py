@@ -8,7 +8,7 @@ from pathlib import Path
 from calcli import __version__
 from calcli.cli.tables import Cell, Table, number, plain
 from calcli.evaluation.limits import Outcome
-from calcli.evaluation.results import Evaluation, Result, Score
+from calcli.evaluation.results import Evaluation, Result, Score, end_of
 from calcli.metrics.catalog import metric
 
 __all__ = ["junit", "model_index", "quotable", "result_table"]
@@ -46,14 +46,7 @@ def _facts(name: str, results: Sequence[Result]) -> list[str]:
 
 def _fact(score: Score | None, fact: str) -> float | None:
     """The value of a score, or what its column's name asks for after the dot."""
-    if score is None:
-        return None
-    end, interval = fact.rpartition(".")[2], score.interval
-    if end in ("lo", "hi"):
-        return None if interval is None else interval.low if end == "lo" else interval.high
-    if end == "null":
-        return None if score.null is None else score.null.mean
-    return score.p_value if end == "p" else score.value
+    return None if score is None else end_of(score.to_dict(), fact.rpartition(".")[2])
 
 
 def model_index(evaluation: Evaluation) -> str:

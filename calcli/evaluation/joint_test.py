@@ -9,7 +9,7 @@ then is from its first two moments.
 import numpy as np
 
 from calcli.metrics.context import MetricContext
-from calcli.metrics.intervals import normal_p_value
+from calcli.metrics.intervals import normal_p_value, normal_tail
 from calcli.metrics.joint_draws import JointDraws, label_losses
 from calcli.metrics.significance import MeanGap, direction_of
 from calcli.metrics.smooth import null_draws, smooth_error
@@ -52,7 +52,7 @@ def _joint_test(context: MetricContext) -> JointTest:
 
     def statistic(gap_z: FloatArray, entropy_z: FloatArray, error: FloatArray) -> FloatArray:
         tail = (error - centre) / spread if spread > 0.0 else np.zeros_like(error)
-        p = [[normal_p_value(x) for x in gap_z], [normal_p_value(x) for x in entropy_z], [_upper(x) for x in tail]]
+        p = [[normal_p_value(x) for x in gap_z], [normal_p_value(x) for x in entropy_z], [normal_tail(x) for x in tail]]
         return np.asarray((np.array(p) / SHARES[:, None]).min(axis=0))
 
     observed = statistic(np.array([gap.z]), np.array([entropy.z]), np.array([smooth_error(context)]))[0]
@@ -82,8 +82,3 @@ def _drawn(context: MetricContext) -> JointDraws:
 
 def _scaled(values: FloatArray, sd: float) -> FloatArray:
     return values / sd if sd > 0.0 else np.zeros_like(values)
-
-
-def _upper(z: float) -> float:
-    """One-sided normal p-value."""
-    return 0.5 * normal_p_value(z) if z > 0 else 1.0 - 0.5 * normal_p_value(z)

@@ -7,10 +7,11 @@ from dataclasses import replace
 import numpy as np
 
 from calcli.evaluation.joint_test import joint_test
-from calcli.evaluation.judgement import Classwise, DataSummary, Direction, Groupwise, Positive, Report, Split
+from calcli.evaluation.judgement import Classwise, DataSummary, Direction, Groupwise, Report, Split
 from calcli.evaluation.verdict_text import clean_text, direction_words, wrong_text
 from calcli.metrics.context import MetricContext
 from calcli.metrics.debiased import cwece2
+from calcli.metrics.intervals import normal_tail
 from calcli.metrics.rowtable import RowTable
 from calcli.metrics.significance import (
     benjamini_hochberg,
@@ -65,7 +66,8 @@ def judge(data: DataSummary, context: MetricContext, split: Split | None) -> Rep
     than ``FEW`` rows nothing is said.
     """
     test, k = joint_test(context), data.n_classes
-    classes, groups, positive = _class_findings(context), _group_findings(context), _positive_gap(context)
+    classes, groups = _class_findings(context), _group_findings(context)
+    positive = None if context.table.positive is None else direction_of(context, "positive")
     few = data.n < FEW
     rejected = test.p_value <= MAIN and not few
     clauses = {
@@ -105,11 +107,6 @@ def judge(data: DataSummary, context: MetricContext, split: Split | None) -> Rep
     )
 
 
-def normal_tail(z: float) -> float:
-    """P(Z >= z) of a standard normal."""
-    return 0.5 * math.erfc(z / math.sqrt(2.0))
-
-
 def _class_findings(context: MetricContext) -> Classwise | None:
     """Debiased error by class, and Simes' test that the total probability of every class is right."""
     stats = context.table.classes
@@ -138,14 +135,6 @@ def group_gap(part: RowTable) -> GroupGap:
         found.append((sum_p_value(part.positive, y, part.weight), positive_direction(part).gap))
     at = min(range(len(found)), key=lambda each: found[each][0])
     return GroupGap(found[at][1], min(1.0, len(found) * found[at][0]), at == 1)
-
-
-def _positive_gap(context: MetricContext) -> Positive | None:
-    """Of two classes the mean of P(class 1) beside the share of class 1."""
-    if context.table.positive is None:
-        return None
-    found = direction_of(context, "positive")
-    return Positive(found.gap, found.z, found.p_value)
 
 
 def _group_findings(context: MetricContext) -> Groupwise | None:

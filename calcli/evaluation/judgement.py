@@ -3,9 +3,10 @@
 from dataclasses import asdict
 from typing import Any
 
+from calcli.metrics.significance import MeanGap
 from calcli.plain import dataclass
 
-__all__ = ["Classwise", "DataSummary", "Direction", "Groupwise", "LossPart", "Positive", "Report", "Split"]
+__all__ = ["Classwise", "DataSummary", "Direction", "Groupwise", "LossPart", "Report", "Split"]
 
 
 @dataclass(frozen=True)
@@ -85,15 +86,6 @@ class Direction:
 
 
 @dataclass(frozen=True)
-class Positive:
-    """Of two classes: mean P(class 1) minus the share of class 1, with z and p-value."""
-
-    gap: float
-    z: float
-    p_value: float
-
-
-@dataclass(frozen=True)
 class Classwise:
     """Calibration class by class: debiased L2 error, and the classes whose total probability is off.
 
@@ -129,7 +121,8 @@ class Report:
 
     p_value : of the joint test of the confidence. p_overall : of the whole verdict, its clauses
     on classes, groups and the split included; both are significant from 0.05 down. positive : of two
-    classes. findings : what the verdict found off: ``confidence``, ``classes``, ``groups``, ``split``.
+    classes, mean P(class 1) minus the share of class 1. findings : what the verdict found off:
+    ``confidence``, ``classes``, ``groups``, ``split``.
     """
 
     data: DataSummary
@@ -140,7 +133,7 @@ class Report:
     p_value: float = 1.0
     p_overall: float = 1.0
     groups: Groupwise | None = None
-    positive: Positive | None = None
+    positive: MeanGap | None = None
     findings: tuple[str, ...] = ()
 
     def to_dict(self) -> dict[str, Any]:
@@ -154,7 +147,7 @@ class Report:
             "classwise": classwise,
             "split": None if self.split is None else self.split.to_dict(),
             "groups": None if self.groups is None else asdict(self.groups),
-            "positive": None if self.positive is None else asdict(self.positive),
+            "positive": None if (p := self.positive) is None else {"gap": p.gap, "z": p.z, "p_value": p.p_value},
             "findings": list(self.findings),
             "verdict": self.verdict,
             "p_value": self.p_value,

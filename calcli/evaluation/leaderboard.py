@@ -6,15 +6,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import fields
 from typing import Any
 
-import numpy as np
-
 from calcli.calibrator import Calibrator, Options
 from calcli.errors import UsageError
 from calcli.evaluation.assess import scores_of
-from calcli.evaluation.paired_differences import differences
-from calcli.metrics.catalog import metric
+from calcli.evaluation.paired_differences import differences, tests_of
 from calcli.metrics.context import MetricContext, MetricSettings
-from calcli.metrics.friedman import Friedman, friedman, nemenyi_distance
+from calcli.metrics.friedman import Friedman, nemenyi_distance
 from calcli.metrics.rowtable import RowTable
 from calcli.plain import dataclass
 from calcli.registry import canonical, method, method_names, parse_options
@@ -210,12 +207,7 @@ def ranking(entries: Sequence[LeaderboardEntry], level: float) -> Ranking | None
     methods = [m for m in dict.fromkeys(e.method for e in entries) if all((b, m) in found for b in bundles)]
     if len(bundles) < 2 or len(methods) < 2:
         return None
-    tests = {}
-    for name in METRICS:
-        values = np.array([[found[b, m].value(name) for m in methods] for b in bundles])
-        outcome = friedman(values if metric(name).better == "low" else -values) if np.isfinite(values).all() else None
-        if outcome is not None:
-            tests[name] = outcome
+    tests = tests_of({name: [[found[b, m].value(name) for m in methods] for b in bundles] for name in METRICS})
     if "nll" not in tests:
         return None
     return Ranking(tuple(methods), len(bundles), tests, nemenyi_distance(len(methods), len(bundles), level), level)

@@ -6,13 +6,12 @@ from collections.abc import Sequence
 from typing import Any, Literal
 
 from calcli.errors import UsageError, unknown_name
-from calcli.evaluation.results import Difference, Result, Score
+from calcli.evaluation.results import ENDS, Result, end_of
 from calcli.metrics.catalog import metric
 from calcli.plain import dataclass
 
 __all__ = ["Limit", "Outcome", "check", "limits", "needed_metrics"]
 
-ENDS = {"lo": "ci", "hi": "ci", "p": "p_value", "null": "null_mean", "se": "se"}
 CHANGES = ("increase", "drop")
 NAMED = re.compile(r"(?P<base>[^.(@]*(\([^)]*\)|@[\d.]*\d)?)(\.(?P<end>.*))?")
 
@@ -133,15 +132,8 @@ def _found(limit: Limit, result: Result, baseline: Result | None) -> tuple[float
         return _change(limit, result, baseline)
     if not end:
         return score.value, score.reason
-    null = None if score.null is None else score.null.mean
-    held = null if end == "null" else _end(score, end)
+    held = end_of(score.to_dict(), end)
     return held, None if held is not None else f"{base} has no {ENDS[end]}"
-
-
-def _end(score: Score | Difference, end: str) -> float | None:
-    if end in ("lo", "hi"):
-        return None if score.interval is None else (score.interval.high if end == "hi" else score.interval.low)
-    return score.p_value if end == "p" else score.se
 
 
 def _change(limit: Limit, result: Result, baseline: Result | None) -> tuple[float | None, str | None]:
@@ -149,13 +141,12 @@ def _change(limit: Limit, result: Result, baseline: Result | None) -> tuple[floa
     name, end, sign = limit.metric, _parts(limit.name)[1], 1.0 if limit.change == "increase" else -1.0
     if end:
         paired = None if result.paired is None else result.paired.differences.get(name)
-        if paired is not None and sign < 0 and end in ("lo", "hi"):
-            # The lower end of a drop is the upper end of the increase, with its sign turned.
+        turned = sign < 0 and end in ("lo", "hi")
+        if turned:  # the lower end of a drop is the upper end of the increase, with its sign turned
             end = "lo" if end == "hi" else "hi"
-            held = _end(paired, end)
-            held = None if held is None else -held
-        else:
-            held = None if paired is None or end == "null" else _end(paired, end)
+        held = None if paired is None else end_of(paired.to_dict(), end)
+        if held is not None and turned:
+            held = -held
         return held, None if held is not None else f"the difference of {name} has no {end}"
     if baseline is None:
         return None, "there is no baseline to compare with"

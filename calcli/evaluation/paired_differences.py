@@ -1,14 +1,14 @@
 """Differences between calibrators on the same rows, and ranks over several bundles."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
 from calcli.evaluation.results import Difference, Ranks, Result
 from calcli.metrics.catalog import metric
 from calcli.metrics.context import MetricContext
-from calcli.metrics.friedman import friedman
-from calcli.metrics.intervals import bootstrap_interval, mean_of, t_interval, t_p_value
+from calcli.metrics.friedman import Friedman, friedman
+from calcli.metrics.intervals import Mean, bootstrap_interval, mean_of, t_interval, t_p_value
 from calcli.metrics.losses import compared_losses, resampled
 from calcli.metrics.many_rows import LongContext
 
@@ -28,10 +28,7 @@ def differences(context: MetricContext, baseline: MetricContext) -> dict[str, Di
     out = {}
     for j, name in enumerate(losses):
         mean = mean_of(columns[:, j], context.table.weight)
-        p = None
-        if mean.n > 1:
-            same = not columns[:, j].any()
-            p = 1.0 if same else t_p_value(mean.value / mean.se if mean.se else np.inf, mean.n - 1)
+        p = _p_value(mean, same=not columns[:, j].any()) if mean.n > 1 else None
         interval = intervals[j] if intervals else t_interval(mean, s.level)
         out[name] = Difference(mean.value, mean.se if np.isfinite(mean.se) else None, interval, p)
     return out
@@ -42,13 +39,14 @@ def differences_of(context: LongContext) -> dict[str, Difference]:
     out = {}
     for name, moments in context.tally.paired.items():
         mean = moments.as_mean
-        p = (
-            1.0
-            if mean.value == 0 and mean.se == 0
-            else t_p_value(mean.value / mean.se if mean.se else np.inf, mean.n - 1)
-        )
+        p = _p_value(mean, same=mean.value == 0 and mean.se == 0)
         out[name] = Difference(mean.value, mean.se, t_interval(mean, context.settings.level), p)
     return out
+
+
+def _p_value(mean: Mean, same: bool) -> float:
+    """Of the paired t-test; 1 where no row differs."""
+    return 1.0 if same else t_p_value(mean.value / mean.se if mean.se else np.inf, mean.n - 1)
 
 
 def rank_table(bundles: Sequence[Sequence[Result]], labels: Sequence[str], metrics: Sequence[str]) -> Ranks | None:
@@ -60,13 +58,17 @@ def rank_table(bundles: Sequence[Sequence[Result]], labels: Sequence[str], metri
     """
     if len(bundles) < 2 or len(labels) < 2:
         return None
+    values = {name: [[result.scores[name].value for result in results] for results in bundles] for name in metrics}
+    return Ranks(tuple(labels), len(bundles), tests_of(values))
+
+
+def tests_of(values: Mapping[str, Sequence[Sequence[float | None]]]) -> dict[str, Friedman]:
+    """Friedman's test of each metric's values (bundles, calibrators), where one end is good and none is missing."""
     tests = {}
-    for name in metrics:
-        better = metric(name).better
-        values = [[result.scores[name].value for result in results] for results in bundles]
-        if better not in ("low", "high") or any(v is None for row in values for v in row):
-            continue
-        outcome = friedman(np.array(values) * (1.0 if better == "low" else -1.0))
-        if outcome is not None:
-            tests[name] = outcome
-    return Ranks(tuple(labels), len(bundles), tests)
+    for name, rows in values.items():
+        better, whole = metric(name).better, np.array(rows, dtype=np.float64)
+        if better in ("low", "high") and not np.isnan(whole).any():
+            outcome = friedman(whole if better == "low" else -whole)
+            if outcome is not None:
+                tests[name] = outcome
+    return tests

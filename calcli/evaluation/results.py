@@ -35,6 +35,16 @@ def _interval_dict(interval: Interval | None) -> dict[str, Any]:
     return {"ci": [interval.low, interval.high], "ci_level": interval.level, "ci_method": interval.method}
 
 
+ENDS = {"lo": "ci", "hi": "ci", "p": "p_value", "null": "null_mean", "se": "se"}
+"""Keys of what belongs to a value, by the word that names it after a dot: ``nll.lo``, ``ece.p``."""
+
+
+def end_of(facts: Mapping[str, Any], end: str) -> float | None:
+    """What belongs to a value, or for any other word the value itself. facts : a score or difference as JSON."""
+    found = facts.get(ENDS.get(end, "value"))
+    return found[end == "hi"] if found is not None and end in ("lo", "hi") else found
+
+
 @dataclass(frozen=True)
 class Score:
     """One metric of one result: its value, or the reason why it has none, and how far to trust it.
@@ -90,7 +100,6 @@ class Difference:
     p_value: float | None = None
 
     def to_dict(self) -> dict[str, Any]:
-        """Keys of the JSON output."""
         p = {} if self.p_value is None else {"p_value": self.p_value}
         return {"value": self.value, "se": self.se, **_interval_dict(self.interval), **p}
 
@@ -103,7 +112,6 @@ class Paired:
     differences: Mapping[str, Difference]
 
     def to_dict(self) -> dict[str, Any]:
-        """Keys of the JSON output."""
         return {"baseline": self.baseline, "differences": {name: d.to_dict() for name, d in self.differences.items()}}
 
 
@@ -130,7 +138,6 @@ class ClassLine:
     ece: float
 
     def to_dict(self) -> dict[str, Any]:
-        """Keys of the JSON output."""
         fields = asdict(self)
         return {"class": fields.pop("index"), **fields}
 
@@ -153,7 +160,6 @@ class GroupLine:
     scores: Mapping[str, Score]
 
     def to_dict(self) -> dict[str, Any]:
-        """Keys of the JSON output."""
         metrics = {name: score.to_dict() for name, score in self.scores.items()}
         return {**{name: value for name, value in vars(self).items() if name != "scores"}, "metrics": metrics}
 
@@ -170,7 +176,6 @@ class Sweep:
     marginal_debiased: tuple[float, ...] | None = None
 
     def to_dict(self) -> dict[str, Any]:
-        """Keys of the JSON output."""
         found = {name: value for name, value in asdict(self).items() if value is not None}
         return {name: list(value) if isinstance(value, tuple) else value for name, value in found.items()}
 
@@ -232,7 +237,6 @@ class Ranks:
     tests: Mapping[str, Friedman]
 
     def to_dict(self) -> dict[str, Any]:
-        """Keys of the JSON output."""
         tests = {name: test.to_dict() for name, test in self.tests.items()}
         return {"calibrators": list(self.calibrators), "n_bundles": self.n_bundles, "metrics": tests}
 

@@ -7,8 +7,9 @@ confidence first and of the other probabilities after it.
 import math
 
 from calcli.evaluation.joint_test import JointTest
-from calcli.evaluation.judgement import Classwise, Groupwise, Positive, Split
+from calcli.evaluation.judgement import Classwise, Groupwise, Split
 from calcli.metrics.intervals import normal_quantile
+from calcli.metrics.significance import MeanGap
 
 __all__ = ["clean_text", "direction_words", "wrong_text"]
 
@@ -54,7 +55,7 @@ def clean_text(
     k: int | None,
     p: float,
     *,
-    positive: Positive | None,
+    positive: MeanGap | None,
     classes: Classwise | None,
     groups: Groupwise | None,
     split: Split | None,
@@ -76,7 +77,7 @@ def clean_text(
     return f"{text}, but {'; '.join(found)}" if found else text
 
 
-def _positive(positive: Positive) -> str:
+def _positive(positive: MeanGap) -> str:
     return f"P(class 1) is too {'high' if positive.gap > 0 else 'low'} by {abs(positive.gap):.4f} on average"
 
 
@@ -91,7 +92,7 @@ def wrong_text(
     split: Split | None,
     level: float,
     *,
-    positive: Positive | None,
+    positive: MeanGap | None,
     groups: Groupwise | None,
 ) -> str:
     """The verdict where the joint test rejects: what is wrong, and whether a temperature mends it."""

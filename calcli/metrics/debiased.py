@@ -8,7 +8,7 @@ import numpy as np
 from calcli.binning import BinStats, bin_index, binned_error, mass_edges
 from calcli.metrics.context import MetricContext, Value, edges_of_values
 from calcli.metrics.definition import metric
-from calcli.metrics.intervals import Interval, normal_quantile
+from calcli.metrics.intervals import Interval, normal_quantile, normal_tail
 from calcli.metrics.nulls import Null, null_of
 from calcli.numerics import FloatArray, quantile
 from calcli.plain import dataclass
@@ -344,8 +344,7 @@ def cwece2(context: MetricContext) -> Value:
     spread = np.divide(2.0 * stats.variance**2, pairs, out=np.zeros_like(pairs), where=pairs > 0.0)
     sd = math.sqrt(float(spread.sum()) * k / (k - 1.0)) / (k * float(stats.weight[0].sum()))
     z = mean / sd if sd > 0.0 else 0.0
-    p_value = 0.5 * math.erfc(z / math.sqrt(2.0))
-    return Value(signed_root(mean), p_value=p_value, more={"signed_square": mean, "null_sd_of_square": sd})
+    return Value(signed_root(mean), p_value=normal_tail(z), more={"signed_square": mean, "null_sd_of_square": sd})
 
 
 @metric(

@@ -19,6 +19,7 @@ __all__ = [
     "mean_of",
     "normal_p_value",
     "normal_quantile",
+    "normal_tail",
     "t_interval",
     "t_p_value",
     "t_quantile",
@@ -61,6 +62,11 @@ def normal_quantile(p: float) -> float:
 def normal_p_value(z: float) -> float:
     """Two-sided p-value of a standard normal statistic."""
     return math.erfc(abs(z) / math.sqrt(2.0))
+
+
+def normal_tail(z: float) -> float:
+    """P(Z >= z) of a standard normal."""
+    return 0.5 * math.erfc(z / math.sqrt(2.0))
 
 
 def _t_to_normal(t: float, df: float) -> float:
