@@ -67,8 +67,6 @@ class Scene:
 class HeldOut:
     """The held-out rows of one method on one bundle, or why there are none. seconds : of processor time."""
 
-    setting: Setting
-    entrant: str
     seconds: float
     table: RowTable | None = None
     reason: str | None = None
@@ -180,7 +178,7 @@ def _isolated(task: Task) -> HeldOut:
         with _pool(1) as pool, _ended_with(pool):
             return pool.submit(_alone, task).result()
     except BrokenProcessPool:
-        return HeldOut(*task, 0.0, reason=LOST, exit_code=CalcliError.exit_code)
+        return HeldOut(0.0, reason=LOST, exit_code=CalcliError.exit_code)
 
 
 def _alone(task: Task) -> HeldOut:
@@ -193,8 +191,8 @@ def _outcome(setting: Setting, scene: Scene, entrant: str) -> HeldOut:
     context = Context(setting.seed, resolve("auto", scene.rows.n * scene.rows.k))
     try:
         table = held_out_table(*parse_entrant(entrant), scene.folds, context)
-        return HeldOut(setting, entrant, time.process_time() - begun, table)
+        return HeldOut(time.process_time() - begun, table)
     except Exception as error:  # one method's failure is no reason to lose the others
         code = getattr(error, "exit_code", CalcliError.exit_code)
         words = " ".join(str(error).split()) or type(error).__name__
-        return HeldOut(setting, entrant, time.process_time() - begun, reason=words, exit_code=code)
+        return HeldOut(time.process_time() - begun, reason=words, exit_code=code)

@@ -51,12 +51,12 @@ def print_report(evaluation: "Evaluation", plan: "Plan") -> None:
 def _print_bundle(results: "Sequence[Result]", plan: "Plan") -> None:
     """The table of one bundle: a metric per line, a calibrator per column."""
     say(_data_sentence(results[0]))
-    shown = [name for name in results[0].scores if not plan.report or _in_table(name)]
+    shown = [name for name in results[0].scores if not plan.report or metric(name).in_table]
     for some in _blocks(results):
         print()
         head = ["metric", *(["meaning"] if plan.report else []), *(result.title for result in some)]
         body: list[list[Cell]] = [
-            [name, *([_meaning(name)] if plan.report else []), *(_cell(result.scores[name]) for result in some)]
+            [name, *([metric(name).meaning] if plan.report else []), *(_cell(result.scores[name]) for result in some)]
             for name in shown
         ]
         print_table(head, body)
@@ -73,14 +73,6 @@ def _print_bundle(results: "Sequence[Result]", plan: "Plan") -> None:
 def _blocks(columns: Sequence[T]) -> Iterator[Sequence[T]]:
     for at in range(0, len(columns), SIDE_BY_SIDE):
         yield columns[at : at + SIDE_BY_SIDE]
-
-
-def _in_table(name: str) -> bool:
-    return metric(name).in_table
-
-
-def _meaning(name: str) -> str:
-    return metric(name).meaning
 
 
 def _data_sentence(result: "Result") -> str:
@@ -243,7 +235,7 @@ def _print_per_group(result: "Result") -> None:
     print(
         f"gap: mean confidence minus accuracy{'; (1): mean P(class 1) minus the share of class 1, further off' * also}"
     )
-    names = [name for name in lines[0].scores if _in_table(name)]
+    names = [name for name in lines[0].scores if metric(name).in_table]
     for some in _blocks(names):
         print()
         body: list[list[Cell]] = [
@@ -281,13 +273,7 @@ def _print_ranks(evaluation: "Evaluation") -> None:
         return
     say(f"\naverage ranks over {ranks.n_bundles} bundles (1 is best), Friedman test")
     body: list[list[Cell]] = [
-        [
-            name,
-            *(f"{rank:.2f}" for rank in test.ranks),
-            f"{test.chi2:.2f}",
-            _p(test.p_value),
-            _p(test.f_p_value),
-        ]
+        [name, *(f"{rank:.2f}" for rank in test.ranks), f"{test.chi2:.2f}", _p(test.p_value), _p(test.f_p_value)]
         for name, test in ranks.tests.items()
     ]
     print_table(["metric", *ranks.calibrators, "chi2", "p", "p (Iman-Davenport)"], body)

@@ -63,15 +63,13 @@ class Table:
         return [[plain(number(cell)) for cell in row] for row in self.rows]
 
 
-def number(value: Any, digits: int = 4) -> str:
-    """A number for a table: ``digits`` decimals, or significant digits when it is small or large."""
+def number(value: Any) -> str:
+    """A number for a table: four decimals, or significant digits when it is small or large."""
     if value is None or (isinstance(value, float) and math.isnan(value)):
         return "-"
     if isinstance(value, str | bool | int):
         return str(value)
-    if value != 0 and (abs(value) < 10**-digits or abs(value) >= 1e6):
-        return f"{value:.{digits - 1}e}"
-    return f"{value:.{digits}f}"
+    return f"{value:.3e}" if value != 0 and (abs(value) < 1e-4 or abs(value) >= 1e6) else f"{value:.4f}"
 
 
 def print_table(head: Sequence[str], body: Sequence[Sequence[Cell]], *, file: TextIO | None = None) -> None:

@@ -35,7 +35,6 @@ from calcli.evaluation.leaderboard import UNCALIBRATED, LeaderboardEntry, entran
 from calcli.io.atomic import check_output, is_stream, write_bytes
 from calcli.io.cells import finite
 from calcli.io.locate import split_where
-from calcli.io.names import expand
 from calcli.metrics.context import MetricSettings
 from calcli.metrics.rowtable import RowTable
 from calcli.plain import dataclass
@@ -180,9 +179,7 @@ class _Work:
 
     def prepare(self) -> None:
         """Open every bundle and choose its methods; one that cannot be used does not stop the others."""
-        named = [name for bundle in self.args.given for name in expand(bundle)]
-        other = self.args.baseline_bundle
-        sets = o.sets_of(named, self.args.pool)
+        other, sets = self.args.baseline_bundle, self.args.sets
         for bundles in sets:
             try:
                 self._prepare(bundles)

@@ -193,13 +193,6 @@ def _model(
 
 
 def _facts(path: str, artifact: Artifact, rows: DataSet) -> CalibratorFacts:
-    sha = artifact.fit.data_sha256
-    return CalibratorFacts(
-        path,
-        artifact.method,
-        artifact.options,
-        artifact.fit.source,
-        sha,
-        artifact.fit.n,
-        sha is not None and sha == rows.data_sha256,
-    )
+    fit, sha = artifact.fit, artifact.fit.data_sha256
+    same = sha is not None and sha == rows.data_sha256
+    return CalibratorFacts(path, artifact.method, artifact.options, fit.source, sha, fit.n, same)
