@@ -28,8 +28,6 @@ from calcli.kernels.device import resolve
 from calcli.metrics.rowtable import RowTable
 from calcli.plain import dataclass
 
-__all__ = ["HeldOut", "Scene", "Setting", "differing_row", "opened", "outcomes"]
-
 CALIBRATION = ("cal", "val", "validation", "valid", "calibration", "calib", "dev")
 LOST = "its process ended, as it does when memory runs out; fewer --workers leave more for each"
 

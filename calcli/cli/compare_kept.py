@@ -9,8 +9,6 @@ from calcli.errors import UsageError
 from calcli.evaluation.leaderboard import COMPARED, METRICS
 from calcli.io.inputs import read_document
 
-__all__ = ["Kept", "kept"]
-
 LARGEST = 1 << 30
 """Bytes of a result file."""
 

@@ -10,8 +10,6 @@ from calcli.evaluation.results import end_of
 from calcli.metrics.friedman import not_told_apart
 from calcli.plain import dataclass
 
-__all__ = ["Board"]
-
 MOST_TABLES = 3
 """Bundles up to which people see the table of each, before the summary."""
 

@@ -11,8 +11,6 @@ from calcli.evaluation.limits import Outcome
 from calcli.evaluation.results import Evaluation, Result, Score, end_of
 from calcli.metrics.catalog import metric
 
-__all__ = ["junit", "model_index", "quotable", "result_table"]
-
 
 def result_table(evaluation: Evaluation, form: str) -> Table:
     """A line per bundle and calibrator, a column per metric.

@@ -9,8 +9,6 @@ from calcli.metrics.catalog import metric_names
 from calcli.plain import dataclass
 from calcli.registry import method_names
 
-__all__ = ["SCRIPTS", "manual"]
-
 
 @dataclass(frozen=True)
 class Flag:

@@ -16,8 +16,6 @@ if TYPE_CHECKING:
     from calcli.workers.crew import Crew
     from calcli.workers.journal import Journal
 
-__all__ = ["Heard", "Shard", "ShardOutcome", "attempted", "dealt_out"]
-
 
 class Shard(Protocol):
     """One bundle to be made: a task for a worker, and what determines its output."""

@@ -12,8 +12,6 @@ from typing import Any, TextIO
 from calcli.io.cells import HIDDEN, harmless_cell
 from calcli.plain import dataclass
 
-__all__ = ["TEXTS", "Cell", "Table", "number", "plain", "print_table"]
-
 Cell = str | float | int | None
 
 CONTROL = {code: f"\\x{code:02x}" for code in (*range(32), *range(127, 160))}

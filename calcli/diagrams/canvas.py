@@ -9,8 +9,6 @@ import numpy as np
 from calcli.numerics import FloatArray
 from calcli.plain import dataclass
 
-__all__ = ["Canvas", "Look", "beside", "eighths"]
-
 SHADES = {"band": "░", "diagonal": "·", "point": "●", "thin": "○", "whisker": "│", "mark": "┊"}
 ASCII = {"band": ":", "diagonal": ".", "point": "O", "thin": "o", "whisker": "|", "mark": "|"}
 DOTS = np.array([[0x01, 0x08], [0x02, 0x10], [0x04, 0x20], [0x40, 0x80]])

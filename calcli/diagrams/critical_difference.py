@@ -10,8 +10,6 @@ from calcli.errors import UsageError
 from calcli.metrics.friedman import not_told_apart
 from calcli.numerics import FloatArray
 
-__all__ = ["check_ending", "draw", "picture"]
-
 ROW, BAR, HEAD = 0.19, 0.13, 0.78
 """Inches: from label to label, from bar to bar, above the axis."""
 

@@ -14,8 +14,6 @@ from calcli.metrics.nulls import expected_error
 from calcli.numerics import FloatArray, IntArray
 from calcli.plain import dataclass
 
-__all__ = ["THIN", "Band", "Bars", "Curve", "CurveSettings", "Histogram", "Quantity", "measure_curve"]
-
 Scheme = Literal["width", "mass"]
 
 Quantity = Literal["top", "positive"]

@@ -18,8 +18,6 @@ from calcli.plain import dataclass
 if TYPE_CHECKING:
     from calcli.diagrams.paper import Paper
 
-__all__ = ["FORMATS", "PictureFormat", "format_of", "to_csv", "to_json", "to_object"]
-
 FORMAT = 1
 
 Writer = Callable[[Figure, "Paper"], bytes]

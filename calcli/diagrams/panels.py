@@ -14,8 +14,6 @@ from calcli.metrics.rowtable import RowTable
 from calcli.numerics import FloatArray
 from calcli.plain import dataclass
 
-__all__ = ["Diagram", "Measured", "Panel", "RowSubset", "by_part", "parts_of", "quantities", "whole"]
-
 Mask = NDArray[np.bool_]
 NAMES = {"class": ("predicted class", "predicted classes"), "group": ("group", "groups")}
 

@@ -17,8 +17,6 @@ from typing import Any
 from calcli.errors import UsageError
 from calcli.plain import dataclass
 
-__all__ = ["DARK", "LIGHT", "THEMES", "WIDTHS", "Paper", "Theme", "need_matplotlib", "width_of"]
-
 SOLID: Any = "-"
 DASHES: tuple[tuple[Any, str], ...] = (
     (SOLID, "o"),

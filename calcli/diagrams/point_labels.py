@@ -4,8 +4,6 @@ from collections.abc import Sequence
 from math import cos, pi, sin
 from typing import Any
 
-__all__ = ["Box", "place"]
-
 Box = tuple[float, float, float, float]
 """left, low, right, high in pixels."""
 

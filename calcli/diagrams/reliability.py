@@ -12,8 +12,6 @@ from calcli.diagrams.style import Figure, Request, Style, style
 from calcli.diagrams.words import direction, p_value
 from calcli.plain import dataclass
 
-__all__ = ["MOST_PANELS", "Key", "Pen", "ReliabilityStyle", "diagonal"]
-
 MOST_PANELS = 12
 """Classes or groups that get axes of their own; more are lines of one dot plot."""
 

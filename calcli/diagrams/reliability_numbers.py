@@ -6,8 +6,6 @@ from calcli.diagrams.curve import Curve
 from calcli.diagrams.panels import Panel
 from calcli.diagrams.words import direction, p_value, squeeze, table
 
-__all__ = ["brief", "falling", "listing", "rising", "sentences"]
-
 
 def falling(curve: Curve) -> list[str]:
     """The numbers of one curve, the longest lines first."""

@@ -17,8 +17,6 @@ from calcli.plain import dataclass
 if TYPE_CHECKING:
     from calcli.diagrams.reliability import Key, Pen, ReliabilityStyle
 
-__all__ = ["draw_reliability"]
-
 IN_COLOUR = 8
 """Curves that can be told apart in one pair of axes; of more, the best five are coloured."""
 

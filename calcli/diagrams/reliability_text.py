@@ -9,8 +9,6 @@ from calcli.diagrams.reliability import ReliabilityStyle
 from calcli.diagrams.terminal import AXIS, base_line, flow, scale, with_axis
 from calcli.diagrams.words import direction, p_value, printable, short, squeeze
 
-__all__ = ["reliability_text"]
-
 NARROW = 38
 """Panels get no narrower than this before they go below one another."""
 

@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     from calcli.diagrams.paper import Paper
     from calcli.rows import Rows
 
-__all__ = ["Figure", "Request", "Style", "style", "style_names", "style_titles"]
-
 
 class Figure(Protocol):
     """The numbers of a figure: a frozen dataclass with at least these fields."""

@@ -5,8 +5,6 @@ from collections.abc import Sequence
 from calcli.diagrams.canvas import Canvas, Look
 from calcli.diagrams.style import Figure, style
 
-__all__ = ["AXIS", "base_line", "draw", "flow", "plot", "scale", "with_axis"]
-
 AXIS = 6
 """Characters that the y axis takes: a number and a tick."""
 

@@ -6,8 +6,6 @@ import numpy as np
 
 from calcli.diagrams.curve import Curve
 
-__all__ = ["direction", "p_value", "printable", "round_ticks", "short", "squeeze", "table"]
-
 
 def p_value(curve: Curve) -> str:
     """How often a calibrated model shows an ECE at least as large: ``p = 0.31``."""

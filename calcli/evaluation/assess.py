@@ -37,8 +37,6 @@ from calcli.numerics import FloatArray
 from calcli.plain import dataclass
 from calcli.rows import Rows
 
-__all__ = ["Assessed", "Candidate", "Plan", "Subject", "assess", "scores_of"]
-
 
 @dataclass(frozen=True)
 class Subject:

@@ -16,8 +16,6 @@ from calcli.metrics.rowtable import RowTable
 from calcli.numerics import FloatArray, IntArray
 from calcli.rows import Rows
 
-__all__ = ["bin_sweep"]
-
 
 def bin_sweep(
     rows: Rows,

@@ -13,8 +13,6 @@ from calcli.numerics import IntArray
 from calcli.registry import method, parse_options
 from calcli.rows import Rows
 
-__all__ = ["Fold", "cross_validated_nll", "folds_of", "held_out_table"]
-
 Fold = tuple[Rows, Rows, IntArray]
 """Rows to fit to, rows held out, and where those stand among all."""
 

@@ -16,8 +16,6 @@ from calcli.metrics.smooth import null_draws, smooth_error
 from calcli.numerics import FloatArray
 from calcli.plain import dataclass
 
-__all__ = ["JointTest", "joint_test"]
-
 SHARES = np.array([0.3, 0.45, 0.25])
 """How the level is shared by gap, entropy gap and smooth error. A temperature is the commonest
 departure and the entropy gap is its score test, so it has the largest share."""

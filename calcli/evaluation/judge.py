@@ -25,8 +25,6 @@ from calcli.metrics.significance import (
 from calcli.numerics import FloatArray, distinct
 from calcli.plain import dataclass
 
-__all__ = ["GroupGap", "data_summary", "group_gap", "judge", "label_shift_p_value"]
-
 LEVEL = 0.05
 """How often a verdict on calibrated rows may be anything but clean."""
 

@@ -6,8 +6,6 @@ from typing import Any
 from calcli.metrics.significance import MeanGap
 from calcli.plain import dataclass
 
-__all__ = ["Classwise", "DataSummary", "Direction", "Groupwise", "LossPart", "Report", "Split"]
-
 
 @dataclass(frozen=True)
 class LossPart:

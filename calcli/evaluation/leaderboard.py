@@ -17,20 +17,6 @@ from calcli.plain import dataclass
 from calcli.registry import canonical, method, method_names, parse_options
 from calcli.rows import Rows
 
-__all__ = [
-    "METRICS",
-    "UNCALIBRATED",
-    "LeaderboardEntry",
-    "Ranking",
-    "applicable",
-    "entrants",
-    "holm",
-    "parse_entrant",
-    "ranking",
-    "scored",
-    "title_of",
-]
-
 UNCALIBRATED = "uncalibrated"
 METRICS = ("nll", "brier", "ece", "accuracy")
 COMPARED = ("nll", "brier", "accuracy")

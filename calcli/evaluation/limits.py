@@ -10,8 +10,6 @@ from calcli.evaluation.results import ENDS, Result, end_of
 from calcli.metrics.catalog import metric
 from calcli.plain import dataclass
 
-__all__ = ["Limit", "Outcome", "check", "limits", "needed_metrics"]
-
 CHANGES = ("increase", "drop")
 NAMED = re.compile(r"(?P<base>[^.(@]*(\([^)]*\)|@[\d.]*\d)?)(\.(?P<end>.*))?")
 

@@ -12,8 +12,6 @@ from calcli.metrics.intervals import Mean, bootstrap_interval, mean_of, t_interv
 from calcli.metrics.losses import compared_losses, resampled
 from calcli.metrics.many_rows import LongContext
 
-__all__ = ["differences", "rank_table"]
-
 
 def differences(context: MetricContext, baseline: MetricContext) -> dict[str, Difference]:
     """Mean paired differences, this minus the baseline, with interval and two-sided p-value.

@@ -13,8 +13,6 @@ from calcli.numerics import FloatArray, IntArray
 from calcli.registry import method, parse_options
 from calcli.rows import ArrayRows, Rows
 
-__all__ = ["cross_fitted_split", "split_is_cheap"]
-
 FOLDS = 5
 CHEAP_SCORES = 2_000_000
 """Rows times classes up to which the split belongs to the default report."""

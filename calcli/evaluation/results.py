@@ -16,18 +16,6 @@ from calcli.metrics.intervals import Interval
 from calcli.metrics.nulls import Null
 from calcli.plain import dataclass
 
-__all__ = [
-    "ClassLine",
-    "Difference",
-    "Evaluation",
-    "GroupLine",
-    "Paired",
-    "Ranks",
-    "Result",
-    "Score",
-    "Sweep",
-]
-
 
 def _interval_dict(interval: Interval | None) -> dict[str, Any]:
     if interval is None:

@@ -13,8 +13,6 @@ from calcli.metrics.coverage import AcceptanceCurve, Accepted
 from calcli.numerics import FloatArray
 from calcli.plain import dataclass
 
-__all__ = ["Choice", "choose_threshold"]
-
 TESTS = 50
 FEWEST_TESTS = 5
 """Thresholds that are looked at, one per 20 rows within these: the more, the finer, and the less level for each."""

@@ -5,8 +5,6 @@ from collections.abc import Sequence
 from calcli.evaluation.results import Result
 from calcli.metrics.catalog import metric
 
-__all__ = ["REPORT", "explained"]
-
 REPORT = {
     "verdict": "whether the probabilities can be trusted, in which direction they are wrong, and what would mend it",
     "calibrated within noise": "as far off as a perfectly calibrated model would be on as many rows, by chance alone",

@@ -11,8 +11,6 @@ from calcli.evaluation.judgement import Classwise, Groupwise, Split
 from calcli.metrics.intervals import normal_quantile
 from calcli.metrics.significance import MeanGap
 
-__all__ = ["clean_text", "direction_words", "wrong_text"]
-
 TWO_SIDED = normal_quantile(0.975)
 ONE_SIDED = normal_quantile(0.95)
 MENDS, HELPS = 0.9, 0.5

@@ -5,8 +5,6 @@ import numpy as np
 from calcli.numerics import FloatArray, IntArray
 from calcli.plain import dataclass
 
-__all__ = ["LabelAgreement"]
-
 FEWEST = 50
 """Fewer rows say nothing about how they are matched."""
 

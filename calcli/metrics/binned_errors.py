@@ -18,8 +18,6 @@ from calcli.metrics.intervals import Interval, mean_of, t_interval
 from calcli.metrics.nulls import class_bin_outcomes, null_of
 from calcli.numerics import FloatArray
 
-__all__ = ["gap_variance", "monotone_mass_bins", "per_class_errors"]
-
 
 def gap_variance(bins: BinStats) -> FloatArray:
     """Spread of the bins' gaps around the ECE: sum_b share_b (|gap_b| - ECE)^2 (ReCal's "VCE")."""

@@ -7,8 +7,6 @@ from calcli.metrics.context import MetricContext, Value
 from calcli.metrics.definition import metric
 from calcli.metrics.losses import mean_named
 
-__all__ = ["generalisation_bound"]
-
 
 def generalisation_bound(ece: float, n: float, bins: int, delta: float = 0.05) -> dict[str, float]:
     """Bounds of the population ECE from an ECE on n rows that the calibrator has not seen.

@@ -12,18 +12,6 @@ from calcli.metrics.context import MetricContext, MetricSettings, Value, norm_te
 from calcli.metrics.definition import METRICS as REGISTERED
 from calcli.metrics.definition import Metric
 
-__all__ = [
-    "class_bins_needed",
-    "describe_metric",
-    "measure",
-    "metric",
-    "metric_names",
-    "report_metrics",
-    "settings_of",
-    "signature",
-    "tops_needed",
-]
-
 FAMILIES = ("losses", "binned_errors", "debiased", "smooth", "significance", "ranking", "coverage", "bound")
 """Files whose import registers metrics; their order is that of every list."""
 

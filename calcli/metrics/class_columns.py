@@ -8,8 +8,6 @@ from calcli.calibrator import Calibrator
 from calcli.numerics import FloatArray, softmax
 from calcli.rows import Rows
 
-__all__ = ["COLUMN_BYTES", "class_columns"]
-
 COLUMN_BYTES = 96 << 20
 """Columns held at once; more classes than fit mean more walks over the rows."""
 

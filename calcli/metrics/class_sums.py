@@ -10,8 +10,6 @@ from calcli.metrics.rowtable import ClassStats
 from calcli.numerics import FloatArray, IntArray
 from calcli.plain import dataclass
 
-__all__ = ["ClassSums", "Piece"]
-
 PAIRS_AT_ONCE = 1 << 15
 """Pairs that wait before they are added up."""
 

@@ -16,8 +16,6 @@ from calcli.numerics import NLL_FLOOR, FloatArray, IntArray
 from calcli.plain import dataclass
 from calcli.rows import Block, Rows
 
-__all__ = ["collect", "collect_all", "needed_transforms", "reduced"]
-
 Made = TypeVar("Made")
 
 CACHE_ITEMS = 1 << 15

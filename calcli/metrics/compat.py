@@ -13,8 +13,6 @@ from calcli.binning import BinStats
 from calcli.numerics import FloatArray
 from calcli.plain import dataclass
 
-__all__ = ["CONVENTIONS", "PROGRAMS", "Convention"]
-
 
 def _float32_width(scores: FloatArray, bins: int) -> FloatArray:
     return np.linspace(0.0, 1.0, bins + 1, dtype=np.float32).astype(np.float64)

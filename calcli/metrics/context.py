@@ -20,18 +20,6 @@ from calcli.metrics.ties import Ordered, Ranked
 from calcli.numerics import FloatArray, IntArray, distinct
 from calcli.plain import dataclass
 
-__all__ = [
-    "Columns",
-    "Label",
-    "MetricContext",
-    "MetricSettings",
-    "Scheme",
-    "Value",
-    "edges_of_values",
-    "norm_of",
-    "norm_text",
-]
-
 Label = Literal["top", "positive", "class", "all"]
 Scheme = Literal["width", "mass"]
 Columns = Callable[[], Iterator[tuple[int, FloatArray]]]

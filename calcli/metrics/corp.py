@@ -14,17 +14,6 @@ from calcli.isotonic import IsotonicFit, fit_isotonic, pool_adjacent_violators
 from calcli.numerics import NLL_FLOOR, FloatArray, IntArray
 from calcli.plain import dataclass
 
-__all__ = [
-    "CELLS",
-    "RESAMPLES",
-    "Cells",
-    "ConsistencyBand",
-    "Decomposition",
-    "consistency_band",
-    "decompose",
-    "merge_cells",
-]
-
 Score = Literal["brier", "log"]
 
 RESAMPLES = 400

@@ -9,15 +9,6 @@ from calcli.metrics.intervals import Interval
 from calcli.numerics import FloatArray, IntArray
 from calcli.plain import dataclass
 
-__all__ = [
-    "AcceptanceCurve",
-    "Accepted",
-    "accuracy_at_coverage",
-    "coverage_at_accuracy",
-    "coverage_interval",
-    "exact_interval",
-]
-
 
 @dataclass(frozen=True)
 class Accepted:

@@ -13,15 +13,6 @@ from calcli.metrics.nulls import Null, null_of
 from calcli.numerics import FloatArray, quantile
 from calcli.plain import dataclass
 
-__all__ = [
-    "SquaredError",
-    "debiased_error",
-    "plugin_square",
-    "signed_root",
-    "signed_square",
-    "squared_error",
-]
-
 
 def plugin_square(bins: BinStats) -> FloatArray:
     """Squared L2 calibration error of binned scores: sum_b share_b gap_b^2, biased upwards."""

@@ -11,8 +11,6 @@ from calcli.metrics.context import MetricContext, Value
 from calcli.numerics import FloatArray
 from calcli.plain import dataclass
 
-__all__ = ["BINNED_L1", "METRICS", "TOP", "Better", "Metric", "Report", "metric"]
-
 Better = Literal["low", "high", "zero"]
 Report = Literal["default", "two classes", "full"]
 

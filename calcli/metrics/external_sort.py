@@ -15,8 +15,6 @@ from calcli.io.spool import Spool, check_room
 from calcli.metrics.ties import TieBlocks
 from calcli.numerics import FloatArray
 
-__all__ = ["Runs", "SortedRows", "check_order_fits", "keys_of"]
-
 Keys = NDArray[np.uint64]
 
 AT_ONCE = 1 << 18

@@ -8,8 +8,6 @@ import numpy as np
 from calcli.numerics import FloatArray
 from calcli.plain import dataclass
 
-__all__ = ["Friedman", "average_ranks", "friedman", "nemenyi_distance", "not_told_apart"]
-
 
 @dataclass(frozen=True)
 class Friedman:

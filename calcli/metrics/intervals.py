@@ -12,20 +12,6 @@ import numpy as np
 from calcli.numerics import FloatArray, quantile
 from calcli.plain import dataclass
 
-__all__ = [
-    "Interval",
-    "Mean",
-    "bootstrap_interval",
-    "mean_of",
-    "normal_p_value",
-    "normal_quantile",
-    "normal_tail",
-    "t_interval",
-    "t_p_value",
-    "t_quantile",
-    "wilson_interval",
-]
-
 BOOTSTRAP_WORK = 5_000_000
 """Rows times resamples up to which ``auto`` intervals are bootstrapped (a quarter second)."""
 

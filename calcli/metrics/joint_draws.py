@@ -5,8 +5,6 @@ import numpy as np
 from calcli.numerics import FloatArray
 from calcli.plain import dataclass
 
-__all__ = ["JointDraws", "label_losses"]
-
 
 @dataclass(frozen=True)
 class JointDraws:

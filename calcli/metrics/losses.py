@@ -28,8 +28,6 @@ from calcli.metrics.rowtable import RowTable
 from calcli.metrics.significance import direction_of
 from calcli.numerics import FloatArray
 
-__all__ = ["compared_losses", "resampled", "row_mean"]
-
 
 def compared_losses(k: int) -> dict[str, Callable[[MetricContext], FloatArray]]:
     """The means over rows of the default report on k classes: what two calibrators are compared by, row by row."""

@@ -28,8 +28,6 @@ from calcli.metrics.tally import FINE, Scored, Tally
 from calcli.numerics import FloatArray, IntArray, distinct
 from calcli.plain import dataclass
 
-__all__ = ["LongContext"]
-
 FEW_VALUES = 1 << 14
 """Distinct scores up to which errors over bins of equal scores are drawn, and not taken to be normal."""
 

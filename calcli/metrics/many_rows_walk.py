@@ -12,8 +12,6 @@ from calcli.metrics.many_rows import LongContext
 from calcli.metrics.tally import Tally, Wanted
 from calcli.rows import Rows
 
-__all__ = ["LONG", "OF_ROWS", "long_contexts", "measured_long"]
-
 LONG = 1 << 17
 """Rows from which no table is made of them."""
 

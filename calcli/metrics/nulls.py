@@ -14,19 +14,6 @@ from calcli.binning import bin_index
 from calcli.numerics import FloatArray, quantile
 from calcli.plain import dataclass
 
-__all__ = [
-    "Laws",
-    "Null",
-    "bin_laws",
-    "bin_outcomes",
-    "class_bin_outcomes",
-    "expected_error",
-    "expected_of_bin",
-    "null_of",
-    "outcome_draws",
-    "poisson_binomial",
-]
-
 EXACT_ROWS = 1 << 14
 """Rows of a bin up to which the law of its successes is computed exactly."""
 

@@ -11,8 +11,6 @@ from calcli.metrics.intervals import Interval, normal_quantile
 from calcli.metrics.ties import Ordered, Ranked, running
 from calcli.numerics import FloatArray
 
-__all__ = ["area_under_roc", "average_precision", "best_risk_coverage", "delong_se", "risk_coverage"]
-
 
 def area_under_roc(ranked: Ranked) -> float | None:
     """Probability that an outcome of 1 has a higher score than one of 0, ties count half.

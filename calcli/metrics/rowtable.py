@@ -17,8 +17,6 @@ from calcli.metrics.agreement import LabelAgreement
 from calcli.numerics import NLL_FLOOR, FloatArray, IntArray
 from calcli.plain import dataclass
 
-__all__ = ["COLUMNS", "TOP_COLUMNS", "ClassStats", "RowTable"]
-
 TOP_COLUMNS = ("confidence", "correct", "prediction", "y")
 COLUMNS = ("confidence", "nll", "brier", "entropy", "varentropy")
 

@@ -13,25 +13,6 @@ from calcli.metrics.ties import Ranked
 from calcli.numerics import FloatArray, IntArray
 from calcli.plain import dataclass
 
-__all__ = [
-    "Cumulative",
-    "MeanGap",
-    "adaptive_test",
-    "adjusted",
-    "benjamini_hochberg",
-    "class_p_values",
-    "confidence_direction",
-    "cumulative_gaps",
-    "direction_of",
-    "entropy_direction",
-    "max_brownian_tail",
-    "positive_direction",
-    "range_brownian_tail",
-    "simes",
-    "spiegelhalter",
-    "sum_p_value",
-]
-
 
 @dataclass(frozen=True)
 class MeanGap:

@@ -7,17 +7,6 @@ from calcli.metrics.definition import metric
 from calcli.metrics.nulls import null_of, outcome_draws
 from calcli.numerics import FloatArray
 
-__all__ = [
-    "dyadic_smooth_error",
-    "grid_cells",
-    "null_draws",
-    "smooth_error",
-    "smooth_error_at",
-    "smooth_errors",
-    "smooth_residuals",
-    "spectrum",
-]
-
 SMALLEST = 1e-5
 """Narrowest kernel that is considered."""
 

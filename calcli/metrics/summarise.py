@@ -14,8 +14,6 @@ from calcli.plain import dataclass
 from calcli.rows import Block, Rows
 from calcli.summary import Summary
 
-__all__ = ["summarise"]
-
 
 def summarise(rows: Rows, calibrator: Calibrator | None, progress: Progress) -> Summary:
     """What a fit records of its rows, from one walk. Raises DataError for transforms that are missing."""

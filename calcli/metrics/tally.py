@@ -26,8 +26,6 @@ from calcli.metrics.smooth import grid_cells, smooth_residuals
 from calcli.numerics import FloatArray, IntArray
 from calcli.plain import dataclass
 
-__all__ = ["FINE", "Moments", "Scored", "Tally", "Wanted"]
-
 FINE = 64
 """Cells of a width bin, each of which is drawn as one binomial under calibration (as ``nulls.GROUPS``)."""
 

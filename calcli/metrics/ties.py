@@ -8,8 +8,6 @@ import numpy as np
 from calcli.numerics import FloatArray
 from calcli.plain import dataclass
 
-__all__ = ["Ordered", "Ranked", "TieBlocks"]
-
 
 @dataclass(frozen=True)
 class TieBlocks:

@@ -7,8 +7,6 @@ if TYPE_CHECKING:  # a fit says what its rows are and needs neither
     from calcli.metrics.rowtable import RowTable
     from calcli.metrics.tally import Tally
 
-__all__ = ["data_warnings", "label_doubts", "resolution_rows"]
-
 ROWS_PER_BIN = 50
 
 

@@ -9,8 +9,6 @@ from calcli.report.findings import LEVEL, elsewhere, state_of, window_sentence
 from calcli.report.gather import CalibratorFacts, ModelResults, Version
 from calcli.report.phrases import count, fixed, points, span
 
-__all__ = ["Answer", "advice_on", "best_version"]
-
 
 @dataclass(frozen=True)
 class Answer:

@@ -15,8 +15,6 @@ from calcli.report.findings import NOWHERE, State, elsewhere, state_of, way_word
 from calcli.report.gather import ModelResults, Version
 from calcli.report.phrases import cases, count, fixed, points, signed, span
 
-__all__ = ["Verdict", "overall", "verdict_of"]
-
 FEW = 30
 WIDE = 0.02
 """Half width of the gap's interval above which "no difference found" says nothing."""

@@ -14,8 +14,6 @@ from calcli.report.gather import ModelResults
 from calcli.report.markup import Safe, tag, text
 from calcli.report.phrases import fixed, per_cent
 
-__all__ = ["bars", "dumbbell", "gap_line", "reliability", "risk", "sample", "sweep_figure"]
-
 LEFT, TOP, SIDE, WIDTH = 78.0, 46.0, 560.0, 668.0
 """The script knows LEFT, SIDE and WIDTH too."""
 

@@ -10,8 +10,6 @@ from calcli.plain import dataclass
 from calcli.report.gather import WINDOW_ROWS, Version, Window
 from calcli.report.phrases import count, per_cent, points
 
-__all__ = ["LEVEL", "NOWHERE", "State", "elsewhere", "state_of", "way_words", "where_wrong", "window_sentence"]
-
 LEVEL = 0.05
 
 SIZES = ((0.01, "Very slightly"), (0.03, "A little"), (0.08, "Clearly"), (math.inf, "Much"))

@@ -23,8 +23,6 @@ from calcli.numerics import FloatArray
 from calcli.plain import dataclass
 from calcli.rows import ArrayRows, Rows
 
-__all__ = ["CalibratorFacts", "ModelResults", "Threshold", "Version", "Window", "gather"]
-
 EDGES = (*np.arange(0, 10) / 10, 0.99, 1.0)
 """Stated confidences that people ask about: tens of percent, and the last one by itself."""
 

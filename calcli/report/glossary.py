@@ -1,7 +1,5 @@
 """The glossary: every term that a page uses, in a sentence or two. {level} and {bins} are those of the page."""
 
-__all__ = ["GLOSSARY"]
-
 GLOSSARY: dict[str, tuple[str, str]] = {
     "confidence": ("Confidence", "How sure the model says it is of its answer, from 0 to 100%."),
     "calibrated": (

@@ -7,8 +7,6 @@ from typing import Any
 
 from calcli.io.cells import HIDDEN, finite
 
-__all__ = ["Safe", "data_block", "join", "name", "short", "tag", "text"]
-
 CONTROLS = ({*range(32), *range(127, 160)} - {ord("\n"), ord("\t")}) | {*range(0xD800, 0xE000)}
 SPELT = {at: f"⟨U+{at:04X}⟩" for at in CONTROLS | HIDDEN}
 

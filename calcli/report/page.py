@@ -22,8 +22,6 @@ from calcli.report.phrases import cases, count, signed, span
 from calcli.report.pieces import Room, download, drawn_of, focus_of, row, state_word, table, term
 from calcli.report.sections import card, model_body, signatures
 
-__all__ = ["page"]
-
 COLOURS = (("", "as the system"), ("light", "light"), ("dark", "dark"))
 
 LARGEST = 1_900_000

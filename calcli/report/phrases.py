@@ -2,8 +2,6 @@
 
 import math
 
-__all__ = ["cases", "chance", "count", "fixed", "per_cent", "points", "signed", "span"]
-
 THIN_SPACE = "\u202f"
 
 

@@ -10,19 +10,6 @@ from calcli.report.gather import ModelResults, Version
 from calcli.report.glossary import GLOSSARY
 from calcli.report.markup import Safe, join, tag
 
-__all__ = [
-    "Room",
-    "download",
-    "drawn_of",
-    "each_version",
-    "focus_of",
-    "row",
-    "slider_panel",
-    "state_word",
-    "table",
-    "term",
-]
-
 
 @dataclass(frozen=True)
 class Room:

@@ -26,8 +26,6 @@ from calcli.report.pieces import (
     term,
 )
 
-__all__ = ["card", "model_body", "signatures"]
-
 FIRST = 20
 """Lines of a long table that are shown before "show more"."""
 

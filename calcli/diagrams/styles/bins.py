@@ -9,8 +9,6 @@ from calcli.diagrams.curve import THIN, Curve
 from calcli.diagrams.paper import Paper
 from calcli.diagrams.reliability import Key, Pen, ReliabilityStyle, diagonal
 
-__all__ = ["STYLE"]
-
 
 class Bins(ReliabilityStyle):
     """Classical bars, each with its interval and the band of a calibrated model."""

@@ -9,8 +9,6 @@ from calcli.diagrams.curve import Curve
 from calcli.diagrams.paper import Paper
 from calcli.diagrams.reliability import Key, Pen, ReliabilityStyle, diagonal
 
-__all__ = ["STYLE"]
-
 
 class Corp(ReliabilityStyle):
     """The CORP curve in the band where a calibrated model's would lie.

@@ -16,8 +16,6 @@ from calcli.errors import UsageError
 from calcli.metrics.intervals import mean_of, normal_quantile, wilson_interval
 from calcli.plain import dataclass
 
-__all__ = ["STYLE", "Course", "Epochs"]
-
 
 @dataclass(frozen=True)
 class Course:

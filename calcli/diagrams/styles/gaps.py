@@ -15,8 +15,6 @@ from calcli.metrics.intervals import normal_p_value, wilson_interval
 from calcli.metrics.significance import benjamini_hochberg
 from calcli.plain import dataclass
 
-__all__ = ["STYLE", "Gap", "Gaps", "Series", "gap_series"]
-
 NAN = float("nan")
 LINES = 100
 """Classes or groups that are drawn unless asked otherwise: about a page."""

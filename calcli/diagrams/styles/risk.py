@@ -14,8 +14,6 @@ from calcli.metrics.intervals import wilson_interval
 from calcli.numerics import FloatArray
 from calcli.plain import dataclass
 
-__all__ = ["STYLE", "Coverage", "Risk", "coverage_curve"]
-
 POINTS = 200
 
 

@@ -18,8 +18,6 @@ from calcli.plain import dataclass
 from calcli.rows import Rows
 from calcli.solvers import find_root
 
-__all__ = ["STYLE", "MarkedPoint", "TemperatureSweep", "sweep_temperature"]
-
 FINE = 24
 """Temperatures added around the least ECE."""
 

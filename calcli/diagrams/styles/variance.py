@@ -15,8 +15,6 @@ from calcli.diagrams.terminal import AXIS, plot
 from calcli.diagrams.words import round_ticks, squeeze, table
 from calcli.plain import dataclass
 
-__all__ = ["STYLE", "Point", "Scatter"]
-
 LETTERS = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
 FLOOR = 1e-6  # an ECE of exactly 0 has no logarithm
 
