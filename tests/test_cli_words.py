@@ -4,6 +4,7 @@ import csv
 import json
 import shutil
 import subprocess
+from types import SimpleNamespace
 
 import h5py
 import numpy as np
@@ -13,10 +14,15 @@ from synthetic import truth
 
 from calcli.calibrator import Context
 from calcli.cli.app import load, summaries
+from calcli.cli.fit_text import print_candidates
 from calcli.cli.generated import manual
 from calcli.cli.render import Talk
 from calcli.cli.tables import TEXTS, Table
 from calcli.evaluation.cross_validation import cross_validated_nll, folds_of
+from calcli.methods.auto import METHOD as AUTO
+from calcli.methods.identity import Identity
+from calcli.methods.ir import METHOD as ISOTONIC
+from calcli.mixture import Member
 from calcli.registry import canonical, method, method_names
 from calcli.rows import ArrayRows
 
@@ -173,3 +179,36 @@ def test_forty_bundles_with_their_own_calibrators_give_one_line_of_a_kind(run, t
 @pytest.mark.parametrize("name", ["Brier Score", "brier-score", "LOGLOSS", "Log Loss", "Roc AUC", "ECE", "Smooth ECE"])
 def test_metrics_go_by_other_names_too(run, name):
     assert run("metrics", name).code == 0
+
+
+def candidates(capsys, table, calibrator=None):
+    """What people read of a choice among candidates, line by line."""
+    record = SimpleNamespace(details={"auto": {"table": table}})
+    print_candidates(SimpleNamespace(fit=record, seconds={"vs": 1.5}, calibrator=calibrator), Talk())
+    return capsys.readouterr().err.splitlines()
+
+
+def test_candidates_stand_best_first_and_failures_are_named(capsys):
+    failed = {"method": "hb", "failed": "too few rows"}
+    ts, vs = (
+        {"method": m, "nll": nll, "error": 0.01, "weight": w} for m, nll, w in (("ts", 0.4, 0.25), ("vs", 0.3, 1))
+    )
+    head, *lines = candidates(capsys, [failed, ts, vs])
+    assert head.split() == ["candidate", "held-out", "nll", "standard", "error", "weight", "seconds"]
+    assert [line.split() for line in lines[:2]] == [
+        ["vs", "0.3000", "0.0100", "1", "1.5000"],
+        ["ts", "0.4000", "0.0100", "0.2500"],
+    ]
+    assert lines[2:] == ["hb: too few rows"]
+    assert candidates(capsys, [failed]) == []
+    chosen = {"method": "ts", "brier": 0.2, "error": 0.01, "chosen": True}
+    head, *lines = candidates(capsys, [chosen, {**chosen, "method": "ec", "brier": 0.1, "chosen": False}])
+    assert "held-out brier" in head
+    assert [line.split() for line in lines] == [["ec", "0.1000", "0.0100"], ["ts", "0.2000", "0.0100", "chosen"]]
+
+
+@pytest.mark.parametrize(("cls", "kept"), [(Identity, "every member keeps the"), (ISOTONIC, "predictions may change")])
+def test_an_average_says_whether_it_keeps_predictions(capsys, cls, kept):
+    members = tuple(Member(name, None, SimpleNamespace(laws=cls.laws), 0.5) for name in ("a", "b"))
+    table = [{"method": "ts", "nll": 0.4, "error": 0.01, "weight": 1.0}]
+    assert candidates(capsys, table, AUTO(members, 0.0))[-1].startswith(f"average of 2: {kept}")

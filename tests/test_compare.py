@@ -114,6 +114,32 @@ def test_a_method_that_fails_is_a_row_with_its_reason(run, three):
     assert float(lines["ts"]["nll"]) > 0 and "recal" in done.err
 
 
+def test_the_spreadsheet_holds_every_number_in_its_column(run, three):
+    words = ("compare", "m0.h5", "--methods", "ts,ec")
+    head, *rows = csv.reader(run(*words, "--format", "csv").out.splitlines())
+    facts = ["nll", "nll.lo", "nll.hi", "nll.p", "nll.null", "brier", "brier.lo", "brier.hi", "ece", "ece.lo", "ece.hi"]
+    facts += ["ece.p", "ece.null", "accuracy", "accuracy.lo", "accuracy.hi"]
+    minus = [f"{m}_minus_baseline{end}" for m in ("nll", "brier", "accuracy") for end in ("", ".lo", ".hi", ".p")]
+    assert head == ["bundle", "method", "n", "n_classes", "seconds", *facts, "baseline", *minus, "reason"]
+    whole = json.loads(run(*words, "--json").out)
+    for row, result in zip(rows, whole["results"], strict=True):
+        cells = dict(zip(head, row, strict=True))
+        assert (cells["bundle"], cells["method"], cells["n"], cells["n_classes"]) == (
+            "m0.h5",
+            result["method"],
+            "300",
+            "4",
+        )
+        ece, nll = result["metrics"]["ece"], result["metrics"]["nll"]
+        assert [float(cells[name]) for name in ("ece", "ece.null", "ece.p")] == [
+            ece[key] for key in ("value", "null_mean", "p_value")
+        ]
+        assert [float(cells["nll.lo"]), float(cells["nll.hi"])] == nll["ci"]
+        own = [d["metrics"]["brier"] for d in whole["differences"] if d["method"] == result["method"]]
+        assert cells["brier_minus_baseline.hi"] == (str(own[0]["ci"][1]) if own else "")
+        assert cells["baseline"] == ("m0.h5:ts" if own else "") and cells["reason"] == ""
+
+
 # ---- tables
 
 
@@ -250,6 +276,8 @@ def test_the_picture(run, three):
         (["--baseline", "ts", "--baseline-bundle", "m1.h5"], "exclude"),
         (["-o", "r.csv"], ".json"),
         (["--format", "html"], "latex, markdown"),
+        (["--workers", "0"], "1<=x<=256"),
+        (["--workers", "257"], "1<=x<=256"),
     ],
 )
 def test_usage_errors(run, three, words, part):

@@ -266,7 +266,15 @@ def test_several_bundles_are_ranked(run, fitted):
     assert len(whole["results"]) == 6
     ranks = whole["ranks"]
     assert ranks["n_bundles"] == 2
-    assert ranks["metrics"]["nll"]["ranks"][0] == 3.0
+    nll = ranks["metrics"]["nll"]
+    assert nll["ranks"][0] == 3.0
+    text = run("evaluate", fitted + ":cal", fitted + ":test", "-c", "m.ts.json", "-c", "m.ec.json", "-m", "nll").out
+    said, head, line = text.rstrip().splitlines()[-3:]
+    assert said == "average ranks over 2 bundles (1 is best), Friedman test"
+    assert head.split() == ["metric", "uncalibrated", "m.ts.json", "m.ec.json", "chi2", "p", "p", "(Iman-Davenport)"]
+    p, f_p = (f"{nll[key]:.3f}".removeprefix("0") for key in ("p_value", "iman_davenport_p_value"))
+    assert line.split() == ["nll", *(f"{rank:.2f}" for rank in nll["ranks"]), f"{nll['chi2']:.2f}", p, f_p]
+    assert "average ranks" not in run("evaluate", fitted, "-c", "m.ts.json", "-m", "nll").out
     starred = evaluated(run, "m.h5:*", "-m", "nll")["results"]
     assert [r["bundle"] for r in starred] == ["m.h5:cal", "m.h5:test"]
     template = evaluated(run, "m.h5:*", "-c", "{stem}.ts.json", "-m", "nll")["results"]

@@ -6,6 +6,7 @@ from dataclasses import replace
 from html.parser import HTMLParser
 from importlib.resources import files
 from itertools import pairwise
+from types import SimpleNamespace
 
 import h5py
 import numpy as np
@@ -14,6 +15,7 @@ from cli import runner
 from synthetic import truth
 
 from calcli.calibrator import Context
+from calcli.diagrams.styles.gaps import Gap
 from calcli.evaluation.assess import Candidate, Plan, Subject
 from calcli.methods.ts import TemperatureScaling
 from calcli.metrics.catalog import report_metrics
@@ -27,6 +29,7 @@ from calcli.report.markup import data_block, name, tag, text
 from calcli.report.page import page
 from calcli.report.phrases import chance, count, per_cent, points, signed, span
 from calcli.report.pieces import Room, drawn_of
+from calcli.report.sections import parts
 from calcli.rows import ArrayRows
 
 PLAN = Plan((*report_metrics(), "gap"), MetricSettings(resamples=200), split=False)
@@ -430,3 +433,27 @@ def test_the_page_says_every_option_that_made_its_numbers(run, bundle):
     assert run("report", "logits.h5", "-o", "r.html", *more, "-q").code == 0
     shown = Elements((bundle / "r.html").read_text("utf-8")).text()
     assert shown.count(" ".join(more)) == 2
+
+
+@pytest.mark.parametrize(
+    ("gaps", "said"),
+    [
+        ([0.1, -0.2, 0.05, 0.0], "2 of 4 classes are off by more than chance, 1 of them too sure."),
+        (
+            [0.1, 0.2, 0.3, 0.0],
+            "3 of 4 classes are off by more than chance, 3 of them too sure. That is the whole model",
+        ),
+        ([-0.1, 0.05, 0.0, 0.0], "1 of 4 classes is off by more than chance, 0 of them too sure."),
+        ([0.05, -0.05, 0.0, 0.0], "None of 4 classes is off by more than chance."),
+    ],
+)
+def test_parts_are_counted_in_a_sentence(gaps, said):
+    """Gaps of 0.1 and more are beyond chance here."""
+    found = tuple(Gap(f"c{at}", 10, 0.5, 0.5, g, g - 0.1, g + 0.1, 0.5, abs(g) >= 0.1) for at, g in enumerate(gaps))
+    model = SimpleNamespace(versions=(SimpleNamespace(name="ts", classes=found),))
+    for room, rest in ((Room(), ""), (Room(lines=2), " The 2 furthest off are listed.")):
+        seen = parts(model, 0, 0, "classes", "Class", room)
+        whole = " rather than single ones." if said.endswith("model") else ""
+        assert f"<span>ts: {said}{whole}{rest}</span>" in seen
+    listed = re.findall(r'<th scope="row">(c\d)', seen)
+    assert listed == [f"c{at}" for at in sorted(range(4), key=lambda at: (abs(gaps[at]) < 0.1, -abs(gaps[at])))[:2]]

@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 from contextlib import contextmanager
+from types import SimpleNamespace
 
 import h5py
 import numpy as np
@@ -16,13 +17,16 @@ from cli import process, runner
 from synthetic import TRANSFORMS, transformed, truth
 
 from calcli.calibrator import Context
+from calcli.cli.commands.fit import CALIBRATION
 from calcli.errors import CrewLost, DataError, UsageError
 from calcli.importers.direct import open_data
 from calcli.io.artifact import dumps
+from calcli.io.locate import Layout
 from calcli.registry import method, method_names, parse_options
 from calcli.workers.journal import HEAD, Journal
 from calcli.workers.processes import Processes
 from calcli.workers.spread import spread_over
+from calcli.workers.task import Opening
 from calcli.workflow import fit_artifact
 
 SHARDS = 50
@@ -331,6 +335,44 @@ def test_a_file_that_changes_meanwhile_is_named(tmp_path):
         os.utime(names[0], (1, 1))
         with pytest.raises(DataError, match=r"a\.h5: has changed"):
             list(rows.each(len))
+
+
+@pytest.mark.parametrize(
+    ("words", "more"),
+    [
+        (("fit", "--method", "ts", "-o", "x.json"), {"prefer": CALIBRATION}),
+        (("evaluate", "-m", "ece"), {}),
+        (("report", "-o", "x.html"), {}),
+        (("diagram", "--json"), {}),
+        (("diagram", "--json", "--style", "temperature"), {}),
+        (("threshold", "--accuracy", "0.1"), {}),
+        (("apply", "t.json", "-o", "x.csv"), {"need_labels": False}),
+    ],
+    ids=lambda part: " ".join(part) if isinstance(part, tuple) else "",
+)
+def test_rows_are_spread_as_they_were_opened(run, monkeypatch, tmp_path, words, more):
+    """Every command that reads rows hands them to its workers, with the names and arguments that opened them."""
+    monkeypatch.chdir(tmp_path)
+    z, y = truth(300, 3)
+    with h5py.File("a.h5", "w") as file:
+        file["logits"], file["labels"] = z, y
+    assert run("fit", "--method", "ts", "a.h5", "-o", "t.json").code == 0
+    seen, closed = [], []
+    crew = SimpleNamespace(remote=False, close=lambda: closed.append(True))
+    monkeypatch.setattr("calcli.workers.processes.Processes", lambda count, say: crew)
+    monkeypatch.setattr("calcli.workers.spread.spread_over", lambda *given: seen.append(given))
+    assert run(*words, "a.h5", "--kind", "logits", "--ignore-label", "7").code == 0 and not seen
+    assert run(*words, "a.h5", "--kind", "logits", "--ignore-label", "7", "--workers", 2, "--force").code == 0
+    ((rows, names, by, opening, journal),) = seen
+    assert (rows.n, list(names), by is crew, closed) == (300, ["a.h5"], True, [True])
+    how = {"prefer": ("test",), "layout": Layout(kind="logits"), "ignore_labels": (7,)} | more
+    assert opening == Opening(**how)
+    assert (journal is not None) == (words[0] == "fit")
+
+
+@pytest.mark.parametrize("count", [0, 4097])
+def test_a_number_of_workers_that_no_machine_has(run, count):
+    assert "1<=x<=4096" in run("evaluate", "a.h5", "--workers", count).line
 
 
 def test_workers_and_cluster_exclude_each_other(run):
