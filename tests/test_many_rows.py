@@ -3,6 +3,7 @@
 import errno
 import math
 import tempfile
+from contextlib import closing
 
 import numpy as np
 import pytest
@@ -185,10 +186,10 @@ def test_runs_are_merged_in_order(shape):
     c = {"random": rng.random(20_011), "sorted": np.sort(rng.random(20_011)), "falling": -np.sort(-rng.random(20_011)),
          "ties": rng.integers(0, 4, 20_011) / 3.0, "one": np.ones(20_011)}[shape]  # fmt: skip
     y = (rng.random(len(c)) < c).astype(float)
-    with Runs() as some:
+    with closing(Runs()) as some:
         for at in range(0, len(c), 999):
             some.take(keys_of(c[at : at + 999], y[at : at + 999]))
-        with some.merged() as found:
+        with closing(some.merged()) as found:
             assert found.n == len(c) and found.distinct == len(np.unique(c))
             assert np.array_equal(found.scores(0, len(c)), np.sort(c))
             expected, blocks = Ordered.of(c, y), list(found)

@@ -4,11 +4,11 @@ from abc import abstractmethod
 from collections.abc import Iterable, Sequence
 from typing import Any, ClassVar
 
-from calcli.diagrams.canvas import Canvas, Look
 from calcli.diagrams.curve import Curve
 from calcli.diagrams.panels import Diagram, by_part, parts_of, whole
 from calcli.diagrams.paper import Paper
 from calcli.diagrams.style import Figure, Request, Style, style
+from calcli.diagrams.terminal import Canvas, Look
 from calcli.diagrams.words import direction, p_value
 from calcli.plain import dataclass
 

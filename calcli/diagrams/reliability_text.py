@@ -2,11 +2,10 @@
 
 import numpy as np
 
-from calcli.diagrams.canvas import Canvas, Look, beside, eighths
 from calcli.diagrams.curve import Curve
 from calcli.diagrams.panels import Diagram, Panel
 from calcli.diagrams.reliability import ReliabilityStyle
-from calcli.diagrams.terminal import AXIS, base_line, flow, scale, with_axis
+from calcli.diagrams.terminal import AXIS, Canvas, Look, base_line, beside, eighths, flow, scale, with_axis
 from calcli.diagrams.words import direction, p_value, printable, short, squeeze
 
 NARROW = 38
@@ -41,7 +40,7 @@ def _panel(title: str, curve: Curve, style: ReliabilityStyle, width: int, look: 
     canvas = Canvas(inner, height, (0.0, 1.0), (0.0, 1.0), look)
     style.cells(canvas, curve)
     lines = [look.paint(squeeze(title, width), "strong")]
-    lines += with_axis(canvas, look, {0: "1.0", height // 2: "0.5", height - 1: "0.0"})
+    lines += with_axis(canvas, {0: "1.0", height // 2: "0.5", height - 1: "0.0"})
     lines.append(base_line(inner, look))
     lines.append(_marks(curve, canvas, look))
     lines += _bars_of_rows(curve, canvas, look)

@@ -17,10 +17,10 @@ from calcli.errors import UsageError, unknown_name
 from calcli.plain import dataclass
 
 if TYPE_CHECKING:
-    from calcli.diagrams.canvas import Look
     from calcli.diagrams.curve import CurveSettings, Quantity
     from calcli.diagrams.panels import Measured
     from calcli.diagrams.paper import Paper
+    from calcli.diagrams.terminal import Look
     from calcli.rows import Rows
 
 

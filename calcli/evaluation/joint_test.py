@@ -10,7 +10,7 @@ import numpy as np
 
 from calcli.metrics.context import MetricContext
 from calcli.metrics.intervals import normal_p_value, normal_tail
-from calcli.metrics.joint_draws import JointDraws, label_losses
+from calcli.metrics.nulls import JointDraws, label_losses
 from calcli.metrics.significance import MeanGap, direction_of
 from calcli.metrics.smooth import null_draws, smooth_error
 from calcli.numerics import FloatArray

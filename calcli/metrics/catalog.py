@@ -118,12 +118,7 @@ def measure(name: str, context: MetricContext) -> Value:
 def describe_metric(name: str) -> dict[str, str]:
     """Everything about one metric: name, summary, formula, direction, reference, signature, description."""
     m = metric(name)
-    way = {
-        "low": "low is good",
-        "high": "high is good",
-        "zero": "near 0 is good",
-        None: "neither end is good",
-    }
+    way = {"low": "low is good", "high": "high is good", "zero": "near 0 is good", None: "neither end is good"}
     facts = {
         "name": m.name,
         "summary": m.title,

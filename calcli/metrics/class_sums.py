@@ -1,5 +1,6 @@
 """Sums over (class, width bin) of the probabilities of every class, gathered piece by piece."""
 
+from dataclasses import fields
 from typing import Any
 
 import numpy as np
@@ -49,15 +50,7 @@ class Piece:
         return cls(len(e), float(w.sum()), float(w @ w), expected, variance, labels, [pairs])
 
     def __add__(self, other: "Piece") -> "Piece":
-        return Piece(
-            self.rows + other.rows,
-            self.weight + other.weight,
-            self.square + other.square,
-            self.expected + other.expected,
-            self.variance + other.variance,
-            self.labels + other.labels,
-            self.pairs + other.pairs,
-        )
+        return Piece(*(getattr(self, each.name) + getattr(other, each.name) for each in fields(self)))
 
 
 class ClassSums:

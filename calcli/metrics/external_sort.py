@@ -6,7 +6,6 @@ make room for the outcome.
 """
 
 from collections.abc import Iterator
-from typing import Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -57,18 +56,12 @@ def check_order_fits(rows: int, sets: int) -> None:
 
 
 class Runs:
-    """Sorted runs on disk; gone at the end of the ``with`` block."""
+    """Sorted runs on disk, gone when they are closed."""
 
     def __init__(self) -> None:
         self._spool = _spool()
         self._ends: list[int] = []
         self._waiting: list[Keys] = []
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        self._spool.close()
 
     def take(self, keys: Keys) -> None:
         """Append rows in any order."""
@@ -94,8 +87,12 @@ class Runs:
         except BaseException:
             out.close()
             raise
-        self._spool.close()
+        self.close()
         return out
+
+    def close(self) -> None:
+        """Let go of the file."""
+        self._spool.close()
 
     def _in_order(self) -> Iterator[Keys]:
         ends = np.array(self._ends)
@@ -129,12 +126,6 @@ class SortedRows:
     """Rows in the order of their scores, on disk. See ``ties.Ranked``."""
 
     weighted = False
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        self._spool.close()
 
     def __init__(self) -> None:
         self._spool = _spool()

@@ -19,8 +19,7 @@ from calcli.metrics.context import Label, MetricContext, MetricSettings
 from calcli.metrics.debiased import SquaredError, plugin_square
 from calcli.metrics.external_sort import SortedRows
 from calcli.metrics.intervals import Mean
-from calcli.metrics.joint_draws import JointDraws
-from calcli.metrics.nulls import EXACT_ROWS, GROUPS, expected_of_bin, poisson_binomial
+from calcli.metrics.nulls import EXACT_ROWS, GROUPS, JointDraws, expected_of_bin, poisson_binomial
 from calcli.metrics.rowtable import RowTable
 from calcli.metrics.significance import MeanGap
 from calcli.metrics.smooth import smooth_errors, spectrum

@@ -1,7 +1,7 @@
 """Which rows and metrics need no table of the rows, and the one walk over them."""
 
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 
 from calcli.calibrator import Calibrator, Progress
 from calcli.metrics.catalog import class_bins_needed, metric, top_suffices, tops_needed
@@ -63,7 +63,7 @@ def long_contexts(
     bins = 0 if rows.k == 1 else settings.bins if report else class_bins_needed(names, settings)
     top_only = len(calibrators) == 1 and not report and top_suffices(names, settings)
     with ExitStack() as stack:
-        runs = [[stack.enter_context(Runs()) for _ in range(kinds)] for _ in calibrators]
+        runs = [[stack.enter_context(closing(Runs())) for _ in range(kinds)] for _ in calibrators]
         tallies: list[Tally] = []
         tops = tops_needed(names)
         for part in reduced(rows, calibrators, wanted, class_bins=bins, tops=tops, top_only=top_only):
@@ -78,6 +78,6 @@ def long_contexts(
         def each_in_turn() -> Iterator[LongContext]:
             for tally, own in zip(tallies, runs, strict=True):
                 with ExitStack() as here:
-                    yield LongContext(tally, settings, [here.enter_context(run.merged()) for run in own])
+                    yield LongContext(tally, settings, [here.enter_context(closing(run.merged())) for run in own])
 
         yield each_in_turn()

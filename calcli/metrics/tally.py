@@ -19,8 +19,8 @@ from calcli.metrics.catalog import metric
 from calcli.metrics.context import MetricContext, MetricSettings
 from calcli.metrics.external_sort import keys_of
 from calcli.metrics.intervals import Mean
-from calcli.metrics.joint_draws import label_losses
 from calcli.metrics.losses import compared_losses
+from calcli.metrics.nulls import label_losses
 from calcli.metrics.rowtable import ClassStats, RowTable
 from calcli.metrics.smooth import grid_cells, smooth_residuals
 from calcli.numerics import FloatArray, IntArray

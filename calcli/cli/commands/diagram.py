@@ -29,13 +29,12 @@ import typer
 from calcli.cli import options as o
 from calcli.cli.render import Talk, print_json, print_path
 from calcli.cli.worker_options import Working, spread
-from calcli.diagrams.canvas import Look
 from calcli.diagrams.curve import CurveSettings
 from calcli.diagrams.outputs import FORMATS, format_of, to_object
 from calcli.diagrams.panels import Measured
 from calcli.diagrams.paper import THEMES, WIDTHS, Paper, width_of
 from calcli.diagrams.style import Figure, Request, check, style, style_titles
-from calcli.diagrams.terminal import draw
+from calcli.diagrams.terminal import Look, draw
 from calcli.errors import DataError, UsageError, unknown_name
 from calcli.importers.direct import open_data
 from calcli.io.artifact import Artifact, load

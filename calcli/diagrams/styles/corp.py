@@ -4,10 +4,10 @@ from typing import Any
 
 import numpy as np
 
-from calcli.diagrams.canvas import Canvas
 from calcli.diagrams.curve import Curve
 from calcli.diagrams.paper import Paper
 from calcli.diagrams.reliability import Key, Pen, ReliabilityStyle, diagonal
+from calcli.diagrams.terminal import Canvas
 
 
 class Corp(ReliabilityStyle):

@@ -6,11 +6,10 @@ from typing import Any
 
 import numpy as np
 
-from calcli.diagrams.canvas import Canvas, Look
 from calcli.diagrams.panels import Measured
 from calcli.diagrams.paper import Paper
 from calcli.diagrams.style import Figure, Request, Style
-from calcli.diagrams.terminal import AXIS, plot
+from calcli.diagrams.terminal import AXIS, Canvas, Look, plot
 from calcli.diagrams.words import squeeze, table
 from calcli.errors import UsageError
 from calcli.metrics.intervals import mean_of, normal_quantile, wilson_interval
@@ -124,7 +123,7 @@ class OverEpochs(Style[Epochs]):
                 canvas.line(np.array(at), np.array(getattr(c, name)))
                 title = squeeze(f"{c.label}: {what} over the {figure.axis}s", width)
                 lines += [
-                    *plot(title, canvas, look, (f"{low:.3g}", f"{high:.3g}"), [f"{at[0]:g}", f"{at[-1]:g}"], [0, 1]),
+                    *plot(title, canvas, (f"{low:.3g}", f"{high:.3g}"), [f"{at[0]:g}", f"{at[-1]:g}"], [0, 1]),
                     "",
                 ]
         head = ["", *(word for what in LOSSES for word in (f"least {what}", f"at {figure.axis}", "last"))]

@@ -6,10 +6,10 @@ from typing import Any
 
 import numpy as np
 
-from calcli.diagrams.canvas import Look
 from calcli.diagrams.panels import NAMES, Measured, RowSubset, parts_of
 from calcli.diagrams.paper import Paper
 from calcli.diagrams.style import Figure, Request, Style
+from calcli.diagrams.terminal import Look
 from calcli.diagrams.words import squeeze, table
 from calcli.metrics.intervals import normal_p_value, wilson_interval
 from calcli.metrics.significance import benjamini_hochberg
@@ -76,20 +76,10 @@ def gap_series(what: Measured, parts: Sequence[RowSubset], at: int, level: float
             rows.append((part.name, len(c), NAN, NAN, NAN, NAN, NAN, 1.0))
             continue
         mean, right = float(w @ c) / total, float(w @ correct) / total
-        low, high = wilson_interval(np.array([right]), np.array([total**2 / float(w @ w)]), level)
+        ends = wilson_interval(np.array([right]), np.array([total**2 / float(w @ w)]), level)
+        high, low = (mean - float(end[0]) for end in ends)
         sd = float(np.sqrt(w**2 @ (c * (1 - c)) + 1e-12)) / total
-        rows.append(
-            (
-                part.name,
-                len(c),
-                mean,
-                right,
-                mean - right,
-                mean - float(high[0]),
-                mean - float(low[0]),
-                normal_p_value((mean - right) / sd),
-            )
-        )
+        rows.append((part.name, len(c), mean, right, mean - right, low, high, normal_p_value((mean - right) / sd)))
     wrong = set(benjamini_hochberg(np.array([row[-1] for row in rows])).tolist())
     return Series(what.label, tuple(Gap(*row, j in wrong) for j, row in enumerate(rows)))
 

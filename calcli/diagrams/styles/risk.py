@@ -5,10 +5,9 @@ from typing import Any
 
 import numpy as np
 
-from calcli.diagrams.canvas import Canvas, Look
 from calcli.diagrams.paper import Paper
 from calcli.diagrams.style import Figure, Request, Style
-from calcli.diagrams.terminal import AXIS, plot
+from calcli.diagrams.terminal import AXIS, Canvas, Look, plot
 from calcli.diagrams.words import squeeze, table
 from calcli.metrics.intervals import wilson_interval
 from calcli.numerics import FloatArray
@@ -146,7 +145,7 @@ class RiskCoverage(Style[Risk]):
             canvas.line(c.coverage, c.accuracy)
             ticks = ["0", "20 %", "40 %", "60 %", "80 %", "100 %"]
             title = squeeze(f"{c.label}, n = {c.n}, AURC {c.aurc:.4f}: accuracy", width)
-            lines += plot(title, canvas, look, (f"{bottom:.2f}", "1.00"), ticks, np.linspace(0, 1, 6).tolist())
+            lines += plot(title, canvas, (f"{bottom:.2f}", "1.00"), ticks, np.linspace(0, 1, 6).tolist())
             lines.append("")
         head = ["accuracy at coverage", *(f"{100 * s:g} %" for s in shares)]
         body = [

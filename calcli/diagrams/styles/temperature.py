@@ -6,10 +6,9 @@ from typing import Any
 import numpy as np
 
 from calcli.binning import bin_index, width_edges
-from calcli.diagrams.canvas import Canvas, Look
 from calcli.diagrams.paper import Paper
 from calcli.diagrams.style import Figure, Request, Style
-from calcli.diagrams.terminal import AXIS, plot
+from calcli.diagrams.terminal import AXIS, Canvas, Look, plot
 from calcli.diagrams.words import round_ticks, squeeze, table
 from calcli.errors import DataError
 from calcli.kernels.numpy import nll_slope, top_mass_slope
@@ -266,7 +265,7 @@ class Temperature(Style[TemperatureSweep]):
                 canvas.vertical(float(np.log(mark.temperature)), low, high, "mark", "other")
             canvas.line(x, values)
             ends = (10**low, 10**high) if values is error else (low, high)
-            lines += plot(title, canvas, look, (f"{ends[0]:.2g}", f"{ends[1]:.3g}"), [f"{t:g}" for t in ticks], places)
+            lines += plot(title, canvas, (f"{ends[0]:.2g}", f"{ends[1]:.3g}"), [f"{t:g}" for t in ticks], places)
         lines.append(f"temperature T (logarithmic); {look.sign('mark')} marks:")
         return lines + table(
             [["", "T", "NLL", "ECE", "(if cal.)", "confidence"]]

@@ -5,13 +5,12 @@ from typing import Any
 
 import numpy as np
 
-from calcli.diagrams.canvas import Canvas, Look
 from calcli.diagrams.curve import measure_curve
 from calcli.diagrams.panels import Measured
 from calcli.diagrams.paper import Paper
 from calcli.diagrams.point_labels import place
 from calcli.diagrams.style import Figure, Request, Style
-from calcli.diagrams.terminal import AXIS, plot
+from calcli.diagrams.terminal import AXIS, Canvas, Look, plot
 from calcli.diagrams.words import round_ticks, squeeze, table
 from calcli.plain import dataclass
 
@@ -147,7 +146,7 @@ class Variance(Style[Scatter]):
         ticks = round_ticks(10 ** span[0], 10 ** span[1])
         places = [(float(np.log10(t)) - span[0]) / (span[1] - span[0]) for t in ticks]
         title = squeeze(f"{scatter.title}: variance of the confidence against ECE", width)
-        lines = plot(title, canvas, look, ("0", f"{top:.3g}"), [f"{t:g}" for t in ticks], places)
+        lines = plot(title, canvas, ("0", f"{top:.3g}"), [f"{t:g}" for t in ticks], places)
         lines.append(f"ECE, logarithmic; {look.sign('mark')} mean ECE if calibrated")
         body = [
             [
