@@ -9,15 +9,17 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from calcli.cli.render import Talk
-from calcli.cli.worker_options import spread
+from calcli.cli.worker_options import opened
 from calcli.errors import DataError, UsageError
 from calcli.evaluation.assess import Candidate, Plan, Subject, assess
 from calcli.evaluation.judge import label_shift_p_value
-from calcli.evaluation.results import Result
+from calcli.evaluation.limits import Outcome
+from calcli.evaluation.paired_differences import rank_table
+from calcli.evaluation.results import Evaluation, Result
 from calcli.importers.direct import open_data
 from calcli.io.artifact import Artifact, load
 from calcli.io.dataset import DataSet
-from calcli.io.locate import Layout, split_where
+from calcli.io.locate import split_where
 from calcli.io.names import expand
 from calcli.io.provenance import check_upstream
 from calcli.metrics.rowtable import RowTable
@@ -27,6 +29,8 @@ from calcli.plain import dataclass
 from calcli.workflow import check_fits, checked_transforms
 
 if TYPE_CHECKING:
+    from calcli.cli.commands.evaluate import EvaluateArgs
+    from calcli.cli.commands.report import ReportArgs
     from calcli.workers.crew import Crew
 
 UNCALIBRATED = ("identity", "uncalibrated")
@@ -48,23 +52,19 @@ def _twice(artifact: Artifact, where: str, rows: DataSet) -> list[str]:
     return []
 
 
-@dataclass(kw_only=True)
+@dataclass
 class Job:
     """What stays the same from bundle to bundle.
 
-    calibrators, baseline : artifacts as typed; no baseline is the uncalibrated scores. group : name of the
-    dataset with the groups. edges_from : bundle whose rows choose the bins of a sweep.
+    args : as typed. baseline : artifact as typed; none is the uncalibrated scores. edges_from : bundle whose
+    rows choose the bins of a sweep.
     """
 
-    calibrators: Sequence[str]
+    args: "EvaluateArgs | ReportArgs"
     plan: Plan
-    layout: Layout
-    ignore: tuple[int, ...]
     talk: Talk
-    group: str = "group"
     baseline: str | None = None
     edges_from: str | None = None
-    again: bool = False
     crew: "Crew | None" = None
     loaded: dict[str, Artifact] = field(default_factory=dict)
     noted: dict[str, list[str]] = field(default_factory=dict)
@@ -74,6 +74,18 @@ class Job:
             self.baseline = None
         if [*self.calibrators, self.baseline].count("-") > 1:
             raise UsageError("standard input can be read once: only one artifact may be -")
+
+    @property
+    def calibrators(self) -> Sequence[str]:
+        """Artifacts as typed."""
+        return self.args.calibrator or []
+
+    def evaluation(self, evaluated: Sequence[list[Result]], outcomes: Sequence[Outcome]) -> Evaluation:
+        """All results with the ranks of the calibrators, and what became of the limits."""
+        ranks = None
+        if self.calibrators:
+            ranks = rank_table(evaluated, ["uncalibrated", *self.calibrators], self.plan.metrics)
+        return Evaluation(evaluated, ranks, [outcome.to_dict() for outcome in outcomes])
 
     def artifact(self, template: str, bundle: str) -> tuple[str, Artifact]:
         """The artifact that a path stands for at a bundle, loaded once."""
@@ -92,10 +104,7 @@ class Job:
         """Results of bundles taken as one data set, and the result that changes are taken to."""
         bundle = bundles[0]
         artifacts = [self.artifact(template, bundle) for template in self.calibrators]
-        with open_data(
-            bundles, prefer=("test",), layout=self.layout, ignore_labels=self.ignore, tell=self.talk.say
-        ) as rows:
-            spread(rows, bundles, self.crew, prefer=("test",), layout=self.layout, ignore_labels=self.ignore)
+        with opened(self.args, bundles, self.crew, self.talk) as rows:
             rows.progress = self.talk.progress
             rows.hashed = bool(artifacts)  # to tell rows that a calibrator was fitted on
             candidates = self.candidates(artifacts, rows)
@@ -107,19 +116,14 @@ class Job:
                     f"{rows.name}: these rows were calibrated and divided by their sums, and the values before that are"
                     " gone: marginal2_raw and mse_raw are of what is stored; give the scores with --calibrator"
                 )
-            group = rows.column(self.group) if self.plan.per_group or self.plan.report else None
+            named = self.args.group or "group"
+            group = rows.column(named) if self.plan.per_group or self.plan.report else None
             if self.plan.per_group and group is None:
-                raise DataError(f"{rows.name}: has no dataset {self.group!r} to group by; name one with --group NAME")
+                raise DataError(f"{rows.name}: has no dataset {named!r} to group by; name one with --group NAME")
             with self._edge_rows(rows) as edge_rows:
                 subject = Subject(rows, rows.name, group, rows.class_names)
-                done = assess(
-                    subject,
-                    candidates,
-                    self.plan,
-                    baseline=against,
-                    edge_rows=edge_rows,
-                    progress=self.talk.progress,
-                )
+                progress = self.talk.progress
+                done = assess(subject, candidates, self.plan, baseline=against, edge_rows=edge_rows, progress=progress)
             results = self.warned(rows, artifacts, done.seen, done.results)
             if rows.ignored:
                 self.talk.say(f"{rows.name}: left out {rows.ignored} of {rows.total} rows by their label")
@@ -131,7 +135,7 @@ class Job:
         """The scores as they are, then the calibrators; warnings are said. Raises DataError where one does not fit."""
         found = [Candidate(None, "uncalibrated", None)]
         for name, artifact in artifacts:
-            notes = check_fits(artifact, name, rows, again=self.again)
+            notes = check_fits(artifact, name, rows, again=self.args.again)
             for note in notes:
                 self.talk.warn(note)
             self.noted[name] = [*notes, *_twice(artifact, name, rows)]
@@ -145,7 +149,7 @@ class Job:
         if self.edges_from is None:
             yield None
             return
-        with open_data(expand(self.edges_from), layout=self.layout, ignore_labels=self.ignore) as chosen:
+        with open_data(expand(self.edges_from), layout=self.args.where, ignore_labels=self.args.ignored) as chosen:
             if chosen.k != rows.k:
                 if 1 in (chosen.k, rows.k):
                     raise DataError(f"{chosen.name}: holds {chosen.kind}, {rows.name} {rows.kind}; name a bundle alike")

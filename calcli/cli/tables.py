@@ -56,9 +56,9 @@ class Table:
         return [all(not isinstance(row[j], str) for row in self.rows) for j in range(len(self.columns))]
 
     @property
-    def words(self) -> list[list[str]]:
-        """The cells as people read them, numbers rounded."""
-        return [[plain(number(cell)) for cell in row] for row in self.rows]
+    def lines(self) -> list[list[str]]:
+        """The names of the columns, and the cells as people read them, numbers rounded."""
+        return [list(self.columns), *([plain(number(cell)) for cell in row] for row in self.rows)]
 
 
 def number(value: Any) -> str:
@@ -76,17 +76,17 @@ def print_table(head: Sequence[str], body: Sequence[Sequence[Cell]], *, file: Te
     print(_rich(table, out) if out.isatty() and not os.environ.get("CALCLI_PLAIN") else _text(table), end="", file=out)
 
 
-def _widths(table: Table) -> list[int]:
-    return [max(len(row[j]) for row in [list(table.columns), *table.words]) for j in range(len(table.columns))]
+def _widths(lines: Sequence[Sequence[str]]) -> list[int]:
+    return [max(map(len, column)) for column in zip(*lines, strict=True)]
 
 
 def _text(table: Table) -> str:
-    widths = _widths(table)
-    lines = []
-    for row in [list(table.columns), *table.words]:
-        cells = (c.rjust(w) if r else c.ljust(w) for c, w, r in zip(row, widths, table.right, strict=True))
-        lines.append("  ".join(cells).rstrip() + "\n")
-    return "".join(lines)
+    lines, right = table.lines, table.right
+    widths, text = _widths(lines), ""
+    for line in lines:
+        cells = (c.rjust(w) if r else c.ljust(w) for c, w, r in zip(line, widths, right, strict=True))
+        text += "  ".join(cells).rstrip() + "\n"
+    return text
 
 
 def _rich(table: Table, out: TextIO) -> str:
@@ -96,11 +96,12 @@ def _rich(table: Table, out: TextIO) -> str:
     drawn = RichTable(box=None, pad_edge=False, header_style="bold")
     for name, right in zip(table.columns, table.right, strict=True):
         drawn.add_column(name, justify="right" if right else "left", no_wrap=right, overflow="fold")
-    for row in table.words:
-        drawn.add_row(*row)
+    lines = table.lines
+    for line in lines[1:]:
+        drawn.add_row(*line)
     # Names are not markup. Words may be folded, numbers not: rather too wide than cut in two.
     console = Console(file=out, markup=False, emoji=False, highlight=False)
-    widths = _widths(table)
+    widths = _widths(lines)
     least = sum(w if r else min(w, 12) for w, r in zip(widths, table.right, strict=True)) + 2 * len(widths)
     console.width = max(console.width, least)
     with console.capture() as drawing:
@@ -110,17 +111,13 @@ def _rich(table: Table, out: TextIO) -> str:
 
 def _markdown(table: Table) -> str:
     rule = ["---:" if right else "---" for right in table.right]
-    rows = [list(table.columns), *table.words]
-    cells = [[MARKDOWN.sub(r"\\\g<0>", cell) for cell in row] for row in rows]
+    cells = [[MARKDOWN.sub(r"\\\g<0>", cell) for cell in line] for line in table.lines]
     return "".join(f"| {' | '.join(row)} |\n" for row in [cells[0], rule, *cells[1:]])
 
 
 def _latex(table: Table) -> str:
     """A tabular for the package booktabs."""
-    lines = [
-        " & ".join("".join(LATEX.get(c, c) for c in cell) for cell in row) + r" \\"
-        for row in [list(table.columns), *table.words]
-    ]
+    lines = [" & ".join("".join(LATEX.get(c, c) for c in cell) for cell in line) + r" \\" for line in table.lines]
     columns = "".join("r" if right else "l" for right in table.right)
     parts = [rf"\begin{{tabular}}{{{columns}}}", r"\toprule", lines[0], r"\midrule", *lines[1:], r"\bottomrule"]
     return "\n".join([*parts, r"\end{tabular}", ""])

@@ -10,9 +10,11 @@ import typer
 
 from calcli.cli.render import Talk
 from calcli.errors import CrewLost, FitError, UsageError
+from calcli.importers.direct import open_data
 from calcli.plain import dataclass
 
 if TYPE_CHECKING:
+    from calcli.cli.options import Reading
     from calcli.io.dataset import DataSet
     from calcli.workers.crew import Crew
     from calcli.workers.journal import Journal
@@ -70,6 +72,22 @@ def spread(
         from calcli.workers.task import Opening
 
         spread_over(rows, names, crew, Opening(**opening), journal)
+
+
+@contextmanager
+def opened(
+    args: "Reading",
+    names: Sequence[str],
+    crew: "Crew | None",
+    talk: Talk,
+    prefer: tuple[str, ...] = ("test",),
+    journal: "Journal | None" = None,
+) -> "Iterator[DataSet]":
+    """The rows of bundles as one data set, over which workers walk where there are some; says what it took for what."""
+    opening: dict[str, Any] = {"prefer": prefer, "layout": args.where, "ignore_labels": args.ignored}
+    with open_data(names, tell=talk.say, **opening) as rows:
+        spread(rows, names, crew, journal, **opening)
+        yield rows
 
 
 @contextmanager

@@ -22,7 +22,6 @@ class LossPart:
         return self.calibration / self.se if self.se > 0 else 0.0
 
     def to_dict(self) -> dict[str, float]:
-        """Keys of the JSON output."""
         return {
             "value": self.loss,
             "refinement": self.refinement,
@@ -43,7 +42,6 @@ class Split:
     temperature_nll: LossPart
 
     def to_dict(self) -> dict[str, Any]:
-        """Keys of the JSON output."""
         return {
             "method": self.method,
             "folds": self.folds,
@@ -135,7 +133,6 @@ class Report:
     findings: tuple[str, ...] = ()
 
     def to_dict(self) -> dict[str, Any]:
-        """Keys of the JSON output."""
         classwise = None
         if self.classwise is not None:
             classwise = asdict(self.classwise) | {"significant_classes": list(self.classwise.significant_classes)}

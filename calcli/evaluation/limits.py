@@ -52,7 +52,6 @@ class Outcome:
     reason: str | None = None
 
     def to_dict(self) -> dict[str, Any]:
-        """Keys of the JSON output."""
         return {
             "limit": self.limit.text,
             "bundle": self.bundle,

@@ -46,10 +46,6 @@ WHY = (
 )
 
 
-def _spool() -> Spool:
-    return Spool(np.dtype(np.uint64), WHY)
-
-
 def check_order_fits(rows: int, sets: int) -> None:
     """Raise CalcliError unless there is room for so many sets of rows, and one of them in order."""
     check_room(8 * rows * (sets + 1), WHY)
@@ -59,7 +55,7 @@ class Runs:
     """Sorted runs on disk, gone when they are closed."""
 
     def __init__(self) -> None:
-        self._spool = _spool()
+        self._spool = Spool(np.dtype(np.uint64), WHY)
         self._ends: list[int] = []
         self._waiting: list[Keys] = []
 
@@ -128,7 +124,7 @@ class SortedRows:
     weighted = False
 
     def __init__(self) -> None:
-        self._spool = _spool()
+        self._spool = Spool(np.dtype(np.uint64), WHY)
         self._right = 0
         self.distinct, self._last = 0, -1.0
 

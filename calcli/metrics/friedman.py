@@ -26,7 +26,6 @@ class Friedman:
     f_p_value: float
 
     def to_dict(self) -> dict[str, Any]:
-        """Keys of the JSON output."""
         return {
             "ranks": self.ranks.tolist(),
             "chi2": self.chi2,

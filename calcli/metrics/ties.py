@@ -17,16 +17,6 @@ class TieBlocks:
     right: FloatArray
     wrong: FloatArray
 
-    @classmethod
-    def of(cls, scores: FloatArray, outcomes: FloatArray, weight: FloatArray | None = None) -> "TieBlocks":
-        """The blocks of scores and outcomes (n,)."""
-        order = np.argsort(scores, kind="stable")
-        ordered = scores[order]
-        w = np.ones(len(scores)) if weight is None else weight[order]
-        right = w * outcomes[order]
-        first = np.flatnonzero(np.concatenate([[True], np.diff(ordered) > 0]))
-        return cls(ordered[first], np.add.reduceat(right, first), np.add.reduceat(w - right, first))
-
 
 class Ranked(Protocol):
     """Tie blocks of all rows, some at a time, ascending; can be walked over again and again.
@@ -53,7 +43,13 @@ class Ordered:
     @classmethod
     def of(cls, scores: FloatArray, outcomes: FloatArray, weight: FloatArray | None = None) -> "Ordered":
         """Of scores and outcomes (n,)."""
-        return cls(TieBlocks.of(scores, outcomes, weight), weight is not None)
+        order = np.argsort(scores, kind="stable")
+        ordered = scores[order]
+        w = np.ones(len(scores)) if weight is None else weight[order]
+        right = w * outcomes[order]
+        first = np.flatnonzero(np.concatenate([[True], np.diff(ordered) > 0]))
+        blocks = TieBlocks(ordered[first], np.add.reduceat(right, first), np.add.reduceat(w - right, first))
+        return cls(blocks, weight is not None)
 
     @property
     def right(self) -> float:

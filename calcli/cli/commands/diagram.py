@@ -28,7 +28,7 @@ import typer
 
 from calcli.cli import options as o
 from calcli.cli.render import Talk, print_json, print_path
-from calcli.cli.worker_options import Working, spread
+from calcli.cli.worker_options import Working, opened
 from calcli.diagrams.curve import CurveSettings
 from calcli.diagrams.outputs import FORMATS, format_of, to_object
 from calcli.diagrams.panels import Measured
@@ -36,7 +36,6 @@ from calcli.diagrams.paper import THEMES, WIDTHS, Paper, width_of
 from calcli.diagrams.style import Figure, Request, check, style, style_titles
 from calcli.diagrams.terminal import Look, draw
 from calcli.errors import DataError, UsageError, unknown_name
-from calcli.importers.direct import open_data
 from calcli.io.artifact import Artifact, load
 from calcli.io.atomic import check_output, write_bytes
 from calcli.io.dataset import DataSet
@@ -235,9 +234,7 @@ def _labels(args: DiagramArgs, artifacts: Artifacts) -> list[str]:
     ]
 
 
-def _tables(
-    args: DiagramArgs, request: Request, artifacts: Artifacts, talk: Talk, crew: "Crew | None" = None
-) -> Figure:
+def _tables(args: DiagramArgs, request: Request, artifacts: Artifacts, talk: Talk, crew: "Crew | None") -> Figure:
     """The figure of row tables: every bundle, uncalibrated and through every calibrator."""
     sets: list[Measured] = []
     notes: list[str] = []
@@ -245,8 +242,7 @@ def _tables(
     called = dict(zip([None, *(path for path, _ in artifacts)], _labels(args, artifacts), strict=True))
     matched = _matched(args.expanded, artifacts) if args.match else [artifacts] * len(args.sets)
     for bundles, own in zip(args.sets, matched, strict=True):
-        with open_data(bundles, prefer=("test",), layout=args.where, ignore_labels=args.ignored, tell=talk.say) as rows:
-            spread(rows, bundles, crew, prefer=("test",), layout=args.where, ignore_labels=args.ignored)
+        with opened(args, bundles, crew, talk) as rows:
             _admit(rows, talk)
             notes += [f"{rows.name}: {caveat}" for caveat in rows.caveats]
             for path, artifact in own:
@@ -293,13 +289,10 @@ def _admit(rows: DataSet, talk: Talk) -> None:
         raise DataError(f"{rows.name}: all rows that are left have weight 0, expected one above; nothing can be drawn")
 
 
-def _sweep(args: DiagramArgs, request: Request, artifacts: Artifacts, talk: Talk, crew: "Crew | None" = None) -> Figure:
+def _sweep(args: DiagramArgs, request: Request, artifacts: Artifacts, talk: Talk, crew: "Crew | None") -> Figure:
     """The figure of an open bundle, with the temperatures of the calibrators that have one."""
     given = []
-    with open_data(
-        args.sets[0], prefer=("test",), layout=args.where, ignore_labels=args.ignored, tell=talk.say
-    ) as rows:
-        spread(rows, args.sets[0], crew, prefer=("test",), layout=args.where, ignore_labels=args.ignored)
+    with opened(args, args.sets[0], crew, talk) as rows:
         _admit(rows, talk)
         for caveat in rows.caveats:
             talk.warn(f"{rows.name}: {caveat}")

@@ -31,7 +31,6 @@ from calcli.cli.worker_options import Working
 from calcli.errors import CalcliError, CrewLost, LimitCrossed, UsageError, unknown_name
 from calcli.evaluation.assess import Plan
 from calcli.evaluation.limits import Limit, Outcome, check, limits, needed_metrics
-from calcli.evaluation.paired_differences import rank_table
 from calcli.evaluation.results import Evaluation, Result
 from calcli.evaluation.terms import explained
 from calcli.io.atomic import check_output, write_bytes
@@ -255,17 +254,7 @@ def run(args: EvaluateArgs) -> int:
     talk = Talk(args.quiet)
     asked = args.limits()
     plan = args.plan(needed_metrics(asked))
-    job = Job(
-        calibrators=args.calibrator or [],
-        plan=plan,
-        layout=args.where,
-        ignore=args.ignored,
-        talk=talk,
-        group=args.group or "group",
-        baseline=args.baseline,
-        edges_from=args.edges_from,
-        again=args.again,
-    )
+    job = Job(args, plan, talk, args.baseline, args.edges_from)
     evaluated: list[Results] = []
     outcomes: list[Outcome] = []
     bundles, worst = (args.expanded, 0) if args.pool else _expanded(args.given)
@@ -289,7 +278,7 @@ def run(args: EvaluateArgs) -> int:
             if args.wanted == "jsonl":
                 _print_lines(results)
     talk.tell_warnings()
-    _print(args, plan, evaluated, outcomes)
+    _print(args, plan, job.evaluation(evaluated, outcomes))
     if args.junit is not None:
         write_bytes(Path(args.junit), junit(outcomes), force=args.force, inputs=read)
     return max(worst, _tell_limits(outcomes, talk))
@@ -309,16 +298,12 @@ def _expanded(bundles: Sequence[str]) -> tuple[list[str], int]:
     return where, worst
 
 
-def _print(args: EvaluateArgs, plan: Plan, evaluated: list[Results], outcomes: list[Outcome]) -> None:
+def _print(args: EvaluateArgs, plan: Plan, evaluation: Evaluation) -> None:
     """Write to stdout what was asked for; with --quiet nothing that only people read."""
-    ranks = None
-    if args.calibrator:
-        ranks = rank_table(evaluated, ["uncalibrated", *args.calibrator], plan.metrics)
-    evaluation = Evaluation(evaluated, ranks, [outcome.to_dict() for outcome in outcomes])
     if args.wanted == "json":
         print_json(evaluation.to_dict())
     elif args.value_only:
-        _print_values(evaluated, plan.metrics[0])
+        _print_values(evaluation, plan.metrics[0])
     elif args.wanted == "model-index":
         print(model_index(evaluation), end="")
     elif args.wanted in TEXTS and args.wanted != "table":
@@ -328,7 +313,7 @@ def _print(args: EvaluateArgs, plan: Plan, evaluated: list[Results], outcomes: l
         if args.explain:
             print()
             print_table(["term", "meaning"], explained(evaluation.results, plan.report))
-    if args.signature and evaluated:
+    if args.signature and evaluation.bundles:
         # Behind a table for people; beside what a program reads.
         out = sys.stdout if args.people and not args.value_only else sys.stderr
         for line in quotable(evaluation, plan.metrics[0] if args.metric else "ece"):
@@ -371,9 +356,9 @@ def _print_lines(results: Results) -> None:
         print_json({"calcli_evaluation": 1, **result.to_dict()})
 
 
-def _print_values(evaluated: list[Results], name: str) -> None:
+def _print_values(evaluation: Evaluation, name: str) -> None:
     """One number per line: the calibrators', or the uncalibrated scores' when there is none."""
-    for results in evaluated:
+    for results in evaluation.bundles:
         for result in results[1:] or results:
             value = result.scores[name].value
             print("null" if value is None else repr(float(value)))

@@ -22,9 +22,8 @@ from calcli.calibrator import Context, Options
 from calcli.cli import options as o
 from calcli.cli.fit_text import as_json, print_fit
 from calcli.cli.render import Talk, print_json, print_path
-from calcli.cli.worker_options import Working, job_file, spread
+from calcli.cli.worker_options import Working, job_file, opened
 from calcli.errors import FitError, UsageError
-from calcli.importers.direct import open_data
 from calcli.io.artifact import save
 from calcli.io.atomic import check_output
 from calcli.kernels.device import resolve
@@ -128,11 +127,7 @@ def _fit(
     args: FitArgs, talk: Talk, target: str, options: Options | None, crew: "Crew | None", journal: "Journal | None"
 ) -> int:
     """Fit, save and tell; options : None for all methods."""
-    with open_data(
-        args.expanded, prefer=CALIBRATION, layout=args.where, ignore_labels=args.ignored, tell=talk.say
-    ) as rows:
-        how = {"prefer": CALIBRATION, "layout": args.where, "ignore_labels": args.ignored}
-        spread(rows, args.expanded, crew, journal, **how)
+    with opened(args, args.expanded, crew, talk, CALIBRATION, journal) as rows:
         rows.progress = talk.progress
         context = Context(args.seed, resolve(args.device, rows.n * rows.k), talk.progress)
         if rows.ignored:

@@ -21,13 +21,11 @@ import typer
 from calcli.cli import options as o
 from calcli.cli.evaluate_job import Job
 from calcli.cli.render import Talk, fail, print_json, print_path
-from calcli.cli.worker_options import Working, spread
+from calcli.cli.worker_options import Working, opened
 from calcli.errors import DataError, LimitCrossed, UsageError
 from calcli.evaluation.assess import Plan, Subject
 from calcli.evaluation.limits import Outcome, check, limits, needed_metrics
-from calcli.evaluation.paired_differences import rank_table
-from calcli.evaluation.results import Evaluation, Result
-from calcli.importers.direct import open_data
+from calcli.evaluation.results import Result
 from calcli.io.artifact import Artifact
 from calcli.io.atomic import check_output, write_bytes
 from calcli.io.dataset import DataSet
@@ -122,15 +120,7 @@ def run(args: ReportArgs) -> int:
     talk = Talk(args.quiet)
     asked = limits(args.max_ or [], args.min_ or [])
     plan = args.plan(needed_metrics(asked))
-    job = Job(
-        calibrators=args.calibrator or [],
-        plan=plan,
-        layout=args.where,
-        ignore=args.ignored,
-        talk=talk,
-        group=args.group or "group",
-        again=args.again,
-    )
+    job = Job(args, plan, talk)
     read = job.reads(args.expanded)
     check_output(args.output, force=args.force, inputs=read)
     models: list[ModelResults] = []
@@ -143,8 +133,7 @@ def run(args: ReportArgs) -> int:
             evaluated.append(results)
             for result in results[1:] or results:
                 outcomes += check(asked, result, results[0])
-    ranks = rank_table(evaluated, ["uncalibrated", *args.calibrator], plan.metrics) if args.calibrator else None
-    evaluation = Evaluation(evaluated, ranks, [outcome.to_dict() for outcome in outcomes]).to_dict()
+    evaluation = job.evaluation(evaluated, outcomes).to_dict()
     text = page(
         models,
         evaluation,
@@ -169,13 +158,12 @@ def _model(
     args: ReportArgs, job: Job, plan: Plan, bundles: Sequence[str], talk: Talk
 ) -> tuple[ModelResults, list[Result]]:
     """One data set with its calibrators."""
-    artifacts = [job.artifact(template, bundles[0]) for template in args.calibrator or []]
-    with open_data(bundles, prefer=("test",), layout=args.where, ignore_labels=args.ignored, tell=talk.say) as rows:
-        spread(rows, bundles, job.crew, prefer=("test",), layout=args.where, ignore_labels=args.ignored)
+    artifacts = [job.artifact(template, bundles[0]) for template in job.calibrators]
+    with opened(args, bundles, job.crew, talk) as rows:
         weights = rows.weights()
         if weights is not None and not weights.any():
             raise DataError(f"{rows.name}: all rows have weight 0, expected one above; nothing can be shown")
-        group = rows.column(job.group)
+        group = rows.column(args.group or "group")
         if group is None and args.group is not None:
             raise DataError(f"{rows.name}: has no dataset {args.group!r} to group by; name one with --group NAME")
         subject = Subject(rows, rows.name, group, rows.class_names)

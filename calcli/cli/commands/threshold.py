@@ -19,10 +19,9 @@ import typer
 
 from calcli.cli import options as o
 from calcli.cli.render import Talk, fail, print_json, print_path
-from calcli.cli.worker_options import Working, spread
+from calcli.cli.worker_options import Working, opened
 from calcli.errors import DataError, FitError
 from calcli.evaluation.selective import Choice, choose_threshold
-from calcli.importers.direct import open_data
 from calcli.io.artifact import Artifact, load
 from calcli.io.atomic import check_output, write_bytes
 from calcli.io.dataset import DataSet
@@ -71,13 +70,7 @@ def run(args: ThresholdArgs) -> int:
     if args.output is not None:
         check_output(Path(args.output), force=args.force, inputs=args.inputs)
     artifact = None if args.calibrator is None else load(args.calibrator)
-    with (
-        args.crew(talk) as crew,
-        open_data(
-            args.expanded, prefer=("test",), layout=args.where, ignore_labels=args.ignored, tell=talk.say
-        ) as rows,
-    ):
-        spread(rows, args.expanded, crew, prefer=("test",), layout=args.where, ignore_labels=args.ignored)
+    with args.crew(talk) as crew, opened(args, args.expanded, crew, talk) as rows:
         if rows.weights() is not None:
             raise DataError(f"{rows.name}: has sample weights; the bound is exact for counts only, drop the weights")
         for caveat in rows.caveats:
