@@ -23,7 +23,7 @@ EPILOG = (
     " 5 a limit was crossed, 130 interrupted. Several files: all are tried, the worst code is returned."
 )
 OUTPUTS = ("output", "junit", "diagram")
-"""Options that name a file to write; a struct with FOLDERS takes folders, too."""
+"""Options that name a file to write."""
 
 CONTEXT = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
 
@@ -55,7 +55,11 @@ def load(name: str) -> TyperCommand:
 
 
 class Command(TyperCommand):
-    """A command whose callback makes a struct of what was typed. work : what is done with it."""
+    """A command whose callback makes a struct of what was typed. work : what is done with it.
+
+    Where the struct has them: FOLDERS, whether it writes folders too; idle, the options that are not looked at, by
+    the name of their field, and why.
+    """
 
     work: Callable[[Any], int]
 

@@ -38,7 +38,9 @@ def print_report(evaluation: "Evaluation", plan: "Plan") -> None:
     if plan.report:
         if len(evaluation.results) <= MOST_EVIDENCE:
             for result in evaluation.results:
-                _print_evidence(result)
+                say(f"evidence: {result.bundle}, {result.title}")
+                for line in _evidence(result):
+                    say(f"  {line}")
         else:
             say(f"\nevidence of {len(evaluation.results)} results: with --json, or evaluate fewer at once")
     for result in evaluation.results:
@@ -142,14 +144,8 @@ def _print_paired(results: "Sequence[Result]", chosen: Sequence[str] | None) -> 
         say(f"[ ]: {intervals[0].level:.0%} interval of the difference on the same rows; p: two-sided")
 
 
-def _print_evidence(result: "Result") -> None:
-    """The figures behind one verdict."""
-    say(f"evidence: {result.bundle}, {result.title}")
-    for line in _evidence(result):
-        say(f"  {line}")
-
-
 def _evidence(result: "Result") -> Iterator[str]:
+    """The figures behind one verdict."""
     report = result.report
     assert report is not None
     d = report.direction

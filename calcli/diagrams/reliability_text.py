@@ -14,7 +14,11 @@ NARROW = 38
 
 def reliability_text(diagram: Diagram, style: ReliabilityStyle, width: int, look: Look) -> list[str]:
     """Every curve gets its own axes here: characters cannot overlap legibly."""
-    panels = [Panel(_heading(panel, curve), (curve,)) for panel in diagram.panels for curve in panel.curves]
+    panels = [
+        Panel(panel.title if len(panel.curves) == 1 else f"{panel.title}: {curve.label}", (curve,))
+        for panel in diagram.panels
+        for curve in panel.curves
+    ]
     columns = max(1, min(len(panels), (width + 2) // (NARROW + 2), 3))
     each = min((width - 2 * (columns - 1)) // columns, 66)
     lines = [look.paint(squeeze(diagram.title, width), "strong"), ""] if diagram.title else []
@@ -28,10 +32,6 @@ def reliability_text(diagram: Diagram, style: ReliabilityStyle, width: int, look
     for note in diagram.notes:
         lines += flow([(word, "faint") for word in printable(note).split()], width, look, " ")
     return lines
-
-
-def _heading(panel: Panel, curve: Curve) -> str:
-    return panel.title if len(panel.curves) == 1 else f"{panel.title}: {curve.label}"
 
 
 def _panel(title: str, curve: Curve, style: ReliabilityStyle, width: int, look: Look) -> list[str]:

@@ -132,10 +132,12 @@ def assess(
     names = plan.metrics_for(rows.k)
     if _long(subject, plan, names):
         return _of_long(subject, candidates, plan, names, baseline, progress)
+    by_class = plan.report or plan.per_class
+    bins = 0 if rows.k == 1 else plan.settings.bins if by_class else class_bins_needed(names, plan.settings)
     tables = collect_all(
         rows,
         [c.calibrator for c in compared],
-        class_bins=0 if rows.k == 1 else _class_bins(plan, names),
+        class_bins=bins,
         tops=tops_needed(names),
         group=subject.group,
         progress=progress,
@@ -191,11 +193,6 @@ def _of_long(
             )
     assert seen is not None
     return Assessed(results, [], reference, seen)
-
-
-def _class_bins(plan: Plan, names: Sequence[str]) -> int:
-    """Bins of the class sums, 0 where nobody asks for them."""
-    return plan.settings.bins if plan.report or plan.per_class else class_bins_needed(names, plan.settings)
 
 
 def scores_of(context: MetricContext, names: Sequence[str], progress: Progress | None = None) -> dict[str, Score]:

@@ -153,7 +153,6 @@ class MetricContext:
 
     @property
     def n(self) -> int:
-        """Number of rows."""
         return self.table.n
 
     @property

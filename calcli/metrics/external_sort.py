@@ -140,7 +140,6 @@ class SortedRows:
 
     @property
     def n(self) -> int:
-        """Number of rows."""
         return self._spool.count
 
     @property

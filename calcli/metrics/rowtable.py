@@ -73,7 +73,6 @@ class RowTable:
 
     @property
     def n(self) -> int:
-        """Number of rows."""
         return len(self.confidence)
 
     @property

@@ -112,7 +112,6 @@ class Scored:
 
     @property
     def n(self) -> int:
-        """Number of rows."""
         return self.moments.n
 
     @property
@@ -227,7 +226,6 @@ class Tally:
 
     @property
     def n(self) -> int:
-        """Number of rows."""
         return self.top.n
 
     @property

@@ -48,8 +48,6 @@ LARGEST_THRESHOLD = 1 << 24
 
 @dataclass(frozen=True)
 class ApplyArgs(o.ReadingSeveral, Working, o.Saying):
-    """What was typed after ``calcli apply``."""
-
     FOLDERS: ClassVar[bool] = True
 
     artifact: Annotated[str, typer.Argument(metavar="ART.json", help="Artifact written by calcli fit, - for stdin.")]

@@ -51,8 +51,6 @@ EPILOG = (
 
 @dataclass(frozen=True)
 class CompareArgs(o.Pooling, o.Saying, o.Tabling):
-    """What was typed after ``calcli compare``."""
-
     bundles: Annotated[
         list[str] | None,
         o.bundles("FILE.h5, FILE.h5:GROUP or FILE.h5:*; group cal (or val) when none. Quoted patterns are expanded."),
@@ -113,7 +111,6 @@ class CompareArgs(o.Pooling, o.Saying, o.Tabling):
 
     @property
     def idle(self) -> dict[str, str]:
-        """Options that are not looked at, by the name of their field, and why."""
         idle = {}
         if self.test is not None:
             idle["folds"] = "--test scores a group, so that no folds are made"

@@ -19,8 +19,6 @@ ORDER = 90
 
 @dataclass(frozen=True)
 class CompletionArgs:
-    """What was typed after ``calcli completion``."""
-
     shell: Annotated[str, typer.Argument(metavar="bash|zsh|fish", help="The shell that is to complete.")]
 
     def __post_init__(self) -> None:

@@ -57,8 +57,6 @@ Artifacts = list[tuple[str, Artifact]]
 
 @dataclass(frozen=True)
 class DiagramArgs(o.Pooling, Working, o.Saying):
-    """What was typed after ``calcli diagram``."""
-
     bundles: Annotated[
         list[str] | None,
         o.bundles("FILE.h5 or FILE.h5:GROUP; group test when none is named. Quoted patterns are expanded."),
@@ -138,7 +136,6 @@ class DiagramArgs(o.Pooling, Working, o.Saying):
 
     @property
     def idle(self) -> dict[str, str]:
-        """Options that are not looked at, by the name of their field, and why."""
         idle = dict.fromkeys(style(self.style).ignores, f"--style {self.style} shows nothing of it")
         if not (self.per_class or self.per_group):
             idle |= dict.fromkeys(("panels", "choose"), "it is about the panels of --per-class and --per-group")

@@ -52,8 +52,6 @@ Results = list[Result]
 
 @dataclass(frozen=True)
 class EvaluateArgs(o.Pooling, Working, o.Saying, o.Tabling):
-    """What was typed after ``calcli evaluate``."""
-
     FORMATS: ClassVar[tuple[str, ...]] = (*o.Tabling.FORMATS, "model-index")
 
     bundles: Annotated[
@@ -189,7 +187,6 @@ class EvaluateArgs(o.Pooling, Working, o.Saying, o.Tabling):
 
     @property
     def idle(self) -> dict[str, str]:
-        """Options that are not looked at, by the name of their field, and why."""
         idle = {}
         if self.metric and self.bin_sweep is None and not (self.per_class or self.unnormalized):
             pinned = settings_of([*self.metric, *needed_metrics(self.limits())])
@@ -276,7 +273,8 @@ def run(args: EvaluateArgs) -> int:
             for result in results[1:] or results:
                 outcomes += check(asked, result, against)
             if args.wanted == "jsonl":
-                _print_lines(results)
+                for result in results:
+                    print_json({"calcli_evaluation": 1, **result.to_dict()})
     talk.tell_warnings()
     _print(args, plan, job.evaluation(evaluated, outcomes))
     if args.junit is not None:
@@ -349,11 +347,6 @@ def _numbers_of_bins(text: str) -> tuple[int, ...]:
             f"--bin-sweep {text[:40]}: expected numbers of bins up to {MOST_BINS}, e.g. --bin-sweep 2,4,8,16"
         )
     return numbers
-
-
-def _print_lines(results: Results) -> None:
-    for result in results:
-        print_json({"calcli_evaluation": 1, **result.to_dict()})
 
 
 def _print_values(evaluation: Evaluation, name: str) -> None:

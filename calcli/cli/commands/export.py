@@ -33,8 +33,6 @@ ORDER = 45
 
 @dataclass(frozen=True)
 class ExportArgs(o.Reading, o.Saying):
-    """What was typed after ``calcli export``."""
-
     artifact: Annotated[str, typer.Argument(metavar="ART.json", help="Artifact written by calcli fit, - for stdin.")]
     to: Annotated[str, typer.Option(metavar="onnx|torch|python", help="What the calibrator is written for.")]
     output: Annotated[str, typer.Option("-o", "--output", metavar="OUT", help="File to write.")]
@@ -61,7 +59,6 @@ class ExportArgs(o.Reading, o.Saying):
 
     @property
     def idle(self) -> dict[str, str]:
-        """Options that are not looked at, by the name of their field, and why."""
         return {} if self.check else dict.fromkeys(o.names_of(o.Reading), "it says how the rows of --check are read")
 
     @property

@@ -48,8 +48,6 @@ EPILOG = (
 
 @dataclass(frozen=True)
 class ExtractArgs(ModelOptions, ImportOptions, Working, o.Saying):
-    """What was typed after ``calcli extract``."""
-
     output: Annotated[str, typer.Option("-o", "--output", metavar="OUT.h5", help="HDF5 file to write.")]
     sources: Annotated[
         list[Path] | None,
@@ -116,7 +114,6 @@ class ExtractArgs(ModelOptions, ImportOptions, Working, o.Saying):
 
     @property
     def idle(self) -> dict[str, str]:
-        """Options that are not looked at, by the name of their field, and why."""
         idle = {}
         if self.model is None:
             idle = dict.fromkeys(o.names_of(ModelOptions), "it belongs to a --model to run, and none is named")

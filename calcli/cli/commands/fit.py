@@ -42,8 +42,6 @@ EPILOG = "calcli methods lists the methods, calcli methods NAME the options of o
 
 @dataclass(frozen=True)
 class FitArgs(o.ReadingSeveral, Working, o.Saying):
-    """What was typed after ``calcli fit``."""
-
     FOLDERS: ClassVar[bool] = True
 
     method: Annotated[
@@ -81,7 +79,6 @@ class FitArgs(o.ReadingSeveral, Working, o.Saying):
 
     @property
     def idle(self) -> dict[str, str]:
-        """Options that are not looked at, by the name of their field, and why."""
         told = "-o - writes the artifact to standard output, which is JSON already"
         return {"json": told} if self.output in ("-", "/dev/stdout") else {}
 

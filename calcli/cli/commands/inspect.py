@@ -31,8 +31,6 @@ ORDER = 60
 
 @dataclass(frozen=True)
 class InspectArgs(o.Reading):
-    """What was typed after ``calcli inspect``."""
-
     file: Annotated[
         str, typer.Argument(metavar="FILE", help="Bundle (FILE.h5 or FILE.h5:GROUP) or artifact (JSON, - for stdin).")
     ]
@@ -45,7 +43,6 @@ class InspectArgs(o.Reading):
 
     @property
     def idle(self) -> dict[str, str]:
-        """Options that are not looked at, by the name of their field, and why."""
         told = f"{self.file} is read as an artifact, it says how bundles are read"
         return dict.fromkeys(o.names_of(o.Reading), told) if self.artifact else {}
 

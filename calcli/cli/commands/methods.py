@@ -22,8 +22,6 @@ ORDER = 70
 
 @dataclass(frozen=True)
 class MethodsArgs(o.Tabling):
-    """What was typed after ``calcli methods``."""
-
     name: Annotated[str | None, typer.Argument(metavar="NAME", help="Describe this method.")] = None
 
 

@@ -19,8 +19,6 @@ ORDER = 80
 
 @dataclass(frozen=True)
 class MetricsArgs(o.Tabling):
-    """What was typed after ``calcli metrics``."""
-
     name: Annotated[str | None, typer.Argument(metavar="NAME", help="Describe this metric.")] = None
 
 

@@ -42,8 +42,6 @@ MORE = ("gap", "aurc", "auroc")
 
 @dataclass(frozen=True)
 class ReportArgs(o.Pooling, Working, o.Saying):
-    """What was typed after ``calcli report``."""
-
     output: Annotated[Path, typer.Option("-o", "--output", metavar="FILE.html", help="The page to write.")]
     bundles: Annotated[
         list[str] | None,

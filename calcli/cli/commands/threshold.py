@@ -39,8 +39,6 @@ COVERAGES = (1.0, 0.9, 0.8, 0.7, 0.5)
 
 @dataclass(frozen=True)
 class ThresholdArgs(o.ReadingSeveral, Working, o.Saying):
-    """What was typed after ``calcli threshold``."""
-
     accuracy: Annotated[float, typer.Option(metavar="A", help="Accuracy that accepted rows must have.")]
     bundles: Annotated[
         list[str] | None,
