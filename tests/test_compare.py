@@ -114,7 +114,8 @@ def test_a_method_that_fails_is_a_row_with_its_reason(run, three):
     assert float(lines["ts"]["nll"]) > 0 and "recal" in done.err
 
 
-def test_the_spreadsheet_holds_every_number_in_its_column(run, three):
+def test_the_spreadsheet_holds_every_number_in_its_column(run, three, monkeypatch):
+    monkeypatch.setattr("calcli.cli.compare_job.ProcessPoolExecutor", None)  # nobody asks for other processes
     words = ("compare", "m0.h5", "--methods", "ts,ec")
     head, *rows = csv.reader(run(*words, "--format", "csv").out.splitlines())
     facts = ["nll", "nll.lo", "nll.hi", "nll.p", "nll.null", "brier", "brier.lo", "brier.hi", "ece", "ece.lo", "ece.hi"]
