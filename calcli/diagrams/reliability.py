@@ -98,14 +98,14 @@ class ReliabilityStyle(Style[Diagram]):
 
         return reliability_text(figure, self, width, look)
 
-    def table(self, figure: Diagram) -> tuple[Sequence[str], list[Sequence[Any]]]:
+    def table(self, figure: Diagram) -> tuple[Sequence[str], Sequence[Sequence[Any]]]:
         """Columns ``panel curve element x x_low x_high y y_low y_high count``.
 
         Element ``summary`` (its name in ``x``, its value in ``y``), ``curve`` (points of the
         polyline), ``band`` (x, y_low, y_high), ``bin`` (edges, mean forecast and outcome with
         its interval), ``bin_band`` and ``histogram`` (edges and count).
         """
-        rows: list[Sequence[Any]] = [
+        rows = [
             (panel.title, curve.label, *values)
             for panel in figure.panels
             for curve in panel.curves

@@ -92,7 +92,7 @@ class Style(ABC, Generic[F]):
         """Lines for a terminal, at most ``width`` characters wide."""
 
     @abstractmethod
-    def table(self, figure: F) -> tuple[Sequence[str], list[Sequence[Any]]]:
+    def table(self, figure: F) -> tuple[Sequence[str], Sequence[Sequence[Any]]]:
         """Column names and rows of all that is drawn; None where there is no number."""
 
     @abstractmethod

@@ -91,18 +91,8 @@ def judge(data: DataSummary, context: MetricContext, split: Split | None) -> Rep
         verdict = clean_text(data.n, k, p, positive=off, classes=each, groups=apart, split=gain)
     words = "too few rows to say" if few else direction_words(test, k, rejected)
     direction = Direction(test.gap.gap, test.gap.z, test.entropy.gap, test.entropy.z, words)
-    return Report(
-        data,
-        direction,
-        classes,
-        split,
-        verdict,
-        p,
-        overall,
-        groups,
-        positive,
-        (*(("confidence",) if rejected else ()), *found),
-    )
+    findings = ("confidence", *found) if rejected else found
+    return Report(data, direction, classes, split, verdict, p, overall, groups, positive, findings)
 
 
 def _class_findings(context: MetricContext) -> Classwise | None:

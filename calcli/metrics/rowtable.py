@@ -19,6 +19,7 @@ from calcli.plain import dataclass
 
 TOP_COLUMNS = ("confidence", "correct", "prediction", "y")
 COLUMNS = ("confidence", "nll", "brier", "entropy", "varentropy")
+ROW_COLUMNS = (*COLUMNS, *TOP_COLUMNS[1:], "positive", "weight", "group")
 
 
 @dataclass(frozen=True)
@@ -107,33 +108,24 @@ class RowTable:
 
     def take(self, index: NDArray[Any]) -> "RowTable":
         """The rows at ``index`` (indices or a mask); class sums cannot follow and are dropped."""
-        columns = {name: getattr(self, name) for name in (*COLUMNS, *TOP_COLUMNS[1:])}
-        columns = {name: values[index] if len(values) else values for name, values in columns.items()}
+        columns = {name: getattr(self, name) for name in ROW_COLUMNS}
+        columns = {n: values if values is None or not len(values) else values[index] for n, values in columns.items()}
         return RowTable(
             k=self.k,
             **columns,
-            positive=None if self.positive is None else self.positive[index],
-            weight=None if self.weight is None else self.weight[index],
-            group=None if self.group is None else self.group[index],
             clipped=int((columns["nll"] >= -np.log(NLL_FLOOR)).sum()),
             tops={j: (sums[index], inside[index]) for j, (sums, inside) in self.tops.items()},
         )
 
     def __add__(self, other: "RowTable") -> "RowTable":
         """The rows of both, one after the other."""
-        joined = {
-            name: np.concatenate([getattr(self, name), getattr(other, name)]) for name in (*COLUMNS, *TOP_COLUMNS[1:])
+        pairs = {name: (getattr(self, name), getattr(other, name)) for name in ROW_COLUMNS}
+        columns: dict[str, Any] = {
+            name: None if a is None or b is None else np.concatenate([a, b]) for name, (a, b) in pairs.items()
         }
-
-        def both(a: NDArray[Any] | None, b: NDArray[Any] | None) -> NDArray[Any] | None:
-            return None if a is None or b is None else np.concatenate([a, b])
-
         return RowTable(
             k=self.k,
-            **joined,
-            positive=both(self.positive, other.positive),
-            weight=both(self.weight, other.weight),
-            group=both(self.group, other.group),
+            **columns,
             clipped=self.clipped + other.clipped,
             classes=self.classes + other.classes if self.classes and other.classes else None,
             counts={

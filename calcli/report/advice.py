@@ -5,7 +5,7 @@ import shlex
 
 from calcli.metrics.intervals import normal_quantile
 from calcli.plain import dataclass
-from calcli.report.findings import LEVEL, elsewhere, state_of, window_sentence
+from calcli.report.findings import LEVEL, REACH, elsewhere, state_of, window_sentence
 from calcli.report.gather import CalibratorFacts, ModelResults, Version
 from calcli.report.phrases import count, fixed, points, span
 
@@ -24,11 +24,10 @@ def best_version(model: ModelResults) -> Version | None:
     Only those count that lower the loss beyond chance and whose accuracy does not fall
     beyond it. None where there is none.
     """
-    reach = normal_quantile(1 - LEVEL / 2)
 
     def beyond(version: Version, other: int) -> bool:
         value, se = version.nll_gaps[other]
-        return value > reach * se if math.isfinite(se) else False
+        return math.isfinite(se) and value > REACH * se
 
     helpful = [
         (at, v) for at, v in enumerate(model.versions) if at and beyond(model.versions[0], at) and not _loses_answers(v)
@@ -57,8 +56,7 @@ def advice_on(model: ModelResults, v: Version) -> tuple[Answer, str]:
     fit, command = _fit(model, v)
     if len(model.versions) == 1:
         return fit, command
-    reach = normal_quantile(1 - LEVEL / 2)
-    worse = [o.name for o in model.versions[1:] if o.nll_gaps[0][0] > reach * o.nll_gaps[0][1]]
+    worse = [o.name for o in model.versions[1:] if o.nll_gaps[0][0] > REACH * o.nll_gaps[0][1]]
     out = f" With {' and '.join(worse)} it gets worse." if worse else ""
     again = f"{fit.rest[0].upper()}{fit.rest[1:]}"
     return Answer("None of these helps.", f"{out} {again}".strip()), command

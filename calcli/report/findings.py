@@ -11,6 +11,8 @@ from calcli.report.gather import WINDOW_ROWS, Version, Window
 from calcli.report.phrases import count, per_cent, points
 
 LEVEL = 0.05
+REACH = normal_quantile(1 - LEVEL / 2)
+"""Standard errors beyond which a gap is no chance."""
 
 SIZES = ((0.01, "Very slightly"), (0.03, "A little"), (0.08, "Clearly"), (math.inf, "Much"))
 
@@ -42,7 +44,7 @@ def state_of(version: Version) -> State:
     gap = report.direction.gap
     low = score.interval.low if score.interval else gap
     high = score.interval.high if score.interval else gap
-    beyond = abs(report.direction.gap_z) > normal_quantile(1 - LEVEL / 2)
+    beyond = abs(report.direction.gap_z) > REACH
     size = next(word for limit, word in SIZES if abs(gap) < limit)
     return State(gap, low, high, beyond, report.p_value <= LEVEL, size)
 

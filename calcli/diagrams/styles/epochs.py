@@ -136,9 +136,9 @@ class OverEpochs(Style[Epochs]):
             body.append(cells)
         return lines + [line[:width] for line in table([head, *body])]
 
-    def table(self, figure: Epochs) -> tuple[Sequence[str], list[Sequence[Any]]]:
+    def table(self, figure: Epochs) -> tuple[Sequence[str], Sequence[Sequence[Any]]]:
         """A row per line and bundle."""
-        rows: list[Sequence[Any]] = [
+        rows = [
             (c.label, bundle, at, *(getattr(c, name)[i] for name in NAMES))
             for c in figure.courses
             for i, (bundle, at) in enumerate(zip(figure.bundles, figure.at, strict=True))

@@ -187,12 +187,10 @@ class GapPlot(Style[Gaps]):
         ]
         return lines + [squeeze(note, width) for note in figure.notes]
 
-    def table(self, figure: Gaps) -> tuple[Sequence[str], list[Sequence[Any]]]:
+    def table(self, figure: Gaps) -> tuple[Sequence[str], Sequence[Sequence[Any]]]:
         """A row per set and part."""
         names = ("n", "confidence", "accuracy", "gap", "low", "high", "p_value", "beyond")
-        rows: list[Sequence[Any]] = [
-            (s.label, g.part, *(getattr(g, name) for name in names)) for s in figure.series for g in s.gaps
-        ]
+        rows = [(s.label, g.part, *(getattr(g, name) for name in names)) for s in figure.series for g in s.gaps]
         return ("curve", "part", *names), rows
 
     def describe(self, figure: Gaps) -> str:

@@ -155,9 +155,9 @@ class RiskCoverage(Style[Risk]):
         lines += [line[:width] for line in table([head, *body])]
         return lines + [squeeze(note, width) for note in figure.notes]
 
-    def table(self, figure: Risk) -> tuple[Sequence[str], list[Sequence[Any]]]:
+    def table(self, figure: Risk) -> tuple[Sequence[str], Sequence[Sequence[Any]]]:
         """A row per curve and threshold."""
-        rows: list[Sequence[Any]] = [
+        rows = [
             (c.label, *values)
             for c in figure.curves
             for values in zip(*(getattr(c, name) for name in NAMES), strict=True)

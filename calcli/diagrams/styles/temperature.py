@@ -282,10 +282,10 @@ class Temperature(Style[TemperatureSweep]):
             ]
         )
 
-    def table(self, figure: TemperatureSweep) -> tuple[Sequence[str], list[Sequence[Any]]]:
+    def table(self, figure: TemperatureSweep) -> tuple[Sequence[str], Sequence[Sequence[Any]]]:
         """The curves, then a row per mark with its name."""
-        rows: list[Sequence[Any]] = [("", *row) for row in zip(*(getattr(figure, name) for name in NAMES), strict=True)]
-        marks: list[Sequence[Any]] = [(m.name, *(getattr(m, name) for name in NAMES)) for m in figure.marks]
+        rows = [("", *row) for row in zip(*(getattr(figure, name) for name in NAMES), strict=True)]
+        marks = [(m.name, *(getattr(m, name) for name in NAMES)) for m in figure.marks]
         return ("name", *NAMES), rows + marks
 
     def describe(self, figure: TemperatureSweep) -> str:

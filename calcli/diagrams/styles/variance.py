@@ -161,7 +161,7 @@ class Variance(Style[Scatter]):
         ]
         return lines + table([["", "", "n", "variance", "ECE", "(if cal.)"], *body])
 
-    def table(self, figure: Scatter) -> tuple[Sequence[str], list[Sequence[Any]]]:
+    def table(self, figure: Scatter) -> tuple[Sequence[str], Sequence[Sequence[Any]]]:
         """A row per point."""
         return NAMES, [[getattr(p, name) for name in NAMES] for p in figure.points]
 
