@@ -18,6 +18,9 @@ ASCII = {"band": ":", "diagonal": ".", "point": "O", "thin": "o", "whisker": "|"
 DOTS = np.array([[0x01, 0x08], [0x02, 0x10], [0x04, 0x20], [0x40, 0x80]])
 """Bits of the braille dots of a cell, four rows of two (Unicode block 2800)."""
 
+NEAR = str.maketrans("…−–", "~--")
+"""What stands in ASCII for signs that are near it."""
+
 SGR = {"curve": "1;36", "outside": "1;31", "band": "90", "diagonal": "37", "strong": "1", "faint": "2", "other": "33"}
 
 
@@ -162,13 +165,7 @@ def draw(figure: Figure, width: int = 80, look: Look = Look()) -> str:  # noqa: 
     """The figure as lines of text, at most ``width`` characters wide (at least 30)."""
     lines = style(figure.style).text(figure, max(width, 30), look)
     text = "\n".join(line.rstrip() for line in lines)
-    return text if look.unicode else _ascii(text)
-
-
-def _ascii(text: str) -> str:
-    for sign, plain in {"…": "~", "−": "-", "–": "-"}.items():
-        text = text.replace(sign, plain)
-    return text.encode("ascii", "replace").decode()
+    return text if look.unicode else text.translate(NEAR).encode("ascii", "replace").decode()
 
 
 def with_axis(canvas: Canvas, ticks: dict[int, str]) -> list[str]:
