@@ -5,7 +5,7 @@ import pytest
 from synthetic import predict, truth
 
 from calcli.calibrator import Context
-from calcli.methods._monotone import evaluate, nll_in_slopes, pull_together
+from calcli.methods._monotone import FEW_EDGES, evaluate, locate, nll_in_slopes, pull_together
 from calcli.methods.mono import SharedMonotone, SharedMonotoneOptions
 from calcli.methods.ts import TemperatureOptions, TemperatureScaling
 from calcli.numerics import log_softmax
@@ -121,3 +121,14 @@ class TestMinimise:
         found = minimise_box(lambda x: (float(np.exp(-x[0])), -np.exp(-x), np.exp(-x)[None]), np.zeros(1), limit=5)
         assert found.status == "not_converged"
         assert found.evaluations == 5
+
+
+@pytest.mark.parametrize("count", [1, 2, FEW_EDGES, FEW_EDGES + 1])
+def test_places_among_few_edges_are_those_of_a_search(count):
+    """Scores on an edge belong to the segment below it."""
+    rng = np.random.default_rng(count)
+    edges, x = np.sort(rng.normal(size=count)), rng.normal(size=(30, 40))
+    x[0], x[1, :2] = edges[np.arange(40) % count], (np.inf, -np.inf)
+    segment, offset = locate(x, edges)
+    np.testing.assert_array_equal(segment, np.searchsorted(edges, x, side="left"))
+    np.testing.assert_array_equal(offset, x - edges[np.maximum(segment - 1, 0)])

@@ -27,6 +27,9 @@ ALL_AT_BOUND = (
 KEPT_BYTES = 1 << 24
 """Scores in float64 up to this size have their places among the edges kept, in twice the memory."""
 
+FEW_EDGES = 64
+"""Edges up to which each is compared with all scores."""
+
 Entry = Callable[[FloatArray], FloatArray]
 
 
@@ -42,16 +45,22 @@ def check_map(edges: FloatArray, slopes: FloatArray) -> None:
 
 def locate(x: FloatArray, edges: FloatArray) -> tuple[IntArray, FloatArray]:
     """Segment of every x, and its offset from the segment's finite end (negative in the first)."""
-    segment = np.searchsorted(edges, x, side="left")
-    return segment, x - edges[np.maximum(segment - 1, 0)]
+    if len(edges) > FEW_EDGES:
+        segment = np.searchsorted(edges, x, side="left")
+    else:  # the same, in a tenth of the time
+        below = np.zeros(x.shape, dtype=np.uint8)
+        for edge in edges.tolist():
+            below += x > edge
+        segment = below.astype(np.intp)
+    return segment, x - np.concatenate([edges[:1], edges]).take(segment)
 
 
 def evaluate(x: FloatArray, edges: FloatArray, slopes: FloatArray) -> FloatArray:
     """g(x), with g(e_1) = 0."""
     segment, offset = locate(x, edges)
     base = np.concatenate([[0.0, 0.0], np.cumsum(slopes[1:-1] * np.diff(edges))])
-    offset *= slopes[segment]
-    offset += base[segment]
+    offset *= slopes.take(segment)
+    offset += base.take(segment)
     return offset
 
 

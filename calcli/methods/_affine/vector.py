@@ -1,6 +1,6 @@
 """The objective of a scale and a bias per class, with its Hessian formed outright."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import numpy as np
 
@@ -23,6 +23,19 @@ def add_square(total: Reals, jacobian: Reals) -> None:
     total += flat.T @ flat
 
 
+def solver_of(hessian: FloatArray) -> Callable[[FloatArray], FloatArray]:
+    """What solves H x = g for one g after the other. A large H is factored once, by SciPy, which loads for it."""
+    if len(hessian) <= 2 * DOUBLE_CLASSES:
+        return lambda g: np.asarray(np.linalg.solve(hessian, g))
+    from scipy.linalg import LinAlgError, cho_factor, cho_solve
+
+    try:
+        factor = cho_factor(hessian, check_finite=False)
+    except LinAlgError:  # rounding has left it a direction of negative curvature
+        return lambda g: np.asarray(np.linalg.solve(hessian, g))
+    return lambda g: np.asarray(cho_solve(factor, g, check_finite=False))
+
+
 class VectorObjective(AffineObjective):
     """Objective of a scale and a bias per class: theta (k, 2).
 
@@ -35,13 +48,13 @@ class VectorObjective(AffineObjective):
 
     def __init__(self, chunks: Chunked, k: int, ridge: Ridge, *, complete: bool = False) -> None:
         super().__init__(chunks, k, 2, ridge, complete=complete)
-        self.hessian: FloatArray | None = None
+        self.solver: Callable[[FloatArray], FloatArray] | None = None
         self.decrement = 0.0
         self.dense = k <= min(DENSE_CLASSES, sum(len(chunk) for chunk in chunks))
 
     def exchange(self, ridge: Ridge) -> None:
         super().exchange(ridge)
-        self.hessian = None
+        self.solver = None
 
     def backward(self, x: Reals, r: Reals) -> Reals:
         return np.stack([np.einsum("ij,ij->j", r, x), r.sum(axis=0)], axis=1)
@@ -59,19 +72,19 @@ class VectorObjective(AffineObjective):
             blocks = self.class_blocks()
             precondition = lambda v: self.project(np.einsum("cij,cj->ci", blocks, v))  # noqa: E731
             return conjugate_gradients(self.product, -gradient, precondition, tolerance, 300)
-        if self.hessian is not None:
+        if self.solver is not None:
             step = self.solve(gradient)
             if -float(np.vdot(gradient, step)) < 1e-3 * self.decrement:
                 return NewtonDirection(step)
-        self.hessian = None  # free it before the next one is made
-        self.hessian = self.form_hessian()
+        self.solver = None  # free it before the next one is made
+        self.solver = solver_of(self.form_hessian())
         step = self.solve(gradient)
         self.decrement = -float(np.vdot(gradient, step))
         return NewtonDirection(step)
 
     def solve(self, gradient: FloatArray) -> FloatArray:
-        assert self.hessian is not None
-        return self.project(-np.linalg.solve(self.hessian, gradient.ravel()).reshape(self.k, 2))
+        assert self.solver is not None
+        return self.project(-self.solver(gradient.ravel()).reshape(self.k, 2))
 
     def form_hessian(self) -> FloatArray:
         """The Hessian, (2k, 2k), on the directions that the search may take."""
