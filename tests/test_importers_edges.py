@@ -182,7 +182,7 @@ def test_an_arrow_table_whose_texts_are_no_text_is_refused(tmp_path):
     table = pyarrow.table({"confidence": [0.5, 0.6, 0.7], "correct": [1, 0, 1]}).append_column("word", words)
     with pyarrow.OSFile(str(tmp_path / "t.arrow"), "wb") as file, pyarrow.ipc.new_stream(file, table.schema) as writer:
         writer.write_table(table)
-    with pytest.raises(DataError, match=r"t\.arrow: cannot be read as Arrow: .*; is the file complete\?"):
+    with pytest.raises(DataError, match=r"t\.arrow: cannot read it as arrow: .*; is the file complete\?"):
         import_scores([tmp_path / "t.arrow"], tmp_path / "o.h5")
 
 

@@ -3,7 +3,6 @@
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import field
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -14,30 +13,12 @@ from calcli.errors import CalcliError, DataError, one_line
 from calcli.numerics import bfloat16_to_float32, is_bfloat16
 from calcli.plain import dataclass
 
-__all__ = ["Archive", "Entry", "Mapped", "flatten", "reading", "unite"]
-
-BROKEN: tuple[type[Exception], ...] = (
-    OSError,
-    ValueError,
-    TypeError,
-    KeyError,
-    EOFError,
-    IndexError,
-    AttributeError,
-    RuntimeError,
-    OverflowError,
-    SyntaxError,
-    AssertionError,
-)
-"""What NumPy, h5py and the standard library raise on files that are cut off or scrambled."""
+__all__ = ["Archive", "Entry", "Mapped", "constant", "flatten", "reading", "unite"]
 
 
 @contextmanager
-def reading(path: Path, what: str, *, also: tuple[type[Exception], ...] = ()) -> Iterator[None]:
-    """Turn whatever a reader raises on a broken file into one DataError line.
-
-    also : exceptions of the reader's own library.
-    """
+def reading(path: Path, what: str) -> Iterator[None]:
+    """Turn whatever a reader raises on a broken file into one DataError line."""
     try:
         yield
     except CalcliError:
@@ -46,7 +27,7 @@ def reading(path: Path, what: str, *, also: tuple[type[Exception], ...] = ()) ->
         raise DataError(
             f"{path}: {what} does not fit into memory; save it as .npy or HDF5, which are streamed"
         ) from None
-    except BROKEN + also as problem:
+    except Exception as problem:  # NumPy, h5py, pyarrow, torch raise whatever they stumble over
         raise DataError(f"{path}: cannot read {what}: {one_line(problem)}; is the file complete?") from None
 
 
@@ -121,21 +102,24 @@ class Archive:
         loaders: Mapping[str, Callable[[], Any]],
         *,
         loose: bool = False,
-        notes: tuple[str, ...] = (),
+        notes: Iterable[str] = (),
     ) -> "Archive":
         """Build from loaders by name; what they raise becomes a DataError that names the array."""
         entries = {name: Entry(path, name, _guarded(path, name, load)) for name, load in loaders.items()}
-        return cls(path, format, entries, loose, notes)
+        return cls(path, format, entries, loose, tuple(notes))
 
     @classmethod
-    def held(cls, path: Path, format: str, arrays: Mapping[str, Any], notes: Iterable[str] = ()) -> "Archive":
+    def held(
+        cls, path: Path, format: str, arrays: Mapping[str, Any], notes: Iterable[str] = (), *, loose: bool = False
+    ) -> "Archive":
         """Build from arrays in memory, by name."""
-        entries = {name: Entry(path, name, partial(_same, array)) for name, array in arrays.items()}
-        return cls(path, format, entries, notes=tuple(notes))
+        entries = {name: Entry(path, name, constant(array)) for name, array in arrays.items()}
+        return cls(path, format, entries, loose, tuple(notes))
 
 
-def _same(array: Any) -> Any:
-    return array
+def constant(array: Any) -> Callable[[], Any]:
+    """A loader of what is in memory."""
+    return lambda: array
 
 
 def _guarded(path: Path, name: str, load: Callable[[], Any]) -> Callable[[], Any]:

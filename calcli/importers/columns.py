@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calcli.errors import DataError
-from calcli.importers.archive import Archive
+from calcli.importers.archive import Archive, constant
 from calcli.importers.array_names import PER_ROW, SCORE_PREFIX, role_of, says_correct
 from calcli.importers.ask import Ask
 from calcli.importers.logged import PREDICTIONS
@@ -83,12 +83,12 @@ def table_archive(
         ranked, used, told = ranked_columns(path, columns, ask.classes, ask.class_names)
         notes.append(told)
         if ask.class_names:
-            ranked["class_names"] = _constant(np.array(ask.class_names))
+            ranked["class_names"] = constant(np.array(ask.class_names))
         columns = {name: column for name, column in columns.items() if name not in used or name in _pieces(ask)}
     names = list(columns)
     if names == [str(i) for i in range(len(names))] and len(names) > 1 and not (ask.scores or ask.labels):
         whole = _matrix(path, columns, names)
-        return Archive.of(path, format, {path.stem: whole}, loose=True, notes=tuple(notes))
+        return Archive.of(path, format, {path.stem: whole}, loose=True, notes=notes)
     asked_lists = [asked for asked in (*ask.scores, *ask.labels) if asked not in columns and _is_list(asked)]
     chosen = {asked: _listed(names, asked) for asked in asked_lists}
     taken = {name for listed in chosen.values() for name in listed}
@@ -120,8 +120,8 @@ def table_archive(
         explicit = group in chosen or (group == LEFT_OVER and group not in numbered)
         classes = _class_names(path, listed, "" if explicit else group, counted=group not in chosen)
         if classes is not None:
-            loaders[f"class_names_{group}"] = _constant(np.asarray(classes))
-    return Archive.of(path, format, loaders, notes=tuple(notes))
+            loaders[f"class_names_{group}"] = constant(np.asarray(classes))
+    return Archive.of(path, format, loaders, notes=notes)
 
 
 def _pieces(ask: Ask) -> set[str]:
@@ -252,10 +252,6 @@ def _class_names(path: Path, columns: Sequence[str], stem: str, *, counted: bool
     if not stem and len({match["stem"] if match else name for match, name in zip(numbered, names, strict=True)}) == 1:
         return None
     return names
-
-
-def _constant(value: NDArray[Any]) -> Callable[[], NDArray[Any]]:
-    return lambda: value
 
 
 def _matrix(

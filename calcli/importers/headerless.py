@@ -46,7 +46,7 @@ def headerless_archive(path: Path, columns: Mapping[str, Column], n: int, ask: A
         told[-1] += " the scores"
         parts, labels = [arrays[name] for name in scores], arrays[ends[0]]
         matrix = parts[0] if scores == lists else np.stack(parts, axis=1, dtype=np.float64)
-        return Archive.of(path, "csv", {"scores": lambda: matrix, "labels": lambda: labels}, notes=tuple(told))
+        return Archive.held(path, "csv", {"scores": matrix, "labels": labels}, told)
     bare = [n for n in left if columns[n].kind in ("number", "lists") and arrays[n].dtype.kind not in "US"]
     if len(bare) < len(left) or (lists and len(left) > 1):
         raise DataError(
@@ -55,7 +55,7 @@ def headerless_archive(path: Path, columns: Mapping[str, Column], n: int, ask: A
         )
     whole = np.stack([arrays[name] for name in left], axis=1)
     value = whole if whole.shape[1] > 1 else whole[:, 0]
-    return Archive.of(path, "csv", {path.stem: lambda: value}, loose=True, notes=tuple(told))
+    return Archive.held(path, "csv", {path.stem: value}, told, loose=True)
 
 
 def _counts_rows(values: NDArray[Any]) -> bool:

@@ -2,12 +2,11 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 
 from calcli.errors import DataError
-from calcli.importers.archive import Entry
+from calcli.importers.archive import Entry, constant
 from calcli.importers.array_names import BundleArrays, group_name
 from calcli.importers.ask import Ask
 from calcli.importers.labelled_scores import Imported, load
@@ -47,13 +46,9 @@ def load_labels(
     named = replace(ask, scores=(candidate.scores,), labels=(candidate.labels,), class_names=())
     for c, name in enumerate(names):
         column = {
-            candidate.scores: _column(scores_entry, scores[:, c]),
-            candidate.labels: _column(labels_entry, truth[:, c].astype(np.int64)),
+            candidate.scores: replace(scores_entry, load=constant(scores[:, c])),
+            candidate.labels: replace(labels_entry, load=constant(truth[:, c].astype(np.int64))),
         }
         model = "/".join(part for part in (candidate.model, name) if part)
         one = replace(candidate, model=model, extras=extras)
         yield load(one, {**entries, **column}, named, ignore=ignore)
-
-
-def _column(entry: Entry, values: Any) -> Entry:
-    return Entry(entry.path, entry.name, lambda: values)

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from calcli.errors import DataError, one_line
+from calcli.importers.archive import reading
 from calcli.io.atomic import is_stream
 from calcli.io.inputs import DoubledKey, note, once
 
@@ -89,18 +90,11 @@ class SourceFile:
 
         Read once, whoever asks. NaN and Infinity are taken as Python writes them.
         """
-        try:
+        with reading(self.path, "the JSON"):
             return self._values()
-        except MemoryError:
-            raise DataError(
-                f"{self.path}: does not fit into memory; save it as .npy or HDF5, which are streamed"
-            ) from None
 
     def _values(self) -> Any:
-        try:
-            data = self.path.read_bytes().removeprefix(b"\xef\xbb\xbf")
-        except OSError as problem:
-            raise DataError(f"{self.path}: cannot be read: {one_line(problem)}") from None
+        data = self.path.read_bytes().removeprefix(b"\xef\xbb\xbf")
         if b"\n" not in data.strip() or not _ends_value(data):
             if len(data) <= LOOKED_THROUGH:
                 _refuse_doubled(data, str(self.path))

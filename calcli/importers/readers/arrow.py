@@ -3,7 +3,7 @@
 from contextlib import ExitStack
 from typing import Any
 
-from calcli.errors import DataError, one_line
+from calcli.errors import DataError
 from calcli.importers.archive import Archive
 from calcli.importers.ask import Ask
 from calcli.importers.formats import reader
@@ -34,9 +34,6 @@ def read_arrow(file: SourceFile, stack: ExitStack, ask: Ask) -> Archive:
         raise DataError(
             f"{path}: reading Arrow needs pyarrow; pip install 'calcli[parquet]', or save the table as CSV"
         ) from None
-    try:
-        table: Any = ipc.open_stream(path).read_all() if file.head.startswith(STREAM) else feather.read_table(path)
-        table.validate(full=True)
-    except Exception as problem:  # pyarrow's own family
-        raise DataError(f"{path}: cannot be read as Arrow: {one_line(problem)}; is the file complete?") from None
+    table: Any = ipc.open_stream(path).read_all() if file.head.startswith(STREAM) else feather.read_table(path)
+    table.validate(full=True)
     return arrow_archive(path, "arrow", table, ask)

@@ -218,8 +218,6 @@ def _rows(path: Path, opening: TableHead) -> list[list[str]]:
             if opening.separator == " ":
                 return [cells for line in lines if (cells := _cells(line, " "))]
             return [row for row in csv.reader(lines, delimiter=opening.separator, strict=True) if row]
-    except (OSError, UnicodeDecodeError, csv.Error) as problem:
-        raise DataError(f"{path}: cannot be read as a table: {one_line(problem)}") from None
     finally:
         csv.field_size_limit(limit)
 

@@ -5,7 +5,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
-from calcli.importers.archive import Archive, Mapped, reading
+from calcli.importers.archive import Archive, Mapped
 from calcli.importers.ask import Ask
 from calcli.importers.formats import reader
 from calcli.importers.source_file import SourceFile
@@ -43,8 +43,7 @@ def read_hdf5(file: SourceFile, stack: ExitStack, ask: Ask) -> Archive:
         if isinstance(name, str) and hasattr(node, "chunks") and node.shape is not None:
             datasets[name] = node
 
-    with reading(path, "the list of datasets"):
-        opened.visititems(visit)
+    opened.visititems(visit)
     return Archive.of(path, "hdf5", {name: _loader(path, name, node) for name, node in datasets.items()})
 
 

@@ -7,7 +7,7 @@ from contextlib import ExitStack
 from dataclasses import replace
 from typing import Any
 
-from calcli.errors import DataError, UsageError, one_line
+from calcli.errors import DataError, UsageError
 from calcli.importers.archive import Archive
 from calcli.importers.ask import Ask
 from calcli.importers.formats import reader
@@ -97,8 +97,6 @@ def _samples(file: SourceFile) -> list[Mapping[str, Any]]:
         raise DataError(
             f"{file.path}: is packed with zstd, which needs Python 3.14; rewrite it with inspect log convert --to json"
         ) from None
-    except (zipfile.BadZipFile, OSError, ValueError, EOFError) as problem:
-        raise DataError(f"{file.path}: cannot be read: {one_line(problem)}; is the file complete?") from None
     if not found or not all(isinstance(sample, dict) for sample in found):
         raise DataError(f"{file.path}: holds no samples; was the evaluation interrupted?")
     return found

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calcli.errors import DataError
-from calcli.importers.archive import Archive, Mapped, reading
+from calcli.importers.archive import Archive, Mapped
 from calcli.importers.ask import Ask
 from calcli.importers.columns import Column, table_archive
 from calcli.importers.formats import reader
@@ -44,14 +44,8 @@ def read_npy(file: SourceFile, stack: ExitStack, ask: Ask) -> Archive:
     if about is not None and about[0].names is not None:
         return _structured(path, ask)
 
-    def load() -> Any:
-        import tokenize
-
-        with reading(path, "the .npy file", also=(tokenize.TokenError,)):  # a header is a Python expression
-            try:
-                return Mapped(lambda: np.load(path, mmap_mode="r", allow_pickle=False), path, path.stem)
-            except ValueError as problem:
-                raise _explained(path, path.stem, problem) from None
+    def load() -> Mapped:
+        return Mapped(lambda: np.load(path, mmap_mode="r", allow_pickle=False), path, path.stem)
 
     return Archive.of(path, "npy", {path.stem: load}, loose=True)
 
@@ -70,8 +64,7 @@ def _header(file: IO[bytes]) -> tuple[np.dtype[Any], tuple[int, ...]] | None:
 
 def _structured(path: Path, ask: Ask) -> Archive:
     """A table of named columns, as ``DataFrame.to_records`` and record arrays are."""
-    with reading(path, "the .npy file"):
-        rows = np.load(path, allow_pickle=False).reshape(-1)
+    rows = np.load(path, allow_pickle=False).reshape(-1)
     kinds: dict[str, Any] = {"U": "text", "S": "text", "b": "other"}
     columns = {
         str(name): Column(
@@ -102,31 +95,23 @@ def _is_npz(file: SourceFile) -> bool:
 )
 def read_npz(file: SourceFile, stack: ExitStack, ask: Ask) -> Archive:
     """Open a .npz file; each array is read when asked for."""
-    import tokenize
-    import zipfile
-    import zlib
-
     path = file.path
-
-    broken = (zipfile.BadZipFile, zlib.error, tokenize.TokenError)
-    with reading(path, "the npz archive", also=broken):
-        opened = stack.enter_context(path.open("rb"))  # NumPy would leave it open when it fails
-        archive = stack.enter_context(np.load(opened, allow_pickle=False))
+    opened = stack.enter_context(path.open("rb"))  # NumPy would leave it open when it fails
+    archive = stack.enter_context(np.load(opened, allow_pickle=False))
 
     def loader(name: str) -> Any:
         def load() -> Any:
-            with reading(path, f"array {name!r}", also=broken):
-                _check_size(path, name, archive)
-                try:
-                    found = archive[name]
-                    if not isinstance(found, np.ndarray):  # NumPy gives the bytes of a member that is no array
-                        raise DataError(f"{path}: {name!r} is no array; was the file damaged?")
-                    return bfloat16_to_float32(found) if is_bfloat16(found.dtype) else found
-                except ValueError as problem:
-                    if "allow_pickle" not in str(problem):
-                        raise
-                    with archive.zip.open(f"{name}.npy") as member:
-                        return _plain_objects(path, name, member.read())
+            _check_size(path, name, archive)
+            try:
+                found = archive[name]
+            except ValueError as problem:
+                if "allow_pickle" not in str(problem):
+                    raise
+                with archive.zip.open(f"{name}.npy") as member:
+                    return _plain_objects(path, name, member.read())
+            if not isinstance(found, np.ndarray):  # NumPy gives the bytes of a member that is no array
+                raise DataError(f"{path}: {name!r} is no array; was the file damaged?")
+            return bfloat16_to_float32(found) if is_bfloat16(found.dtype) else found
 
         return load
 
@@ -166,12 +151,3 @@ def _check_size(path: Path, name: str, archive: Any) -> None:
             f"{path}: array {name!r} has {about.file_size} bytes in {about.compress_size} of the file, far more than"
             " scores shrink by; if this is meant, save it with numpy.savez"
         )
-
-
-def _explained(path: Path, name: str, problem: ValueError) -> Exception:
-    if "allow_pickle" in str(problem):
-        return DataError(
-            f"{path}: array {name!r} holds Python objects, which only a pickle that may run code could give;"
-            " save numbers, and words as fixed-width strings: np.asarray(names, dtype='U')"
-        )
-    return problem

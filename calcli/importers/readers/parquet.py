@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from calcli.errors import DataError, one_line
-from calcli.importers.archive import Archive, Entry, reading
+from calcli.errors import DataError
+from calcli.importers.archive import Archive, Entry, constant
 from calcli.importers.array_names import parse_name, role_of
 from calcli.importers.ask import Ask
 from calcli.importers.columns import Column, refuse_doubles, table_archive
@@ -42,15 +42,14 @@ def read_parquet(file: SourceFile, stack: ExitStack, ask: Ask) -> Archive:
 def arrow_archive(path: Path, format: str, table: Any, ask: Ask) -> Archive:
     """The arrays of a pyarrow table, with the class names that datasets keeps in its schema."""
     table = _flat(table)
-    with reading(path, "the names of the columns"):
-        refuse_doubles(path, [str(name) for name in table.column_names])
-        if ask.choices is not None or any(_is_ragged(table, str(name), ask) for name in table.column_names):
-            return by_choices(path, format, table.to_pylist(), ask)
-        archive = table_archive(path, format, arrow_columns(path, table), table.num_rows, ask)
+    refuse_doubles(path, [str(name) for name in table.column_names])
+    if ask.choices is not None or any(_is_ragged(table, str(name), ask) for name in table.column_names):
+        return by_choices(path, format, table.to_pylist(), ask)
+    archive = table_archive(path, format, arrow_columns(path, table), table.num_rows, ask)
     names = _declared_names(table, ask)
     if names is None or any(name.startswith("class_names") for name in archive.entries):
         return archive
-    return replace(archive, entries={**archive.entries, "class_names": Entry(path, "class_names", lambda: names)})
+    return replace(archive, entries={**archive.entries, "class_names": Entry(path, "class_names", constant(names))})
 
 
 def _is_ragged(table: Any, name: str, ask: Ask) -> bool:
@@ -82,16 +81,11 @@ def read_table(path: Path) -> Any:
         raise DataError(
             f"{path}: reading Parquet needs pyarrow; pip install 'calcli[parquet]', or save the table as CSV"
         ) from None
-    try:
-        with parquet.ParquetFile(path) as opened:
-            declared = opened.metadata.num_rows * opened.metadata.num_columns * 8
-        if swells(declared, path.stat().st_size):
-            raise DataError(f"{path}: declares {declared} bytes, far more than it can hold; was it cut off?")
-        return parquet.read_table(path, page_checksum_verification=True)
-    except DataError:
-        raise
-    except Exception as problem:  # pyarrow's own family
-        raise DataError(f"{path}: cannot be read as Parquet: {one_line(problem)}; is the file complete?") from None
+    with parquet.ParquetFile(path) as opened:
+        declared = opened.metadata.num_rows * opened.metadata.num_columns * 8
+    if swells(declared, path.stat().st_size):
+        raise DataError(f"{path}: declares {declared} bytes, far more than it can hold; was it cut off?")
+    return parquet.read_table(path, page_checksum_verification=True)
 
 
 def _flat(table: Any) -> Any:

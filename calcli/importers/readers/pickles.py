@@ -305,13 +305,7 @@ def read_pickle(file: SourceFile, stack: ExitStack, ask: Ask) -> Archive:
     layouts of the logits published with NN_calibration and are known by it; dicts of
     arrays are read by their names, other nestings by position: ``0/1``.
     """
-    path = file.path
-    try:
-        data = path.read_bytes()
-    except OSError as problem:
-        raise DataError(f"{path}: cannot be read: {one_line(problem)}") from None
-    content = load_arrays(data, str(path))
-    return content_archive(path, "pickle", content)
+    return content_archive(file.path, "pickle", load_arrays(file.path.read_bytes(), str(file.path)))
 
 
 def content_archive(path: Path, format: str, content: Any) -> Archive:
@@ -330,9 +324,8 @@ def content_archive(path: Path, format: str, content: Any) -> Archive:
     found = flatten(named, lambda value: isinstance(value, np.ndarray), path)
     if not found:
         raise DataError(f"{path}: the pickle holds no arrays; expected (logits, labels) or two such pairs")
-    if set(found) == {""}:
-        return Archive.of(path, format, {path.stem: lambda: found[""]}, loose=True, notes=tuple(notes))
-    return Archive.of(path, format, {name: _constant(value) for name, value in found.items()}, notes=tuple(notes))
+    arrays = {name or path.stem: value for name, value in found.items()}
+    return Archive.held(path, format, arrays, notes, loose=set(found) == {""})
 
 
 def _named_by_framework(named: dict[str, Any], notes: list[str]) -> dict[str, Any]:
@@ -345,10 +338,6 @@ def _named_by_framework(named: dict[str, Any], notes: list[str]) -> dict[str, An
             notes.append(f"{key} was taken as probs, which MMPretrain writes there")
             break
     return renamed
-
-
-def _constant(value: NDArray[Any]) -> Callable[[], NDArray[Any]]:
-    return lambda: value
 
 
 def _is_pair(value: Any) -> bool:

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from calcli.errors import DataError
-from calcli.importers.archive import Archive, Mapped, reading
+from calcli.importers.archive import Archive, Mapped
 from calcli.importers.ask import Ask
 from calcli.importers.formats import reader
 from calcli.importers.source_file import SourceFile
@@ -57,18 +57,15 @@ def read_safetensors(file: SourceFile, stack: ExitStack, ask: Ask) -> Archive:
     Reference: the format description of the safetensors project.
     """
     path, size = file.path, file.size
-    with reading(path, "the safetensors header"):
-        with path.open("rb") as opened:
-            length = int.from_bytes(opened.read(8), "little")
-            if length > min(HEADER_LIMIT, size - 8):
-                raise DataError(
-                    f"{path}: the header should have {length} bytes, the file {size}; is the file complete?"
-                )
-            header = json.loads(opened.read(length))
-        if not isinstance(header, dict):
-            raise DataError(f"{path}: the safetensors header is not a JSON object")
-        header.pop("__metadata__", None)
-        loaders = {name: _loader(path, name, about, 8 + length, size) for name, about in header.items()}
+    with path.open("rb") as opened:
+        length = int.from_bytes(opened.read(8), "little")
+        if length > min(HEADER_LIMIT, size - 8):
+            raise DataError(f"{path}: the header should have {length} bytes, the file {size}; is the file complete?")
+        header = json.loads(opened.read(length))
+    if not isinstance(header, dict):
+        raise DataError(f"{path}: the safetensors header is not a JSON object")
+    header.pop("__metadata__", None)
+    loaders = {name: _loader(path, name, about, 8 + length, size) for name, about in header.items()}
     return Archive.of(path, "safetensors", loaders)
 
 

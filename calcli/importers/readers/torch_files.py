@@ -64,19 +64,14 @@ def read_pt(file: SourceFile, stack: ExitStack, ask: Ask) -> Archive:
                 content = torch.load(path, map_location="cpu", weights_only=True)
     except pickle.UnpicklingError as problem:
         raise DataError(f"{path}: {_refusal(problem)}") from None
-    except Exception as problem:  # torch raises whatever it stumbles over in a broken file
-        raise DataError(
-            f"{path}: cannot be read as a PyTorch file: {one_line(problem)}; is the file complete?"
-        ) from None
 
     notes: list[str] = []
     content = merge_batches(_plain(content, torch.Tensor, {}), path, notes)
     found = flatten(content, lambda value: isinstance(value, (torch.Tensor, np.ndarray)), path)
     if not found:
         raise DataError(f"{path}: holds no tensors; save a dict such as {{'logits': …, 'labels': …}} with torch.save")
-    if set(found) == {""}:
-        return Archive.of(path, "pt", {path.stem: _loader(found[""])}, loose=True, notes=tuple(notes))
-    return Archive.of(path, "pt", {name: _loader(value) for name, value in found.items()}, notes=tuple(notes))
+    loaders = {name or path.stem: _loader(value) for name, value in found.items()}
+    return Archive.of(path, "pt", loaders, loose=set(found) == {""}, notes=notes)
 
 
 def _plain(value: Any, tensor: type, known: dict[int, Any], inside: bool = False, depth: int = 0) -> Any:
@@ -142,12 +137,6 @@ def _check_structure(path: Path) -> None:
                     _Walk(io.BytesIO(archive.read(member)), encoding="latin1").load()
     except pickle.UnpicklingError as problem:
         raise DataError(f"{path}: {_refusal(problem)}") from None
-    except DataError:
-        raise
-    except Exception as problem:
-        raise DataError(
-            f"{path}: cannot be read as a PyTorch file: {one_line(problem)}; is the file complete?"
-        ) from None
 
 
 def _loader(value: Any) -> Callable[[], Any]:
