@@ -11,7 +11,7 @@ import pytest
 from calcli.errors import CalcliError, DataError
 from calcli.importers.archive import Mapped
 from calcli.importers.direct import open_data
-from calcli.importers.import_notes import FEW, Chance
+from calcli.importers.import_report import FEW, Chance
 from calcli.importers.labelled_scores import Slab
 from calcli.io.artifact import dumps, loads
 from calcli.io.extremes import check_extremes

@@ -340,10 +340,7 @@ def _write(
             if new.transforms:
                 per_row["transformed"] = rows[:, 1:].transpose(1, 0, 2)
             writer.write(at, rows[:, 0], **per_row)
-        absent = 0 if labels is None else new.k - len(np.unique(labels))
-        report.bundles.append(
-            Written(group, new.kind, new.n, new.k, str(new.dtype), new.labels, len(new.transforms), absent)
-        )
+        report.bundles.append(Written.of(group, new, labels))
     if len(groups) > 1:
         sizes = ", ".join(f"{group} {len(index)}" for group, index in groups.items())
         report.notes.append(f"{form.n} rows split {splitting.method(inputs.labels is not None)}: {sizes}")

@@ -28,7 +28,7 @@ def reading(path: Path, what: str) -> Iterator[None]:
             f"{path}: {what} does not fit into memory; save it as .npy or HDF5, which are streamed"
         ) from None
     except Exception as problem:  # NumPy, h5py, pyarrow, torch raise whatever they stumble over
-        raise DataError(f"{path}: cannot read {what}: {one_line(problem)}; is the file complete?") from None
+        raise DataError(f"{path}: cannot read {what}: {one_line(problem)}; is the file complete?") from problem
 
 
 class Mapped:

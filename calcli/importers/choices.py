@@ -11,36 +11,60 @@ from calcli.importers.archive import Archive
 from calcli.importers.ask import Ask
 from calcli.plain import dataclass
 
-__all__ = ["Question", "check_logged", "choice_archive"]
+__all__ = ["Question", "agrees", "check_logged", "choice_archive", "normalised"]
 
 
 @dataclass(frozen=True)
 class Question:
-    """One question: its id, a score per candidate (higher is better, natural log), the right candidate.
-
-    right : whether the writer logged the candidate with the largest score as right; None
-    when it did not say.
-    """
+    """One question: its id, a score per candidate (higher is better, natural log), the right candidate."""
 
     id: Any
     scores: Sequence[float]
     gold: int
-    right: float | None = None
 
 
-def check_logged(where: str, question: Question, measure: str) -> None:
-    """Refuse a gold candidate that contradicts what the writer logged. Ties may go either way."""
-    scores = np.asarray(question.scores)
-    if question.right is None:
+def agrees(lls: Sequence[float], gold: int, right: float | None) -> bool:
+    """Whether a gold candidate fits what was logged of the one with the largest score; it does where nothing was."""
+    return right is None or (right == 1) == (lls[gold] == max(lls))
+
+
+def check_logged(where: str, lls: Sequence[float], gold: int, right: float | None, measure: str) -> None:
+    """Refuse a gold candidate that contradicts what the writer logged. Ties may go either way.
+
+    right : whether the candidate with the largest score was logged as right; None where it was not said.
+    """
+    if right is None:
         return
-    if question.right not in (0, 1):
-        raise DataError(f"{where}: {measure} is {question.right}, expected 0 or 1: several answers count as right here")
+    if right not in (0, 1):
+        raise DataError(f"{where}: {measure} is {right}, expected 0 or 1: several answers count as right here")
+    scores = np.asarray(lls)
     best = scores == scores.max()
-    if question.right != float(best[question.gold]) and not (best[question.gold] and best.sum() > 1):
+    if right != float(best[gold]) and not (best[gold] and best.sum() > 1):
         raise DataError(
-            f"{where}: {measure} is {question.right:g}, but the largest score is candidate {int(scores.argmax())} and"
-            f" the right one {question.gold}; the field taken for the answer is not it, or the candidates were shuffled"
+            f"{where}: {measure} is {right:g}, but the largest score is candidate {int(scores.argmax())} and"
+            f" the right one {gold}; the field taken for the answer is not it, or the candidates were shuffled"
         )
+
+
+def normalised(
+    where: str, how: str, lls: Sequence[float], texts: Sequence[str], base: Sequence[float] | None
+) -> Sequence[float]:
+    """Log-likelihoods per character or byte of the choices, or less those without the question (mutual).
+
+    base : these, None where they were not asked for. Raises DataError for what the writer did not log.
+    """
+    if how == "none":
+        return lls
+    if how == "mutual":
+        if base is None or len(base) != len(lls):
+            raise DataError(
+                f"{where}: has no unconditional log-likelihoods for --normalize mutual; run it with acc_mutual_info"
+            )
+        return [ll - other for ll, other in zip(lls, base, strict=True)]
+    sizes = [len(text if how == "chars" else text.encode()) for text in texts]
+    if len(sizes) != len(lls) or not all(sizes):
+        raise DataError(f"{where}: lacks the texts of the choices that --normalize {how} needs")
+    return [ll / size for ll, size in zip(lls, sizes, strict=True)]
 
 
 def choice_archive(

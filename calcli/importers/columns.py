@@ -12,7 +12,7 @@ from calcli.errors import DataError
 from calcli.importers.archive import Archive, constant
 from calcli.importers.array_names import PER_ROW, SCORE_PREFIX, role_of, says_correct
 from calcli.importers.ask import Ask
-from calcli.importers.logged import PREDICTIONS
+from calcli.importers.doubts import PREDICTIONS
 from calcli.importers.printed import not_a_number
 from calcli.numerics import whole_number
 from calcli.plain import dataclass

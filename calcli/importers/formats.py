@@ -123,15 +123,12 @@ ELSEWHERE = (
         "is packed with zstd; unpack it first, or pipe it: zstd -dc FILE | calcli extract - -o OUT.h5",
     ),
     (b"7z\xbc\xaf", "is a 7z archive; unpack it first"),
-    (b"\xff\xfe", f"is text in UTF-16; {IN_UTF8.format('UTF-16')}"),
-    (b"\xfe\xff", f"is text in UTF-16; {IN_UTF8.format('UTF-16')}"),
+    ((b"\xff\xfe", b"\xfe\xff"), f"is text in UTF-16; {IN_UTF8.format('UTF-16')}"),
     (b"X\n\0\0\0", "holds an R object; in R: write.csv(readRDS('FILE'), 'FILE.csv')"),
     (b"RDX", "is an R workspace; in R: load('FILE'); write.csv(OBJECT, 'FILE.csv')"),
     (b"<stata_dta>", f"is a Stata file; {AS_CSV}"),
     (b"$FL2", f"is an SPSS file; {AS_CSV}"),
-    (b"<!DOCTYPE", "is a web page; was it downloaded in place of the file?"),
-    (b"<!doctype", "is a web page; was it downloaded in place of the file?"),
-    (b"<html", "is a web page; was it downloaded in place of the file?"),
+    ((b"<!DOCTYPE", b"<!doctype", b"<html"), "is a web page; was it downloaded in place of the file?"),
     (b"<table", f"is a table of a web page; {AS_CSV}"),
 )
 """How files begin that are known and not read, and what to do about them."""

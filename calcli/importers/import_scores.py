@@ -19,12 +19,10 @@ from calcli.importers.confidences import confidences_by_name, load_confidences
 from calcli.importers.corrupt import corrupt_labels
 from calcli.importers.formats import open_archive
 from calcli.importers.gold import add_gold, aligned_labels
-from calcli.importers.import_notes import Chance, taken_for
-from calcli.importers.import_report import ImportReport, Splitting, Written
+from calcli.importers.import_report import Chance, ImportReport, Splitting, Written, absent_classes, taken_for
 from calcli.importers.join import join_archives, repeated, shards_apart
-from calcli.importers.labelled_scores import Imported, load
+from calcli.importers.labelled_scores import Imported, load, load_labels
 from calcli.importers.obvious import take_obvious
-from calcli.importers.per_label import load_labels
 from calcli.importers.sources import settle_sources
 from calcli.io.atomic import check_output
 from calcli.io.provenance import carried, unmarked
@@ -92,27 +90,24 @@ LOGS = {
 }
 """Options that only some formats look at: logs of multiple choice, tables."""
 
+OF_CLASSES = ("--per-label", "--views", "--class-names", "--corrupt-labels", "--all-scores")
+"""Options that have no meaning for confidences."""
+
 
 def _refuse_unread(ask: Ask, archives: Sequence[Archive]) -> None:
     """Raises UsageError for an option that no source looks at."""
-    given = {
-        "--normalize": ask.normalize != "none",
-        "--choices": ask.choices is not None,
-        "--filter": ask.filter is not None,
-        "--classes": ask.classes is not None,
-    }
     formats = {archive.format for archive in archives}
-    for option in (name for name, asked in given.items() if asked and not formats & {*LOGS[name]}):
-        raise UsageError(f"{option} is for {', '.join(LOGS[option])}; read was {', '.join(sorted(formats))}")
-    of_classes = {
-        "--per-label": ask.per_label,
-        "--views": ask.views is not None,
-        "--class-names": bool(ask.class_names),
-        "--corrupt-labels": bool(ask.corrupt_labels),
-        "--all-scores": ask.all_scores,
-    }
-    for option in (name for name, asked in of_classes.items() if asked and (ask.confidence or ask.correct)):
-        raise UsageError(f"{option} is about scores of classes; --confidence and --correct have none")
+    for option, readers in LOGS.items():
+        if _given(ask, option) and not formats & {*readers}:
+            raise UsageError(f"{option} is for {', '.join(readers)}; read was {', '.join(sorted(formats))}")
+    for option in OF_CLASSES:
+        if _given(ask, option) and (ask.confidence or ask.correct):
+            raise UsageError(f"{option} is about scores of classes; --confidence and --correct have none")
+
+
+def _given(ask: Ask, option: str) -> bool:
+    field = option.removeprefix("--").replace("-", "_")
+    return bool(getattr(ask, field) != getattr(Ask(), field))
 
 
 def _bundles(
@@ -307,25 +302,14 @@ def _write(
         if origin.corrupted is not None:
             writer.attribute("corrupted_labels", json.dumps(origin.corrupted, sort_keys=True))
         writers.append((writer, index))
-        absent = 0 if labels is None or not imported.k else imported.k - len(np.unique(labels))
-        everywhere = 0 if imported.labels is None or not imported.k else imported.k - _present(imported)
-        if absent > everywhere:
+        written = Written.of(group, new, labels)
+        everywhere = absent_classes(imported.labels, imported.k)
+        if written.absent_classes > everywhere:
             report.notes.append(
-                f"{group or 'bundle'}: {absent} of {imported.k} classes have no row here"
+                f"{group or 'bundle'}: {written.absent_classes} of {imported.k} classes have no row here"
                 f"{f' ({everywhere} have none in the source)' if everywhere else ''}"
             )
-        report.bundles.append(
-            Written(
-                group,
-                imported.kind,
-                len(index),
-                imported.k,
-                str(imported.dtype),
-                labels is not None,
-                len(imported.specs),
-                absent,
-            )
-        )
+        report.bundles.append(written)
     chance = _fill(imported, writers)
     if origin.corrupted is None:
         report.notes += chance.doubts()
@@ -350,9 +334,3 @@ def _fill(imported: Imported, writers: Sequence[tuple[GroupWriter, IntArray]]) -
                 per_row["transformed"] = slab.transformed if whole else slab.transformed[:, local]
             writer.write(int(first), slab.scores if whole else slab.scores[local], **per_row)
     return chance
-
-
-def _present(imported: Imported) -> int:
-    assert imported.labels is not None
-    inside = (imported.labels >= 0) & (imported.labels < imported.k)
-    return len(np.unique(imported.labels[inside]))

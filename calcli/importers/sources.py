@@ -22,7 +22,7 @@ from calcli.plain import dataclass
 
 __all__ = ["Sources", "settle_sources"]
 
-GZIP = b"\x1f\x8b"
+GZIP, ZIP = b"\x1f\x8b", b"PK\x03\x04"
 PACKED = frozenset({".csv", ".tsv", ".txt", ".json", ".jsonl", ".ndjson", ".parquet"})
 """What the one file in a zip archive may be: pandas writes ``to_csv("a.csv.zip")`` so."""
 
@@ -87,12 +87,9 @@ def _add(settled: Sources, path: Path, folder: str, stack: ExitStack) -> None:
     elif str(path).startswith(DESCRIPTORS) and is_stream(path):
         with path.open("rb") as stream:
             made = _spool(stream, "stdin", stack)
-    if _is_gzip(made):
+    if (packed := _packed(made, path, stack)) is not None:
         note(path)
-        made = _unpacked(made, path, stack)
-    elif (inside := _only_table(made)) is not None:
-        note(path)
-        made = _unzipped(made, inside, path, stack)
+        made = _unpacked(made, path, *packed, stack)
     if made != path:
         settled.shown[str(made)] = "stdin" if made.name == "stdin" else str(path)
     settled.files.append(made)
@@ -106,42 +103,30 @@ def _spool(stream: IO[bytes], name: str, stack: ExitStack) -> Path:
     return made
 
 
-def _is_gzip(path: Path) -> bool:
-    try:
-        if is_stream(path):
-            return False
-        with path.open("rb") as file:
-            return file.read(2) == GZIP
-    except OSError:
-        return False  # the reader says what is wrong
+def _packed(path: Path, named: Path, stack: ExitStack) -> tuple[str, Callable[[], Any]] | None:
+    """The name of the one file that is packed here, by gzip or as a table in a zip archive, and what opens it.
 
-
-def _only_table(path: Path) -> str | None:
-    """The name of the one file in a zip archive, if it is a table; what macOS adds does not count."""
+    What macOS adds to an archive does not count.
+    """
     try:
         if is_stream(path) or not path.is_file():
             return None
         with path.open("rb") as file:
-            if file.read(4) != b"PK\x03\x04":
-                return None
+            start = file.read(4)
+        if start.startswith(GZIP):
+            return named.name.removesuffix(".gz"), lambda: gzip.open(path)
+        if start != ZIP:
+            return None
         with zipfile.ZipFile(path) as archive:
             names = [name for name in archive.namelist() if not name.startswith("__MACOSX/")]
     except (OSError, zipfile.BadZipFile, ValueError, NotImplementedError):
         return None  # the reader says what is wrong
-    return names[0] if len(names) == 1 and Path(names[0]).suffix.lower() in PACKED else None
+    if len(names) != 1 or Path(names[0]).suffix.lower() not in PACKED:
+        return None
+    return Path(names[0]).name, lambda: stack.enter_context(zipfile.ZipFile(path)).open(names[0])
 
 
-def _unpacked(path: Path, named: Path, stack: ExitStack) -> Path:
-    name = named.name.removesuffix(".gz") if named.suffix == ".gz" else named.name
-    return _copied(lambda: gzip.open(path, "rb"), path, name, named, stack)
-
-
-def _unzipped(path: Path, inside: str, named: Path, stack: ExitStack) -> Path:
-    with zipfile.ZipFile(path) as archive:
-        return _copied(lambda: archive.open(inside), path, Path(inside).name, named, stack)
-
-
-def _copied(opened: Callable[[], Any], path: Path, name: str, named: Path, stack: ExitStack) -> Path:
+def _unpacked(path: Path, named: Path, name: str, opened: Callable[[], Any], stack: ExitStack) -> Path:
     made = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="calcli-"))) / name
     packed, size = path.stat().st_size, 0
     try:

@@ -14,7 +14,7 @@ from calcli.importers.archive import Archive
 from calcli.importers.ask import Ask
 from calcli.importers.columns import Column
 from calcli.importers.records import value_column
-from calcli.importers.sequences import reduced
+from calcli.importers.views import reduced
 from calcli.plain import dataclass
 
 __all__ = ["Position", "TokenResponse", "answers_archive", "positions_of"]

@@ -14,9 +14,9 @@ from calcli.importers.ask import Ask
 from calcli.importers.columns import refuse_doubles, table_archive
 from calcli.importers.formats import reader
 from calcli.importers.records import in_one_order, record_columns, value_column
-from calcli.importers.sequences import token_rows
 from calcli.importers.source_file import SourceFile
 from calcli.importers.topk import named_scores
+from calcli.importers.views import token_rows
 from calcli.io.names import natural
 
 __all__ = ["by_choices", "read_json", "read_json_table"]

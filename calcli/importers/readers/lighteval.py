@@ -6,7 +6,7 @@ from typing import Any
 from calcli.errors import DataError
 from calcli.importers.archive import Archive
 from calcli.importers.ask import Ask
-from calcli.importers.choices import Question, check_logged, choice_archive
+from calcli.importers.choices import Question, check_logged, choice_archive, normalised
 from calcli.importers.formats import reader
 from calcli.importers.readers.parquet import read_parquet, read_table
 from calcli.importers.source_file import SourceFile
@@ -44,17 +44,9 @@ def read_lighteval(file: SourceFile, stack: ExitStack, ask: Ask) -> Archive:
         gold = _flat(doc.get("gold_index"))
         if len(gold) != 1 or not 0 <= gold[0] < len(lls):
             raise DataError(f"{where}: gold_index is {doc.get('gold_index')}, expected one choice of {len(lls)}")
-        scores = lls
-        if ask.normalize == "mutual":
-            base = _flat(response.get("unconditioned_logprobs"))
-            if len(base) != len(lls):
-                raise DataError(f"{where}: has no unconditioned_logprobs for --normalize mutual")
-            scores = [ll - other for ll, other in zip(lls, base, strict=True)]
-        elif ask.normalize != "none":
-            sizes = [len(text if ask.normalize == "chars" else text.encode()) for text in texts]
-            scores = [ll / size for ll, size in zip(lls, sizes, strict=True)]
+        scores = normalised(where, ask.normalize, lls, texts, _flat(response.get("unconditioned_logprobs")))
         measured = (row.get("metric") or row.get("metrics") or {}).get("acc")
-        check_logged(where, Question(number, lls, int(gold[0]), None if measured is None else float(measured)), "acc")
+        check_logged(where, lls, int(gold[0]), None if measured is None else float(measured), "acc")
         questions.append(Question(doc.get("id") or number, scores, int(gold[0])))
     first = rows[0].get("doc") or rows[0]
     task = str(first.get("task_name") or path.stem.removeprefix("details_"))

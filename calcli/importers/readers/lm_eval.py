@@ -8,7 +8,7 @@ from typing import Any
 from calcli.errors import DataError, UsageError
 from calcli.importers.archive import Archive
 from calcli.importers.ask import Ask
-from calcli.importers.choices import Question, check_logged, choice_archive
+from calcli.importers.choices import Question, agrees, check_logged, choice_archive, normalised
 from calcli.importers.formats import reader
 from calcli.importers.source_file import SourceFile
 from calcli.numerics import whole_number
@@ -55,9 +55,9 @@ def read_lm_eval(file: SourceFile, stack: ExitStack, ask: Ask) -> Archive:
     golds, rule = _golds(parsed)
     questions = []
     for sample, gold in zip(parsed, golds, strict=True):
-        scores = sample.normalised(ask.normalize)
+        scores = normalised(sample.where, ask.normalize, sample.lls, sample.texts, sample.unconditional)
         for measure, by in (("acc", sample.lls), (MEASURES[ask.normalize], scores)):
-            check_logged(sample.where, Question(sample.id, by, gold, sample.logged(measure)), measure)
+            check_logged(sample.where, by, gold, sample.logged(measure), measure)
         questions.append(Question(sample.id, scores, gold))
     told = "acc agrees in every row" if parsed[0].logged("acc") is not None else "no acc was logged to check with"
     how = {"none": "", "mutual": " minus the unconditional ones"}.get(ask.normalize, f" per {ask.normalize[:-1]}")
@@ -110,24 +110,6 @@ class _Sample:
         value = self.record.get(measure)
         return float(value) if isinstance(value, (int, float)) else None
 
-    def normalised(self, how: str) -> list[float]:
-        if how == "none":
-            return self.lls
-        if how == "mutual":
-            if self.unconditional is None:
-                raise DataError(
-                    f"{self.where}: has no unconditional log-likelihoods; run the task with acc_mutual_info"
-                )
-            return [ll - base for ll, base in zip(self.lls, self.unconditional, strict=True)]
-        lengths = [len(text) if how == "chars" else len(text.encode()) for text in self.texts]
-        if len(lengths) != len(self.lls) or not all(lengths):
-            raise DataError(f"{self.where}: lacks the texts of the choices that --normalize {how} needs")
-        return [ll / length for ll, length in zip(self.lls, lengths, strict=True)]
-
-    def agrees(self, gold: int) -> bool:
-        right = self.logged("acc")
-        return right is None or (right == 1) == (self.lls[gold] == max(self.lls))
-
 
 def _as_index(sample: _Sample) -> int | None:
     target = sample.record.get("target")
@@ -174,7 +156,9 @@ def _golds(samples: Sequence[_Sample]) -> tuple[list[int], str]:
     if not readings:
         target = samples[0].record.get("target")
         raise DataError(f"{samples[0].where}: target {target!r} names no choice; expected an index or a choice's text")
-    agreeing = [r for r in readings if all(s.agrees(g) for g, s in zip(r[0], samples, strict=True))]
+    agreeing = [
+        r for r in readings if all(agrees(s.lls, g, s.logged("acc")) for g, s in zip(r[0], samples, strict=True))
+    ]
     by_target = [reading for reading in agreeing if reading[1] != RULES[-1][1]]
     if len({tuple(golds) for golds, _ in by_target}) > 1:
         raise DataError(

@@ -8,7 +8,7 @@ from typing import Any
 from calcli.errors import DataError
 from calcli.importers.archive import Archive
 from calcli.importers.ask import Ask
-from calcli.importers.choices import Question, check_logged, choice_archive
+from calcli.importers.choices import Question, agrees, check_logged, choice_archive
 from calcli.importers.formats import reader
 from calcli.importers.source_file import SourceFile
 
@@ -40,14 +40,13 @@ def read_write_out(file: SourceFile, stack: ExitStack, ask: Ask) -> Archive:
         right = None if logged is None else float(logged)
         golds = _golds(record, len(scores))
         if len(set(golds)) > 1 and right is not None:
-            golds = [gold for gold in golds if _fits(scores, gold, right)]
+            golds = [gold for gold in golds if agrees(scores, gold, right)]
         if len(set(golds)) != 1:
-            agrees = "" if logged is None else f" (acc {logged})"
+            beside = "" if logged is None else f" (acc {logged})"
             told = "names no choice" if not golds else f"may be choice {' or '.join(map(str, dict.fromkeys(golds)))}"
-            raise DataError(f"{where}: truth {record['truth']!r} {told}{agrees}")
-        question = Question(record.get("doc_id", row), scores, golds[0], right)
-        check_logged(where, question, "acc")
-        questions.append(question)
+            raise DataError(f"{where}: truth {record['truth']!r} {told}{beside}")
+        check_logged(where, scores, golds[0], right, "acc")
+        questions.append(Question(record.get("doc_id", row), scores, golds[0]))
     task = re.sub(r"_write_out_info$", "", path.stem)
     note = f"{path.name}: logits are logit_0, logit_1, … (log-likelihoods), labels from truth; acc agrees where logged"
     return choice_archive(path, "lm-eval-write-out", questions, task, ask, [note])
@@ -75,7 +74,3 @@ def _golds(record: Mapping[str, Any], k: int) -> list[int]:
     ends = [i for i in range(k) if text.strip() and str(record.get(f"prompt_{i}", "")).rstrip().endswith(text)]
     index = [int(text)] if text.strip().isdigit() and int(text) < k else []
     return ends + index
-
-
-def _fits(scores: list[float], gold: int, right: float) -> bool:
-    return (right == 1) == (scores[gold] == max(scores))
