@@ -97,7 +97,7 @@ SPREAD = [name for name in method_names() if method(name).laws.memory != "array"
 def test_artifacts_do_not_depend_on_cut_and_workers(folder, count):
     with processes(count) as crew:
         assert fitted(shards(folder, "shards"), "ts", crew) == fitted([str(folder / "one.h5")], "ts")
-        assert 0 < len(crew.pids) <= count
+        assert 0 < len(crew._workers) <= count
 
 
 class Unsendable:
@@ -191,11 +191,11 @@ def test_a_killed_worker_costs_its_part(folder):
 
         def kill_one(what, done, total):
             if not killed:
-                killed.append(crew.pids[1])
-                os.kill(crew.pids[1], signal.SIGKILL)
+                killed.append(crew._workers[1].process.pid)
+                os.kill(killed[0], signal.SIGKILL)
 
         found = fitted(shards(folder), "hoki", crew, progress=kill_one)
-        assert killed and killed[0] not in crew.pids
+        assert killed and killed[0] not in [worker.process.pid for worker in crew._workers]
     assert found == fitted([str(folder / "one.h5")], "hoki")
     assert any("signal 9" in text for text in said)
 

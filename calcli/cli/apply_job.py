@@ -86,13 +86,13 @@ def _sheet(rows: BundleRows, artifact: Artifact, name: str, kind: ScoreKind) -> 
     """What the output holds beside scores; name : of the artifact, as typed."""
     alone = kind == "confidence"
     return Sheet(
-        rows.n,
-        rows.k,
-        kind,
-        rows.dtype,
-        rows.has_labels and not alone,
-        None if alone else rows.class_names or artifact.class_names,
-        {c: v for c in ("ids", "weights", "group") if (v := rows.column(c)) is not None},
+        n=rows.n,
+        k=0 if alone else rows.k,
+        kind=kind,
+        dtype=rows.dtype,
+        labels=rows.has_labels and not alone,
+        class_names=None if alone else rows.class_names or artifact.class_names,
+        columns={c: v for c in ("ids", "weights", "group") if (v := rows.column(c)) is not None},
         source={"bundle": rows.name, "calibrator": name, "method": artifact.method, "from": rows.source},
         attributes={
             "calibrator": dumps(artifact),

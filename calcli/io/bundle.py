@@ -178,11 +178,9 @@ class BundleRows(DataSet):
             return None
         where = self._where(dataset)
         if self.kind == "confidence":
-            if dataset.shape != (self.total,):
-                raise DataError(f"{where}: has shape {dataset.shape}, expected ({self.total},): one per row")
             if ignore:
                 raise UsageError(f"--ignore-label: {self.name} holds confidences; calcli extract can leave rows out")
-            return ClassColumn(check_correct(read(dataset, (), where), self.total, where), 2, where)
+            return ClassColumn(check_correct(self._read_column(dataset), self.total, where), 2, where)
         check_label_shape(dataset.shape, dataset.dtype, self.total, self.k, where)
         if not ignore:
             return ClassColumn(dataset, self.k, where)
@@ -205,11 +203,14 @@ class BundleRows(DataSet):
         dataset = self._find("weights")
         if dataset is None:
             return None
+        w = check_weights(self._read_column(dataset), self.total, self._where(dataset))
+        return w if self._keep is None else w[self._keep]
+
+    def _read_column(self, dataset: h5py.Dataset) -> Any:
         where = self._where(dataset)
         if dataset.shape != (self.total,):
-            raise DataError(f"{where}: weights have shape {dataset.shape}, expected ({self.total},): one per row")
-        w = check_weights(read(dataset, (), where), self.total, where)
-        return w if self._keep is None else w[self._keep]
+            raise DataError(f"{where}: has shape {dataset.shape}, expected ({self.total},): one per row")
+        return read(dataset, (), where)
 
     def _read_predictions(self) -> ClassColumn | None:
         dataset, what = None if self.kind == "confidence" else self._find("prediction"), f"{self.name}: prediction"
@@ -255,15 +256,12 @@ class BundleRows(DataSet):
         if dataset is None:
             return None
         where = self._where(dataset)
-        if dataset.shape != (self.total,):
-            raise DataError(f"{where}: has shape {dataset.shape}, expected ({self.total},): one per row")
-        values: NDArray[Any]
-        if h5py.check_string_dtype(dataset.dtype) is not None:
-            values = np.array(texts(read(dataset, (), where), where), dtype=object)
-        elif dataset.dtype.kind not in "biuf":
+        words = h5py.check_string_dtype(dataset.dtype) is not None
+        if not words and dataset.dtype.kind not in "biuf":
             raise DataError(f"{where}: has type {dataset.dtype}, expected numbers or UTF-8 strings; rename it")
-        else:
-            values = read(dataset, (), where)
+        values: NDArray[Any] = self._read_column(dataset)
+        if words:
+            values = np.array(texts(values, where), dtype=object)
         return values if self._keep is None else values[self._keep]
 
     @property

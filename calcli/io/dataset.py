@@ -36,7 +36,7 @@ from calcli.rows import (
 if TYPE_CHECKING:
     from calcli.io.artifact import Link
 
-__all__ = ["SLAB_BYTES", "DataSet", "Walk", "regular"]
+__all__ = ["SLAB_BYTES", "DataSet", "Walk", "regular", "within"]
 
 SLAB_BYTES = 4 << 20
 """How much of a file is read at once."""
@@ -227,6 +227,16 @@ class DataSet(Rows):
     def sample(self, count: int) -> ArrayRows:
         drawn = joined([self.run(start, stop) for start, stop in sample_runs(self.n, count)])
         return ArrayRows(drawn.scores, drawn.labels, self.kind, weight=drawn.weight)
+
+
+def within(counts: Iterable[int], start: int, stop: int) -> Iterator[tuple[int, int, int, int]]:
+    """Parts of so many rows that hold some of these: number, its first row, and which rows of its own these are."""
+    begin = 0
+    for at, count in enumerate(counts):
+        low, high = max(start, begin), min(stop, begin + count)
+        if low < high:
+            yield at, begin, low - begin, high - begin
+        begin += count
 
 
 def cuts(start: int, stop: int, cell: int) -> Iterator[tuple[int, int]]:

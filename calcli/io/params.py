@@ -32,25 +32,17 @@ INLINE_ENTRIES = 4096
 def encode_params(calibrator: Calibrator) -> dict[str, Any]:
     """Parameters of a calibrator as JSON values; those of a composition nest, stage by stage."""
     if isinstance(calibrator, Composition):
-        return {
-            "stages": [
-                {"method": s.method, "options": msgspec.to_builtins(s.options), "params": encode_params(s.calibrator)}
-                for s in calibrator.stages
-            ]
-        }
+        return {"stages": [_encode_part(stage) for stage in calibrator.stages]}
     if isinstance(calibrator, Mixture):
-        members = [
-            {
-                "method": m.method,
-                "options": msgspec.to_builtins(m.options),
-                "params": encode_params(m.calibrator),
-                "weight": m.weight,
-            }
-            for m in calibrator.members
-        ]
+        members = [{**_encode_part(member), "weight": member.weight} for member in calibrator.members]
         return {"members": members, "uniform": calibrator.uniform}
     values = ((f, getattr(calibrator, f.name)) for f in dataclasses.fields(calibrator))
     return {f.name: _encode(value) for f, value in values if not _is_default(value, f.default)}
+
+
+def _encode_part(part: Stage | Member) -> dict[str, Any]:
+    options = msgspec.to_builtins(part.options)
+    return {"method": part.method, "options": options, "params": encode_params(part.calibrator)}
 
 
 def _is_default(value: Any, default: Any) -> bool:
@@ -86,9 +78,16 @@ def decode_params(cls: type[Calibrator], params: dict[str, Any], k: int) -> Cali
     Raises DataError that names the parameter.
     """
     if issubclass(cls, Composition):
-        return _decode_stages(cls, params, k)
-    if issubclass(cls, Mixture):
-        return _decode_members(cls, params, k)
+        calibrator: Calibrator = _decode_stages(cls, params, k)
+    elif issubclass(cls, Mixture):
+        calibrator = _decode_members(cls, params, k)
+    else:
+        calibrator = _decode_fields(cls, params, k)
+    calibrator.check(k)
+    return calibrator
+
+
+def _decode_fields(cls: type[Calibrator], params: dict[str, Any], k: int) -> Calibrator:
     fields = {f.name: f for f in dataclasses.fields(cls)}
     if missing := [name for name, f in fields.items() if name not in params and f.default is dataclasses.MISSING]:
         raise DataError(f"params lack {', '.join(missing)}")
@@ -97,9 +96,7 @@ def decode_params(cls: type[Calibrator], params: dict[str, Any], k: int) -> Cali
     hints = get_type_hints(cls)
     sizes: dict[str, int] = {"k": k}
     values = {n: _decode(n, params[n], hints[n], f.metadata, sizes) for n, f in fields.items() if n in params}
-    calibrator = cls(**values)
-    calibrator.check(k)
-    return calibrator
+    return cls(**values)
 
 
 class _Stage(msgspec.Struct, forbid_unknown_fields=True):
@@ -117,12 +114,8 @@ def _decode_stages(cls: type[Composition], params: dict[str, Any], k: int) -> Ca
     for i, stage in enumerate(msgspec.convert(params["stages"], list[_Stage])):
         if "+" in stage.method:
             raise DataError(f"stage {i + 1} is itself a composition, {stage.method!r}")
-        own = method(stage.method)
-        options = msgspec.convert(stage.options, own.Options, strict=True)
-        stages.append(Stage(stage.method, options, decode_params(own, stage.params, k)))
-    calibrator = cls(tuple(stages))
-    calibrator.check(k)
-    return calibrator
+        stages.append(Stage(stage.method, *_decode_part(stage, k)))
+    return cls(tuple(stages))
 
 
 class _Member(_Stage, forbid_unknown_fields=True):
@@ -136,14 +129,16 @@ def _decode_members(cls: type[Mixture], params: dict[str, Any], k: int) -> Calib
         raise DataError(f"params of an average hold {', '.join(params) or 'nothing'}, expected members and uniform")
     members = []
     for member in msgspec.convert(params["members"], list[_Member]):
-        own = method(member.method)
-        if issubclass(own, Mixture):
+        if issubclass(method(member.method), Mixture):
             raise DataError(f"member {member.method!r} is itself an average")
-        options = msgspec.convert(member.options, own.Options, strict=True)
-        members.append(Member(member.method, options, decode_params(own, member.params, k), member.weight))
-    calibrator = cls(tuple(members), msgspec.convert(params["uniform"], float))
-    calibrator.check(k)
-    return calibrator
+        members.append(Member(member.method, *_decode_part(member, k), member.weight))
+    return cls(tuple(members), msgspec.convert(params["uniform"], float))
+
+
+def _decode_part(part: _Stage, k: int) -> tuple[Any, Calibrator]:
+    """Options and calibrator of a stage or a member."""
+    own = method(part.method)
+    return msgspec.convert(part.options, own.Options, strict=True), decode_params(own, part.params, k)
 
 
 def _decode(name: str, value: Any, hint: Any, metadata: Any, sizes: dict[str, int]) -> Any:

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from calcli.errors import CalcliError, DataError
 from calcli.io.bundle import CACHE_BYTES, BundleRows
-from calcli.io.dataset import DataSet
+from calcli.io.dataset import DataSet, within
 from calcli.io.provenance import same_chain, words
 from calcli.numerics import FloatArray, IntArray
 from calcli.rows import Block, joined
@@ -39,8 +39,7 @@ class PooledRows(DataSet):
         for part in parts[1:]:
             _check_same(first, part)
         self.parts = parts
-        self.ends = np.cumsum([part.n for part in parts])
-        self.n, self.k, self.kind = int(self.ends[-1]), first.k, first.kind
+        self.n, self.k, self.kind = sum(part.n for part in parts), first.k, first.kind
         self.total = sum(part.total for part in parts)
         self.dtype = np.result_type(*(part.dtype for part in parts))
         self.transforms, self.path = first.transforms, first.path
@@ -102,11 +101,8 @@ class PooledRows(DataSet):
 
     def _within(self, start: int, stop: int) -> Iterator[tuple[BundleRows, int, int, int]]:
         """Bundles that hold some of these rows: with their first row, and which rows of theirs these are."""
-        for part, end in zip(self.parts, self.ends.tolist(), strict=True):
-            begin = end - part.n
-            low, high = max(start, begin), min(stop, end)
-            if low < high:
-                yield part, begin, low - begin, high - begin
+        for at, begin, low, high in within((part.n for part in self.parts), start, stop):
+            yield self.parts[at], begin, low, high
 
     def _widened(self, block: Block) -> Block:
         if block.scores.dtype == self.dtype:

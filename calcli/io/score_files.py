@@ -27,7 +27,6 @@ from calcli.io.atomic import is_stream, new_file
 from calcli.io.provenance import mark
 from calcli.io.writer import BundleWriter, NewBundle
 from calcli.plain import dataclass
-from calcli.rows import ScoreKind
 
 __all__ = ["FORMATS", "Place", "Sheet", "Slab", "format_of", "score_format"]
 
@@ -40,22 +39,15 @@ Slab = tuple[int, NDArray[Any], Mapping[str, NDArray[Any]]]
 """First row, scores (b, k), and per row labels, prediction, confidence, accepted; or confidences (b,), and correct."""
 
 
-@dataclass(frozen=True)
-class Sheet:
+@dataclass(frozen=True, kw_only=True)
+class Sheet(NewBundle):
     """What is known of an output before its rows come.
 
-    columns : whole per-row arrays (ids, weights, group). attributes : texts about all of it
-    (calibrator, calibrated_by), for the formats that have a place for them.
+    attributes : texts about all of it (calibrator, calibrated_by), for the formats that have
+    a place for them.
     """
 
-    n: int
-    k: int
-    kind: ScoreKind
     dtype: np.dtype[Any]
-    labels: bool
-    class_names: Sequence[str] | None = None
-    columns: Mapping[str, NDArray[Any]] = field(default_factory=dict)
-    source: dict[str, Any] | None = None
     attributes: Mapping[str, str] = field(default_factory=dict)
 
     @property
@@ -161,17 +153,7 @@ def write_h5(sheet: Sheet, slabs: Iterable[Slab], place: Place) -> None:
     """A bundle."""
     assert place.path is not None
     with BundleWriter(place.path, force=place.force, inputs=place.inputs) as out:
-        new = NewBundle(
-            n=sheet.n,
-            k=0 if sheet.kind == "confidence" else sheet.k,
-            kind=sheet.kind,
-            dtype=sheet.dtype,
-            labels=sheet.labels,
-            class_names=sheet.class_names,
-            columns=sheet.columns,
-            source=sheet.source,
-        )
-        group = out.create("", new)
+        group = out.create("", sheet)
         for start, scores, per_row in slabs:
             group.write(start, scores, **per_row)
         for name, text in sheet.attributes.items():

@@ -61,11 +61,6 @@ class Processes(Crew):
         self.count, self._say = count, say
         self._workers: list[_Worker] = []
 
-    @property
-    def pids(self) -> list[int | None]:
-        """Process numbers of the workers."""
-        return [worker.process.pid for worker in self._workers]
-
     def run(self, tasks: Sequence[Named]) -> Iterator[Any]:
         while len(self._workers) < min(self.count, len(tasks)):
             self._workers.append(_Worker())

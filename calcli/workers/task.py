@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from calcli.errors import DataError
 from calcli.importers.direct import open_rows
 from calcli.io.bundle import BundleRows
-from calcli.io.dataset import DataSet, Walk, regular
+from calcli.io.dataset import DataSet, Walk, regular, within
 from calcli.io.locate import Layout, split_where
 from calcli.io.pooled import PooledRows, allow_open_files
 from calcli.plain import dataclass
@@ -66,21 +66,12 @@ class Source:
         """The same for a process in another folder."""
         return replace(self, names=tuple(absolute(name) for name in self.names))
 
-    def within(self, start: int, stop: int) -> Iterator[tuple[int, int, int, int]]:
-        """Bundles that hold some rows: number, its first row, and which rows of its own these are."""
-        begin = 0
-        for at, count in enumerate(self.counts):
-            low, high = max(start, begin), min(stop, begin + count)
-            if low < high:
-                yield at, begin, low - begin, high - begin
-            begin += count
-
     def blocks(self, start: int, stop: int, transforms: Sequence[int], step: int) -> Iterator[Block]:
         """Blocks of ``step`` rows from start, where one begins, to stop."""
         return regular(self._pieces(start, stop, transforms, step), step)
 
     def _pieces(self, start: int, stop: int, transforms: Sequence[int], step: int) -> Iterator[Block]:
-        for at, begin, low, high in self.within(start, stop):
+        for at, begin, low, high in within(self.counts, start, stop):
             rows = self._opened(at)
             for piece in rows.pieces(transforms, rows.slab_rows(transforms, step), low, high):
                 scores = piece.scores.astype(self.dtype, copy=False)
@@ -178,7 +169,7 @@ class PartsTask:
     def name(self) -> str:
         """What people call the work."""
         start, stop = self.rows
-        shards = [Path(self.source.names[at]).name for at, *_ in self.source.within(start, stop)]
+        shards = [Path(self.source.names[at]).name for at, *_ in within(self.source.counts, start, stop)]
         return f"rows {start}..{stop - 1} ({shards[0]}{f' to {shards[-1]}' if len(shards) > 1 else ''})"
 
     def __call__(self) -> list[PartResult]:
