@@ -114,7 +114,7 @@ def test_questions_with_other_numbers_of_choices_have_their_own_group(tmp_path):
     assert found["choices_3/logits"].shape == (3, 3) and found["choices_2/logits"].shape == (1, 2)
     assert "3 with 3" in found["notes"]
     assert bring(tmp_path, rows, choices=3)["logits"].shape == (3, 3)
-    with pytest.raises(UsageError, match="has questions with 2, 3"):
+    with pytest.raises(UsageError, match="has rows with 2, 3 scores"):
         bring(tmp_path, rows, choices=4)
 
 

@@ -69,9 +69,8 @@ def spread(
     """Let workers, where there are some, walk over rows that these names and arguments have opened."""
     if crew is not None:
         from calcli.workers.spread import spread_over
-        from calcli.workers.task import Opening
 
-        spread_over(rows, names, crew, Opening(**opening), journal)
+        spread_over(rows, names, crew, journal, **opening)
 
 
 @contextmanager

@@ -21,7 +21,7 @@ from calcli.importers.formats import open_archive
 from calcli.io.inputs import note
 from calcli.plain import dataclass
 
-__all__ = ["LAYOUTS", "ArrayInputs", "ImageFolder", "Inputs", "Layout", "Wishes", "open_inputs"]
+__all__ = ["LAYOUTS", "ArrayInputs", "ImageFolder", "Inputs", "Layout", "ModelJob", "open_inputs"]
 
 Layout = Literal["nhwc", "nchw", "nhw", "sequence", "rows"]
 LAYOUTS: tuple[str, ...] = get_args(Layout)
@@ -58,42 +58,58 @@ class Inputs(ABC):
 
 
 @dataclass(frozen=True)
-class Wishes:
-    """What the user says about inputs.
+class ModelJob:
+    """What to run on what.
 
-    array, labels : names of arrays in the file (labels also FILE or FILE:NAME). layout :
-    else told by the shape where that is unambiguous. scale : divides the values, else 255
-    for bytes and 1 for floats. resize : (height, width) for an image folder. grey : read
-    images as grey.
+    model, weights : see ``model.load_model``. inputs : a folder, FILE or FILE:ARRAY. labels :
+    ARRAY of the same file, FILE or FILE:ARRAY, else found by name. layout : else told by the shape
+    where that is unambiguous. scale : divides the values, else 255 for bytes and 1 for floats.
+    resize : (height, width) for an image folder. grey : read images as grey. transform :
+    ``zoom:0.62`` or ranges ``zoom:0.5:0.9`` from which ``transforms`` values are drawn under
+    ``seed``. mean, std : the model's own normalisation (x - mean) / std, one number or one per
+    channel, after the transforms.
+    batch : inputs at a time. kind : what the model returns. dtype : how scores are stored.
     """
 
-    array: str | None = None
+    model: str
+    inputs: str
+    weights: str | None = None
     labels: str | None = None
     layout: str | None = None
     scale: float | None = None
     resize: tuple[int, int] | None = None
     grey: bool = False
+    transform: tuple[str, ...] = ()
+    transforms: int = 10
+    seed: int = 0
+    mean: tuple[float, ...] = ()
+    std: tuple[float, ...] = ()
+    batch: int = 64
+    device: str = "auto"
+    amp: str = "off"
+    kind: str = "logits"
+    dtype: str = "float32"
 
 
-def open_inputs(path: Path, stack: ExitStack, wishes: Wishes = Wishes()) -> Inputs:
+def open_inputs(job: ModelJob, path: Path, array: str | None, stack: ExitStack) -> Inputs:
     """Open inputs: a folder of images, or a file of arrays in any format that extract imports."""
-    if wishes.layout is not None and wishes.layout not in LAYOUTS:
-        raise UsageError(f"--layout {wishes.layout}: expected one of {', '.join(LAYOUTS)}")
+    if job.layout is not None and job.layout not in LAYOUTS:
+        raise UsageError(f"--layout {job.layout}: expected one of {', '.join(LAYOUTS)}")
     if path.is_dir():
-        return ImageFolder(path, wishes)
-    if wishes.resize is not None:
+        return ImageFolder(path, job)
+    if job.resize is not None:
         raise UsageError("--resize is for image folders; arrays hold images of one size")
-    if wishes.grey:
+    if job.grey:
         raise UsageError("--grey is for image folders; arrays are read as they are stored")
-    return ArrayInputs(path, stack, wishes)
+    return ArrayInputs(path, array, job, stack)
 
 
 class ArrayInputs(Inputs):
     """Inputs in an array of an npz, npy, HDF5, pt or safetensors file."""
 
-    def __init__(self, path: Path, stack: ExitStack, wishes: Wishes) -> None:
+    def __init__(self, path: Path, array: str | None, job: ModelJob, stack: ExitStack) -> None:
         archive = open_archive(path, stack)
-        entry = _pick(archive.entries, wishes.array, INPUT_NAMES, path, "inputs", loose=archive.loose)
+        entry = _pick(archive.entries, array, INPUT_NAMES, path, "inputs", loose=archive.loose)
         self._data = entry.load()
         self.name = entry.where
         shape = tuple(self._data.shape)
@@ -102,10 +118,10 @@ class ArrayInputs(Inputs):
         if self._data.dtype.kind not in "fiub":
             raise DataError(f"{self.name}: holds {self._data.dtype}, expected numbers")
         self.n = shape[0]
-        self.layout = _layout(shape, wishes.layout, self.name)
-        self.scale = _scale(self._data.dtype, wishes.scale) if self.images else wishes.scale or 1.0
+        self.layout = _layout(shape, job.layout, self.name)
+        self.scale = _scale(self._data.dtype, job.scale) if self.images else job.scale or 1.0
         rest = {name: other for name, other in archive.entries.items() if other is not entry}
-        self.labels = self._labels(rest, wishes.labels, stack)
+        self.labels = self._labels(rest, job.labels, stack)
         ids = rest.get("ids")
         if ids is not None and len(values := np.asarray(ids.load())) == self.n:
             self.ids = values
@@ -210,14 +226,14 @@ class ImageFolder(Inputs):
 
     layout: Layout = "nhwc"
 
-    def __init__(self, path: Path, wishes: Wishes) -> None:
+    def __init__(self, path: Path, job: ModelJob) -> None:
         self.path, self.name = path, str(path)
-        self.resize, self.grey = wishes.resize, wishes.grey
-        if wishes.layout not in (None, "nhwc"):
-            raise UsageError(f"--layout {wishes.layout}: is for arrays; images of a folder are read as nhwc")
-        if wishes.labels is not None:
-            raise UsageError(f"--labels {wishes.labels}: labels of an image folder are its sub-folders")
-        self.scale = 255.0 if wishes.scale is None else wishes.scale
+        self.resize, self.grey = job.resize, job.grey
+        if job.layout not in (None, "nhwc"):
+            raise UsageError(f"--layout {job.layout}: is for arrays; images of a folder are read as nhwc")
+        if job.labels is not None:
+            raise UsageError(f"--labels {job.labels}: labels of an image folder are its sub-folders")
+        self.scale = 255.0 if job.scale is None else job.scale
         self.files, self.labels, self.class_names = self._list()
         self.n = len(self.files)
         for file in self.files:

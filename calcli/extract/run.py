@@ -15,59 +15,25 @@ from calcli.calibrator import Context
 from calcli.errors import CalcliError, DataError, UsageError, one_line
 from calcli.extract.checkpoint import PartialScores
 from calcli.extract.model import Model, load_model
-from calcli.extract.model_inputs import IMAGE_SUFFIXES, Inputs, Wishes, open_inputs
+from calcli.extract.model_inputs import IMAGE_SUFFIXES, Inputs, ModelJob, open_inputs
 from calcli.extract.transforms import Transform, choose, parse
 from calcli.importers.import_report import ImportReport, Splitting, Written
 from calcli.io.atomic import check_output
 from calcli.io.validate import check_labels, check_scores, score_kind
 from calcli.io.writer import BundleWriter, NewBundle
 from calcli.numerics import FloatArray, IntArray, floored_log
-from calcli.plain import dataclass
 from calcli.rows import ScoreKind
 
 __all__ = ["ModelJob", "run_model"]
 
 DTYPES = ("float16", "float32", "float64")
-WHOLE = Splitting()
 QUIET = Context()
-
-
-@dataclass(frozen=True)
-class ModelJob:
-    """What to run on what.
-
-    model, weights : see ``models.load_model``. inputs : a folder, FILE or FILE:ARRAY. labels :
-    ARRAY of the same file, FILE or FILE:ARRAY, else found by name. layout, scale, resize,
-    grey : see ``model_inputs.Wishes``. transform : ``zoom:0.62`` or ranges ``zoom:0.5:0.9`` from
-    which ``transforms`` values are drawn under ``seed``. mean, std : the model's own
-    normalisation (x - mean) / std, one number or one per channel, after the transforms.
-    batch : inputs at a time. kind : what the model returns. dtype : how scores are stored.
-    """
-
-    model: str
-    inputs: str
-    weights: str | None = None
-    labels: str | None = None
-    layout: str | None = None
-    scale: float | None = None
-    resize: tuple[int, int] | None = None
-    grey: bool = False
-    transform: tuple[str, ...] = ()
-    transforms: int = 10
-    seed: int = 0
-    mean: tuple[float, ...] = ()
-    std: tuple[float, ...] = ()
-    batch: int = 64
-    device: str = "auto"
-    amp: str = "off"
-    kind: str = "logits"
-    dtype: str = "float32"
 
 
 def run_model(
     job: ModelJob,
     output: Path,
-    splitting: Splitting = WHOLE,
+    splitting: Splitting = Splitting(),
     *,
     force: bool = False,
     context: Context = QUIET,
@@ -85,10 +51,10 @@ def run_model(
     check_output(output, force=force, inputs=read)
     specs = choose(job.transform, job.transforms, job.seed)
     with ExitStack() as stack:
-        wishes = Wishes(source[1], job.labels, job.layout, job.scale, job.resize, job.grey)
-        inputs = open_inputs(source[0], stack, wishes)
+        inputs = open_inputs(job, *source, stack)
         _check_transforms(specs, inputs)
-        groups = _groups(inputs, splitting)
+        # which rows go where, decided before the model runs
+        groups = splitting.deal(inputs.n, inputs.labels, inputs.name) if splitting.parts else {"": np.arange(inputs.n)}
         model = load_model(job.model, job.weights, job.device, job.amp)
         identity = _identity(job, inputs, model, specs)
         part_path = output.with_name(output.name + ".part")
@@ -155,13 +121,6 @@ def _check_transforms(specs: Sequence[str], inputs: Inputs) -> None:
         if not (inputs.layout == "sequence" if kind.sequences else inputs.images):
             need = "sequences (--layout sequence)" if kind.sequences else "images"
             raise UsageError(f"--transform {spec}: needs {need}, {inputs.name} is read as {inputs.layout!r}")
-
-
-def _groups(inputs: Inputs, splitting: Splitting) -> dict[str, IntArray]:
-    """Which rows go where, decided before the model runs."""
-    if not splitting.parts:
-        return {"": np.arange(inputs.n)}
-    return splitting.deal(inputs.n, inputs.labels, inputs.name)
 
 
 def _identity(job: ModelJob, inputs: Inputs, model: Model, specs: Sequence[str]) -> dict[str, Any]:

@@ -222,7 +222,8 @@ def parse(spec: str) -> tuple[Transform, float]:
         return _chain([parse(part) for part in spec.split("+")])
     kind, arguments = _kind(spec)
     if len(arguments) != 1:
-        raise UsageError(f"transform {spec!r}: expected {kind.name}:NUMBER, e.g. {kind.name}:{_example(kind)}")
+        example = 50 if kind.step == 1 else 0.6
+        raise UsageError(f"transform {spec!r}: expected {kind.name}:NUMBER, e.g. {kind.name}:{example}")
     return kind, _number(arguments[0], spec, kind)
 
 
@@ -238,10 +239,6 @@ def _chain(parts: list[tuple[Transform, float]]) -> tuple[Transform, float]:
 
     name = "+".join(kind.name for kind, _ in parts)
     return Transform(name, apply, 0.0, 0.0, 1.0, "unused", parts[0][0].sequences), 0.0
-
-
-def _example(kind: Transform) -> str:
-    return "50" if kind.step == 1 else "0.6"
 
 
 def choose(wanted: Sequence[str], count: int, seed: int) -> tuple[str, ...]:

@@ -1,17 +1,21 @@
 """Multiple choice: a score per candidate, as evaluation harnesses of language models log them."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from calcli.errors import DataError, UsageError
-from calcli.importers.archive import Archive
+from calcli.importers.archive import Archive, Entry
+from calcli.importers.array_names import parse_name
 from calcli.importers.ask import Ask
+from calcli.importers.columns import table_archive
+from calcli.importers.records import record_columns
 from calcli.plain import dataclass
 
-__all__ = ["Question", "agrees", "check_logged", "choice_archive", "normalised"]
+__all__ = ["Question", "agrees", "by_choices", "check_logged", "choice_archive", "normalised"]
 
 
 @dataclass(frozen=True)
@@ -70,10 +74,9 @@ def normalised(
 def choice_archive(
     path: Path, format: str, questions: Sequence[Question], task: str, ask: Ask, notes: Sequence[str]
 ) -> Archive:
-    """logits, labels, ids and group (the task) of questions; a folder per number of candidates.
+    """logits, labels, ids and group (the task) of questions, as ``by_choices`` divides them.
 
-    ``--choices N`` takes the questions with N candidates only. Raises DataError for ids
-    that occur twice.
+    Raises DataError for ids that occur twice.
     """
     seen: set[Any] = set()
     for question in questions:
@@ -82,30 +85,31 @@ def choice_archive(
         seen.add(question.id)
     if all(isinstance(question.id, int) for question in questions):
         questions = sorted(questions, key=lambda question: question.id)
-    sizes = sorted({len(question.scores) for question in questions})
-    told = list(notes)
+    rows = [{"logits": list(q.scores), "labels": q.gold, "ids": q.id, "group": task} for q in questions]
+    archive = by_choices(path, format, rows, ask)
+    return replace(archive, notes=(*notes, *archive.notes))
+
+
+def by_choices(path: Path, format: str, rows: Sequence[Mapping[str, Any]], ask: Ask) -> Archive:
+    """The table of these rows; where rows have scores of different numbers of classes, one in a folder for each number.
+
+    ``--choices N`` takes the rows with N scores only.
+    """
+    named = [name for name in rows[0] if name in ask.scores or (parse_name(name).role == "scores" and not ask.scores)]
+    sizes = sorted({len(row[name]) for name in named[:1] for row in rows if isinstance(row.get(name), list)})
+    if ask.choices is None and (len(sizes) < 2 or sizes[0] < 2):  # one score is no choice
+        return table_archive(path, format, record_columns(path, rows), len(rows), ask)
+    entries: dict[str, Entry] = {}
+    counts = []
+    for k in sizes if ask.choices is None else [ask.choices]:
+        own = [row for row in rows if isinstance(row.get(named[0]), list) and len(row[named[0]]) == k] if named else []
+        if not own:
+            raise UsageError(f"--choices {k}: {path} has rows with {', '.join(map(str, sizes)) or 'no'} scores")
+        counts.append(f"{len(own)} with {k}")
+        archive = table_archive(path, format, record_columns(path, own), len(own), ask)
+        folder = "" if ask.choices is not None else f"choices_{k}/"
+        entries |= {f"{folder}{name}": entry for name, entry in archive.entries.items()}
+    told = f"rows have different numbers of scores ({', '.join(counts)}): a group for each number"
     if ask.choices is not None:
-        kept = [question for question in questions if len(question.scores) == ask.choices]
-        if not kept:
-            raise UsageError(
-                f"--choices {ask.choices}: {path} has questions with {', '.join(map(str, sizes))} candidates"
-            )
-        if len(kept) < len(questions):
-            left = len(questions) - len(kept)
-            told.append(f"{path.name}: {left} of {len(questions)} questions left out (--choices)")
-        questions, sizes = kept, [ask.choices]
-    if len(sizes) > 1:
-        counts = ", ".join(f"{sum(len(q.scores) == k for q in questions)} with {k}" for k in sizes)
-        told.append(f"{path.name}: questions have different numbers of candidates ({counts}): a group for each number")
-    held: dict[str, Any] = {}
-    for k in sizes:
-        rows = [question for question in questions if len(question.scores) == k]
-        folder = f"choices_{k}/" if len(sizes) > 1 else ""
-        arrays = {
-            "logits": np.array([row.scores for row in rows], dtype=np.float64),
-            "labels": np.array([row.gold for row in rows]),
-            "ids": np.array([row.id for row in rows]),
-            "group": np.array([task] * len(rows)),
-        }
-        held |= {f"{folder}{name}": array for name, array in arrays.items()}
-    return Archive.held(path, format, held, told)
+        told = f"{counts[0]} of {len(rows)} rows were taken (--choices)"
+    return Archive(path, format, entries, notes=(f"{path.name}: {told}",))

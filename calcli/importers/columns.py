@@ -89,7 +89,7 @@ def table_archive(
     if names == [str(i) for i in range(len(names))] and len(names) > 1 and not (ask.scores or ask.labels):
         whole = _matrix(path, columns, names)
         return Archive.of(path, format, {path.stem: whole}, loose=True, notes=notes)
-    asked_lists = [asked for asked in (*ask.scores, *ask.labels) if asked not in columns and _is_list(asked)]
+    asked_lists = [asked for asked in (*ask.scores, *ask.labels) if asked not in columns and set(asked) & {",", ":"}]
     chosen = {asked: _listed(names, asked) for asked in asked_lists}
     taken = {name for listed in chosen.values() for name in listed}
     free = [name for name in names if name not in ask.labels and role_of(name) not in PER_ROW and name not in taken]
@@ -147,10 +147,6 @@ def _without_index(path: Path, columns: dict[str, Column], n: int, notes: list[s
 
 def _some(names: Sequence[str]) -> str:
     return ", ".join(names if len(names) <= 6 else [*names[:3], "…", names[-1]])
-
-
-def _is_list(asked: str) -> bool:
-    return "," in asked or ":" in asked
 
 
 def _listed(names: Sequence[str], asked: str) -> list[str]:

@@ -13,7 +13,7 @@ from calcli.importers.array_names import ROLES, BundleArrays, extra_of, matching
 from calcli.importers.ask import Ask
 from calcli.importers.labelled_scores import Imported, per_row
 from calcli.importers.labels import to_labels
-from calcli.io.validate import check_labels
+from calcli.io.validate import check_confidences, check_labels
 
 __all__ = ["confidences_by_name", "load_confidences"]
 
@@ -48,7 +48,9 @@ def load_confidences(entries: Mapping[str, Entry], ask: Ask, ignore: Sequence[in
         raise UsageError(f"{where}: {ask.confidence!r} is in several places: {', '.join(n.path for n in found)}")
     entry = entries[found[0].path]
     confidence = _column(entry)
-    _check(confidence, entry.where)
+    if confidence.dtype.kind not in "fiu":
+        raise DataError(f"{entry.where}: confidences have type {confidence.dtype}, expected numbers in [0, 1]")
+    check_confidences(confidence, entry.where)
     left, equals, right = ask.correct.partition("=")
     first = entries[matching(names, left.strip(), "array that says what is correct")[0].path]
     raw, told, dropped = _column(first), f"{ask.correct!r}", np.zeros(len(confidence), dtype=bool)
@@ -85,13 +87,3 @@ def _column(entry: Entry) -> NDArray[Any]:
     if values.ndim != 1 or len(values) == 0:
         raise DataError(f"{entry.where}: has shape {values.shape}, expected (rows,)")
     return values
-
-
-def _check(confidence: NDArray[Any], where: str) -> None:
-    if confidence.dtype.kind not in "fiu":
-        raise DataError(f"{where}: confidences have type {confidence.dtype}, expected numbers in [0, 1]")
-    inside = (confidence >= 0) & (confidence <= 1)
-    if not inside.all():
-        row = int(np.argmin(inside))
-        percent = "; divide percentages by 100" if confidence.min() >= 0 and 20 < confidence.max() <= 100 else ""
-        raise DataError(f"{where}: row {row} is {confidence[row]:g}, expected a confidence in [0, 1]{percent}")

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import TypedDict, Unpack
 
 from calcli.errors import CalcliError
 from calcli.io.bundle import BundleRows, open_bundle
@@ -14,7 +15,7 @@ from calcli.io.locate import Layout, split_where
 from calcli.io.pooled import PooledRows, check_open_files
 from calcli.io.probe import probe_together
 
-__all__ = ["look_first", "open_data", "open_rows"]
+__all__ = ["Opening", "look_first", "open_data", "open_rows"]
 
 OPTION = re.compile(r"(?<![\w-])--[a-z][a-z-]+")
 OWN = ("--scores", "--labels", "--kind", "--ignore-label")
@@ -23,16 +24,17 @@ OWN = ("--scores", "--labels", "--kind", "--ignore-label")
 HDF5 = b"\x89HDF\r\n\x1a\n"
 
 
+class Opening(TypedDict, total=False):
+    """The arguments of ``open_bundle`` beside the name."""
+
+    prefer: Sequence[str]
+    layout: Layout
+    ignore_labels: Sequence[int]
+    need_labels: bool
+
+
 @contextmanager
-def open_rows(
-    where: str,
-    *,
-    prefer: Sequence[str] = (),
-    layout: Layout = Layout(),
-    ignore_labels: Sequence[int] = (),
-    need_labels: bool = True,
-    tell: Callable[[str], None] | None = None,
-) -> Iterator[BundleRows]:
+def open_rows(where: str, *, tell: Callable[[str], None] | None = None, **how: Unpack[Opening]) -> Iterator[BundleRows]:
     """Open a bundle, or a file of scores in another format, as rows (see ``open_bundle``).
 
     What is no HDF5 is imported, as ``calcli extract`` would with the names and the kind
@@ -41,11 +43,10 @@ def open_rows(
     """
     path, group = split_where(where)
     if not _is_foreign(path):
-        with open_bundle(
-            where, prefer=prefer, layout=layout, ignore_labels=ignore_labels, need_labels=need_labels
-        ) as rows:
+        with open_bundle(where, **how) as rows:
             yield rows
         return
+    layout, need_labels = how.get("layout", Layout()), how.get("need_labels", True)
     from calcli.importers.ask import Ask
     from calcli.importers.import_scores import import_scores
 
@@ -54,14 +55,14 @@ def open_rows(
     with TemporaryDirectory(prefix="calcli-") as folder:
         made = Path(folder) / "bundle.h5"
         try:
-            report = import_scores([path], made, ask, ignore_labels=ignore_labels)
+            report = import_scores([path], made, ask, ignore_labels=how.get("ignore_labels", ()))
         except CalcliError as problem:
             foreign = [option for option in dict.fromkeys(OPTION.findall(str(problem))) if option not in OWN]
             hint = f"; {', '.join(foreign)}: of calcli extract, which makes a bundle of it" if foreign else ""
             raise type(problem)(f"{problem}{hint}") from None
         inside = f"{made}:{group}" if group is not None else str(made)
         try:
-            with open_bundle(inside, prefer=prefer, need_labels=need_labels) as rows:
+            with open_bundle(inside, prefer=how.get("prefer", ()), need_labels=need_labels) as rows:
                 if tell is not None:
                     for note in report.notes:
                         tell(note)
@@ -92,13 +93,7 @@ def look_first(names: Sequence[str]) -> None:
 
 @contextmanager
 def open_data(
-    names: Sequence[str],
-    *,
-    prefer: Sequence[str] = (),
-    layout: Layout = Layout(),
-    ignore_labels: Sequence[int] = (),
-    need_labels: bool = True,
-    tell: Callable[[str], None] | None = None,
+    names: Sequence[str], *, tell: Callable[[str], None] | None = None, **how: Unpack[Opening]
 ) -> Iterator[DataSet]:
     """Open one bundle, or several as one data set, their rows one after the other (see ``open_rows``).
 
@@ -107,17 +102,5 @@ def open_data(
     check_open_files(len(names))
     look_first(names)
     with ExitStack() as stack:
-        parts = [
-            stack.enter_context(
-                open_rows(
-                    name,
-                    prefer=prefer,
-                    layout=layout,
-                    ignore_labels=ignore_labels,
-                    need_labels=need_labels,
-                    tell=tell,
-                )
-            )
-            for name in names
-        ]
+        parts = [stack.enter_context(open_rows(name, tell=tell, **how)) for name in names]
         yield parts[0] if len(parts) == 1 else PooledRows(parts)

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -38,7 +39,7 @@ def add_gold(entries: Mapping[str, Entry], archive: Archive, ask: Ask) -> tuple[
         lacking = archive.path if ids is None else next(iter(entries.values())).path
         raise DataError(f"{lacking}: has no ids to find the gold by; add a column 'id' that both files have")
     for folder, path in homes.items():
-        load = _Aligned(entries[path], ids, answers)
+        load = partial(_aligned, entries[path], ids, answers)
         added["/".join((*folder, GOLD))] = Entry(answers.path, answers.name, load)
     return added, ask, [f"{answers.where} was taken as the gold, {ids.name!r} as its ids; rows were joined by them"]
 
@@ -78,35 +79,30 @@ def aligned_labels(candidate: BundleArrays, entries: Mapping[str, Entry]) -> tup
     if here is None or there is None:
         note = f"{labels.where}: labels go by their place, as only one of the files has ids"
         return dict(entries), [] if here is there else [note]
-    moved = Entry(labels.path, labels.name, _Aligned(here, there, labels))
+    moved = Entry(labels.path, labels.name, partial(_aligned, here, there, labels))
     return {**entries, candidate.labels: moved}, [f"{labels.where} was joined to the scores by {there.name!r}"]
 
 
-class _Aligned:
-    """Loads answers in the order of other ids."""
-
-    def __init__(self, ids: Entry, other: Entry, answers: Entry) -> None:
-        self.ids, self.other, self.answers = ids, other, answers
-
-    def __call__(self) -> NDArray[Any]:
-        wanted, known = _texts(self.ids), _texts(self.other)
-        answers = np.asarray(self.answers.load()[()])
-        if len(answers) != len(known):
-            raise DataError(f"{self.answers.where}: has {len(answers)} answers for {len(known)} ids")
-        order = np.argsort(known, kind="stable")
-        known = known[order]
-        again = known[1:] == known[:-1]
-        if (again & np.any(answers[order][1:] != answers[order][:-1], axis=tuple(range(1, answers.ndim)))).any():
-            raise DataError(f"{self.other.where}: id {str(known[1:][again][0])!r} has several answers, expected one")
-        place = np.minimum(np.searchsorted(known, wanted), len(known) - 1)
-        missing = known[place] != wanted
-        if missing.any():
-            row = int(np.argmax(missing))
-            raise DataError(
-                f"{self.ids.where}: row {row} has the id {str(wanted[row])!r}, which {self.other.path} does not have"
-                f" ({int(missing.sum())} of {len(wanted)} rows lack an answer)"
-            )
-        return answers[order][place]
+def _aligned(ids: Entry, other: Entry, answers: Entry) -> NDArray[Any]:
+    """Answers in the order of other ids."""
+    wanted, known = _texts(ids), _texts(other)
+    values = np.asarray(answers.load()[()])
+    if len(values) != len(known):
+        raise DataError(f"{answers.where}: has {len(values)} answers for {len(known)} ids")
+    order = np.argsort(known, kind="stable")
+    known = known[order]
+    again = known[1:] == known[:-1]
+    if (again & np.any(values[order][1:] != values[order][:-1], axis=tuple(range(1, values.ndim)))).any():
+        raise DataError(f"{other.where}: id {str(known[1:][again][0])!r} has several answers, expected one")
+    place = np.minimum(np.searchsorted(known, wanted), len(known) - 1)
+    missing = known[place] != wanted
+    if missing.any():
+        row = int(np.argmax(missing))
+        raise DataError(
+            f"{ids.where}: row {row} has the id {str(wanted[row])!r}, which {other.path} does not have"
+            f" ({int(missing.sum())} of {len(wanted)} rows lack an answer)"
+        )
+    return values[order][place]
 
 
 def _texts(entry: Entry) -> NDArray[Any]:

@@ -42,8 +42,10 @@ def headerless_archive(path: Path, columns: Mapping[str, Column], n: int, ask: A
     ends = [name for name in dict.fromkeys((left[0], left[-1])) if _could_be_labels(arrays[name], k)]
     scores = [name for name in left if name not in ends]
     if len(ends) == 1 and (len(scores) > 1 or scores == lists != []) and all(_is_real(arrays[name]) for name in scores):
-        told.append(f"{path.name}: has no column names; column {ends[0]} was taken as the labels, {_span(scores)} as")
-        told[-1] += " the scores"
+        told.append(
+            f"{path.name}: has no column names; column {ends[0]} was taken as the labels, {scores[0]} to {scores[-1]}"
+            " as the scores"
+        )
         parts, labels = [arrays[name] for name in scores], arrays[ends[0]]
         matrix = parts[0] if scores == lists else np.stack(parts, axis=1, dtype=np.float64)
         return Archive.held(path, "csv", {"scores": matrix, "labels": labels}, told)
@@ -71,7 +73,3 @@ def _could_be_labels(values: NDArray[Any], k: int) -> bool:
 
 def _is_real(values: NDArray[Any]) -> bool:
     return values.dtype.kind == "f" and bool((values != np.floor(values)).any())
-
-
-def _span(names: Sequence[str]) -> str:
-    return f"{names[0]} to {names[-1]}"

@@ -40,7 +40,7 @@ def join_archives(archives: Sequence[Archive], notes: list[str], drop: bool = Fa
     for archive in sorted(archives, key=lambda archive: natural(str(archive.path))):
         for name, entry in archive.entries.items():
             parts.setdefault(SHARD.sub("", name) or name if archive.loose else name, []).append(entry)
-    _check_complete(archives, parts)
+    _check_complete(archives)
     _refuse_members(archives, parts)
     padded = 0 if any(parse_name(name).role == "ids" for name in parts) else _padded(parts)
     if padded:
@@ -111,7 +111,7 @@ def _without_last(name: str, entries: Sequence[Entry], padded: int) -> list[Entr
     return [*entries[:-padded], *map(shorter, entries[-padded:])]
 
 
-def _check_complete(archives: Sequence[Archive], parts: Mapping[str, Sequence[Entry]]) -> None:
+def _check_complete(archives: Sequence[Archive]) -> None:
     several = [archive for archive in archives if not archive.loose]
     folders: dict[str, set[str]] = {}
     for archive in several:

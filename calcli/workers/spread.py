@@ -4,14 +4,15 @@ import pickle
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from typing import Any
+from typing import Any, Unpack
 
 import numpy as np
 
+from calcli.importers.direct import Opening
 from calcli.io.dataset import DataSet, Walk
 from calcli.workers.crew import Crew
 from calcli.workers.journal import Journal, key_of
-from calcli.workers.task import Opening, PartResult, PartsTask, Source
+from calcli.workers.task import PartResult, PartsTask, Source
 
 __all__ = ["Spread", "spread_over"]
 
@@ -36,7 +37,9 @@ class Spread:
         answers = self.crew.run([task for task in tasks if task.first not in known])
         digests: list[bytes] = []
         for task in tasks:
-            found = known[task.first] if task.first in known else self._new(task, next(answers))
+            found = known.get(task.first) or next(answers)
+            if self.journal is not None and task.first not in known:
+                self.journal[_key(task)] = [(part.result, part.digest) for part in found]
             for part in found:
                 if part.digest is not None:
                     digests.append(part.digest)
@@ -70,11 +73,6 @@ class Spread:
                     known[task.first] = parts
         return tasks, known
 
-    def _new(self, task: PartsTask, found: list[PartResult]) -> list[PartResult]:
-        if self.journal is not None:
-            self.journal[_key(task)] = [(part.result, part.digest) for part in found]
-        return found
-
 
 def _key(task: PartsTask) -> bytes:
     """What determines the results of a task."""
@@ -84,11 +82,7 @@ def _key(task: PartsTask) -> bytes:
 
 
 def spread_over(
-    rows: DataSet,
-    names: Sequence[str],
-    crew: Crew,
-    opening: Opening = Opening(),  # noqa: B008 (frozen)
-    journal: Journal | None = None,
+    rows: DataSet, names: Sequence[str], crew: Crew, journal: Journal | None = None, **opening: Unpack[Opening]
 ) -> None:
     """Let a crew walk over rows, which were opened by these names in this way."""
     rows.spread = Spread(crew, Source.of(rows, names, opening), journal)

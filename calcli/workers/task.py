@@ -15,40 +15,30 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calcli.errors import DataError
-from calcli.importers.direct import open_rows
+from calcli.importers.direct import Opening, open_rows
 from calcli.io.bundle import BundleRows
 from calcli.io.dataset import DataSet, Walk, regular, within
-from calcli.io.locate import Layout, split_where
+from calcli.io.locate import split_where
 from calcli.io.pooled import PooledRows, allow_open_files
 from calcli.plain import dataclass
 from calcli.rows import Block
 
-__all__ = ["Opening", "PartResult", "PartsTask", "Source", "absolute", "stamp"]
+__all__ = ["PartResult", "PartsTask", "Source", "absolute", "stamp"]
 
 OPEN_BUNDLES = 256
 """Bundles that a worker keeps open."""
 
 
 @dataclass(frozen=True)
-class Opening:
-    """The arguments of ``open_rows`` beside the name."""
-
-    prefer: tuple[str, ...] = ()
-    layout: Layout = Layout()
-    ignore_labels: tuple[int, ...] = ()
-    need_labels: bool = True
-
-
-@dataclass(frozen=True)
 class Source:
     """How to open the bundles of a data set, and what was found there.
 
-    names : of the bundles. counts : rows of each that stay. stamps : size and time of change of
-    each file. small : whether scores are kept.
+    names : of the bundles. opening : the arguments of ``open_rows`` beside a name. counts : rows
+    of each that stay. stamps : size and time of change of each file. small : whether scores are kept.
     """
 
     names: tuple[str, ...]
-    opening: Opening
+    opening: tuple[tuple[str, Any], ...]
     counts: tuple[int, ...]
     stamps: tuple[tuple[int, int], ...]
     dtype: np.dtype[Any]
@@ -60,7 +50,7 @@ class Source:
         parts = rows.parts if isinstance(rows, PooledRows) else [rows]
         small = all(part.small for part in parts if isinstance(part, BundleRows))
         counts, stamps = tuple(part.n for part in parts), tuple(stamp(name) for name in names)
-        return cls(tuple(names), opening, counts, stamps, rows.dtype, small)
+        return cls(tuple(names), tuple(opening.items()), counts, stamps, rows.dtype, small)
 
     def absolute(self) -> "Source":
         """The same for a process in another folder."""
@@ -87,16 +77,7 @@ class Source:
             while len(bundles) >= OPEN_BUNDLES:
                 bundles.popitem(last=False)[1][0].close()
             stack = ExitStack()
-            how = self.opening
-            rows = stack.enter_context(
-                open_rows(
-                    name,
-                    prefer=how.prefer,
-                    layout=how.layout,
-                    ignore_labels=how.ignore_labels,
-                    need_labels=how.need_labels,
-                )
-            )
+            rows = stack.enter_context(open_rows(name, **dict(self.opening)))
             rows.small = self.small
             bundles[key] = stack, rows
         bundles.move_to_end(key)

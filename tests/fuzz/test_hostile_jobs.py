@@ -41,7 +41,7 @@ FORGED = {
     "no shape": b'cnumpy\nndarray\n(S"a"\ntR.',
     "no type": b'cnumpy\ndtype\n(S"zzz"\ntR.',
     "an object": b'cnumpy._core.multiarray\nscalar\n(cnumpy\ndtype\n(S"O"\ntRS"a"\ntR.',
-    "too many fields": b"ccalcli.workers.task\nOpening\n(I1\nI2\nI3\nI4\nI5\nI6\ntR.",
+    "too many fields": b"ccalcli.workers.task\nPartResult\n(I1\nI2\nI3\nI4\nI5\nI6\ntR.",
     "an extension": b"\x82\x01.",
     "a deep one": b"(" * 100_000 + b".",
 }

@@ -167,7 +167,8 @@ def _columns(
     """Names, columns and number of rows. header : the names; None counts the columns from 0."""
     plain = opening.separator != " " and not opening.skip and len(opening.cells) <= WIDE
     if size >= LARGE and plain and (table := _by_pyarrow(path, opening.separator, header is None)) is not None:
-        columns = _arrow_columns(path, table)
+        refuse_doubles(path, [str(name) for name in table.column_names])
+        columns = arrow_columns(path, table)
         names = [str(i) for i in range(len(columns))] if header is None else header
         return names, dict(zip(names, columns.values(), strict=True)), table.num_rows
     rows = _rows(path, opening)
@@ -281,8 +282,3 @@ def _by_pyarrow(path: Path, separator: str, bare: bool) -> Any:
         )
     except Exception:  # pyarrow's own family
         return None
-
-
-def _arrow_columns(path: Path, table: Any) -> dict[str, Column]:
-    refuse_doubles(path, [str(name) for name in table.column_names])
-    return arrow_columns(path, table)

@@ -51,7 +51,7 @@ def read_inspect(file: SourceFile, stack: ExitStack, ask: Ask) -> Archive:
         choice: Mapping[str, Any] = ((sample.get("output") or {}).get("choices") or [{}])[0]
         content = (choice.get("message") or {}).get("content")
         positions = positions_of(choice.get("logprobs"), where)
-        mark, answer = _mark(sample, where)
+        mark, answer = _mark(sample)
         target = _target(sample, where)
         listed = sample.get("choices") or []
         if listed and mark is not None and answer and (answer.strip() == target.strip()) != mark:
@@ -102,7 +102,7 @@ def _samples(file: SourceFile) -> list[Mapping[str, Any]]:
     return found
 
 
-def _mark(sample: Mapping[str, Any], where: str) -> tuple[bool | None, str]:
+def _mark(sample: Mapping[str, Any]) -> tuple[bool | None, str]:
     """Whether the first scorer marked the sample right, and the answer it read."""
     for score in (sample.get("scores") or {}).values():
         value, answer = score.get("value"), score.get("answer")

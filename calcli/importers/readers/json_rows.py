@@ -7,10 +7,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from calcli.errors import DataError, UsageError
-from calcli.importers.archive import Archive, Entry
+from calcli.errors import DataError
+from calcli.importers.archive import Archive
 from calcli.importers.array_names import parse_name
 from calcli.importers.ask import Ask
+from calcli.importers.choices import by_choices
 from calcli.importers.columns import refuse_doubles, table_archive
 from calcli.importers.formats import reader
 from calcli.importers.records import in_one_order, record_columns, value_column
@@ -19,7 +20,7 @@ from calcli.importers.topk import named_scores
 from calcli.importers.views import token_rows
 from calcli.io.names import natural
 
-__all__ = ["by_choices", "read_json", "read_json_table"]
+__all__ = ["read_json", "read_json_table"]
 
 
 def _is_table(file: SourceFile) -> bool:
@@ -113,28 +114,6 @@ def read_json(file: SourceFile, stack: ExitStack, ask: Ask) -> Archive:
         f'{path}: holds no rows; expected an object per row such as {{"logits": [1.5, -0.2], "label": 0}},'
         " or lists of equal length by name"
     )
-
-
-def by_choices(path: Path, format: str, rows: Sequence[Mapping[str, Any]], ask: Ask) -> Archive:
-    """The table of these rows; where rows have scores of different numbers of classes, one for each number."""
-    named = [name for name in rows[0] if name in ask.scores or (parse_name(name).role == "scores" and not ask.scores)]
-    sizes = sorted({len(row[name]) for name in named[:1] for row in rows if isinstance(row.get(name), list)})
-    if ask.choices is None and (len(sizes) < 2 or sizes[0] < 2):  # one score is no choice
-        return table_archive(path, format, record_columns(path, rows), len(rows), ask)
-    entries: dict[str, Entry] = {}
-    counts = []
-    for k in sizes if ask.choices is None else [ask.choices]:
-        own = [row for row in rows if isinstance(row.get(named[0]), list) and len(row[named[0]]) == k] if named else []
-        if not own:
-            raise UsageError(f"--choices {k}: {path} has rows with {', '.join(map(str, sizes)) or 'no'} scores")
-        counts.append(f"{len(own)} with {k}")
-        archive = table_archive(path, format, record_columns(path, own), len(own), ask)
-        folder = "" if ask.choices is not None else f"choices_{k}/"
-        entries |= {f"{folder}{name}": entry for name, entry in archive.entries.items()}
-    told = f"{path.name}: rows have different numbers of scores ({', '.join(counts)}): a group for each number"
-    if ask.choices is not None:
-        told = f"{path.name}: {counts[0]} of {len(rows)} rows were taken (--choices)"
-    return Archive(path, format, entries, notes=(told,))
 
 
 def _all_named(rows: Sequence[Mapping[str, Any]], ask: Ask, where: str) -> Ask:

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import IO, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from calcli.errors import DataError
 from calcli.importers.archive import Archive, Mapped
@@ -65,18 +64,12 @@ def _header(file: IO[bytes]) -> tuple[np.dtype[Any], tuple[int, ...]] | None:
 def _structured(path: Path, ask: Ask) -> Archive:
     """A table of named columns, as ``DataFrame.to_records`` and record arrays are."""
     rows = np.load(path, allow_pickle=False).reshape(-1)
-    kinds: dict[str, Any] = {"U": "text", "S": "text", "b": "other"}
-    columns = {
-        str(name): Column(
-            "lists" if rows[name].ndim > 1 else kinds.get(rows[name].dtype.kind, "number"), partial(_field, rows, name)
-        )
-        for name in rows.dtype.names
-    }
+    kinds = {"U": "text", "S": "text", "b": "other"}
+    columns = {}
+    for name in rows.dtype.names:
+        kind: Any = "lists" if rows[name].ndim > 1 else kinds.get(rows[name].dtype.kind, "number")
+        columns[str(name)] = Column(kind, partial(np.ascontiguousarray, rows[name]))
     return table_archive(path, "npy", columns, len(rows), ask)
-
-
-def _field(rows: NDArray[Any], name: str) -> NDArray[Any]:
-    return np.ascontiguousarray(rows[name])
 
 
 def _is_npz(file: SourceFile) -> bool:

@@ -1,9 +1,9 @@
 """Parquet tables, by pyarrow."""
 
 import json
-from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -14,16 +14,17 @@ from calcli.errors import DataError
 from calcli.importers.archive import Archive, Entry, constant
 from calcli.importers.array_names import parse_name, role_of
 from calcli.importers.ask import Ask
+from calcli.importers.choices import by_choices
 from calcli.importers.columns import Column, refuse_doubles, table_archive
 from calcli.importers.formats import reader
 from calcli.importers.printed import are_lists, is_number, read_lists
-from calcli.importers.readers.json_rows import by_choices
 from calcli.importers.source_file import SourceFile
 from calcli.io.validate import swells
 
 __all__ = ["arrow_archive", "arrow_columns", "read_parquet"]
 
 TEXT = ("string", "large_string", "string_view")
+LISTS = ("list", "large_list", "fixed_size_list")
 
 
 @reader(
@@ -97,7 +98,7 @@ def _flat(table: Any) -> Any:
 
 def arrow_columns(path: Path, table: Any) -> dict[str, Column]:
     """The columns of a pyarrow table."""
-    return {str(name): Column(_kind(table, name), _loader(path, table, name)) for name in table.column_names}
+    return {str(name): Column(_kind(table, name), partial(_values, path, table, name)) for name in table.column_names}
 
 
 def _kind(table: Any, name: str) -> Any:
@@ -107,19 +108,15 @@ def _kind(table: Any, name: str) -> Any:
         if are_lists(sample):
             return "lists"
         return "number" if sum(map(is_number, sample)) > len(sample) / 2 else "text"
-    if kind.startswith(("list", "large_list", "fixed_size_list")):
+    if kind.startswith(LISTS):
         return "lists"
     return "number" if kind.startswith(("int", "uint", "float", "double", "halffloat", "decimal")) else "other"
-
-
-def _loader(path: Path, table: Any, name: str) -> Callable[[], NDArray[Any]]:
-    return lambda: _values(path, table, name)
 
 
 def _values(path: Path, table: Any, name: str) -> NDArray[Any]:
     column = table.column(name)
     kind = str(column.type)
-    if kind.startswith(("list", "large_list", "fixed_size_list")):
+    if kind.startswith(LISTS):
         return _lists(path, column, name)
     if kind.startswith("dictionary"):
         column = _plain(column)
