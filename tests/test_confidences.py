@@ -222,8 +222,8 @@ def test_metrics_of_the_whole_vector_say_why_not(run):
     ("wrong", "sentence"),
     [
         (
-            {"confidence": [0.5, 1.5, 0.2]},
-            "qa.h5: confidence: row 1 is 1.5, expected a confidence in [0, 1]; divide percentages by 100",
+            {"confidence": [0.5, 85.0, 0.2]},
+            "qa.h5: confidence: row 1 is 85, expected a confidence in [0, 1]; divide percentages by 100",
         ),
         (
             {"confidence": [0.5, 0.2, np.nan]},

@@ -16,9 +16,8 @@ from calcli import __version__
 from calcli.calibrator import Calibrator, Status
 from calcli.errors import CalcliError, DataError, FitError
 from calcli.io.atomic import write_bytes
-from calcli.io.extremes import check_extremes
 from calcli.io.inputs import at_most, once, open_document
-from calcli.io.params import decode_params, encode_params, shown
+from calcli.io.params import check_extremes, decode_params, encode_params, shown
 from calcli.numerics import TINY
 from calcli.registry import method
 from calcli.rows import ScoreKind

@@ -14,22 +14,10 @@ from calcli.numerics import FloatArray, IntArray, log_normalizer
 from calcli.rows import SCORE_KINDS, Rows, ScoreKind
 
 __all__ = [
-    "HUGE",
-    "SUM_TOLERANCE",
-    "check_confidences",
-    "check_correct",
-    "check_label_shape",
-    "check_labels",
-    "check_scores",
-    "check_shape",
-    "check_type",
-    "check_weights",
-    "doubts",
-    "look_like_probabilities",
-    "score_kind",
-    "swells",
-    "to_ignore",
-]
+    "HUGE", "SUM_TOLERANCE", "check_confidences", "check_correct", "check_label_shape", "check_labels",
+    "check_scores", "check_shape", "check_type", "check_weights", "doubts", "look_like_probabilities",
+    "score_kind", "swells", "to_ignore",
+]  # fmt: skip
 
 SUM_TOLERANCE = 1e-3
 """How far the probabilities of a row may sum from 1."""
@@ -57,7 +45,8 @@ def check_confidences(confidence: NDArray[Any], where: str, first_row: int = 0) 
     inside = (column >= 0) & (column <= 1)  # NaN is neither
     if not inside.all():
         row = int(np.argmin(inside))
-        advice = "divide percentages by 100" if column[row] > 1 else "drop the row or mend what made it"
+        percent = column.min() >= 0 and 20 < column.max() <= 100
+        advice = "divide percentages by 100" if percent else "drop the row or mend what made it"
         raise DataError(f"{where}: row {first_row + row} is {column[row]:g}, expected a confidence in [0, 1]; {advice}")
     return column[:, None]
 
