@@ -14,6 +14,9 @@ from calcli.calibrator import Context
 from calcli.errors import UsageError
 from calcli.export import exporting
 from calcli.export.exporting import build_module, export, torch_run, tried
+from calcli.export.functions import Pieces, piecewise
+from calcli.export.graph import Graph
+from calcli.export.numpy_source import FORMS
 from calcli.export.trace import trace
 from calcli.export.verify import SLAB, TOLERANCE, Agreement, compare, trying_rows
 from calcli.io.artifact import Artifact, FitRecord, load
@@ -353,3 +356,18 @@ def test_classes_of_a_vocabulary_are_tried_in_slabs():
         assert scores.size <= SLAB
         rows += len(scores)
     assert rows == 289  # as of four classes
+
+
+def test_a_score_on_an_edge_belongs_below_it_unless_the_map_is_closed_there():
+    """Steps .2 up to .5 and .8 beyond: at the edge, and what is looked up moved above and below it."""
+    steps = Pieces.steps(np.array([0.0, 0.5, 1.0]), np.array([0.2, 0.8]))
+    cases = (({}, 0.0, 0.2), ({"closed": True}, 0.0, 0.8), ({}, 0.01, 0.8), ({"closed": True}, -0.01, 0.2))
+    for how, nudge, expected in cases:
+        graph = Graph(nudge=np.array([[nudge, 0.0]]))
+        end = piecewise(graph.op("scores"), [steps], **how).place
+        values = {}
+        for place, node in enumerate(graph.nodes):
+            text = FORMS.get(node.op, "").format(*(f"x[{i}]" for i in node.inputs))
+            values[place] = eval(text, {"np": np, "x": values}) if text else node.array
+            values[place] = np.array([[0.5]]) if node.op == "scores" else values[place]
+        assert values[end] == expected

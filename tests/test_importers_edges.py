@@ -1,5 +1,6 @@
 """What one slip of the pen in reading foreign files would move: pairs of columns, repeats, scalars, several splits."""
 
+import json
 from contextlib import ExitStack
 from pathlib import Path
 from pickle import UnpicklingError
@@ -14,7 +15,6 @@ from calcli.importers.archive import Entry, flatten
 from calcli.importers.ask import Ask
 from calcli.importers.batches import _join
 from calcli.importers.columns import LEFT_OVER
-from calcli.importers.confidences import _check as check_confidences
 from calcli.importers.corrupt import corrupt_labels
 from calcli.importers.formats import open_archive
 from calcli.importers.import_report import Splitting
@@ -26,7 +26,9 @@ from calcli.importers.readers.torch_files import _plain
 from calcli.importers.records import value_column
 from calcli.importers.sources import settle_sources
 from calcli.importers.token_logprobs import _lookup
+from calcli.importers.views import token_rows
 from calcli.io.split import deal_rows, parse_split
+from calcli.io.validate import check_confidences
 
 
 def brought(tmp_path, text, name="t.csv", splitting=Splitting(), **ask):
@@ -244,3 +246,55 @@ def test_a_bundle_of_a_later_format_is_no_foreign_file(tmp_path, at):
         group.attrs["calcli_bundle"] = 9
     with pytest.raises(DataError, match="calcli_bundle is 9, this calcli reads 1"):
         import_scores([tmp_path / "x.h5"], tmp_path / "out.h5")
+
+
+@pytest.mark.parametrize(
+    ("shape", "offsets", "fits"),
+    [
+        ([2, 3], [0, 24], True), ([], [0, 4], True), ([0, 3], [0, 0], True), ([1, 3], [12, 24], True),
+        ([2, 3], [0, 23], False), ([2, 3], [1, 25], False), ([2], [-8, 0], False), ([-1, -2], [0, 8], False),
+    ],
+)  # fmt: skip
+def test_a_tensor_lies_within_its_file(tmp_path, shape, offsets, fits):
+    """24 bytes of float32 behind the header."""
+    header = json.dumps({"logits": {"dtype": "F32", "shape": shape, "data_offsets": offsets}}).encode()
+    values = np.arange(6, dtype=np.float32)
+    (tmp_path / "a.safetensors").write_bytes(len(header).to_bytes(8, "little") + header + values.tobytes())
+    with ExitStack() as stack:
+        load = open_archive(tmp_path / "a.safetensors", stack).entries["logits"].load
+        if fits:
+            expected = values[offsets[0] // 4 : offsets[1] // 4].reshape(shape)
+            assert np.array_equal(np.asarray(load()[...]), expected)
+        else:
+            with pytest.raises(DataError, match="does not fit its place"):
+                load()
+
+
+def test_lists_of_several_lengths_are_divided_only_where_they_are_the_scores(tmp_path):
+    pyarrow, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+    columns = {"logits": [[0.5, 1.0], [1.0, 2.0, 4.0]], "x": [[1.0, 2.0, 0.5], [2.0, 3.0]], "label": [0, 1]}
+    columns["z"] = pyarrow.array([[0.5, 1.0], [1.0, 0.5]], pyarrow.list_(pyarrow.float32()))
+    parquet.write_table(pyarrow.table(columns), tmp_path / "t.parquet")
+    for scores, groups in (((), {"choices_2", "choices_3"}), (("x",), {"choices_2", "choices_3"}), (("z",), {""})):
+        ask = Ask(scores=scores, kind="logits")
+        report = import_scores([tmp_path / "t.parquet"], tmp_path / "o.h5", ask, force=True)
+        assert {bundle.name for bundle in report.bundles} == groups
+    assert report.bundles[0].dtype == "float32"  # as it is stored, not as rows of Python numbers
+
+
+@pytest.mark.parametrize(
+    ("reduce", "cells", "made"),
+    [
+        (None, [[0.5, 0.25]], [[0.5, 0.25]]),
+        ("mean", [0.5, 0.25], [0.5, 0.25]),
+        ("first", [[0.5, 0.25], [0.25, 1.0]], [0.5, 0.25]),
+        ("first", [[0.5], 0.25], None),
+    ],
+)
+def test_tokens_become_one_where_any_row_lists_them(reduce, cells, made):
+    rows, ask = [{"c": cell} for cell in cells], Ask(confidence="c", reduce=reduce)
+    if made is None:
+        with pytest.raises(DataError, match="row 1 has no list of tokens"):
+            token_rows(rows, ask, "t.jsonl")
+    else:
+        assert [row["c"] for row in token_rows(rows, ask, "t.jsonl")] == made

@@ -14,10 +14,13 @@ from calcli.importers.direct import open_data
 from calcli.importers.import_report import FEW, Chance
 from calcli.importers.labelled_scores import Slab
 from calcli.io.artifact import dumps, loads
-from calcli.io.extremes import check_extremes
+from calcli.io.bundle import open_bundle
+from calcli.io.hdf5_image import Image
+from calcli.io.hdf5_sources import check_external
 from calcli.io.inputs import open_document
 from calcli.io.job_files import open_job_file
 from calcli.io.names import expand
+from calcli.io.params import check_extremes
 from calcli.io.pooled import allow_open_files
 from calcli.io.validate import check_labels, score_kind
 
@@ -119,3 +122,45 @@ def test_a_confidence_is_a_kind_of_scores_only_where_it_may_be():
     assert score_kind("confidence", confidence=True) == "confidence"
     with pytest.raises(DataError, match="confidence"):
         score_kind("confidence")
+
+
+def test_labels_are_needed_unless_it_is_said_that_they_are_not(tmp_path):
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        file["logits"] = np.eye(2)
+    with pytest.raises(DataError, match="labels are needed here"), open_bundle(str(tmp_path / "a.h5")):
+        pass
+    with open_bundle(str(tmp_path / "a.h5"), need_labels=False) as rows:
+        assert not rows.has_labels
+
+
+@pytest.mark.parametrize(("size", "offset", "whole"), [(64, 0, True), (72, 8, True), (71, 8, False), (8, 16, False)])
+def test_values_in_another_file_are_counted_from_where_they_begin(tmp_path, size, offset, whole):
+    """Eight float64 need 64 bytes."""
+    (tmp_path / "z.bin").write_bytes(bytes(size))
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        data = file.create_dataset("logits", (4, 2), "f8", external=[(str(tmp_path / "z.bin"), offset, 64)])
+        if whole:
+            check_external(data, "a.h5: logits", True)
+        else:
+            with pytest.raises(DataError, match="needs 64 bytes of other files and they hold less"):
+                check_external(data, "a.h5: logits", True)
+
+
+def test_what_the_disk_did_not_take_is_kept_for_hdf5_to_read(tmp_path):
+    path = tmp_path / "a.h5"
+    with path.open("wb") as full:
+        image = Image(full.fileno())
+        image.write(b"abcdef")
+        image.raise_problem()
+        assert image._lost == []
+    with path.open("rb") as read_only:
+        image._descriptor = read_only.fileno()
+        image.seek(-2, io.SEEK_END)
+        image.write(b"xyz")
+        image.seek(3)
+        image.write(b"w")
+        image.seek(1)
+        assert (image.read(), image.tell()) == (b"bcwxyz", 7)
+        with pytest.raises(OSError, match="Bad file descriptor"):
+            image.raise_problem()
+    assert path.read_bytes() == b"abcdef"

@@ -60,8 +60,7 @@ def check_external(dataset: h5py.Dataset, where: str, allowed: bool) -> None:
             raise DataError(f"{where}: takes its values from {path}, which {told}; bring it along")
         _check_place(path, holder, where, allowed)
         note(path)
-        there = max(path.stat().st_size - offset, 0)
-        if there < min(size, missing):
+        if path.stat().st_size - offset < min(size, missing):
             break
         missing -= min(size, missing)
     if missing:

@@ -17,17 +17,9 @@ from typing import IO, Any
 from calcli.errors import DataError
 
 __all__ = [
-    "DESCRIPTORS",
-    "DoubledKey",
-    "at_most",
-    "is_read",
-    "note",
-    "note_onnx",
-    "noting",
-    "once",
-    "open_document",
+    "DESCRIPTORS", "DoubledKey", "at_most", "is_read", "note", "note_onnx", "noting", "once", "open_document",
     "read_document",
-]
+]  # fmt: skip
 
 DESCRIPTORS = ("/dev/stdin", "/dev/fd/", "/proc/self/fd/")
 """Pipes that a shell has opened; another one may wait for ever."""
@@ -78,7 +70,7 @@ def note_onnx(path: Path) -> None:
         while at >= 0:
             low, high = model[at + len(LOCATION) : at + len(LOCATION) + 2]  # of the length, seven bits in each
             begins = at + len(LOCATION) + (1 if low < 128 else 2)
-            length = low if low < 128 else low % 128 + 128 * (high % 128)
+            length = low if low < 128 else low % 128 + 128 * high
             note(path.parent / os.fsdecode(model[begins : begins + length]))
             at = model.find(LOCATION, begins)
 
