@@ -12,39 +12,6 @@ import numpy as np
 from calcli.export.graph import GraphValue, Operand
 from calcli.numerics import TINY, FloatArray
 
-__all__ = [
-    "Pieces",
-    "at",
-    "exp",
-    "floored_log",
-    "is_class",
-    "log",
-    "log_add",
-    "log_normalizer",
-    "log_sigmoid",
-    "log_softmax",
-    "logs",
-    "maximum",
-    "minimum",
-    "mixed_with_uniform",
-    "normalize",
-    "nudged",
-    "one_vs_rest_log_odds",
-    "piecewise",
-    "probabilities",
-    "row_argmax",
-    "row_max",
-    "row_sum",
-    "search",
-    "share_rest",
-    "sigmoid",
-    "softmax",
-    "softplus",
-    "take",
-    "top_log_odds",
-    "where",
-]
-
 
 def exp(x: GraphValue) -> GraphValue:
     return x.graph.op("exp", x)

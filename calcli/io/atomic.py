@@ -17,17 +17,9 @@ from calcli.errors import CalcliError, UsageError
 from calcli.io.inputs import is_read
 
 __all__ = [
-    "NewFile",
-    "check_output",
-    "discard_abandoned",
-    "discard_unfinished",
-    "is_stream",
-    "make_folder",
-    "new_file",
-    "refuse",
-    "refuse_inputs",
-    "write_bytes",
-]
+    "NewFile", "check_output", "discard_abandoned", "discard_unfinished", "is_stream", "make_folder",
+    "new_file", "refuse", "refuse_inputs", "write_bytes",
+]  # fmt: skip
 
 PIECE = 1 << 20
 """Bytes read back at once."""

@@ -24,16 +24,9 @@ from calcli.io.probe import probe
 from calcli.io.validate import swells
 
 __all__ = [
-    "check_bundle_format",
-    "check_stored",
-    "find_groups",
-    "lookup",
-    "names_in",
-    "open_file",
-    "or_none",
-    "read",
+    "check_bundle_format", "check_stored", "find_groups", "lookup", "names_in", "open_file", "or_none", "read",
     "texts",
-]
+]  # fmt: skip
 
 
 MANY = 64

@@ -53,11 +53,7 @@ def split_where(where: str) -> tuple[Path, str | None]:
 def find_bundles(file: h5py.File) -> list[str]:
     """Paths of all groups that hold scores by their standard names; "" is the root."""
     groups = ((name, group) for name, group in find_groups(file) if "transforms" not in name.split("/"))
-    return [name for name, group in groups if _holds_scores(group)]
-
-
-def _holds_scores(group: h5py.Group) -> bool:
-    return bool(kinds_in(group))
+    return [name for name, group in groups if kinds_in(group)]
 
 
 def kinds_in(group: h5py.Group) -> list[str]:
@@ -85,7 +81,7 @@ def choose_group(file: h5py.File, path: Path, group: str | None, prefer: Sequenc
         return ""
     for name in prefer:
         node = lookup(file, name)
-        if isinstance(node, h5py.Group) and _holds_scores(node):
+        if isinstance(node, h5py.Group) and kinds_in(node):
             return name
     bundles = find_bundles(file)
     if len(bundles) == 1:

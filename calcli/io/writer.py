@@ -226,7 +226,7 @@ class GroupWriter:
             refuse(self._path, f"the attributes of {self.name} read back differ (is the disk failing?)")
         for name, pieces in self._pieces.items():
             node = found[name]
-            rows = self.n if _per_row(name) else len(node)
+            rows = len(node) if name in ("class_names", "transforms/specs") else self.n
             if sum(stop - start for start, stop, _ in pieces) != rows:
                 refuse(self._path, f"{name} was handed {sum(p[1] - p[0] for p in pieces)} of {rows} rows")
             room = None
@@ -241,10 +241,6 @@ class GroupWriter:
                     refuse(self._path, f"{name}, rows {start} to {stop} read back differ (is the disk failing?)")
                 if name in (self.kind, TRANSFORMED) and not np.isfinite(values).all():
                     refuse(self._path, f"{name}, rows {start} to {stop}: not all numbers are finite in {node.dtype}")
-
-
-def _per_row(name: str) -> bool:
-    return name not in ("class_names", "transforms/specs")
 
 
 def _rows(name: str, start: int, stop: int) -> Any:
