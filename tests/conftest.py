@@ -44,3 +44,9 @@ def sample():
         return path
 
     return find
+
+
+@pytest.fixture
+def out(tmp_path):
+    """Where an import goes."""
+    return tmp_path / "out.h5"

@@ -3,6 +3,7 @@
 import json
 
 import h5py
+import imports
 import numpy as np
 import pytest
 
@@ -32,11 +33,7 @@ def record(i, lls, gold, texts=("aa", "bbbb", "c"), **more):
 def bring(tmp_path, records, name="samples_mmlu_2025-01-01T00-00-00.000.jsonl", **ask):
     source = tmp_path / name
     source.write_text("".join(json.dumps(r) + "\n" for r in records))
-    report = import_scores([source], tmp_path / "out.h5", Ask(**ask), force=True)
-    with h5py.File(tmp_path / "out.h5") as file:
-        found = {}
-        file.visititems(lambda path, node: found.update({path: node[()]} if hasattr(node, "shape") else {}))
-    return found | {"notes": " | ".join(report.notes)}
+    return imports.bring(source, tmp_path / "out.h5", **ask)
 
 
 RECORDS = [record(i, lls, gold) for i, (lls, gold) in enumerate(zip(LLS, GOLD, strict=True))]

@@ -7,6 +7,7 @@ import h5py
 import numpy as np
 import pytest
 from cli import process, runner
+from imports import bring
 
 from calcli.errors import DataError, UsageError
 from calcli.importers.archive import Archive, flatten, unite
@@ -22,18 +23,6 @@ from calcli.io.split import parse_split
 N, K = 10, 3
 Z = np.random.default_rng(0).normal(0, 2, (N, K)).astype(np.float32)
 Y = np.random.default_rng(1).integers(0, K, N)
-
-
-def bring(sources, out, **ask):
-    """Import and give back the datasets of the root, with the notes."""
-    report = import_scores(sources if isinstance(sources, list) else [sources], out, Ask(**ask), force=True)
-    with h5py.File(out) as file:
-        return {key: file[key][()] for key in file} | {"notes": " | ".join(report.notes)}
-
-
-@pytest.fixture
-def out(tmp_path):
-    return tmp_path / "out.h5"
 
 
 def ranks(folder, world=4, *, ids=True):

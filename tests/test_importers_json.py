@@ -2,14 +2,12 @@
 
 import json
 
-import h5py
+import imports
 import numpy as np
 import pytest
 from cli import runner
 
 from calcli.errors import DataError, UsageError
-from calcli.importers.ask import Ask
-from calcli.importers.import_scores import import_scores
 
 ROWS = [
     {"id": "a", "output": {"logits": [1.5, -2, 0]}, "gold": 2, "note": "x"},
@@ -20,10 +18,7 @@ ROWS = [
 def bring(tmp_path, text, name="rows.jsonl", **ask):
     source = tmp_path / name
     source.write_text(text if isinstance(text, str) else json.dumps(text), encoding="utf-8")
-    report = import_scores([source], tmp_path / "out.h5", Ask(**ask), force=True)
-    with h5py.File(tmp_path / "out.h5") as file:
-        found = {key: file[key][()] for key in file if isinstance(file[key], h5py.Dataset)}
-    return found | {"notes": report.notes}
+    return imports.bring(source, tmp_path / "out.h5", **ask)
 
 
 def lines(rows):
@@ -66,7 +61,7 @@ def test_a_file_that_begins_with_a_brace_is_never_a_table_of_commas(tmp_path):
     rows = [{"id": 0, "probs": [0.1, 0.2, 0.7], "label": 0}, {"id": 1, "probs": [0.5, 0.25, 0.25], "label": 1}]
     found = bring(tmp_path, lines(rows), "rows.csv")
     assert found["probs"].tolist() == [row["probs"] for row in rows]
-    assert any("is a json file in spite of its name" in note for note in found["notes"])
+    assert "is a json file in spite of its name" in found["notes"]
 
 
 @pytest.mark.parametrize(
