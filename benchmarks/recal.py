@@ -18,7 +18,7 @@ import numpy as np
 
 from calcli.calibrator import Context
 from calcli.io.bundle import BundleRows, open_bundle
-from calcli.io.writer import BundleWriter, NewBundle
+from calcli.io.writer import NewBundle, new_bundles
 from calcli.methods.recal import METHOD as ReCal
 from calcli.numerics import log_normalizer
 
@@ -26,7 +26,7 @@ from calcli.numerics import log_normalizer
 def make(path: Path, n: int, k: int, m: int) -> None:
     rng = np.random.default_rng(0)
     specs = [f"zoom:{s:.3f}" for s in np.linspace(0.5, 0.9, m)]
-    with BundleWriter(path) as out:
+    with new_bundles(path) as out:
         group = out.create("", NewBundle(n=n, k=k, transforms=specs))
         for start in range(0, n, 500):
             b = min(500, n - start)

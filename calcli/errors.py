@@ -4,7 +4,8 @@ A message is one line that says what was wrong, where, what was found, what was
 expected and what to do next. Only ``calcli.cli.main.main`` turns them into exits.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from difflib import get_close_matches
 from importlib.util import find_spec
 
@@ -16,6 +17,7 @@ __all__ = [
     "LimitCrossed",
     "UsageError",
     "has_file",
+    "needed",
     "one_line",
     "unknown_name",
 ]
@@ -59,6 +61,15 @@ def one_line(problem: BaseException, limit: int = 200) -> str:
     """The text of an exception on one line, not too long."""
     text = " ".join(str(problem).split()) or type(problem).__name__
     return text if len(text) <= limit else text[: limit - 1] + "…"
+
+
+@contextmanager
+def needed(sentence: str, extra: str, kind: type[CalcliError] = UsageError) -> Iterator[None]:
+    """Say of packages that are imported inside and are not installed by which extra they come. Raises ``kind``."""
+    try:
+        yield
+    except ImportError:
+        raise kind(f"{sentence}: pip install 'calcli[{extra}]'") from None
 
 
 def has_file(package: str, name: str) -> bool:

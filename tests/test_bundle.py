@@ -9,7 +9,7 @@ import pytest
 from calcli.errors import CalcliError, DataError, UsageError
 from calcli.io.bundle import open_bundle
 from calcli.io.locate import Layout, find_bundles
-from calcli.io.writer import BundleWriter, NewBundle
+from calcli.io.writer import NewBundle, new_bundles
 
 Z = np.array([[2.0, -1.0, 0.5], [0.0, 1.0, -2.0], [3.0, 2.0, 1.0], [0.1, 0.2, 0.3]])
 Y = np.array([0, 1, 0, 2])
@@ -253,7 +253,7 @@ def test_storage_layout_is_irrelevant_also_beyond_the_cache(tmp_path, storage, m
 
 def test_written_bundles_read_back(tmp_path):
     path = tmp_path / "out.h5"
-    with BundleWriter(path) as out:
+    with new_bundles(path) as out:
         new = NewBundle(n=4, k=3, dtype="f4", class_names=["a", "b", "ü"], source={"file": "x.npz"},
                         columns={"ids": np.array(["r1", "r2", "r3", "r4"])}, transforms=("zoom:0.5",))  # fmt: skip
         group = out.create("test", new)
@@ -269,12 +269,12 @@ def test_written_bundles_read_back(tmp_path):
 
 def test_a_failed_write_leaves_nothing_behind(tmp_path):
     path = tmp_path / "out.h5"
-    with pytest.raises(RuntimeError), BundleWriter(path) as out:
+    with pytest.raises(RuntimeError), new_bundles(path) as out:
         out.create("", NewBundle(n=4, k=3))
         raise RuntimeError
     assert list(tmp_path.iterdir()) == []
     path.write_text("mine")
-    with pytest.raises(UsageError, match="exists already"), BundleWriter(path):
+    with pytest.raises(UsageError, match="exists already"), new_bundles(path):
         pass
     assert path.read_text() == "mine"
 

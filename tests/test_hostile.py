@@ -24,7 +24,7 @@ from calcli.errors import CalcliError, DataError, FitError
 from calcli.io.artifact import loads, save
 from calcli.io.atomic import new_file
 from calcli.io.bundle import open_bundle
-from calcli.io.writer import BundleWriter
+from calcli.io.writer import new_bundles
 from calcli.registry import method, method_names, parse_options
 from calcli.workflow import calibrated_blocks, checked_transforms, fit_artifact
 
@@ -463,7 +463,7 @@ def test_a_full_disk_is_one_line_and_leaves_nothing(tmp_path):
 def test_errors_of_writing_are_not_blamed_on_the_input(tmp_path):
     with pytest.raises(OSError, match="of the input"), new_file(tmp_path / "a"):
         raise OSError(5, "of the input")
-    with pytest.raises(DataError, match="of reading"), BundleWriter(tmp_path / "b"):
+    with pytest.raises(DataError, match="of reading"), new_bundles(tmp_path / "b"):
         raise DataError("of reading")
     assert list(tmp_path.iterdir()) == []
 

@@ -9,11 +9,12 @@ from types import SimpleNamespace
 import h5py
 import numpy as np
 import pytest
+from imports import bring
 
 from calcli.errors import DataError, UsageError
 from calcli.importers.archive import Entry, flatten
 from calcli.importers.ask import Ask
-from calcli.importers.batches import _join
+from calcli.importers.batches import _join, merge_batches
 from calcli.importers.columns import LEFT_OVER
 from calcli.importers.corrupt import corrupt_labels
 from calcli.importers.formats import open_archive
@@ -22,7 +23,6 @@ from calcli.importers.import_scores import import_scores
 from calcli.importers.join import _ordered
 from calcli.importers.labelled_scores import per_row
 from calcli.importers.readers.pickles import _tensor
-from calcli.importers.readers.torch_files import _plain
 from calcli.importers.records import value_column
 from calcli.importers.sources import settle_sources
 from calcli.importers.token_logprobs import _lookup
@@ -34,11 +34,7 @@ from calcli.io.validate import check_confidences
 def brought(tmp_path, text, name="t.csv", splitting=Splitting(), **ask):
     """Every dataset of what a text is imported to, by its path."""
     (tmp_path / name).write_text(text)
-    import_scores([tmp_path / name], tmp_path / "out.h5", Ask(**ask), splitting, force=True)
-    found = {}
-    with h5py.File(tmp_path / "out.h5") as file:
-        file.visititems(lambda path, node: found.update({path: node[()]}) if isinstance(node, h5py.Dataset) else None)
-    return found
+    return bring(tmp_path / name, tmp_path / "out.h5", splitting, **ask)
 
 
 def entry_of(values):
@@ -204,15 +200,13 @@ def test_other_cases_of_a_class_are_known_where_they_leave_no_doubt():
     assert len(_lookup(["ab", "aB"])) == 2
 
 
-def test_lists_within_lists_have_a_depth_beyond_which_they_stay_as_they_are():
-    nested = [np.zeros(2)]
+@pytest.mark.parametrize("around", [lambda inner: [inner], lambda inner: {"a": inner}], ids=["lists", "dicts"])
+def test_containers_nested_without_end_are_refused(around):
+    nested = around(np.zeros(2))
     for _ in range(5000):
-        nested = [nested]
-    assert isinstance(_plain(nested, np.ndarray, {}), list)
-    nested = {}
-    for _ in range(5000):
-        nested = {"a": nested}
-    assert isinstance(_plain(nested, np.ndarray, {}), dict)
+        nested = around(nested)
+    with pytest.raises(DataError, match="nested too deeply"):
+        merge_batches(nested, Path("a.pt"), [])
 
 
 def test_tensors_of_pickles_lie_in_one_piece():
@@ -252,7 +246,8 @@ def test_a_bundle_of_a_later_format_is_no_foreign_file(tmp_path, at):
     ("shape", "offsets", "fits"),
     [
         ([2, 3], [0, 24], True), ([], [0, 4], True), ([0, 3], [0, 0], True), ([1, 3], [12, 24], True),
-        ([2, 3], [0, 23], False), ([2, 3], [1, 25], False), ([2], [-8, 0], False), ([-1, -2], [0, 8], False),
+        ([2, 3], [0, 23], False), ([2], [0, 24], False), ([2, 3], [1, 25], False), ([2], [-8, 0], False),
+        ([-1, -2], [0, 8], False),
     ],
 )  # fmt: skip
 def test_a_tensor_lies_within_its_file(tmp_path, shape, offsets, fits):
@@ -270,16 +265,19 @@ def test_a_tensor_lies_within_its_file(tmp_path, shape, offsets, fits):
                 load()
 
 
-def test_lists_of_several_lengths_are_divided_only_where_they_are_the_scores(tmp_path):
+@pytest.mark.parametrize(("ragged", "scores", "divided"), [("logits", (), 1), ("x", ("x",), 1), ("logits", ("z",), 0)])
+def test_lists_of_several_lengths_are_divided_only_where_they_are_the_scores(tmp_path, ragged, scores, divided):
     pyarrow, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
-    columns = {"logits": [[0.5, 1.0], [1.0, 2.0, 4.0]], "x": [[1.0, 2.0, 0.5], [2.0, 3.0]], "label": [0, 1]}
-    columns["z"] = pyarrow.array([[0.5, 1.0], [1.0, 0.5]], pyarrow.list_(pyarrow.float32()))
-    parquet.write_table(pyarrow.table(columns), tmp_path / "t.parquet")
-    for scores, groups in (((), {"choices_2", "choices_3"}), (("x",), {"choices_2", "choices_3"}), (("z",), {""})):
-        ask = Ask(scores=scores, kind="logits")
-        report = import_scores([tmp_path / "t.parquet"], tmp_path / "o.h5", ask, force=True)
-        assert {bundle.name for bundle in report.bundles} == groups
-    assert report.bundles[0].dtype == "float32"  # as it is stored, not as rows of Python numbers
+    z = pyarrow.array([[0.5, 1.0], [1.0, 0.5]], pyarrow.list_(pyarrow.float32()))
+    table = pyarrow.table({ragged: [[0.5, 1.0], [1.0, 2.0, 4.0]], "label": [0, 1], "z": z})
+    parquet.write_table(table, tmp_path / "t.parquet")
+    report = import_scores([tmp_path / "t.parquet"], tmp_path / "o.h5", Ask(scores=scores, kind="logits"))
+    assert {bundle.name for bundle in report.bundles} == ({"choices_2", "choices_3"} if divided else {""})
+    assert report.bundles[0].dtype == ("float64" if divided else "float32")  # Python's numbers, or as it is stored
+    flat = pyarrow.table({"logits_a": z.flatten()[:2], "logits_b": z.flatten()[2:], "label": [0, 1]})
+    parquet.write_table(flat, tmp_path / "t.parquet")
+    report = import_scores([tmp_path / "t.parquet"], tmp_path / "o.h5", Ask(), force=True)
+    assert report.bundles[0].dtype == "float32"
 
 
 @pytest.mark.parametrize(

@@ -133,12 +133,20 @@ def test_labels_are_needed_unless_it_is_said_that_they_are_not(tmp_path):
         assert not rows.has_labels
 
 
-@pytest.mark.parametrize(("size", "offset", "whole"), [(64, 0, True), (72, 8, True), (71, 8, False), (8, 16, False)])
-def test_values_in_another_file_are_counted_from_where_they_begin(tmp_path, size, offset, whole):
-    """Eight float64 need 64 bytes."""
-    (tmp_path / "z.bin").write_bytes(bytes(size))
+@pytest.mark.parametrize(
+    ("pieces", "whole"),
+    [
+        ([(64, 0, 64)], True), ([(72, 8, 64)], True), ([(71, 8, 64)], False), ([(8, 16, 64)], False),
+        ([(64, 0, h5py.h5f.UNLIMITED)], True), ([(16, 0, 32), (64, 0, 64)], False), ([(32, 0, 32), (32, 0, 40)], True),
+    ],
+)  # fmt: skip
+def test_values_in_other_files_are_counted_from_where_they_begin(tmp_path, pieces, whole):
+    """Eight float64 need 64 bytes. pieces : bytes of a file, and the first and the number of those that are taken."""
+    for at, (size, _, _) in enumerate(pieces):
+        (tmp_path / f"{at}.bin").write_bytes(bytes(size))
+    external = [(str(tmp_path / f"{at}.bin"), offset, count) for at, (_, offset, count) in enumerate(pieces)]
     with h5py.File(tmp_path / "a.h5", "w") as file:
-        data = file.create_dataset("logits", (4, 2), "f8", external=[(str(tmp_path / "z.bin"), offset, 64)])
+        data = file.create_dataset("logits", (4, 2), "f8", external=external)
         if whole:
             check_external(data, "a.h5: logits", True)
         else:
@@ -160,7 +168,8 @@ def test_what_the_disk_did_not_take_is_kept_for_hdf5_to_read(tmp_path):
         image.seek(3)
         image.write(b"w")
         image.seek(1)
-        assert (image.read(), image.tell()) == (b"bcwxyz", 7)
+        found = bytearray(6)
+        assert (image.readinto(found), found, image.tell()) == (6, b"bcwxyz", 7)
         with pytest.raises(OSError, match="Bad file descriptor"):
             image.raise_problem()
     assert path.read_bytes() == b"abcdef"

@@ -4,7 +4,7 @@ from typing import Any, Literal, get_args
 
 import numpy as np
 
-from calcli.errors import CalcliError, UsageError
+from calcli.errors import CalcliError, needed, one_line
 from calcli.export import onnx_behind
 from calcli.export.numpy_source import load_source, write_source
 from calcli.export.onnx_model import OPSET, build_model, require_onnx, session
@@ -66,15 +66,15 @@ def export_behind(artifact: Artifact, path: str, output: str | None = None) -> E
         data: bytes = joined.model.SerializeToString()
         model = session(data)
     except Exception as problem:  # onnx, protobuf and onnxruntime have errors of their own
-        reason = str(problem).splitlines()[0][:200]
-        raise CalcliError(f"{path}: cannot be joined with the calibrator: {reason}") from None
+        raise CalcliError(f"{path}: cannot be joined with the calibrator: {one_line(problem)}") from None
     notes: list[str] = []
     try:
         feeds = onnx_behind.made_up_inputs(joined.model)
         seen, probs, label = model.run([joined.scores, "probs", "prediction"], feeds)
     except Exception as problem:
-        reason = str(problem).splitlines()[0][:200]
-        notes.append(f"{path} does not run on made-up inputs ({reason}): the calibrator was tried by itself only")
+        notes.append(
+            f"{path} does not run on made-up inputs ({one_line(problem)}): the calibrator was tried by itself only"
+        )
         agreement = NONE
     else:
         agreement = compare(lambda _: (probs, label), artifact, both_columns(seen, artifact))
@@ -96,10 +96,8 @@ def tried(run: Run, artifact: Artifact) -> Agreement:
 
 def require_torch() -> None:
     """Raise UsageError where torch is not installed."""
-    try:
+    with needed("--to torch needs the package torch", "torch"):
         import torch  # noqa: F401
-    except ImportError:
-        raise UsageError("--to torch needs the package torch: pip install 'calcli[torch]'") from None
 
 
 def _python(data: bytes) -> Run:

@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from calcli.errors import UsageError
+from calcli.errors import needed
 from calcli.export.graph import Graph, Node
 from calcli.io.artifact import Artifact
 
@@ -174,11 +174,9 @@ def properties(artifact: Artifact) -> dict[str, str]:
 
 def require_onnx() -> Any:
     """The package onnx. Raises UsageError where it is not installed."""
-    try:
+    with needed("--to onnx needs the packages onnx and onnxruntime", "onnx"):
         import onnx
         import onnxruntime  # noqa: F401
-    except ImportError as missing:
-        raise UsageError(f"--to onnx needs the package {missing.name}: pip install 'calcli[onnx]'") from None
     return onnx
 
 

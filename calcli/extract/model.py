@@ -13,9 +13,9 @@ from typing import Any, Literal, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from calcli.errors import DataError, UsageError, one_line
+from calcli.errors import DataError, UsageError, needed, one_line
 from calcli.extract.exported_program import load_exported, runnable
-from calcli.io.inputs import note, note_onnx
+from calcli.io.inputs import file_sha256, note, note_onnx
 
 __all__ = ["AMP", "Model", "load_model"]
 
@@ -74,17 +74,9 @@ def _existing(path: Path) -> Path:
     return path
 
 
-def _sha256(path: Path) -> str:
-    note(path)
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
-
-
 def _torch() -> Any:
-    try:
+    with needed("running this model needs torch", "torch"):
         import torch
-    except ImportError:
-        raise UsageError("running this model needs torch: pip install 'calcli[torch]'") from None
     return torch
 
 
@@ -99,10 +91,10 @@ class TorchModel(Model):
         path = Path(spec)
         if path.suffix == ".pt2":
             self.module = self._exported(torch, path)
-            self.identity = {"model": path.name, "sha256": _sha256(path)}
+            self.identity = {"model": path.name, "sha256": file_sha256(path)}
         elif path.is_file():
             self.module = self._script(torch, path)
-            self.identity = {"model": path.name, "sha256": _sha256(path)}
+            self.identity = {"model": path.name, "sha256": file_sha256(path)}
         else:
             self.module = _built(spec)
             if weights is not None:
@@ -200,7 +192,7 @@ def _module_identity(torch: Any, spec: str, module: Any) -> dict[str, str]:
     identity = {"weights_sha256": state.hexdigest()}
     source = getattr(sys.modules[spec.partition(":")[0]], "__file__", None)
     if source is not None and Path(source).is_file():
-        identity["code_sha256"] = _sha256(Path(source))
+        identity["code_sha256"] = file_sha256(Path(source))
     return identity
 
 
@@ -232,10 +224,8 @@ class OnnxModel(Model):
     """An ONNX graph, run by onnxruntime."""
 
     def __init__(self, path: Path, device: str, amp: str) -> None:
-        try:
+        with needed("running an ONNX model needs onnxruntime", "onnx"):
             import onnxruntime
-        except ImportError:
-            raise UsageError("running an ONNX model needs onnxruntime: pip install 'calcli[onnx]'") from None
         if amp != "off":
             raise UsageError(f"--amp {amp}: an ONNX model has the precision it was saved in")
         known = onnxruntime.get_available_providers()
@@ -255,7 +245,7 @@ class OnnxModel(Model):
         self.batch = first if isinstance(first, int) and first > 0 else None
         outputs = [o.name for o in self.session.get_outputs()]
         self.output = "logits" if "logits" in outputs else outputs[0]
-        self.identity = {"model": path.name, "sha256": _sha256(path), "output": self.output}
+        self.identity = {"model": path.name, "sha256": file_sha256(path), "output": self.output}
 
     def __call__(self, x: NDArray[Any]) -> NDArray[Any]:
         dtype = {"tensor(float16)": np.float16, "tensor(double)": np.float64, "tensor(float)": np.float32}

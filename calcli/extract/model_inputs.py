@@ -15,7 +15,7 @@ from typing import Any, Literal, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from calcli.errors import DataError, UsageError, one_line
+from calcli.errors import DataError, UsageError, needed, one_line
 from calcli.importers.archive import Entry
 from calcli.importers.formats import open_archive
 from calcli.io.inputs import note
@@ -298,10 +298,8 @@ class ImageFolder(Inputs):
                 )
 
     def _open(self, file: str) -> Any:
-        try:
+        with needed("image folders need Pillow", "torch"):
             from PIL import Image, UnidentifiedImageError
-        except ImportError:
-            raise UsageError("image folders need Pillow: pip install 'calcli[torch]'") from None
         try:
             return Image.open(self.path / file)
         except (OSError, ValueError, UnidentifiedImageError, Image.DecompressionBombError) as problem:

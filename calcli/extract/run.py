@@ -20,7 +20,7 @@ from calcli.extract.transforms import Transform, choose, parse
 from calcli.importers.import_report import ImportReport, Splitting, Written
 from calcli.io.atomic import check_output
 from calcli.io.validate import check_labels, check_scores, score_kind
-from calcli.io.writer import BundleWriter, NewBundle
+from calcli.io.writer import BundleWriter, NewBundle, new_bundles
 from calcli.numerics import FloatArray, IntArray, floored_log
 from calcli.rows import ScoreKind
 
@@ -73,7 +73,7 @@ def run_model(
                 class_names=inputs.class_names,
                 source=_source(identity, inputs),
             )
-            with BundleWriter(output, force=force, inputs=read) as out:
+            with new_bundles(output, force=force, inputs=read) as out:
                 _write(out, inputs, groups, scores, form, splitting, report)
             part.remove()
     return report

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from calcli.errors import UsageError, unknown_name
+from calcli.errors import UsageError, needed, unknown_name
 from calcli.numerics import FloatArray
 from calcli.plain import dataclass
 
@@ -138,10 +138,8 @@ def _pixelate_matrix(size: int, s: float) -> Images:
 
 def jpeg(x: Images, quality: float, _: FloatArray) -> Images:
     """Compress as JPEG of this quality (1 worst to 95), with Pillow."""
-    try:
+    with needed("transform jpeg needs Pillow", "torch"):
         from PIL import Image
-    except ImportError:
-        raise UsageError("transform jpeg needs Pillow: pip install 'calcli[torch]'") from None
     if x.shape[3] not in (1, 3):
         raise UsageError(f"transform jpeg needs images of 1 or 3 channels, these have {x.shape[3]}")
     eight = np.round(np.clip(x, 0.0, 1.0) * 255).astype(np.uint8)

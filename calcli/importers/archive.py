@@ -78,6 +78,11 @@ class Entry:
         """As messages name it: ``file: array``."""
         return f"{self.path}: {self.name}"
 
+    def column(self) -> NDArray[Any]:
+        """Its values in memory, (n, 1) as (n,)."""
+        values = np.asarray(self.load()[()])
+        return values[:, 0] if values.ndim == 2 and values.shape[1] == 1 else values
+
 
 @dataclass(frozen=True)
 class Archive:

@@ -1,6 +1,6 @@
 """Lists of batches and lists of rows, as loops over a loader save them, made one array each."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,33 +13,36 @@ from calcli.importers.archive import DEEPEST
 __all__ = ["merge_batches"]
 
 
-def merge_batches(content: Any, path: Path, notes: list[str]) -> Any:
+def merge_batches(
+    content: Any, path: Path, notes: list[str], taken: Callable[[Any, bool], Any] = lambda leaf, listed: leaf
+) -> Any:
     """Join what a list holds again and again: ``[{"logits": (b, k), "labels": (b,)}, …]``.
 
     content : nested dicts, lists, tuples with arrays and plain values. Lists of dicts with
     the same keys, of tuples of the same length and of arrays are batches if the arrays in
     an item share their length, else rows. Everything else stays as it is. notes : gets a
-    sentence about what was joined. Raises DataError for containers nested too deeply.
+    sentence about what was joined. taken : what becomes of what is no container, and whether it
+    lies within a list. Raises DataError for containers nested too deeply.
     """
     known: dict[int, Any] = {}
     visiting: set[int] = set()
 
-    def walk(item: Any, depth: int) -> Any:
-        if isinstance(item, np.ndarray) or not isinstance(item, (Mapping, list, tuple)):
-            return item
+    def walk(item: Any, depth: int, listed: bool) -> Any:
+        if not isinstance(item, (Mapping, list, tuple)):
+            return taken(item, listed)
         if depth > DEEPEST or id(item) in visiting:
             raise DataError(f"{path}: its lists and dicts are nested too deeply; save a flat dict of arrays")
         if id(item) not in known:
             visiting.add(id(item))
             if isinstance(item, Mapping):
-                inside = {key: walk(inner, depth + 1) for key, inner in item.items()}
+                inside = {key: walk(inner, depth + 1, listed) for key, inner in item.items()}
                 known[id(item)] = _merged_by_id(inside, path, notes)
             else:
-                known[id(item)] = _merged([walk(inner, depth + 1) for inner in item], path, notes)
+                known[id(item)] = _merged([walk(inner, depth + 1, True) for inner in item], path, notes)
             visiting.remove(id(item))
         return known[id(item)]
 
-    return walk(content, 0)
+    return walk(content, 0, False)
 
 
 def _merged(items: list[Any], path: Path, notes: list[str]) -> Any:

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from calcli.errors import DataError, UsageError
 from calcli.importers.archive import Entry
-from calcli.importers.array_names import ROLES, BundleArrays, extra_of, matching, parse_name
+from calcli.importers.array_names import BundleArrays, extra_of, matching, parse_name
 from calcli.importers.ask import Ask
 from calcli.importers.labelled_scores import Imported, per_row
 from calcli.importers.labels import to_labels
@@ -63,11 +63,8 @@ def load_confidences(entries: Mapping[str, Entry], ask: Ask, ignore: Sequence[in
     else:
         correct, note, _ = to_labels(raw, len(confidence), 2, None, first.where)
     correct = check_labels(correct, len(confidence), 2, first.where, ())
-    extras = {
-        role: path
-        for role in ROLES
-        if (path := extra_of(found[0], names, role)) and role in ("ids", "weights", "group", "calibrated_by")
-    }
+    roles = ("ids", "weights", "group", "calibrated_by")
+    extras = {role: path for role in roles if (path := extra_of(found[0], names, role))}
     n = len(confidence)
     columns = {role: per_row(entries[path], role, n) for role, path in extras.items() if role != "calibrated_by"}
     notes = (f"{ask.confidence!r} was taken as the confidence, {told} as correct ({int(correct.sum())} of {n})",)
@@ -81,9 +78,7 @@ def load_confidences(entries: Mapping[str, Entry], ask: Ask, ignore: Sequence[in
 
 
 def _column(entry: Entry) -> NDArray[Any]:
-    values = np.asarray(entry.load()[()])
-    if values.ndim == 2 and values.shape[1] == 1:
-        values = values[:, 0]
+    values = entry.column()
     if values.ndim != 1 or len(values) == 0:
         raise DataError(f"{entry.where}: has shape {values.shape}, expected (rows,)")
     return values

@@ -217,11 +217,9 @@ def _truths(entry: Entry, n: int) -> NDArray[np.bool_] | None:
 
 def _load(entry: Entry, n: int) -> NDArray[Any] | None:
     try:
-        values = np.asarray(entry.load()[()])
+        values = entry.column()
     except DataError:
         return None  # a column with holes is no log of every row
-    if values.ndim == 2 and values.shape[1] == 1:
-        values = values[:, 0]
     return values if values.shape == (n,) else None
 
 

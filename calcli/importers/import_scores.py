@@ -1,6 +1,5 @@
 """Importing from beginning to end: sources in, one file of bundles out."""
 
-import hashlib
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
@@ -25,8 +24,9 @@ from calcli.importers.labelled_scores import Imported, load, load_labels
 from calcli.importers.obvious import take_obvious
 from calcli.importers.sources import settle_sources
 from calcli.io.atomic import check_output
+from calcli.io.inputs import file_sha256
 from calcli.io.provenance import carried, unmarked
-from calcli.io.writer import BundleWriter, GroupWriter, NewBundle
+from calcli.io.writer import BundleWriter, GroupWriter, NewBundle, new_bundles
 from calcli.numerics import IntArray
 
 __all__ = ["import_scores"]
@@ -69,7 +69,7 @@ def import_scores(
                 report.notes += notes
             where = ", ".join(str(path) for path in sources)
             origin = _Origin(archives, ask)
-            with BundleWriter(output, force=force, inputs=sources) as out:
+            with new_bundles(output, force=force, inputs=sources) as out:
                 for imported in _bundles(entries, ask, ignore_labels, splitting, where, report.notes):
                     if ask.corrupt_labels:
                         imported, origin.corrupted = corrupt_labels(imported, ask.corrupt_labels, splitting.seed)
@@ -229,8 +229,7 @@ class _Origin:
     def __init__(self, archives: Sequence[Archive], ask: Ask) -> None:
         self.files = []
         for archive in archives:
-            with archive.path.open("rb") as file:
-                digest = hashlib.file_digest(file, "sha256").hexdigest()
+            digest = file_sha256(archive.path)
             self.files.append({"name": archive.path.name, "format": archive.format, "sha256": digest})
         self.kind_given = ask.kind is not None
         self.draw = ask.draw

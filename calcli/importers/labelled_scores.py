@@ -214,11 +214,9 @@ def _class_names(
 
 def per_row(entry: Entry, role: str, n: int, repeats: int = 1) -> NDArray[Any]:
     """A column of ids, weights or the like, one value per row. Raises DataError."""
-    values = np.asarray(entry.load()[()])
+    values = entry.column()
     if repeats > 1 and len(values) * repeats == n:
         values = np.repeat(values, repeats, axis=0)
-    if values.ndim == 2 and values.shape[1] == 1:
-        values = values[:, 0]
     if role == "weights":
         return check_weights(values, n, entry.where)
     if values.shape != (n,):

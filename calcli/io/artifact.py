@@ -6,7 +6,6 @@ Loading never executes anything (``calcli.io.params`` checks the parameters).
 import codecs
 import json
 import sys
-from collections.abc import Iterable
 from pathlib import Path
 from typing import IO, Any, Literal
 
@@ -215,11 +214,11 @@ def _bounded(file: IO[bytes], where: str) -> bytes:
     return data
 
 
-def save(artifact: Artifact, path: str, *, force: bool = False, inputs: Iterable[Path] = ()) -> None:
+def save(artifact: Artifact, path: str, *, force: bool = False) -> None:
     """Write an artifact file; ``-`` is standard output. Raises UsageError for a bad output path."""
     text = dumps(artifact)
     if path == "-":
         sys.stdout.flush()
         sys.stdout.buffer.write(text.encode())  # UTF-8 whatever the terminal speaks
         return
-    write_bytes(Path(path), text, force=force, inputs=inputs)
+    write_bytes(Path(path), text, force=force)

@@ -307,10 +307,6 @@ class BundleRows(DataSet):
     def weights(self) -> FloatArray | None:
         return self._weights
 
-    @property
-    def weighted(self) -> bool:
-        return self._weights is not None
-
     def pieces(self, transforms: Sequence[int], rows: int, start: int = 0, stop: int | None = None) -> Iterator[Block]:
         self._keep_scores()
         if self._scores.chunks and self._cache is None and not is_tall(self._scores):

@@ -134,11 +134,6 @@ class DataSet(Rows):
     def compact_labels(self) -> NDArray[Any]:
         """All labels, (n,), in the smallest type that holds the number of classes."""
 
-    @property
-    @abstractmethod
-    def weighted(self) -> bool:
-        """Whether the rows have weights of their own."""
-
     @abstractmethod
     def labels_at(self, start: int, stop: int) -> IntArray:
         """Labels of some rows, int64."""
@@ -147,13 +142,9 @@ class DataSet(Rows):
         return self.compact_labels().astype(np.int64)
 
     def blocks(self, transforms: Sequence[int] = ()) -> Iterator[Block]:
-        return self.stretch(0, self.n, transforms)
-
-    def stretch(self, start: int, stop: int, transforms: Sequence[int] = ()) -> Iterator[Block]:
-        """Blocks of the rows from start, where a block begins, to stop."""
         step = self.step(transforms)
-        pieces = self.pieces(transforms, self.slab_rows(transforms, step), start, stop)
-        return regular(self._told(self._watched(pieces)) if (start, stop) == (0, self.n) else pieces, step)
+        pieces = self.pieces(transforms, self.slab_rows(transforms, step))
+        return regular(self._told(self._watched(pieces)), step)
 
     def _told(self, pieces: Iterator[Block]) -> Iterator[Block]:
         for piece in pieces:

@@ -67,11 +67,8 @@ class Image:
         self._at += len(view)
         return len(view)
 
-    def read(self, size: int = -1) -> bytes:
-        """All that h5py knows a file by; HDF5 itself reads by ``readinto``."""
-        buffer = bytearray(max(0, self._end - self._at) if size < 0 else size)
-        self.readinto(buffer)
-        return bytes(buffer)
+    read = readinto
+    """What h5py knows a file by; it reads by ``readinto``."""
 
     def truncate(self, size: int | None = None) -> int:
         self._end = self._at if size is None else size

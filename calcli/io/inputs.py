@@ -4,6 +4,7 @@ What is named on the command line is known beforehand. What a template, a patter
 a link or an external dataset leads to is known here.
 """
 
+import hashlib
 import io
 import os
 import sys
@@ -17,8 +18,8 @@ from typing import IO, Any
 from calcli.errors import DataError
 
 __all__ = [
-    "DESCRIPTORS", "DoubledKey", "at_most", "is_read", "note", "note_onnx", "noting", "once", "open_document",
-    "read_document",
+    "DESCRIPTORS", "DoubledKey", "at_most", "file_sha256", "is_read", "note", "note_onnx", "noting", "once",
+    "open_document", "read_document",
 ]  # fmt: skip
 
 DESCRIPTORS = ("/dev/stdin", "/dev/fd/", "/proc/self/fd/")
@@ -60,6 +61,13 @@ def note(path: Path | str) -> None:
     except (OSError, ValueError):
         return
     _read[about.st_dev, about.st_ino] = Path(path).absolute()
+
+
+def file_sha256(path: Path) -> str:
+    """Hash of a file, which is remembered as read."""
+    note(path)
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def note_onnx(path: Path) -> None:

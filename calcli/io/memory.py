@@ -55,9 +55,8 @@ def bundle_in_memory(
     *,
     weights: Any = None,
     class_names: Sequence[str] | None = None,
-    name: str = "scores",
 ) -> Iterator[BundleRows]:
-    """Rows of arrays, as if they had been read from a bundle of that name.
+    """Rows of arrays, as if they had been read from a bundle called ``scores``.
 
     scores : (n, k) or (n,); labels : (n,) integers. Of kind ``confidence``, scores are (n,) in [0, 1]
     and labels whether each answer was right. Raises DataError as a file would.
@@ -65,14 +64,14 @@ def bundle_in_memory(
     alone = kind == "confidence"
     if labels is None:
         each = "whether each answer was right" if alone else "one integer per row"
-        raise DataError(f"{name}: come without labels, and labels are needed here: pass {each}")
+        raise DataError(f"scores: come without labels, and labels are needed here: pass {each}")
     with h5py.File(uuid4().hex, "w", driver="core", backing_store=False) as file:
         file[kind] = plain_array(scores, "scores")
         file["correct" if alone else "labels"] = plain_array(labels, "labels")
         if weights is not None:
             file["weights"] = plain_array(weights, "weights")
         if class_names is not None and alone:
-            raise DataError(f"{name}: are confidences, of which no class is known; leave class_names out")
+            raise DataError("scores: are confidences, of which no class is known; leave class_names out")
         if class_names is not None:
             file["class_names"] = np.asarray([str(text) for text in class_names], dtype=object)
-        yield BundleRows(file, Path(name), "", Layout(), (), True)
+        yield BundleRows(file, Path("scores"), "", Layout(), (), True)

@@ -65,10 +65,6 @@ class PooledRows(DataSet):
     def recorded(self) -> list[str]:
         return list(dict.fromkeys(text for part in self.parts for text in part.recorded))
 
-    @property
-    def weighted(self) -> bool:
-        return self.parts[0].weighted
-
     def column(self, name: str) -> NDArray[Any] | None:
         columns = [part.column(name) for part in self.parts]
         lacking = [part.name for part, values in zip(self.parts, columns, strict=True) if values is None]
@@ -138,7 +134,7 @@ def _check_same(first: BundleRows, part: BundleRows) -> None:
         )
     for what, has, other in (
         ("labels", part.has_labels, first.has_labels),
-        ("weights", part.weighted, first.weighted),
+        ("weights", part.weights() is not None, first.weights() is not None),
         ("predictions", part.assigned, first.assigned),
     ):
         if has != other:

@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 from calcli.errors import UsageError
 from calcli.io.atomic import is_stream, new_file
 from calcli.io.provenance import mark
-from calcli.io.writer import BundleWriter, NewBundle
+from calcli.io.writer import NewBundle, new_bundles
 from calcli.plain import dataclass
 
 __all__ = ["FORMATS", "Place", "Sheet", "Slab", "format_of", "score_format"]
@@ -152,7 +152,7 @@ def format_of(path: Path | None, name: str | None = None) -> ScoreFormat:
 def write_h5(sheet: Sheet, slabs: Iterable[Slab], place: Place) -> None:
     """A bundle."""
     assert place.path is not None
-    with BundleWriter(place.path, force=place.force, inputs=place.inputs) as out:
+    with new_bundles(place.path, force=place.force, inputs=place.inputs) as out:
         group = out.create("", sheet)
         for start, scores, per_row in slabs:
             group.write(start, scores, **per_row)

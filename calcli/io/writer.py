@@ -5,11 +5,10 @@ import os
 import re
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import field
 from pathlib import Path
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
 import h5py
 import numpy as np
@@ -21,7 +20,7 @@ from calcli.io.hdf5_image import Image
 from calcli.numerics import store
 from calcli.plain import dataclass
 
-__all__ = ["BundleWriter", "GroupWriter", "NewBundle"]
+__all__ = ["BundleWriter", "GroupWriter", "NewBundle", "new_bundles"]
 
 WRITE_BYTES = 4 << 20
 """How much of a dataset is written, and read back, at once."""
@@ -51,56 +50,44 @@ class NewBundle:
     source: Mapping[str, Any] | None = None
 
 
-class BundleWriter:
+@contextmanager
+def new_bundles(path: Path, *, force: bool = False, inputs: Sequence[Path] = ()) -> Iterator["BundleWriter"]:
     """Write bundles into a new HDF5 file that appears only when all went well.
 
-    Use as a context manager: at its end the file is synced, opened anew and compared with
-    what was handed in, and only then takes its name. Raises UsageError for an output that
-    may not be written, CalcliError when writing fails.
+    At the end the file is synced, opened anew and compared with what was handed in, and only
+    then takes its name. Raises UsageError for an output that may not be written, CalcliError
+    when writing fails.
     """
-
-    def __init__(self, path: Path | str, *, force: bool = False, inputs: Sequence[Path] = ()) -> None:
-        self._path, self._force, self._inputs = Path(path), force, inputs
-        self._groups: list[GroupWriter] = []
-
-    def __enter__(self) -> Self:
-        if is_stream(self._path):
-            raise UsageError(f"{self._path}: is a pipe or a device; HDF5 needs an ordinary file, name one")
-        with ExitStack() as stack:
-            self._out = stack.enter_context(new_file(self._path, force=self._force, inputs=self._inputs))
-            self._out.checked = True  # by ``_read_back``: HDF5 goes back and forth in its file
-            self._image = Image(self._out.descriptor)
-            with _writing(self._path, self._image):
-                self._file = h5py.File(self._image, "w")
-            stack.push(self._close)
-            self._stack = stack.pop_all()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._stack.__exit__(kind, error, trace)
-
-    def _close(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    if is_stream(path):
+        raise UsageError(f"{path}: is a pipe or a device; HDF5 needs an ordinary file, name one")
+    with new_file(path, force=force, inputs=inputs) as out:
+        out.checked = True  # below: HDF5 goes back and forth in its file
+        image = Image(out.descriptor)
+        with _writing(path, image):
+            file = h5py.File(image, "w")
+        bundles = BundleWriter(path, image, file)
         try:
-            if error is None:
-                for group in self._groups:
-                    group.flush()
-            with _writing(self._path, self._image):
-                self._file.close()
-        except CalcliError:
-            if error is None:  # else closing fails for the reason already known
-                raise
-        if error is None:
-            self._out.sync()
-            self._read_back()
+            yield bundles
+            for group in bundles.groups:
+                group.flush()
+        except BaseException:
+            with suppress(CalcliError), _writing(path, image):  # closing fails for the reason already known
+                file.close()
+            raise
+        with _writing(path, image):
+            file.close()
+        out.sync()
+        with _writing(path, None), h5py.File(out.temporary, "r", locking=False) as written:
+            for group in bundles.groups:
+                group.compare(written[group.name])
 
-    def _read_back(self) -> None:
-        with _writing(self._path, None), h5py.File(self._out.temporary, "r", locking=False) as file:
-            for group in self._groups:
-                group.compare(file[group.name])
+
+class BundleWriter:
+    """Makes the bundles of one file (see ``new_bundles``)."""
+
+    def __init__(self, path: Path, image: Image, file: h5py.File) -> None:
+        self._path, self._image, self._file = path, image, file
+        self.groups: list[GroupWriter] = []
 
     def create(self, group: str, new: NewBundle) -> "GroupWriter":
         """Make one bundle, to be filled by ``GroupWriter.write``. group : "" is the root."""
@@ -120,7 +107,7 @@ class BundleWriter:
             if new.transforms:
                 writer.dataset("transforms/logits", (len(new.transforms), new.n, new.k), new.dtype)
                 writer.fill("transforms/specs", np.asarray(new.transforms, dtype=object))
-        self._groups.append(writer)
+        self.groups.append(writer)
         return writer
 
 
@@ -256,8 +243,6 @@ def _checksum(values: NDArray[Any]) -> int:
     if values.dtype.kind == "O":
         texts = (v if isinstance(v, bytes) else str(v).encode() for v in values)
         return zlib.crc32(b"".join(b"%d:%b" % (len(text), text) for text in texts))
-    if not values.size:
-        return 0
     data = np.ascontiguousarray(values).reshape(-1).view(np.uint8)
     whole = len(data) // (8 * SUMS) * (8 * SUMS)
     sums = np.add.reduce(data[:whole].view(np.uint64).reshape(-1, SUMS), axis=0)

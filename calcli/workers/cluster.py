@@ -9,7 +9,7 @@ from contextlib import suppress
 from typing import Any
 
 from calcli import __version__
-from calcli.errors import CalcliError, CrewLost, DataError, UsageError
+from calcli.errors import CalcliError, CrewLost, DataError, UsageError, needed
 from calcli.io.inputs import read_document
 from calcli.workers.crew import Crew, Named, given_up
 
@@ -38,10 +38,8 @@ class DaskCluster(Crew):
     remote = True
 
     def __init__(self, address: str) -> None:
-        try:
+        with needed("--cluster needs Dask", "dask"):
             import distributed
-        except ImportError:
-            raise UsageError("--cluster needs Dask: pip install 'calcli[dask]'") from None
         for name in ("distributed", *(n for n in logging.root.manager.loggerDict if n.startswith("distributed."))):
             logging.getLogger(name).setLevel(logging.CRITICAL + 1)  # what there is to say is said here
         self.address, self._dask = address, distributed

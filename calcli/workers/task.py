@@ -56,11 +56,8 @@ class Source:
         """The same for a process in another folder."""
         return replace(self, names=tuple(absolute(name) for name in self.names))
 
-    def blocks(self, start: int, stop: int, transforms: Sequence[int], step: int) -> Iterator[Block]:
-        """Blocks of ``step`` rows from start, where one begins, to stop."""
-        return regular(self._pieces(start, stop, transforms, step), step)
-
-    def _pieces(self, start: int, stop: int, transforms: Sequence[int], step: int) -> Iterator[Block]:
+    def pieces(self, start: int, stop: int, transforms: Sequence[int], step: int) -> Iterator[Block]:
+        """Rows from start to stop as they are read, in multiples of ``step`` where possible."""
         for at, begin, low, high in within(self.counts, start, stop):
             rows = self._opened(at)
             for piece in rows.pieces(transforms, rows.slab_rows(transforms, step), low, high):
@@ -159,7 +156,7 @@ class PartsTask:
 
     def _part(self, walk: Walk, at: int) -> PartResult:
         start, stop = at * self.part_rows, min((at + 1) * self.part_rows, self.total)
-        blocks = self.source.blocks(start, stop, walk.transforms, self.step)
+        blocks = regular(self.source.pieces(start, stop, walk.transforms, self.step), self.step)
         if not self.hashed:
             return PartResult(walk.over(blocks, self.rows[0]), None)
         digest = sha256()

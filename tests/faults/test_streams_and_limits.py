@@ -200,6 +200,8 @@ def test_an_output_of_one_bundle_is_no_input_of_another(desk, tmp_path, workers)
 def test_weights_beside_an_onnx_model_are_inputs(tmp_path):
     """``location`` entries of external data, in the protobuf wire format: key 1, value 2."""
     lengths = {"w" * 5: b"\x05", "x" * 127: b"\x7f", "y" * 128: b"\x80\x01", "z" * 200: b"\xc8\x01"}
+    lengths["d" * 100 + "/" + "w" * 155] = b"\x80\x02"
+    (tmp_path / ("d" * 100)).mkdir()
     weights = {name: b"\n\x08location\x12" + size + name.encode() for name, size in lengths.items()}
     (tmp_path / "m.onnx").write_bytes(b"\x08\x08:".join(weights.values()))
     for name in (*weights, "other.bin"):

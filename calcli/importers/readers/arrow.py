@@ -3,7 +3,7 @@
 from contextlib import ExitStack
 from typing import Any
 
-from calcli.errors import DataError
+from calcli.errors import DataError, needed
 from calcli.importers.archive import Archive
 from calcli.importers.ask import Ask
 from calcli.importers.formats import reader
@@ -28,12 +28,8 @@ STREAM = b"\xff\xff\xff\xff"
 def read_arrow(file: SourceFile, stack: ExitStack, ask: Ask) -> Archive:
     """Read a table of typed columns, as Parquet is read. It is held in memory."""
     path = file.path
-    try:
+    with needed(f"{path}: reading Arrow needs pyarrow (or save the table as CSV)", "parquet", DataError):
         from pyarrow import feather, ipc
-    except ImportError:
-        raise DataError(
-            f"{path}: reading Arrow needs pyarrow; pip install 'calcli[parquet]', or save the table as CSV"
-        ) from None
     table: Any = ipc.open_stream(path).read_all() if file.head.startswith(STREAM) else feather.read_table(path)
     table.validate(full=True)
     return arrow_archive(path, "arrow", table, ask)

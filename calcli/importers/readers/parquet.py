@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from calcli.errors import DataError
+from calcli.errors import DataError, needed
 from calcli.importers.archive import Archive, Entry, constant
 from calcli.importers.array_names import parse_name, role_of
 from calcli.importers.ask import Ask
@@ -59,7 +59,7 @@ def _is_ragged(table: Any, name: str, ask: Ask) -> bool:
         return False
     if not str(table.schema.field(name).type).startswith(("list", "large_list")) or table.column(name).null_count:
         return False
-    return len(np.unique(table.column(name).combine_chunks().value_lengths().to_numpy(zero_copy_only=False))) > 1
+    return len(_lengths(table.column(name))) > 1
 
 
 def _declared_names(table: Any, ask: Ask) -> NDArray[Any] | None:
@@ -76,12 +76,8 @@ def _declared_names(table: Any, ask: Ask) -> NDArray[Any] | None:
 
 def read_table(path: Path) -> Any:
     """The table as pyarrow has it. Raises DataError."""
-    try:
+    with needed(f"{path}: reading Parquet needs pyarrow (or save the table as CSV)", "parquet", DataError):
         from pyarrow import parquet
-    except ImportError:
-        raise DataError(
-            f"{path}: reading Parquet needs pyarrow; pip install 'calcli[parquet]', or save the table as CSV"
-        ) from None
     with parquet.ParquetFile(path) as opened:
         declared = opened.metadata.num_rows * opened.metadata.num_columns * 8
     if swells(declared, path.stat().st_size):
@@ -141,12 +137,15 @@ def _plain(column: Any) -> Any:
     return pa.chunked_array([pa.array(column.to_pylist(), "string")])
 
 
+def _lengths(column: Any) -> set[int]:
+    """How many entries the lists of a column have."""
+    found = (np.unique(chunk.value_lengths().to_numpy(zero_copy_only=False)) for chunk in column.chunks)
+    return {int(length) for lengths in found for length in lengths}
+
+
 def _lists(path: Path, column: Any, name: str) -> NDArray[Any]:
-    lengths = set()
-    for chunk in column.chunks:
-        lengths |= set(np.unique(np.asarray(chunk.value_lengths().to_numpy(zero_copy_only=False))).tolist())
-    if column.null_count or len(lengths) != 1:
+    if column.null_count or len(lengths := _lengths(column)) != 1:
         raise DataError(f"{path}: the lists in column {name!r} have different lengths, expected one number per class")
-    width = int(lengths.pop())
+    (width,) = lengths
     parts = [chunk.flatten().to_numpy(zero_copy_only=False).reshape(-1, width) for chunk in column.chunks]
     return parts[0] if len(parts) == 1 else np.concatenate(parts)

@@ -3,15 +3,15 @@
 import io
 import pickle
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from calcli.errors import DataError, one_line
-from calcli.importers.archive import DEEPEST, Archive, flatten
+from calcli.errors import DataError, needed, one_line
+from calcli.importers.archive import Archive, flatten
 from calcli.importers.ask import Ask
 from calcli.importers.batches import merge_batches
 from calcli.importers.formats import reader
@@ -46,13 +46,8 @@ def read_pt(file: SourceFile, stack: ExitStack, ask: Ask) -> Archive:
     """Load tensors and containers of tensors; anything else in the file is refused, never run."""
     path = file.path
     _check_structure(path)
-    try:
+    with needed(f"{path}: reading PyTorch files needs torch (or save the arrays with numpy.savez)", "torch", DataError):
         import torch
-    except ImportError:
-        raise DataError(
-            f"{path}: reading PyTorch files needs torch; pip install 'calcli[torch]',"
-            " or save the arrays with numpy.savez"
-        ) from None
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # torch warns about TorchScript archives and about its own storages
@@ -66,30 +61,17 @@ def read_pt(file: SourceFile, stack: ExitStack, ask: Ask) -> Archive:
         raise DataError(f"{path}: {_refusal(problem)}") from None
 
     notes: list[str] = []
-    content = merge_batches(_plain(content, torch.Tensor, {}), path, notes)
+
+    def taken(leaf: Any, listed: bool) -> Any:
+        """Tensors in lists as arrays, so that batches can be joined; those in dicts stay mapped."""
+        return _loader(leaf)() if listed and isinstance(leaf, torch.Tensor) else leaf
+
+    content = merge_batches(content, path, notes, taken)
     found = flatten(content, lambda value: isinstance(value, (torch.Tensor, np.ndarray)), path)
     if not found:
         raise DataError(f"{path}: holds no tensors; save a dict such as {{'logits': …, 'labels': …}} with torch.save")
     loaders = {name or path.stem: _loader(value) for name, value in found.items()}
     return Archive.of(path, "pt", loaders, loose=set(found) == {""}, notes=notes)
-
-
-def _plain(value: Any, tensor: type, known: dict[int, Any], inside: bool = False, depth: int = 0) -> Any:
-    """Tensors in lists as arrays, so that batches can be joined; those in dicts stay mapped.
-
-    known : what has become of the containers so far, by id; itself for one being visited.
-    """
-    if isinstance(value, tensor):
-        return _loader(value)() if inside else value
-    if depth > DEEPEST or not isinstance(value, (Mapping, list, tuple)):
-        return value
-    if id(value) not in known:
-        known[id(value)] = value
-        if isinstance(value, Mapping):
-            known[id(value)] = {key: _plain(inner, tensor, known, inside, depth + 1) for key, inner in value.items()}
-        else:
-            known[id(value)] = [_plain(inner, tensor, known, True, depth + 1) for inner in value]
-    return known[id(value)]
 
 
 class _Anything:
