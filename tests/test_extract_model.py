@@ -12,7 +12,8 @@ torch = pytest.importorskip("torch")
 
 from calcli.calibrator import Context  # noqa: E402
 from calcli.errors import DataError, UsageError  # noqa: E402
-from calcli.extract.run import ModelJob, run_model  # noqa: E402
+from calcli.extract.model_inputs import ModelJob  # noqa: E402
+from calcli.extract.run import run_model  # noqa: E402
 from calcli.extract.transforms import parse  # noqa: E402
 from calcli.importers.import_report import Splitting  # noqa: E402
 from calcli.io.bundle import open_bundle  # noqa: E402

@@ -20,7 +20,7 @@ from calcli.io.names import WILD, natural
 from calcli.plain import dataclass
 
 if TYPE_CHECKING:
-    from calcli.extract.run import ModelJob
+    from calcli.extract.model_inputs import ModelJob
 from calcli.numerics import whole_number
 
 LARGEST_SIDE = 100_000
@@ -97,7 +97,7 @@ class ModelOptions:
 
         labels, kind : those of ``extract.ModelJob``. Raises UsageError.
         """
-        from calcli.extract.run import ModelJob
+        from calcli.extract.model_inputs import ModelJob
 
         if self.model is None or self.inputs is None:
             raise UsageError(f"--model {self.model}: needs --inputs FILE or FOLDER to run on")

@@ -70,7 +70,7 @@ def spread(
     if crew is not None:
         from calcli.workers.spread import spread_over
 
-        spread_over(rows, names, crew, journal, **opening)
+        spread_over(rows, names, crew, opening, journal)
 
 
 @contextmanager

@@ -14,8 +14,6 @@ from calcli.export.verify import TOLERANCE, Agreement, Run, compare, trying_rows
 from calcli.io.artifact import Artifact
 from calcli.plain import dataclass
 
-__all__ = ["TARGETS", "Export", "export", "export_behind"]
-
 Target = Literal["onnx", "torch", "python"]
 TARGETS: tuple[str, ...] = get_args(Target)
 NONE = Agreement(0, 0.0, 0)

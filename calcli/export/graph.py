@@ -12,8 +12,6 @@ from numpy.typing import NDArray
 
 from calcli.plain import dataclass
 
-__all__ = ["Graph", "GraphValue", "Node"]
-
 Operand = Any
 """A value, or a number or array that becomes a constant."""
 

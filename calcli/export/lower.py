@@ -12,8 +12,6 @@ from calcli.export.graph import GraphValue
 from calcli.mixture import Mixture
 from calcli.plain import dataclass
 
-__all__ = ["Traced", "lower"]
-
 
 @dataclass(frozen=True)
 class Traced:

@@ -10,8 +10,6 @@ from calcli.export.graph import Graph
 from calcli.export.trace import PAIR
 from calcli.io.artifact import Artifact
 
-__all__ = ["load_source", "write_source"]
-
 FORMS = {
     "add": "{} + {}",
     "sub": "{} - {}",

@@ -12,8 +12,6 @@ from calcli.io.artifact import Artifact
 from calcli.io.inputs import note_onnx
 from calcli.plain import dataclass
 
-__all__ = ["Joined", "join", "made_up_inputs"]
-
 NAMES = ("probs", "prediction", "confidence")
 USUAL = ("logits", "scores", "output", "outputs", "log_probs", "probs")
 """Names by which the scores are found among several outputs."""

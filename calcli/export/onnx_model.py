@@ -8,8 +8,6 @@ from calcli.errors import needed
 from calcli.export.graph import Graph, Node
 from calcli.io.artifact import Artifact
 
-__all__ = ["OPSET", "build_model", "session"]
-
 OPSET = 17
 """Opset of a model of its own; behind a classifier it is the classifier's, from 13 on."""
 

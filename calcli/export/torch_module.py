@@ -8,8 +8,6 @@ import numpy as np
 
 from calcli.export.graph import Graph
 
-__all__ = ["build_module", "load_program", "save_program"]
-
 
 def _operations() -> dict[str, Callable[..., Any]]:
     import torch

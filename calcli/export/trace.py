@@ -10,8 +10,6 @@ from calcli.export.maps import affine, binary, hoki, monotone, temperature
 from calcli.io.artifact import Artifact
 from calcli.numerics import FloatArray
 
-__all__ = ["FAMILIES", "trace"]
-
 FAMILIES = (affine, binary, hoki, monotone, temperature)
 """Importing them registers how every method is computed."""
 

@@ -14,8 +14,6 @@ from calcli.numerics import FloatArray, IntArray, log_softmax, softmax
 from calcli.plain import dataclass
 from calcli.rows import Block, ScoreKind
 
-__all__ = ["TOLERANCE", "Agreement", "Run", "compare", "trying_rows"]
-
 TOLERANCE = 1e-6
 """Largest difference of a probability that an export may have: float32 at its ends."""
 

@@ -18,8 +18,6 @@ from numpy.typing import NDArray
 from calcli.errors import CalcliError, UsageError
 from calcli.io.job_files import lock, open_job_file, remove
 
-__all__ = ["PartialScores"]
-
 MAGIC = "calcli partial scores 1"
 LONGEST_HEAD = 1 << 20
 MOST_CLASSES = 1 << 31

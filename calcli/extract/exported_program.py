@@ -19,8 +19,6 @@ from typing import Any
 from calcli.errors import DataError, one_line
 from calcli.io.validate import swells
 
-__all__ = ["load_exported", "runnable"]
-
 REFUSED = re.compile(r"\.(so|dll|dylib|cubin|hsaco|py|pyc)$|(^|/)(aotinductor|executorch)/|(^|/)(opaque|custom)_obj_")
 """Members that are libraries, or objects that only a pickle can give."""
 

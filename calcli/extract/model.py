@@ -17,8 +17,6 @@ from calcli.errors import DataError, UsageError, needed, one_line
 from calcli.extract.exported_program import load_exported, runnable
 from calcli.io.inputs import file_sha256, note, note_onnx
 
-__all__ = ["AMP", "Model", "load_model"]
-
 Amp = Literal["off", "bf16", "fp16"]
 AMP: tuple[str, ...] = get_args(Amp)
 

@@ -21,8 +21,6 @@ from calcli.importers.formats import open_archive
 from calcli.io.inputs import note
 from calcli.plain import dataclass
 
-__all__ = ["LAYOUTS", "ArrayInputs", "ImageFolder", "Inputs", "Layout", "ModelJob", "open_inputs"]
-
 Layout = Literal["nhwc", "nchw", "nhw", "sequence", "rows"]
 LAYOUTS: tuple[str, ...] = get_args(Layout)
 """How inputs are stored: colour images, grey images, (n, t, ...) sequences, anything else."""

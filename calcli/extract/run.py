@@ -24,8 +24,6 @@ from calcli.io.writer import BundleWriter, NewBundle, new_bundles
 from calcli.numerics import FloatArray, IntArray, floored_log
 from calcli.rows import ScoreKind
 
-__all__ = ["ModelJob", "run_model"]
-
 DTYPES = ("float16", "float32", "float64")
 QUIET = Context()
 

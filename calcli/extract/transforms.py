@@ -18,8 +18,6 @@ from calcli.errors import UsageError, needed, unknown_name
 from calcli.numerics import FloatArray
 from calcli.plain import dataclass
 
-__all__ = ["TRANSFORMS", "Transform", "choose", "draw", "parse"]
-
 Images = NDArray[np.float32]
 Apply = Callable[[NDArray[Any], float, FloatArray], NDArray[Any]]
 

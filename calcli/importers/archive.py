@@ -13,8 +13,6 @@ from calcli.errors import CalcliError, DataError, one_line
 from calcli.numerics import bfloat16_to_float32, is_bfloat16
 from calcli.plain import dataclass
 
-__all__ = ["Archive", "Entry", "Mapped", "constant", "flatten", "reading", "unite"]
-
 
 @contextmanager
 def reading(path: Path, what: str) -> Iterator[None]:

@@ -21,11 +21,6 @@ from calcli.errors import DataError, UsageError, unknown_name
 from calcli.importers.ask import Ask
 from calcli.plain import dataclass
 
-__all__ = [
-    "PER_ROW", "ROLES", "SCORE_PREFIX", "BundleArrays", "Name", "extra_of", "group_name", "matching", "outcome_hint",
-    "parse_name", "plan", "role_of", "says_correct",
-]  # fmt: skip
-
 KIND_WORDS = {
     "log_probs": (
         "log_probs", "log_prob", "logprobs", "logprob", "log_probas", "log_proba", "log_probabilities", "log_softmax",

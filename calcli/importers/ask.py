@@ -2,8 +2,6 @@
 
 from calcli.plain import dataclass
 
-__all__ = ["REDUCE", "Ask"]
-
 REDUCE = ("none", "mean", "sum", "min", "first")
 """How the positions of a sequence become one."""
 

@@ -10,8 +10,6 @@ from numpy.typing import NDArray
 from calcli.errors import DataError
 from calcli.importers.archive import DEEPEST
 
-__all__ = ["merge_batches"]
-
 
 def merge_batches(
     content: Any, path: Path, notes: list[str], taken: Callable[[Any, bool], Any] = lambda leaf, listed: leaf

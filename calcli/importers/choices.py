@@ -15,8 +15,6 @@ from calcli.importers.columns import table_archive
 from calcli.importers.records import record_columns
 from calcli.plain import dataclass
 
-__all__ = ["Question", "agrees", "by_choices", "check_logged", "choice_archive", "normalised"]
-
 
 @dataclass(frozen=True)
 class Question:

@@ -17,8 +17,6 @@ from calcli.importers.printed import not_a_number
 from calcli.numerics import whole_number
 from calcli.plain import dataclass
 
-__all__ = ["LEFT_OVER", "Column", "refuse_doubles", "table_archive"]
-
 LEFT_OVER = "columns"
 """Name of the array of all numeric columns whose names do not say what they are."""
 

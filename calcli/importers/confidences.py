@@ -15,8 +15,6 @@ from calcli.importers.labelled_scores import Imported, per_row
 from calcli.importers.labels import to_labels
 from calcli.io.validate import check_confidences, check_labels
 
-__all__ = ["confidences_by_name", "load_confidences"]
-
 
 def confidences_by_name(entries: Mapping[str, Entry], ask: Ask) -> Ask:
     """Asks for arrays called ``confidence`` and ``correct`` where nothing else could be scores or labels."""

@@ -9,8 +9,6 @@ import numpy as np
 from calcli.errors import UsageError
 from calcli.importers.labelled_scores import Imported
 
-__all__ = ["corrupt_labels"]
-
 
 def corrupt_labels(imported: Imported, share: float, seed: int) -> tuple[Imported, dict[str, Any]]:
     """The bundle with the labels of its first classes drawn anew, and what to record of it.

@@ -15,8 +15,6 @@ from calcli.io.locate import Layout, split_where
 from calcli.io.pooled import PooledRows, check_open_files
 from calcli.io.probe import probe_together
 
-__all__ = ["Opening", "look_first", "open_data", "open_rows"]
-
 OPTION = re.compile(r"(?<![\w-])--[a-z][a-z-]+")
 OWN = ("--scores", "--labels", "--kind", "--ignore-label")
 """Options of every command that reads score files."""

@@ -15,11 +15,6 @@ from calcli.io.validate import SUM_TOLERANCE
 from calcli.numerics import IntArray
 from calcli.rows import ScoreKind
 
-__all__ = [
-    "PREDICTIONS", "check_logs", "refuse_confidences", "refuse_impostors", "refuse_other_column", "refuse_other_order",
-    "refuse_ranks",
-]  # fmt: skip
-
 BLOCK_BYTES = 4 << 20
 """How much of a source is looked at at once."""
 

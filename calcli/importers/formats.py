@@ -15,8 +15,6 @@ from calcli.importers.ask import Ask
 from calcli.importers.source_file import SourceFile
 from calcli.plain import dataclass
 
-__all__ = ["SourceFormat", "commands", "formats", "open_archive", "reader", "recognise", "suffixes"]
-
 Sniff = Callable[[SourceFile], bool]
 Read = Callable[[SourceFile, ExitStack, Ask], Archive]
 

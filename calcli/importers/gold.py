@@ -13,8 +13,6 @@ from calcli.importers.archive import Archive, Entry
 from calcli.importers.array_names import BundleArrays, parse_name
 from calcli.importers.ask import Ask
 
-__all__ = ["GOLD", "add_gold", "aligned_labels"]
-
 GOLD = "gold"
 """Name of the answers beside the scores that they belong to."""
 

@@ -14,8 +14,6 @@ from calcli.importers.ask import Ask
 from calcli.importers.columns import Column, table_archive
 from calcli.importers.printed import is_number, not_a_number
 
-__all__ = ["headerless_archive"]
-
 
 def headerless_archive(path: Path, columns: Mapping[str, Column], n: int, ask: Ask, notes: Sequence[str]) -> Archive:
     """The arrays of a table whose columns are called 0, 1, 2, …

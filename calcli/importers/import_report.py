@@ -16,8 +16,6 @@ from calcli.io.writer import NewBundle
 from calcli.numerics import IntArray
 from calcli.plain import dataclass
 
-__all__ = ["Chance", "ImportReport", "Splitting", "Written", "absent_classes", "taken_for"]
-
 ROLE_WORDS = {
     "class_names": "the class names", "ids": "ids", "weights": "weights", "group": "groups", "split": "the splits",
     "transformed": "transformed scores", "specs": "their transforms",

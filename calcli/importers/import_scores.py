@@ -29,8 +29,6 @@ from calcli.io.provenance import carried, unmarked
 from calcli.io.writer import BundleWriter, GroupWriter, NewBundle, new_bundles
 from calcli.numerics import IntArray
 
-__all__ = ["import_scores"]
-
 
 def import_scores(
     sources: Sequence[Path],

@@ -12,8 +12,6 @@ from calcli.importers.archive import Archive, Entry
 from calcli.importers.array_names import PER_ROW, ROLES, parse_name
 from calcli.io.names import natural
 
-__all__ = ["join_archives", "repeated", "shards_apart"]
-
 SHARD = re.compile(r"(?i)[_.-]?(rank|part|shard|chunk|proc|gpu|batch)?[_.-]?\d+([_.-]?of[_.-]?\d+)?$")
 """What tells the shards of one array apart, at the end of their names."""
 

@@ -26,8 +26,6 @@ from calcli.numerics import IntArray
 from calcli.plain import dataclass
 from calcli.rows import ScoreKind
 
-__all__ = ["Imported", "Slab", "load", "load_labels", "per_row"]
-
 SLAB_BYTES = 4 << 20
 """How much of a source is held at once, beyond what its format forces into memory."""
 

@@ -10,8 +10,6 @@ from calcli.errors import DataError, one_line
 from calcli.io.memory import refuse_masked
 from calcli.numerics import IntArray, whole_number
 
-__all__ = ["OPPOSITES", "TakenLabels", "labels_in_memory", "texts_of", "to_labels"]
-
 OPPOSITES = (
     ("no", "yes"), ("n", "y"), ("false", "true"), ("f", "t"), ("neg", "pos"), ("negative", "positive"),
     ("benign", "malignant"), ("ham", "spam"), ("normal", "abnormal"), ("control", "case"), ("0", "1"), ("-1", "1"),

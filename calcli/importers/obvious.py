@@ -13,8 +13,6 @@ from calcli.importers.array_names import Name, outcome_hint, parse_name, says_co
 from calcli.importers.ask import Ask
 from calcli.importers.columns import LEFT_OVER
 
-__all__ = ["take_obvious"]
-
 SCORE_WORDS = {
     "predictions", "prediction", "outputs", "output", "scores", "score", "y_score", "y_scores", "preds", "pred_score",
     "pred_scores", "class_scores", "y_hat", "y_pred", "decision_function", "decision_scores",

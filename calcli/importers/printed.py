@@ -10,8 +10,6 @@ from numpy.typing import NDArray
 
 from calcli.errors import DataError, one_line
 
-__all__ = ["are_lists", "is_number", "not_a_number", "read_lists"]
-
 PRINTED = re.compile(r"\s*(?:[A-Za-z_.]*(?:array|tensor)\()?\s*[\[(](?P<inside>.*)[\])].*", re.DOTALL)
 """A list, a tuple, ``array([…])`` or ``tensor([…], dtype=…)``."""
 

@@ -15,8 +15,6 @@ from calcli.importers.columns import Column
 from calcli.importers.printed import are_lists, is_number, read_lists
 from calcli.io.names import natural
 
-__all__ = ["in_one_order", "record_columns", "value_column"]
-
 
 def record_columns(path: Path, rows: Sequence[Mapping[str, Any]]) -> dict[str, Column]:
     """Columns of rows that are objects; fields of inner objects by dotted names: ``output.logits``."""

@@ -10,8 +10,6 @@ from calcli.importers.archive import reading
 from calcli.io.atomic import is_stream
 from calcli.io.inputs import DoubledKey, note, once
 
-__all__ = ["SourceFile"]
-
 HEAD = 4096
 """How many bytes are looked at to tell formats apart."""
 

@@ -20,8 +20,6 @@ from calcli.io.names import natural
 from calcli.io.validate import swells
 from calcli.plain import dataclass
 
-__all__ = ["Sources", "settle_sources"]
-
 GZIP, ZIP = b"\x1f\x8b", b"PK\x03\x04"
 PACKED = frozenset({".csv", ".tsv", ".txt", ".json", ".jsonl", ".ndjson", ".parquet"})
 """What the one file in a zip archive may be: pandas writes ``to_csv("a.csv.zip")`` so."""

@@ -17,8 +17,6 @@ from calcli.importers.records import value_column
 from calcli.importers.views import reduced
 from calcli.plain import dataclass
 
-__all__ = ["Position", "TokenResponse", "answers_archive", "positions_of"]
-
 UNLIKELY = -9999.0
 """What servers write for a token of which they know no log-probability."""
 

@@ -11,8 +11,6 @@ from calcli.errors import DataError, UsageError
 from calcli.importers.columns import NUMBERED, Column
 from calcli.io.validate import SUM_TOLERANCE
 
-__all__ = ["named_scores", "ranked_columns", "spread"]
-
 SCORES = ("prob", "probs", "probability", "score", "scores", "p")
 PLACES = ("index", "idx", "indices", "class_index", "class_idx", "class", "label", "pred", "class_name", "classes")
 """Stems of columns with the probability and the class of every rank, the surest names first."""

@@ -12,8 +12,6 @@ from calcli.numerics import whole_number
 from calcli.plain import dataclass
 from calcli.rows import ScoreKind
 
-__all__ = ["Viewed", "reduced", "settle_views", "token_rows"]
-
 
 @dataclass(frozen=True)
 class Viewed:

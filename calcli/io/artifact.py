@@ -21,8 +21,6 @@ from calcli.numerics import TINY
 from calcli.registry import method
 from calcli.rows import ScoreKind
 
-__all__ = ["Artifact", "FitRecord", "Link", "dumps", "load", "loads", "save"]
-
 FORMAT = 1
 BYTE_ORDER_MARKS = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 

@@ -16,11 +16,6 @@ from typing import Any, NoReturn
 from calcli.errors import CalcliError, UsageError
 from calcli.io.inputs import is_read
 
-__all__ = [
-    "NewFile", "check_output", "discard_abandoned", "discard_unfinished", "is_stream", "make_folder",
-    "new_file", "refuse", "refuse_inputs", "write_bytes",
-]  # fmt: skip
-
 PIECE = 1 << 20
 """Bytes read back at once."""
 

@@ -41,8 +41,6 @@ from calcli.rows import SCORE_KINDS, Block, ScoreKind
 if TYPE_CHECKING:
     from calcli.io.artifact import Link
 
-__all__ = ["BundleRows", "open_bundle"]
-
 DEEPEST = 50
 """Levels of the record of where scores came from; each calibrator adds one."""
 

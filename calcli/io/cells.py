@@ -3,8 +3,6 @@
 import math
 from typing import Any
 
-__all__ = ["HIDDEN", "finite", "harmless_cell"]
-
 HIDDEN = {0x61C, *range(0x200B, 0x2010), *range(0x2028, 0x202F), 0x2060, *range(0x2066, 0x206A), 0xFEFF}
 """Characters that turn the direction of text around, break lines, or have no width."""
 

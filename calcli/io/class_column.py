@@ -10,8 +10,6 @@ from calcli.io.hdf5 import read
 from calcli.io.validate import check_labels
 from calcli.numerics import IntArray
 
-__all__ = ["AT_ONCE", "ClassColumn"]
-
 AT_ONCE = 1 << 20
 """Rows that are read and checked at once."""
 

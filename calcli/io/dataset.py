@@ -36,8 +36,6 @@ from calcli.rows import (
 if TYPE_CHECKING:
     from calcli.io.artifact import Link
 
-__all__ = ["SLAB_BYTES", "DataSet", "Walk", "regular", "within"]
-
 SLAB_BYTES = 4 << 20
 """How much of a file is read at once."""
 

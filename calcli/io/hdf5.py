@@ -23,12 +23,6 @@ from calcli.io.inputs import note
 from calcli.io.probe import probe
 from calcli.io.validate import swells
 
-__all__ = [
-    "check_bundle_format", "check_stored", "find_groups", "lookup", "names_in", "open_file", "or_none", "read",
-    "texts",
-]  # fmt: skip
-
-
 MANY = 64
 """Open files up to which each is closed by a call."""
 

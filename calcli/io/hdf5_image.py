@@ -10,8 +10,6 @@ import io
 import os
 from typing import Any
 
-__all__ = ["Image"]
-
 
 class Image:
     """A file for h5py's driver of Python files, over an open descriptor.

@@ -14,8 +14,6 @@ import h5py
 from calcli.errors import DataError
 from calcli.io.inputs import note
 
-__all__ = ["check_external", "check_mapping", "check_source", "find_file", "source_file"]
-
 PIECES = 100_000
 """So many pieces a virtual dataset may be put together from."""
 

@@ -17,11 +17,6 @@ from typing import IO, Any
 
 from calcli.errors import DataError
 
-__all__ = [
-    "DESCRIPTORS", "DoubledKey", "at_most", "file_sha256", "is_read", "note", "note_onnx", "noting", "once",
-    "open_document", "read_document",
-]  # fmt: skip
-
 DESCRIPTORS = ("/dev/stdin", "/dev/fd/", "/proc/self/fd/")
 """Pipes that a shell has opened; another one may wait for ever."""
 

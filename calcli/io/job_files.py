@@ -7,8 +7,6 @@ from pathlib import Path
 
 from calcli.errors import CalcliError, UsageError
 
-__all__ = ["lock", "open_job_file", "remove"]
-
 
 def open_job_file(path: Path, mode: int = 0o666) -> int:
     """A descriptor of an ordinary file, no link, made when there is none. Raises UsageError, CalcliError."""

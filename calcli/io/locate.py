@@ -11,8 +11,6 @@ from calcli.io.hdf5 import find_groups, lookup, or_none
 from calcli.plain import dataclass
 from calcli.rows import SCORE_KINDS
 
-__all__ = ["Layout", "choose_group", "find_bundles", "kinds_in", "split_where"]
-
 
 @dataclass(frozen=True)
 class Layout:

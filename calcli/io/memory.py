@@ -16,8 +16,6 @@ from calcli.io.bundle import BundleRows
 from calcli.io.locate import Layout
 from calcli.rows import ScoreKind
 
-__all__ = ["bundle_in_memory", "plain_array", "refuse_masked"]
-
 
 def refuse_masked(values: Any, what: str) -> None:
     """Refuse masked entries: their values would be taken."""

@@ -13,8 +13,6 @@ from calcli.io.inputs import read_document
 from calcli.io.locate import find_bundles, split_where
 from calcli.numerics import whole_number
 
-__all__ = ["bundle_names", "expand", "listed", "natural"]
-
 LONGEST_NAME = 8192
 """Characters of a name, that of a group included; systems have 4096 at most for a path."""
 

@@ -23,8 +23,6 @@ from calcli.numerics import log_normalizer
 from calcli.registry import method
 from calcli.rows import Block
 
-__all__ = ["check_extremes", "decode_params", "encode_params", "shown"]
-
 LONGEST_EMPTY = 1_000_000
 """No bytes at all make any shape with a 0 in it; written as lists, its other lengths take memory."""
 

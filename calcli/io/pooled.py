@@ -18,8 +18,6 @@ from calcli.rows import Block, joined
 if TYPE_CHECKING:
     from calcli.io.artifact import Link
 
-__all__ = ["PooledRows", "allow_open_files", "check_open_files"]
-
 SPARE_FILES = 64
 """Files that a process opens besides its data."""
 

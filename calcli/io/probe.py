@@ -27,8 +27,6 @@ with suppress(ImportError):
 
 from calcli.errors import DataError
 
-__all__ = ["probe", "probe_together"]
-
 SECONDS = 5
 BYTES_PER_SECOND = 20 << 20
 """Time a child may take: some seconds, and more for a large file, of which it reads the strings."""

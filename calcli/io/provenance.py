@@ -22,11 +22,6 @@ from calcli.io.artifact import Artifact, Link, loads
 from calcli.io.hdf5 import lookup, open_file
 from calcli.io.params import encode_params
 
-__all__ = [
-    "carried", "chain_of", "chain_text", "check_upstream", "identity", "link_to", "mark", "same_chain", "unmarked",
-    "words",
-]  # fmt: skip
-
 ATTRIBUTES = ("calibrator", "calibrated_by", "corrupted_labels")
 """What a bundle made of another one takes over."""
 

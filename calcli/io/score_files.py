@@ -28,8 +28,6 @@ from calcli.io.provenance import mark
 from calcli.io.writer import NewBundle, new_bundles
 from calcli.plain import dataclass
 
-__all__ = ["FORMATS", "Place", "Sheet", "Slab", "format_of", "score_format"]
-
 ROW_GROUP = 32 << 20
 """Bytes of scores in one row group of a Parquet file."""
 

@@ -11,8 +11,6 @@ from calcli.errors import UsageError
 from calcli.numerics import IntArray, whole_number
 from calcli.plain import dataclass
 
-__all__ = ["Part", "deal_rows", "parse_split"]
-
 SUM_TOLERANCE = 1e-9
 """How far fractions may sum beyond 1: .1 + .2 + .7 is not 1 in binary."""
 

@@ -11,8 +11,6 @@ from numpy.typing import NDArray
 
 from calcli.errors import CalcliError
 
-__all__ = ["Spool", "check_room"]
-
 
 class Spool:
     """An unlinked temporary file of numbers of one type. why : what needs it, and what to do without, for messages."""

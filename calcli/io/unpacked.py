@@ -9,8 +9,6 @@ from numpy.typing import NDArray
 from calcli.io.hdf5 import read
 from calcli.io.spool import Spool, check_room
 
-__all__ = ["TALL_BYTES", "Unpacked", "is_tall"]
-
 TALL_BYTES = 32 << 20
 """Bytes of all rows that a chunk touches beyond which it is tall."""
 

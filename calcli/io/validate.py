@@ -13,12 +13,6 @@ from calcli.errors import DataError
 from calcli.numerics import FloatArray, IntArray, log_normalizer
 from calcli.rows import SCORE_KINDS, Rows, ScoreKind
 
-__all__ = [
-    "HUGE", "SUM_TOLERANCE", "check_confidences", "check_correct", "check_label_shape", "check_labels",
-    "check_scores", "check_shape", "check_type", "check_weights", "doubts", "look_like_probabilities",
-    "score_kind", "swells", "to_ignore",
-]  # fmt: skip
-
 SUM_TOLERANCE = 1e-3
 """How far the probabilities of a row may sum from 1."""
 

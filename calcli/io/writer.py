@@ -20,8 +20,6 @@ from calcli.io.hdf5_image import Image
 from calcli.numerics import store
 from calcli.plain import dataclass
 
-__all__ = ["BundleWriter", "GroupWriter", "NewBundle", "new_bundles"]
-
 WRITE_BYTES = 4 << 20
 """How much of a dataset is written, and read back, at once."""
 

@@ -13,8 +13,6 @@ from calcli.errors import CalcliError, CrewLost, DataError, UsageError, needed
 from calcli.io.inputs import read_document
 from calcli.workers.crew import Crew, Named, given_up
 
-__all__ = ["DaskCluster"]
-
 PATIENCE = 30.0
 """Seconds that a scheduler may take to answer, and a cluster to have its first worker."""
 

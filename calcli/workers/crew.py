@@ -6,8 +6,6 @@ from typing import Any, Protocol
 
 from calcli.errors import CrewLost
 
-__all__ = ["ATTEMPTS", "Crew", "Named", "given_up"]
-
 ATTEMPTS = 3
 """Workers that may die over a task before it is given up."""
 

@@ -15,8 +15,6 @@ from calcli import __version__
 from calcli.errors import CalcliError, UsageError
 from calcli.io.job_files import lock, open_job_file, remove
 
-__all__ = ["Journal"]
-
 HEAD = b"calcli job 1\n"
 ARRAY_MAKERS = {
     ("numpy", "ndarray"),

@@ -10,8 +10,6 @@ from typing import Any
 
 from calcli.workers.crew import ATTEMPTS, Crew, Named, given_up
 
-__all__ = ["Processes"]
-
 AHEAD = 2
 """Results per worker that may wait for one before them."""
 

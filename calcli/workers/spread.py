@@ -1,20 +1,17 @@
 """Walks over a data set by a crew: parts are dealt out, their results come back in the order of the rows."""
 
 import pickle
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from typing import Any, Unpack
+from typing import Any
 
 import numpy as np
 
-from calcli.importers.direct import Opening
 from calcli.io.dataset import DataSet, Walk
 from calcli.workers.crew import Crew
 from calcli.workers.journal import Journal, key_of
 from calcli.workers.task import PartResult, PartsTask, Source
-
-__all__ = ["Spread", "spread_over"]
 
 TASKS_PER_WORKER = 4
 """Tasks that a walk is cut into, per worker: few enough to cost little, many enough to end together."""
@@ -82,7 +79,11 @@ def _key(task: PartsTask) -> bytes:
 
 
 def spread_over(
-    rows: DataSet, names: Sequence[str], crew: Crew, journal: Journal | None = None, **opening: Unpack[Opening]
+    rows: DataSet,
+    names: Sequence[str],
+    crew: Crew,
+    opening: Mapping[str, Any] | None = None,
+    journal: Journal | None = None,
 ) -> None:
-    """Let a crew walk over rows, which were opened by these names in this way."""
-    rows.spread = Spread(crew, Source.of(rows, names, opening), journal)
+    """Let a crew walk over rows, which were opened by these names and arguments (see ``open_rows``)."""
+    rows.spread = Spread(crew, Source.of(rows, names, opening or {}), journal)

@@ -3,7 +3,7 @@
 import os
 import pickle
 from collections import OrderedDict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from hashlib import sha256
@@ -15,15 +15,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calcli.errors import DataError
-from calcli.importers.direct import Opening, open_rows
+from calcli.importers.direct import open_rows
 from calcli.io.bundle import BundleRows
 from calcli.io.dataset import DataSet, Walk, regular, within
 from calcli.io.locate import split_where
 from calcli.io.pooled import PooledRows, allow_open_files
 from calcli.plain import dataclass
 from calcli.rows import Block
-
-__all__ = ["PartResult", "PartsTask", "Source", "absolute", "stamp"]
 
 OPEN_BUNDLES = 256
 """Bundles that a worker keeps open."""
@@ -45,7 +43,7 @@ class Source:
     small: bool
 
     @classmethod
-    def of(cls, rows: DataSet, names: Sequence[str], opening: Opening) -> "Source":
+    def of(cls, rows: DataSet, names: Sequence[str], opening: Mapping[str, Any]) -> "Source":
         """The source of rows that were opened so."""
         parts = rows.parts if isinstance(rows, PooledRows) else [rows]
         small = all(part.small for part in parts if isinstance(part, BundleRows))

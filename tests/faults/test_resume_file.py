@@ -9,7 +9,8 @@ import pytest
 
 from calcli.errors import CalcliError, UsageError
 from calcli.extract.checkpoint import PartialScores
-from calcli.extract.run import ModelJob, run_model
+from calcli.extract.model_inputs import ModelJob
+from calcli.extract.run import run_model
 
 JOB = {"model": "m", "inputs": [1, 2]}
 ROWS = np.arange(24, dtype="f4").reshape(4, 2, 3)

@@ -10,8 +10,6 @@ from calcli.importers.formats import reader
 from calcli.importers.readers.parquet import arrow_archive
 from calcli.importers.source_file import SourceFile
 
-__all__ = ["read_arrow"]
-
 SUFFIXES = (".arrow", ".arrows", ".feather", ".ipc")
 FILES = (b"ARROW1", b"FEA1")
 STREAM = b"\xff\xff\xff\xff"

@@ -22,8 +22,6 @@ from calcli.importers.readers.parquet import arrow_columns
 from calcli.importers.source_file import SourceFile
 from calcli.plain import dataclass
 
-__all__ = ["read_csv"]
-
 SUFFIXES = (".csv", ".tsv", ".txt")
 WIDE = 4096
 """Columns from which on pyarrow takes 100 KiB for each of them."""

@@ -11,9 +11,6 @@ from calcli.importers.formats import reader
 from calcli.importers.source_file import SourceFile
 from calcli.io.hdf5 import check_bundle_format, check_stored, open_file
 
-__all__ = ["read_hdf5"]
-
-
 MAGIC = b"\x89HDF\r\n\x1a\n"
 SUFFIXES = (".h5", ".hdf5", ".hdf")
 

@@ -15,8 +15,6 @@ from calcli.importers.choices import Question, choice_archive
 from calcli.importers.formats import reader
 from calcli.importers.source_file import SourceFile
 
-__all__ = ["read_helm"]
-
 State = Mapping[str, Any]
 ALL_ZERO = (
     "every log-probability is 0: the client of Hugging Face takes them of scores divided by a temperature of 1e-7;"

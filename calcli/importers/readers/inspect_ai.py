@@ -15,8 +15,6 @@ from calcli.importers.source_file import SourceFile
 from calcli.importers.token_logprobs import TokenResponse, answers_archive, positions_of
 from calcli.io.validate import swells
 
-__all__ = ["read_inspect"]
-
 MARKS = {"C": True, "I": False}
 
 

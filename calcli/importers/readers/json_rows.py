@@ -20,8 +20,6 @@ from calcli.importers.topk import named_scores
 from calcli.importers.views import token_rows
 from calcli.io.names import natural
 
-__all__ = ["read_json", "read_json_table"]
-
 
 def _is_table(file: SourceFile) -> bool:
     return (

@@ -11,8 +11,6 @@ from calcli.importers.formats import reader
 from calcli.importers.readers.parquet import read_parquet, read_table
 from calcli.importers.source_file import SourceFile
 
-__all__ = ["read_lighteval"]
-
 
 @reader(
     "lighteval",

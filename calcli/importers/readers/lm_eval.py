@@ -13,8 +13,6 @@ from calcli.importers.formats import reader
 from calcli.importers.source_file import SourceFile
 from calcli.numerics import whole_number
 
-__all__ = ["read_lm_eval"]
-
 Record = dict[str, Any]
 
 TASK = re.compile(r"samples_(?P<task>.+?)_\d{4}-\d\d-\d\dT.*")

@@ -12,8 +12,6 @@ from calcli.importers.choices import Question, agrees, check_logged, choice_arch
 from calcli.importers.formats import reader
 from calcli.importers.source_file import SourceFile
 
-__all__ = ["read_write_out"]
-
 
 @reader(
     "lm-eval-write-out",

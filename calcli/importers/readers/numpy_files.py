@@ -19,8 +19,6 @@ from calcli.importers.source_file import SourceFile
 from calcli.io.validate import swells
 from calcli.numerics import bfloat16_to_float32, is_bfloat16
 
-__all__ = ["read_npy", "read_npz"]
-
 
 @reader(
     "npy",

@@ -12,8 +12,6 @@ from calcli.importers.formats import reader
 from calcli.importers.source_file import SourceFile
 from calcli.importers.token_logprobs import TokenResponse, answers_archive, positions_of
 
-__all__ = ["read_openai"]
-
 COMMANDS = "--class-names A,B,C,D --gold FILE for answers that are classes, or --confidence confidence --correct"
 COMMANDS += " answer=gold --gold FILE for free ones (a FILE of ids and right answers)"
 

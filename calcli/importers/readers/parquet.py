@@ -21,8 +21,6 @@ from calcli.importers.printed import are_lists, is_number, read_lists
 from calcli.importers.source_file import SourceFile
 from calcli.io.validate import swells
 
-__all__ = ["arrow_archive", "arrow_columns", "read_parquet"]
-
 TEXT = ("string", "large_string", "string_view")
 LISTS = ("list", "large_list", "fixed_size_list")
 

@@ -24,8 +24,6 @@ from calcli.importers.batches import merge_batches
 from calcli.importers.formats import reader
 from calcli.importers.source_file import SourceFile
 
-__all__ = ["Unhashing", "content_archive", "load_arrays", "read_pickle"]
-
 SUFFIXES = (".p", ".pkl", ".pickle")
 
 

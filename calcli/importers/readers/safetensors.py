@@ -16,8 +16,6 @@ from calcli.importers.formats import reader
 from calcli.importers.source_file import SourceFile
 from calcli.numerics import bfloat16_to_float32
 
-__all__ = ["read_safetensors"]
-
 HEADER_LIMIT = 100_000_000
 """Longest header that the format allows, in bytes."""
 

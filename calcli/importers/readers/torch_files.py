@@ -19,8 +19,6 @@ from calcli.importers.readers.pickles import Unhashing
 from calcli.importers.source_file import SourceFile
 from calcli.io.validate import swells
 
-__all__ = ["read_pt"]
-
 LEGACY = b"\x80\x02\x8a\nl\xfc\x9cF\xf9 j\xa8P\x19."
 """A pickled number that files of torch.save begin with when they are not zip archives."""
 
