@@ -26,7 +26,6 @@ from calcli.registry import method, method_names, parse_options
 from calcli.workers.journal import HEAD, Journal
 from calcli.workers.processes import Processes
 from calcli.workers.spread import spread_over
-from calcli.workers.task import Opening
 from calcli.workflow import fit_artifact
 
 SHARDS = 50
@@ -366,7 +365,7 @@ def test_rows_are_spread_as_they_were_opened(run, monkeypatch, tmp_path, words, 
     ((rows, names, by, opening, journal),) = seen
     assert (rows.n, list(names), by is crew, closed) == (300, ["a.h5"], True, [True])
     how = {"prefer": ("test",), "layout": Layout(kind="logits"), "ignore_labels": (7,)} | more
-    assert opening == Opening(**how)
+    assert opening == how
     assert (journal is not None) == (words[0] == "fit")
 
 
