@@ -49,7 +49,8 @@ BENCHMARKS = {
         "python benchmarks/quality.py FILE.npz … --simulated --rows 1000 --peers-python PYTHON"
         " -o benchmarks/quality.json",
         "Mean NLL on test rows minus that of `auto`, in 1e-3 nats (positive: `auto` is better), and in brackets the"
-        " mean rank among the peers. 1000 calibration rows, the same for everybody; the columns say how many models."
+        " mean rank among the peers. 1000 calibration rows, the same for everybody; the columns say how many tasks,"
+        " one split for each model and four where a group is one model."
         " Empty: not for so many classes, or broken on some model of the group.",
     ),
 }

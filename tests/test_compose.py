@@ -16,7 +16,7 @@ from calcli.errors import CalcliError, DataError, UsageError
 from calcli.folds import random_folds
 from calcli.io.artifact import Artifact, FitRecord, dumps, loads
 from calcli.methods import _candidates
-from calcli.methods._candidates import stored_numbers
+from calcli.methods._candidates import default_candidates, parse_candidate, stored_numbers
 from calcli.methods.auto import Auto, AutoOptions, guarded_error, likelihood_weights, pick, sparse_weights
 from calcli.methods.identity import Identity
 from calcli.methods.ts import TemperatureScaling
@@ -469,6 +469,28 @@ def test_weights_find_the_component_that_made_the_data():
     w = likelihood_weights(np.log(p[:, np.arange(20000), y]).T[None], np.full(20000, 1 / 20000))
     assert w[1] > 0.95
     assert w.sum() == pytest.approx(1)
+
+
+@pytest.mark.parametrize(("n", "k"), [(500, 2), (500, 10), (5000, 10), (500, 100), (5000, 20)])
+def test_candidates_by_default_are_methods_each_once(n, k):
+    names = default_candidates(n, k)
+    assert names[0] == "ts"  # the simplest, which has the prior
+    parsed = [parse_candidate(name) for name in names]
+    assert len(set(parsed)) == len(names)
+    assert all(getattr(options, "mixture", True) for _, options in parsed)
+
+
+@pytest.mark.parametrize("k", [10, 30])
+def test_logits_and_log_probabilities_both_bent_are_found_together(k):
+    """Logits steeper from 2 on, then log-probabilities flatter from -1 on: no single curve is both."""
+    rng = np.random.default_rng(4)
+    z = 2 * rng.standard_normal((1000, k)) + 3 * rng.standard_normal((1000, 1))
+    u = log_softmax(np.where(z > 2, 3 * z - 4, z))
+    true = log_softmax(np.where(u > -1, 0.3 * u - 0.7, u))
+    y = (true + rng.gumbel(size=z.shape)).argmax(axis=1)
+    table = auto(ArrayRows(z, y), rule="average").details["auto"]["table"]
+    assert min(table, key=lambda row: row["nll"])["method"].startswith("iop+mono(")
+    assert max(table, key=lambda row: row.get("weight", 0.0))["method"].startswith("iop+mono(")
 
 
 def test_at_most_six_members_and_none_below_a_hundredth():

@@ -33,13 +33,16 @@ __all__ = [
 
 TWO = "ts, platt, beta, quadratic, logit-spline, mono, ft, iop, svs(lambda=0.1)"
 FEW = (
-    "ts, mono, iop, svs, svs(lambda=0.1), sms, sms(lambda=0.1), iop+ft+svs, iop+ft+sms, mono+ft+svs,"
-    " mono+ft+sms(sms.lambda=0.2), ms-odir(lambda=1;final=refit)"
+    "ts, mono, iop, iop+mono(iop.knots=6), svs, svs(lambda=0.1), sms, sms(lambda=0.1), iop+ft+svs, iop+ft+sms,"
+    " mono+ft+svs, mono+ft+sms(sms.lambda=0.2), iop+mono+sms(iop.knots=6;sms.lambda=0.2), ms-odir(lambda=1;final=refit)"
 )
 LONG = "ts, mono, iop, svs(lambda=0.1), sms(lambda=0.1), iop+ft+svs, iop+ft+sms, ms-odir(lambda=1;final=refit)"
 """From ``LONG_SCORES`` on: the strength of a ridge no longer shows in many rows, and time does."""
 
-MANY = "ts, ft, mono, iop, ft+svs, iop+ft+svs, ft+svs+beta"
+MANY = "ts, ft, mono, iop, iop+mono(iop.knots=4), iop+mono(iop.knots=6), ft+svs, iop+ft+svs, ft+svs+beta"
+"""``mono`` bends log-probabilities, ``iop`` logits: few rows do not tell which is right, so a stiff curve of the
+logits with one of the log-probabilities after it stands beside them, for few classes too."""
+
 MATRIX = "ft+sms(sms.lambda=1)"
 """With a matrix of weights for many classes: where there are 20 rows per class and at most 50 classes,
 beyond which it costs more than all others together."""
