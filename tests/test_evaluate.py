@@ -292,6 +292,15 @@ def test_bin_sweep(run, fitted):
     own = evaluated(run, fitted, "-m", "tce2", "-m", "tce2_plugin", "--bin-sweep", "15", "--norm", "2")["results"][0]
     assert own["bin_sweep"]["top"][0] == pytest.approx(own["metrics"]["tce2_plugin"]["value"])
     assert own["bin_sweep"]["top_debiased"][0] == pytest.approx(own["metrics"]["tce2"]["value"])
+    text = run("evaluate", fitted, "-m", "ece", "--bin-sweep", "1,4", "--marginal").out.rstrip().splitlines()
+    assert text[-4].endswith("uncalibrated, error over mass bins")
+    assert text[-3].split("  ") == ["bins", "top L1", "top L2 debiased", "marginal L1", "marginal L2 debiased"]
+    sweep = evaluated(run, fitted, "-m", "ece", "--bin-sweep", "1,4", "--marginal")["results"][0]["bin_sweep"]
+    columns = [sweep[name] for name in ("top", "top_debiased", "marginal", "marginal_debiased")]
+    for line, bins, *values in zip(text[-2:], (1, 4), *columns, strict=True):
+        assert line.split() == [str(bins), *(f"{value:.4f}" for value in values)]
+    alone = run("evaluate", fitted, "-m", "ece", "--bin-sweep", "1,4").out.rstrip().splitlines()
+    assert alone[-3].split("  ") == ["bins", "top L1", "top L2 debiased"]
     assert run("evaluate", fitted, "--bin-sweep", "two").code == 2
     assert run("evaluate", fitted, "--marginal").code == 2
 

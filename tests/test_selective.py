@@ -9,10 +9,13 @@ import h5py
 import numpy as np
 import pytest
 from cli import runner
+from metric_cases import top_label_table
 from synthetic import truth
 
 from calcli.errors import UsageError
 from calcli.evaluation.selective import choose_threshold
+from calcli.metrics.catalog import measure
+from calcli.metrics.context import MetricContext
 from calcli.metrics.coverage import accuracy_at_coverage, coverage_at_accuracy, coverage_interval, exact_interval
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "benchmarks"))
@@ -223,3 +226,22 @@ def test_metrics_at_a_number(monkeypatch, capsys, tmp_path):
     assert run("evaluate", "s.npz", "-m", "ece", "--min", "accuracy_at_coverage@0.5=0.1", "-q").code == 0
     assert "takes no number" in run("evaluate", "s.npz", "-m", "ece(0.5)").line
     assert "expected a number above 0" in run("evaluate", "s.npz", "-m", "accuracy_at_coverage(1.5)").err
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("coverage_at_accuracy(0.75)", 1.0),
+        ("coverage_at_accuracy(0.8)", 0.25),
+        ("accuracy_at_coverage(0.25)", 1.0),
+        ("accuracy_at_coverage(0.26)", 0.5),
+        ("accuracy_at_coverage(0.6)", 0.75),
+    ],
+)
+def test_weighted_rows_count_by_their_weight(name, value):
+    """Down to .9, .8, .7 and .6 the weights are 1, 2, 4 and 8 of 8, of which 1, 2, 2 and 6 are right."""
+    table = top_label_table([0.6, 0.9, 0.7, 0.8], [1, 1, 0, 1], weight=np.array([4.0, 1.0, 2.0, 1.0]))
+    found = measure(name, MetricContext(table))
+    assert found.value == value and found.interval is None and found.signature["share"] == "weight"
+    none = top_label_table([0.6, 0.9], [0, 0], weight=np.ones(2))
+    assert measure("coverage_at_accuracy", MetricContext(none)).value == 0.0

@@ -109,11 +109,6 @@ class SquaredError:
         high = max(value + two * self.se, self.value + two * self.null_sd, 0.0) + self.lone
         return Interval(max(low, 0.0), min(high, 1.0), level, "sun2024")
 
-    @property
-    def z(self) -> float:
-        """Standard score under calibration; one-sided, large is bad."""
-        return self.value / self.null_sd if self.null_sd > 0 else 0.0
-
 
 def squared_error(scores: FloatArray, outcomes: FloatArray, edges: FloatArray) -> SquaredError:
     """Squared L2 error by pairs of rows within bins, with its two standard deviations.

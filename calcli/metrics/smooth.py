@@ -119,9 +119,7 @@ def dyadic_smooth_error(one: FloatArray) -> float:
     def error(s: float) -> float:
         return float(smooth_error_at(one[None], np.array([s]))[0])
 
-    start, end = 1.0, 0.0
-    if start < error(start):
-        return error(start)
+    start, end = 1.0, 0.0  # no error is above 1
     for _ in range(10):
         middle = 0.5 * (start + end)
         if middle < 0.001 or middle < error(middle):

@@ -257,11 +257,5 @@ def _sweep(
 def _sample(rows: Rows, n: int, seed: int) -> ArrayRows:
     """Some rows, drawn without replacement, in their order."""
     index = np.sort(np.random.default_rng(seed).choice(rows.n, n, replace=False))
-    z, y, w = [], [], []
-    for block in rows.blocks():
-        own = index[(index >= block.start) & (index < block.start + len(block))] - block.start
-        z.append(block.z[own])
-        y.append(block.labels[own])
-        if block.weight is not None:
-            w.append(block.weight[own])
-    return ArrayRows(np.concatenate(z), np.concatenate(y), "logits", weight=np.concatenate(w) if w else None)
+    z, weight = np.concatenate([block.z for block in rows.take(index).blocks()]), rows.weights()
+    return ArrayRows(z, rows.labels()[index], "logits", weight=None if weight is None else weight[index])
