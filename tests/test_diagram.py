@@ -237,7 +237,7 @@ def test_json_holds_the_numbers_exactly():
 def test_csv_holds_the_numbers_exactly():
     figure = one()
     curve = figure.panels[0].curves[0]
-    lines = list(csv.DictReader(io.StringIO(to_csv(figure))))
+    lines = list(csv.DictReader(io.StringIO(to_csv(figure).decode())))
     x, y = curve.isotonic.knots
     drawn = [line for line in lines if line["element"] == "curve"]
     assert [float(line["x"]) for line in drawn] == x.tolist()
@@ -249,7 +249,7 @@ def test_csv_holds_the_numbers_exactly():
     assert histogram == curve.histogram.count.tolist()
     z, labels = truth(100, 3)
     sweep = sweep_temperature(ArrayRows(z, labels), "a", points=5)
-    read = list(csv.DictReader(io.StringIO(to_csv(sweep))))
+    read = list(csv.DictReader(io.StringIO(to_csv(sweep).decode())))
     size = len(sweep.nll)
     assert [float(line["nll"]) for line in read[:size]] == sweep.nll.tolist()
     assert read[size]["name"] == "T = 1"

@@ -86,24 +86,16 @@ def _pdf(figure: Figure, paper: "Paper") -> bytes:
     return paper.picture(partial(drawn.draw, figure), "pdf", Title=figure.title or None, Subject=drawn.describe(figure))
 
 
-@output_format("json")
-def _json(figure: Figure, paper: "Paper") -> bytes:
-    return to_json(figure).encode("utf-8", "surrogateescape")
-
-
-@output_format("csv")
-def _csv(figure: Figure, paper: "Paper") -> bytes:
-    return to_csv(figure).encode("utf-8", "surrogateescape")
-
-
 def to_object(figure: Figure) -> dict[str, Any]:
     """All numbers of a figure as JSON values; a number that does not exist is null."""
     return {"calcli_diagram": FORMAT, "style": figure.style, **_plain(figure)}
 
 
-def to_json(figure: Figure) -> str:
+@output_format("json")
+def to_json(figure: Figure, paper: "Paper | None" = None) -> bytes:
     """``to_object`` as one line of text. Numbers read back exactly."""
-    return json.dumps(to_object(figure), ensure_ascii=False, allow_nan=False) + "\n"
+    text = json.dumps(to_object(figure), ensure_ascii=False, allow_nan=False) + "\n"
+    return text.encode("utf-8", "surrogateescape")
 
 
 def _plain(value: Any) -> Any:
@@ -116,14 +108,15 @@ def _plain(value: Any) -> Any:
     return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
-def to_csv(figure: Figure) -> str:
+@output_format("csv")
+def to_csv(figure: Figure, paper: "Paper | None" = None) -> bytes:
     """The plotted points, one per line, under the names of the columns (see the style's ``table``)."""
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
     columns, rows = style(figure.style).table(figure)
     writer.writerow(columns)
     writer.writerows(map(_cells, rows))
-    return out.getvalue()
+    return out.getvalue().encode("utf-8", "surrogateescape")
 
 
 def _cells(row: Sequence[Any]) -> list[str]:

@@ -253,11 +253,8 @@ class LongContext(MetricContext):
                 (bins.weight, bins.outcome - bins.score, squares, variance) for bins, squares, variance in parts
             )
         if scheme == "width":
-            bins, squares, variance = (
-                self._width_bins(),
-                self._coarse(self.scored.squares),
-                self._coarse(self.scored.spread),
-            )
+            bins = self._width_bins()
+            squares, variance = self._coarse(self.scored.squares), self._coarse(self.scored.spread)
         else:
             bins, squares, variance = self._mass.bins, self._mass.squares, self._mass.variance
         count = bins.count.astype(np.float64)
