@@ -8,19 +8,18 @@ from collections.abc import Callable, Sequence
 from dataclasses import fields, is_dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from calcli.diagrams.paper import Paper, need_matplotlib
 from calcli.diagrams.style import Figure, style
+from calcli.diagrams.words import printable
 from calcli.errors import UsageError
 from calcli.io.cells import harmless_cell
 from calcli.plain import dataclass
 
-if TYPE_CHECKING:
-    from calcli.diagrams.paper import Paper
-
 FORMAT = 1
 
-Writer = Callable[[Figure, "Paper"], bytes]
+Writer = Callable[[Figure, Paper], bytes]
 
 
 @dataclass(frozen=True)
@@ -53,23 +52,19 @@ def format_of(path: Path) -> PictureFormat:
             f"-o {path}: expected a name that ends in .{', .'.join(FORMATS)}; --json writes the numbers to stdout"
         )
     if FORMATS[ending].drawn:
-        from calcli.diagrams.paper import need_matplotlib
-
         need_matplotlib()
     return FORMATS[ending]
 
 
 @output_format("png", drawn=True)
-def _png(figure: Figure, paper: "Paper") -> bytes:
+def _png(figure: Figure, paper: Paper) -> bytes:
     drawn = style(figure.style)
     return paper.picture(partial(drawn.draw, figure), "png", Description=drawn.describe(figure))
 
 
 @output_format("svg", drawn=True)
-def _svg(figure: Figure, paper: "Paper") -> bytes:
+def _svg(figure: Figure, paper: Paper) -> bytes:
     from xml.sax.saxutils import escape
-
-    from calcli.diagrams.words import printable
 
     drawn = paper.picture(partial(style(figure.style).draw, figure), "svg").decode()
     title = escape(printable(figure.title) or "Reliability diagram")
@@ -81,7 +76,7 @@ def _svg(figure: Figure, paper: "Paper") -> bytes:
 
 
 @output_format("pdf", drawn=True)
-def _pdf(figure: Figure, paper: "Paper") -> bytes:
+def _pdf(figure: Figure, paper: Paper) -> bytes:
     drawn = style(figure.style)
     return paper.picture(partial(drawn.draw, figure), "pdf", Title=figure.title or None, Subject=drawn.describe(figure))
 
@@ -92,7 +87,7 @@ def to_object(figure: Figure) -> dict[str, Any]:
 
 
 @output_format("json")
-def to_json(figure: Figure, paper: "Paper | None" = None) -> bytes:
+def to_json(figure: Figure, paper: Paper | None = None) -> bytes:
     """``to_object`` as one line of text. Numbers read back exactly."""
     text = json.dumps(to_object(figure), ensure_ascii=False, allow_nan=False) + "\n"
     return text.encode("utf-8", "surrogateescape")
@@ -109,7 +104,7 @@ def _plain(value: Any) -> Any:
 
 
 @output_format("csv")
-def to_csv(figure: Figure, paper: "Paper | None" = None) -> bytes:
+def to_csv(figure: Figure, paper: Paper | None = None) -> bytes:
     """The plotted points, one per line, under the names of the columns (see the style's ``table``)."""
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
