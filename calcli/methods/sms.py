@@ -96,7 +96,7 @@ class StructuredMatrixScaling(Smoothed):
             )
             notes.optimum(found)
             theta = found.theta
-        return Fit(cls(temperature, smoothing, theta[:, :-1].copy(), theta[:, -1].copy()), *notes.result())
+        return notes.fit(cls(temperature, smoothing, theta[:, :-1].copy(), theta[:, -1].copy()))
 
     def apply(self, block: Block) -> Prediction:
         log_p = log_softmax(self.smoothed(block) @ self.weight.T + self.bias)

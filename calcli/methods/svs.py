@@ -84,7 +84,7 @@ class StructuredVectorScaling(Smoothed):
             )
             notes.optimum(found)
             theta = found.theta
-        return Fit(cls(temperature, smoothing, theta[:, 0].copy(), theta[:, 1].copy()), *notes.result())
+        return notes.fit(cls(temperature, smoothing, theta[:, 0].copy(), theta[:, 1].copy()))
 
     def apply(self, block: Block) -> Prediction:
         log_p = log_softmax(self.smoothed(block) * self.scale + self.bias)

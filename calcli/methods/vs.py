@@ -69,13 +69,13 @@ class VectorScaling(Calibrator):
             objective = VectorObjective(Chunks(rows, lambda block: block.z), k, uniform_ridge(options.ridge, k, 2))
             found = solve(
                 objective,
-                begin_map(context, cls, objective, lambda: identity_map(k, 2) / best_temperature(rows, context)),
+                begin_map(context, cls, objective, lambda: identity_map(k, 2) / best_temperature(rows, notes, context)),
                 lambda done: context.progress("fitting scales and biases", done, 0),
                 early=context.early,
             )
             notes.optimum(found)
             theta = found.theta
-        return Fit(cls(theta[:, 0].copy(), theta[:, 1].copy()), *notes.result())
+        return notes.fit(cls(theta[:, 0].copy(), theta[:, 1].copy()))
 
     def apply(self, block: Block) -> Prediction:
         log_p = log_softmax(block.z * self.scale + self.bias)

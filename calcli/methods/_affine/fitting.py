@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from calcli.calibrator import Context, Status
+from calcli.calibrator import C, Context, Fit, Status
 from calcli.errors import FitError
 from calcli.methods._affine.objective import AffineObjective, Ridge
 from calcli.methods._temperature import search_temperature
@@ -15,6 +15,7 @@ from calcli.numerics import FloatArray
 from calcli.plain import dataclass
 from calcli.rows import Block, Rows
 from calcli.solvers import AIM, LOOSE_AIM, Optimum, minimise_convex
+from calcli.summary import Summary
 
 __all__ = [
     "FitNotes",
@@ -43,20 +44,21 @@ PRODUCTS_TIGHT, PRODUCTS_LOOSE = 400, 100
 
 @dataclass
 class FitNotes:
-    """Status, warnings and details of a fit, as they come up."""
+    """Status, warnings and details of a fit as they come up, and the summary of the rows if a walk has made it."""
 
     status: Status = "ok"
     warnings: list[str] = field(default_factory=list)
     details: dict[str, Any] = field(default_factory=dict)
+    before: Summary | None = None
 
     def warn(self, words: str, status: Status | None = None) -> None:
         self.warnings.append(words)
         if status is not None:
             self.status = status
 
-    def result(self) -> tuple[Status, tuple[str, ...], dict[str, Any]]:
-        """The last three arguments of ``Fit``."""
-        return self.status, tuple(self.warnings), self.details
+    def fit(self, calibrator: C) -> Fit[C]:
+        """The fit of this calibrator."""
+        return Fit(calibrator, self.status, tuple(self.warnings), self.details, before=self.before)
 
     def absent_classes(self, rows: Rows, what_happens: str) -> bool:
         """Warn of classes without rows. Returns whether two classes at least have some."""
@@ -130,9 +132,10 @@ def solve(
     return minimise_convex(objective, theta, aim=aim, progress=progress)
 
 
-def best_temperature(rows: Rows, context: Context) -> float:
+def best_temperature(rows: Rows, notes: FitNotes, context: Context) -> float:
     """Temperature by maximum likelihood, from which searches start; 1 where there is none."""
     search = search_temperature(rows, context, nll_slope, nll_series)
+    notes.before = search.before
     return search.temperature if search.root.status == "ok" else 1.0
 
 

@@ -111,13 +111,15 @@ class FullMap(Calibrator):
             long = refuse_hopeless(rows, 1, "")
             chunks = load_table(rows, cls.features).chunks()
             objective = MatrixObjective(chunks, k, uniform_ridge(options.ridge, k, k + 1))
-            start = begin_map(context, cls, objective, lambda: identity_map(k, k + 1) / best_temperature(rows, context))
+            start = begin_map(
+                context, cls, objective, lambda: identity_map(k, k + 1) / best_temperature(rows, notes, context)
+            )
             found = solve(
                 objective, start, lambda done: context.progress(f"fitting{long}", done, 0), early=context.early
             )
             notes.optimum(found)
             theta = found.theta
-        return Fit(cls(theta[:, :-1].copy(), theta[:, -1].copy()), *notes.result())
+        return notes.fit(cls(theta[:, :-1].copy(), theta[:, -1].copy()))
 
     def apply(self, block: Block) -> Prediction:
         log_p = log_softmax(self.features(block) @ self.weight.T + self.bias)
@@ -156,7 +158,7 @@ class OdirMap(Calibrator):
         notes, k = FitNotes(), rows.k
         theta = identity_map(k, k + 1)
         if not notes.absent_classes(rows, ABSENT):
-            return Fit(cls.single(theta), *notes.result())
+            return notes.fit(cls.single(theta))
         notes.too_many_parameters(rows, k * (k + 1), "svs")
         grid = cls.grid if options.lambda_ is None else (options.lambda_,)
         folds = min(options.folds, rows.n)
@@ -169,7 +171,7 @@ class OdirMap(Calibrator):
         fold = None if one_fit else path_folds(rows, folds, context.rng())
         table = load_table(rows, cls.features, fold)
         parts = [] if one_fit else table.folds()
-        start = theta / best_temperature(rows, context)
+        start = theta / best_temperature(rows, notes, context)
         lam, thetas = grid[0], [start] * folds
         if len(grid) > 1:
             path = search_path(
@@ -194,13 +196,13 @@ class OdirMap(Calibrator):
             objective = MatrixObjective(table.chunks(), k, ridge)
             one = polish(objective, begin_map(context, cls, objective, lambda: np.mean(thetas, axis=0)))
             notes.optimum(one)
-            return Fit(cls.single(one.theta), *notes.result())
+            return notes.fit(cls.single(one.theta))
         found = [polish(part.objective, theta) for part, theta in zip(parts, thetas, strict=True)]
         notes.optimum(found)
         stack = np.stack([o.theta for o in found])
         mean = cls.single(stack.mean(axis=0))
         fitted = replace(mean, fold_weight=stack[:, :, :-1].copy(), fold_bias=stack[:, :, -1].copy())
-        return Fit(fitted, *notes.result())
+        return notes.fit(fitted)
 
     @classmethod
     def single(cls, theta: FloatArray) -> Self:

@@ -46,7 +46,7 @@ def smoothed_log_probs(block: Block, temperature: float, smoothing: float) -> Fl
 def presmooth(rows: Rows, notes: FitNotes, context: Context) -> tuple[float, float, Features]:
     """Temperature and smoothing of the step before the map, and the features that it makes."""
     search = search_temperature(rows, context, nll_slope, nll_series)
-    temperature = search.temperature
+    temperature, notes.before = search.temperature, search.before
     if search.root.status in ("at_low", "at_high"):
         notes.warn(f"the temperature of the first step ran into its bound: T = {temperature:g}", "at_bound")
     smoothing = 1.0 / (rows.n + 1)
