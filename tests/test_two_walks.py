@@ -141,20 +141,35 @@ def test_summaries_agree_whatever_made_them(kind, weighted):
 )
 def test_reads_of_a_large_file(tmp_path, monkeypatch, name, walks):
     """Rows read in all: so many times the file, and a sixteenth of it for the start."""
-    z, y = truth(2 * N, 6, seed=1)
+    assert rows_read(tmp_path, monkeypatch, name) <= walks + 0.2
+
+
+def rows_read(tmp_path, monkeypatch, name, temperature=1.6):
+    """Rows that a fit reads of a file too large to be kept, in files."""
+    z, y = truth(2 * N, 6, temperature=temperature, seed=1)
     with h5py.File(tmp_path / "a.h5", "w") as file:
         file["logits"], file["labels"] = z.astype("f4"), y
-    monkeypatch.setattr("calcli.io.bundle.CACHE_BYTES", 0)
-    monkeypatch.setattr("calcli.io.dataset.SLAB_BYTES", 20_000)
-    monkeypatch.setattr("calcli.io.dataset.BLOCK_BYTES", 20_000)
     read = []
     plain = BundleRows._checked
-    monkeypatch.setattr(BundleRows, "_checked", lambda self, a, b: read.append(b - a) or plain(self, a, b))
-    with open_bundle(str(tmp_path / "a.h5")) as rows:
-        artifact = fit_artifact(name, parse_options(name, {}), rows, Context())
+    with monkeypatch.context() as small:
+        small.setattr("calcli.io.bundle.CACHE_BYTES", 0)
+        small.setattr("calcli.io.dataset.SLAB_BYTES", 20_000)
+        small.setattr("calcli.io.dataset.BLOCK_BYTES", 20_000)
+        small.setattr(BundleRows, "_checked", lambda self, a, b: read.append(b - a) or plain(self, a, b))
+        with open_bundle(str(tmp_path / "a.h5")) as rows:
+            artifact = fit_artifact(name, parse_options(name, {}), rows, Context())
     assert artifact.fit.status == "ok"
     # Once more over the first rows, to see whether they look like probabilities.
-    assert sum(read) <= (walks + 0.2) * len(y)
+    return sum(read) / len(y)
+
+
+@pytest.mark.parametrize("name", ["mono", "iop"])
+def test_a_start_from_some_rows_saves_walks(tmp_path, monkeypatch, name):
+    """Where places among the edges are not kept, and every step of the search is a walk."""
+    monkeypatch.setattr("calcli.methods._monotone.KEPT_BYTES", 0)
+    started = rows_read(tmp_path, monkeypatch, name, temperature=4.0)
+    monkeypatch.setattr("calcli.methods._monotone.start_rows", lambda rows: 0)
+    assert started <= rows_read(tmp_path, monkeypatch, name, temperature=4.0) - 1.5
 
 
 def test_a_residual_is_made_good_without_newtons_walks():

@@ -11,11 +11,13 @@ from operator import add
 
 import numpy as np
 
+from calcli.calibrator import Context
 from calcli.errors import DataError
+from calcli.methods._temperature import start_rows
 from calcli.numerics import FloatArray, IntArray, row_max
 from calcli.plain import dataclass
 from calcli.rows import Block, Rows
-from calcli.solvers import Quadratic
+from calcli.solvers import GRADIENT, LOOSE_GRADIENT, BoxMinimum, Quadratic, minimise_box
 
 __all__ = ["ALL_AT_BOUND", "check_map", "evaluate", "nll_in_slopes", "pull_together"]
 
@@ -26,6 +28,9 @@ ALL_AT_BOUND = (
 
 KEPT_BYTES = 1 << 24
 """Scores in float64 up to this size have their places among the edges kept, in twice the memory."""
+
+TILE_ITEMS = 1 << 15
+"""Scores worked on at once (256 KiB in float64): what is made of them stays in a core's L2."""
 
 FEW_EDGES = 64
 """Edges up to which each is compared with all scores."""
@@ -78,10 +83,41 @@ def nll_in_slopes(rows: Rows, edges: FloatArray, entry: Entry) -> Quadratic:
         if kept is None:
             sums = rows.sum(partial(_moments_of_block, edges, slopes, entry))
         else:
-            sums = reduce(add, (_moments(edges, slopes, *place) for place in kept))
+            sums = reduce(add, (_moments(edges, slopes, *place) for places in kept for place in places))
         return sums.value / sums.mass, sums.gradient / sums.mass, sums.hessian / sums.mass
 
     return at
+
+
+def minimise_map(
+    rows: Rows,
+    objective_of: Callable[[Rows], Quadratic],
+    begin: FloatArray,
+    context: Context,
+    *,
+    low: float,
+    high: float,
+    longest: float = np.inf,
+) -> BoxMinimum:
+    """Minimise what ``objective_of`` makes of the rows, from the minimum of some of them unless a start is known."""
+    passes = 0
+
+    def search(some: Rows, begin: FloatArray, tolerance: float) -> BoxMinimum:
+        objective = objective_of(some)
+
+        def watched(x: FloatArray) -> tuple[float, FloatArray, FloatArray]:
+            nonlocal passes
+            passes += 1
+            context.progress("bending the map", passes, 0)
+            return objective(x)
+
+        return minimise_box(watched, begin, low=low, high=high, longest=longest, tolerance=tolerance)
+
+    count = start_rows(rows) if context.start is None else 0
+    if count:
+        rough = search(rows.sample(count), begin, LOOSE_GRADIENT)
+        begin = rough.x if rough.status == "ok" else begin
+    return search(rows, begin, LOOSE_GRADIENT if context.early else GRADIENT)
 
 
 @dataclass(frozen=True)
@@ -102,13 +138,19 @@ class _Sums:
         )
 
 
-def _placed(edges: FloatArray, entry: Entry, block: Block) -> tuple[Block, IntArray, FloatArray]:
-    """The block, and for every score its segment and its offset there."""
-    return block, *locate(entry(block.z), edges)
+Place = tuple[Block, IntArray, FloatArray]
+"""Some rows, and for every score its segment and its offset there."""
+
+
+def _placed(edges: FloatArray, entry: Entry, block: Block) -> list[Place]:
+    """The block's rows, some at a time."""
+    step = max(1, TILE_ITEMS // block.scores.shape[1])
+    some = [block.cut(at, at + step) for at in range(0, len(block), step)]
+    return [(part, *locate(entry(part.z), edges)) for part in some]
 
 
 def _moments_of_block(edges: FloatArray, slopes: FloatArray, entry: Entry, block: Block) -> _Sums:
-    return _moments(edges, slopes, *_placed(edges, entry, block))
+    return reduce(add, (_moments(edges, slopes, *place) for place in _placed(edges, entry, block)))
 
 
 def _moments(edges: FloatArray, slopes: FloatArray, block: Block, segment: IntArray, offset: FloatArray) -> _Sums:

@@ -10,12 +10,12 @@ from calcli.calibrator import Calibrator, Context, Fit, Laws, Options, Predictio
 from calcli.errors import DataError
 from calcli.methods._checks import check_positive, check_uniform
 from calcli.methods._iop_net import Net, TrainingPlan, TrainingRows, mapped_logits, train_folds
-from calcli.methods._monotone import ALL_AT_BOUND, check_map, evaluate, nll_in_slopes, pull_together
+from calcli.methods._monotone import ALL_AT_BOUND, check_map, evaluate, minimise_map, nll_in_slopes, pull_together
 from calcli.methods.ts import TemperatureOptions, TemperatureScaling
 from calcli.numerics import FloatArray, log_softmax, mixed_with_uniform, row_max
 from calcli.plain import dataclass
 from calcli.rows import Block, Rows
-from calcli.solvers import GRADIENT, LOOSE_GRADIENT, minimise_box
+from calcli.solvers import Quadratic
 
 LOW, HIGH = 0.01, 100.0
 REACH = 20.0
@@ -100,22 +100,21 @@ class IntraOrderPreserving(Calibrator):
     @classmethod
     def _fit_curve(cls, rows: Rows, knots: int, context: Context) -> Fit[Self]:
         edges = np.linspace(*logit_range(rows), knots + 2)[1:-1]
-        nll = nll_in_slopes(rows, edges, np.asarray)
-        passes = 0
 
-        def objective(slopes: FloatArray) -> tuple[float, FloatArray, FloatArray]:
-            nonlocal passes
-            passes += 1
-            context.progress("bending the map", passes, 0)
-            value, gradient, hessian = nll(slopes)
-            penalty, pull, stiffness = pull_together(slopes, 1.0 / rows.n)
-            return value + penalty, gradient + pull, hessian + stiffness
+        def objective_of(some: Rows) -> Quadratic:
+            nll = nll_in_slopes(some, edges, np.asarray)
+
+            def objective(slopes: FloatArray) -> tuple[float, FloatArray, FloatArray]:
+                value, gradient, hessian = nll(slopes)
+                penalty, pull, stiffness = pull_together(slopes, 1.0 / some.n)
+                return value + penalty, gradient + pull, hessian + stiffness
+
+            return objective
 
         begin = np.ones(knots + 1)
         if isinstance(context.start, cls) and context.start.slopes is not None:
             begin = context.start.slopes if len(context.start.slopes) == len(begin) else begin
-        tolerance = LOOSE_GRADIENT if context.early else GRADIENT
-        found = minimise_box(objective, begin, low=LOW, high=HIGH, tolerance=tolerance)
+        found = minimise_map(rows, objective_of, begin, context, low=LOW, high=HIGH)
         unused: list[Any] = [None] * 8
         fitted = cls("diag", edges, found.x, *unused)
         details = {"evaluations": found.evaluations, "gradient": found.gradient}

@@ -8,11 +8,11 @@ from msgspec import Meta
 
 from calcli.calibrator import ORDER_PRESERVING, Calibrator, Context, Fit, Options, Prediction, param
 from calcli.methods._checks import check_uniform
-from calcli.methods._monotone import ALL_AT_BOUND, check_map, evaluate, nll_in_slopes, pull_together
+from calcli.methods._monotone import ALL_AT_BOUND, check_map, evaluate, minimise_map, nll_in_slopes, pull_together
 from calcli.numerics import FloatArray, log_softmax, mixed_with_uniform
 from calcli.plain import dataclass
 from calcli.rows import Block, Rows
-from calcli.solvers import GRADIENT, LOOSE_GRADIENT, minimise_box
+from calcli.solvers import Quadratic
 
 LOG_SLOPE_LIMIT = float(np.log(100.0))
 
@@ -66,26 +66,25 @@ class SharedMonotone(Calibrator):
     @classmethod
     def fit(cls, rows: Rows, options: SharedMonotoneOptions, context: Context) -> Fit[Self]:
         edges = -np.geomspace(30.0, 0.05, options.knots)
-        nll = nll_in_slopes(rows, edges, log_softmax)
-        passes = 0
 
-        def objective(theta: FloatArray) -> tuple[float, FloatArray, FloatArray]:
-            nonlocal passes
-            passes += 1
-            context.progress("bending the map", passes, 0)
-            slopes = np.exp(theta)
-            value, gradient, hessian = nll(slopes)
-            penalty, pull, stiffness = pull_together(theta, options.smooth / rows.n)
-            gradient = slopes * gradient
-            hessian = hessian * np.outer(slopes, slopes) + np.diag(gradient)
-            return value + penalty, gradient + pull, hessian + stiffness
+        def objective_of(some: Rows) -> Quadratic:
+            nll = nll_in_slopes(some, edges, log_softmax)
+
+            def objective(theta: FloatArray) -> tuple[float, FloatArray, FloatArray]:
+                slopes = np.exp(theta)
+                value, gradient, hessian = nll(slopes)
+                penalty, pull, stiffness = pull_together(theta, options.smooth / some.n)
+                gradient = slopes * gradient
+                hessian = hessian * np.outer(slopes, slopes) + np.diag(gradient)
+                return value + penalty, gradient + pull, hessian + stiffness
+
+            return objective
 
         low, high = -LOG_SLOPE_LIMIT, LOG_SLOPE_LIMIT
         begin = np.zeros(len(edges) + 1)
         if isinstance(context.start, cls) and len(context.start.edges) == len(edges):
             begin = np.log(context.start.slopes)
-        tolerance = LOOSE_GRADIENT if context.early else GRADIENT
-        found = minimise_box(objective, begin, low=low, high=high, longest=1.0, tolerance=tolerance)
+        found = minimise_map(rows, objective_of, begin, context, low=low, high=high, longest=1.0)
         fitted = cls(edges, np.exp(found.x), 1.0 / (rows.n + 1) if options.mixture else 0.0)
         details = {"evaluations": found.evaluations, "gradient": found.gradient}
         if found.status == "not_converged":
