@@ -19,8 +19,6 @@ from calcli.io.validate import check_confidences, check_scores, check_shape, che
 from calcli.registry import allowed_text
 from calcli.rows import ArrayRows, Rows
 
-__all__ = ["Scores", "checked", "open_scores", "open_unlabelled", "plain"]
-
 Made = TypeVar("Made")
 
 Scores = Any

@@ -13,8 +13,6 @@ import numpy as np
 from calcli.numerics import FloatArray, IntArray, distinct
 from calcli.plain import dataclass
 
-__all__ = ["BinStats", "bin_index", "binned_error", "mass_edges", "width_edges"]
-
 
 def width_edges(bins: int) -> FloatArray:
     """Edges of equal-width bins on [0, 1], (bins + 1,) float64."""

@@ -13,22 +13,6 @@ from calcli.plain import dataclass
 from calcli.rows import Block, Rows
 from calcli.summary import Summary
 
-__all__ = [
-    "ORDER_PRESERVING",
-    "Calibrator",
-    "Chosen",
-    "Context",
-    "Curves",
-    "Fit",
-    "Laws",
-    "NoOptions",
-    "Options",
-    "Prediction",
-    "Progress",
-    "Status",
-    "param",
-]
-
 Status = Literal["ok", "at_bound", "no_root", "degenerate", "not_converged"]
 Memory = Literal["stream", "row", "array"]
 Progress = Callable[[str, int, int], None]

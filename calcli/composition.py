@@ -22,8 +22,6 @@ from calcli.numerics import FloatArray, IntArray
 from calcli.plain import dataclass
 from calcli.rows import ArrayRows, AtOnce, Block, Result, Rows
 
-__all__ = ["STATUSES", "Composition", "Known", "MappedRows", "Stage", "composition", "full_option_names", "mapped"]
-
 CACHED_BYTES = 1 << 27
 """Log-probabilities up to this size are kept between stages; larger ones are mapped anew in every pass."""
 

@@ -9,19 +9,6 @@ from contextlib import contextmanager
 from difflib import get_close_matches
 from importlib.util import find_spec
 
-__all__ = [
-    "CalcliError",
-    "CrewLost",
-    "DataError",
-    "FitError",
-    "LimitCrossed",
-    "UsageError",
-    "has_file",
-    "needed",
-    "one_line",
-    "unknown_name",
-]
-
 
 class CalcliError(Exception):
     """Something went wrong inside calcli."""

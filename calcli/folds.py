@@ -4,8 +4,6 @@ import numpy as np
 
 from calcli.numerics import FloatArray, IntArray
 
-__all__ = ["content_folds", "even_by_design", "random_folds", "sampled_folds", "stratified_folds"]
-
 LOWER_TAIL = 3.09
 """Normal deviate that one draw in a thousand falls below."""
 

@@ -2,8 +2,6 @@
 
 from calcli.errors import FitError
 
-__all__ = ["available_memory", "check_memory"]
-
 
 def check_memory(needed: int, what: str) -> None:
     """Refuse in advance what would not fit into the memory that is free.

@@ -6,8 +6,6 @@ from numpy.typing import NDArray
 from calcli.numerics import FloatArray, IntArray
 from calcli.plain import dataclass
 
-__all__ = ["IsotonicFit", "PooledOutcomes", "fit_isotonic", "pool_adjacent_violators"]
-
 _PASSES = 60
 """Vectorised pooling passes before the linear-time loop takes over."""
 

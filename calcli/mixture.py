@@ -12,8 +12,6 @@ from calcli.numerics import mixed_with_uniform
 from calcli.plain import dataclass
 from calcli.rows import Block
 
-__all__ = ["Member", "Mixture"]
-
 
 class Member(NamedTuple):
     """One part of a mixture: the method's name, its options, the calibrator, its weight."""

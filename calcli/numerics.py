@@ -5,25 +5,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = [
-    "NLL_FLOOR",
-    "TINY",
-    "FloatArray",
-    "IntArray",
-    "bfloat16_to_float32",
-    "distinct",
-    "floored_log",
-    "is_bfloat16",
-    "log_normalizer",
-    "log_softmax",
-    "mixed_with_uniform",
-    "quantile",
-    "row_max",
-    "softmax",
-    "store",
-    "whole_number",
-]
-
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
 

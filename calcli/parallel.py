@@ -9,8 +9,6 @@ from typing import TYPE_CHECKING, TypeVar
 if TYPE_CHECKING:
     from concurrent.futures import Future
 
-__all__ = ["in_order"]
-
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 

@@ -11,8 +11,6 @@ from calcli.calibrator import Calibrator, Laws, Options
 from calcli.composition import composition, full_option_names
 from calcli.errors import UsageError, has_file, unknown_name
 
-__all__ = ["canonical", "method", "method_names", "option_facts", "parse_options"]
-
 
 @cache
 def method_names() -> tuple[str, ...]:

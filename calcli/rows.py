@@ -22,18 +22,6 @@ from calcli.numerics import FloatArray, IntArray, floored_log
 from calcli.parallel import in_order
 from calcli.plain import dataclass
 
-__all__ = [
-    "BLOCK_BYTES",
-    "SCORE_KINDS",
-    "ArrayRows",
-    "Block",
-    "Rows",
-    "ScoreKind",
-    "SubsetRows",
-    "sample_runs",
-    "to_logits",
-]
-
 ClassScoreKind = Literal["logits", "log_probs", "probs"]
 SCORE_KINDS: tuple[str, ...] = get_args(ClassScoreKind)
 

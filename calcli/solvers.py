@@ -8,24 +8,6 @@ import numpy as np
 from calcli.numerics import FloatArray
 from calcli.plain import dataclass
 
-__all__ = [
-    "AIM",
-    "GRADIENT",
-    "LOOSE_AIM",
-    "LOOSE_GRADIENT",
-    "BoxMinimum",
-    "Convex",
-    "NewtonDirection",
-    "Optimum",
-    "Quadratic",
-    "Root",
-    "conjugate_gradients",
-    "find_root",
-    "minimise_box",
-    "minimise_convex",
-]
-
-
 CREEPING = 12
 """Newton steps to one side after which the end is looked at: a function that fades out makes them short."""
 

@@ -9,8 +9,6 @@ from calcli.binning import BinStats, width_edges
 from calcli.numerics import FloatArray, IntArray
 from calcli.plain import dataclass
 
-__all__ = ["Summary"]
-
 EDGES = width_edges(15)
 
 

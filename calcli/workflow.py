@@ -21,8 +21,6 @@ from calcli.registry import method, method_names
 from calcli.rows import Block, Rows, ScoreKind
 from calcli.summary import Summary
 
-__all__ = ["calibrated_blocks", "check_fits", "checked_transforms", "fit_artifact"]
-
 BELOW_CHANCE = 4.0
 """Standard errors from which an accuracy below 1/k is no chance."""
 

@@ -16,8 +16,6 @@ from calcli.numerics import FloatArray
 from calcli.rows import Rows
 from calcli.summary import Summary
 
-__all__ = ["DEVICES", "Kernels", "kernels", "resolve"]
-
 DEVICES = ("auto", "cpu", "cuda")
 
 WORTH_A_GPU = 1 << 24

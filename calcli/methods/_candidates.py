@@ -20,17 +20,6 @@ from calcli.plain import dataclass
 from calcli.registry import method, parse_options
 from calcli.rows import ArrayRows, Rows, ScoreKind
 
-__all__ = [
-    "Trial",
-    "cross_validate",
-    "default_candidates",
-    "fit_candidate",
-    "held_out",
-    "in_memory",
-    "listed",
-    "parse_candidate",
-]
-
 TWO = "ts, platt, beta, quadratic, logit-spline, mono, ft, iop, svs(lambda=0.1)"
 FEW = (
     "ts, mono, iop, iop+mono(iop.knots=6), svs, svs(lambda=0.1), sms, sms(lambda=0.1), iop+ft+svs, iop+ft+sms,"

@@ -5,8 +5,6 @@ import numpy as np
 from calcli.errors import DataError
 from calcli.numerics import FloatArray
 
-__all__ = ["check_finite", "check_positive", "check_uniform"]
-
 
 def check_finite(**params: float | FloatArray | None) -> None:
     """Raise DataError for a parameter that holds NaN or infinity."""

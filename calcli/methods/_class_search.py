@@ -8,8 +8,6 @@ from calcli.binning import bin_index
 from calcli.numerics import FloatArray, IntArray, log_normalizer
 from calcli.rows import BLOCK_BYTES, Rows, to_logits
 
-__all__ = ["ClassSearch"]
-
 STRIPE = 32
 """Columns for which the sums over all later classes are held at once."""
 

@@ -15,8 +15,6 @@ from calcli.free_memory import check_memory
 from calcli.numerics import FloatArray, IntArray, log_softmax
 from calcli.rows import BLOCK_BYTES, Rows, to_logits
 
-__all__ = ["Net", "TrainingPlan", "TrainingRows", "mapped_logits", "train_folds"]
-
 
 class Net(NamedTuple):
     """Two hidden layers (ReLU) and an output per gap: x -> h -> h -> softplus."""

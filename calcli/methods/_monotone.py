@@ -19,8 +19,6 @@ from calcli.plain import dataclass
 from calcli.rows import Block, Rows
 from calcli.solvers import GRADIENT, LOOSE_GRADIENT, BoxMinimum, Quadratic, minimise_box
 
-__all__ = ["ALL_AT_BOUND", "check_map", "evaluate", "nll_in_slopes", "pull_together"]
-
 ALL_AT_BOUND = (
     "every slope ran into its bound (0.01 or 100): these rows are all right, or their scores say nothing about"
     " the labels; calibrate on rows that the model gets wrong now and then"

@@ -4,8 +4,6 @@ from collections.abc import Sequence
 
 from calcli.errors import FitError, UsageError
 
-__all__ = ["choose_pool"]
-
 
 def choose_pool(transforms: Sequence[str], pool: str, method: str) -> list[int]:
     """Indices of the transforms to draw from, in the order of the source.

@@ -20,8 +20,6 @@ from calcli.plain import dataclass
 from calcli.rows import Block, Rows
 from calcli.summary import Summary
 
-__all__ = ["Expansion", "expand", "row_series", "summary_at"]
-
 ORDER, ROW_ORDER = 8, 6
 """Moments of the gaps that an expansion is made of, and the series of a row: even numbers."""
 

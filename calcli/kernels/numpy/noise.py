@@ -15,8 +15,6 @@ from numpy.typing import NDArray
 from calcli.errors import FitError
 from calcli.numerics import FloatArray
 
-__all__ = ["digest", "standard_noise"]
-
 
 def standard_noise(noise: str, samples: int, k: int, seed: int) -> NDArray[np.float32]:
     """Draws of standard noise, (samples, k) float32: the same numbers everywhere, for ever.

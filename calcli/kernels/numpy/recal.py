@@ -15,8 +15,6 @@ from numpy.typing import NDArray
 from calcli.numerics import FloatArray, IntArray
 from calcli.rows import Block, Rows
 
-__all__ = ["Response", "RowSharpness", "TiltedRows", "log_confidence", "log_share", "row_sharpness"]
-
 
 class TiltedRows(NamedTuple):
     """Rows at their inverse temperatures s, x = s (z - max z) <= 0, p = softmax(x).

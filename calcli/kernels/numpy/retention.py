@@ -26,19 +26,6 @@ from calcli.numerics import FloatArray, IntArray
 from calcli.plain import dataclass
 from calcli.rows import AtOnce, Block, Rows
 
-__all__ = [
-    "GapTable",
-    "Races",
-    "block_retention",
-    "gap_table",
-    "gaps_to_top",
-    "gaussian_retention",
-    "gumbel_retention",
-    "retention_rates",
-    "runner_up_gaps",
-    "sampled_retention",
-]
-
 TILE_ITEMS = 1 << 17
 """Gaps worked on at once (1 MiB in float64)."""
 

@@ -7,8 +7,6 @@ from numpy.typing import NDArray
 
 from calcli.numerics import FloatArray, IntArray, store
 
-__all__ = ["softmax_at"]
-
 TILE_ITEMS = 1 << 15
 """Scores worked on at once: the buffer (256 KiB) stays in a core's L2."""
 

@@ -16,8 +16,6 @@ from calcli.numerics import FloatArray, IntArray
 from calcli.plain import dataclass
 from calcli.rows import Block, Rows, ScoreKind, to_logits
 
-__all__ = ["Slope", "Tilt", "brier_slope", "nll_slope", "over_rows", "top_mass_slope", "weighted"]
-
 Slope = Callable[[float], tuple[float, float]]
 
 TILE_ITEMS = 1 << 15

@@ -8,8 +8,6 @@ from calcli.numerics import NLL_FLOOR, FloatArray, floored_log
 from calcli.rows import Block, Rows
 from calcli.summary import Summary
 
-__all__ = ["summary_of_confidences"]
-
 TILE_ITEMS = 1 << 15
 """Scores worked on at once (256 KiB in float64)."""
 

@@ -7,8 +7,6 @@ import numpy as np
 
 from calcli.numerics import TINY, FloatArray, IntArray
 
-__all__ = ["uniform_retention"]
-
 NEGLIGIBLE = 24.0
 """Where the product of the factors is below exp(-24), the integral stops: its logarithm is
 concave, so its slope there is at least 24, and less than exp(-24) / 24 = 2e-12 is left out."""

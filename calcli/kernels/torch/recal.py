@@ -10,8 +10,6 @@ from calcli.kernels.torch.upload import DeviceRows
 from calcli.numerics import FloatArray
 from calcli.rows import Rows
 
-__all__ = ["row_sharpness"]
-
 
 class DeviceSharpness(RowSharpness):
     """The scores behind the rounds, uploaded once with all their transforms.

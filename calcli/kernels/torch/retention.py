@@ -13,8 +13,6 @@ from calcli.kernels.torch.upload import DeviceRows
 from calcli.numerics import FloatArray
 from calcli.rows import Rows
 
-__all__ = ["retention_rates", "runner_up_gaps"]
-
 RACES = 1 << 27
 """Single comparisons (rows x classes x draws) held at a time: 512 MiB."""
 

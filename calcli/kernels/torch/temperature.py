@@ -8,8 +8,6 @@ from calcli.kernels.numpy.temperature import Slope, around_least, octaves
 from calcli.kernels.torch.upload import DeviceRows
 from calcli.rows import Rows
 
-__all__ = ["brier_slope", "nll_slope", "top_mass_slope"]
-
 
 def nll_slope(rows: Rows, *, device: Any = "cuda", dtype: Any = None) -> Slope:
     """d mean NLL / d log beta and its derivative; three sums come back per round."""

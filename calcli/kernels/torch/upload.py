@@ -9,8 +9,6 @@ from calcli.numerics import TINY
 from calcli.plain import dataclass
 from calcli.rows import Block, Rows
 
-__all__ = ["CHUNK", "DeviceChunk", "DeviceRows"]
-
 CHUNK = 1 << 24
 """Scores that are worked on at a time: 128 MiB in float64."""
 

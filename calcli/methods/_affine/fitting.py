@@ -17,18 +17,6 @@ from calcli.rows import Block, Rows
 from calcli.solvers import AIM, LOOSE_AIM, Optimum, minimise_convex
 from calcli.summary import Summary
 
-__all__ = [
-    "FitNotes",
-    "begin_map",
-    "best_temperature",
-    "effective_rows",
-    "identity_map",
-    "refuse_hopeless",
-    "refuse_level",
-    "solve",
-    "uniform_ridge",
-]
-
 LONG_FIT = 1e14
 """Floating-point operations above which a cross-validated matrix fit is refused: about an hour at 30 GFlop/s."""
 

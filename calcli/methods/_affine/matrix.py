@@ -9,8 +9,6 @@ from calcli.methods._affine.objective import AffineObjective, Chunk, Reals, Ridg
 from calcli.numerics import FloatArray
 from calcli.solvers import NewtonDirection, conjugate_gradients
 
-__all__ = ["MatrixObjective"]
-
 BLOCK_CLASSES = 160
 """Classes up to which the preconditioner of a full map has one block per class: k^3 float64."""
 

@@ -29,8 +29,6 @@ from calcli.plain import dataclass
 from calcli.rows import Block, Rows
 from calcli.solvers import Optimum
 
-__all__ = ["FullMap", "OdirMap", "OdirOptions", "RidgeOptions", "log_probabilities", "raw_scores"]
-
 EPS = 2.2e-16
 """Floor under probabilities before the logarithm of the Dirichlet methods (the authors' own)."""
 

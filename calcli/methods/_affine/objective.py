@@ -20,20 +20,6 @@ from calcli.plain import dataclass
 from calcli.rows import Block, Rows
 from calcli.solvers import NewtonDirection
 
-__all__ = [
-    "AffineObjective",
-    "Chunk",
-    "Chunked",
-    "Chunks",
-    "Features",
-    "Reals",
-    "Ridge",
-    "affine_logits",
-    "held_in_memory",
-    "mean_nll",
-    "softmax_losses",
-]
-
 Reals = NDArray[np.floating[Any]]
 """float64, or float32 where a Hessian product runs."""
 

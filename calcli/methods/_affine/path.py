@@ -26,8 +26,6 @@ from calcli.plain import dataclass
 from calcli.rows import Block, Rows
 from calcli.solvers import minimise_convex
 
-__all__ = ["Folded", "FoldedRows", "Path", "diagonal_folds", "load_table", "path_folds", "search_path"]
-
 CLEARLY_WORSE = 1e-3
 """Relative rise of the held-out NLL at which a path is left; loose fits stay well below."""
 

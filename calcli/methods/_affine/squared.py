@@ -7,8 +7,6 @@ import numpy as np
 
 from calcli.numerics import FloatArray, IntArray, log_softmax
 
-__all__ = ["Squared", "squared_matrix", "squared_vector"]
-
 GRADIENT = 1e-9
 STEPS = 2000
 

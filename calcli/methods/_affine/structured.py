@@ -13,8 +13,6 @@ from calcli.numerics import FloatArray, softmax
 from calcli.plain import dataclass
 from calcli.rows import Block, Rows
 
-__all__ = ["LAMBDAS", "Smoothed", "presmooth", "structured_ridge"]
-
 LAMBDAS = (30.0, 10.0, 3.0, 1.0)
 """Values of lambda that cross-validation looks at, strongest first."""
 

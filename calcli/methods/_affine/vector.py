@@ -8,8 +8,6 @@ from calcli.methods._affine.objective import AffineObjective, Chunked, Reals, Ri
 from calcli.numerics import FloatArray
 from calcli.solvers import NewtonDirection, conjugate_gradients
 
-__all__ = ["VectorObjective"]
-
 DENSE_CLASSES = 1200
 """Classes up to which the Hessian of a diagonal map is formed, (2k)^2 float64, 46 MB: where rows outnumber them."""
 

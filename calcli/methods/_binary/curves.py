@@ -5,8 +5,6 @@ import numpy as np
 from calcli.errors import DataError
 from calcli.numerics import FloatArray
 
-__all__ = ["EMPTY", "check_line", "check_probabilities", "check_steps", "line", "step"]
-
 EMPTY = np.empty(0)
 """Edges, values or knots of the map that changes nothing."""
 

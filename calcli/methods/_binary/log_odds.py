@@ -11,21 +11,6 @@ from calcli.numerics import TINY, FloatArray, IntArray, floored_log, log_normali
 from calcli.plain import dataclass
 from calcli.rows import BLOCK_BYTES, Block, Rows, to_logits
 
-__all__ = [
-    "Mode",
-    "Sample",
-    "class_samples",
-    "clipped_log_odds",
-    "confidence_log_odds",
-    "counted_rows",
-    "log_sigmoid",
-    "one_vs_rest_log_odds",
-    "probabilities",
-    "sigmoid",
-    "single_sample",
-    "top_log_odds",
-]
-
 Mode = Literal["binary", "top", "ova", "marginal"]
 """What is asked: is it class 1 (of two), is the prediction right, is it this class (each of them)."""
 

@@ -10,8 +10,6 @@ from calcli.methods._binary.log_odds import Sample
 from calcli.numerics import FloatArray
 from calcli.solvers import minimise_box
 
-__all__ = ["Loss", "Regression", "fit_logistic", "regress", "smoothed_targets"]
-
 Loss = Literal["log", "brier"]
 
 GRADIENT = 1e-12

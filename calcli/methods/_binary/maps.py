@@ -33,18 +33,6 @@ from calcli.numerics import TINY, FloatArray
 from calcli.plain import dataclass
 from calcli.rows import Block, Rows
 
-__all__ = [
-    "ONE_VS_REST",
-    "TOP_LABEL",
-    "BinaryCalibrator",
-    "BrokenLine",
-    "LogisticCalibrator",
-    "MapFit",
-    "ModeOptions",
-    "few_rows_per_class",
-    "fit_maps",
-]
-
 
 class ModeOptions(Options, frozen=True):
     """The option that every method of this family has."""

@@ -5,8 +5,6 @@ import numpy as np
 from calcli.calibrator import Prediction
 from calcli.numerics import TINY, FloatArray, IntArray, floored_log, log_softmax
 
-__all__ = ["logs", "normalize", "share_rest"]
-
 
 def logs(q: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Logarithms of q and of 1 - q, floored."""

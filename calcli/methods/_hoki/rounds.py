@@ -9,8 +9,6 @@ from calcli.binning import bin_index, width_edges
 from calcli.numerics import FloatArray, IntArray
 from calcli.plain import dataclass
 
-__all__ = ["Design", "Evidence", "design", "line_of_one_bin", "replay", "width_error"]
-
 SLACK = 1e-12
 """A confidence this little above an edge lies on it. Bins with equal retention get their
 accuracy, a ratio of whole numbers that is often an edge, up to its last bit."""

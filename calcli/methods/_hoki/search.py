@@ -14,8 +14,6 @@ from calcli.numerics import NLL_FLOOR, FloatArray, IntArray
 from calcli.plain import dataclass
 from calcli.rows import Block, Rows
 
-__all__ = ["NoiseChoice", "agreement", "choose_noise", "listed_scales", "retention", "spread", "survival"]
-
 FAMILIES = ("gaussian", "uniform", "gumbel")
 PRINTED = {"gaussian": 20, "uniform": 40, "gumbel": 20}
 """Largest scale of the paper's grids of whole numbers (it has no Gumbel noise)."""
