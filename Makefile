@@ -74,8 +74,8 @@ bench: $(VENV)/.test
 
 # Runs whose files are in DATA; a network that is missing leaves its part as it is stored. At most half an hour on two cores.
 papers: $(VENV)/.plot
-	BIN=$(abspath $(BIN)) sh examples/papers.sh $(DATA) $(PAPERS)
-	$(BIN)/python examples/papers_pages.py $(PAPERS) -o docs/papers
+	BIN=$(abspath $(BIN)) sh reproductions/papers.sh $(DATA) $(PAPERS)
+	$(BIN)/python reproductions/papers_pages.py $(PAPERS) -o docs/papers
 
 reports: $(VENV)/.plot
 	@PATH="$(abspath $(BIN)):$$PATH" sh docs/reports.sh $(DATA) docs/reports
@@ -84,7 +84,7 @@ exports: $(VENV)/.test
 	$(BIN)/python benchmarks/exports.py $(DATA)/cifar10_resnet20.npz $(DATA)/cifar100_resnet20.npz -o docs/exports.json
 
 man: $(VENV)/.plot
-	$(BIN)/python -c 'from calcli.cli.generated import manual; print(manual(), end="")' > calcli.1
+	$(BIN)/python -c 'from calcli.cli.man_and_completion import manual; print(manual(), end="")' > calcli.1
 
 docs: $(VENV)/.docs
 	$(BIN)/python -m sphinx -n -W --keep-going -q -b html docs docs/_build

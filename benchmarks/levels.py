@@ -24,9 +24,9 @@ from pathlib import Path
 import numpy as np
 
 from calcli.evaluation.joint_test import joint_test
-from calcli.evaluation.judge import CLAUSE, LEVEL, MAIN, data_summary, judge, normal_tail
-from calcli.evaluation.refine import cross_fitted_split
+from calcli.evaluation.loss_decomposition import cross_fitted_split
 from calcli.evaluation.results import Score
+from calcli.evaluation.verdict_rules import CLAUSE, LEVEL, MAIN, data_summary, judge, normal_tail
 from calcli.metrics.catalog import measure
 from calcli.metrics.collect import collect
 from calcli.metrics.context import MetricContext, MetricSettings

@@ -76,7 +76,7 @@ class Peers:
     """The other libraries, behind their own Python. seconds : of the processor, for one calibrator on one task."""
 
     def __init__(self, python: str | None, seconds: int) -> None:
-        worker = [python, str(Path(__file__).with_name("_peers.py")), str(seconds)]
+        worker = [python, str(Path(__file__).with_name("peers") / "quality_worker.py"), str(seconds)]
         self.process = (
             subprocess.Popen(worker, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) if python else None  # type: ignore[arg-type]
         )

@@ -41,9 +41,9 @@ SLOW = 10.0
 SHARDS = 40
 
 
-def beside(name, *words, python=sys.executable):
-    """One of the scripts in ``beside/``."""
-    return [python, str(HERE / "beside" / f"{name}.py"), *words]
+def peer(name, *words, python=sys.executable):
+    """One of the scripts in ``peers/``."""
+    return [python, str(HERE / "peers" / f"{name}.py"), *words]
 
 
 FIT = ("fit", "a.h5", "--force", "-q", "-o")
@@ -52,8 +52,8 @@ FIT = ("fit", "a.h5", "--force", "-q", "-o")
 def base():
     """What the ratios are to."""
     return {
-        "floor": ("", beside("floor", "a.h5")),
-        "read + write": ("", beside("read_write", "a.h5", "copy.h5")),
+        "floor": ("", peer("floor", "a.h5")),
+        "read + write": ("", peer("read_write", "a.h5", "copy.h5")),
     }
 
 
@@ -76,28 +76,28 @@ def others_of_ours():
         **{f"fit ts --workers {n}": ("", calcli(*FIT, "ts.json", "-m", "ts", "--workers", n)) for n in (1, 2)},
         f"fit ts, {SHARDS} shards": ("", calcli(*shards)),
         f"fit ts, {SHARDS} shards, --workers 2": ("", calcli(*shards, "--workers", "2")),
-        f"fit ts, {SHARDS} shards, Dask cluster and its start": ("", beside("dask_fit", *shards)),
+        f"fit ts, {SHARDS} shards, Dask cluster and its start": ("", peer("dask_fit", *shards)),
     }
 
 
 def bare():
     """Scripts without checks that hold everything in memory."""
     return {
-        "NumPy script, fit": ("fit", beside("bare_fit", "a.h5")),
-        "NumPy script, apply": ("apply", beside("bare_apply", "a.h5", "bare.h5")),
-        "NumPy script, ece": ("ece", beside("bare_ece", "a.h5")),
+        "NumPy script, fit": ("fit", peer("bare_fit", "a.h5")),
+        "NumPy script, apply": ("apply", peer("bare_apply", "a.h5", "bare.h5")),
+        "NumPy script, ece": ("ece", peer("bare_ece", "a.h5")),
     }
 
 
 def peers(python):
     """The other programs: (what they do, how to run them)."""
     return {
-        "SciPy softmax": ("apply", beside("scipy_softmax", "a.h5", "peer.h5", python=python)),
-        "scikit-learn": ("fit", beside("sklearn_fit", "a.h5", python=python)),
-        "netcal, float64": ("fit", beside("netcal_fit", "a.h5", python=python)),
-        "probmetrics": ("fit", beside("probmetrics_fit", "a.h5", python=python)),
-        "torch script": ("fit", beside("torch_fit", "a.h5", python=python)),
-        "torchmetrics": ("ece", beside("torchmetrics_ece", "a.h5", python=python)),
+        "SciPy softmax": ("apply", peer("scipy_softmax", "a.h5", "peer.h5", python=python)),
+        "scikit-learn": ("fit", peer("sklearn_fit", "a.h5", python=python)),
+        "netcal, float64": ("fit", peer("netcal_fit", "a.h5", python=python)),
+        "probmetrics": ("fit", peer("probmetrics_fit", "a.h5", python=python)),
+        "torch script": ("fit", peer("torch_fit", "a.h5", python=python)),
+        "torchmetrics": ("ece", peer("torchmetrics_ece", "a.h5", python=python)),
     }
 
 

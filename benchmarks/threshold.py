@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from calcli.evaluation.selective import choose_threshold
+from calcli.evaluation.selective_threshold import choose_threshold
 
 Curve = Callable[[np.ndarray], np.ndarray]
 

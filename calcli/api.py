@@ -14,15 +14,16 @@ import numpy as np
 from calcli.api_inputs import Scores, checked, open_scores, open_unlabelled, plain
 from calcli.calibrator import Context
 from calcli.diagrams.curve import CurveSettings
+from calcli.diagrams.matplotlib_theme import Paper
 from calcli.diagrams.outputs import format_of, to_object
 from calcli.diagrams.panels import Measured
-from calcli.diagrams.paper import Paper
 from calcli.diagrams.style import Figure, Request
 from calcli.diagrams.style import style as find_style
 from calcli.diagrams.terminal import draw
 from calcli.errors import DataError, UsageError, unknown_name
-from calcli.evaluation.assess import Candidate, Plan, Subject, assess
+from calcli.evaluation.evaluate_bundle import Candidate, Plan, Subject, assess
 from calcli.evaluation.results import Evaluation
+from calcli.fit_and_apply import calibrated_blocks, check_fits, checked_transforms, fit_artifact
 from calcli.io.artifact import Artifact, dumps
 from calcli.io.artifact import load as load_artifact
 from calcli.io.artifact import save as save_artifact
@@ -32,13 +33,12 @@ from calcli.io.validate import doubts
 from calcli.kernels.device import resolve
 from calcli.metrics.catalog import metric, report_metrics
 from calcli.metrics.collect import collect_all
-from calcli.metrics.compat import PROGRAMS
 from calcli.metrics.context import MetricSettings, norm_of
+from calcli.metrics.other_programs import PROGRAMS
 from calcli.metrics.warnings import label_doubts
 from calcli.numerics import FloatArray, IntArray
 from calcli.registry import canonical, parse_options
 from calcli.rows import Rows
-from calcli.workflow import calibrated_blocks, check_fits, checked_transforms, fit_artifact
 
 __all__ = ["Evaluation", "FittedCalibrator", "Picture", "Scores", "diagram", "evaluate", "fit", "load"]
 

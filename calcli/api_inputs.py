@@ -10,8 +10,8 @@ import msgspec
 import numpy as np
 
 from calcli.errors import DataError, UsageError, unknown_name
-from calcli.importers.direct import open_data, open_rows
 from calcli.importers.labels import labels_in_memory
+from calcli.importers.open_any_file import open_data, open_rows
 from calcli.io.dataset import DataSet
 from calcli.io.memory import bundle_in_memory, plain_array
 from calcli.io.names import expand

@@ -10,8 +10,8 @@ from typing import Self
 
 import numpy as np
 
+from calcli.fast_dataclass import dataclass
 from calcli.numerics import FloatArray, IntArray, distinct
-from calcli.plain import dataclass
 
 
 def width_edges(bins: int) -> FloatArray:

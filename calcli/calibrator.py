@@ -8,10 +8,10 @@ from typing import Any, ClassVar, Generic, Literal, NamedTuple, Self, TypeVar
 import msgspec
 import numpy as np
 
+from calcli.fast_dataclass import dataclass
+from calcli.fit_summary import Summary
 from calcli.numerics import FloatArray, IntArray, floored_log
-from calcli.plain import dataclass
 from calcli.rows import Block, Rows
-from calcli.summary import Summary
 
 Status = Literal["ok", "at_bound", "no_root", "degenerate", "not_converged"]
 Memory = Literal["stream", "row", "array"]

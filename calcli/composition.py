@@ -18,8 +18,8 @@ from numpy.typing import NDArray
 
 from calcli.calibrator import Calibrator, Context, Fit, Laws, Memory, Options, Prediction, Status
 from calcli.errors import DataError, UsageError
+from calcli.fast_dataclass import dataclass
 from calcli.numerics import FloatArray, IntArray
-from calcli.plain import dataclass
 from calcli.rows import ArrayRows, AtOnce, Block, Result, Rows
 
 CACHED_BYTES = 1 << 27

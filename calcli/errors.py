@@ -40,7 +40,7 @@ class LimitCrossed(CalcliError):
     exit_code = 5
 
 
-class CrewLost(CalcliError):
+class WorkersLost(CalcliError):
     """The workers are gone, and with them the work in hand."""
 
 

@@ -3,8 +3,8 @@
 import numpy as np
 from numpy.typing import NDArray
 
+from calcli.fast_dataclass import dataclass
 from calcli.numerics import FloatArray, IntArray
-from calcli.plain import dataclass
 
 _PASSES = 60
 """Vectorised pooling passes before the linear-time loop takes over."""

@@ -8,8 +8,8 @@ import numpy as np
 
 from calcli.calibrator import Calibrator, Options, Prediction
 from calcli.errors import DataError
+from calcli.fast_dataclass import dataclass
 from calcli.numerics import mixed_with_uniform
-from calcli.plain import dataclass
 from calcli.rows import Block
 
 

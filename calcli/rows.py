@@ -17,10 +17,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calcli.errors import DataError
+from calcli.fast_dataclass import dataclass
 from calcli.free_memory import check_memory
 from calcli.numerics import FloatArray, IntArray, floored_log
 from calcli.parallel import in_order
-from calcli.plain import dataclass
 
 ClassScoreKind = Literal["logits", "log_probs", "probs"]
 SCORE_KINDS: tuple[str, ...] = get_args(ClassScoreKind)

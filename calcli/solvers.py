@@ -5,8 +5,8 @@ from typing import Any, Literal, NamedTuple, Protocol
 
 import numpy as np
 
+from calcli.fast_dataclass import dataclass
 from calcli.numerics import FloatArray
-from calcli.plain import dataclass
 
 CREEPING = 12
 """Newton steps to one side after which the end is looked at: a function that fades out makes them short."""

@@ -19,8 +19,8 @@ import calcli
 from calcli.calibrator import Laws
 from calcli.cli.app import EPILOG, load, summaries
 from calcli.cli.commands.methods import describe
-from calcli.cli.generated import flags
-from calcli.evaluation.terms import REPORT
+from calcli.cli.man_and_completion import flags
+from calcli.evaluation.term_meanings import REPORT
 from calcli.importers.formats import commands as format_commands
 from calcli.importers.formats import formats
 from calcli.metrics.catalog import describe_metric, metric, metric_names

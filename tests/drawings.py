@@ -8,9 +8,9 @@ import pytest
 from synthetic import truth
 
 from calcli.diagrams.curve import CurveSettings, measure_curve
+from calcli.diagrams.matplotlib_theme import Paper
 from calcli.diagrams.outputs import FORMATS
 from calcli.diagrams.panels import Diagram, Measured, Panel
-from calcli.diagrams.paper import Paper
 from calcli.diagrams.style import Request, style
 from calcli.diagrams.styles.temperature import sweep_temperature
 from calcli.metrics.collect import collect

@@ -2,14 +2,16 @@
 
 import h5py
 
-from calcli.importers.ask import Ask
 from calcli.importers.import_report import Splitting
+from calcli.importers.import_request import ImportRequest
 from calcli.importers.import_scores import import_scores
 
 
 def bring(sources, out, splitting=Splitting(), **ask):
     """Import, and give every dataset of the output by its path, and the notes."""
-    report = import_scores(sources if isinstance(sources, list) else [sources], out, Ask(**ask), splitting, force=True)
+    report = import_scores(
+        sources if isinstance(sources, list) else [sources], out, ImportRequest(**ask), splitting, force=True
+    )
     found = {"notes": " | ".join(report.notes)}
     with h5py.File(out) as file:
         file.visititems(lambda path, node: found.update({path: node[()]} if hasattr(node, "shape") else {}))

@@ -298,10 +298,10 @@ def test_tall_chunks_are_unpacked_once(tmp_path, monkeypatch, chunks, dtype):
         file["labels"] = y
     for name, value in (("bundle.CACHE_BYTES", 0), ("bundle.UNPACKED_BYTES", 0), ("dataset.SLAB_BYTES", 1000)):
         monkeypatch.setattr(f"calcli.io.{name}", value)
-    monkeypatch.setattr("calcli.io.unpacked.TALL_BYTES", 1000)
-    monkeypatch.setattr("calcli.io.unpacked.HELD_BYTES", 20_000)
+    monkeypatch.setattr("calcli.io.unpacked_chunks.TALL_BYTES", 1000)
+    monkeypatch.setattr("calcli.io.unpacked_chunks.HELD_BYTES", 20_000)
     taken = []
-    monkeypatch.setattr("calcli.io.unpacked.read", lambda scores, at, where: (taken.append(at), scores[at])[1])
+    monkeypatch.setattr("calcli.io.unpacked_chunks.read", lambda scores, at, where: (taken.append(at), scores[at])[1])
     with open_bundle(str(path), ignore_labels=[-1]) as rows:
         for _ in range(2):
             np.testing.assert_array_equal(np.concatenate([b.scores for b in rows.blocks()]), z[y >= 0])

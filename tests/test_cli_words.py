@@ -15,7 +15,7 @@ from synthetic import truth
 from calcli.calibrator import Context
 from calcli.cli.app import load, summaries
 from calcli.cli.fit_text import print_candidates
-from calcli.cli.generated import manual
+from calcli.cli.man_and_completion import manual
 from calcli.cli.render import Talk
 from calcli.cli.tables import TEXTS, Table
 from calcli.evaluation.cross_validation import cross_validated_nll, folds_of

@@ -17,13 +17,13 @@ from synthetic import truth
 
 from calcli.binning import BinStats, width_edges
 from calcli.calibrator import Context
+from calcli.diagrams.caption_text import round_ticks, short, squeeze
 from calcli.diagrams.curve import CurveSettings, measure_curve
 from calcli.diagrams.outputs import to_csv, to_json, to_object
 from calcli.diagrams.panels import Diagram, Measured, Panel
 from calcli.diagrams.styles.temperature import sweep_temperature
 from calcli.diagrams.terminal import Look
 from calcli.diagrams.terminal import draw as draw_text
-from calcli.diagrams.words import round_ticks, short, squeeze
 from calcli.methods.ec import ExpectationConsistency
 from calcli.methods.ts import TemperatureScaling
 from calcli.metrics.collect import collect

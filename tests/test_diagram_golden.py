@@ -12,8 +12,8 @@ import pytest
 from synthetic import truth
 
 from calcli.diagrams.curve import CurveSettings
+from calcli.diagrams.matplotlib_theme import DARK, Paper
 from calcli.diagrams.panels import Measured
-from calcli.diagrams.paper import DARK, Paper
 from calcli.diagrams.style import Request, style
 from calcli.metrics.collect import collect
 from calcli.rows import ArrayRows

@@ -10,8 +10,8 @@ from drawings import FAST, PLAIN, every_figure, figure_of, laid_out, matplotlib_
 from synthetic import truth
 
 from calcli.diagrams.curve import measure_curve
+from calcli.diagrams.matplotlib_theme import DARK, LIGHT, Paper, width_of
 from calcli.diagrams.panels import Diagram, Measured, Panel
-from calcli.diagrams.paper import DARK, LIGHT, Paper, width_of
 from calcli.diagrams.point_labels import overlap, place
 from calcli.diagrams.style import style, style_names, style_titles
 from calcli.diagrams.styles.risk import coverage_curve

@@ -12,8 +12,8 @@ from conftest import SHARED_DATA
 from metric_cases import draw_labels, softmax
 
 from calcli.calibrator import Context
-from calcli.evaluation.limits import limits
-from calcli.evaluation.refine import cross_fitted_split
+from calcli.evaluation.loss_decomposition import cross_fitted_split
+from calcli.evaluation.metric_limits import limits
 from calcli.folds import stratified_folds
 from calcli.metrics.collect import collect
 from calcli.rows import ArrayRows

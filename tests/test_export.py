@@ -13,11 +13,11 @@ from synthetic import rows_of, truth
 from calcli.calibrator import Context
 from calcli.errors import UsageError
 from calcli.export import exporting
+from calcli.export.artifact_graph import trace
 from calcli.export.exporting import build_module, export, torch_run, tried
 from calcli.export.functions import Pieces, piecewise
 from calcli.export.graph import Graph
 from calcli.export.numpy_source import FORMS
-from calcli.export.trace import trace
 from calcli.export.verify import SLAB, TOLERANCE, Agreement, compare, trying_rows
 from calcli.io.artifact import Artifact, FitRecord, load
 from calcli.numerics import log_softmax, softmax

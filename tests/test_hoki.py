@@ -10,8 +10,8 @@ from calcli.calibrator import Context
 from calcli.errors import DataError, FitError, UsageError
 from calcli.io.artifact import Artifact, FitRecord, dumps, loads
 from calcli.io.params import decode_params, encode_params
+from calcli.kernels.numpy.hoki_retention import block_retention
 from calcli.kernels.numpy.noise import standard_noise
-from calcli.kernels.numpy.retention import block_retention
 from calcli.methods import hoki as module
 from calcli.methods._hoki.rounds import Evidence, bin_of, design, fit_lines, replay, width_error
 from calcli.metrics.summarise import summarise

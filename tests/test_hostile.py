@@ -21,12 +21,12 @@ from synthetic import truth
 from calcli.calibrator import Context
 from calcli.cli.tables import print_table
 from calcli.errors import CalcliError, DataError, FitError
+from calcli.fit_and_apply import calibrated_blocks, checked_transforms, fit_artifact
 from calcli.io.artifact import loads, save
 from calcli.io.atomic import new_file
 from calcli.io.bundle import open_bundle
 from calcli.io.writer import new_bundles
 from calcli.registry import method, method_names, parse_options
-from calcli.workflow import calibrated_blocks, checked_transforms, fit_artifact
 
 DIGITS = Path(__file__).resolve().parent.parent / "sample_data" / "digits.h5"
 METHODS = (*(name for name in method_names() if name != "auto"), "ts+hb", "ft+svs+beta")

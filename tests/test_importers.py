@@ -8,8 +8,8 @@ import pytest
 
 from calcli.errors import DataError, UsageError
 from calcli.importers.array_names import parse_name, plan
-from calcli.importers.ask import Ask
 from calcli.importers.import_report import Splitting
+from calcli.importers.import_request import ImportRequest
 from calcli.importers.import_scores import import_scores
 from calcli.io.bundle import open_bundle
 from calcli.io.split import parse_split
@@ -35,7 +35,7 @@ def softmax(z):
 def bring(sources, out, *, split=(), seed=0, stratify=True, ordered=False, ignore=(), **ask):
     """Import and give back {group: h5 contents}."""
     sources = [sources] if not isinstance(sources, list) else sources
-    asked = Ask(**{key: tuple(value) if isinstance(value, list) else value for key, value in ask.items()})
+    asked = ImportRequest(**{key: tuple(value) if isinstance(value, list) else value for key, value in ask.items()})
     splitting = Splitting(tuple(map(parse_split, split)), seed, stratify, ordered, tuple(split))
     report = import_scores(sources, out, asked, splitting, ignore_labels=ignore, force=True)
     content = {}
@@ -309,7 +309,7 @@ def test_names_are_taken_apart_as_documented(path, role, kind, split, model):
 
 
 def groups(paths, **ask):
-    asked = Ask(**{key: tuple(value) if isinstance(value, list) else value for key, value in ask.items()})
+    asked = ImportRequest(**{key: tuple(value) if isinstance(value, list) else value for key, value in ask.items()})
     return {c.name: (c.scores, c.labels) for c in plan(paths, asked, "file")}
 
 

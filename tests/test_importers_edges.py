@@ -13,12 +13,13 @@ from imports import bring
 
 from calcli.errors import DataError, UsageError
 from calcli.importers.archive import Entry, flatten
-from calcli.importers.ask import Ask
 from calcli.importers.batches import _join, merge_batches
 from calcli.importers.columns import LEFT_OVER
 from calcli.importers.corrupt import corrupt_labels
+from calcli.importers.extra_axis import token_rows
 from calcli.importers.formats import open_archive
 from calcli.importers.import_report import Splitting
+from calcli.importers.import_request import ImportRequest
 from calcli.importers.import_scores import import_scores
 from calcli.importers.join import _ordered
 from calcli.importers.labelled_scores import per_row
@@ -26,7 +27,6 @@ from calcli.importers.readers.pickles import _tensor
 from calcli.importers.records import value_column
 from calcli.importers.sources import settle_sources
 from calcli.importers.token_logprobs import _lookup
-from calcli.importers.views import token_rows
 from calcli.io.split import deal_rows, parse_split
 from calcli.io.validate import check_confidences
 
@@ -146,7 +146,7 @@ def test_a_container_within_itself_is_refused_and_one_in_two_places_is_not():
 def test_an_option_that_no_source_looks_at_is_refused(tmp_path):
     np.savez(tmp_path / "a.npz", logits=np.eye(2), labels=np.arange(2))
     with pytest.raises(UsageError, match="--normalize is for lm-eval, lighteval, lm-eval-write-out; read was npz"):
-        import_scores([tmp_path / "a.npz"], tmp_path / "o.h5", Ask(normalize="chars"))
+        import_scores([tmp_path / "a.npz"], tmp_path / "o.h5", ImportRequest(normalize="chars"))
 
 
 @pytest.mark.parametrize("rows_per_chunk", [4, 2])
@@ -271,12 +271,12 @@ def test_lists_of_several_lengths_are_divided_only_where_they_are_the_scores(tmp
     z = pyarrow.array([[0.5, 1.0], [1.0, 0.5]], pyarrow.list_(pyarrow.float32()))
     table = pyarrow.table({ragged: [[0.5, 1.0], [1.0, 2.0, 4.0]], "label": [0, 1], "z": z})
     parquet.write_table(table, tmp_path / "t.parquet")
-    report = import_scores([tmp_path / "t.parquet"], tmp_path / "o.h5", Ask(scores=scores, kind="logits"))
+    report = import_scores([tmp_path / "t.parquet"], tmp_path / "o.h5", ImportRequest(scores=scores, kind="logits"))
     assert {bundle.name for bundle in report.bundles} == ({"choices_2", "choices_3"} if divided else {""})
     assert report.bundles[0].dtype == ("float64" if divided else "float32")  # Python's numbers, or as it is stored
     flat = pyarrow.table({"logits_a": z.flatten()[:2], "logits_b": z.flatten()[2:], "label": [0, 1]})
     parquet.write_table(flat, tmp_path / "t.parquet")
-    report = import_scores([tmp_path / "t.parquet"], tmp_path / "o.h5", Ask(), force=True)
+    report = import_scores([tmp_path / "t.parquet"], tmp_path / "o.h5", ImportRequest(), force=True)
     assert report.bundles[0].dtype == "float32"
 
 
@@ -290,7 +290,7 @@ def test_lists_of_several_lengths_are_divided_only_where_they_are_the_scores(tmp
     ],
 )
 def test_tokens_become_one_where_any_row_lists_them(reduce, cells, made):
-    rows, ask = [{"c": cell} for cell in cells], Ask(confidence="c", reduce=reduce)
+    rows, ask = [{"c": cell} for cell in cells], ImportRequest(confidence="c", reduce=reduce)
     if made is None:
         with pytest.raises(DataError, match="row 1 has no list of tokens"):
             token_rows(rows, ask, "t.jsonl")

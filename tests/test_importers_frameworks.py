@@ -8,7 +8,7 @@ import pytest
 from imports import bring
 
 from calcli.errors import DataError, UsageError
-from calcli.importers.ask import Ask
+from calcli.importers.import_request import ImportRequest
 from calcli.importers.import_scores import import_scores
 
 N, K = 12, 3
@@ -45,7 +45,7 @@ def test_the_word_may_end_a_name(tmp_path, out, names):
     for name, array in zip(names, (Z, Y), strict=True):
         np.save(tmp_path / f"{name}.npy", array)
     report = import_scores(
-        [tmp_path / f"{name}.npy" for name in names], out, Ask(labels=("truth",) * ("truth" in names))
+        [tmp_path / f"{name}.npy" for name in names], out, ImportRequest(labels=("truth",) * ("truth" in names))
     )
     assert [(b.name, b.n, b.labelled) for b in report.bundles] == [("val" if "val_logits" in names else "", N, True)]
 
@@ -228,9 +228,9 @@ def test_samples_are_read_or_refused_by_what_they_are(sample, out, name):
         pytest.importorskip("torch")
     if isinstance(expected, str):
         with pytest.raises(DataError, match=expected):
-            import_scores([path], out, Ask(**ask))
+            import_scores([path], out, ImportRequest(**ask))
         return
-    (bundle,) = import_scores([path], out, Ask(**ask)).bundles
+    (bundle,) = import_scores([path], out, ImportRequest(**ask)).bundles
     assert expected is None or (bundle.n, bundle.k, bundle.kind) == expected
 
 
@@ -254,7 +254,7 @@ def test_a_bundle_for_every_label(tmp_path, out):
     np.savez(tmp_path / "a.npz", logits=Z, labels=truth, class_names=["cat", "dog", "eel"])
     with pytest.raises(DataError, match="is not one-hot.*--per-label"):
         bring(tmp_path / "a.npz", out)
-    report = import_scores([tmp_path / "a.npz"], out, Ask(per_label=True), force=True)
+    report = import_scores([tmp_path / "a.npz"], out, ImportRequest(per_label=True), force=True)
     assert [(b.name, b.n, b.k) for b in report.bundles] == [("cat", N, 2), ("dog", N, 2), ("eel", N, 2)]
     with h5py.File(out) as file:
         for c, name in enumerate(("cat", "dog", "eel")):

@@ -12,9 +12,9 @@ from imports import bring
 from calcli.errors import DataError, UsageError
 from calcli.importers.archive import Archive, flatten, unite
 from calcli.importers.array_names import plan
-from calcli.importers.ask import Ask
 from calcli.importers.batches import merge_batches
 from calcli.importers.import_report import Splitting
+from calcli.importers.import_request import ImportRequest
 from calcli.importers.import_scores import import_scores
 from calcli.importers.labels import to_labels
 from calcli.importers.source_file import SourceFile
@@ -53,7 +53,7 @@ def test_padding_is_told_by_its_scores_where_there_are_no_ids(tmp_path, out):
     dealt = [*range(0, N, 4), *range(1, N, 4), *range(2, N, 4), *range(3, N, 4)]
     assert np.array_equal(found["logits"], Z[dealt]) and np.array_equal(found["labels"], Y[dealt])
     assert "last rows of the last 2 files repeat first ones: left out" in found["notes"]
-    report = import_scores(files, out, Ask(), force=True)
+    report = import_scores(files, out, ImportRequest(), force=True)
     assert any("look like shards of one data set; --join" in note for note in report.notes)
 
 
@@ -63,7 +63,7 @@ def test_members_of_an_ensemble_are_no_shards(tmp_path, out):
     files = sorted(tmp_path.glob("seed*.npz"))
     with pytest.raises(DataError, match=r"seed1.npz: has the labels of .*seed0.npz row by row.*leave out --join"):
         bring(files, out, join=True)
-    assert len(import_scores(files, out, Ask(), force=True).bundles) == 2
+    assert len(import_scores(files, out, ImportRequest(), force=True).bundles) == 2
 
 
 def test_without_ids_files_come_in_natural_order(tmp_path, out):
@@ -107,8 +107,8 @@ def test_the_writer_of_lightning(sample, out):
 
 def test_labels_of_another_split_are_not_taken():
     with pytest.raises(DataError, match="found no labels for 'val/logits' among test/labels"):
-        plan(["val/logits", "test/labels"], Ask(), "x")
-    (found,) = plan(["val/logits", "labels"], Ask(), "x")
+        plan(["val/logits", "test/labels"], ImportRequest(), "x")
+    (found,) = plan(["val/logits", "labels"], ImportRequest(), "x")
     assert found.labels == "labels"
 
 
@@ -141,7 +141,7 @@ def test_classes_that_only_a_part_lacks_are_told(tmp_path, out):
     """Of three classes the source has 0 and 1, its last half only 1."""
     np.savez(tmp_path / "a.npz", logits=Z, labels=np.repeat([0, 1], N // 2))
     parts = Splitting((parse_split(f"a=:{N // 2 + 1}"), parse_split("b=rest")))
-    notes = import_scores([tmp_path / "a.npz"], out, Ask(), parts).notes
+    notes = import_scores([tmp_path / "a.npz"], out, ImportRequest(), parts).notes
     assert [note for note in notes if "have no row here" in note] == [
         "b: 2 of 3 classes have no row here (1 have none in the source)"
     ]
@@ -149,7 +149,7 @@ def test_classes_that_only_a_part_lacks_are_told(tmp_path, out):
 
 def test_labels_to_leave_out_need_labels(tmp_path, out):
     np.savez(tmp_path / "a.npz", logits=Z)
-    asked = Ask(no_labels=True)
+    asked = ImportRequest(no_labels=True)
     (bundle,) = import_scores([tmp_path / "a.npz"], out, asked, ignore_labels=[-1]).bundles
     assert (bundle.n, bundle.labelled) == (N, False)
 
@@ -178,7 +178,7 @@ def test_members_of_a_zip_are_told_and_nothing_else_has_any(tmp_path):
 )
 def test_labels_of_the_nearest_folder_belong_to_the_scores(names, nearest):
     for order in (names, names[::-1]):
-        (found,) = plan(["runs/a/logits", *order], Ask(), "x")
+        (found,) = plan(["runs/a/logits", *order], ImportRequest(), "x")
         assert found.labels == nearest
 
 
@@ -187,7 +187,7 @@ def test_a_folder_is_the_files_in_it(tmp_path, out):
         (tmp_path / "run" / split).mkdir(parents=True)
         np.save(tmp_path / "run" / split / "predictions.npy", Z[rows])
         np.save(tmp_path / "run" / split / "targets.npy", Y[rows])
-    report = import_scores([tmp_path / "run"], out, Ask(kind="logits"))
+    report = import_scores([tmp_path / "run"], out, ImportRequest(kind="logits"))
     assert [(b.name, b.n) for b in report.bundles] == [("test", 4), ("val", 6)]
     with pytest.raises(DataError, match="is a folder without any file of scores"):
         (tmp_path / "none").mkdir()
@@ -254,7 +254,11 @@ def test_where_prediction_and_label_agree(tmp_path, out):
     found = bring(tmp_path / "cifar10.npz", out, confidence="conf", correct="pred=label")
     assert found["correct"].tolist() == [True, False, True, False]
     report = import_scores(
-        [tmp_path / "cifar10.npz"], out, Ask(confidence="conf", correct="pred=label"), ignore_labels=[-1], force=True
+        [tmp_path / "cifar10.npz"],
+        out,
+        ImportRequest(confidence="conf", correct="pred=label"),
+        ignore_labels=[-1],
+        force=True,
     )
     assert report.bundles[0].n == 3
 

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from calcli.errors import DataError, UsageError
-from calcli.importers.ask import Ask
+from calcli.importers.import_request import ImportRequest
 from calcli.importers.import_scores import import_scores
 
 RNG = np.random.default_rng(5)
@@ -24,7 +24,7 @@ Y = np.array([RNG.choice(4, p=p / p.sum()) for p in P])
 
 def bring(path, out, **ask):
     """Import one file, and give what the bundle holds and the notes."""
-    report = import_scores([path], out, Ask(**ask), force=True)
+    report = import_scores([path], out, ImportRequest(**ask), force=True)
     with h5py.File(out) as file:
         return {name: node[()] for name, node in file.items()}, " | ".join(report.notes)
 

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from calcli.errors import DataError, UsageError
-from calcli.importers.ask import Ask
+from calcli.importers.import_request import ImportRequest
 from calcli.importers.import_scores import import_scores
 from calcli.io.bundle import open_bundle
 
@@ -21,7 +21,7 @@ def parser(request, monkeypatch):
 def table(tmp_path, text, name="t.csv", **ask):
     source = tmp_path / name
     source.write_text(text, encoding="utf-8")
-    asked = Ask(**{key: tuple(value) if isinstance(value, list) else value for key, value in ask.items()})
+    asked = ImportRequest(**{key: tuple(value) if isinstance(value, list) else value for key, value in ask.items()})
     report = import_scores([source], tmp_path / "out.h5", asked, force=True)
     groups = {}
     for bundle in report.bundles:

@@ -10,18 +10,18 @@ import pytest
 
 from calcli.errors import CalcliError, DataError
 from calcli.importers.archive import Mapped
-from calcli.importers.direct import open_data
 from calcli.importers.import_report import FEW, Chance
 from calcli.importers.labelled_scores import Slab
+from calcli.importers.open_any_file import open_data
 from calcli.io.artifact import dumps, loads
 from calcli.io.bundle import open_bundle
-from calcli.io.hdf5_image import Image
 from calcli.io.hdf5_sources import check_external
+from calcli.io.hdf5_write_errors import DescriptorFile
 from calcli.io.inputs import open_document
 from calcli.io.job_files import open_job_file
 from calcli.io.names import expand
 from calcli.io.params import check_extremes
-from calcli.io.pooled import allow_open_files
+from calcli.io.pooled_bundles import allow_open_files
 from calcli.io.validate import check_labels, score_kind
 
 
@@ -157,19 +157,19 @@ def test_values_in_other_files_are_counted_from_where_they_begin(tmp_path, piece
 def test_what_the_disk_did_not_take_is_kept_for_hdf5_to_read(tmp_path):
     path = tmp_path / "a.h5"
     with path.open("wb") as full:
-        image = Image(full.fileno())
-        image.write(b"abcdef")
-        image.raise_problem()
-        assert image._lost == []
+        driver = DescriptorFile(full.fileno())
+        driver.write(b"abcdef")
+        driver.raise_problem()
+        assert driver._lost == []
     with path.open("rb") as read_only:
-        image._descriptor = read_only.fileno()
-        image.seek(-2, io.SEEK_END)
-        image.write(b"xyz")
-        image.seek(3)
-        image.write(b"w")
-        image.seek(1)
+        driver._descriptor = read_only.fileno()
+        driver.seek(-2, io.SEEK_END)
+        driver.write(b"xyz")
+        driver.seek(3)
+        driver.write(b"w")
+        driver.seek(1)
         found = bytearray(6)
-        assert (image.readinto(found), found, image.tell()) == (6, b"bcwxyz", 7)
+        assert (driver.readinto(found), found, driver.tell()) == (6, b"bcwxyz", 7)
         with pytest.raises(OSError, match="Bad file descriptor"):
-            image.raise_problem()
+            driver.raise_problem()
     assert path.read_bytes() == b"abcdef"

@@ -83,7 +83,7 @@ def test_exact_retention(rows, dtype, tolerance, device):
 
 
 def test_the_precision_of_products_is_the_processs_own():
-    from calcli.kernels.torch.retention import whole_products
+    from calcli.kernels.torch.hoki_retention import whole_products
 
     products = torch.backends.cuda.matmul
     before, products.allow_tf32 = products.allow_tf32, True

@@ -8,11 +8,11 @@ import pytest
 from synthetic import predict, rows_of, truth
 
 from calcli.calibrator import Context
+from calcli.fit_and_apply import harm
 from calcli.io.artifact import Artifact, FitRecord, dumps, loads
 from calcli.metrics.summarise import summarise
 from calcli.registry import method, method_names, parse_options
 from calcli.rows import ArrayRows, Rows
-from calcli.workflow import harm
 
 METHODS = (*(name for name in method_names() if method(name).composable), "ts+hb", "ft+svs+beta")
 N, K = 600, 4

@@ -22,7 +22,7 @@ LAYERS = [
     ["api"],
     ["api_inputs"],
     ["diagrams", "evaluation", "export", "extract"],
-    ["workflow"],
+    ["fit_and_apply"],
     ["workers"],
     ["importers"],
     ["metrics"],
@@ -32,10 +32,10 @@ LAYERS = [
     ["kernels"],
     ["composition", "mixture"],
     ["calibrator"],
-    ["summary"],
+    ["fit_summary"],
     ["rows", "binning", "folds", "isotonic", "solvers"],
     ["numerics", "parallel", "free_memory"],
-    ["errors", "plain"],
+    ["errors", "fast_dataclass"],
 ]
 NUMERICAL = {"methods", "metrics", "kernels", "numerics", "binning", "folds", "solvers", "rows", "calibrator"}
 

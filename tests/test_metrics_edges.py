@@ -9,13 +9,13 @@ from metric_cases import draw_labels, measured, plain_scores, softmax, top_label
 
 from calcli.binning import BinStats, width_edges
 from calcli.errors import UsageError
-from calcli.evaluation.assess import _significant, class_lines
 from calcli.evaluation.bin_sweep import bin_sweep
-from calcli.evaluation.limits import check, limits
+from calcli.evaluation.evaluate_bundle import _significant, class_lines
+from calcli.evaluation.loss_decomposition import cross_fitted_split, split_is_cheap
+from calcli.evaluation.metric_limits import check, limits
 from calcli.evaluation.paired_differences import differences
-from calcli.evaluation.refine import cross_fitted_split, split_is_cheap
 from calcli.evaluation.results import Difference, Paired, Result, Score
-from calcli.evaluation.terms import explained
+from calcli.evaluation.term_meanings import explained
 from calcli.metrics.binned_errors import gap_variance, monotone_mass_bins
 from calcli.metrics.bound import generalisation_bound
 from calcli.metrics.catalog import measure

@@ -1,4 +1,4 @@
-"""The pages on the five papers: made of the stored numbers, by examples that use what is public."""
+"""The pages on the five papers: made of the stored numbers, by scripts that use what is public."""
 
 import ast
 import json
@@ -12,13 +12,13 @@ from conftest import REPOSITORY
 import calcli
 
 PAGES = REPOSITORY / "docs" / "papers"
-EXAMPLES = REPOSITORY / "examples"
+REPRODUCTIONS = REPOSITORY / "reproductions"
 NAMES = ("hoki", "verified_calibration", "recal", "expectation_consistency", "guo")
 STATES = ("reproduced", "impossible", "refuted", "undecided")
 
 
 def test_the_pages_are_what_the_stored_numbers_make(tmp_path):
-    command = [sys.executable, EXAMPLES / "papers_pages.py", PAGES / "numbers", "-o", tmp_path]
+    command = [sys.executable, REPRODUCTIONS / "papers_pages.py", PAGES / "numbers", "-o", tmp_path]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     for name in (*NAMES, "index"):
@@ -47,7 +47,7 @@ def test_pictures_of_the_pages_are_there():
 
 
 def test_the_stored_numbers_are_of_the_runs_that_make_papers_makes():
-    script = (EXAMPLES / "papers.sh").read_text("utf-8")
+    script = (REPRODUCTIONS / "papers.sh").read_text("utf-8")
     for name, option, key in (
         ("corrupted_labels", "--seeds", "seeds"),
         ("expectation_consistency_table1", "--halves", "halves"),
@@ -57,8 +57,10 @@ def test_the_stored_numbers_are_of_the_runs_that_make_papers_makes():
         assert asked and stored[key] == int(asked.group(1))
 
 
-@pytest.mark.parametrize("path", sorted(EXAMPLES.rglob("*.py")), ids=lambda path: str(path.relative_to(EXAMPLES)))
-def test_examples_use_what_is_public(path):
+@pytest.mark.parametrize(
+    "path", sorted(REPRODUCTIONS.rglob("*.py")), ids=lambda path: str(path.relative_to(REPRODUCTIONS))
+)
+def test_reproductions_use_what_is_public(path):
     """``import calcli`` and its public names, ``calcli.sklearn``, or commands: nothing from inside."""
     for node in ast.walk(ast.parse(path.read_text("utf-8"))):
         modules = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []

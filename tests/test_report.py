@@ -16,20 +16,20 @@ from synthetic import truth
 
 from calcli.calibrator import Context
 from calcli.diagrams.styles.gaps import Gap
-from calcli.evaluation.assess import Candidate, Plan, Subject
+from calcli.evaluation.evaluate_bundle import Candidate, Plan, Subject
 from calcli.methods.ts import TemperatureScaling
 from calcli.metrics.catalog import report_metrics
 from calcli.metrics.collect import collect
 from calcli.metrics.context import MetricSettings
 from calcli.report.advice import best_version
-from calcli.report.answers import overall, verdict_of
+from calcli.report.components import Room, drawn_of
 from calcli.report.gather import CalibratorFacts, gather, thresholds_of, windows_of
 from calcli.report.glossary import GLOSSARY
 from calcli.report.markup import data_block, name, tag, text
+from calcli.report.number_format import chance, count, per_cent, points, signed, span
 from calcli.report.page import page
-from calcli.report.phrases import chance, count, per_cent, points, signed, span
-from calcli.report.pieces import Room, drawn_of
 from calcli.report.sections import parts
+from calcli.report.verdicts import overall, verdict_of
 from calcli.rows import ArrayRows
 
 PLAN = Plan((*report_metrics(), "gap"), MetricSettings(resamples=200), split=False)

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from conftest import REPOSITORY
 
-sys.path.insert(0, str(REPOSITORY / "examples"))
+sys.path.insert(0, str(REPOSITORY / "reproductions"))
 
 from teacher_student import theory
 from teacher_student.simulation import models

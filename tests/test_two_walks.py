@@ -8,6 +8,7 @@ import pytest
 from synthetic import truth
 
 from calcli.calibrator import Context
+from calcli.fit_and_apply import fit_artifact
 from calcli.io.bundle import BundleRows, open_bundle
 from calcli.kernels.device import kernels
 from calcli.kernels.numpy import expand, nll_slope, summary_at, top_mass_slope
@@ -16,7 +17,6 @@ from calcli.metrics.summarise import summarise
 from calcli.registry import method, parse_options
 from calcli.rows import ArrayRows
 from calcli.solvers import find_root
-from calcli.workflow import fit_artifact
 
 LOG_ENDS = float(np.log(1e-2)), float(np.log(1e2))
 N = 8000

@@ -10,9 +10,9 @@ from cli import runner
 from metric_cases import draw_labels, softmax
 
 from calcli.evaluation.joint_test import joint_test
-from calcli.evaluation.judge import CLAUSE, LEVEL, MAIN, data_summary, judge
-from calcli.evaluation.judgement import LossPart, Split
-from calcli.evaluation.refine import cross_fitted_split
+from calcli.evaluation.loss_decomposition import cross_fitted_split
+from calcli.evaluation.verdict_results import LossPart, Split
+from calcli.evaluation.verdict_rules import CLAUSE, LEVEL, MAIN, data_summary, judge
 from calcli.metrics.collect import collect
 from calcli.metrics.context import MetricContext, MetricSettings
 from calcli.rows import ArrayRows

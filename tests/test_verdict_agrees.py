@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 from metric_cases import draw_labels, softmax
 
-from calcli.evaluation.assess import Candidate, Plan, Subject, assess
-from calcli.evaluation.judge import FEW, LEVEL
+from calcli.evaluation.evaluate_bundle import Candidate, Plan, Subject, assess
+from calcli.evaluation.verdict_rules import FEW, LEVEL
 from calcli.metrics.catalog import report_metrics
 from calcli.metrics.context import MetricSettings
 from calcli.rows import ArrayRows

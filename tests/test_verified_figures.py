@@ -1,4 +1,4 @@
-"""The measures behind examples/verified_calibration.py, against a float64 prototype that was written apart from it.
+"""The measures behind reproductions/verified_calibration.py, against a float64 prototype written apart from it.
 
 Its oracle values: Platt scaling on rows 0..999 of the file published with verified_calibration, bins of the
 confidences of rows 1000..1999, error over rows 2000..9999; trial 0 draws 1000 rows with default_rng(0).
@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from conftest import REPOSITORY
 
-sys.path.insert(0, str(REPOSITORY / "examples"))
+sys.path.insert(0, str(REPOSITORY / "reproductions"))
 
 from verified import experiments, measures
 

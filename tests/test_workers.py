@@ -18,15 +18,15 @@ from synthetic import TRANSFORMS, transformed, truth
 
 from calcli.calibrator import Context
 from calcli.cli.commands.fit import CALIBRATION
-from calcli.errors import CrewLost, DataError, UsageError
-from calcli.importers.direct import open_data
+from calcli.errors import DataError, UsageError, WorkersLost
+from calcli.fit_and_apply import fit_artifact
+from calcli.importers.open_any_file import open_data
 from calcli.io.artifact import dumps
 from calcli.io.locate import Layout
 from calcli.registry import method, method_names, parse_options
 from calcli.workers.journal import HEAD, Journal
+from calcli.workers.parallel_walk import spread_over
 from calcli.workers.processes import Processes
-from calcli.workers.spread import spread_over
-from calcli.workflow import fit_artifact
 
 SHARDS = 50
 ROWS = 3000
@@ -69,10 +69,10 @@ def shards(folder, where="few"):
     return sorted(map(str, (folder / where).glob("*.h5")))
 
 
-def fitted(names, name, crew=None, progress=None):
+def fitted(names, name, executor=None, progress=None):
     with open_data(names) as rows:
-        if crew is not None:
-            spread_over(rows, names, crew)
+        if executor is not None:
+            spread_over(rows, names, executor)
         rows.progress = progress
         rows.name = "rows"
         return dumps(fit_artifact(name, parse_options(name, {}), rows, Context()))
@@ -80,11 +80,11 @@ def fitted(names, name, crew=None, progress=None):
 
 @contextmanager
 def processes(count, say=lambda text: None):
-    crew = Processes(count, say)
+    executor = Processes(count, say)
     try:
-        yield crew
+        yield executor
     finally:
-        crew.close()
+        executor.close()
 
 
 # ---- the same bytes
@@ -94,9 +94,9 @@ SPREAD = [name for name in method_names() if method(name).laws.memory != "array"
 
 @pytest.mark.parametrize("count", [1, 2, 3])
 def test_artifacts_do_not_depend_on_cut_and_workers(folder, count):
-    with processes(count) as crew:
-        assert fitted(shards(folder, "shards"), "ts", crew) == fitted([str(folder / "one.h5")], "ts")
-        assert 0 < len(crew._workers) <= count
+    with processes(count) as executor:
+        assert fitted(shards(folder, "shards"), "ts", executor) == fitted([str(folder / "one.h5")], "ts")
+        assert 0 < len(executor._workers) <= count
 
 
 class Unsendable:
@@ -109,20 +109,20 @@ class Unsendable:
 
 
 def test_an_error_that_cannot_be_sent_is_told_in_words():
-    with processes(1) as crew, pytest.raises(RuntimeError, match=r"ValueError: \('no good', .*pickle"):
-        list(crew.run([Unsendable()]))
+    with processes(1) as executor, pytest.raises(RuntimeError, match=r"ValueError: \('no good', .*pickle"):
+        list(executor.run([Unsendable()]))
 
 
 def test_all_methods_that_stream_are_the_same_by_workers(folder):
-    with processes(2) as crew:
+    with processes(2) as executor:
         for name in SPREAD:
-            assert fitted(shards(folder), name, crew) == fitted([str(folder / "one.h5")], name), name
+            assert fitted(shards(folder), name, executor) == fitted([str(folder / "one.h5")], name), name
 
 
 def test_a_composition_and_one_file_are_spread_too(folder):
-    with processes(2) as crew:
+    with processes(2) as executor:
         one = [str(folder / "one.h5")]
-        assert fitted(one, "ft+hb", crew) == fitted(one, "ft+hb")
+        assert fitted(one, "ft+hb", executor) == fitted(one, "ft+hb")
 
 
 def test_evaluate_and_apply_by_workers(folder, run, monkeypatch):
@@ -153,7 +153,7 @@ def test_evaluate_and_apply_by_workers(folder, run, monkeypatch):
 def test_rows_without_a_table_and_other_commands_by_workers(tmp_path, run, monkeypatch):
     """A report of sums, a diagram, a threshold and a page of three shards: the same of one file and of workers."""
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("calcli.evaluation.assess.LONG", 500)
+    monkeypatch.setattr("calcli.evaluation.evaluate_bundle.LONG", 500)
     z, y = truth(1500, 5, temperature=1.7, seed=4)
     for name, rows in (("one", np.arange(1500)), *((f"s{i}", np.arange(i * 500, (i + 1) * 500)) for i in range(3))):
         with h5py.File(f"{name}.h5", "w") as file:
@@ -185,16 +185,16 @@ def test_fit_by_workers_writes_the_same_and_no_more(folder, run, monkeypatch):
 
 def test_a_killed_worker_costs_its_part(folder):
     said = []
-    with processes(2, said.append) as crew:
+    with processes(2, said.append) as executor:
         killed = []
 
         def kill_one(what, done, total):
             if not killed:
-                killed.append(crew._workers[1].process.pid)
+                killed.append(executor._workers[1].process.pid)
                 os.kill(killed[0], signal.SIGKILL)
 
-        found = fitted(shards(folder), "hoki", crew, progress=kill_one)
-        assert killed and killed[0] not in [worker.process.pid for worker in crew._workers]
+        found = fitted(shards(folder), "hoki", executor, progress=kill_one)
+        assert killed and killed[0] not in [worker.process.pid for worker in executor._workers]
     assert found == fitted([str(folder / "one.h5")], "hoki")
     assert any("signal 9" in text for text in said)
 
@@ -209,8 +209,8 @@ class Deadly:
 
 
 def test_a_task_that_workers_die_over_is_given_up():
-    with processes(1) as crew, pytest.raises(CrewLost, match=r"3 workers died .* rows 0\.\.9 \(a\.h5\)"):
-        list(crew.run([Deadly()]))
+    with processes(1) as executor, pytest.raises(WorkersLost, match=r"3 workers died .* rows 0\.\.9 \(a\.h5\)"):
+        list(executor.run([Deadly()]))
 
 
 def spoil(path):
@@ -255,7 +255,7 @@ def test_the_same_command_goes_on(folder, run, monkeypatch):
                 counts.append(1)
                 yield answer
                 if len(counts) == self.most:
-                    raise CrewLost("the scheduler is gone")
+                    raise WorkersLost("the scheduler is gone")
 
     monkeypatch.setattr("calcli.workers.processes.Processes", Counting)
     command = ("fit", "--method", "mono", "few/*.h5", "-o", "g.json", "--workers", 2)
@@ -329,8 +329,8 @@ def test_a_file_that_changes_meanwhile_is_named(tmp_path):
     with h5py.File(tmp_path / "a.h5", "w") as file:
         file["logits"], file["labels"] = z, y
     names = [str(tmp_path / "a.h5")]
-    with processes(1) as crew, open_data(names) as rows:
-        spread_over(rows, names, crew)
+    with processes(1) as executor, open_data(names) as rows:
+        spread_over(rows, names, executor)
         os.utime(names[0], (1, 1))
         with pytest.raises(DataError, match=r"a\.h5: has changed"):
             list(rows.each(len))
@@ -357,13 +357,13 @@ def test_rows_are_spread_as_they_were_opened(run, monkeypatch, tmp_path, words, 
         file["logits"], file["labels"] = z, y
     assert run("fit", "--method", "ts", "a.h5", "-o", "t.json").code == 0
     seen, closed = [], []
-    crew = SimpleNamespace(remote=False, close=lambda: closed.append(True))
-    monkeypatch.setattr("calcli.workers.processes.Processes", lambda count, say: crew)
-    monkeypatch.setattr("calcli.workers.spread.spread_over", lambda *given: seen.append(given))
+    executor = SimpleNamespace(remote=False, close=lambda: closed.append(True))
+    monkeypatch.setattr("calcli.workers.processes.Processes", lambda count, say: executor)
+    monkeypatch.setattr("calcli.workers.parallel_walk.spread_over", lambda *given: seen.append(given))
     assert run(*words, "a.h5", "--kind", "logits", "--ignore-label", "7").code == 0 and not seen
     assert run(*words, "a.h5", "--kind", "logits", "--ignore-label", "7", "--workers", 2, "--force").code == 0
     ((rows, names, by, opening, journal),) = seen
-    assert (rows.n, list(names), by is crew, closed) == (300, ["a.h5"], True, [True])
+    assert (rows.n, list(names), by is executor, closed) == (300, ["a.h5"], True, [True])
     how = {"prefer": ("test",), "layout": Layout(kind="logits"), "ignore_labels": (7,)} | more
     assert opening == how
     assert (journal is not None) == (words[0] == "fit")
@@ -407,19 +407,19 @@ def dask_cluster(workers):
 
 def test_a_dask_cluster(folder, run, monkeypatch):
     pytest.importorskip("distributed", reason="Dask is not installed: pip install 'calcli[dask]'")
-    from calcli.workers.cluster import DaskCluster
+    from calcli.workers.dask_cluster import DaskCluster
 
-    monkeypatch.setattr("calcli.workers.cluster.PATIENCE", 120.0)  # where tests share a busy machine
+    monkeypatch.setattr("calcli.workers.dask_cluster.PATIENCE", 120.0)  # where tests share a busy machine
     monkeypatch.chdir(folder)
     with dask_cluster(2) as (address, scheduler, workers):
         assert run("fit", "--method", "hoki", "few/*.h5", "-o", "d.json", "--cluster", address).code == 0
         assert run("fit", "--method", "hoki", "few/*.h5", "-o", "n.json").code == 0
         assert (folder / "d.json").read_bytes() == (folder / "n.json").read_bytes()
-        crew = DaskCluster(address)
+        executor = DaskCluster(address)
         try:
-            spread_then_kill(crew, folder, workers[0])
+            spread_then_kill(executor, folder, workers[0])
         finally:
-            crew.close()
+            executor.close()
         done = run("apply", "n.json", "few/*.h5", "-o", "dask", "--cluster", address, "-q")
         assert done.code == 0 and len(list((folder / "dask").iterdir())) == len(shards(folder))
 
@@ -438,7 +438,7 @@ def test_a_dask_cluster(folder, run, monkeypatch):
         assert time.monotonic() - begun < 60
 
 
-def spread_then_kill(crew, folder, worker):
+def spread_then_kill(executor, folder, worker):
     """A worker that dies in the middle of a fit costs nothing but time."""
     killed = []
 
@@ -446,17 +446,18 @@ def spread_then_kill(crew, folder, worker):
         if not killed:
             killed.append(worker.kill())
 
-    assert fitted(shards(folder), "ft", crew, progress=kill) == fitted([str(folder / "one.h5")], "ft")
+    assert fitted(shards(folder), "ft", executor, progress=kill) == fitted([str(folder / "one.h5")], "ft")
     assert killed
 
 
 def test_no_scheduler_there(monkeypatch):
     pytest.importorskip("distributed", reason="Dask is not installed: pip install 'calcli[dask]'")
-    from calcli.workers import cluster
 
-    monkeypatch.setattr(cluster, "PATIENCE", 1.0)
+    from calcli.workers.dask_cluster import DaskCluster
+
+    monkeypatch.setattr("calcli.workers.dask_cluster.PATIENCE", 1.0)
     with pytest.raises(UsageError, match="no Dask scheduler answers there"):
-        cluster.DaskCluster(f"tcp://127.0.0.1:{free_port()}")
+        DaskCluster(f"tcp://127.0.0.1:{free_port()}")
 
 
 @pytest.mark.parametrize(

@@ -8,20 +8,20 @@ from calcli.cli.render import Talk
 from calcli.cli.shards import ShardOutcome, attempted
 from calcli.cli.worker_options import spread
 from calcli.errors import UsageError
-from calcli.importers.direct import open_rows
+from calcli.fast_dataclass import dataclass
+from calcli.fit_and_apply import calibrated_blocks, check_fits, checked_transforms
+from calcli.importers.open_any_file import open_rows
 from calcli.io.artifact import Artifact, dumps
 from calcli.io.atomic import check_output
 from calcli.io.bundle import BundleRows
 from calcli.io.provenance import chain_text, link_to
 from calcli.io.score_files import Place, Sheet, Slab, format_of
 from calcli.io.validate import doubts, score_kind
-from calcli.plain import dataclass
 from calcli.rows import ScoreKind
-from calcli.workflow import calibrated_blocks, check_fits, checked_transforms
 
 if TYPE_CHECKING:
     from calcli.cli.commands.apply import ApplyArgs
-    from calcli.workers.crew import Crew
+    from calcli.workers.executor import Executor
 
 WORDS = {"argmax_conflicts": "the prediction is kept, but another class now has a larger probability"}
 """Counts that their own names do not explain."""
@@ -34,7 +34,7 @@ def apply_one(
     target: Path,
     talk: Talk,
     least: float | None,
-    crew: "Crew | None" = None,
+    executor: "Executor | None" = None,
 ) -> dict[str, object]:
     """Write the calibrated rows of one bundle; what is said of them goes to ``talk``. Returns facts for JSON."""
     name = "<stdin>" if args.artifact == "-" else args.artifact
@@ -47,7 +47,9 @@ def apply_one(
         bundle, prefer=("test",), layout=args.where, ignore_labels=args.ignored, need_labels=False, tell=talk.say
     ) as rows:
         rows.hashed = False  # nobody asks
-        spread(rows, [bundle], crew, prefer=("test",), layout=args.where, ignore_labels=args.ignored, need_labels=False)
+        spread(
+            rows, [bundle], executor, prefer=("test",), layout=args.where, ignore_labels=args.ignored, need_labels=False
+        )
         for note in check_fits(artifact, name, rows, again=args.again):
             talk.warn(note)
         for doubt in doubts(rows):

@@ -19,14 +19,14 @@ from calcli.calibrator import Context
 from calcli.errors import CalcliError, DataError
 from calcli.evaluation.cross_validation import Fold, folds_of, held_out_table
 from calcli.evaluation.leaderboard import parse_entrant
-from calcli.importers.direct import open_data
+from calcli.fast_dataclass import dataclass
+from calcli.importers.open_any_file import open_data
 from calcli.io.bundle import BundleRows
 from calcli.io.dataset import DataSet
 from calcli.io.locate import Layout, split_where
-from calcli.io.pooled import PooledRows
+from calcli.io.pooled_bundles import PooledRows
 from calcli.kernels.device import resolve
 from calcli.metrics.rowtable import RowTable
-from calcli.plain import dataclass
 
 CALIBRATION = ("cal", "val", "validation", "valid", "calibration", "calib", "dev")
 LOST = "its process ended, as it does when memory runs out; fewer --workers leave more for each"

@@ -7,8 +7,8 @@ from typing import Any
 from calcli.cli.tables import Cell, Table, number, plain, print_table
 from calcli.evaluation.leaderboard import COMPARED, METRICS, LeaderboardEntry, Ranking, holm
 from calcli.evaluation.results import end_of
+from calcli.fast_dataclass import dataclass
 from calcli.metrics.friedman import not_told_apart
-from calcli.plain import dataclass
 
 MOST_TABLES = 3
 """Bundles up to which people see the table of each, before the summary."""

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from calcli import __version__
 from calcli.cli.tables import Cell, Table, number, plain
-from calcli.evaluation.limits import Outcome
+from calcli.evaluation.metric_limits import Outcome
 from calcli.evaluation.results import Evaluation, Result, Score, end_of
 from calcli.metrics.catalog import metric
 

@@ -11,12 +11,14 @@ import numpy as np
 from calcli.cli.render import Talk
 from calcli.cli.worker_options import opened
 from calcli.errors import DataError, UsageError
-from calcli.evaluation.assess import Candidate, Plan, Subject, assess
-from calcli.evaluation.judge import label_shift_p_value
-from calcli.evaluation.limits import Outcome
+from calcli.evaluation.evaluate_bundle import Candidate, Plan, Subject, assess
+from calcli.evaluation.metric_limits import Outcome
 from calcli.evaluation.paired_differences import rank_table
 from calcli.evaluation.results import Evaluation, Result
-from calcli.importers.direct import open_data
+from calcli.evaluation.verdict_rules import label_shift_p_value
+from calcli.fast_dataclass import dataclass
+from calcli.fit_and_apply import check_fits, checked_transforms
+from calcli.importers.open_any_file import open_data
 from calcli.io.artifact import Artifact, load
 from calcli.io.dataset import DataSet
 from calcli.io.locate import split_where
@@ -25,13 +27,11 @@ from calcli.io.provenance import check_upstream
 from calcli.metrics.rowtable import RowTable
 from calcli.metrics.tally import Tally
 from calcli.metrics.warnings import data_warnings, label_doubts
-from calcli.plain import dataclass
-from calcli.workflow import check_fits, checked_transforms
 
 if TYPE_CHECKING:
     from calcli.cli.commands.evaluate import EvaluateArgs
     from calcli.cli.commands.report import ReportArgs
-    from calcli.workers.crew import Crew
+    from calcli.workers.executor import Executor
 
 UNCALIBRATED = ("identity", "uncalibrated")
 """Names of a baseline that is no artifact."""
@@ -65,7 +65,7 @@ class Job:
     talk: Talk
     baseline: str | None = None
     edges_from: str | None = None
-    crew: "Crew | None" = None
+    executor: "Executor | None" = None
     loaded: dict[str, Artifact] = field(default_factory=dict)
     noted: dict[str, list[str]] = field(default_factory=dict)
 
@@ -104,7 +104,7 @@ class Job:
         """Results of bundles taken as one data set, and the result that changes are taken to."""
         bundle = bundles[0]
         artifacts = [self.artifact(template, bundle) for template in self.calibrators]
-        with opened(self.args, bundles, self.crew, self.talk) as rows:
+        with opened(self.args, bundles, self.executor, self.talk) as rows:
             rows.progress = self.talk.progress
             rows.hashed = bool(artifacts)  # to tell rows that a calibrator was fitted on
             candidates = self.candidates(artifacts, rows)

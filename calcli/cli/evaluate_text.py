@@ -8,7 +8,7 @@ from calcli.cli.tables import Cell, number, plain, print_table
 from calcli.metrics.catalog import metric
 
 if TYPE_CHECKING:
-    from calcli.evaluation.assess import Plan
+    from calcli.evaluation.evaluate_bundle import Plan
     from calcli.evaluation.results import Evaluation, Result, Score
 
 T = TypeVar("T")

@@ -5,8 +5,8 @@ from typing import Annotated, Any
 import typer
 
 from calcli.errors import UsageError
-from calcli.importers.ask import REDUCE
-from calcli.plain import dataclass
+from calcli.fast_dataclass import dataclass
+from calcli.importers.import_request import REDUCE
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -80,7 +80,7 @@ class ImportOptions:
 
     @property
     def reading(self) -> dict[str, Any]:
-        """These options as fields of ``Ask``. Raises UsageError."""
+        """These options as fields of ``ImportRequest``. Raises UsageError."""
         if self.normalize not in ("none", "chars", "bytes", "mutual"):
             raise UsageError(f"--normalize {self.normalize}: expected none, chars, bytes or mutual")
         if self.reduce not in (None, *REDUCE):

@@ -13,11 +13,11 @@ from calcli.calibrator import Context
 from calcli.cli.render import Talk
 from calcli.cli.shards import ShardOutcome, attempted
 from calcli.errors import DataError, UsageError
+from calcli.fast_dataclass import dataclass
 from calcli.importers.import_report import ImportReport, Splitting
 from calcli.io.atomic import make_folder, refuse_inputs
 from calcli.io.inputs import note
 from calcli.io.names import WILD, natural
-from calcli.plain import dataclass
 
 if TYPE_CHECKING:
     from calcli.extract.model_inputs import ModelJob

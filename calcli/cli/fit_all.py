@@ -14,12 +14,12 @@ from calcli.cli.tables import Cell, print_table
 from calcli.errors import CalcliError, DataError, FitError, UsageError
 from calcli.evaluation.cross_validation import Fold, cross_validated_nll, folds_of
 from calcli.evaluation.leaderboard import applicable
+from calcli.fast_dataclass import dataclass
+from calcli.fit_and_apply import fit_artifact
 from calcli.io.artifact import Artifact, save
 from calcli.io.atomic import check_output, make_folder
 from calcli.io.dataset import DataSet
-from calcli.plain import dataclass
 from calcli.registry import parse_options
-from calcli.workflow import fit_artifact
 
 if TYPE_CHECKING:
     from calcli.cli.commands.fit import FitArgs

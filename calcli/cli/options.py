@@ -11,9 +11,9 @@ import typer
 from calcli.cli.render import print_json
 from calcli.cli.tables import TEXTS, Table, print_table
 from calcli.errors import UsageError, unknown_name
+from calcli.fast_dataclass import dataclass
 from calcli.io.locate import Layout, split_where
 from calcli.io.names import bundle_names, expand
-from calcli.plain import dataclass
 
 Force = Annotated[bool, typer.Option("--force", help="Replace an output that exists.")]
 Seed = Annotated[int, typer.Option("--seed", min=0, metavar="N", help="Seed of every random draw.")]

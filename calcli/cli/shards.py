@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any, Protocol
 from calcli.cli.render import Talk
 from calcli.cli.worker_options import job_file
 from calcli.errors import CalcliError, DataError
+from calcli.fast_dataclass import dataclass
 from calcli.io.atomic import discard_abandoned
 from calcli.io.inputs import noting
-from calcli.plain import dataclass
 
 if TYPE_CHECKING:
-    from calcli.workers.crew import Crew
+    from calcli.workers.executor import Executor
     from calcli.workers.journal import Journal
 
 
@@ -61,15 +61,15 @@ def attempted(work: Callable[[Talk], Any]) -> ShardOutcome:
     return ShardOutcome(facts, None, tuple(heard.words))
 
 
-def dealt_out(shards: Sequence[Shard], crew: "Crew", output: str, talk: Talk) -> Iterator[ShardOutcome]:
+def dealt_out(shards: Sequence[Shard], executor: "Executor", output: str, talk: Talk) -> Iterator[ShardOutcome]:
     """What came of every shard, made by workers; those that an earlier run of the command has made are kept.
 
     output : the folder of all, beside which the job file lies until everything is made.
     """
-    with job_file(output, crew) as journal:
+    with job_file(output, executor) as journal:
         assert journal is not None
         failed = kept = 0
-        for outcome in _outcomes(shards, crew, journal, talk):
+        for outcome in _outcomes(shards, executor, journal, talk):
             failed += outcome.error is not None
             kept += outcome.kept
             yield outcome
@@ -78,7 +78,7 @@ def dealt_out(shards: Sequence[Shard], crew: "Crew", output: str, talk: Talk) ->
         journal.keep = bool(failed)
 
 
-def _outcomes(shards: Sequence[Shard], crew: "Crew", journal: "Journal", talk: Talk) -> Iterator[ShardOutcome]:
+def _outcomes(shards: Sequence[Shard], executor: "Executor", journal: "Journal", talk: Talk) -> Iterator[ShardOutcome]:
     """What came of every shard, in their order; those that the journal knows to be whole are not done again."""
     from calcli.workers.task import stamp
 
@@ -89,7 +89,7 @@ def _outcomes(shards: Sequence[Shard], crew: "Crew", journal: "Journal", talk: T
             if stamp(str(shard.target)) == was:
                 known[at] = ShardOutcome(facts, None, tuple(words), kept=True)
     fresh = [shard for at, shard in enumerate(shards) if at not in known]
-    answers: Iterator[Any] = crew.run(fresh)
+    answers: Iterator[Any] = executor.run(fresh)
     try:
         for done, shard in enumerate(shards):
             talk.progress("bundles made", done, len(shards))

@@ -9,8 +9,8 @@ from collections.abc import Callable, Sequence
 from io import StringIO
 from typing import Any, TextIO
 
+from calcli.fast_dataclass import dataclass
 from calcli.io.cells import HIDDEN, harmless_cell
-from calcli.plain import dataclass
 
 Cell = str | float | int | None
 

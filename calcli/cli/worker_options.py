@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from calcli.cli.render import Talk
-from calcli.errors import CrewLost, FitError, UsageError
-from calcli.importers.direct import open_data
-from calcli.plain import dataclass
+from calcli.errors import FitError, UsageError, WorkersLost
+from calcli.fast_dataclass import dataclass
+from calcli.importers.open_any_file import open_data
 
 if TYPE_CHECKING:
     from calcli.cli.options import Reading
     from calcli.io.dataset import DataSet
-    from calcli.workers.crew import Crew
+    from calcli.workers.executor import Executor
     from calcli.workers.journal import Journal
 
 MOST_WORKERS = 4096
@@ -39,13 +39,13 @@ class Working:
     ] = None
 
     @contextmanager
-    def crew(self, talk: Talk) -> "Iterator[Crew | None]":
+    def executor(self, talk: Talk) -> "Iterator[Executor | None]":
         """The workers asked for, None for this process alone. Raises UsageError."""
         if self.workers is not None and self.cluster is not None:
             raise UsageError("--workers and --cluster exclude each other: the cluster has workers of its own")
-        found: Crew | None = None
+        found: Executor | None = None
         if self.cluster is not None:
-            from calcli.workers.cluster import DaskCluster
+            from calcli.workers.dask_cluster import DaskCluster
 
             found = DaskCluster(self.cluster)
         elif self.workers is not None:
@@ -62,22 +62,22 @@ class Working:
 def spread(
     rows: "DataSet",
     names: Sequence[str],
-    crew: "Crew | None",
+    executor: "Executor | None",
     journal: "Journal | None" = None,
     **opening: Any,
 ) -> None:
     """Let workers, where there are some, walk over rows that these names and arguments have opened."""
-    if crew is not None:
-        from calcli.workers.spread import spread_over
+    if executor is not None:
+        from calcli.workers.parallel_walk import spread_over
 
-        spread_over(rows, names, crew, opening, journal)
+        spread_over(rows, names, executor, opening, journal)
 
 
 @contextmanager
 def opened(
     args: "Reading",
     names: Sequence[str],
-    crew: "Crew | None",
+    executor: "Executor | None",
     talk: Talk,
     prefer: tuple[str, ...] = ("test",),
     journal: "Journal | None" = None,
@@ -85,17 +85,17 @@ def opened(
     """The rows of bundles as one data set, over which workers walk where there are some; says what it took for what."""
     opening: dict[str, Any] = {"prefer": prefer, "layout": args.where, "ignore_labels": args.ignored}
     with open_data(names, tell=talk.say, **opening) as rows:
-        spread(rows, names, crew, journal, **opening)
+        spread(rows, names, executor, journal, **opening)
         yield rows
 
 
 @contextmanager
-def job_file(target: str, crew: "Crew | None") -> "Iterator[Journal | None]":
+def job_file(target: str, executor: "Executor | None") -> "Iterator[Journal | None]":
     """Where results of finished parts are kept beside an output while it is made by workers.
 
     Left there when the work was cut short or an input was bad, for the same command to go on from.
     """
-    if crew is None or target == "-":
+    if executor is None or target == "-":
         yield None
         return
     from calcli.workers.journal import Journal
@@ -106,8 +106,8 @@ def job_file(target: str, crew: "Crew | None") -> "Iterator[Journal | None]":
     try:
         yield journal
         done = True
-    except CrewLost as problem:
-        raise CrewLost(f"{problem}{f'; what is done is kept in {path}' if len(journal) else ''}") from None
+    except WorkersLost as problem:
+        raise WorkersLost(f"{problem}{f'; what is done is kept in {path}' if len(journal) else ''}") from None
     except (FitError, UsageError):
         done = True
         raise

@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from calcli.diagrams.paper import METADATA, Paper, need_matplotlib
-from calcli.diagrams.words import squeeze
+from calcli.diagrams.caption_text import squeeze
+from calcli.diagrams.matplotlib_theme import METADATA, Paper, need_matplotlib
 from calcli.errors import UsageError
 from calcli.metrics.friedman import not_told_apart
 from calcli.numerics import FloatArray

@@ -7,12 +7,12 @@ from msgspec import Meta
 from numpy.typing import NDArray
 
 from calcli.binning import BinStats, bin_index, mass_edges, width_edges
+from calcli.fast_dataclass import dataclass
 from calcli.isotonic import IsotonicFit, fit_isotonic
 from calcli.metrics.corp import RESAMPLES, Decomposition, consistency_band, decompose
 from calcli.metrics.intervals import wilson_interval
 from calcli.metrics.nulls import expected_error
 from calcli.numerics import FloatArray, IntArray
-from calcli.plain import dataclass
 
 Scheme = Literal["width", "mass"]
 

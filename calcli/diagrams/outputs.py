@@ -10,12 +10,12 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from calcli.diagrams.paper import Paper, need_matplotlib
+from calcli.diagrams.caption_text import printable
+from calcli.diagrams.matplotlib_theme import Paper, need_matplotlib
 from calcli.diagrams.style import Figure, style
-from calcli.diagrams.words import printable
 from calcli.errors import UsageError
+from calcli.fast_dataclass import dataclass
 from calcli.io.cells import harmless_cell
-from calcli.plain import dataclass
 
 FORMAT = 1
 

@@ -10,9 +10,9 @@ from numpy.typing import NDArray
 from calcli.diagrams.curve import Curve, CurveSettings, Quantity, measure_curve
 from calcli.diagrams.style import Request
 from calcli.errors import DataError, UsageError
+from calcli.fast_dataclass import dataclass
 from calcli.metrics.rowtable import RowTable
 from calcli.numerics import FloatArray
-from calcli.plain import dataclass
 
 Mask = NDArray[np.bool_]
 NAMES = {"class": ("predicted class", "predicted classes"), "group": ("group", "groups")}

@@ -4,13 +4,13 @@ from abc import abstractmethod
 from collections.abc import Iterable, Sequence
 from typing import Any, ClassVar
 
+from calcli.diagrams.caption_text import direction, p_value
 from calcli.diagrams.curve import Curve
+from calcli.diagrams.matplotlib_theme import Paper
 from calcli.diagrams.panels import Diagram, by_part, parts_of, whole
-from calcli.diagrams.paper import Paper
 from calcli.diagrams.style import Figure, Request, Style, style
 from calcli.diagrams.terminal import Canvas, Look
-from calcli.diagrams.words import direction, p_value
-from calcli.plain import dataclass
+from calcli.fast_dataclass import dataclass
 
 MOST_PANELS = 12
 """Classes or groups that get axes of their own; more are lines of one dot plot."""
@@ -88,7 +88,7 @@ class ReliabilityStyle(Style[Diagram]):
 
     def draw(self, figure: Diagram, paper: Paper) -> Any:
         """A grid of panels."""
-        from calcli.diagrams.reliability_paper import draw_reliability
+        from calcli.diagrams.reliability_matplotlib import draw_reliability
 
         return draw_reliability(figure, self, paper)
 

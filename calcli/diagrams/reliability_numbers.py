@@ -2,9 +2,9 @@
 
 from textwrap import wrap
 
+from calcli.diagrams.caption_text import direction, p_value, squeeze, table
 from calcli.diagrams.curve import Curve
 from calcli.diagrams.panels import Panel
-from calcli.diagrams.words import direction, p_value, squeeze, table
 
 
 def falling(curve: Curve) -> list[str]:

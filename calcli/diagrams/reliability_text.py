@@ -2,11 +2,11 @@
 
 import numpy as np
 
+from calcli.diagrams.caption_text import direction, p_value, printable, short, squeeze
 from calcli.diagrams.curve import Curve
 from calcli.diagrams.panels import Diagram, Panel
 from calcli.diagrams.reliability import ReliabilityStyle
 from calcli.diagrams.terminal import AXIS, Canvas, Look, base_line, beside, eighths, flow, scale, with_axis
-from calcli.diagrams.words import direction, p_value, printable, short, squeeze
 
 NARROW = 38
 """Panels get no narrower than this before they go below one another."""

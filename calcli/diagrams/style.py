@@ -14,12 +14,12 @@ from pkgutil import get_data, iter_modules
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, Protocol, TypeVar
 
 from calcli.errors import UsageError, unknown_name
-from calcli.plain import dataclass
+from calcli.fast_dataclass import dataclass
 
 if TYPE_CHECKING:
     from calcli.diagrams.curve import CurveSettings, Quantity
+    from calcli.diagrams.matplotlib_theme import Paper
     from calcli.diagrams.panels import Measured
-    from calcli.diagrams.paper import Paper
     from calcli.diagrams.terminal import Look
     from calcli.rows import Rows
 

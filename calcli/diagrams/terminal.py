@@ -10,8 +10,8 @@ from re import sub
 import numpy as np
 
 from calcli.diagrams.style import Figure, style
+from calcli.fast_dataclass import dataclass
 from calcli.numerics import FloatArray
-from calcli.plain import dataclass
 
 SHADES = {"band": "░", "diagonal": "·", "point": "●", "thin": "○", "whisker": "│", "mark": "┊"}
 ASCII = {"band": ":", "diagonal": ".", "point": "O", "thin": "o", "whisker": "|", "mark": "|"}

@@ -8,13 +8,13 @@ then is from its first two moments.
 
 import numpy as np
 
+from calcli.fast_dataclass import dataclass
 from calcli.metrics.context import MetricContext
 from calcli.metrics.intervals import normal_p_value, normal_tail
 from calcli.metrics.nulls import JointDraws, label_losses
 from calcli.metrics.significance import MeanGap, direction_of
 from calcli.metrics.smooth import null_draws, smooth_error
 from calcli.numerics import FloatArray
-from calcli.plain import dataclass
 
 SHARES = np.array([0.3, 0.45, 0.25])
 """How the level is shared by gap, entropy gap and smooth error. A temperature is the commonest

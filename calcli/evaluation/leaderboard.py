@@ -8,12 +8,12 @@ from typing import Any
 
 from calcli.calibrator import Calibrator, Options
 from calcli.errors import UsageError
-from calcli.evaluation.assess import scores_of
+from calcli.evaluation.evaluate_bundle import scores_of
 from calcli.evaluation.paired_differences import differences, tests_of
+from calcli.fast_dataclass import dataclass
 from calcli.metrics.context import MetricContext, MetricSettings
 from calcli.metrics.friedman import Friedman, nemenyi_distance
 from calcli.metrics.rowtable import RowTable
-from calcli.plain import dataclass
 from calcli.registry import canonical, method, method_names, parse_options
 from calcli.rows import Rows
 

@@ -10,7 +10,7 @@ from calcli.metrics.context import MetricContext
 from calcli.metrics.friedman import Friedman, friedman
 from calcli.metrics.intervals import Mean, bootstrap_interval, mean_of, t_interval, t_p_value
 from calcli.metrics.losses import compared_losses, resampled
-from calcli.metrics.many_rows import LongContext
+from calcli.metrics.out_of_core import LongContext
 
 
 def differences(context: MetricContext, baseline: MetricContext) -> dict[str, Difference]:

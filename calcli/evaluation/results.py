@@ -8,13 +8,13 @@ from dataclasses import asdict, field
 from html import escape
 from typing import Any
 
-from calcli.evaluation.judgement import Report
+from calcli.evaluation.verdict_results import Report
+from calcli.fast_dataclass import dataclass
 from calcli.metrics.catalog import signature
 from calcli.metrics.context import MetricSettings, Value
 from calcli.metrics.friedman import Friedman
 from calcli.metrics.intervals import Interval
 from calcli.metrics.nulls import Null
-from calcli.plain import dataclass
 
 
 def _interval_dict(interval: Interval | None) -> dict[str, Any]:

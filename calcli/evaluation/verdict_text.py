@@ -7,7 +7,7 @@ confidence first and of the other probabilities after it.
 import math
 
 from calcli.evaluation.joint_test import JointTest
-from calcli.evaluation.judgement import Classwise, Groupwise, Split
+from calcli.evaluation.verdict_results import Classwise, Groupwise, Split
 from calcli.metrics.intervals import normal_quantile
 from calcli.metrics.significance import MeanGap
 

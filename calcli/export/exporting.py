@@ -5,14 +5,14 @@ from typing import Any, Literal, get_args
 import numpy as np
 
 from calcli.errors import CalcliError, needed, one_line
-from calcli.export import onnx_behind
+from calcli.export import onnx_after_classifier
+from calcli.export.artifact_graph import trace
 from calcli.export.numpy_source import load_source, write_source
 from calcli.export.onnx_model import OPSET, build_model, require_onnx, session
 from calcli.export.torch_module import build_module, load_program, save_program
-from calcli.export.trace import trace
 from calcli.export.verify import TOLERANCE, Agreement, Run, compare, trying_rows
+from calcli.fast_dataclass import dataclass
 from calcli.io.artifact import Artifact
-from calcli.plain import dataclass
 
 Target = Literal["onnx", "torch", "python"]
 TARGETS: tuple[str, ...] = get_args(Target)
@@ -58,7 +58,7 @@ def export(artifact: Artifact, target: str) -> Export:
 def export_behind(artifact: Artifact, path: str, output: str | None = None) -> Export:
     """A calibrator behind the classifier of an ONNX file; both are run on made-up inputs."""
     alone = export(artifact, "onnx")
-    joined = onnx_behind.join(artifact, path, output)
+    joined = onnx_after_classifier.join(artifact, path, output)
     try:
         require_onnx().checker.check_model(joined.model)
         data: bytes = joined.model.SerializeToString()
@@ -67,7 +67,7 @@ def export_behind(artifact: Artifact, path: str, output: str | None = None) -> E
         raise CalcliError(f"{path}: cannot be joined with the calibrator: {one_line(problem)}") from None
     notes: list[str] = []
     try:
-        feeds = onnx_behind.made_up_inputs(joined.model)
+        feeds = onnx_after_classifier.made_up_inputs(joined.model)
         seen, probs, label = model.run([joined.scores, "probs", "prediction"], feeds)
     except Exception as problem:
         notes.append(

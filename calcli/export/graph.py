@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from calcli.plain import dataclass
+from calcli.fast_dataclass import dataclass
 
 Operand = Any
 """A value, or a number or array that becomes a constant."""

@@ -6,8 +6,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from calcli.export.artifact_graph import PAIR
 from calcli.export.graph import Graph
-from calcli.export.trace import PAIR
 from calcli.io.artifact import Artifact
 
 FORMS = {

@@ -7,11 +7,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from calcli.export.artifact_graph import trace
 from calcli.export.numpy_source import load_source, write_source
-from calcli.export.trace import trace
+from calcli.fast_dataclass import dataclass
 from calcli.io.artifact import Artifact
 from calcli.numerics import FloatArray, IntArray, log_softmax, softmax
-from calcli.plain import dataclass
 from calcli.rows import Block, ScoreKind
 
 TOLERANCE = 1e-6

@@ -16,10 +16,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calcli.errors import DataError, UsageError, needed, one_line
+from calcli.fast_dataclass import dataclass
 from calcli.importers.archive import Entry
 from calcli.importers.formats import open_archive
 from calcli.io.inputs import note
-from calcli.plain import dataclass
 
 Layout = Literal["nhwc", "nchw", "nhw", "sequence", "rows"]
 LAYOUTS: tuple[str, ...] = get_args(Layout)

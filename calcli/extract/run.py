@@ -13,9 +13,9 @@ from numpy.typing import NDArray
 from calcli import __version__
 from calcli.calibrator import Context
 from calcli.errors import CalcliError, DataError, UsageError, one_line
-from calcli.extract.checkpoint import PartialScores
 from calcli.extract.model import Model, load_model
 from calcli.extract.model_inputs import IMAGE_SUFFIXES, Inputs, ModelJob, open_inputs
+from calcli.extract.resume import PartialScores
 from calcli.extract.transforms import Transform, choose, parse
 from calcli.importers.import_report import ImportReport, Splitting, Written
 from calcli.io.atomic import check_output

@@ -15,8 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calcli.errors import UsageError, needed, unknown_name
+from calcli.fast_dataclass import dataclass
 from calcli.numerics import FloatArray
-from calcli.plain import dataclass
 
 Images = NDArray[np.float32]
 Apply = Callable[[NDArray[Any], float, FloatArray], NDArray[Any]]

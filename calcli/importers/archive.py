@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calcli.errors import CalcliError, DataError, one_line
+from calcli.fast_dataclass import dataclass
 from calcli.numerics import bfloat16_to_float32, is_bfloat16
-from calcli.plain import dataclass
 
 
 @contextmanager

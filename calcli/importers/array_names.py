@@ -18,8 +18,8 @@ from collections.abc import Iterable, Sequence
 from functools import lru_cache
 
 from calcli.errors import DataError, UsageError, unknown_name
-from calcli.importers.ask import Ask
-from calcli.plain import dataclass
+from calcli.fast_dataclass import dataclass
+from calcli.importers.import_request import ImportRequest
 
 KIND_WORDS = {
     "log_probs": (
@@ -160,7 +160,7 @@ def _folder_split(folder: tuple[str, ...]) -> tuple[tuple[str, ...], str]:
     return folder, ""
 
 
-def plan(paths: Iterable[str], ask: Ask, where: str) -> list[BundleArrays]:
+def plan(paths: Iterable[str], ask: ImportRequest, where: str) -> list[BundleArrays]:
     """Find the bundles among the arrays of a source.
 
     where : the source, for messages. Raises UsageError for names that do not exist and
@@ -209,7 +209,7 @@ def _unnamed(names: Sequence[Name], score: Name) -> str:
     return shlex.quote(left[0]) if len(left) == 1 else "NAME"
 
 
-def _chosen_scores(names: Sequence[Name], ask: Ask, where: str) -> list[Name]:
+def _chosen_scores(names: Sequence[Name], ask: ImportRequest, where: str) -> list[Name]:
     if ask.scores:
         chosen = [name for asked in ask.scores for name in matching(names, asked, "scores array")]
     else:

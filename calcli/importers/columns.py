@@ -9,13 +9,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calcli.errors import DataError
+from calcli.fast_dataclass import dataclass
 from calcli.importers.archive import Archive, constant
 from calcli.importers.array_names import PER_ROW, SCORE_PREFIX, role_of, says_correct
-from calcli.importers.ask import Ask
-from calcli.importers.doubts import PREDICTIONS
+from calcli.importers.import_request import ImportRequest
+from calcli.importers.mistaken_for_scores import PREDICTIONS
 from calcli.importers.printed import not_a_number
 from calcli.numerics import whole_number
-from calcli.plain import dataclass
 
 LEFT_OVER = "columns"
 """Name of the array of all numeric columns whose names do not say what they are."""
@@ -56,7 +56,7 @@ def refuse_doubles(path: Path, names: Sequence[str]) -> None:
 
 
 def table_archive(
-    path: Path, format: str, columns: Mapping[str, Column], n: int, ask: Ask, notes: Iterable[str] = ()
+    path: Path, format: str, columns: Mapping[str, Column], n: int, ask: ImportRequest, notes: Iterable[str] = ()
 ) -> Archive:
     """The arrays of a table of n rows.
 
@@ -122,7 +122,7 @@ def table_archive(
     return Archive.of(path, format, loaders, notes=notes)
 
 
-def _pieces(ask: Ask) -> set[str]:
+def _pieces(ask: ImportRequest) -> set[str]:
     """Columns that are named as a confidence, or as what says whether it is right."""
     return {piece.strip() for text in (ask.confidence or "", ask.correct or "") for piece in text.split("=")}
 
@@ -173,7 +173,7 @@ def _groups(numeric: Sequence[str]) -> tuple[dict[str, list[str]], dict[str, lis
     return declared, {stem: columns for stem, columns in numbered.items() if len(columns) > 1}
 
 
-def _refuse_offset(path: Path, columns: Mapping[str, Column], listed: Sequence[str], ask: Ask) -> None:
+def _refuse_offset(path: Path, columns: Mapping[str, Column], listed: Sequence[str], ask: ImportRequest) -> None:
     """Raises DataError for labels from 1 to less than k beside columns that are numbered from 1 to k.
 
     They may be these numbers, or count from 0 and have no row of the first class.

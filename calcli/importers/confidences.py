@@ -10,13 +10,13 @@ from numpy.typing import NDArray
 from calcli.errors import DataError, UsageError
 from calcli.importers.archive import Entry
 from calcli.importers.array_names import BundleArrays, extra_of, matching, parse_name
-from calcli.importers.ask import Ask
+from calcli.importers.import_request import ImportRequest
 from calcli.importers.labelled_scores import Imported, per_row
 from calcli.importers.labels import to_labels
 from calcli.io.validate import check_confidences, check_labels
 
 
-def confidences_by_name(entries: Mapping[str, Entry], ask: Ask) -> Ask:
+def confidences_by_name(entries: Mapping[str, Entry], ask: ImportRequest) -> ImportRequest:
     """Asks for arrays called ``confidence`` and ``correct`` where nothing else could be scores or labels."""
     asked = ask.confidence or ask.correct or ask.scores or ask.labels or ask.kind
     names = [parse_name(path) for path in entries]
@@ -26,7 +26,7 @@ def confidences_by_name(entries: Mapping[str, Entry], ask: Ask) -> Ask:
     return replace(ask, confidence="confidence", correct="correct")
 
 
-def load_confidences(entries: Mapping[str, Entry], ask: Ask, ignore: Sequence[int], where: str) -> Imported:
+def load_confidences(entries: Mapping[str, Entry], ask: ImportRequest, ignore: Sequence[int], where: str) -> Imported:
     """The confidences that ``--confidence NAME --correct NAME`` name, checked.
 
     Confidences lie in [0, 1]; correct is bool, 0/1 or two words such as right and wrong;

@@ -9,14 +9,14 @@ from pathlib import Path
 from pkgutil import iter_modules
 
 from calcli.errors import DataError
+from calcli.fast_dataclass import dataclass
 from calcli.importers import readers
 from calcli.importers.archive import Archive, reading
-from calcli.importers.ask import Ask
+from calcli.importers.import_request import ImportRequest
 from calcli.importers.source_file import SourceFile
-from calcli.plain import dataclass
 
 Sniff = Callable[[SourceFile], bool]
-Read = Callable[[SourceFile, ExitStack, Ask], Archive]
+Read = Callable[[SourceFile, ExitStack, ImportRequest], Archive]
 
 
 @dataclass(frozen=True)
@@ -175,7 +175,7 @@ def _is_model(file: SourceFile) -> bool:
     )
 
 
-def open_archive(path: Path, stack: ExitStack, ask: Ask = Ask()) -> Archive:
+def open_archive(path: Path, stack: ExitStack, ask: ImportRequest = ImportRequest()) -> Archive:
     """Open a file of arrays in any known format; ``stack`` closes it."""
     file = SourceFile(path)
     format, note = recognise(file)

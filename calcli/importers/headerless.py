@@ -10,12 +10,14 @@ from numpy.typing import NDArray
 
 from calcli.errors import DataError
 from calcli.importers.archive import Archive
-from calcli.importers.ask import Ask
 from calcli.importers.columns import Column, table_archive
+from calcli.importers.import_request import ImportRequest
 from calcli.importers.printed import is_number, not_a_number
 
 
-def headerless_archive(path: Path, columns: Mapping[str, Column], n: int, ask: Ask, notes: Sequence[str]) -> Archive:
+def headerless_archive(
+    path: Path, columns: Mapping[str, Column], n: int, ask: ImportRequest, notes: Sequence[str]
+) -> Archive:
     """The arrays of a table whose columns are called 0, 1, 2, …
 
     ``--scores 0:9 --labels 10`` names them. Without that there is one obvious reading: a

@@ -8,13 +8,13 @@ from typing import Any
 import numpy as np
 
 from calcli.errors import UsageError
+from calcli.fast_dataclass import dataclass
 from calcli.importers.archive import Entry
 from calcli.importers.array_names import BundleArrays
 from calcli.importers.labelled_scores import Imported, Slab
 from calcli.io.split import Part, deal_rows
 from calcli.io.writer import NewBundle
 from calcli.numerics import IntArray
-from calcli.plain import dataclass
 
 ROLE_WORDS = {
     "class_names": "the class names", "ids": "ids", "weights": "weights", "group": "groups", "split": "the splits",

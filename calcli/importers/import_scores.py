@@ -13,16 +13,16 @@ from calcli import __version__
 from calcli.errors import CalcliError, DataError, UsageError
 from calcli.importers.archive import Archive, Entry, unite
 from calcli.importers.array_names import BundleArrays, group_name, plan
-from calcli.importers.ask import Ask
 from calcli.importers.confidences import confidences_by_name, load_confidences
 from calcli.importers.corrupt import corrupt_labels
 from calcli.importers.formats import open_archive
-from calcli.importers.gold import add_gold, aligned_labels
+from calcli.importers.gold_labels import add_gold, aligned_labels
 from calcli.importers.import_report import Chance, ImportReport, Splitting, Written, absent_classes, taken_for
+from calcli.importers.import_request import ImportRequest
 from calcli.importers.join import join_archives, repeated, shards_apart
 from calcli.importers.labelled_scores import Imported, load, load_labels
-from calcli.importers.obvious import take_obvious
 from calcli.importers.sources import settle_sources
+from calcli.importers.unnamed_arrays import take_obvious
 from calcli.io.atomic import check_output
 from calcli.io.inputs import file_sha256
 from calcli.io.provenance import carried, unmarked
@@ -33,7 +33,7 @@ from calcli.numerics import IntArray
 def import_scores(
     sources: Sequence[Path],
     output: Path,
-    ask: Ask = Ask(),
+    ask: ImportRequest = ImportRequest(),
     splitting: Splitting = Splitting(),
     *,
     ignore_labels: Sequence[int] = (),
@@ -61,7 +61,7 @@ def import_scores(
                 report.notes += shards_apart(archives)
             if ask.gold is not None:
                 settle_sources([Path(ask.gold)], stack, settled)
-                gold = open_archive(settled.files[-1], stack, Ask(labels=ask.labels))
+                gold = open_archive(settled.files[-1], stack, ImportRequest(labels=ask.labels))
                 entries, ask, notes = add_gold(entries, gold, ask)
                 archives.append(gold)
                 report.notes += notes
@@ -92,7 +92,7 @@ OF_CLASSES = ("--per-label", "--views", "--class-names", "--corrupt-labels", "--
 """Options that have no meaning for confidences."""
 
 
-def _refuse_unread(ask: Ask, archives: Sequence[Archive]) -> None:
+def _refuse_unread(ask: ImportRequest, archives: Sequence[Archive]) -> None:
     """Raises UsageError for an option that no source looks at."""
     formats = {archive.format for archive in archives}
     for option, readers in LOGS.items():
@@ -103,14 +103,14 @@ def _refuse_unread(ask: Ask, archives: Sequence[Archive]) -> None:
             raise UsageError(f"{option} is about scores of classes; --confidence and --correct have none")
 
 
-def _given(ask: Ask, option: str) -> bool:
+def _given(ask: ImportRequest, option: str) -> bool:
     field = option.removeprefix("--").replace("-", "_")
-    return bool(getattr(ask, field) != getattr(Ask(), field))
+    return bool(getattr(ask, field) != getattr(ImportRequest(), field))
 
 
 def _bundles(
     entries: Mapping[str, Entry],
-    ask: Ask,
+    ask: ImportRequest,
     ignore: Sequence[int],
     splitting: Splitting,
     where: str,
@@ -151,7 +151,7 @@ def _refuse_second_split(candidates: Sequence[BundleArrays], splitting: Splittin
 
 
 def _deal(
-    imported: Imported, splitting: Splitting, ignore: Sequence[int], ask: Ask, report: ImportReport
+    imported: Imported, splitting: Splitting, ignore: Sequence[int], ask: ImportRequest, report: ImportReport
 ) -> dict[str, IntArray]:
     """Which rows of the source go to which group of the output."""
     name, labels = imported.candidate.name, imported.labels
@@ -198,7 +198,7 @@ def _deal(
     return {_join(imported.candidate.model, group): rows[index] for group, index in dealt.items()}
 
 
-def _unrepeated(imported: Imported, rows: IntArray, ask: Ask, report: ImportReport) -> IntArray:
+def _unrepeated(imported: Imported, rows: IntArray, ask: ImportRequest, report: ImportReport) -> IntArray:
     """The rows whose id is not that of an earlier one. Raises DataError when some are and may not be dropped."""
     ids, group = imported.columns.get("ids"), imported.columns.get("group")
     if ids is None:
@@ -224,7 +224,7 @@ def _join(*parts: str) -> str:
 class _Origin:
     """Where the scores came from, as the bundle records it: names and hashes, no clock, no host, no folders."""
 
-    def __init__(self, archives: Sequence[Archive], ask: Ask) -> None:
+    def __init__(self, archives: Sequence[Archive], ask: ImportRequest) -> None:
         self.files = []
         for archive in archives:
             digest = file_sha256(archive.path)

@@ -8,10 +8,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calcli.errors import DataError, UsageError
+from calcli.fast_dataclass import dataclass
 from calcli.importers.archive import Entry, constant
 from calcli.importers.array_names import BundleArrays, group_name
-from calcli.importers.ask import Ask
-from calcli.importers.doubts import (
+from calcli.importers.extra_axis import settle_views
+from calcli.importers.import_request import ImportRequest
+from calcli.importers.labels import texts_of, to_labels
+from calcli.importers.mistaken_for_scores import (
     check_logs,
     refuse_confidences,
     refuse_impostors,
@@ -19,11 +22,8 @@ from calcli.importers.doubts import (
     refuse_other_order,
     refuse_ranks,
 )
-from calcli.importers.labels import texts_of, to_labels
-from calcli.importers.views import settle_views
 from calcli.io.validate import check_labels, check_scores, check_shape, check_weights, score_kind
 from calcli.numerics import IntArray
-from calcli.plain import dataclass
 from calcli.rows import ScoreKind
 
 SLAB_BYTES = 4 << 20
@@ -82,7 +82,9 @@ class Imported:
             yield Slab(start, scores, moved)
 
 
-def load(candidate: BundleArrays, entries: Mapping[str, Entry], ask: Ask, *, ignore: Sequence[int]) -> Imported:
+def load(
+    candidate: BundleArrays, entries: Mapping[str, Entry], ask: ImportRequest, *, ignore: Sequence[int]
+) -> Imported:
     """Load everything about one bundle but its scores, which are looked at only in passing.
 
     ask : with a kind, the scores are not doubted to be of it; with names of the scores,
@@ -146,7 +148,7 @@ def load(candidate: BundleArrays, entries: Mapping[str, Entry], ask: Ask, *, ign
 
 
 def load_labels(
-    candidate: BundleArrays, entries: Mapping[str, Entry], ask: Ask, ignore: Sequence[int]
+    candidate: BundleArrays, entries: Mapping[str, Entry], ask: ImportRequest, ignore: Sequence[int]
 ) -> Iterator[Imported]:
     """For classes that may hold together: a bundle per column of (n, c) scores and labels of 0 and 1, by its name.
 
@@ -190,7 +192,7 @@ def _native(values: Any) -> NDArray[Any]:
 
 
 def _class_names(
-    candidate: BundleArrays, entries: Mapping[str, Entry], k: int, binary: bool, ask: Ask
+    candidate: BundleArrays, entries: Mapping[str, Entry], k: int, binary: bool, ask: ImportRequest
 ) -> tuple[list[str] | None, str | None]:
     """Names of all classes, and that of class 1 where a single column bears it."""
     if ask.class_names:

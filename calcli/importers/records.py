@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 
 from calcli.errors import DataError
 from calcli.importers.array_names import parse_name
-from calcli.importers.ask import Ask
 from calcli.importers.columns import Column
+from calcli.importers.import_request import ImportRequest
 from calcli.importers.printed import are_lists, is_number, read_lists
 from calcli.io.names import natural
 
@@ -31,7 +31,7 @@ def _dotted(row: Mapping[str, Any], before: str = "") -> Iterator[tuple[str, Any
             yield f"{before}{key}", value
 
 
-def in_one_order(rows: Sequence[Mapping[str, Any]], ask: Ask, where: str) -> list[dict[str, Any]]:
+def in_one_order(rows: Sequence[Mapping[str, Any]], ask: ImportRequest, where: str) -> list[dict[str, Any]]:
     """Rows whose objects of scores by class, ``{"cat": 0.9, "dog": 0.1}``, all have the classes in one order.
 
     That of the first row where all have it, else that of ``--class-names``, else that of

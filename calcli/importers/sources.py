@@ -13,12 +13,12 @@ from pathlib import Path
 from typing import IO, Any
 
 from calcli.errors import DataError, one_line
+from calcli.fast_dataclass import dataclass
 from calcli.importers.formats import suffixes
 from calcli.io.atomic import is_stream
 from calcli.io.inputs import DESCRIPTORS, note
 from calcli.io.names import natural
 from calcli.io.validate import swells
-from calcli.plain import dataclass
 
 GZIP, ZIP = b"\x1f\x8b", b"PK\x03\x04"
 PACKED = frozenset({".csv", ".tsv", ".txt", ".json", ".jsonl", ".ndjson", ".parquet"})

@@ -10,12 +10,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calcli.errors import DataError, UsageError
+from calcli.fast_dataclass import dataclass
 from calcli.importers.archive import Archive
-from calcli.importers.ask import Ask
 from calcli.importers.columns import Column
+from calcli.importers.extra_axis import reduced
+from calcli.importers.import_request import ImportRequest
 from calcli.importers.records import value_column
-from calcli.importers.views import reduced
-from calcli.plain import dataclass
 
 UNLIKELY = -9999.0
 """What servers write for a token of which they know no log-probability."""
@@ -73,7 +73,7 @@ def _position(token: Any, logprob: Any, top: dict[str, float]) -> Position:
 
 
 def answers_archive(
-    path: Path, format: str, answers: Sequence[TokenResponse], ask: Ask, notes: Sequence[str]
+    path: Path, format: str, answers: Sequence[TokenResponse], ask: ImportRequest, notes: Sequence[str]
 ) -> Archive:
     """The arrays that the answers hold.
 

@@ -22,7 +22,7 @@ from calcli.io.class_column import AT_ONCE, ClassColumn
 from calcli.io.dataset import DataSet
 from calcli.io.hdf5 import check_bundle_format, check_stored, lookup, names_in, open_file, read, texts
 from calcli.io.locate import Layout, choose_group, kinds_in, split_where
-from calcli.io.unpacked import Unpacked, is_tall
+from calcli.io.unpacked_chunks import Unpacked, is_tall
 from calcli.io.validate import (
     check_confidences,
     check_correct,

@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from calcli.fast_dataclass import dataclass
 from calcli.io.validate import doubts
 from calcli.numerics import IntArray
-from calcli.plain import dataclass
 from calcli.rows import (
     BLOCK_BYTES,
     ArrayRows,

@@ -7,8 +7,8 @@ from pathlib import Path
 import h5py
 
 from calcli.errors import DataError, UsageError
+from calcli.fast_dataclass import dataclass
 from calcli.io.hdf5 import find_groups, lookup, or_none
-from calcli.plain import dataclass
 from calcli.rows import SCORE_KINDS
 
 

@@ -23,10 +23,10 @@ from numpy.lib import format as npy
 from numpy.typing import NDArray
 
 from calcli.errors import UsageError
+from calcli.fast_dataclass import dataclass
 from calcli.io.atomic import is_stream, new_file
 from calcli.io.provenance import mark
 from calcli.io.writer import NewBundle, new_bundles
-from calcli.plain import dataclass
 
 ROW_GROUP = 32 << 20
 """Bytes of scores in one row group of a Parquet file."""

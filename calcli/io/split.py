@@ -8,8 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calcli.errors import UsageError
+from calcli.fast_dataclass import dataclass
 from calcli.numerics import IntArray, whole_number
-from calcli.plain import dataclass
 
 SUM_TOLERANCE = 1e-9
 """How far fractions may sum beyond 1: .1 + .2 + .7 is not 1 in binary."""

@@ -15,10 +15,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calcli.errors import CalcliError, UsageError, one_line
+from calcli.fast_dataclass import dataclass
 from calcli.io.atomic import is_stream, new_file, refuse
-from calcli.io.hdf5_image import Image
+from calcli.io.hdf5_write_errors import DescriptorFile
 from calcli.numerics import store
-from calcli.plain import dataclass
 
 WRITE_BYTES = 4 << 20
 """How much of a dataset is written, and read back, at once."""
@@ -60,19 +60,19 @@ def new_bundles(path: Path, *, force: bool = False, inputs: Sequence[Path] = ())
         raise UsageError(f"{path}: is a pipe or a device; HDF5 needs an ordinary file, name one")
     with new_file(path, force=force, inputs=inputs) as out:
         out.checked = True  # below: HDF5 goes back and forth in its file
-        image = Image(out.descriptor)
-        with _writing(path, image):
-            file = h5py.File(image, "w")
-        bundles = BundleWriter(path, image, file)
+        driver = DescriptorFile(out.descriptor)
+        with _writing(path, driver):
+            file = h5py.File(driver, "w")
+        bundles = BundleWriter(path, driver, file)
         try:
             yield bundles
             for group in bundles.groups:
                 group.flush()
         except BaseException:
-            with suppress(CalcliError), _writing(path, image):  # closing fails for the reason already known
+            with suppress(CalcliError), _writing(path, driver):  # closing fails for the reason already known
                 file.close()
             raise
-        with _writing(path, image):
+        with _writing(path, driver):
             file.close()
         out.sync()
         with _writing(path, None), h5py.File(out.temporary, "r", locking=False) as written:
@@ -83,15 +83,15 @@ def new_bundles(path: Path, *, force: bool = False, inputs: Sequence[Path] = ())
 class BundleWriter:
     """Makes the bundles of one file (see ``new_bundles``)."""
 
-    def __init__(self, path: Path, image: Image, file: h5py.File) -> None:
-        self._path, self._image, self._file = path, image, file
+    def __init__(self, path: Path, driver: DescriptorFile, file: h5py.File) -> None:
+        self._path, self._driver, self._file = path, driver, file
         self.groups: list[GroupWriter] = []
 
     def create(self, group: str, new: NewBundle) -> "GroupWriter":
         """Make one bundle, to be filled by ``GroupWriter.write``. group : "" is the root."""
-        with _writing(self._path, self._image):
+        with _writing(self._path, self._driver):
             node = self._file.require_group(group) if group else self._file
-            writer = GroupWriter(self._path, self._image, node, new.n, new.kind)
+            writer = GroupWriter(self._path, self._driver, node, new.n, new.kind)
             writer.attribute("calcli_bundle", 1)
             if new.source is not None:
                 writer.attribute("source", json.dumps(new.source, sort_keys=True))
@@ -132,8 +132,8 @@ class _Waiting:
 class GroupWriter:
     """Fills one bundle, block by block in pieces of some mebibytes, and remembers a checksum of every piece."""
 
-    def __init__(self, path: Path, image: Image, node: h5py.Group, n: int, kind: str) -> None:
-        self._path, self._image, self._node, self.n, self.kind = path, image, node, n, kind
+    def __init__(self, path: Path, driver: DescriptorFile, node: h5py.Group, n: int, kind: str) -> None:
+        self._path, self._driver, self._node, self.n, self.kind = path, driver, node, n, kind
         self.name: str = node.name
         self._datasets: dict[str, h5py.Dataset] = {}
         self._waiting: dict[str, _Waiting] = {}
@@ -162,7 +162,7 @@ class GroupWriter:
         ``transformed`` (m, b, k) goes to transforms/logits. A per-row dataset that does
         not exist yet is made with the type of its first block.
         """
-        with _writing(self._path, self._image):
+        with _writing(self._path, self._driver):
             self._write(self.kind, start, scores)
             for name, values in per_row.items():
                 if name == "transformed":
@@ -184,7 +184,7 @@ class GroupWriter:
 
     def flush(self) -> None:
         """Write what waits."""
-        with _writing(self._path, self._image):
+        with _writing(self._path, self._driver):
             for name in self._waiting:
                 self._flush(name)
 
@@ -201,7 +201,7 @@ class GroupWriter:
 
     def attribute(self, name: str, value: Any) -> None:
         """Attach a text or a number. A text beyond HDF5's 64 KiB for attributes goes into dense storage."""
-        with _writing(self._path, self._image):
+        with _writing(self._path, self._driver):
             self._node.attrs[name] = value
         self._attributes[name] = value
 
@@ -248,14 +248,14 @@ def _checksum(values: NDArray[Any]) -> int:
 
 
 @contextmanager
-def _writing(path: Path, image: Image | None) -> Iterator[None]:
+def _writing(path: Path, driver: DescriptorFile | None) -> Iterator[None]:
     """Turn what the disk said, or what h5py makes of it, into a sentence. Raises CalcliError."""
     try:
         try:
             yield
         finally:
-            if image is not None:
-                image.raise_problem()
+            if driver is not None:
+                driver.raise_problem()
     except (OSError, RuntimeError) as problem:
         told = re.search(r"errno = (\d+)", str(problem))  # h5py's own words are long
         number = int(told[1]) if told else getattr(problem, "errno", None)

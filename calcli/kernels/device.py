@@ -9,12 +9,12 @@ from numpy.typing import NDArray
 
 from calcli.calibrator import Context
 from calcli.errors import UsageError
+from calcli.fit_summary import Summary
 from calcli.kernels import numpy as numpy_kernels
 from calcli.kernels.numpy import Expansion, Slope
 from calcli.kernels.numpy.recal import RowSharpness
 from calcli.numerics import FloatArray
 from calcli.rows import Rows
-from calcli.summary import Summary
 
 DEVICES = ("auto", "cpu", "cuda")
 

@@ -14,9 +14,9 @@ import numpy as np
 from calcli.calibrator import Calibrator, Context, Curves, Fit, Options
 from calcli.composition import Composition, Known
 from calcli.errors import CalcliError
+from calcli.fast_dataclass import dataclass
 from calcli.numerics import FloatArray, IntArray
 from calcli.parallel import in_order
-from calcli.plain import dataclass
 from calcli.registry import method, parse_options
 from calcli.rows import ArrayRows, Rows, ScoreKind
 

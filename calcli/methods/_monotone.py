@@ -13,9 +13,9 @@ import numpy as np
 
 from calcli.calibrator import Context
 from calcli.errors import DataError
+from calcli.fast_dataclass import dataclass
 from calcli.methods._temperature import start_rows
 from calcli.numerics import FloatArray, IntArray, row_max
-from calcli.plain import dataclass
 from calcli.rows import Block, Rows
 from calcli.solvers import GRADIENT, LOOSE_GRADIENT, BoxMinimum, Quadratic, minimise_box
 

@@ -6,14 +6,14 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from calcli.calibrator import Calibrator, Context, Prediction, param
+from calcli.fast_dataclass import dataclass
+from calcli.fit_summary import Summary
 from calcli.kernels.device import Kernels, kernels
 from calcli.kernels.numpy import Expansion, Slope
 from calcli.methods._checks import check_positive
 from calcli.numerics import FloatArray, log_softmax
-from calcli.plain import dataclass
 from calcli.rows import Block, Rows
 from calcli.solvers import Root, find_root
-from calcli.summary import Summary
 
 LOG_BETA_LOW, LOG_BETA_HIGH = float(np.log(1e-2)), float(np.log(1e2))
 """Bracket of log beta, beta = 1/T: T in [0.01, 100]."""

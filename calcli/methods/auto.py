@@ -10,6 +10,7 @@ from msgspec import Meta
 from calcli.calibrator import Chosen, Context, Fit, Laws, Options
 from calcli.composition import STATUSES, Known
 from calcli.errors import FitError, UsageError
+from calcli.fast_dataclass import dataclass
 from calcli.folds import sampled_folds
 from calcli.methods._candidates import (
     Trial,
@@ -22,7 +23,6 @@ from calcli.methods._candidates import (
 )
 from calcli.mixture import Member, Mixture
 from calcli.numerics import NLL_FLOOR, FloatArray, IntArray
-from calcli.plain import dataclass
 from calcli.registry import method
 from calcli.rows import Rows
 

@@ -10,11 +10,11 @@ from msgspec import Meta
 from numpy.typing import NDArray
 
 from calcli.calibrator import Curves, param
+from calcli.fast_dataclass import dataclass
 from calcli.methods._binary.curves import EMPTY, check_steps, step
 from calcli.methods._binary.log_odds import Sample
 from calcli.methods._binary.maps import TOP_LABEL, BinaryCalibrator, MapFit, ModeOptions, few_rows_per_class
 from calcli.numerics import FloatArray, IntArray
-from calcli.plain import dataclass
 from calcli.rows import Rows
 
 NEGLIGIBLE = 1e-12

@@ -1,8 +1,8 @@
 """Dirichlet calibration."""
 
 from calcli.calibrator import Laws
+from calcli.fast_dataclass import dataclass
 from calcli.methods._affine.matrix_maps import FullMap, log_probabilities
-from calcli.plain import dataclass
 
 
 @dataclass(frozen=True)

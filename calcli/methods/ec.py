@@ -9,13 +9,13 @@ from msgspec import Meta
 
 from calcli.calibrator import ORDER_PRESERVING, Context, Fit, Options, param
 from calcli.errors import FitError
+from calcli.fast_dataclass import dataclass
+from calcli.fit_summary import Summary
 from calcli.kernels.device import Kernels, kernels
 from calcli.kernels.numpy import Expansion, Slope
 from calcli.methods._temperature import TOLERANCE, OneTemperature, Search, search_temperature, solve_temperature
 from calcli.numerics import FloatArray
-from calcli.plain import dataclass
 from calcli.rows import Block, Rows
-from calcli.summary import Summary
 
 
 class ExpectationConsistencyOptions(Options, frozen=True):

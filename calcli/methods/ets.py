@@ -10,10 +10,10 @@ from msgspec import Meta
 
 from calcli.calibrator import ORDER_PRESERVING, Calibrator, Context, Fit, Options, Prediction, Status, param
 from calcli.errors import DataError
+from calcli.fast_dataclass import dataclass
 from calcli.methods._checks import check_positive
 from calcli.methods.ts import TemperatureOptions, TemperatureScaling
 from calcli.numerics import FloatArray, log_softmax, softmax
-from calcli.plain import dataclass
 from calcli.rows import Block, Rows
 
 LEAST_ORDER = 1e-6

@@ -8,11 +8,11 @@ from msgspec import Meta
 
 from calcli.binning import BinStats, mass_edges, width_edges
 from calcli.calibrator import Curves, param
+from calcli.fast_dataclass import dataclass
 from calcli.methods._binary.curves import EMPTY, check_steps, step
 from calcli.methods._binary.log_odds import Sample
 from calcli.methods._binary.maps import TOP_LABEL, BinaryCalibrator, MapFit, ModeOptions
 from calcli.numerics import FloatArray
-from calcli.plain import dataclass
 from calcli.rows import Rows
 
 Scheme = Literal["width", "mass"]

@@ -12,8 +12,9 @@ from numpy.typing import NDArray
 from calcli.binning import BinStats, mass_edges
 from calcli.calibrator import Calibrator, Context, Fit, Options, Prediction, Status, param
 from calcli.errors import DataError, UsageError
+from calcli.fast_dataclass import dataclass
+from calcli.kernels.numpy.hoki_retention import Races, block_retention
 from calcli.kernels.numpy.noise import QUANTILES, digest, standard_noise
-from calcli.kernels.numpy.retention import Races, block_retention
 from calcli.kernels.numpy.top_confidence import summary_of_confidences
 from calcli.methods._binary.log_odds import counted_rows, sigmoid, single_sample, top_log_odds
 from calcli.methods._binary.maps import TOP_LABEL
@@ -32,7 +33,6 @@ from calcli.methods._hoki.search import (
 from calcli.methods._transforms import choose_pool
 from calcli.methods.ts import TemperatureOptions, TemperatureScaling
 from calcli.numerics import FloatArray, IntArray
-from calcli.plain import dataclass
 from calcli.rows import Block, Rows
 
 SAME_EVERYWHERE = 1e-6

@@ -6,8 +6,8 @@ from typing import Any, Self
 import numpy as np
 
 from calcli.calibrator import ORDER_PRESERVING, Calibrator, Context, Fit, Prediction
+from calcli.fast_dataclass import dataclass
 from calcli.numerics import log_softmax
-from calcli.plain import dataclass
 from calcli.rows import Block, Rows
 
 

@@ -8,12 +8,12 @@ from msgspec import Meta
 
 from calcli.calibrator import Calibrator, Context, Fit, Laws, Options, Prediction, param
 from calcli.errors import DataError
+from calcli.fast_dataclass import dataclass
 from calcli.methods._checks import check_positive, check_uniform
 from calcli.methods._iop_net import Net, TrainingPlan, TrainingRows, mapped_logits, train_folds
 from calcli.methods._monotone import ALL_AT_BOUND, check_map, evaluate, minimise_map, nll_in_slopes, pull_together
 from calcli.methods.ts import TemperatureOptions, TemperatureScaling
 from calcli.numerics import FloatArray, log_softmax, mixed_with_uniform, row_max
-from calcli.plain import dataclass
 from calcli.rows import Block, Rows
 from calcli.solvers import Quadratic
 

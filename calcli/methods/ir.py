@@ -2,10 +2,10 @@
 
 from typing import Any
 
+from calcli.fast_dataclass import dataclass
 from calcli.isotonic import fit_isotonic
 from calcli.methods._binary.log_odds import Sample
 from calcli.methods._binary.maps import TOP_LABEL, BrokenLine, MapFit, ModeOptions
-from calcli.plain import dataclass
 
 
 @dataclass(frozen=True)

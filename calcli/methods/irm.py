@@ -7,13 +7,13 @@ import numpy as np
 
 from calcli.calibrator import ORDER_PRESERVING, Calibrator, Context, Curves, Fit, Prediction, param
 from calcli.errors import DataError, FitError
+from calcli.fast_dataclass import dataclass
 from calcli.isotonic import PooledOutcomes
 from calcli.methods._binary.curves import check_line, line
 from calcli.methods._binary.log_odds import probabilities
 from calcli.methods._binary.vectors import normalize
 from calcli.methods.irova import TIE_BREAK
 from calcli.numerics import FloatArray, IntArray
-from calcli.plain import dataclass
 from calcli.rows import Block, Rows
 
 

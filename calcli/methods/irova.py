@@ -4,12 +4,12 @@ from typing import Any, Self
 
 from calcli.calibrator import Context, Fit
 from calcli.errors import DataError
+from calcli.fast_dataclass import dataclass
 from calcli.isotonic import fit_isotonic
 from calcli.methods._binary.curves import line
 from calcli.methods._binary.log_odds import Sample
 from calcli.methods._binary.maps import ONE_VS_REST, BrokenLine, MapFit, few_rows_per_class, fit_maps
 from calcli.numerics import FloatArray
-from calcli.plain import dataclass
 from calcli.rows import Rows
 
 TIE_BREAK = 1e-9

@@ -5,11 +5,11 @@ from typing import Any, Self
 
 from calcli.calibrator import Calibrator, Context, Fit, param
 from calcli.composition import mapped
+from calcli.fast_dataclass import dataclass
 from calcli.methods._binary.maps import few_rows_per_class, fit_maps
 from calcli.methods._checks import check_positive
 from calcli.methods.irova import IsotonicOneVsAll
 from calcli.methods.ts import TemperatureOptions, TemperatureScaling
-from calcli.plain import dataclass
 from calcli.rows import Rows
 
 

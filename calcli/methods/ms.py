@@ -1,8 +1,8 @@
 """Matrix scaling."""
 
 from calcli.calibrator import Laws
+from calcli.fast_dataclass import dataclass
 from calcli.methods._affine.matrix_maps import FullMap, raw_scores
-from calcli.plain import dataclass
 
 
 @dataclass(frozen=True)

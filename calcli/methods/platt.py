@@ -6,12 +6,12 @@ import numpy as np
 from msgspec import Meta
 
 from calcli.calibrator import param
+from calcli.fast_dataclass import dataclass
 from calcli.methods._binary.log_odds import Sample
 from calcli.methods._binary.logistic import Loss, regress
 from calcli.methods._binary.maps import TOP_LABEL, LogisticCalibrator, MapFit, ModeOptions
 from calcli.methods._checks import check_finite
 from calcli.numerics import FloatArray
-from calcli.plain import dataclass
 
 
 class PlattOptions(ModeOptions, frozen=True):

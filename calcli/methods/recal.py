@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from calcli.binning import BinStats, width_edges
 from calcli.calibrator import Calibrator, Context, Fit, Options, Prediction, Status, param
 from calcli.errors import DataError
+from calcli.fast_dataclass import dataclass
 from calcli.kernels.device import kernels
 from calcli.kernels.numpy.recal import RowSharpness, TiltedRows, log_confidence, log_share
 from calcli.methods._checks import check_positive
@@ -18,7 +19,6 @@ from calcli.methods._recal_groups import BETA_HIGH, BETA_LOW, GROUPS, GroupFit, 
 from calcli.methods._transforms import choose_pool
 from calcli.methods.ts import TemperatureOptions, TemperatureScaling
 from calcli.numerics import TINY, FloatArray, IntArray, log_softmax
-from calcli.plain import dataclass
 from calcli.rows import Block, Rows
 
 SCALE_LOW, SCALE_HIGH = 1e-6, 1e6

@@ -12,6 +12,7 @@ from calcli.binning import BinStats
 from calcli.calibrator import Calibrator, Context, Curves, Fit, param
 from calcli.composition import mapped
 from calcli.errors import FitError
+from calcli.fast_dataclass import dataclass
 from calcli.methods._affine.matrix_maps import OdirOptions
 from calcli.methods._affine.squared import squared_matrix, squared_vector
 from calcli.methods._binary.curves import EMPTY, check_steps, step
@@ -28,7 +29,6 @@ from calcli.methods.platt import fit_platt
 from calcli.methods.ts import TemperatureOptions, TemperatureScaling
 from calcli.methods.vs import VectorScaling, VectorScalingOptions
 from calcli.numerics import FloatArray, IntArray, log_softmax
-from calcli.plain import dataclass
 from calcli.rows import Block, Rows
 
 DIRICHLET_PENALTY = 1e-2

@@ -7,6 +7,7 @@ import numpy as np
 from msgspec import Meta
 
 from calcli.calibrator import Context, Fit, Laws, Options, Prediction, param
+from calcli.fast_dataclass import dataclass
 from calcli.methods._affine.fitting import (
     FitNotes,
     begin_map,
@@ -20,7 +21,6 @@ from calcli.methods._affine.path import load_table, path_folds, search_path
 from calcli.methods._affine.structured import LAMBDAS, Smoothed, presmooth, structured_ridge
 from calcli.methods._checks import check_finite
 from calcli.numerics import FloatArray, log_softmax
-from calcli.plain import dataclass
 from calcli.rows import Block, Rows
 
 ROWS_PER_CLASS = 20

@@ -6,10 +6,10 @@ from typing import Annotated, Any
 import numpy as np
 from msgspec import Meta
 
+from calcli.fast_dataclass import dataclass
 from calcli.methods._binary.log_odds import Sample
 from calcli.methods._binary.maps import TOP_LABEL, BrokenLine, MapFit, ModeOptions
 from calcli.numerics import FloatArray
-from calcli.plain import dataclass
 
 
 class SplineOptions(ModeOptions, frozen=True):

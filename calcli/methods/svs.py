@@ -6,6 +6,7 @@ import msgspec
 from msgspec import Meta
 
 from calcli.calibrator import Context, Fit, Laws, Options, Prediction, param
+from calcli.fast_dataclass import dataclass
 from calcli.methods._affine.fitting import (
     FitNotes,
     begin_map,
@@ -19,7 +20,6 @@ from calcli.methods._affine.structured import LAMBDAS, Smoothed, presmooth, stru
 from calcli.methods._affine.vector import VectorObjective
 from calcli.methods._checks import check_finite
 from calcli.numerics import FloatArray, log_softmax
-from calcli.plain import dataclass
 from calcli.rows import Block, Rows
 
 

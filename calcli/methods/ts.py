@@ -6,6 +6,8 @@ from typing import Annotated, Literal, Self
 from msgspec import Meta
 
 from calcli.calibrator import ORDER_PRESERVING, Context, Fit, Options, Prediction, param
+from calcli.fast_dataclass import dataclass
+from calcli.fit_summary import Summary
 from calcli.kernels.device import Kernels, kernels
 from calcli.kernels.numpy import Expansion, Slope
 from calcli.methods._checks import check_uniform
@@ -20,9 +22,7 @@ from calcli.methods._temperature import (
     solve_temperature,
 )
 from calcli.numerics import FloatArray, mixed_with_uniform
-from calcli.plain import dataclass
 from calcli.rows import Block, Rows
-from calcli.summary import Summary
 
 
 class TemperatureOptions(Options, frozen=True):

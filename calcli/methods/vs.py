@@ -5,6 +5,7 @@ from typing import Annotated, Self
 from msgspec import Meta
 
 from calcli.calibrator import Calibrator, Context, Fit, Laws, Options, Prediction, param
+from calcli.fast_dataclass import dataclass
 from calcli.methods._affine.fitting import (
     FitNotes,
     begin_map,
@@ -18,7 +19,6 @@ from calcli.methods._affine.objective import Chunks
 from calcli.methods._affine.vector import VectorObjective
 from calcli.methods._checks import check_finite
 from calcli.numerics import FloatArray, log_softmax
-from calcli.plain import dataclass
 from calcli.rows import Block, Rows
 
 

@@ -7,9 +7,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calcli.binning import bin_index, width_edges
+from calcli.fast_dataclass import dataclass
 from calcli.metrics.rowtable import ClassStats
 from calcli.numerics import FloatArray, IntArray
-from calcli.plain import dataclass
 
 PAIRS_AT_ONCE = 1 << 15
 """Pairs that wait before they are added up."""

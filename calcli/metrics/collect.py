@@ -10,10 +10,10 @@ from numpy.typing import NDArray
 
 from calcli.calibrator import Calibrator, Prediction, Progress
 from calcli.errors import DataError
+from calcli.fast_dataclass import dataclass
 from calcli.metrics.class_sums import ClassSums, Piece
 from calcli.metrics.rowtable import COLUMNS, TOP_COLUMNS, RowTable
 from calcli.numerics import NLL_FLOOR, FloatArray, IntArray
-from calcli.plain import dataclass
 from calcli.rows import Block, Rows
 
 Made = TypeVar("Made")

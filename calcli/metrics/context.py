@@ -12,13 +12,13 @@ from msgspec import Meta
 
 from calcli.binning import BinStats, mass_edges, width_edges
 from calcli.errors import UsageError
-from calcli.metrics.compat import CONVENTIONS, Convention
+from calcli.fast_dataclass import dataclass
 from calcli.metrics.intervals import Interval
 from calcli.metrics.nulls import Laws, Null, bin_laws, bin_outcomes, expected_error
+from calcli.metrics.other_programs import CONVENTIONS, Convention
 from calcli.metrics.rowtable import RowTable
 from calcli.metrics.ties import Ordered, Ranked
 from calcli.numerics import FloatArray, IntArray, distinct
-from calcli.plain import dataclass
 
 Label = Literal["top", "positive", "class", "all"]
 Scheme = Literal["width", "mass"]

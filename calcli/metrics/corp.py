@@ -10,9 +10,9 @@ from typing import Literal
 
 import numpy as np
 
+from calcli.fast_dataclass import dataclass
 from calcli.isotonic import IsotonicFit, fit_isotonic, pool_adjacent_violators
 from calcli.numerics import NLL_FLOOR, FloatArray, IntArray
-from calcli.plain import dataclass
 
 Score = Literal["brier", "log"]
 

@@ -6,12 +6,12 @@ from collections.abc import Callable, Iterable, Sequence
 import numpy as np
 
 from calcli.binning import BinStats, bin_index, binned_error, mass_edges
+from calcli.fast_dataclass import dataclass
 from calcli.metrics.context import MetricContext, Value, edges_of_values
 from calcli.metrics.definition import metric
 from calcli.metrics.intervals import Interval, normal_quantile, normal_tail
 from calcli.metrics.nulls import Null, null_of
 from calcli.numerics import FloatArray, quantile
-from calcli.plain import dataclass
 
 
 def plugin_square(bins: BinStats) -> FloatArray:

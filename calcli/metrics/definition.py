@@ -7,9 +7,9 @@ this package. Lists, help, signatures, limits and the generic tests find it by t
 from collections.abc import Callable
 from typing import Any, Literal
 
+from calcli.fast_dataclass import dataclass
 from calcli.metrics.context import MetricContext, Value
 from calcli.numerics import FloatArray
-from calcli.plain import dataclass
 
 Better = Literal["low", "high", "zero"]
 Report = Literal["default", "two classes", "full"]

@@ -5,8 +5,8 @@ from typing import Any
 
 import numpy as np
 
+from calcli.fast_dataclass import dataclass
 from calcli.numerics import FloatArray
-from calcli.plain import dataclass
 
 
 @dataclass(frozen=True)

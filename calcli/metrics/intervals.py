@@ -9,8 +9,8 @@ from statistics import NormalDist
 
 import numpy as np
 
+from calcli.fast_dataclass import dataclass
 from calcli.numerics import FloatArray, quantile
-from calcli.plain import dataclass
 
 BOOTSTRAP_WORK = 5_000_000
 """Rows times resamples up to which ``auto`` intervals are bootstrapped (a quarter second)."""

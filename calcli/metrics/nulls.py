@@ -11,8 +11,8 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from calcli.binning import bin_index
+from calcli.fast_dataclass import dataclass
 from calcli.numerics import FloatArray, quantile
-from calcli.plain import dataclass
 
 EXACT_ROWS = 1 << 14
 """Rows of a bin up to which the law of its successes is computed exactly."""

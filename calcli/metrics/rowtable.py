@@ -13,9 +13,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calcli.binning import BinStats
-from calcli.metrics.agreement import LabelAgreement
+from calcli.fast_dataclass import dataclass
+from calcli.metrics.label_agreement import LabelAgreement
 from calcli.numerics import NLL_FLOOR, FloatArray, IntArray
-from calcli.plain import dataclass
 
 TOP_COLUMNS = ("confidence", "correct", "prediction", "y")
 COLUMNS = ("confidence", "nll", "brier", "entropy", "varentropy")

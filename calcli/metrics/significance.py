@@ -4,6 +4,7 @@ import math
 
 import numpy as np
 
+from calcli.fast_dataclass import dataclass
 from calcli.metrics.context import MetricContext, Value
 from calcli.metrics.definition import metric
 from calcli.metrics.intervals import normal_p_value
@@ -11,7 +12,6 @@ from calcli.metrics.nulls import Null, outcome_draws, poisson_binomial
 from calcli.metrics.rowtable import ClassStats, RowTable
 from calcli.metrics.ties import Ranked
 from calcli.numerics import FloatArray, IntArray
-from calcli.plain import dataclass
 
 
 @dataclass(frozen=True)

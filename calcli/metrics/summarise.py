@@ -8,11 +8,11 @@ from operator import add
 import numpy as np
 
 from calcli.calibrator import Calibrator, Progress
+from calcli.fast_dataclass import dataclass
+from calcli.fit_summary import Summary
 from calcli.metrics.collect import collect, needed_transforms
 from calcli.numerics import FloatArray, IntArray
-from calcli.plain import dataclass
 from calcli.rows import Block, Rows
-from calcli.summary import Summary
 
 
 def summarise(rows: Rows, calibrator: Calibrator | None, progress: Progress) -> Summary:

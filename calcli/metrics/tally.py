@@ -1,7 +1,7 @@
 """Sums over rows so many that no table of them is kept: what adds, part by part.
 
 Means over rows, width bins, class sums and the smooth error need no more than sums. Metrics of
-order get the confidences in order from disk (``calcli.metrics.external_sort``); ``calcli.metrics.many_rows``
+order get the confidences in order from disk (``calcli.metrics.external_sort``); ``calcli.metrics.out_of_core``
 measures from both.
 """
 
@@ -14,17 +14,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calcli.binning import BinStats, bin_index, width_edges
-from calcli.metrics.agreement import LabelAgreement
+from calcli.fast_dataclass import dataclass
 from calcli.metrics.catalog import metric
 from calcli.metrics.context import MetricContext, MetricSettings
 from calcli.metrics.external_sort import keys_of
 from calcli.metrics.intervals import Mean
+from calcli.metrics.label_agreement import LabelAgreement
 from calcli.metrics.losses import compared_losses
 from calcli.metrics.nulls import label_losses
 from calcli.metrics.rowtable import ClassStats, RowTable
 from calcli.metrics.smooth import grid_cells, smooth_residuals
 from calcli.numerics import FloatArray, IntArray
-from calcli.plain import dataclass
 
 FINE = 64
 """Cells of a width bin, each of which is drawn as one binomial under calibration (as ``nulls.GROUPS``)."""

@@ -3,11 +3,11 @@
 import math
 import shlex
 
+from calcli.fast_dataclass import dataclass
 from calcli.metrics.intervals import normal_quantile
-from calcli.plain import dataclass
 from calcli.report.findings import LEVEL, REACH, elsewhere, state_of, window_sentence
 from calcli.report.gather import CalibratorFacts, ModelResults, Version
-from calcli.report.phrases import count, fixed, points, span
+from calcli.report.number_format import count, fixed, points, span
 
 
 @dataclass(frozen=True)

@@ -5,14 +5,14 @@ from itertools import pairwise
 
 import numpy as np
 
+from calcli.diagrams.caption_text import round_ticks, short
 from calcli.diagrams.curve import Curve
 from calcli.diagrams.styles.gaps import Gap
 from calcli.diagrams.styles.temperature import TemperatureSweep
-from calcli.diagrams.words import round_ticks, short
 from calcli.numerics import FloatArray
 from calcli.report.gather import ModelResults
 from calcli.report.markup import Safe, tag, text
-from calcli.report.phrases import fixed, per_cent
+from calcli.report.number_format import fixed, per_cent
 
 LEFT, TOP, SIDE, WIDTH = 78.0, 46.0, 560.0, 668.0
 """The script knows LEFT, SIDE and WIDTH too."""

@@ -3,12 +3,12 @@
 import math
 from collections.abc import Sequence
 
+from calcli.diagrams.caption_text import squeeze
 from calcli.diagrams.styles.gaps import Gap
-from calcli.diagrams.words import squeeze
+from calcli.fast_dataclass import dataclass
 from calcli.metrics.intervals import normal_quantile
-from calcli.plain import dataclass
 from calcli.report.gather import WINDOW_ROWS, Version, Window
-from calcli.report.phrases import count, per_cent, points
+from calcli.report.number_format import count, per_cent, points
 
 LEVEL = 0.05
 REACH = normal_quantile(1 - LEVEL / 2)

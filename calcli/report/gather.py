@@ -13,14 +13,14 @@ from calcli.diagrams.style import Request
 from calcli.diagrams.styles.gaps import Gap, gap_series
 from calcli.diagrams.styles.risk import Coverage, coverage_curve
 from calcli.diagrams.styles.temperature import TemperatureSweep, sweep_temperature
-from calcli.evaluation.assess import Assessed, Candidate, Plan, Subject, assess
+from calcli.evaluation.evaluate_bundle import Assessed, Candidate, Plan, Subject, assess
 from calcli.evaluation.results import Result
+from calcli.fast_dataclass import dataclass
 from calcli.methods._temperature import OneTemperature
 from calcli.metrics.intervals import mean_of, normal_p_value, wilson_interval
 from calcli.metrics.rowtable import RowTable
 from calcli.metrics.significance import benjamini_hochberg
 from calcli.numerics import FloatArray
-from calcli.plain import dataclass
 from calcli.rows import ArrayRows, Rows
 
 EDGES = (*np.arange(0, 10) / 10, 0.99, 1.0)

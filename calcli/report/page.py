@@ -13,14 +13,14 @@ import numpy as np
 from calcli import __version__
 from calcli.diagrams.curve import CurveSettings
 from calcli.metrics.intervals import normal_quantile
-from calcli.report.answers import overall, verdict_of
+from calcli.report.components import Room, download, drawn_of, focus_of, row, state_word, table, term
 from calcli.report.findings import State, state_of
 from calcli.report.gather import ModelResults, Threshold, Version
 from calcli.report.glossary import GLOSSARY
 from calcli.report.markup import Safe, data_block, join, name, tag, visible
-from calcli.report.phrases import cases, count, signed, span
-from calcli.report.pieces import Room, download, drawn_of, focus_of, row, state_word, table, term
+from calcli.report.number_format import cases, count, signed, span
 from calcli.report.sections import card, model_body, signatures
+from calcli.report.verdicts import overall, verdict_of
 
 COLOURS = (("", "as the system"), ("light", "light"), ("dark", "dark"))
 

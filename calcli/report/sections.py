@@ -7,13 +7,7 @@ from typing import Any
 from calcli.diagrams.styles.gaps import Gap
 from calcli.metrics.intervals import normal_quantile
 from calcli.metrics.warnings import data_warnings
-from calcli.report.answers import Verdict, verdict_of
-from calcli.report.figures import bars, dumbbell, gap_line, reliability, risk, sample, sweep_figure
-from calcli.report.findings import state_of
-from calcli.report.gather import ModelResults, Version
-from calcli.report.markup import Safe, join, name, short, tag
-from calcli.report.phrases import chance, count, fixed, per_cent, signed, span
-from calcli.report.pieces import (
+from calcli.report.components import (
     Room,
     download,
     drawn_of,
@@ -25,6 +19,12 @@ from calcli.report.pieces import (
     table,
     term,
 )
+from calcli.report.figures import bars, dumbbell, gap_line, reliability, risk, sample, sweep_figure
+from calcli.report.findings import state_of
+from calcli.report.gather import ModelResults, Version
+from calcli.report.markup import Safe, join, name, short, tag
+from calcli.report.number_format import chance, count, fixed, per_cent, signed, span
+from calcli.report.verdicts import Verdict, verdict_of
 
 FIRST = 20
 """Lines of a long table that are shown before "show more"."""

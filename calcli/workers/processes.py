@@ -8,7 +8,7 @@ from multiprocessing import get_context
 from multiprocessing.connection import Connection, wait
 from typing import Any
 
-from calcli.workers.crew import ATTEMPTS, Crew, Named, given_up
+from calcli.workers.executor import ATTEMPTS, Executor, Named, given_up
 
 AHEAD = 2
 """Results per worker that may wait for one before them."""
@@ -52,7 +52,7 @@ def serve(pipe: "Connection[Any, Any]") -> None:
             pipe.send((False, RuntimeError(f"{type(answer[1]).__name__}: {answer[1]} ({problem})")))
 
 
-class Processes(Crew):
+class Processes(Executor):
     """So many processes, each at one task at a time; one that dies is replaced. say : told of such."""
 
     def __init__(self, count: int, say: Callable[[str], None] = lambda text: None) -> None:

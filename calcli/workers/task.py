@@ -15,12 +15,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calcli.errors import DataError
-from calcli.importers.direct import open_rows
+from calcli.fast_dataclass import dataclass
+from calcli.importers.open_any_file import open_rows
 from calcli.io.bundle import BundleRows
 from calcli.io.dataset import DataSet, Walk, regular, within
 from calcli.io.locate import split_where
-from calcli.io.pooled import PooledRows, allow_open_files
-from calcli.plain import dataclass
+from calcli.io.pooled_bundles import PooledRows, allow_open_files
 from calcli.rows import Block
 
 OPEN_BUNDLES = 256

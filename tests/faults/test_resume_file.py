@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from calcli.errors import CalcliError, UsageError
-from calcli.extract.checkpoint import PartialScores
 from calcli.extract.model_inputs import ModelJob
+from calcli.extract.resume import PartialScores
 from calcli.extract.run import run_model
 
 JOB = {"model": "m", "inputs": [1, 2]}

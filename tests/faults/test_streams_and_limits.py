@@ -72,11 +72,11 @@ def test_folders_that_are_not_there_or_closed(calcli, desk, tmp_path, words):
 
 def test_a_folder_that_vanishes_meanwhile(desk, tmp_path):
     script = (
-        "import os, shutil, sys\nimport calcli.io.hdf5_image as image\nfrom calcli.cli.main import main\n"
-        "truncate = image.Image.truncate\n"
+        "import os, shutil, sys\nimport calcli.io.hdf5_write_errors as driver\nfrom calcli.cli.main import main\n"
+        "truncate = driver.DescriptorFile.truncate\n"
         "def vanish(self, size=None):\n"
         "    shutil.rmtree('folder', ignore_errors=True)\n    return truncate(self, size)\n"
-        "image.Image.truncate = vanish\nmain()\n"
+        "driver.DescriptorFile.truncate = vanish\nmain()\n"
     )
     (tmp_path / "folder").mkdir()
     done = subprocess.run(

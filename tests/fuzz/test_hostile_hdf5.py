@@ -13,7 +13,7 @@ from cli import runner
 from synthetic import truth
 
 from calcli.errors import DataError
-from calcli.importers.direct import open_data
+from calcli.importers.open_any_file import open_data
 from calcli.io import hdf5, probe
 from calcli.io.hdf5 import open_file
 

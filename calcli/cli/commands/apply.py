@@ -26,8 +26,9 @@ from calcli.cli.apply_job import ApplyShard, apply_one
 from calcli.cli.render import Talk, fail, print_json, print_path
 from calcli.cli.shards import ShardOutcome, dealt_out
 from calcli.cli.worker_options import Working
-from calcli.errors import CalcliError, CrewLost, DataError, UsageError
-from calcli.importers.direct import look_first
+from calcli.errors import CalcliError, DataError, UsageError, WorkersLost
+from calcli.fast_dataclass import dataclass
+from calcli.importers.open_any_file import look_first
 from calcli.io.artifact import Artifact, load
 from calcli.io.atomic import make_folder, refuse_inputs
 from calcli.io.bundle import open_bundle
@@ -35,11 +36,10 @@ from calcli.io.inputs import note, read_document
 from calcli.io.locate import split_where
 from calcli.io.provenance import link_to
 from calcli.io.score_files import FORMATS, format_of
-from calcli.plain import dataclass
 from calcli.rows import SCORE_KINDS
 
 if TYPE_CHECKING:
-    from calcli.workers.crew import Crew
+    from calcli.workers.executor import Executor
 
 ORDER = 30
 LARGEST_THRESHOLD = 1 << 24
@@ -113,9 +113,9 @@ def run(args: ApplyArgs) -> int:
         _note_all(args)
         refuse_inputs(targets)
     try:
-        with args.crew(talk) as crew:
+        with args.executor(talk) as executor:
             several = len(targets) > 1
-            for target, outcome in zip(targets, _outcomes(args, artifact, targets, talk, least, crew), strict=True):
+            for target, outcome in zip(targets, _outcomes(args, artifact, targets, talk, least, executor), strict=True):
                 talk.clear()
                 for word in outcome.words:
                     talk.say(word)
@@ -151,24 +151,24 @@ def _outcomes(
     targets: Sequence[Path],
     talk: Talk,
     least: float | None,
-    crew: "Crew | None",
+    executor: "Executor | None",
 ) -> Iterator[ShardOutcome]:
     """What came of every bundle: several are dealt out to workers whole, the rows of one in ranges."""
-    if crew is None or len(targets) == 1:
+    if executor is None or len(targets) == 1:
         for bundle, target in zip(args.expanded, targets, strict=True):
             try:
-                yield ShardOutcome(apply_one(args, artifact, bundle, target, talk, least, crew))
-            except CrewLost:
+                yield ShardOutcome(apply_one(args, artifact, bundle, target, talk, least, executor))
+            except WorkersLost:
                 raise
             except CalcliError as error:
                 yield ShardOutcome(None, error)
         return
     shards = [ApplyShard(args, artifact, *pair, least) for pair in zip(args.expanded, targets, strict=True)]
-    if crew.remote:
+    if executor.remote:
         from calcli.workers.task import absolute
 
         shards = [replace(s, bundle=absolute(s.bundle), target=Path(os.path.abspath(s.target))) for s in shards]
-    yield from dealt_out(shards, crew, args.output, talk)
+    yield from dealt_out(shards, executor, args.output, talk)
 
 
 def _targets(args: ApplyArgs) -> list[Path]:

@@ -26,18 +26,18 @@ import typer
 from calcli import __version__
 from calcli.cli import options as o
 from calcli.cli.compare_job import Setting, Task, differing_row, opened, outcomes
-from calcli.cli.compare_kept import kept
+from calcli.cli.compare_result_file import kept
 from calcli.cli.compare_text import Board
 from calcli.cli.render import Talk, fail, print_json
 from calcli.cli.tables import TEXTS
 from calcli.errors import CalcliError, DataError, UsageError
 from calcli.evaluation.leaderboard import UNCALIBRATED, LeaderboardEntry, entrants, ranking, scored, title_of
+from calcli.fast_dataclass import dataclass
 from calcli.io.atomic import check_output, is_stream, write_bytes
 from calcli.io.cells import finite
 from calcli.io.locate import split_where
 from calcli.metrics.context import MetricSettings
 from calcli.metrics.rowtable import RowTable
-from calcli.plain import dataclass
 
 ORDER = 45
 SAVED_EVERY = 5.0

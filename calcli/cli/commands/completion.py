@@ -10,9 +10,9 @@ from typing import Annotated
 
 import typer
 
-from calcli.cli.generated import SCRIPTS
+from calcli.cli.man_and_completion import SCRIPTS
 from calcli.errors import UsageError
-from calcli.plain import dataclass
+from calcli.fast_dataclass import dataclass
 
 ORDER = 90
 

@@ -30,12 +30,14 @@ from calcli.cli import options as o
 from calcli.cli.render import Talk, print_json, print_path
 from calcli.cli.worker_options import Working, opened
 from calcli.diagrams.curve import CurveSettings
+from calcli.diagrams.matplotlib_theme import THEMES, WIDTHS, Paper, width_of
 from calcli.diagrams.outputs import FORMATS, format_of, to_object
 from calcli.diagrams.panels import Measured
-from calcli.diagrams.paper import THEMES, WIDTHS, Paper, width_of
 from calcli.diagrams.style import Figure, Request, check, style, style_titles
 from calcli.diagrams.terminal import Look, draw
 from calcli.errors import DataError, UsageError, unknown_name
+from calcli.fast_dataclass import dataclass
+from calcli.fit_and_apply import check_fits
 from calcli.io.artifact import Artifact, load
 from calcli.io.atomic import check_output, write_bytes
 from calcli.io.dataset import DataSet
@@ -43,11 +45,9 @@ from calcli.io.locate import split_where
 from calcli.methods._temperature import OneTemperature
 from calcli.metrics.collect import collect_all
 from calcli.metrics.warnings import label_doubts
-from calcli.plain import dataclass
-from calcli.workflow import check_fits
 
 if TYPE_CHECKING:
-    from calcli.workers.crew import Crew
+    from calcli.workers.executor import Executor
 
 ORDER = 50
 
@@ -196,8 +196,8 @@ def run(args: DiagramArgs) -> int:
     talk, paper, request = Talk(args.quiet), args.paper, args.request
     artifacts = [(path, load(path)) for path in args.calibrator or []]
     gather = _sweep if style(args.style).needs_scores else _tables
-    with args.crew(talk) as crew:
-        figure = gather(args, replace(request, progress=talk.progress), artifacts, talk, crew)
+    with args.executor(talk) as executor:
+        figure = gather(args, replace(request, progress=talk.progress), artifacts, talk, executor)
     talk.clear()
     if args.output is not None:
         written = format_of(args.output).write(figure, paper)
@@ -231,7 +231,9 @@ def _labels(args: DiagramArgs, artifacts: Artifacts) -> list[str]:
     ]
 
 
-def _tables(args: DiagramArgs, request: Request, artifacts: Artifacts, talk: Talk, crew: "Crew | None") -> Figure:
+def _tables(
+    args: DiagramArgs, request: Request, artifacts: Artifacts, talk: Talk, executor: "Executor | None"
+) -> Figure:
     """The figure of row tables: every bundle, uncalibrated and through every calibrator."""
     sets: list[Measured] = []
     notes: list[str] = []
@@ -239,7 +241,7 @@ def _tables(args: DiagramArgs, request: Request, artifacts: Artifacts, talk: Tal
     called = dict(zip([None, *(path for path, _ in artifacts)], _labels(args, artifacts), strict=True))
     matched = _matched(args.expanded, artifacts) if args.match else [artifacts] * len(args.sets)
     for bundles, own in zip(args.sets, matched, strict=True):
-        with opened(args, bundles, crew, talk) as rows:
+        with opened(args, bundles, executor, talk) as rows:
             _admit(rows, talk)
             notes += [f"{rows.name}: {caveat}" for caveat in rows.caveats]
             for path, artifact in own:
@@ -286,10 +288,12 @@ def _admit(rows: DataSet, talk: Talk) -> None:
         raise DataError(f"{rows.name}: all rows that are left have weight 0, expected one above; nothing can be drawn")
 
 
-def _sweep(args: DiagramArgs, request: Request, artifacts: Artifacts, talk: Talk, crew: "Crew | None") -> Figure:
+def _sweep(
+    args: DiagramArgs, request: Request, artifacts: Artifacts, talk: Talk, executor: "Executor | None"
+) -> Figure:
     """The figure of an open bundle, with the temperatures of the calibrators that have one."""
     given = []
-    with opened(args, args.sets[0], crew, talk) as rows:
+    with opened(args, args.sets[0], executor, talk) as rows:
         _admit(rows, talk)
         for caveat in rows.caveats:
             talk.warn(f"{rows.name}: {caveat}")

@@ -28,17 +28,17 @@ from calcli.cli.evaluate_text import print_report
 from calcli.cli.render import Talk, fail, print_json
 from calcli.cli.tables import TEXTS, plain, print_table
 from calcli.cli.worker_options import Working
-from calcli.errors import CalcliError, CrewLost, LimitCrossed, UsageError, unknown_name
-from calcli.evaluation.assess import Plan
-from calcli.evaluation.limits import Limit, Outcome, check, limits, needed_metrics
+from calcli.errors import CalcliError, LimitCrossed, UsageError, WorkersLost, unknown_name
+from calcli.evaluation.evaluate_bundle import Plan
+from calcli.evaluation.metric_limits import Limit, Outcome, check, limits, needed_metrics
 from calcli.evaluation.results import Evaluation, Result
-from calcli.evaluation.terms import explained
+from calcli.evaluation.term_meanings import explained
+from calcli.fast_dataclass import dataclass
 from calcli.io.atomic import check_output, write_bytes
 from calcli.io.names import expand
 from calcli.metrics.catalog import metric, report_metrics, settings_of
-from calcli.metrics.compat import PROGRAMS
 from calcli.metrics.context import MetricSettings, norm_of
-from calcli.plain import dataclass
+from calcli.metrics.other_programs import PROGRAMS
 
 ORDER = 40
 WITH_ALL = ("table", "json", "jsonl")
@@ -258,12 +258,12 @@ def run(args: EvaluateArgs) -> int:
     read = job.reads(bundles)
     if args.junit is not None:
         check_output(Path(args.junit), force=args.force, inputs=read)
-    with args.crew(talk) as job.crew:
+    with args.executor(talk) as job.executor:
         for together in o.sets_of(bundles, args.pool):
             try:
                 results, against = job.evaluate(together)
             except CalcliError as error:
-                if args.pool or len(args.given) == len(bundles) == 1 or isinstance(error, CrewLost):
+                if args.pool or len(args.given) == len(bundles) == 1 or isinstance(error, WorkersLost):
                     raise
                 worst = max(worst, fail(str(error), error.exit_code))
                 continue

@@ -20,13 +20,13 @@ from calcli.cli.render import Talk, print_json, print_path
 from calcli.errors import UsageError, unknown_name
 from calcli.export.exporting import TARGETS, Export, check, export, export_behind
 from calcli.export.verify import TOLERANCE, Agreement, compare
-from calcli.importers.direct import open_data
+from calcli.fast_dataclass import dataclass
+from calcli.fit_and_apply import check_fits
+from calcli.importers.open_any_file import open_data
 from calcli.io.artifact import Artifact, load
 from calcli.io.atomic import check_output, write_bytes
 from calcli.io.locate import split_where
 from calcli.io.names import expand
-from calcli.plain import dataclass
-from calcli.workflow import check_fits
 
 ORDER = 45
 

@@ -27,11 +27,11 @@ from calcli.cli.render import Talk, fail, print_json, print_path
 from calcli.cli.shards import ShardOutcome, dealt_out
 from calcli.cli.worker_options import Working
 from calcli.errors import CalcliError, UsageError
-from calcli.importers.ask import Ask
+from calcli.fast_dataclass import dataclass
 from calcli.importers.import_report import ImportReport, Splitting, Written
+from calcli.importers.import_request import ImportRequest
 from calcli.importers.import_scores import import_scores
 from calcli.io.split import parse_split
-from calcli.plain import dataclass
 from calcli.rows import SCORE_KINDS
 
 ORDER = 10
@@ -135,10 +135,10 @@ class ExtractArgs(ModelOptions, ImportOptions, Working, o.Saying):
         return Splitting(tuple(map(parse_split, split)), self.seed, self.stratify, self.ordered, split)
 
     @property
-    def ask(self) -> Ask:
+    def ask(self) -> ImportRequest:
         """What to take from the sources."""
         scores, labels, groups = (tuple(names or ()) for names in (self.scores, self.labels, self.group))
-        return Ask(scores, labels, self.kind, groups, self.all_scores, self.no_labels, **self.reading)
+        return ImportRequest(scores, labels, self.kind, groups, self.all_scores, self.no_labels, **self.reading)
 
 
 def run(args: ExtractArgs) -> int:
@@ -151,10 +151,10 @@ def run(args: ExtractArgs) -> int:
         return _finish(args, [(output, ShardOutcome(report))], talk)
     labels = args.labels[0] if args.labels else None
     shards = args.shards(output, splitting, labels=labels, kind=args.kind or "logits", force=args.force)
-    with args.crew(talk) as crew:
-        if crew is not None and len(shards) > 1:
-            there = [shard.absolute() for shard in shards] if crew.remote else shards
-            outcomes = dealt_out(there, crew, args.output, talk)
+    with args.executor(talk) as executor:
+        if executor is not None and len(shards) > 1:
+            there = [shard.absolute() for shard in shards] if executor.remote else shards
+            outcomes = dealt_out(there, executor, args.output, talk)
         else:
             outcomes = (_alone(shard, talk, len(shards)) for shard in shards)
         return _finish(args, zip((shard.target for shard in shards), outcomes, strict=True), talk)

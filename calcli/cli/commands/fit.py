@@ -24,15 +24,15 @@ from calcli.cli.fit_text import as_json, print_fit
 from calcli.cli.render import Talk, print_json, print_path
 from calcli.cli.worker_options import Working, job_file, opened
 from calcli.errors import FitError, UsageError
+from calcli.fast_dataclass import dataclass
+from calcli.fit_and_apply import fit_artifact
 from calcli.io.artifact import save
 from calcli.io.atomic import check_output
 from calcli.kernels.device import resolve
-from calcli.plain import dataclass
 from calcli.registry import canonical, parse_options
-from calcli.workflow import fit_artifact
 
 if TYPE_CHECKING:
-    from calcli.workers.crew import Crew
+    from calcli.workers.executor import Executor
     from calcli.workers.journal import Journal
 
 ORDER = 20
@@ -116,15 +116,20 @@ def run(args: FitArgs) -> int:
     talk = Talk(args.quiet)
     together = args.method == "all"
     target, options = ("-", None) if together else (args.target(), args.options())
-    with args.crew(talk) as crew, job_file(target, crew) as journal:
-        return _fit(args, talk, target, options, crew, journal)
+    with args.executor(talk) as executor, job_file(target, executor) as journal:
+        return _fit(args, talk, target, options, executor, journal)
 
 
 def _fit(
-    args: FitArgs, talk: Talk, target: str, options: Options | None, crew: "Crew | None", journal: "Journal | None"
+    args: FitArgs,
+    talk: Talk,
+    target: str,
+    options: Options | None,
+    executor: "Executor | None",
+    journal: "Journal | None",
 ) -> int:
     """Fit, save and tell; options : None for all methods."""
-    with opened(args, args.expanded, crew, talk, CALIBRATION, journal) as rows:
+    with opened(args, args.expanded, executor, talk, CALIBRATION, journal) as rows:
         rows.progress = talk.progress
         context = Context(args.seed, resolve(args.device, rows.n * rows.k), talk.progress)
         if rows.ignored:

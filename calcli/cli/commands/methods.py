@@ -14,7 +14,7 @@ import typer
 
 from calcli.cli import options as o
 from calcli.cli.tables import Table, print_table
-from calcli.plain import dataclass
+from calcli.fast_dataclass import dataclass
 from calcli.registry import canonical, method, method_names, option_facts
 
 ORDER = 70

@@ -11,8 +11,8 @@ import typer
 
 from calcli.cli import options as o
 from calcli.cli.tables import Table
+from calcli.fast_dataclass import dataclass
 from calcli.metrics.catalog import describe_metric, metric_names
-from calcli.plain import dataclass
 
 ORDER = 80
 

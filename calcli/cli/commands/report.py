@@ -23,15 +23,15 @@ from calcli.cli.evaluate_job import Job
 from calcli.cli.render import Talk, fail, print_json, print_path
 from calcli.cli.worker_options import Working, opened
 from calcli.errors import DataError, LimitCrossed, UsageError
-from calcli.evaluation.assess import Plan, Subject
-from calcli.evaluation.limits import Outcome, check, limits, needed_metrics
+from calcli.evaluation.evaluate_bundle import Plan, Subject
+from calcli.evaluation.metric_limits import Outcome, check, limits, needed_metrics
 from calcli.evaluation.results import Result
+from calcli.fast_dataclass import dataclass
 from calcli.io.artifact import Artifact
 from calcli.io.atomic import check_output, write_bytes
 from calcli.io.dataset import DataSet
 from calcli.metrics.catalog import report_metrics
 from calcli.metrics.context import MetricSettings
-from calcli.plain import dataclass
 from calcli.report.gather import CalibratorFacts, ModelResults, gather
 from calcli.report.page import page
 
@@ -124,7 +124,7 @@ def run(args: ReportArgs) -> int:
     models: list[ModelResults] = []
     evaluated: list[list[Result]] = []
     outcomes: list[Outcome] = []
-    with args.crew(talk) as job.crew:
+    with args.executor(talk) as job.executor:
         for bundles in args.sets:
             model, results = _model(args, job, plan, bundles, talk)
             models.append(model)
@@ -157,7 +157,7 @@ def _model(
 ) -> tuple[ModelResults, list[Result]]:
     """One data set with its calibrators."""
     artifacts = [job.artifact(template, bundles[0]) for template in job.calibrators]
-    with opened(args, bundles, job.crew, talk) as rows:
+    with opened(args, bundles, job.executor, talk) as rows:
         weights = rows.weights()
         if weights is not None and not weights.any():
             raise DataError(f"{rows.name}: all rows have weight 0, expected one above; nothing can be shown")

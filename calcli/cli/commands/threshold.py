@@ -21,7 +21,9 @@ from calcli.cli import options as o
 from calcli.cli.render import Talk, fail, print_json, print_path
 from calcli.cli.worker_options import Working, opened
 from calcli.errors import DataError, FitError
-from calcli.evaluation.selective import Choice, choose_threshold
+from calcli.evaluation.selective_threshold import Choice, choose_threshold
+from calcli.fast_dataclass import dataclass
+from calcli.fit_and_apply import calibrated_blocks, check_fits, checked_transforms
 from calcli.io.artifact import Artifact, load
 from calcli.io.atomic import check_output, write_bytes
 from calcli.io.dataset import DataSet
@@ -29,8 +31,6 @@ from calcli.io.provenance import link_to
 from calcli.methods.identity import Identity
 from calcli.metrics.coverage import Accepted, accuracy_at_coverage, coverage_at_accuracy, exact_interval
 from calcli.numerics import FloatArray
-from calcli.plain import dataclass
-from calcli.workflow import calibrated_blocks, check_fits, checked_transforms
 
 ORDER = 43
 EPILOG = "Exit code 4: no threshold satisfies the bound on these rows; with --json its numbers are null."
@@ -68,7 +68,7 @@ def run(args: ThresholdArgs) -> int:
     if args.output is not None:
         check_output(Path(args.output), force=args.force, inputs=args.inputs)
     artifact = None if args.calibrator is None else load(args.calibrator)
-    with args.crew(talk) as crew, opened(args, args.expanded, crew, talk) as rows:
+    with args.executor(talk) as executor, opened(args, args.expanded, executor, talk) as rows:
         if rows.weights() is not None:
             raise DataError(f"{rows.name}: has sample weights; the bound is exact for counts only, drop the weights")
         for caveat in rows.caveats:

@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 
 from calcli.diagrams.curve import THIN, Curve
-from calcli.diagrams.paper import Paper
+from calcli.diagrams.matplotlib_theme import Paper
 from calcli.diagrams.reliability import Key, Pen, ReliabilityStyle, diagonal
 from calcli.diagrams.terminal import Canvas
 

@@ -6,14 +6,14 @@ from typing import Any
 
 import numpy as np
 
+from calcli.diagrams.caption_text import squeeze, table
+from calcli.diagrams.matplotlib_theme import Paper
 from calcli.diagrams.panels import Measured
-from calcli.diagrams.paper import Paper
 from calcli.diagrams.style import Figure, Request, Style
 from calcli.diagrams.terminal import AXIS, Canvas, Look, plot
-from calcli.diagrams.words import squeeze, table
 from calcli.errors import UsageError
+from calcli.fast_dataclass import dataclass
 from calcli.metrics.intervals import mean_of, normal_quantile, wilson_interval
-from calcli.plain import dataclass
 
 
 @dataclass(frozen=True)

@@ -6,14 +6,14 @@ from typing import Any
 
 import numpy as np
 
+from calcli.diagrams.caption_text import squeeze, table
+from calcli.diagrams.matplotlib_theme import Paper
 from calcli.diagrams.panels import NAMES, Measured, RowSubset, parts_of
-from calcli.diagrams.paper import Paper
 from calcli.diagrams.style import Figure, Request, Style
 from calcli.diagrams.terminal import Look
-from calcli.diagrams.words import squeeze, table
+from calcli.fast_dataclass import dataclass
 from calcli.metrics.intervals import normal_p_value, wilson_interval
 from calcli.metrics.significance import benjamini_hochberg
-from calcli.plain import dataclass
 
 NAN = float("nan")
 LINES = 100

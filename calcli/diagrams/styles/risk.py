@@ -5,13 +5,13 @@ from typing import Any
 
 import numpy as np
 
-from calcli.diagrams.paper import Paper
+from calcli.diagrams.caption_text import squeeze, table
+from calcli.diagrams.matplotlib_theme import Paper
 from calcli.diagrams.style import Figure, Request, Style
 from calcli.diagrams.terminal import AXIS, Canvas, Look, plot
-from calcli.diagrams.words import squeeze, table
+from calcli.fast_dataclass import dataclass
 from calcli.metrics.intervals import wilson_interval
 from calcli.numerics import FloatArray
-from calcli.plain import dataclass
 
 POINTS = 200
 

@@ -6,14 +6,14 @@ from typing import Any
 import numpy as np
 
 from calcli.binning import bin_index, width_edges
-from calcli.diagrams.paper import Paper
+from calcli.diagrams.caption_text import round_ticks, squeeze, table
+from calcli.diagrams.matplotlib_theme import Paper
 from calcli.diagrams.style import Figure, Request, Style
 from calcli.diagrams.terminal import AXIS, Canvas, Look, plot
-from calcli.diagrams.words import round_ticks, squeeze, table
 from calcli.errors import DataError
+from calcli.fast_dataclass import dataclass
 from calcli.kernels.numpy import nll_slope, top_mass_slope
 from calcli.numerics import NLL_FLOOR, FloatArray
-from calcli.plain import dataclass
 from calcli.rows import Rows
 from calcli.solvers import find_root
 

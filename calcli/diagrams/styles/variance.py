@@ -5,14 +5,14 @@ from typing import Any
 
 import numpy as np
 
+from calcli.diagrams.caption_text import round_ticks, squeeze, table
 from calcli.diagrams.curve import measure_curve
+from calcli.diagrams.matplotlib_theme import Paper
 from calcli.diagrams.panels import Measured
-from calcli.diagrams.paper import Paper
 from calcli.diagrams.point_labels import place
 from calcli.diagrams.style import Figure, Request, Style
 from calcli.diagrams.terminal import AXIS, Canvas, Look, plot
-from calcli.diagrams.words import round_ticks, squeeze, table
-from calcli.plain import dataclass
+from calcli.fast_dataclass import dataclass
 
 LETTERS = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
 FLOOR = 1e-6  # an ECE of exactly 0 has no logarithm

@@ -4,9 +4,9 @@ from dataclasses import replace
 
 import numpy as np
 
+from calcli.export.calibrator_graph import Traced, lower
 from calcli.export.functions import floored_log, log, log_softmax, maximum, row_argmax, softmax
 from calcli.export.graph import GraphValue
-from calcli.export.lower import Traced, lower
 from calcli.methods._affine.matrix_maps import EPS, FullMap, OdirMap, log_probabilities
 from calcli.methods._affine.structured import Smoothed
 from calcli.methods.sms import StructuredMatrixScaling

@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 
 from calcli.errors import UsageError
+from calcli.export.calibrator_graph import Traced, lower, settled
 from calcli.export.functions import (
     Pieces,
     at,
@@ -26,7 +27,6 @@ from calcli.export.functions import (
     where,
 )
 from calcli.export.graph import GraphValue
-from calcli.export.lower import Traced, lower, settled
 from calcli.methods._binary.maps import BinaryCalibrator, LogisticCalibrator
 from calcli.methods.bbq import BayesianBinning
 from calcli.methods.beta import BetaCalibration

@@ -6,6 +6,7 @@ import numpy as np
 
 from calcli.binning import width_edges
 from calcli.errors import UsageError
+from calcli.export.calibrator_graph import Traced, lower
 from calcli.export.functions import (
     at,
     exp,
@@ -25,8 +26,7 @@ from calcli.export.functions import (
     where,
 )
 from calcli.export.graph import GraphValue
-from calcli.export.lower import Traced, lower
-from calcli.kernels.numpy.retention import CELLS_PER_FOLD, DEGREE, gap_table
+from calcli.kernels.numpy.hoki_retention import CELLS_PER_FOLD, DEGREE, gap_table
 from calcli.methods._hoki.rounds import SLACK
 from calcli.methods.hoki import Hoki
 from calcli.methods.recal import ReCal
@@ -78,7 +78,7 @@ def follow(q: GraphValue, gamma: GraphValue, alpha: FloatArray, beta: FloatArray
 
 
 def gumbel(x: Traced, scale: float) -> GraphValue:
-    """``retention.gumbel_retention``."""
+    """``hoki_retention.gumbel_retention``."""
     top = row_argmax(x.z)
     d = at(x.z, top) - x.z
     closeness = where(is_class(top, x.k), 0.0, exp(d / -scale))
@@ -86,7 +86,7 @@ def gumbel(x: Traced, scale: float) -> GraphValue:
 
 
 def gaussian(x: Traced, scale: float) -> GraphValue:
-    """``retention.gaussian_retention``: power sums of the gaps within the cells of a grid, times one table."""
+    """``hoki_retention.gaussian_retention``: power sums of the gaps within the cells of a grid, times one table."""
     table = gap_table((scale,), x.k)
     top = row_argmax(x.z)
     d = where(is_class(top, x.k), 2.0 * table.far, at(x.z, top) - x.z)

@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from calcli.export.calibrator_graph import Traced, lower
 from calcli.export.functions import (
     Pieces,
     at,
@@ -21,7 +22,6 @@ from calcli.export.functions import (
     where,
 )
 from calcli.export.graph import GraphValue
-from calcli.export.lower import Traced, lower
 from calcli.methods.iop import IntraOrderPreserving
 from calcli.methods.irm import IsotonicMulticlass
 from calcli.methods.irova import TIE_BREAK

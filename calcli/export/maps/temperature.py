@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from calcli.export.calibrator_graph import Traced, lower
 from calcli.export.functions import (
     exp,
     is_class,
@@ -20,7 +21,6 @@ from calcli.export.functions import (
     where,
 )
 from calcli.export.graph import GraphValue
-from calcli.export.lower import Traced, lower
 from calcli.methods._temperature import OneTemperature
 from calcli.methods.cts import ClassTemperatureScaling
 from calcli.methods.ets import EnsembleTemperatureScaling

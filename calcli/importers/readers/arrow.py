@@ -5,8 +5,8 @@ from typing import Any
 
 from calcli.errors import DataError, needed
 from calcli.importers.archive import Archive
-from calcli.importers.ask import Ask
 from calcli.importers.formats import reader
+from calcli.importers.import_request import ImportRequest
 from calcli.importers.readers.parquet import arrow_archive
 from calcli.importers.source_file import SourceFile
 
@@ -23,7 +23,7 @@ STREAM = b"\xff\xff\xff\xff"
     extra="parquet",
     examples=[("predictions.feather", ""), ("saved_dataset/", "")],
 )
-def read_arrow(file: SourceFile, stack: ExitStack, ask: Ask) -> Archive:
+def read_arrow(file: SourceFile, stack: ExitStack, ask: ImportRequest) -> Archive:
     """Read a table of typed columns, as Parquet is read. It is held in memory."""
     path = file.path
     with needed(f"{path}: reading Arrow needs pyarrow (or save the table as CSV)", "parquet", DataError):

@@ -12,15 +12,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calcli.errors import DataError, one_line
+from calcli.fast_dataclass import dataclass
 from calcli.importers.archive import Archive
-from calcli.importers.ask import Ask
 from calcli.importers.columns import Column, refuse_doubles, table_archive
 from calcli.importers.formats import reader
 from calcli.importers.headerless import headerless_archive
+from calcli.importers.import_request import ImportRequest
 from calcli.importers.printed import are_lists, is_number, read_lists
 from calcli.importers.readers.parquet import arrow_columns
 from calcli.importers.source_file import SourceFile
-from calcli.plain import dataclass
 
 SUFFIXES = (".csv", ".tsv", ".txt")
 WIDE = 4096
@@ -71,7 +71,7 @@ def _is_csv(file: SourceFile) -> bool:
         ("top5.csv", "--confidence prob_0 --correct index_0=label"),
     ],
 )
-def read_csv(file: SourceFile, stack: ExitStack, ask: Ask) -> Archive:
+def read_csv(file: SourceFile, stack: ExitStack, ask: ImportRequest) -> Archive:
     """Read a table of text, separated by commas, semicolons, tabs or bars.
 
     A file without column names, numbers only, is one loose array with the name of the

@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import Any
 
 from calcli.importers.archive import Archive, Mapped
-from calcli.importers.ask import Ask
 from calcli.importers.formats import reader
+from calcli.importers.import_request import ImportRequest
 from calcli.importers.source_file import SourceFile
 from calcli.io.hdf5 import check_bundle_format, check_stored, open_file
 
@@ -22,7 +22,7 @@ SUFFIXES = (".h5", ".hdf5", ".hdf")
     sniff=lambda file: file.head.startswith(MAGIC) or (file.suffix in SUFFIXES and MAGIC in file.head),
     examples=[("outputs.h5", "--scores run/out --labels run/truth --kind logits")],
 )
-def read_hdf5(file: SourceFile, stack: ExitStack, ask: Ask) -> Archive:
+def read_hdf5(file: SourceFile, stack: ExitStack, ask: ImportRequest) -> Archive:
     """List all datasets of an HDF5 file; numbers stay in the file until they are sliced.
 
     Soft and external links are not followed.

@@ -10,9 +10,9 @@ import numpy as np
 
 from calcli.errors import DataError
 from calcli.importers.archive import Archive
-from calcli.importers.ask import Ask
-from calcli.importers.choices import Question, choice_archive
 from calcli.importers.formats import reader
+from calcli.importers.import_request import ImportRequest
+from calcli.importers.multiple_choice import Question, choice_archive
 from calcli.importers.source_file import SourceFile
 
 State = Mapping[str, Any]
@@ -39,7 +39,7 @@ def _is_helm(file: SourceFile) -> bool:
         ("per_instance_stats.json", ""),
     ],
 )
-def read_helm(file: SourceFile, stack: ExitStack, ask: Ask) -> Archive:
+def read_helm(file: SourceFile, stack: ExitStack, ask: ImportRequest) -> Archive:
     """Read a score of every reference where each was asked for by itself, else (confidence, correct).
 
     multiple_choice_separate_original: the log-probability per token of a reference's text,

@@ -9,8 +9,8 @@ from typing import Any
 
 from calcli.errors import DataError, UsageError
 from calcli.importers.archive import Archive
-from calcli.importers.ask import Ask
 from calcli.importers.formats import reader
+from calcli.importers.import_request import ImportRequest
 from calcli.importers.source_file import SourceFile
 from calcli.importers.token_logprobs import TokenResponse, answers_archive, positions_of
 from calcli.io.validate import swells
@@ -36,7 +36,7 @@ def _is_inspect(file: SourceFile) -> bool:
         ("2025-02-11T15-17-00_mmlu.json", "--choices 4 --drop-duplicates"),
     ],
 )
-def read_inspect(file: SourceFile, stack: ExitStack, ask: Ask) -> Archive:
+def read_inspect(file: SourceFile, stack: ExitStack, ask: ImportRequest) -> Archive:
     """Read samples with choices as logits of their letters, target as label; others as (confidence, correct).
 
     The mark of every sample, C or I, is held against its answer and target. Epochs repeat the

@@ -10,14 +10,14 @@ from typing import Any
 from calcli.errors import DataError
 from calcli.importers.archive import Archive
 from calcli.importers.array_names import parse_name
-from calcli.importers.ask import Ask
-from calcli.importers.choices import by_choices
 from calcli.importers.columns import refuse_doubles, table_archive
+from calcli.importers.extra_axis import token_rows
 from calcli.importers.formats import reader
+from calcli.importers.import_request import ImportRequest
+from calcli.importers.multiple_choice import by_choices
 from calcli.importers.records import in_one_order, record_columns, value_column
 from calcli.importers.source_file import SourceFile
 from calcli.importers.topk import named_scores
-from calcli.importers.views import token_rows
 from calcli.io.names import natural
 
 
@@ -38,7 +38,7 @@ def _is_table(file: SourceFile) -> bool:
     order=6,
     examples=[("media/table/preds.table.json", "")],
 )
-def read_json_table(file: SourceFile, stack: ExitStack, ask: Ask) -> Archive:
+def read_json_table(file: SourceFile, stack: ExitStack, ask: ImportRequest) -> Archive:
     """Read ``{"columns": […], "data": [[…], …]}``; cells that are media are passed over."""
     path, names = file.path, [str(name) for name in file.json["columns"]]
     rows = file.json["data"]
@@ -66,7 +66,7 @@ def read_json_table(file: SourceFile, stack: ExitStack, ask: Ask) -> Archive:
         ("predictions.jsonl", "--scores output.logits --labels gold --kind logits"),
     ],
 )
-def read_json(file: SourceFile, stack: ExitStack, ask: Ask) -> Archive:
+def read_json(file: SourceFile, stack: ExitStack, ask: ImportRequest) -> Archive:
     """Read rows as objects (``{"logits": […], "label": 2}``), columns as lists, or a list of lists of numbers.
 
     Fields of inner objects have dotted names. An object of objects is a row each, its keys
@@ -114,7 +114,7 @@ def read_json(file: SourceFile, stack: ExitStack, ask: Ask) -> Archive:
     )
 
 
-def _all_named(rows: Sequence[Mapping[str, Any]], ask: Ask, where: str) -> Ask:
+def _all_named(rows: Sequence[Mapping[str, Any]], ask: ImportRequest, where: str) -> ImportRequest:
     """Asks for classes by name where every row names the same ones: all are there, in an order of their own."""
     named = [names for row in rows if isinstance(names := row.get("class_name"), list)]
     if not named or len(named) < len(rows) or ask.classes is not None:

@@ -5,9 +5,9 @@ from typing import Any
 
 from calcli.errors import DataError
 from calcli.importers.archive import Archive
-from calcli.importers.ask import Ask
-from calcli.importers.choices import Question, check_logged, choice_archive, normalised
 from calcli.importers.formats import reader
+from calcli.importers.import_request import ImportRequest
+from calcli.importers.multiple_choice import Question, check_logged, choice_archive, normalised
 from calcli.importers.readers.parquet import read_parquet, read_table
 from calcli.importers.source_file import SourceFile
 
@@ -21,7 +21,7 @@ from calcli.importers.source_file import SourceFile
     order=-1,
     examples=[("details_mmlu_2025-11-05.parquet", "")],
 )
-def read_lighteval(file: SourceFile, stack: ExitStack, ask: Ask) -> Archive:
+def read_lighteval(file: SourceFile, stack: ExitStack, ask: ImportRequest) -> Archive:
     """Read the summed log-probabilities of the choices as logits, gold_index as labels.
 
     ``--normalize`` divides by the characters or bytes of a choice as saved (with its leading

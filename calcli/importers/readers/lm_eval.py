@@ -7,9 +7,9 @@ from typing import Any
 
 from calcli.errors import DataError, UsageError
 from calcli.importers.archive import Archive
-from calcli.importers.ask import Ask
-from calcli.importers.choices import Question, agrees, check_logged, choice_archive, normalised
 from calcli.importers.formats import reader
+from calcli.importers.import_request import ImportRequest
+from calcli.importers.multiple_choice import Question, agrees, check_logged, choice_archive, normalised
 from calcli.importers.source_file import SourceFile
 from calcli.numerics import whole_number
 
@@ -37,7 +37,7 @@ def _is_lm_eval(file: SourceFile) -> bool:
         ("samples_*.jsonl", "--join --choices 4"),
     ],
 )
-def read_lm_eval(file: SourceFile, stack: ExitStack, ask: Ask) -> Archive:
+def read_lm_eval(file: SourceFile, stack: ExitStack, ask: ImportRequest) -> Archive:
     """Read the log-likelihood of every choice as logits, the gold choice, doc_id as ids, the task as group.
 
     ``--normalize`` divides by the characters or bytes of a choice, or subtracts its
@@ -63,7 +63,7 @@ def read_lm_eval(file: SourceFile, stack: ExitStack, ask: Ask) -> Archive:
     return choice_archive(path, "lm-eval", questions, match["task"] if match else path.stem, ask, [note])
 
 
-def _one_filter(file: SourceFile, ask: Ask) -> list[Record]:
+def _one_filter(file: SourceFile, ask: ImportRequest) -> list[Record]:
     names = list(dict.fromkeys(str(record.get("filter", "none")) for record in file.records))
     if ask.filter is not None and ask.filter not in names:
         raise UsageError(f"--filter {ask.filter}: {file.path} has {', '.join(names)}")

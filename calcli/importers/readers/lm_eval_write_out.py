@@ -7,9 +7,9 @@ from typing import Any
 
 from calcli.errors import DataError
 from calcli.importers.archive import Archive
-from calcli.importers.ask import Ask
-from calcli.importers.choices import Question, agrees, check_logged, choice_archive
 from calcli.importers.formats import reader
+from calcli.importers.import_request import ImportRequest
+from calcli.importers.multiple_choice import Question, agrees, check_logged, choice_archive
 from calcli.importers.source_file import SourceFile
 
 
@@ -21,7 +21,7 @@ from calcli.importers.source_file import SourceFile
     order=5,
     examples=[("hellaswag_write_out_info.json", "")],
 )
-def read_write_out(file: SourceFile, stack: ExitStack, ask: Ask) -> Archive:
+def read_write_out(file: SourceFile, stack: ExitStack, ask: ImportRequest) -> Archive:
     """Read logit_0, logit_1, …, the log-likelihoods of the choices, as logits; the gold from truth.
 
     truth is the choice's index, or its text, with which its prompt ends; whichever agrees

@@ -11,9 +11,9 @@ import numpy as np
 
 from calcli.errors import DataError
 from calcli.importers.archive import Archive, Mapped
-from calcli.importers.ask import Ask
 from calcli.importers.columns import Column, table_archive
 from calcli.importers.formats import reader
+from calcli.importers.import_request import ImportRequest
 from calcli.importers.readers.pickles import content_archive, load_arrays
 from calcli.importers.source_file import SourceFile
 from calcli.io.validate import swells
@@ -27,7 +27,7 @@ from calcli.numerics import bfloat16_to_float32, is_bfloat16
     sniff=lambda file: file.head.startswith(b"\x93NUMPY"),
     examples=[("logits.npy labels.npy", ""), ("preds.npy targets.npy", "--kind probs")],
 )
-def read_npy(file: SourceFile, stack: ExitStack, ask: Ask) -> Archive:
+def read_npy(file: SourceFile, stack: ExitStack, ask: ImportRequest) -> Archive:
     """Map a .npy file into memory; the array goes by the name of the file.
 
     What ``numpy.save`` makes of a dict is read as a pickle is: without running anything.
@@ -59,7 +59,7 @@ def _header(file: IO[bytes]) -> tuple[np.dtype[Any], tuple[int, ...]] | None:
     return dtype, shape
 
 
-def _structured(path: Path, ask: Ask) -> Archive:
+def _structured(path: Path, ask: ImportRequest) -> Archive:
     """A table of named columns, as ``DataFrame.to_records`` and record arrays are."""
     rows = np.load(path, allow_pickle=False).reshape(-1)
     kinds = {"U": "text", "S": "text", "b": "other"}
@@ -84,7 +84,7 @@ def _is_npz(file: SourceFile) -> bool:
     order=1,
     examples=[("scores.npz", ""), ("pairs.zip", "")],
 )
-def read_npz(file: SourceFile, stack: ExitStack, ask: Ask) -> Archive:
+def read_npz(file: SourceFile, stack: ExitStack, ask: ImportRequest) -> Archive:
     """Open a .npz file; each array is read when asked for."""
     path = file.path
     opened = stack.enter_context(path.open("rb"))  # NumPy would leave it open when it fails

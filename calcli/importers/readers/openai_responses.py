@@ -7,8 +7,8 @@ from typing import Any
 from calcli.errors import DataError
 from calcli.importers.archive import Archive
 from calcli.importers.array_names import role_of
-from calcli.importers.ask import Ask
 from calcli.importers.formats import reader
+from calcli.importers.import_request import ImportRequest
 from calcli.importers.source_file import SourceFile
 from calcli.importers.token_logprobs import TokenResponse, answers_archive, positions_of
 
@@ -39,7 +39,7 @@ def _body(record: Mapping[str, Any]) -> Mapping[str, Any] | None:
         ("chat.jsonl", "--confidence confidence --correct answer=gold --gold answers.csv"),
     ],
 )
-def read_openai(file: SourceFile, stack: ExitStack, ask: Ask) -> Archive:
+def read_openai(file: SourceFile, stack: ExitStack, ask: ImportRequest) -> Archive:
     """Read the log-probabilities of the answer's tokens (see ``answers_archive``).
 
     Rows go by ``custom_id``, or by the id that stands beside the response. A label beside it

@@ -13,10 +13,10 @@ from numpy.typing import NDArray
 from calcli.errors import DataError, needed
 from calcli.importers.archive import Archive, Entry, constant
 from calcli.importers.array_names import parse_name, role_of
-from calcli.importers.ask import Ask
-from calcli.importers.choices import by_choices
 from calcli.importers.columns import Column, refuse_doubles, table_archive
 from calcli.importers.formats import reader
+from calcli.importers.import_request import ImportRequest
+from calcli.importers.multiple_choice import by_choices
 from calcli.importers.printed import are_lists, is_number, read_lists
 from calcli.importers.source_file import SourceFile
 from calcli.io.validate import swells
@@ -33,12 +33,12 @@ LISTS = ("list", "large_list", "fixed_size_list")
     extra="parquet",
     examples=[("predictions.parquet", "--labels label --kind logits")],
 )
-def read_parquet(file: SourceFile, stack: ExitStack, ask: Ask) -> Archive:
+def read_parquet(file: SourceFile, stack: ExitStack, ask: ImportRequest) -> Archive:
     """Read a table of typed columns, by the rules of ``columns.table_archive``. It is held in memory."""
     return arrow_archive(file.path, "parquet", read_table(file.path), ask)
 
 
-def arrow_archive(path: Path, format: str, table: Any, ask: Ask) -> Archive:
+def arrow_archive(path: Path, format: str, table: Any, ask: ImportRequest) -> Archive:
     """The arrays of a pyarrow table, with the class names that datasets keeps in its schema."""
     table = _flat(table)
     refuse_doubles(path, [str(name) for name in table.column_names])
@@ -51,7 +51,7 @@ def arrow_archive(path: Path, format: str, table: Any, ask: Ask) -> Archive:
     return replace(archive, entries={**archive.entries, "class_names": Entry(path, "class_names", constant(names))})
 
 
-def _is_ragged(table: Any, name: str, ask: Ask) -> bool:
+def _is_ragged(table: Any, name: str, ask: ImportRequest) -> bool:
     """Whether these are scores of different numbers of classes."""
     if not (name in ask.scores or (parse_name(name).role == "scores" and not ask.scores)):
         return False
@@ -60,7 +60,7 @@ def _is_ragged(table: Any, name: str, ask: Ask) -> bool:
     return len(_lengths(table.column(name))) > 1
 
 
-def _declared_names(table: Any, ask: Ask) -> NDArray[Any] | None:
+def _declared_names(table: Any, ask: ImportRequest) -> NDArray[Any] | None:
     """Names of the classes of the one column of labels that is a ClassLabel of datasets; None when there is none."""
     try:
         about = json.loads((table.schema.metadata or {}).get(b"huggingface", b"{}"))

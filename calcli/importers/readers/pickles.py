@@ -19,9 +19,9 @@ from numpy.typing import NDArray
 
 from calcli.errors import DataError, one_line
 from calcli.importers.archive import DEEPEST, Archive, flatten
-from calcli.importers.ask import Ask
 from calcli.importers.batches import merge_batches
 from calcli.importers.formats import reader
+from calcli.importers.import_request import ImportRequest
 from calcli.importers.source_file import SourceFile
 
 SUFFIXES = (".p", ".pkl", ".pickle")
@@ -296,7 +296,7 @@ def _is_pickle(file: SourceFile) -> bool:
     order=3,
     examples=[("resnet_c100_logits.p", ""), ("mmpretrain_result.pkl", ""), ("rows_of_dicts.pkl", "--labels answer")],
 )
-def read_pickle(file: SourceFile, stack: ExitStack, ask: Ask) -> Archive:
+def read_pickle(file: SourceFile, stack: ExitStack, ask: ImportRequest) -> Archive:
     """Read a pickle of arrays.
 
     ``(logits, labels)`` and ``((logits_val, y_val), (logits_test, y_test))`` are the

@@ -11,8 +11,8 @@ import numpy as np
 
 from calcli.errors import DataError
 from calcli.importers.archive import Archive, Mapped
-from calcli.importers.ask import Ask
 from calcli.importers.formats import reader
+from calcli.importers.import_request import ImportRequest
 from calcli.importers.source_file import SourceFile
 from calcli.numerics import bfloat16_to_float32
 
@@ -49,7 +49,7 @@ def _is_safetensors(file: SourceFile) -> bool:
     order=2,
     examples=[("scores.safetensors", "")],
 )
-def read_safetensors(file: SourceFile, stack: ExitStack, ask: Ask) -> Archive:
+def read_safetensors(file: SourceFile, stack: ExitStack, ask: ImportRequest) -> Archive:
     """Map the tensors of a safetensors file into memory; bfloat16 becomes float32, exactly.
 
     Reference: the format description of the safetensors project.

@@ -12,9 +12,9 @@ import numpy as np
 
 from calcli.errors import DataError, needed, one_line
 from calcli.importers.archive import Archive, flatten
-from calcli.importers.ask import Ask
 from calcli.importers.batches import merge_batches
 from calcli.importers.formats import reader
+from calcli.importers.import_request import ImportRequest
 from calcli.importers.readers.pickles import Unhashing
 from calcli.importers.source_file import SourceFile
 from calcli.io.validate import swells
@@ -40,7 +40,7 @@ def _is_pt(file: SourceFile) -> bool:
         ("predictions_*.pt batch_indices_*.pt", "--join --no-labels --kind logits"),
     ],
 )
-def read_pt(file: SourceFile, stack: ExitStack, ask: Ask) -> Archive:
+def read_pt(file: SourceFile, stack: ExitStack, ask: ImportRequest) -> Archive:
     """Load tensors and containers of tensors; anything else in the file is refused, never run."""
     path = file.path
     _check_structure(path)

@@ -4,8 +4,8 @@
 """
 
 from calcli.kernels.numpy.expansion import Expansion, expand, row_series, summary_at
+from calcli.kernels.numpy.hoki_retention import retention_rates, runner_up_gaps
 from calcli.kernels.numpy.recal import row_sharpness
-from calcli.kernels.numpy.retention import retention_rates, runner_up_gaps
 from calcli.kernels.numpy.temperature import Slope, brier_slope, nll_slope, top_mass_slope
 
 __all__ = [

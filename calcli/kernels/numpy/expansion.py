@@ -14,11 +14,11 @@ from typing import Self
 
 import numpy as np
 
+from calcli.fast_dataclass import dataclass
+from calcli.fit_summary import Summary
 from calcli.kernels.numpy.temperature import OfBlock, Tilt, over_rows, weighted
 from calcli.numerics import NLL_FLOOR, FloatArray
-from calcli.plain import dataclass
 from calcli.rows import Block, Rows
-from calcli.summary import Summary
 
 ORDER, ROW_ORDER = 8, 6
 """Moments of the gaps that an expansion is made of, and the series of a row: even numbers."""

@@ -12,8 +12,8 @@ from typing import Any, Generic, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from calcli.fast_dataclass import dataclass
 from calcli.numerics import FloatArray, IntArray
-from calcli.plain import dataclass
 from calcli.rows import Block, Rows, ScoreKind, to_logits
 
 Slope = Callable[[float], tuple[float, float]]

@@ -4,9 +4,9 @@ from functools import partial
 
 import numpy as np
 
+from calcli.fit_summary import Summary
 from calcli.numerics import NLL_FLOOR, FloatArray, floored_log
 from calcli.rows import Block, Rows
-from calcli.summary import Summary
 
 TILE_ITEMS = 1 << 15
 """Scores worked on at once (256 KiB in float64)."""

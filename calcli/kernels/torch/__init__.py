@@ -10,8 +10,8 @@ in float64, and values agree to 1e-5 (sums relative, probabilities absolute).
 ``device="cpu"`` runs the same code without a GPU, which is how the tests compare the two.
 """
 
+from calcli.kernels.torch.hoki_retention import retention_rates, runner_up_gaps
 from calcli.kernels.torch.recal import row_sharpness
-from calcli.kernels.torch.retention import retention_rates, runner_up_gaps
 from calcli.kernels.torch.temperature import brier_slope, nll_slope, top_mass_slope
 
 __all__ = ["brier_slope", "nll_slope", "retention_rates", "row_sharpness", "runner_up_gaps", "top_mass_slope"]

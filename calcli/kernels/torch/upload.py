@@ -5,8 +5,8 @@ from typing import Any
 
 import numpy as np
 
+from calcli.fast_dataclass import dataclass
 from calcli.numerics import TINY
-from calcli.plain import dataclass
 from calcli.rows import Block, Rows
 
 CHUNK = 1 << 24

@@ -8,14 +8,14 @@ import numpy as np
 
 from calcli.calibrator import C, Context, Fit, Status
 from calcli.errors import FitError
+from calcli.fast_dataclass import dataclass
+from calcli.fit_summary import Summary
 from calcli.methods._affine.objective import AffineObjective, Ridge
 from calcli.methods._temperature import search_temperature
 from calcli.methods.ts import nll_series, nll_slope
 from calcli.numerics import FloatArray
-from calcli.plain import dataclass
 from calcli.rows import Block, Rows
 from calcli.solvers import AIM, LOOSE_AIM, Optimum, minimise_convex
-from calcli.summary import Summary
 
 LONG_FIT = 1e14
 """Floating-point operations above which a cross-validated matrix fit is refused: about an hour at 30 GFlop/s."""

@@ -10,6 +10,7 @@ from msgspec import Meta
 
 from calcli.calibrator import Calibrator, Context, Fit, Options, Prediction, param
 from calcli.errors import DataError
+from calcli.fast_dataclass import dataclass
 from calcli.methods._affine.fitting import (
     FitNotes,
     begin_map,
@@ -25,7 +26,6 @@ from calcli.methods._affine.objective import AffineObjective, Ridge
 from calcli.methods._affine.path import load_table, path_folds, search_path
 from calcli.methods._checks import check_finite
 from calcli.numerics import FloatArray, floored_log, log_softmax, softmax
-from calcli.plain import dataclass
 from calcli.rows import Block, Rows
 from calcli.solvers import Optimum
 

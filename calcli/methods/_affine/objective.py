@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from calcli.fast_dataclass import dataclass
 from calcli.numerics import FloatArray, IntArray, row_max
-from calcli.plain import dataclass
 from calcli.rows import Block, Rows
 from calcli.solvers import NewtonDirection
 

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from calcli.fast_dataclass import dataclass
 from calcli.folds import content_folds
 from calcli.free_memory import check_memory
 from calcli.methods._affine.fitting import uniform_ridge
@@ -22,7 +23,6 @@ from calcli.methods._affine.objective import (
 )
 from calcli.methods._affine.vector import VectorObjective
 from calcli.numerics import FloatArray, IntArray, log_softmax
-from calcli.plain import dataclass
 from calcli.rows import Block, Rows
 from calcli.solvers import minimise_convex
 

@@ -4,13 +4,13 @@ import numpy as np
 
 from calcli.calibrator import Calibrator, Context, param
 from calcli.errors import DataError
+from calcli.fast_dataclass import dataclass
 from calcli.methods._affine.fitting import FitNotes, identity_map
 from calcli.methods._affine.objective import Features, Ridge
 from calcli.methods._checks import check_positive
 from calcli.methods._temperature import search_temperature
 from calcli.methods.ts import nll_series, nll_slope
 from calcli.numerics import FloatArray, softmax
-from calcli.plain import dataclass
 from calcli.rows import Block, Rows
 
 LAMBDAS = (30.0, 10.0, 3.0, 1.0)

@@ -7,8 +7,8 @@ from typing import Literal
 import numpy as np
 
 from calcli.errors import FitError
+from calcli.fast_dataclass import dataclass
 from calcli.numerics import TINY, FloatArray, IntArray, floored_log, log_normalizer, row_max
-from calcli.plain import dataclass
 from calcli.rows import BLOCK_BYTES, Block, Rows, to_logits
 
 Mode = Literal["binary", "top", "ova", "marginal"]

@@ -13,6 +13,7 @@ from msgspec import Meta
 from calcli.calibrator import Calibrator, Context, Curves, Fit, Laws, Options, Prediction, Status, param
 from calcli.composition import settled
 from calcli.errors import DataError, FitError
+from calcli.fast_dataclass import dataclass
 from calcli.methods._binary.curves import EMPTY, check_line, line
 from calcli.methods._binary.log_odds import (
     Mode,
@@ -30,7 +31,6 @@ from calcli.methods._binary.log_odds import (
 )
 from calcli.methods._binary.vectors import logs, normalize, share_rest
 from calcli.numerics import TINY, FloatArray
-from calcli.plain import dataclass
 from calcli.rows import Block, Rows
 
 

@@ -6,8 +6,8 @@ from typing import Literal
 import numpy as np
 
 from calcli.binning import bin_index, width_edges
+from calcli.fast_dataclass import dataclass
 from calcli.numerics import FloatArray, IntArray
-from calcli.plain import dataclass
 
 SLACK = 1e-12
 """A confidence this little above an edge lies on it. Bins with equal retention get their

@@ -8,10 +8,10 @@ import numpy as np
 
 from calcli.calibrator import Context
 from calcli.errors import UsageError
+from calcli.fast_dataclass import dataclass
 from calcli.kernels.device import kernels
 from calcli.methods._hoki.rounds import Evidence, design, line_of_one_bin, replay
 from calcli.numerics import NLL_FLOOR, FloatArray, IntArray
-from calcli.plain import dataclass
 from calcli.rows import Block, Rows
 
 FAMILIES = ("gaussian", "uniform", "gumbel")

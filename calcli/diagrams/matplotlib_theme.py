@@ -1,0 +1,200 @@
+"""How pictures look: themes, widths, and matplotlib with nothing of the user's in it.
+
+The first four colours differ in hue for every common kind of colour vision, and in
+lightness, so that they survive a grey printer; every difference that a colour makes is
+also made by a line style, a marker or a hatch.
+"""
+
+import io
+import os
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from importlib import import_module
+from importlib.util import find_spec
+from typing import Any
+
+from calcli.errors import UsageError
+from calcli.fast_dataclass import dataclass
+
+SOLID: Any = "-"
+DASHES: tuple[tuple[Any, str], ...] = (
+    (SOLID, "o"),
+    ((0, (5, 1.5)), "s"),
+    ((0, (1, 1)), "^"),
+    ((0, (5, 1, 1, 1)), "D"),
+    ((0, (3, 1, 1, 1, 1, 1)), "v"),
+    ((0, (8, 2)), "P"),
+    ((0, (2, 2)), "X"),
+    ((0, (9, 1.5, 2, 1.5)), "*"),
+)
+"""Line style and marker of the curves in one pair of axes, in this order."""
+
+
+@dataclass(frozen=True)
+class Theme:
+    """Colours. page : behind all. ink : text. muted : axes and second-rank text. main : a curve
+
+    that is alone. band : where a calibrated model would lie. others : curves beyond the
+    coloured ones. bar : filled bars. series : curves in one pair of axes.
+    """
+
+    page: str
+    ink: str
+    muted: str
+    main: str
+    band: str
+    others: str
+    bar: str
+    grid: str
+    series: tuple[str, ...]
+
+
+LIGHT = Theme(
+    page="#ffffff",
+    ink="#202020",
+    muted="#666666",
+    main="#0B5CA8",
+    band="#d9d9d9",
+    others="#a9a9a9",
+    bar="#cfe4f2",
+    grid="#ececec",
+    series=("#CF5A00", "#0B3C7D", "#1AA882", "#A0388F", "#8A6D00", "#202020", "#5A8FC7", "#7A4B2A"),
+)
+DARK = Theme(
+    page="#12161b",
+    ink="#e8edf2",
+    muted="#9aa6b2",
+    main="#62b6f2",
+    band="#353f4a",
+    others="#64707c",
+    bar="#23415a",
+    grid="#232a32",
+    series=("#F5A04D", "#2F78D0", "#8EEBC8", "#E06AA8", "#D6C04A", "#e8edf2", "#8FC4F5", "#C79A7A"),
+)
+THEMES = {"light": LIGHT, "dark": DARK}
+
+WIDTHS = {"column": 3.33, "page": 6.75, "slide": 10.0}
+"""Inches: one column and both columns of a two-column paper, and a slide."""
+
+METADATA: dict[str, dict[str, str | None]] = {
+    "png": {"Software": None},
+    "svg": {"Date": None, "Creator": "calcli"},
+    "pdf": {"CreationDate": None, "ModDate": None, "Producer": None, "Creator": "calcli"},
+}
+"""What keeps clock and program version out of a picture, by the ending of its name."""
+
+
+@dataclass(frozen=True)
+class Paper:
+    """What a picture is drawn on. width : in inches, None as wide as it needs. stats : numbers in it."""
+
+    theme: Theme = LIGHT
+    width: float | None = None
+    stats: bool = True
+
+    def series(self, at: int) -> tuple[str, Any, str]:
+        """Colour, line style and marker of curve number ``at``; no two alike up to 64."""
+        colours = self.theme.series
+        line, marker = DASHES[(at + at // len(colours)) % len(DASHES)]
+        return colours[at % len(colours)], line, marker
+
+    def picture(self, draw: Callable[["Paper"], Any], form: str, **words: str | None) -> bytes:
+        """What ``draw`` draws as the bytes of a file. form : its ending. words : to stand in its metadata."""
+        out = io.BytesIO()
+        with self.matplotlib():
+            draw(self).savefig(out, format=form, metadata=METADATA[form] | words)
+        return out.getvalue()
+
+    @contextmanager
+    def matplotlib(self) -> Iterator[None]:
+        """Matplotlib's own defaults and our changes, whatever the user's matplotlibrc says."""
+        need_matplotlib()
+        matplotlib = import_matplotlib()
+        with matplotlib.rc_context():
+            matplotlib.rcdefaults()
+            matplotlib.rcParams.update(self._settings())
+            yield
+
+    def _settings(self) -> dict[str, Any]:
+        t = self.theme
+        return {
+            "font.family": "DejaVu Sans",  # comes with matplotlib: the same letters everywhere
+            "font.size": 8,
+            "axes.titlesize": 9,
+            "axes.labelsize": 8.5,
+            "axes.linewidth": 0.7,
+            "axes.edgecolor": t.ink,
+            "axes.facecolor": t.page,
+            "axes.axisbelow": True,
+            "axes.labelcolor": t.ink,
+            "axes.titlecolor": t.ink,
+            "axes.spines.top": False,
+            "axes.spines.right": False,
+            "text.color": t.ink,
+            "text.parse_math": False,  # a $ in a name is a $
+            "xtick.color": t.ink,
+            "ytick.color": t.ink,
+            "xtick.labelsize": 7.5,
+            "ytick.labelsize": 7.5,
+            "xtick.major.width": 0.7,
+            "ytick.major.width": 0.7,
+            "xtick.major.size": 3,
+            "ytick.major.size": 3,
+            "grid.color": t.grid,
+            "grid.linewidth": 0.5,
+            "hatch.linewidth": 0.6,
+            "legend.frameon": False,
+            "legend.fontsize": 7.5,
+            "legend.handlelength": 2.4,
+            "pdf.fonttype": 42,
+            "path.simplify": False,  # the lines of an SVG are the numbers themselves
+            "svg.fonttype": "none",  # letters stay letters: they can be selected, searched, read aloud
+            "svg.hashsalt": "calcli",  # else element ids are drawn at random
+            "savefig.dpi": 200,
+            "figure.facecolor": t.page,
+        }
+
+
+def need_matplotlib() -> None:
+    """Raises UsageError where matplotlib is missing."""
+    try:
+        found = find_spec("matplotlib") is not None
+    except ValueError:  # the module is there but is no module
+        found = False
+    if not found:
+        raise UsageError(
+            "drawing png, svg or pdf needs matplotlib: pip install 'calcli[plot]';"
+            " the terminal drawing, .json and .csv work without it"
+        )
+
+
+def import_matplotlib() -> Any:
+    """The module. A backend of MPLBACKEND that does not exist is no reason not to draw: we use none."""
+    backend = None if "matplotlib" in sys.modules else os.environ.pop("MPLBACKEND", None)
+    try:
+        found = import_module("matplotlib")
+    finally:
+        if backend is not None:
+            os.environ["MPLBACKEND"] = backend
+    if backend:
+        with suppress(ValueError):
+            found.rcParams["backend"] = backend  # as its own import would have done, for others in this process
+    return found
+
+
+def width_of(text: str) -> float:
+    """``column``, ``page``, ``slide``, or a length (``85mm``, ``3.4in``, ``3.4``) in inches. Raises UsageError."""
+    if text in WIDTHS:
+        return WIDTHS[text]
+    number, inches = text, 1.0
+    for unit, size in (("mm", 1 / 25.4), ("cm", 1 / 2.54), ("in", 1.0)):
+        if text.endswith(unit):
+            number, inches = text.removesuffix(unit), size
+    try:
+        width = float(number) * inches
+    except ValueError:
+        width = 0.0
+    if not 2.0 <= width <= 40.0:
+        raise UsageError(f"--width {text}: expected {', '.join(WIDTHS)}, or 2 to 40 inches, e.g. 3.4in or 85mm")
+    return width

@@ -1,0 +1,323 @@
+"""Evaluate calibrators on the rows of one bundle: one walk over the file, then arithmetic."""
+
+from collections.abc import Sequence
+from dataclasses import field
+from functools import partial
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from calcli.calibrator import Calibrator, Progress
+from calcli.errors import DataError
+from calcli.evaluation.bin_sweep import bin_sweep
+from calcli.evaluation.loss_decomposition import cross_fitted_split, split_is_cheap
+from calcli.evaluation.paired_differences import differences, differences_of
+from calcli.evaluation.results import ClassLine, GroupLine, Paired, Result, Score
+from calcli.evaluation.verdict_results import Report
+from calcli.evaluation.verdict_rules import data_summary, group_gap, judge
+from calcli.fast_dataclass import dataclass
+from calcli.metrics.binned_errors import per_class_errors
+from calcli.metrics.catalog import (
+    class_bins_needed,
+    measure,
+    metric,
+    metric_names,
+    report_metrics,
+    top_suffices,
+    tops_needed,
+)
+from calcli.metrics.class_columns import class_columns
+from calcli.metrics.collect import collect_all
+from calcli.metrics.context import MetricContext, MetricSettings
+from calcli.metrics.out_of_core_walk import LONG, long_contexts, measured_long
+from calcli.metrics.rowtable import RowTable
+from calcli.metrics.significance import adjusted, benjamini_hochberg, class_p_values
+from calcli.metrics.tally import Tally
+from calcli.numerics import FloatArray
+from calcli.rows import Rows
+
+
+@dataclass(frozen=True)
+class Subject:
+    """Rows to evaluate. name : what they are called. group : of every row. class_names : one a class."""
+
+    rows: Rows
+    name: str = ""
+    group: NDArray[Any] | None = None
+    class_names: Sequence[str] | None = None
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A calibrator to evaluate. name : artifact as the user wrote it, None for uncalibrated scores."""
+
+    name: str | None
+    method: str
+    calibrator: Calibrator | None
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What to compute.
+
+    metrics : names, in order; with ``report`` those that two classes have are added to
+    them. report : the judgement beside the metrics. split : the cross-fitted split of the
+    losses, None where it is cheap. per_class, per_group : extra rows. sweep : numbers of
+    bins for the binned lower bound; ``sweep_marginal`` per class. tables : are the tables of
+    the rows needed afterwards?
+    """
+
+    metrics: Sequence[str]
+    settings: MetricSettings = field(default_factory=MetricSettings)
+    report: bool = True
+    split: bool | None = None
+    per_class: bool = False
+    per_group: bool = False
+    sweep: Sequence[int] = ()
+    sweep_marginal: bool = False
+    tables: bool = False
+
+    def metrics_for(self, k: int) -> list[str]:
+        """The metrics on rows of k classes, in order."""
+        if self.report and k == 1:
+            return [name for name in self.metrics if not metric(name).whole]
+        if not self.report or k != 2:
+            return list(self.metrics)
+        wanted = {*self.metrics, *report_metrics(k=k)}
+        at_numbers = [name for name in self.metrics if name not in metric_names()]
+        return [name for name in metric_names() if name in wanted] + at_numbers
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether there are the metrics alone."""
+        return not (self.report or self.per_class or self.per_group or self.sweep)
+
+
+@dataclass(frozen=True)
+class Assessed:
+    """The results of one bundle, and the row tables they came from, none where sums were enough.
+
+    baseline : the metrics of the baseline, where one was given. seen : what is known of the rows as they came.
+    """
+
+    results: list[Result]
+    tables: list[RowTable]
+    baseline: dict[str, Score] | None
+    seen: RowTable | Tally
+
+
+def assess(
+    subject: Subject,
+    candidates: Sequence[Candidate],
+    plan: Plan,
+    *,
+    baseline: Candidate | None = None,
+    edge_rows: Rows | None = None,
+    progress: Progress | None = None,
+) -> Assessed:
+    """Evaluate candidates on rows.
+
+    candidates : the uncalibrated scores first. baseline : what differences are taken to, None for
+    the first candidate. edge_rows : rows that choose the bins of a sweep. Raises DataError for
+    calibrators that do not fit.
+    """
+    rows = subject.rows
+    if rows.k == 1 and (plan.per_class or plan.sweep_marginal):
+        option = "--per-class" if plan.per_class else "--marginal"
+        raise DataError(
+            f"{subject.name}: holds one confidence a row and no classes, which {option} needs; leave it out"
+        )
+    compared = candidates if baseline is None else [*candidates, baseline]
+    names = plan.metrics_for(rows.k)
+    if _long(subject, plan, names):
+        return _of_long(subject, candidates, plan, names, baseline, progress)
+    by_class = plan.report or plan.per_class
+    bins = 0 if rows.k == 1 else plan.settings.bins if by_class else class_bins_needed(names, plan.settings)
+    tables = collect_all(
+        rows,
+        [c.calibrator for c in compared],
+        class_bins=bins,
+        tops=tops_needed(names),
+        group=subject.group,
+        progress=progress,
+        top_only=len(compared) == 1 and plan.is_plain and top_suffices(names, plan.settings),
+    )
+    reference = tables[0] if baseline is None else tables[-1]
+    each = _Each(subject, plan, names, baseline, MetricContext(reference, plan.settings), progress)
+    results = [each.result(c, t, edge_rows) for c, t in zip(candidates, tables[: len(candidates)], strict=True)]
+    against = None if baseline is None else scores_of(each.reference, names)
+    return Assessed(results, tables[: len(candidates)], against, tables[0])
+
+
+def _long(subject: Subject, plan: Plan, names: Sequence[str]) -> bool:
+    """Whether rows are so many that no table of them is made, and everything is known without."""
+    rows = subject.rows
+    beyond = plan.per_class or plan.per_group or plan.sweep or plan.split or plan.tables
+    if rows.n <= LONG or beyond or (plan.report and subject.group is not None):
+        return False
+    return measured_long(names, plan.settings, rows.k) and rows.weights() is None
+
+
+def _of_long(
+    subject: Subject,
+    candidates: Sequence[Candidate],
+    plan: Plan,
+    names: Sequence[str],
+    baseline: Candidate | None,
+    progress: Progress | None,
+) -> Assessed:
+    """The same in memory that does not grow with the rows."""
+    compared = candidates if baseline is None else [baseline, *candidates]
+    calibrators = [c.calibrator for c in compared]
+    results, seen, reference = [], None, None
+    with long_contexts(
+        subject.rows, calibrators, names, plan.settings, report=plan.report, progress=progress
+    ) as contexts:
+        for candidate, context in zip(compared, contexts, strict=True):
+            scores = scores_of(context, names, progress)
+            if candidate is baseline:
+                reference = scores
+                continue
+            seen = seen or context.tally
+            paired = None
+            if context.tally.paired:
+                paired = Paired(None if baseline is None else baseline.name, differences_of(context))
+            counts = context.tally.counts if any(context.tally.counts.values()) else {}
+            k = context.table.k if context.table.k > 1 else None
+            report = None
+            if plan.report:
+                report = judge(data_summary(subject.rows.kind, context, subject.class_names), context, None)
+            results.append(
+                Result(subject.name, candidate.name, candidate.method, context.n, k, scores, paired, counts, report)
+            )
+    assert seen is not None
+    return Assessed(results, [], reference, seen)
+
+
+def scores_of(context: MetricContext, names: Sequence[str], progress: Progress | None = None) -> dict[str, Score]:
+    """Metrics of one set of rows, by name."""
+    scores = {}
+    for done, name in enumerate(names):
+        if progress is not None:
+            progress("measuring", done, len(names))
+        scores[name] = Score.of(name, measure(name, context), context.settings)
+    return scores
+
+
+@dataclass(frozen=True)
+class _Each:
+    """What the results of one bundle have in common."""
+
+    subject: Subject
+    plan: Plan
+    names: Sequence[str]
+    baseline: Candidate | None
+    reference: MetricContext
+    progress: Progress | None
+
+    def result(self, candidate: Candidate, table: RowTable, edge_rows: Rows | None) -> Result:
+        """Everything about one candidate."""
+        plan, s, rows = self.plan, self.plan.settings, self.subject.rows
+        walk = partial(class_columns, rows, candidate.calibrator)
+        context = MetricContext(table, s, walk, partial(walk, raw=True))
+        scores = scores_of(context, self.names, self.progress)
+        paired = None
+        if table is not self.reference.table:
+            name = None if self.baseline is None else self.baseline.name
+            paired = Paired(name, differences(context, self.reference))
+        sweep = None
+        if plan.sweep:
+            sweep = bin_sweep(rows, candidate.calibrator, table, plan.sweep, s.norm, edge_rows, plan.sweep_marginal)
+        report = self.report(candidate, context) if plan.report else None
+        return Result(
+            self.subject.name,
+            candidate.name,
+            candidate.method,
+            table.n,
+            table.k if table.k > 1 else None,
+            scores,
+            paired,
+            {name: n for name, n in table.counts.items() if any(table.counts.values())},
+            report,
+            class_lines(context, self.subject.class_names, report) if plan.per_class else None,
+            group_lines(context, self.names, report) if plan.per_group else None,
+            sweep,
+        )
+
+    def report(self, candidate: Candidate, context: MetricContext) -> Report:
+        """The judgement beside the metrics."""
+        table, split = context.table, None
+        cheap = self.plan.split is None and split_is_cheap(table.n, table.k)
+        if table.k > 1 and (self.plan.split or cheap):
+            seed = self.plan.settings.seed
+            split = cross_fitted_split(self.subject.rows, candidate.calibrator, table, seed, self.progress)
+        return judge(data_summary(self.subject.rows.kind, context, self.subject.class_names), context, split)
+
+
+def _significant(p_values: FloatArray, report: Report | None, what: str) -> set[int]:
+    """Which of several are off: those of the verdict where it finds some, or at 5 % where there is no verdict."""
+    if report is not None and not {"confidence", what} & set(report.findings):
+        return set()
+    return set(benjamini_hochberg(p_values).tolist())
+
+
+def class_lines(context: MetricContext, names: Sequence[str] | None, report: Report | None = None) -> list[ClassLine]:
+    """One line per class, the most significantly off first: shares, gap, precision and recall, one-vs-all ECE."""
+    table, stats = context.table, context.table.classes
+    assert stats is not None
+    (mean, labels, _), total = stats.whole, stats.weight.sum(axis=1)
+    p_values = class_p_values(stats, table.weight is not None)
+    significant, together = _significant(p_values, report, "classes"), adjusted(p_values)
+    errors = per_class_errors(context, "width", context.settings.norm)
+    weight = np.ones(table.n) if table.weight is None else table.weight
+    count, predicted = (np.bincount(classes, minlength=table.k) for classes in (table.y, context.predicted))
+    found, stated, right = (
+        np.bincount(classes, weights=w, minlength=table.k)
+        for classes, w in ((table.y, weight), (context.predicted, weight), (table.y, weight * context.right))
+    )
+    lines = [
+        ClassLine(
+            c,
+            None if names is None else names[c],
+            int(count[c]),
+            int(predicted[c]),
+            float(labels[c] / total[c]),
+            float(mean[c] / total[c]),
+            float((mean[c] - labels[c]) / total[c]),
+            float(p_values[c]),
+            float(together[c]),
+            c in significant,
+            float(right[c] / stated[c]) if stated[c] > 0 else None,
+            float(right[c] / found[c]) if found[c] > 0 else None,
+            float(errors[c]),
+        )
+        for c in range(table.k)
+    ]
+    return sorted(lines, key=lambda line: (line.p_value, -abs(line.gap), line.index))
+
+
+def group_lines(context: MetricContext, names: Sequence[str], report: Report | None = None) -> list[GroupLine]:
+    """The metrics on the rows of every group that need no class sums, the group most significantly off first."""
+    table = context.table
+    assert table.group is not None
+    names = [name for name in names if not metric(name).needs]
+    groups, which = np.unique(table.group, return_inverse=True)
+    parts = [MetricContext(table.take(which == g), context.settings) for g in range(len(groups))]
+    gaps = [group_gap(part.table) for part in parts]
+    p_values = np.array([gap.p_value for gap in gaps])
+    significant, together = _significant(p_values, report, "groups"), adjusted(p_values)
+    lines = [
+        GroupLine(
+            group.item() if hasattr(group, "item") else str(group),
+            part.table.n,
+            gaps[g].gap,
+            gaps[g].of_positive,
+            gaps[g].p_value,
+            float(together[g]),
+            g in significant,
+            scores_of(part, names),
+        )
+        for g, (group, part) in enumerate(zip(groups, parts, strict=True))
+    ]
+    return sorted(lines, key=lambda line: (line.p_value, -abs(line.gap)))

@@ -1,0 +1,153 @@
+"""Limits on results: what a pipeline may ask for, and whether it holds."""
+
+import math
+import re
+from collections.abc import Sequence
+from typing import Any, Literal
+
+from calcli.errors import UsageError, unknown_name
+from calcli.evaluation.results import ENDS, Result, end_of
+from calcli.fast_dataclass import dataclass
+from calcli.metrics.catalog import metric
+
+CHANGES = ("increase", "drop")
+NAMED = re.compile(r"(?P<base>[^.(@]*(\([^)]*\)|@[\d.]*\d)?)(\.(?P<end>.*))?")
+
+
+@dataclass(frozen=True)
+class Limit:
+    """A limit as given: ``--max ece.hi=0.03``. change: how much the baseline may be exceeded by."""
+
+    side: Literal["max", "min"]
+    name: str
+    value: float
+
+    @property
+    def metric(self) -> str:
+        """The metric that it needs."""
+        base = _parts(self.name)[0]
+        return base.removesuffix(f"_{self.change}") if self.change else base
+
+    @property
+    def change(self) -> str:
+        """``increase`` or ``drop`` where the limit is one of a change, else nothing."""
+        base = _parts(self.name)[0]
+        return next((change for change in CHANGES if base.endswith(f"_{change}")), "")
+
+    @property
+    def text(self) -> str:
+        """As a user writes it, under the metric's own name."""
+        return f"--{self.side} {self.name}={self.value:g}"
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """One limit against one result."""
+
+    limit: Limit
+    bundle: str
+    calibrator: str | None
+    found: float | None
+    crossed: bool
+    reason: str | None = None
+
+    def to_dict(self) -> dict[str, Any]:
+        return {
+            "limit": self.limit.text,
+            "bundle": self.bundle,
+            "calibrator": self.calibrator,
+            "value": self.found,
+            "crossed": self.crossed,
+            **({"reason": self.reason} if self.reason else {}),
+        }
+
+    @property
+    def sentence(self) -> str:
+        """For people and logs."""
+        what = f"{self.bundle}, {self.calibrator or 'uncalibrated'}: {self.limit.name}"
+        if self.found is None:
+            return f"{what} has no value ({self.reason}), limit {self.limit.text}"
+        return f"{what} is {self.found:.6g}, limit {self.limit.text}"
+
+
+def limits(maxima: Sequence[str], minima: Sequence[str]) -> list[Limit]:
+    """Parse ``ece=0.03`` and the like. Raises UsageError."""
+    found = []
+    sides: tuple[tuple[Literal["max", "min"], Sequence[str]], ...] = (("max", maxima), ("min", minima))
+    for side, texts in sides:
+        for text in texts:
+            name, equals, number = text.partition("=")
+            try:
+                value = float(number)
+            except ValueError:
+                value = math.nan
+            if not equals or math.isnan(value):
+                raise UsageError(f"--{side} {text}: expected NAME=NUMBER, e.g. --{side} ece=0.03")
+            found.append(Limit(side, _own_name(name.strip()), value))
+    return found
+
+
+def _parts(text: str) -> tuple[str, str]:
+    """A metric and the end of it that is meant: ``ece.hi``, ``accuracy_at_coverage(0.8).lo``."""
+    found = NAMED.fullmatch(text)
+    return (found["base"], found["end"] or "") if found else (text, "")
+
+
+def _own_name(text: str) -> str:
+    """``ECE.hi`` or ``log_loss_increase`` with the metric's own name in it. Raises UsageError."""
+    base, end = _parts(text)
+    dot, end = "." if end else "", end.lower()
+    if end and end not in ENDS:
+        raise unknown_name("end of a limit", end, ENDS)
+    change = next((f"_{change}" for change in CHANGES if base.lower().endswith(f"_{change}")), "")
+    return metric(base[: len(base) - len(change)]).name + change + dot + end
+
+
+def needed_metrics(asked: Sequence[Limit]) -> list[str]:
+    """Metrics that the limits look at, each once."""
+    return list(dict.fromkeys(limit.metric for limit in asked))
+
+
+def check(asked: Sequence[Limit], result: Result, baseline: Result | None) -> list[Outcome]:
+    """Hold one result against the limits.
+
+    baseline : the result that ``_increase`` and ``_drop`` compare with. A value that is
+    undefined crosses its limit: a gate must not open because something is missing.
+    """
+    outcomes = []
+    for limit in asked:
+        found, reason = _found(limit, result, baseline)
+        crossed = found is None or (found > limit.value if limit.side == "max" else found < limit.value)
+        outcomes.append(Outcome(limit, result.bundle, result.calibrator, found, crossed, reason))
+    return outcomes
+
+
+def _found(limit: Limit, result: Result, baseline: Result | None) -> tuple[float | None, str | None]:
+    base, end = _parts(limit.name)
+    score = result.scores[limit.metric]
+    if limit.change:
+        return _change(limit, result, baseline)
+    if not end:
+        return score.value, score.reason
+    held = end_of(score.to_dict(), end)
+    return held, None if held is not None else f"{base} has no {ENDS[end]}"
+
+
+def _change(limit: Limit, result: Result, baseline: Result | None) -> tuple[float | None, str | None]:
+    """How much larger (``_increase``) or smaller (``_drop``) the metric is than the baseline's."""
+    name, end, sign = limit.metric, _parts(limit.name)[1], 1.0 if limit.change == "increase" else -1.0
+    if end:
+        paired = None if result.paired is None else result.paired.differences.get(name)
+        turned = sign < 0 and end in ("lo", "hi")
+        if turned:  # the lower end of a drop is the upper end of the increase, with its sign turned
+            end = "lo" if end == "hi" else "hi"
+        held = None if paired is None else end_of(paired.to_dict(), end)
+        if held is not None and turned:
+            held = -held
+        return held, None if held is not None else f"the difference of {name} has no {end}"
+    if baseline is None:
+        return None, "there is no baseline to compare with"
+    own, other = result.scores[name].value, baseline.scores[name].value
+    if own is None or other is None:
+        return None, f"{name} is undefined"
+    return sign * (own - other), None

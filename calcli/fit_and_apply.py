@@ -1,0 +1,278 @@
+"""Fit and apply: from rows to an artifact with an honest before and after, and from an artifact to calibrated rows."""
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from calcli.calibrator import Calibrator, Context, Laws, Options
+from calcli.errors import DataError, FitError
+from calcli.fast_dataclass import dataclass
+from calcli.fit_summary import Summary
+from calcli.io.artifact import Artifact, FitRecord
+from calcli.io.dataset import DataSet
+from calcli.io.provenance import check_upstream
+from calcli.kernels.device import kernels
+from calcli.kernels.numpy.scaled import softmax_at
+from calcli.metrics.summarise import summarise
+from calcli.metrics.warnings import data_warnings
+from calcli.registry import method, method_names
+from calcli.rows import Block, Rows, ScoreKind
+
+BELOW_CHANCE = 4.0
+"""Standard errors from which an accuracy below 1/k is no chance."""
+
+LEAP = 0.1
+"""A gain in accuracy that no miscalibration explains, where it at least doubles."""
+
+WORSE = 1e-9
+"""Differences below this are rounding, not a loss."""
+
+
+def fit_artifact(
+    name: str,
+    options: Options,
+    rows: DataSet,
+    context: Context,
+) -> Artifact:
+    """Fit a method and describe what it did to the calibration data.
+
+    options : the method's own, from ``parse_options``. Raises DataError for bad rows,
+    FitError for a fit that is impossible. A fit that merely failed to help has a status
+    and warnings.
+    """
+    try:
+        if rows.kind == "confidence" and not method(name).laws.confidence:
+            able = [each for each in method_names() if method(each).laws.confidence]
+            raise FitError(
+                f"method {name} needs the scores of every class, this bundle holds one confidence a row; these"
+                f" methods need no more: {', '.join(sorted(able, key=lambda each: method(each).place))}"
+            )
+        options = method(name).resolve_options(options, rows.k)
+        fitted = method(name).fit(rows, options, context)
+        if fitted.chosen is not None:
+            name, options = fitted.chosen
+            options = method(name).resolve_options(options, rows.k)
+        before = fitted.before or _summary(rows, None, context)
+        after = fitted.after() if fitted.after else _summary(rows, fitted.calibrator, context)
+        better = None if fitted.verify is None else fitted.verify(after)
+        if better is not None:
+            fitted, after = better, _summary(rows, better.calibrator, context)
+    except FitError as problem:
+        raise FitError(f"{rows.name}: {problem}") from None
+    except (np.linalg.LinAlgError, OverflowError, FloatingPointError, ZeroDivisionError) as problem:
+        raise _breakdown(name, rows, str(problem)) from problem
+    was, became = before.values(), after.values()
+    if not np.isfinite(list(became.values())).all():
+        raise _breakdown(name, rows, "its probabilities are not finite")
+    laws = fitted.calibrator.laws
+    warnings = [*fit_warnings(rows, before, laws), *fitted.warnings, *context.notices, *harm(was, became, after)]
+    record = FitRecord(
+        n=rows.n,
+        status=fitted.status,
+        warnings=warnings,
+        source=rows.name,
+        data_sha256=rows.data_sha256,
+        label_counts=before.label_counts.tolist() if rows.k > 1 else [],
+        ignored=rows.ignored,
+        seed=context.seed,
+        before={**was},
+        after={**became},
+        details=dict(fitted.details),
+        upstream=list(rows.upstream) or None,
+    )
+    return Artifact(
+        method=name,
+        options=_plain(options),
+        calibrator=fitted.calibrator,
+        n_classes=rows.k,
+        input_kind=rows.kind,
+        class_names=rows.class_names,
+        fit=record,
+        seconds=context.seconds,
+    )
+
+
+def _breakdown(name: str, rows: Rows, reason: str) -> FitError:
+    low = min(float(block.scores.min()) for block in rows.blocks())
+    high = max(float(block.scores.max()) for block in rows.blocks())
+    return FitError(
+        f"method {name} broke down on these rows ({reason}); their {rows.kind} go from {low:.3g} to {high:.3g}:"
+        " are some of them masks? ts and ec stand any range"
+    )
+
+
+def _plain(options: Options) -> dict[str, Any]:
+    plain: dict[str, Any] = msgspec.to_builtins(options)
+    return plain
+
+
+def _summary(rows: Rows, calibrator: Calibrator | None, context: Context) -> Summary:
+    """The summary of the rows, calibrated or as they are; at one temperature by the loop that makes temperatures."""
+    scale = 1.0 if calibrator is None else calibrator.logit_scale
+    if scale is not None and rows.kind not in ("probs", "confidence"):
+        return kernels(context).summary_at(rows, scale)
+    return summarise(rows, calibrator, context.progress)
+
+
+def fit_warnings(rows: DataSet, before: Summary, laws: Laws) -> list[str]:
+    """What about the calibration data, and the method on them, a user should know."""
+    classes = int((before.label_counts > 0).sum()) if rows.k > 1 else None
+    found = [*rows.caveats, *data_warnings(before.n, classes, before.spread)]
+    accuracy, chance = before.correct / before.weight, 1.0 / rows.k
+    if rows.k > 1 and accuracy + BELOW_CHANCE * np.sqrt(chance * (1.0 - chance) / before.n) < chance:
+        found.append(
+            f"accuracy {accuracy:.4f} is below chance ({chance:.4f}): do labels and scores belong to the same rows and"
+            " the same order of classes?"
+        )
+    absent = np.flatnonzero(before.label_counts == 0)
+    if len(absent):
+        listed = ", ".join(map(str, absent[:10])) + (" …" if len(absent) > 10 else "")
+        found.append(f"{len(absent)} of {rows.k} classes have no row in the calibration data: {listed}")
+    if before.weighted and not laws.weights:
+        found.append("the bundle has sample weights, which this method does not use")
+    return found
+
+
+def harm(b: dict[str, float], a: dict[str, float], after: Summary) -> list[str]:
+    """Plain words when the calibrator made the calibration data worse; b, a : summaries before and after."""
+    found = []
+    if a["accuracy"] < b["accuracy"] - WORSE:
+        found.append(
+            f"accuracy on the calibration data fell from {b['accuracy']:.4f} to {a['accuracy']:.4f};"
+            " ts, ec, ets and ft keep every prediction"
+        )
+    if a["accuracy"] > max(2.0 * b["accuracy"], b["accuracy"] + LEAP):
+        found.append(
+            f"accuracy on the calibration data rose from {b['accuracy']:.4f} to {a['accuracy']:.4f}, more than"
+            " miscalibration explains: are the classes of scores and labels in the same order?"
+        )
+    if "nll" in a and a["nll"] > b["nll"] + WORSE:
+        found.append(
+            f"NLL on the calibration data rose from {b['nll']:.4f} to {a['nll']:.4f}; ts, iop and mono never worsen it"
+        )
+    for name, number in after.counts.items():
+        if number:
+            found.append(f"{number} of {after.n} calibration rows: {name.replace('_', ' ')}")
+    return found
+
+
+def check_fits(artifact: Artifact, where: str, rows: DataSet, *, again: bool = False) -> list[str]:
+    """Refuse a calibrator that was fitted for other scores than these; returns what is odd yet allowed.
+
+    Raises DataError for another number of classes, for logits where the calibrator knows
+    only log-probabilities (or the reverse) when it can tell the difference, and unless
+    ``again`` for rows that have been through other calibrators than those it was fitted on.
+    """
+    if (artifact.input_kind == "confidence") != (rows.kind == "confidence"):
+        fitted, found = (
+            "confidences, of which no class is known" if kind == "confidence" else f"the {kind} of {k} classes"
+            for kind, k in ((artifact.input_kind, artifact.n_classes), (rows.kind, rows.k))
+        )
+        raise DataError(
+            f"{where}: was fitted on {fitted}, {rows.name} holds {found}; fit a calibrator on rows of the same kind"
+        )
+    if artifact.n_classes != rows.k:
+        raise DataError(
+            f"{where}: was fitted for {artifact.n_classes} classes, {rows.name} has {rows.k};"
+            " fit a calibrator on this model's own scores"
+        )
+    if not again:
+        check_upstream(artifact, where, rows.name, rows.upstream)
+    raw_logits = artifact.input_kind == "logits", rows.kind == "logits"
+    if raw_logits[0] != raw_logits[1] and not artifact.calibrator.laws.shift_invariant:
+        raise DataError(
+            f"{where}: method {artifact.method} was fitted on {artifact.input_kind} and depends on their level,"
+            f" {rows.name} holds {rows.kind}; fit and apply on the same kind of scores"
+        )
+    if artifact.input_kind == rows.kind:
+        return []
+    return [f"{rows.name}: holds {rows.kind}, {where} was fitted on {artifact.input_kind}"]
+
+
+# ---- apply
+
+SUM_ERROR = 1e-6
+"""How far probabilities in float64 may sum from 1: far above rounding, far below what readers allow."""
+
+Calibrated = tuple[int, NDArray[Any], dict[str, NDArray[Any]], dict[str, int]]
+
+
+def checked_transforms(calibrator: Calibrator, rows: Rows, where: str) -> list[int]:
+    """Indices of the transforms that a calibrator reads. Raises DataError that lists missing ones."""
+    missing = [spec for spec in calibrator.required_transforms if spec not in rows.transforms]
+    if missing:
+        raise DataError(
+            f"{where}: lacks the scores under {len(missing)} transforms that this calibrator needs:"
+            f" {', '.join(missing)}; it has: {', '.join(rows.transforms) or 'none'};"
+            " run calcli extract with these --transform options"
+        )
+    return [rows.transforms.index(spec) for spec in calibrator.required_transforms]
+
+
+def calibrated_blocks(
+    calibrator: Calibrator,
+    rows: Rows,
+    kind: ScoreKind,
+    transforms: Sequence[int],
+    dtype: np.dtype[Any] = np.dtype(np.float64),  # noqa: B008
+) -> Iterator[Calibrated]:
+    """Walk over calibrated rows: (first row, scores (b, k) of ``kind``, per-row columns, counts).
+
+    dtype : in which the scores will be written; they may come in it, or in float64.
+
+    The columns are prediction, confidence and, when there are some, labels; of kind
+    ``confidence`` the scores are (b,) and the only column is correct. Counts are
+    the calibrator's own and ``argmax_conflicts``: rows whose largest probability is not
+    that of the prediction. Raises DataError rather than hand out a number that is no
+    probability.
+    """
+
+    return rows.each(_Calibrating(calibrator, kind, dtype), transforms=transforms)
+
+
+@dataclass(frozen=True)
+class _Calibrating:
+    """What ``calibrated_blocks`` yields, of a block."""
+
+    calibrator: Calibrator
+    kind: ScoreKind
+    dtype: np.dtype[Any]
+
+    def __call__(self, block: Block) -> Calibrated:
+        beta = self.calibrator.logit_scale
+        if beta is not None and self.kind == "probs" and block.kind in ("logits", "log_probs"):
+            return self.scaled(block, beta)
+        result = self.calibrator.apply(block)
+        if self.kind == "confidence":
+            q = result.confidence
+            if not ((q >= 0) & (q <= 1)).all():
+                raise DataError(
+                    f"the calibrator gave numbers that are no probabilities in rows from {block.start} on;"
+                    " were its parameters edited?"
+                )
+            return block.start, q, {} if block.y is None else {"correct": block.y.astype(bool)}, {**result.counts}
+        p = np.exp(result.log_probs)
+        # A comparison with NaN is false too; an infinite logarithm is no number to hand out.
+        if not (np.abs(p.sum(axis=1) - 1.0) <= SUM_ERROR).all() or np.isneginf(result.log_probs.min()):
+            raise DataError(
+                f"the calibrator gave numbers that are no probabilities in rows from {block.start} on;"
+                " were its parameters edited, or fitted on scores of another size?"
+            )
+        conflicts = int((result.log_probs.argmax(axis=1) != result.label).sum())
+        columns: dict[str, NDArray[Any]] = {"prediction": result.label, "confidence": result.confidence}
+        if block.y is not None:
+            columns["labels"] = block.y
+        scores = p if self.kind == "probs" else result.log_probs
+        return block.start, scores, columns, {**result.counts, "argmax_conflicts": conflicts}
+
+    def scaled(self, block: Block, beta: float) -> Calibrated:
+        """The same of a calibrator that multiplies logits by beta and does nothing else."""
+        p, confidence, label = softmax_at(block.scores, beta, block.assigned, self.dtype)
+        columns: dict[str, NDArray[Any]] = {"prediction": label, "confidence": confidence}
+        if block.y is not None:
+            columns["labels"] = block.y
+        conflicts = 0 if block.assigned is None else int((block.scores.argmax(axis=1) != label).sum())
+        return block.start, p, columns, {"argmax_conflicts": conflicts}

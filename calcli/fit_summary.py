@@ -1,0 +1,113 @@
+"""What a fit says of its rows, before and after: sums that add, so that no row is kept."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import field
+
+import numpy as np
+
+from calcli.binning import BinStats, width_edges
+from calcli.fast_dataclass import dataclass
+from calcli.numerics import FloatArray, IntArray
+
+EDGES = width_edges(15)
+
+
+@dataclass(frozen=True)
+class Summary:
+    """Sums over rows, weighted where the rows are. Adds, in the order of the rows.
+
+    n : rows. correct, nll, brier : of the usual row losses (NLL with the metric's floor).
+    entropy_gap : of -ln p_y (no floor) minus the entropy, which is 0 at the temperature of the
+    least NLL. Of confidences alone (one class) all three are about being right.
+    bins : confidence and correctness over 15 equal-width bins. label_counts : (k,) rows.
+    lowest, highest : confidence. weighted : whether the rows carry weights. counts : what the
+    calibrator reported.
+    """
+
+    n: int
+    correct: float
+    nll: float
+    brier: float
+    entropy_gap: float
+    bins: BinStats
+    label_counts: IntArray
+    lowest: float
+    highest: float
+    weighted: bool = False
+    counts: Mapping[str, int] = field(default_factory=dict)
+
+    @classmethod
+    def of(
+        cls,
+        confidence: FloatArray,
+        correct: FloatArray,
+        losses: Sequence[FloatArray],
+        labels: IntArray,
+        k: int,
+        weight: FloatArray | None = None,
+        counts: Mapping[str, int] | None = None,
+    ) -> "Summary":
+        """The summary of some rows. losses : NLL, Brier score and entropy gap, (n,) each."""
+
+        def total(values: FloatArray) -> float:
+            return float(values.sum() if weight is None else weight @ values)
+
+        bins = BinStats.of(confidence, correct, EDGES, weight)
+        per_class = np.bincount(labels, minlength=k)
+        nll, brier, entropy_gap = (total(values) for values in losses)
+        return cls(
+            n=len(labels),
+            correct=total(correct),
+            nll=nll,
+            brier=brier,
+            entropy_gap=entropy_gap,
+            bins=bins,
+            label_counts=per_class,
+            lowest=float(confidence.min()),
+            highest=float(confidence.max()),
+            weighted=weight is not None,
+            counts=dict(counts or {}),
+        )
+
+    def __add__(self, other: "Summary") -> "Summary":
+        return Summary(
+            self.n + other.n,
+            self.correct + other.correct,
+            self.nll + other.nll,
+            self.brier + other.brier,
+            self.entropy_gap + other.entropy_gap,
+            self.bins + other.bins,
+            self.label_counts + other.label_counts,
+            min(self.lowest, other.lowest),
+            max(self.highest, other.highest),
+            self.weighted or other.weighted,
+            {name: self.counts.get(name, 0) + other.counts.get(name, 0) for name in {**self.counts, **other.counts}},
+        )
+
+    @property
+    def weight(self) -> float:
+        """Total weight, the number of rows where none are given."""
+        return float(self.bins.weight.sum())
+
+    @property
+    def spread(self) -> float:
+        """Largest minus smallest confidence."""
+        return self.highest - self.lowest
+
+    @property
+    def confidence_gap(self) -> float:
+        """Mean confidence minus accuracy."""
+        return (float(self.bins.score.sum()) - self.correct) / self.weight
+
+    def values(self) -> dict[str, float]:
+        """Accuracy, NLL, Brier score and ECE over 15 equal-width bins, as an artifact records them.
+
+        Of confidences alone (one class) NLL and Brier score are those of being right, and called so.
+        """
+        top = "_top" if len(self.label_counts) == 1 else ""
+        return {
+            "accuracy": self.correct / self.weight,
+            f"nll{top}": self.nll / self.weight,
+            f"brier{top}": self.brier / self.weight,
+            "ece": float(np.abs(self.bins.gaps) @ self.bins.share),
+        }

@@ -1,0 +1,113 @@
+"""Multiple choice: a score per candidate, as evaluation harnesses of language models log them."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from calcli.errors import DataError, UsageError
+from calcli.fast_dataclass import dataclass
+from calcli.importers.archive import Archive, Entry
+from calcli.importers.array_names import parse_name
+from calcli.importers.columns import table_archive
+from calcli.importers.import_request import ImportRequest
+from calcli.importers.records import record_columns
+
+
+@dataclass(frozen=True)
+class Question:
+    """One question: its id, a score per candidate (higher is better, natural log), the right candidate."""
+
+    id: Any
+    scores: Sequence[float]
+    gold: int
+
+
+def agrees(lls: Sequence[float], gold: int, right: float | None) -> bool:
+    """Whether a gold candidate fits what was logged of the one with the largest score; it does where nothing was."""
+    return right is None or (right == 1) == (lls[gold] == max(lls))
+
+
+def check_logged(where: str, lls: Sequence[float], gold: int, right: float | None, measure: str) -> None:
+    """Refuse a gold candidate that contradicts what the writer logged. Ties may go either way.
+
+    right : whether the candidate with the largest score was logged as right; None where it was not said.
+    """
+    if right is None:
+        return
+    if right not in (0, 1):
+        raise DataError(f"{where}: {measure} is {right}, expected 0 or 1: several answers count as right here")
+    scores = np.asarray(lls)
+    best = scores == scores.max()
+    if right != float(best[gold]) and not (best[gold] and best.sum() > 1):
+        raise DataError(
+            f"{where}: {measure} is {right:g}, but the largest score is candidate {int(scores.argmax())} and"
+            f" the right one {gold}; the field taken for the answer is not it, or the candidates were shuffled"
+        )
+
+
+def normalised(
+    where: str, how: str, lls: Sequence[float], texts: Sequence[str], base: Sequence[float] | None
+) -> Sequence[float]:
+    """Log-likelihoods per character or byte of the choices, or less those without the question (mutual).
+
+    base : these, None where they were not asked for. Raises DataError for what the writer did not log.
+    """
+    if how == "none":
+        return lls
+    if how == "mutual":
+        if base is None or len(base) != len(lls):
+            raise DataError(
+                f"{where}: has no unconditional log-likelihoods for --normalize mutual; run it with acc_mutual_info"
+            )
+        return [ll - other for ll, other in zip(lls, base, strict=True)]
+    sizes = [len(text if how == "chars" else text.encode()) for text in texts]
+    if len(sizes) != len(lls) or not all(sizes):
+        raise DataError(f"{where}: lacks the texts of the choices that --normalize {how} needs")
+    return [ll / size for ll, size in zip(lls, sizes, strict=True)]
+
+
+def choice_archive(
+    path: Path, format: str, questions: Sequence[Question], task: str, ask: ImportRequest, notes: Sequence[str]
+) -> Archive:
+    """logits, labels, ids and group (the task) of questions, as ``by_choices`` divides them.
+
+    Raises DataError for ids that occur twice.
+    """
+    seen: set[Any] = set()
+    for question in questions:
+        if question.id in seen and not ask.drop_duplicates:
+            raise DataError(f"{path}: id {question.id!r} occurs twice; was a second run appended to the file?")
+        seen.add(question.id)
+    if all(isinstance(question.id, int) for question in questions):
+        questions = sorted(questions, key=lambda question: question.id)
+    rows = [{"logits": list(q.scores), "labels": q.gold, "ids": q.id, "group": task} for q in questions]
+    archive = by_choices(path, format, rows, ask)
+    return replace(archive, notes=(*notes, *archive.notes))
+
+
+def by_choices(path: Path, format: str, rows: Sequence[Mapping[str, Any]], ask: ImportRequest) -> Archive:
+    """The table of these rows; where rows have scores of different numbers of classes, one in a folder for each number.
+
+    ``--choices N`` takes the rows with N scores only.
+    """
+    named = [name for name in rows[0] if name in ask.scores or (parse_name(name).role == "scores" and not ask.scores)]
+    sizes = sorted({len(row[name]) for name in named[:1] for row in rows if isinstance(row.get(name), list)})
+    if ask.choices is None and (len(sizes) < 2 or sizes[0] < 2):  # one score is no choice
+        return table_archive(path, format, record_columns(path, rows), len(rows), ask)
+    entries: dict[str, Entry] = {}
+    counts = []
+    for k in sizes if ask.choices is None else [ask.choices]:
+        own = [row for row in rows if isinstance(row.get(named[0]), list) and len(row[named[0]]) == k] if named else []
+        if not own:
+            raise UsageError(f"--choices {k}: {path} has rows with {', '.join(map(str, sizes)) or 'no'} scores")
+        counts.append(f"{len(own)} with {k}")
+        archive = table_archive(path, format, record_columns(path, own), len(own), ask)
+        folder = "" if ask.choices is not None else f"choices_{k}/"
+        entries |= {f"{folder}{name}": entry for name, entry in archive.entries.items()}
+    told = f"rows have different numbers of scores ({', '.join(counts)}): a group for each number"
+    if ask.choices is not None:
+        told = f"{counts[0]} of {len(rows)} rows were taken (--choices)"
+    return Archive(path, format, entries, notes=(f"{path.name}: {told}",))

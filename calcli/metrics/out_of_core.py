@@ -1,0 +1,341 @@
+"""Metrics of so many rows that no table of them is kept: the same metrics, from sums and from disk.
+
+What a metric asks of its context, a table of all rows answers from its columns
+(``calcli.metrics.context``), and this one from a ``Tally``, which adds, and from the confidences
+in order, which lie in a temporary file. Values are those of the table to rounding, counts exact;
+draws under calibration are made from cells of like scores, not row by row.
+"""
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from calcli.binning import BinStats, bin_index
+from calcli.errors import UsageError
+from calcli.fast_dataclass import dataclass
+from calcli.metrics.context import Label, MetricContext, MetricSettings
+from calcli.metrics.debiased import SquaredError, plugin_square
+from calcli.metrics.external_sort import SortedRows
+from calcli.metrics.intervals import Mean
+from calcli.metrics.nulls import EXACT_ROWS, GROUPS, JointDraws, expected_of_bin, poisson_binomial
+from calcli.metrics.rowtable import RowTable
+from calcli.metrics.significance import MeanGap
+from calcli.metrics.smooth import smooth_errors, spectrum
+from calcli.metrics.tally import FINE, Scored, Tally
+from calcli.numerics import FloatArray, IntArray, distinct
+
+FEW_VALUES = 1 << 14
+"""Distinct scores up to which errors over bins of equal scores are drawn, and not taken to be normal."""
+
+
+@dataclass(frozen=True)
+class _Ordered:
+    """What is known of the rows in order over the bins that hold equally many of them."""
+
+    edges: FloatArray
+    bins: BinStats
+    squares: FloatArray
+    variance: FloatArray
+
+
+class LongContext(MetricContext):
+    """Metrics of rows by their sums, and by their scores in order, where there are some. See ``MetricContext``."""
+
+    def __init__(self, tally: Tally, settings: MetricSettings, orders: Sequence[SortedRows]) -> None:
+        nothing, none = np.empty(0), np.empty(0, np.int64)
+        positive = None if tally.positive is None else nothing
+        tops = {j: (nothing, nothing) for j in (2, 3, 5) if f"top {j}" in tally.means}
+        table = RowTable(
+            tally.k,
+            *(nothing, nothing, none, none, nothing, nothing, nothing, nothing),
+            positive=positive,
+            clipped=tally.clipped,
+            classes=tally.classes,
+            counts=tally.counts,
+            tops=tops,
+        )
+        super().__init__(table, replace(settings, interval="t"))
+        self.tally, self.orders = tally, orders
+
+    def labelled(self, label: Label) -> MetricContext:
+        if label == self.settings.label:
+            return self
+        return super().once(
+            ("label", label), lambda: LongContext(self.tally, replace(self.settings, label=label), self.orders)
+        )
+
+    def once(self, key: tuple[Any, ...], make: Callable[[], Any]) -> Any:
+        name, *rest = key
+        own = _OWN.get(name)
+        return super().once(key, make if own is None else lambda: own(self, *rest))
+
+    @property
+    def n(self) -> int:
+        return self.tally.n
+
+    @property
+    def scored(self) -> Scored:
+        """Sums of the scores that errors are about."""
+        if self.settings.label != "positive":
+            return self.tally.top
+        if self.tally.positive is None:
+            raise UsageError(f"--label positive is for two classes, {self.table.known}")
+        return self.tally.positive
+
+    @property
+    def order(self) -> SortedRows:
+        """The same scores in order."""
+        assert self.scored is not None
+        return self.orders[int(self.settings.label == "positive")]
+
+    @property
+    def variance(self) -> float:
+        return self.scored.variance
+
+    def ranked(self) -> SortedRows:
+        return self.order
+
+    @property
+    def discrete(self) -> FloatArray | None:
+        return None if self.order.distinct > self.n / 4 else np.empty(0)
+
+    def bins_used(self, scheme: str) -> int:
+        if scheme != "values":
+            return super().bins_used(scheme)
+        return super().once(("values used",), lambda: sum(len(bins.count) for bins, *_ in self._values()))
+
+    def fullest(self, scheme: str) -> int:
+        return 2 if scheme == "values" else super().fullest(scheme)  # fewer values than a quarter of the rows
+
+    # ---- width bins
+
+    def _coarse(self, values: FloatArray) -> FloatArray:
+        return np.asarray(values.reshape(*values.shape[:-1], -1, FINE).sum(axis=-1))
+
+    def _width_bins(self) -> BinStats:
+        fine = self.scored.fine
+        count = fine.count.reshape(-1, FINE).sum(axis=-1)
+        rows = count.astype(np.float64)
+        return BinStats(count, self._coarse(fine.score), self._coarse(fine.outcome), rows, rows)
+
+    def _width_outcomes(self) -> FloatArray:
+        """Right rows per bin under calibration, (resamples, bins): every cell a binomial."""
+        fine, rng = self.scored.fine, self.rng("hits:width")
+        held = fine.count > 0
+        drawn = np.zeros((self.settings.resamples, len(held)))
+        chance = np.clip(fine.score[held] / fine.count[held], 0.0, 1.0)
+        drawn[:, held] = rng.binomial(fine.count[held], chance, size=(self.settings.resamples, int(held.sum())))
+        return self._coarse(drawn)
+
+    # ---- bins of equally many rows
+
+    @property
+    def _mass(self) -> _Ordered:
+        return super().once(("ordered",), self._over_mass)
+
+    def _over_mass(self) -> _Ordered:
+        order, n, wanted = self.order, self.n, self.settings.bins
+        sizes = np.array([n // wanted + (b < n % wanted) for b in range(wanted)])
+        inner = [0.5 * order.scores(r - 1, r + 1).sum() for r in np.cumsum(sizes[sizes > 0])[:-1].tolist()]
+        edges = distinct(np.asarray([*inner, 1.0]))
+        edges = np.concatenate([[0.0], edges[edges > 0.0]])
+        size, parts = len(edges) - 1, []
+        for c, y in order.slabs():
+            where, variance = bin_index(c, edges), c * (1.0 - c)
+            sums = (np.bincount(where, values, size).astype(np.float64) for values in ((y - c) ** 2, variance))
+            parts.append((BinStats.at(where, size, c, y), *sums))
+        bins, squares, spread = (sum(each[1:], each[0]) for each in zip(*parts, strict=True))
+        return _Ordered(edges, bins, squares, spread)
+
+    def _mass_outcomes(self) -> FloatArray:
+        """The same draws as ``nulls.bin_outcomes`` makes: exact laws of small bins, groups of like scores of large."""
+        stops, rng, order = np.cumsum(self._mass.bins.count), self.rng("hits:mass"), self.order
+        starts, draws = stops - self._mass.bins.count, self.settings.resamples
+        cuts: list[IntArray] = []
+        for start, count in zip(starts.tolist(), self._mass.bins.count.tolist(), strict=True):
+            sizes = [count // GROUPS + (g < count % GROUPS) for g in range(GROUPS)] if count > EXACT_ROWS else [count]
+            cuts.append(start + np.concatenate([[0], np.cumsum(sizes)]))
+        marks = np.unique(np.concatenate(cuts))
+        sums = np.concatenate([[0.0], np.cumsum(order.sums(marks))]) if len(marks) > 1 else np.zeros(1)
+        out = np.zeros((draws, len(stops)))
+        for b, (start, stop) in enumerate(zip(starts.tolist(), stops.tolist(), strict=True)):
+            if stop == start:
+                continue
+            if stop - start <= EXACT_ROWS:
+                law = np.cumsum(poisson_binomial(order.scores(start, stop)))
+                out[:, b] = np.searchsorted(law, rng.random(draws) * law[-1], side="right")
+                continue
+            size = np.diff(cuts[b])
+            mean = np.clip(np.diff(sums[np.searchsorted(marks, cuts[b])]) / size, 0.0, 1.0)
+            out[:, b] = rng.binomial(size, mean, size=(draws, len(size))).sum(axis=1)
+        return out
+
+    def _expected(self, scheme: str) -> float:
+        """Mean error of bins under calibration (see ``nulls.expected_error``)."""
+        if scheme == "width":
+            count, variance = self._width_bins().count, self._coarse(self.scored.spread)
+            return float(np.sqrt(2.0 * variance / np.pi).sum()) / self.n
+        count, variance, total = self._mass.bins.count, self._mass.variance, 0.0
+        stops = np.cumsum(count).tolist()
+        for b, stop in enumerate(stops):
+            few = 0 < count[b] <= EXACT_ROWS
+            start = stop - int(count[b])
+            total += expected_of_bin(self.order.scores(start, stop)) if few else math.sqrt(2.0 * variance[b] / math.pi)
+        return total / self.n
+
+    # ---- bins of equal scores
+
+    def _values(self) -> Iterator[tuple[BinStats, FloatArray, FloatArray]]:
+        """Bins with edges midway between distinct scores, some at a time, with sums of (y - c)^2 and of c (1 - c).
+
+        Every score is a bin of its own, but for those whose neighbour's half is rounded to themselves.
+        """
+        held, last, offset = np.empty((6, 0)), -1.0, 0
+        for each in self.order:
+            c, right, wrong = each.score, each.right, each.wrong
+            below = np.concatenate([[last], c[:-1]])
+            bin_of = offset + np.arange(len(c)) - (0.5 * (below + c) >= c)
+            last, offset, count = float(c[-1]), offset + len(c), right + wrong
+            sums = [bin_of, count, count * c, right, right * (1.0 - c) ** 2 + wrong * c**2, count * c * (1.0 - c)]
+            rows = np.concatenate([held, np.array(sums)], axis=1)
+            first = np.flatnonzero(np.concatenate([[True], np.diff(rows[0]) > 0]))
+            found = np.add.reduceat(rows, first, axis=1)
+            found[0] = rows[0, first]
+            yield self._as_bins(found[:, :-1])
+            held = found[:, -1:]
+        yield self._as_bins(held)
+
+    def _as_bins(self, sums: FloatArray) -> tuple[BinStats, FloatArray, FloatArray]:
+        _, count, score, right, squares, variance = sums
+        return BinStats(count.astype(np.int64), score, right, count, count), squares, variance
+
+    def _square(self, scheme: str, square: Callable[[BinStats], FloatArray]) -> tuple[float, FloatArray]:
+        if scheme == "values":
+            return self._values_square(square)
+        bins = self.bins(scheme)
+        return float(square(bins)), square(bins.with_outcomes(self.null_outcomes(scheme)))
+
+    def _values_square(self, square: Callable[[BinStats], FloatArray]) -> tuple[float, FloatArray]:
+        """A squared error over them, and its draws: binomials, or of very many values a normal law."""
+        s, n, rng = self.settings, self.n, self.rng("hits:values")
+        value, drawn, mean, variance = 0.0, np.zeros(s.resamples), 0.0, 0.0
+        few = self.order.distinct <= FEW_VALUES
+        for bins, *_ in self._values():
+            if not len(bins.count):
+                continue
+            share = float(bins.weight.sum()) / n
+            value += float(square(bins)) * share
+            chance = np.clip(bins.score / bins.weight, 0.0, 1.0)
+            spread = chance * (1.0 - chance)
+            if square is plugin_square:
+                mean += float(spread.sum()) / n
+                variance += float((2.0 * spread**2).sum()) / n**2
+            else:
+                pairs = bins.weight > 1
+                own = 2.0 * spread[pairs] ** 2 * bins.weight[pairs] / (bins.weight[pairs] - 1.0)
+                variance += float(own.sum()) / n**2
+            for low in range(0, len(chance) if few else 0, 1024):
+                here = slice(low, low + 1024)
+                some = BinStats(*(getattr(bins, name)[here] for name in _BIN_SUMS))
+                hits = rng.binomial(some.count, chance[here], size=(s.resamples, len(some.count)))
+                drawn += square(some.with_outcomes(hits.astype(np.float64))) * float(some.weight.sum()) / n
+        if not few:
+            drawn = mean + math.sqrt(variance) * rng.standard_normal(s.resamples)
+        return value, drawn
+
+    def _squared(self, scheme: str) -> SquaredError:
+        if scheme == "values":
+            parts = self._values()
+            return SquaredError.of_sums(
+                (bins.weight, bins.outcome - bins.score, squares, variance) for bins, squares, variance in parts
+            )
+        if scheme == "width":
+            bins = self._width_bins()
+            squares, variance = self._coarse(self.scored.squares), self._coarse(self.scored.spread)
+        else:
+            bins, squares, variance = self._mass.bins, self._mass.squares, self._mass.variance
+        count = bins.count.astype(np.float64)
+        return SquaredError.of_sums([(count, bins.outcome - bins.score, squares, variance)])
+
+    # ---- the smooth error and the joint test
+
+    @property
+    def _cell_hits(self) -> FloatArray:
+        """Right rows per cell of the smooth error's grid under calibration, (draws, cells)."""
+        rows, score = self.scored.grid
+
+        def made() -> FloatArray:
+            chance = np.clip(np.divide(score, rows, out=np.zeros_like(score), where=rows > 0), 0.0, 1.0)
+            size = (self.heavy_resamples, len(rows))
+            return self.rng("smece").binomial(rows.astype(np.int64), chance, size=size).astype(np.float64)
+
+        return super().once(("cell hits",), made)
+
+    def _smooth_draws(self) -> FloatArray:
+        return smooth_errors(spectrum((self.scored.grid[1] - self._cell_hits) / self.n), 1e-4)
+
+    def _joint_draws(self) -> JointDraws:
+        """As of single rows; what the labels of a cell's rows cost is drawn normal, given how many are right."""
+        joint, (_, score) = self.tally.joint, self.scored.grid
+        assert joint is not None
+        v, va, vaa, ca, cl = joint.cells
+        hits, rng = self._cell_hits, self.rng("joint")
+        dearer = np.divide(va, v, out=np.zeros_like(v), where=v > 0)
+        of_wrong = np.divide(cl, score, out=np.zeros_like(score), where=score > 0)
+        rest = math.sqrt(max(float((vaa - va * dearer).sum()), 0.0))
+        right = hits @ dearer + float((ca - dearer * score).sum()) + rest * rng.standard_normal(len(hits))
+        spread = np.sqrt(np.maximum(joint.totals[1] - hits @ of_wrong, 0.0))
+        return JointDraws(
+            self.once(("smooth draws",), lambda: None),
+            float(score.sum()) - hits.sum(axis=1),
+            joint.totals[0] + right + spread * rng.standard_normal(len(hits)),
+            math.sqrt(self.variance),
+            math.sqrt(float(self.tally.entropy[1])),
+        )
+
+    # ---- means and directions
+
+    def _direction(self, name: str) -> MeanGap:
+        if name == "entropy":
+            return _direction(self.tally.entropy, self.n)
+        scored = self.tally.positive if name == "positive" else self.tally.top
+        assert scored is not None
+        gap = float(scored.fine.score.sum() - scored.fine.outcome.sum())
+        return _direction(np.array([gap, scored.variance]), self.n)
+
+    def _top_means(self, j: int) -> tuple[Mean, Mean, Mean]:
+        names = (f"top {j}", f"top {j} mass", f"top {j} accuracy")
+        gap, mass, accuracy = (self.tally.means[name].as_mean for name in names)
+        return gap, mass, accuracy
+
+
+def _direction(sums: FloatArray, n: int) -> MeanGap:
+    """Of the sum of a gap and its variance."""
+    total, variance = sums.tolist()
+    return MeanGap.of(total / n, math.sqrt(variance) / n)
+
+
+_BIN_SUMS = ("count", "score", "outcome", "weight", "weight_square")
+
+_OWN: dict[str, Callable[..., Any]] = {
+    "mean": lambda c, name: c.tally.means[name].as_mean,
+    "top means": LongContext._top_means,
+    "gap": lambda c: c.scored.gap.as_mean,
+    "confidence variance": lambda c: c.tally.top.moments.square / c.n,
+    "direction": LongContext._direction,
+    "spiegelhalter": lambda c: _direction(c.scored.spiegelhalter, c.n),
+    "square": LongContext._square,
+    "bins": lambda c, scheme: c._width_bins() if scheme == "width" else c._mass.bins,
+    "outcomes": lambda c, scheme: c._width_outcomes() if scheme == "width" else c._mass_outcomes(),
+    "expected": LongContext._expected,
+    "squared": LongContext._squared,
+    "smooth": lambda c: float(smooth_errors(c.scored.smooth)[0]),
+    "smooth draws": LongContext._smooth_draws,
+    "joint draws": LongContext._joint_draws,
+    "label counts": lambda c: c.tally.label_counts,
+    "distinct": lambda c: c.orders[0].distinct,
+}
+"""What metrics ask for once, by the first word of the key, from sums and order."""

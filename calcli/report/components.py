@@ -1,0 +1,105 @@
+"""What sections of a page are put together from: tables, words of the glossary, buttons, a block per version."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+from calcli.fast_dataclass import dataclass
+from calcli.report.advice import best_version
+from calcli.report.gather import ModelResults, Version
+from calcli.report.glossary import GLOSSARY
+from calcli.report.markup import Safe, join, tag
+from calcli.report.verdicts import Verdict
+
+
+@dataclass(frozen=True)
+class Room:
+    """How much a page can hold of one model.
+
+    lines : of a table of classes or groups. short : tables of the scores as they are and of the version in
+    focus only. tight : figures of these two only, no temperatures. The JSON in the page and a report of one
+    model have it all.
+    """
+
+    lines: int = 10**9
+    short: bool = False
+    tight: bool = False
+
+
+def term(word: str, *children: object) -> Safe:
+    """A word that the glossary explains; the script takes its tooltip from there."""
+    return tag("a", *(children or (GLOSSARY[word][0],)), href=f"#word-{word}", class_="term")
+
+
+def state_word(verdict: Verdict) -> Safe:
+    """Sign and word: never a colour alone."""
+    return tag("span", tag("span", verdict.sign, aria_hidden="true"), " ", verdict.word, class_=f"state {verdict.tone}")
+
+
+def focus_of(model: ModelResults) -> int:
+    """The version that the page opens with: the recommended one."""
+    best = best_version(model)
+    return 0 if best is None else model.versions.index(best)
+
+
+def drawn_of(model: ModelResults, room: Room) -> tuple[ModelResults, ModelResults]:
+    """The model in the order that its versions are listed in, and with those that are drawn."""
+    if not room.tight:
+        return model, model
+    two = list(dict.fromkeys((0, focus_of(model))))
+    others = [at for at in range(len(model.versions)) if at not in two]
+    return _taken(model, [*two, *others]), _taken(model, two)
+
+
+def _taken(model: ModelResults, order: Sequence[int]) -> ModelResults:
+    """Some versions in another order, their differences to each other too."""
+    each = ((model.versions[at], [model.versions[at].nll_gaps[other] for other in order]) for at in order)
+    return replace(model, versions=tuple(replace(v, nll_gaps=tuple(gaps)) for v, gaps in each))
+
+
+def table(caption: object, head: Sequence[object], rows: Sequence[Safe], ident: str, **attributes: object) -> Safe:
+    """A table that scrolls by itself where it is too wide, and can be had as CSV."""
+    heads = tag("thead", tag("tr", *(tag("th", h, scope="col") for h in head)))
+    called = tag("caption", tag("span", caption))
+    inner = tag("table", called, heads, tag("tbody", *rows), id=ident, data_file=ident, **attributes)
+    return tag("div", inner, class_="scroll", tabindex=0, role="region", aria_label=f"Table {ident}")
+
+
+def row(first: object, *cells: object, **attributes: object) -> Safe:
+    """A row whose first cell names it."""
+    return tag("tr", tag("th", first, scope="row"), *(tag("td", c) for c in cells), **attributes)
+
+
+def each_version(model: ModelResults, focus: int, make: Callable[[int, Version], Safe], short: bool = False) -> Safe:
+    """A block per version, of which the one in focus is seen. short : only of that and of the scores as they are."""
+    left = tag("p", "Left out to keep a page of so many models small; a report of this model alone has it.")
+    return join(
+        tag(
+            "div",
+            left if short and at not in (0, focus) else make(at, v),
+            data_version=at,
+            class_=None if at == focus else "off",
+        )
+        for at, v in enumerate(model.versions)
+    )
+
+
+def download(*idents: str) -> Safe:
+    """Buttons that only work with script, which hides them without."""
+    kinds = {"f": "SVG", "t": "CSV"}
+    return tag(
+        "p",
+        *(tag("button", f"Download {kinds[i[0]]}", type="button", data_download=i[2:]) for i in idents),
+        class_="script downloads",
+    )
+
+
+def slider_panel(words: str, what: str, *more: Safe) -> Safe:
+    """A slider over confidences, with room for what it shows; script gives it life. what : its name to readers."""
+    return tag(
+        "div",
+        tag("label", words, tag("output", "90%", class_="at")),
+        tag("input", type="range", min=0, max=100, value=90, class_=what.lower(), aria_label=what),
+        *more,
+        tag("div", class_="readout", role="status"),
+        class_="script panel",
+    )

@@ -1,0 +1,144 @@
+"""Workers of a Dask cluster that is there already."""
+
+import json
+import logging
+from collections import deque
+from collections.abc import Iterator, Sequence
+from concurrent.futures import CancelledError
+from contextlib import suppress
+from typing import Any
+
+from calcli import __version__
+from calcli.errors import CalcliError, DataError, UsageError, WorkersLost, needed
+from calcli.io.inputs import read_document
+from calcli.workers.executor import Executor, Named, given_up
+
+PATIENCE = 30.0
+"""Seconds that a scheduler may take to answer, and a cluster to have its first worker."""
+
+BEAT = 1.0
+"""Seconds between two looks at whether the scheduler is still there."""
+
+LARGEST_FILE = 1 << 20
+"""Bytes of a scheduler's file."""
+
+AHEAD = 2
+"""Tasks per thread of a worker that the scheduler has at a time."""
+
+
+class DaskCluster(Executor):
+    """The workers of the scheduler at an address, such as ``tcp://10.0.0.1:8786``.
+
+    They need the same calcli, and see the files under the same names. Raises UsageError
+    where Dask is not installed, nobody answers, or a worker has another calcli.
+    """
+
+    remote = True
+
+    def __init__(self, address: str) -> None:
+        with needed("--cluster needs Dask", "dask"):
+            import distributed
+        for name in ("distributed", *(n for n in logging.root.manager.loggerDict if n.startswith("distributed."))):
+            logging.getLogger(name).setLevel(logging.CRITICAL + 1)  # what there is to say is said here
+        self.address, self._dask = address, distributed
+
+        class Client(distributed.Client):  # type: ignore[misc]  # Dask is untyped
+            def __del__(self) -> None:
+                """Nothing: Dask would wait a minute for a scheduler that never answered; ``close`` is called."""
+
+        try:
+            where = distributed.comm.resolve_address(_scheduler(address))
+            self._client = Client(where, timeout=PATIENCE, set_as_default=False, name="calcli")
+        except DataError:
+            raise
+        except Exception as problem:  # also what Dask makes of the words of another server
+            text = str(problem).split("\n")[0]
+            raise UsageError(
+                f"--cluster {address}: no Dask scheduler answers there ({text}); expected an address such as"
+                " tcp://HOST:8786, as dask scheduler prints it"
+            ) from None
+        try:
+            self._meet()
+        except BaseException:
+            self.close()
+            raise
+
+    def _meet(self) -> None:
+        """Wait for the first worker, and compare versions."""
+        try:
+            self._client.wait_for_workers(1, timeout=PATIENCE)
+        except TimeoutError:
+            raise UsageError(f"--cluster {self.address}: the cluster has no worker; start some (dask worker)") from None
+        for worker, found in self._client.run(_version, on_error="return").items():
+            if found != __version__:
+                other = found if isinstance(found, str) else "cannot import calcli"
+                raise UsageError(
+                    f"--cluster {self.address}: worker {worker} has another calcli ({other}, here {__version__});"
+                    " install the same everywhere"
+                )
+        self.count = max(1, sum(self._client.nthreads().values()))
+
+    def run(self, tasks: Sequence[Named]) -> Iterator[Any]:
+        todo, waiting = deque(tasks), deque[tuple[Named, Any]]()
+        try:
+            while todo or waiting:
+                while todo and len(waiting) < AHEAD * self.count:
+                    waiting.append((todo[0], self._submit(todo[0])))
+                    todo.popleft()
+                task, future = waiting[0]
+                answer = self._result(task, future)
+                waiting.popleft()
+                yield answer
+        finally:
+            with suppress(Exception):  # those that nobody waits for any more
+                self._client.cancel([future for _, future in waiting], force=True)
+
+    def _submit(self, task: Named) -> Any:
+        try:
+            return self._client.submit(_do, task, pure=False, key=None)
+        except Exception as problem:
+            raise self._lost() from problem
+
+    def _result(self, task: Named, future: Any) -> Any:
+        while True:
+            if self._client.status != "running":
+                raise self._lost()
+            try:
+                return future.result(timeout=BEAT)
+            except TimeoutError:
+                continue
+            except CalcliError:
+                raise
+            except self._dask.KilledWorker:
+                raise given_up(task) from None
+            except (CancelledError, self._dask.core.CommClosedError) as problem:
+                raise self._lost() from problem
+
+    def _lost(self) -> WorkersLost:
+        return WorkersLost(f"the Dask scheduler at {self.address} is gone; start it again and repeat the command")
+
+    def close(self) -> None:
+        with suppress(Exception):
+            self._client.close(timeout=BEAT)
+
+
+def _scheduler(address: str) -> str:
+    """The address, also where a scheduler's file holds it; Dask would wait for ever for one that is not there."""
+    if not address.endswith(".json"):
+        return address
+    what = "the JSON file of a Dask scheduler (dask scheduler --scheduler-file)"
+    try:
+        found = json.loads(read_document(address, LARGEST_FILE, what))["address"]
+    except (ValueError, KeyError, TypeError, RecursionError):
+        found = None
+    if not isinstance(found, str):
+        raise DataError(f"{address}: holds no address, expected {what}")
+    return found
+
+
+def _version() -> str:
+    return __version__
+
+
+def _do(task: Named) -> Any:
+    return task()

@@ -1,0 +1,217 @@
+"""Right answers from another file, and files that look like something they are not."""
+
+import json
+import zipfile
+
+import h5py
+import numpy as np
+import pytest
+
+from calcli.errors import DataError, UsageError
+from calcli.importers.import_request import ImportRequest
+from calcli.importers.import_scores import import_scores
+
+RNG = np.random.default_rng(4)
+N, K = 40, 4
+Z = RNG.normal(size=(N, K)) * 2
+P = np.exp(Z) / np.exp(Z).sum(axis=1, keepdims=True)
+Y = np.array([RNG.choice(K, p=p) for p in P])
+HITS = Z.argmax(axis=1) == Y
+
+
+def csv(path, head, *columns):
+    """A CSV file of these columns."""
+    rows = zip(
+        *(np.asarray(c).tolist() if np.ndim(c) < 2 else [",".join(map(str, r)) for r in c] for c in columns),
+        strict=True,
+    )
+    path.write_text("\n".join(([head] if head else []) + [",".join(map(str, row)) for row in rows]) + "\n")
+    return path
+
+
+def bring(paths, out, **ask):
+    """Import, and give labels and notes."""
+    ask = {name: (value,) if name in ("scores", "labels") else value for name, value in ask.items()}
+    report = import_scores(paths if isinstance(paths, list) else [paths], out, ImportRequest(**ask), force=True)
+    with h5py.File(out) as file:
+        labels = file["labels"][()] if "labels" in file else None
+    return labels, " | ".join(report.notes)
+
+
+@pytest.fixture
+def scored(tmp_path):
+    """Scores of ten questions, and their answers in another order: (scores, gold, output)."""
+    order = RNG.permutation(N)
+    scores = csv(tmp_path / "scores.csv", "id,A,B,C,D", [f"q{i}" for i in range(N)], P)
+    gold = csv(tmp_path / "gold.csv", "id,answer", [f"q{i}" for i in order], np.array(list("ABCD"))[Y[order]])
+    return scores, gold, tmp_path / "out.h5"
+
+
+def test_answers_in_another_file_are_joined_by_their_ids(scored):
+    scores, gold, out = scored
+    for paths, ask in (([scores], {"gold": str(gold)}), ([scores, gold], {})):
+        labels, told = bring(paths, out, kind="probs", **ask)
+        assert (labels == Y).all()
+        assert "joined" in told and "'id'" in told
+
+
+def test_answers_that_are_missing_or_double_are_refused(scored):
+    scores, gold, out = scored
+    lines = gold.read_text().splitlines()
+    gone = next(line for line in lines if line.startswith("q7,"))
+    gold.write_text("\n".join(line for line in lines if line != gone) + "\n")
+    with pytest.raises(DataError, match=r"row 7 has the id 'q7', which .*gold.csv does not have \(1 of 40"):
+        bring(scores, out, kind="probs", gold=str(gold))
+    gold.write_text("\n".join([*lines, "q7," + ("B" if gone.endswith("A") else "A")]) + "\n")
+    with pytest.raises(DataError, match="id 'q7' has several answers"):
+        bring(scores, out, kind="probs", gold=str(gold))
+    gold.write_text("\n".join([*lines, gone]) + "\n")
+    assert (bring(scores, out, kind="probs", gold=str(gold))[0] == Y).all()
+
+
+def test_answers_go_by_place_only_where_no_file_has_ids(scored, tmp_path):
+    scores, gold, out = scored
+    np.save(tmp_path / "p.npy", P)
+    np.save(tmp_path / "truth.npy", Y)
+    labels, told = bring(tmp_path / "p.npy", out, kind="probs", gold=str(tmp_path / "truth.npy"))
+    assert (labels == Y).all() and "there are no ids" in told
+    with pytest.raises(DataError, match="has no ids to find the gold by"):
+        bring(scores, out, kind="probs", gold=str(tmp_path / "truth.npy"))
+    with pytest.raises(DataError, match=r"p\.npy: has no ids to find the gold by"):
+        bring(tmp_path / "p.npy", out, kind="probs", gold=str(gold))
+    csv(gold, "id,first,other", [f"q{i}" for i in range(N)], Y, Y)
+    with pytest.raises(UsageError, match="choose with --labels"):
+        bring(scores, out, kind="probs", gold=str(gold))
+    assert (bring(scores, out, kind="probs", gold=str(gold), labels="other")[0] == Y).all()
+
+
+@pytest.mark.parametrize("name", ["acc", "correct", "is_correct"])
+def test_a_logged_outcome_is_held_against_every_row(tmp_path, name):
+    wrong = HITS.copy()
+    wrong[11] = not wrong[11]
+    for outcomes, right in ((HITS, True), (wrong, False)):
+        np.savez(tmp_path / "s.npz", logits=Z, labels=Y, **{name: outcomes.astype(float if name == "acc" else bool)})
+        if right:
+            assert f"'{name}' agrees in every row" in bring(tmp_path / "s.npz", tmp_path / "o.h5")[1]
+        else:
+            with pytest.raises(DataError, match=rf"{name}: row 11 is logged as (right|wrong), its label is {Y[11]}"):
+                bring(tmp_path / "s.npz", tmp_path / "o.h5")
+            assert bring(tmp_path / "s.npz", tmp_path / "o.h5", scores="logits")[0][11] == Y[11]
+
+
+def test_a_prediction_of_two_classes_may_have_any_threshold_but_not_the_wrong_way_round(tmp_path):
+    q = P[:, 0]
+    truth = (RNG.random(N) < q).astype(int)
+    for pred, fits in ((q > 0.3, True), (q > 0.5, True), (q < 0.5, False)):
+        np.savez(tmp_path / "s.npz", probs=q, labels=truth, pred=pred.astype(int))
+        if fits:
+            bring(tmp_path / "s.npz", tmp_path / "o.h5")
+        else:
+            with pytest.raises(DataError, match="pred: no threshold on 'probs' gives it"):
+                bring(tmp_path / "s.npz", tmp_path / "o.h5")
+
+
+def test_predictions_by_name_are_looked_up(tmp_path):
+    names = np.array(["cat", "dog", "eel", "fox"])
+    table = csv(tmp_path / "t.csv", "cat,dog,eel,fox,pred,label", P, names[P.argmax(1)], names[Y])
+    assert "'pred' agrees" in bring(table, tmp_path / "o.h5", kind="probs")[1]
+    csv(table, "cat,dog,eel,fox,pred,label", P, names[(P.argmax(1) + (np.arange(N) == 5)) % K], names[Y])
+    with pytest.raises(DataError, match="row 5 has prediction"):
+        bring(table, tmp_path / "o.h5", kind="probs")
+
+
+@pytest.mark.parametrize(
+    ("truth", "words"),
+    [(Z.argmax(axis=1), "are the labels the model's predictions"), ((Z.argmin(axis=1)), "no better than chance")],
+)
+def test_labels_that_cannot_belong_to_their_scores_are_doubted(tmp_path, truth, words):
+    np.savez(tmp_path / "s.npz", logits=Z, labels=truth)
+    assert words in bring(tmp_path / "s.npz", tmp_path / "o.h5")[1]
+    np.savez(tmp_path / "s.npz", logits=Z, labels=Y)
+    assert "warning" not in bring(tmp_path / "s.npz", tmp_path / "o.h5")[1]
+
+
+def test_true_and_false_are_no_labels_of_several_classes(tmp_path):
+    np.savez(tmp_path / "s.npz", logits=Z, labels=HITS)
+    with pytest.raises(DataError, match="is true or false, expected one of 4 classes"):
+        bring(tmp_path / "s.npz", tmp_path / "o.h5")
+
+
+def test_percentages_are_told_apart_from_logits(tmp_path):
+    np.savez(tmp_path / "s.npz", probs=100 * P, labels=Y)
+    with pytest.raises(DataError, match="these are percentages: divide them by 100"):
+        bring(tmp_path / "s.npz", tmp_path / "o.h5")
+
+
+def test_a_column_that_counts_is_no_class_in_floats_either(tmp_path):
+    table = csv(tmp_path / "t.csv", "n,a,b,c,d,label", np.arange(N) + 1.0, Z, Y)
+    with pytest.raises(DataError, match="column 'n' holds whole numbers.*--scores a,b,c,d"):
+        bring(table, tmp_path / "o.h5", kind="logits")
+
+
+@pytest.mark.parametrize("ends", [(P, Y), (Y, P), (np.arange(N), P, Y), (P, np.array(list("ABCD"))[Y])])
+def test_a_table_without_names_has_one_obvious_reading(tmp_path, ends):
+    table = csv(tmp_path / "t.csv", "", *ends)
+    with pytest.raises(UsageError, match="say what 'scores' holds.*rows sum to 1"):
+        bring(table, tmp_path / "o.h5")
+    labels, told = bring(table, tmp_path / "o.h5", kind="probs")
+    assert (labels == Y).all() and "has no column names" in told
+
+
+def test_a_table_without_names_but_several_readings_says_how_to_name_them(tmp_path):
+    table = csv(tmp_path / "t.csv", "", P, np.array(["x", "y"])[Y % 2], Y)
+    with pytest.raises(DataError, match=r"--scores 0:4 --labels 5"):
+        bring(table, tmp_path / "o.h5", kind="probs")
+    assert (bring(table, tmp_path / "o.h5", kind="probs", scores="0:3", labels="5")[0] == Y).all()
+
+
+def test_commas_in_numbers_of_a_semicolon_table(tmp_path):
+    text = "\n".join(";".join([*(str(v).replace(".", ",") for v in p), str(y)]) for p, y in zip(P, Y, strict=True))
+    (tmp_path / "t.csv").write_text("p_0;p_1;p_2;p_3;label\n" + text + "\n")
+    assert (bring(tmp_path / "t.csv", tmp_path / "o.h5", kind="probs")[0] == Y).all()
+
+
+def test_a_zip_may_hold_several_pairs_and_what_file_managers_add(tmp_path):
+    np.savez(tmp_path / "z.zip.npz", a_scores=P, a_targets=Y, b_scores=P[:9], b_targets=Y[:9])
+    path = (tmp_path / "z.zip.npz").rename(tmp_path / "z.zip")
+    with zipfile.ZipFile(path, "a") as archive:
+        archive.writestr("__MACOSX/._a_scores.npy", b"\0\5\x16\7")
+        archive.writestr(".DS_Store", b"x")
+    report = import_scores([path], tmp_path / "o.h5", ImportRequest(kind="probs"))
+    assert [(b.name, b.n) for b in report.bundles] == [("a_scores", N), ("b_scores", 9)]
+
+
+def test_confidence_and_correct_go_by_their_names(tmp_path):
+    rows = [{"confidence": float(p), "correct": bool(hit)} for p, hit in zip(P.max(1), HITS, strict=True)]
+    (tmp_path / "r.jsonl").write_text("\n".join(map(json.dumps, rows)) + "\n")
+    _, told = bring(tmp_path / "r.jsonl", tmp_path / "o.h5")
+    assert f"'correct' as correct ({HITS.sum()} of {N})" in told
+
+
+def test_rows_with_different_numbers_of_scores_become_groups(tmp_path):
+    rows = [{"logits": Z[i, : 3 + i % 2].tolist(), "label": int(Z[i, :3].argmax())} for i in range(N)]
+    (tmp_path / "r.jsonl").write_text("\n".join(map(json.dumps, rows)) + "\n")
+    report = import_scores([tmp_path / "r.jsonl"], tmp_path / "o.h5", ImportRequest(), force=True)
+    assert [(b.name, b.n, b.k) for b in report.bundles] == [("choices_3", N // 2, 3), ("choices_4", N // 2, 4)]
+    report = import_scores([tmp_path / "r.jsonl"], tmp_path / "o.h5", ImportRequest(choices=4), force=True)
+    assert [(b.name, b.n, b.k) for b in report.bundles] == [("", N // 2, 4)]
+    with pytest.raises(UsageError, match="--choices 5: .* has rows with 3, 4 scores"):
+        import_scores([tmp_path / "r.jsonl"], tmp_path / "o.h5", ImportRequest(choices=5), force=True)
+
+
+def test_scores_that_stand_on_their_side_and_rounded_ones_are_named_as_such(tmp_path):
+    np.savez(tmp_path / "s.npz", logits=Z.T, labels=Y)
+    with pytest.raises(DataError, match=r"has shape \(4, 40\) for 40 labels: classes by rows\? .*transposed"):
+        bring(tmp_path / "s.npz", tmp_path / "o.h5")
+    np.savez(tmp_path / "s.npz", probs=np.round(P, 2), labels=Y)
+    with pytest.raises(DataError, match="were they rounded"):
+        bring(tmp_path / "s.npz", tmp_path / "o.h5")
+    np.savez(tmp_path / "s.npz", probs=P.max(axis=1), labels=Y)
+    with pytest.raises(DataError, match="there is one score a row: is it the confidence.*--confidence NAME"):
+        bring(tmp_path / "s.npz", tmp_path / "o.h5")
+
+
+def test_one_hot_labels_in_columns_of_their_own(tmp_path):
+    hot = np.eye(K, dtype=int)[Y]
+    table = csv(tmp_path / "t.csv", "prob_a,prob_b,prob_c,prob_d,is_a,is_b,is_c,is_d", P, hot)
+    assert (bring(table, tmp_path / "o.h5", labels="is_a:is_d")[0] == Y).all()
