@@ -154,6 +154,15 @@ def test_text_is_best_first_with_the_baseline_marked(run, three):
     assert lines[4].startswith("uncalibrated") and "*" in lines[4]  # twice too sure: beyond chance
 
 
+@pytest.mark.parametrize("written", ["hb(bins=5; scheme=mass)", "Histogram( bins=5 ;scheme=mass )"])
+def test_a_method_written_with_spaces_is_no_second_one(run, three, written):
+    asked = f"ts,hb(bins=5;scheme=mass),{written}"
+    found = compared(run, "m0.h5", "--methods", asked, "--baseline", written)
+    assert {r["method"] for r in found["results"]} == {"uncalibrated", "ts", "hb(bins=5;scheme=mass)"}
+    against = {d["method"]: d["baseline"] for d in found["differences"]}
+    assert against == dict.fromkeys(["uncalibrated", "ts"], "hb(bins=5;scheme=mass)")
+
+
 def test_several_bundles_are_ranked_in_every_format(run, three, monkeypatch):
     found = compared(run, *three, "--methods", "ts,ec")
     ranks = found["ranks"]

@@ -1,5 +1,6 @@
 """What one slip of the pen in reading foreign files would move: pairs of columns, repeats, scalars, several splits."""
 
+import importlib
 import json
 from contextlib import ExitStack
 from pathlib import Path
@@ -12,7 +13,7 @@ import pytest
 from imports import bring
 
 from calcli.errors import DataError, UsageError
-from calcli.importers.archive import Entry, flatten
+from calcli.importers.archive import Entry, flatten, reading
 from calcli.importers.batches import _join, merge_batches
 from calcli.importers.columns import LEFT_OVER
 from calcli.importers.corrupt import corrupt_labels
@@ -24,6 +25,7 @@ from calcli.importers.import_scores import import_scores
 from calcli.importers.join import _ordered
 from calcli.importers.labelled_scores import per_row
 from calcli.importers.readers.pickles import _tensor
+from calcli.importers.readers.torch_files import _Anything
 from calcli.importers.records import value_column
 from calcli.importers.sources import settle_sources
 from calcli.importers.token_logprobs import _lookup
@@ -131,6 +133,25 @@ def test_files_of_a_folder_are_known_by_either_ending(tmp_path):
     with ExitStack() as stack:
         settled = settle_sources([folder], stack)
         assert sorted(path.name for path in settled.files) == ["a.csv", "b.CSV", "g.csv"]
+        (folder / "g.csv.gz").rename(folder / ".gz")
+        (unpacked,) = settle_sources([folder / ".gz"], stack).files
+        assert unpacked.read_text() == "label,logits_0,logits_1\n0,1,2\n"
+
+
+@pytest.mark.parametrize(
+    ("slip", "own"),
+    [
+        (lambda: misspelt, True),  # noqa: F821
+        (lambda: ImportRequest().scroes, True),
+        (lambda: importlib.import_module("calcli.importers.sequence"), True),
+        (lambda: {"samples": 5}["samples"].get("id"), False),
+        (lambda: _Anything().add, False),  # what a pickle may ask of what stands in its place
+        (lambda: np.zeros(3)[9], False),
+    ],
+)
+def test_a_slip_of_our_own_is_no_broken_file(slip, own):
+    with pytest.raises((NameError, AttributeError, ImportError) if own else DataError), reading(Path("a.pt"), "it"):
+        slip()
 
 
 def test_a_container_within_itself_is_refused_and_one_in_two_places_is_not():

@@ -174,4 +174,4 @@ def test_simple_fits_load_no_heavy_package(method, tmp_path):
 
 def test_help_loads_neither_numpy_nor_h5py(tmp_path):
     _, loaded = loaded_by("--help", cwd=tmp_path)
-    assert not {"numpy", "h5py", "scipy", "torch", "rich"} & set(loaded)
+    assert not {"numpy", "h5py", "scipy", "torch", "rich", "hashlib"} & set(loaded)

@@ -57,10 +57,7 @@ def entrants(asked: str | None, rows: Rows, thorough: bool = False) -> tuple[lis
             names += fit
             told = left_out
         elif text:
-            name = parse_entrant(text)[0]
-            names.append(
-                UNCALIBRATED if name == "identity" else name + text[text.index("(") :] if "(" in text else name
-            )
+            names.append(title_of(text))
         elif asked is None:
             last = FIRST_OF_TWO if rows.k == 2 else FIRST
             names += [name for name in fit if method(name).place < last]

@@ -16,7 +16,7 @@ from calcli.numerics import bfloat16_to_float32, is_bfloat16
 
 @contextmanager
 def reading(path: Path, what: str) -> Iterator[None]:
-    """Turn whatever a reader raises on a broken file into one DataError line."""
+    """Turn whatever a reader raises on a broken file into one DataError line, but for slips of calcli's own."""
     try:
         yield
     except CalcliError:
@@ -26,7 +26,20 @@ def reading(path: Path, what: str) -> Iterator[None]:
             f"{path}: {what} does not fit into memory; save it as .npy or HDF5, which are streamed"
         ) from None
     except Exception as problem:  # NumPy, h5py, pyarrow, torch raise whatever they stumble over
+        if _is_own(problem):
+            raise
         raise DataError(f"{path}: cannot read {what}: {one_line(problem)}; is the file complete?") from problem
+
+
+def _is_own(problem: Exception) -> bool:
+    """Whether no file can bring this about: a name or module that is not there, an attribute that our objects lack.
+
+    Objects that readers define do not count, as pickles are read into them.
+    """
+    if isinstance(problem, AttributeError):
+        home = type(problem.obj).__module__
+        return home.startswith("calcli.") and not home.startswith("calcli.importers.readers.")
+    return isinstance(problem, (NameError, ImportError))
 
 
 class Mapped:

@@ -1,5 +1,6 @@
 """Multiple choice: a score per candidate, as evaluation harnesses of language models log them."""
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -14,6 +15,9 @@ from calcli.importers.array_names import parse_name
 from calcli.importers.columns import table_archive
 from calcli.importers.import_request import ImportRequest
 from calcli.importers.records import record_columns
+
+FOLDER = re.compile(r"^choices_\d+/")
+"""What the arrays of one number of choices are called by."""
 
 
 @dataclass(frozen=True)
@@ -88,12 +92,18 @@ def choice_archive(
     return replace(archive, notes=(*notes, *archive.notes))
 
 
+def are_scores(name: str, ask: ImportRequest) -> bool:
+    """Whether a column will be taken as the scores."""
+    asked = {FOLDER.sub("", asked) for asked in ask.scores}
+    return name in asked if asked else parse_name(name).role == "scores"
+
+
 def by_choices(path: Path, format: str, rows: Sequence[Mapping[str, Any]], ask: ImportRequest) -> Archive:
     """The table of these rows; where rows have scores of different numbers of classes, one in a folder for each number.
 
-    ``--choices N`` takes the rows with N scores only.
+    ``--choices N`` takes the rows with N scores only; ``--scores choices_N/NAME`` names the table of one number.
     """
-    named = [name for name in rows[0] if name in ask.scores or (parse_name(name).role == "scores" and not ask.scores)]
+    named = [name for name in rows[0] if are_scores(name, ask)]
     sizes = sorted({len(row[name]) for name in named[:1] for row in rows if isinstance(row.get(name), list)})
     if ask.choices is None and (len(sizes) < 2 or sizes[0] < 2):  # one score is no choice
         return table_archive(path, format, record_columns(path, rows), len(rows), ask)
@@ -106,7 +116,7 @@ def by_choices(path: Path, format: str, rows: Sequence[Mapping[str, Any]], ask: 
         counts.append(f"{len(own)} with {k}")
         archive = table_archive(path, format, record_columns(path, own), len(own), ask)
         folder = "" if ask.choices is not None else f"choices_{k}/"
-        entries |= {f"{folder}{name}": entry for name, entry in archive.entries.items()}
+        entries |= {folder + name: replace(entry, name=folder + name) for name, entry in archive.entries.items()}
     told = f"rows have different numbers of scores ({', '.join(counts)}): a group for each number"
     if ask.choices is not None:
         told = f"{counts[0]} of {len(rows)} rows were taken (--choices)"

@@ -112,7 +112,7 @@ def _packed(path: Path, named: Path, stack: ExitStack) -> tuple[str, Callable[[]
         with path.open("rb") as file:
             start = file.read(4)
         if start.startswith(GZIP):
-            return named.name.removesuffix(".gz"), lambda: gzip.open(path)
+            return named.name.removesuffix(".gz") or named.name, lambda: gzip.open(path)
         if start != ZIP:
             return None
         with zipfile.ZipFile(path) as archive:

@@ -4,7 +4,6 @@ What is named on the command line is known beforehand. What a template, a patter
 a link or an external dataset leads to is known here.
 """
 
-import hashlib
 import io
 import os
 import sys
@@ -60,6 +59,8 @@ def note(path: Path | str) -> None:
 
 def file_sha256(path: Path) -> str:
     """Hash of a file, which is remembered as read."""
+    import hashlib  # takes OpenSSL along, which help does without
+
     note(path)
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()

@@ -12,11 +12,11 @@ from numpy.typing import NDArray
 
 from calcli.errors import DataError, needed
 from calcli.importers.archive import Archive, Entry, constant
-from calcli.importers.array_names import parse_name, role_of
+from calcli.importers.array_names import role_of
 from calcli.importers.columns import Column, refuse_doubles, table_archive
 from calcli.importers.formats import reader
 from calcli.importers.import_request import ImportRequest
-from calcli.importers.multiple_choice import by_choices
+from calcli.importers.multiple_choice import are_scores, by_choices
 from calcli.importers.printed import are_lists, is_number, read_lists
 from calcli.importers.source_file import SourceFile
 from calcli.io.validate import swells
@@ -53,7 +53,7 @@ def arrow_archive(path: Path, format: str, table: Any, ask: ImportRequest) -> Ar
 
 def _is_ragged(table: Any, name: str, ask: ImportRequest) -> bool:
     """Whether these are scores of different numbers of classes."""
-    if not (name in ask.scores or (parse_name(name).role == "scores" and not ask.scores)):
+    if not are_scores(name, ask):
         return False
     if not str(table.schema.field(name).type).startswith(("list", "large_list")) or table.column(name).null_count:
         return False
