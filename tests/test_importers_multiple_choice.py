@@ -110,11 +110,18 @@ def test_questions_with_other_numbers_of_choices_have_their_own_group(tmp_path):
     found = bring(tmp_path, rows)
     assert found["choices_3/logits"].shape == (3, 3) and found["choices_2/logits"].shape == (1, 2)
     assert "3 with 3" in found["notes"]
-    assert bring(tmp_path, rows, choices=3)["logits"].shape == (3, 3)
+    chosen = bring(tmp_path, rows, choices=3)
+    assert chosen["logits"].shape == (3, 3)
+    assert "3 of 4 rows, those with 3 scores, were taken (--choices)" in chosen["notes"]
     with pytest.raises(UsageError, match="has rows with 2, 3 scores"):
         bring(tmp_path, rows, choices=4)
     named = bring(tmp_path, rows, scores=("choices_2/logits",))
     assert named["logits"].shape == (1, 2) and "'choices_2/logits' was taken as the scores" in named["notes"]
+
+
+def test_questions_may_be_known_by_hashes_beyond_64_bits(tmp_path):
+    rows = [record((1 << 70) + i, lls, gold) for i, (lls, gold) in enumerate(zip(LLS, GOLD, strict=True))]
+    assert bring(tmp_path, rows)["ids"].tolist() == [str((1 << 70) + i).encode() for i in range(3)]
 
 
 def test_one_filter_is_chosen(tmp_path):

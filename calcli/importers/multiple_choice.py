@@ -87,7 +87,12 @@ def choice_archive(
         seen.add(question.id)
     if all(isinstance(question.id, int) for question in questions):
         questions = sorted(questions, key=lambda question: question.id)
-    rows = [{"logits": list(q.scores), "labels": q.gold, "ids": q.id, "group": task} for q in questions]
+    plain = all(isinstance(q.id, int | float) and abs(q.id) < 1 << 63 for q in questions)  # else texts: some are hashes
+    ids = [q.id if plain else str(q.id) for q in questions]
+    rows = [
+        {"logits": list(q.scores), "labels": q.gold, "ids": one, "group": task}
+        for q, one in zip(questions, ids, strict=True)
+    ]
     archive = by_choices(path, format, rows, ask)
     return replace(archive, notes=(*notes, *archive.notes))
 
@@ -119,5 +124,5 @@ def by_choices(path: Path, format: str, rows: Sequence[Mapping[str, Any]], ask: 
         entries |= {folder + name: replace(entry, name=folder + name) for name, entry in archive.entries.items()}
     told = f"rows have different numbers of scores ({', '.join(counts)}): a group for each number"
     if ask.choices is not None:
-        told = f"{counts[0]} of {len(rows)} rows were taken (--choices)"
+        told = f"{len(own)} of {len(rows)} rows, those with {k} scores, were taken (--choices)"
     return Archive(path, format, entries, notes=(f"{path.name}: {told}",))
