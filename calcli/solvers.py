@@ -102,7 +102,7 @@ def minimise_box(
     start: FloatArray,
     *,
     low: float | FloatArray = -np.inf,
-    high: float = np.inf,
+    high: float | FloatArray = np.inf,
     tolerance: float = GRADIENT,
     longest: float = np.inf,
     limit: int = 100,

@@ -14,7 +14,7 @@ from calcli.methods.ft import (
 )
 from calcli.methods.ts import TemperatureOptions, TemperatureScaling
 from calcli.numerics import log_softmax
-from calcli.rows import ArrayRows
+from calcli.rows import ArrayRows, sample_runs
 
 
 def fit(rows, **options):
@@ -121,6 +121,40 @@ def test_temperature_at_a_bound_leaves_the_weights_at_zero():
     fitted = fit(ArrayRows(z, z.argmax(axis=1)))
     assert fitted.status == "at_bound"
     np.testing.assert_array_equal(fitted.calibrator.weights, 0)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_one_wrong_row_leads_the_search_out_of_its_series_and_it_converges(seed):
+    z = np.random.default_rng(seed).normal(size=(1000, 3)) * 2
+    y = z.argmax(axis=1)
+    y[-1] = np.argsort(z[-1])[-2]
+    fitted = fit(ArrayRows(z, y))
+    assert fitted.status == "ok"
+    assert fitted.details["gradient"] <= 1e-10
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("seed", range(2))
+def test_without_a_ridge_weights_end_at_numbers_that_an_artifact_may_hold(seed):
+    z = np.random.default_rng(seed).normal(size=(1000, 3)) * 2
+    y = z.argmax(axis=1)
+    y[-1] = np.argsort(z[-1])[-2]
+    fitted = fit(ArrayRows(z, y), ridge=0.0)
+    fitted.calibrator.check(3)
+    assert fitted.status in ("at_bound", "not_converged")
+    assert fitted.warnings
+
+
+@pytest.mark.filterwarnings("error")
+def test_a_start_from_rows_unlike_the_others_does_no_harm():
+    """The sample's rows say next to nothing, so that without a ridge their own optimum is far off."""
+    z, y = uneven(8000)
+    index = np.concatenate([np.arange(*run) for run in sample_runs(8000, 1500)])
+    z[index] *= 0.05
+    for ridge in (0.0, 1.0):
+        fitted = fit(ArrayRows(z, y), ridge=ridge)
+        assert fitted.status == "ok"
+        assert fitted.details["gradient"] <= 1e-10
 
 
 def test_features_that_do_not_vary_carry_nothing():

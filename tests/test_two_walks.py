@@ -12,7 +12,7 @@ from calcli.fit_and_apply import fit_artifact
 from calcli.io.bundle import BundleRows, open_bundle
 from calcli.kernels.device import kernels
 from calcli.kernels.numpy import expand, nll_slope, summary_at, top_mass_slope
-from calcli.methods._temperature import series_root
+from calcli.methods._temperature import series_root, start_rows
 from calcli.metrics.summarise import summarise
 from calcli.registry import method, parse_options
 from calcli.rows import ArrayRows
@@ -96,6 +96,29 @@ def test_coefficients_are_those_of_the_equations(k):
 def test_roots_of_series(series, root):
     """-1 + x + x^2 has the golden ratio's inverse; a falling or flat series has no root to trust."""
     assert series_root(np.array(series))[0] == pytest.approx(root)
+
+
+@pytest.mark.parametrize("temperature", [0.05, 0.3, 1.0])
+@pytest.mark.parametrize("seed", range(3))
+def test_a_temperature_with_a_mixture_is_as_exact(temperature, seed):
+    """No summary checks it afterwards."""
+    z, y = truth(N, 10, temperature=temperature, seed=seed)
+    rows = ArrayRows(z, y)
+    found = method("ts").fit(rows, parse_options("ts", {"mixture": "true"}), Context())
+    assert found.calibrator.temperature == pytest.approx(exact(rows, "ts"), rel=1e-9)
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("name", ["ts", "ec", "ft", "vs", "hoki"])
+def test_a_sample_without_weight_is_no_start(name):
+    z, y = truth(N, 3, temperature=2.0)
+    weight = np.zeros(N)
+    weight[100:110] = 1.0  # between two slabs of the sample
+    assert not ArrayRows(z, y, weight=weight).sample(start_rows(ArrayRows(z, y))).weight.any()
+    found, alone = (fitted(rows, name) for rows in (ArrayRows(z, y, weight=weight), ArrayRows(z[100:110], y[100:110])))
+    assert found.status == alone.status
+    if name in ("ts", "ec"):
+        assert found.calibrator.temperature == pytest.approx(alone.calibrator.temperature, rel=1e-9)
 
 
 def test_where_the_sample_has_no_root_all_rows_are_asked():

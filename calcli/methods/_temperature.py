@@ -119,7 +119,13 @@ def start_rows(rows: Rows) -> int:
 
 
 def search_temperature(
-    rows: Rows, context: Context, slope_of: SlopeOf, series_of: SeriesOf, flat: float = 0.0
+    rows: Rows,
+    context: Context,
+    slope_of: SlopeOf,
+    series_of: SeriesOf,
+    flat: float = 0.0,
+    *,
+    unverified: float = TOLERANCE**0.5,
 ) -> Search:
     """The temperature at the root of an estimating equation, in one walk over large data.
 
@@ -127,18 +133,21 @@ def search_temperature(
     value and derivatives by beta, of an expansion. The root on a sixteenth of the rows is
     where the one full walk expands the equation, and the series has the root; where the
     sample has no root, or the series would be asked too far, Newton's method walks on.
+    unverified : how far, relatively, its last term may move the root; the caller checks what is left.
     """
     heavy = kernels(context)
     count = 0 if context.device != "cpu" else start_rows(rows)
     sample = rows.sample(count) if count else None
-    start = None if sample is None else find_root(slope_of(heavy, sample), LOG_BETA_LOW, LOG_BETA_HIGH, 0.0, step=ROUGH)
+    start = None
+    if sample is not None and (sample.weight is None or sample.weight.any()):
+        start = find_root(slope_of(heavy, sample), LOG_BETA_LOW, LOG_BETA_HIGH, 0.0, step=ROUGH)
     if start is None or start.status != "ok":
         return Search(*solve_temperature(slope_of(heavy, rows), context, flat=flat))
     context.progress("searching the temperature", 1, 2)
     beta = float(np.exp(start.x))
     expansion = heavy.expand(rows, beta, summarise=rows.kind != "probs")
     step, last, rise = series_root(series_of(expansion))
-    if not (abs(step) <= FAR * beta and abs(last) <= np.sqrt(TOLERANCE) * beta):
+    if not (abs(step) <= FAR * beta and abs(last) <= unverified * beta):
         first = np.log(beta + step) if abs(step) <= FAR * beta else start.x
         found = solve_temperature(slope_of(heavy, rows), context, start=float(first), flat=flat)
         return Search(*found, expansion)

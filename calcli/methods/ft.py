@@ -16,7 +16,7 @@ from calcli.methods._temperature import start_rows
 from calcli.methods.ts import TemperatureOptions, TemperatureScaling
 from calcli.numerics import FloatArray, IntArray, log_softmax, mixed_with_uniform, row_max
 from calcli.rows import Block, Rows, sample_runs
-from calcli.solvers import GRADIENT, LOOSE_GRADIENT, minimise_box
+from calcli.solvers import GRADIENT, LOOSE_GRADIENT, BoxMinimum, minimise_box
 
 CLIP = 4.0
 """Features count up to this many standard deviations: further out is extrapolation."""
@@ -24,8 +24,17 @@ CLIP = 4.0
 REACH = 0.5
 """Largest change of a row's log scale for which its series is asked."""
 
-MOST_WALKS = 50
-"""Series after which the search gives up."""
+SERIES = 12
+"""Walks after which the series of rows are asked no more."""
+
+LONGEST = 1.0
+"""Largest change of a weight from one walk to the next."""
+
+LARGEST = np.array([99.0, 24.0, 24.0, 24.0])
+"""Weights at which the search ends: without a ridge, rows that it can tell apart push them ever further."""
+
+FURTHEST = 3.0
+"""Largest change of a log scale that some of the rows are trusted to find."""
 
 
 class FeatureTemperatureOptions(Options, frozen=True):
@@ -94,12 +103,16 @@ class FeatureTemperature(Calibrator):
         count = start_rows(rows)
         if count and not begin.any():
             index = np.concatenate([np.arange(*run) for run in sample_runs(rows.n, count)])
-            begin = objective.part(index).minimise(rows.sample(count), begin, context)[0]
-        weights, gradient, walks = objective.minimise(rows, begin, context)
-        details = {"temperature": dict(first.details), "evaluations": walks, "gradient": gradient}
-        fitted = cls(temperature, weights, mean, deviation, uniform)
-        if walks > MOST_WALKS:
+            near, _ = objective.part(index).minimise(rows.sample(count), begin, context)
+            if near.status == "ok" and np.abs(inputs @ near.x).max() <= FURTHEST:
+                begin = near.x
+        found, walks = objective.minimise(rows, begin, context)
+        details = {"temperature": dict(first.details), "evaluations": walks, "gradient": found.gradient}
+        fitted = cls(temperature, found.x, mean, deviation, uniform)
+        if found.status == "not_converged":
             return Fit(fitted, "not_converged", ("the search for the feature weights did not converge",), details)
+        if (np.abs(found.x) >= LARGEST).any():
+            return Fit(fitted, "at_bound", (UNBOUNDED,), details, before=first.before)
         return Fit(fitted, "ok", (), details, before=first.before)
 
     def apply(self, block: Block) -> Prediction:
@@ -172,37 +185,48 @@ class Weighing:
             self.inputs[index], share / max(share.sum(), 1e-300), self.ridge, self.temperature, LOOSE_GRADIENT
         )
 
-    def minimise(self, rows: Rows, begin: FloatArray, context: Context) -> tuple[FloatArray, float, int]:
-        """The weights, the gradient there, and the walks over the rows; ``MOST_WALKS`` + 1 when these do not do.
+    def minimise(self, rows: Rows, begin: FloatArray, context: Context) -> tuple[BoxMinimum, int]:
+        """Where the search ended, and the walks over the rows.
 
         A walk gives every row's series around some weights, from which Newton's method finds the next,
-        until the series itself has the optimum.
+        until the series itself has the optimum. Where these do not settle, every step has a walk of its own.
         """
-        w, last, least = begin, begin, np.inf
-        for walks in range(1, MOST_WALKS + 1):
+        walks = 0
+
+        def around(w: FloatArray) -> partial[tuple[float, FloatArray, FloatArray]]:
+            nonlocal walks
+            walks += 1
             context.progress("weighing the features", walks, 0)
-            series = row_series(rows, np.exp(self.inputs @ w) / self.temperature)
-            near = partial(self.near, w, *series)
+            return partial(self.near, w, *row_series(rows, np.exp(self.inputs @ w) / self.temperature))
+
+        w, last, least = begin, begin, np.inf
+        while walks < SERIES:
+            near = around(w)
             value = near(w)[0]
-            if value > least + 1e-14 * (1.0 + abs(least)):  # the last series was asked too far
+            if not value <= least + 1e-14 * (1.0 + abs(least)):  # the last series was asked too far
                 w = (w + last) / 2
                 continue
-            found = minimise_box(near, w, longest=1.0, tolerance=self.tolerance)
-            beyond = np.abs(self.inputs @ (found.x - w)).max() >= REACH
+            low, high = np.maximum(w - LONGEST, -LARGEST), np.minimum(w + LONGEST, LARGEST)
+            found = minimise_box(near, w, low=low, high=high, tolerance=self.tolerance, limit=20)
+            change = np.abs(found.x - w).max(), np.abs(self.inputs @ (found.x - w)).max()
+            cut = np.abs(near(found.x)[1] - near(found.x, cut=1)[1]).max()
             last, least, w = w, value, found.x
-            cut = np.abs(near(w)[1] - self.near(last, series[0], series[1][:-1], w)[1]).max()
-            if not beyond and cut <= self.tolerance:
-                return w, found.gradient, walks
-        return w, found.gradient, MOST_WALKS + 1
+            if found.status == "ok" and change[0] < LONGEST and change[1] < REACH and cut <= self.tolerance:
+                return found, walks
+        exact = lambda w: around(w)(w)  # noqa: E731
+        return minimise_box(exact, last, low=-LARGEST, high=LARGEST, longest=LONGEST, tolerance=self.tolerance), walks
 
     def near(
-        self, centre: FloatArray, value: FloatArray, slopes: FloatArray, w: FloatArray
+        self, centre: FloatArray, value: FloatArray, slopes: FloatArray, w: FloatArray, cut: int = 0
     ) -> tuple[float, FloatArray, FloatArray]:
-        """Value, gradient and Hessian at w, of the rows' series around ``centre`` (see ``row_series``)."""
+        """Value, gradient and Hessian at w, of the rows' series around ``centre`` (see ``row_series``).
+
+        cut : terms that are left out at the series' end.
+        """
         change = np.clip(self.inputs @ (w - centre), -REACH, REACH)
         x, share = np.expm1(change), np.where(np.abs(change) < REACH, self.share, 0.0)
         total, slope, bend = (np.zeros(len(x)) for _ in range(3))
-        for j in range(len(slopes) - 1, -1, -1):  # Horner's scheme
+        for j in range(len(slopes) - 1 - cut, -1, -1):  # Horner's scheme
             bend = bend * x + slope
             slope = slope * x + slopes[j]
             total = total * x + slopes[j] / (j + 1)
@@ -212,5 +236,10 @@ class Weighing:
         hessian = (self.inputs * (share * bend)[:, None]).T @ self.inputs + 2 * self.ridge * np.eye(4)
         return float(self.share @ (value + total * x)) + self.ridge * float(w @ w), gradient, hessian
 
+
+UNBOUNDED = (
+    "a feature weight ran into its bound: these rows pull it ever further, as few rows or features that say the same"
+    " do; a larger ridge holds it"
+)
 
 METHOD = FeatureTemperature

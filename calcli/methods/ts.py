@@ -73,7 +73,9 @@ class TemperatureScaling(OneTemperature):
             (low, best, high), slope = kernels(context).brier_slope(rows, LOG_BETA_LOW, LOG_BETA_HIGH)
             search = Search(*solve_temperature(slope, context, start=best, low=low, high=high))
         else:
-            search = search_temperature(rows, context, nll_slope, nll_series)
+            # The mixture's summary says nothing of the slope by which T would be checked afterwards.
+            left = TOLERANCE if options.mixture else TOLERANCE**0.5
+            search = search_temperature(rows, context, nll_slope, nll_series, unverified=left)
         uniform = 1.0 / (rows.n + 1) if options.mixture else 0.0
         fitted, details = cls(search.temperature, uniform), search.details
 
