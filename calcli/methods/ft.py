@@ -30,6 +30,9 @@ SERIES = 12
 LONGEST = 1.0
 """Largest change of a weight from one walk to the next."""
 
+AT_ONCE = 1 << 16
+"""Rows whose series are added up at once, in the memory of so many."""
+
 LARGEST = np.array([99.0, 24.0, 24.0, 24.0])
 """Weights at which the search ends: without a ridge, rows that it can tell apart push them ever further."""
 
@@ -99,6 +102,7 @@ class FeatureTemperature(Calibrator):
         begin = context.start.weights if isinstance(context.start, cls) else np.zeros(4)
         tolerance = LOOSE_GRADIENT if context.early else GRADIENT
         inputs = design(raw, mean, deviation)
+        del raw  # as large as the scores of three classes
         objective = Weighing(inputs, share, options.ridge / rows.n, temperature, tolerance)
         count = start_rows(rows)
         if count and not begin.any():
@@ -223,18 +227,24 @@ class Weighing:
 
         cut : terms that are left out at the series' end.
         """
-        change = np.clip(self.inputs @ (w - centre), -REACH, REACH)
-        x, share = np.expm1(change), np.where(np.abs(change) < REACH, self.share, 0.0)
-        total, slope, bend = (np.zeros(len(x)) for _ in range(3))
-        for j in range(len(slopes) - 1 - cut, -1, -1):  # Horner's scheme
-            bend = bend * x + slope
-            slope = slope * x + slopes[j]
-            total = total * x + slopes[j] / (j + 1)
-        slope *= 1.0 + x  # in the logarithm of the scale
-        bend = bend * (1.0 + x) ** 2 + slope
-        gradient = self.inputs.T @ (share * slope) + 2 * self.ridge * w
-        hessian = (self.inputs * (share * bend)[:, None]).T @ self.inputs + 2 * self.ridge * np.eye(4)
-        return float(self.share @ (value + total * x)) + self.ridge * float(w @ w), gradient, hessian
+        total, gradient = self.ridge * float(w @ w), 2 * self.ridge * w
+        hessian = 2 * self.ridge * np.eye(4)
+        for at in range(0, len(value), AT_ONCE):
+            here = slice(at, at + AT_ONCE)
+            inputs, share = self.inputs[here], self.share[here]
+            change = np.clip(inputs @ (w - centre), -REACH, REACH)
+            x, inside = np.expm1(change), np.where(np.abs(change) < REACH, share, 0.0)
+            rise, slope, bend = (np.zeros(len(x)) for _ in range(3))
+            for j in range(len(slopes) - 1 - cut, -1, -1):  # Horner's scheme
+                bend = bend * x + slope
+                slope = slope * x + slopes[j, here]
+                rise = rise * x + slopes[j, here] / (j + 1)
+            slope *= 1.0 + x  # in the logarithm of the scale
+            bend = bend * (1.0 + x) ** 2 + slope
+            total += float(share @ (value[here] + rise * x))
+            gradient += inputs.T @ (inside * slope)
+            hessian += (inputs * (inside * bend)[:, None]).T @ inputs
+        return total, gradient, hessian
 
 
 UNBOUNDED = (

@@ -103,7 +103,10 @@ def row_series(rows: Rows, scale: FloatArray) -> tuple[FloatArray, FloatArray]:
 
     scale : (n,). Returns (n,) and (ROW_ORDER, n).
     """
-    found = np.concatenate(list(rows.each(_RowSeries(rows.k), scale)), axis=1)
+    found, at = np.empty((1 + ROW_ORDER, rows.n)), 0
+    for some in rows.each(_RowSeries(rows.k), scale):
+        found[:, at : at + some.shape[1]] = some
+        at += some.shape[1]
     return found[0], found[1:]
 
 
