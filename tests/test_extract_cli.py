@@ -210,7 +210,7 @@ def test_a_model_is_run_by_the_same_command(here, run):
 
 
 @pytest.mark.data
-@pytest.mark.parametrize("path", sorted(SHARED_DATA.glob("cifar*.npz")), ids=lambda path: path.stem)
+@pytest.mark.parametrize("path", sorted(SHARED_DATA.glob("cifar*.npz")), ids=lambda path: getattr(path, "stem", "none"))
 def test_real_files_come_through_in_exact_halves(tmp_path, run, path):
     out = tmp_path / "out.h5"
     done = run("extract", path, "-o", out, "--split", "cal=0.5", "--split", "test=0.5")
