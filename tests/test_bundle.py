@@ -316,7 +316,7 @@ def test_tall_chunks_without_room_are_told(tmp_path, monkeypatch):
     with h5py.File(tmp_path / "tall.h5", "w") as file:
         file.create_dataset("logits", data=np.random.default_rng(0).normal(size=(1000, 5)), chunks=(1000, 1))
         file["labels"] = np.arange(1000) % 5
-    for name in ("bundle.CACHE_BYTES", "bundle.UNPACKED_BYTES", "unpacked.TALL_BYTES"):
+    for name in ("bundle.CACHE_BYTES", "bundle.UNPACKED_BYTES", "unpacked_chunks.TALL_BYTES"):
         monkeypatch.setattr(f"calcli.io.{name}", 0)
     monkeypatch.setattr("calcli.io.spool.shutil.disk_usage", lambda folder: type("Usage", (), {"free": 1})())
     with open_bundle(str(tmp_path / "tall.h5")) as rows, pytest.raises(CalcliError, match=r"MiB are free.*h5repack"):
