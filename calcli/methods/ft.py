@@ -61,8 +61,9 @@ class FeatureTemperature(Calibrator):
     scaling. The features need no label: with u = z / T, f1 = log(H(softmax u) / log C + 1e-6)
     (entropy), f2 = log(u_(1) - u_(2) + 1e-2) (margin), f3 = log of the standard deviation of
     z over the classes; each standardised by its mean and deviation on the calibration rows
-    and clipped to +-4. w minimises the mean NLL + ridge/n |w|^2 by Newton's method from 0
-    (not convex, but four numbers; 0 is temperature scaling, and the result is no worse).
+    and clipped to +-4. w minimises the mean NLL + ridge/n |w|^2 by Newton's method on series
+    of the rows (not convex, but four numbers), in large files from the minimum of some rows, else
+    from 0, which is temperature scaling.
     A row's logits are scaled, never bent: predictions stay as they were.
 
     Where T ends at a bound the weights stay 0.
