@@ -10,6 +10,7 @@ from scipy.special import log_ndtr, ndtr, ndtri
 from calcli.errors import FitError
 from calcli.kernels.numpy import retention_rates, runner_up_gaps
 from calcli.kernels.numpy.hoki_retention import (
+    TILE_ITEMS,
     Races,
     block_retention,
     gap_table,
@@ -85,6 +86,16 @@ def test_gaussian_at_its_steepest(distance):
         gaps = np.full(k - 1, distance)
         got = gaussian_retention(with_top(gaps), gap_table((1.0,), k))[0, 0]
         assert got == pytest.approx(gaussian_by_quad(gaps, 1.0), rel=0, abs=3e-9)
+
+
+@pytest.mark.parametrize("k", [2, 99, 100, 1000, 140_000])
+def test_more_rows_than_are_worked_on_at_once(k):
+    # Each row alone is the plain path: however many stand beside it, whole tiles and padding among them, same bytes.
+    rows_at_once = max(1, TILE_ITEMS // k)
+    z = np.random.default_rng(k).normal(scale=4, size=(2 * rows_at_once + 3, k))
+    together = block_retention(z, "gaussian", [0.7, 3.0])
+    for at in (0, rows_at_once - 1, rows_at_once, 2 * rows_at_once, len(z) - 1):
+        np.testing.assert_array_equal(together[at : at + 1], block_retention(z[at : at + 1], "gaussian", [0.7, 3.0]))
 
 
 def test_two_classes_have_closed_forms():

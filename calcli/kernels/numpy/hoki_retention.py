@@ -197,12 +197,13 @@ def gaussian_retention(d: FloatArray, table: GapTable) -> FloatArray:
     out = np.empty((len(d), len(table.per_scale)))
     step = max(1, TILE_ITEMS // d.shape[1])
     for start in range(0, len(d), step):
-        moments = power_sums(d[start : start + step], table)
+        tile = d[start : start + step]
+        moments = power_sums(tile, table)
         for j, coefficients in enumerate(table.per_scale):
             log_products = products(moments[:, : len(coefficients)], coefficients)
             log_products += table.log_weight
             total = np.exp(log_products, out=log_products).sum(axis=1)
-            out[start : start + step, j] = total[: len(out) - start]
+            out[start : start + step, j] = total[: len(tile)]
     return np.minimum(out, 1.0, out=out)
 
 
