@@ -291,8 +291,8 @@ class MappedRows(Rows):
         self.kind = "log_probs"
         self.reads = [source.transforms.index(spec) for spec in calibrator.required_transforms]
 
-    def blocks(self, transforms: Sequence[int] = ()) -> Iterator[Block]:
-        return map(partial(through, self.calibrator), self.source.blocks(self.reads))
+    def blocks(self, transforms: Sequence[int] = (), at_once: AtOnce = 1) -> Iterator[Block]:
+        return map(partial(through, self.calibrator), self.source.blocks(self.reads, at_once))
 
     def each(
         self, work: Callable[..., Result], *along: NDArray[Any], transforms: Sequence[int] = (), at_once: AtOnce = 1
@@ -301,9 +301,10 @@ class MappedRows(Rows):
         return self.source.each(mapped, *along, transforms=self.reads, at_once=at_once)
 
     def partial_sums(
-        self, work: Callable[..., Result], *along: NDArray[Any], transforms: Sequence[int] = ()
+        self, work: Callable[..., Result], *along: NDArray[Any], transforms: Sequence[int] = (), at_once: AtOnce = 1
     ) -> Iterator[Result]:
-        return self.source.partial_sums(partial(_through, self.calibrator, work), *along, transforms=self.reads)
+        mapped = partial(_through, self.calibrator, work)
+        return self.source.partial_sums(mapped, *along, transforms=self.reads, at_once=at_once)
 
     def labels(self) -> IntArray:
         return self.source.labels()

@@ -14,26 +14,49 @@ Result = TypeVar("Result")
 
 WORKERS = min(4, os.cpu_count() or 1)
 
+AHEAD = 2
+"""Items given to each of the other threads: one to work on, and the next."""
+
+WAITING = 4
+"""Results per thread that wait for an earlier one, at most."""
+
 
 def in_order(work: Callable[[Item], Result], items: Iterable[Item]) -> Iterator[Result]:
     """Results of ``work`` on every item, in the order of the items, whichever is done first.
 
     Items are drawn by the caller's thread, a few ahead of the results: what reads a file
-    stays in one thread, and memory for some blocks is enough. A single item is worked on
-    without starting threads.
+    stays in one thread, and memory for some blocks is enough. That thread works too, on what
+    the others have no time for: to fall asleep and be woken by every result costs more than
+    many a block. A single item is worked on without starting threads.
     """
     items = iter(items)
     first = list(islice(items, 2))
     if len(first) < 2 or WORKERS == 1:
         yield from map(work, chain(first, items))
         return
-    from concurrent.futures import ThreadPoolExecutor
+    from concurrent.futures import Future, ThreadPoolExecutor
 
-    with ThreadPoolExecutor(WORKERS) as pool:
+    others = WORKERS - 1
+    with ThreadPoolExecutor(others) as pool:
         waiting: deque[Future[Result]] = deque()
+        given: list[Future[Result]] = []
         for item in chain(first, items):
-            waiting.append(pool.submit(work, item))
-            if len(waiting) > 2 * WORKERS:
+            given = [one for one in given if not one.done()]
+            if len(given) < AHEAD * others:
+                given.append(pool.submit(work, item))
+                waiting.append(given[-1])
+            else:
+                waiting.append(_done_here(Future(), work, item))
+            while waiting and (waiting[0].done() or len(waiting) > WAITING * WORKERS):
                 yield waiting.popleft().result()
         while waiting:
             yield waiting.popleft().result()
+
+
+def _done_here(future: "Future[Result]", work: Callable[[Item], Result], item: Item) -> "Future[Result]":
+    """The future, with what came of the work: an error waits for its turn as results do."""
+    try:
+        future.set_result(work(item))
+    except Exception as error:
+        future.set_exception(error)
+    return future

@@ -158,15 +158,6 @@ def part_blocks(k: int) -> int:
     return max(MOST_AT_ONCE, blocks // MOST_AT_ONCE * MOST_AT_ONCE)
 
 
-def gathered(blocks: Iterator[Block], at_once: int) -> Iterator[Block]:
-    """So many blocks at a time as one."""
-    if at_once == 1:
-        yield from blocks
-        return
-    for first in blocks:
-        yield joined([first, *islice(blocks, at_once - 1)])
-
-
 def summed(results: Iterator[Result], count: int) -> Iterator[Result]:
     """Sums over ``count`` results at a time."""
     for first in results:
@@ -186,8 +177,8 @@ class Rows(ABC):
     transforms: tuple[str, ...] = ()
 
     @abstractmethod
-    def blocks(self, transforms: Sequence[int] = ()) -> Iterator[Block]:
-        """Walk over all rows; ``transforms`` are indices into ``self.transforms``."""
+    def blocks(self, transforms: Sequence[int] = (), at_once: AtOnce = 1) -> Iterator[Block]:
+        """Walk over all rows, ``at_once`` blocks as one; ``transforms`` are indices into ``self.transforms``."""
 
     def each(
         self,
@@ -203,17 +194,28 @@ class Rows(ABC):
         function of a module, a ``partial`` or an object of such) and changes nothing outside.
         at_once : blocks that ``work`` is given as one.
         """
-        return in_order(Beside(work, along), gathered(self.blocks(transforms), at_once))
+        return in_order(Beside(work, along), self.blocks(transforms, at_once))
 
     def partial_sums(
-        self, work: Callable[..., Result], *along: NDArray[Any], transforms: Sequence[int] = ()
+        self,
+        work: Callable[..., Result],
+        *along: NDArray[Any],
+        transforms: Sequence[int] = (),
+        at_once: AtOnce = 1,
     ) -> Iterator[Result]:
         """Sums of what ``each`` gives, over ``part_blocks`` blocks at a time."""
-        return summed(self.each(work, *along, transforms=transforms), part_blocks(self.k))
+        found = self.each(work, *along, transforms=transforms, at_once=at_once)
+        return summed(found, part_blocks(self.k) // at_once)
 
-    def sum(self, work: Callable[..., Result], *along: NDArray[Any], transforms: Sequence[int] = ()) -> Result:
+    def sum(
+        self,
+        work: Callable[..., Result],
+        *along: NDArray[Any],
+        transforms: Sequence[int] = (),
+        at_once: AtOnce = 1,
+    ) -> Result:
         """The sum of what ``each`` gives: part by part, in an order that depends on the rows alone."""
-        return reduce(add, self.partial_sums(work, *along, transforms=transforms))
+        return reduce(add, self.partial_sums(work, *along, transforms=transforms, at_once=at_once))
 
     @abstractmethod
     def labels(self) -> IntArray:
@@ -282,9 +284,10 @@ class ArrayRows(Rows):
         self.transformed, self.transforms = transformed, tuple(transforms)
         self.block_rows = block_rows or max(1, BLOCK_BYTES // (8 * self.k))
 
-    def blocks(self, transforms: Sequence[int] = ()) -> Iterator[Block]:
-        for start in range(0, self.n, self.block_rows):
-            rows = slice(start, start + self.block_rows)
+    def blocks(self, transforms: Sequence[int] = (), at_once: AtOnce = 1) -> Iterator[Block]:
+        step = at_once * self.block_rows
+        for start in range(0, self.n, step):
+            rows = slice(start, start + step)
             yield Block(
                 start,
                 self.scores[rows],
@@ -316,9 +319,9 @@ class SubsetRows(Rows):
         self.n, self.k, self.kind = len(self.index), source.k, source.kind
         self.transforms = source.transforms
 
-    def blocks(self, transforms: Sequence[int] = ()) -> Iterator[Block]:
+    def blocks(self, transforms: Sequence[int] = (), at_once: AtOnce = 1) -> Iterator[Block]:
         at = 0
-        for block in self.source.blocks(transforms):
+        for block in self.source.blocks(transforms, at_once):
             stop = int(np.searchsorted(self.index, block.start + len(block)))
             if stop == at:
                 continue

@@ -27,7 +27,6 @@ from calcli.rows import (
     Block,
     Result,
     Rows,
-    gathered,
     joined,
     part_blocks,
     sample_runs,
@@ -45,7 +44,7 @@ HASHED_LABELS = 1 << 20
 
 @dataclass(frozen=True)
 class Walk:
-    """What to do on every block (see ``Rows.each``); add_up : the sums of every part are wanted."""
+    """What to do on every block (see ``Rows.blocks``, ``Rows.each``); add_up : the sums of every part are wanted."""
 
     work: Callable[..., Any]
     along: tuple[NDArray[Any], ...] = ()
@@ -55,7 +54,7 @@ class Walk:
 
     def over(self, blocks: Iterator[Block], first: int) -> Any:
         """The result for the blocks of a part: a list, or its sum. first : the row where ``along`` begins."""
-        results = map(Beside(self.work, self.along, first), gathered(blocks, self.at_once))
+        results = map(Beside(self.work, self.along, first), blocks)
         return reduce(add, results) if self.add_up else list(results)
 
 
@@ -139,8 +138,8 @@ class DataSet(Rows):
     def labels(self) -> IntArray:
         return self.compact_labels().astype(np.int64)
 
-    def blocks(self, transforms: Sequence[int] = ()) -> Iterator[Block]:
-        step = self.step(transforms)
+    def blocks(self, transforms: Sequence[int] = (), at_once: AtOnce = 1) -> Iterator[Block]:
+        step = at_once * self.step(transforms)
         pieces = self.pieces(transforms, self.slab_rows(transforms, step))
         return regular(self._told(self._watched(pieces)), step)
 
@@ -179,11 +178,15 @@ class DataSet(Rows):
         return chain.from_iterable(self.spread(self, walk))
 
     def partial_sums(
-        self, work: Callable[..., Result], *along: NDArray[Any], transforms: Sequence[int] = ()
+        self,
+        work: Callable[..., Result],
+        *along: NDArray[Any],
+        transforms: Sequence[int] = (),
+        at_once: AtOnce = 1,
     ) -> Iterator[Result]:
         if self.spread is None or self.n <= self.part_rows(transforms):
-            return super().partial_sums(work, *along, transforms=transforms)
-        return self.spread(self, Walk(work, along, tuple(transforms), add_up=True))
+            return super().partial_sums(work, *along, transforms=transforms, at_once=at_once)
+        return self.spread(self, Walk(work, along, tuple(transforms), at_once, add_up=True))
 
     # ---- the hash
 

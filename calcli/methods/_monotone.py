@@ -15,7 +15,7 @@ from calcli.calibrator import Context
 from calcli.errors import DataError
 from calcli.fast_dataclass import dataclass
 from calcli.methods._temperature import start_rows
-from calcli.numerics import FloatArray, IntArray, row_max
+from calcli.numerics import TILE_ITEMS, FloatArray, IntArray, row_max
 from calcli.rows import Block, Rows
 from calcli.solvers import GRADIENT, LOOSE_GRADIENT, BoxMinimum, Quadratic, minimise_box
 
@@ -26,9 +26,6 @@ ALL_AT_BOUND = (
 
 KEPT_BYTES = 1 << 24
 """Scores in float64 up to this size have their places among the edges kept, in twice the memory."""
-
-TILE_ITEMS = 1 << 15
-"""Scores worked on at once (256 KiB in float64): what is made of them stays in a core's L2."""
 
 FEW_EDGES = 64
 """Edges up to which each is compared with all scores."""

@@ -13,13 +13,10 @@ from calcli.errors import DataError
 from calcli.fast_dataclass import dataclass
 from calcli.metrics.class_sums import ClassSums, Piece
 from calcli.metrics.rowtable import COLUMNS, TOP_COLUMNS, RowTable
-from calcli.numerics import NLL_FLOOR, FloatArray, IntArray
+from calcli.numerics import NLL_FLOOR, TILE_ITEMS, FloatArray, IntArray
 from calcli.rows import Block, Rows
 
 Made = TypeVar("Made")
-
-CACHE_ITEMS = 1 << 15
-"""Scores worked on at once (256 KiB in float64): three such buffers stay in a core's L2."""
 
 
 def collect(rows: Rows, calibrator: Calibrator | None = None, **asked: Any) -> RowTable:
@@ -146,7 +143,7 @@ class _GatherBlock:
         try:
             room = self.spare.pop()
         except IndexError:
-            room = [np.empty((max(1, CACHE_ITEMS // self.k), self.k)) for _ in range(3)]
+            room = [np.empty((max(1, TILE_ITEMS // self.k), self.k)) for _ in range(3)]
         found = [self.through(calibrator, block, room) for calibrator in self.calibrators]
         self.spare.append(room)
         return _Parts(found)

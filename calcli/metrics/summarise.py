@@ -12,7 +12,7 @@ from calcli.fast_dataclass import dataclass
 from calcli.fit_summary import Summary
 from calcli.metrics.collect import collect, needed_transforms
 from calcli.numerics import FloatArray, IntArray
-from calcli.rows import Block, Rows
+from calcli.rows import AtOnce, Block, Rows
 
 
 def summarise(rows: Rows, calibrator: Calibrator | None, progress: Progress) -> Summary:
@@ -51,7 +51,7 @@ class _OneBlock(Rows):
         self.block = replace(block, start=0)
         self.n, self.k, self.kind, self.transforms = len(block), k, block.kind, transforms
 
-    def blocks(self, transforms: Sequence[int] = ()) -> Iterator[Block]:
+    def blocks(self, transforms: Sequence[int] = (), at_once: AtOnce = 1) -> Iterator[Block]:
         yield self.block
 
     def labels(self) -> IntArray:

@@ -154,7 +154,8 @@ class PartsTask:
 
     def _part(self, walk: Walk, at: int) -> PartResult:
         start, stop = at * self.part_rows, min((at + 1) * self.part_rows, self.total)
-        blocks = regular(self.source.pieces(start, stop, walk.transforms, self.step), self.step)
+        step = walk.at_once * self.step
+        blocks = regular(self.source.pieces(start, stop, walk.transforms, step), step)
         if not self.hashed:
             return PartResult(walk.over(blocks, self.rows[0]), None)
         digest = sha256()

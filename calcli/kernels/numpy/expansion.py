@@ -16,7 +16,7 @@ import numpy as np
 
 from calcli.fast_dataclass import dataclass
 from calcli.fit_summary import Summary
-from calcli.kernels.numpy.temperature import OfBlock, Tilt, over_rows, weighted
+from calcli.kernels.numpy.temperature import OfBlock, Tilt, at_once, over_rows, weighted
 from calcli.numerics import NLL_FLOOR, FloatArray
 from calcli.rows import Block, Rows
 
@@ -104,7 +104,7 @@ def row_series(rows: Rows, scale: FloatArray) -> tuple[FloatArray, FloatArray]:
     scale : (n,). Returns (n,) and (ROW_ORDER, n).
     """
     found, at = np.empty((1 + ROW_ORDER, rows.n)), 0
-    for some in rows.each(_RowSeries(rows.k), scale):
+    for some in rows.each(_RowSeries(rows.k), scale, at_once=at_once(rows.k)):
         found[:, at : at + some.shape[1]] = some
         at += some.shape[1]
     return found[0], found[1:]

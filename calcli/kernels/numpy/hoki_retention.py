@@ -23,11 +23,8 @@ from numpy.typing import NDArray
 
 from calcli.fast_dataclass import dataclass
 from calcli.kernels.numpy.hoki_uniform import uniform_retention
-from calcli.numerics import FloatArray, IntArray
+from calcli.numerics import TILE_ITEMS, FloatArray, IntArray
 from calcli.rows import AtOnce, Block, Rows
-
-TILE_ITEMS = 1 << 17
-"""Gaps worked on at once (1 MiB in float64)."""
 
 TOGETHER = 8
 """Rows per matrix product. Always this many, the last padded: the sum that a row gets

@@ -5,10 +5,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from calcli.numerics import FloatArray, IntArray, store
-
-TILE_ITEMS = 1 << 15
-"""Scores worked on at once: the buffer (256 KiB) stays in a core's L2."""
+from calcli.numerics import TILE_ITEMS, FloatArray, IntArray, store
 
 
 def softmax_at(

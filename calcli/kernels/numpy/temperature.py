@@ -13,13 +13,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calcli.fast_dataclass import dataclass
-from calcli.numerics import FloatArray, IntArray
-from calcli.rows import Block, Rows, ScoreKind, to_logits
+from calcli.numerics import TILE_ITEMS, FloatArray, IntArray
+from calcli.rows import AtOnce, Block, Rows, ScoreKind, to_logits
 
 Slope = Callable[[float], tuple[float, float]]
 
-TILE_ITEMS = 1 << 15
-"""Scores worked on at once: both buffers (256 KiB each) stay in a core's L2."""
+TILE_ROWS = 1 << 14
+"""Most rows worked on at once: what is made of every row stays in cache too."""
 
 FEW_CLASSES = 64
 """Up to so many classes rows lie side by side, so that sums over classes are vectorised too."""
@@ -62,7 +62,7 @@ class Tilt:
 
     def __init__(self, k: int) -> None:
         self.axis = 0 if k <= FEW_CLASSES else 1
-        self.rows = max(1, TILE_ITEMS // k)
+        self.rows = max(1, min(TILE_ITEMS // k, TILE_ROWS))
         self._room = [np.empty((k, self.rows) if self.axis == 0 else (self.rows, k)) for _ in range(3)]
         self._here = np.arange(self.rows)
         self._dot = VECDOT if self.axis == 1 and k <= LONGEST_DOT else None
@@ -175,9 +175,14 @@ class OfBlock(Generic[Sums]):
         return self.of_block(block, np.concatenate(found, axis=1))
 
 
+def at_once(k: int) -> AtOnce:
+    """Blocks as one where what is made of every row of one takes longer in Python than in NumPy."""
+    return 1 if k <= FEW_CLASSES else 4
+
+
 def over_rows(rows: Rows, values: Values, of_block: Callable[[Block, FloatArray], Sums]) -> Sums:
     """Sum over the blocks of what ``of_block`` makes of a block's values (see ``Rows.sum``)."""
-    return rows.sum(OfBlock(rows.k, values, of_block))
+    return rows.sum(OfBlock(rows.k, values, of_block), at_once=at_once(rows.k))
 
 
 def nll_slope(rows: Rows) -> Slope:

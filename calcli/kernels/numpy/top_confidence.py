@@ -5,11 +5,8 @@ from functools import partial
 import numpy as np
 
 from calcli.fit_summary import Summary
-from calcli.numerics import NLL_FLOOR, FloatArray, floored_log
+from calcli.numerics import NLL_FLOOR, TILE_ITEMS, FloatArray, floored_log
 from calcli.rows import Block, Rows
-
-TILE_ITEMS = 1 << 15
-"""Scores worked on at once (256 KiB in float64)."""
 
 
 def summary_of_confidences(rows: Rows, q: FloatArray) -> Summary:
