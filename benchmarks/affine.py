@@ -19,7 +19,7 @@ import numpy as np
 
 from calcli.calibrator import Context
 from calcli.registry import method, parse_options
-from calcli.rows import BLOCK_BYTES, ArrayRows, Block, Rows
+from calcli.rows import BLOCK_BYTES, ArrayRows, AtOnce, Block, Rows
 
 
 def stratified_halves(y: np.ndarray, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
@@ -66,9 +66,9 @@ class FileRows(Rows):
     def labels(self) -> np.ndarray:
         return self.file["labels"][:]
 
-    def blocks(self, transforms: Sequence[int] = ()) -> Iterator[Block]:
+    def blocks(self, transforms: Sequence[int] = (), at_once: AtOnce = 1) -> Iterator[Block]:
         self.passes += 1
-        y, step = self.labels(), max(1, BLOCK_BYTES // (8 * self.k))
+        y, step = self.labels(), at_once * max(1, BLOCK_BYTES // (8 * self.k))
         for start in range(0, self.n, step):
             yield Block(start, self.file["logits"][start : start + step], "logits", y[start : start + step])
 

@@ -17,7 +17,7 @@ WORKERS = min(4, os.cpu_count() or 1)
 AHEAD = 2
 """Items given to each of the other threads: one to work on, and the next."""
 
-WAITING = 4
+WAITING = 2
 """Results per thread that wait for an earlier one, at most."""
 
 

@@ -137,9 +137,9 @@ def test_through_calibrators_in_one_walk():
     class Walked(ArrayRows):
         walks = 0
 
-        def blocks(self, transforms=()):
+        def blocks(self, transforms=(), at_once=1):
             Walked.walks += 1
-            return super().blocks(transforms)
+            return super().blocks(transforms, at_once)
 
     both = collect_all(Walked(Z, Y), [None, TemperatureScaling(2.0), TemperatureScaling(1.0)])
     assert Walked.walks == 1
