@@ -19,7 +19,7 @@ import numpy as np
 
 from calcli.calibrator import Context
 from calcli.registry import method, parse_options
-from calcli.rows import BLOCK_BYTES, ArrayRows, AtOnce, Block, Rows
+from calcli.rows import ArrayRows, AtOnce, Block, Rows, rows_per_block
 
 
 def stratified_halves(y: np.ndarray, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
@@ -68,7 +68,7 @@ class FileRows(Rows):
 
     def blocks(self, transforms: Sequence[int] = (), at_once: AtOnce = 1) -> Iterator[Block]:
         self.passes += 1
-        y, step = self.labels(), at_once * max(1, BLOCK_BYTES // (8 * self.k))
+        y, step = self.labels(), at_once * rows_per_block(self.k)
         for start in range(0, self.n, step):
             yield Block(start, self.file["logits"][start : start + step], "logits", y[start : start + step])
 

@@ -34,9 +34,8 @@ BLOCK_BYTES = 1 << 20
 PART_BLOCKS, PART_ROWS = 32, 1 << 18
 """Most blocks and rows of a part, whose sums are added up before they meet those of other parts."""
 
-AtOnce = Literal[1, 4]
-MOST_AT_ONCE = 4
-"""Blocks that work is given as one."""
+AtOnce = Literal[1, 2, 4, 8, 16]
+"""Blocks that work is given as one: a divisor of those of a part."""
 
 Result = TypeVar("Result")
 
@@ -152,10 +151,14 @@ def joined(blocks: Sequence[Block]) -> Block:
     )
 
 
+def rows_per_block(k: int) -> int:
+    """Rows of a block, with k classes."""
+    return max(1, BLOCK_BYTES // (8 * k))
+
+
 def part_blocks(k: int) -> int:
-    """Blocks of a part, of rows with k classes: a multiple of ``MOST_AT_ONCE``."""
-    blocks = min(PART_BLOCKS, PART_ROWS // max(1, BLOCK_BYTES // (8 * k)))
-    return max(MOST_AT_ONCE, blocks // MOST_AT_ONCE * MOST_AT_ONCE)
+    """Blocks of a part, of rows with k classes: a multiple of 4, of 16 where k is large."""
+    return max(4, min(PART_BLOCKS, PART_ROWS // rows_per_block(k)) // 4 * 4)
 
 
 def summed(results: Iterator[Result], count: int) -> Iterator[Result]:
@@ -204,6 +207,7 @@ class Rows(ABC):
         at_once: AtOnce = 1,
     ) -> Iterator[Result]:
         """Sums of what ``each`` gives, over ``part_blocks`` blocks at a time."""
+        assert part_blocks(self.k) % at_once == 0, "blocks as one would straddle parts"
         found = self.each(work, *along, transforms=transforms, at_once=at_once)
         return summed(found, part_blocks(self.k) // at_once)
 
@@ -282,7 +286,7 @@ class ArrayRows(Rows):
         self.y = None if labels is None else np.asarray(labels, dtype=np.int64)
         self.weight = None if weight is None else np.asarray(weight, dtype=np.float64)
         self.transformed, self.transforms = transformed, tuple(transforms)
-        self.block_rows = block_rows or max(1, BLOCK_BYTES // (8 * self.k))
+        self.block_rows = block_rows or rows_per_block(self.k)
 
     def blocks(self, transforms: Sequence[int] = (), at_once: AtOnce = 1) -> Iterator[Block]:
         step = at_once * self.block_rows

@@ -239,7 +239,6 @@ def test_storage_layout_is_irrelevant_also_beyond_the_cache(tmp_path, storage, m
         digest = rows.data_sha256
     monkeypatch.setattr("calcli.io.bundle.CACHE_BYTES", 0)
     monkeypatch.setattr("calcli.io.dataset.SLAB_BYTES", 1000)
-    monkeypatch.setattr("calcli.io.dataset.BLOCK_BYTES", 1000)
     monkeypatch.setattr("calcli.rows.BLOCK_BYTES", 1000)  # of which a part, the unit of the hash, has so many
     with open_bundle(str(path), ignore_labels=[-1]) as rows:
         blocks = list(rows.blocks())

@@ -177,7 +177,7 @@ def rows_read(tmp_path, monkeypatch, name, temperature=1.6):
     with monkeypatch.context() as small:
         small.setattr("calcli.io.bundle.CACHE_BYTES", 0)
         small.setattr("calcli.io.dataset.SLAB_BYTES", 20_000)
-        small.setattr("calcli.io.dataset.BLOCK_BYTES", 20_000)
+        small.setattr("calcli.rows.BLOCK_BYTES", 20_000)
         small.setattr(BundleRows, "_checked", lambda self, a, b: read.append(b - a) or plain(self, a, b))
         with open_bundle(str(tmp_path / "a.h5")) as rows:
             artifact = fit_artifact(name, parse_options(name, {}), rows, Context())

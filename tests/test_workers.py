@@ -41,8 +41,7 @@ def run(monkeypatch, capsys):
 def small_parts(monkeypatch):
     """Parts of some hundred rows, so that a few thousand rows are many; workers are told."""
     monkeypatch.setattr("calcli.rows.PART_BLOCKS", 4)
-    for module in ("calcli.rows", "calcli.io.dataset"):
-        monkeypatch.setattr(f"{module}.BLOCK_BYTES", 8 * 5 * 150)
+    monkeypatch.setattr("calcli.rows.BLOCK_BYTES", 8 * 5 * 150)
 
 
 @pytest.fixture(scope="module")

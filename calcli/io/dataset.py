@@ -20,7 +20,6 @@ from calcli.fast_dataclass import dataclass
 from calcli.io.validate import doubts
 from calcli.numerics import IntArray
 from calcli.rows import (
-    BLOCK_BYTES,
     ArrayRows,
     AtOnce,
     Beside,
@@ -29,6 +28,7 @@ from calcli.rows import (
     Rows,
     joined,
     part_blocks,
+    rows_per_block,
     sample_runs,
 )
 
@@ -151,7 +151,7 @@ class DataSet(Rows):
 
     def step(self, transforms: Sequence[int] = ()) -> int:
         """Rows of a block."""
-        step = max(1, BLOCK_BYTES // (8 * self.k))
+        step = rows_per_block(self.k)
         return min(step, self.slab_rows(transforms, 1)) if len(transforms) else step
 
     def slab_rows(self, transforms: Sequence[int], step: int) -> int:

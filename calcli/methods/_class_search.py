@@ -6,7 +6,7 @@ import numpy as np
 
 from calcli.binning import bin_index
 from calcli.numerics import FloatArray, IntArray, log_normalizer
-from calcli.rows import BLOCK_BYTES, Rows, to_logits
+from calcli.rows import BLOCK_BYTES, Rows, rows_per_block, to_logits
 
 STRIPE = 32
 """Columns for which the sums over all later classes are held at once."""
@@ -73,7 +73,7 @@ class ClassSearch:
 
     def _measure(self) -> tuple[float, float]:
         gaps, right = np.zeros(len(self.edges) - 1), 0.0
-        step = max(1, BLOCK_BYTES // (8 * self.k))
+        step = rows_per_block(self.k)
         for at in range(0, self.n, step):
             rows = slice(at, at + step)
             u = to_logits(self.scores[rows], self.kind) / self.temperature

@@ -13,7 +13,7 @@ import numpy as np
 
 from calcli.free_memory import check_memory
 from calcli.numerics import FloatArray, IntArray, log_softmax
-from calcli.rows import BLOCK_BYTES, Rows, to_logits
+from calcli.rows import Rows, rows_per_block, to_logits
 
 
 class Net(NamedTuple):
@@ -128,7 +128,7 @@ class TrainingRows:
     def nll(self, net: Net, index: IntArray) -> float:
         """Mean NLL of a network on some rows."""
         total = mass = 0.0
-        step = max(1, BLOCK_BYTES // (8 * self.k))
+        step = rows_per_block(self.k)
         for at in range(0, len(index), step):
             x, gaps, rank, weight = self.part(index[at : at + step])
             log_p = log_softmax(climb(gaps, gap_weights(x, net)[0]))

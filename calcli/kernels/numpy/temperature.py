@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from calcli.fast_dataclass import dataclass
 from calcli.numerics import TILE_ITEMS, FloatArray, IntArray
-from calcli.rows import AtOnce, Block, Rows, ScoreKind, to_logits
+from calcli.rows import AtOnce, Block, Rows, ScoreKind, part_blocks, rows_per_block, to_logits
 
 Slope = Callable[[float], tuple[float, float]]
 
@@ -31,7 +31,19 @@ VECDOT = getattr(np, "vecdot", None)
 """A product of rows in half the time of einsum, from NumPy 2 on."""
 
 LONGEST_DOT = 10_000
-"""Longer rows BLAS may cut among its threads, on which the digits would depend."""
+"""Longer products BLAS may cut among its threads, on which the digits would depend: rows are cut before."""
+
+
+def row_dots(a: FloatArray, b: FloatArray) -> FloatArray:
+    """Products of rows, (n,). a : (n, k), its rows contiguous; b : (n, k) or (k,)."""
+    assert VECDOT is not None
+    k = a.shape[-1]
+    if k <= LONGEST_DOT:
+        return np.asarray(VECDOT(a, b))
+    parts = -(-k // LONGEST_DOT)
+    even = k // parts * parts
+    cut_a, cut_b = (x[..., :even].reshape(*x.shape[:-1], parts, -1) for x in (a, b))
+    return np.asarray(VECDOT(cut_a, cut_b).sum(axis=-1) + VECDOT(a[..., even:], b[..., even:]))
 
 
 def subtract_column(z: NDArray[Any], column: FloatArray, out: FloatArray) -> None:
@@ -65,7 +77,7 @@ class Tilt:
         self.rows = max(1, min(TILE_ITEMS // k, TILE_ROWS))
         self._room = [np.empty((k, self.rows) if self.axis == 0 else (self.rows, k)) for _ in range(3)]
         self._here = np.arange(self.rows)
-        self._dot = VECDOT if self.axis == 1 and k <= LONGEST_DOT else None
+        self._dot = row_dots if self.axis == 1 and VECDOT is not None else None
         self._ones = np.ones(k)
 
     def load(self, scores: NDArray[Any], kind: ScoreKind, y: IntArray) -> None:
@@ -112,14 +124,14 @@ class Tilt:
     def sum(self, a: FloatArray) -> FloatArray:
         """Sum over the classes, (b,)."""
         if self._dot is not None:
-            return np.asarray(self._dot(a, self._ones))
+            return self._dot(a, self._ones)
         total: FloatArray = a.sum(axis=self.axis)
         return total
 
     def dot(self, a: FloatArray, b: FloatArray) -> FloatArray:
         """Sum over the classes of a b, (b,)."""
         if self._dot is not None:
-            return np.asarray(self._dot(a, b))
+            return self._dot(a, b)
         return np.asarray(np.einsum(f"ij,ij->{'ji'[self.axis]}", a, b))
 
     def power_sums(self, count: int) -> tuple[FloatArray, ...]:
@@ -176,8 +188,10 @@ class OfBlock(Generic[Sums]):
 
 
 def at_once(k: int) -> AtOnce:
-    """Blocks as one where what is made of every row of one takes longer in Python than in NumPy."""
-    return 1 if k <= FEW_CLASSES else 4
+    """Blocks as one, so that they have a thousand rows: of fewer, what is made of every row costs more in Python."""
+    counts: tuple[AtOnce, ...] = (1, 2, 4, 8, 16)
+    whole = [count for count in counts if part_blocks(k) % count == 0]
+    return next((count for count in whole if count * rows_per_block(k) >= 1000), whole[-1])
 
 
 def over_rows(rows: Rows, values: Values, of_block: Callable[[Block, FloatArray], Sums]) -> Sums:

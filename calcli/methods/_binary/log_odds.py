@@ -9,7 +9,7 @@ import numpy as np
 from calcli.errors import FitError
 from calcli.fast_dataclass import dataclass
 from calcli.numerics import TINY, FloatArray, IntArray, floored_log, log_normalizer, row_max
-from calcli.rows import BLOCK_BYTES, Block, Rows, to_logits
+from calcli.rows import Block, Rows, rows_per_block, to_logits
 
 Mode = Literal["binary", "top", "ova", "marginal"]
 """What is asked: is it class 1 (of two), is the prediction right, is it this class (each of them)."""
@@ -157,7 +157,7 @@ def _asked(mode: Mode, block: Block) -> tuple[FloatArray, FloatArray]:
 def class_samples(rows: Rows, weight: FloatArray | None = None) -> Iterator[Sample]:
     """Class after class: is it this one? Bit by bit what ``one_vs_rest_log_odds`` gives."""
     y, whole = rows.labels(), rows.array()
-    step = max(1, BLOCK_BYTES // (8 * rows.k))
+    step = rows_per_block(rows.k)
     parts = [_RowFacts.of(to_logits(whole[at : at + step], rows.kind)) for at in range(0, rows.n, step)]
     largest, total, top, s_top = (
         np.concatenate([getattr(part, name) for part in parts]) for name in ("largest", "total", "top", "s_top")
