@@ -118,7 +118,8 @@ class _RowSeries:
     spare: list[Tilt] = field(default_factory=list)
 
     def __call__(self, block: Block, scale: FloatArray) -> FloatArray:
-        return OfBlock(self.k, partial(_scaled_terms, scale), _row_series, self.spare)(block)
+        series = OfBlock(self.k, partial(_scaled_terms, scale), _row_series, self.spare)
+        return np.concatenate(list(series.each(block)), axis=1)
 
 
 def _scaled_terms(scale: FloatArray, r: Tilt, block: Block, here: slice) -> Sequence[FloatArray]:

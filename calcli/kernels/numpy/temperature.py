@@ -4,9 +4,10 @@ Functions here return a function of log beta (beta = 1/T) that gives the value a
 derivative of a fit's estimating equation, for a root finder.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import field
-from functools import partial
+from functools import partial, reduce
+from operator import add
 from typing import Any, Generic, TypeVar
 
 import numpy as np
@@ -18,8 +19,9 @@ from calcli.rows import AtOnce, Block, Rows, ScoreKind, part_blocks, rows_per_bl
 
 Slope = Callable[[float], tuple[float, float]]
 
-TILE_ROWS = 1 << 14
-"""Most rows worked on at once: what is made of every row stays in cache too."""
+TILE_ROWS, FEWEST_ROWS = 1 << 14, 1000
+"""Most rows worked on at once: what is made of every row stays in cache too. And rows of whose values something is
+made at once, where there are as many: of fewer it costs more in Python than in NumPy."""
 
 FEW_CLASSES = 64
 """Up to so many classes rows lie side by side, so that sums over classes are vectorised too."""
@@ -166,37 +168,43 @@ Sums = TypeVar("Sums")
 
 @dataclass(frozen=True)
 class OfBlock(Generic[Sums]):
-    """What ``of_block`` makes of a block's values (m, b)."""
+    """The sum of what ``of_rows`` makes of some rows of a block and of their values (m, b)."""
 
     k: int
     values: Values
-    of_block: Callable[[Block, FloatArray], Sums]
+    of_rows: Callable[[Block, FloatArray], Sums]
     spare: list[Tilt] = field(default_factory=list)
 
     def __call__(self, block: Block) -> Sums:
+        return reduce(add, self.each(block))
+
+    def each(self, block: Block) -> Iterator[Sums]:
+        """What is made of the rows, of about a thousand at once or more."""
         try:
             some = self.spare.pop()
         except IndexError:
             some = Tilt(self.k)
-        found = []
-        for at in range(0, len(block), some.rows):
-            here = slice(at, min(at + some.rows, len(block)))
-            some.load(block.scores[here], block.kind, block.labels[here])
-            found.append(np.stack(self.values(some, block, here)))
+        step = some.rows * -(-FEWEST_ROWS // some.rows)
+        for first in range(0, len(block), step):
+            last, found = min(first + step, len(block)), []
+            for at in range(first, last, some.rows):
+                here = slice(at, min(at + some.rows, last))
+                some.load(block.scores[here], block.kind, block.labels[here])
+                found.append(np.stack(self.values(some, block, here)))
+            yield self.of_rows(block.cut(first, last), np.concatenate(found, axis=1))
         self.spare.append(some)
-        return self.of_block(block, np.concatenate(found, axis=1))
 
 
 def at_once(k: int) -> AtOnce:
-    """Blocks as one, so that they have a thousand rows: of fewer, what is made of every row costs more in Python."""
+    """Blocks as one, so that they have ``FEWEST_ROWS``."""
     counts: tuple[AtOnce, ...] = (1, 2, 4, 8, 16)
     whole = [count for count in counts if part_blocks(k) % count == 0]
-    return next((count for count in whole if count * rows_per_block(k) >= 1000), whole[-1])
+    return next((count for count in whole if count * rows_per_block(k) >= FEWEST_ROWS), whole[-1])
 
 
-def over_rows(rows: Rows, values: Values, of_block: Callable[[Block, FloatArray], Sums]) -> Sums:
-    """Sum over the blocks of what ``of_block`` makes of a block's values (see ``Rows.sum``)."""
-    return rows.sum(OfBlock(rows.k, values, of_block), at_once=at_once(rows.k))
+def over_rows(rows: Rows, values: Values, of_rows: Callable[[Block, FloatArray], Sums]) -> Sums:
+    """Sum over the rows of what ``of_rows`` makes of some of them and their values (see ``Rows.sum``)."""
+    return rows.sum(OfBlock(rows.k, values, of_rows), at_once=at_once(rows.k))
 
 
 def nll_slope(rows: Rows) -> Slope:
