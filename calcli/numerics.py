@@ -14,12 +14,17 @@ TINY = float(np.finfo(np.float64).tiny)
 NLL_FLOOR = 1e-12
 """Floor under the probability of the label in the NLL *metric* only."""
 
-TILE_ITEMS = 1 << 17
-"""Scores worked on at once (1 MiB in float64). So many that threads, which can only take turns between two calls of
-NumPy, seldom wait for each other there; so few that the buffers stay in cache."""
+TILE_ITEMS, TILE_ROWS = 1 << 17, 1 << 14
+"""Most scores (1 MiB in float64) and rows worked on at once. So many that threads, which can only take turns between
+two calls of NumPy, seldom wait for each other there; so few that the buffers stay in cache."""
 
 STORE_ITEMS = 1 << 15
 """Numbers converted at once: they stay in a core's cache."""
+
+
+def tile_rows(k: int) -> int:
+    """Rows of k classes worked on at once."""
+    return max(1, min(TILE_ITEMS // k, TILE_ROWS))
 
 
 def floored_log(p: FloatArray) -> FloatArray:

@@ -15,7 +15,7 @@ from calcli.calibrator import Context
 from calcli.errors import DataError
 from calcli.fast_dataclass import dataclass
 from calcli.methods._temperature import start_rows
-from calcli.numerics import TILE_ITEMS, FloatArray, IntArray, row_max
+from calcli.numerics import FloatArray, IntArray, row_max, tile_rows
 from calcli.rows import Block, Rows
 from calcli.solvers import GRADIENT, LOOSE_GRADIENT, BoxMinimum, Quadratic, minimise_box
 
@@ -139,7 +139,7 @@ Place = tuple[Block, IntArray, FloatArray]
 
 def _placed(edges: FloatArray, entry: Entry, block: Block) -> list[Place]:
     """The block's rows, some at a time."""
-    step = max(1, TILE_ITEMS // block.scores.shape[1])
+    step = tile_rows(block.scores.shape[1])
     some = [block.cut(at, at + step) for at in range(0, len(block), step)]
     return [(part, *locate(entry(part.z), edges)) for part in some]
 

@@ -13,7 +13,7 @@ from calcli.errors import DataError
 from calcli.fast_dataclass import dataclass
 from calcli.metrics.class_sums import ClassSums, Piece
 from calcli.metrics.rowtable import COLUMNS, TOP_COLUMNS, RowTable
-from calcli.numerics import NLL_FLOOR, TILE_ITEMS, FloatArray, IntArray
+from calcli.numerics import NLL_FLOOR, FloatArray, IntArray, tile_rows
 from calcli.rows import Block, Rows
 
 Made = TypeVar("Made")
@@ -143,7 +143,7 @@ class _GatherBlock:
         try:
             room = self.spare.pop()
         except IndexError:
-            room = [np.empty((max(1, TILE_ITEMS // self.k), self.k)) for _ in range(3)]
+            room = [np.empty((tile_rows(self.k), self.k)) for _ in range(3)]
         found = [self.through(calibrator, block, room) for calibrator in self.calibrators]
         self.spare.append(room)
         return _Parts(found)

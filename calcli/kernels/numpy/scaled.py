@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from calcli.numerics import TILE_ITEMS, FloatArray, IntArray, store
+from calcli.numerics import FloatArray, IntArray, store, tile_rows
 
 
 def softmax_at(
@@ -18,7 +18,7 @@ def softmax_at(
     """
     n, k = scores.shape
     out, confidence, top = np.empty((n, k), dtype), np.empty(n), np.empty(n, dtype=np.int64)
-    step = max(1, TILE_ITEMS // k)
+    step = tile_rows(k)
     room = np.empty((min(step, n), k))
     for at in range(0, n, step):
         some = slice(at, min(at + step, n))

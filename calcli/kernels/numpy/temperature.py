@@ -14,14 +14,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calcli.fast_dataclass import dataclass
-from calcli.numerics import TILE_ITEMS, FloatArray, IntArray
+from calcli.numerics import FloatArray, IntArray, tile_rows
 from calcli.rows import AtOnce, Block, Rows, ScoreKind, part_blocks, rows_per_block, to_logits
 
 Slope = Callable[[float], tuple[float, float]]
 
-TILE_ROWS, FEWEST_ROWS = 1 << 14, 1000
-"""Most rows worked on at once: what is made of every row stays in cache too. And rows of whose values something is
-made at once, where there are as many: of fewer it costs more in Python than in NumPy."""
+FEWEST_ROWS = 1000
+"""Rows of whose values something is made at once, where there are as many: of fewer Python takes longer than NumPy."""
 
 FEW_CLASSES = 64
 """Up to so many classes rows lie side by side, so that sums over classes are vectorised too."""
@@ -76,7 +75,7 @@ class Tilt:
 
     def __init__(self, k: int) -> None:
         self.axis = 0 if k <= FEW_CLASSES else 1
-        self.rows = max(1, min(TILE_ITEMS // k, TILE_ROWS))
+        self.rows = tile_rows(k)
         self._room = [np.empty((k, self.rows) if self.axis == 0 else (self.rows, k)) for _ in range(3)]
         self._here = np.arange(self.rows)
         self._dot = row_dots if self.axis == 1 and VECDOT is not None else None

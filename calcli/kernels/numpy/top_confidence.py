@@ -5,7 +5,7 @@ from functools import partial
 import numpy as np
 
 from calcli.fit_summary import Summary
-from calcli.numerics import NLL_FLOOR, TILE_ITEMS, FloatArray, floored_log
+from calcli.numerics import NLL_FLOOR, FloatArray, floored_log, tile_rows
 from calcli.rows import Block, Rows
 
 
@@ -18,7 +18,7 @@ def summary_of_confidences(rows: Rows, q: FloatArray) -> Summary:
 
 
 def _of_block(k: int, block: Block, q: FloatArray) -> Summary:
-    step = max(1, TILE_ITEMS // k)
+    step = tile_rows(k)
     log_share, collision = np.concatenate([_among_others(block.cut(at, at + step)) for at in range(0, len(q), step)], 1)
     right = block.prediction == block.labels
     log_p = np.where(right, floored_log(q), floored_log(1.0 - q) + log_share)
