@@ -37,7 +37,21 @@ def mass_edges(scores: FloatArray, bins: int) -> FloatArray:
 
 def bin_index(scores: FloatArray, edges: FloatArray) -> IntArray:
     """Bin of every score, 0-based: right-closed bins, 0 in the first, above the last edge in the last."""
-    return np.clip(np.searchsorted(edges, scores, side="left") - 1, 0, len(edges) - 2)
+    return edges_below(scores, edges[1:-1])
+
+
+FEW_EDGES = 64
+"""Edges up to which each is compared with all scores."""
+
+
+def edges_below(scores: FloatArray, edges: FloatArray) -> IntArray:
+    """Number of ascending edges below every score, in the shape of the scores."""
+    if len(edges) > FEW_EDGES:
+        return np.searchsorted(edges, scores, side="left")
+    below = np.zeros(scores.shape, dtype=np.uint8)  # the same, in a tenth of the time
+    for edge in edges:
+        below += scores > edge
+    return below.astype(np.intp)
 
 
 @dataclass(frozen=True)

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from calcli.binning import bin_index
 from calcli.calibrator import Progress
 from calcli.diagrams.curve import Curve, CurveSettings, measure_curve
 from calcli.diagrams.panels import Measured, parts_of
@@ -179,7 +180,7 @@ def _calls(candidates: Sequence[Candidate]) -> list[str]:
 def windows_of(table: RowTable, level: float) -> tuple[Window, ...]:
     """What happened at each range of stated confidences."""
     edges = np.array(EDGES)
-    index = np.clip(np.searchsorted(edges, table.confidence, side="left") - 1, 0, len(edges) - 2)
+    index = bin_index(table.confidence, edges)
     w = np.ones(table.n) if table.weight is None else table.weight
     size = len(edges) - 1
 
