@@ -4,8 +4,9 @@ import numpy as np
 import pytest
 from synthetic import predict, truth
 
+from calcli.binning import FEW_EDGES
 from calcli.calibrator import Context
-from calcli.methods._monotone import FEW_EDGES, evaluate, locate, nll_in_slopes, pull_together
+from calcli.methods._monotone import evaluate, locate, nll_in_slopes, pull_together
 from calcli.methods.mono import SharedMonotone, SharedMonotoneOptions
 from calcli.methods.ts import TemperatureOptions, TemperatureScaling
 from calcli.numerics import log_softmax
