@@ -10,7 +10,6 @@ from scipy.special import log_ndtr, ndtr, ndtri
 from calcli.errors import FitError
 from calcli.kernels.numpy import retention_rates, runner_up_gaps
 from calcli.kernels.numpy.hoki_retention import (
-    TILE_ITEMS,
     Races,
     block_retention,
     gap_table,
@@ -22,7 +21,7 @@ from calcli.kernels.numpy.hoki_retention import (
 )
 from calcli.kernels.numpy.hoki_uniform import uniform_retention
 from calcli.kernels.numpy.noise import digest, exact_log, gaussian_quantile, gumbel_quantile, standard_noise
-from calcli.numerics import softmax
+from calcli.numerics import softmax, tile_rows
 from calcli.rows import ArrayRows
 
 RNG = np.random.default_rng(20)
@@ -91,7 +90,7 @@ def test_gaussian_at_its_steepest(distance):
 @pytest.mark.parametrize("k", [2, 99, 100, 1000, 140_000])
 def test_more_rows_than_are_worked_on_at_once(k):
     # Each row alone is the plain path: however many stand beside it, whole tiles and padding among them, same bytes.
-    rows_at_once = max(1, TILE_ITEMS // k)
+    rows_at_once = tile_rows(k)
     z = np.random.default_rng(k).normal(scale=4, size=(2 * rows_at_once + 3, k))
     together = block_retention(z, "gaussian", [0.7, 3.0])
     for at in (0, rows_at_once - 1, rows_at_once, 2 * rows_at_once, len(z) - 1):

@@ -15,6 +15,7 @@ exact limits of.
 """
 
 from collections.abc import Callable, Sequence
+from dataclasses import field
 from functools import cached_property, lru_cache
 from itertools import pairwise
 
@@ -23,8 +24,8 @@ from numpy.typing import NDArray
 
 from calcli.fast_dataclass import dataclass
 from calcli.kernels.numpy.hoki_uniform import uniform_retention
-from calcli.numerics import TILE_ITEMS, FloatArray, IntArray
-from calcli.rows import AtOnce, Block, Rows
+from calcli.numerics import FloatArray, IntArray, tile_rows
+from calcli.rows import AtOnce, Block, Rows, to_logits
 
 TOGETHER = 8
 """Rows per matrix product. Always this many, the last padded: the sum that a row gets
@@ -64,7 +65,7 @@ def retention_rates(
     out = np.empty((rows.n, len(scales)))
     done = 0
     # Uniform noise walks from kink to kink: every step is a few calls, however many rows take it.
-    at_once: AtOnce = 4 if noise == "uniform" and races is None else 1
+    at_once: AtOnce = 1 if races is not None else 4
     for found in rows.each(_Retention(noise, tuple(scales), races), at_once=at_once):
         out[done : done + len(found)] = found
         done += len(found)
@@ -79,38 +80,58 @@ class _Retention:
     noise: str
     scales: tuple[float, ...]
     races: "Races | None"
+    spare: "list[Room]" = field(default_factory=list)
 
     def __call__(self, block: Block) -> FloatArray:
-        return block_retention(block.z, self.noise, self.scales, self.races)
+        if self.noise != "gaussian" or self.races is not None:
+            return block_retention(block.z, self.noise, self.scales, self.races)
+        try:
+            room = self.spare.pop()
+        except IndexError:
+            room = Room(block.scores.shape[1])
+        found = [self._tile(block.cut(at, at + room.rows), room) for at in range(0, len(block), room.rows)]
+        self.spare.append(room)
+        return np.concatenate(found)
+
+    def _tile(self, some: Block, room: "Room") -> FloatArray:
+        z = room.gaps[: len(some)]
+        z[...] = to_logits(some.scores, some.kind)
+        return block_retention(z, self.noise, self.scales, room=room)
 
 
 SMALLEST, LARGER = 2.0**-900, 2.0**800
 """Scales below the first have no reciprocal that float64 can hold; times the second they have."""
 
 
-def block_retention(z: FloatArray, noise: str, scales: Sequence[float], races: "Races | None" = None) -> FloatArray:
-    """Retention probabilities of (b, k) logits at the given scales, (b, len(scales))."""
-    d, top = gaps_to_top(z)
+def block_retention(
+    z: FloatArray,
+    noise: str,
+    scales: Sequence[float],
+    races: "Races | None" = None,
+    room: "Room | None" = None,
+) -> FloatArray:
+    """Retention probabilities of (b, k) logits at the given scales, (b, len(scales)). With a room, z is overwritten."""
+    d, top = gaps_to_top(z, out=None if room is None else z)
     if min(scales) < SMALLEST:  # gaps and scales mean something to each other only, and a power of two rounds nothing
         with np.errstate(over="ignore"):
             d, scales = d * LARGER, [scale * LARGER for scale in scales]
     if races is not None:
         return np.stack([sampled_retention(d, top, scale, races) for scale in scales], axis=1)
     if noise == "gaussian":
-        return gaussian_retention(d, gap_table(tuple(scales), z.shape[1]))
+        return gaussian_retention(d, gap_table(tuple(scales), z.shape[1]), room)
     if noise == "uniform":
         return uniform_retention(d, scales)
     return np.stack([gumbel_retention(d, scale) for scale in scales], axis=1)
 
 
-def gaps_to_top(z: FloatArray) -> tuple[FloatArray, IntArray]:
-    """Gaps to the largest logit, (b, k), and its class (ties to the lowest index).
+def gaps_to_top(z: FloatArray, out: FloatArray | None = None) -> tuple[FloatArray, IntArray]:
+    """Gaps to the largest logit, (b, k), and its class (ties to the lowest index). out may be z itself.
 
     The top class itself gets an infinite gap: it cannot overtake itself.
     """
     at = np.arange(len(z))
     top = z.argmax(axis=1)
-    d = z[at, top][:, None] - z
+    d = np.subtract(z[at, top][:, None], z, out=out)
     d[at, top] = np.inf
     return d, top
 
@@ -182,7 +203,19 @@ def node_step(k: int) -> float:
     return 1 / 4 if k <= 64 else 1 / 6 if k <= 5000 else 1 / 8
 
 
-def gaussian_retention(d: FloatArray, table: GapTable) -> FloatArray:
+class Room:
+    """Arrays (rows, k) for the gaps of some rows and what is made of them, filled again and again.
+
+    Made anew, their pages would cost as much as the work in them.
+    """
+
+    def __init__(self, k: int) -> None:
+        self.rows = tile_rows(k)
+        self.gaps, self.position, self.power = (np.empty((self.rows, k)) for _ in range(3))
+        self.cell = np.empty((self.rows, k), dtype=np.intp)
+
+
+def gaussian_retention(d: FloatArray, table: GapTable, room: Room | None = None) -> FloatArray:
     """Exact retention under Gaussian noise at every scale of the table.
 
     d : (b, k) gaps. Returns (b, scales). The integrand is exp of a sum over classes of one
@@ -192,10 +225,11 @@ def gaussian_retention(d: FloatArray, table: GapTable) -> FloatArray:
     Absolute error below 1e-8 (measured: 1e-9) against adaptive quadrature.
     """
     out = np.empty((len(d), len(table.per_scale)))
-    step = max(1, TILE_ITEMS // d.shape[1])
+    room = room or Room(d.shape[1])
+    step = room.rows
     for start in range(0, len(d), step):
         tile = d[start : start + step]
-        moments = power_sums(tile, table)
+        moments = power_sums(tile, table, room)
         for j, coefficients in enumerate(table.per_scale):
             log_products = products(moments[:, : len(coefficients)], coefficients)
             log_products += table.log_weight
@@ -210,31 +244,32 @@ def products(a: FloatArray, b: FloatArray) -> FloatArray:
     return np.matmul(np.lib.stride_tricks.as_strided(a, shape, strides, writeable=False), b).reshape(len(a), b.shape[1])
 
 
-def power_sums(d: FloatArray, table: GapTable) -> FloatArray:
+def power_sums(d: FloatArray, table: GapTable, room: Room) -> FloatArray:
     """Sums of powers 0..DEGREE of the gaps' positions in their cells.
 
     d : (b, k). Returns (b rounded up to a multiple of TOGETHER, cells * (DEGREE + 1)); rows beyond b are zero.
     """
     width = table.cells + 1  # one more cell takes what is dropped
-    x = np.minimum(d, table.far)
+    x, cell, at = room.position[: len(d)], room.power[: len(d)], room.cell[: len(d)]
+    np.minimum(d, table.far, out=x)
     x *= 1.0 / table.knee
     x += 1.0
     np.log(x, out=x)
     x *= CELLS_PER_FOLD
-    cell = np.floor(x)
+    np.floor(x, out=cell)
     x -= cell
     x *= 2.0
     x -= 1.0
     np.copyto(cell, table.cells, where=d >= table.far)
-    cell += (np.arange(len(d)) * width)[:, None]
-    at, t = cell.ravel().astype(np.intp), x.ravel()
+    cell += (np.arange(len(d), dtype=np.float64) * width)[:, None]
+    np.copyto(at, cell, casting="unsafe")
     padded = -(-len(d) // TOGETHER) * TOGETHER
     sums = np.zeros((padded, width, DEGREE + 1))
-    power = None
+    power = cell  # whose numbers are in ``at`` now
     for p in range(DEGREE + 1):
-        counted = np.bincount(at, weights=power, minlength=len(d) * width)
+        counted = np.bincount(at.ravel(), weights=power.ravel() if p else None, minlength=len(d) * width)
         sums[: len(d), :, p] = counted.reshape(len(d), width)
-        power = t.copy() if power is None else np.multiply(power, t, out=power)
+        np.multiply(power, x, out=power) if p else np.copyto(power, x)
     return sums.reshape(padded, width * (DEGREE + 1))[:, : table.cells * (DEGREE + 1)]
 
 
