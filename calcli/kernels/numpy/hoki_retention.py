@@ -80,7 +80,7 @@ class _Retention:
     noise: str
     scales: tuple[float, ...]
     races: "Races | None"
-    spare: "list[Room]" = field(default_factory=list)
+    spare: "list[GapArrays]" = field(default_factory=list)
 
     def __call__(self, block: Block) -> FloatArray:
         if self.noise != "gaussian" or self.races is not None:
@@ -88,12 +88,12 @@ class _Retention:
         try:
             room = self.spare.pop()
         except IndexError:
-            room = Room(block.scores.shape[1])
+            room = GapArrays(block.scores.shape[1])
         found = [self._tile(block.cut(at, at + room.rows), room) for at in range(0, len(block), room.rows)]
         self.spare.append(room)
         return np.concatenate(found)
 
-    def _tile(self, some: Block, room: "Room") -> FloatArray:
+    def _tile(self, some: Block, room: "GapArrays") -> FloatArray:
         z = room.gaps[: len(some)]
         z[...] = to_logits(some.scores, some.kind)
         return block_retention(z, self.noise, self.scales, room=room)
@@ -108,7 +108,7 @@ def block_retention(
     noise: str,
     scales: Sequence[float],
     races: "Races | None" = None,
-    room: "Room | None" = None,
+    room: "GapArrays | None" = None,
 ) -> FloatArray:
     """Retention probabilities of (b, k) logits at the given scales, (b, len(scales)). With a room, z is overwritten."""
     d, top = gaps_to_top(z, out=None if room is None else z)
@@ -203,7 +203,7 @@ def node_step(k: int) -> float:
     return 1 / 4 if k <= 64 else 1 / 6 if k <= 5000 else 1 / 8
 
 
-class Room:
+class GapArrays:
     """Arrays (rows, k) for the gaps of some rows and what is made of them, filled again and again.
 
     Made anew, their pages would cost as much as the work in them.
@@ -215,7 +215,7 @@ class Room:
         self.cell = np.empty((self.rows, k), dtype=np.intp)
 
 
-def gaussian_retention(d: FloatArray, table: GapTable, room: Room | None = None) -> FloatArray:
+def gaussian_retention(d: FloatArray, table: GapTable, room: GapArrays | None = None) -> FloatArray:
     """Exact retention under Gaussian noise at every scale of the table.
 
     d : (b, k) gaps. Returns (b, scales). The integrand is exp of a sum over classes of one
@@ -225,7 +225,7 @@ def gaussian_retention(d: FloatArray, table: GapTable, room: Room | None = None)
     Absolute error below 1e-8 (measured: 1e-9) against adaptive quadrature.
     """
     out = np.empty((len(d), len(table.per_scale)))
-    room = room or Room(d.shape[1])
+    room = room or GapArrays(d.shape[1])
     step = room.rows
     for start in range(0, len(d), step):
         tile = d[start : start + step]
@@ -244,7 +244,7 @@ def products(a: FloatArray, b: FloatArray) -> FloatArray:
     return np.matmul(np.lib.stride_tricks.as_strided(a, shape, strides, writeable=False), b).reshape(len(a), b.shape[1])
 
 
-def power_sums(d: FloatArray, table: GapTable, room: Room) -> FloatArray:
+def power_sums(d: FloatArray, table: GapTable, room: GapArrays) -> FloatArray:
     """Sums of powers 0..DEGREE of the gaps' positions in their cells.
 
     d : (b, k). Returns (b rounded up to a multiple of TOGETHER, cells * (DEGREE + 1)); rows beyond b are zero.
