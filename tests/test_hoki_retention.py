@@ -13,9 +13,11 @@ from calcli.kernels.numpy.hoki_retention import (
     Races,
     block_retention,
     gap_table,
+    gaps_in_order,
     gaps_to_top,
     gaussian_retention,
     gumbel_retention,
+    log_phi,
     products,
     sampled_retention,
 )
@@ -95,6 +97,25 @@ def test_more_rows_than_are_worked_on_at_once(k):
     together = block_retention(z, "gaussian", [0.7, 3.0])
     for at in (0, rows_at_once - 1, rows_at_once, 2 * rows_at_once, len(z) - 1):
         np.testing.assert_array_equal(together[at : at + 1], block_retention(z[at : at + 1], "gaussian", [0.7, 3.0]))
+
+
+def test_the_logarithm_of_the_normal_distribution_function():
+    # scipy.special.log_ndtr (SciPy 1.17)
+    x = np.concatenate([np.linspace(-36, 40, 7601), [8.3, np.nextafter(8.3, 0), np.inf]])
+    np.testing.assert_allclose(log_phi(x), log_ndtr(x), rtol=1e-13, atol=3e-16)
+
+
+@pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64])
+def test_gaps_in_order_add_up_to_what_others_do(dtype):
+    rng = np.random.default_rng(6)
+    z = (rng.normal(size=(300, 400)) * rng.choice([0.1, 1, 30], size=(300, 1))).round(2).astype(dtype)
+    z[:20, 5], z[20:40, :7], z[40:60, 3] = -np.inf, 50.0, z[40:60].max(axis=1) + 1e-3
+    table = gap_table((0.3, 2.0), 400)
+    plain = gaussian_retention(gaps_to_top(z.astype(float))[0], table)
+    np.testing.assert_allclose(gaussian_retention(gaps_in_order(z), table, in_order=True), plain, rtol=0, atol=1e-13)
+    np.testing.assert_array_equal(
+        block_retention(z, "gaussian", [0.3, 2.0]), block_retention(z.astype(float), "gaussian", [0.3, 2.0])
+    )
 
 
 def test_two_classes_have_closed_forms():
