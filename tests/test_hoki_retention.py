@@ -9,8 +9,8 @@ from scipy.special import log_ndtr, ndtr, ndtri
 
 from calcli.errors import FitError
 from calcli.kernels.numpy import retention_rates, runner_up_gaps
+from calcli.kernels.numpy.hoki_draws import Races, sampled_retention
 from calcli.kernels.numpy.hoki_retention import (
-    Races,
     block_retention,
     gap_table,
     gaps_in_order,
@@ -19,7 +19,6 @@ from calcli.kernels.numpy.hoki_retention import (
     gumbel_retention,
     log_phi,
     products,
-    sampled_retention,
 )
 from calcli.kernels.numpy.hoki_uniform import uniform_retention
 from calcli.kernels.numpy.noise import digest, exact_log, gaussian_quantile, gumbel_quantile, standard_noise
@@ -194,8 +193,8 @@ def test_leaving_classes_out_changes_no_count(spread, k):
 
 @pytest.mark.parametrize("stages", [(3, 20), (64,), (8, 400)])
 def test_how_many_leaders_are_kept_changes_no_count(monkeypatch, stages):
-    monkeypatch.setattr("calcli.kernels.numpy.hoki_retention.STAGES", stages)
-    monkeypatch.setattr("calcli.kernels.numpy.hoki_retention.FIRST_FIELD", 5)
+    monkeypatch.setattr("calcli.kernels.numpy.hoki_draws.STAGES", stages)
+    monkeypatch.setattr("calcli.kernels.numpy.hoki_draws.FIRST_FIELD", 5)
     for spread in (0.3, 3.0):
         d, top = gaps_to_top(RNG.normal(size=(50, 260)) * spread)
         draws = standard_noise("gumbel", 200, 260, seed=2)

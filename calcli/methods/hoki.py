@@ -13,7 +13,8 @@ from calcli.binning import BinStats, mass_edges
 from calcli.calibrator import Calibrator, Context, Fit, Options, Prediction, Status, param
 from calcli.errors import DataError, UsageError
 from calcli.fast_dataclass import dataclass
-from calcli.kernels.numpy.hoki_retention import Races, block_retention
+from calcli.kernels.numpy.hoki_draws import Races
+from calcli.kernels.numpy.hoki_retention import block_retention
 from calcli.kernels.numpy.noise import QUANTILES, digest, standard_noise
 from calcli.kernels.numpy.top_confidence import summary_of_confidences
 from calcli.methods._binary.log_odds import counted_rows, sigmoid, single_sample, top_log_odds

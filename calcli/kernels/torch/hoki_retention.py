@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from calcli.kernels.numpy.hoki_retention import BEYOND, CELLS_PER_FOLD, DEGREE, GapTable, gap_table
+from calcli.kernels.numpy.hoki_draws import BEYOND
+from calcli.kernels.numpy.hoki_retention import CELLS_PER_FOLD, DEGREE, GapTable, gap_table
 from calcli.kernels.numpy.hoki_retention import retention_rates as rates_numpy
 from calcli.kernels.torch.upload import DeviceRows
 from calcli.numerics import FloatArray
