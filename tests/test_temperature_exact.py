@@ -1,5 +1,6 @@
 """The temperatures of ts and ec against an independent search in float64, and what the search stands on."""
 
+import math
 from itertools import pairwise
 
 import numpy as np
@@ -12,9 +13,10 @@ from synthetic import truth
 
 from calcli.calibrator import Context
 from calcli.kernels.numpy import brier_slope, nll_slope, top_mass_slope
+from calcli.kernels.numpy.temperature import LONGEST_DOT, VECDOT, at_once, row_dots
 from calcli.parallel import in_order
 from calcli.registry import method, parse_options
-from calcli.rows import ArrayRows
+from calcli.rows import ArrayRows, part_blocks, rows_per_block
 from calcli.solvers import find_root
 
 REAL = (
@@ -142,6 +144,22 @@ def test_slopes_are_derivatives(k):
             by_difference = (slope(at + h)[0] - slope(at - h)[0]) / (2 * h)
             # Central differences are good to h^2 and to rounding / h.
             assert slope(at)[1] == pytest.approx(by_difference, rel=1e-6, abs=1e-8)
+
+
+@pytest.mark.skipif(VECDOT is None, reason="NumPy before 2 has no vecdot")
+@pytest.mark.parametrize("k", [1, 9_999, LONGEST_DOT, LONGEST_DOT + 1, 20_011, 128_256])
+def test_long_rows_are_multiplied_in_pieces(k):
+    a, b = np.random.default_rng(k).normal(size=(2, 3, k))
+    exact = [math.fsum(row) for row in a * b]
+    np.testing.assert_allclose(row_dots(a, b), exact, rtol=0, atol=1e-13 * k)
+    np.testing.assert_array_equal(row_dots(a[1:2], b[1:2]), row_dots(a, b)[1:2])
+    np.testing.assert_allclose(row_dots(a, np.ones(k)), a.sum(axis=1), rtol=0, atol=1e-13 * k)
+
+
+@pytest.mark.parametrize("k", [2, 64, 65, 131, 1000, 128_000])
+def test_blocks_as_one_never_straddle_parts(k):
+    assert part_blocks(k) % at_once(k) == 0
+    assert at_once(k) == 16 or at_once(k) * rows_per_block(k) >= 1000
 
 
 # ---- work side by side
