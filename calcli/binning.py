@@ -48,6 +48,7 @@ def edges_below(scores: FloatArray, edges: FloatArray) -> IntArray:
     """Number of ascending edges below every score, in the shape of the scores."""
     if len(edges) > FEW_EDGES:
         return np.searchsorted(edges, scores, side="left")
+    scores = np.asarray(scores, dtype=np.float64)  # as a search compares; NumPy 1 would round the edges to float32
     below = np.zeros(scores.shape, dtype=np.uint8)  # the same, in a tenth of the time
     for edge in edges:
         below += scores > edge

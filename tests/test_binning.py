@@ -21,3 +21,9 @@ def test_bins_of_equal_mass_hold_what_a_search_puts_there(dtype):
     scores = np.random.default_rng(1).beta(5, 1, 3000).astype(dtype)
     edges = mass_edges(scores, 15)
     np.testing.assert_array_equal(bin_index(scores, edges), (np.searchsorted(edges, scores) - 1).clip(0, 14))
+
+
+def test_edges_are_not_rounded_to_the_type_of_the_scores():
+    # By hand: float32(.1) and float32(.2) lie above .1 and .2, float32(.7) and float32(.9) below .7 and .9.
+    scores = np.array([0.1, 0.2, 0.7, 0.9], dtype=np.float32)
+    np.testing.assert_array_equal(bin_index(scores, width_edges(10)), [1, 2, 6, 8])

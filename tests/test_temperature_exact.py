@@ -156,10 +156,12 @@ def test_long_rows_are_multiplied_in_pieces(k):
     np.testing.assert_allclose(row_dots(a, np.ones(k)), a.sum(axis=1), rtol=0, atol=1e-13 * k)
 
 
-@pytest.mark.parametrize("k", [2, 64, 65, 131, 1000, 128_000])
+@pytest.mark.parametrize("k", [2, 64, 65, 131, 1000, 128_000, 10**6])
 def test_blocks_as_one_never_straddle_parts(k):
     assert part_blocks(k) % at_once(k) == 0
-    assert at_once(k) == 16 or at_once(k) * rows_per_block(k) >= 1000
+    rows = at_once(k) * rows_per_block(k)
+    assert rows >= 1000 or at_once(k) == (16 if k <= 128_000 else 2)
+    assert 8 * k * rows <= 1 << 24
 
 
 # ---- work side by side

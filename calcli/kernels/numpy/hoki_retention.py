@@ -66,7 +66,8 @@ def retention_rates(
     races = None if draws is None else Races(draws)
     out = np.empty((rows.n, len(scales)))
     done = 0
-    # Uniform noise walks from kink to kink: every step is a few calls, however many rows take it.
+    # Uniform noise walks from kink to kink: every step is a few calls, however many rows take it. Of Gaussian noise
+    # the arrays of a tile serve the next one.
     at_once: AtOnce = 1 if races is not None else 4
     for found in rows.each(_Retention(noise, tuple(scales), races), at_once=at_once):
         out[done : done + len(found)] = found
@@ -96,7 +97,7 @@ class _Retention:
         return np.concatenate(found)
 
     def _tile(self, some: Block, room: "GapArrays") -> FloatArray:
-        z = to_logits(some.scores, some.kind) if some.kind == "probs" else some.scores
+        z = some.scores if some.kind in ("logits", "log_probs") else to_logits(some.scores, some.kind)
         return block_retention(z, self.noise, self.scales, room=room)
 
 

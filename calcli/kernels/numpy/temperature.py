@@ -146,7 +146,7 @@ class Tilt:
 
 
 Values = Callable[[Tilt, Block, slice], Sequence[FloatArray]]
-"""Arrays (b,) of some rows of a block, which a ``Tilt`` holds; few rows, so what can wait for the block's waits."""
+"""Arrays (b,) of some rows of a block, which a ``Tilt`` holds; what can wait for about a thousand rows waits."""
 
 
 def weighted_sums(rows: Rows, values: Values) -> list[float]:
@@ -156,7 +156,7 @@ def weighted_sums(rows: Rows, values: Values) -> list[float]:
 
 
 def weighted(block: Block, values: FloatArray) -> FloatArray:
-    """Total weight of a block, then the weighted sums of values (m, b)."""
+    """Total weight of some rows, then the weighted sums of their values (m, b)."""
     if block.weight is None:
         return np.concatenate([[float(len(block))], values.sum(axis=1)])
     return np.concatenate([[block.weight.sum()], values @ block.weight])
@@ -194,10 +194,15 @@ class OfBlock(Generic[Sums]):
         self.spare.append(some)
 
 
+MOST_BYTES = 1 << 24
+"""Size, in float64, of the rows that are one block."""
+
+
 def at_once(k: int) -> AtOnce:
-    """Blocks as one, so that they have ``FEWEST_ROWS``."""
+    """Blocks as one, so that they have ``FEWEST_ROWS`` where ``MOST_BYTES`` hold them, and fit into parts."""
     counts: tuple[AtOnce, ...] = (1, 2, 4, 8, 16)
-    whole = [count for count in counts if part_blocks(k) % count == 0]
+    most = max(1, MOST_BYTES // (8 * k * rows_per_block(k)))
+    whole = [count for count in counts if count <= most and part_blocks(k) % count == 0]
     return next((count for count in whole if count * rows_per_block(k) >= FEWEST_ROWS), whole[-1])
 
 
