@@ -157,7 +157,7 @@ def rows_per_block(k: int) -> int:
 
 
 def part_blocks(k: int) -> int:
-    """Blocks of a part, of rows with k classes: a multiple of 4, of 16 where k is large."""
+    """Blocks of a part, of rows with k classes: a multiple of 4; ``PART_BLOCKS`` from 16 classes on."""
     return max(4, min(PART_BLOCKS, PART_ROWS // rows_per_block(k)) // 4 * 4)
 
 
