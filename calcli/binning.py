@@ -5,13 +5,11 @@ bin has seen is a value that adds: the statistics of two halves of a file sum to
 of the whole, in any order, with exact counts.
 """
 
-from dataclasses import fields
-from typing import Self
-
 import numpy as np
 
 from calcli.fast_dataclass import dataclass
 from calcli.numerics import FloatArray, IntArray, distinct
+from calcli.sums import Sums
 
 
 def width_edges(bins: int) -> FloatArray:
@@ -56,7 +54,7 @@ def edges_below(scores: FloatArray, edges: FloatArray) -> IntArray:
 
 
 @dataclass(frozen=True)
-class BinStats:
+class BinStats(Sums):
     """What the bins have seen. Adds. The last axis is the bins; others (classes, draws) are carried along.
 
     count : (…, bins) int64 rows. score, outcome : (…, bins) float64 weighted sums of the
@@ -95,9 +93,6 @@ class BinStats:
             rows = count.astype(np.float64)
             return cls(count, sums(scores), sums(outcomes), rows, rows)
         return cls(count, sums(scores * weight), sums(outcomes * weight), sums(weight), sums(weight**2))
-
-    def __add__(self, other: Self) -> Self:
-        return type(self)(*(getattr(self, field.name) + getattr(other, field.name) for field in fields(self)))
 
     def with_outcomes(self, outcome: FloatArray) -> "BinStats":
         """The same bins with other sums of outcomes, (…, bins)."""

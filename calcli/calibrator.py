@@ -113,6 +113,11 @@ class Prediction:
     stated: FloatArray | None = None
 
     @classmethod
+    def by_argmax(cls, log_probs: FloatArray) -> "Prediction":
+        """Calibrated rows whose prediction is the largest entry."""
+        return cls(log_probs, log_probs.argmax(axis=1))
+
+    @classmethod
     def of_confidence(cls, q: FloatArray) -> "Prediction":
         """Calibrated rows of kind ``confidence``. q : (b,) in [0, 1]."""
         return cls(floored_log(q)[:, None], np.zeros(len(q), dtype=np.int64), stated=q)

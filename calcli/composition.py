@@ -20,7 +20,7 @@ from calcli.calibrator import Calibrator, Context, Fit, Laws, Memory, Options, P
 from calcli.errors import DataError, UsageError
 from calcli.fast_dataclass import dataclass
 from calcli.numerics import FloatArray, IntArray
-from calcli.rows import ArrayRows, AtOnce, Block, Result, Rows
+from calcli.rows import ArrayRows, AtOnce, Block, Result, Rows, Walk
 
 CACHED_BYTES = 1 << 27
 """Log-probabilities up to this size are kept between stages; larger ones are mapped anew in every pass."""
@@ -97,7 +97,7 @@ class Composition(Calibrator):
         prediction: Prediction | None = None
         for stage in self.stages:
             if prediction is not None:
-                block = Block(block.start, settled(prediction), "log_probs", block.y, block.weight)
+                block = block.calibrated(settled(prediction))
             prediction = stage.calibrator.apply(block)
             for what, count in prediction.counts.items():
                 counts[what] = counts.get(what, 0) + count
@@ -106,7 +106,7 @@ class Composition(Calibrator):
 
     def marginals(self, block: Block) -> FloatArray:
         for stage in self.stages[:-1]:
-            block = Block(block.start, settled(stage.calibrator.apply(block)), "log_probs", block.y, block.weight)
+            block = through(stage.calibrator, block)
         return self.stages[-1].calibrator.marginals(block)
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -275,7 +275,7 @@ def settled(prediction: Prediction) -> FloatArray:
 
 def through(calibrator: Calibrator, block: Block) -> Block:
     """A block as a calibrator leaves it."""
-    return Block(block.start, settled(calibrator.apply(block)), "log_probs", block.y, block.weight)
+    return block.calibrated(settled(calibrator.apply(block)))
 
 
 def _through(calibrator: Calibrator, work: Callable[..., Result], block: Block, *along: NDArray[Any]) -> Result:
@@ -294,17 +294,9 @@ class MappedRows(Rows):
     def blocks(self, transforms: Sequence[int] = (), at_once: AtOnce = 1) -> Iterator[Block]:
         return map(partial(through, self.calibrator), self.source.blocks(self.reads, at_once))
 
-    def each(
-        self, work: Callable[..., Result], *along: NDArray[Any], transforms: Sequence[int] = (), at_once: AtOnce = 1
-    ) -> Iterator[Result]:
-        mapped = partial(_through, self.calibrator, work)
-        return self.source.each(mapped, *along, transforms=self.reads, at_once=at_once)
-
-    def partial_sums(
-        self, work: Callable[..., Result], *along: NDArray[Any], transforms: Sequence[int] = (), at_once: AtOnce = 1
-    ) -> Iterator[Result]:
-        mapped = partial(_through, self.calibrator, work)
-        return self.source.partial_sums(mapped, *along, transforms=self.reads, at_once=at_once)
+    def walked(self, walk: Walk) -> Iterator[Any]:
+        work = partial(_through, self.calibrator, walk.work)
+        return self.source.walked(replace(walk, work=work, transforms=tuple(self.reads)))
 
     def labels(self) -> IntArray:
         return self.source.labels()

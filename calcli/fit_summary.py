@@ -2,18 +2,21 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import field
+from operator import or_
+from typing import Annotated
 
 import numpy as np
 
 from calcli.binning import BinStats, width_edges
 from calcli.fast_dataclass import dataclass
 from calcli.numerics import FloatArray, IntArray
+from calcli.sums import Sums
 
 EDGES = width_edges(15)
 
 
 @dataclass(frozen=True)
-class Summary:
+class Summary(Sums):
     """Sums over rows, weighted where the rows are. Adds, in the order of the rows.
 
     n : rows. correct, nll, brier : of the usual row losses (NLL with the metric's floor).
@@ -31,9 +34,9 @@ class Summary:
     entropy_gap: float
     bins: BinStats
     label_counts: IntArray
-    lowest: float
-    highest: float
-    weighted: bool = False
+    lowest: Annotated[float, min]
+    highest: Annotated[float, max]
+    weighted: Annotated[bool, or_] = False
     counts: Mapping[str, int] = field(default_factory=dict)
 
     @classmethod
@@ -67,21 +70,6 @@ class Summary:
             highest=float(confidence.max()),
             weighted=weight is not None,
             counts=dict(counts or {}),
-        )
-
-    def __add__(self, other: "Summary") -> "Summary":
-        return Summary(
-            self.n + other.n,
-            self.correct + other.correct,
-            self.nll + other.nll,
-            self.brier + other.brier,
-            self.entropy_gap + other.entropy_gap,
-            self.bins + other.bins,
-            self.label_counts + other.label_counts,
-            min(self.lowest, other.lowest),
-            max(self.highest, other.highest),
-            self.weighted or other.weighted,
-            {name: self.counts.get(name, 0) + other.counts.get(name, 0) for name in {**self.counts, **other.counts}},
         )
 
     @property

@@ -8,6 +8,7 @@ in a core's cache: whole-array NumPy is slower, not faster.
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from functools import cached_property, reduce
 from itertools import islice
 from operator import add
@@ -82,18 +83,22 @@ class Block:
     def __len__(self) -> int:
         return len(self.scores)
 
+    def take(self, rows: "slice | IntArray", start: int) -> "Block":
+        """Some of its rows, the first of which is row ``start``; views where ``rows`` is a slice."""
+
+        def some(column: Any) -> Any:
+            return None if column is None else column[rows]
+
+        moved = None if self.transformed is None else self.transformed[:, rows]
+        return Block(start, self.scores[rows], self.kind, some(self.y), some(self.weight), moved, some(self.assigned))
+
     def cut(self, low: int, high: int) -> "Block":
-        """Some of its rows, as views."""
-        rows = slice(low, high)
-        return Block(
-            self.start + low,
-            self.scores[rows],
-            self.kind,
-            None if self.y is None else self.y[rows],
-            None if self.weight is None else self.weight[rows],
-            None if self.transformed is None else self.transformed[:, rows],
-            None if self.assigned is None else self.assigned[rows],
-        )
+        """Some consecutive rows, as views."""
+        return self.take(slice(low, high), self.start + low)
+
+    def calibrated(self, log_probs: FloatArray) -> "Block":
+        """The same rows with calibrated log-probabilities in place of the scores."""
+        return Block(self.start, log_probs, "log_probs", self.y, self.weight)
 
     @cached_property
     def z(self) -> FloatArray:
@@ -118,16 +123,24 @@ class Block:
 
 
 @dataclass(frozen=True)
-class Beside:
-    """Work on a block and on its part of arrays with one entry per row, from row ``first`` on."""
+class Walk:
+    """Work on every block of some rows (see ``Rows.each``). add_up : the sums of every part are wanted."""
 
     work: Callable[..., Any]
-    along: tuple[NDArray[Any], ...]
-    first: int = 0
+    along: tuple[NDArray[Any], ...] = ()
+    transforms: tuple[int, ...] = ()
+    at_once: AtOnce = 1
+    add_up: bool = False
 
-    def __call__(self, block: Block) -> Any:
-        start = block.start - self.first
+    def __call__(self, block: Block, first: int = 0) -> Any:
+        """The result for a block. first : the row where ``along`` begins."""
+        start = block.start - first
         return self.work(block, *(a[start : start + len(block)] for a in self.along))
+
+    def over(self, blocks: Iterator[Block], first: int) -> Any:
+        """The result for the blocks of a part: a list, or its sum."""
+        results = (self(block, first) for block in blocks)
+        return reduce(add, results) if self.add_up else list(results)
 
 
 def joined(blocks: Sequence[Block]) -> Block:
@@ -140,15 +153,8 @@ def joined(blocks: Sequence[Block]) -> Block:
         parts = [getattr(block, name) for block in blocks]
         return None if parts[0] is None else np.concatenate(parts, axis=axis)
 
-    return Block(
-        first.start,
-        column("scores"),
-        first.kind,
-        column("y"),
-        column("weight"),
-        column("transformed", 1),
-        column("assigned"),
-    )
+    y, weight, assigned = (column(name) for name in ("y", "weight", "assigned"))
+    return Block(first.start, column("scores"), first.kind, y, weight, column("transformed", 1), assigned)
 
 
 def rows_per_block(k: int) -> int:
@@ -184,11 +190,7 @@ class Rows(ABC):
         """Walk over all rows, ``at_once`` blocks as one; ``transforms`` are indices into ``self.transforms``."""
 
     def each(
-        self,
-        work: Callable[..., Result],
-        *along: NDArray[Any],
-        transforms: Sequence[int] = (),
-        at_once: AtOnce = 1,
+        self, work: Callable[..., Result], *along: NDArray[Any], transforms: Sequence[int] = (), at_once: AtOnce = 1
     ) -> Iterator[Result]:
         """What ``work(block, …)`` makes of every block, in the order of the rows.
 
@@ -197,29 +199,25 @@ class Rows(ABC):
         function of a module, a ``partial`` or an object of such) and changes nothing outside.
         at_once : blocks that ``work`` is given as one.
         """
-        return in_order(Beside(work, along), self.blocks(transforms, at_once))
+        return self.walked(Walk(work, along, tuple(transforms), at_once))
 
     def partial_sums(
-        self,
-        work: Callable[..., Result],
-        *along: NDArray[Any],
-        transforms: Sequence[int] = (),
-        at_once: AtOnce = 1,
+        self, work: Callable[..., Result], *along: NDArray[Any], transforms: Sequence[int] = (), at_once: AtOnce = 1
     ) -> Iterator[Result]:
         """Sums of what ``each`` gives, over ``part_blocks`` blocks at a time."""
-        assert part_blocks(self.k) % at_once == 0, "blocks as one would straddle parts"
-        found = self.each(work, *along, transforms=transforms, at_once=at_once)
-        return summed(found, part_blocks(self.k) // at_once)
+        return self.walked(Walk(work, along, tuple(transforms), at_once, add_up=True))
 
-    def sum(
-        self,
-        work: Callable[..., Result],
-        *along: NDArray[Any],
-        transforms: Sequence[int] = (),
-        at_once: AtOnce = 1,
-    ) -> Result:
+    def sum(self, work: Callable[..., Result], *along: NDArray[Any], at_once: AtOnce = 1) -> Result:
         """The sum of what ``each`` gives: part by part, in an order that depends on the rows alone."""
-        return reduce(add, self.partial_sums(work, *along, transforms=transforms, at_once=at_once))
+        return reduce(add, self.partial_sums(work, *along, at_once=at_once))
+
+    def walked(self, walk: Walk) -> Iterator[Any]:
+        """The results of a walk, in the order of the rows: the one place where it is decided who does the work."""
+        found = in_order(walk, self.blocks(walk.transforms, walk.at_once))
+        if not walk.add_up:
+            return found
+        assert part_blocks(self.k) % walk.at_once == 0, "blocks as one would straddle parts"
+        return summed(found, part_blocks(self.k) // walk.at_once)
 
     @abstractmethod
     def labels(self) -> IntArray:
@@ -289,19 +287,12 @@ class ArrayRows(Rows):
         self.block_rows = block_rows or rows_per_block(self.k)
 
     def blocks(self, transforms: Sequence[int] = (), at_once: AtOnce = 1) -> Iterator[Block]:
-        step = at_once * self.block_rows
+        step, whole = at_once * self.block_rows, Block(0, self.scores, self.kind, self.y, self.weight)
         for start in range(0, self.n, step):
-            rows = slice(start, start + step)
-            yield Block(
-                start,
-                self.scores[rows],
-                self.kind,
-                None if self.y is None else self.y[rows],
-                None if self.weight is None else self.weight[rows],
-                self.transformed[np.asarray(transforms), rows]
-                if len(transforms) and self.transformed is not None
-                else None,
-            )
+            block = whole.cut(start, start + step)
+            if len(transforms) and self.transformed is not None:
+                block = replace(block, transformed=self.transformed[np.asarray(transforms), start : start + step])
+            yield block
 
     def labels(self) -> IntArray:
         assert self.y is not None, "these rows carry no labels"
@@ -329,16 +320,7 @@ class SubsetRows(Rows):
             stop = int(np.searchsorted(self.index, block.start + len(block)))
             if stop == at:
                 continue
-            local = self.index[at:stop] - block.start
-            yield Block(
-                at,
-                block.scores[local],
-                block.kind,
-                None if block.y is None else block.y[local],
-                None if block.weight is None else block.weight[local],
-                None if block.transformed is None else block.transformed[:, local],
-                None if block.assigned is None else block.assigned[local],
-            )
+            yield block.take(self.index[at:stop] - block.start, at)
             at = stop
 
     def labels(self) -> IntArray:

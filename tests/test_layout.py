@@ -35,7 +35,7 @@ LAYERS = [
     ["fit_summary"],
     ["rows", "binning", "folds", "isotonic", "solvers"],
     ["numerics", "parallel", "free_memory"],
-    ["errors", "fast_dataclass"],
+    ["errors", "fast_dataclass", "sums"],
 ]
 NUMERICAL = {"methods", "metrics", "kernels", "numerics", "binning", "folds", "solvers", "rows", "calibrator"}
 

@@ -7,30 +7,16 @@ has the same bytes however the rows are cut into files.
 import hashlib
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from functools import reduce
 from itertools import chain
-from operator import add
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from calcli.fast_dataclass import dataclass
 from calcli.io.validate import doubts
 from calcli.numerics import IntArray
-from calcli.rows import (
-    ArrayRows,
-    AtOnce,
-    Beside,
-    Block,
-    Result,
-    Rows,
-    joined,
-    part_blocks,
-    rows_per_block,
-    sample_runs,
-)
+from calcli.rows import ArrayRows, AtOnce, Block, Rows, Walk, joined, part_blocks, rows_per_block, sample_runs
 
 if TYPE_CHECKING:
     from calcli.io.artifact import Link
@@ -40,22 +26,6 @@ SLAB_BYTES = 4 << 20
 
 HASHED_LABELS = 1 << 20
 """Labels hashed at once."""
-
-
-@dataclass(frozen=True)
-class Walk:
-    """What to do on every block (see ``Rows.blocks``, ``Rows.each``); add_up : the sums of every part are wanted."""
-
-    work: Callable[..., Any]
-    along: tuple[NDArray[Any], ...] = ()
-    transforms: tuple[int, ...] = ()
-    at_once: AtOnce = 1
-    add_up: bool = False
-
-    def over(self, blocks: Iterator[Block], first: int) -> Any:
-        """The result for the blocks of a part: a list, or its sum. first : the row where ``along`` begins."""
-        results = map(Beside(self.work, self.along, first), blocks)
-        return reduce(add, results) if self.add_up else list(results)
 
 
 class DataSet(Rows):
@@ -165,28 +135,11 @@ class DataSet(Rows):
 
     # ---- work spread over processes
 
-    def each(
-        self,
-        work: Callable[..., Result],
-        *along: NDArray[Any],
-        transforms: Sequence[int] = (),
-        at_once: AtOnce = 1,
-    ) -> Iterator[Result]:
-        if self.spread is None or self.n <= self.part_rows(transforms):
-            return super().each(work, *along, transforms=transforms, at_once=at_once)
-        walk = Walk(work, along, tuple(transforms), at_once)
-        return chain.from_iterable(self.spread(self, walk))
-
-    def partial_sums(
-        self,
-        work: Callable[..., Result],
-        *along: NDArray[Any],
-        transforms: Sequence[int] = (),
-        at_once: AtOnce = 1,
-    ) -> Iterator[Result]:
-        if self.spread is None or self.n <= self.part_rows(transforms):
-            return super().partial_sums(work, *along, transforms=transforms, at_once=at_once)
-        return self.spread(self, Walk(work, along, tuple(transforms), at_once, add_up=True))
+    def walked(self, walk: Walk) -> Iterator[Any]:
+        if self.spread is None or self.n <= self.part_rows(walk.transforms):
+            return super().walked(walk)
+        found = self.spread(self, walk)
+        return found if walk.add_up else chain.from_iterable(found)
 
     # ---- the hash
 

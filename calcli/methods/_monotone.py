@@ -19,6 +19,7 @@ from calcli.methods._temperature import start_rows
 from calcli.numerics import FloatArray, IntArray, row_max, tile_rows
 from calcli.rows import Block, Rows
 from calcli.solvers import GRADIENT, LOOSE_GRADIENT, BoxMinimum, Quadratic, minimise_box
+from calcli.sums import Sums
 
 ALL_AT_BOUND = (
     "every slope ran into its bound (0.01 or 100): these rows are all right, or their scores say nothing about"
@@ -108,21 +109,13 @@ def minimise_map(
 
 
 @dataclass(frozen=True)
-class _Sums:
+class _Sums(Sums):
     """Weight, NLL, gradient and Hessian of some rows. Adds."""
 
     mass: float
     value: float
     gradient: FloatArray
     hessian: FloatArray
-
-    def __add__(self, other: "_Sums") -> "_Sums":
-        return _Sums(
-            self.mass + other.mass,
-            self.value + other.value,
-            self.gradient + other.gradient,
-            self.hessian + other.hessian,
-        )
 
 
 Place = tuple[Block, IntArray, FloatArray]

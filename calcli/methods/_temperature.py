@@ -151,7 +151,7 @@ def search_temperature(
         first = np.log(beta + step) if abs(step) <= FAR * beta else start.x
         found = solve_temperature(slope_of(heavy, rows), context, start=float(first), flat=flat)
         return Search(*found, expansion)
-    temperature = 1.0 / (beta + step)
+    temperature = float(1.0 / (beta + step))
     root = Root(-float(np.log(temperature)), 0.0, start.evaluations + 1, "ok")
     details = {"evaluations": root.evaluations, "sample": sample.n if sample else 0}
     return Search(temperature, root, details, expansion, by_series=True, rise=rise)

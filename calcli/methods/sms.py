@@ -8,14 +8,7 @@ from msgspec import Meta
 
 from calcli.calibrator import Context, Fit, Laws, Options, Prediction, param
 from calcli.fast_dataclass import dataclass
-from calcli.methods._affine.fitting import (
-    FitNotes,
-    begin_map,
-    effective_rows,
-    identity_map,
-    refuse_hopeless,
-    solve,
-)
+from calcli.methods._affine.fitting import FitNotes, effective_rows, fit_map, identity_map, refuse_hopeless
 from calcli.methods._affine.matrix import MatrixObjective
 from calcli.methods._affine.path import load_table, path_folds, search_path
 from calcli.methods._affine.structured import LAMBDAS, Smoothed, presmooth, structured_ridge
@@ -88,19 +81,12 @@ class StructuredMatrixScaling(Smoothed):
             notes.details["lambda"] = lam
             ridge = structured_ridge(k, k + 1, lam, effective_rows(rows))
             objective = MatrixObjective(table.chunks(), k, ridge, complete=True)
-            found = solve(
-                objective,
-                begin_map(context, cls, objective, lambda: theta),
-                lambda done: context.progress(f"fitting{long}", done, 0),
-                early=context.early,
-            )
-            notes.optimum(found)
-            theta = found.theta
+            begin = theta
+            theta = fit_map(cls, objective, lambda: begin, notes, context, f"fitting{long}")
         return notes.fit(cls(temperature, smoothing, theta[:, :-1].copy(), theta[:, -1].copy()))
 
     def apply(self, block: Block) -> Prediction:
-        log_p = log_softmax(self.smoothed(block) @ self.weight.T + self.bias)
-        return Prediction(log_p, log_p.argmax(axis=1))
+        return Prediction.by_argmax(log_softmax(self.smoothed(block) @ self.weight.T + self.bias))
 
     def check(self, k: int) -> None:
         super().check(k)

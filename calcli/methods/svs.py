@@ -7,13 +7,7 @@ from msgspec import Meta
 
 from calcli.calibrator import Context, Fit, Laws, Options, Prediction, param
 from calcli.fast_dataclass import dataclass
-from calcli.methods._affine.fitting import (
-    FitNotes,
-    begin_map,
-    effective_rows,
-    identity_map,
-    solve,
-)
+from calcli.methods._affine.fitting import FitNotes, effective_rows, fit_map, identity_map
 from calcli.methods._affine.objective import Chunks
 from calcli.methods._affine.path import diagonal_folds, path_folds, search_path
 from calcli.methods._affine.structured import LAMBDAS, Smoothed, presmooth, structured_ridge
@@ -76,19 +70,11 @@ class StructuredVectorScaling(Smoothed):
             notes.details["lambda"] = lam
             ridge = structured_ridge(k, 2, lam, effective_rows(rows))
             objective = VectorObjective(Chunks(rows, features), k, ridge, complete=True)
-            found = solve(
-                objective,
-                begin_map(context, cls, objective, lambda: identity_map(k, 2)),
-                lambda done: context.progress("fitting scales and biases", done, 0),
-                early=context.early,
-            )
-            notes.optimum(found)
-            theta = found.theta
+            theta = fit_map(cls, objective, lambda: identity_map(k, 2), notes, context, "fitting scales and biases")
         return notes.fit(cls(temperature, smoothing, theta[:, 0].copy(), theta[:, 1].copy()))
 
     def apply(self, block: Block) -> Prediction:
-        log_p = log_softmax(self.smoothed(block) * self.scale + self.bias)
-        return Prediction(log_p, log_p.argmax(axis=1))
+        return Prediction.by_argmax(log_softmax(self.smoothed(block) * self.scale + self.bias))
 
     def check(self, k: int) -> None:
         super().check(k)

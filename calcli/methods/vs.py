@@ -8,11 +8,10 @@ from calcli.calibrator import Calibrator, Context, Fit, Laws, Options, Predictio
 from calcli.fast_dataclass import dataclass
 from calcli.methods._affine.fitting import (
     FitNotes,
-    begin_map,
     best_temperature,
+    fit_map,
     identity_map,
     refuse_level,
-    solve,
     uniform_ridge,
 )
 from calcli.methods._affine.objective import Chunks
@@ -67,19 +66,12 @@ class VectorScaling(Calibrator):
         if notes.absent_classes(rows, "each keeps the scale of temperature scaling and bias 0"):
             notes.too_many_parameters(rows, 2 * k, "ts or svs")
             objective = VectorObjective(Chunks(rows, lambda block: block.z), k, uniform_ridge(options.ridge, k, 2))
-            found = solve(
-                objective,
-                begin_map(context, cls, objective, lambda: identity_map(k, 2) / best_temperature(rows, notes, context)),
-                lambda done: context.progress("fitting scales and biases", done, 0),
-                early=context.early,
-            )
-            notes.optimum(found)
-            theta = found.theta
+            start = lambda: identity_map(k, 2) / best_temperature(rows, notes, context)  # noqa: E731
+            theta = fit_map(cls, objective, start, notes, context, "fitting scales and biases")
         return notes.fit(cls(theta[:, 0].copy(), theta[:, 1].copy()))
 
     def apply(self, block: Block) -> Prediction:
-        log_p = log_softmax(block.z * self.scale + self.bias)
-        return Prediction(log_p, log_p.argmax(axis=1))
+        return Prediction.by_argmax(log_softmax(block.z * self.scale + self.bias))
 
     def check(self, k: int) -> None:
         check_finite(scale=self.scale, bias=self.bias)

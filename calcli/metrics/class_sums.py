@@ -1,6 +1,5 @@
 """Sums over (class, width bin) of the probabilities of every class, gathered piece by piece."""
 
-from dataclasses import fields
 from typing import Any
 
 import numpy as np
@@ -10,13 +9,14 @@ from calcli.binning import bin_index, width_edges
 from calcli.fast_dataclass import dataclass
 from calcli.metrics.rowtable import ClassStats
 from calcli.numerics import FloatArray, IntArray
+from calcli.sums import Sums
 
 PAIRS_AT_ONCE = 1 << 15
 """Pairs that wait before they are added up."""
 
 
 @dataclass(frozen=True)
-class Piece:
+class Piece(Sums):
     """Sums of some rows. Adds.
 
     rows, weight, square : their number, weights and squared weights. expected, variance,
@@ -48,9 +48,6 @@ class Piece:
         pairs = c * bins + bin_index(p, edges), p, w[row], c == y[row]
         labels: FloatArray = np.bincount(y, weights=w, minlength=k).astype(np.float64)
         return cls(len(e), float(w.sum()), float(w @ w), expected, variance, labels, [pairs])
-
-    def __add__(self, other: "Piece") -> "Piece":
-        return Piece(*(getattr(self, each.name) + getattr(other, each.name) for each in fields(self)))
 
 
 class ClassSums:

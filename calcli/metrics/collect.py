@@ -1,8 +1,8 @@
 """Row tables of score files: one pass fills the columns of every calibrator asked for."""
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import field
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import field, replace
 from typing import Any, TypeVar
 
 import numpy as np
@@ -15,6 +15,7 @@ from calcli.metrics.class_sums import ClassSums, Piece
 from calcli.metrics.rowtable import COLUMNS, TOP_COLUMNS, RowTable
 from calcli.numerics import NLL_FLOOR, FloatArray, IntArray, tile_rows
 from calcli.rows import Block, Rows
+from calcli.sums import Sums
 
 Made = TypeVar("Made")
 
@@ -89,24 +90,17 @@ def _with_transforms(block: Block, which: Sequence[int]) -> Block:
     assert block.transformed is not None
     if list(which) == list(range(len(block.transformed))):
         return block
-    return Block(block.start, block.scores, block.kind, block.y, block.weight, block.transformed[list(which)])
+    return replace(block, transformed=block.transformed[list(which)])
 
 
 @dataclass
-class _Part:
+class _Part(Sums):
     """Some rows: arrays of consecutive rows by column, clipped rows, counts of the calibrator, class sums. Adds."""
 
     columns: dict[str, list[NDArray[Any]]] = field(default_factory=dict)
     clipped: int = 0
-    counts: Counter[str] = field(default_factory=Counter)
+    counts: Mapping[str, int] = field(default_factory=dict)
     classes: Piece | None = None
-
-    def __add__(self, other: "_Part") -> "_Part":
-        columns = {name: arrays + other.columns[name] for name, arrays in self.columns.items()}
-        classes = self.classes + other.classes if self.classes and other.classes else None
-        counts = Counter(self.counts)
-        counts.update(other.counts)
-        return _Part(columns, self.clipped + other.clipped, counts, classes)
 
     def put(self, **columns: NDArray[Any]) -> None:
         """Append rows."""
@@ -180,7 +174,7 @@ class _GatherBlock:
 
     def calibrated(self, block: Block, prediction: Prediction, room: list[FloatArray]) -> _Part:
         """Rows that went through a calibrator."""
-        part, step = _Part(counts=Counter(prediction.counts)), len(room[0])
+        part, step = _Part(counts=prediction.counts), len(room[0])
         for at in range(0, len(block), step):
             some = block.cut(at, at + step)
             d = prediction.log_probs[at : at + step]

@@ -7,8 +7,7 @@ measures from both.
 
 import math
 from collections.abc import Mapping
-from dataclasses import fields
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,6 +24,7 @@ from calcli.metrics.nulls import label_losses
 from calcli.metrics.rowtable import ClassStats, RowTable
 from calcli.metrics.smooth import grid_cells, smooth_residuals
 from calcli.numerics import FloatArray, IntArray
+from calcli.sums import Sums
 
 FINE = 64
 """Cells of a width bin, each of which is drawn as one binomial under calibration (as ``nulls.GROUPS``)."""
@@ -72,7 +72,7 @@ class Wanted:
 
 
 @dataclass(frozen=True)
-class Scored:
+class Scored(Sums):
     """Sums over rows with a score in [0, 1] that something happens. Adds.
 
     fine : score and outcome over ``FINE`` cells of every width bin; spread, squares : (cells,) sums of
@@ -107,9 +107,6 @@ class Scored:
             np.array([(y - c) @ slope, slope**2 @ variance]),
         )
 
-    def __add__(self, other: "Scored") -> "Scored":
-        return Scored(*(getattr(self, each.name) + getattr(other, each.name) for each in fields(self)))
-
     @property
     def n(self) -> int:
         return self.moments.n
@@ -121,7 +118,7 @@ class Scored:
 
 
 @dataclass(frozen=True)
-class Joint:
+class Joint(Sums):
     """Sums for the joint test over the cells of the smooth error's grid, (cells,) each, and of all rows. Adds.
 
     With c the confidence, v = c (1 - c), a what a right label costs more than a wrong one is expected to and l
@@ -141,16 +138,13 @@ class Joint:
         sums = [np.bincount(place, values, cells) for values in (v, v * a, v * a * a, c * a, c * variance)]
         return cls(np.array(sums), np.array([(wrong - table.entropy).sum(), variance.sum()]))
 
-    def __add__(self, other: "Joint") -> "Joint":
-        return Joint(self.cells + other.cells, self.totals + other.totals)
-
 
 MATCHED_CLASSES = 1000
 """Classes up to which predictions and labels of very many rows are counted against each other."""
 
 
 @dataclass(frozen=True)
-class Tally:
+class Tally(Sums):
     """Sums over rows. Adds, in the order of the rows.
 
     means : of the means over rows asked for, by name. top, positive : of the confidence, and of P(class 1) of
@@ -159,10 +153,10 @@ class Tally:
     agreement : of predictions and labels, of the first set of rows.
     """
 
-    k: int
+    k: Annotated[int, min]
     label_counts: IntArray
-    lowest: float
-    highest: float
+    lowest: Annotated[float, min]
+    highest: Annotated[float, max]
     clipped: int
     counts: Mapping[str, int]
     means: Mapping[str, Moments]
@@ -201,27 +195,6 @@ class Tally:
             Joint.of(table, grid_cells(wanted.total)) if wanted.joint else None,
             paired,
             table.agreement if first is None and table.k <= MATCHED_CLASSES else None,
-        )
-
-    def __add__(self, other: "Tally") -> "Tally":
-        def merged(a: Mapping[str, Moments], b: Mapping[str, Moments]) -> dict[str, Moments]:
-            return {name: a[name] + b[name] for name in a}
-
-        return Tally(
-            self.k,
-            self.label_counts + other.label_counts,
-            min(self.lowest, other.lowest),
-            max(self.highest, other.highest),
-            self.clipped + other.clipped,
-            {name: self.counts.get(name, 0) + other.counts.get(name, 0) for name in {**self.counts, **other.counts}},
-            merged(self.means, other.means),
-            self.top + other.top,
-            self.positive + other.positive if self.positive and other.positive else None,
-            self.entropy + other.entropy,
-            self.classes + other.classes if self.classes and other.classes else None,
-            self.joint + other.joint if self.joint and other.joint else None,
-            merged(self.paired, other.paired),
-            self.agreement + other.agreement if self.agreement and other.agreement else None,
         )
 
     @property

@@ -8,7 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from calcli.io.dataset import DataSet, Walk
+from calcli.io.dataset import DataSet
+from calcli.rows import Walk
 from calcli.workers.executor import Executor
 from calcli.workers.journal import Journal, key_of
 from calcli.workers.task import PartResult, PartsTask, Source

@@ -18,10 +18,10 @@ from calcli.errors import DataError
 from calcli.fast_dataclass import dataclass
 from calcli.importers.open_any_file import open_rows
 from calcli.io.bundle import BundleRows
-from calcli.io.dataset import DataSet, Walk, regular, within
+from calcli.io.dataset import DataSet, regular, within
 from calcli.io.locate import split_where
 from calcli.io.pooled_bundles import PooledRows, allow_open_files
-from calcli.rows import Block
+from calcli.rows import Block, Walk
 
 OPEN_BUNDLES = 256
 """Bundles that a worker keeps open."""

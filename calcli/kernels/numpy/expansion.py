@@ -10,7 +10,6 @@ from collections.abc import Sequence
 from dataclasses import field
 from functools import partial
 from math import factorial
-from typing import Self
 
 import numpy as np
 
@@ -19,13 +18,14 @@ from calcli.fit_summary import Summary
 from calcli.kernels.numpy.temperature import OfBlock, Tilt, at_once, over_rows, weighted
 from calcli.numerics import NLL_FLOOR, FloatArray
 from calcli.rows import Block, Rows
+from calcli.sums import Sums
 
 ORDER, ROW_ORDER = 8, 6
 """Moments of the gaps that an expansion is made of, and the series of a row: even numbers."""
 
 
 @dataclass(frozen=True)
-class Expansion:
+class Expansion(Sums):
     """Weighted sums over rows; adds. As mean values after ``of_mean``.
 
     weight : total. right : rows whose largest logit is the label's. gap : (ORDER,) Taylor
@@ -38,16 +38,6 @@ class Expansion:
     gap: FloatArray
     confidence: FloatArray
     summary: Summary | None = None
-
-    def __add__(self, other: Self) -> "Expansion":
-        both = None if self.summary is None or other.summary is None else self.summary + other.summary
-        return Expansion(
-            self.weight + other.weight,
-            self.right + other.right,
-            self.gap + other.gap,
-            self.confidence + other.confidence,
-            both,
-        )
 
 
 def expand(rows: Rows, beta: float, *, summarise: bool) -> Expansion:

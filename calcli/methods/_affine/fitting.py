@@ -139,6 +139,16 @@ def begin_map(context: Context, cls: type, objective: AffineObjective, start: Ca
     return np.column_stack([weights, vars(near)["bias"]])
 
 
+def fit_map(
+    cls: type, objective: AffineObjective, start: Callable[[], FloatArray], notes: FitNotes, context: Context, what: str
+) -> FloatArray:
+    """Parameters at the minimum of an objective, searched from ``start`` (see ``begin_map``); notes how it ended."""
+    begin = begin_map(context, cls, objective, start)
+    found = solve(objective, begin, lambda done: context.progress(what, done, 0), early=context.early)
+    notes.optimum(found)
+    return found.theta
+
+
 def effective_rows(rows: Rows) -> float:
     """Number of rows, or with weights w Kish's (sum w)^2 / sum w^2."""
     w = rows.weights()

@@ -13,8 +13,8 @@ from calcli.errors import DataError
 from calcli.fast_dataclass import dataclass
 from calcli.methods._affine.fitting import (
     FitNotes,
-    begin_map,
     best_temperature,
+    fit_map,
     identity_map,
     refuse_hopeless,
     refuse_level,
@@ -22,12 +22,11 @@ from calcli.methods._affine.fitting import (
     uniform_ridge,
 )
 from calcli.methods._affine.matrix import MatrixObjective
-from calcli.methods._affine.objective import AffineObjective, Ridge
+from calcli.methods._affine.objective import Ridge
 from calcli.methods._affine.path import load_table, path_folds, search_path
 from calcli.methods._checks import check_finite
 from calcli.numerics import FloatArray, floored_log, log_softmax, softmax
 from calcli.rows import Block, Rows
-from calcli.solvers import Optimum
 
 EPS = 2.2e-16
 """Floor under probabilities before the logarithm of the Dirichlet methods (the authors' own)."""
@@ -109,19 +108,12 @@ class FullMap(Calibrator):
             long = refuse_hopeless(rows, 1, "")
             chunks = load_table(rows, cls.features).chunks()
             objective = MatrixObjective(chunks, k, uniform_ridge(options.ridge, k, k + 1))
-            start = begin_map(
-                context, cls, objective, lambda: identity_map(k, k + 1) / best_temperature(rows, notes, context)
-            )
-            found = solve(
-                objective, start, lambda done: context.progress(f"fitting{long}", done, 0), early=context.early
-            )
-            notes.optimum(found)
-            theta = found.theta
+            start = lambda: identity_map(k, k + 1) / best_temperature(rows, notes, context)  # noqa: E731
+            theta = fit_map(cls, objective, start, notes, context, f"fitting{long}")
         return notes.fit(cls(theta[:, :-1].copy(), theta[:, -1].copy()))
 
     def apply(self, block: Block) -> Prediction:
-        log_p = log_softmax(self.features(block) @ self.weight.T + self.bias)
-        return Prediction(log_p, log_p.argmax(axis=1))
+        return Prediction.by_argmax(log_softmax(self.features(block) @ self.weight.T + self.bias))
 
     def check(self, k: int) -> None:
         check_finite(weight=self.weight, bias=self.bias)
@@ -184,18 +176,15 @@ class OdirMap(Calibrator):
         notes.details |= {"lambda": lam, "mu": lam if options.mu is None else options.mu}
         ridge = odir_ridge(k, lam, options)
 
-        def polish(objective: AffineObjective, theta: FloatArray) -> Optimum:
-            objective.exchange(ridge)
-            return solve(
-                objective, theta, lambda done: context.progress(f"fitting{long}", done, 0), early=context.early
-            )
-
         if options.final == "refit":
             objective = MatrixObjective(table.chunks(), k, ridge)
-            one = polish(objective, begin_map(context, cls, objective, lambda: np.mean(thetas, axis=0)))
-            notes.optimum(one)
-            return notes.fit(cls.single(one.theta))
-        found = [polish(part.objective, theta) for part, theta in zip(parts, thetas, strict=True)]
+            start = np.mean(thetas, axis=0)
+            return notes.fit(cls.single(fit_map(cls, objective, lambda: start, notes, context, f"fitting{long}")))
+        found = []
+        for part, theta in zip(parts, thetas, strict=True):
+            part.objective.exchange(ridge)
+            tell = lambda done: context.progress(f"fitting{long}", done, 0)  # noqa: E731
+            found.append(solve(part.objective, theta, tell, early=context.early))
         notes.optimum(found)
         stack = np.stack([o.theta for o in found])
         mean = cls.single(stack.mean(axis=0))

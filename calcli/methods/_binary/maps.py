@@ -11,7 +11,7 @@ import numpy as np
 from msgspec import Meta
 
 from calcli.calibrator import Calibrator, Context, Curves, Fit, Laws, Options, Prediction, Status, param
-from calcli.composition import settled
+from calcli.composition import through
 from calcli.errors import DataError, FitError
 from calcli.fast_dataclass import dataclass
 from calcli.methods._binary.curves import EMPTY, check_line, line
@@ -155,9 +155,7 @@ class BinaryCalibrator(Calibrator):
 
     def seen(self, block: Block) -> Block:
         """The block as the maps see it."""
-        if self.upstream is None:
-            return block
-        return Block(block.start, settled(self.upstream.apply(block)), "log_probs", block.y, block.weight)
+        return block if self.upstream is None else through(self.upstream, block)
 
     @cached_property
     def maps(self) -> list[tuple[Any, ...]]:
