@@ -11,6 +11,7 @@ import hashlib
 import json
 import sys
 import warnings
+from pathlib import Path
 
 import numpy as np
 
@@ -99,10 +100,9 @@ def main(arguments: list[str]) -> int:
     """Write the hashes, or print where two runs differ; exit code 1 where they do."""
     if arguments[:1] == ["write"]:
         warnings.simplefilter("ignore")
-        with open(arguments[1], "w", encoding="utf-8") as file:
-            json.dump(hashes(), file, indent=1)
+        Path(arguments[1]).write_text(json.dumps(hashes(), indent=1), "utf-8")
         return 0
-    old, new = (json.load(open(path, encoding="utf-8")) for path in arguments[1:3])
+    old, new = (json.loads(Path(path).read_text("utf-8")) for path in arguments[1:3])
     differing = [key for key in {**old, **new} if old.get(key) != new.get(key)]
     for key in differing:
         print(f"{key}: {old.get(key)} -> {new.get(key)}")

@@ -35,7 +35,7 @@ LAYERS = [
     ["fit_summary"],
     ["rows", "binning", "folds", "isotonic", "solvers"],
     ["numerics", "parallel", "free_memory"],
-    ["errors", "fast_dataclass", "sums"],
+    ["errors", "fast_dataclass", "flags", "sums"],
 ]
 NUMERICAL = {"methods", "metrics", "kernels", "numerics", "binning", "folds", "solvers", "rows", "calibrator"}
 
@@ -112,16 +112,12 @@ def test_numerical_code_sees_no_files_and_no_console(path):
     assert "print(" not in text
 
 
-LONGEST_FILE, LONGEST_FUNCTION, MOST_PARAMETERS = 400, 60, 8
-NAMED_BY_A_REGISTRY = {"commands", "styles", "readers", "methods", "maps", "torch"}
-"""Folders whose files carry the name that a user types, or their NumPy twin's."""
+LONGEST_FUNCTION, MOST_PARAMETERS = 60, 8
 
 
 @pytest.mark.parametrize("path", modules(), ids=lambda p: str(p.relative_to(PACKAGE)))
-def test_files_and_functions_stay_small(path):
-    text = path.read_text(encoding="utf-8")
-    assert len(text.splitlines()) <= LONGEST_FILE, f"{path} is long: cut it by its subjects"
-    for node in ast.walk(ast.parse(text)):
+def test_functions_stay_small(path):
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
         if not isinstance(node, ast.FunctionDef):
             continue
         words = ast.get_docstring(node, clean=False) or ""
@@ -131,17 +127,6 @@ def test_files_and_functions_stay_small(path):
         count = len([a for a in arguments if a.arg not in ("self", "cls")])
         # the public functions take everything by its name
         assert count <= MOST_PARAMETERS or path.name == "api.py", f"{path.name}: {node.name} has {count} parameters"
-
-
-def test_no_two_files_share_a_name():
-    names = [p.name for p in modules() if p.name != "__init__.py" and p.parent.name not in NAMED_BY_A_REGISTRY]
-    assert sorted(names) == sorted(set(names))
-
-
-def test_no_two_classes_share_a_name():
-    trees = [ast.parse(path.read_text(encoding="utf-8")) for path in modules()]
-    names = [node.name for tree in trees for node in ast.walk(tree) if isinstance(node, ast.ClassDef)]
-    assert sorted(names) == sorted(set(names))
 
 
 def loaded_by(*arguments, cwd):

@@ -1,5 +1,7 @@
 """The command line as a whole: finds the commands, and loads the one that is asked for."""
 
+import dataclasses
+import inspect
 import os
 import re
 from collections.abc import Callable
@@ -47,11 +49,40 @@ def load(name: str) -> TyperCommand:
     module = import_module(f"{PACKAGE}.{name.replace('-', '_')}")
     alone = typer.Typer(add_completion=False, rich_markup_mode=None, context_settings=CONTEXT)
     struct = get_type_hints(module.run)["args"]
-    alone.command(name, cls=Command, help=getdoc(module), epilog=getattr(module, "EPILOG", None))(struct)
+    alone.command(name, cls=Command, help=getdoc(module), epilog=getattr(module, "EPILOG", None))(_typed(struct))
     command = typer.main.get_command(alone)
     assert isinstance(command, Command)
     command.work = module.run
     return command
+
+
+def _typed(struct: type) -> Callable[..., Any]:
+    """What makes a struct of what was typed, with its fields as options in typer's words (see ``calcli.flags``)."""
+
+    def made(**typed: Any) -> Any:
+        return struct(**typed)
+
+    hints = get_type_hints(struct)
+    fields = {each.name: each for each in dataclasses.fields(struct)}
+    parameters = []
+    for parameter in inspect.signature(struct).parameters.values():
+        about, kind = fields[parameter.name].metadata, hints[parameter.name]
+        if "argument" in about:
+            option: Any = typer.Argument(**about["argument"])
+        else:
+            told = about["flag"]
+            kind = told["typed"] or kind
+            names = list(told["names"])
+            if not any(name.startswith("--") for name in names):
+                names = [f"--{parameter.name.strip('_').replace('_', '-')}", *names]
+            option = typer.Option(
+                *names, help=told["help"], metavar=told["metavar"], show_default=told["shown"], **told["bounds"]
+            )
+        annotation: Any = Annotated[kind, option]
+        default = None if kind is not hints[parameter.name] else parameter.default
+        parameters.append(parameter.replace(annotation=annotation, default=default, kind=parameter.KEYWORD_ONLY))
+    made.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    return made
 
 
 class Command(TyperCommand):

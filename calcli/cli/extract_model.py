@@ -5,15 +5,14 @@ from dataclasses import replace
 from glob import glob
 from math import isfinite, nan
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
-
-import typer
+from typing import TYPE_CHECKING
 
 from calcli.calibrator import Context
 from calcli.cli.render import Talk
 from calcli.cli.shards import ShardOutcome, attempted
 from calcli.errors import DataError, UsageError
 from calcli.fast_dataclass import dataclass
+from calcli.flags import flag
 from calcli.importers.import_report import ImportReport, Splitting
 from calcli.io.atomic import make_folder, refuse_inputs
 from calcli.io.inputs import note
@@ -31,64 +30,38 @@ LARGEST_SIDE = 100_000
 class ModelOptions:
     """How to run a model, over what."""
 
-    model: Annotated[
-        str | None,
-        typer.Option(
-            "--model",
-            metavar="MODEL",
-            help="torch.export .pt2, TorchScript .pt, .onnx, or package.module:factory. A model is a program: run only"
-            " one that you trust.",
-        ),
-    ] = None
-    inputs: Annotated[
-        str | None,
-        typer.Option(
-            "--inputs",
-            metavar="INPUTS",
-            help="Array file (FILE or FILE:NAME), or a folder with one sub-folder of images per class; a quoted"
-            " pattern of array files writes a bundle each into the folder OUT.",
-        ),
-    ] = None
-    weights: Annotated[
-        str | None,
-        typer.Option(metavar="FILE", help="State dict for a factory: .pt or .safetensors."),
-    ] = None
-    layout: Annotated[
-        str | None,
-        typer.Option(
-            metavar="nhwc|nchw|nhw|sequence|rows",
-            help="How an input array is stored, when its shape does not say.",
-        ),
-    ] = None
-    scale: Annotated[
-        float | None,
-        typer.Option(metavar="WHITE", help="Value of white: inputs are divided by it (bytes: 255)."),
-    ] = None
-    resize: Annotated[str | None, typer.Option(metavar="HxW", help="Bring the images of a folder to one size.")] = None
-    grey: Annotated[bool, typer.Option("--grey", help="Read the images of a folder as grey.")] = False
-    transform: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="NAME:ARG[:TO]",
-            help="Also score a lossy version: zoom, brightness, contrast, blur, pixelate, jpeg, drop, frames"
-            " (repeatable; NAME:FROM:TO draws --transforms values).",
-        ),
-    ] = None
-    transforms: Annotated[int, typer.Option(metavar="N", min=1, max=10_000, help="Values to draw from each range.")] = (
-        10
+    model: str | None = flag(
+        None,
+        "torch.export .pt2, TorchScript .pt, .onnx, or package.module:factory. A model is a program: run only"
+        " one that you trust.",
+        "MODEL",
     )
-    mean: Annotated[
-        str | None,
-        typer.Option(metavar="M[,M,M]", help="The model's own normalisation, after the transforms."),
-    ] = None
-    std: Annotated[str | None, typer.Option(metavar="S[,S,S]", help="See --mean.")] = None
-    batch: Annotated[int, typer.Option(metavar="N", min=1, max=1_000_000, help="Inputs at a time.")] = 64
-    device: Annotated[str, typer.Option(metavar="auto|cpu|cuda", help="Where the model runs.")] = "auto"
-    amp: Annotated[str, typer.Option(metavar="off|bf16|fp16", help="Mixed precision of a torch model.")] = "off"
-    dtype: Annotated[
-        str,
-        typer.Option(metavar="float16|float32|float64", help="Precision to store scores in."),
-    ] = "float32"
+    inputs: str | None = flag(
+        None,
+        "Array file (FILE or FILE:NAME), or a folder with one sub-folder of images per class; a quoted"
+        " pattern of array files writes a bundle each into the folder OUT.",
+        "INPUTS",
+    )
+    weights: str | None = flag(None, "State dict for a factory: .pt or .safetensors.", "FILE")
+    layout: str | None = flag(
+        None, "How an input array is stored, when its shape does not say.", "nhwc|nchw|nhw|sequence|rows"
+    )
+    scale: float | None = flag(None, "Value of white: inputs are divided by it (bytes: 255).", "WHITE")
+    resize: str | None = flag(None, "Bring the images of a folder to one size.", "HxW")
+    grey: bool = flag(False, "Read the images of a folder as grey.")
+    transform: list[str] | None = flag(
+        None,
+        "Also score a lossy version: zoom, brightness, contrast, blur, pixelate, jpeg, drop, frames"
+        " (repeatable; NAME:FROM:TO draws --transforms values).",
+        "NAME:ARG[:TO]",
+    )
+    transforms: int = flag(10, "Values to draw from each range.", "N", min=1, max=10_000)
+    mean: str | None = flag(None, "The model's own normalisation, after the transforms.", "M[,M,M]")
+    std: str | None = flag(None, "See --mean.", "S[,S,S]")
+    batch: int = flag(64, "Inputs at a time.", "N", min=1, max=1_000_000)
+    device: str = flag("auto", "Where the model runs.", "auto|cpu|cuda")
+    amp: str = flag("off", "Mixed precision of a torch model.", "off|bf16|fp16")
+    dtype: str = flag("float32", "Precision to store scores in.", "float16|float32|float64")
 
     def shards(
         self, output: Path, splitting: Splitting, *, labels: str | None, kind: str, force: bool

@@ -2,60 +2,41 @@
 
 from collections.abc import Sequence
 from dataclasses import fields
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
-from typing import Annotated, Any, ClassVar
-
-import typer
+from typing import Any, ClassVar
 
 from calcli.cli.render import print_json
 from calcli.cli.tables import TEXTS, Table, print_table
 from calcli.errors import UsageError, unknown_name
 from calcli.fast_dataclass import dataclass
+from calcli.flags import argument, flag
 from calcli.io.locate import Layout, split_where
 from calcli.io.names import bundle_names, expand
 
-Force = Annotated[bool, typer.Option("--force", help="Replace an output that exists.")]
-Seed = Annotated[int, typer.Option("--seed", min=0, metavar="N", help="Seed of every random draw.")]
-Device = Annotated[str, typer.Option("--device", metavar="auto|cpu|cuda", help="Where the heavy loops run.")]
-Kind = Annotated[
-    str | None,
-    typer.Option(
-        "--kind", metavar="logits|log_probs|probs", help="What the scores read are, when the name does not say it."
-    ),
-]
-IgnoreLabel = Annotated[
-    list[int] | None,
-    typer.Option(
-        "--ignore-label", metavar="L", help="Leave out rows with this label (repeatable).", show_default=False
-    ),
-]
-Again = Annotated[
-    bool, typer.Option("--again", help="Take rows that have been through other calibrators than those of the fit.")
-]
-Json = Annotated[bool, typer.Option("--json", help="Print one JSON object on stdout.")]
+force = partial(flag, False, "Replace an output that exists.")
+seed = partial(flag, 0, "Seed of every random draw.", "N", min=0)
+device = partial(flag, "auto", "Where the heavy loops run.", "auto|cpu|cuda")
+kind = partial(flag, None, "What the scores read are, when the name does not say it.", "logits|log_probs|probs")
+ignore_label = partial(flag, None, "Leave out rows with this label (repeatable).", "L", shown=False)
+again = partial(flag, False, "Take rows that have been through other calibrators than those of the fit.")
+json = partial(flag, False, "Print one JSON object on stdout.")
 
 
 def bundles(words: str) -> Any:
     """The argument BUNDLE…; words : its help."""
-    return typer.Argument(metavar="BUNDLE…", help=words)
+    return argument(None, words, "BUNDLE…")
 
 
 @dataclass(frozen=True, kw_only=True)
 class Reading:
     """How a command reads bundles."""
 
-    scores: Annotated[
-        str | None, typer.Option(metavar="PATH", help="Dataset with the scores, when it has another name.")
-    ] = None
-    labels: Annotated[
-        str | None, typer.Option(metavar="PATH", help="Dataset with the labels, when it has another name.")
-    ] = None
-    kind: Kind = None
-    ignore_label: IgnoreLabel = None
-    allow_external: Annotated[
-        bool, typer.Option("--allow-external", help="Values may lie in files elsewhere than beside the bundle.")
-    ] = False
+    scores: str | None = flag(None, "Dataset with the scores, when it has another name.", "PATH")
+    labels: str | None = flag(None, "Dataset with the labels, when it has another name.", "PATH")
+    kind: str | None = kind()
+    ignore_label: list[int] | None = ignore_label()
+    allow_external: bool = flag(False, "Values may lie in files elsewhere than beside the bundle.")
 
     @property
     def where(self) -> Layout:
@@ -72,10 +53,7 @@ class Reading:
 class ReadingSeveral(Reading):
     """How a command reads any number of bundles."""
 
-    files_from: Annotated[
-        str | None,
-        typer.Option(metavar="LIST", help="Read names of bundles from a file, one a line; - is stdin."),
-    ] = None
+    files_from: str | None = flag(None, "Read names of bundles from a file, one a line; - is stdin.", "LIST")
 
     @cached_property
     def given(self) -> list[str]:
@@ -97,7 +75,7 @@ class ReadingSeveral(Reading):
 class Pooling(ReadingSeveral):
     """How a command that has a result per bundle reads them."""
 
-    pool: Annotated[bool, typer.Option("--pool", help="Take all bundles as one data set.")] = False
+    pool: bool = flag(False, "Take all bundles as one data set.")
 
     @property
     def sets(self) -> list[Sequence[str]]:
@@ -119,10 +97,8 @@ def sets_of(names: Sequence[str], pool: bool) -> list[Sequence[str]]:
 class Saying:
     """How a command speaks."""
 
-    json: Json = False
-    quiet: Annotated[
-        bool, typer.Option("--quiet", "-q", help="Only errors, and what machines read: paths, JSON, single numbers.")
-    ] = False
+    json: bool = json()
+    quiet: bool = flag(False, "Only errors, and what machines read: paths, JSON, single numbers.", None, "-q")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -131,11 +107,8 @@ class Tabling:
 
     FORMATS: ClassVar[tuple[str, ...]] = (*TEXTS, "json", "jsonl")
 
-    json: Json = False
-    form: Annotated[
-        str,
-        typer.Option("--format", metavar="table|markdown|latex|csv|json|jsonl", help="How the table is written."),
-    ] = "table"
+    json: bool = json()
+    form: str = flag("table", "How the table is written.", "table|markdown|latex|csv|json|jsonl", "--format")
 
     def __post_init__(self) -> None:
         if self.form not in self.FORMATS:

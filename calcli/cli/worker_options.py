@@ -4,13 +4,12 @@ import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
-
-import typer
+from typing import TYPE_CHECKING, Any
 
 from calcli.cli.render import Talk
 from calcli.errors import FitError, UsageError, WorkersLost
 from calcli.fast_dataclass import dataclass
+from calcli.flags import flag
 from calcli.importers.open_any_file import open_data
 
 if TYPE_CHECKING:
@@ -26,17 +25,10 @@ MOST_WORKERS = 4096
 class Working:
     """Who does the work."""
 
-    workers: Annotated[
-        int | None,
-        typer.Option(metavar="N", min=1, max=MOST_WORKERS, help="Spread shards and ranges of rows over N processes."),
-    ] = None
-    cluster: Annotated[
-        str | None,
-        typer.Option(
-            metavar="ADDRESS",
-            help="Spread them over a Dask cluster that is there: tcp://HOST:8786 or a scheduler's JSON file.",
-        ),
-    ] = None
+    workers: int | None = flag(None, "Spread shards and ranges of rows over N processes.", "N", min=1, max=MOST_WORKERS)
+    cluster: str | None = flag(
+        None, "Spread them over a Dask cluster that is there: tcp://HOST:8786 or a scheduler's JSON file.", "ADDRESS"
+    )
 
     @contextmanager
     def executor(self, talk: Talk) -> "Iterator[Executor | None]":

@@ -1,27 +1,64 @@
-"""What the user says about a source of scores."""
+"""What the user says about a source of scores: the options of ``calcli extract``, and what every reader receives."""
 
+from typing import Any
+
+from calcli.errors import UsageError
 from calcli.fast_dataclass import dataclass
+from calcli.flags import flag
 
+NORMALIZE = ("none", "chars", "bytes", "mutual")
 REDUCE = ("none", "mean", "sum", "min", "first")
 """How the positions of a sequence become one."""
 
 
-@dataclass(frozen=True)
-class ImportRequest:
-    """What the user says about the source; every reader receives it.
+@dataclass(frozen=True, kw_only=True)
+class ImportOptions:
+    """What to make of arrays whose meaning their names do not tell."""
 
-    scores, labels : names of arrays. kind : of all scores. groups : parts of the source to
-    take. all_scores : take every array of scores. no_labels : labels may be missing.
-    class_names : of the classes, in order. views : what to do with an axis of views,
-    ``take=0``, ``mean`` or ``transforms``. normalize, choices, filter : of multiple-choice
-    files: log-likelihoods per what, questions with how many candidates, after which filter.
-    classes : how many there are, of which the scores of the best few are there. reduce : how
-    the positions of a sequence become one. gold : a file of right answers, joined by ids.
-    join : the sources are parts of one data set; drop_duplicates : of rows with one id keep
-    the first. per_label : several labels may hold at once.
-    confidence, correct : names of arrays that say how sure and whether right, instead of
-    scores and labels; ``A=B`` for correct says where two arrays agree. corrupt_labels : share
-    of the classes whose labels become random. draw : rows to draw with replacement.
+    class_names: tuple[str, ...] = flag(
+        (), "Names of the classes, in the order of the scores.", "A,B,…", shown=False, typed=str | None
+    )
+    views: str | None = flag(
+        None,
+        "Of scores with an axis of views (prompts, crops): one, their mean, or the others as transforms.",
+        "take=I|mean|transforms",
+    )
+    normalize: str = flag(
+        "none",
+        "Log-likelihoods of choices: as they are, per character, per byte, or minus the unconditional ones.",
+        "|".join(NORMALIZE),
+    )
+    choices: int | None = flag(None, "Take the questions with N candidates only.", "N")
+    filter: str | None = flag(None, "Take the answers after this filter.", "NAME")
+    classes: int | None = flag(None, "Of top-k tables: how many classes there are.", "C", min=2)
+    reduce: str | None = flag(None, "Of token sequences: how positions become one.", "|".join(REDUCE))
+    gold: str | None = flag(None, "Another file with the right answers, joined by ids.", "FILE")
+    join: bool = flag(False, "The sources are parts of one data set: shards, ranks.")
+    drop_duplicates: bool = flag(False, "Of rows with the same id keep the first, and count the others.")
+    per_label: bool = flag(False, "Labels of which several may hold: a two-class bundle for each.")
+    confidence: str | None = flag(None, "Array that says how sure, instead of scores of classes.", "NAME")
+    correct: str | None = flag(None, "Array that says whether right, or where two agree.", "NAME|A=B")
+    corrupt_labels: float = flag(
+        0.0, "Make the labels of this share of classes random.", "SHARE", shown=False, min=0.0, max=1.0
+    )
+    draw: int | None = flag(None, "Draw N rows with replacement, by --seed.", "N", min=1, max=10_000_000)
+
+    def __post_init__(self) -> None:
+        if self.normalize not in NORMALIZE:
+            raise UsageError(f"--normalize {self.normalize}: expected none, chars, bytes or mutual")
+        if self.reduce not in (None, *REDUCE):
+            raise UsageError(f"--reduce {self.reduce}: expected one of {', '.join(REDUCE)}")
+        given: Any = self.class_names or ()
+        names = given.split(",") if isinstance(given, str) else given
+        object.__setattr__(self, "class_names", tuple(name.strip() for name in names if name.strip()))
+
+
+@dataclass(frozen=True, kw_only=True)
+class ImportRequest(ImportOptions):
+    """These with the arrays that are named.
+
+    scores, labels : names of arrays. kind : of all scores. groups : parts of the source to take. all_scores : take
+    every array of scores. no_labels : labels may be missing.
     """
 
     scores: tuple[str, ...] = ()
@@ -30,18 +67,3 @@ class ImportRequest:
     groups: tuple[str, ...] = ()
     all_scores: bool = False
     no_labels: bool = False
-    class_names: tuple[str, ...] = ()
-    views: str | None = None
-    normalize: str = "none"
-    choices: int | None = None
-    filter: str | None = None
-    join: bool = False
-    gold: str | None = None
-    classes: int | None = None
-    reduce: str | None = None
-    per_label: bool = False
-    drop_duplicates: bool = False
-    confidence: str | None = None
-    correct: str | None = None
-    corrupt_labels: float = 0.0
-    draw: int | None = None

@@ -48,8 +48,8 @@ def open_rows(where: str, *, tell: Callable[[str], None] | None = None, **how: U
     from calcli.importers.import_request import ImportRequest
     from calcli.importers.import_scores import import_scores
 
-    names = [(name,) if name is not None else () for name in (layout.scores, layout.labels)]
-    ask = ImportRequest(names[0], names[1], layout.kind, no_labels=not need_labels)
+    scores, labels = ((name,) if name is not None else () for name in (layout.scores, layout.labels))
+    ask = ImportRequest(scores=scores, labels=labels, kind=layout.kind, no_labels=not need_labels)
     with TemporaryDirectory(prefix="calcli-") as folder:
         made = Path(folder) / "bundle.h5"
         try:

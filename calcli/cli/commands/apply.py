@@ -17,9 +17,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, ClassVar
-
-import typer
+from typing import TYPE_CHECKING, ClassVar
 
 from calcli.cli import options as o
 from calcli.cli.apply_job import ApplyShard, apply_one
@@ -28,6 +26,7 @@ from calcli.cli.shards import ShardOutcome, dealt_out
 from calcli.cli.worker_options import Working
 from calcli.errors import CalcliError, DataError, UsageError, WorkersLost
 from calcli.fast_dataclass import dataclass
+from calcli.flags import REQUIRED, argument, flag
 from calcli.importers.open_any_file import look_first
 from calcli.io.artifact import Artifact, load
 from calcli.io.atomic import make_folder, refuse_inputs
@@ -50,38 +49,26 @@ LARGEST_THRESHOLD = 1 << 24
 class ApplyArgs(o.ReadingSeveral, Working, o.Saying):
     FOLDERS: ClassVar[bool] = True
 
-    artifact: Annotated[str, typer.Argument(metavar="ART.json", help="Artifact written by calcli fit, - for stdin.")]
-    output: Annotated[
-        str,
-        typer.Option(
-            "-o",
-            "--output",
-            metavar="OUT",
-            help=f"File to write: .{', .'.join(FORMATS)} by its ending; a folder for several bundles;"
-            " - for a pipe, with --format.",
-        ),
-    ]
-    bundles: Annotated[
-        list[str] | None,
-        o.bundles(
-            "FILE.h5 or FILE.h5:GROUP; group test when none is named. Labels are not needed."
-            " Quoted patterns are expanded."
-        ),
-    ] = None
-    as_: Annotated[str, typer.Option("--as", metavar="probs|log_probs|logits", help="What to write.")] = "probs"
-    form: Annotated[
-        str | None,
-        typer.Option("--format", metavar="|".join(FORMATS), help="How it is written.", show_default="OUT's ending"),
-    ] = None
-    threshold: Annotated[
-        str | None,
-        typer.Option(
-            metavar="FILE|NUMBER",
-            help="Mark rows of at least this confidence in a column accepted; FILE is from calcli threshold.",
-        ),
-    ] = None
-    again: o.Again = False
-    force: o.Force = False
+    artifact: str = argument(REQUIRED, "Artifact written by calcli fit, - for stdin.", "ART.json")
+    output: str = flag(
+        REQUIRED,
+        f"File to write: .{', .'.join(FORMATS)} by its ending; a folder for several bundles;"
+        " - for a pipe, with --format.",
+        "OUT",
+        "-o",
+    )
+    bundles: list[str] | None = o.bundles(
+        "FILE.h5 or FILE.h5:GROUP; group test when none is named. Labels are not needed. Quoted patterns are expanded."
+    )
+    as_: str = flag("probs", "What to write.", "probs|log_probs|logits")
+    form: str | None = flag(None, "How it is written.", "|".join(FORMATS), "--format", shown="OUT's ending")
+    threshold: str | None = flag(
+        None,
+        "Mark rows of at least this confidence in a column accepted; FILE is from calcli threshold.",
+        "FILE|NUMBER",
+    )
+    again: bool = o.again()
+    force: bool = o.force()
 
     def __post_init__(self) -> None:
         if self.as_ not in SCORE_KINDS:

@@ -19,9 +19,7 @@ from collections.abc import Sequence
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, Any
-
-import typer
+from typing import Any
 
 from calcli import __version__
 from calcli.cli import options as o
@@ -33,6 +31,7 @@ from calcli.cli.tables import TEXTS
 from calcli.errors import CalcliError, DataError, UsageError
 from calcli.evaluation.leaderboard import UNCALIBRATED, LeaderboardEntry, entrants, ranking, scored, title_of
 from calcli.fast_dataclass import dataclass
+from calcli.flags import flag
 from calcli.io.atomic import check_output, is_stream, write_bytes
 from calcli.io.cells import finite
 from calcli.io.locate import split_where
@@ -51,41 +50,21 @@ EPILOG = (
 
 @dataclass(frozen=True)
 class CompareArgs(o.Pooling, o.Saying, o.Tabling):
-    bundles: Annotated[
-        list[str] | None,
-        o.bundles("FILE.h5, FILE.h5:GROUP or FILE.h5:*; group cal (or val) when none. Quoted patterns are expanded."),
-    ] = None
-    methods: Annotated[
-        str | None,
-        typer.Option(
-            "--methods", "-m", metavar="a,b,c|all", help="What to compare.", show_default="the first of methods"
-        ),
-    ] = None
-    baseline: Annotated[
-        str | None,
-        typer.Option(metavar="METHOD", help="What differences are taken to.", show_default="ts"),
-    ] = None
-    baseline_bundle: Annotated[
-        str | None,
-        typer.Option(metavar="BUNDLE", help="Another model's scores of the same rows."),
-    ] = None
-    folds: Annotated[int, typer.Option(metavar="N", min=2, max=1000, help="Random parts of a bundle.")] = 5
-    test: Annotated[str | None, typer.Option(metavar="GROUP", help="Score this group of the file instead.")] = None
-    seed: o.Seed = 0
-    level: Annotated[float, typer.Option(metavar="P", min=0.5, max=0.9999, help="Level of intervals.")] = 0.95
-    output: Annotated[
-        Path | None,
-        typer.Option("-o", "--output", metavar="FILE.json", help="Keep results, and go on from them."),
-    ] = None
-    diagram: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE.png|svg|pdf", help="Draw the ranks with their critical difference."),
-    ] = None
-    workers: Annotated[int, typer.Option(metavar="N", min=1, max=256, help="Processes.")] = 1
-    thorough: Annotated[bool, typer.Option("--thorough", help="all: also methods with more parameters than rows.")] = (
-        False
+    bundles: list[str] | None = o.bundles(
+        "FILE.h5, FILE.h5:GROUP or FILE.h5:*; group cal (or val) when none. Quoted patterns are expanded."
     )
-    force: o.Force = False
+    methods: str | None = flag(None, "What to compare.", "a,b,c|all", "-m", shown="the first of methods")
+    baseline: str | None = flag(None, "What differences are taken to.", "METHOD", shown="ts")
+    baseline_bundle: str | None = flag(None, "Another model's scores of the same rows.", "BUNDLE")
+    folds: int = flag(5, "Random parts of a bundle.", "N", min=2, max=1000)
+    test: str | None = flag(None, "Score this group of the file instead.", "GROUP")
+    seed: int = o.seed()
+    level: float = flag(0.95, "Level of intervals.", "P", min=0.5, max=0.9999)
+    output: Path | None = flag(None, "Keep results, and go on from them.", "FILE.json", "-o")
+    diagram: Path | None = flag(None, "Draw the ranks with their critical difference.", "FILE.png|svg|pdf")
+    workers: int = flag(1, "Processes.", "N", min=1, max=256)
+    thorough: bool = flag(False, "all: also methods with more parameters than rows.")
+    force: bool = o.force()
 
     def __post_init__(self) -> None:
         super().__post_init__()

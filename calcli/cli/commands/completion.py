@@ -6,20 +6,17 @@ calcli completion zsh >> ~/.zshrc
 calcli completion fish > ~/.config/fish/completions/calcli.fish
 """
 
-from typing import Annotated
-
-import typer
-
 from calcli.cli.man_and_completion import SCRIPTS
 from calcli.errors import UsageError
 from calcli.fast_dataclass import dataclass
+from calcli.flags import REQUIRED, argument
 
 ORDER = 90
 
 
 @dataclass(frozen=True)
 class CompletionArgs:
-    shell: Annotated[str, typer.Argument(metavar="bash|zsh|fish", help="The shell that is to complete.")]
+    shell: str = argument(REQUIRED, "The shell that is to complete.", "bash|zsh|fish")
 
     def __post_init__(self) -> None:
         if self.shell not in SCRIPTS:

@@ -22,9 +22,7 @@ import sys
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
-
-import typer
+from typing import TYPE_CHECKING, Literal
 
 from calcli.cli import options as o
 from calcli.cli.render import Talk, print_json, print_path
@@ -38,6 +36,7 @@ from calcli.diagrams.terminal import Look, draw
 from calcli.errors import DataError, UsageError, unknown_name
 from calcli.fast_dataclass import dataclass
 from calcli.fit_and_apply import check_fits
+from calcli.flags import flag
 from calcli.io.artifact import Artifact, load
 from calcli.io.atomic import check_output, write_bytes
 from calcli.io.dataset import DataSet
@@ -57,69 +56,37 @@ Artifacts = list[tuple[str, Artifact]]
 
 @dataclass(frozen=True)
 class DiagramArgs(o.Pooling, Working, o.Saying):
-    bundles: Annotated[
-        list[str] | None,
-        o.bundles("FILE.h5 or FILE.h5:GROUP; group test when none is named. Quoted patterns are expanded."),
-    ] = None
-    calibrator: Annotated[
-        list[str] | None,
-        typer.Option("--calibrator", "-c", metavar="ART.json", help="Artifact to show too (repeatable)."),
-    ] = None
-    output: Annotated[
-        Path | None,
-        typer.Option(
-            "-o", "--output", metavar="FILE", help=f"{', '.join(FORMATS)} by its ending; without it, the terminal."
-        ),
-    ] = None
-    style: Annotated[
-        str, typer.Option(metavar="NAME", help="; ".join(style_titles().values()) + ".", show_default=True)
-    ] = "corp"
-    label: Annotated[
-        Literal["positive", "top"] | None,
-        typer.Option(help="Of two classes: P(class 1), or the confidence.", show_default="both of two classes"),
-    ] = None
-    match: Annotated[
-        bool, typer.Option("--match", help="Use each calibrator only for the file it was fitted on (several models).")
-    ] = False
-    layout: Annotated[
-        Literal["side", "overlay"], typer.Option(help="Calibrators side by side, or over each other.")
-    ] = "side"
-    per_class: Annotated[bool, typer.Option("--per-class", help="One panel per predicted class.")] = False
-    per_group: Annotated[bool, typer.Option("--per-group", help="One panel per value of the dataset group.")] = False
-    panels: Annotated[
-        int | None,
-        typer.Option(
-            metavar="N",
-            min=1,
-            max=1000,
-            help="Show at most so many classes or groups; more than 12 as lines of a dot plot.",
-        ),
-    ] = None
-    choose: Annotated[
-        Literal["worst", "frequent"], typer.Option(help="Which classes or groups, when there are more.")
-    ] = "worst"
-    bins: Annotated[int, typer.Option(metavar="N", min=1, max=10_000, help="Bins of the ECE and of the bars.")] = 15
-    scheme: Annotated[
-        Literal["width", "mass"], typer.Option(help="Bins of equal width, or with equally many rows.")
-    ] = "width"
-    level: Annotated[float, typer.Option(metavar="P", min=0.5, max=0.999, help="Level of bands and intervals.")] = 0.95
-    resamples: Annotated[int, typer.Option(metavar="N", min=100, max=100_000, help="Resamples of the band.")] = 400
-    t_range: Annotated[str | None, typer.Option(metavar="LOW:HIGH", help="Temperatures of --style temperature.")] = None
-    title: Annotated[str | None, typer.Option(metavar="TEXT", help="Line above the figure, '' for none.")] = None
-    names: Annotated[
-        str | None,
-        typer.Option(metavar="A,B,…", help="Call the uncalibrated scores and the calibrators so."),
-    ] = None
-    width: Annotated[
-        str | None,
-        typer.Option(metavar=f"{'|'.join(WIDTHS)}|LENGTH", help="Width of a picture, e.g. 85mm or 3.4in."),
-    ] = None
-    theme: Annotated[str, typer.Option(metavar="|".join(THEMES), help="Colours of a picture.")] = "light"
-    no_stats: Annotated[bool, typer.Option("--no-stats", help="No numbers inside a picture.")] = False
-    ascii_: Annotated[bool, typer.Option("--ascii", help="Draw in the terminal with ASCII characters only.")] = False
-    seed: o.Seed = 0
-    again: o.Again = False
-    force: o.Force = False
+    bundles: list[str] | None = o.bundles(
+        "FILE.h5 or FILE.h5:GROUP; group test when none is named. Quoted patterns are expanded."
+    )
+    calibrator: list[str] | None = flag(None, "Artifact to show too (repeatable).", "ART.json", "-c")
+    output: Path | None = flag(None, f"{', '.join(FORMATS)} by its ending; without it, the terminal.", "FILE", "-o")
+    style: str = flag("corp", "; ".join(style_titles().values()) + ".", "NAME", shown=True)
+    label: Literal["positive", "top"] | None = flag(
+        None, "Of two classes: P(class 1), or the confidence.", shown="both of two classes"
+    )
+    match: bool = flag(False, "Use each calibrator only for the file it was fitted on (several models).")
+    layout: Literal["side", "overlay"] = flag("side", "Calibrators side by side, or over each other.")
+    per_class: bool = flag(False, "One panel per predicted class.")
+    per_group: bool = flag(False, "One panel per value of the dataset group.")
+    panels: int | None = flag(
+        None, "Show at most so many classes or groups; more than 12 as lines of a dot plot.", "N", min=1, max=1000
+    )
+    choose: Literal["worst", "frequent"] = flag("worst", "Which classes or groups, when there are more.")
+    bins: int = flag(15, "Bins of the ECE and of the bars.", "N", min=1, max=10_000)
+    scheme: Literal["width", "mass"] = flag("width", "Bins of equal width, or with equally many rows.")
+    level: float = flag(0.95, "Level of bands and intervals.", "P", min=0.5, max=0.999)
+    resamples: int = flag(400, "Resamples of the band.", "N", min=100, max=100_000)
+    t_range: str | None = flag(None, "Temperatures of --style temperature.", "LOW:HIGH")
+    title: str | None = flag(None, "Line above the figure, '' for none.", "TEXT")
+    names: str | None = flag(None, "Call the uncalibrated scores and the calibrators so.", "A,B,…")
+    width: str | None = flag(None, "Width of a picture, e.g. 85mm or 3.4in.", f"{'|'.join(WIDTHS)}|LENGTH")
+    theme: str = flag("light", "Colours of a picture.", "|".join(THEMES))
+    no_stats: bool = flag(False, "No numbers inside a picture.")
+    ascii_: bool = flag(False, "Draw in the terminal with ASCII characters only.")
+    seed: int = o.seed()
+    again: bool = o.again()
+    force: bool = o.force()
 
     def __post_init__(self) -> None:
         if self.per_class and self.per_group:

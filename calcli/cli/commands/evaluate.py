@@ -15,11 +15,8 @@ calcli evaluate 'shards/*.h5:test' --pool -c logits.ts.json
 
 import sys
 from collections.abc import Sequence
-from dataclasses import field
 from pathlib import Path
-from typing import Annotated, ClassVar
-
-import typer
+from typing import ClassVar
 
 from calcli.cli import options as o
 from calcli.cli.evaluate_formats import junit, model_index, quotable, result_table
@@ -34,6 +31,7 @@ from calcli.evaluation.metric_limits import Limit, Outcome, check, limits, neede
 from calcli.evaluation.results import Evaluation, Result
 from calcli.evaluation.term_meanings import explained
 from calcli.fast_dataclass import dataclass
+from calcli.flags import flag
 from calcli.io.atomic import check_output, write_bytes
 from calcli.io.names import expand
 from calcli.metrics.catalog import metric, report_metrics, settings_of
@@ -54,115 +52,67 @@ Results = list[Result]
 class EvaluateArgs(o.Pooling, Working, o.Saying, o.Tabling):
     FORMATS: ClassVar[tuple[str, ...]] = (*o.Tabling.FORMATS, "model-index")
 
-    bundles: Annotated[
-        list[str] | None,
-        o.bundles(
-            "FILE.h5 or FILE.h5:GROUP; FILE.h5:* is every bundle in it; group test when none is named."
-            " Quoted patterns are expanded."
-        ),
-    ] = None
-    calibrator: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--calibrator",
-            "-c",
-            metavar="ART.json",
-            help="Artifact to evaluate beside the uncalibrated scores (repeatable), - for stdin;"
-            " {stem} and {group} in its path stand for the bundle's.",
-        ),
-    ] = None
-    metric: Annotated[
-        list[str] | None,
-        typer.Option("--metric", "-m", metavar="NAME", help="Only these metrics (repeatable)."),
-    ] = None
-    max_: Annotated[
-        list[str] | None,
-        typer.Option("--max", metavar="NAME=VALUE", help="Fail with code 5 above this (see below)."),
-    ] = None
-    min_: Annotated[
-        list[str] | None,
-        typer.Option("--min", metavar="NAME=VALUE", help="Fail with code 5 below this."),
-    ] = None
-    full: Annotated[bool, typer.Option("--full", help="All metrics and tests but the class-by-class L2.")] = False
-    baseline: Annotated[
-        str | None,
-        typer.Option(
-            metavar="ART.json|identity",
-            help="What differences are taken to.",
-            show_default="uncalibrated",
-        ),
-    ] = None
-    bins: Annotated[int, typer.Option(metavar="N", min=1, max=10_000, help="Number of bins.")] = 15
-    norm: Annotated[str, typer.Option(metavar="P|max", help="Norm of binned errors, 1 or more.")] = "1"
-    scheme: Annotated[str, typer.Option(metavar="width|mass", help="Bins of ece, mce and vce.")] = "width"
-    label: Annotated[
-        str,
-        typer.Option(
-            metavar="top|positive|class|all",
-            help="What errors are about: the prediction, P(class 1), each class, or all pooled.",
-        ),
-    ] = "top"
-    threshold: Annotated[
-        float,
-        typer.Option(metavar="P", min=0.0, max=1.0, help="P(class 1) above which class 1 is predicted."),
-    ] = 0.5
-    compat: Annotated[
-        str | None,
-        typer.Option(
-            metavar="PROGRAM",
-            help="Bin as another program does: guo, kull, mapie, netcal, netcal-mass, torchmetrics, verified;"
-            " relplot: find smece as it does.",
-        ),
-    ] = None
-    level: Annotated[float, typer.Option(metavar="P", min=0.5, max=0.9999, help="Level of intervals.")] = 0.95
-    resamples: Annotated[int, typer.Option(metavar="N", min=1, max=1_000_000, help="Draws under calibration.")] = 1000
-    interval: Annotated[str, typer.Option(metavar="auto|bootstrap|t", help="Intervals of row means.")] = "auto"
-    seed: o.Seed = 0
-    split: Annotated[
-        bool | None,
-        typer.Option("--split/--no-split", help="Cross-fitted split of the losses.", show_default="up to 2e6 scores"),
-    ] = None
-    per_class: Annotated[bool, typer.Option("--per-class", help="One line per class.")] = False
-    per_group: Annotated[bool, typer.Option("--per-group", help="The metrics in every group.")] = False
-    group: Annotated[
-        str | None, typer.Option(metavar="NAME", help="Dataset with the groups.", show_default="group")
-    ] = None
-    bin_sweep: Annotated[
-        str | None,
-        typer.Option(
-            metavar="B,B,…",
-            help="Also the error over mass bins for these numbers of bins: plugin in --norm, and debiased L2.",
-        ),
-    ] = None
-    edges_from: Annotated[
-        str | None,
-        typer.Option(metavar="BUNDLE", help="Rows that choose the bins of --bin-sweep."),
-    ] = None
-    marginal: Annotated[bool, typer.Option("--marginal", help="--bin-sweep also class by class.")] = False
-    unnormalized: Annotated[
-        bool,
-        typer.Option(
-            "--unnormalized",
-            help="Also marginal2_raw and mse_raw: each class's own value, before a row is divided by its sum.",
-        ),
-    ] = False
-    value_only: Annotated[bool, typer.Option("--value-only", help="Print the number alone.")] = False
-    jsonl: Annotated[bool, typer.Option("--jsonl", help="One JSON object per line and result.")] = False
-    form: Annotated[
-        str,
-        typer.Option(
-            "--format",
-            metavar="table|markdown|latex|csv|json|jsonl|model-index",
-            help="How the metrics are written; model-index is the block of a model card.",
-        ),
-    ] = field(default="table", kw_only=True)  # as the base has it
-    signature: Annotated[
-        bool, typer.Option("--signature", help="End with a line to quote: metric, bins, norm, rows, floor, version.")
-    ] = False
-    junit: Annotated[str | None, typer.Option(metavar="FILE", help="Write the limits as JUnit XML.")] = None
-    again: o.Again = False
-    explain: Annotated[bool, typer.Option("--explain", help="End with what each term means.")] = False
-    force: o.Force = False
+    bundles: list[str] | None = o.bundles(
+        "FILE.h5 or FILE.h5:GROUP; FILE.h5:* is every bundle in it; group test when none is named."
+        " Quoted patterns are expanded."
+    )
+    calibrator: list[str] | None = flag(
+        None,
+        "Artifact to evaluate beside the uncalibrated scores (repeatable), - for stdin;"
+        " {stem} and {group} in its path stand for the bundle's.",
+        "ART.json",
+        "-c",
+    )
+    metric: list[str] | None = flag(None, "Only these metrics (repeatable).", "NAME", "-m")
+    max_: list[str] | None = flag(None, "Fail with code 5 above this (see below).", "NAME=VALUE")
+    min_: list[str] | None = flag(None, "Fail with code 5 below this.", "NAME=VALUE")
+    full: bool = flag(False, "All metrics and tests but the class-by-class L2.")
+    baseline: str | None = flag(None, "What differences are taken to.", "ART.json|identity", shown="uncalibrated")
+    bins: int = flag(15, "Number of bins.", "N", min=1, max=10_000)
+    norm: str = flag("1", "Norm of binned errors, 1 or more.", "P|max")
+    scheme: str = flag("width", "Bins of ece, mce and vce.", "width|mass")
+    label: str = flag(
+        "top", "What errors are about: the prediction, P(class 1), each class, or all pooled.", "top|positive|class|all"
+    )
+    threshold: float = flag(0.5, "P(class 1) above which class 1 is predicted.", "P", min=0.0, max=1.0)
+    compat: str | None = flag(
+        None,
+        "Bin as another program does: guo, kull, mapie, netcal, netcal-mass, torchmetrics, verified;"
+        " relplot: find smece as it does.",
+        "PROGRAM",
+    )
+    level: float = flag(0.95, "Level of intervals.", "P", min=0.5, max=0.9999)
+    resamples: int = flag(1000, "Draws under calibration.", "N", min=1, max=1_000_000)
+    interval: str = flag("auto", "Intervals of row means.", "auto|bootstrap|t")
+    seed: int = o.seed()
+    split: bool | None = flag(
+        None, "Cross-fitted split of the losses.", None, "--split/--no-split", shown="up to 2e6 scores"
+    )
+    per_class: bool = flag(False, "One line per class.")
+    per_group: bool = flag(False, "The metrics in every group.")
+    group: str | None = flag(None, "Dataset with the groups.", "NAME", shown="group")
+    bin_sweep: str | None = flag(
+        None, "Also the error over mass bins for these numbers of bins: plugin in --norm, and debiased L2.", "B,B,…"
+    )
+    edges_from: str | None = flag(None, "Rows that choose the bins of --bin-sweep.", "BUNDLE")
+    marginal: bool = flag(False, "--bin-sweep also class by class.")
+    unnormalized: bool = flag(
+        False, "Also marginal2_raw and mse_raw: each class's own value, before a row is divided by its sum."
+    )
+    value_only: bool = flag(False, "Print the number alone.")
+    jsonl: bool = flag(False, "One JSON object per line and result.")
+    form: str = flag(
+        "table",
+        "How the metrics are written; model-index is the block of a model card.",
+        "table|markdown|latex|csv|json|jsonl|model-index",
+        "--format",
+        kw_only=True,
+    )
+    signature: bool = flag(False, "End with a line to quote: metric, bins, norm, rows, floor, version.")
+    junit: str | None = flag(None, "Write the limits as JUnit XML.", "FILE")
+    again: bool = o.again()
+    explain: bool = flag(False, "End with what each term means.")
+    force: bool = o.force()
 
     def __post_init__(self) -> None:
         super().__post_init__()

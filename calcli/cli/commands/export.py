@@ -11,9 +11,6 @@ calcli export logits.ts.json --to python -o calibrator.py
 """
 
 from pathlib import Path
-from typing import Annotated
-
-import typer
 
 from calcli.cli import options as o
 from calcli.cli.render import Talk, print_json, print_path
@@ -22,6 +19,7 @@ from calcli.export.exporting import TARGETS, Export, check, export, export_behin
 from calcli.export.verify import TOLERANCE, Agreement, compare
 from calcli.fast_dataclass import dataclass
 from calcli.fit_and_apply import check_fits
+from calcli.flags import REQUIRED, argument, flag
 from calcli.importers.open_any_file import open_data
 from calcli.io.artifact import Artifact, load
 from calcli.io.atomic import check_output, write_bytes
@@ -33,19 +31,13 @@ ORDER = 45
 
 @dataclass(frozen=True)
 class ExportArgs(o.Reading, o.Saying):
-    artifact: Annotated[str, typer.Argument(metavar="ART.json", help="Artifact written by calcli fit, - for stdin.")]
-    to: Annotated[str, typer.Option(metavar="onnx|torch|python", help="What the calibrator is written for.")]
-    output: Annotated[str, typer.Option("-o", "--output", metavar="OUT", help="File to write.")]
-    onto: Annotated[
-        str | None,
-        typer.Option(metavar="MODEL.onnx", help="Classifier to join it to; needs --to onnx."),
-    ] = None
-    at: Annotated[
-        str | None,
-        typer.Option(metavar="OUTPUT", help="Output of MODEL.onnx with the scores, or a tensor inside."),
-    ] = None
-    check: Annotated[str | None, typer.Option(metavar="BUNDLE", help="Compare with apply on these rows, too.")] = None
-    force: o.Force = False
+    artifact: str = argument(REQUIRED, "Artifact written by calcli fit, - for stdin.", "ART.json")
+    to: str = flag(REQUIRED, "What the calibrator is written for.", "onnx|torch|python")
+    output: str = flag(REQUIRED, "File to write.", "OUT", "-o")
+    onto: str | None = flag(None, "Classifier to join it to; needs --to onnx.", "MODEL.onnx")
+    at: str | None = flag(None, "Output of MODEL.onnx with the scores, or a tensor inside.", "OUTPUT")
+    check: str | None = flag(None, "Compare with apply on these rows, too.", "BUNDLE")
+    force: bool = o.force()
 
     def __post_init__(self) -> None:
         if self.to not in TARGETS:

@@ -16,20 +16,17 @@ calcli extract --model net.pt2 --inputs images.npz --transform zoom:0.5:0.9 -o l
 from collections.abc import Iterable
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated
-
-import typer
 
 from calcli.cli import options as o
-from calcli.cli.extract_import import ImportOptions
 from calcli.cli.extract_model import InputShard, ModelOptions
 from calcli.cli.render import Talk, fail, print_json, print_path
 from calcli.cli.shards import ShardOutcome, dealt_out
 from calcli.cli.worker_options import Working
 from calcli.errors import CalcliError, UsageError
 from calcli.fast_dataclass import dataclass
+from calcli.flags import REQUIRED, argument, flag
 from calcli.importers.import_report import ImportReport, Splitting, Written
-from calcli.importers.import_request import ImportRequest
+from calcli.importers.import_request import ImportOptions, ImportRequest
 from calcli.importers.import_scores import import_scores
 from calcli.io.split import parse_split
 from calcli.rows import SCORE_KINDS
@@ -48,43 +45,28 @@ EPILOG = (
 
 @dataclass(frozen=True)
 class ExtractArgs(ModelOptions, ImportOptions, Working, o.Saying):
-    output: Annotated[str, typer.Option("-o", "--output", metavar="OUT.h5", help="HDF5 file to write.")]
-    sources: Annotated[
-        list[Path] | None,
-        typer.Argument(
-            metavar="SOURCE…",
-            help="Files of saved scores: npz, npy, pt, safetensors, csv, jsonl, parquet, pickle, HDF5 and many more;"
-            " logits.npy labels.npy belong together.",
-        ),
-    ] = None
-    scores: Annotated[
-        list[str] | None,
-        typer.Option(metavar="NAME", help="Array with the scores (repeatable: one group each)."),
-    ] = None
-    all_scores: Annotated[
-        bool, typer.Option("--all-scores", help="Take every array of scores, one group each, named after it.")
-    ] = False
-    labels: Annotated[
-        list[str] | None,
-        typer.Option(metavar="NAME", help="Array with the labels (one for all, or one per --scores)."),
-    ] = None
-    no_labels: Annotated[bool, typer.Option("--no-labels", help="Accept scores without labels.")] = False
-    kind: o.Kind = None
-    group: Annotated[
-        list[str] | None,
-        typer.Option(metavar="NAME", help="Take only this part of the source (repeatable)."),
-    ] = None
-    split: Annotated[
-        list[str] | None,
-        typer.Option(metavar="NAME=SIZE", help="Deal the rows into groups (repeatable, see below)."),
-    ] = None
-    stratify: Annotated[bool, typer.Option("--stratify/--no-stratify", help="Split each class in proportion.")] = True
-    ordered: Annotated[bool, typer.Option("--ordered", help="Split without shuffling: first rows first.")] = False
-    seed: o.Seed = 0
-    ignore_label: o.IgnoreLabel = None
-    force: o.Force = False
+    output: str = flag(REQUIRED, "HDF5 file to write.", "OUT.h5", "-o")
+    sources: list[Path] | None = argument(
+        None,
+        "Files of saved scores: npz, npy, pt, safetensors, csv, jsonl, parquet, pickle, HDF5 and many more;"
+        " logits.npy labels.npy belong together.",
+        "SOURCE…",
+    )
+    scores: list[str] | None = flag(None, "Array with the scores (repeatable: one group each).", "NAME")
+    all_scores: bool = flag(False, "Take every array of scores, one group each, named after it.")
+    labels: list[str] | None = flag(None, "Array with the labels (one for all, or one per --scores).", "NAME")
+    no_labels: bool = flag(False, "Accept scores without labels.")
+    kind: str | None = o.kind()
+    group: list[str] | None = flag(None, "Take only this part of the source (repeatable).", "NAME")
+    split: list[str] | None = flag(None, "Deal the rows into groups (repeatable, see below).", "NAME=SIZE")
+    stratify: bool = flag(True, "Split each class in proportion.", None, "--stratify/--no-stratify")
+    ordered: bool = flag(False, "Split without shuffling: first rows first.")
+    seed: int = o.seed()
+    ignore_label: list[int] | None = o.ignore_label()
+    force: bool = o.force()
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         if self.output == "-":
             raise UsageError("-o -: HDF5 cannot be written to a pipe, name a file")
         if self.kind is not None and self.kind not in SCORE_KINDS:
@@ -138,7 +120,8 @@ class ExtractArgs(ModelOptions, ImportOptions, Working, o.Saying):
     def ask(self) -> ImportRequest:
         """What to take from the sources."""
         scores, labels, groups = (tuple(names or ()) for names in (self.scores, self.labels, self.group))
-        return ImportRequest(scores, labels, self.kind, groups, self.all_scores, self.no_labels, **self.reading)
+        how = {name: getattr(self, name) for name in (*o.names_of(ImportOptions), "kind", "all_scores", "no_labels")}
+        return ImportRequest(scores=scores, labels=labels, groups=groups, **how)
 
 
 def run(args: ExtractArgs) -> int:

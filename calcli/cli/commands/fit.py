@@ -14,9 +14,7 @@ calcli fit --method ts 'shards/*.h5:cal' -o all.ts.json
 
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, ClassVar
-
-import typer
+from typing import TYPE_CHECKING, ClassVar
 
 from calcli.calibrator import Context, Options
 from calcli.cli import options as o
@@ -26,6 +24,7 @@ from calcli.cli.worker_options import Working, job_file, opened
 from calcli.errors import FitError, UsageError
 from calcli.fast_dataclass import dataclass
 from calcli.fit_and_apply import fit_artifact
+from calcli.flags import REQUIRED, flag
 from calcli.io.artifact import save
 from calcli.io.atomic import check_output
 from calcli.kernels.device import resolve
@@ -44,30 +43,17 @@ EPILOG = "calcli methods lists the methods, calcli methods NAME the options of o
 class FitArgs(o.ReadingSeveral, Working, o.Saying):
     FOLDERS: ClassVar[bool] = True
 
-    method: Annotated[
-        str, typer.Option("--method", "-m", metavar="NAME", help="Method, a composition such as ts+hb, or all.")
-    ]
-    bundles: Annotated[
-        list[str] | None,
-        o.bundles("FILE.h5 or FILE.h5:GROUP; group cal (or val) when none is named. Quoted patterns are expanded."),
-    ] = None
-    output: Annotated[
-        str | None,
-        typer.Option(
-            "-o", "--output", metavar="ART.json", help="Artifact to write, - for stdout; a folder with --method all."
-        ),
-    ] = None
-    set_: Annotated[
-        list[str] | None,
-        typer.Option("--set", metavar="NAME=VALUE", help="Option of the method (repeatable)."),
-    ] = None
-    device: o.Device = "auto"
-    seed: o.Seed = 0
-    thorough: Annotated[
-        bool, typer.Option("--thorough", help="With --method all: also methods with more parameters than rows.")
-    ] = False
-    strict: Annotated[bool, typer.Option("--strict", help="Exit with 4 for any status other than ok.")] = False
-    force: o.Force = False
+    method: str = flag(REQUIRED, "Method, a composition such as ts+hb, or all.", "NAME", "-m")
+    bundles: list[str] | None = o.bundles(
+        "FILE.h5 or FILE.h5:GROUP; group cal (or val) when none is named. Quoted patterns are expanded."
+    )
+    output: str | None = flag(None, "Artifact to write, - for stdout; a folder with --method all.", "ART.json", "-o")
+    set_: list[str] | None = flag(None, "Option of the method (repeatable).", "NAME=VALUE")
+    device: str = o.device()
+    seed: int = o.seed()
+    thorough: bool = flag(False, "With --method all: also methods with more parameters than rows.")
+    strict: bool = flag(False, "Exit with 4 for any status other than ok.")
+    force: bool = o.force()
 
     def __post_init__(self) -> None:
         name = "all" if self.method.lower() == "all" else canonical(self.method)

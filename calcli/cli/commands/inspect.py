@@ -7,17 +7,17 @@ calcli inspect logits.ts.json
 """
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
 import msgspec
 import numpy as np
-import typer
 
 from calcli.cli import options as o
 from calcli.cli.render import print_json
 from calcli.cli.tables import plain, print_table
 from calcli.errors import DataError
 from calcli.fast_dataclass import dataclass
+from calcli.flags import REQUIRED, argument
 from calcli.io.artifact import load
 from calcli.io.bundle import BundleRows, open_bundle
 from calcli.io.hdf5 import open_file
@@ -31,10 +31,8 @@ ORDER = 60
 
 @dataclass(frozen=True)
 class InspectArgs(o.Reading):
-    file: Annotated[
-        str, typer.Argument(metavar="FILE", help="Bundle (FILE.h5 or FILE.h5:GROUP) or artifact (JSON, - for stdin).")
-    ]
-    json: o.Json = False
+    file: str = argument(REQUIRED, "Bundle (FILE.h5 or FILE.h5:GROUP) or artifact (JSON, - for stdin).", "FILE")
+    json: bool = o.json()
 
     @property
     def artifact(self) -> bool:

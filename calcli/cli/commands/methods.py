@@ -8,13 +8,12 @@ calcli methods ts --json
 
 from dataclasses import asdict
 from inspect import getdoc
-from typing import Annotated, Any
-
-import typer
+from typing import Any
 
 from calcli.cli import options as o
 from calcli.cli.tables import Table, print_table
 from calcli.fast_dataclass import dataclass
+from calcli.flags import argument
 from calcli.registry import canonical, method, method_names, option_facts
 
 ORDER = 70
@@ -22,7 +21,7 @@ ORDER = 70
 
 @dataclass(frozen=True)
 class MethodsArgs(o.Tabling):
-    name: Annotated[str | None, typer.Argument(metavar="NAME", help="Describe this method.")] = None
+    name: str | None = argument(None, "Describe this method.", "NAME")
 
 
 def run(args: MethodsArgs) -> int:

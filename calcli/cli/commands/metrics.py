@@ -5,13 +5,10 @@ calcli metrics
 calcli metrics ece
 """
 
-from typing import Annotated
-
-import typer
-
 from calcli.cli import options as o
 from calcli.cli.tables import Table
 from calcli.fast_dataclass import dataclass
+from calcli.flags import argument
 from calcli.metrics.catalog import describe_metric, metric_names
 
 ORDER = 80
@@ -19,7 +16,7 @@ ORDER = 80
 
 @dataclass(frozen=True)
 class MetricsArgs(o.Tabling):
-    name: Annotated[str | None, typer.Argument(metavar="NAME", help="Describe this metric.")] = None
+    name: str | None = argument(None, "Describe this metric.", "NAME")
 
 
 def run(args: MetricsArgs) -> int:

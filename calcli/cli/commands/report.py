@@ -14,9 +14,6 @@ import json
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated
-
-import typer
 
 from calcli.cli import options as o
 from calcli.cli.evaluate_job import Job
@@ -27,6 +24,7 @@ from calcli.evaluation.evaluate_bundle import Plan, Subject
 from calcli.evaluation.metric_limits import Outcome, check, limits, needed_metrics
 from calcli.evaluation.results import Result
 from calcli.fast_dataclass import dataclass
+from calcli.flags import REQUIRED, flag
 from calcli.io.artifact import Artifact
 from calcli.io.atomic import check_output, write_bytes
 from calcli.io.dataset import DataSet
@@ -42,41 +40,28 @@ MORE = ("gap", "aurc", "auroc")
 
 @dataclass(frozen=True)
 class ReportArgs(o.Pooling, Working, o.Saying):
-    output: Annotated[Path, typer.Option("-o", "--output", metavar="FILE.html", help="The page to write.")]
-    bundles: Annotated[
-        list[str] | None,
-        o.bundles("FILE.h5, FILE.h5:GROUP or FILE.h5:*; group test when none is named. Quoted patterns are expanded."),
-    ] = None
-    calibrator: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--calibrator",
-            "-c",
-            metavar="ART.json",
-            help="Artifact to show too (repeatable); {stem} and {group} in its path stand for the bundle's.",
-        ),
-    ] = None
-    title: Annotated[str | None, typer.Option(metavar="TEXT", help="Name of the page.")] = None
-    max_: Annotated[
-        list[str] | None,
-        typer.Option("--max", metavar="NAME=VALUE", help="Limit, as for evaluate."),
-    ] = None
-    min_: Annotated[
-        list[str] | None,
-        typer.Option("--min", metavar="NAME=VALUE", help="Limit, as for evaluate."),
-    ] = None
-    group: Annotated[
-        str | None, typer.Option(metavar="NAME", help="Dataset with the groups.", show_default="group, where it exists")
-    ] = None
-    bins: Annotated[int, typer.Option(metavar="N", min=1, max=10_000, help="Number of bins.")] = 15
-    level: Annotated[float, typer.Option(metavar="P", min=0.5, max=0.999, help="Level of intervals.")] = 0.95
-    split: Annotated[
-        bool | None,
-        typer.Option("--split/--no-split", help="Cross-fitted split of the losses.", show_default="up to 2e6 scores"),
-    ] = None
-    again: o.Again = False
-    seed: o.Seed = 0
-    force: o.Force = False
+    output: Path = flag(REQUIRED, "The page to write.", "FILE.html", "-o")
+    bundles: list[str] | None = o.bundles(
+        "FILE.h5, FILE.h5:GROUP or FILE.h5:*; group test when none is named. Quoted patterns are expanded."
+    )
+    calibrator: list[str] | None = flag(
+        None,
+        "Artifact to show too (repeatable); {stem} and {group} in its path stand for the bundle's.",
+        "ART.json",
+        "-c",
+    )
+    title: str | None = flag(None, "Name of the page.", "TEXT")
+    max_: list[str] | None = flag(None, "Limit, as for evaluate.", "NAME=VALUE")
+    min_: list[str] | None = flag(None, "Limit, as for evaluate.", "NAME=VALUE")
+    group: str | None = flag(None, "Dataset with the groups.", "NAME", shown="group, where it exists")
+    bins: int = flag(15, "Number of bins.", "N", min=1, max=10_000)
+    level: float = flag(0.95, "Level of intervals.", "P", min=0.5, max=0.999)
+    split: bool | None = flag(
+        None, "Cross-fitted split of the losses.", None, "--split/--no-split", shown="up to 2e6 scores"
+    )
+    again: bool = o.again()
+    seed: int = o.seed()
+    force: bool = o.force()
 
     def __post_init__(self) -> None:
         if self.output.suffix.lower() not in (".html", ".htm"):

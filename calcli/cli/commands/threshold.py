@@ -12,10 +12,9 @@ calcli apply logits.ts.json new.h5 --threshold threshold.json -o accepted.csv
 
 import json
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
 import numpy as np
-import typer
 
 from calcli.cli import options as o
 from calcli.cli.render import Talk, fail, print_json, print_path
@@ -24,6 +23,7 @@ from calcli.errors import DataError, FitError
 from calcli.evaluation.selective_threshold import Choice, choose_threshold
 from calcli.fast_dataclass import dataclass
 from calcli.fit_and_apply import calibrated_blocks, check_fits, checked_transforms
+from calcli.flags import REQUIRED, flag
 from calcli.io.artifact import Artifact, load
 from calcli.io.atomic import check_output, write_bytes
 from calcli.io.dataset import DataSet
@@ -39,21 +39,13 @@ COVERAGES = (1.0, 0.9, 0.8, 0.7, 0.5)
 
 @dataclass(frozen=True)
 class ThresholdArgs(o.ReadingSeveral, Working, o.Saying):
-    accuracy: Annotated[float, typer.Option(metavar="A", help="Accuracy that accepted rows must have.")]
-    bundles: Annotated[
-        list[str] | None,
-        o.bundles("Labelled rows, of several bundles together; group test when none is named."),
-    ] = None
-    calibrator: Annotated[
-        str | None,
-        typer.Option("--calibrator", "-c", metavar="ART.json", help="Artifact; else the scores as they are."),
-    ] = None
-    confidence: Annotated[float, typer.Option(metavar="LEVEL", help="Chance with which the promise holds.")] = 0.95
-    output: Annotated[
-        str | None, typer.Option("-o", "--output", metavar="OUT.json", help="File for apply --threshold.")
-    ] = None
-    again: o.Again = False
-    force: o.Force = False
+    accuracy: float = flag(REQUIRED, "Accuracy that accepted rows must have.", "A")
+    bundles: list[str] | None = o.bundles("Labelled rows, of several bundles together; group test when none is named.")
+    calibrator: str | None = flag(None, "Artifact; else the scores as they are.", "ART.json", "-c")
+    confidence: float = flag(0.95, "Chance with which the promise holds.", "LEVEL")
+    output: str | None = flag(None, "File for apply --threshold.", "OUT.json", "-o")
+    again: bool = o.again()
+    force: bool = o.force()
 
     @property
     def inputs(self) -> list[Path]:

@@ -1,0 +1,36 @@
+"""How an option is declared: a field of a struct that says what its flag is called, takes and means.
+
+The structs know no command line: ``calcli.cli.app`` makes the parser of them.
+"""
+
+from dataclasses import MISSING, field
+from typing import Any
+
+REQUIRED: Any = MISSING
+"""The default of an option that must be given."""
+
+
+def flag(
+    default: Any,
+    help: str,
+    metavar: str | None = None,
+    *names: str,
+    shown: Any = True,
+    kw_only: Any = MISSING,
+    typed: Any = None,
+    **bounds: float,
+) -> Any:
+    """A field that is an option.
+
+    names : what is typed, first the long one where it is not the field's; a short one alone (``-o``) stands beside
+    it. ``--a/--no-a`` are two ends of a switch. shown : the default as help shows it. kw_only : as of
+    ``dataclasses.field``. typed : the type on the command line, None where it is not given, if the struct makes
+    another of it. bounds : min, max.
+    """
+    about = {"help": help, "metavar": metavar, "names": names, "shown": shown, "typed": typed, "bounds": bounds}
+    return field(default=default, metadata={"flag": about}, kw_only=kw_only)
+
+
+def argument(default: Any, help: str, metavar: str) -> Any:
+    """A field that is typed without a name."""
+    return field(default=default, metadata={"argument": {"help": help, "metavar": metavar}})
