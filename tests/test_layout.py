@@ -33,11 +33,11 @@ LAYERS = [
     ["composition", "mixture"],
     ["calibrator"],
     ["fit_summary"],
-    ["rows", "binning", "folds", "isotonic", "solvers"],
+    ["rows", "binning", "folds", "isotonic", "solvers", "statistics"],
     ["numerics", "parallel", "free_memory"],
     ["errors", "fast_dataclass", "flags", "sums"],
 ]
-NUMERICAL = {"methods", "metrics", "kernels", "numerics", "binning", "folds", "solvers", "rows", "calibrator"}
+NUMERICAL = {"methods", "metrics", "kernels", "numerics", "binning", "folds", "solvers", "rows", "calibrator", "statistics"}
 
 
 def modules():

@@ -1,0 +1,1 @@
+"""Pure functions of arrays: the laws behind what is said about rows."""
