@@ -60,9 +60,12 @@ def needed(sentence: str, extra: str, kind: type[CalcliError] = UsageError) -> I
 
 
 def has_file(package: str, name: str) -> bool:
-    """Whether a package has a module of what users call so. Looks for its file alone; listing takes longer."""
+    """Whether a package has a file of what users call so. Looks for it alone; listing takes longer."""
     module = name.replace("-", "_")
-    return module.isidentifier() and module[0] != "_" and find_spec(f"{package}.{module}") is not None
+    if not module.isidentifier() or module[0] == "_":
+        return False
+    spec = find_spec(f"{package}.{module}")
+    return spec is not None and spec.submodule_search_locations is None
 
 
 def unknown_name(what: str, name: str, valid: Iterable[str]) -> UsageError:

@@ -11,12 +11,19 @@ from calcli.calibrator import Calibrator, Laws, Options
 from calcli.composition import composition, full_option_names
 from calcli.errors import UsageError, has_file, unknown_name
 
+HOMES = ("calcli.methods", "calcli.methods.compared")  # the methods that people choose, and those to compare with
+
 
 @cache
 def method_names() -> tuple[str, ...]:
     """Command-line names of all methods, sorted."""
-    found = (m.name for m in iter_modules(import_module("calcli.methods").__path__) if not m.name.startswith("_"))
-    return tuple(sorted(name.replace("_", "-") for name in found))
+    found = (module for home in HOMES for module in iter_modules(import_module(home).__path__) if not module.ispkg)
+    return tuple(sorted(module.name.replace("_", "-") for module in found if module.name[0] != "_"))
+
+
+def _file(name: str) -> str | None:
+    """Module of the method of this very name; None where there is none. Lists and imports no method."""
+    return next((f"{home}.{name.replace('-', '_')}" for home in HOMES if has_file(home, name)), None)
 
 
 def canonical(name: str) -> str:
@@ -29,7 +36,7 @@ def canonical(name: str) -> str:
 
 def _one(name: str) -> str:
     plain = _plain(name)
-    return plain if has_file("calcli.methods", plain) else _aliases().get(plain, name)
+    return plain if _file(plain) else _aliases().get(plain, name)
 
 
 def _plain(name: str) -> str:
@@ -59,9 +66,10 @@ def method(name: str) -> type[Calibrator]:
             if not stage.composable:
                 raise UsageError(f"method {name!r}: {part} chooses a whole composition and cannot be part of one")
         return composition(parts)
-    if not has_file("calcli.methods", name):
+    file = _file(name)
+    if file is None:
         raise unknown_name("method", name, method_names())
-    cls: type[Calibrator] = import_module("calcli.methods." + name.replace("-", "_")).METHOD
+    cls: type[Calibrator] = import_module(file).METHOD
     for promise, kind in (("laws", Laws), ("title", str)):
         if not isinstance(getattr(cls, promise, None), kind):
             raise TypeError(f"method {name!r} does not declare its {promise}")

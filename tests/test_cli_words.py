@@ -20,7 +20,7 @@ from calcli.cli.render import Talk
 from calcli.cli.tables import TEXTS, Table
 from calcli.evaluation.cross_validation import cross_validated_nll, folds_of
 from calcli.methods.auto import METHOD as AUTO
-from calcli.methods.identity import Identity
+from calcli.methods.compared.identity import Identity
 from calcli.methods.ir import METHOD as ISOTONIC
 from calcli.mixture import Member
 from calcli.registry import canonical, method, method_names
@@ -60,6 +60,16 @@ def test_no_alias_names_two_methods():
 
 
 TABLE = Table(["method", "n", "ece"], [["a_b|c", 3, 0.123456], ["50%", None, float("nan")]])
+
+
+def test_what_is_only_compared_with_lives_by_itself(run):
+    """Both folders are found; the folder of those that say so is itself no method."""
+    for name in method_names():
+        aside = method(name).__module__.startswith("calcli.methods.compared.")
+        assert aside == ("to compare with" in method(name).use), name
+    assert "compared" not in method_names()
+    refused = run("methods", "compared")
+    assert refused.code == 2 and "no method is named 'compared'" in refused.err
 
 
 def test_a_table_in_every_format():

@@ -18,7 +18,7 @@ from calcli.io.artifact import Artifact, FitRecord, dumps, loads
 from calcli.methods import _candidates
 from calcli.methods._candidates import default_candidates, parse_candidate, stored_numbers
 from calcli.methods.auto import Auto, AutoOptions, guarded_error, likelihood_weights, pick, sparse_weights
-from calcli.methods.identity import Identity
+from calcli.methods.compared.identity import Identity
 from calcli.methods.ts import TemperatureScaling
 from calcli.numerics import log_softmax
 from calcli.registry import method, parse_options

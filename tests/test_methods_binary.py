@@ -17,8 +17,8 @@ from calcli.isotonic import PooledOutcomes, fit_isotonic
 from calcli.methods._binary.log_odds import Sample, clipped_log_odds
 from calcli.methods._binary.logistic import fit_logistic
 from calcli.methods._binary.vectors import logs, share_rest
-from calcli.methods.bbq import all_binnings, elbow, fit_bbq
 from calcli.methods.beta import fit_beta
+from calcli.methods.compared.bbq import all_binnings, elbow, fit_bbq
 from calcli.methods.hb import fit_edges, weighted_mass_edges
 from calcli.methods.platt import fit_platt
 from calcli.methods.spline import spline_slope

@@ -6,8 +6,8 @@ from synthetic import predict, truth
 
 from calcli.binning import BinStats, width_edges
 from calcli.calibrator import Context
-from calcli.methods import _class_search
-from calcli.methods.cts import GRID, ClassTemperatureOptions, ClassTemperatureScaling
+from calcli.methods.compared import _class_search
+from calcli.methods.compared.cts import GRID, ClassTemperatureOptions, ClassTemperatureScaling
 from calcli.numerics import softmax
 from calcli.rows import ArrayRows
 

@@ -12,7 +12,7 @@ from calcli.isotonic import PooledOutcomes
 from calcli.methods._binary.curves import check_line, line
 from calcli.methods._binary.log_odds import probabilities
 from calcli.methods._binary.vectors import normalize
-from calcli.methods.irova import TIE_BREAK
+from calcli.methods.compared.irova import TIE_BREAK
 from calcli.numerics import FloatArray, IntArray
 from calcli.rows import Block, Rows
 

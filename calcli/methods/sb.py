@@ -21,10 +21,10 @@ from calcli.methods._binary.logistic import Loss
 from calcli.methods._binary.maps import TOP_LABEL, BinaryCalibrator, MapFit, ModeOptions, fit_maps
 from calcli.methods._checks import check_finite, check_positive
 from calcli.methods.beta import fit_beta
-from calcli.methods.dir import DirichletCalibration
+from calcli.methods.compared.dir import DirichletCalibration
+from calcli.methods.compared.identity import Identity
 from calcli.methods.dir_odir import RegularisedDirichlet
 from calcli.methods.hb import Bins, Scheme, fit_edges, ruined_by_mass, thin_bins
-from calcli.methods.identity import Identity
 from calcli.methods.platt import fit_platt
 from calcli.methods.ts import TemperatureOptions, TemperatureScaling
 from calcli.methods.vs import VectorScaling, VectorScalingOptions

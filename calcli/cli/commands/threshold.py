@@ -28,7 +28,7 @@ from calcli.io.artifact import Artifact, load
 from calcli.io.atomic import check_output, write_bytes
 from calcli.io.dataset import DataSet
 from calcli.io.provenance import link_to
-from calcli.methods.identity import Identity
+from calcli.methods.compared.identity import Identity
 from calcli.metrics.coverage import Accepted, accuracy_at_coverage, coverage_at_accuracy, exact_interval
 from calcli.numerics import FloatArray
 

@@ -28,10 +28,10 @@ from calcli.export.functions import (
 )
 from calcli.export.graph import GraphValue
 from calcli.methods._binary.maps import BinaryCalibrator, LogisticCalibrator
-from calcli.methods.bbq import BayesianBinning
 from calcli.methods.beta import BetaCalibration
+from calcli.methods.compared.bbq import BayesianBinning
+from calcli.methods.compared.irova import TIE_BREAK, IsotonicOneVsAll
 from calcli.methods.hb import HistogramBinning
-from calcli.methods.irova import TIE_BREAK, IsotonicOneVsAll
 from calcli.methods.logit_spline import LogitSpline
 from calcli.methods.platt import PlattScaling
 from calcli.methods.quadratic import QuadraticScaling

@@ -22,9 +22,9 @@ from calcli.export.functions import (
     where,
 )
 from calcli.export.graph import GraphValue
+from calcli.methods.compared.irova import TIE_BREAK
 from calcli.methods.iop import IntraOrderPreserving
 from calcli.methods.irm import IsotonicMulticlass
-from calcli.methods.irova import TIE_BREAK
 from calcli.methods.mono import SharedMonotone
 from calcli.numerics import FloatArray
 

@@ -22,10 +22,10 @@ from calcli.export.functions import (
 )
 from calcli.export.graph import GraphValue
 from calcli.methods._temperature import OneTemperature
-from calcli.methods.cts import ClassTemperatureScaling
+from calcli.methods.compared.cts import ClassTemperatureScaling
+from calcli.methods.compared.identity import Identity
 from calcli.methods.ets import EnsembleTemperatureScaling
 from calcli.methods.ft import CLIP, FeatureTemperature
-from calcli.methods.identity import Identity
 from calcli.methods.ts import TemperatureScaling
 
 

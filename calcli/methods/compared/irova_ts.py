@@ -8,7 +8,7 @@ from calcli.composition import mapped
 from calcli.fast_dataclass import dataclass
 from calcli.methods._binary.maps import few_rows_per_class, fit_maps
 from calcli.methods._checks import check_positive
-from calcli.methods.irova import IsotonicOneVsAll
+from calcli.methods.compared.irova import IsotonicOneVsAll
 from calcli.methods.ts import TemperatureOptions, TemperatureScaling
 from calcli.rows import Rows
 

@@ -9,7 +9,7 @@ from calcli.binning import width_edges
 from calcli.calibrator import Calibrator, Context, Fit, Laws, Options, Prediction, Status, param
 from calcli.fast_dataclass import dataclass
 from calcli.methods._checks import check_positive
-from calcli.methods._class_search import ClassSearch
+from calcli.methods.compared._class_search import ClassSearch
 from calcli.methods.ts import TemperatureOptions, TemperatureScaling
 from calcli.numerics import FloatArray, log_softmax
 from calcli.rows import Block, Rows

@@ -1,0 +1,1 @@
+"""Methods to compare with: each file binds ``METHOD``, as those in ``calcli/methods`` do."""
