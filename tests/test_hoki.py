@@ -355,6 +355,30 @@ def test_families_compete_by_the_spread_of_the_confidence(moved):
         assert families[family] == pytest.approx(max(fitted.details["criterion"]), rel=1e-12)
 
 
+def test_the_paper_searches_two_families(moved):
+    """Table 1 has Gaussian and uniform noise, uniform on CIFAR-10; the order in which they are asked for is none."""
+    two = fit_rows(moved[0], noise="auto", families="uniform,gaussian", grid="printed")
+    assert list(two.details["families"]) == ["gaussian", "uniform"]
+    assert (two.calibrator.noise, two.calibrator.scale) == ("uniform", 9.0)
+    alone = fit_rows(moved[0], noise="auto", families="gaussian", scale=2)
+    np.testing.assert_array_equal(
+        alone.calibrator.alpha, fit_rows(moved[0], noise="gaussian", scale=2).calibrator.alpha
+    )
+
+
+@pytest.mark.parametrize(
+    ("options", "match"),
+    [
+        ({"noise": "auto", "families": "gaussian,cauchy"}, "expected some of gaussian,uniform,gumbel"),
+        ({"noise": "auto", "families": ""}, "expected some of"),
+        ({"noise": "uniform", "families": "uniform"}, "noise=uniform searches no families"),
+    ],
+)
+def test_families_that_are_not_searched(options, match):
+    with pytest.raises(UsageError, match=match):
+        parse_options("hoki", options)
+
+
 def test_the_printed_grid_and_a_list_of_scales(moved):
     whole = fit_rows(moved[0], noise="uniform", grid="printed")
     assert whole.calibrator.scale == 9.0

@@ -23,11 +23,13 @@ from calcli.methods._binary.vectors import logs, share_rest
 from calcli.methods._checks import check_positive
 from calcli.methods._hoki.rounds import Design, Evidence, design, replay, width_error
 from calcli.methods._hoki.search import (
+    FAMILIES,
     NoiseChoice,
     agreement,
     choose_noise,
     listed_scales,
     retention,
+    searched_families,
     spread,
     survival,
 )
@@ -46,10 +48,13 @@ class HokiOptions(Options, frozen=True):
     noise: Annotated[
         Literal["gaussian", "uniform", "gumbel", "auto", "transforms"],
         Meta(
-            description="family of the noise, drawn independently for every class; auto searches the three together,"
+            description="family of the noise, drawn independently for every class; auto searches several together,"
             " transforms asks instead how often the prediction survives the bundle's transforms of the input"
         ),
     ] = "gaussian"
+    families: Annotated[
+        str, Meta(description="families that noise=auto searches, with commas (the paper has gaussian,uniform)")
+    ] = ",".join(FAMILIES)
     scale: Annotated[
         Annotated[float, Meta(ge=1e-9, le=1e9)] | None,
         Meta(
@@ -159,6 +164,9 @@ class Hoki(Calibrator):
     @classmethod
     def check_options(cls, options: HokiOptions) -> None:
         listed_scales(options.scales)
+        searched_families(options)
+        if options.noise != "auto" and options.families != ",".join(FAMILIES):
+            raise UsageError(f"families= is what noise=auto searches; noise={options.noise} searches no families")
         if options.scales and options.scale is not None:
             raise UsageError("scale= and scales= are given together; one scale, or those to search")
         if options.noise == "transforms" and options.gamma == "mc":

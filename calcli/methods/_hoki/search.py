@@ -66,6 +66,16 @@ def listed_scales(text: str) -> list[float]:
     return found
 
 
+def searched_families(options: Any) -> tuple[str, ...]:
+    """The families to search, in the order of FAMILIES. Raises UsageError for a name that is none of them."""
+    if options.noise != "auto":
+        return (options.noise,)
+    asked = {part.strip() for part in options.families.split(",")}
+    if not asked <= set(FAMILIES):
+        raise UsageError(f"option families={options.families!r}: expected some of {','.join(FAMILIES)}, with commas")
+    return tuple(family for family in FAMILIES if family in asked)
+
+
 def grid(rows: Rows, options: Any, context: Context, counted: IntArray, family: str) -> list[float]:
     """The scales to search in a family, ascending."""
     if options.scale is not None:
@@ -81,12 +91,12 @@ def grid(rows: Rows, options: Any, context: Context, counted: IntArray, family: 
 
 def choose_noise(rows: Rows, options: Any, context: Context, counted: IntArray, base: Evidence) -> NoiseChoice:
     """The family and scale with the best criterion; of equal ones the family named first, then the least scale."""
-    families = FAMILIES if options.noise == "auto" else (options.noise,)
+    families = searched_families(options)
     if len(families) == 1 and options.scale is not None:
         gamma = np.empty(len(counted))
         if options.gamma == "exact":
-            gamma = retention(rows, options.noise, [options.scale], context)[counted, 0]
-        return NoiseChoice(options.noise, options.scale, gamma, {})
+            gamma = retention(rows, families[0], [options.scale], context)[counted, 0]
+        return NoiseChoice(families[0], options.scale, gamma, {})
     folds = two_folds(base.hit, context.seed)
     found: list[tuple[float, NoiseChoice]] = []
     for family in families:
