@@ -233,22 +233,27 @@ def test_onnx_output_names(at_work):
     np.testing.assert_array_equal(confidence, probs.max(axis=1))
 
 
-def classifier(columns, output="logits", opset=17, elem=1, extra=False):
-    """A linear classifier of 6 inputs as an ONNX model; its weights."""
+def classifier(columns, output="logits", opset=17, elem=1, extra=None, end="Identity", shape=True, inputs="n"):
+    """A linear classifier of 6 inputs as an ONNX model; its weights.
+
+    extra : name of a second output, of probabilities. end : what is done to the first. shape : whether
+    its shape is declared. inputs : its number of rows.
+    """
     import onnx
     from onnx import helper
 
     weight = np.random.default_rng(0).normal(size=(6, columns)).astype(np.float32)
     nodes = [helper.make_node("MatMul", ["x", "w"], ["product"])]
-    nodes.append(helper.make_node("Cast", ["product"], [output], to=elem))
-    outputs = [helper.make_tensor_value_info(output, elem, ["n", columns])]
+    nodes.append(helper.make_node(end, ["product"], ["ended"]))
+    nodes.append(helper.make_node("Cast", ["ended"], [output], to=elem))
+    outputs = [helper.make_tensor_value_info(output, elem, ["n", columns] if shape else None)]
     if extra:
-        nodes.append(helper.make_node("Softmax", ["product"], ["soft"]))
-        outputs.append(helper.make_tensor_value_info("soft", 1, ["n", columns]))
+        nodes.append(helper.make_node("Softmax", ["product"], [extra]))
+        outputs.append(helper.make_tensor_value_info(extra, 1, ["n", columns]))
     graph = helper.make_graph(
         nodes,
         "classifier",
-        [helper.make_tensor_value_info("x", 1, ["n", 6])],
+        [helper.make_tensor_value_info("x", 1, [inputs, 6])],
         outputs,
         [onnx.numpy_helper.from_array(weight, "w")],
     )
@@ -295,10 +300,11 @@ def test_a_binary_classifier_with_one_column_of_probabilities(at_work):
 
     artifact = fitted("platt", (), 2, "probs")
     save(artifact, "platt.json")
-    weight = classifier(1, output="sure").astype(np.float64)[:, 0]
+    weight = classifier(1, output="sure", end="Sigmoid").astype(np.float64)[:, 0]
     assert at_work("export", "platt.json", "--to", "onnx", "--onto", "m.onnx", "-o", "j.onnx").code == 0
     sure = np.array([0.1, 0.4, 0.75, 0.9])
-    x = (sure[:, None] * weight / (weight @ weight)).astype(np.float32)  # so that x weight is what we say
+    log_odds = np.log(sure / (1 - sure))
+    x = (log_odds[:, None] * weight / (weight @ weight)).astype(np.float32)  # so that sigmoid(x weight) is what we say
     (probs,) = onnxruntime.InferenceSession("j.onnx").run(["probs"], {"x": x})
     slope, intercept = artifact.calibrator.slope[0], artifact.calibrator.intercept[0]
     np.testing.assert_allclose(probs[:, 1], 1 / (1 + (1 / sure - 1) ** slope * np.exp(-intercept)), atol=1e-5)
@@ -307,19 +313,105 @@ def test_a_binary_classifier_with_one_column_of_probabilities(at_work):
 def test_what_cannot_be_joined(at_work):
     classifier(9)
     assert "no output fits" in at_work("export", "ts.json", "--to", "onnx", "--onto", "m.onnx", "-o", "j").line
-    classifier(10, output="a", extra=True)
+    classifier(10, output="a", extra="soft")
     for options in ([], ["--at", "a"]):  # the other output is probabilities
         chosen = at_work(
             "export", "ts.json", "--to", "onnx", "--onto", "m.onnx", *options, "-o", "j", "--json", "--force"
         )
         assert json.loads(chosen.out)["scores"] == "a"
-    classifier(10, output="probs")
-    assert "probs" in at_work("export", "ts.json", "--to", "onnx", "--onto", "m.onnx", "-o", "k").line
     classifier(10, opset=12)
     assert "opset 12" in at_work("export", "ts.json", "--to", "onnx", "--onto", "m.onnx", "-o", "k").line
     Path("m.onnx").write_bytes(b"no model")
     assert at_work("export", "ts.json", "--to", "onnx", "--onto", "m.onnx", "-o", "k").code == 3
     assert not Path("k").exists()
+
+
+def joined(run, artifact, *options):
+    """What export says of artifact.json behind m.onnx, as the contract has it: nothing is written unless it is 0."""
+    from calcli.io.artifact import save
+
+    save(artifact, "artifact.json", force=True)
+    done = run("export", "artifact.json", "--to", "onnx", "--onto", "m.onnx", *options, "-o", "j.onnx", "--force")
+    assert Path("j.onnx").exists() == (done.code == 0)
+    return done
+
+
+@pytest.mark.parametrize("inputs", ["n", 1])
+@pytest.mark.parametrize(("columns", "k"), [(10, 10), (2, 2), (1, 2)])
+def test_a_calibrator_is_never_joined_to_scores_of_another_kind(at_work, columns, k, inputs):
+    """By the values alone: the last operations say nothing (an Abs and a division by the sum make probabilities)."""
+    import onnx
+
+    classifier(columns, inputs=inputs)
+    assert joined(at_work, fitted("ts", (), k)).code == 0
+    Path("j.onnx").unlink()
+    refused = joined(at_work, fitted("ts", (), k, "probs"))
+    assert refused.code == 3 and "no probs" in refused.line
+    model = onnx.load("m.onnx")
+    node = onnx.helper.make_node
+    if columns > 1:
+        model.graph.node.extend(
+            [
+                node("Abs", ["logits"], ["sizes"]),
+                node("ReduceL1", ["logits"], ["sum"], axes=[1]),
+                node("Div", ["sizes", "sum"], ["scores"]),
+            ]
+        )
+    else:
+        model.graph.node.extend([node("Sin", ["logits"], ["sin"]), node("Mul", ["sin", "sin"], ["scores"])])
+    model.graph.output[0].name = "scores"
+    onnx.save(model, "m.onnx")
+    refused = joined(at_work, fitted("ts", (), k))
+    assert refused.code == 3 and "is probs, the calibrator was fitted to logits" in refused.line
+    assert joined(at_work, fitted("ts", (), k), "--at", "scores").code == 3
+    assert joined(at_work, fitted("ts", (), k, "probs")).code == 0
+
+
+def test_a_classifier_that_cannot_be_run_is_joined_where_its_last_operation_tells_the_kind(at_work):
+    import onnx
+
+    for end, kind, code in (("Softmax", "probs", 0), ("Identity", "logits", 0), ("Relu", "logits", 3)):
+        classifier(10, end=end)
+        model = onnx.load("m.onnx")
+        model.graph.node.insert(0, onnx.helper.make_node("Reshape", ["y", "five"], ["x"]))
+        model.graph.initializer.append(onnx.numpy_helper.from_array(np.array([-1, 6]), "five"))
+        model.graph.input[0].CopyFrom(onnx.helper.make_tensor_value_info("y", 1, ["n", 5]))
+        onnx.save(model, "m.onnx")  # 8 rows of 5 are not rows of 6
+        Path("j.onnx").unlink(missing_ok=True)
+        done = joined(at_work, fitted("ts", (), 10, kind))
+        assert done.code == code, done.err
+        assert "does not run on random inputs" in done.err
+
+
+def test_an_output_without_a_shape(at_work):
+    import onnxruntime
+
+    weight = classifier(10, shape=False)
+    assert joined(at_work, fitted("ts", (), 10)).code == 0
+    x = np.eye(6, dtype=np.float32)
+    (probs,) = onnxruntime.InferenceSession("j.onnx").run(["probs"], {"x": x})
+    temperature = fitted("ts", (), 10).calibrator.temperature
+    np.testing.assert_allclose(probs, softmax(weight.astype(np.float64) / temperature), atol=1e-6)
+
+
+@pytest.mark.parametrize("options", [(), ("--at", "logits")])
+def test_a_classifier_with_outputs_named_as_the_calibrators(at_work, options):
+    import onnxruntime
+
+    classifier(10, extra="probs")
+    done = joined(at_work, fitted("ts", (), 10), *options)
+    assert done.code == 0 and "calibrated_probs" in done.err
+    model = onnxruntime.InferenceSession("j.onnx")
+    names = ["logits", "probs", "calibrated_probs", "prediction", "confidence"]
+    assert [o.name for o in model.get_outputs()] == names
+    logits, own, probs, prediction, confidence = model.run(names, {"x": np.eye(6, dtype=np.float32)})
+    temperature = fitted("ts", (), 10).calibrator.temperature
+    np.testing.assert_allclose(own, softmax(logits.astype(np.float64)), atol=1e-6)
+    np.testing.assert_allclose(probs, softmax(logits.astype(np.float64) / temperature), atol=1e-6)
+    np.testing.assert_array_equal(prediction, probs.argmax(axis=1))
+    np.testing.assert_array_equal(confidence, probs.max(axis=1))
+    Path("j.onnx").replace("m.onnx")
+    assert "joined to a calibrator already" in joined(at_work, fitted("ts", (), 10), "--at", "logits").line
 
 
 @pytest.mark.parametrize("end", ["Softmax", "LogSoftmax", "Sigmoid"])

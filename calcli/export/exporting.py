@@ -8,7 +8,7 @@ from calcli.errors import CalcliError, needed, one_line
 from calcli.export import onnx_after_classifier
 from calcli.export.artifact_graph import trace
 from calcli.export.numpy_source import load_source, write_source
-from calcli.export.onnx_model import OPSET, build_model, require_onnx, session
+from calcli.export.onnx_model import OPSET, build_model, session
 from calcli.export.torch_module import build_module, load_program, save_program
 from calcli.export.verify import TOLERANCE, Agreement, Run, compare, trying_rows
 from calcli.fast_dataclass import dataclass
@@ -56,27 +56,23 @@ def export(artifact: Artifact, target: str) -> Export:
 
 
 def export_behind(artifact: Artifact, path: str, output: str | None = None) -> Export:
-    """A calibrator behind the classifier of an ONNX file; both are run on made-up inputs."""
-    alone = export(artifact, "onnx")
+    """A calibrator behind the classifier of an ONNX file; the whole is run on random inputs, its part on hard rows."""
     joined = onnx_after_classifier.join(artifact, path, output)
     try:
-        require_onnx().checker.check_model(joined.model)
         data: bytes = joined.model.SerializeToString()
         model = session(data)
-    except Exception as problem:  # onnx, protobuf and onnxruntime have errors of their own
+    except Exception as problem:  # protobuf and onnxruntime have errors of their own
         raise CalcliError(f"{path}: cannot be joined with the calibrator: {one_line(problem)}") from None
-    notes: list[str] = []
-    try:
-        feeds = onnx_after_classifier.made_up_inputs(joined.model)
-        seen, probs, label = model.run([joined.scores, "probs", "prediction"], feeds)
-    except Exception as problem:
-        notes.append(
-            f"{path} does not run on made-up inputs ({one_line(problem)}): the calibrator was tried by itself only"
-        )
-        agreement = NONE
-    else:
-        agreement = compare(lambda _: (probs, label), artifact, both_columns(seen, artifact))
-    return Export(data, alone.run, alone.agreement + agreement, joined.opset, joined.scores, tuple(notes))
+    run = _onnx(joined.part) if not joined.one_column else export(artifact, "onnx").run
+    agreement, notes = tried(run, artifact), [f"{path} does not run on random inputs: only the calibrator's part was"]
+    if joined.feeds is not None:
+        seen, probs, label = model.run([joined.scores, *joined.outputs[:2]], joined.feeds)
+        agreement += compare(lambda _: (probs, label), artifact, both_columns(seen, artifact))
+        notes = []
+    names = ", ".join(name for name in joined.outputs if name.startswith(onnx_after_classifier.OTHERWISE))
+    if names:
+        notes.append(f"{path} has tensors of these names: the calibrator's outputs are called {names}")
+    return Export(data, run, agreement, joined.opset, joined.scores, tuple(notes))
 
 
 def both_columns(scores: Any, artifact: Artifact) -> Any:
@@ -117,7 +113,8 @@ def torch_run(module: Any) -> Run:
 
 def _onnx(data: bytes) -> Run:
     model = session(data)
-    return lambda scores: tuple(model.run(["probs", "prediction"], {"scores": scores}))
+    name = model.get_inputs()[0].name
+    return lambda scores: tuple(model.run(["probs", "prediction"], {name: scores}))
 
 
 def check(agreement: Agreement, what: str) -> None:

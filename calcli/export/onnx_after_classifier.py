@@ -1,67 +1,94 @@
 """The calibrator's graph behind a classifier's own ONNX graph."""
 
+from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from calcli.errors import DataError, UsageError, one_line
 from calcli.export.artifact_graph import trace
-from calcli.export.onnx_model import OLDEST_OPSET, OPSET, Writer, properties, require_onnx
+from calcli.export.onnx_model import IR_VERSION, OLDEST_OPSET, OPSET, Writer, properties, require_onnx, session
 from calcli.fast_dataclass import dataclass
 from calcli.io.artifact import Artifact
 from calcli.io.inputs import note_onnx
+from calcli.io.validate import MOST_BY_CHANCE, check_scores
+from calcli.rows import ScoreKind
 
 NAMES = ("probs", "prediction", "confidence")
 USUAL = ("logits", "scores", "output", "outputs", "log_probs", "probs")
 """Names by which the scores are found among several outputs."""
 
-PREFIX = "calcli/"
+PREFIX, OTHERWISE = "calcli/", "calibrated_"
+"""Of tensors inside, and of an output whose name the classifier has given away."""
 
 ENDS = {"Softmax": "probs", "Sigmoid": "probs", "LogSoftmax": "log_probs"}
-"""Kinds of scores by the operation that makes them."""
+LINEAR = {"Gemm", "MatMul", "Add"}
+"""Kinds of scores by the operation that makes them; what a last layer does."""
 
 PASSING = {"Identity", "Cast", "Dropout", "Reshape", "Flatten", "Squeeze", "Unsqueeze"}
 """Operations that leave the values as they are."""
 
+FLOATS = {1, 10, 11}
+"""float32, float16, float64"""
+
+SIZES = (1.0, 10.0, 100.0)
+"""Of random inputs: probabilities stay in [0, 1] at every size."""
+
+DRAWS, FREE = 20, (16, 64, 224, 1)
+"""Draws up to which inputs of few rows are tried, and lengths of open axes."""
+
+Seen = Mapping[str, NDArray[Any]]
+
 
 @dataclass(frozen=True)
 class Joined:
-    """model : classifier and calibrator, an ``onnx.ModelProto``. scores : the output that is calibrated."""
+    """Classifier and calibrator in one graph.
+
+    model : an ``onnx.ModelProto``. part : the bytes of its part from the scores on, as a model of
+    float32 scores. scores : the output that is calibrated. outputs : what probs, prediction and
+    confidence are called. one_column : whether the scores are one column of class 1. feeds : inputs
+    that it runs on, None where there are none.
+    """
 
     model: Any
+    part: bytes
     scores: str
+    outputs: tuple[str, ...]
+    one_column: bool
     opset: int
+    feeds: dict[str, Any] | None
 
 
 def join(artifact: Artifact, path: str, output: str | None = None) -> Joined:
     """Append a calibrator to the classifier of an ONNX file; its own outputs stay.
 
     output : its output with the scores, or a tensor inside that becomes one; found when there is
-    one of fitting shape that is of the calibrator's kind as far as its last operation tells.
-    Raises DataError for a file that is no such classifier, UsageError for an output that it lacks.
+    one of fitting shape that is of the calibrator's kind, as its values on random inputs and its
+    last operation tell. Outputs whose names the classifier has are called ``calibrated_…``.
+    Raises DataError for a file that is no such classifier and for scores of another kind,
+    UsageError for an output that it lacks.
     """
-    onnx = require_onnx()
-    if not Path(path).is_file():
-        raise DataError(f"{path}: is no file; expected an ONNX model")
-    note_onnx(Path(path))
-    try:
-        model = onnx.load(path)
-    except Exception as problem:  # protobuf's errors, and those of missing external data
+    onnx, model = require_onnx(), read_model(path)
+    if output is not None:
+        _take_out(model, output)
+    feeds, seen, problem = observed(model)
+    chosen = score_output(model, path, artifact, output, seen)
+    made = ending(model, chosen)[0]
+    if not seen and ENDS.get(made, "logits" if made in LINEAR else None) != artifact.input_kind:
         raise DataError(
-            f"{path}: cannot be read as an ONNX model: {one_line(problem)[:300] or type(problem).__name__}"
-        ) from None
-    if not model.graph.output:
-        raise DataError(f"{path}: has no outputs, or is no ONNX model")
-    chosen = score_output(model, path, artifact, output)
+            f"{path}: does not run on random inputs ({problem}), so that nothing tells whether its output {chosen!r} is"
+            f" {artifact.input_kind}; give its inputs fixed shapes (onnxruntime.tools.make_dynamic_shape_fixed)"
+        )
     used = {name for node in model.graph.node for name in (*node.input, *node.output)}
     used |= {value.name for value in (*model.graph.input, *model.graph.initializer)}
-    taken = sorted(used & set(NAMES)) or sorted(name for name in used if name.startswith(PREFIX))
-    if taken:
-        raise UsageError(
-            f"{path}: has a tensor named {taken[0]!r} already, as the calibrator's would be;"
-            " rename it (onnx.compose.add_prefix) and export again"
-        )
+    if taken := sorted(name for name in used if name.startswith(PREFIX)):
+        raise UsageError(f"{path}: has a tensor {taken[0]!r}: it is joined to a calibrator already")
+    names = {name: OTHERWISE * (name in used) + name for name in NAMES}
+    if taken := sorted(used & {new for old, new in names.items() if new != old}):
+        raise UsageError(f"{path}: has a tensor {taken[0]!r}, as the calibrator's would be called; rename it")
     opset = next((o.version for o in model.opset_import if o.domain in ("", "ai.onnx")), 0)
     if not opset:
         opset = OPSET
@@ -72,58 +99,106 @@ def join(artifact: Artifact, path: str, output: str | None = None) -> Joined:
             f" convert it with onnx.version_converter.convert_version(model, {OPSET})"
         )
     model.ir_version = max(model.ir_version, 7)
-    columns = last_dimension(next(o for o in model.graph.output if o.name == chosen))
-    graph = trace(artifact, one_column=columns == 1)
+    declared = next(o for o in model.graph.output if o.name == chosen).type.tensor_type.shape.dim
+    one_column = (seen[chosen].shape[1] if seen else declared[1].dim_value if declared else None) == 1
     writer = Writer(artifact.n_classes, opset, PREFIX)
-    writer.write(graph, chosen)
+    writer.write(trace(artifact, one_column=one_column), chosen)
+    part = _part(artifact, writer, chosen, one_column)
+    outputs = writer.outputs("calcli_rows")
+    for node in writer.nodes:
+        node.output[:] = [names.get(name, name) for name in node.output]
+    for value in outputs:
+        value.name = names[value.name]
     model.graph.node.extend(writer.nodes)
     model.graph.initializer.extend(writer.initializers)
-    model.graph.output.extend(writer.outputs("calcli_rows"))
+    model.graph.output.extend(outputs)
     known = {p.key: p.value for p in model.metadata_props}
     onnx.helper.set_model_props(model, {**known, **properties(artifact), "calcli_scores": chosen})
-    return Joined(model, chosen, opset)
+    return Joined(model, part, chosen, tuple(names.values()), one_column, opset, feeds)
 
 
-def last_dimension(value: Any) -> int | None:
-    """Size of an output's last axis, None where it is not said."""
-    shape = value.type.tensor_type.shape.dim
-    return shape[-1].dim_value or None if len(shape) == 2 else None
+def read_model(path: str) -> Any:
+    """The model of an ONNX file. Raises DataError for a file that is none, or has no outputs."""
+    if not Path(path).is_file():
+        raise DataError(f"{path}: is no file; expected an ONNX model")
+    note_onnx(Path(path))
+    try:
+        model = require_onnx().load(path)
+    except Exception as problem:  # protobuf's errors, and those of missing external data
+        raise DataError(
+            f"{path}: cannot be read as an ONNX model: {one_line(problem)[:300] or type(problem).__name__}"
+        ) from None
+    if not model.graph.output:
+        raise DataError(f"{path}: has no outputs, or is no ONNX model")
+    return model
 
 
-def ending(model: Any, name: str) -> tuple[str, str] | None:
-    """The kind of scores that an output is by the operation that makes it, and what goes into that; or None."""
+def _part(artifact: Artifact, writer: Writer, scores: str, one_column: bool) -> bytes:
+    """What a writer holds, as a model of its own."""
+    onnx, columns = writer.onnx, 1 if one_column else artifact.n_classes
+    given = onnx.helper.make_tensor_value_info(scores, onnx.TensorProto.FLOAT, ["rows", columns])
+    graph = onnx.helper.make_graph(writer.nodes, "calibrator", [given], writer.outputs("rows"), writer.initializers)
+    opset = onnx.helper.make_opsetid("", writer.opset)
+    made: bytes = onnx.helper.make_model(graph, opset_imports=[opset], ir_version=IR_VERSION).SerializeToString()
+    return made
+
+
+# ---- which output holds the scores
+
+
+def ending(model: Any, name: str) -> tuple[str, str]:
+    """The operation that makes an output, and what goes into that; empty where nothing does."""
     makers = {made: node for node in model.graph.node for made in node.output}
     while (node := makers.get(name)) is not None and node.op_type in PASSING and node.input:
         name = node.input[0]
-    return None if node is None or node.op_type not in ENDS else (ENDS[node.op_type], node.input[0])
+    return ("", "") if node is None or not node.input else (node.op_type, node.input[0])
 
 
-def score_output(model: Any, path: str, artifact: Artifact, wanted: str | None) -> str:
+def other_kind(model: Any, name: str, kind: ScoreKind, seen: Seen) -> str | None:
+    """What an output is, where that is not scores of a kind, by its last operation and its values."""
+    made = ENDS.get(ending(model, name)[0], kind)
+    if made != kind or not seen:
+        return None if made == kind else made
+    values = seen[name].astype(np.float64)
+    if kind != "logits":
+        return None if _can_be(kind, values) else f"no {kind}"
+    told = values.shape[1] > 1 or len(np.unique(values)) >= MOST_BY_CHANCE  # one column has no sums
+    kinds: list[ScoreKind] = ["probs", "log_probs"]
+    return next((each for each in kinds[: values.shape[1]] if told and _can_be(each, values)), None)
+
+
+def _can_be(kind: ScoreKind, values: NDArray[Any]) -> bool:
+    with suppress(DataError):
+        check_scores(values, kind, "")
+        return True
+    return False
+
+
+def score_output(model: Any, path: str, artifact: Artifact, wanted: str | None, seen: Seen) -> str:
     """Name of the classifier's output with the scores, which is refused where it is of another kind."""
-    if wanted is not None:
-        _take_out(model, wanted)
     k, kind = artifact.n_classes, artifact.input_kind
-    floats = {1, 10, 11}  # float32, float16, float64
+    widths = (k, 1) if k == 2 else (k,)
     names = [o.name for o in model.graph.output]
-    fit = [
-        o.name
-        for o in model.graph.output
-        if o.type.tensor_type.elem_type in floats
-        and last_dimension(o) in (None, k, *([1] if k == 2 else []))
-        and len(o.type.tensor_type.shape.dim) in (0, 2)
-    ]
-    if wanted is not None:
-        if wanted not in names:
-            raise UsageError(f"{path}: has no output {wanted!r}; its outputs: {', '.join(names)}")
-        if wanted not in fit:
-            raise DataError(f"{path}: output {wanted!r} is no array (rows, {k}) of floats")
-        fit = [wanted]
-    others = {name: end for name in fit if (end := ending(model, name)) is not None and end[0] != kind}
+    if wanted is not None and wanted not in names:
+        raise UsageError(f"{path}: has no output {wanted!r}; its outputs: {', '.join(names)}")
+
+    if seen:
+        fit = [name for name in names if name in seen and seen[name].ndim == 2 and seen[name].shape[1] in widths]
+    else:
+        floats = [o for o in model.graph.output if o.type.tensor_type.elem_type in FLOATS]
+        shapes = {o.name: [d.dim_value for d in o.type.tensor_type.shape.dim] for o in floats}
+        fit = [name for name, s in shapes.items() if not s or (len(s) == 2 and s[1] in (0, *widths))]
+    if wanted is not None and wanted not in fit:
+        raise DataError(f"{path}: output {wanted!r} is no array (rows, {k}) of floats")
+    fit = fit if wanted is None else [wanted]
+    others = {name: made for name in fit if (made := other_kind(model, name, kind, seen)) is not None}
     if others and len(others) == len(fit):
-        name, (made, source) = next(iter(others.items()))
+        name, made = next(iter(others.items()))
+        operation, source = ending(model, name)
+        inside = f"--at {source} takes what the {made} are made of, or " if ENDS.get(operation) == made else ""
         raise DataError(
-            f"{path}: its output {name!r} is {made}, the calibrator was fitted to {kind}:"
-            f" --at {source} takes what the {made} are made of, or fit to {made}"
+            f"{path}: its output {name!r} is {made}, the calibrator was fitted to {kind}: {inside}"
+            f"{'name another output with --at, or ' * (not inside)}fit to what this output holds"
         )
     fit = [name for name in fit if name not in others]
     usual = [name for name in USUAL if name in fit]
@@ -136,7 +211,7 @@ def score_output(model: Any, path: str, artifact: Artifact, wanted: str | None) 
 
 
 def _take_out(model: Any, name: str) -> None:
-    """Make a tensor inside a model one of its outputs, where its shape can be told."""
+    """Make a tensor inside a model one of its outputs, where its type can be told."""
     if name in [o.name for o in model.graph.output]:
         return
     try:
@@ -146,9 +221,57 @@ def _take_out(model: Any, name: str) -> None:
     model.graph.output.extend(value for value in known if value.name == name)
 
 
-def made_up_inputs(model: Any, rows: int = 5, free: int = 16) -> dict[str, Any]:
-    """Random values for every input, to run a model once; open axes beyond the first get ``free`` entries."""
-    onnx, rng = require_onnx(), np.random.default_rng(0)
+# ---- its values on random inputs
+
+
+def observed(model: Any) -> tuple[dict[str, Any] | None, Seen, str]:
+    """Inputs that a model runs on, its outputs of floats on many such, and why it does not run.
+
+    The values are those of all rows that are finite; none where it does not run.
+    """
+    names = [o.name for o in model.graph.output if o.type.tensor_type.elem_type in FLOATS]
+    if not names:
+        return None, {}, ""
+    problem: Exception | None = None
+    try:
+        run = session(model.SerializeToString()).run
+    except Exception as failed:  # onnxruntime and protobuf have errors of their own
+        return None, {}, one_line(failed)[:200]
+    for free in FREE:
+        for most in (1, 0):
+            try:
+                first = made_up_inputs(model, np.random.default_rng(0), SIZES[0], free, most)
+                found = [run(names, first)]
+                rng = np.random.default_rng(1)
+                while len(found) < len(SIZES) or (
+                    len(found) < DRAWS and sum(len(np.atleast_1d(f[0])) for f in found) < 3 * MOST_BY_CHANCE
+                ):
+                    size = SIZES[len(found) % len(SIZES)]
+                    found.append(run(names, made_up_inputs(model, rng, size, free, most)))
+            except Exception as failed:
+                problem = problem or failed
+            else:
+                return first, _finite(names, found), ""
+    return None, {}, "" if problem is None else one_line(problem)[:200]
+
+
+def _finite(names: list[str], found: list[Any]) -> Seen:
+    """Outputs of several runs, one after the other, without rows that are not finite."""
+    seen = {}
+    for name, parts in zip(names, zip(*found, strict=True), strict=True):
+        arrays = [np.atleast_1d(part) for part in parts]
+        if len({array.shape[1:] for array in arrays}) == 1:
+            whole = np.concatenate(arrays)
+            seen[name] = whole[np.isfinite(whole.reshape(len(whole), -1)).all(axis=1)]
+    return {name: values for name, values in seen.items() if len(values)}
+
+
+def made_up_inputs(
+    model: Any, rng: np.random.Generator, size: float, free: int, most: int, rows: int = 8
+) -> dict[str, Any]:
+    """Random values for every input: floats of a size, whole numbers from 0 to ``most``; ``free`` is the length of
+    open axes but the first."""
+    onnx = require_onnx()
     constants = {value.name for value in model.graph.initializer}
     feeds: dict[str, Any] = {}
     for value in model.graph.input:
@@ -157,5 +280,6 @@ def made_up_inputs(model: Any, rows: int = 5, free: int = 16) -> dict[str, Any]:
         tensor = value.type.tensor_type
         shape = [d.dim_value or (free if i else rows) for i, d in enumerate(tensor.shape.dim)]
         kind = onnx.helper.tensor_dtype_to_np_dtype(tensor.elem_type)
-        feeds[value.name] = rng.normal(size=shape).astype(kind) if kind.kind == "f" else np.zeros(shape, kind)
+        random = rng.normal(size=shape) * size if kind.kind == "f" else rng.integers(0, most, shape, endpoint=True)
+        feeds[value.name] = random.astype(kind)
     return feeds
