@@ -13,8 +13,8 @@ from calcli.errors import DataError, UsageError, unknown_name
 from calcli.importers.labels import labels_in_memory
 from calcli.importers.open_any_file import open_data, open_rows
 from calcli.io.dataset import DataSet
+from calcli.io.locate import expand
 from calcli.io.memory import bundle_in_memory, plain_array
-from calcli.io.names import expand
 from calcli.io.validate import check_confidences, check_scores, check_shape, check_type, score_kind
 from calcli.registry import allowed_text
 from calcli.rows import ArrayRows, Rows

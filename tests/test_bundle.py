@@ -297,10 +297,10 @@ def test_tall_chunks_are_unpacked_once(tmp_path, monkeypatch, chunks, dtype):
         file["labels"] = y
     for name, value in (("bundle.CACHE_BYTES", 0), ("bundle.UNPACKED_BYTES", 0), ("dataset.SLAB_BYTES", 1000)):
         monkeypatch.setattr(f"calcli.io.{name}", value)
-    monkeypatch.setattr("calcli.io.unpacked_chunks.TALL_BYTES", 1000)
-    monkeypatch.setattr("calcli.io.unpacked_chunks.HELD_BYTES", 20_000)
+    monkeypatch.setattr("calcli.io.spool.TALL_BYTES", 1000)
+    monkeypatch.setattr("calcli.io.spool.HELD_BYTES", 20_000)
     taken = []
-    monkeypatch.setattr("calcli.io.unpacked_chunks.read", lambda scores, at, where: (taken.append(at), scores[at])[1])
+    monkeypatch.setattr("calcli.io.spool.read", lambda scores, at, where: (taken.append(at), scores[at])[1])
     with open_bundle(str(path), ignore_labels=[-1]) as rows:
         for _ in range(2):
             np.testing.assert_array_equal(np.concatenate([b.scores for b in rows.blocks()]), z[y >= 0])
@@ -315,7 +315,7 @@ def test_tall_chunks_without_room_are_told(tmp_path, monkeypatch):
     with h5py.File(tmp_path / "tall.h5", "w") as file:
         file.create_dataset("logits", data=np.random.default_rng(0).normal(size=(1000, 5)), chunks=(1000, 1))
         file["labels"] = np.arange(1000) % 5
-    for name in ("bundle.CACHE_BYTES", "bundle.UNPACKED_BYTES", "unpacked_chunks.TALL_BYTES"):
+    for name in ("bundle.CACHE_BYTES", "bundle.UNPACKED_BYTES", "spool.TALL_BYTES"):
         monkeypatch.setattr(f"calcli.io.{name}", 0)
     monkeypatch.setattr("calcli.io.spool.shutil.disk_usage", lambda folder: type("Usage", (), {"free": 1})())
     with open_bundle(str(tmp_path / "tall.h5")) as rows, pytest.raises(CalcliError, match=r"MiB are free.*h5repack"):

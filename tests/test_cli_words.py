@@ -14,7 +14,7 @@ from synthetic import truth
 
 from calcli.calibrator import Context
 from calcli.cli.app import load, summaries
-from calcli.cli.fit_text import print_candidates
+from calcli.cli.fit_all import print_candidates
 from calcli.cli.man_and_completion import manual
 from calcli.cli.render import Talk
 from calcli.cli.tables import TEXTS, Table

@@ -12,9 +12,9 @@ from synthetic import truth
 from calcli.diagrams.curve import measure_curve
 from calcli.diagrams.matplotlib_theme import DARK, LIGHT, Paper, width_of
 from calcli.diagrams.panels import Diagram, Measured, Panel
-from calcli.diagrams.point_labels import overlap, place
 from calcli.diagrams.style import style, style_names, style_titles
 from calcli.diagrams.styles.risk import coverage_curve
+from calcli.diagrams.styles.variance import overlap, place
 from calcli.errors import UsageError
 from calcli.metrics.collect import collect
 from calcli.rows import ArrayRows

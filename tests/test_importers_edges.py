@@ -16,12 +16,11 @@ from calcli.errors import DataError, UsageError
 from calcli.importers.archive import Entry, flatten, reading
 from calcli.importers.batches import _join, merge_batches
 from calcli.importers.columns import LEFT_OVER
-from calcli.importers.corrupt import corrupt_labels
 from calcli.importers.extra_axis import token_rows
 from calcli.importers.formats import open_archive
 from calcli.importers.import_report import Splitting
 from calcli.importers.import_request import ImportRequest
-from calcli.importers.import_scores import import_scores
+from calcli.importers.import_scores import corrupt_labels, import_scores
 from calcli.importers.join import _ordered
 from calcli.importers.labelled_scores import per_row
 from calcli.importers.readers.pickles import _tensor

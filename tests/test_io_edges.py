@@ -19,7 +19,7 @@ from calcli.io.hdf5_sources import check_external
 from calcli.io.hdf5_write_errors import DescriptorFile
 from calcli.io.inputs import open_document
 from calcli.io.job_files import open_job_file
-from calcli.io.names import expand
+from calcli.io.locate import expand
 from calcli.io.params import check_extremes
 from calcli.io.pooled_bundles import allow_open_files
 from calcli.io.validate import check_labels, score_kind

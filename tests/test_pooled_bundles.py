@@ -16,7 +16,7 @@ from calcli.fit_and_apply import fit_artifact
 from calcli.importers.open_any_file import open_data
 from calcli.io.artifact import dumps
 from calcli.io.dataset import DataSet
-from calcli.io.names import expand, listed, natural
+from calcli.io.locate import expand, listed, natural
 from calcli.registry import parse_options
 
 SHARDS = 50

@@ -21,8 +21,7 @@ from calcli.fit_and_apply import check_fits, checked_transforms
 from calcli.importers.open_any_file import open_data
 from calcli.io.artifact import Artifact, load
 from calcli.io.dataset import DataSet
-from calcli.io.locate import split_where
-from calcli.io.names import expand
+from calcli.io.locate import expand, split_where
 from calcli.io.provenance import check_upstream
 from calcli.metrics.rowtable import RowTable
 from calcli.metrics.tally import Tally

@@ -16,7 +16,7 @@ from calcli.flags import flag
 from calcli.importers.import_report import ImportReport, Splitting
 from calcli.io.atomic import make_folder, refuse_inputs
 from calcli.io.inputs import note
-from calcli.io.names import WILD, natural
+from calcli.io.locate import WILD, natural
 
 if TYPE_CHECKING:
     from calcli.extract.model_inputs import ModelJob

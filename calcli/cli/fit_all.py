@@ -1,4 +1,4 @@
-"""calcli fit --method all: every method that applies, ranked by what held-out rows lose."""
+"""What calcli fit says of one fit; and --method all: every method that applies, ranked by what held-out rows lose."""
 
 import math
 import os
@@ -8,21 +8,20 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from calcli.calibrator import Context
-from calcli.cli.fit_text import as_json, classes
 from calcli.cli.render import Talk, fail, print_json, print_path
 from calcli.cli.tables import Cell, print_table
 from calcli.errors import CalcliError, DataError, FitError, UsageError
-from calcli.evaluation.cross_validation import Fold, cross_validated_nll, folds_of
-from calcli.evaluation.leaderboard import applicable
 from calcli.fast_dataclass import dataclass
 from calcli.fit_and_apply import fit_artifact
 from calcli.io.artifact import Artifact, save
 from calcli.io.atomic import check_output, make_folder
 from calcli.io.dataset import DataSet
+from calcli.mixture import Mixture
 from calcli.registry import parse_options
 
 if TYPE_CHECKING:
     from calcli.cli.commands.fit import FitArgs
+    from calcli.evaluation.cross_validation import Fold
 
 HEAD = ["method", "status", "seconds", "held-out nll"]
 
@@ -67,6 +66,8 @@ def fit_all(args: "FitArgs", rows: DataSet, context: Context, talk: Talk) -> int
 
     Returns the worst exit code. Raises UsageError for an output that is no folder.
     """
+    from calcli.evaluation.cross_validation import folds_of
+
     targets = _targets(args, rows, talk)
     folds = folds_of(rows, context)
     entries: list[FittedMethod] = []
@@ -92,7 +93,9 @@ def fit_all(args: "FitArgs", rows: DataSet, context: Context, talk: Talk) -> int
     return max(worst, FitError.exit_code if args.strict and bad else 0)
 
 
-def _fit(name: str, path: Path, rows: DataSet, folds: list[Fold], context: Context, force: bool) -> FittedMethod:
+def _fit(name: str, path: Path, rows: DataSet, folds: list["Fold"], context: Context, force: bool) -> FittedMethod:
+    from calcli.evaluation.cross_validation import cross_validated_nll
+
     begun = time.process_time()
     try:
         artifact = fit_artifact(name, parse_options(name, {}), rows, context)
@@ -120,6 +123,8 @@ def _print(entries: list[FittedMethod], rows: DataSet, folds: int, talk: Talk) -
 
 def _targets(args: "FitArgs", rows: DataSet, talk: Talk) -> dict[str, Path]:
     """The file of every method that applies, in a folder that is there; what to try first at the front."""
+    from calcli.evaluation.leaderboard import applicable
+
     folder = Path(args.output or f"{args.stem}.calibrators")
     if args.output == "-" or (os.path.exists(folder) and not os.path.isdir(folder)):
         raise UsageError(f"-o {args.output}: expected a folder with --method all")
@@ -131,3 +136,63 @@ def _targets(args: "FitArgs", rows: DataSet, talk: Talk) -> dict[str, Path]:
     for path in targets.values():
         check_output(path, force=args.force, inputs=args.files)
     return targets
+
+
+def as_json(artifact: Artifact, path: str) -> dict[str, object]:
+    """One fit as stable JSON keys."""
+    fit = artifact.fit
+    return {
+        "calcli_fit": 1,
+        "artifact": path,
+        "method": artifact.method,
+        "status": fit.status,
+        "warnings": fit.warnings,
+        "n": fit.n,
+        "before": fit.before,
+        "after": fit.after,
+    }
+
+
+def classes(k: int) -> str:
+    """What a number of classes is called; one is a confidence alone."""
+    return f"{k} classes" if k > 1 else "confidences"
+
+
+def print_fit(artifact: Artifact, source: str, talk: Talk) -> None:
+    """Say what the fit did, on stderr."""
+    if talk.quiet:
+        return
+    fit = artifact.fit
+    temperature = getattr(artifact.calibrator, "temperature", None)
+    found = f", T = {temperature:.6g}" if isinstance(temperature, float) else ""
+    names = artifact.class_names
+    named = f" (class 1 = {names[1]})" if names is not None and len(names) == 2 else ""
+    what = f"{classes(artifact.n_classes)}{named}"
+    talk.say(f"{artifact.method} on {source}: {fit.n} rows, {what}, status {fit.status}{found}")
+    head = ["calibration data", *fit.before]
+    print_table(head, [["before", *fit.before.values()], ["after", *fit.after.values()]], file=sys.stderr)
+    if "auto" in fit.details:
+        print_candidates(artifact, talk)
+    for warning in fit.warnings:
+        talk.warn(warning)
+
+
+def print_candidates(artifact: Artifact, talk: Talk) -> None:
+    """The table of a cross-validated choice or average, and what the average does to predictions."""
+    record = artifact.fit.details["auto"]
+    done = [row for row in record["table"] if "failed" not in row]
+    if not done:
+        return
+    loss = "brier" if "brier" in done[0] else "nll"
+    head = ["candidate", f"held-out {loss}", "standard error", "weight", "seconds"]
+    lines = []
+    for row in sorted(done, key=lambda row: float(row[loss])):
+        weight = row.get("weight", "chosen" if row.get("chosen") else "")
+        lines.append([row["method"], row[loss], row["error"], weight, artifact.seconds.get(row["method"], "")])
+    print_table(head, lines, file=sys.stderr)
+    for row in record["table"]:
+        if "failed" in row:
+            talk.say(f"{row['method']}: {row['failed']}")
+    if isinstance(artifact.calibrator, Mixture):
+        kept = "every member keeps the predictions" if artifact.calibrator.keeps_argmax else "predictions may change"
+        talk.say(f"average of {len(artifact.calibrator.members)}: {kept}")

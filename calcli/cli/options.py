@@ -11,8 +11,7 @@ from calcli.cli.tables import TEXTS, Table, print_table
 from calcli.errors import UsageError, unknown_name
 from calcli.fast_dataclass import dataclass
 from calcli.flags import argument, flag
-from calcli.io.locate import Layout, split_where
-from calcli.io.names import bundle_names, expand
+from calcli.io.locate import Layout, bundle_names, expand, split_where
 
 force = partial(flag, False, "Replace an output that exists.")
 seed = partial(flag, 0, "Seed of every random draw.", "N", min=0)

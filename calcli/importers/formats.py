@@ -20,7 +20,7 @@ Read = Callable[[SourceFile, ExitStack, ImportRequest], Archive]
 
 
 @dataclass(frozen=True)
-class SourceFormat:
+class Format:
     """A kind of file that calcli reads.
 
     name : as messages call it. about : what such files are, for lists. suffixes : what
@@ -40,7 +40,7 @@ class SourceFormat:
     examples: tuple[tuple[str, str], ...] = ()
 
 
-_FORMATS: dict[str, SourceFormat] = {}
+_FORMATS: dict[str, Format] = {}
 
 
 def reader(
@@ -55,21 +55,21 @@ def reader(
 ) -> Callable[[Read], Read]:
     """Register a reader: a function (file, stack, ask) -> Archive in a module of ``readers``.
 
-    The arguments are the fields of ``SourceFormat``. ``stack`` closes what the archive keeps
+    The arguments are the fields of ``Format``. ``stack`` closes what the archive keeps
     open, ``ask`` is what the user said. Readers raise DataError for files that are broken
     or hold no scores, import heavy packages inside, and give arrays the names that
     ``array_names`` knows (logits, labels, ids, …).
     """
 
     def register(read: Read) -> Read:
-        _FORMATS[name] = SourceFormat(name, about, tuple(suffixes), sniff, read, extra, order, tuple(examples))
+        _FORMATS[name] = Format(name, about, tuple(suffixes), sniff, read, extra, order, tuple(examples))
         return read
 
     return register
 
 
 @cache
-def formats() -> tuple[SourceFormat, ...]:
+def formats() -> tuple[Format, ...]:
     """All formats, in the order in which they are asked."""
     for module in iter_modules(readers.__path__):
         import_module(f"{readers.__name__}.{module.name}")
@@ -132,7 +132,7 @@ ELSEWHERE = (
 """How files begin that are known and not read, and what to do about them."""
 
 
-def recognise(file: SourceFile) -> tuple[SourceFormat, str | None]:
+def recognise(file: SourceFile) -> tuple[Format, str | None]:
     """The format of a file, by content: (format, a note when its name says otherwise).
 
     Raises DataError for an unknown file.

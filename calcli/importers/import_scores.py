@@ -1,6 +1,7 @@
 """Importing from beginning to end: sources in, one file of bundles out."""
 
 import json
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
@@ -14,7 +15,6 @@ from calcli.errors import CalcliError, DataError, UsageError
 from calcli.importers.archive import Archive, Entry, unite
 from calcli.importers.array_names import BundleArrays, group_name, plan
 from calcli.importers.confidences import confidences_by_name, load_confidences
-from calcli.importers.corrupt import corrupt_labels
 from calcli.importers.formats import open_archive
 from calcli.importers.gold_labels import add_gold, aligned_labels
 from calcli.importers.import_report import Chance, ImportReport, Splitting, Written, absent_classes, taken_for
@@ -331,3 +331,27 @@ def _fill(imported: Imported, writers: Sequence[tuple[GroupWriter, IntArray]]) -
                 per_row["transformed"] = slab.transformed if whole else slab.transformed[:, local]
             writer.write(int(first), slab.scores if whole else slab.scores[local], **per_row)
     return chance
+
+
+def corrupt_labels(imported: Imported, share: float, seed: int) -> tuple[Imported, dict[str, Any]]:
+    """The bundle with the labels of its first classes drawn anew, and what to record of it.
+
+    Of C classes the first ``ceil(share C)`` lose their labels: each of their rows gets one of all C
+    classes, the true one included, drawn uniformly in the order of the source. Scores stay.
+    Raises UsageError for rows without class labels.
+
+    Reference: Clarte, Loureiro, Krzakala, Zdeborova (2023), appendix C.
+    """
+    if imported.labels is None or not imported.k:
+        raise UsageError(f"--corrupt-labels: {imported.where} has no class labels")
+    classes = math.ceil(share * imported.k)
+    y = imported.labels.copy()
+    rows = np.flatnonzero((y >= 0) & (y < classes))
+    y[rows] = np.random.default_rng(seed).integers(0, imported.k, len(rows))
+    changed = int((y != imported.labels).sum())
+    record = {"share": share, "classes": classes, "drawn": len(rows), "changed": changed, "seed": seed}
+    note = (
+        f"{imported.where}: the labels of {classes} of {imported.k} classes are now random:"
+        f" {len(rows)} drawn, {changed} of {imported.n} changed (seed {seed})"
+    )
+    return replace(imported, labels=y, notes=(*imported.notes, note)), record

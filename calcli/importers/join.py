@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from calcli.errors import DataError
 from calcli.importers.archive import Archive, Entry
 from calcli.importers.array_names import PER_ROW, ROLES, parse_name
-from calcli.io.names import natural
+from calcli.io.locate import natural
 
 SHARD = re.compile(r"(?i)[_.-]?(rank|part|shard|chunk|proc|gpu|batch)?[_.-]?\d+([_.-]?of[_.-]?\d+)?$")
 """What tells the shards of one array apart, at the end of their names."""

@@ -13,7 +13,7 @@ from calcli.importers.array_names import parse_name
 from calcli.importers.columns import Column
 from calcli.importers.import_request import ImportRequest
 from calcli.importers.printed import are_lists, is_number, read_lists
-from calcli.io.names import natural
+from calcli.io.locate import natural
 
 
 def record_columns(path: Path, rows: Sequence[Mapping[str, Any]]) -> dict[str, Column]:

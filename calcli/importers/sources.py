@@ -17,7 +17,7 @@ from calcli.fast_dataclass import dataclass
 from calcli.importers.formats import suffixes
 from calcli.io.atomic import is_stream
 from calcli.io.inputs import DESCRIPTORS, note
-from calcli.io.names import natural
+from calcli.io.locate import natural
 from calcli.io.validate import swells
 
 GZIP, ZIP = b"\x1f\x8b", b"PK\x03\x04"

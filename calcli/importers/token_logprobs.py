@@ -31,7 +31,7 @@ class Position:
 
 
 @dataclass(frozen=True)
-class TokenResponse:
+class Answer:
     """One response. id : of the row, "" when there is none. more : per-row values by name (labels, group)."""
 
     where: str
@@ -73,7 +73,7 @@ def _position(token: Any, logprob: Any, top: dict[str, float]) -> Position:
 
 
 def answers_archive(
-    path: Path, format: str, answers: Sequence[TokenResponse], ask: ImportRequest, notes: Sequence[str]
+    path: Path, format: str, answers: Sequence[Answer], ask: ImportRequest, notes: Sequence[str]
 ) -> Archive:
     """The arrays that the answers hold.
 
@@ -105,7 +105,7 @@ def answers_archive(
     return Archive.held(path, format, arrays, told)
 
 
-def _confidence(answer: TokenResponse, how: str) -> float:
+def _confidence(answer: Answer, how: str) -> float:
     lps = [position.logprob for position in answer.positions]
     if not lps:
         raise DataError(f"{answer.where}: has no token log-probabilities; ask the server for them with logprobs=true")
@@ -113,8 +113,8 @@ def _confidence(answer: TokenResponse, how: str) -> float:
 
 
 def _class_rows(
-    path: Path, answers: Sequence[TokenResponse], names: Sequence[str]
-) -> tuple[list[TokenResponse], NDArray[Any], list[str]]:
+    path: Path, answers: Sequence[Answer], names: Sequence[str]
+) -> tuple[list[Answer], NDArray[Any], list[str]]:
     """The answers that list a class, their log-probabilities (n, classes), and what to say of them."""
     index = _lookup(names)
     rows, kept, missing = [], [], 0
@@ -164,7 +164,7 @@ def _lookup(names: Sequence[str]) -> dict[str, int]:
     return index
 
 
-def _place(answer: TokenResponse, index: Mapping[str, int]) -> int | None:
+def _place(answer: Answer, index: Mapping[str, int]) -> int | None:
     """The position at which the answer names its class; None when none does and none lists one."""
     if not answer.positions:
         raise DataError(

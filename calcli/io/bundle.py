@@ -18,11 +18,10 @@ from numpy.typing import NDArray
 
 from calcli.errors import DataError, UsageError
 from calcli.free_memory import available_memory
-from calcli.io.class_column import AT_ONCE, ClassColumn
 from calcli.io.dataset import DataSet
 from calcli.io.hdf5 import check_bundle_format, check_stored, lookup, names_in, open_file, read, texts
 from calcli.io.locate import Layout, choose_group, kinds_in, split_where
-from calcli.io.unpacked_chunks import Unpacked, is_tall
+from calcli.io.spool import Unpacked, is_tall
 from calcli.io.validate import (
     check_confidences,
     check_correct,
@@ -50,6 +49,50 @@ CACHE_BYTES = 32 << 20
 UNPACKED_BYTES = 160 << 20
 """The same of scores in chunks, which every reading looks up and unpacks again; those in one piece are read as fast
 as memory is given out."""
+
+
+AT_ONCE = 1 << 20
+"""Rows that are read and checked at once."""
+
+
+class ClassColumn:
+    """Classes of rows.
+
+    Those of a dataset are checked when this is made and read again whenever they are asked for, unless they
+    are kept, or lie in chunks so large that every reading would unpack them all. Raises DataError.
+    """
+
+    def __init__(self, source: "NDArray[Any] | h5py.Dataset", k: int, where: str, what: str = "label") -> None:
+        self._type, self._where, self._kept = np.min_scalar_type(k - 1), where, None
+        if isinstance(source, np.ndarray):
+            self._kept = source.astype(self._type)
+            return
+        self._dataset, self.n = source, len(source)
+        step = self.n if source.chunks is not None and source.chunks[0] > AT_ONCE else AT_ONCE
+        for start in range(0, self.n, step):
+            values = read(source, np.s_[start : start + step], where)
+            values = check_labels(values, len(values), k, where, what=what, first_row=start)
+            if step > AT_ONCE:
+                self._kept = values.astype(self._type)
+
+    def keep(self) -> None:
+        """Read all of them once for all."""
+        self._kept = self.all()
+
+    def at(self, start: int, stop: int) -> IntArray:
+        """Classes of some rows, (stop - start,) int64."""
+        if self._kept is not None:
+            return self._kept[start:stop].astype(np.int64)
+        return np.asarray(read(self._dataset, np.s_[start:stop], self._where)).astype(np.int64)
+
+    def all(self) -> NDArray[Any]:
+        """Classes of all rows, in a small type."""
+        if self._kept is not None:
+            return self._kept
+        found = np.empty(self.n, self._type)
+        for start in range(0, self.n, AT_ONCE):
+            found[start : start + AT_ONCE] = self.at(start, min(start + AT_ONCE, self.n))
+        return found
 
 
 def _depth(value: Any) -> int:

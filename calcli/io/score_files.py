@@ -101,7 +101,7 @@ Write = Callable[[Sheet, Iterable[Slab], Place], None]
 
 
 @dataclass(frozen=True)
-class ScoreFormat:
+class Format:
     """A way to write scores. endings : of file names. streams : whether a pipe can take it. needs : a package."""
 
     name: str
@@ -111,20 +111,20 @@ class ScoreFormat:
     needs: str | None
 
 
-FORMATS: dict[str, ScoreFormat] = {}
+FORMATS: dict[str, Format] = {}
 
 
 def score_format(*endings: str, streams: bool = False, needs: str | None = None) -> Callable[[Write], Write]:
     """Announce a format under its first ending."""
 
     def announce(write: Write) -> Write:
-        FORMATS[endings[0]] = ScoreFormat(endings[0], write, endings, streams, needs)
+        FORMATS[endings[0]] = Format(endings[0], write, endings, streams, needs)
         return write
 
     return announce
 
 
-def format_of(path: Path | None, name: str | None = None) -> ScoreFormat:
+def format_of(path: Path | None, name: str | None = None) -> Format:
     """The format that a name or an ending says. path : None is standard output. Raises UsageError."""
     if name is not None and name not in FORMATS:
         raise UsageError(f"--format {name}: expected one of {', '.join(FORMATS)}")

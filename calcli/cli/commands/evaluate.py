@@ -33,7 +33,7 @@ from calcli.evaluation.term_meanings import explained
 from calcli.fast_dataclass import dataclass
 from calcli.flags import flag
 from calcli.io.atomic import check_output, write_bytes
-from calcli.io.names import expand
+from calcli.io.locate import expand
 from calcli.metrics.catalog import metric, report_metrics, settings_of
 from calcli.metrics.context import MetricSettings, norm_of
 from calcli.metrics.other_programs import PROGRAMS

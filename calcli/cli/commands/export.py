@@ -23,8 +23,7 @@ from calcli.flags import REQUIRED, argument, flag
 from calcli.importers.open_any_file import open_data
 from calcli.io.artifact import Artifact, load
 from calcli.io.atomic import check_output, write_bytes
-from calcli.io.locate import split_where
-from calcli.io.names import expand
+from calcli.io.locate import expand, split_where
 
 ORDER = 45
 

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from calcli.calibrator import Context, Options
 from calcli.cli import options as o
-from calcli.cli.fit_text import as_json, print_fit
+from calcli.cli.fit_all import as_json, fit_all, print_fit
 from calcli.cli.render import Talk, print_json, print_path
 from calcli.cli.worker_options import Working, job_file, opened
 from calcli.errors import FitError, UsageError
@@ -121,8 +121,6 @@ def _fit(
         if rows.ignored:
             talk.say(f"{rows.name}: left out {rows.ignored} of {rows.total} rows by their label")
         if options is None:
-            from calcli.cli.fit_all import fit_all  # loads all of evaluation
-
             return fit_all(args, rows, context, talk)
         start = time.process_time()
         artifact = fit_artifact(args.method, options, rows, context)

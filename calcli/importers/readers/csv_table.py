@@ -98,7 +98,7 @@ def read_csv(file: SourceFile, stack: ExitStack, ask: ImportRequest) -> Archive:
 
 
 @dataclass(frozen=True)
-class TableHead:
+class Head:
     """How a file begins. cells : the names of the columns, or the first row. separator : " " is any white space.
 
     skip : lines before the first row or the names. above : the names stand in the last of these, behind a #.
@@ -112,7 +112,7 @@ class TableHead:
     ended: bool
 
 
-def _opening(path: Path) -> TableHead:
+def _opening(path: Path) -> Head:
     """Look at the first lines, passing over comments (as ``numpy.savetxt`` writes names) and Excel's ``sep=;``."""
     try:
         with path.open(encoding="utf-8-sig") as file:
@@ -133,8 +133,8 @@ def _opening(path: Path) -> TableHead:
     if skip and lines[skip - 1].startswith("#") and _is_bare(cells):
         named = [_cells(lines[skip - 1].lstrip("# "), by) for by in (separator, ",", " ")]
         if above := next((names for names in named if len(names) == len(cells)), None):
-            return TableHead(above, separator, skip, True, ended)
-    return TableHead(cells, separator, skip, False, ended)
+            return Head(above, separator, skip, True, ended)
+    return Head(cells, separator, skip, False, ended)
 
 
 def _has_scores(line: str) -> bool:
@@ -160,7 +160,7 @@ def _is_bare(cells: Sequence[str]) -> bool:
 
 
 def _columns(
-    path: Path, opening: TableHead, header: list[str] | None, size: int
+    path: Path, opening: Head, header: list[str] | None, size: int
 ) -> tuple[list[str], dict[str, Column], int]:
     """Names, columns and number of rows. header : the names; None counts the columns from 0."""
     plain = opening.separator != " " and not opening.skip and len(opening.cells) <= WIDE
@@ -208,7 +208,7 @@ def _with_points(path: Path, name: str, cells: Sequence[str]) -> tuple[str, ...]
     return tuple(cell.replace(",", ".") if COMMA.fullmatch(cell) else cell for cell in cells)
 
 
-def _rows(path: Path, opening: TableHead) -> list[list[str]]:
+def _rows(path: Path, opening: Head) -> list[list[str]]:
     """The cells of every line that is not empty, from the names on where they are no comment."""
     limit = csv.field_size_limit(CELL_LIMIT)
     try:

@@ -12,7 +12,7 @@ from calcli.importers.archive import Archive
 from calcli.importers.formats import reader
 from calcli.importers.import_request import ImportRequest
 from calcli.importers.source_file import SourceFile
-from calcli.importers.token_logprobs import TokenResponse, answers_archive, positions_of
+from calcli.importers.token_logprobs import Answer, answers_archive, positions_of
 from calcli.io.validate import swells
 
 MARKS = {"C": True, "I": False}
@@ -62,7 +62,7 @@ def read_inspect(file: SourceFile, stack: ExitStack, ask: ImportRequest) -> Arch
                 raise DataError(f"{where}: no token is its answer {answer!r}; were the choices shuffled?")
         more = {"labels": target} if listed else {"correct": mark}
         sizes.add(len(listed))
-        answers.append((len(listed), TokenResponse(where, str(sample.get("id")), str(content or ""), positions, more)))
+        answers.append((len(listed), Answer(where, str(sample.get("id")), str(content or ""), positions, more)))
     if not any(answer.positions for _, answer in answers):
         raise DataError(
             f"{path}: is a log of inspect_ai with answers and marks, but no log-probabilities; evaluate again with"

@@ -18,7 +18,7 @@ from calcli.importers.multiple_choice import by_choices
 from calcli.importers.records import in_one_order, record_columns, value_column
 from calcli.importers.source_file import SourceFile
 from calcli.importers.topk import named_scores
-from calcli.io.names import natural
+from calcli.io.locate import natural
 
 
 def _is_table(file: SourceFile) -> bool:

@@ -10,7 +10,7 @@ from calcli.importers.array_names import role_of
 from calcli.importers.formats import reader
 from calcli.importers.import_request import ImportRequest
 from calcli.importers.source_file import SourceFile
-from calcli.importers.token_logprobs import TokenResponse, answers_archive, positions_of
+from calcli.importers.token_logprobs import Answer, answers_archive, positions_of
 
 COMMANDS = "--class-names A,B,C,D --gold FILE for answers that are classes, or --confidence confidence --correct"
 COMMANDS += " answer=gold --gold FILE for free ones (a FILE of ids and right answers)"
@@ -68,7 +68,7 @@ def read_openai(file: SourceFile, stack: ExitStack, ask: ImportRequest) -> Archi
         own = {} if body is record else record
         id = str(own.get("custom_id") or own.get("id") or "")
         gold = {k: v for k, v in own.items() if role_of(k) == "labels" and isinstance(v, (str, int))}
-        answers.append(TokenResponse(where, id, str(text), positions, gold))
+        answers.append(Answer(where, id, str(text), positions, gold))
     if not (ask.class_names or ask.confidence):
         raise DataError(f"{path}: holds responses of a server with an OpenAI interface; say what they are: {COMMANDS}")
     notes = [f"{path.name}: {failed} of {len(file.records)} lines have no answer: left out"] if failed else []

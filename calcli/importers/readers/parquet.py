@@ -147,3 +147,26 @@ def _lists(path: Path, column: Any, name: str) -> NDArray[Any]:
     (width,) = lengths
     parts = [chunk.flatten().to_numpy(zero_copy_only=False).reshape(-1, width) for chunk in column.chunks]
     return parts[0] if len(parts) == 1 else np.concatenate(parts)
+
+
+SUFFIXES = (".arrow", ".arrows", ".feather", ".ipc")
+FILES = (b"ARROW1", b"FEA1")
+STREAM = b"\xff\xff\xff\xff"
+
+
+@reader(
+    "arrow",
+    "Arrow tables: Feather, IPC, what datasets' save_to_disk writes",
+    suffixes=SUFFIXES,
+    sniff=lambda file: file.head.startswith(FILES) or (file.head.startswith(STREAM) and file.suffix in SUFFIXES),
+    extra="parquet",
+    examples=[("predictions.feather", ""), ("saved_dataset/", "")],
+)
+def read_arrow(file: SourceFile, stack: ExitStack, ask: ImportRequest) -> Archive:
+    """Read a table of typed columns, as Parquet is read. It is held in memory."""
+    path = file.path
+    with needed(f"{path}: reading Arrow needs pyarrow (or save the table as CSV)", "parquet", DataError):
+        from pyarrow import feather, ipc
+    table: Any = ipc.open_stream(path).read_all() if file.head.startswith(STREAM) else feather.read_table(path)
+    table.validate(full=True)
+    return arrow_archive(path, "arrow", table, ask)
