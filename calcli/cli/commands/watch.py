@@ -1,0 +1,78 @@
+"""Watch a deployed calibrator: one batch of labelled rows at a time, with a known rate of false alarms.
+
+The state file keeps the evidence, so that the command can be run after every batch, by cron or in a pipeline. The
+alarm means: the probabilities are no longer right within the tolerance. It goes off with chance at most --level in
+an episode where they are, however often one looks. It stays until --reset, which opens the next episode.
+
+\b
+calcli watch week7.h5 -c logits.ts.json --state watch.json
+calcli watch week8.h5 -c logits.ts.json --state watch.json --json
+calcli watch --state watch.json
+calcli watch week9.h5 -c refitted.json --state watch.json --reset
+"""
+
+from pathlib import Path
+from typing import Any
+
+from calcli.cli import options as o
+from calcli.cli.render import Talk, print_json
+from calcli.cli.worker_options import Working, opened
+from calcli.errors import LimitCrossed, UsageError
+from calcli.evaluation.watch import watch
+from calcli.fast_dataclass import dataclass
+from calcli.fit_and_apply import check_fits
+from calcli.flags import REQUIRED, flag
+from calcli.io.artifact import load
+
+ORDER = 44
+EPILOG = "Exit code 5 while the alarm is on, 0 otherwise. No alarm is no proof of calibration."
+
+
+@dataclass(frozen=True)
+class WatchArgs(o.ReadingSeveral, Working, o.Saying):
+    state: str = flag(REQUIRED, "File that keeps the evidence; made at the first batch.", "STATE.json")
+    bundles: list[str] | None = o.bundles(
+        "One batch of labelled rows, of several bundles together; without any, say how things stand."
+    )
+    calibrator: str | None = flag(None, "Calibrator; else the scores as they are.", "ART.json", "-c")
+    tolerance: float | None = flag(
+        None, "Over- or underconfidence of any row that is tolerated.", "EPS", shown="0.02", min=0.0, max=0.499
+    )
+    level: float | None = flag(None, "Chance of a false alarm in an episode.", "P", shown="0.05", min=1e-9, max=0.5)
+    label: str | None = flag(None, "Watch the confidence or P(class 1).", "top|positive", shown="top")
+    reset: bool = flag(False, "Open a new episode, with evidence 1 and its own level.")
+    again: bool = o.again()
+
+    @property
+    def given(self) -> list[str]:
+        """The names of bundles as typed and listed, perhaps none."""
+        return super().given if self.bundles or self.files_from else []
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """What is asked for."""
+        named = {name: getattr(self, name) for name in ("tolerance", "level", "label")}
+        return {name: value for name, value in named.items() if value is not None}
+
+
+def run(args: WatchArgs) -> int:
+    """Take a batch in, write the state, tell; 5 while alarmed."""
+    talk, path = Talk(args.quiet), Path(args.state)
+    if not args.expanded and not path.exists():
+        raise UsageError(f"{path}: there is no state yet; name the first batch of labelled rows")
+    artifact = None if args.calibrator is None else load(args.calibrator)
+    if args.expanded:
+        with args.executor(talk) as executor, opened(args, args.expanded, executor, talk) as rows:
+            for caveat in rows.caveats:
+                talk.warn(f"{rows.name}: {caveat}")
+            if artifact is not None:
+                for note in check_fits(artifact, str(args.calibrator), rows, again=args.again):
+                    talk.warn(note)
+            state = watch(path, rows, artifact, args.settings, new_episode=args.reset)
+    else:
+        state = watch(path, None, artifact, args.settings, new_episode=args.reset)
+    if args.json:
+        print_json({"calcli_watch": 1, **state.to_dict()})
+    else:
+        print(state.sentence())
+    return LimitCrossed.exit_code if state.alarm_at is not None else 0

@@ -1,0 +1,265 @@
+"""Watch a deployed calibrator: batch after batch of labelled rows, one alarm whose false-alarm rate is known.
+
+What is known after each batch lies in a state file. See ``calcli.statistics.betting`` for the test.
+"""
+
+import hashlib
+import math
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Literal, get_args
+
+import msgspec
+import numpy as np
+
+from calcli import __version__
+from calcli.errors import DataError, UsageError
+from calcli.io.artifact import Artifact
+from calcli.io.atomic import write_bytes
+from calcli.io.dataset import DataSet
+from calcli.io.job_files import lock, open_job_file
+from calcli.io.provenance import link_to
+from calcli.metrics.collect import collect
+from calcli.numerics import FloatArray
+from calcli.statistics.betting import ALTERNATIVES, Evidence, batch_log_factors
+from calcli.statistics.units import Units
+
+Watched = Literal["top", "positive"]
+
+FORMAT = 1
+LARGEST_LOG = 700.0
+
+
+class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What is watched, and how strictly.
+
+    tolerance : largest overconfidence or underconfidence, in any row, that is no reason for an alarm. level : chance
+    of a false alarm, ever, within an episode. label : ``top`` (confidence of the prediction) or ``positive``
+    (P(class 1)). calibrator : SHA-256 of method and parameters, None for the scores as they are. units : are rows
+    bet on unit by unit?
+    """
+
+    tolerance: float = 0.02
+    level: float = 0.05
+    label: Watched = "top"
+    calibrator: str | None = None
+    units: bool = False
+
+    def __post_init__(self) -> None:
+        if self.label not in get_args(Watched):
+            raise UsageError(f"label is {self.label}, expected top or positive")
+        if not 0.0 <= self.tolerance < 0.5:
+            raise UsageError(f"tolerance is {self.tolerance:g}, expected a number from 0 to below 0.5")
+        if not 0.0 < self.level < 1.0:
+            raise UsageError(f"level is {self.level:g}, expected a number between 0 and 1, both excluded")
+
+
+class Batch(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """One batch: what it was called, how many rows and units, and the evidence of its episode after it.
+
+    sha256 : of its scores and outcomes in order of size. overconfidence : mean score minus share of outcomes 1.
+    """
+
+    name: str
+    sha256: str
+    episode: int
+    n: int
+    units: int | None
+    accuracy: float
+    overconfidence: float
+    log_e: float
+
+
+class State(msgspec.Struct, forbid_unknown_fields=True):
+    """Everything known so far. log_sums, log_best, best_start : of ``Evidence``, of the present episode."""
+
+    calcli_watch: int
+    calcli_version: str
+    settings: Settings
+    episode: int
+    log_sums: list[float]
+    log_best: list[float]
+    best_start: list[int]
+    batches: list[Batch]
+    sha256: str = ""
+
+    @property
+    def current(self) -> list[Batch]:
+        """The batches of the present episode."""
+        return [batch for batch in self.batches if batch.episode == self.episode]
+
+    @property
+    def evidence(self) -> Evidence:
+        """The evidence of the present episode."""
+        if not self.log_sums:
+            return Evidence.none()
+        sums, best, start = (np.array(each, dtype=float) for each in (self.log_sums, self.log_best, self.best_start))
+        return Evidence(len(self.current), sums, best, start)
+
+    @property
+    def alarm_at(self) -> int | None:
+        """The batch of the present episode, counted from 1, at which the alarm went off; it stays until a reset."""
+        least = -math.log(self.settings.level)
+        return next((at for at, batch in enumerate(self.current, 1) if batch.log_e >= least), None)
+
+    def digest(self) -> str:
+        """Hash of everything but itself."""
+        content = msgspec.structs.replace(self, sha256="")
+        return hashlib.sha256(msgspec.json.encode(content)).hexdigest()
+
+    def dumps(self) -> bytes:
+        """The file's bytes: the same for the same batches in the same order."""
+        self.sha256 = self.digest()
+        return msgspec.json.format(msgspec.json.encode(self), indent=1) + b"\n"
+
+    def to_dict(self) -> dict[str, Any]:
+        """What ``calcli watch --json`` prints of it."""
+        now, last = self.evidence, self.current[-1] if self.current else None
+        return {
+            "alarm": self.alarm_at is not None,
+            "e": math.exp(min(now.log_e, LARGEST_LOG)),
+            "log_e": now.log_e,
+            "alarm_at_e": 1.0 / self.settings.level,
+            "batches": len(self.current),
+            "rows": sum(batch.n for batch in self.current),
+            "overconfidence": None if last is None else last.overconfidence,
+            "accuracy": None if last is None else last.accuracy,
+            "since": None if last is None or now.log_e <= 0.0 else now.since,
+            "alarm_batch": self.alarm_at,
+            "episode": self.episode,
+            "settings": msgspec.to_builtins(self.settings),
+        }
+
+    def sentence(self) -> str:
+        """One line for people."""
+        facts = self.to_dict()
+        if not self.current:
+            return f"episode {self.episode}: no batch yet"
+        evidence = f"evidence {facts['e']:.3g} of the {facts['alarm_at_e']:g} that raise an alarm"
+        seen = f"{facts['batches']} batch{'es' * (facts['batches'] > 1)}, {facts['rows']} samples"
+        newest = f"overconfidence of the newest batch {facts['overconfidence']:+.4f}"
+        if facts["alarm"]:
+            since = self.current[self.evidence.since - 1].name
+            return (
+                f"ALARM since batch {facts['alarm_batch']}: no longer calibrated within {self.settings.tolerance:g}"
+                f" ({seen}; {evidence}; {newest}; the change is estimated to start at {since}); refit, then --reset"
+            )
+        return f"no alarm: {seen}; {evidence}; {newest}"
+
+
+def loads(data: bytes, where: str) -> State:
+    """Read a state. Raises DataError for anything but the bytes that were written."""
+    try:
+        state = msgspec.json.decode(data, type=State)
+    except msgspec.DecodeError as problem:
+        raise DataError(f"{where}: is no state of calcli watch: {problem}") from None
+    if state.calcli_watch != FORMAT:
+        raise DataError(f"{where}: format {state.calcli_watch} is not known to calcli {__version__}; upgrade calcli")
+    sizes = {len(state.log_sums), len(state.log_best), len(state.best_start)}
+    if state.sha256 != state.digest() or sizes not in ({len(ALTERNATIVES)}, {0}) or bool(state.current) == (0 in sizes):
+        raise DataError(f"{where}: was edited or damaged (its checksum differs); restore it, or start a new state file")
+    return state
+
+
+@contextmanager
+def held(path: Path) -> Iterator[State | None]:
+    """The state in a file, None where there is none yet; no other process changes it meanwhile.
+
+    Raises DataError for a file that is no state, UsageError while another process is at it.
+    """
+    new = not os.path.lexists(path)
+    with os.fdopen(open_job_file(path), "rb") as file:
+        try:
+            lock(file.fileno(), path)
+            if not path.exists() or not os.path.samestat(os.fstat(file.fileno()), path.stat()):
+                raise UsageError(f"{path}: another calcli is writing it; run the command again")
+            data = file.read()
+            yield loads(data, str(path)) if data or not new else None
+        finally:
+            if new and path.exists() and not path.stat().st_size:
+                path.unlink()
+
+
+def watch(
+    path: Path, rows: DataSet | None, artifact: Artifact | None, given: Mapping[str, Any], *, new_episode: bool = False
+) -> State:
+    """Take a batch of labelled rows into a state file, or only read it where rows is None.
+
+    artifact : the calibrator of the rows, None for the scores as they are. given : of ``tolerance``, ``level`` and
+    ``label`` those that are asked for; others are those of the batches before. new_episode : evidence starts anew.
+
+    Raises UsageError for settings out of range, DataError for a batch that was there before, one that the calibrator
+    was fitted to, weighted rows, and where calibrator or settings are others than before; the file is then unchanged.
+    """
+    with held(path) as state:
+        former = Settings() if state is None else state.settings
+        settings = msgspec.structs.replace(former, **given)
+        if rows is not None:
+            sha256 = None if artifact is None else link_to(artifact).sha256
+            settings = msgspec.structs.replace(settings, calibrator=sha256, units=rows.column("unit") is not None)
+        if state is None or new_episode:
+            state = _new_episode(state, settings)
+        elif settings != state.settings:
+            names = [name for name in settings.__struct_fields__ if getattr(settings, name) != getattr(former, name)]
+            raise DataError(
+                f"{path}: the batches before had another {' and '.join(names)}; a reset opens a new episode"
+            )
+        if rows is not None:
+            state = _with_batch(state, rows, artifact)
+        if rows is not None or new_episode:
+            write_bytes(path, state.dumps(), force=True)
+        return state
+
+
+def _new_episode(state: State | None, settings: Settings) -> State:
+    """The next episode, with a level of its own and perhaps another calibrator; the batches before are kept."""
+    if state is None:
+        return State(FORMAT, __version__, settings, 1, [], [], [], [])
+    return State(FORMAT, __version__, settings, state.episode + bool(state.current), [], [], [], state.batches)
+
+
+def _with_batch(state: State, rows: DataSet, artifact: Artifact | None) -> State:
+    """The state after one more batch of labelled rows. Raises DataError."""
+    settings = state.settings
+    if rows.weights() is not None:
+        raise DataError(f"{rows.name}: has sample weights; the evidence is exact for rows that count alike")
+    table = collect(rows, None if artifact is None else artifact.calibrator, top_only=settings.label == "top")
+    if artifact is not None and artifact.fit.data_sha256 == rows.data_sha256:
+        raise DataError(f"{rows.name}: the calibrator was fitted to these rows; watch rows that it has not seen")
+    score, outcome = table.confidence, table.correct
+    if settings.label == "positive":
+        if table.positive is None:
+            raise DataError(f"{rows.name}: label positive is for two classes, {table.known}")
+        score, outcome = table.positive, (table.y == 1).astype(np.float64)
+    digest = batch_digest(score, outcome)
+    before = next((batch for batch in state.batches if batch.sha256 == digest), None)
+    if before is not None:
+        raise DataError(f"{rows.name}: these rows were there before, as {before.name}; a batch counts once")
+    units = Units.of(np.asarray(rows.column("unit"))) if settings.units else None
+    found = state.evidence.after(batch_log_factors(score, outcome, settings.tolerance, units))
+    batch = Batch(
+        name=rows.name,
+        sha256=digest,
+        episode=state.episode,
+        n=table.n,
+        units=None if units is None else units.n,
+        accuracy=float(outcome.mean()),
+        overconfidence=float((score - outcome).mean()),
+        log_e=found.log_e,
+    )
+    return msgspec.structs.replace(
+        state,
+        calcli_version=__version__,
+        log_sums=found.log_sums.tolist(),
+        log_best=found.log_best.tolist(),
+        best_start=[int(start) for start in found.best_start],
+        batches=[*state.batches, batch],
+    )
+
+
+def batch_digest(score: FloatArray, outcome: FloatArray) -> str:
+    """Hash of the rows of a batch, in whatever order they come."""
+    order = np.lexsort((outcome, score))
+    return hashlib.sha256(score[order].tobytes() + outcome[order].astype(np.uint8).tobytes()).hexdigest()
