@@ -17,11 +17,11 @@ What is listed in ``__all__`` is public, and ``calcli.sklearn``; everything else
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from calcli.api import Evaluation, FittedCalibrator, Picture, diagram, evaluate, fit, load
+    from calcli.api import Evaluation, FittedCalibrator, Picture, diagram, evaluate, fit, load, watch
 
 __version__ = "0.2.0.dev0"
 
-__all__ = ["Evaluation", "FittedCalibrator", "Picture", "__version__", "diagram", "evaluate", "fit", "load"]
+__all__ = ["Evaluation", "FittedCalibrator", "Picture", "__version__", "diagram", "evaluate", "fit", "load", "watch"]
 
 
 def __getattr__(name: str) -> Any:

@@ -40,7 +40,7 @@ from calcli.numerics import FloatArray, IntArray
 from calcli.registry import canonical, parse_options
 from calcli.rows import Rows
 
-__all__ = ["Evaluation", "FittedCalibrator", "Picture", "Scores", "diagram", "evaluate", "fit", "load"]
+__all__ = ["Evaluation", "FittedCalibrator", "Picture", "Scores", "diagram", "evaluate", "fit", "load", "watch"]
 
 
 def fit(
@@ -202,6 +202,39 @@ def diagram(
         sets = [Measured(rows.name, name, table) for name, table in zip(names, tables, strict=True)]
         request = Request(curves, sets=sets, title=title, names=rows.class_names)
         return Picture(how.measure(request))
+
+
+def watch(
+    scores: Scores,
+    labels: Any = None,
+    calibrator: "FittedCalibrator | None" = None,
+    kind: str = "logits",
+    *,
+    state: str | PathLike[str],
+    reset: bool = False,
+    again: bool = False,
+    **settings: Any,
+) -> dict[str, Any]:
+    """Take one batch of labelled rows into a state file, and say whether a deployed calibrator still holds.
+
+    scores, labels, kind, again : as for ``evaluate``. state : the file of ``calcli watch``, made at the first batch.
+    reset : open a new episode. settings : ``tolerance`` (0..0.5), ``level`` (0..1), ``label`` (``top`` or
+    ``positive``); left out, those of the batches before. Returns what ``calcli watch --json`` prints: ``alarm``,
+    ``e``, ``log_e``, ``batches``, ``rows``, ``overconfidence``, ``since``, …
+
+    Raises UsageError for settings that do not exist, DataError for bad rows, a batch that was there before, rows of
+    the fit, and where calibrator or settings are others than before.
+    """
+    from calcli.evaluation.watch import Settings
+    from calcli.evaluation.watch import watch as take_in
+
+    own = None if calibrator is None else _fitted(calibrator)[0]._artifact
+    given = {name: getattr(checked(Settings, {name: value}), name) for name, value in settings.items()}
+    with open_scores(scores, labels, kind, prefer=("test",)) as rows:
+        warn_all(rows.caveats)
+        if own is not None:
+            warn_all(check_fits(own, own.method, rows, again=again))
+        return take_in(Path(state), rows, own, given, new_episode=reset).to_dict()
 
 
 def _fitted(calibrators: "FittedCalibrator | Sequence[FittedCalibrator]") -> "list[FittedCalibrator]":

@@ -37,7 +37,18 @@ LAYERS = [
     ["numerics", "parallel", "free_memory"],
     ["errors", "fast_dataclass", "flags", "sums"],
 ]
-NUMERICAL = {"methods", "metrics", "kernels", "numerics", "binning", "folds", "solvers", "rows", "calibrator", "statistics"}
+NUMERICAL = {
+    "methods",
+    "metrics",
+    "kernels",
+    "numerics",
+    "binning",
+    "folds",
+    "solvers",
+    "rows",
+    "calibrator",
+    "statistics",
+}
 
 
 def modules():
