@@ -115,7 +115,7 @@ def test_a_method_that_fails_is_a_row_with_its_reason(run, three):
 
 
 def test_the_spreadsheet_holds_every_number_in_its_column(run, three, monkeypatch):
-    monkeypatch.setattr("calcli.cli.compare_job.ProcessPoolExecutor", None)  # nobody asks for other processes
+    monkeypatch.setattr("calcli.workers.processes.Processes", None)  # nobody asks for other processes
     words = ("compare", "m0.h5", "--methods", "ts,ec")
     head, *rows = csv.reader(run(*words, "--format", "csv").out.splitlines())
     facts = ["nll", "nll.lo", "nll.hi", "nll.p", "nll.null", "brier", "brier.lo", "brier.hi", "ece", "ece.lo", "ece.hi"]
@@ -286,8 +286,8 @@ def test_the_picture(run, three):
         (["--baseline", "ts", "--baseline-bundle", "m1.h5"], "exclude"),
         (["-o", "r.csv"], ".json"),
         (["--format", "html"], "latex, markdown"),
-        (["--workers", "0"], "1<=x<=256"),
-        (["--workers", "257"], "1<=x<=256"),
+        (["--workers", "0"], "1<=x<=4096"),
+        (["--workers", "4097"], "1<=x<=4096"),
     ],
 )
 def test_usage_errors(run, three, words, part):

@@ -249,8 +249,8 @@ def test_the_same_command_goes_on(folder, run, monkeypatch):
     counts = []
 
     class Counting(Processes):
-        def run(self, tasks):
-            for answer in super().run(tasks):
+        def run(self, tasks, lost=None):
+            for answer in super().run(tasks, lost):
                 counts.append(1)
                 yield answer
                 if len(counts) == self.most:

@@ -1,17 +1,12 @@
-"""What compare does with every bundle and method: open, cut into folds, fit, score, also in other processes."""
+"""What compare does with every bundle and method: open, cut into folds, fit, score."""
 
-import os
-import signal
 import time
 from collections.abc import Callable, Generator, Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor
-from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
+from dataclasses import replace
 from itertools import groupby
-from multiprocessing import active_children, get_context, parent_process
 from pathlib import Path
-from threading import Thread
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -28,8 +23,10 @@ from calcli.io.pooled_bundles import PooledRows
 from calcli.kernels.device import resolve
 from calcli.metrics.rowtable import RowTable
 
+if TYPE_CHECKING:
+    from calcli.workers.executor import Executor
+
 CALIBRATION = ("cal", "val", "validation", "valid", "calibration", "calib", "dev")
-LOST = "its process ended, as it does when memory runs out; fewer --workers leave more for each"
 
 
 @dataclass(frozen=True)
@@ -71,7 +68,28 @@ class HeldOut:
     exit_code: int = 0
 
 
-Task = tuple[Setting, str]
+@dataclass(frozen=True)
+class CompareTask:
+    """A method to be scored on a bundle."""
+
+    setting: Setting
+    entrant: str
+
+    @property
+    def name(self) -> str:
+        """What people call the work."""
+        return f"{self.setting.bundle} {self.entrant}"
+
+    def __call__(self) -> HeldOut:
+        with opened(self.setting) as scene:
+            return _outcome(self.setting, scene, self.entrant)
+
+    def absolute(self) -> "CompareTask":
+        """The same for a process in another folder."""
+        from calcli.workers.task import absolute
+
+        bundles = tuple(absolute(name) for name in self.setting.bundles)
+        return replace(self, setting=replace(self.setting, bundles=bundles))
 
 
 @contextmanager
@@ -121,67 +139,16 @@ def differing_row(one: DataSet, other: DataSet) -> str | None:
     return None
 
 
-def outcomes(tasks: Sequence[Task], workers: int) -> Generator[HeldOut, None, None]:
-    """The outcome of every task in order, from this process or from ``workers`` others."""
-    if workers == 1:
-        for setting, group in groupby(tasks, key=lambda task: task[0]):
-            with opened(setting) as scene:
-                for _, entrant in group:
-                    yield _outcome(setting, scene, entrant)
+def outcomes(tasks: Sequence[CompareTask], executor: "Executor | None") -> Generator[HeldOut, None, None]:
+    """The outcome of every task in order, from this process or from workers; one that they die over has a reason."""
+    if executor is not None:
+        tasks = [task.absolute() for task in tasks] if executor.remote else tasks
+        yield from executor.run(tasks, lambda lost: HeldOut(0.0, reason=str(lost), exit_code=lost.exit_code))
         return
-    at = 0
-    try:
-        with _pool(workers) as pool, _ended_with(pool):
-            for future in [pool.submit(_alone, task) for task in tasks]:
-                yield future.result()
-                at += 1
-    except BrokenProcessPool:  # the rest one by one, so that only what ends its process is lost
-        for task in tasks[at:]:
-            yield _isolated(task)
-
-
-@contextmanager
-def _ended_with(pool: ProcessPoolExecutor) -> Iterator[None]:
-    """On an interruption the processes end at once; the pool alone would wait for all that they have to do."""
-    try:
-        yield
-    except BrokenProcessPool:
-        raise
-    except BaseException:
-        pool.shutdown(wait=False, cancel_futures=True)
-        for child in active_children():
-            child.terminate()
-        raise
-
-
-def _pool(workers: int) -> ProcessPoolExecutor:
-    return ProcessPoolExecutor(workers, get_context("spawn"), _follow_parent)
-
-
-def _follow_parent() -> None:
-    """Of an interruption the process that started this one is told too, and ends it; killed, it takes this along."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    Thread(target=_end_with_parent, daemon=True).start()
-
-
-def _end_with_parent() -> None:
-    parent = parent_process()
-    if parent is not None:
-        parent.join()
-        os._exit(1)  # the pool's queue would be waited at for ever
-
-
-def _isolated(task: Task) -> HeldOut:
-    try:
-        with _pool(1) as pool, _ended_with(pool):
-            return pool.submit(_alone, task).result()
-    except BrokenProcessPool:
-        return HeldOut(0.0, reason=LOST, exit_code=CalcliError.exit_code)
-
-
-def _alone(task: Task) -> HeldOut:
-    with opened(task[0]) as scene:
-        return _outcome(task[0], scene, task[1])
+    for setting, group in groupby(tasks, key=lambda task: task.setting):
+        with opened(setting) as scene:
+            for task in group:
+                yield _outcome(setting, scene, task.entrant)
 
 
 def _outcome(setting: Setting, scene: Scene, entrant: str) -> HeldOut:

@@ -37,6 +37,7 @@ def main() -> NoReturn:
     _open_streams()
     _catch_signals()
     _take_one_blas_thread()
+    os.environ["PYTHONSAFEPATH"] = "1"  # no interpreter that a library starts runs files of the working folder
     gc.set_threshold(100_000)  # imports make many objects and no garbage
     if not debug:
         warnings.simplefilter("ignore")  # ours are words of our own; a library's help nobody here
@@ -200,6 +201,8 @@ def _catch_signals() -> None:
     for number in SIGNALS:
         if signal.getsignal(number) is not signal.SIG_IGN:  # as nohup and background jobs leave it
             signal.signal(number, _stop)
+    if hasattr(signal, "SIGCHLD"):
+        signal.signal(signal.SIGCHLD, signal.SIG_DFL)  # whoever started this one may have left it ignored
     sys.unraisablehook = _unraisable
 
 

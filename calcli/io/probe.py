@@ -14,7 +14,7 @@ import signal
 import sys
 import threading
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from math import prod
 from pathlib import Path
@@ -26,6 +26,7 @@ with suppress(ImportError):
     import resource  # here, as an import in a child could wait for a lock
 
 from calcli.errors import DataError
+from calcli.io.interpreter import start
 
 SECONDS = 5
 BYTES_PER_SECOND = 20 << 20
@@ -39,11 +40,6 @@ OBJECTS = 10_000
 
 PATIENCE = 2.0
 """Seconds after which a child of several threads may be stuck."""
-
-LOOK = (
-    "import sys; sys.path[:] = sys.argv[3:]; from pathlib import Path; from calcli.io.probe import _live;"
-    " _live([Path(sys.argv[1])], int(sys.argv[2]))"
-)
 
 FINE, NO_MEMORY = 0, 7
 OWN_FILTERS = {h5py.h5z.FILTER_DEFLATE, h5py.h5z.FILTER_SHUFFLE, h5py.h5z.FILTER_FLETCHER32, h5py.h5z.FILTER_LZF}
@@ -95,53 +91,59 @@ def _seconds(known: tuple[int, int, int, int]) -> int:
 
 
 def _forked(paths: Sequence[Path], seconds: int, patience: float) -> int | None:
-    """What becomes of a fork of this process that looks (see ``_wait``). patience : seconds to wait for it."""
+    """What becomes of a fork of this process that looks (see ``_became``). patience : seconds to wait for it."""
     alive, held = os.pipe()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DeprecationWarning)  # later Pythons warn of threads
         child = os.fork()
     if child == 0:
-        _live(paths, seconds)
+        _live(paths, seconds, held)
     os.close(held)
-    try:
-        return _wait(child, alive, patience)
-    except BaseException:
-        with suppress(OSError):
-            os.kill(child, signal.SIGKILL)
-            os.waitpid(child, 0)
-        raise
-    finally:
-        os.close(alive)
+    return _became(alive, patience, child, lambda: os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
 
 
 def _spawned(path: Path, seconds: int) -> int | None:
-    """What becomes of a new interpreter that looks; None when its time is over."""
-    import subprocess
+    """What becomes of a new interpreter that looks (see ``_became``)."""
+    from subprocess import DEVNULL
 
-    words = [sys.executable, "-c", LOOK, str(path), str(seconds), *sys.path]
+    alive, held = os.pipe()
+    look = f"_live([Path({str(path)!r})], {seconds}, {held})"
+    code = f"from pathlib import Path; from calcli.io.probe import _live; {look}"
     try:
-        done = subprocess.run(words, stdin=subprocess.DEVNULL, capture_output=True, timeout=seconds + 10, check=False)
-    except subprocess.TimeoutExpired:
-        return None
+        child = start(code, [held], stdin=DEVNULL, stdout=DEVNULL, stderr=DEVNULL)
     except OSError:  # no interpreter, no memory for one: then without it
+        os.close(alive)
         return FINE
-    return FINE if done.returncode > 0 and done.returncode != NO_MEMORY else done.returncode
+    finally:
+        os.close(held)
+    became = _became(alive, seconds + 10, child.pid, child.wait)
+    return FINE if became is not None and became > 0 and became != NO_MEMORY else became
 
 
-def _wait(child: int, alive: int, patience: float) -> int | None:
-    """The exit code of a child, its signal as a negative number, or None when it took too long.
+def _became(alive: int, patience: float, child: int, reap: Callable[[], int]) -> int | None:
+    """What a child says at its end, the signal that ended it as a negative number, or None when it took too long.
 
-    alive : a pipe that the child's end closes.
+    alive : a pipe of which the child has the other end. reap : waits for the child, and returns its exit code. Where
+    somebody else waits for all children, or nobody is to (SIGCHLD ignored), nobody knows what a child died of.
     """
-    ended, _, _ = select.select([alive], [], [], patience)
-    if not ended:
-        os.kill(child, signal.SIGKILL)
-    _, status = os.waitpid(child, 0)
-    return os.waitstatus_to_exitcode(status) if ended else None
+    try:
+        ended, _, _ = select.select([alive], [], [], patience)
+        said = os.read(alive, 1) if ended else b""
+    except BaseException:
+        ended, said = [], b""
+        raise
+    finally:
+        os.close(alive)
+        code = -signal.SIGKILL
+        with suppress(ChildProcessError, ProcessLookupError):
+            if not ended:
+                os.kill(child, signal.SIGKILL)
+            code = reap() or code
+    return None if not ended else said[0] if said else code
 
 
-def _live(paths: Sequence[Path], seconds: int) -> None:
-    """All of a child's life. What h5py raises, the parent can bear too."""
+def _live(paths: Sequence[Path], seconds: int, held: int) -> None:
+    """All of a child's life. What h5py raises, the parent can bear too. held : the pipe to say so."""
     code = FINE
     faulthandler.disable()  # its death is expected, and told by the parent
     try:
@@ -158,6 +160,8 @@ def _live(paths: Sequence[Path], seconds: int) -> None:
     except BaseException:
         code = FINE
     finally:
+        with suppress(OSError):  # nobody asks any more
+            os.write(held, bytes([code]))
         os._exit(code)
 
 
@@ -225,5 +229,5 @@ def _touch_dataset(dataset: h5py.Dataset) -> None:
     step = max(height, (1 << 20) // max(row, 1))
     if step * row > MEMORY // 4:
         return
-    for start in range(0, dataset.shape[0], step):
-        dataset[start : start + step]
+    for at in range(0, dataset.shape[0], step):
+        dataset[at : at + step]

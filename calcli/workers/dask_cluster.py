@@ -3,7 +3,7 @@
 import json
 import logging
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import CancelledError
 from contextlib import suppress
 from typing import Any
@@ -78,7 +78,7 @@ class DaskCluster(Executor):
                 )
         self.count = max(1, sum(self._client.nthreads().values()))
 
-    def run(self, tasks: Sequence[Named]) -> Iterator[Any]:
+    def run(self, tasks: Sequence[Named], lost: Callable[[WorkersLost], Any] | None = None) -> Iterator[Any]:
         todo, waiting = deque(tasks), deque[tuple[Named, Any]]()
         try:
             while todo or waiting:
@@ -86,7 +86,12 @@ class DaskCluster(Executor):
                     waiting.append((todo[0], self._submit(todo[0])))
                     todo.popleft()
                 task, future = waiting[0]
-                answer = self._result(task, future)
+                try:
+                    answer = self._result(future)
+                except self._dask.KilledWorker:
+                    if lost is None:
+                        raise given_up(task) from None
+                    answer = lost(given_up(task))
                 waiting.popleft()
                 yield answer
         finally:
@@ -99,7 +104,7 @@ class DaskCluster(Executor):
         except Exception as problem:
             raise self._lost() from problem
 
-    def _result(self, task: Named, future: Any) -> Any:
+    def _result(self, future: Any) -> Any:
         while True:
             if self._client.status != "running":
                 raise self._lost()
@@ -109,8 +114,6 @@ class DaskCluster(Executor):
                 continue
             except CalcliError:
                 raise
-            except self._dask.KilledWorker:
-                raise given_up(task) from None
             except (CancelledError, self._dask.core.CommClosedError) as problem:
                 raise self._lost() from problem
 

@@ -1,7 +1,7 @@
 """Who does the work: an executor takes tasks and hands back their results in order."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Protocol
 
 from calcli.errors import WorkersLost
@@ -25,11 +25,12 @@ class Executor(ABC):
     remote = False
 
     @abstractmethod
-    def run(self, tasks: Sequence[Named]) -> Iterator[Any]:
+    def run(self, tasks: Sequence[Named], lost: Callable[[WorkersLost], Any] | None = None) -> Iterator[Any]:
         """Results of the tasks, in their order.
 
-        A task whose worker dies is done by another; what a task raises is raised here.
-        Raises WorkersLost when nobody is left to do the work.
+        A task whose worker dies is done by another; what a task raises is raised here. lost : makes
+        the result of a task that workers die over one after the other, which otherwise ends the work.
+        Raises WorkersLost then, and when nobody is left to do the work.
         """
 
     @abstractmethod

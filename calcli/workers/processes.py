@@ -1,13 +1,18 @@
 """Worker processes on this machine."""
 
+import os
+import select
 import signal
+import subprocess
+from _thread import start_new_thread
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
-from multiprocessing import get_context
-from multiprocessing.connection import Connection, wait
+from multiprocessing.connection import Connection, Pipe, wait
 from typing import Any
 
+from calcli.errors import WorkersLost
+from calcli.io.interpreter import start
 from calcli.workers.executor import ATTEMPTS, Executor, Named, given_up
 
 AHEAD = 2
@@ -18,23 +23,28 @@ class _Worker:
     """A process, the pipe to it, and the number of the task that it is at."""
 
     def __init__(self) -> None:
-        context = get_context("spawn")
-        self.pipe, other = context.Pipe()
-        self.process = context.Process(target=serve, args=(other,), daemon=True)
-        self.process.start()
-        other.close()
+        self.pipe, other = Pipe()
+        code = f"from calcli.workers.processes import serve; serve({other.fileno()})"
+        # The terminal tells all of an interruption; the first process ends the others.
+        before = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])
+        try:
+            with other:
+                self.process = start(code, [other.fileno()], stdin=subprocess.DEVNULL)
+        finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, before)
         self.task: int | None = None
 
     def end(self) -> None:
         with suppress(OSError):
             self.pipe.close()
         self.process.terminate()
-        self.process.join()
+        self.process.wait()
 
 
-def serve(pipe: "Connection[Any, Any]") -> None:
-    """What a worker process does until the other end of its pipe is closed."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the terminal tells all; the first process ends the others
+def serve(descriptor: int) -> None:
+    """What a worker process does until the other end of its pipe, of this descriptor, is closed."""
+    pipe: Connection[Any, Any] = Connection(descriptor)
+    start_new_thread(_end_with_parent, (descriptor,))  # none of ``threading``'s, which may hold locks at a fork
     while True:
         try:
             task = pipe.recv()
@@ -52,6 +62,14 @@ def serve(pipe: "Connection[Any, Any]") -> None:
             pipe.send((False, RuntimeError(f"{type(answer[1]).__name__}: {answer[1]} ({problem})")))
 
 
+def _end_with_parent(descriptor: int) -> None:
+    """A process that is killed takes its workers along, in the middle of a task too."""
+    hung_up = select.poll()
+    hung_up.register(descriptor, 0)
+    hung_up.poll()
+    os._exit(1)
+
+
 class Processes(Executor):
     """So many processes, each at one task at a time; one that dies is replaced. say : told of such."""
 
@@ -59,7 +77,7 @@ class Processes(Executor):
         self.count, self._say = count, say
         self._workers: list[_Worker] = []
 
-    def run(self, tasks: Sequence[Named]) -> Iterator[Any]:
+    def run(self, tasks: Sequence[Named], lost: Callable[[WorkersLost], Any] | None = None) -> Iterator[Any]:
         while len(self._workers) < min(self.count, len(tasks)):
             self._workers.append(_Worker())
         todo, deaths, results = deque(range(len(tasks))), [0] * len(tasks), dict[int, Any]()
@@ -67,7 +85,14 @@ class Processes(Executor):
             for head in range(len(tasks)):
                 while head not in results:
                     self._give(tasks, todo, head)
-                    self._take(tasks, todo, deaths, results)
+                    for died in self._take(tasks, results):
+                        deaths[died] += 1
+                        if deaths[died] < ATTEMPTS:
+                            todo.appendleft(died)
+                        elif lost is None:
+                            raise given_up(tasks[died])
+                        else:
+                            results[died] = lost(given_up(tasks[died]))
                 self._give(tasks, todo, head)
                 yield results.pop(head)
         finally:
@@ -83,8 +108,8 @@ class Processes(Executor):
                 with suppress(OSError):  # dead already: found when its answer is waited for
                     worker.pipe.send(tasks[worker.task])
 
-    def _take(self, tasks: Sequence[Named], todo: deque[int], deaths: list[int], results: dict[int, Any]) -> None:
-        """Wait for answers; put back what dead workers were at."""
+    def _take(self, tasks: Sequence[Named], results: dict[int, Any]) -> Iterator[int]:
+        """Wait for answers; the tasks that dead workers were at."""
         busy = {worker.pipe: worker for worker in self._workers if worker.task is not None}
         for pipe in wait(list(busy)):
             worker = busy[pipe]  # type: ignore[index]
@@ -94,10 +119,7 @@ class Processes(Executor):
                 fine, answer = worker.pipe.recv()
             except (EOFError, OSError):
                 self._replace(worker, tasks[task])
-                deaths[task] += 1
-                if deaths[task] >= ATTEMPTS:
-                    raise given_up(tasks[task]) from None
-                todo.appendleft(task)
+                yield task
                 continue
             if not fine:
                 raise answer
@@ -105,7 +127,7 @@ class Processes(Executor):
 
     def _replace(self, worker: _Worker, task: Named) -> None:
         worker.end()
-        code = worker.process.exitcode or 0
+        code = worker.process.returncode
         how = f"signal {-code}" if code < 0 else f"exit code {code}"
         self._say(f"a worker died ({how}) over {task.name}; another does it again")
         self._workers[self._workers.index(worker)] = _Worker()

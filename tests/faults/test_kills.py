@@ -82,7 +82,7 @@ def test_workers_of_compare_do_not_outlive_it(desk, tmp_path):
     command = [sys.executable, "-m", "calcli", *words]
     parent = subprocess.Popen(command, cwd=tmp_path, start_new_session=True)
     end = time.monotonic() + 60
-    while sum("--multiprocessing-fork" in words for words in of_session(parent.pid).values()) < 2:
+    while sum("workers.processes" in words for words in of_session(parent.pid).values()) < 2:
         assert time.monotonic() < end
         time.sleep(0.01)
     parent.kill()

@@ -310,7 +310,8 @@ def test_a_child_that_waits_for_a_lock_is_replaced_by_a_new_interpreter(run, tmp
     probe.probe(tmp_path / "good.h5")
     assert probe._survived
     endless(tmp_path / "x.h5")
-    monkeypatch.setattr(probe, "LOOK", "import os; os.kill(os.getpid(), 11)")
+    start = probe.start
+    monkeypatch.setattr(probe, "start", lambda code, *more, **how: start("import os; os.kill(os.getpid(), 11)"))
     with pytest.raises(DataError, match="HDF5 crashes on it"):
         probe.probe(tmp_path / "x.h5")
 

@@ -23,11 +23,12 @@ from typing import Any
 
 from calcli import __version__
 from calcli.cli import options as o
-from calcli.cli.compare_job import Setting, Task, differing_row, opened, outcomes
+from calcli.cli.compare_job import CompareTask, Setting, differing_row, opened, outcomes
 from calcli.cli.compare_result_file import kept
 from calcli.cli.compare_text import Board
 from calcli.cli.render import Talk, fail, print_json
 from calcli.cli.tables import TEXTS
+from calcli.cli.worker_options import Working
 from calcli.errors import CalcliError, DataError, UsageError
 from calcli.evaluation.leaderboard import UNCALIBRATED, LeaderboardEntry, entrants, ranking, scored, title_of
 from calcli.fast_dataclass import dataclass
@@ -49,7 +50,7 @@ EPILOG = (
 
 
 @dataclass(frozen=True)
-class CompareArgs(o.Pooling, o.Saying, o.Tabling):
+class CompareArgs(o.Pooling, Working, o.Saying, o.Tabling):
     bundles: list[str] | None = o.bundles(
         "FILE.h5, FILE.h5:GROUP or FILE.h5:*; group cal (or val) when none. Quoted patterns are expanded."
     )
@@ -62,7 +63,6 @@ class CompareArgs(o.Pooling, o.Saying, o.Tabling):
     level: float = flag(0.95, "Level of intervals.", "P", min=0.5, max=0.9999)
     output: Path | None = flag(None, "Keep results, and go on from them.", "FILE.json", "-o")
     diagram: Path | None = flag(None, "Draw the ranks with their critical difference.", "FILE.png|svg|pdf")
-    workers: int = flag(1, "Processes.", "N", min=1, max=256)
     thorough: bool = flag(False, "all: also methods with more parameters than rows.")
     force: bool = o.force()
 
@@ -147,7 +147,7 @@ class _Work:
     def __init__(self, args: CompareArgs, talk: Talk) -> None:
         self.args, self.talk, self.code = args, talk, 0
         self.plan: dict[tuple[str, str], LeaderboardEntry] = {}
-        self.tasks: dict[tuple[str, str], Task] = {}
+        self.tasks: dict[tuple[str, str], CompareTask] = {}
         self.done: dict[tuple[str, str], LeaderboardEntry] = {}
         self.baseline = UNCALIBRATED
         self.saved = time.monotonic()
@@ -204,7 +204,7 @@ class _Work:
 
     def _enter(self, setting: Setting, scene: Any, names: Sequence[str], other: str | None) -> str:
         bundle = scene.held.name
-        known = {task[0].bundle for (b, _), task in self.tasks.items() if b == bundle}
+        known = {task.setting.bundle for (b, _), task in self.tasks.items() if b == bundle}
         if known - {setting.bundle}:
             bundle = setting.bundle  # files of one name in two folders
         sha = "+".join(dict.fromkeys((str(scene.rows.data_sha256), str(scene.held.data_sha256))))
@@ -215,7 +215,7 @@ class _Work:
                 bundle, name, scene.held.n, scene.held.k, sha, 0.0, {}, None, None if own else against
             )
             self.plan.setdefault((bundle, name), entry)
-            self.tasks.setdefault((bundle, name), (setting, name))
+            self.tasks.setdefault((bundle, name), CompareTask(setting, name))
         return bundle
 
     # ---- the result file
@@ -288,7 +288,8 @@ class _Work:
         keys = [key for key in self.plan if key in needed or key not in self.done]
         settings = MetricSettings(level=self.args.level, seed=self.args.seed)
         tables: dict[tuple[str, str], RowTable | None] = {}
-        with closing(outcomes([self.tasks[key] for key in keys], self.args.workers)) as stream:
+        tasks = [self.tasks[key] for key in keys]
+        with self.args.executor(self.talk) as executor, closing(outcomes(tasks, executor)) as stream:
             for i, (key, outcome) in enumerate(zip(keys, stream, strict=True), 1):
                 entry = self.plan[key]
                 if key in needed:

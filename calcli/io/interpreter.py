@@ -1,0 +1,42 @@
+"""Other interpreters that calcli starts: they import nothing from the working folder."""
+
+import os
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import calcli
+
+if TYPE_CHECKING:
+    from subprocess import Popen
+
+
+def start(code: str, keep: Sequence[int] = (), **streams: Any) -> "Popen[bytes]":
+    """Start an interpreter that runs ``code`` and finds modules where this process does, but for the working folder.
+
+    There a download may hold a ``struct.py``. calcli itself is found wherever it is. keep : descriptors that the
+    interpreter shares. streams : those of ``subprocess.Popen``. Raises OSError where no process can be started.
+    """
+    import subprocess
+
+    path, root = _elsewhere(sys.path), str(Path(calcli.__file__).parents[1])
+    path += [] if root in path else [root]
+    environment = {**os.environ, "PYTHONSAFEPATH": "1"}
+    if "PYTHONPATH" in environment:
+        environment["PYTHONPATH"] = os.pathsep.join(_elsewhere(environment["PYTHONPATH"].split(os.pathsep)))
+    flags = subprocess._args_from_interpreter_flags()  # type: ignore[attr-defined]  # as multiprocessing does
+    words = [sys.executable, *flags, "-P", "-c", f"import sys; sys.path[:] = {path!r}; {code}"]
+    return subprocess.Popen(words, env=environment, pass_fds=keep, **streams)
+
+
+def _elsewhere(folders: Sequence[str]) -> list[str]:
+    """Those that are not the working folder, however it is written."""
+
+    def is_here(folder: str) -> bool:
+        try:
+            return os.path.samefile(folder or ".", ".")
+        except OSError:
+            return False
+
+    return [folder for folder in folders if not is_here(folder)]
