@@ -97,10 +97,13 @@ def hashes() -> dict[str, str]:
 
 
 def main(arguments: list[str]) -> int:
-    """Write the hashes, or print where two runs differ; exit code 1 where they do."""
+    """Write the hashes, or print where two runs differ (exit code 1 where they do); without words, say how."""
     if arguments[:1] == ["write"]:
         warnings.simplefilter("ignore")
         Path(arguments[1]).write_text(json.dumps(hashes(), indent=1), "utf-8")
+        return 0
+    if arguments[:1] != ["compare"]:
+        print(__doc__)
         return 0
     old, new = (json.loads(Path(path).read_text("utf-8")) for path in arguments[1:3])
     differing = [key for key in {**old, **new} if old.get(key) != new.get(key)]

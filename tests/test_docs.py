@@ -98,6 +98,7 @@ OUTPUTS = {
     "extract": ["extract", "DIGITS", "-o", "copy.h5", "--json"],
     "export": ["export", "ts.json", "--to", "python", "-o", "ts.py", "--json"],
     "threshold": ["threshold", "DIGITS", "--accuracy", "0.9", "--json"],
+    "watch": ["watch", "DIGITS", "-c", "ts.json", "--state", "watch_state.json", "--json"],
     "compare": ["compare", "DIGITS", "--methods", "ts,ec", "--json"],
     "diagram": ["diagram", "DIGITS", "-c", "ts.json", "--resamples", "100", "--json"],
     "methods": ["methods", "--json"],
