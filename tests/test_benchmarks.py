@@ -27,7 +27,6 @@ SMALL = {
     "recal": (["--rows", "200", "--classes", "5", "--transforms", "2", "--rounds", "3"], "fit: "),
     "threshold": (["3"], "overconfident"),
     "watch": (["2"], "exactly calibrated"),
-    "same_bytes": ([], "compare OLD.json NEW.json"),
 }
 
 
