@@ -37,7 +37,7 @@ from calcli.metrics.context import MetricSettings, norm_of
 from calcli.metrics.other_programs import PROGRAMS
 from calcli.metrics.warnings import label_doubts
 from calcli.numerics import FloatArray, IntArray
-from calcli.registry import canonical, parse_options
+from calcli.registry import parse_options, split_method
 from calcli.rows import Rows
 
 __all__ = ["Evaluation", "FittedCalibrator", "Picture", "Scores", "diagram", "evaluate", "fit", "load", "watch"]
@@ -74,8 +74,8 @@ def fit(
     >>> round(calibrator.params["temperature"], 4), calibrator.status
     (3.641, 'ok')
     """
-    method = canonical(method)
-    chosen = parse_options(method, {name.rstrip("_"): plain(value) for name, value in options.items()})
+    method, written = split_method(method)
+    chosen = parse_options(method, written | {name.rstrip("_"): plain(value) for name, value in options.items()})
     seed = checked(MetricSettings, {"seed": seed}).seed
     with open_scores(scores, labels, kind, prefer=("cal", "val"), weights=weights, class_names=class_names) as rows:
         context = Context(seed=seed, device=resolve(device, rows.n * rows.k))

@@ -6,17 +6,16 @@ from contextlib import contextmanager
 from os import PathLike
 from typing import Any, TypeVar, get_type_hints
 
-import msgspec
 import numpy as np
 
-from calcli.errors import DataError, UsageError, unknown_name
+from calcli.errors import DataError
 from calcli.importers.labels import labels_in_memory
 from calcli.importers.open_any_file import open_data, open_rows
 from calcli.io.dataset import DataSet
 from calcli.io.locate import expand
 from calcli.io.memory import bundle_in_memory, plain_array
 from calcli.io.validate import check_confidences, check_scores, check_shape, check_type, score_kind
-from calcli.registry import allowed_text
+from calcli.registry import held_to
 from calcli.rows import ArrayRows, Rows
 
 Made = TypeVar("Made")
@@ -43,16 +42,7 @@ def checked(cls: type[Made], given: Mapping[str, Any]) -> Made:
     Raises UsageError that names the setting, what was given and what is allowed.
     """
     types = get_type_hints(cls, include_extras=True)
-    values = {}
-    for name, value in given.items():
-        if name not in types:
-            raise unknown_name("setting", name, list(types))
-        try:
-            values[name] = msgspec.convert(plain(value), types[name])
-        except msgspec.ValidationError:
-            allowed = allowed_text(msgspec.json.schema(types[name]))
-            raise UsageError(f"setting {name}={value!r}: expected {allowed}") from None
-    return cls(**values)
+    return cls(**held_to(types, {name: plain(value) for name, value in given.items()}, "setting"))
 
 
 @contextmanager

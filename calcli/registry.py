@@ -1,5 +1,7 @@
 """Names to methods. Methods are found by their file names; nothing is imported early."""
 
+import re
+from collections.abc import Iterable, Mapping
 from functools import cache
 from importlib import import_module
 from pkgutil import iter_modules
@@ -76,7 +78,56 @@ def method(name: str) -> type[Calibrator]:
     return cls
 
 
-def parse_options(name: str, settings: dict[str, Any]) -> Options:
+def split_list(text: str, by: str = ",") -> list[str]:
+    """The parts of a list, without blanks around them; brackets keep theirs: ``ts, auto(candidates=ts,ec)``."""
+    parts, depth = [""], 0
+    for sign in text:
+        depth += (sign == "(") - (sign == ")")
+        if sign == by and depth == 0:
+            parts.append("")
+        else:
+            parts[-1] += sign
+    return [part for part in map(str.strip, parts) if part]
+
+
+def settings_of(texts: Iterable[str], where: str) -> dict[str, str]:
+    """``{"bins": "20"}`` of ``bins=20``. where : what messages begin with. Raises UsageError."""
+    settings: dict[str, str] = {}
+    for text in texts:
+        name, equals, value = (part.strip() for part in text.partition("="))
+        if not (name and equals):
+            raise UsageError(f"{where}{text}: expected NAME=VALUE, e.g. {where}bins=20")
+        if name in settings:
+            raise UsageError(f"{where}{name} is given twice")
+        settings[name] = value
+    return settings
+
+
+def split_method(text: str) -> tuple[str, dict[str, str]]:
+    """Name and settings of a method as people write it: ``Histogram (bins=20; scheme=mass)`` is hb with these.
+
+    A name that nothing is known by stays as it is. Raises UsageError for brackets that are not paired.
+    """
+    found = re.fullmatch(r"([^()]*)(?:\((.*)\))?", text.strip(), re.DOTALL)
+    if found is None:
+        raise UsageError(f"{text!r}: expected a method, with options as in hb(bins=20;scheme=mass)")
+    name = canonical(found[1].strip())
+    return name, settings_of(split_list(found[2] or "", ";"), f"{name}: ")
+
+
+def spelled(text: str) -> str:
+    """A method with its options, written in the one way that names it in tables and records."""
+    name, settings = split_method(text)
+    return name + (f"({';'.join(f'{key}={value}' for key, value in settings.items())})" if settings else "")
+
+
+def parse_method(text: str) -> tuple[str, Options]:
+    """Name and checked options of ``svs`` or ``hb(bins=20;scheme=mass)``. Raises UsageError."""
+    name, settings = split_method(text)
+    return name, parse_options(name, settings)
+
+
+def parse_options(name: str, settings: Mapping[str, Any]) -> Options:
     """Options of a method from ``{"bins": "20"}``-like settings, checked.
 
     Raises UsageError that names the option, what was given and what is allowed.
@@ -86,22 +137,32 @@ def parse_options(name: str, settings: dict[str, Any]) -> Options:
     if "+" in name:
         settings = full_option_names(name, struct, settings)
     fields = {f.encode_name: f for f in msgspec.structs.fields(struct)}
-    values: dict[str, Any] = {}
-    for key, value in settings.items():
-        if not fields:
-            raise UsageError(f"method {name!r} has no options, got --set {key}=…")
-        if key not in fields:
-            raise unknown_name(f"option of method {name!r}", key, fields)
-        try:
-            values[fields[key].name] = msgspec.convert(value, fields[key].type, strict=False)
-        except msgspec.ValidationError:
-            allowed = next(facts["allowed"] for facts in option_facts(struct) if facts["name"] == key)
-            raise UsageError(
-                f"option {key}={value!r} of method {name!r}: expected {allowed}; see calcli methods {name}"
-            ) from None
-    options = struct(**values)
+    if settings and not fields:
+        raise UsageError(f"method {name!r} has no options, got --set {next(iter(settings))}=…")
+    types = {key: option.type for key, option in fields.items()}
+    values = held_to(types, settings, "option", f" of method {name!r}", f"; see calcli methods {name}", strict=False)
+    options = struct(**{fields[key].name: value for key, value in values.items()})
     cls.check_options(options)
     return options
+
+
+def held_to(
+    types: Mapping[str, Any], given: Mapping[str, Any], what: str, of: str = "", see: str = "", *, strict: bool = True
+) -> dict[str, Any]:
+    """Values by name, held to declared types and bounds. strict : texts are no numbers.
+
+    Raises UsageError that names what was set (of what), what was given, what is allowed and where to see it.
+    """
+    values = {}
+    for name, value in given.items():
+        if name not in types:
+            raise unknown_name(what + of, name, types)
+        try:
+            values[name] = msgspec.convert(value, types[name], strict=strict)
+        except msgspec.ValidationError:
+            allowed = allowed_text(msgspec.json.schema(types[name]))
+            raise UsageError(f"{what} {name}={value!r}{of}: expected {allowed}{see}") from None
+    return values
 
 
 def option_facts(struct: type[Any]) -> list[dict[str, Any]]:

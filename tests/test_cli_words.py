@@ -12,6 +12,7 @@ import pytest
 from cli import runner
 from synthetic import truth
 
+import calcli
 from calcli.calibrator import Context
 from calcli.cli.app import load, summaries
 from calcli.cli.fit_all import print_candidates
@@ -23,7 +24,7 @@ from calcli.methods.auto import METHOD as AUTO
 from calcli.methods.compared.identity import Identity
 from calcli.methods.ir import METHOD as ISOTONIC
 from calcli.mixture import Member
-from calcli.registry import canonical, method, method_names
+from calcli.registry import canonical, method, method_names, parse_method, spelled
 from calcli.rows import ArrayRows
 
 
@@ -48,6 +49,44 @@ def run(monkeypatch, capsys):
 )
 def test_methods_go_by_their_other_names(typed, name):
     assert canonical(typed) == name
+
+
+@pytest.mark.parametrize(
+    ("typed", "name"),
+    [
+        ("Temperature", "ts"),
+        (" hb ( bins = 20 ; scheme=mass ) ", "hb(bins=20;scheme=mass)"),
+        ("Histogram_Binning(bins=20)", "hb(bins=20)"),
+        ("feature-temperature+SVS(lambda=0.1)", "ft+svs(lambda=0.1)"),
+        ("auto(candidates=temperature,hb(bins=9;scheme=mass);folds=3)",
+         "auto(candidates=temperature,hb(bins=9;scheme=mass);folds=3)"),
+        ("uncalibrated", "identity"),
+    ],
+)  # fmt: skip
+def test_a_method_with_options_is_written_in_one_way(typed, name):
+    assert spelled(typed) == name
+    assert parse_method(typed) == parse_method(name)
+
+
+def test_methods_with_options_are_read_alike_wherever_they_are_typed(run, tmp_path, monkeypatch):
+    """As -m, as a candidate of auto, as an entrant of compare, from Python: the same calibrator, the same name."""
+    monkeypatch.chdir(tmp_path)
+    z, y = truth(300, 3)
+    with h5py.File("a.h5", "w") as file:
+        file["logits"], file["labels"] = z, y
+    assert run("fit", "-m", "Histogram(bins=7)", "a.h5", "-o", "-", "-q").out == (
+        run("fit", "-m", "hb", "--set", "bins=7", "a.h5", "-o", "-", "-q").out
+    )
+    assert calcli.fit(z, y, "Histogram (bins=7)").params == calcli.fit(z, y, "hb", bins=7).params
+    chosen = [calcli.fit(z, y, "auto", candidates=text, folds=2).to_dict() for text in ("Temperature,EC", "ts, ec")]
+    assert chosen[0]["params"] == chosen[1]["params"] and chosen[0]["fit"] == chosen[1]["fit"]
+    asked = "Histogram(bins=7), auto(candidates=ts,EC;folds=2)"
+    listed = json.loads(run("compare", "a.h5", "--methods", asked, "--json").out)
+    assert [r["method"] for r in listed["results"]][1:] == ["hb(bins=7)", "auto(candidates=ts,EC;folds=2)"]
+    twice = run("fit", "-m", "hb(bins=7)", "--set", "bins=8", "a.h5")
+    assert twice.code == 2 and "--set bins is given twice" in twice.err
+    for text in ("hb(bins)", "hb(bins=3", "hb)bins=3("):
+        assert run("fit", "-m", text, "a.h5").code == 2
 
 
 def test_no_alias_names_two_methods():

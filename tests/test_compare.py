@@ -12,10 +12,11 @@ from synthetic import truth
 
 from calcli.calibrator import Context
 from calcli.evaluation.cross_validation import folds_of, held_out_table
-from calcli.evaluation.leaderboard import holm, parse_entrant
+from calcli.evaluation.leaderboard import holm
 from calcli.evaluation.paired_differences import differences
 from calcli.metrics.context import MetricContext, MetricSettings
 from calcli.metrics.friedman import nemenyi_distance, not_told_apart
+from calcli.registry import parse_method
 from calcli.rows import ArrayRows
 
 
@@ -55,9 +56,9 @@ def test_every_row_is_scored_by_a_fit_that_has_not_seen_it():
     rng = np.random.default_rng(0)
     rows = ArrayRows(rng.normal(size=(300, 3)), rng.integers(0, 3, 300))
     folds = folds_of(rows, Context(), 5)
-    table = held_out_table(*parse_entrant("ms"), folds, Context())
+    table = held_out_table(*parse_method("ms"), folds, Context())
     assert table.n == 300 and (table.y == rows.labels()).all()
-    whole = held_out_table(*parse_entrant("ms"), [(rows, rows, np.arange(300))], Context())
+    whole = held_out_table(*parse_method("ms"), [(rows, rows, np.arange(300))], Context())
     assert table.nll.mean() > np.log(3) > whole.nll.mean()
 
 
@@ -67,7 +68,7 @@ def test_json_has_the_promised_shape(run, three):
     z, y = truth(300, 4, seed=0)
     rows = ArrayRows(z, y)
     folds = folds_of(rows, Context(), 5)
-    tables = {name: held_out_table(*parse_entrant(name), folds, Context()) for name in ("ts", "svs", "uncalibrated")}
+    tables = {name: held_out_table(*parse_method(name), folds, Context()) for name in ("ts", "svs", "uncalibrated")}
     for result in found["results"][:3]:
         assert result["bundle"] == "m0.h5" and result["n"] == 300 and result["seconds"] > 0
         assert result["metrics"]["nll"]["value"] == pytest.approx(tables[result["method"]].nll.mean(), rel=1e-12)

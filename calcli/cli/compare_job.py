@@ -13,7 +13,6 @@ import numpy as np
 from calcli.calibrator import Context
 from calcli.errors import CalcliError, DataError
 from calcli.evaluation.cross_validation import Fold, folds_of, held_out_table
-from calcli.evaluation.leaderboard import parse_entrant
 from calcli.fast_dataclass import dataclass
 from calcli.importers.open_any_file import open_data
 from calcli.io.bundle import BundleRows
@@ -22,6 +21,7 @@ from calcli.io.locate import Layout, split_where
 from calcli.io.pooled_bundles import PooledRows
 from calcli.kernels.device import resolve
 from calcli.metrics.rowtable import RowTable
+from calcli.registry import parse_method
 
 if TYPE_CHECKING:
     from calcli.workers.executor import Executor
@@ -155,7 +155,7 @@ def _outcome(setting: Setting, scene: Scene, entrant: str) -> HeldOut:
     begun = time.process_time()
     context = Context(setting.seed, resolve("auto", scene.rows.n * scene.rows.k))
     try:
-        table = held_out_table(*parse_entrant(entrant), scene.folds, context)
+        table = held_out_table(*parse_method(entrant), scene.folds, context)
         return HeldOut(time.process_time() - begun, table)
     except Exception as error:  # one method's failure is no reason to lose the others
         code = getattr(error, "exit_code", CalcliError.exit_code)

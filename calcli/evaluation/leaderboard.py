@@ -1,20 +1,18 @@
 """An honest leaderboard: methods scored on rows that they were not fitted on, beside a baseline, over bundles."""
 
 import math
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import fields
 from typing import Any
 
-from calcli.calibrator import Calibrator, Options
-from calcli.errors import UsageError
+from calcli.calibrator import Calibrator
 from calcli.evaluation.evaluate_bundle import scores_of
 from calcli.evaluation.paired_differences import differences, tests_of
 from calcli.fast_dataclass import dataclass
 from calcli.metrics.context import MetricContext, MetricSettings
 from calcli.metrics.friedman import Friedman, nemenyi_distance
 from calcli.metrics.rowtable import RowTable
-from calcli.registry import canonical, method, method_names, parse_options
+from calcli.registry import method, method_names, parse_method, spelled, split_list
 from calcli.rows import Rows
 
 UNCALIBRATED = "uncalibrated"
@@ -29,21 +27,6 @@ FIRST, FIRST_OF_TWO = 30, 33
 # ---- who takes part
 
 
-def parse_entrant(text: str) -> tuple[str, Options]:
-    """Method and options of ``svs`` or ``hb(bins=20;scheme=mass)``. Raises UsageError."""
-    found = re.fullmatch(r"([^()]*)(?:\((.*)\))?", text.strip())
-    if found is None:
-        raise UsageError(f"{text!r}: expected a method, with options as in hb(bins=20;scheme=mass)")
-    settings: dict[str, str] = {}
-    for part in (found[2] or "").split(";"):
-        name, equals, value = (word.strip() for word in part.partition("="))
-        if part.strip() and not (name and equals):
-            raise UsageError(f"{text!r}: {part.strip()!r} is no option; expected NAME=VALUE")
-        settings |= {name: value} if name else {}
-    name = "identity" if found[1].strip().lower() == UNCALIBRATED else canonical(found[1].strip())
-    return name, parse_options(name, settings)
-
-
 def entrants(asked: str | None, rows: Rows, thorough: bool = False) -> tuple[list[str], dict[str, str]]:
     """Names of the methods to score, the uncalibrated scores first, and why others are left out.
 
@@ -52,22 +35,21 @@ def entrants(asked: str | None, rows: Rows, thorough: bool = False) -> tuple[lis
     """
     fit, left_out = applicable(rows, thorough)
     names, told = [UNCALIBRATED], {}
-    for text in (part.strip() for part in (asked.split(",") if asked is not None else [""])):
+    if asked is None:
+        last = FIRST_OF_TWO if rows.k == 2 else FIRST
+        names += [name for name in fit if method(name).place < last]
+    for text in split_list(asked or ""):
         if text.lower() == "all":
             names += fit
             told = left_out
-        elif text:
+        else:
             names.append(title_of(text))
-        elif asked is None:
-            last = FIRST_OF_TWO if rows.k == 2 else FIRST
-            names += [name for name in fit if method(name).place < last]
     return list(dict.fromkeys(names)), told
 
 
 def title_of(text: str) -> str:
-    """A method with its options as it is called in the leaderboard."""
-    name, options = parse_entrant(text)[0], text[text.index("(") :].replace(" ", "") if "(" in text else ""
-    return UNCALIBRATED if name == "identity" else name + options
+    """A method with its options as it is called in the leaderboard. Raises UsageError for an unknown one."""
+    return UNCALIBRATED if parse_method(text)[0] == "identity" else spelled(text)
 
 
 def applicable(rows: Rows, thorough: bool = False) -> tuple[list[str], dict[str, str]]:

@@ -1,6 +1,5 @@
 """Candidates of ``auto``: which methods a problem of a given size can carry, fitted and scored fold by fold."""
 
-import re
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -17,7 +16,7 @@ from calcli.errors import CalcliError
 from calcli.fast_dataclass import dataclass
 from calcli.numerics import FloatArray, IntArray
 from calcli.parallel import in_order
-from calcli.registry import method, parse_options
+from calcli.registry import method, parse_options, spelled, split_list, split_method
 from calcli.rows import ArrayRows, Rows, ScoreKind
 
 TWO = "ts, platt, beta, quadratic, logit-spline, mono, ft, iop, svs(lambda=0.1)"
@@ -58,8 +57,8 @@ class Trial:
 
 
 def listed(candidates: str) -> list[str]:
-    """Names in a comma-separated list, in order, each once."""
-    return list(dict.fromkeys(name.strip() for name in candidates.split(",") if name.strip()))
+    """Methods in a comma-separated list, in order, each once."""
+    return list(dict.fromkeys(map(spelled, split_list(candidates))))
 
 
 def default_candidates(n: int, k: int) -> list[str]:
@@ -77,9 +76,7 @@ def parse_candidate(text: str) -> tuple[str, Options]:
 
     Raises UsageError for unknown names and options.
     """
-    found = re.fullmatch(r"([^()]*)(?:\((.*)\))?", text)
-    name, settings = (found[1].strip(), found[2] or "") if found else (text, "")
-    given = {key.strip(): value.strip() for key, _, value in (s.partition("=") for s in settings.split(";") if s)}
+    name, given = split_method(text)
     struct = method(name).Options
     for option in msgspec.structs.fields(struct):
         if option.encode_name.split(".")[-1] == "mixture" and not any("mixture" in key for key in given):

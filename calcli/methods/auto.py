@@ -147,10 +147,10 @@ class Auto(Mixture):
 
     @classmethod
     def check_options(cls, options: AutoOptions) -> None:
-        for name in listed(options.candidates):
+        for candidate in listed(options.candidates):
+            name, _ = parse_candidate(candidate)
             if name == "auto":
                 raise UsageError("option candidates of method 'auto': auto cannot choose itself")
-            parse_candidate(name)
 
 
 METHOD = Auto

@@ -28,7 +28,7 @@ from calcli.flags import REQUIRED, flag
 from calcli.io.artifact import save
 from calcli.io.atomic import check_output
 from calcli.kernels.device import resolve
-from calcli.registry import canonical, parse_options
+from calcli.registry import parse_options, settings_of, split_method
 
 if TYPE_CHECKING:
     from calcli.workers.executor import Executor
@@ -56,8 +56,9 @@ class FitArgs(o.ReadingSeveral, Working, o.Saying):
     force: bool = o.force()
 
     def __post_init__(self) -> None:
-        name = "all" if self.method.lower() == "all" else canonical(self.method)
-        object.__setattr__(self, "method", name)  # frozen, but for its aliases
+        name, settings = split_method(self.method)
+        object.__setattr__(self, "method", "all" if name.lower() == "all" else name)  # frozen, but for its aliases
+        object.__setattr__(self, "set_", [*(f"{key}={value}" for key, value in settings.items()), *(self.set_ or ())])
         if self.method == "all" and self.set_:
             raise UsageError("--set has no one meaning with --method all; fit the method by itself")
         if self.thorough and self.method != "all":
@@ -75,15 +76,7 @@ class FitArgs(o.ReadingSeveral, Working, o.Saying):
 
     def options(self) -> Options:
         """The method's options. Raises UsageError for unknown names and values."""
-        settings: dict[str, str] = {}
-        for text in self.set_ or []:
-            name, equals, value = (part.strip() for part in text.partition("="))
-            if not equals or not name:
-                raise UsageError(f"--set {text}: expected NAME=VALUE, e.g. --set bins=20")
-            if name in settings:
-                raise UsageError(f"--set {name} is given twice")
-            settings[name] = value
-        return parse_options(self.method, settings)
+        return parse_options(self.method, settings_of(self.set_ or (), "--set "))
 
     def target(self) -> str:
         """Where the one artifact goes: a path that may be written, or - for stdout. Raises UsageError."""
