@@ -8,7 +8,7 @@ of the whole, in any order, with exact counts.
 import numpy as np
 
 from calcli.fast_dataclass import dataclass
-from calcli.numerics import FloatArray, IntArray, distinct
+from calcli.numerics import FloatArray, IntArray, distinct, starts_of_ties
 from calcli.sums import Sums
 
 
@@ -17,20 +17,49 @@ def width_edges(bins: int) -> FloatArray:
     return np.linspace(0.0, 1.0, bins + 1)
 
 
-def mass_edges(scores: FloatArray, bins: int) -> FloatArray:
-    """Edges of bins that hold equally many of the scores.
+def mass_edges(scores: FloatArray, bins: int, weight: FloatArray | None = None) -> FloatArray:
+    """Edges of bins that hold equally many of the scores, or equal weights of them.
 
     scores : (n,) in [0, 1]. The sorted scores are cut into ``bins`` chunks (sizes differ
-    by at most one); an edge lies midway between neighbouring chunks; the outer edges are
-    0 and 1. Ties can make edges coincide; those are merged, so there may be fewer bins:
-    use ``len(edges) - 1``. (The rule of Kumar, Liang, Ma 2019, ``get_equal_bins``.)
+    by at most one); an edge lies midway between neighbouring chunks, or where the cut falls
+    among tied scores (equal but for rounding, see ``numerics.TIE``) on the largest of them,
+    so that ties stay together below it. The outer edges are 0 and 1. Edges that coincide are
+    merged, so there may be fewer bins: use ``len(edges) - 1``. An inner edge of exactly 0
+    stays: the scores of 0 are a bin. (The rule of Kumar, Liang, Ma 2019, ``get_equal_bins``.)
+
+    weight : (n,) >= 0. A whole number w counts as w equal scores; otherwise the weight is cut
+    into equal parts, and a score that holds a cut belongs below it. Weights of 0 are absent.
     """
-    ordered = np.sort(scores)
-    size, longer = divmod(len(ordered), min(bins, len(ordered)))  # the first chunks have a row more
-    chunk = np.arange(1, min(bins, len(ordered)))
-    starts = chunk * size + np.minimum(chunk, longer)
-    edges = distinct(np.append(0.5 * (ordered[starts - 1] + ordered[starts]), 1.0))
-    return np.concatenate([[0.0], edges[edges > 0.0]])
+    if weight is None:
+        ordered = np.sort(scores)
+        size, longer = divmod(len(ordered), min(bins, len(ordered)))  # the first chunks have a row more
+        chunk = np.arange(1, min(bins, len(ordered)))
+        above = chunk * size + np.minimum(chunk, longer)
+        below = above - 1
+    else:
+        ordered, below, above = _weighted_cuts(scores, bins, weight)
+    first = starts_of_ties(ordered)
+    last = np.append(first[1:], len(ordered)) - 1
+    own = np.searchsorted(first, below, side="right") - 1
+    tied = above <= last[own]
+    edges = distinct(np.append(np.where(tied, ordered[last[own]], 0.5 * (ordered[below] + ordered[above])), 1.0))
+    return np.concatenate([[0.0], edges])
+
+
+def _weighted_cuts(scores: FloatArray, bins: int, weight: FloatArray) -> tuple[FloatArray, IntArray, IntArray]:
+    """Scores of weight above 0 in order, and the places below and above each cut into equal weights."""
+    order = np.argsort(scores, kind="stable")
+    order = order[weight[order] > 0]
+    upto, j = np.cumsum(weight[order]), np.arange(1, bins)
+    total = upto[-1]
+    if (weight == np.rint(weight)).all():
+        cuts = j * (total // bins) + np.minimum(j, total % bins)  # sizes as array_split makes them
+    else:
+        cuts = j * (total / bins)
+    cuts = cuts[(cuts > 0) & (cuts < total)]
+    rounding = 1e-12 * total
+    below = np.searchsorted(upto, cuts - rounding, side="left")
+    return scores[order], below, np.minimum(np.searchsorted(upto, cuts + rounding, side="right"), len(order) - 1)
 
 
 def bin_index(scores: FloatArray, edges: FloatArray) -> IntArray:

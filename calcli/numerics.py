@@ -42,6 +42,19 @@ def quantile(values: FloatArray, share: float) -> FloatArray:
     return np.asarray(ordered[above] - step * (1 - part) if part >= 0.5 else low + step * part)
 
 
+TIE = 1e-12
+"""Scores that differ by no more than this share of themselves are tied: the same number, but for rounding."""
+
+
+def starts_of_ties(ordered: FloatArray, least: float = 0.0) -> IntArray:
+    """Where each run of tied values begins in ascending values (n,): the first place, and each with a step before it.
+
+    A step is larger than ``TIE`` times the larger neighbour, or times ``least`` where both are smaller.
+    """
+    size = np.maximum(np.maximum(np.abs(ordered[1:]), np.abs(ordered[:-1])), least)
+    return np.flatnonzero(np.concatenate([[True], np.diff(ordered) > TIE * size])[: len(ordered)])
+
+
 def distinct(values: FloatArray) -> FloatArray:
     """The values once each, ascending: ``np.unique`` without ``numpy.ma``."""
     ordered = np.sort(values, axis=None)

@@ -19,7 +19,7 @@ from calcli.methods._binary.logistic import fit_logistic
 from calcli.methods._binary.vectors import logs, share_rest
 from calcli.methods.beta import fit_beta
 from calcli.methods.compared.bbq import all_binnings, elbow, fit_bbq
-from calcli.methods.hb import fit_edges, weighted_mass_edges
+from calcli.methods.hb import fit_edges
 from calcli.methods.platt import fit_platt
 from calcli.methods.spline import spline_slope
 from calcli.registry import method
@@ -411,13 +411,13 @@ def test_equal_mass_edges_with_whole_weights_are_those_of_repeated_rows(bins):
     rng = np.random.default_rng(bins)
     p, weight = np.round(rng.random(30), 2), rng.integers(1, 5, 30).astype(float)
     repeated = np.repeat(p, weight.astype(int))
-    np.testing.assert_array_equal(weighted_mass_edges(p, weight, bins), mass_edges(repeated, bins))
+    np.testing.assert_array_equal(mass_edges(p, bins, weight), mass_edges(repeated, bins))
 
 
 def test_equal_mass_edges_with_fractional_weights_share_them_evenly():
     p = np.linspace(0.005, 0.995, 100)
     weight = np.where(p < 0.5, 0.3, 0.1)
-    edges = weighted_mass_edges(p, weight, 4)
+    edges = mass_edges(p, 4, weight)
     share = [weight[(p > lo) & (p <= hi)].sum() for lo, hi in pairwise(edges)]
     np.testing.assert_allclose(share, weight.sum() / 4, atol=0.3)
 

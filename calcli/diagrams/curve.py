@@ -11,7 +11,7 @@ from calcli.fast_dataclass import dataclass
 from calcli.isotonic import IsotonicFit, fit_isotonic
 from calcli.metrics.corp import RESAMPLES, Decomposition, consistency_band, decompose
 from calcli.metrics.intervals import wilson_interval
-from calcli.metrics.nulls import expected_error
+from calcli.metrics.nulls import expected_error, reaching
 from calcli.numerics import FloatArray, IntArray
 
 Scheme = Literal["width", "mass"]
@@ -144,7 +144,7 @@ def measure_curve(
     zero, or None. The same rows and settings give the same numbers.
     """
     s = settings
-    edges = width_edges(s.bins) if s.scheme == "width" else mass_edges(confidence, s.bins)
+    edges = width_edges(s.bins) if s.scheme == "width" else mass_edges(confidence, s.bins, weight)
     index, count = bin_index(confidence, edges), len(edges) - 1
     stats = BinStats.of(confidence, correct, edges, weight)
     null = consistency_band(
@@ -167,7 +167,7 @@ def measure_curve(
         ece_null_mean=expected_error(confidence, edges, weight),
         ece_null_q95=float(np.quantile(null.ece, 0.95)),
         # The observed sample counts as one of the draws: p is never 0.
-        ece_p=float((1 + np.count_nonzero(null.ece >= ece - 1e-12)) / (1 + s.resamples)),
+        ece_p=(1 + reaching(null.ece, ece)) / (1 + s.resamples),
         outside=float(np.average(~inside, weights=weight)),
         brier=brier,
         log=decompose(confidence, correct, weight, kind="log", fit=fit),

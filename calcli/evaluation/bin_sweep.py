@@ -43,7 +43,8 @@ def bin_sweep(
     chooser = table if edge_rows is None else collect(edge_rows, calibrator)
     order = np.argsort(table.confidence)
     top = [
-        _stats(table.confidence, order, table.correct, mass_edges(chooser.confidence, b), table.weight) for b in counts
+        _stats(table.confidence, order, table.correct, mass_edges(chooser.confidence, b, chooser.weight), table.weight)
+        for b in counts
     ]
     plain = tuple(float(binned_error(bins, norm)) for bins in top)
     found = Sweep(norm_text(norm), tuple(counts), plain, tuple(signed_root(float(signed_square(bins))) for bins in top))
@@ -54,7 +55,7 @@ def bin_sweep(
     for (c, p), (_, chosen) in zip(class_columns(rows, calibrator), other, strict=True):
         outcome, order = (table.y == c).astype(np.float64), np.argsort(p)
         for j, b in enumerate(counts):
-            bins = _stats(p, order, outcome, mass_edges(chosen, b), table.weight)
+            bins = _stats(p, order, outcome, mass_edges(chosen, b, chooser.weight), table.weight)
             power = 1.0 if np.isinf(norm) else norm
             plugin[j] += float(binned_error(bins, norm)) ** power / table.k
             debiased[j] += float(signed_square(bins)) / table.k

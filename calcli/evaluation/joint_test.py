@@ -11,9 +11,9 @@ import numpy as np
 from calcli.fast_dataclass import dataclass
 from calcli.metrics.context import MetricContext
 from calcli.metrics.intervals import normal_p_value, normal_tail
-from calcli.metrics.nulls import JointDraws, label_losses
+from calcli.metrics.nulls import SAME, JointDraws, label_losses, standardised
 from calcli.metrics.significance import MeanGap, direction_of
-from calcli.metrics.smooth import null_draws, smooth_error
+from calcli.metrics.smooth import null_draws
 from calcli.numerics import FloatArray
 
 SHARES = np.array([0.3, 0.45, 0.25])
@@ -46,16 +46,15 @@ def joint_test(context: MetricContext) -> JointTest:
 def _joint_test(context: MetricContext) -> JointTest:
     gap, entropy = direction_of(context, "confidence"), direction_of(context, "entropy")
     drawn: JointDraws = context.once(("joint draws",), lambda: _drawn(context))
-    centre, spread = float(drawn.smooth.mean()), float(drawn.smooth.std())
 
     def statistic(gap_z: FloatArray, entropy_z: FloatArray, error: FloatArray) -> FloatArray:
-        tail = (error - centre) / spread if spread > 0.0 else np.zeros_like(error)
+        tail = standardised(error, drawn.smooth)
         p = [[normal_p_value(x) for x in gap_z], [normal_p_value(x) for x in entropy_z], [normal_tail(x) for x in tail]]
         return np.asarray((np.array(p) / SHARES[:, None]).min(axis=0))
 
-    observed = statistic(np.array([gap.z]), np.array([entropy.z]), np.array([smooth_error(context)]))[0]
+    observed = statistic(np.array([gap.z]), np.array([entropy.z]), np.array([drawn.observed]))[0]
     draws = statistic(_scaled(drawn.gap, drawn.sd_gap), _scaled(drawn.entropy, drawn.sd_entropy), drawn.smooth)
-    reached = int((draws <= observed * (1.0 + 1e-9)).sum())
+    reached = int((draws <= observed * (1.0 + SAME)).sum())
     return JointTest(gap, entropy, (1 + reached) / (1 + len(draws)), len(draws))
 
 
@@ -65,12 +64,13 @@ def _drawn(context: MetricContext) -> JointDraws:
     w = np.ones(t.n) if t.weight is None else t.weight
     right, wrong, variance = label_losses(t.confidence, t.entropy, t.varentropy)
     columns = np.stack([w, w * (right - wrong), w**2 * variance], axis=1)
-    smooth, sums = null_draws(context, columns)
+    (smooth, observed), sums = null_draws(context, columns)
     noise = context.rng("joint").standard_normal(len(smooth)) * np.sqrt(
         np.maximum(float(w**2 @ variance) - sums[:, 2], 0.0)
     )
     return JointDraws(
         smooth,
+        observed,
         float(w @ t.confidence) - sums[:, 0],
         float(w @ (wrong - t.entropy)) + sums[:, 1] + noise,
         float(np.sqrt(w**2 @ (t.confidence * (1.0 - t.confidence)))),

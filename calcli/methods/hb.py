@@ -113,29 +113,13 @@ def fit_edges(scores: FloatArray, weight: FloatArray | None, bins: int, scheme: 
     """
     if scheme == "width":
         return width_edges(bins)
-    edges = mass_edges(scores, bins) if weight is None else weighted_mass_edges(scores, weight, bins)
+    edges = mass_edges(scores, bins, weight)
     distinct = np.append(np.unique(scores), 1.0)
     at = np.searchsorted(distinct, edges[1:-1])
     hit = np.flatnonzero(distinct[at] == edges[1:-1])
     edges[hit + 1] = 0.5 * (distinct[at[hit]] + distinct[at[hit] + 1])
     # Between neighbouring floats there is no half way, and edges may meet.
     return np.unique(edges)
-
-
-def weighted_mass_edges(scores: FloatArray, weight: FloatArray, bins: int) -> FloatArray:
-    """``mass_edges`` of rows with weights; a whole number w counts as w equal rows."""
-    order = np.argsort(scores, kind="stable")
-    s, below = scores[order], np.cumsum(weight[order])
-    total, j = below[-1], np.arange(1, bins)
-    if (weight == np.rint(weight)).all():
-        cuts = j * (total // bins) + np.minimum(j, total % bins)  # sizes as array_split makes them
-    else:
-        cuts = j * (total / bins)
-    cuts = cuts[(cuts > 0) & (cuts < total)]
-    last, following = np.searchsorted(below, cuts, "left"), np.searchsorted(below, cuts, "right")
-    inner = 0.5 * (s[last] + s[np.minimum(following, len(s) - 1)])
-    edges = np.unique(np.append(inner, 1.0))
-    return np.concatenate([[0.0], edges[edges > 0.0]])
 
 
 METHOD = HistogramBinning

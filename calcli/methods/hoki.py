@@ -357,7 +357,7 @@ def report(found: Design, evidence: Evidence, uncalibrated: FloatArray, bins: in
 
     def scores(q: FloatArray) -> dict[str, float]:
         share = evidence.weight / evidence.weight.sum()
-        stats = BinStats.of(q, evidence.hit, mass_edges(q, 15), evidence.weight)
+        stats = BinStats.of(q, evidence.hit, mass_edges(q, 15, evidence.weight), evidence.weight)
         return {
             "ece_mass": float(stats.share @ np.abs(stats.gaps)),
             "brier_top": float(share @ (q - evidence.hit) ** 2),

@@ -33,7 +33,7 @@ def monotone_mass_bins(scores: FloatArray, outcomes: FloatArray, weight: FloatAr
     """
     best = 1
     for bins in range(2, len(scores) + 1):
-        stats = BinStats.of(scores, outcomes, mass_edges(scores, bins), weight)
+        stats = BinStats.of(scores, outcomes, mass_edges(scores, bins, weight), weight)
         held = stats.weight > 0
         if (np.diff(stats.outcome[held] / stats.weight[held]) < 0).any():
             break
@@ -166,7 +166,7 @@ def vce(context: MetricContext) -> Value:
 def ece_sweep(context: MetricContext) -> Value:
     weight = context.table.weight
     bins = monotone_mass_bins(context.scores, context.outcomes, weight)
-    stats = BinStats.of(context.scores, context.outcomes, mass_edges(context.scores, bins), weight)
+    stats = BinStats.of(context.scores, context.outcomes, mass_edges(context.scores, bins, weight), weight)
     return Value(float(binned_error(stats)), signature={"bins": str(bins)}, more={"bins_used": bins})
 
 

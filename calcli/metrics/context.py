@@ -18,7 +18,7 @@ from calcli.metrics.nulls import Laws, Null, bin_laws, bin_outcomes, expected_er
 from calcli.metrics.other_programs import CONVENTIONS, Convention
 from calcli.metrics.rowtable import RowTable
 from calcli.metrics.ties import Ordered, Ranked
-from calcli.numerics import FloatArray, IntArray, distinct
+from calcli.numerics import FloatArray, IntArray, starts_of_ties
 
 Label = Literal["top", "positive", "class", "all"]
 Scheme = Literal["width", "mass"]
@@ -183,7 +183,7 @@ class MetricContext:
         if scheme == "values":
             assert self.discrete is not None
             return self.discrete
-        return self.once(("mass",), lambda: mass_edges(self.scores, bins))
+        return self.once(("mass",), lambda: mass_edges(self.scores, bins, self.table.weight))
 
     def bins(self, scheme: str) -> BinStats:
         """Sums of scores and outcomes over bins."""
@@ -240,7 +240,10 @@ class MetricContext:
     # ---- classes
 
     def class_bins(self, scheme: str) -> Iterator[BinStats]:
-        """Bin sums of every class against "this is the label", from the probabilities themselves."""
+        """Bin sums of every class against "this is the label", from the probabilities themselves.
+
+        By ``values`` they end at the first class that takes more than n/4 of them.
+        """
         assert self.columns is not None
         t, bins = self.table, self.settings.bins
         for c, p in self.columns():
@@ -249,16 +252,21 @@ class MetricContext:
             if other is not None:
                 yield other.binned(p, outcome, bins, t.weight)
             else:
-                edges = width_edges(bins) if scheme == "width" else mass_edges(p, bins)
+                edges: FloatArray | None = width_edges(bins)
+                if scheme != "width":
+                    edges = edges_of_values(p) if scheme == "values" else mass_edges(p, bins, t.weight)
+                if edges is None:
+                    return
                 yield BinStats.of(p, outcome, edges, t.weight)
 
 
 def edges_of_values(scores: FloatArray) -> FloatArray | None:
     """Edges of [0, 1] midway between the distinct scores, None where more than n/4 of them differ."""
-    values = distinct(scores)
-    if len(values) > len(scores) / 4:
+    ordered = np.sort(scores)
+    first = starts_of_ties(ordered)
+    if len(first) > len(scores) / 4:
         return None
-    return np.concatenate([[0.0], 0.5 * (values[:-1] + values[1:]), [1.0]])
+    return np.concatenate([[0.0], 0.5 * (ordered[first[1:] - 1] + ordered[first[1:]]), [1.0]])
 
 
 def norm_text(norm: float) -> str:

@@ -7,7 +7,7 @@ from calcli.fast_dataclass import dataclass
 from calcli.metrics.context import MetricContext, Value
 from calcli.metrics.definition import TOP, metric
 from calcli.metrics.intervals import Interval
-from calcli.numerics import FloatArray, IntArray
+from calcli.numerics import FloatArray, IntArray, starts_of_ties
 
 
 @dataclass(frozen=True)
@@ -42,14 +42,19 @@ class AcceptanceCurve:
     def of(cls, confidence: FloatArray, correct: FloatArray) -> "AcceptanceCurve":
         """The curve of rows, confidence and correct (n,)."""
         order = np.argsort(-confidence, kind="stable")
-        c, hits = confidence[order], np.cumsum(correct[order] > 0)
-        ends = np.append(np.flatnonzero(np.diff(c)), len(c) - 1)
+        c, hits = confidence[order], np.cumsum(correct[order] > 0, dtype=np.int64)
+        ends = _ends_of_ties(c)
         return cls(c[ends], ends + 1, hits[ends])
 
     def at(self, j: int) -> Accepted:
         """One threshold."""
         n = int(self.accepted[-1])
         return Accepted(float(self.threshold[j]), n, int(self.accepted[j]), int(self.right[j]))
+
+
+def _ends_of_ties(descending: FloatArray) -> IntArray:
+    """The last place of every distinct confidence, (g,); those equal but for rounding are one."""
+    return (len(descending) - 1 - starts_of_ties(descending[::-1]))[::-1]
 
 
 def exact_interval(count: int, n: int, level: float = 0.95) -> tuple[float, float]:
@@ -106,7 +111,7 @@ def coverage_interval(
 def _weighted_curve(confidence: FloatArray, correct: FloatArray, weight: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Weight of all and of the right rows down to every confidence there is, the most confident first."""
     order = np.argsort(-confidence, kind="stable")
-    ends = np.append(np.flatnonzero(np.diff(confidence[order])), len(order) - 1)
+    ends = _ends_of_ties(confidence[order])
     return np.cumsum(weight[order])[ends], np.cumsum((weight * correct)[order])[ends]
 
 

@@ -11,6 +11,7 @@ from calcli.metrics.context import MetricContext, Value, edges_of_values
 from calcli.metrics.definition import metric
 from calcli.metrics.intervals import Interval, normal_quantile, normal_tail
 from calcli.metrics.nulls import Null, null_of
+from calcli.metrics.significance import vanishes
 from calcli.numerics import FloatArray, quantile
 
 
@@ -202,7 +203,8 @@ def tce2_plugin(context: MetricContext) -> Value:
 @metric(
     "marginal2",
     "Marginal L2 calibration error, debiased, each class on its own mass bins",
-    "sqrt(max(0, mean_c signed square of class c)); --compat verified truncates each class first",
+    "sqrt(max(0, mean_c signed square of class c)); --compat verified truncates each class first, and bins by value"
+    " where every class has few",
     reference="Kumar, Liang, Ma (2019), definitions 2.4 and 5.1",
     signature=(*CLASS_L2, ("debiased", "yes")),
     whole=True,
@@ -226,12 +228,15 @@ def marginal2_plugin(context: MetricContext) -> Value:
 def _marginal(context: MetricContext, square: Callable[[BinStats], FloatArray]) -> Value:
     if context.columns is None:
         return Value.undefined("needs the probabilities of every class, which are not at hand here")
-    squares = np.array([float(square(bins)) for bins in context.class_bins("mass")])
-    truncated = context.settings.compat == "verified"
-    if truncated:
-        squares = np.maximum(squares, 0.0)
-    mean = float(squares.mean())
-    signature = {"compat": "verified"} if truncated else {}
+    if context.settings.compat == "verified":
+        # That program bins by value where every class has few, and cuts off each class's square at 0.
+        by_value = [float(square(bins)) for bins in context.class_bins("values")]
+        scheme = "values" if len(by_value) == context.table.k else "mass"
+        squares = by_value if scheme == "values" else [float(square(bins)) for bins in context.class_bins("mass")]
+        squares, signature = [max(each, 0.0) for each in squares], {"scheme": scheme, "compat": "verified"}
+    else:
+        squares, signature = [float(square(bins)) for bins in context.class_bins("mass")], {}
+    mean = float(np.mean(squares))
     return Value(signed_root(mean), signature=signature, more={"signed_square": mean})
 
 
@@ -262,7 +267,8 @@ def _raw(context: MetricContext) -> _Raw | None:
         for c, p in walk():
             outcome = (t.y == c).astype(np.float64)
             edges = edges_of_values(p)
-            bins = BinStats.of(p, outcome, mass_edges(p, context.settings.bins) if edges is None else edges, t.weight)
+            edges = mass_edges(p, context.settings.bins, t.weight) if edges is None else edges
+            bins = BinStats.of(p, outcome, edges, t.weight)
             squares = float(np.average((p - outcome) ** 2, weights=t.weight))
             each.append((float(signed_square(bins)), float(plugin_square(bins)), squares))
             sums += p
@@ -329,8 +335,8 @@ def cwece2(context: MetricContext) -> Value:
     pairs = stats.weight**2 * (1.0 - np.divide(1.0, n, out=np.ones_like(n), where=n > 1.0))
     spread = np.divide(2.0 * stats.variance**2, pairs, out=np.zeros_like(pairs), where=pairs > 0.0)
     sd = math.sqrt(float(spread.sum()) * k / (k - 1.0)) / (k * float(stats.weight[0].sum()))
-    z = mean / sd if sd > 0.0 else 0.0
-    return Value(signed_root(mean), p_value=normal_tail(z), more={"signed_square": mean, "null_sd_of_square": sd})
+    p_value = normal_tail(mean / sd) if sd > 0.0 else float(vanishes(mean))
+    return Value(signed_root(mean), p_value=p_value, more={"signed_square": mean, "null_sd_of_square": sd})
 
 
 @metric(

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from calcli.io.spool import Spool, check_room
 from calcli.metrics.ties import TieBlocks
-from calcli.numerics import FloatArray
+from calcli.numerics import FloatArray, starts_of_ties
 
 Keys = NDArray[np.uint64]
 
@@ -135,7 +135,7 @@ class SortedRows:
         self._spool.add(keys)
         self._right += int((keys & np.uint64(1)).sum())
         score = score_of(keys)
-        self.distinct += int((np.diff(score) > 0).sum()) + int(score[0] != self._last)
+        self.distinct += len(starts_of_ties(np.append(self._last, score))) - 1
         self._last = float(score[-1])
 
     @property
@@ -156,6 +156,19 @@ class SortedRows:
         """Scores of the given ranks."""
         return score_of(self._spool.read(start, stop))
 
+    def edge(self, rank: int) -> float:
+        """The edge between the scores of rank - 1 and rank, as ``binning.mass_edges`` sets it."""
+        below, above = self.scores(rank - 1, rank + 1).tolist()
+        if len(starts_of_ties(np.array([below, above]))) > 1:
+            return 0.5 * (below + above)
+        for start in range(rank, self.n, AT_ONCE):
+            scores = np.append(below, self.scores(start, min(start + AT_ONCE, self.n)))
+            ends = starts_of_ties(scores)[1:2]
+            below = float(scores[ends[0] - 1 if len(ends) else -1])
+            if len(ends):
+                break
+        return below
+
     def slabs(self) -> Iterator[tuple[FloatArray, FloatArray]]:
         """All scores and outcomes, some at a time."""
         for start in range(0, self.n, AT_ONCE):
@@ -165,12 +178,12 @@ class SortedRows:
     def __iter__(self) -> Iterator[TieBlocks]:
         waiting: TieBlocks | None = None  # the last score, of which more may come
         for scores, outcomes in self.slabs():
-            first = np.flatnonzero(np.concatenate([[True], np.diff(scores) > 0]))
+            first = starts_of_ties(scores)
             right = np.add.reduceat(outcomes, first)
             size = np.diff(np.append(first, len(scores))).astype(np.float64)
-            found = TieBlocks(scores[first], right, size - right)
+            found = TieBlocks(scores[np.append(first[1:], len(scores)) - 1], right, size - right)
             if waiting is not None:
-                if waiting.score[0] == found.score[0]:
+                if len(starts_of_ties(np.array([waiting.score[0], scores[0]]))) == 1:
                     found.right[0] += waiting.right[0]
                     found.wrong[0] += waiting.wrong[0]
                 else:

@@ -37,13 +37,32 @@ class Null:
     resamples: int
 
 
+SAME = 1e-6
+"""Two statistics that differ by no more than this share of themselves are equal, and a spread below it is none: what
+is left is rounding, of a sum of squares that cancel or of a root found by iteration."""
+
+
+def reaching(draws: FloatArray, observed: float) -> int:
+    """Number of draws (r,) at least as large as the observed value; those equal to it up to rounding count."""
+    return int(np.count_nonzero(draws >= observed - SAME * abs(observed)))
+
+
+def standardised(values: FloatArray, draws: FloatArray) -> FloatArray:
+    """Values in standard deviations of the draws above their mean; where these do not spread, 0 or infinite."""
+    centre, spread = float(draws.mean()), float(draws.std())
+    gap = values - centre
+    if spread > SAME * abs(centre):
+        return np.asarray(gap / spread)
+    return np.where(np.abs(gap) <= SAME * abs(centre), 0.0, np.copysign(np.inf, gap))
+
+
 def null_of(observed: float, draws: FloatArray, mean: float | None = None) -> Null:
     """Summarise draws (r,) under calibration; ``mean`` replaces their mean where it is known.
 
     The p-value counts the observation among the draws, so it is never 0 and its level is
     exact. A draw that equals the observation up to rounding counts as reaching it.
     """
-    reached = int((draws >= observed - 1e-12 * abs(observed)).sum())
+    reached = reaching(draws, observed)
     q95 = float(quantile(draws, 0.95))
     return Null(float(draws.mean()) if mean is None else mean, q95, (1 + reached) / (1 + len(draws)), len(draws))
 
@@ -196,9 +215,13 @@ def class_bin_outcomes(
 
 @dataclass(frozen=True)
 class JointDraws:
-    """Smooth errors, and sums of the gap and the entropy gap, (draws,) each; sd_gap, sd_entropy : of the sums."""
+    """Smooth errors, and sums of the gap and the entropy gap, (draws,) each; sd_gap, sd_entropy : of the sums.
+
+    observed : the smooth error of the outcomes themselves, found as those of the draws are.
+    """
 
     smooth: FloatArray
+    observed: float
     gap: FloatArray
     entropy: FloatArray
     sd_gap: float

@@ -23,7 +23,7 @@ from calcli.metrics.intervals import Mean
 from calcli.metrics.nulls import EXACT_ROWS, GROUPS, JointDraws, expected_of_bin, poisson_binomial
 from calcli.metrics.rowtable import RowTable
 from calcli.metrics.significance import MeanGap
-from calcli.metrics.smooth import smooth_errors, spectrum
+from calcli.metrics.smooth import of_draws, smooth_errors
 from calcli.metrics.tally import FINE, Scored, Tally
 from calcli.numerics import FloatArray, IntArray, distinct
 
@@ -139,9 +139,8 @@ class LongContext(MetricContext):
     def _over_mass(self) -> _Ordered:
         order, n, wanted = self.order, self.n, self.settings.bins
         sizes = np.array([n // wanted + (b < n % wanted) for b in range(wanted)])
-        inner = [0.5 * order.scores(r - 1, r + 1).sum() for r in np.cumsum(sizes[sizes > 0])[:-1].tolist()]
-        edges = distinct(np.asarray([*inner, 1.0]))
-        edges = np.concatenate([[0.0], edges[edges > 0.0]])
+        inner = [order.edge(rank) for rank in np.cumsum(sizes[sizes > 0])[:-1].tolist()]
+        edges = np.concatenate([[0.0], distinct(np.asarray([*inner, 1.0]))])
         size, parts = len(edges) - 1, []
         for c, y in order.slabs():
             where, variance = bin_index(c, edges), c * (1.0 - c)
@@ -265,7 +264,7 @@ class LongContext(MetricContext):
     @property
     def _cell_hits(self) -> FloatArray:
         """Right rows per cell of the smooth error's grid under calibration, (draws, cells)."""
-        rows, score = self.scored.grid
+        rows, score, _ = self.scored.grid
 
         def made() -> FloatArray:
             chance = np.clip(np.divide(score, rows, out=np.zeros_like(score), where=rows > 0), 0.0, 1.0)
@@ -274,12 +273,12 @@ class LongContext(MetricContext):
 
         return super().once(("cell hits",), made)
 
-    def _smooth_draws(self) -> FloatArray:
-        return smooth_errors(spectrum((self.scored.grid[1] - self._cell_hits) / self.n), 1e-4)
+    def _smooth_draws(self) -> tuple[FloatArray, float]:
+        return of_draws((self.scored.grid[1] - np.concatenate([self._cell_hits, self.scored.grid[2:]])) / self.n)
 
     def _joint_draws(self) -> JointDraws:
         """As of single rows; what the labels of a cell's rows cost is drawn normal, given how many are right."""
-        joint, (_, score) = self.tally.joint, self.scored.grid
+        joint, (_, score, _) = self.tally.joint, self.scored.grid
         assert joint is not None
         v, va, vaa, ca, cl = joint.cells
         hits, rng = self._cell_hits, self.rng("joint")
@@ -288,8 +287,10 @@ class LongContext(MetricContext):
         rest = math.sqrt(max(float((vaa - va * dearer).sum()), 0.0))
         right = hits @ dearer + float((ca - dearer * score).sum()) + rest * rng.standard_normal(len(hits))
         spread = np.sqrt(np.maximum(joint.totals[1] - hits @ of_wrong, 0.0))
+        smooth, observed = self.once(("smooth draws",), lambda: None)
         return JointDraws(
-            self.once(("smooth draws",), lambda: None),
+            smooth,
+            observed,
             float(score.sum()) - hits.sum(axis=1),
             joint.totals[0] + right + spread * rng.standard_normal(len(hits)),
             math.sqrt(self.variance),

@@ -8,10 +8,18 @@ from calcli.fast_dataclass import dataclass
 from calcli.metrics.context import MetricContext, Value
 from calcli.metrics.definition import metric
 from calcli.metrics.intervals import normal_p_value
-from calcli.metrics.nulls import Null, outcome_draws, poisson_binomial
+from calcli.metrics.nulls import Null, outcome_draws, poisson_binomial, reaching
 from calcli.metrics.rowtable import ClassStats, RowTable
 from calcli.metrics.ties import Ranked
 from calcli.numerics import FloatArray, IntArray
+
+
+def vanishes(gap: float) -> bool:
+    """Whether a statistic that has no spread under calibration is where calibration has it.
+
+    Certain scores that are all right are calibrated; certain and wrong is impossible (p-value 0).
+    """
+    return abs(gap) <= 1e-12
 
 
 @dataclass(frozen=True)
@@ -24,10 +32,7 @@ class MeanGap:
     @classmethod
     def of(cls, gap: float, sd: float) -> "MeanGap":
         """Of a mean gap and its standard deviation."""
-        if sd == 0.0:
-            # Certain forecasts that are all right are calibrated; certain and wrong, impossible.
-            return cls(gap, 0.0 if abs(gap) < 1e-12 else math.copysign(math.inf, gap))
-        return cls(gap, gap / sd)
+        return cls(gap, gap / sd if sd > 0.0 else 0.0 if vanishes(gap) else math.copysign(math.inf, gap))
 
     @property
     def p_value(self) -> float:
@@ -123,12 +128,12 @@ class Cumulative:
     @property
     def p_mad(self) -> float:
         """P-value of ``mad``."""
-        return max_brownian_tail(self.mad / self.sigma) if self.sigma > 0 else float(self.mad <= 1e-12)
+        return max_brownian_tail(self.mad / self.sigma) if self.sigma > 0 else float(vanishes(self.mad))
 
     @property
     def p_kuiper(self) -> float:
         """P-value of ``kuiper``."""
-        return range_brownian_tail(self.kuiper / self.sigma) if self.sigma > 0 else float(self.kuiper <= 1e-12)
+        return range_brownian_tail(self.kuiper / self.sigma) if self.sigma > 0 else float(vanishes(self.kuiper))
 
 
 def cumulative_gaps(ranked: Ranked, variance: float) -> Cumulative:
@@ -157,7 +162,8 @@ def adaptive_test(
     For 2^b width bins, b = 1..floor(2 log2(n / sqrt(ln n))) but no more than 20, the
     pairwise squared error of ``debiased.squared_error`` in units of its null standard
     deviation; the statistic is the largest over b. Its p-value comes from outcomes drawn
-    from the scores, so the level is exact; the paper splits the level over the b instead.
+    from the scores, so the level is exact; the paper splits the level over the b instead. Certain
+    scores alone leave no spread: 0 where all are right, else infinite, with p-value 0.
 
     Reference: Lee, Huang, Hassani, Dobriban (2023), JMLR 24(335), section 4.
     """
@@ -177,7 +183,8 @@ def adaptive_test(
         if sd > 0.0:
             cuts.append((first, per_pair, sd))
     if not cuts:
-        return 0.0, 1.0, levels
+        right = vanishes(float(np.abs(y - c).max()))
+        return (0.0, 1.0, levels) if right else (math.inf, 0.0, levels)
 
     def largest(u: FloatArray) -> FloatArray:
         square = u * u
@@ -190,7 +197,7 @@ def adaptive_test(
         )
 
     observed = float(largest((y - c)[None])[0])
-    reached = sum(int((largest(drawn - c) >= observed - 1e-12).sum()) for _, drawn in outcome_draws(c, resamples, rng))
+    reached = sum(reaching(largest(drawn - c), observed) for _, drawn in outcome_draws(c, resamples, rng))
     return observed, (1 + reached) / (1 + resamples), levels
 
 
@@ -204,7 +211,7 @@ def class_p_values(stats: ClassStats, weighted: bool = False) -> FloatArray:
     out = np.ones(len(expected))
     for c in range(len(out)):
         if weighted and variance[c] == 0.0:
-            out[c] = float(abs(labels[c] - expected[c]) <= 1e-12)
+            out[c] = float(vanishes(labels[c] - expected[c]))
         elif weighted or variance[c] >= 10.0:
             out[c] = normal_p_value(float((labels[c] - expected[c]) / math.sqrt(variance[c])))
         else:
@@ -246,6 +253,7 @@ def benjamini_hochberg(p_values: FloatArray, level: float = 0.05) -> IntArray:
 
 
 SCORED = (("label", None),)
+IMPOSSIBLE = "the confidences are certain, and wrong somewhere"
 
 
 @metric(
@@ -292,7 +300,7 @@ def spiegelhalter_z(context: MetricContext) -> Value:
         ("spiegelhalter",), lambda: spiegelhalter(context.scores, context.outcomes, context.table.weight)
     )
     if not math.isfinite(direction.z):
-        return Value.undefined("the confidences are certain, and wrong somewhere")
+        return Value.undefined(IMPOSSIBLE)
     return Value(direction.z, p_value=direction.p_value)
 
 
@@ -310,4 +318,6 @@ def tcal(context: MetricContext) -> Value:
     statistic, p_value, levels = adaptive_test(
         context.scores, context.outcomes, context.heavy_resamples, context.rng("tcal")
     )
+    if math.isinf(statistic):
+        return Value.undefined(IMPOSSIBLE)
     return Value(statistic, p_value=p_value, more={"levels": levels, "resamples": context.heavy_resamples})

@@ -1,6 +1,9 @@
 """Smooth calibration error: no bins, one kernel whose width settles itself."""
 
+from typing import Any
+
 import numpy as np
+from numpy.typing import NDArray
 
 from calcli.metrics.context import MetricContext, Value
 from calcli.metrics.definition import metric
@@ -144,8 +147,8 @@ def smece(context: MetricContext) -> Value:
     if context.settings.compat == "relplot":
         return Value(dyadic_smooth_error(_own_spectrum(context)), signature={"compat": "relplot-rule"})
     value = smooth_error(context)
-    draws = context.once(("smooth draws",), lambda: null_draws(context)[0])
-    return Value(value, null=null_of(value, draws))
+    draws, own = context.once(("smooth draws",), lambda: null_draws(context)[0])
+    return Value(value, null=null_of(own, draws))
 
 
 def smooth_error(context: MetricContext) -> float:
@@ -159,11 +162,23 @@ def _own_spectrum(context: MetricContext) -> FloatArray:
     return smooth_residuals(c, w * (c - context.outcomes), grid_cells(t.n), float(w.sum()))
 
 
-def null_draws(context: MetricContext, columns: FloatArray | None = None) -> tuple[FloatArray, FloatArray]:
+def of_draws(residuals: FloatArray) -> tuple[FloatArray, float]:
+    """Smooth errors of summed residuals on a grid (draws + 1, cells), the last of which are the observed ones.
+
+    Observed and drawn go the same way, so that equal outcomes have equal errors.
+    """
+    errors = smooth_errors(spectrum(residuals), 1e-4)
+    return errors[:-1], float(errors[-1])
+
+
+def null_draws(
+    context: MetricContext, columns: FloatArray | None = None
+) -> tuple[tuple[FloatArray, float], FloatArray]:
     """Smooth calibration errors (draws,) with outcomes y drawn from the scores, and sums of columns over y = 1.
 
-    columns : (n, m) in the order of the rows. Returns (draws,) and (draws, m); the draws are the
-    same whatever the columns, so statistics of different calls belong together.
+    columns : (n, m) in the order of the rows. Returns (draws,) beside the error of the observed outcomes to
+    compare with them, and (draws, m); the draws are the same whatever the columns, so statistics of different
+    calls belong together.
     """
     t, c = context.table, context.scores
     w = np.ones(t.n) if t.weight is None else t.weight
@@ -174,12 +189,16 @@ def null_draws(context: MetricContext, columns: FloatArray | None = None) -> tup
     first = np.flatnonzero(np.concatenate([[True], np.diff(cell) > 0]))
     score = np.bincount(cell, weights=w * c, minlength=cells)
     beside = np.empty((t.n, 0)) if columns is None else columns[order]
-    spectra, sums = np.empty((context.heavy_resamples, cells + 1)), np.empty((context.heavy_resamples, beside.shape[1]))
-    for rows, drawn in outcome_draws(c, context.heavy_resamples, context.rng("smece")):
-        right = np.zeros((len(drawn), cells))
-        weighted = drawn if t.weight is None else drawn * w
-        right[:, cell[first]] = np.add.reduceat(weighted, first, axis=1, dtype=np.float64)
-        spectra[rows] = spectrum((score - right) / total)
+    draws = context.heavy_resamples
+    right, sums = np.zeros((draws + 1, cells)), np.empty((draws, beside.shape[1]))
+
+    def by_cell(outcomes: NDArray[Any]) -> FloatArray:
+        weighted = outcomes if t.weight is None else outcomes * w
+        return np.add.reduceat(weighted, first, axis=1, dtype=np.float64)
+
+    right[-1:, cell[first]] = by_cell(context.outcomes[None, order] > 0)
+    for rows, drawn in outcome_draws(c, draws, context.rng("smece")):
+        right[rows, cell[first]] = by_cell(drawn)
         if beside.shape[1]:
             sums[rows] = drawn @ beside
-    return context.once(("smece",), lambda: smooth_errors(spectra, 1e-4)), sums
+    return context.once(("smece",), lambda: of_draws((score - right) / total)), sums

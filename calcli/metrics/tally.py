@@ -77,7 +77,8 @@ class Scored(Sums):
 
     fine : score and outcome over ``FINE`` cells of every width bin; spread, squares : (cells,) sums of
     c (1 - c) and of (y - c)^2 there. smooth : residuals on the grid of the smooth error (its spectrum). grid :
-    rows and summed score of its cells, (2, cells). spiegelhalter : sums of (y - c)(1 - 2c) and of its variance.
+    rows, summed score and summed outcome of its cells, (3, cells). spiegelhalter : sums of (y - c)(1 - 2c) and of
+    its variance.
     """
 
     moments: Moments
@@ -103,7 +104,7 @@ class Scored(Sums):
             np.bincount(where, variance, size).astype(np.float64),
             np.bincount(where, (y - c) ** 2, size).astype(np.float64),
             smooth_residuals(c, c - y, cells, wanted.total),
-            np.stack([np.bincount(place, minlength=cells), np.bincount(place, c, cells)]).astype(np.float64),
+            np.stack([np.bincount(place, of, cells) for of in (np.ones(len(c)), c, y)]).astype(np.float64),
             np.array([(y - c) @ slope, slope**2 @ variance]),
         )
 

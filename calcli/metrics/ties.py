@@ -6,12 +6,15 @@ from typing import Protocol
 import numpy as np
 
 from calcli.fast_dataclass import dataclass
-from calcli.numerics import FloatArray
+from calcli.numerics import FloatArray, starts_of_ties
 
 
 @dataclass(frozen=True)
 class TieBlocks:
-    """Distinct scores, ascending, with the weight of the right and of the wrong outcomes at each; (b,) each."""
+    """Distinct scores, ascending, with the weight of the right and of the wrong outcomes at each; (b,) each.
+
+    Scores that are equal but for rounding (``numerics.TIE``) are one, the largest of them.
+    """
 
     score: FloatArray
     right: FloatArray
@@ -41,14 +44,17 @@ class Ordered:
     weighted: bool = False
 
     @classmethod
-    def of(cls, scores: FloatArray, outcomes: FloatArray, weight: FloatArray | None = None) -> "Ordered":
-        """Of scores and outcomes (n,)."""
+    def of(
+        cls, scores: FloatArray, outcomes: FloatArray, weight: FloatArray | None = None, least: float = 0.0
+    ) -> "Ordered":
+        """Of scores and outcomes (n,). least : as ``numerics.starts_of_ties`` takes it."""
         order = np.argsort(scores, kind="stable")
         ordered = scores[order]
         w = np.ones(len(scores)) if weight is None else weight[order]
         right = w * outcomes[order]
-        first = np.flatnonzero(np.concatenate([[True], np.diff(ordered) > 0]))
-        blocks = TieBlocks(ordered[first], np.add.reduceat(right, first), np.add.reduceat(w - right, first))
+        first = starts_of_ties(ordered, least)
+        last = np.append(first[1:], len(ordered)) - 1
+        blocks = TieBlocks(ordered[last], np.add.reduceat(right, first), np.add.reduceat(w - right, first))
         return cls(blocks, weight is not None)
 
     @property

@@ -1,0 +1,146 @@
+"""Metrics of scores that are certain, tied, rounded or weighted with 0, against formulas written out directly."""
+
+import bisect
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from metric_cases import draw_labels, measured, softmax, top_label_table
+
+from calcli.binning import mass_edges
+from calcli.evaluation.joint_test import joint_test
+from calcli.metrics.catalog import measure, metric_names
+from calcli.metrics.context import MetricContext, MetricSettings
+from calcli.metrics.nulls import null_of
+
+
+def scores(kind, n=500, k=10, seed=0):
+    """Probabilities (n, k) of a family with many exact zeros or ties, and labels."""
+    rng = np.random.default_rng(seed)
+    p = softmax(1.5 * rng.normal(size=(n, k)))
+    y = np.where(rng.random(n) < 0.5, p.argmax(1), rng.integers(0, k, n))
+    if kind == "hard":
+        p = np.eye(k)[p.argmax(1)]
+    elif kind == "tree":  # the shares of a leaf: few rows, of few classes
+        leaves = rng.multinomial(8, softmax(2.0 * rng.normal(size=(20, k)))) / 8
+        p = leaves[rng.integers(0, 20, n)]
+        y = draw_labels(0.7 * p + 0.3 / k, np.random.RandomState(seed))
+    elif kind == "neighbours":
+        p = np.array([rng.multinomial(5, row) for row in p]) / 5
+    elif kind == "rounded":
+        p = np.floor(10 * p)
+        p[np.arange(n), p.argmax(1)] += 10 - p.sum(1)
+        p /= 10
+    elif kind == "top-3":
+        p = np.where(p >= np.sort(p, axis=1)[:, -3:-2], p, 0.0)
+        p /= p.sum(1, keepdims=True)
+    elif kind == "float16":
+        p = p.astype(np.float16)
+    return p, y
+
+
+FAMILIES = ("hard", "tree", "neighbours", "rounded", "top-3", "float16")
+
+
+def squares_by_the_book(p, outcome, bins, by_value=False):
+    """(debiased, plugin) square of one class: bins of Kumar, Liang, Ma (2019) as their program makes and finds them.
+
+    get_equal_bins: midpoints between array_split's chunks, and 1, each once; get_discrete_bins: midpoints between
+    values; get_bin: bisect_left. unbiased_square_ce and plugin_ce over them.
+    """
+    if by_value:
+        values = np.unique(p)
+        edges = [*(0.5 * (values[:-1] + values[1:])), 1.0]
+    else:
+        chunks = np.array_split(np.sort(p), min(bins, len(p)))
+        edges = sorted({0.5 * (a[-1] + b[0]) for a, b in pairwise(chunks)} | {1.0})
+    held = {}
+    for score, hit in zip(p.tolist(), outcome.tolist(), strict=True):
+        held.setdefault(bisect.bisect_left(edges, score), []).append((score, hit))
+    debiased = plugin = 0.0
+    for rows in held.values():
+        n, (s, y) = len(rows), np.mean(rows, axis=0)
+        plugin += n * (s - y) ** 2 / len(p)
+        if n > 1:
+            debiased += n * ((s - y) ** 2 - y * (1 - y) / (n - 1)) / len(p)
+    return debiased, plugin
+
+
+@pytest.mark.parametrize("compat", [None, "verified"])
+@pytest.mark.parametrize("family", FAMILIES)
+def test_each_class_has_the_bins_of_the_authors_program(family, compat):
+    p, y = scores(family)
+    q = p.astype(float)
+    q = q if family != "float16" else q / q.sum(1, keepdims=True)
+    by_value = compat is not None and all(len(np.unique(column)) < len(q) / 4 for column in q.T)
+    squares = np.array([squares_by_the_book(q[:, c], y == c, 15, by_value) for c in range(10)])
+    squares = squares if compat is None else np.maximum(squares, 0)
+    debiased, plugin = np.sqrt(np.maximum(squares.mean(0), 0))
+    p = q if family == "float16" else p
+    assert measured(p, y, "marginal2", compat=compat).value == pytest.approx(debiased, rel=1e-9, abs=1e-12)
+    assert measured(p, y, "marginal2_plugin", compat=compat).value == pytest.approx(plugin, rel=1e-9)
+
+
+def test_certain_scores_have_the_same_error_over_bins_of_any_kind():
+    # By hand: probabilities of 0 and 1 alone fill two bins, whichever way edges are set.
+    p, y = scores("hard")
+    assert measured(p, y, "marginal2").value == pytest.approx(measured(p, y, "cwece2").value, rel=1e-12)
+    assert measured(p, y, "ece_mass", label="class").value == pytest.approx(measured(p, y, "cwece").value, rel=1e-12)
+    np.testing.assert_array_equal(mass_edges(p[:, 0], 15), [0.0, 0.0, 1.0])
+
+
+def test_certain_and_wrong_is_never_calibrated():
+    # By hand: with every probability 0 or 1 no row can be wrong, and some are.
+    p, y = scores("hard")
+    assert measured(p, y, "cwece2").p_value == 0.0
+    assert measured(p, y, "ks").null.p_value == measured(p, y, "kuiper").null.p_value == 0.0
+    assert measured(p, y, "nll").null.p_value == measured(p, y, "gap").p_value == 0.0
+    for name in ("tcal", "spiegelhalter"):
+        found = measured(p, y, name)
+        assert found.value is None and "certain, and wrong" in found.reason
+    for name in metric_names():
+        found = measured(p, y, name)
+        p_value = found.p_value if found.null is None else found.null.p_value
+        assert p_value is None or p_value < 0.01, name
+    right = measured(p, p.argmax(1), "cwece2")
+    assert right.value == 0.0 and right.p_value == 1.0
+    assert measured(p, p.argmax(1), "tcal").p_value == 1.0
+
+
+@pytest.mark.parametrize("n", [50, 300, 1000])
+@pytest.mark.parametrize("depth", [1e-4, 6.6e-7, 1e-9, 1e-13])
+def test_rows_that_are_all_right_are_not_rejected_by_rounding(n, depth):
+    # n rows, mean confidence 1 - depth: at most n depth = .1 of a wrong row is expected, so none is no surprise.
+    for seed in range(8):
+        rng = np.random.default_rng([seed, n])
+        wrong = np.minimum(depth * rng.gamma(0.3, 1 / 0.3, n), 0.4)
+        table = top_label_table(1 - wrong, np.ones(n))
+        context = MetricContext(table, MetricSettings())
+        assert joint_test(context).p_value > 0.05
+        for name in metric_names():
+            if name in ("roc_auc", "average_precision", "marginal2", "marginal2_plugin", "cwece", "cwece2"):
+                continue  # of classes, which this table has not
+            found = measure(name, context)
+            p_value = found.p_value if found.null is None else found.null.p_value
+            assert p_value is None or p_value > 0.05, (name, seed)
+
+
+def test_draws_that_differ_by_rounding_reach_the_observation():
+    assert null_of(1.0, np.full(200, 1.0 - 1e-9)).p_value == 1.0
+    assert null_of(1.0, np.full(200, 1.0 - 1e-5)).p_value == 1 / 201
+
+
+OF_TIES = ("ks", "kuiper", "ece_mass", "ece_sweep", "tce2", "tce2_plugin", "ece_debiased", "auroc", "aurc", "eaurc",
+           "accuracy_at_coverage", "coverage_at_accuracy", "roc_auc", "average_precision")  # fmt: skip
+
+
+@pytest.mark.parametrize("name", OF_TIES)
+@pytest.mark.parametrize("k", [2, 4])
+def test_confidences_equal_but_for_the_last_bit_are_tied(name, k):
+    # A constant per row changes no probability, but the last bits of all: integer logits stay tied.
+    rng = np.random.default_rng(3)
+    z = rng.integers(0, 4, size=(600, k)).astype(float)
+    y = draw_labels(softmax(z), np.random.RandomState(3))
+    moved = z + rng.normal(size=(600, 1))
+    one, other = (measured(scores, y, name, kind="logits").value for scores in (z, moved))
+    assert other == pytest.approx(one, rel=1e-9, abs=1e-10)
