@@ -198,7 +198,7 @@ class Calibrator(ABC):
       raises for data that merely make the method useless: it returns parameters that do
       no harm, a status and a warning in plain words. FitError is for the impossible.
     - ``apply`` maps one block to calibrated log-probabilities. It must not depend on how
-      rows are cut into blocks.
+      rows are cut into blocks. Written in NumPy's functions of whole arrays, it is exported as it is.
     - Natural logarithm, float64 results, 0-based class indices, ties to the lowest index.
     - Heavy imports (scipy, torch) go inside the functions that need them.
     - A method never sees a path, a console or h5py.

@@ -1,6 +1,8 @@
 """Small numerical tools that several methods and metrics share. NumPy only."""
 
-from typing import Any
+from collections.abc import Callable
+from functools import wraps
+from typing import Any, TypeVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,6 +22,21 @@ two calls of NumPy, seldom wait for each other there; so few that the buffers st
 
 STORE_ITEMS = 1 << 15
 """Numbers converted at once: they stay in a core's cache."""
+
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def overridable(function: F) -> F:
+    """A function of an array that something else in its place may answer, as it may NumPy's own (NEP 18)."""
+
+    @wraps(function)
+    def called(x: Any, *rest: Any) -> Any:
+        if isinstance(x, np.ndarray) or not hasattr(x, "__array_function__"):
+            return function(x, *rest)
+        return x.__array_function__(called, (type(x),), (x, *rest), {})
+
+    return cast(F, called)
 
 
 def tile_rows(k: int) -> int:
@@ -65,6 +82,7 @@ FEW_COLUMNS = 32
 """Columns up to which a maximum per row is taken column by column, many times as fast."""
 
 
+@overridable
 def row_max(z: FloatArray) -> FloatArray:
     """Largest entry of each row. z : (n, k), k >= 1. Returns (n,), exactly ``z.max(axis=1)``."""
     if z.shape[1] > FEW_COLUMNS:

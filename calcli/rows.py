@@ -52,7 +52,7 @@ def to_logits(scores: NDArray[Any], kind: ScoreKind) -> FloatArray:
     """
     if kind == "confidence":
         raise DataError("these rows hold one confidence each and no scores of classes, which are needed here")
-    z = np.asarray(scores, dtype=np.float64)
+    z = scores.astype(np.float64, copy=False)
     return floored_log(z) if kind == "probs" else z
 
 

@@ -5,14 +5,16 @@ import json
 import zipfile
 from functools import cache
 from pathlib import Path
+from typing import Any, ClassVar
 
+import msgspec
 import numpy as np
 import pytest
 from cli import runner
 from conftest import REPOSITORY
 from synthetic import rows_of, truth
 
-from calcli.calibrator import Context
+from calcli.calibrator import Calibrator, Context, Prediction, param
 from calcli.errors import UsageError
 from calcli.export import exporting
 from calcli.export.artifact_graph import trace
@@ -21,6 +23,7 @@ from calcli.export.functions import Pieces, piecewise
 from calcli.export.graph import Graph
 from calcli.export.numpy_source import FORMS
 from calcli.export.verify import SLAB, TOLERANCE, Agreement, compare, trying_rows
+from calcli.fast_dataclass import dataclass
 from calcli.io.artifact import Artifact, FitRecord, load
 from calcli.numerics import log_softmax, softmax
 from calcli.registry import method, method_names, parse_options
@@ -160,6 +163,88 @@ def test_real_logits(real, name, k, name_of_method):
         agreement = compare(export(artifact, target).run, artifact, data["logits"][5000:8000])
         assert agreement.holds
         assert agreement.on_jumps <= 3
+
+
+@dataclass(frozen=True)
+class Toy(Calibrator):
+    """A method in plain NumPy, which nothing in ``calcli.export`` knows of."""
+
+    how: ClassVar[Any]
+    shift: np.ndarray = param("k")
+
+    @classmethod
+    def fit(cls, rows, options, context):
+        raise NotImplementedError
+
+    def apply(self, block):
+        return Prediction.by_argmax(log_softmax(self.how(block.z)))
+
+
+def toy(how, shift):
+    calibrator = type("Toy", (Toy,), {"how": how})(shift)
+    return msgspec.structs.replace(fitted("ts", (), 10), method="toy", calibrator=calibrator)
+
+
+def sharpened_below_the_top(self, z):
+    top, here = z.argmax(axis=1), np.arange(len(z))
+    p = softmax(z)
+    gap = (p[here, top] - np.sort(self.shift)[0]).clip(0.05, 0.95)
+    out = np.where(p > 0.5, z, z - np.abs(z) ** 1.5 * 1e-3)
+    out[here, top] = z[here, top] + gap
+    out += self.shift
+    return out
+
+
+def by_masks_and_views(self, z):
+    z = z - z.max(axis=1, keepdims=True)
+    flat = (z.min(axis=1) > -1.0) & ~(np.abs(z.mean(axis=-1)) > 3.0)
+    out = z.copy()
+    if flat.any():
+        out[flat] = np.tanh(z[flat]) * 2.0
+    columns = out.T  # a view: what is written here is written there
+    columns *= 1.0 + 0.1 * np.expm1(-self.shift)[:, None]
+    out[:, 1] = np.logaddexp(out[:, 0], out[:, 1])
+    return np.concatenate([out[:, :2], np.interp(out[:, 2:].ravel(), [-9.0, 0.0], [-5.0, 0.0]).reshape(-1, 8)], axis=1)
+
+
+def as_a_matrix_of_features(self, z):
+    u = z - z.max(axis=1)[:, None]
+    width = np.sqrt(np.einsum("ij,ij->i", u, u) / u.shape[1])
+    features = np.column_stack([np.ones(len(z)), width, np.add.reduce(np.exp(u), axis=1)])
+    scale = 1.0 + 0.5 * np.tanh(features @ self.shift[:3])
+    return (np.diag(1.0 + self.shift) @ u.T).T * scale[:, None]
+
+
+@pytest.mark.parametrize("how", [sharpened_below_the_top, by_masks_and_views, as_a_matrix_of_features])
+def test_a_new_method_in_plain_numpy_is_exported_without_a_word(how):
+    artifact = toy(how, np.linspace(-0.3, 0.3, 10))
+    for target in ("python", "onnx", "torch"):
+        agreement = export(artifact, target).agreement
+        assert agreement.rows > 280
+        assert agreement.difference <= (1e-12 if target == "python" else 1e-6) and not agreement.labels
+
+
+@pytest.mark.parametrize(
+    ("how", "said"),
+    [
+        (lambda self, z: z - z.mean(axis=0), "brings rows together"),
+        (lambda self, z: z - z.mean(), "makes an array of shape"),
+        (lambda self, z: z + np.arange(len(z))[:, None], "one constant for every row"),
+        (lambda self, z: np.sort(z, axis=1), "calls numpy.sort"),
+        (lambda self, z: np.cumsum(z, axis=1), "calls numpy.cumsum"),
+        (lambda self, z: z if z[0, 0] > 0 else -z, "takes"),
+        (lambda self, z: z if z.max() > 0 else -z, "makes an array of shape"),
+        (lambda self, z: z * float(z[:, 0]), "makes a number"),
+        (lambda self, z: z @ z.T, "multiplies matrices across rows"),
+        (lambda self, z: self.shift[z.argmax(axis=1)][:, None] + z, "asks for the numbers"),
+        (lambda self, z: np.add(z, 1.0, out=z), "writes into its input"),
+        (lambda self, z: z.astype(np.float32), "turns numbers into float32"),
+    ],
+)
+def test_what_no_graph_can_follow_is_refused_with_the_reason(how, said):
+    artifact = toy(how, np.zeros(10))
+    with pytest.raises(UsageError, match=f"cannot be exported: its apply .*{said}"):
+        trace(artifact)
 
 
 def test_a_wrong_export_is_found():
@@ -460,7 +545,7 @@ def test_a_score_on_an_edge_belongs_below_it_unless_the_map_is_closed_there():
     cases = (({}, 0.0, 0.2), ({"closed": True}, 0.0, 0.8), ({}, 0.01, 0.8), ({"closed": True}, -0.01, 0.2))
     for how, nudge, expected in cases:
         graph = Graph(nudge=np.array([[nudge, 0.0]]))
-        end = piecewise(graph.op("scores"), [steps], **how).place
+        end = piecewise(graph.scores(1), [steps], **how).place
         values = {}
         for place, node in enumerate(graph.nodes):
             text = FORMS.get(node.op, "").format(*(f"x[{i}]" for i in node.inputs))

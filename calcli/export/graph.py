@@ -1,19 +1,31 @@
 """What a calibrator computes, as a list of small operations on arrays: traced once, written for every target.
 
-Floats are float64, indices int64. Arrays are (rows, classes) or (rows, 1): reductions keep
-their axis. Constants broadcast as in NumPy.
+A ``GraphValue`` stands for an array of rows and answers NumPy's own functions (NEP 13 and 18) with nodes, so that
+``Calibrator.apply`` itself is what is traced. What no graph can follow is refused. Floats are float64, indices int64.
 """
 
+from collections.abc import Callable
 from dataclasses import field
+from math import prod
 from typing import Any
 
 import numpy as np
+from numpy.lib.mixins import NDArrayOperatorsMixin
 from numpy.typing import NDArray
 
+from calcli.errors import UsageError
 from calcli.fast_dataclass import dataclass
 
 Operand = Any
-"""A value, or a number or array that becomes a constant."""
+"""A ``GraphValue``, typed as what it stands in for; or a number or array that becomes a constant."""
+
+Shape = tuple[int, ...]
+ALL = slice(None)
+
+
+def refused(what: str) -> UsageError:
+    """The error for what no graph can follow."""
+    return UsageError(f"cannot be exported: its apply {what}, which no graph does")
 
 
 @dataclass(frozen=True)
@@ -25,54 +37,200 @@ class Node:
     array: NDArray[Any] | None = None
 
 
-@dataclass(frozen=True, eq=False)
-class GraphValue:
-    """The result of a node; operators on it add nodes."""
+class GraphValue(NDArrayOperatorsMixin):
+    """The result of a node, as NumPy sees it.
 
-    graph: "Graph"
-    place: int
+    shape : (n,), (n, columns), or such an array seen as (columns, n) or flat, where n is ``graph.rows``. The node is
+    (rows, columns) in every case, (rows, 1) for one number per row. cell : the node's place. Views of an array share
+    the list, so that what is written to one is seen in all; a tuple is not written to.
+    """
 
-    def __add__(self, other: Operand) -> "GraphValue":
-        return self.graph.op("add", self, other)
+    def __init__(self, graph: "Graph", cell: "list[int] | tuple[int]", shape: Shape, dtype: Any = np.float64) -> None:
+        self.graph, self.cell, self.shape, self.dtype = graph, cell, shape, np.dtype(dtype)
+        self.ndim, self.size = len(shape), prod(shape)
 
-    def __radd__(self, other: Operand) -> "GraphValue":
-        return self.graph.op("add", other, self)
+    @property
+    def place(self) -> int:
+        return self.cell[0]
 
-    def __sub__(self, other: Operand) -> "GraphValue":
-        return self.graph.op("sub", self, other)
+    @property
+    def width(self) -> int:
+        """Columns of the node."""
+        return self.size // self.graph.rows
 
-    def __rsub__(self, other: Operand) -> "GraphValue":
-        return self.graph.op("sub", other, self)
+    @property
+    def turned(self) -> bool:
+        """Whether rows come last, as in ``z.T``."""
+        return self.ndim == 2 and self.shape[0] != self.graph.rows
 
-    def __mul__(self, other: Operand) -> "GraphValue":
-        return self.graph.op("mul", self, other)
+    def like(self, node: "GraphValue", dtype: Any = np.float64) -> "GraphValue":
+        """Another node, seen in this one's shape."""
+        return GraphValue(self.graph, [node.place], self.shape, dtype)
 
-    def __rmul__(self, other: Operand) -> "GraphValue":
-        return self.graph.op("mul", other, self)
+    def view(self, *shape: int) -> "GraphValue":
+        """The same array in another shape."""
+        return GraphValue(self.graph, self.cell, shape, self.dtype)
 
-    def __truediv__(self, other: Operand) -> "GraphValue":
-        return self.graph.op("div", self, other)
+    def floats(self) -> "GraphValue":
+        return self if self.dtype == np.float64 else self.like(self.graph.op("float", self))
 
-    def __rtruediv__(self, other: Operand) -> "GraphValue":
-        return self.graph.op("div", other, self)
+    # ---- what arrays have
 
-    def __matmul__(self, other: Operand) -> "GraphValue":
-        return self.graph.op("matmul", self, other)
+    def __len__(self) -> int:
+        return self.shape[0]
 
-    def __neg__(self) -> "GraphValue":
-        return self.graph.op("neg", self)
+    def __bool__(self) -> bool:
+        raise refused("decides by the scores of one row")
 
-    def __lt__(self, other: Operand) -> "GraphValue":
-        return self.graph.op("less", self, other)
+    def __int__(self) -> int:
+        if self.shape:
+            raise refused("makes a number of an array")
+        return 0  # counts of rows are for people
 
-    def __gt__(self, other: Operand) -> "GraphValue":
-        return self.graph.op("less", other, self)
+    def __float__(self) -> float:
+        raise refused("makes a number of an array")
 
-    def __le__(self, other: Operand) -> "GraphValue":
-        return self.graph.op("less_equal", self, other)
+    def __array__(self, *how: Any, **more: Any) -> Any:
+        raise refused("asks for the numbers of an array themselves")
 
-    def __ge__(self, other: Operand) -> "GraphValue":
-        return self.graph.op("less_equal", other, self)
+    @property
+    def T(self) -> "GraphValue":
+        return self.view(*self.shape[::-1])
+
+    def ravel(self) -> "GraphValue":
+        return self.view(self.size)
+
+    def reshape(self, *shape: Any) -> "GraphValue":
+        wanted = shape[0] if isinstance(shape[0], tuple) else shape
+        known = -prod(wanted)
+        return self.view(*self.graph.checked(tuple(self.size // known if n == -1 else n for n in wanted)))
+
+    def copy(self) -> "GraphValue":
+        return GraphValue(self.graph, [self.place], self.shape, self.dtype)
+
+    def astype(self, dtype: Any, *, copy: bool = True) -> "GraphValue":
+        if np.dtype(dtype) not in (np.float64, np.int64):
+            raise refused(f"turns numbers into {np.dtype(dtype)}")
+        if np.dtype(dtype) == self.dtype:
+            return self.copy() if copy else self
+        return self.floats() if np.dtype(dtype) == np.float64 else self.like(self.graph.op("whole", self), np.int64)
+
+    def _reduced(self, op: str, axis: int | None, keepdims: bool, dtype: Any = np.float64) -> "GraphValue":
+        if axis is None:
+            return GraphValue(self.graph, (self.place,), ())  # a count
+        if self.ndim == 1 or axis % self.ndim != (0 if self.turned else 1):
+            raise refused("brings rows together")
+        rows = self.graph.rows
+        one = (1, rows) if self.turned else (rows, 1)
+        return GraphValue(self.graph, [self.graph.op(op, self.floats()).place], one if keepdims else (rows,), dtype)
+
+    def sum(self, axis: int | None = None, *, keepdims: bool = False) -> "GraphValue":
+        return self._reduced("row_sum", axis, keepdims)
+
+    def max(self, axis: int | None = None, *, keepdims: bool = False) -> "GraphValue":
+        return self._reduced("row_max", axis, keepdims)
+
+    def min(self, axis: int | None = None, *, keepdims: bool = False) -> Operand:
+        return -(-self).max(axis, keepdims=keepdims)
+
+    def mean(self, axis: int | None = None, *, keepdims: bool = False) -> Operand:
+        return self.sum(axis, keepdims=keepdims) / self.width
+
+    def argmax(self, axis: int | None = None, *, keepdims: bool = False) -> "GraphValue":
+        return self._reduced("row_argmax", axis, keepdims, np.int64)
+
+    def argmin(self, axis: int | None = None, *, keepdims: bool = False) -> Operand:
+        return (-self).argmax(axis, keepdims=keepdims)
+
+    def any(self, axis: int | None = None, *, keepdims: bool = False) -> Operand:
+        """Per row; over all rows True, as whatever may happen in one is traced."""
+        return True if axis is None else self.max(axis, keepdims=keepdims) > 0.5
+
+    def all(self, axis: int | None = None, *, keepdims: bool = False) -> Operand:
+        """Per row; over all rows False."""
+        return False if axis is None else self.min(axis, keepdims=keepdims) > 0.5
+
+    def clip(self, low: Operand, high: Operand) -> Operand:
+        return self.graph.elementwise("minimum", self.graph.elementwise("maximum", self, low), high)
+
+    # ---- entries
+
+    def __getitem__(self, key: Any) -> "GraphValue":
+        rows, op = self.graph.rows, self.graph.op
+        match key:
+            case slice() | (slice(), slice()) if key in (ALL, (ALL, ALL)):
+                return self
+            case (slice(), None) if self.ndim == 1 and key[0] == ALL:
+                return self.view(rows, 1)
+            case (slice(), int() | slice() | list() | np.ndarray() as columns) if (
+                key[0] == ALL and self.shape[0] == rows
+            ):
+                picked = np.arange(self.width)[columns]
+                shape = (rows,) if picked.ndim == 0 else (rows, len(picked))
+                return GraphValue(self.graph, (op("columns", self, np.atleast_1d(picked)).place,), shape, self.dtype)
+            case int() if self.turned:
+                return self.T[:, key]  # raises the IndexError at which a loop over columns ends
+            case (who, GraphValue() as label) if label.dtype == np.int64 and self._some_rows(who):
+                return GraphValue(self.graph, [op("at", self, label).place], (rows,), self.dtype)
+            case GraphValue() if key.dtype == np.bool_:  # some rows: of all, as what is not wanted is not written
+                return self.copy()
+        raise refused(f"takes [{key!r}] of an array")
+
+    def __setitem__(self, key: Any, value: Operand) -> None:
+        def column(x: Operand) -> Operand:
+            return x[:, None] if np.ndim(x) == 1 else x
+
+        match key:
+            case slice() | (slice(), slice()) if key in (ALL, (ALL, ALL)):
+                self.write(np.full_like(self, value))
+                return
+            case (slice(), int() as one) if key[0] == ALL:
+                here: Operand = np.arange(self.width) == one
+            case (who, GraphValue() as label) if label.dtype == np.int64 and self._some_rows(who):
+                here = column(label) == np.arange(self.width)
+                here = here & column(who) if isinstance(who, GraphValue) else here
+            case GraphValue() if key.dtype == np.bool_:
+                here, column = (column(key) if self.ndim == 2 else key), lambda x: x
+            case _:
+                raise refused(f"writes [{key!r}] of an array")
+        self.write(np.where(here, column(value), self))
+
+    def _some_rows(self, who: Any) -> bool:
+        """Whether a first index names the rows one by one, or those of a mask."""
+        if isinstance(who, GraphValue):
+            return who.dtype == np.bool_
+        return isinstance(who, np.ndarray) and np.array_equal(who, np.arange(self.graph.rows))
+
+    def write(self, value: Operand) -> "GraphValue":
+        """Put a node of this shape in the place of this one's, in all views of the array."""
+        if not isinstance(self.cell, list) or value.shape != self.shape:
+            raise refused("writes into its input or into columns of an array")
+        if self.dtype not in (value.dtype, np.float64):
+            raise refused(f"writes {value.dtype} into an array of {self.dtype}")
+        self.cell[0] = (value.floats() if self.dtype == np.float64 else value).place
+        return self
+
+    # ---- NumPy's functions
+
+    def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, out: Any = None, **how: Any) -> Any:
+        name = ufunc.__name__
+        if method == "reduce" and name in REDUCTIONS:
+            return getattr(inputs[0], REDUCTIONS[name])(how.get("axis", 0), keepdims=how.get("keepdims", False))
+        if method != "__call__" or name not in {"matmul", *UFUNCS} or how:
+            raise refused(f"calls numpy.{name}{'' if method == '__call__' else '.' + method}")
+        result = self.graph.matmul(*inputs) if name == "matmul" else self.graph.elementwise(name, *inputs)
+        if out is None:
+            return result
+        if not isinstance(out[0], GraphValue):
+            raise refused("writes into an array of a fixed number of rows")
+        return out[0].write(result)
+
+    def __array_function__(self, func: Any, types: Any, args: Any, kwargs: Any) -> Any:
+        if func in FUNCTIONS:
+            return FUNCTIONS[func](*args, **kwargs)
+        if isinstance(args[0], GraphValue) and func.__module__ == "numpy" and hasattr(GraphValue, func.__name__):
+            return getattr(args[0], func.__name__)(*args[1:], **kwargs)
+        raise refused(f"calls {func.__module__}.{func.__name__}")
 
 
 @dataclass
@@ -81,34 +239,92 @@ class Graph:
 
     jumps : whether a map in it jumps, or is as good as that, so that the last bit of a
     score can decide. nudge : (1, classes) relative change of what such maps are looked up at,
-    to see what that does. outputs : the nodes that the graph is for, by name.
+    to see what that does. outputs : the nodes that the graph is for, by name. rows : what ``len`` says of a
+    value, a prime number that no number of columns shares.
     """
 
     nodes: list[Node] = field(default_factory=list)
     jumps: bool = False
     nudge: NDArray[np.float64] | None = None
     outputs: dict[str, int] = field(default_factory=dict)
+    rows: int = 9973
     _seen: dict[Any, int] = field(default_factory=dict)
 
-    def op(self, op: str, *inputs: Operand) -> GraphValue:
-        """The value of an operation."""
-        return self._add(Node(op, tuple(self._place(x) for x in inputs)), (op, *map(self._place, inputs)))
+    def scores(self, k: int) -> Operand:
+        """The input, (rows, k)."""
+        self.rows = self.rows if k % self.rows else 10007
+        return GraphValue(self, (self.op("scores").place,), (self.rows, k))
 
-    def const(self, value: Any) -> GraphValue:
-        """A constant: Python numbers are floats, arrays keep int64 and become float64 otherwise."""
+    def op(self, op: str, *inputs: Operand, dtype: Any = np.float64) -> GraphValue:
+        """The value of an operation on nodes as they are, in the shape of the first of them that is a value."""
+        places = tuple(self._place(x) for x in inputs)
+        shape = next((x.shape for x in inputs if isinstance(x, GraphValue)), ())
+        return GraphValue(self, [self._add(Node(op, places), (op, *places))], shape, dtype)
+
+    def elementwise(self, name: str, *inputs: Operand) -> GraphValue:
+        """An operation of ``UFUNCS`` by NumPy's rules for shapes and types."""
+        arrays = [x if isinstance(x, GraphValue) else np.asarray(x) for x in inputs]
+        shape = self.checked(np.broadcast_shapes(*(a.shape for a in arrays)))
+        kinds = {a.dtype.kind for a in arrays[name == "where" :]}
+        nodes = [self.laid_out(x, shape) for x in inputs]
+        if name in LOGICAL and kinds != {"b"}:
+            raise refused(f"calls numpy.{name} of what is not true or false")
+        if name not in LOGICAL and not (kinds == {"i"} and name in WHOLE):
+            kept = nodes[: name == "where"]
+            nodes = [*kept, *(n.floats() if isinstance(n, GraphValue) else _as_float(n) for n in nodes[len(kept) :])]
+            kinds = {"f"}
+        made = UFUNCS[name](self, *nodes)
+        truth = name in LOGICAL or name in COMPARISONS
+        dtype = np.dtype(bool) if truth else np.dtype(np.int64 if kinds == {"i"} else np.float64)
+        return GraphValue(self, [made.place], shape, dtype)
+
+    def matmul(self, a: Operand, b: Operand) -> GraphValue:
+        """The product of a value and a constant, on either side of values seen as (columns, rows)."""
+        if isinstance(b, GraphValue) and b.turned and not isinstance(a, GraphValue):
+            return self.matmul(b.T, np.asarray(a).T).T
+        if isinstance(b, GraphValue) or a.turned:
+            raise refused("multiplies matrices across rows")
+        weight = np.asarray(b, dtype=np.float64)
+        made = self.op("matmul", a.floats(), weight[:, None] if weight.ndim == 1 else weight)
+        return GraphValue(self, [made.place], (self.rows, *weight.shape[1:]))
+
+    def checked(self, shape: Shape) -> Shape:
+        """A shape that a value can have. Raises UsageError for others."""
+        n, columns = self.rows, prod(shape) // self.rows
+        if columns == n or shape not in ((n,), (n, columns), (columns, n), (n * columns,)):
+            raise refused(f"makes an array of shape {shape}, for {n} rows,")
+        return shape
+
+    def laid_out(self, x: Operand, shape: Shape) -> Operand:
+        """An operand as a node for a result of that shape: constants with their rows first, of which there is one."""
+        if isinstance(x, GraphValue):
+            return x
+        array = np.asarray(x)
+        if array.ndim:
+            array = array.reshape((1,) * (len(shape) - array.ndim) + array.shape)
+            array = array[:, None] if array.ndim == 1 else array if shape[0] == self.rows else array.T
+            if not (array == array[:1]).all():
+                raise refused("has one constant for every row")
+            array = array[:1] if array.shape[1] > 1 else array[0, 0]
+        if array.dtype.kind == "b":
+            return self.op("less", 0.5, array.astype(np.float64), dtype=np.bool_)
+        return np.asarray(array)[()]
+
+    def const(self, value: Any) -> int:
+        """A constant: arrays keep int64 and become float64 otherwise, as do Python's numbers."""
         array = np.asarray(value)
         whole = isinstance(value, np.ndarray | np.generic) and array.dtype.kind in "iu"
         array = np.ascontiguousarray(array, dtype=np.int64 if whole else np.float64).reshape(array.shape)
         return self._add(Node("const", (), array), ("const", array.dtype.str, array.shape, array.tobytes()))
 
     def _place(self, x: Operand) -> int:
-        return x.place if isinstance(x, GraphValue) else self.const(x).place
+        return x.place if isinstance(x, GraphValue) else self.const(x)
 
-    def _add(self, node: Node, key: Any) -> GraphValue:
+    def _add(self, node: Node, key: Any) -> int:
         if key not in self._seen:
             self._seen[key] = len(self.nodes)
             self.nodes.append(node)
-        return GraphValue(self, self._seen[key])
+        return self._seen[key]
 
     def needed(self) -> list[tuple[int, Node]]:
         """The nodes that the outputs depend on, with their places, in order."""
@@ -117,3 +333,119 @@ class Graph:
             if place in wanted:
                 wanted.update(self.nodes[place].inputs)
         return [(place, self.nodes[place]) for place in sorted(wanted)]
+
+
+# ---- how NumPy's functions are made of the operations of a graph
+
+Make = Callable[..., GraphValue]
+
+
+def _as_float(x: Operand) -> Operand:
+    return np.asarray(x, dtype=np.float64)[()]
+
+
+def _op(name: str) -> Make:
+    return lambda graph, *inputs: graph.op(name, *inputs)
+
+
+def _log_add(graph: Graph, a: Operand, b: Operand) -> GraphValue:
+    small = graph.op("exp", graph.op("neg", graph.op("abs", graph.op("sub", a, b))))
+    return graph.op("add", graph.op("maximum", a, b), graph.op("log1p", small))
+
+
+def _next_after(graph: Graph, x: Operand, towards: Operand) -> GraphValue:
+    if isinstance(towards, GraphValue) or towards != np.inf:
+        raise refused("calls numpy.nextafter other than upwards")
+    step = graph.op("add", graph.op("mul", graph.op("abs", x), 2.3e-16), 1e-300)
+    return graph.op("add", x, step)
+
+
+def _power(graph: Graph, x: Operand, exponent: Operand) -> GraphValue:
+    squared = not isinstance(exponent, GraphValue) and np.all(exponent == 2.0)
+    return graph.op("mul", x, x) if squared else graph.op("power", x, exponent)
+
+
+def _exp_minus_one(graph: Graph, x: Operand) -> GraphValue:
+    return graph.op("mul", graph.op("tanh", graph.op("mul", x, 0.5)), graph.op("add", graph.op("exp", x), 1.0))
+
+
+UFUNCS: dict[str, Make] = {
+    "add": _op("add"), "subtract": _op("sub"), "multiply": _op("mul"), "divide": _op("div"), "negative": _op("neg"),
+    "absolute": _op("abs"), "exp": _op("exp"), "log": _op("log"), "log1p": _op("log1p"), "sqrt": _op("sqrt"),
+    "tanh": _op("tanh"), "maximum": _op("maximum"), "minimum": _op("minimum"), "where": _op("where"),
+    "less": _op("less"), "less_equal": _op("less_equal"), "equal": _op("equal"),
+    "expm1": _exp_minus_one,
+    "greater": lambda graph, a, b: graph.op("less", b, a),
+    "greater_equal": lambda graph, a, b: graph.op("less_equal", b, a),
+    "not_equal": lambda graph, a, b: graph.op("not", graph.op("equal", a, b)),
+    "isfinite": lambda graph, x: graph.op("less", graph.op("abs", x), np.inf),
+    "logical_and": _op("and"), "logical_or": _op("or"), "logical_not": _op("not"),
+    "bitwise_and": _op("and"), "bitwise_or": _op("or"), "invert": _op("not"),
+    "square": lambda graph, x: graph.op("mul", x, x),
+    "power": _power,
+    "logaddexp": _log_add,
+    "nextafter": _next_after,
+}  # fmt: skip
+"""By the names of NumPy's own; and ``numpy.where``, which goes by the same rules."""
+
+LOGICAL = {"logical_and", "logical_or", "logical_not", "bitwise_and", "bitwise_or", "invert"}
+COMPARISONS = {"less", "less_equal", "equal", "greater", "greater_equal", "not_equal", "isfinite"}
+WHOLE = {"add", "subtract", "multiply", "negative", "absolute", "maximum", "minimum", "where", *COMPARISONS}
+"""Of integers as they are; all others are of float64."""
+
+REDUCTIONS = {"add": "sum", "maximum": "max", "minimum": "min", "logical_or": "any", "logical_and": "all"}
+"""What ``ufunc.reduce`` is."""
+
+
+def _beside(parts: Any, axis: int = 0) -> GraphValue:
+    """Columns side by side: ``concatenate`` or ``stack`` along axis 1, ``column_stack``."""
+    first = next(p for p in parts if isinstance(p, GraphValue))
+    graph = first.graph
+    if axis not in (1, -1):
+        raise refused("puts rows below each other")
+    one = first[:, 0] if first.ndim == 2 else first
+    nodes = [p if isinstance(p, GraphValue) else _full_like(one, p) for p in parts]
+    made = nodes[0].floats()
+    for node in nodes[1:]:
+        made = graph.op("beside", made, node.floats())
+    return GraphValue(graph, [made.place], (graph.rows, sum(node.width for node in nodes)))
+
+
+def _full_like(x: GraphValue, value: Operand, dtype: Any = None) -> GraphValue:
+    return x.graph.elementwise("where", x == x, value, value)
+
+
+def _rows_of_products(how: str, a: Operand, b: Operand) -> Operand:
+    if how != "ij,ij->i":
+        raise refused(f"calls numpy.einsum({how!r})")
+    return (a * b).sum(axis=1)
+
+
+def _where(condition: Operand, *choices: Operand) -> GraphValue:
+    graph = next(x.graph for x in (condition, *choices) if isinstance(x, GraphValue))
+    return graph.elementwise("where", condition, *choices)
+
+
+def _along_columns(x: Operand, index: GraphValue, axis: int) -> GraphValue:
+    if axis not in (1, -1) or not isinstance(x, GraphValue):
+        raise refused("calls numpy.take_along_axis along rows or of a constant")
+    return index.like(x.graph.op("at", x, index), x.dtype)
+
+
+FUNCTIONS: dict[Any, Callable[..., Any]] = {
+    np.where: _where,
+    np.stack: lambda parts, axis=0: _beside(parts, axis if all(np.ndim(p) == 1 for p in parts) else 0),
+    np.concatenate: _beside,
+    np.column_stack: lambda parts: _beside(parts, 1),
+    np.full_like: _full_like,
+    np.zeros_like: lambda x, dtype=None: _full_like(x, 0.0),
+    np.ones_like: lambda x, dtype=None: _full_like(x, 1.0),
+    np.flatnonzero: lambda mask: mask,
+    np.take_along_axis: _along_columns,
+    np.einsum: _rows_of_products,
+    np.dot: np.matmul,
+    np.ndim: lambda x: x.ndim,
+    np.shape: lambda x: x.shape,
+}
+"""Functions that are no ufuncs, NumPy's and calcli's own (``numerics.overridable``); those that are methods as well
+need no entry."""

@@ -16,7 +16,7 @@ from calcli.calibrator import Context
 from calcli.errors import DataError
 from calcli.fast_dataclass import dataclass
 from calcli.methods._temperature import start_rows
-from calcli.numerics import FloatArray, IntArray, row_max, tile_rows
+from calcli.numerics import FloatArray, IntArray, overridable, row_max, tile_rows
 from calcli.rows import Block, Rows
 from calcli.solvers import GRADIENT, LOOSE_GRADIENT, BoxMinimum, Quadratic, minimise_box
 from calcli.sums import Sums
@@ -48,6 +48,7 @@ def locate(x: FloatArray, edges: FloatArray) -> tuple[IntArray, FloatArray]:
     return segment, x - np.concatenate([edges[:1], edges]).take(segment)
 
 
+@overridable
 def evaluate(x: FloatArray, edges: FloatArray, slopes: FloatArray) -> FloatArray:
     """g(x), with g(e_1) = 0."""
     segment, offset = locate(x, edges)

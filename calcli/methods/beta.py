@@ -64,7 +64,7 @@ class BetaCalibration(LogisticCalibrator):
     @staticmethod
     def logit(s: FloatArray, *params: Any) -> FloatArray:
         a, b, c = params
-        return np.asarray(c + a * log_sigmoid(s) - b * log_sigmoid(-s))
+        return c + a * log_sigmoid(s) - b * log_sigmoid(-s)
 
     def check(self, k: int) -> None:
         super().check(k)

@@ -80,7 +80,7 @@ class LogitSpline(LogisticCalibrator):
         for j, width in enumerate(np.diff(knots)):
             t = np.clip(s - knots[j], 0.0, width)
             u += t * (slopes[j] + t * (0.5 * (slopes[j + 1] - slopes[j]) / width))
-        return np.asarray(u)
+        return u
 
     @classmethod
     def advice(cls, rows: Rows, options: Any) -> Iterator[str]:

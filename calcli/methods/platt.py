@@ -2,7 +2,6 @@
 
 from typing import Annotated, Any
 
-import numpy as np
 from msgspec import Meta
 
 from calcli.calibrator import param
@@ -68,7 +67,7 @@ class PlattScaling(LogisticCalibrator):
     @staticmethod
     def logit(s: FloatArray, *params: Any) -> FloatArray:
         slope, intercept = params
-        return np.asarray(slope * s + intercept)
+        return slope * s + intercept
 
     def check(self, k: int) -> None:
         super().check(k)

@@ -82,7 +82,7 @@ class QuadraticScaling(LogisticCalibrator):
         a, b, c, low, high = params
         inside = np.clip(s, low, high)
         slope = np.maximum(b + 2.0 * c * inside, 0.0)  # rounding must not make an end fall
-        return np.asarray(a + inside * (b + c * inside) + slope * (s - inside))
+        return a + inside * (b + c * inside) + slope * (s - inside)
 
     @classmethod
     def advice(cls, rows: Rows, options: Any) -> Iterator[str]:

@@ -1,47 +1,32 @@
 """Hoki with the exact retention under Gaussian or Gumbel noise; what needs transforms or draws says so."""
 
-from dataclasses import replace
-
 import numpy as np
 
 from calcli.binning import width_edges
+from calcli.calibrator import Prediction
 from calcli.errors import UsageError
-from calcli.export.calibrator_graph import Traced, lower
-from calcli.export.functions import (
-    at,
-    exp,
-    is_class,
-    log,
-    logs,
-    maximum,
-    minimum,
-    nudged,
-    row_argmax,
-    row_sum,
-    search,
-    share_rest,
-    sigmoid,
-    take,
-    top_log_odds,
-    where,
-)
-from calcli.export.graph import GraphValue
+from calcli.export.calibrator_graph import lower
+from calcli.export.functions import nudged, search, take
+from calcli.export.graph import Operand
 from calcli.kernels.numpy.hoki_retention import CELLS_PER_FOLD, DEGREE, gap_table
+from calcli.methods._binary.log_odds import sigmoid, top_log_odds
+from calcli.methods._binary.vectors import logs, share_rest
 from calcli.methods._hoki.rounds import SLACK
 from calcli.methods.hoki import Hoki
 from calcli.methods.recal import ReCal
 from calcli.numerics import FloatArray
+from calcli.rows import Block
 
 BY_TRANSFORMS = "reads the scores of the same rows under transforms of the input, which a serving graph does not see"
 
 
 @lower.register
-def recal(calibrator: ReCal, x: Traced) -> Traced:
+def recal(calibrator: ReCal, block: Block) -> Prediction:
     raise UsageError(f"recal {BY_TRANSFORMS}; export ts or ft instead")
 
 
 @lower.register
-def hoki(calibrator: Hoki, x: Traced) -> Traced:
+def hoki(calibrator: Hoki, block: Block) -> Prediction:
     if calibrator.transforms is not None:
         how = f"mix={calibrator.mix:g}" if calibrator.mix else "noise=transforms"
         raise UsageError(f"hoki with {how} {BY_TRANSFORMS}; fit it with noise=gaussian or gumbel")
@@ -52,55 +37,60 @@ def hoki(calibrator: Hoki, x: Traced) -> Traced:
             "hoki with noise=uniform integrates a product with a kink at every class's gap, which a graph of a fixed"
             " length cannot do to 1e-6; fit it with noise=gaussian or gumbel"
         )
-    x.z.graph.jumps = True
-    gamma = (gaussian if calibrator.noise == "gaussian" else gumbel)(x, calibrator.scale)
+    z: Operand = block.z
+    label = block.prediction
+    z.graph.jumps = True
+    gamma = (gaussian if calibrator.noise == "gaussian" else gumbel)(z, calibrator.scale)
     if calibrator.init == "accuracy":
-        start = gamma * 0.0 + calibrator.accuracy
+        start = np.full_like(gamma, calibrator.accuracy)
     else:
-        start = sigmoid(top_log_odds(x.z, x.label, x.k))
+        start = sigmoid(top_log_odds(z, label))
     q = start
     for alpha, beta in zip(calibrator.alpha, calibrator.beta, strict=True):
         q = follow(q, gamma, alpha, beta)
-    return replace(x, z=share_rest(x.z, x.label, *logs(q), x.k))
+    return Prediction(share_rest(z, label, *logs(q)), label)
 
 
-def follow(q: GraphValue, gamma: GraphValue, alpha: FloatArray, beta: FloatArray) -> GraphValue:
+def follow(q: Operand, gamma: Operand, alpha: FloatArray, beta: FloatArray) -> Operand:
     """``rounds.follow``: the line of each row's bin; an empty bin leaves the row as it is."""
     empty = np.isnan(alpha)
     tables = np.stack([np.where(empty, 0.0, alpha), np.where(empty, 0.0, beta), empty.astype(np.float64)])
     found, size = search(nudged(q - SLACK, 1), [width_edges(len(alpha))[1:-1]], closed=False)
     if found is None:
         a, b, none = (table[None, :] for table in tables)
-        line = minimum(maximum(gamma * (a - b) + b, 0.0), 1.0)
+        line = np.clip(gamma * (a - b) + b, 0.0, 1.0)
         return q if none.any() else line
     a, b, none = (take(np.pad(table, (0, size - len(alpha))), found) for table in tables)
-    return where(none > 0.5, q, minimum(maximum((a - b) * gamma + b, 0.0), 1.0))
+    return np.where(none > 0.5, q, np.clip((a - b) * gamma + b, 0.0, 1.0))
 
 
-def gumbel(x: Traced, scale: float) -> GraphValue:
+def gaps(z: Operand) -> tuple[Operand, Operand]:
+    """How far each class lies below the largest of its row, and whether it is that, (rows, k)."""
+    top = z.argmax(axis=1)
+    return z[np.arange(len(z)), top][:, None] - z, top[:, None] == np.arange(z.width)
+
+
+def gumbel(z: Operand, scale: float) -> Operand:
     """``hoki_retention.gumbel_retention``."""
-    top = row_argmax(x.z)
-    d = at(x.z, top) - x.z
-    closeness = where(is_class(top, x.k), 0.0, exp(d / -scale))
-    return 1.0 / (row_sum(closeness) + 1.0)
+    d, is_top = gaps(z)
+    closeness = np.where(is_top, 0.0, np.exp(d / -scale))
+    return 1.0 / (closeness.sum(axis=1) + 1.0)
 
 
-def gaussian(x: Traced, scale: float) -> GraphValue:
+def gaussian(z: Operand, scale: float) -> Operand:
     """``hoki_retention.gaussian_retention``: power sums of the gaps within the cells of a grid, times one table."""
-    table = gap_table((scale,), x.k)
-    top = row_argmax(x.z)
-    d = where(is_class(top, x.k), 2.0 * table.far, at(x.z, top) - x.z)
-    place = log(minimum(d, table.far) / table.knee + 1.0) * CELLS_PER_FOLD
-    cell = place.graph.op("float", place.graph.op("whole", place))
-    dropped = d >= table.far
-    cell = where(dropped, float(table.cells), cell)
+    table = gap_table((scale,), z.width)
+    d, is_top = gaps(z)
+    d = np.where(is_top, 2.0 * table.far, d)
+    place = np.log(np.minimum(d, table.far) / table.knee + 1.0) * CELLS_PER_FOLD
+    cell = np.where(d >= table.far, float(table.cells), place.astype(np.int64))
     t = (place - cell) * 2.0 - 1.0
-    g = x.z.graph
-    member = g.op("float", g.op("equal", g.op("whole", g.op("expand", cell)), np.arange(table.cells)[None, None, :]))
+    op = z.graph.op
+    member = op("float", op("equal", op("whole", op("expand", cell)), np.arange(table.cells)[None, None, :]))
     coefficients = table.per_scale[0].reshape(table.cells, DEGREE + 1, -1)
-    power, total = t * 0.0 + 1.0, row_sum(t) * 0.0
+    power, total = np.ones_like(t), table.log_weight
     for degree in range(DEGREE + 1):
-        sums = row_sum(g.op("swap", member * g.op("expand", power)))
-        total = total + g.op("squeeze", sums) @ np.ascontiguousarray(coefficients[:, degree])
+        sums = op("squeeze", op("row_sum", op("swap", op("mul", member, op("expand", power)))))
+        total = total + sums @ np.ascontiguousarray(coefficients[:, degree])
         power = power * t
-    return minimum(row_sum(exp(total + table.log_weight[None, :])), 1.0)
+    return np.minimum(np.exp(total).sum(axis=1), 1.0)

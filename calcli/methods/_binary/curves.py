@@ -3,12 +3,13 @@
 import numpy as np
 
 from calcli.errors import DataError
-from calcli.numerics import FloatArray
+from calcli.numerics import FloatArray, overridable
 
 EMPTY = np.empty(0)
 """Edges, values or knots of the map that changes nothing."""
 
 
+@overridable
 def step(p: FloatArray, edges: FloatArray, values: FloatArray) -> FloatArray:
     """Value of the right-closed bin of each score; no bins at all is the identity."""
     if not len(edges):

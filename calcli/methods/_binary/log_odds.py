@@ -71,7 +71,7 @@ def top_log_odds(z: FloatArray, label: IntArray) -> FloatArray:
     at = np.arange(len(z))
     rest = z.copy()
     rest[at, label] = -np.inf
-    return np.asarray(z[at, label] - log_normalizer(rest))
+    return z[at, label] - log_normalizer(rest)
 
 
 def one_vs_rest_log_odds(z: FloatArray) -> FloatArray:
@@ -83,7 +83,7 @@ def one_vs_rest_log_odds(z: FloatArray) -> FloatArray:
     facts = _RowFacts.of(z)
     s = _below_top((z - facts.largest[:, None]).T, facts.total).T
     s[np.arange(len(z)), facts.top] = facts.s_top
-    return np.ascontiguousarray(s)
+    return s.copy()
 
 
 @dataclass(frozen=True)
@@ -107,7 +107,7 @@ def _below_top(d: FloatArray, total: FloatArray) -> FloatArray:
     """Log-odds of classes that are not a row's top class; d : (classes, b) z - largest."""
     rest = total - np.exp(d)
     # The top class alone can leave nothing of the sum; its value is put in by the caller.
-    return np.asarray(d - np.log(np.where(rest > 0, rest, 1.0)))
+    return d - np.log(np.where(rest > 0, rest, 1.0))
 
 
 def probabilities(z: FloatArray) -> FloatArray:
