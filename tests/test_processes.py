@@ -2,13 +2,18 @@
 
 import json
 import os
+import re
 import subprocess
 import sys
+import time
 
 import h5py
 import numpy as np
 import pytest
 from synthetic import truth
+
+from calcli.errors import UsageError
+from calcli.io.job_files import lock, open_job_file
 
 SCRIPT = "from calcli.cli.main import process\nprocess()\n"
 """What pip installs as ``calcli``; the folder of a script is the first that Python looks into."""
@@ -159,3 +164,98 @@ def test_commands_of_a_parent_that_ignores_its_children(downloads, words, tmp_pa
     for result in (result for found in outputs for result in found.get("results", ())):
         result.pop("seconds", None)
     assert outputs[0] == outputs[1]
+
+
+# ---- two at once
+
+
+@pytest.mark.parametrize(
+    ("words", "busy"),
+    [
+        ("compare a.h5 -m platt -o two.json", "two.json.job"),
+        ("compare a.h5 -m platt -o link.json", "two.json.job"),
+        ("compare a.h5 -m platt -o two.json --force", "two.json.job"),
+        ("fit -m ts a.h5 -o two.fit.json --workers 1", "two.fit.json.job"),
+        ("apply t.json a.h5 b.h5 -o two.out --workers 1", "two.out.job"),
+        ("extract --model nets:net --inputs in-0.npz --layout rows -o two.h5", "two.h5.part"),
+        ("extract --model nets:net --inputs in-*.npz --layout rows -o two.parts --workers 1", "two.parts.job"),
+        ("watch a.h5 --state two.state", "two.state"),
+    ],
+)
+def test_an_output_that_grows_has_one_writer(downloads, words, busy):
+    """The second one is refused; what the first has written stays as it is."""
+    if "--model" in words:
+        pytest.importorskip("torch")
+    if "link" in words and not (downloads / "link.json").is_symlink():
+        (downloads / "link.json").symlink_to("two.json")
+    path = downloads / busy
+    with os.fdopen(open_job_file(path), "r+b") as file:
+        lock(file.fileno(), path)
+        before = path.read_bytes()
+        program = [sys.executable, downloads / "bin" / "calcli", *words.split()]
+        done = subprocess.run(program, cwd=downloads, capture_output=True, text=True)
+        assert (done.returncode, "another calcli is writing it" in done.stderr) == (2, True), done.stderr
+        assert path.read_bytes() == before
+        path.unlink()
+
+
+def test_a_job_that_ended_in_between_is_no_job_to_enter(tmp_path):
+    """Its file is gone, or another's by now: locked by who has opened it before, it would keep nobody off."""
+    path = tmp_path / "a.job"
+    for then in (lambda: None, lambda: path.write_text("of another")):
+        with os.fdopen(open_job_file(path), "r+b") as late:
+            path.unlink()
+            then()
+            with pytest.raises(UsageError, match="another calcli is writing it"):
+                lock(late.fileno(), path)
+
+
+def test_two_comparisons_at_once_lose_nothing(downloads, tmp_path):
+    """Whoever ends with 0 finds all of its results in the file; the other says why not."""
+    wait = "import time, sys; time.sleep(max(0, {at} - time.time()))\n"
+    for _ in range(3):
+        output = str(tmp_path / "r.json")
+        (tmp_path / "calcli").write_text(wait.format(at=time.time() + 2) + SCRIPT)
+        asked = [("a.h5", "-m", "platt"), ("a.h5", "b.h5", "-m", "platt")]
+        both = [
+            subprocess.Popen(
+                [sys.executable, tmp_path / "calcli", "compare", *words, "-o", output, "-q"],
+                cwd=downloads,
+                stderr=subprocess.PIPE,
+                text=True,
+            )
+            for words in asked
+        ]
+        ends = [(each.communicate()[1], each.returncode) for each in both]
+        found = {(r["bundle"], r["method"]) for r in json.loads((tmp_path / "r.json").read_text())["results"]}
+        assert 0 in [code for _, code in ends]
+        for (said, code), words in zip(ends, asked, strict=True):
+            if code == 0:
+                bundles = {word for word in words if word.endswith(".h5")}
+                assert {(bundle, "platt") for bundle in bundles} <= found
+            else:
+                assert code == 2 and said.startswith("calcli: ") and len(said.splitlines()) == 1
+        (tmp_path / "r.json").unlink()
+        assert not (tmp_path / "r.json.job").exists()
+
+
+def test_a_killed_comparison_is_gone_on_from(downloads, tmp_path):
+    """Nothing is under the final name before all is there; what was done is not done again."""
+    words = ["compare", "a.h5", "b.h5", "-m", "platt,hb,spline", "--folds", "60", "-o", str(tmp_path / "r.json")]
+    done = command(downloads, *words[:-1], str(tmp_path / "whole.json"), "--json")
+    process = subprocess.Popen([sys.executable, downloads / "bin" / "calcli", *words, "-q"], cwd=downloads)
+    end = time.monotonic() + 60
+    while not (tmp_path / "r.json.job").exists() or (tmp_path / "r.json.job").stat().st_size < 100:
+        assert time.monotonic() < end and process.poll() is None
+        time.sleep(0.005)
+    process.kill()
+    process.wait()
+    assert not (tmp_path / "r.json").exists()
+    again = command(downloads, *words, "--json")
+    kept, total = map(int, re.findall(r"(\d+) of (\d+) results are there already", again.stderr)[0])
+    assert 0 < kept < total
+    results = [json.loads(each.stdout) for each in (done, again)]
+    for result in (result for found in results for result in found["results"]):
+        del result["seconds"]
+    assert results[0] == results[1]
+    assert not (tmp_path / "r.json.job").exists()

@@ -142,9 +142,9 @@ class ApplyShard:
     def key(self) -> bytes:
         """What determines the output. Raises DataError for a bundle that is gone."""
         from calcli.workers.journal import key_of
-        from calcli.workers.task import stamp
+        from calcli.workers.task import mark
 
         a = self.args
-        asked = (self.bundle, stamp(self.bundle), str(self.target), a.artifact, a.as_, a.form, self.least)
+        asked = (self.bundle, mark(self.bundle), str(self.target), a.artifact, a.as_, a.form, self.least)
         read = (a.where, a.ignored, a.again)
         return key_of(dumps(self.artifact).encode(), repr((asked, read)).encode())

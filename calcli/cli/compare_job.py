@@ -4,6 +4,7 @@ import time
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from hashlib import sha256
 from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -137,6 +138,20 @@ def differing_row(one: DataSet, other: DataSet) -> str | None:
             at = int(differ[0])
             return f"row {at} has {what} {a[at]} in {one.name} and {b[at]} in {other.name}"
     return None
+
+
+def digest_of(rows: DataSet) -> str:
+    """The hash of rows that were walked over, with that of what else a comparison reads of them."""
+    digest, more = sha256(), False
+    for name, column in (("w", rows.weights()), ("unit", rows.column("unit")), ("p", rows.column("prediction"))):
+        if column is not None:
+            more = True
+            digest.update(f"{name} {column.tolist()}".encode())
+    every = range(len(rows.transforms))
+    for block in rows.blocks(every) if every else ():
+        more = True
+        digest.update(np.ascontiguousarray(block.transformed).data)
+    return f"{rows.data_sha256}/{digest.hexdigest()}" if more else str(rows.data_sha256)
 
 
 def outcomes(tasks: Sequence[CompareTask], executor: "Executor | None") -> Generator[HeldOut, None, None]:

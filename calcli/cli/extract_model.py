@@ -131,10 +131,10 @@ class InputShard:
     def key(self) -> bytes:
         """What determines the output. Raises DataError for inputs that are gone."""
         from calcli.workers.journal import key_of
-        from calcli.workers.task import stamp
+        from calcli.workers.task import mark
 
         files = (self.job.inputs.rpartition(":")[0] or self.job.inputs, self.job.model, self.job.weights)
-        stamps = [stamp(name) for name in files if name is not None and Path(name).exists()]
+        stamps = [mark(name) for name in files if name is not None and Path(name).exists()]
         return key_of(repr((self.job, self.target, self.splitting, stamps)).encode())
 
     def absolute(self) -> "InputShard":

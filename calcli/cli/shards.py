@@ -66,7 +66,7 @@ def dealt_out(shards: Sequence[Shard], executor: "Executor", output: str, talk: 
 
     output : the folder of all, beside which the job file lies until everything is made.
     """
-    with job_file(output, executor) as journal:
+    with job_file(output) as journal:
         assert journal is not None
         failed = kept = 0
         for outcome in _outcomes(shards, executor, journal, talk):
@@ -80,13 +80,13 @@ def dealt_out(shards: Sequence[Shard], executor: "Executor", output: str, talk: 
 
 def _outcomes(shards: Sequence[Shard], executor: "Executor", journal: "Journal", talk: Talk) -> Iterator[ShardOutcome]:
     """What came of every shard, in their order; those that the journal knows to be whole are not done again."""
-    from calcli.workers.task import stamp
+    from calcli.workers.task import mark
 
     known: dict[int, ShardOutcome] = {}
     for at, shard in enumerate(shards):
         with suppress(KeyError, DataError, TypeError, ValueError):  # not there, changed; no such three things
             facts, words, was = journal[shard.key]
-            if stamp(str(shard.target)) == was:
+            if mark(str(shard.target)) == was:
                 known[at] = ShardOutcome(facts, None, tuple(words), kept=True)
     fresh = [shard for at, shard in enumerate(shards) if at not in known]
     answers: Iterator[Any] = executor.run(fresh)
@@ -98,7 +98,7 @@ def _outcomes(shards: Sequence[Shard], executor: "Executor", journal: "Journal",
                 continue
             outcome = next(answers)
             if outcome.error is None:
-                journal[shard.key] = outcome.facts, list(outcome.words), stamp(str(shard.target))
+                journal[shard.key] = outcome.facts, list(outcome.words), mark(str(shard.target))
             yield outcome
     finally:
         answers.close()  # type: ignore[attr-defined]

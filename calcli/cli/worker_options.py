@@ -1,6 +1,5 @@
 """Options and words of commands that spread their work over processes."""
 
-import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -11,6 +10,7 @@ from calcli.errors import FitError, UsageError, WorkersLost
 from calcli.fast_dataclass import dataclass
 from calcli.flags import flag
 from calcli.importers.open_any_file import open_data
+from calcli.io.atomic import real_place
 
 if TYPE_CHECKING:
     from calcli.cli.options import Reading
@@ -82,17 +82,18 @@ def opened(
 
 
 @contextmanager
-def job_file(target: str, executor: "Executor | None") -> "Iterator[Journal | None]":
-    """Where results of finished parts are kept beside an output while it is made by workers.
+def job_file(target: str | None) -> "Iterator[Journal | None]":
+    """Where finished parts of an output are kept beside it while it is made, by one process at a time; None for none.
 
     Left there when the work was cut short or an input was bad, for the same command to go on from.
+    Raises UsageError while another process makes the output.
     """
-    if executor is None or target == "-":
+    if target is None or target == "-":
         yield None
         return
     from calcli.workers.journal import Journal
 
-    path = Path(f"{target.rstrip(os.sep)}.job")
+    path = Path(f"{real_place(Path(target))}.job")
     journal = Journal(path)
     done = False
     try:

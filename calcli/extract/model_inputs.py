@@ -20,6 +20,7 @@ from calcli.fast_dataclass import dataclass
 from calcli.importers.archive import Entry
 from calcli.importers.formats import open_archive
 from calcli.io.inputs import note
+from calcli.io.job_files import stamp
 
 Layout = Literal["nhwc", "nchw", "nhw", "sequence", "rows"]
 LAYOUTS: tuple[str, ...] = get_args(Layout)
@@ -35,13 +36,14 @@ class Inputs(ABC):
 
     layout : see LAYOUTS; ``images`` says whether they are pictures. labels : (n,) int64 or
     None. ids, class_names : or None. identity : what tells these inputs from others, for
-    the fingerprint of a job. name : as messages say it.
+    the fingerprint of a job. stamps : of their files. name : as messages say it.
     """
 
     n: int
     layout: Layout
     name: str
     identity: dict[str, Any]
+    stamps: list[tuple[int, ...]]
     labels: NDArray[Any] | None = None
     ids: NDArray[Any] | None = None
     class_names: list[str] | None = None
@@ -126,11 +128,10 @@ class ArrayInputs(Inputs):
         names = rest.get("class_names")
         if names is not None:
             self.class_names = [str(name) for name in np.asarray(names.load()).tolist()]
-        stat = path.stat()
+        self.stamps = [stamp(path)]
         self.identity = {
             "file": path.name,
-            "bytes": stat.st_size,
-            "modified_ns": stat.st_mtime_ns,
+            "bytes": path.stat().st_size,
             "array": entry.name,
             "layout": self.layout,
             "scale": self.scale,
@@ -240,6 +241,7 @@ class ImageFolder(Inputs):
             note(path / file)
         self.ids = np.asarray(self.files)
         sizes = [os.stat(path / file).st_size for file in self.files]
+        self.stamps = [stamp(path / file) for file in self.files]
         listing = hashlib.sha256("\n".join(f"{f} {s}" for f, s in zip(self.files, sizes, strict=True)).encode())
         self.identity = {
             "folder": path.name,

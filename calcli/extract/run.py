@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import asdict, replace
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 from zlib import crc32
@@ -18,7 +19,7 @@ from calcli.extract.model_inputs import IMAGE_SUFFIXES, Inputs, ModelJob, open_i
 from calcli.extract.resume import PartialScores
 from calcli.extract.transforms import Transform, choose, parse
 from calcli.importers.import_report import ImportReport, Splitting, Written
-from calcli.io.atomic import check_output
+from calcli.io.atomic import check_output, real_place
 from calcli.io.validate import check_labels, check_scores, score_kind
 from calcli.io.writer import BundleWriter, NewBundle, new_bundles
 from calcli.numerics import FloatArray, IntArray, floored_log
@@ -55,8 +56,9 @@ def run_model(
         groups = splitting.deal(inputs.n, inputs.labels, inputs.name) if splitting.parts else {"": np.arange(inputs.n)}
         model = load_model(job.model, job.weights, job.device, job.amp)
         identity = _identity(job, inputs, model, specs)
-        part_path = output.with_name(output.name + ".part")
-        with PartialScores(part_path, identity, 1 + len(specs), job.dtype, force=force) as part:
+        part_path = Path(f"{real_place(output)}.part")
+        now = {**identity, "stamps_sha256": sha256(repr(inputs.stamps).encode()).hexdigest()}
+        with PartialScores(part_path, now, 1 + len(specs), job.dtype, force=force) as part:
             report = ImportReport()
             if part.done:
                 report.notes.append(f"{part_path.name}: going on after {part.done} of {inputs.n} rows")
@@ -134,8 +136,7 @@ def _identity(job: ModelJob, inputs: Inputs, model: Model, specs: Sequence[str])
 
 def _source(identity: dict[str, Any], inputs: Inputs) -> dict[str, Any]:
     """What the bundle records: the job, without what a mere copy of the files would change."""
-    seen = {key: value for key, value in identity["inputs"].items() if key != "modified_ns"}
-    return {**identity, "inputs": seen, "calcli_version": __version__, "rows_of_source": inputs.n}
+    return {**identity, "calcli_version": __version__, "rows_of_source": inputs.n}
 
 
 def _run(

@@ -49,7 +49,7 @@ def _check(path: Path, force: bool, inputs: Iterable[Path]) -> None:
         return
     if os.path.lexists(path) and not force:
         raise UsageError(f"{path}: exists already; choose another name or pass --force to replace it")
-    folder = _place(path).parent
+    folder = real_place(path).parent
     if not folder.is_dir():
         raise UsageError(f"{path}: folder {folder} does not exist; create it first")
     if not os.access(folder, os.W_OK):
@@ -145,7 +145,7 @@ def new_file(path: Path, *, force: bool = False, inputs: Iterable[Path] = ()) ->
         finally:
             os.close(descriptor)
         return
-    place = _place(path)
+    place = real_place(path)
     # Part of the name: the longest that a file system takes has a neighbour too.
     temporary = place.with_name(f".{place.name[:40]}.{os.urandom(6).hex()}.tmp")
     _unfinished.add(temporary)
@@ -186,7 +186,7 @@ def discard_unfinished() -> None:
 
 def discard_abandoned(path: Path) -> None:
     """Remove what a process that was killed has left of a file; nobody may be at it."""
-    place = _place(path)
+    place = real_place(path)
     for left in place.parent.glob(f".{escape(place.name[:40])}.????????????.tmp"):
         with suppress(OSError):
             left.unlink()
@@ -211,7 +211,7 @@ def _sync_folder(folder: Path) -> None:
             os.close(descriptor)
 
 
-def _place(path: Path) -> Path:
+def real_place(path: Path) -> Path:
     """Where a file really is: a symbolic link stays, what it points to is replaced."""
     return Path(os.path.realpath(path)) if path.is_symlink() else path
 

@@ -8,6 +8,15 @@ from pathlib import Path
 from calcli.errors import CalcliError, UsageError
 
 
+def stamp(path: Path) -> tuple[int, ...]:
+    """What tells a file from others, and from itself after a change: device, number, size, times of change.
+
+    Of these no program can set the last one. Raises OSError.
+    """
+    about = path.stat()
+    return about.st_dev, about.st_ino, about.st_size, about.st_mtime_ns, about.st_ctime_ns
+
+
 def open_job_file(path: Path, mode: int = 0o666) -> int:
     """A descriptor of an ordinary file, no link, made when there is none. Raises UsageError, CalcliError."""
     try:
@@ -26,25 +35,30 @@ def open_job_file(path: Path, mode: int = 0o666) -> int:
 
 
 def lock(descriptor: int, path: Path) -> None:
-    """Keep a second process off the file, where the system can."""
+    """Keep a second process off the file, where the system can. Raises UsageError where another is at it."""
+    taken = UsageError(f"{path}: another calcli is writing it; wait for it or choose another -o")
     try:
         import fcntl
-    except ImportError:
-        return
-    try:
+
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
-        raise UsageError(f"{path}: another calcli is writing it; wait for it or choose another -o") from None
-    except OSError:  # a file system without locks
-        return
+        raise taken from None
+    except (ImportError, OSError):  # a system, or a file system, without locks
+        pass
+    if not _has_name(descriptor, path):  # the other has ended in between: removed it, or put a new one in its place
+        raise taken
+
+
+def _has_name(descriptor: int, path: Path) -> bool:
+    """Whether an open file is still the one of this name."""
+    try:
+        return os.path.samestat(os.fstat(descriptor), path.lstat())
+    except FileNotFoundError:
+        return False
 
 
 def remove(file: FileIO, path: Path) -> None:
     """Close a file and delete it, not another that has its name by now."""
-    try:
-        own = os.path.samestat(os.fstat(file.fileno()), path.lstat())
-    except FileNotFoundError:
-        own = False
-    file.close()
-    if own:
+    if _has_name(file.fileno(), path):  # before the lock goes with the descriptor, or it may be another's by then
         path.unlink(missing_ok=True)
+    file.close()

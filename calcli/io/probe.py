@@ -27,6 +27,7 @@ with suppress(ImportError):
 
 from calcli.errors import DataError
 from calcli.io.interpreter import start
+from calcli.io.job_files import stamp
 
 SECONDS = 5
 BYTES_PER_SECOND = 20 << 20
@@ -44,13 +45,13 @@ PATIENCE = 2.0
 FINE, NO_MEMORY = 0, 7
 OWN_FILTERS = {h5py.h5z.FILTER_DEFLATE, h5py.h5z.FILTER_SHUFFLE, h5py.h5z.FILTER_FLETCHER32, h5py.h5z.FILTER_LZF}
 
-_survived: set[tuple[int, int, int, int]] = set()
-"""Files that a child has walked through, by device, number, size and time of change."""
+_survived: set[tuple[int, ...]] = set()
+"""Files that a child has walked through, by their stamps."""
 
 
 def probe_together(paths: Sequence[Path]) -> None:
     """Let one child walk through many HDF5 files. Where it does not come back, ``probe`` finds which."""
-    waiting = {known: path for path in paths if (known := _known(path)) not in _survived}
+    waiting = {known: path for path in paths if (known := stamp(path)) not in _survived}
     if len(waiting) > 1 and threading.active_count() == 1 and hasattr(os, "fork"):
         seconds = sum(map(_seconds, waiting))
         if _forked(list(waiting.values()), seconds, seconds + 2) == FINE:
@@ -59,7 +60,7 @@ def probe_together(paths: Sequence[Path]) -> None:
 
 def probe(path: Path) -> None:
     """Let a child walk through an HDF5 file. Raises DataError when it does not come back."""
-    known = _known(path)
+    known = stamp(path)
     if known in _survived or not hasattr(os, "fork"):
         return
     seconds = _seconds(known)
@@ -81,12 +82,7 @@ def probe(path: Path) -> None:
     raise DataError(f"{path}: is damaged: {how}; copy it anew or run again what made it")
 
 
-def _known(path: Path) -> tuple[int, int, int, int]:
-    about = path.stat()
-    return about.st_dev, about.st_ino, about.st_size, about.st_mtime_ns
-
-
-def _seconds(known: tuple[int, int, int, int]) -> int:
+def _seconds(known: tuple[int, ...]) -> int:
     return SECONDS + known[2] // BYTES_PER_SECOND
 
 

@@ -32,12 +32,20 @@ class Spread:
         """The result of every part, in the order of the rows."""
         hashed = rows.hashed and rows.data_sha256 is None and not walk.transforms
         tasks, known = self._tasks(rows, walk, hashed)
-        answers = self.executor.run([task for task in tasks if task.first not in known])
+        if hashed:  # what is known holds for these scores alone: a file may be another under all the same facts
+            asked = [replace(task, known=tuple(part.digest for part in known.get(task.first, ()))) for task in tasks]
+        else:
+            asked = [task for task in tasks if task.first not in known]
+        answers = self.executor.run(asked)
         digests: list[bytes] = []
         for task in tasks:
-            found = known.get(task.first) or next(answers)
-            if self.journal is not None and task.first not in known:
-                self.journal[_key(task)] = [(part.result, part.digest) for part in found]
+            old = known.get(task.first)
+            found = old if old is not None and not hashed else next(answers)
+            new = old is None or (hashed and any(part.digest != b"" for part in found))
+            if hashed and old is not None:
+                found = [before if part.digest == b"" else part for part, before in zip(found, old, strict=True)]
+            if self.journal is not None and new:
+                self.journal[_key(task, rows)] = [(part.result, part.digest) for part in found]
             for part in found:
                 if part.digest is not None:
                     digests.append(part.digest)
@@ -66,16 +74,16 @@ class Spread:
         known = {}
         for task in tasks:
             with suppress(KeyError, TypeError):  # not there; no pairs
-                parts = [PartResult(*pair) for pair in self.journal[_key(task)]]
+                parts = [PartResult(*pair) for pair in self.journal[_key(task, rows)]]
                 if len(parts) == task.last - task.first:
                     known[task.first] = parts
         return tasks, known
 
 
-def _key(task: PartsTask) -> bytes:
-    """What determines the results of a task."""
+def _key(task: PartsTask, rows: DataSet) -> bytes:
+    """What determines the results of a task: of the first walk, the scores are held against their digests too."""
     along = b"".join(np.ascontiguousarray(a).tobytes() for a in task.along)
-    facts = (task.source, task.first, task.last, task.part_rows, task.step, task.total, task.hashed)
+    facts = (task.source, task.first, task.last, task.part_rows, task.step, task.total, task.hashed, rows.data_sha256)
     return key_of(task.walk, along, repr(facts).encode())
 
 

@@ -2,7 +2,7 @@
 
 import os
 import pickle
-from collections import OrderedDict
+from collections import OrderedDict, deque
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
@@ -19,6 +19,7 @@ from calcli.fast_dataclass import dataclass
 from calcli.importers.open_any_file import open_rows
 from calcli.io.bundle import BundleRows
 from calcli.io.dataset import DataSet, regular, within
+from calcli.io.job_files import stamp
 from calcli.io.locate import split_where
 from calcli.io.pooled_bundles import PooledRows, allow_open_files
 from calcli.rows import Block, Walk
@@ -26,19 +27,24 @@ from calcli.rows import Block, Walk
 OPEN_BUNDLES = 256
 """Bundles that a worker keeps open."""
 
+SEEN_ALIKE = slice(2, 4)
+"""What of a stamp is the same on every machine: of one file, each may have a device, number and change of its own."""
+
 
 @dataclass(frozen=True)
 class Source:
     """How to open the bundles of a data set, and what was found there.
 
     names : of the bundles. opening : the arguments of ``open_rows`` beside a name. counts : rows
-    of each that stay. stamps : size and time of change of each file. small : whether scores are kept.
+    of each that stay. stamps : size and time of change of each file, which all machines see alike.
+    marks : what tells each file from others here. small : whether scores are kept.
     """
 
     names: tuple[str, ...]
     opening: tuple[tuple[str, Any], ...]
     counts: tuple[int, ...]
-    stamps: tuple[tuple[int, int], ...]
+    stamps: tuple[tuple[int, ...], ...]
+    marks: tuple[tuple[int, ...], ...]
     dtype: np.dtype[Any]
     small: bool
 
@@ -47,8 +53,9 @@ class Source:
         """The source of rows that were opened so."""
         parts = rows.parts if isinstance(rows, PooledRows) else [rows]
         small = all(part.small for part in parts if isinstance(part, BundleRows))
-        counts, stamps = tuple(part.n for part in parts), tuple(stamp(name) for name in names)
-        return cls(tuple(names), tuple(opening.items()), counts, stamps, rows.dtype, small)
+        counts, marks = tuple(part.n for part in parts), tuple(mark(name) for name in names)
+        stamps = tuple(found[SEEN_ALIKE] for found in marks)
+        return cls(tuple(names), tuple(opening.items()), counts, stamps, marks, rows.dtype, small)
 
     def absolute(self) -> "Source":
         """The same for a process in another folder."""
@@ -67,7 +74,7 @@ class Source:
         name, key = self.names[at], (self.names[at], self.stamps[at], self.opening)
         bundles: OrderedDict[Any, tuple[ExitStack, BundleRows]] = _opened_here()
         if key not in bundles:
-            if stamp(name) != self.stamps[at]:
+            if mark(name)[SEEN_ALIKE] != self.stamps[at]:
                 raise DataError(f"{name}: has changed since the work on it began; repeat the command")
             while len(bundles) >= OPEN_BUNDLES:
                 bundles.popitem(last=False)[1][0].close()
@@ -91,16 +98,15 @@ def _opened_here() -> "OrderedDict[Any, tuple[ExitStack, BundleRows]]":
     return found
 
 
-def stamp(name: str) -> tuple[int, int]:
-    """Size and time of the last change of a bundle's file. Raises DataError for one that is gone."""
+def mark(name: str) -> tuple[int, ...]:
+    """The stamp of a bundle's file. Raises DataError for one that is gone."""
     path = split_where(name)[0]
     try:
-        facts = path.stat()
+        return stamp(path)
     except OSError as problem:
         raise DataError(
             f"{path}: {problem.strerror}; every worker must see the files under the same names, as on a shared disk"
         ) from None
-    return facts.st_size, facts.st_mtime_ns
 
 
 def absolute(name: str) -> str:
@@ -112,7 +118,7 @@ def absolute(name: str) -> str:
 
 @dataclass(frozen=True)
 class PartResult:
-    """The result for one part, and the digest of its scores where that was wanted."""
+    """The result for one part, and the digest of its scores where that was wanted; empty : both are the known ones."""
 
     result: Any
     digest: bytes | None
@@ -123,7 +129,7 @@ class PartsTask:
     """A walk over parts ``first`` to ``last`` - 1.
 
     walk : pickled, but for its arrays ``along``, of which these parts' rows come beside it. hashed : whether
-    digests of the parts' scores are wanted.
+    digests of the parts' scores are wanted. known : those of parts of which an earlier run has left the results.
     """
 
     source: Source
@@ -135,6 +141,7 @@ class PartsTask:
     step: int
     total: int
     hashed: bool
+    known: tuple[bytes | None, ...] = ()
 
     @property
     def rows(self) -> tuple[int, int]:
@@ -155,15 +162,18 @@ class PartsTask:
     def _part(self, walk: Walk, at: int) -> PartResult:
         start, stop = at * self.part_rows, min((at + 1) * self.part_rows, self.total)
         step = walk.at_once * self.step
-        blocks = regular(self.source.pieces(start, stop, walk.transforms, step), step)
-        if not self.hashed:
-            return PartResult(walk.over(blocks, self.rows[0]), None)
         digest = sha256()
 
-        def watched() -> Iterator[Block]:
-            for block in blocks:
-                digest.update(np.ascontiguousarray(block.scores).data)
+        def blocks() -> Iterator[Block]:
+            for block in regular(self.source.pieces(start, stop, walk.transforms, step), step):
+                if self.hashed:
+                    digest.update(np.ascontiguousarray(block.scores).data)
                 yield block
 
-        result = walk.over(watched(), self.rows[0])
-        return PartResult(result, digest.digest())
+        if self.known:
+            deque(blocks(), maxlen=0)
+            if digest.digest() == self.known[at - self.first]:
+                return PartResult(None, b"")
+            digest = sha256()
+        result = walk.over(blocks(), self.rows[0])
+        return PartResult(result, digest.digest() if self.hashed else None)

@@ -14,21 +14,20 @@ calcli compare new.h5:test --baseline-bundle old.h5:test
 
 import json
 import os
-import time
 from collections.abc import Sequence
-from contextlib import closing
+from contextlib import closing, suppress
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from calcli import __version__
 from calcli.cli import options as o
-from calcli.cli.compare_job import CompareTask, Setting, differing_row, opened, outcomes
-from calcli.cli.compare_result_file import kept
+from calcli.cli.compare_job import CompareTask, Setting, differing_row, digest_of, opened, outcomes
+from calcli.cli.compare_result_file import Kept, kept
 from calcli.cli.compare_text import Board
 from calcli.cli.render import Talk, fail, print_json
 from calcli.cli.tables import TEXTS
-from calcli.cli.worker_options import Working
+from calcli.cli.worker_options import Working, job_file
 from calcli.errors import CalcliError, DataError, UsageError
 from calcli.evaluation.leaderboard import UNCALIBRATED, LeaderboardEntry, entrants, ranking, scored, title_of
 from calcli.fast_dataclass import dataclass
@@ -39,10 +38,10 @@ from calcli.io.locate import split_where
 from calcli.metrics.context import MetricSettings
 from calcli.metrics.rowtable import RowTable
 
-ORDER = 45
-SAVED_EVERY = 5.0
-"""Seconds between two writings of the result file."""
+if TYPE_CHECKING:
+    from calcli.workers.journal import Journal
 
+ORDER = 45
 EPILOG = (
     "A result file (-o) is gone on from: what it holds of the same rows, seed and baseline is not fitted again."
     " It is replaced with --force. Methods with options are written hb(bins=20;scheme=mass)."
@@ -120,14 +119,15 @@ def run(args: CompareArgs) -> int:
     """Find out what there is to do, do it, and write the leaderboard."""
     talk = Talk(args.quiet)
     args.check_outputs()
-    work = _Work(args, talk)
-    work.prepare()
-    args.check_outputs()  # now patterns and links are followed
-    work.remember()
-    try:
-        work.do()
-    finally:
-        talk.clear()
+    with job_file(None if args.output is None else str(args.output)) as journal:
+        work = _Work(args, talk, journal)
+        work.prepare()
+        args.check_outputs()  # now patterns and links are followed
+        work.remember()
+        try:
+            work.do()
+        finally:
+            talk.clear()
         work.save()
     if not work.plan:
         return work.code
@@ -144,13 +144,12 @@ def run(args: CompareArgs) -> int:
 class _Work:
     """What is to be done, and what is done. plan : per (bundle, method) an entry without its numbers."""
 
-    def __init__(self, args: CompareArgs, talk: Talk) -> None:
-        self.args, self.talk, self.code = args, talk, 0
+    def __init__(self, args: CompareArgs, talk: Talk, journal: "Journal | None") -> None:
+        self.args, self.talk, self.journal, self.code = args, talk, journal, 0
         self.plan: dict[tuple[str, str], LeaderboardEntry] = {}
         self.tasks: dict[tuple[str, str], CompareTask] = {}
         self.done: dict[tuple[str, str], LeaderboardEntry] = {}
         self.baseline = UNCALIBRATED
-        self.saved = time.monotonic()
         self.told: set[str] = set()
 
     def prepare(self) -> None:
@@ -207,7 +206,7 @@ class _Work:
         known = {task.setting.bundle for (b, _), task in self.tasks.items() if b == bundle}
         if known - {setting.bundle}:
             bundle = setting.bundle  # files of one name in two folders
-        sha = "+".join(dict.fromkeys((str(scene.rows.data_sha256), str(scene.held.data_sha256))))
+        sha = "+".join(dict.fromkeys((digest_of(scene.rows), digest_of(scene.held))))
         for name in names:
             against = (other, name) if other is not None else (bundle, self.baseline)
             own = against == (bundle, name) or (other is None and self.args.baseline_bundle is not None)
@@ -229,11 +228,30 @@ class _Work:
         return {**common, "baseline": baseline, "calcli_version": __version__}
 
     def remember(self) -> None:
-        """Take what an earlier run has finished. Raises UsageError for a file of another comparison."""
+        """Take what an earlier run has finished, or left in the job file. Raises UsageError for another comparison."""
         path = self.args.output
-        if path is None or not os.path.exists(path) or self.args.force:
+        if path is None or self.journal is None:
             return
-        held = kept(path)
+        if os.path.exists(path) and not self.args.force:
+            self._take_over(kept(path))
+        for key, entry in self.plan.items():
+            with suppress(KeyError):
+                found = self.journal[self._key(entry)]
+                if isinstance(found, LeaderboardEntry):
+                    self.done.setdefault(key, found)
+        if self.done:
+            self.talk.say(f"{path}: {len(self.done)} of {len(self.plan)} results are there already")
+
+    def _key(self, entry: LeaderboardEntry) -> bytes:
+        """What determines the numbers of an entry."""
+        from calcli.workers.journal import key_of
+
+        against = None if entry.against is None else (entry.against, self.plan[entry.against].data_sha256)
+        return key_of(repr((entry.bundle, entry.method, entry.data_sha256, against, self.settings)).encode())
+
+    def _take_over(self, held: Kept) -> None:
+        """Take what holds of a result file. Raises UsageError for one of another comparison."""
+        path = self.args.output
         differ = {(d.bundle, d.method): d for d in held.differences}
         old = {(r.bundle, r.method): r for r in held.results}
         changed = next((name for name, value in self.settings.items() if held.settings.get(name) != value), None)
@@ -256,7 +274,6 @@ class _Work:
             if same:
                 changes = None if pair is None else pair.metrics
                 self.done[key] = replace(entry, seconds=result.seconds, metrics=result.metrics, differences=changes)
-        self.talk.say(f"{path}: {len(self.done)} of {len(self.plan)} results are there already")
 
     def to_dict(self) -> dict[str, Any]:
         """The JSON output."""
@@ -277,7 +294,6 @@ class _Work:
         if self.args.output is not None and self.done:
             text = json.dumps(finite(self.to_dict()), indent=1, allow_nan=False) + "\n"
             write_bytes(self.args.output, text, force=True, inputs=self.args.inputs)
-            self.saved = time.monotonic()
 
     # ---- the work
 
@@ -300,10 +316,10 @@ class _Work:
                         baseline = tables.get(entry.against) if entry.against is not None else None
                         metrics, changes = scored(outcome.table, baseline, settings)
                         entry = replace(entry, metrics=metrics, differences=changes)
+                        if self.journal is not None:
+                            self.journal[self._key(entry)] = entry
                     self.done[key] = entry
                 self.talk.progress(f"comparing, {key[0]} {key[1]} done", i, len(keys))
-                if time.monotonic() - self.saved > SAVED_EVERY:
-                    self.save()
 
     def ranks(self, entries: Sequence[LeaderboardEntry]) -> Any:
         """Ranks over bundles; of two models on the same rows none, as those are no two samples."""

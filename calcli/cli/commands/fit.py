@@ -95,7 +95,7 @@ def run(args: FitArgs) -> int:
     talk = Talk(args.quiet)
     together = args.method == "all"
     target, options = ("-", None) if together else (args.target(), args.options())
-    with args.executor(talk) as executor, job_file(target, executor) as journal:
+    with args.executor(talk) as executor, job_file(target if executor is not None else None) as journal:
         return _fit(args, talk, target, options, executor, journal)
 
 
