@@ -11,6 +11,7 @@ import numpy as np
 from calcli.errors import DataError
 from calcli.importers.labels import labels_in_memory
 from calcli.importers.open_any_file import open_data, open_rows
+from calcli.importers.remarks import remarks
 from calcli.io.dataset import DataSet
 from calcli.io.locate import expand
 from calcli.io.memory import bundle_in_memory, plain_array
@@ -65,10 +66,11 @@ def open_scores(
         return
     own = score_kind(kind, confidence=True)
     if labels is not None and own != "confidence":
-        labels, note, words = labels_in_memory(labels, np.shape(scores), class_names)
+        with remarks() as told:
+            labels, words = labels_in_memory(labels, np.shape(scores), class_names)
         class_names = class_names or words
-        if note is not None:
-            warnings.warn(note, stacklevel=5)
+        for sentence in told:
+            warnings.warn(sentence, stacklevel=5)
     with bundle_in_memory(scores, labels, own, weights=weights, class_names=class_names) as rows:
         yield rows
 

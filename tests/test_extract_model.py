@@ -2,6 +2,7 @@
 
 import json
 import sys
+from contextlib import ExitStack
 from pathlib import Path
 
 import h5py
@@ -12,7 +13,7 @@ torch = pytest.importorskip("torch")
 
 from calcli.calibrator import Context  # noqa: E402
 from calcli.errors import DataError, UsageError  # noqa: E402
-from calcli.extract.model_inputs import ModelJob  # noqa: E402
+from calcli.extract.model_inputs import ModelJob, open_inputs  # noqa: E402
 from calcli.extract.run import run_model  # noqa: E402
 from calcli.extract.transforms import parse  # noqa: E402
 from calcli.importers.import_report import Splitting  # noqa: E402
@@ -380,6 +381,14 @@ def test_what_goes_wrong_before_the_first_row_leaves_nothing(folder, changes, ki
         run(folder, **changes)
     assert "\n" not in str(problem.value)
     assert [p for p in sorted(path.name for path in folder.iterdir()) if p != "__pycache__"] == before
+
+
+@pytest.mark.parametrize("name", ["y_true", "gt_label", "label_ids", "ground_truth", "labels"])
+def test_labels_of_inputs_go_by_the_names_that_imports_know(folder, name):
+    np.savez(folder / "named.npz", images=np.zeros((N, 6, 6), np.uint8), **{name: np.arange(N) % K})
+    with ExitStack() as stack:
+        inputs = open_inputs(ModelJob("m.pt", "named.npz", layout="nhw"), folder / "named.npz", None, stack)
+        assert inputs.labels.tolist() == (np.arange(N) % K).tolist()
 
 
 def test_labels_outside_the_classes_are_refused_after_the_first_batch(folder):

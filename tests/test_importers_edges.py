@@ -13,8 +13,7 @@ import pytest
 from imports import bring
 
 from calcli.errors import DataError, UsageError
-from calcli.importers.archive import Entry, flatten, reading
-from calcli.importers.batches import _join, merge_batches
+from calcli.importers.archive import Entry, reading
 from calcli.importers.columns import LEFT_OVER
 from calcli.importers.extra_axis import token_rows
 from calcli.importers.formats import open_archive
@@ -23,6 +22,7 @@ from calcli.importers.import_request import ImportRequest
 from calcli.importers.import_scores import corrupt_labels, import_scores
 from calcli.importers.join import _ordered
 from calcli.importers.labelled_scores import per_row
+from calcli.importers.nested import _join, flatten, merge_batches
 from calcli.importers.readers.pickles import _tensor
 from calcli.importers.readers.torch_files import _Anything
 from calcli.importers.records import value_column
@@ -226,7 +226,7 @@ def test_containers_nested_without_end_are_refused(around):
     for _ in range(5000):
         nested = around(nested)
     with pytest.raises(DataError, match="nested too deeply"):
-        merge_batches(nested, Path("a.pt"), [])
+        merge_batches(nested, Path("a.pt"))
 
 
 def test_tensors_of_pickles_lie_in_one_piece():

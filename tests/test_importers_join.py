@@ -10,13 +10,14 @@ from cli import process, runner
 from imports import bring
 
 from calcli.errors import DataError, UsageError
-from calcli.importers.archive import Archive, flatten, unite
+from calcli.importers.archive import Archive, unite
 from calcli.importers.array_names import plan
-from calcli.importers.batches import merge_batches
 from calcli.importers.import_report import Splitting
 from calcli.importers.import_request import ImportRequest
 from calcli.importers.import_scores import import_scores
 from calcli.importers.labels import to_labels
+from calcli.importers.nested import flatten, merge_batches
+from calcli.importers.remarks import remark, remarks
 from calcli.importers.source_file import SourceFile
 from calcli.io.split import parse_split
 
@@ -133,7 +134,7 @@ def test_containers_nested_too_deeply_are_refused():
     for _ in range(5000):
         deep = {"a": deep}
     with pytest.raises(DataError, match="nested too deeply"):
-        merge_batches(deep, Path("x"), [])
+        merge_batches(deep, Path("x"))
     assert list(flatten([[np.zeros(1)]], lambda item: isinstance(item, np.ndarray), "x")) == ["0/0"]
 
 
@@ -154,10 +155,26 @@ def test_labels_to_leave_out_need_labels(tmp_path, out):
     assert (bundle.n, bundle.labelled) == (N, False)
 
 
+def test_what_is_said_of_the_gold_file_is_heard_too(tmp_path, out):
+    """One log: how every file was read, whichever function read it, in the order of reading."""
+    np.savez(tmp_path / "a.npz", logits=Z, ids=np.arange(N))
+    lines = "\n".join(f"{i},{i},{Y[i]}" for i in range(N))
+    (tmp_path / "gold.csv").write_text(f",id,answer\n{lines}\n")
+    notes = import_scores([tmp_path / "a.npz"], out, ImportRequest(gold=str(tmp_path / "gold.csv"))).notes
+    assert "the first column, without a name, counts the rows and was left out" in notes[0]
+    assert [sum(text in note for note in notes) for text in ("taken as the gold", "taken as the scores")] == [1, 1]
+    with remarks() as outer:
+        with remarks() as inner:
+            remark("a")
+        remark("b")
+    assert (inner, outer) == (["a"], ["b"])
+
+
 def test_the_word_of_the_column_is_class_1_whatever_the_alphabet_says():
-    labels, note, names = to_labels(np.array(["ill", "well", "ill"]), 3, 2, None, "x", "ill")
+    with remarks() as told:
+        labels, names = to_labels(np.array(["ill", "well", "ill"]), 3, 2, None, "x", "ill")
     assert labels.tolist() == [1, 0, 1] and names == ["well", "ill"]
-    assert note == "x: 'ill' was taken as class 1, 'well' as class 0"
+    assert told == ["x: 'ill' was taken as class 1, 'well' as class 0"]
 
 
 def test_members_of_a_zip_are_told_and_nothing_else_has_any(tmp_path):

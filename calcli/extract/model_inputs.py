@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from calcli.errors import DataError, UsageError, needed, one_line
 from calcli.fast_dataclass import dataclass
 from calcli.importers.archive import Entry
+from calcli.importers.array_names import ROLES
 from calcli.importers.formats import open_archive
 from calcli.io.inputs import note
 from calcli.io.job_files import stamp
@@ -28,7 +29,6 @@ LAYOUTS: tuple[str, ...] = get_args(Layout)
 
 IMAGE_SUFFIXES = (".png", ".jpg", ".jpeg", ".bmp", ".gif", ".tif", ".tiff", ".webp", ".ppm", ".pgm")
 INPUT_NAMES = ("inputs", "images", "x", "data", "X")
-LABEL_NAMES = ("labels", "y", "targets", "label")
 
 
 class Inputs(ABC):
@@ -139,8 +139,7 @@ class ArrayInputs(Inputs):
 
     def _labels(self, entries: dict[str, Entry], wish: str | None, stack: ExitStack) -> NDArray[Any] | None:
         if wish is None:
-            present = [name for name in LABEL_NAMES if name in entries]
-            entry = entries[present[0]] if present else None
+            entry = next((entries[name] for name in ROLES["labels"] if name in entries), None)
         elif wish in entries:
             entry = entries[wish]
         else:
@@ -168,7 +167,7 @@ def _pick(entries: Any, wish: str | None, names: Sequence[str], path: Path, what
         if name in entries:
             return entries[name]
     raise DataError(
-        f"{path}: holds no array named {' or '.join(names)} (it has: {', '.join(entries)});"
+        f"{path}: holds no array named {', '.join(names[:4])}, … (it has: {', '.join(entries)});"
         f" name the {what} with --inputs FILE:NAME"
     )
 
@@ -180,7 +179,7 @@ def _labels_elsewhere(wish: str, stack: ExitStack, name: str, entries: dict[str,
         have = ", ".join(entries) or "no other array"
         raise DataError(f"--labels {wish}: is neither an array beside {name} ({have}) nor a file")
     archive = open_archive(Path(file), stack)
-    return _pick(archive.entries, array or None, LABEL_NAMES, Path(file), "labels", loose=archive.loose)
+    return _pick(archive.entries, array or None, ROLES["labels"], Path(file), "labels", loose=archive.loose)
 
 
 def _check_labels(labels: NDArray[Any], n: int, where: str) -> NDArray[Any]:

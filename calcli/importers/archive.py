@@ -1,8 +1,7 @@
 """Named arrays of a foreign file, read only when asked for."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import field
 from pathlib import Path
 from typing import Any
 
@@ -100,37 +99,25 @@ class Archive:
     """What one file holds.
 
     entries : arrays by path, folders separated by "/". loose : the file is one array
-    without a name (.npy, a bare tensor), which goes by the name of the file. notes :
-    sentences for the user about how it was read.
+    without a name (.npy, a bare tensor), which goes by the name of the file.
     """
 
     path: Path
     format: str
     entries: Mapping[str, Entry]
     loose: bool = False
-    notes: tuple[str, ...] = field(default=())
 
     @classmethod
-    def of(
-        cls,
-        path: Path,
-        format: str,
-        loaders: Mapping[str, Callable[[], Any]],
-        *,
-        loose: bool = False,
-        notes: Iterable[str] = (),
-    ) -> "Archive":
+    def of(cls, path: Path, format: str, loaders: Mapping[str, Callable[[], Any]], *, loose: bool = False) -> "Archive":
         """Build from loaders by name; what they raise becomes a DataError that names the array."""
         entries = {name: Entry(path, name, _guarded(path, name, load)) for name, load in loaders.items()}
-        return cls(path, format, entries, loose, tuple(notes))
+        return cls(path, format, entries, loose)
 
     @classmethod
-    def held(
-        cls, path: Path, format: str, arrays: Mapping[str, Any], notes: Iterable[str] = (), *, loose: bool = False
-    ) -> "Archive":
+    def held(cls, path: Path, format: str, arrays: Mapping[str, Any], *, loose: bool = False) -> "Archive":
         """Build from arrays in memory, by name."""
         entries = {name: Entry(path, name, constant(array)) for name, array in arrays.items()}
-        return cls(path, format, entries, loose, tuple(notes))
+        return cls(path, format, entries, loose)
 
 
 def constant(array: Any) -> Callable[[], Any]:
@@ -144,52 +131,6 @@ def _guarded(path: Path, name: str, load: Callable[[], Any]) -> Callable[[], Any
             return load()
 
     return guarded
-
-
-MOST_ARRAYS = 100_000
-DEEPEST = 64
-"""Limits for containers within containers: a few bytes of pickle can describe 2^40 of them."""
-
-
-def flatten(value: Any, is_array: Callable[[Any], bool], where: object) -> dict[str, Any]:
-    """The arrays in nested dicts, lists and tuples by their path; lists are counted from 0.
-
-    Anything that is neither a container nor an array is passed over. A container that
-    occurs in several places is walked through once. where : the file, for messages.
-    Raises DataError for containers within themselves, nested too deeply or with too many arrays.
-    """
-    known: dict[int, list[tuple[str, Any]]] = {}
-    open_: set[int] = set()
-
-    def walk(item: Any, depth: int) -> list[tuple[str, Any]]:
-        if is_array(item):
-            return [("", item)]
-        if not isinstance(item, (Mapping, list, tuple)):
-            return []
-        if id(item) in known:
-            return known[id(item)]
-        if id(item) in open_ or depth > DEEPEST:
-            raise DataError(f"{where}: its lists and dicts are nested too deeply; save a flat dict of arrays")
-        open_.add(id(item))
-        found: list[tuple[str, Any]] = []
-        if isinstance(item, Mapping):
-            pairs: Iterable[tuple[str, Any]] = ((_key(key), inner) for key, inner in item.items())
-        elif item and all(isinstance(inner, str) for inner in item):
-            pairs, found = (), [("", np.asarray(item))]
-        else:
-            pairs = ((str(place), inner) for place, inner in enumerate(item))
-        for key, inner in pairs:
-            found += [(f"{key}/{path}" if path else key, array) for path, array in walk(inner, depth + 1)]
-            if len(found) > MOST_ARRAYS:
-                raise DataError(f"{where}: holds more than {MOST_ARRAYS} arrays; expected scores and labels")
-        known[id(item)] = found
-        return found
-
-    return dict(walk(value, 0))
-
-
-def _key(key: Any) -> str:
-    return str(key) if isinstance(key, str | int | float | bool | None) else f"a {type(key).__name__}"
 
 
 def unite(archives: Sequence[Archive], folders: Sequence[str] = ()) -> dict[str, Entry]:

@@ -1,7 +1,7 @@
 """Tables: one row per sample, a column per class and one of labels. Which columns are an array together."""
 
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
@@ -15,6 +15,7 @@ from calcli.importers.array_names import PER_ROW, SCORE_PREFIX, role_of, says_co
 from calcli.importers.import_request import ImportRequest
 from calcli.importers.mistaken_for_scores import PREDICTIONS
 from calcli.importers.printed import not_a_number
+from calcli.importers.remarks import remark
 from calcli.numerics import whole_number
 
 LEFT_OVER = "columns"
@@ -55,9 +56,7 @@ def refuse_doubles(path: Path, names: Sequence[str]) -> None:
         )
 
 
-def table_archive(
-    path: Path, format: str, columns: Mapping[str, Column], n: int, ask: ImportRequest, notes: Iterable[str] = ()
-) -> Archive:
+def table_archive(path: Path, format: str, columns: Mapping[str, Column], n: int, ask: ImportRequest) -> Archive:
     """The arrays of a table of n rows.
 
     Columns ``logits_cat, logits_dog, …`` (or log_probs_, probs_ …) make the array
@@ -71,22 +70,20 @@ def table_archive(
     """
     if n == 0:
         raise DataError(f"{path}: there are no rows below the column names, expected at least one")
-    notes = list(notes)
     columns = {LEVELS.sub(r"\1_\2", name): column for name, column in columns.items()}
-    columns = _without_index(path, dict(columns), n, notes)
+    columns = _without_index(path, dict(columns), n)
     ranked: dict[str, Callable[[], Any]] = {}
     if ask.classes is not None:
         from calcli.importers.topk import ranked_columns
 
-        ranked, used, told = ranked_columns(path, columns, ask.classes, ask.class_names)
-        notes.append(told)
+        ranked, used = ranked_columns(path, columns, ask.classes, ask.class_names)
         if ask.class_names:
             ranked["class_names"] = constant(np.array(ask.class_names))
         columns = {name: column for name, column in columns.items() if name not in used or name in _pieces(ask)}
     names = list(columns)
     if names == [str(i) for i in range(len(names))] and len(names) > 1 and not (ask.scores or ask.labels):
         whole = _matrix(path, columns, names)
-        return Archive.of(path, format, {path.stem: whole}, loose=True, notes=notes)
+        return Archive.of(path, format, {path.stem: whole}, loose=True)
     asked_lists = [asked for asked in (*ask.scores, *ask.labels) if asked not in columns and set(asked) & {",", ":"}]
     chosen = {asked: _listed(names, asked) for asked in asked_lists}
     taken = {name for listed in chosen.values() for name in listed}
@@ -94,10 +91,10 @@ def table_archive(
     numeric = [n for n in free if columns[n].kind == "number" or (SCORE_PREFIX.match(n) and columns[n].kind == "text")]
     declared, numbered = _groups(numeric)
     for listed in declared.values():
-        columns = _without_largest(path, columns, listed, notes)
+        columns = _without_largest(path, columns, listed)
     names = list(columns)
     for listed in (*declared.values(), *numbered.values()):
-        _sort_by_number(path, listed, notes)
+        _sort_by_number(path, listed)
     inside = {name for listed in declared.values() for name in listed}
     loaders: dict[str, Callable[[], Any]] = {
         name: columns[name].load for name in names if name not in inside or name in (*ask.scores, *_pieces(ask))
@@ -110,7 +107,7 @@ def table_archive(
     groups = declared | numbered | ({LEFT_OVER: rest} if len(rest) > 1 else {}) | chosen
     if ask.kind and not (declared or ask.scores) and len(rest) > 1:
         left = f"; left out: {_some(aside)}" if aside else ""
-        notes.append(f"{path.name}: classes 0 to {len(rest) - 1} are the columns {_some(rest)}{left}")
+        remark(f"{path.name}: classes 0 to {len(rest) - 1} are the columns {_some(rest)}{left}")
     for group, listed in groups.items():
         if group not in chosen:
             _refuse_offset(path, columns, listed, ask)
@@ -119,7 +116,7 @@ def table_archive(
         classes = _class_names(path, listed, "" if explicit else group, counted=group not in chosen)
         if classes is not None:
             loaders[f"class_names_{group}"] = constant(np.asarray(classes))
-    return Archive.of(path, format, loaders, notes=notes)
+    return Archive.of(path, format, loaders)
 
 
 def _pieces(ask: ImportRequest) -> set[str]:
@@ -127,19 +124,19 @@ def _pieces(ask: ImportRequest) -> set[str]:
     return {piece.strip() for text in (ask.confidence or "", ask.correct or "") for piece in text.split("=")}
 
 
-def _without_index(path: Path, columns: dict[str, Column], n: int, notes: list[str]) -> dict[str, Column]:
+def _without_index(path: Path, columns: dict[str, Column], n: int) -> dict[str, Column]:
     """Leave out the row index of pandas; one that does not count the rows becomes the ids."""
     for name in [name for name in columns if INDEX.fullmatch(name)]:
         index = columns.pop(name)
         what = f"{path.name}: the column {name!r}" if name else f"{path.name}: the first column, without a name,"
         values = index.load() if index.kind in ("number", "text") else np.empty(0)
         if index.kind == "number" and np.array_equal(values, np.arange(n)):
-            notes.append(f"{what} counts the rows and was left out")
+            remark(f"{what} counts the rows and was left out")
         elif values.ndim == 1 and len(np.unique(values)) == n and not any(role_of(c) == "ids" for c in columns):
             columns["ids"] = index
-            notes.append(f"{what} was taken as the ids of the rows")
+            remark(f"{what} was taken as the ids of the rows")
         else:
-            notes.append(f"{what} looks like an index and was left out")
+            remark(f"{what} looks like an index and was left out")
     return columns
 
 
@@ -192,7 +189,7 @@ def _refuse_offset(path: Path, columns: Mapping[str, Column], listed: Sequence[s
             )
 
 
-def _without_largest(path: Path, columns: dict[str, Column], listed: list[str], notes: list[str]) -> dict[str, Column]:
+def _without_largest(path: Path, columns: dict[str, Column], listed: list[str]) -> dict[str, Column]:
     """Take out the one column of these that repeats the largest of each row: ``prob_max`` beside ``prob_cat``, …"""
     tops = [name for name in listed if re.split(r"[\W_]+", name.lower())[-1] in TOPS]
     others = [name for name in listed if name not in tops]
@@ -202,11 +199,11 @@ def _without_largest(path: Path, columns: dict[str, Column], listed: list[str], 
     if len(values) < len(listed) or not np.allclose(np.max([values[n] for n in others], axis=0), values[tops[0]]):
         return columns
     listed.remove(tops[0])
-    notes.append(f"{path.name}: column {tops[0]!r} is the largest of each row and was left out")
+    remark(f"{path.name}: column {tops[0]!r} is the largest of each row and was left out")
     return {name: column for name, column in columns.items() if name != tops[0]}
 
 
-def _sort_by_number(path: Path, listed: list[str], notes: list[str]) -> None:
+def _sort_by_number(path: Path, listed: list[str]) -> None:
     """Put columns ``p_2, p_0, p_1`` in the order of their numbers where these are all the numbers from the least on."""
     found = [NUMBERED.fullmatch(name) for name in listed]
     numbers = [int(match["number"]) for match in found if match]
@@ -218,7 +215,7 @@ def _sort_by_number(path: Path, listed: list[str], notes: list[str]) -> None:
         return
     if sorted(numbers) == list(range(min(numbers), min(numbers) + len(numbers))):
         listed[:] = [name for _, name in sorted(zip(numbers, listed, strict=True))]
-        notes.append(f"{path.name}: columns {_some(listed)} were put in the order of their numbers")
+        remark(f"{path.name}: columns {_some(listed)} were put in the order of their numbers")
 
 
 def _class_names(path: Path, columns: Sequence[str], stem: str, *, counted: bool) -> list[str] | None:

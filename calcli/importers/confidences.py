@@ -13,6 +13,7 @@ from calcli.importers.array_names import BundleArrays, extra_of, matching, parse
 from calcli.importers.import_request import ImportRequest
 from calcli.importers.labelled_scores import Imported, per_row
 from calcli.importers.labels import to_labels
+from calcli.importers.remarks import remark
 from calcli.io.validate import check_confidences, check_labels
 
 
@@ -57,21 +58,21 @@ def load_confidences(entries: Mapping[str, Entry], ask: ImportRequest, ignore: S
         if other.shape != raw.shape:
             raise DataError(f"{first.where}: has {len(raw)} values, {right!r} has {len(other)}; expected as many")
         dropped = np.isin(other, ignore) | np.isin(raw, ignore) if ignore else dropped
-        correct, note, told = (raw == other).astype(np.int64), None, f"{left!r} where it equals {right!r}"
+        correct, told = (raw == other).astype(np.int64), f"{left!r} where it equals {right!r}"
     else:
-        correct, note, _ = to_labels(raw, len(confidence), 2, None, first.where)
+        correct, _ = to_labels(raw, len(confidence), 2, None, first.where)
     correct = check_labels(correct, len(confidence), 2, first.where, ())
     roles = ("ids", "weights", "group", "calibrated_by")
     extras = {role: path for role in roles if (path := extra_of(found[0], names, role))}
     n = len(confidence)
     columns = {role: per_row(entries[path], role, n) for role, path in extras.items() if role != "calibrated_by"}
-    notes = (f"{ask.confidence!r} was taken as the confidence, {told} as correct ({int(correct.sum())} of {n})",)
+    remark(f"{ask.confidence!r} was taken as the confidence, {told} as correct ({int(correct.sum())} of {n})")
     candidate = BundleArrays("", found[0].split, "confidence", found[0].path, first.name, extras)
     labels = np.where(dropped, min(ignore, default=-1), correct) if dropped.any() else correct
     dtype = np.dtype(confidence.dtype if confidence.dtype.kind == "f" else np.float64).newbyteorder("=")
     return Imported(
         candidate, entry.where, "confidence", n, 0, dtype, labels, columns, None, (), None,
-        notes + ((note,) if note else ()), confidence, None,
+        confidence, None,
     )  # fmt: skip
 
 

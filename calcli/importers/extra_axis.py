@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from calcli.errors import DataError, UsageError
 from calcli.fast_dataclass import dataclass
 from calcli.importers.import_request import ImportRequest
+from calcli.importers.remarks import remark
 from calcli.numerics import whole_number
 from calcli.rows import ScoreKind
 
@@ -18,7 +19,7 @@ class Viewed:
     """Scores with two axes.
 
     labels : as they belong to them. moved : transformed scores and their specs. repeats : how
-    many rows each row of the source became. notes : sentences for the user. kind : of the
+    many rows each row of the source became. kind : of the
     scores, where it has changed.
     """
 
@@ -26,7 +27,6 @@ class Viewed:
     labels: NDArray[Any] | None
     moved: tuple[Any, tuple[str, ...]] | None = None
     repeats: int = 1
-    notes: tuple[str, ...] = ()
     kind: ScoreKind | None = None
 
 
@@ -50,9 +50,9 @@ def settle_views(
         return Viewed(scores, labels)
     shape = tuple(scores.shape)
     if labels is not None and labels.shape == shape[:2] and shape[1] > 1:
-        note = f"{where}: {shape[0]} x {shape[1]} positions became {shape[0] * shape[1]} rows"
+        remark(f"{where}: {shape[0]} x {shape[1]} positions became {shape[0] * shape[1]} rows")
         whole = np.asarray(scores[()]).reshape(-1, shape[2])
-        return Viewed(whole, labels.reshape(-1), repeats=shape[1], notes=(note,))
+        return Viewed(whole, labels.reshape(-1), repeats=shape[1])
     axes = [axis for axis in (0, 1) if labels is not None and shape[1 - axis] == labels.shape[0]]
     if len(axes) != 1:
         raise DataError(
@@ -67,17 +67,19 @@ def settle_views(
             " --views take=0, --views mean, or --views transforms"
         )
     if wish == "mean":
-        note = f"{where}: the mean of {len(views)} views ({kind} as saved)"
-        return Viewed(views.mean(axis=0, dtype=np.float64).astype(views.dtype), labels, notes=(note,))
+        remark(f"{where}: the mean of {len(views)} views ({kind} as saved)")
+        return Viewed(views.mean(axis=0, dtype=np.float64).astype(views.dtype), labels)
     if wish == "transforms":
         if kind != "logits":
             raise UsageError(f"--views transforms: ReCal needs logits, {where} holds {kind}")
         specs = tuple(f"view:{i}" for i in range(1, len(views)))
-        return Viewed(views[0], labels, (views[1:], specs), notes=(f"{where}: view 0, the others as transforms",))
+        remark(f"{where}: view 0, the others as transforms")
+        return Viewed(views[0], labels, (views[1:], specs))
     number = whole_number(wish.removeprefix("take="))
     if not wish.startswith("take=") or number is None or number >= len(views):
         raise UsageError(f"--views {wish}: expected take=0 to take={len(views) - 1}, mean or transforms")
-    return Viewed(views[number], labels, notes=(f"{where}: view {number} of {len(views)}",))
+    remark(f"{where}: view {number} of {len(views)}")
+    return Viewed(views[number], labels)
 
 
 def _reduced(scores: Any, labels: NDArray[Any] | None, how: str, kind: ScoreKind, where: str) -> Viewed:
@@ -95,8 +97,8 @@ def _reduced(scores: Any, labels: NDArray[Any] | None, how: str, kind: ScoreKind
     if how in ("sum", "min") and kind == "probs":
         raise UsageError(f"--reduce {how}: {where} holds probs, whose {how} is none; save log_probs, or --reduce mean")
     changed: ScoreKind | None = "logits" if kind == "log_probs" and how != "first" else None
-    note = f"{where}: {how} of {scores.shape[1]} positions ({changed or kind})"
-    return Viewed(reduced(values, how, axis=1).astype(scores.dtype), labels, notes=(note,), kind=changed)
+    remark(f"{where}: {how} of {scores.shape[1]} positions ({changed or kind})")
+    return Viewed(reduced(values, how, axis=1).astype(scores.dtype), labels, kind=changed)
 
 
 def reduced(values: NDArray[Any], how: str, axis: int = 0) -> Any:

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Iterable
 from contextlib import ExitStack
-from dataclasses import replace
 from functools import cache
 from importlib import import_module
 from pathlib import Path
@@ -13,6 +12,7 @@ from calcli.fast_dataclass import dataclass
 from calcli.importers import readers
 from calcli.importers.archive import Archive, reading
 from calcli.importers.import_request import ImportRequest
+from calcli.importers.remarks import remark
 from calcli.importers.source_file import SourceFile
 
 Sniff = Callable[[SourceFile], bool]
@@ -183,4 +183,6 @@ def open_archive(path: Path, stack: ExitStack, ask: ImportRequest = ImportReques
         archive = format.read(file, stack, ask)
     if not archive.entries:
         raise DataError(f"{archive.path}: holds no arrays")
-    return archive if note is None else replace(archive, notes=(*archive.notes, note))
+    if note is not None:
+        remark(note)
+    return archive

@@ -12,6 +12,7 @@ from calcli.errors import DataError, UsageError
 from calcli.importers.archive import Archive, Entry
 from calcli.importers.array_names import BundleArrays, parse_name
 from calcli.importers.import_request import ImportRequest
+from calcli.importers.remarks import remark
 
 GOLD = "gold"
 """Name of the answers beside the scores that they belong to."""
@@ -21,8 +22,8 @@ ANSWERS = ("answer", "answer_key", "correct_answer", "truth", "class", "target")
 
 def add_gold(
     entries: Mapping[str, Entry], archive: Archive, ask: ImportRequest
-) -> tuple[dict[str, Entry], ImportRequest, list[str]]:
-    """The answers of ``--gold FILE`` as an array ``gold`` beside every array of ids: (entries, ask, notes).
+) -> tuple[dict[str, Entry], ImportRequest]:
+    """The answers of ``--gold FILE`` as an array ``gold`` beside every array of ids: (entries, ask).
 
     The file has a column of answers and one of ids; without ids on either side the rows go by
     their place. ``--labels NAME`` says which column holds the answers. Raises UsageError where
@@ -34,14 +35,16 @@ def add_gold(
     added = dict(entries)
     if ids is None and not homes:
         added[GOLD] = Entry(answers.path, answers.name, answers.load)
-        return added, ask, [f"{answers.where} was taken as the gold, row by row: there are no ids"]
+        remark(f"{answers.where} was taken as the gold, row by row: there are no ids")
+        return added, ask
     if ids is None or not homes:
         lacking = archive.path if ids is None else next(iter(entries.values())).path
         raise DataError(f"{lacking}: has no ids to find the gold by; add a column 'id' that both files have")
     for folder, path in homes.items():
         load = partial(_aligned, entries[path], ids, answers)
         added["/".join((*folder, GOLD))] = Entry(answers.path, answers.name, load)
-    return added, ask, [f"{answers.where} was taken as the gold, {ids.name!r} as its ids; rows were joined by them"]
+    remark(f"{answers.where} was taken as the gold, {ids.name!r} as its ids; rows were joined by them")
+    return added, ask
 
 
 def _answers(archive: Archive, ask: ImportRequest) -> tuple[ImportRequest, Entry]:
@@ -65,22 +68,24 @@ def _ids_of(entries: Mapping[str, Entry]) -> Entry | None:
     return next((entry for path, entry in entries.items() if parse_name(path).role == "ids"), None)
 
 
-def aligned_labels(candidate: BundleArrays, entries: Mapping[str, Entry]) -> tuple[dict[str, Entry], list[str]]:
-    """Labels that lie in another file than the scores in the order of the scores: (entries, notes).
+def aligned_labels(candidate: BundleArrays, entries: Mapping[str, Entry]) -> Mapping[str, Entry]:
+    """The arrays, with labels that lie in another file than the scores in the order of the scores.
 
     By ids where both files have them, else by their place, which is said.
     """
     if candidate.labels is None or candidate.labels.rpartition("/")[2] == GOLD:
-        return dict(entries), []
+        return entries
     scores, labels = entries[candidate.scores], entries[candidate.labels]
     if scores.path == labels.path:
-        return dict(entries), []
+        return entries
     here, there = (_ids_of({p: e for p, e in entries.items() if e.path == one.path}) for one in (scores, labels))
     if here is None or there is None:
-        note = f"{labels.where}: labels go by their place, as only one of the files has ids"
-        return dict(entries), [] if here is there else [note]
+        if here is not there:
+            remark(f"{labels.where}: labels go by their place, as only one of the files has ids")
+        return entries
     moved = Entry(labels.path, labels.name, partial(_aligned, here, there, labels))
-    return {**entries, candidate.labels: moved}, [f"{labels.where} was joined to the scores by {there.name!r}"]
+    remark(f"{labels.where} was joined to the scores by {there.name!r}")
+    return {**entries, candidate.labels: moved}
 
 
 def _aligned(ids: Entry, other: Entry, answers: Entry) -> NDArray[Any]:

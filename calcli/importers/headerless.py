@@ -1,7 +1,7 @@
 """Tables without column names, whose columns go by their numbers."""
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -13,11 +13,10 @@ from calcli.importers.archive import Archive
 from calcli.importers.columns import Column, table_archive
 from calcli.importers.import_request import ImportRequest
 from calcli.importers.printed import is_number, not_a_number
+from calcli.importers.remarks import remark
 
 
-def headerless_archive(
-    path: Path, columns: Mapping[str, Column], n: int, ask: ImportRequest, notes: Sequence[str]
-) -> Archive:
+def headerless_archive(path: Path, columns: Mapping[str, Column], n: int, ask: ImportRequest) -> Archive:
     """The arrays of a table whose columns are called 0, 1, 2, …
 
     ``--scores 0:9 --labels 10`` names them. Without that there is one obvious reading: a
@@ -28,27 +27,26 @@ def headerless_archive(
     names = list(columns)
     asked = [piece.strip() for text in (*ask.scores, *ask.labels) for piece in re.split("[,:]", text)]
     if asked and len(names) > 1 and all(piece in names for piece in asked):
-        return table_archive(path, "csv", columns, n, ask, notes)
+        return table_archive(path, "csv", columns, n, ask)
     arrays = {name: columns[name].load() for name in names}
     for name, values in arrays.items():
         if values.dtype.kind == "U" and is_number(str(values[0])):
             raise not_a_number(path, name, values.tolist())
-    told = list(notes)
     left = [name for name in names if len(names) < 3 or not _counts_rows(arrays[name])]
     if len(left) < len(names):
-        told.append(f"{path.name}: column {(set(names) - set(left)).pop()} counts the rows and was left out")
+        remark(f"{path.name}: column {(set(names) - set(left)).pop()} counts the rows and was left out")
     lists = [name for name in left if arrays[name].ndim == 2]
     k = arrays[lists[0]].shape[1] if lists else len(left) - 1
     ends = [name for name in dict.fromkeys((left[0], left[-1])) if _could_be_labels(arrays[name], k)]
     scores = [name for name in left if name not in ends]
     if len(ends) == 1 and (len(scores) > 1 or scores == lists != []) and all(_is_real(arrays[name]) for name in scores):
-        told.append(
+        remark(
             f"{path.name}: has no column names; column {ends[0]} was taken as the labels, {scores[0]} to {scores[-1]}"
             " as the scores"
         )
         parts, labels = [arrays[name] for name in scores], arrays[ends[0]]
         matrix = parts[0] if scores == lists else np.stack(parts, axis=1, dtype=np.float64)
-        return Archive.held(path, "csv", {"scores": matrix, "labels": labels}, told)
+        return Archive.held(path, "csv", {"scores": matrix, "labels": labels})
     bare = [n for n in left if columns[n].kind in ("number", "lists") and arrays[n].dtype.kind not in "US"]
     if len(bare) < len(left) or (lists and len(left) > 1):
         raise DataError(
@@ -57,7 +55,7 @@ def headerless_archive(
         )
     whole = np.stack([arrays[name] for name in left], axis=1)
     value = whole if whole.shape[1] > 1 else whole[:, 0]
-    return Archive.held(path, "csv", {path.stem: value}, told, loose=True)
+    return Archive.held(path, "csv", {path.stem: value}, loose=True)
 
 
 def _counts_rows(values: NDArray[Any]) -> bool:

@@ -12,6 +12,7 @@ from calcli.fast_dataclass import dataclass
 from calcli.importers.archive import Entry
 from calcli.importers.array_names import BundleArrays
 from calcli.importers.labelled_scores import Imported, Slab
+from calcli.importers.remarks import remark
 from calcli.io.split import Part, deal_rows
 from calcli.io.writer import NewBundle
 from calcli.numerics import IntArray
@@ -92,8 +93,8 @@ class ImportReport:
     notes: list[str] = field(default_factory=list)
 
 
-def taken_for(candidate: BundleArrays, entries: Mapping[str, Entry]) -> str:
-    """One line: which arrays are the scores, of what kind, which the labels, ids and so on."""
+def remark_taken(candidate: BundleArrays, entries: Mapping[str, Entry]) -> None:
+    """Say in one line which arrays are the scores, of what kind, which the labels, ids and so on."""
 
     def shown(path: str) -> str:
         return repr(entries[path].name)
@@ -106,7 +107,7 @@ def taken_for(candidate: BundleArrays, entries: Mapping[str, Entry]) -> str:
     ]
     head = f"{candidate.name}: " if candidate.name else ""
     scores = f"{shown(candidate.scores)} was taken as the scores ({candidate.kind})"
-    return head + ", ".join([scores, *labels, *extras])
+    remark(head + ", ".join([scores, *labels, *extras]))
 
 
 class Chance:
@@ -124,19 +125,18 @@ class Chance:
         self.n += len(rows)
         self.hits += int((slab.scores[rows, labels[rows]] == slab.scores.max(axis=1)[rows]).sum())
 
-    def doubts(self) -> list[str]:
-        """A warning for an accuracy no better than chance, or perfect."""
+    def remark_doubts(self) -> None:
+        """Warn of an accuracy no better than chance, or perfect."""
         if self.n < FEW:
-            return []
+            return
         chance, share = 1 / self.imported.k, self.hits / self.n
         if share == 1:
-            return [
+            remark(
                 f"warning: {self.imported.where}: every label is the class of the largest score; are the labels the"
                 " model's predictions?"
-            ]
-        if share <= chance + 2 * sqrt(chance * (1 - chance) / self.n):
-            return [
+            )
+        elif share <= chance + 2 * sqrt(chance * (1 - chance) / self.n):
+            remark(
                 f"warning: {self.imported.where}: the largest score is the label in {share:.1%} of the rows, no better"
                 f" than chance ({chance:.1%}): do the labels belong to these rows, are the classes in this order?"
-            ]
-        return []
+            )

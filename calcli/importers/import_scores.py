@@ -17,10 +17,11 @@ from calcli.importers.array_names import BundleArrays, group_name, plan
 from calcli.importers.confidences import confidences_by_name, load_confidences
 from calcli.importers.formats import open_archive
 from calcli.importers.gold_labels import add_gold, aligned_labels
-from calcli.importers.import_report import Chance, ImportReport, Splitting, Written, absent_classes, taken_for
+from calcli.importers.import_report import Chance, ImportReport, Splitting, Written, absent_classes, remark_taken
 from calcli.importers.import_request import ImportRequest
-from calcli.importers.join import join_archives, repeated, shards_apart
+from calcli.importers.join import join_archives, remark_shards, repeated
 from calcli.importers.labelled_scores import Imported, load, load_labels
+from calcli.importers.remarks import remark, remarks
 from calcli.importers.sources import settle_sources
 from calcli.importers.unnamed_arrays import take_obvious
 from calcli.io.atomic import check_output
@@ -47,36 +48,33 @@ def import_scores(
     check_output(output, force=force, inputs=sources)
     report = ImportReport()
     with ExitStack() as stack:
+        told = stack.enter_context(remarks())
         settled = settle_sources(sources, stack)
         try:
             archives = [open_archive(path, stack, ask) for path in settled.files]
-            for archive in archives:
-                report.notes += archive.notes
             _refuse_unread(ask, archives)
             if ask.join:
-                entries, dropped = join_archives(archives, report.notes, ask.drop_duplicates)
+                entries, dropped = join_archives(archives, ask.drop_duplicates)
                 ask = replace(ask, drop_duplicates=ask.drop_duplicates and not dropped)
             else:
                 entries = unite(archives, settled.folders)
-                report.notes += shards_apart(archives)
+                remark_shards(archives)
             if ask.gold is not None:
                 settle_sources([Path(ask.gold)], stack, settled)
                 gold = open_archive(settled.files[-1], stack, ImportRequest(labels=ask.labels))
-                entries, ask, notes = add_gold(entries, gold, ask)
+                entries, ask = add_gold(entries, gold, ask)
                 archives.append(gold)
-                report.notes += notes
             where = ", ".join(str(path) for path in sources)
             origin = _Origin(archives, ask)
             with new_bundles(output, force=force, inputs=sources) as out:
-                for imported in _bundles(entries, ask, ignore_labels, splitting, where, report.notes):
+                for imported in _bundles(entries, ask, ignore_labels, splitting, where):
                     if ask.corrupt_labels:
                         imported, origin.corrupted = corrupt_labels(imported, ask.corrupt_labels, splitting.seed)
-                    report.notes += imported.notes
-                    groups = _deal(imported, splitting, ignore_labels, ask, report)
+                    groups = _deal(imported, splitting, ignore_labels, ask)
                     _write(out, imported, groups, origin, entries, splitting, report)
         except CalcliError as problem:
             raise type(problem)(settled.translated(str(problem))) from None
-        report.notes = [settled.translated(note) for note in report.notes]
+        report.notes = [settled.translated(note) for note in told]
     return report
 
 
@@ -109,12 +107,7 @@ def _given(ask: ImportRequest, option: str) -> bool:
 
 
 def _bundles(
-    entries: Mapping[str, Entry],
-    ask: ImportRequest,
-    ignore: Sequence[int],
-    splitting: Splitting,
-    where: str,
-    notes: list[str],
+    entries: Mapping[str, Entry], ask: ImportRequest, ignore: Sequence[int], splitting: Splitting, where: str
 ) -> Iterator[Imported]:
     """What the arrays make: one bundle of confidences, or scores with labels by their names."""
     ask = confidences_by_name(entries, ask)
@@ -125,9 +118,8 @@ def _bundles(
     candidates = plan(entries, filled, where)
     _refuse_second_split(candidates, splitting, where)
     for candidate in candidates:
-        notes.append(taken_for(candidate, entries))
-        entries, taken = aligned_labels(candidate, entries)
-        notes += taken
+        remark_taken(candidate, entries)
+        entries = aligned_labels(candidate, entries)
         if ask.per_label:
             yield from load_labels(candidate, entries, ask, ignore)
             continue
@@ -150,21 +142,17 @@ def _refuse_second_split(candidates: Sequence[BundleArrays], splitting: Splittin
         raise UsageError(f"{where}: has a column that splits it already; leave out --split")
 
 
-def _deal(
-    imported: Imported, splitting: Splitting, ignore: Sequence[int], ask: ImportRequest, report: ImportReport
-) -> dict[str, IntArray]:
+def _deal(imported: Imported, splitting: Splitting, ignore: Sequence[int], ask: ImportRequest) -> dict[str, IntArray]:
     """Which rows of the source go to which group of the output."""
     name, labels = imported.candidate.name, imported.labels
     rows = np.arange(imported.n)
     if ignore and labels is not None:
         rows = np.flatnonzero(~np.isin(labels, np.asarray(ignore)))
         if len(rows) < imported.n:
-            report.notes.append(
-                f"{imported.where}: {imported.n - len(rows)} of {imported.n} rows left out by their labels"
-            )
+            remark(f"{imported.where}: {imported.n - len(rows)} of {imported.n} rows left out by their labels")
         if len(rows) == 0:
             raise DataError(f"{imported.where}: every row has an ignored label, nothing is left")
-    rows = _unrepeated(imported, rows, ask, report)
+    rows = _unrepeated(imported, rows, ask)
     if imported.parts is not None:
         texts = imported.parts.astype("U")[rows]
         found = np.unique(texts)
@@ -177,9 +165,7 @@ def _deal(
     if ask.draw is not None:
         drawn = rows[np.sort(np.random.default_rng(splitting.seed).integers(0, len(rows), ask.draw))]
         distinct = len(np.unique(drawn))
-        report.notes.append(
-            f"{imported.where}: {ask.draw} rows drawn with replacement, {distinct} distinct (seed {splitting.seed})"
-        )
+        remark(f"{imported.where}: {ask.draw} rows drawn with replacement, {distinct} distinct (seed {splitting.seed})")
         return {name: drawn}
     if not splitting.parts:
         return {name: rows}
@@ -192,13 +178,11 @@ def _deal(
         "ordered": "in the order of the source",
         "position": "by position",
     }[splitting.method(labels is not None)]
-    report.notes.append(
-        f"{name + ': ' if name else ''}{len(rows)} rows split {how}: {sizes}{f', {left} left out' if left else ''}"
-    )
+    remark(f"{name + ': ' if name else ''}{len(rows)} rows split {how}: {sizes}{f', {left} left out' if left else ''}")
     return {_join(imported.candidate.model, group): rows[index] for group, index in dealt.items()}
 
 
-def _unrepeated(imported: Imported, rows: IntArray, ask: ImportRequest, report: ImportReport) -> IntArray:
+def _unrepeated(imported: Imported, rows: IntArray, ask: ImportRequest) -> IntArray:
     """The rows whose id is not that of an earlier one. Raises DataError when some are and may not be dropped."""
     ids, group = imported.columns.get("ids"), imported.columns.get("group")
     if ids is None:
@@ -213,7 +197,7 @@ def _unrepeated(imported: Imported, rows: IntArray, ask: ImportRequest, report: 
             f" {int(again.sum())} rows have; samplers pad the last batch so: --drop-duplicates keeps the first of each"
         )
     if again.any():
-        report.notes.append(f"{imported.where}: {int(again.sum())} rows with the id of an earlier one were dropped")
+        remark(f"{imported.where}: {int(again.sum())} rows with the id of an earlier one were dropped")
     return rows[~again]
 
 
@@ -302,14 +286,14 @@ def _write(
         written = Written.of(group, new, labels)
         everywhere = absent_classes(imported.labels, imported.k)
         if written.absent_classes > everywhere:
-            report.notes.append(
+            remark(
                 f"{group or 'bundle'}: {written.absent_classes} of {imported.k} classes have no row here"
                 f"{f' ({everywhere} have none in the source)' if everywhere else ''}"
             )
         report.bundles.append(written)
     chance = _fill(imported, writers)
     if origin.corrupted is None:
-        report.notes += chance.doubts()
+        chance.remark_doubts()
 
 
 def _fill(imported: Imported, writers: Sequence[tuple[GroupWriter, IntArray]]) -> Chance:
@@ -350,8 +334,8 @@ def corrupt_labels(imported: Imported, share: float, seed: int) -> tuple[Importe
     y[rows] = np.random.default_rng(seed).integers(0, imported.k, len(rows))
     changed = int((y != imported.labels).sum())
     record = {"share": share, "classes": classes, "drawn": len(rows), "changed": changed, "seed": seed}
-    note = (
+    remark(
         f"{imported.where}: the labels of {classes} of {imported.k} classes are now random:"
         f" {len(rows)} drawn, {changed} of {imported.n} changed (seed {seed})"
     )
-    return replace(imported, labels=y, notes=(*imported.notes, note)), record
+    return replace(imported, labels=y), record

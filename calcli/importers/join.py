@@ -10,22 +10,22 @@ from numpy.typing import NDArray
 from calcli.errors import DataError
 from calcli.importers.archive import Archive, Entry
 from calcli.importers.array_names import PER_ROW, ROLES, parse_name
+from calcli.importers.remarks import remark
 from calcli.io.locate import natural
 
 SHARD = re.compile(r"(?i)[_.-]?(rank|part|shard|chunk|proc|gpu|batch)?[_.-]?\d+([_.-]?of[_.-]?\d+)?$")
 """What tells the shards of one array apart, at the end of their names."""
 
 
-def shards_apart(archives: Sequence[Archive]) -> list[str]:
-    """A sentence for files that look like shards of one data set and are not joined."""
+def remark_shards(archives: Sequence[Archive]) -> None:
+    """Say so of files that look like shards of one data set and are not joined."""
     stems = [archive.path.stem for archive in archives]
     same = len({tuple(archive.entries) for archive in archives}) == len({SHARD.sub("", stem) for stem in stems}) == 1
-    if len(archives) < 2 or not same or not all(map(SHARD.search, stems)) or archives[0].loose:
-        return []
-    return [f"{stems[0]}, {stems[1]}, … look like shards of one data set; --join makes one bundle of them"]
+    if len(archives) > 1 and same and all(map(SHARD.search, stems)) and not archives[0].loose:
+        remark(f"{stems[0]}, {stems[1]}, … look like shards of one data set; --join makes one bundle of them")
 
 
-def join_archives(archives: Sequence[Archive], notes: list[str], drop: bool = False) -> tuple[dict[str, Entry], int]:
+def join_archives(archives: Sequence[Archive], drop: bool = False) -> tuple[dict[str, Entry], int]:
     """Arrays of the same name in several files as one, rows one after the other.
 
     Files come in their natural order; with whole numbers as ids (and no groups, which
@@ -47,7 +47,7 @@ def join_archives(archives: Sequence[Archive], notes: list[str], drop: bool = Fa
                 f"{archives[0].path}: the last rows of the last {padded} files repeat the first of the first {padded},"
                 " as a sampler of ranks fills its last batch; --drop-duplicates leaves them out"
             )
-        notes.append(f"the last rows of the last {padded} files repeat first ones: left out")
+        remark(f"the last rows of the last {padded} files repeat first ones: left out")
         parts = {name: _without_last(name, found, padded) for name, found in parts.items()}
     joined = {name: Entry(found[0].path, name, _loader(name, found)) for name, found in parts.items()}
     roles = {name: parse_name(name) for name in joined}
@@ -55,14 +55,14 @@ def join_archives(archives: Sequence[Archive], notes: list[str], drop: bool = Fa
         inside = [path for path, name in roles.items() if name.folder == folder]
         ids = [path for path in inside if roles[path].role == "ids"]
         if not ids:
-            notes.append(f"{len(archives)} files joined in the order of their names; there are no ids to check it by")
+            remark(f"{len(archives)} files joined in the order of their names; there are no ids to check it by")
         elif not any(roles[path].role == "group" for path in inside):
             values = np.asarray(joined[ids[0]].load()[()])
             if values.ndim == 1 and values.dtype.kind in "iu" and (np.diff(values) < 0).any():
                 order = np.argsort(values, kind="stable")
                 for path in inside:
                     joined[path] = _ordered(joined[path], roles[path].role, order)
-                notes.append(f"{len(archives)} files joined, rows in the order of {ids[0]!r}")
+                remark(f"{len(archives)} files joined, rows in the order of {ids[0]!r}")
     return joined, padded
 
 

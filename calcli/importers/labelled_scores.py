@@ -45,7 +45,7 @@ class Imported:
 
     labels : (n,) int64, ignored labels still in place, or None; of confidences whether
     they are right. columns : per-row arrays by the name they have in a bundle. parts : the group
-    each row was already in, or None. notes : sentences for the user.
+    each row was already in, or None.
     """
 
     candidate: BundleArrays
@@ -59,7 +59,6 @@ class Imported:
     class_names: list[str] | None
     specs: tuple[str, ...]
     parts: NDArray[Any] | None
-    notes: tuple[str, ...]
     _scores: Any
     _moved: Any
 
@@ -101,7 +100,6 @@ def load(
     refuse_impostors(scores, kind, where, forced=ask.kind is not None)
     if not ask.scores:
         refuse_ranks(scores, where)
-    notes: list[str] = list(viewed.notes)
 
     names, positive = _class_names(candidate, entries, k, binary, ask)
     labels = None
@@ -122,14 +120,12 @@ def load(
         if names and not (ask.scores or ask.class_names) and candidate.extras["class_names"].startswith("class_names_"):
             refuse_other_order(raw, names, where)
         taken = to_labels(raw, n, k, names, entry.where, positive)
-        notes += [taken.note] if taken.note else []
         names = taken.names or names
         labels = check_labels(taken.values, n, k, entry.where, tuple(ignore))
         if not (ask.scores and ask.labels):
             refuse_confidences(scores, labels, kind, where)
     if not ask.scores:
-        told = check_logs(scores, candidate.scores, labels, names, entries)
-        notes += [f"{where}: {', '.join(told)}"] if told else []
+        check_logs(scores, candidate.scores, labels, names, entries)
     columns: dict[str, NDArray[Any]] = {}
     for role in ("ids", "weights", "group"):
         if role in candidate.extras:
@@ -143,7 +139,7 @@ def load(
     if binary and kind != "logits":
         dtype = np.dtype(np.float64)  # as check_scores gives it: 1 - p keeps its digits
     return Imported(
-        candidate, where, kind, n, k, dtype, labels, columns, names, specs, parts, tuple(notes), scores, moved
+        candidate, where, kind, n, k, dtype, labels, columns, names, specs, parts, scores, moved
     )  # fmt: skip
 
 

@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calcli.errors import DataError, one_line
+from calcli.importers.remarks import remark
 from calcli.io.memory import refuse_masked
 from calcli.numerics import IntArray, whole_number
 
@@ -19,10 +20,9 @@ OPPOSITES = (
 
 
 class TakenLabels(NamedTuple):
-    """Class indices. note : a sentence if they were converted. names : of all classes, where the labels give them."""
+    """Class indices. names : of all classes, where the labels give them."""
 
     values: IntArray
-    note: str | None = None
     names: list[str] | None = None
 
 
@@ -43,7 +43,9 @@ def to_labels(
     DataError for anything else. The range is not checked.
     """
     if raw.ndim == 2 and raw.shape[1] == k and len(raw) == n and raw.dtype.kind in "biuf":
-        return TakenLabels(_one_hot(raw, where), f"{where}: one-hot labels became class indices")
+        labels = _one_hot(raw, where)
+        remark(f"{where}: one-hot labels became class indices")
+        return TakenLabels(labels)
     if raw.ndim == 2 and raw.shape[1] == 1:
         raw = raw[:, 0]
     if raw.dtype.kind in "OUS":
@@ -63,9 +65,11 @@ def to_labels(
         said = [name.lower() for name in class_names or ()]
         if sorted(said) == ["false", "true"]:
             return TakenLabels(np.where(raw, said.index("true"), said.index("false")))
-        return TakenLabels(raw.astype(np.int64), f"{where}: true was taken as class 1, false as class 0")
+        remark(f"{where}: true was taken as class 1, false as class 0")
+        return TakenLabels(raw.astype(np.int64))
     if k == 2 and raw.ndim == 1 and raw.dtype.kind == "i" and set(np.unique(raw).tolist()) == {-1, 1}:
-        return TakenLabels((raw > 0).astype(np.int64), f"{where}: +1 was taken as class 1, -1 as class 0")
+        remark(f"{where}: +1 was taken as class 1, -1 as class 0")
+        return TakenLabels((raw > 0).astype(np.int64))
     return TakenLabels(raw)
 
 
@@ -95,18 +99,18 @@ def _named(
 ) -> TakenLabels:
     words, inverse = np.unique(np.array(texts_of(raw, where), dtype="U"), return_inverse=True)
     texts = [str(word) for word in words]
-    note, own = None, class_names is None
+    own = class_names is None
     if class_names is None and positive in texts and len(texts) == 2:
         class_names = [text for text in texts if text != positive] + [str(positive)]
-        note = f"{where}: {positive!r} was taken as class 1, {class_names[0]!r} as class 0"
+        remark(f"{where}: {positive!r} was taken as class 1, {class_names[0]!r} as class 0")
     elif class_names is None:
-        class_names, note = _understood(texts, k, where)
+        class_names = _understood(texts, k, where)
     elif not set(texts) <= set(class_names):
         if all((n := whole_number(text)) is not None and n < k for text in texts):
             class_names = [str(i) for i in range(k)]  # numbers written as text
         elif inner := _inner_names(texts, class_names):
             class_names, own = inner, True
-            note = f"{where}: classes {inner[0]!r} to {inner[-1]!r} are what differs in the names of the columns"
+            remark(f"{where}: classes {inner[0]!r} to {inner[-1]!r} are what differs in the names of the columns")
     if class_names is None:
         if k == 2 and len(texts) > 2:
             raise DataError(
@@ -126,7 +130,7 @@ def _named(
         known = ", ".join(list(class_names)[:10]) + (", …" if len(class_names) > 10 else "")
         raise DataError(f"{where}: row {row} has label {texts[int(inverse.flat[row])]!r}, expected one of {known}")
     meant = own and any(whole_number(text.lstrip("-")) is None for text in class_names)
-    return TakenLabels(labels, note, list(class_names) if meant else None)
+    return TakenLabels(labels, list(class_names) if meant else None)
 
 
 def _inner_names(texts: Sequence[str], names: Sequence[str]) -> list[str] | None:
@@ -144,21 +148,23 @@ def _inner_names(texts: Sequence[str], names: Sequence[str]) -> list[str] | None
     return list(found.pop()) if len(found) == 1 else None
 
 
-def _understood(texts: Sequence[str], k: int, where: str) -> tuple[list[str] | None, str | None]:
-    """Class names that the words themselves give, and a sentence that says so."""
+def _understood(texts: Sequence[str], k: int, where: str) -> list[str] | None:
+    """Class names that the words themselves give, which is said."""
     if all(text.lstrip("-").isdigit() for text in texts) and not (k == 2 and set(texts) == {"-1", "1"}):
-        return [str(i) for i in range(k)], None
+        return [str(i) for i in range(k)]
     if k == 2 and len(texts) == 2:
         lower = {text.lower(): text for text in texts}
         known = next((pair for pair in OPPOSITES if set(pair) == set(lower)), None)
         names = [lower[word] for word in known] if known else sorted(texts)
         how = "" if known else ", the later in the alphabet; --class-names says otherwise"
-        return names, f"{where}: {names[1]!r} was taken as class 1, {names[0]!r} as class 0{how}"
+        remark(f"{where}: {names[1]!r} was taken as class 1, {names[0]!r} as class 0{how}")
+        return names
     letters = [chr(ord("A") + i) for i in range(min(k, 26))]
     for alphabet in (letters, [letter.lower() for letter in letters]):
         if set(texts) <= set(alphabet):
-            return alphabet, f"{where}: the letters {alphabet[0]} to {alphabet[-1]} were taken as classes 0 to {k - 1}"
-    return None, None
+            remark(f"{where}: the letters {alphabet[0]} to {alphabet[-1]} were taken as classes 0 to {k - 1}")
+            return alphabet
+    return None
 
 
 def texts_of(values: NDArray[Any], where: str) -> list[str]:

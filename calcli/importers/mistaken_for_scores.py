@@ -11,6 +11,7 @@ from calcli.errors import DataError
 from calcli.importers.archive import Entry
 from calcli.importers.array_names import parse_name
 from calcli.importers.labels import OPPOSITES
+from calcli.importers.remarks import remark
 from calcli.io.validate import SUM_TOLERANCE
 from calcli.numerics import IntArray
 from calcli.rows import ScoreKind
@@ -127,7 +128,7 @@ HINT = ": are the columns in the order of the classes, the rows in the same orde
 
 def check_logs(
     scores: Any, path: str, labels: IntArray | None, names: Sequence[str] | None, entries: Mapping[str, Entry]
-) -> list[str]:
+) -> None:
     """Refuse scores that contradict a logged prediction or outcome at the first such row; say what agreed.
 
     scores : (n, k), or (n,) for two classes. Ties may go either way. Of two classes the
@@ -152,7 +153,8 @@ def check_logs(
             continue
         _hold(scores, labels if core in OUTCOMES else None, logged, path, entry)
         told.append(f"{other.core!r} agrees in every row")
-    return told
+    if told:
+        remark(f"{entries[path].where}: {', '.join(told)}")
 
 
 def _hold(scores: Any, labels: IntArray | None, logged: IntArray, path: str, entry: Entry) -> None:

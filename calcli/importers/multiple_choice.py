@@ -15,6 +15,7 @@ from calcli.importers.array_names import parse_name
 from calcli.importers.columns import table_archive
 from calcli.importers.import_request import ImportRequest
 from calcli.importers.records import record_columns
+from calcli.importers.remarks import remark
 
 FOLDER = re.compile(r"^choices_\d+/")
 """What the arrays of one number of choices are called by."""
@@ -73,9 +74,7 @@ def normalised(
     return [ll / size for ll, size in zip(lls, sizes, strict=True)]
 
 
-def choice_archive(
-    path: Path, format: str, questions: Sequence[Question], task: str, ask: ImportRequest, notes: Sequence[str]
-) -> Archive:
+def choice_archive(path: Path, format: str, questions: Sequence[Question], task: str, ask: ImportRequest) -> Archive:
     """logits, labels, ids and group (the task) of questions, as ``by_choices`` divides them.
 
     Raises DataError for ids that occur twice.
@@ -93,8 +92,7 @@ def choice_archive(
         {"logits": list(q.scores), "labels": q.gold, "ids": one, "group": task}
         for q, one in zip(questions, ids, strict=True)
     ]
-    archive = by_choices(path, format, rows, ask)
-    return replace(archive, notes=(*notes, *archive.notes))
+    return by_choices(path, format, rows, ask)
 
 
 def are_scores(name: str, ask: ImportRequest) -> bool:
@@ -125,4 +123,5 @@ def by_choices(path: Path, format: str, rows: Sequence[Mapping[str, Any]], ask: 
     told = f"rows have different numbers of scores ({', '.join(counts)}): a group for each number"
     if ask.choices is not None:
         told = f"{len(own)} of {len(rows)} rows, those with {k} scores, were taken (--choices)"
-    return Archive(path, format, entries, notes=(f"{path.name}: {told}",))
+    remark(f"{path.name}: {told}")
+    return Archive(path, format, entries)

@@ -1,7 +1,7 @@
 """Rows as JSON objects: which fields are columns, and what their cells hold."""
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
@@ -12,23 +12,21 @@ from calcli.errors import DataError
 from calcli.importers.array_names import parse_name
 from calcli.importers.columns import Column
 from calcli.importers.import_request import ImportRequest
+from calcli.importers.nested import flatten
 from calcli.importers.printed import are_lists, is_number, read_lists
 from calcli.io.locate import natural
 
 
 def record_columns(path: Path, rows: Sequence[Mapping[str, Any]]) -> dict[str, Column]:
     """Columns of rows that are objects; fields of inner objects by dotted names: ``output.logits``."""
-    flat = [dict(_dotted(row)) for row in rows]
+    flat = [_dotted(path, row) for row in rows]
     names = dict.fromkeys(name for row in flat for name in row)
     return {name: value_column(path, name, [row.get(name) for row in flat]) for name in names}
 
 
-def _dotted(row: Mapping[str, Any], before: str = "") -> Iterator[tuple[str, Any]]:
-    for key, value in row.items():
-        if isinstance(value, Mapping) and value:
-            yield from _dotted(value, f"{before}{key}.")
-        else:
-            yield f"{before}{key}", value
+def _dotted(path: Path, row: Mapping[str, Any]) -> Mapping[str, Any]:
+    inner = any(isinstance(value, Mapping) for value in row.values())
+    return flatten(row, lambda value: True, path, ".", into=(Mapping,)) if inner else row
 
 
 def in_one_order(rows: Sequence[Mapping[str, Any]], ask: ImportRequest, where: str) -> list[dict[str, Any]]:

@@ -16,6 +16,7 @@ from calcli.importers.columns import Column
 from calcli.importers.extra_axis import reduced
 from calcli.importers.import_request import ImportRequest
 from calcli.importers.records import value_column
+from calcli.importers.remarks import remark
 
 UNLIKELY = -9999.0
 """What servers write for a token of which they know no log-probability."""
@@ -72,9 +73,7 @@ def _position(token: Any, logprob: Any, top: dict[str, float]) -> Position:
     return Position(str(token), float(logprob), {t: lp for t, lp in known.items() if lp > UNLIKELY})
 
 
-def answers_archive(
-    path: Path, format: str, answers: Sequence[Answer], ask: ImportRequest, notes: Sequence[str]
-) -> Archive:
+def answers_archive(path: Path, format: str, answers: Sequence[Answer], ask: ImportRequest) -> Archive:
     """The arrays that the answers hold.
 
     With ``--class-names`` logits (n, classes): of each class the log-probability of its token
@@ -86,23 +85,22 @@ def answers_archive(
     """
     if ask.reduce == "none":
         raise UsageError("--reduce none: a row per token needs a truth per token, which responses do not have")
-    told, kept = list(notes), list(answers)
+    kept = list(answers)
     arrays: dict[str, Any] = {}
     if ask.class_names and not ask.confidence:
-        kept, rows, note = _class_rows(path, answers, ask.class_names)
-        told += note
+        kept, rows = _class_rows(path, answers, ask.class_names)
         arrays = {"logits": rows, "class_names": np.array(ask.class_names)}
     else:
         how = ask.reduce or "sum"
         arrays["answer"] = np.array([answer.text.strip() for answer in kept], dtype="U")
         arrays["confidence"] = np.array([_confidence(answer, how) for answer in kept])
-        told.append(f"{path.name}: 'confidence' is the exponential of the answer's token log-probabilities ({how})")
+        remark(f"{path.name}: 'confidence' is the exponential of the answer's token log-probabilities ({how})")
     if all(answer.id for answer in kept):
         arrays["ids"] = np.array([answer.id for answer in kept], dtype="U")
     for name in dict.fromkeys(name for answer in kept for name in answer.more):
         column: Column = value_column(path, name, [answer.more.get(name) for answer in kept])
         arrays[name] = column.load()
-    return Archive.held(path, format, arrays, told)
+    return Archive.held(path, format, arrays)
 
 
 def _confidence(answer: Answer, how: str) -> float:
@@ -112,10 +110,8 @@ def _confidence(answer: Answer, how: str) -> float:
     return exp(min(reduced(np.array(lps), how), 0.0))
 
 
-def _class_rows(
-    path: Path, answers: Sequence[Answer], names: Sequence[str]
-) -> tuple[list[Answer], NDArray[Any], list[str]]:
-    """The answers that list a class, their log-probabilities (n, classes), and what to say of them."""
+def _class_rows(path: Path, answers: Sequence[Answer], names: Sequence[str]) -> tuple[list[Answer], NDArray[Any]]:
+    """The answers that list a class, and their log-probabilities (n, classes)."""
     index = _lookup(names)
     rows, kept, missing = [], [], 0
     for answer in answers:
@@ -140,13 +136,13 @@ def _class_rows(
             f" {', '.join(names)}; they begin with {', '.join(map(repr, list(seen)[:6]))}: name the classes as the"
             " tokens are written with --class-names, or take --confidence confidence --correct answer=gold --gold FILE"
         )
-    notes = [
+    remark(
         f"{path.name}: logits are the log-probabilities of {', '.join(names)} where the answer names one of them;"
         f" {missing} of {len(kept)} rows lack a class among the tokens listed, which got its upper bound"
-    ]
+    )
     if len(kept) < len(answers):
-        notes.append(f"{path.name}: {len(answers) - len(kept)} of {len(answers)} answers list no class: left out")
-    return kept, np.array(rows), notes
+        remark(f"{path.name}: {len(answers) - len(kept)} of {len(answers)} answers list no class: left out")
+    return kept, np.array(rows)
 
 
 def _bare(token: str) -> str:

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from calcli.errors import DataError, UsageError
 from calcli.importers.columns import NUMBERED, Column
+from calcli.importers.remarks import remark
 from calcli.io.validate import SUM_TOLERANCE
 
 SCORES = ("prob", "probs", "probability", "score", "scores", "p")
@@ -18,8 +19,8 @@ PLACES = ("index", "idx", "indices", "class_index", "class_idx", "class", "label
 
 def ranked_columns(
     path: Path, columns: Mapping[str, Column], k: int, names: Sequence[str]
-) -> tuple[dict[str, Callable[[], NDArray[Any]]], set[str], str]:
-    """The array ``probs`` (n, k) of columns ``prob_0 …, index_0 …`` or lists: (loader, columns used up, what to say).
+) -> tuple[dict[str, Callable[[], NDArray[Any]]], set[str]]:
+    """The array ``probs`` (n, k) of columns ``prob_0 …, index_0 …`` or lists: (loader, columns used up).
 
     k : how many classes there are. names : theirs, where ranks name classes in words. Raises
     UsageError for tables without ranks, DataError for ranks that are no top k of k classes.
@@ -46,7 +47,8 @@ def ranked_columns(
             f"{path.name}: {p.shape[1]} of {k} classes are listed; what they leave ({left:.2%} on average) was spread"
         )
         told += " evenly over the others"
-    return {"probs": lambda: whole}, of_scores | of_places | others, told
+    remark(told)
+    return {"probs": lambda: whole}, of_scores | of_places | others
 
 
 def spread(p: NDArray[Any], index: NDArray[Any], k: int, where: str) -> NDArray[np.float64]:

@@ -20,6 +20,7 @@ from calcli.importers.headerless import headerless_archive
 from calcli.importers.import_request import ImportRequest
 from calcli.importers.printed import are_lists, is_number, read_lists
 from calcli.importers.readers.parquet import arrow_columns
+from calcli.importers.remarks import remark
 from calcli.importers.source_file import SourceFile
 
 SUFFIXES = (".csv", ".tsv", ".txt")
@@ -81,20 +82,21 @@ def read_csv(file: SourceFile, stack: ExitStack, ask: ImportRequest) -> Archive:
     path = file.path
     opening = _opening(path)
     first = opening.cells
-    notes = [] if opening.ended else [f"{path.name}: the last line has no line end; is the file complete?"]
+    if not opening.ended:
+        remark(f"{path.name}: the last line has no line end; is the file complete?")
     if opening.skip:
         lines = "first line is no row" if opening.skip == 1 else f"first {opening.skip} lines are no rows"
-        notes.append(f"{path.name}: the {lines}{', the names of the columns in it' if opening.above else ''}")
+        remark(f"{path.name}: the {lines}{', the names of the columns in it' if opening.above else ''}")
     named = [cell for cell in first if cell]
     counted = len(named) > 1 and named == [str(i) for i in range(len(named))]
     bare = _is_bare(first) and not counted
     names, columns, n = _columns(path, opening, None if bare else first, file.size)
     if counted:
-        notes.append(f"{path.name}: the first line counts the columns, it was taken as their names")
+        remark(f"{path.name}: the first line counts the columns, it was taken as their names")
     if not (bare or (counted and first == named)):
         refuse_doubles(path, names)
-        return table_archive(path, "csv", columns, n, ask, notes)
-    return headerless_archive(path, columns, n, ask, notes)
+        return table_archive(path, "csv", columns, n, ask)
+    return headerless_archive(path, columns, n, ask)
 
 
 @dataclass(frozen=True)

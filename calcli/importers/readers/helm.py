@@ -13,6 +13,7 @@ from calcli.importers.archive import Archive
 from calcli.importers.formats import reader
 from calcli.importers.import_request import ImportRequest
 from calcli.importers.multiple_choice import Question, choice_archive
+from calcli.importers.remarks import remark
 from calcli.importers.source_file import SourceFile
 
 State = Mapping[str, Any]
@@ -61,8 +62,8 @@ def read_helm(file: SourceFile, stack: ExitStack, ask: ImportRequest) -> Archive
         questions = list(_separate(path, states, marks))
         if all(value == 0 for question in questions for value in question.scores):
             raise DataError(f"{path}: {ALL_ZERO}")
-        note = f"{path.name}: logits are log-probabilities per token of the references, labels those tagged correct"
-        return choice_archive(path, "helm", questions, path.parent.name or "helm", ask, [note])
+        remark(f"{path.name}: logits are log-probabilities per token of the references, labels those tagged correct")
+        return choice_archive(path, "helm", questions, path.parent.name or "helm", ask)
     if not all(state.get("output_mapping") for state in states):
         raise DataError(f"{path}: {method or 'its method'} has no choices; take per_instance_stats.json")
     return _confidences(path, [_joint(path, state, marks) for state in states])
@@ -75,8 +76,8 @@ def _confidences(path: Path, rows: Sequence[tuple[str, float, float]]) -> Archiv
     if not set(correct) <= {0, 1}:
         raise DataError(f"{path}: exact_match is {next(v for v in correct if v not in (0, 1))}, expected 0 or 1")
     arrays = {"ids": np.array(ids), "confidence": np.array(confidence), "correct": np.array(correct, dtype=np.int64)}
-    note = f"{path.name}: confidence is the probability of the answer that was given, correct its mark"
-    return Archive.held(path, "helm", arrays, [note])
+    remark(f"{path.name}: confidence is the probability of the answer that was given, correct its mark")
+    return Archive.held(path, "helm", arrays)
 
 
 def _joint(path: Path, state: State, marks: Mapping[str, float]) -> tuple[str, float, float]:

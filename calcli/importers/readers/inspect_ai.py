@@ -76,7 +76,7 @@ def read_inspect(file: SourceFile, stack: ExitStack, ask: ImportRequest) -> Arch
         ask = replace(ask, class_names=tuple(chr(ord("A") + c) for c in range(k)))
     if not k and any(answer.more["correct"] is None for answer in kept):
         raise DataError(f"{path}: has samples without choices or a mark C or I; nothing says which answers are right")
-    return answers_archive(path, "inspect", kept, ask, [])
+    return answers_archive(path, "inspect", kept, ask)
 
 
 def _samples(file: SourceFile) -> list[Mapping[str, Any]]:

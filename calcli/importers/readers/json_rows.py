@@ -1,7 +1,7 @@
 """JSON and JSON Lines: rows as objects, or columns as lists."""
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
@@ -15,7 +15,9 @@ from calcli.importers.extra_axis import token_rows
 from calcli.importers.formats import reader
 from calcli.importers.import_request import ImportRequest
 from calcli.importers.multiple_choice import by_choices
+from calcli.importers.nested import flatten
 from calcli.importers.records import in_one_order, record_columns, value_column
+from calcli.importers.remarks import remark
 from calcli.importers.source_file import SourceFile
 from calcli.importers.topk import named_scores
 from calcli.io.locate import natural
@@ -46,11 +48,10 @@ def read_json_table(file: SourceFile, stack: ExitStack, ask: ImportRequest) -> A
     for number, row in enumerate(rows):
         if not isinstance(row, list) or len(row) != len(names):
             raise DataError(f"{path}: row {number} is no list of {len(names)} cells, one per column")
-    notes = []
     if "index" not in file.json and len(rows) == 10_000:
-        notes.append(f"{path.name}: 10000 rows, where W&B cuts the table of a run; are there more?")
+        remark(f"{path.name}: 10000 rows, where W&B cuts the table of a run; are there more?")
     columns = {name: value_column(path, name, [row[i] for row in rows]) for i, name in enumerate(names)}
-    return table_archive(path, "json-table", columns, len(rows), ask, notes)
+    return table_archive(path, "json-table", columns, len(rows), ask)
 
 
 @reader(
@@ -105,7 +106,8 @@ def read_json(file: SourceFile, stack: ExitStack, ask: ImportRequest) -> Archive
         if _is_columns(value):
             columns = {name: value_column(path, name, cells) for name, cells in value.items()}
             return table_archive(path, "json", columns, len(next(iter(value.values()))), ask)
-        loaders = {name: value_column(path, name, cells).load for name, cells in _lists(value)}
+        lists = flatten(value, lambda inner: isinstance(inner, list) and len(inner) > 0, path, into=(Mapping,))
+        loaders = {name: value_column(path, name, cells).load for name, cells in lists.items()}
         if loaders:
             return Archive.of(path, "json", loaders)
     raise DataError(
@@ -169,12 +171,3 @@ def _is_columns(value: Mapping[str, Any]) -> bool:
 def _is_row(value: Mapping[str, Any]) -> bool:
     """Whether one object is a row, not columns: its label is one."""
     return any(parse_name(name).role == "labels" and not isinstance(cell, (list, dict)) for name, cell in value.items())
-
-
-def _lists(value: Mapping[str, Any], folder: str = "") -> Iterator[tuple[str, list[Any]]]:
-    """Lists inside objects, by path."""
-    for key, inner in value.items():
-        if isinstance(inner, Mapping):
-            yield from _lists(inner, f"{folder}{key}/")
-        elif isinstance(inner, list) and inner:
-            yield f"{folder}{key}", inner

@@ -9,6 +9,7 @@ from calcli.importers.formats import reader
 from calcli.importers.import_request import ImportRequest
 from calcli.importers.multiple_choice import Question, check_logged, choice_archive, normalised
 from calcli.importers.readers.parquet import read_parquet, read_table
+from calcli.importers.remarks import remark
 from calcli.importers.source_file import SourceFile
 
 
@@ -48,8 +49,8 @@ def read_lighteval(file: SourceFile, stack: ExitStack, ask: ImportRequest) -> Ar
         questions.append(Question(doc.get("id") or number, scores, int(gold[0])))
     first = rows[0].get("doc") or rows[0]
     task = str(first.get("task_name") or path.stem.removeprefix("details_"))
-    note = f"{path.name}: logits are the log-probabilities of the choices, labels gold_index; acc agrees where logged"
-    return choice_archive(path, "lighteval", questions, task, ask, [note])
+    remark(f"{path.name}: logits are the log-probabilities of the choices, labels gold_index; acc agrees where logged")
+    return choice_archive(path, "lighteval", questions, task, ask)
 
 
 def _flat(value: Any) -> list[Any]:

@@ -10,6 +10,7 @@ from calcli.importers.archive import Archive
 from calcli.importers.formats import reader
 from calcli.importers.import_request import ImportRequest
 from calcli.importers.multiple_choice import Question, agrees, check_logged, choice_archive, normalised
+from calcli.importers.remarks import remark
 from calcli.importers.source_file import SourceFile
 from calcli.numerics import whole_number
 
@@ -59,8 +60,8 @@ def read_lm_eval(file: SourceFile, stack: ExitStack, ask: ImportRequest) -> Arch
         questions.append(Question(sample.id, scores, gold))
     told = "acc agrees in every row" if parsed[0].logged("acc") is not None else "no acc was logged to check with"
     how = {"none": "", "mutual": " minus the unconditional ones"}.get(ask.normalize, f" per {ask.normalize[:-1]}")
-    note = f"{path.name}: logits are the log-likelihoods{how} of the choices, labels {rule}; {told}"
-    return choice_archive(path, "lm-eval", questions, match["task"] if match else path.stem, ask, [note])
+    remark(f"{path.name}: logits are the log-likelihoods{how} of the choices, labels {rule}; {told}")
+    return choice_archive(path, "lm-eval", questions, match["task"] if match else path.stem, ask)
 
 
 def _one_filter(file: SourceFile, ask: ImportRequest) -> list[Record]:
@@ -202,8 +203,8 @@ def read_write_out(file: SourceFile, stack: ExitStack, ask: ImportRequest) -> Ar
         check_logged(where, scores, golds[0], right, "acc")
         questions.append(Question(record.get("doc_id", row), scores, golds[0]))
     task = re.sub(r"_write_out_info$", "", path.stem)
-    note = f"{path.name}: logits are logit_0, logit_1, … (log-likelihoods), labels from truth; acc agrees where logged"
-    return choice_archive(path, "lm-eval-write-out", questions, task, ask, [note])
+    remark(f"{path.name}: logits are logit_0, logit_1, … (log-likelihoods), labels from truth; acc agrees where logged")
+    return choice_archive(path, "lm-eval-write-out", questions, task, ask)
 
 
 def _numbered_logits(record: Mapping[str, Any]) -> list[float]:

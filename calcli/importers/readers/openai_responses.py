@@ -9,6 +9,7 @@ from calcli.importers.archive import Archive
 from calcli.importers.array_names import role_of
 from calcli.importers.formats import reader
 from calcli.importers.import_request import ImportRequest
+from calcli.importers.remarks import remark
 from calcli.importers.source_file import SourceFile
 from calcli.importers.token_logprobs import Answer, answers_archive, positions_of
 
@@ -71,5 +72,6 @@ def read_openai(file: SourceFile, stack: ExitStack, ask: ImportRequest) -> Archi
         answers.append(Answer(where, id, str(text), positions, gold))
     if not (ask.class_names or ask.confidence):
         raise DataError(f"{path}: holds responses of a server with an OpenAI interface; say what they are: {COMMANDS}")
-    notes = [f"{path.name}: {failed} of {len(file.records)} lines have no answer: left out"] if failed else []
-    return answers_archive(path, "openai", answers, ask, notes)
+    if failed:
+        remark(f"{path.name}: {failed} of {len(file.records)} lines have no answer: left out")
+    return answers_archive(path, "openai", answers, ask)

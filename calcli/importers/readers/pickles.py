@@ -18,10 +18,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calcli.errors import DataError, one_line
-from calcli.importers.archive import DEEPEST, Archive, flatten
-from calcli.importers.batches import merge_batches
+from calcli.importers.archive import Archive
 from calcli.importers.formats import reader
 from calcli.importers.import_request import ImportRequest
+from calcli.importers.nested import flatten, merge_batches, rebuilt
+from calcli.importers.remarks import remark
 from calcli.importers.source_file import SourceFile
 
 SUFFIXES = (".p", ".pkl", ".pickle")
@@ -198,44 +199,31 @@ def load_arrays(data: bytes, where: str) -> Any:
     but arrays and containers, and for a broken pickle.
     """
     try:
-        return _arrays(_ArraysOnly(io.BytesIO(data), encoding="latin1").load(), {})
+        return rebuilt(_ArraysOnly(io.BytesIO(data), encoding="latin1").load(), _plain, where, _content)
     except _Refused as what:
         raise DataError(
             f"{where}: the pickle tries to build {what}; calcli builds nothing but NumPy arrays from pickles,"
             " because a pickle can run any program; save the arrays with numpy.savez instead"
         ) from None
+    except DataError:
+        raise
     except RecursionError:
         raise DataError(f"{where}: the pickle is nested too deeply; expected tuples of NumPy arrays") from None
     except Exception as problem:  # a hostile or broken pickle can raise anything
         raise DataError(f"{where}: cannot be read as a pickle: {one_line(problem)}; is the file complete?") from None
 
 
-def _arrays(value: Any, known: dict[int, Any], depth: int = 0) -> Any:
-    """Put the arrays in place of their stand-ins; each container is visited once, however often it is referred to.
+def _content(item: Any, listed: bool) -> Any:
+    """The array in place of its stand-in; objects of an array of objects are a list."""
+    if not isinstance(item, _Array):
+        return item
+    if item.content is None:
+        raise pickle.UnpicklingError("the pickle holds an array without content")
+    return item.content
 
-    known : what has become of the containers so far, by id; None for those that are being visited.
-    """
-    if isinstance(value, _Array):
-        if value.content is None:
-            raise pickle.UnpicklingError("the pickle holds an array without content")
-        if isinstance(value.content, np.ndarray):
-            return value.content
-        value = value.content  # objects of an array of objects
-    if not isinstance(value, (dict, list, tuple)):
-        return value
-    if id(value) not in known:
-        if depth > DEEPEST:
-            raise RecursionError
-        known[id(value)] = None
-        made: Any = (
-            {str(key): _arrays(inner, known, depth + 1) for key, inner in value.items()}
-            if isinstance(value, dict)
-            else tuple(_arrays(inner, known, depth + 1) for inner in value)
-        )
-        known[id(value)] = made
-    if known[id(value)] is None:
-        raise RecursionError
-    return known[id(value)]
+
+def _plain(item: Any, parts: list[Any]) -> Any:
+    return dict(zip(map(str, item), parts, strict=True)) if isinstance(item, dict) else tuple(parts)
 
 
 STORAGES = {
@@ -308,7 +296,6 @@ def read_pickle(file: SourceFile, stack: ExitStack, ask: ImportRequest) -> Archi
 
 def content_archive(path: Path, format: str, content: Any) -> Archive:
     """The arrays of what a pickle holds, under the names that its layout gives them."""
-    notes: list[str] = []
     named: Any = content
     if _is_pair(content):
         named = {"logits": content[0], "labels": content[1]}
@@ -316,24 +303,24 @@ def content_archive(path: Path, format: str, content: Any) -> Archive:
         splits = zip(("val", "test"), content, strict=True)
         named = {split: {"logits": part[0], "labels": part[1]} for split, part in splits}
     else:
-        named = merge_batches(content, path, notes)
+        named = merge_batches(content, path)
     if isinstance(named, dict):
-        named = _named_by_framework(named, notes)
+        named = _named_by_framework(named)
     found = flatten(named, lambda value: isinstance(value, np.ndarray), path)
     if not found:
         raise DataError(f"{path}: the pickle holds no arrays; expected (logits, labels) or two such pairs")
     arrays = {name or path.stem: value for name, value in found.items()}
-    return Archive.held(path, format, arrays, notes, loose=set(found) == {""})
+    return Archive.held(path, format, arrays, loose=set(found) == {""})
 
 
-def _named_by_framework(named: dict[str, Any], notes: list[str]) -> dict[str, Any]:
+def _named_by_framework(named: dict[str, Any]) -> dict[str, Any]:
     """What MMPretrain writes, under names that say what it is: its scores are softmax outputs."""
     renamed = dict(named)
     for key, needed in (("pred_score", "gt_label"), ("class_scores", "pred_label")):
         scores = named.get(key)
         if needed in named and isinstance(scores, np.ndarray) and scores.ndim == 2 and "probs" not in named:
             renamed["probs"] = renamed.pop(key)
-            notes.append(f"{key} was taken as probs, which MMPretrain writes there")
+            remark(f"{key} was taken as probs, which MMPretrain writes there")
             break
     return renamed
 

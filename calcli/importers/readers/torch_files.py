@@ -11,10 +11,10 @@ from typing import Any
 import numpy as np
 
 from calcli.errors import DataError, needed, one_line
-from calcli.importers.archive import Archive, flatten
-from calcli.importers.batches import merge_batches
+from calcli.importers.archive import Archive
 from calcli.importers.formats import reader
 from calcli.importers.import_request import ImportRequest
+from calcli.importers.nested import flatten, merge_batches
 from calcli.importers.readers.pickles import Unhashing
 from calcli.importers.source_file import SourceFile
 from calcli.io.validate import swells
@@ -58,18 +58,16 @@ def read_pt(file: SourceFile, stack: ExitStack, ask: ImportRequest) -> Archive:
     except pickle.UnpicklingError as problem:
         raise DataError(f"{path}: {_refusal(problem)}") from None
 
-    notes: list[str] = []
-
     def taken(leaf: Any, listed: bool) -> Any:
         """Tensors in lists as arrays, so that batches can be joined; those in dicts stay mapped."""
         return _loader(leaf)() if listed and isinstance(leaf, torch.Tensor) else leaf
 
-    content = merge_batches(content, path, notes, taken)
+    content = merge_batches(content, path, taken)
     found = flatten(content, lambda value: isinstance(value, (torch.Tensor, np.ndarray)), path)
     if not found:
         raise DataError(f"{path}: holds no tensors; save a dict such as {{'logits': …, 'labels': …}} with torch.save")
     loaders = {name or path.stem: _loader(value) for name, value in found.items()}
-    return Archive.of(path, "pt", loaders, loose=set(found) == {""}, notes=notes)
+    return Archive.of(path, "pt", loaders, loose=set(found) == {""})
 
 
 class _Anything:

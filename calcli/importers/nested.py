@@ -1,4 +1,4 @@
-"""Lists of batches and lists of rows, as loops over a loader save them, made one array each."""
+"""Nested dicts, lists and tuples: their arrays by path; lists of batches, as loops save them, made one array each."""
 
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -8,42 +8,110 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calcli.errors import DataError
-from calcli.importers.archive import DEEPEST
+from calcli.importers.remarks import remark
+
+MOST_ARRAYS = 100_000
+DEEPEST = 64
+"""Limits for containers within containers: a few bytes of pickle can describe 2^40 of them."""
 
 
-def merge_batches(
-    content: Any, path: Path, notes: list[str], taken: Callable[[Any, bool], Any] = lambda leaf, listed: leaf
+def rebuilt(
+    value: Any,
+    made: Callable[[Any, list[Any]], Any],
+    where: object,
+    leaf: Callable[[Any, bool], Any] = lambda item, listed: item,
+    into: Any = (Mapping, list, tuple),
 ) -> Any:
-    """Join what a list holds again and again: ``[{"logits": (b, k), "labels": (b,)}, …]``.
+    """What nested dicts, lists and tuples become, from the inside out: the one walk over them.
 
-    content : nested dicts, lists, tuples with arrays and plain values. Lists of dicts with
-    the same keys, of tuples of the same length and of arrays are batches if the arrays in
-    an item share their length, else rows. Everything else stays as it is. notes : gets a
-    sentence about what was joined. taken : what becomes of what is no container, and whether it
-    lies within a list. Raises DataError for containers nested too deeply.
+    made : what becomes of a container, given it and what its values or items have become. leaf : what
+    takes the place of anything else, given whether it lies within a list; a container is then walked
+    through. into : what counts as a container. One that occurs in several places is walked through
+    once. where : the file, for messages. Raises DataError for containers within themselves or nested too deeply.
     """
     known: dict[int, Any] = {}
     visiting: set[int] = set()
 
     def walk(item: Any, depth: int, listed: bool) -> Any:
-        if not isinstance(item, (Mapping, list, tuple)):
-            return taken(item, listed)
-        if depth > DEEPEST or id(item) in visiting:
-            raise DataError(f"{path}: its lists and dicts are nested too deeply; save a flat dict of arrays")
+        if not isinstance(item, into):
+            item = leaf(item, listed)
+            if not isinstance(item, into):
+                return item
         if id(item) not in known:
+            if depth > DEEPEST or id(item) in visiting:
+                raise DataError(f"{where}: its lists and dicts are nested too deeply; save a flat dict of arrays")
             visiting.add(id(item))
-            if isinstance(item, Mapping):
-                inside = {key: walk(inner, depth + 1, listed) for key, inner in item.items()}
-                known[id(item)] = _merged_by_id(inside, path, notes)
-            else:
-                known[id(item)] = _merged([walk(inner, depth + 1, True) for inner in item], path, notes)
+            inside = item.values() if isinstance(item, Mapping) else item
+            listed = listed or not isinstance(item, Mapping)
+            known[id(item)] = made(item, [walk(inner, depth + 1, listed) for inner in inside])
             visiting.remove(id(item))
         return known[id(item)]
 
-    return walk(content, 0, False)
+    return walk(value, 0, False)
 
 
-def _merged(items: list[Any], path: Path, notes: list[str]) -> Any:
+class _ByPath(list[tuple[str, Any]]):
+    """The arrays within a container."""
+
+
+def flatten(
+    value: Any,
+    is_array: Callable[[Any], bool],
+    where: object,
+    by: str = "/",
+    into: Any = (Mapping, list, tuple),
+) -> dict[str, Any]:
+    """The arrays in nested containers by their path; lists are counted from 0.
+
+    Anything that is neither a container nor an array is passed over; a list of texts is an array.
+    by : what stands between the parts of a path. Raises DataError as ``rebuilt``, and for too many arrays.
+    """
+
+    def of(part: Any) -> Sequence[tuple[str, Any]]:
+        return part if isinstance(part, _ByPath) else [("", part)] if is_array(part) else []
+
+    def made(item: Any, parts: list[Any]) -> _ByPath:
+        if not isinstance(item, Mapping) and item and all(isinstance(part, str) for part in item):
+            return _ByPath([("", np.asarray(item))])
+        found = _ByPath()
+        for key, part in zip(
+            map(_key, item) if isinstance(item, Mapping) else map(str, range(len(item))), parts, strict=True
+        ):
+            found += [(f"{key}{by}{path}" if path else key, array) for path, array in of(part)]
+            if len(found) > MOST_ARRAYS:
+                raise DataError(f"{where}: holds more than {MOST_ARRAYS} arrays; expected scores and labels")
+        return found
+
+    return dict(of(rebuilt(value, made, where, into=into)))
+
+
+def _key(key: Any) -> str:
+    return str(key) if isinstance(key, str | int | float | bool | None) else f"a {type(key).__name__}"
+
+
+# ---- lists of batches, lists of rows
+
+
+def merge_batches(content: Any, path: Path, leaf: Callable[[Any, bool], Any] = lambda item, listed: item) -> Any:
+    """Join what a list holds again and again: ``[{"logits": (b, k), "labels": (b,)}, …]``.
+
+    content : nested dicts, lists, tuples with arrays and plain values. Lists of dicts with
+    the same keys, of tuples of the same length and of arrays are batches if the arrays in
+    an item share their length, else rows. Everything else stays as it is. leaf : see ``rebuilt``,
+    which says what it raises.
+    """
+
+    def made(item: Any, parts: list[Any]) -> Any:
+        return (
+            _merged_by_id(dict(zip(item, parts, strict=True)), path)
+            if isinstance(item, Mapping)
+            else _merged(parts, path)
+        )
+
+    return rebuilt(content, made, path, leaf)
+
+
+def _merged(items: list[Any], path: Path) -> Any:
     first: Any = items[0] if items else None
     if isinstance(first, (dict, list, tuple, np.ndarray)) and len({id(item) for item in items}) < len(items):
         return items  # one thing referred to several times: a few bytes of pickle would join to any size
@@ -54,7 +122,7 @@ def _merged(items: list[Any], path: Path, notes: list[str]) -> Any:
     elif isinstance(first, np.ndarray) and len({item.ndim for item in items if isinstance(item, np.ndarray)}) == 1:
         joined = _join(items, rows=first.ndim == 0 or (first.ndim == 1 and first.dtype.kind == "f"))
         if joined is not None and len(items) > 1:
-            notes.append(f"{path.name}: {len(items)} parts were joined to {len(joined)} rows")
+            remark(f"{path.name}: {len(items)} parts were joined to {len(joined)} rows")
         return items if joined is None else joined
     elif items and all(isinstance(item, (int, float)) and not isinstance(item, bool) for item in items):
         return np.array(items)
@@ -64,11 +132,11 @@ def _merged(items: list[Any], path: Path, notes: list[str]) -> Any:
     arrays = {key: joined for key, values in fields.items() if (joined := _join(values, rows)) is not None}
     if arrays and len(items) > 1 and not rows:
         count = len(next(iter(arrays.values())))
-        notes.append(f"{path.name}: {len(items)} batches were joined to {count} rows")
+        remark(f"{path.name}: {len(items)} batches were joined to {count} rows")
     return arrays or items
 
 
-def _merged_by_id(items: dict[Any, Any], path: Path, notes: list[str]) -> Any:
+def _merged_by_id(items: dict[Any, Any], path: Path) -> Any:
     """Rows by their ids, ``{"a.jpg": {"logits": (k,), "label": 2}, …}``, as arrays; anything else as it is."""
     rows = list(items.values())
     if len(rows) < 2 or not all(isinstance(row, dict) and row.keys() == rows[0].keys() for row in rows):
@@ -76,7 +144,7 @@ def _merged_by_id(items: dict[Any, Any], path: Path, notes: list[str]) -> Any:
     deep = [[np.ndim(value) for value in row.values()] for row in rows]
     if not all(isinstance(key, (str, int)) for key in items) or any(sorted(set(d)) != [0, 1] for d in deep):
         return items
-    merged = _merged(rows, path, notes)
+    merged = _merged(rows, path)
     if not isinstance(merged, dict) or merged.keys() != rows[0].keys():
         return items
     return {"ids": np.array([str(key) for key in items]), **merged}
