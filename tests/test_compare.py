@@ -11,11 +11,12 @@ from cli import process, runner
 from synthetic import truth
 
 from calcli.calibrator import Context
-from calcli.evaluation.cross_validation import folds_of, held_out_table
+from calcli.evaluation.cross_validation import fold_fits, folds_of, held_out_table
 from calcli.evaluation.leaderboard import holm
 from calcli.evaluation.paired_differences import differences
 from calcli.metrics.context import MetricContext, MetricSettings
 from calcli.metrics.friedman import nemenyi_distance, not_told_apart
+from calcli.metrics.losses import paired_sums
 from calcli.registry import parse_method
 from calcli.rows import ArrayRows
 
@@ -56,9 +57,10 @@ def test_every_row_is_scored_by_a_fit_that_has_not_seen_it():
     rng = np.random.default_rng(0)
     rows = ArrayRows(rng.normal(size=(300, 3)), rng.integers(0, 3, 300))
     folds = folds_of(rows, Context(), 5)
-    table = held_out_table(*parse_method("ms"), folds, Context())
+    table = held_out_table(fold_fits(*parse_method("ms"), folds, Context()), folds)
     assert table.n == 300 and (table.y == rows.labels()).all()
-    whole = held_out_table(*parse_method("ms"), [(rows, rows, np.arange(300))], Context())
+    whole = [(rows, rows, np.arange(300))]
+    whole = held_out_table(fold_fits(*parse_method("ms"), whole, Context()), whole)
     assert table.nll.mean() > np.log(3) > whole.nll.mean()
 
 
@@ -68,13 +70,16 @@ def test_json_has_the_promised_shape(run, three):
     z, y = truth(300, 4, seed=0)
     rows = ArrayRows(z, y)
     folds = folds_of(rows, Context(), 5)
-    tables = {name: held_out_table(*parse_method(name), folds, Context()) for name in ("ts", "svs", "uncalibrated")}
+    fits = {name: fold_fits(*parse_method(name), folds, Context()) for name in ("ts", "svs", "uncalibrated")}
+    others = [(held, fit) for (_, held, _), fit in zip(folds, fits["ts"], strict=True)]
+    tables = {name: held_out_table(fits[name], folds, others) for name in fits}
     for result in found["results"][:3]:
         assert result["bundle"] == "m0.h5" and result["n"] == 300 and result["seconds"] > 0
         assert result["metrics"]["nll"]["value"] == pytest.approx(tables[result["method"]].nll.mean(), rel=1e-12)
         assert {"value", "signature", "null_mean", "p_value"} <= set(result["metrics"]["ece"])
     settings = MetricSettings()
-    expected = differences(MetricContext(tables["svs"], settings), MetricContext(tables["ts"], settings))["nll"]
+    contexts = [MetricContext(tables[name], settings) for name in ("svs", "ts")]
+    expected = differences(paired_sums(*contexts), 0.95)["nll"]
     own = next(d for d in found["differences"] if d["method"] == "svs")
     assert own["baseline"] == "ts" and own["metrics"]["nll"] == expected.to_dict()
     assert found["ranks"] is None

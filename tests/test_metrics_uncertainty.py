@@ -28,6 +28,7 @@ from calcli.metrics.intervals import (
     t_quantile,
     wilson_interval,
 )
+from calcli.metrics.losses import paired_sums
 from calcli.metrics.nulls import bin_outcomes, class_bin_outcomes, expected_error, null_of, poisson_binomial
 from calcli.metrics.significance import (
     benjamini_hochberg,
@@ -110,11 +111,11 @@ def test_paired_differences_cover_and_keep_the_level():
         right = rng.random(150) < c
         a, b = top_label_table(c, right), top_label_table(np.clip(c + rng.normal(0, 0.05, 150), 0.5, 1.0), right)
         context = MetricContext(a, MetricSettings(resamples=99, level=0.9))
-        same = differences(context, MetricContext(top_label_table(c, right)))
+        same = differences(paired_sums(context, MetricContext(top_label_table(c, right))), 0.9)
         assert same["nll"].value == 0.0
         assert same["nll"].p_value == 1.0
         shift = np.mean(a.confidence - b.confidence)
-        found = differences(context, MetricContext(b))["mean_confidence"]
+        found = differences(paired_sums(context, MetricContext(b)), 0.9)["mean_confidence"]
         assert found.value == pytest.approx(shift)
         null = rng.normal(0, 1, 150)
         mean = mean_of(null)

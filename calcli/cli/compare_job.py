@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Callable, Generator, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from hashlib import sha256
 from itertools import groupby
@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from calcli.calibrator import Context
+from calcli.calibrator import Context, Fit
 from calcli.errors import CalcliError, DataError
-from calcli.evaluation.cross_validation import Fold, folds_of, held_out_table
+from calcli.evaluation.cross_validation import Fold, fold_fits, folds_of, held_out_table
 from calcli.fast_dataclass import dataclass
 from calcli.importers.open_any_file import open_data
 from calcli.io.bundle import BundleRows
@@ -23,6 +23,7 @@ from calcli.io.pooled_bundles import PooledRows
 from calcli.kernels.device import resolve
 from calcli.metrics.rowtable import RowTable
 from calcli.registry import parse_method
+from calcli.rows import Rows
 
 if TYPE_CHECKING:
     from calcli.workers.executor import Executor
@@ -61,20 +62,22 @@ class Scene:
 
 @dataclass(frozen=True)
 class HeldOut:
-    """The held-out rows of one method on one bundle, or why there are none. seconds : of processor time."""
+    """The held-out rows of one method on one bundle and its fits, or why there are none. seconds : of CPU time."""
 
     seconds: float
     table: RowTable | None = None
     reason: str | None = None
     exit_code: int = 0
+    fits: Sequence[Fit[Any] | None] = ()
 
 
 @dataclass(frozen=True)
 class CompareTask:
-    """A method to be scored on a bundle."""
+    """A method to be scored on a bundle. against : where and by which fits the baseline was scored."""
 
     setting: Setting
     entrant: str
+    against: tuple[Setting, Sequence[Fit[Any] | None]] | None = None
 
     @property
     def name(self) -> str:
@@ -83,14 +86,17 @@ class CompareTask:
 
     def __call__(self) -> HeldOut:
         with opened(self.setting) as scene:
-            return _outcome(self.setting, scene, self.entrant)
+            return _outcome(self, scene)
 
     def absolute(self) -> "CompareTask":
         """The same for a process in another folder."""
         from calcli.workers.task import absolute
 
-        bundles = tuple(absolute(name) for name in self.setting.bundles)
-        return replace(self, setting=replace(self.setting, bundles=bundles))
+        def moved(setting: Setting) -> Setting:
+            return replace(setting, bundles=tuple(absolute(name) for name in setting.bundles))
+
+        against = None if self.against is None else (moved(self.against[0]), self.against[1])
+        return replace(self, setting=moved(self.setting), against=against)
 
 
 @contextmanager
@@ -163,16 +169,29 @@ def outcomes(tasks: Sequence[CompareTask], executor: "Executor | None") -> Gener
     for setting, group in groupby(tasks, key=lambda task: task.setting):
         with opened(setting) as scene:
             for task in group:
-                yield _outcome(setting, scene, task.entrant)
+                yield _outcome(task, scene)
 
 
-def _outcome(setting: Setting, scene: Scene, entrant: str) -> HeldOut:
-    begun = time.process_time()
+def _outcome(task: CompareTask, scene: Scene) -> HeldOut:
+    begun, setting = time.process_time(), task.setting
     context = Context(setting.seed, resolve("auto", scene.rows.n * scene.rows.k))
     try:
-        table = held_out_table(*parse_method(entrant), scene.folds, context)
-        return HeldOut(time.process_time() - begun, table)
+        fits = fold_fits(*parse_method(task.entrant), scene.folds, context)
+        with _others(task, scene) as others:
+            table = held_out_table(fits, scene.folds, others)
+        return HeldOut(time.process_time() - begun, table, fits=fits)
     except Exception as error:  # one method's failure is no reason to lose the others
         code = getattr(error, "exit_code", CalcliError.exit_code)
         words = " ".join(str(error).split()) or type(error).__name__
         return HeldOut(time.process_time() - begun, reason=words, exit_code=code)
+
+
+@contextmanager
+def _others(task: CompareTask, scene: Scene) -> Iterator[list[tuple[Rows, Fit[Any] | None]]]:
+    """By fold the held-out rows of the baseline, which may be another model's, and its fit."""
+    if task.against is None:
+        yield []
+        return
+    setting, fits = task.against
+    with nullcontext(scene) if setting == task.setting else opened(setting) as other:
+        yield [(held, fit) for (_, held, _), fit in zip(other.folds, fits, strict=True)]

@@ -30,6 +30,7 @@ class KeptResult(KeptDifference):
     status: str
     seconds: float = 0.0
     data_sha256: str | None = None
+    fits: dict[str, int] = msgspec.field(default_factory=dict)
 
 
 class Kept(msgspec.Struct):
@@ -51,7 +52,7 @@ class Kept(msgspec.Struct):
 
 
 def _is_shown(fact: dict[str, Fact]) -> bool:
-    ends = fact.get("ci", [None, None])
+    ends = fact.get("ci") or [None, None]
     return (
         "value" in fact
         and all(type(fact.get(name)) in (int, float, type(None)) for name in NUMBERS)

@@ -57,8 +57,9 @@ class Board:
         return Table(head, rows)
 
     def _called(self, entry: LeaderboardEntry) -> str:
-        alone = not self.models and entry.method == self.baseline
-        return f"{entry.method} (baseline)" if alone else entry.method
+        notes = ["baseline"] if not self.models and entry.method == self.baseline else []
+        notes += [status for status in entry.fits if status != "ok"]
+        return f"{entry.method} ({', '.join(notes)})" if notes else entry.method
 
     def _beyond(self, own: Sequence[LeaderboardEntry]) -> set[str]:
         """Methods whose NLL differs beyond chance, all comparisons of the bundle considered."""
@@ -111,9 +112,15 @@ class Board:
                 for e in own:
                     if e.reason is not None:
                         print(plain(f"{e.method}: failed: {e.reason}"))
+                    for status, count in e.fits.items():
+                        if status != "ok":
+                            print(plain(f"{e.method}: {count} of {sum(e.fits.values())} fits ended {status}"))
                 print()
             print(f"[ ]: {self.level:.0%} interval of the difference on the same rows; * beyond chance, all methods")
-            print("considered (Holm); ece floor: what a calibrated model would show; CPU s: all fits and their scoring")
+            print(
+                "considered (Holm); no bound: few rows carry the loss; ece floor: what a calibrated model would show;"
+            )
+            print("CPU s: all fits and their scoring")
         if self.ranks is not None:
             self._print_ranks(self.ranks)
 
@@ -149,7 +156,7 @@ def _difference(entry: LeaderboardEntry, beyond: bool) -> str | None:
     if entry.differences is None:
         return None
     d = entry.differences["nll"]
-    ends = f" [{d['ci'][0]:+.4f}, {d['ci'][1]:+.4f}]" if "ci" in d else ""
+    ends = f" [{d['ci'][0]:+.4f}, {d['ci'][1]:+.4f}]" if d.get("ci") else " no bound" * ("ci_reason" in d)
     return f"{d['value']:+.4f}{ends}{'*' if beyond else ''}"
 
 

@@ -12,7 +12,7 @@ from calcli.calibrator import Calibrator, Progress
 from calcli.errors import DataError
 from calcli.evaluation.bin_sweep import bin_sweep
 from calcli.evaluation.loss_decomposition import cross_fitted_split, split_is_cheap
-from calcli.evaluation.paired_differences import differences, differences_of
+from calcli.evaluation.paired_differences import differences
 from calcli.evaluation.results import ClassLine, GroupLine, Paired, Result, Score
 from calcli.evaluation.verdict_results import Report
 from calcli.evaluation.verdict_rules import data_summary, group_gap, judge
@@ -30,6 +30,7 @@ from calcli.metrics.catalog import (
 from calcli.metrics.class_columns import class_columns
 from calcli.metrics.collect import collect_all
 from calcli.metrics.context import MetricContext, MetricSettings
+from calcli.metrics.losses import paired_sums
 from calcli.metrics.out_of_core_walk import LONG, long_contexts, measured_long
 from calcli.metrics.rowtable import RowTable
 from calcli.metrics.significance import adjusted, benjamini_hochberg, class_p_values
@@ -142,6 +143,7 @@ def assess(
         group=subject.group,
         progress=progress,
         top_only=len(compared) == 1 and plan.is_plain and top_suffices(names, plan.settings),
+        against=None if len(compared) == 1 else 0 if baseline is None else len(compared) - 1,
     )
     reference = tables[0] if baseline is None else tables[-1]
     each = _Each(subject, plan, names, baseline, MetricContext(reference, plan.settings), progress)
@@ -182,7 +184,9 @@ def _of_long(
             seen = seen or context.tally
             paired = None
             if context.tally.paired:
-                paired = Paired(None if baseline is None else baseline.name, differences_of(context))
+                paired = Paired(
+                    None if baseline is None else baseline.name, differences(context.tally.paired, plan.settings.level)
+                )
             counts = context.tally.counts if any(context.tally.counts.values()) else {}
             k = context.table.k if context.table.k > 1 else None
             report = None
@@ -225,7 +229,7 @@ class _Each:
         paired = None
         if table is not self.reference.table:
             name = None if self.baseline is None else self.baseline.name
-            paired = Paired(name, differences(context, self.reference))
+            paired = Paired(name, differences(paired_sums(context, self.reference), s.level))
         sweep = None
         if plan.sweep:
             sweep = bin_sweep(rows, candidate.calibrator, table, plan.sweep, s.norm, edge_rows, plan.sweep_marginal)

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import fields
+from dataclasses import field, fields
 from typing import Any
 
 from calcli.calibrator import Calibrator
@@ -11,6 +11,7 @@ from calcli.evaluation.paired_differences import differences, tests_of
 from calcli.fast_dataclass import dataclass
 from calcli.metrics.context import MetricContext, MetricSettings
 from calcli.metrics.friedman import Friedman, nemenyi_distance
+from calcli.metrics.losses import paired_sums
 from calcli.metrics.rowtable import RowTable
 from calcli.registry import method, method_names, parse_method, spelled, split_list
 from calcli.rows import Rows
@@ -85,7 +86,7 @@ class LeaderboardEntry:
     """One method on one bundle, as the JSON has it: metrics, or the reason why there are none.
 
     differences : this minus the baseline, row by row, by metric; None for the baseline itself.
-    against : bundle and method of the baseline.
+    against : bundle and method of the baseline. fits : how many fits ended how, by status; none of the uncalibrated.
     """
 
     bundle: str
@@ -99,6 +100,7 @@ class LeaderboardEntry:
     against: tuple[str, str] | None = None
     reason: str | None = None
     exit_code: int = 0
+    fits: Mapping[str, int] = field(default_factory=dict)
 
     def value(self, name: str) -> float:
         """A metric, NaN where it has no value."""
@@ -109,7 +111,7 @@ class LeaderboardEntry:
         """Keys of ``results`` in the JSON output."""
         facts = {"bundle": self.bundle, "method": self.method, "n": self.n, "n_classes": self.n_classes}
         facts |= {"status": "ok" if self.reason is None else "failed", "metrics": dict(self.metrics)}
-        facts |= {"seconds": self.seconds, "data_sha256": self.data_sha256}
+        facts |= {"seconds": self.seconds, "data_sha256": self.data_sha256, "fits": dict(self.fits)}
         return facts if self.reason is None else {**facts, "reason": self.reason, "exit_code": self.exit_code}
 
     def difference_dict(self) -> dict[str, Any] | None:
@@ -132,7 +134,7 @@ def scored(
     metrics = {name: score.to_dict() for name, score in scores_of(context, METRICS).items()}
     if baseline is None:
         return metrics, None
-    paired = differences(context, MetricContext(baseline, settings))
+    paired = differences(paired_sums(context, MetricContext(baseline, settings)), settings.level)
     return metrics, {name: paired[name].to_dict() for name in COMPARED}
 
 

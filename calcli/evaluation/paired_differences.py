@@ -1,50 +1,47 @@
 """Differences between calibrators on the same rows, and ranks over several bundles."""
 
+import math
 from collections.abc import Mapping, Sequence
 
 import numpy as np
 
 from calcli.evaluation.results import Difference, Ranks, Result
 from calcli.metrics.catalog import metric
-from calcli.metrics.context import MetricContext
 from calcli.metrics.friedman import Friedman, friedman
-from calcli.metrics.intervals import Mean, bootstrap_interval, mean_of, t_interval, t_p_value
-from calcli.metrics.losses import compared_losses, resampled
-from calcli.metrics.out_of_core import LongContext
+from calcli.metrics.intervals import Interval, Mean, normal_quantile, t_interval, t_p_value
+from calcli.statistics.paired import PairedSums, fair_signs, share_ends
+
+FEW = "no bound: few rows carry the loss"
 
 
-def differences(context: MetricContext, baseline: MetricContext) -> dict[str, Difference]:
+def differences(sums: Mapping[str, PairedSums], level: float) -> dict[str, Difference]:
     """Mean paired differences, this minus the baseline, with interval and two-sided p-value.
 
-    Rows whose losses do not differ at all give 0 with p = 1. Intervals are bootstrap-t or
-    t as for the losses themselves; p-values are those of the paired t-test.
+    Of losses by ``PairedSums.tails``, an end of the interval never nearer than Student's; of the accuracy McNemar's
+    test and Tango's interval; of what no label decides Student's. Rows that do not differ at all give 0 with p = 1.
     """
-    losses = compared_losses(context.table.k)
-    columns = np.stack([rows(context) - rows(baseline) for rows in losses.values()], axis=1)
-    s = context.settings
-    intervals = bootstrap_interval(columns, s.level, s.resamples, context.rng("paired")) if resampled(context) else []
-    out = {}
-    for j, name in enumerate(losses):
-        mean = mean_of(columns[:, j], context.table.weight)
-        p = _p_value(mean, same=not columns[:, j].any()) if mean.n > 1 else None
-        interval = intervals[j] if intervals else t_interval(mean, s.level)
-        out[name] = Difference(mean.value, mean.se if np.isfinite(mean.se) else None, interval, p)
-    return out
+    return {name: _difference(name, each, level) for name, each in sums.items()}
 
 
-def differences_of(context: LongContext) -> dict[str, Difference]:
-    """The same to the first set of rows, of so many that intervals and p-values are those of the paired t-test."""
-    out = {}
-    for name, moments in context.tally.paired.items():
-        mean = moments.as_mean
-        p = _p_value(mean, same=mean.value == 0 and mean.se == 0)
-        out[name] = Difference(mean.value, mean.se, t_interval(mean, context.settings.level), p)
-    return out
-
-
-def _p_value(mean: Mean, same: bool) -> float:
-    """Of the paired t-test; 1 where no row differs."""
-    return 1.0 if same else t_p_value(mean.value / mean.se if mean.se else np.inf, mean.n - 1)
+def _difference(name: str, sums: PairedSums, level: float) -> Difference:
+    mean = Mean(*sums.student())
+    se = mean.se if math.isfinite(mean.se) else None
+    student = t_interval(mean, level)
+    if not mean.n > 1.0:
+        return Difference(mean.value, se, None, None)
+    if not sums.observed[0, 2] > 0.0:
+        return Difference(mean.value, se, student, 1.0)
+    if name == "accuracy":
+        low, high = share_ends(sums, normal_quantile(0.5 + level / 2.0))
+        return Difference(mean.value, se, Interval(low, high, level, "Tango"), fair_signs(sums))
+    if sums.expected is None or student is None:
+        p = t_p_value(mean.value / mean.se if mean.se else math.inf, mean.n - 1.0)
+        return Difference(mean.value, se, student, p)
+    ends = sums.ends(level)
+    if ends[0] is None or ends[1] is None:
+        return Difference(mean.value, se, None, sums.tails().both, FEW)
+    outer = Interval(min(ends[0], student.low), max(ends[1], student.high), level, "shifted Poisson")
+    return Difference(mean.value, se, outer, sums.tails().both)
 
 
 def rank_table(bundles: Sequence[Sequence[Result]], labels: Sequence[str], metrics: Sequence[str]) -> Ranks | None:

@@ -80,16 +80,18 @@ class Score:
 
 @dataclass(frozen=True)
 class Difference:
-    """Mean paired difference of a loss, this minus the baseline; p_value two-sided."""
+    """Mean paired difference of a loss, this minus the baseline; p_value two-sided. reason : why no interval."""
 
     value: float
     se: float | None
     interval: Interval | None = None
     p_value: float | None = None
+    reason: str | None = None
 
     def to_dict(self) -> dict[str, Any]:
         p = {} if self.p_value is None else {"p_value": self.p_value}
-        return {"value": self.value, "se": self.se, **_interval_dict(self.interval), **p}
+        ci = _interval_dict(self.interval) if self.reason is None else {"ci": None, "ci_reason": self.reason}
+        return {"value": self.value, "se": self.se, **ci, **p}
 
 
 @dataclass(frozen=True)

@@ -12,8 +12,9 @@ from calcli.calibrator import Calibrator, Prediction, Progress
 from calcli.errors import DataError
 from calcli.fast_dataclass import dataclass
 from calcli.metrics.class_sums import ClassSums, Piece
+from calcli.metrics.paired import expected_differences
 from calcli.metrics.rowtable import COLUMNS, TOP_COLUMNS, RowTable
-from calcli.numerics import NLL_FLOOR, FloatArray, IntArray, tile_rows
+from calcli.numerics import NLL_FLOOR, FloatArray, IntArray, log_softmax, tile_rows
 from calcli.rows import Block, Rows
 from calcli.sums import Sums
 
@@ -34,19 +35,23 @@ def collect_all(
     group: NDArray[Any] | None = None,
     progress: Progress | None = None,
     top_only: bool = False,
+    against: int | Prediction | None = None,
 ) -> list[RowTable]:
     """Row tables of several calibrators (None: uncalibrated) from one walk over the file.
 
     Blocks are worked on side by side; what adds is added in the order of the rows, so that
     the number of threads changes nothing. class_bins : width bins of the class sums, 0 for none.
     tops : numbers of largest classes whose probability and labels are wanted, each below k. top_only :
-    nothing but ``TOP_COLUMNS``. Raises DataError for transforms that a calibrator needs and the rows lack.
+    nothing but ``TOP_COLUMNS``. against : the calibrator, or the rows of another model, that the others are compared
+    with (``RowTable.expected``). Raises DataError for transforms that a calibrator needs and the rows lack.
     """
     needed, wanted = needed_transforms(rows, calibrators)
     tops = tuple(j for j in tops if j < rows.k)
-    work = _GatherBlock(rows.k, tuple(calibrators), tuple(needed), class_bins, tops, top_only)
+    which = against if isinstance(against, int) else None
+    along = (against.log_probs, against.label) if isinstance(against, Prediction) else ()
+    work = _GatherBlock(rows.k, tuple(calibrators), tuple(needed), class_bins, tops, top_only, which)
     gatherers = [_Gatherer(rows.n, rows.k, class_bins) for _ in calibrators]
-    for parts in rows.partial_sums(work, transforms=wanted):
+    for parts in rows.partial_sums(work, *along, transforms=wanted):
         for gatherer, part in zip(gatherers, parts.each, strict=True):
             gatherer.take(part)
         if progress is not None:
@@ -65,13 +70,20 @@ def reduced(
 ) -> Iterator[Made]:
     """What ``reduce`` makes of the tables of some rows at a time, a table through every calibrator; it can be pickled.
 
-    Arguments as for ``collect_all``.
+    Arguments as for ``collect_all``; several calibrators are compared with the first.
     """
     needed, wanted = needed_transforms(rows, calibrators)
-    work = _GatherBlock(
-        rows.k, tuple(calibrators), tuple(needed), class_bins, tuple(j for j in tops if j < rows.k), top_only
-    )
+    tops, which = tuple(j for j in tops if j < rows.k), 0 if len(calibrators) > 1 else None
+    work = _GatherBlock(rows.k, tuple(calibrators), tuple(needed), class_bins, tops, top_only, which)
     return rows.each(_Reducing(work, reduce), transforms=wanted, at_once=4)
+
+
+def predicted(rows: Rows, calibrator: Calibrator | None) -> Prediction:
+    """All rows through a calibrator (None: uncalibrated), as one array in memory."""
+    needed, wanted = needed_transforms(rows, [calibrator])
+    work = _GatherBlock(rows.k, (calibrator,), tuple(needed), 0, (), True)
+    parts = list(rows.each(work.predict, transforms=wanted))
+    return Prediction(np.concatenate([p.log_probs for p in parts]), np.concatenate([p.label for p in parts]))
 
 
 def needed_transforms(rows: Rows, calibrators: Sequence[Calibrator | None]) -> tuple[list[str], list[int]]:
@@ -95,12 +107,13 @@ def _with_transforms(block: Block, which: Sequence[int]) -> Block:
 
 @dataclass
 class _Part(Sums):
-    """Some rows: arrays of consecutive rows by column, clipped rows, counts of the calibrator, class sums. Adds."""
+    """Some rows: arrays of consecutive rows by column, and what ``RowTable`` has of their sums. Adds."""
 
     columns: dict[str, list[NDArray[Any]]] = field(default_factory=dict)
     clipped: int = 0
     counts: Mapping[str, int] = field(default_factory=dict)
     classes: Piece | None = None
+    expected: Mapping[str, FloatArray] = field(default_factory=dict)
 
     def put(self, **columns: NDArray[Any]) -> None:
         """Append rows."""
@@ -122,7 +135,8 @@ class _Parts:
 class _GatherBlock:
     """What is gathered of a block, through every calibrator, piece by piece; pieces are small enough to stay in cache.
 
-    needed : specs of the transforms that come with the block. spare : room to work in.
+    needed : specs of the transforms that come with the block. against : calibrator that the others are compared
+    with. spare : room to work in.
     """
 
     k: int
@@ -131,25 +145,45 @@ class _GatherBlock:
     class_bins: int
     tops: tuple[int, ...]
     top_only: bool
+    against: int | None = None
     spare: list[list[FloatArray]] = field(default_factory=list)
 
-    def __call__(self, block: Block) -> _Parts:
+    def __call__(self, block: Block, *other: NDArray[Any]) -> _Parts:
         try:
             room = self.spare.pop()
         except IndexError:
             room = [np.empty((tile_rows(self.k), self.k)) for _ in range(3)]
-        found = [self.through(calibrator, block, room) for calibrator in self.calibrators]
+        base = Prediction(other[0], other[1]) if other else None
+        if self.against is not None:
+            base = self.prediction(self.calibrators[self.against], block) or _as_it_is(block)
+        found = [self.through(at, block, room, base) for at in range(len(self.calibrators))]
         self.spare.append(room)
         return _Parts(found)
 
-    def through(self, calibrator: Calibrator | None, block: Block, room: list[FloatArray]) -> _Part:
-        """The rows through one calibrator."""
+    def through(self, at: int, block: Block, room: list[FloatArray], base: Prediction | None) -> _Part:
+        """The rows through one calibrator, compared with others."""
+        own = at == self.against
+        prediction = base if own else self.prediction(self.calibrators[at], block)
         if block.kind == "confidence":
-            return self.confidences(block, calibrator)
+            part = self.confidences(block, prediction)
+        elif prediction is None or self.calibrators[at] is None:
+            part = self.raw(block, room)
+        else:
+            part = self.calibrated(block, prediction, room)
+        if base is not None and not own:
+            part.expected = expected_differences(block, prediction or _as_it_is(block), base)
+        return part
+
+    def predict(self, block: Block) -> Prediction:
+        """The rows of a block through the first calibrator."""
+        return self.prediction(self.calibrators[0], block) or _as_it_is(block)
+
+    def prediction(self, calibrator: Calibrator | None, block: Block) -> Prediction | None:
+        """The calibrated rows; None where there is no calibrator."""
         if calibrator is None:
-            return self.raw(block, room)
+            return None
         own = [self.needed.index(spec) for spec in calibrator.required_transforms]
-        return self.calibrated(block, calibrator.apply(_with_transforms(block, own) if own else block), room)
+        return calibrator.apply(_with_transforms(block, own) if own else block)
 
     def raw(self, block: Block, room: list[FloatArray]) -> _Part:
         """Uncalibrated rows: softmax of the scores, or the stored probabilities themselves."""
@@ -183,9 +217,8 @@ class _GatherBlock:
             self.add(part, some, prediction.label[at : at + step], d, e, np.ones(len(d)), spare)
         return part
 
-    def confidences(self, block: Block, calibrator: Calibrator | None) -> _Part:
+    def confidences(self, block: Block, prediction: Prediction | None) -> _Part:
         """Rows of which only the confidence is known: losses of the event that the answer is right."""
-        prediction = None if calibrator is None else calibrator.apply(block)
         q = np.asarray(block.scores[:, 0] if prediction is None else prediction.confidence, dtype=np.float64)
         correct, part = block.labels.astype(np.float64), _Part()
         part.put(confidence=q, correct=correct, prediction=np.ones(len(q), dtype=np.int64), y=block.labels)
@@ -282,6 +315,7 @@ class _Gatherer:
         self.n, self.k, self.done = n, k, 0
         self.columns: dict[str, NDArray[Any]] = {}
         self.clipped, self.counts = 0, Counter[str]()
+        self.expected: dict[str, FloatArray] = {}
         self.sums = ClassSums(k, class_bins) if class_bins else None
 
     def take(self, part: _Part) -> None:
@@ -296,6 +330,8 @@ class _Gatherer:
         self.done += sum(map(len, part.columns["confidence"]))
         self.clipped += part.clipped
         self.counts.update(part.counts)
+        for name, sums in part.expected.items():
+            self.expected[name] = self.expected.get(name, 0.0) + sums
         if self.sums is not None and part.classes is not None:
             self.sums.take(part.classes)
 
@@ -312,7 +348,15 @@ class _Gatherer:
             classes=None if self.sums is None else self.sums.stats(),
             counts=dict(self.counts),
             tops={int(n[4:]): (c[n], c[f"within {n[4:]}"]) for n in c if n.startswith("top ")},
+            expected=self.expected,
         )
+
+
+def _as_it_is(block: Block) -> Prediction:
+    """Uncalibrated rows as if a calibrator had made them."""
+    if block.kind == "confidence":
+        return Prediction.of_confidence(np.asarray(block.scores[:, 0], dtype=np.float64))
+    return Prediction(log_softmax(block.z), block.prediction)
 
 
 def _norm_of_probabilities(p: FloatArray, dtype: np.dtype[Any]) -> FloatArray:

@@ -27,12 +27,22 @@ from calcli.metrics.nulls import Null
 from calcli.metrics.rowtable import RowTable
 from calcli.metrics.significance import direction_of
 from calcli.numerics import FloatArray
+from calcli.statistics.paired import PairedSums
 
 
 def compared_losses(k: int) -> dict[str, Callable[[MetricContext], FloatArray]]:
     """The means over rows of the default report on k classes: what two calibrators are compared by, row by row."""
     known = {name: m.rows for name, m in METRICS.items() if m.rows is not None and m.report == "default"}
     return {name: rows for name, rows in known.items() if k > 1 or not METRICS[name].whole}
+
+
+def paired_sums(context: MetricContext, baseline: MetricContext) -> dict[str, PairedSums]:
+    """Sums of the differences to the baseline, this minus that, by the names of ``compared_losses``."""
+    table = context.table
+    return {
+        name: PairedSums.of(rows(context) - rows(baseline), table.weight, table.expected.get(name))
+        for name, rows in compared_losses(table.k).items()
+    }
 
 
 def row_mean(mean: Mean, interval: Interval | None) -> Value:

@@ -52,7 +52,8 @@ class RowTable:
     are two classes, else None. weight : float64 or None. group : any labels or None.
     Where only ``TOP_COLUMNS`` were asked for, the other statistics are empty.
     clipped : rows whose NLL met the floor. counts : what the calibrator reported.
-    tops : j -> (sum of the j largest p, 1.0 where the label is among them), when asked for.
+    tops : j -> (sum of the j largest p, 1.0 where the label is among them), when asked for. expected : of each
+    loss ``PairedSums.expected``, of the difference to the rows that these are compared with.
     """
 
     k: int
@@ -71,6 +72,7 @@ class RowTable:
     classes: ClassStats | None = None
     counts: Mapping[str, int] = field(default_factory=dict)
     tops: Mapping[int, tuple[FloatArray, FloatArray]] = field(default_factory=dict)
+    expected: Mapping[str, FloatArray] = field(default_factory=dict)
 
     @property
     def n(self) -> int:
@@ -107,7 +109,7 @@ class RowTable:
         return (self.confidence - self.correct) ** 2
 
     def take(self, index: NDArray[Any]) -> "RowTable":
-        """The rows at ``index`` (indices or a mask); class sums cannot follow and are dropped."""
+        """The rows at ``index`` (indices or a mask); sums over rows cannot follow and are dropped."""
         columns = {name: getattr(self, name) for name in ROW_COLUMNS}
         columns = {n: values if values is None or not len(values) else values[index] for n, values in columns.items()}
         return RowTable(
@@ -136,5 +138,8 @@ class RowTable:
                 j: (np.concatenate([sums, other.tops[j][0]]), np.concatenate([inside, other.tops[j][1]]))
                 for j, (sums, inside) in self.tops.items()
                 if j in other.tops
+            },
+            expected={
+                name: self.expected[name] + other.expected[name] for name in self.expected if name in other.expected
             },
         )

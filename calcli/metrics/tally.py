@@ -19,11 +19,12 @@ from calcli.metrics.context import MetricContext, MetricSettings
 from calcli.metrics.external_sort import keys_of
 from calcli.metrics.intervals import Mean
 from calcli.metrics.label_agreement import LabelAgreement
-from calcli.metrics.losses import compared_losses
+from calcli.metrics.losses import paired_sums
 from calcli.metrics.nulls import label_losses
 from calcli.metrics.rowtable import ClassStats, RowTable
 from calcli.metrics.smooth import grid_cells, smooth_residuals
 from calcli.numerics import FloatArray, IntArray
+from calcli.statistics.paired import PairedSums
 from calcli.sums import Sums
 
 FINE = 64
@@ -166,7 +167,7 @@ class Tally(Sums):
     entropy: FloatArray
     classes: ClassStats | None
     joint: Joint | None
-    paired: Mapping[str, Moments]
+    paired: Mapping[str, PairedSums]
     agreement: LabelAgreement | None
 
     @classmethod
@@ -176,10 +177,7 @@ class Tally(Sums):
         columns = {name: rows(context) for name in wanted.names if (rows := metric(name).rows) is not None}
         for j, (sums, inside) in table.tops.items():
             columns |= {f"top {j}": sums - inside, f"top {j} mass": sums, f"top {j} accuracy": inside}
-        paired = {}
-        if first is not None:
-            base = MetricContext(first, wanted.settings)
-            paired = {name: Moments.of(rows(context) - rows(base)) for name, rows in compared_losses(table.k).items()}
+        paired = {} if first is None else paired_sums(context, MetricContext(first, wanted.settings))
         p, whole = table.positive, len(table.nll) > 0
         return cls(
             table.k,

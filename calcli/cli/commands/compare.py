@@ -14,7 +14,8 @@ calcli compare new.h5:test --baseline-bundle old.h5:test
 
 import json
 import os
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterable, Sequence
 from contextlib import closing, suppress
 from dataclasses import replace
 from pathlib import Path
@@ -22,7 +23,7 @@ from typing import TYPE_CHECKING, Any
 
 from calcli import __version__
 from calcli.cli import options as o
-from calcli.cli.compare_job import CompareTask, Setting, differing_row, digest_of, opened, outcomes
+from calcli.cli.compare_job import CompareTask, HeldOut, Setting, differing_row, digest_of, opened, outcomes
 from calcli.cli.compare_result_file import Kept, kept
 from calcli.cli.compare_text import Board
 from calcli.cli.render import Talk, fail, print_json
@@ -36,7 +37,6 @@ from calcli.io.atomic import check_output, is_stream, write_bytes
 from calcli.io.cells import finite
 from calcli.io.locate import split_where
 from calcli.metrics.context import MetricSettings
-from calcli.metrics.rowtable import RowTable
 
 if TYPE_CHECKING:
     from calcli.workers.journal import Journal
@@ -149,6 +149,7 @@ class _Work:
         self.plan: dict[tuple[str, str], LeaderboardEntry] = {}
         self.tasks: dict[tuple[str, str], CompareTask] = {}
         self.done: dict[tuple[str, str], LeaderboardEntry] = {}
+        self.baselines: dict[tuple[str, str], HeldOut] = {}
         self.baseline = UNCALIBRATED
         self.told: set[str] = set()
 
@@ -272,8 +273,8 @@ class _Work:
             if entry.against is not None:
                 same = same and pair is not None and shas[entry.against[0]] == held.data.get(entry.against[0])
             if same:
-                changes = None if pair is None else pair.metrics
-                self.done[key] = replace(entry, seconds=result.seconds, metrics=result.metrics, differences=changes)
+                entry = replace(entry, seconds=result.seconds, metrics=result.metrics, fits=result.fits)
+                self.done[key] = replace(entry, differences=None if pair is None else pair.metrics)
 
     def to_dict(self) -> dict[str, Any]:
         """The JSON output."""
@@ -303,23 +304,41 @@ class _Work:
         needed = {against for key in missing if (against := self.plan[key].against) is not None}
         keys = [key for key in self.plan if key in needed or key not in self.done]
         settings = MetricSettings(level=self.args.level, seed=self.args.seed)
-        tables: dict[tuple[str, str], RowTable | None] = {}
-        tasks = [self.tasks[key] for key in keys]
-        with self.args.executor(self.talk) as executor, closing(outcomes(tasks, executor)) as stream:
-            for i, (key, outcome) in enumerate(zip(keys, stream, strict=True), 1):
-                entry = self.plan[key]
-                if key in needed:
-                    tables[key] = outcome.table
-                if key not in self.done:
-                    entry = replace(entry, seconds=outcome.seconds, reason=outcome.reason, exit_code=outcome.exit_code)
-                    if outcome.table is not None:
-                        baseline = tables.get(entry.against) if entry.against is not None else None
-                        metrics, changes = scored(outcome.table, baseline, settings)
-                        entry = replace(entry, metrics=metrics, differences=changes)
-                        if self.journal is not None:
-                            self.journal[self._key(entry)] = entry
-                    self.done[key] = entry
-                self.talk.progress(f"comparing, {key[0]} {key[1]} done", i, len(keys))
+        with self.args.executor(self.talk) as executor:
+            for some in ([key for key in keys if key in needed], [key for key in keys if key not in needed]):
+                with closing(outcomes([self._task(key) for key in some], executor)) as stream:
+                    self._take(some, stream, settings, needed)
+
+    def _take(
+        self,
+        keys: Sequence[tuple[str, str]],
+        stream: Iterable[HeldOut],
+        settings: MetricSettings,
+        needed: set[tuple[str, str]],
+    ) -> None:
+        """Score held-out rows as they come; those in ``needed`` are the baselines of others."""
+        for key, outcome in zip(keys, stream, strict=True):
+            entry = self.plan[key]
+            if key in needed:
+                self.baselines[key] = outcome
+            if key not in self.done:
+                entry = replace(entry, seconds=outcome.seconds, reason=outcome.reason, exit_code=outcome.exit_code)
+                if outcome.table is not None:
+                    base = self.baselines.get(entry.against) if entry.against is not None else None
+                    metrics, changes = scored(outcome.table, None if base is None else base.table, settings)
+                    fits = Counter(str(fit.status) for fit in outcome.fits if fit is not None)
+                    entry = replace(entry, metrics=metrics, differences=changes, fits=fits)
+                    if self.journal is not None:
+                        self.journal[self._key(entry)] = entry
+                self.done[key] = entry
+            self.talk.progress(f"comparing, {key[0]} {key[1]} done", len(self.done), len(self.plan))
+
+    def _task(self, key: tuple[str, str]) -> CompareTask:
+        """What is to be done for a result, with the fits of its baseline."""
+        against = self.plan[key].against
+        if against is None or self.baselines[against].table is None:
+            return self.tasks[key]
+        return replace(self.tasks[key], against=(self.tasks[against].setting, self.baselines[against].fits))
 
     def ranks(self, entries: Sequence[LeaderboardEntry]) -> Any:
         """Ranks over bundles; of two models on the same rows none, as those are no two samples."""

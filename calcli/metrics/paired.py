@@ -1,0 +1,50 @@
+"""Differences of the losses of two calibrators on the same rows, as either of them expects them."""
+
+import numpy as np
+
+from calcli.calibrator import Prediction
+from calcli.numerics import NLL_FLOOR, FloatArray, tile_rows
+from calcli.rows import Block
+from calcli.statistics.paired import expected_powers
+
+
+def expected_differences(block: Block, one: Prediction, other: Prediction) -> dict[str, FloatArray]:
+    """``PairedSums.expected`` of the losses that depend on more of the label than whether it is the prediction.
+
+    Of confidences alone the label is whether the answer is right.
+    """
+    found: dict[str, FloatArray] = {}
+    step = tile_rows(block.scores.shape[1])
+    for at in range(0, len(block), step):
+        here = slice(at, at + step)
+        weight = None if block.weight is None else block.weight[here]
+        if block.kind == "confidence":
+            c, q = one.confidence[here], other.confidence[here]
+            gain = np.stack([c**2 - q**2, (1.0 - c) ** 2 - (1.0 - q) ** 2], axis=1)
+            by_label = {"brier_top": (gain, _both(c), _both(q))}
+        else:
+            by_label = _of_classes(*(Prediction(p.log_probs[here], p.label[here]) for p in (one, other)))
+        for name, (d, first, second) in by_label.items():
+            found[name] = found.get(name, 0.0) + expected_powers(d, first, second, weight)
+    return found
+
+
+def _both(q: FloatArray) -> FloatArray:
+    return np.stack([1.0 - q, q], axis=1)
+
+
+def _of_classes(one: Prediction, other: Prediction) -> dict[str, tuple[FloatArray, FloatArray, FloatArray]]:
+    """By loss the difference for every outcome, and the probabilities of the outcomes."""
+    p, q, least = np.exp(one.log_probs), np.exp(other.log_probs), np.log(NLL_FLOOR)
+    nll = np.maximum(other.log_probs, least) - np.maximum(one.log_probs, least)
+    brier = (np.einsum("ij,ij->i", p, p) - np.einsum("ij,ij->i", q, q))[:, None] - 2.0 * (p - q)
+    # The confidence's: the label is the one's prediction, the other's where it is another, or neither.
+    here, same = np.arange(len(p)), one.label == other.label
+    c, s = p[here, one.label][:, None], q[here, other.label][:, None]
+    outcomes = np.stack([1.0 * same, np.ones(len(p)), np.zeros(len(p))], axis=1)
+    top = (c - [1.0, 0.0, 0.0]) ** 2 - (s - outcomes) ** 2
+    chances = []
+    for each in (p, q):
+        mine, its = each[here, one.label], np.where(same, 0.0, each[here, other.label])
+        chances.append(np.stack([mine, its, np.maximum(1.0 - mine - its, 0.0)], axis=1))
+    return {"nll": (nll, p, q), "brier": (brier, p, q), "brier_top": (top, chances[0], chances[1])}
