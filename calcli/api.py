@@ -23,7 +23,7 @@ from calcli.diagrams.terminal import draw
 from calcli.errors import DataError, UsageError, unknown_name
 from calcli.evaluation.evaluate_bundle import Candidate, Plan, Subject, assess
 from calcli.evaluation.results import Evaluation
-from calcli.fit_and_apply import calibrated_blocks, check_fits, checked_transforms, fit_artifact
+from calcli.fit_and_apply import calibrated_blocks, check_fits, checked_transforms, fit_artifact, fitted_on
 from calcli.io.artifact import Artifact, dumps
 from calcli.io.artifact import load as load_artifact
 from calcli.io.artifact import save as save_artifact
@@ -120,7 +120,6 @@ def evaluate(
         raise unknown_name("program", how.compat, PROGRAMS)
     plan = Plan(tuple(names), how, report=metrics is None)
     with open_scores(scores, labels, kind, prefer=("test",), weights=weights, class_names=class_names) as rows:
-        warn_all(rows.caveats)
         candidates = [Candidate(None, "uncalibrated", None)]
         for i, each in enumerate(given):
             own = each._artifact
@@ -133,7 +132,9 @@ def evaluate(
             )
         group = rows.column("group") if plan.report else None
         found = assess(Subject(rows, rows.name, group, rows.class_names), candidates, plan)
-        warn_all(label_doubts(found.seen, rows.class_names))
+        met = [(each.method, fitted_on(each._artifact, rows)) for each in given]
+        seen = [f"{name} was fitted on {what}: evaluate it on held-out rows" for name, what in met if what is not None]
+        warn_all([*rows.caveats, *label_doubts(found.seen, rows.class_names), *seen])
         return Evaluation([found.results])
 
 
@@ -193,11 +194,10 @@ def diagram(
         raise UsageError(f"style {style!r} is drawn by calcli diagram only")
     curves = checked(CurveSettings, settings)
     with open_scores(scores, labels, kind, prefer=("test",), weights=weights) as rows:
-        warn_all(rows.caveats)
         for each in given:
             warn_all(check_fits(each._artifact, each.method, rows, again=again))
         tables = collect_all(rows, [None, *(each._artifact.calibrator for each in given)])
-        warn_all(label_doubts(tables[0], rows.class_names))
+        warn_all([*rows.caveats, *label_doubts(tables[0], rows.class_names)])
         names = ["uncalibrated", *(each.method for each in given)]
         sets = [Measured(rows.name, name, table) for name, table in zip(names, tables, strict=True)]
         request = Request(curves, sets=sets, title=title, names=rows.class_names)

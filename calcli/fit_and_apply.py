@@ -14,6 +14,7 @@ from calcli.fit_summary import Summary
 from calcli.io.artifact import Artifact, FitRecord
 from calcli.io.dataset import DataSet
 from calcli.io.provenance import check_upstream
+from calcli.io.row_facts import facts_of, share_seen, sketch, unwritten
 from calcli.kernels.device import kernels
 from calcli.kernels.numpy.scaled import softmax_at
 from calcli.metrics.summarise import summarise
@@ -26,6 +27,9 @@ BELOW_CHANCE = 4.0
 
 LEAP = 0.1
 """A gain in accuracy that no miscalibration explains, where it at least doubles."""
+
+ALL = 0.9
+"""Share of rows known again from which all are: rounding hides some."""
 
 WORSE = 1e-9
 """Differences below this are rounding, not a loss."""
@@ -71,10 +75,11 @@ def fit_artifact(
     warnings = [*fit_warnings(rows, before, laws), *fitted.warnings, *context.notices, *harm(was, became, after)]
     record = FitRecord(
         n=rows.n,
-        status=fitted.status,
+        status="degenerate" if fitted.status == "ok" and unwritten(rows) else fitted.status,
         warnings=warnings,
         source=rows.name,
         data_sha256=rows.data_sha256,
+        row_sketch=sketch(facts_of(rows)),
         label_counts=before.label_counts.tolist() if rows.k > 1 else [],
         ignored=rows.ignored,
         seed=context.seed,
@@ -163,8 +168,8 @@ def check_fits(artifact: Artifact, where: str, rows: DataSet, *, again: bool = F
     """Refuse a calibrator that was fitted for other scores than these; returns what is odd yet allowed.
 
     Raises DataError for another number of classes, for logits where the calibrator knows
-    only log-probabilities (or the reverse) when it can tell the difference, and unless
-    ``again`` for rows that have been through other calibrators than those it was fitted on.
+    only log-probabilities (or the reverse) when it can tell the difference, for classes in
+    another order, and unless ``again`` for rows that have been through other calibrators than those it was fitted on.
     """
     if (artifact.input_kind == "confidence") != (rows.kind == "confidence"):
         fitted, found = (
@@ -187,9 +192,47 @@ def check_fits(artifact: Artifact, where: str, rows: DataSet, *, again: bool = F
             f"{where}: method {artifact.method} was fitted on {artifact.input_kind} and depends on their level,"
             f" {rows.name} holds {rows.kind}; fit and apply on the same kind of scores"
         )
-    if artifact.input_kind == rows.kind:
+    kinds = f"{rows.name}: holds {rows.kind}, {where} was fitted on {artifact.input_kind}"
+    return [kinds] * (artifact.input_kind != rows.kind) + check_names(artifact, where, rows)
+
+
+def check_names(artifact: Artifact, where: str, rows: DataSet) -> list[str]:
+    """Refuse rows whose classes are in another order than those of the fit; returns a sentence where names differ.
+
+    Names are compared without their case and outer spaces. Raises DataError.
+    """
+    fitted, found = artifact.class_names or [], rows.class_names or []
+    if not fitted or not found or fitted == found:
         return []
-    return [f"{rows.name}: holds {rows.kind}, {where} was fitted on {artifact.input_kind}"]
+    known, here = ([name.strip().casefold() for name in names] for names in (fitted, found))
+    for c, name in enumerate(here):
+        if known[c] != name and known.count(name) == here.count(name) == 1:
+            raise DataError(
+                f"{rows.name}: class {c} is {found[c]!r}, which is class {known.index(name)} of {where}: the classes"
+                f" are in another order; put the columns of scores and the labels in the order {_some(fitted)},"
+                " or fit a calibrator to these rows"
+            )
+    first = next((c for c, name in enumerate(here) if known[c] != name), None)
+    if first is None:
+        return []
+    return [
+        f"{rows.name}: class {first} is {found[first]!r}, {where} was fitted with {fitted[first]!r};"
+        " check the class order"
+    ]
+
+
+def _some(names: Sequence[str]) -> str:
+    return ", ".join(names[:10]) + (", …" if len(names) > 10 else "")
+
+
+def fitted_on(artifact: Artifact, rows: DataSet) -> str | None:
+    """Which of these rows a calibrator was fitted on, ``these very rows`` or ``about 40% of these rows``; or None."""
+    if artifact.fit.data_sha256 is not None and artifact.fit.data_sha256 == rows.data_sha256:
+        return "these very rows"
+    share = share_seen(artifact.fit.row_sketch, artifact.fit.n, facts_of(rows))
+    if share >= ALL:
+        return "these very rows, or copies of them"
+    return f"about {max(share, 0.01):.0%} of these rows" if share else None
 
 
 # ---- apply

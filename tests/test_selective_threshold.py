@@ -149,7 +149,7 @@ def test_no_threshold_is_exit_4_with_nulls(at_work):
 
 def test_rows_of_the_fit_and_weights(at_work):
     done = at_work("threshold", "a.h5:cal", "--calibrator", "ts.json", "--accuracy", "0.9")
-    assert "fitted to these very rows" in done.err
+    assert "fitted on these very rows" in done.err
     with h5py.File("a.h5", "a") as file:
         file["test/weights"] = np.ones(2000) * 2
     assert at_work("threshold", "a.h5", "--accuracy", "0.9").code == 3

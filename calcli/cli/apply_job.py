@@ -52,9 +52,6 @@ def apply_one(
         )
         for note in check_fits(artifact, name, rows, again=args.again):
             talk.warn(note)
-        for doubt in doubts(rows):
-            talk.warn(f"{rows.name}: {doubt}")
-        _compare_names(artifact, rows, talk)
         alone = rows.kind == "confidence"
         if alone and args.as_ != "probs":
             raise UsageError(f"--as {args.as_}: {rows.name} holds confidences, which are calibrated as such")
@@ -76,6 +73,8 @@ def apply_one(
 
         form.write(_sheet(rows, artifact, name, kind), slabs(), place)
         talk.clear()
+        for doubt in doubts(rows):
+            talk.warn(f"{rows.name}: {doubt}")
         if rows.ignored:
             talk.say(f"{rows.name}: left out {rows.ignored} of {rows.total} rows by their label")
         for what, number in sorted(counts.items()):
@@ -101,18 +100,6 @@ def _sheet(rows: BundleRows, artifact: Artifact, name: str, kind: ScoreKind) -> 
             "calibrated_by": chain_text([*rows.upstream, link_to(artifact)]),
             **({} if rows.corrupted_labels is None else {"corrupted_labels": rows.corrupted_labels}),
         },
-    )
-
-
-def _compare_names(artifact: Artifact, rows: BundleRows, talk: Talk) -> None:
-    """Warn when the classes have other names than those of the fit."""
-    fitted, found = artifact.class_names, rows.class_names
-    if not fitted or not found or fitted == found:
-        return
-    first = next(i for i, (a, b) in enumerate(zip(fitted, found, strict=True)) if a != b)
-    talk.warn(
-        f"{rows.name}: class {first} is {found[first]!r}, the calibrator was fitted with"
-        f" {fitted[first]!r}; check the class order"
     )
 
 

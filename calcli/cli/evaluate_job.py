@@ -17,7 +17,7 @@ from calcli.evaluation.paired_differences import rank_table
 from calcli.evaluation.results import Evaluation, Result
 from calcli.evaluation.verdict_rules import label_shift_p_value
 from calcli.fast_dataclass import dataclass
-from calcli.fit_and_apply import check_fits, checked_transforms
+from calcli.fit_and_apply import check_fits, checked_transforms, fitted_on
 from calcli.importers.open_any_file import open_data
 from calcli.io.artifact import Artifact, load
 from calcli.io.dataset import DataSet
@@ -174,9 +174,9 @@ class Job:
         seen = table.label_counts.astype(np.float64)
         for name, artifact in artifacts:
             found = []
-            if artifact.fit.data_sha256 is not None and artifact.fit.data_sha256 == rows.data_sha256:
+            if (own := fitted_on(artifact, rows)) is not None:
                 found.append(
-                    "the calibrator was fitted on these very rows: what it shows here is not what new data will show;"
+                    f"the calibrator was fitted on {own}: what it shows here is not what new data will show;"
                     " evaluate it on held-out rows"
                 )
             counts = np.asarray(getattr(artifact.fit, "label_counts", []), dtype=np.float64)

@@ -7,7 +7,7 @@ import codecs
 import json
 import sys
 from pathlib import Path
-from typing import IO, Any, Literal
+from typing import IO, Annotated, Any, Literal
 
 import msgspec
 
@@ -17,6 +17,7 @@ from calcli.errors import CalcliError, DataError, FitError
 from calcli.io.atomic import write_bytes
 from calcli.io.inputs import at_most, once, open_document
 from calcli.io.params import check_extremes, decode_params, encode_params, shown
+from calcli.io.row_facts import RowSketch
 from calcli.numerics import TINY
 from calcli.registry import method
 from calcli.rows import ScoreKind
@@ -26,6 +27,11 @@ BYTE_ORDER_MARKS = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 
 LARGEST = 1 << 30
 """Bytes of an artifact: the matrix of 10 000 classes has fewer."""
+
+
+Count = Annotated[int, msgspec.Meta(ge=0)]
+Loss = Annotated[float, msgspec.Meta(ge=-1e-9)]
+"""An accuracy, a loss or an error, which none is negative but for rounding."""
 
 
 class Link(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
@@ -42,24 +48,25 @@ class Link(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
 class FitRecord(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
     """How a fit went.
 
-    n : rows used. ignored : rows left out by label. source : bundle as named by the user
-    (no folder). data_sha256 : hash of scores and labels. label_counts : rows per class. before, after : accuracy, nll,
-    brier, ece on the calibration data. details : what the method records of its fit.
-    probability_floor : floor under probabilities before their logarithm is taken.
-    upstream : the calibrators that the rows had been through before, oldest first.
+    n : rows used. ignored : rows left out by label. source : bundle as named by the user (no folder). data_sha256 :
+    hash of scores and labels. row_sketch : signatures of some rows, by which they are known again. label_counts :
+    rows per class. before, after : accuracy, nll, brier, ece on the calibration data. details : what the method
+    records of its fit. probability_floor : floor under probabilities before their logarithm is taken. upstream :
+    the calibrators that the rows had been through before, oldest first.
     """
 
-    n: int
+    n: Annotated[int, msgspec.Meta(ge=1)]
     status: Status
     warnings: list[str] = []
     source: str | None = None
-    data_sha256: str | None = None
-    label_counts: list[int] = []
-    ignored: int = 0
-    seed: int = 0
-    probability_floor: float = TINY
-    before: dict[str, float | None] = {}
-    after: dict[str, float | None] = {}
+    data_sha256: Annotated[str, msgspec.Meta(pattern="^[0-9a-f]+$")] | None = None
+    row_sketch: RowSketch | None = None
+    label_counts: list[Count] = []
+    ignored: Count = 0
+    seed: Count = 0
+    probability_floor: Annotated[float, msgspec.Meta(gt=0, lt=1)] = TINY
+    before: dict[str, Loss | None] = {}
+    after: dict[str, Loss | None] = {}
     details: dict[str, Any] = {}
     upstream: list[Link] | None = None
 
@@ -147,6 +154,7 @@ def loads(text: str | bytes, where: str) -> Artifact:
         msgspec.convert(envelope.options, cls.Options, strict=True)
         calibrator = decode_params(cls, envelope.params, k)
         check_extremes(calibrator, k)
+        _check_record(envelope.fit, k)
     except msgspec.ValidationError as problem:
         reason = " ".join(str(problem).replace("`$.", "").replace("`", "").split())
         raise DataError(f"{where}: is no valid artifact: {reason[:1].lower()}{reason[1:]}") from None
@@ -181,7 +189,21 @@ def _classes(envelope: _Envelope, cls: type[Calibrator]) -> int:
         raise DataError(f"n_classes is {'null' if k is None else k}, expected at least 2, and fewer than 2^31")
     if names is not None and len(names) != k:
         raise DataError(f"there are {len(names)} class_names, expected {k}")
+    if names is not None and len(set(names)) == 1:
+        raise DataError(f"all class_names are {shown(names[0])}")
     return k
+
+
+def _check_record(fit: FitRecord, k: int) -> None:
+    """Hold counts of a fit against each other. Raises DataError."""
+    counts = fit.label_counts
+    if counts and (len(counts) != k or sum(counts) != fit.n):
+        raise DataError(f"fit.label_counts are {len(counts)} and add up to {sum(counts)}, expected {k} and {fit.n}")
+    shares = [record.get(name) for record in (fit.before, fit.after) for name in ("accuracy", "ece")]
+    if any(share is not None and share > 1 + 1e-9 for share in shares):
+        raise DataError("fit.before and fit.after: an accuracy or an ECE is above 1")
+    if fit.row_sketch is not None:
+        _ = fit.row_sketch.signatures
 
 
 def _other_than_json(data: bytes) -> str | None:

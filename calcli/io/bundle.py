@@ -290,6 +290,8 @@ class BundleRows(DataSet):
         names = None if self.kind == "confidence" else self._strings("class_names")
         if names is not None and len(names) != self.k:
             raise DataError(f"{self.name}: class_names has {len(names)} entries, expected {self.k}, one per class")
+        if names is not None and len(set(names)) == 1:
+            raise DataError(f"{self.name}: all class_names are {names[0]!r}; name each class, or delete them")
         return names
 
     def column(self, name: str) -> NDArray[Any] | None:

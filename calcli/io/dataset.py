@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from calcli.io.row_facts import RowFacts, row_facts
 from calcli.io.validate import doubts
 from calcli.numerics import IntArray
 from calcli.rows import ArrayRows, AtOnce, Block, Rows, Walk, joined, part_blocks, rows_per_block, sample_runs
@@ -36,6 +37,7 @@ class DataSet(Rows):
     has_labels : whether there are labels. data_sha256 : hash of the scores and labels in the
     order of the rows, known after the first complete walk, unless ``hashed`` is false: of one
     part of the scores themselves, of more of their parts' hashes, which other processes can make.
+    facts : what single rows tell, known after it too (see ``facts_of``).
     spread : walks over the rows in other processes, where there are such. progress : hears of the
     rows that a walk has read.
     """
@@ -47,6 +49,7 @@ class DataSet(Rows):
     has_labels: bool
     data_sha256: str | None = None
     hashed: bool = True
+    facts: RowFacts | None = None
     spread: Callable[["DataSet", Walk], Iterator[Any]] | None = None
     progress: Callable[[str, int, int], None] | None = None
 
@@ -114,10 +117,15 @@ class DataSet(Rows):
         return regular(self._told(self._watched(pieces)), step)
 
     def _told(self, pieces: Iterator[Block]) -> Iterator[Block]:
+        facts, known = None, self.facts is not None
         for piece in pieces:
+            if not known:
+                found = row_facts(piece)
+                facts = found if facts is None else facts + found
             if self.progress is not None:
                 self.progress("rows read", piece.start + len(piece), self.n)
             yield piece
+        self.facts = self.facts or facts
 
     def step(self, transforms: Sequence[int] = ()) -> int:
         """Rows of a block."""

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calcli.errors import DataError
+from calcli.io.row_facts import unwritten
 from calcli.numerics import FloatArray, IntArray, log_normalizer
 from calcli.rows import SCORE_KINDS, Rows, ScoreKind
 
@@ -229,12 +230,13 @@ MOST_BY_CHANCE = 20
 
 
 def doubts(rows: Rows) -> list[str]:
-    """What makes one ask whether these scores are what they are called. Reads on only while the doubt lasts."""
+    """What makes one ask whether these scores were written, and are what they are called."""
+    found = unwritten(rows)
     if rows.kind != "logits" or rows.n < MOST_BY_CHANCE:
-        return []
+        return found
     if not all(look_like_probabilities(block.scores) for block in rows.blocks()):
-        return []
-    return ["these logits look like probabilities (every row lies in [0, 1]): if they are, pass --kind probs"]
+        return found
+    return [*found, "these logits look like probabilities (every row lies in [0, 1]): if they are, pass --kind probs"]
 
 
 def check_label_shape(shape: tuple[int, ...] | None, dtype: np.dtype[Any], n: int, k: int, where: str) -> None:

@@ -35,7 +35,7 @@ from calcli.diagrams.style import Figure, Request, check, style, style_titles
 from calcli.diagrams.terminal import Look, draw
 from calcli.errors import DataError, UsageError, unknown_name
 from calcli.fast_dataclass import dataclass
-from calcli.fit_and_apply import check_fits
+from calcli.fit_and_apply import check_fits, fitted_on
 from calcli.flags import flag
 from calcli.io.artifact import Artifact, load
 from calcli.io.atomic import check_output, write_bytes
@@ -210,7 +210,6 @@ def _tables(
     for bundles, own in zip(args.sets, matched, strict=True):
         with opened(args, bundles, executor, talk) as rows:
             _admit(rows, talk)
-            notes += [f"{rows.name}: {caveat}" for caveat in rows.caveats]
             for path, artifact in own:
                 for note in check_fits(artifact, path, rows, again=args.again):
                     talk.warn(note)
@@ -218,11 +217,12 @@ def _tables(
             if args.per_group and group is None:
                 raise DataError(f"{rows.name}: has no dataset 'group' with one value per row, which --per-group needs")
             tables = collect_all(rows, [None, *(a.calibrator for _, a in own)], group=group, progress=talk.progress)
+            notes += [f"{rows.name}: {caveat}" for caveat in rows.caveats]
             notes += [f"{rows.name}: {doubt}" for doubt in label_doubts(tables[0], rows.class_names)]
             names = rows.class_names or [f"class {c}" for c in range(rows.k)]
             for path, artifact in own:
-                if artifact.fit.data_sha256 is not None and artifact.fit.data_sha256 == rows.data_sha256:
-                    notes.append(f"{path} was fitted on these very rows of {rows.name}: it looks better than it is")
+                if (seen := fitted_on(artifact, rows)) is not None:
+                    notes.append(f"{path} was fitted on {seen} of {rows.name}: it looks better than it is")
             labels = _labels(args, own) if args.names is None else [called[path] for path in (None, *dict(own))]
             sets += [Measured(rows.name, label, table) for label, table in zip(labels, tables, strict=True)]
     for note in notes:

@@ -24,6 +24,7 @@ from calcli.evaluation.evaluate_bundle import Plan, Subject
 from calcli.evaluation.metric_limits import Outcome, check, limits, needed_metrics
 from calcli.evaluation.results import Result
 from calcli.fast_dataclass import dataclass
+from calcli.fit_and_apply import fitted_on
 from calcli.flags import REQUIRED, flag
 from calcli.io.artifact import Artifact
 from calcli.io.atomic import check_output, write_bytes
@@ -164,6 +165,5 @@ def _model(
 
 
 def _facts(path: str, artifact: Artifact, rows: DataSet) -> CalibratorFacts:
-    fit, sha = artifact.fit, artifact.fit.data_sha256
-    same = sha is not None and sha == rows.data_sha256
-    return CalibratorFacts(path, artifact.method, artifact.options, fit.source, sha, fit.n, same)
+    fit, same = artifact.fit, fitted_on(artifact, rows) is not None
+    return CalibratorFacts(path, artifact.method, artifact.options, fit.source, fit.data_sha256, fit.n, same)

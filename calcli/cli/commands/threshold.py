@@ -22,7 +22,7 @@ from calcli.cli.worker_options import Working, opened
 from calcli.errors import DataError, FitError
 from calcli.evaluation.selective_threshold import Choice, choose_threshold
 from calcli.fast_dataclass import dataclass
-from calcli.fit_and_apply import calibrated_blocks, check_fits, checked_transforms
+from calcli.fit_and_apply import calibrated_blocks, check_fits, checked_transforms, fitted_on
 from calcli.flags import REQUIRED, flag
 from calcli.io.artifact import Artifact, load
 from calcli.io.atomic import check_output, write_bytes
@@ -63,15 +63,15 @@ def run(args: ThresholdArgs) -> int:
     with args.executor(talk) as executor, opened(args, args.expanded, executor, talk) as rows:
         if rows.weights() is not None:
             raise DataError(f"{rows.name}: has sample weights; the bound is exact for counts only, drop the weights")
-        for caveat in rows.caveats:
-            talk.warn(f"{rows.name}: {caveat}")
         if artifact is not None:
             for note in check_fits(artifact, str(args.calibrator), rows, again=args.again):
                 talk.warn(note)
         confidence, correct = confidences(artifact, rows)
-        if artifact is not None and artifact.fit.data_sha256 == rows.data_sha256:
+        for caveat in rows.caveats:
+            talk.warn(f"{rows.name}: {caveat}")
+        if artifact is not None and (own := fitted_on(artifact, rows)) is not None:
             talk.warn(
-                f"{rows.name}: the calibrator was fitted to these very rows, so the guarantee does not hold;"
+                f"{rows.name}: the calibrator was fitted on {own}, so the guarantee does not hold;"
                 " use rows that it has not seen"
             )
         found = choose_threshold(confidence, correct, args.accuracy, args.confidence)

@@ -1,0 +1,195 @@
+"""Rows that were never written, and rows that a calibrator was fitted on: told by single rows, whatever their order."""
+
+import base64
+import binascii
+from contextlib import suppress
+from typing import TYPE_CHECKING, Annotated, Any
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from calcli.errors import DataError
+from calcli.fast_dataclass import dataclass
+from calcli.numerics import floored_log
+
+if TYPE_CHECKING:
+    from calcli.rows import Block, Rows
+
+KEPT, STORED = 1 << 16, 96
+"""Most signatures that are held of rows, and that an artifact stores."""
+
+FEW = 5
+"""Rows with all logits equal that may be there by chance."""
+
+CHANCE = 1e-6
+"""Probability below which a run of such rows at the end is no chance."""
+
+FEWEST_SHARED = 3
+DEVIATIONS = 5.0
+"""Signatures that must be found again to say so, and beyond how many standard deviations of chance."""
+
+LARGEST_GAP = 80.0
+"""Gaps between logits beyond this are not told apart: in float32 such probabilities are 0."""
+
+Signatures = NDArray[np.uint64]
+
+
+@dataclass(frozen=True)
+class RowFacts:
+    """What is known of rows; adds, in the order of the rows.
+
+    n : rows. blank : how many look as if they were never written: all scores are equal, or the one score is 0.
+    tail : how many of these are the last ones. signatures : the ``KEPT`` smallest, sorted.
+    """
+
+    n: int
+    blank: int
+    tail: int
+    signatures: Signatures
+
+    def __add__(self, other: "RowFacts") -> "RowFacts":
+        tail = other.tail + (self.tail if other.tail == other.n else 0)
+        both = np.sort(np.concatenate([self.signatures, other.signatures]))[:KEPT]
+        return RowFacts(self.n + other.n, self.blank + other.blank, tail, both)
+
+
+def row_facts(block: "Block") -> RowFacts:
+    """The facts of a block; no signatures without labels."""
+    blank = _blank(block)
+    tail = len(blank) if blank.all() else int(np.argmin(blank[::-1]))
+    found = np.empty(0, np.uint64) if block.y is None else np.sort(signatures(block))[:KEPT]
+    return RowFacts(len(blank), int(blank.sum()), tail, found)
+
+
+def _blank(block: "Block") -> NDArray[np.bool_]:
+    s, k = block.scores, block.scores.shape[1]
+    if k == 1 or (k == 2 and block.kind == "probs"):
+        return np.asarray(s[:, -1] == 0)
+    blank = np.asarray(s[:, 0] == s[:, -1])
+    blank[blank] = (s[blank] == s[blank, :1]).all(axis=1)
+    return blank
+
+
+def signatures(block: "Block") -> Signatures:
+    """A number for every row, from its label and the gaps of three classes to the largest logit, (b,).
+
+    It is the same for logits, their probabilities and copies in float32, but where a gap is rounded otherwise.
+    """
+    s, y = block.scores, block.labels
+    k, row = s.shape[1], np.arange(len(s))
+    picked = np.stack([s.max(axis=1), *(s[row, (y + i) % k] for i in range(min(k, 3)))]).astype(np.float64)
+    if block.kind == "probs":
+        picked = floored_log(picked)
+    gaps = picked if block.kind == "confidence" else np.minimum(picked[:1] - picked[1:], LARGEST_GAP)
+    cells = np.rint(np.arcsinh(gaps) * 2.0 ** (13 if k > 2 else 15)).astype(np.int64).view(np.uint64)
+    found = y.astype(np.uint64)
+    for column in cells:
+        found = _mixed(found ^ column)
+    return found
+
+
+def _mixed(x: Signatures) -> Signatures:
+    """Scrambled bits (splitmix64: Steele, Lea and Flood, 2014)."""
+    x = x + np.uint64(0x9E3779B97F4A7C15)
+    x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return x ^ (x >> np.uint64(31))
+
+
+def facts_of(rows: "Rows") -> RowFacts:
+    """The facts of all rows; of a data set those of its first walk."""
+    known: RowFacts | None = getattr(rows, "facts", None)
+    if known is None:
+        known = rows.sum(row_facts)
+        if hasattr(rows, "facts"):
+            rows.facts = known
+    return known
+
+
+def unwritten(rows: "Rows") -> list[str]:
+    """Plain words where rows look as if they were never written: some at the end, or logits of many all equal.
+
+    A run at the end counts where the rows before it make that no chance, and where its label, if it has but one,
+    occurs before it too: of rows in the order of their classes the last may all be certain.
+    """
+    facts = facts_of(rows)
+    before, run = facts.n - facts.tail, facts.tail
+    what = "score 0" if rows.k == 1 else "probability 0 of class 1" if _one_score(rows) else "all scores equal"
+    share = (facts.blank - run + 1) / (before + 1)
+    if run and share**run < CHANCE:
+        labels = None if next(iter(rows.blocks())).y is None else rows.labels()
+        if labels is None or len(set(labels[before:].tolist()) - set(labels[:before].tolist())) == 0:
+            same = labels is not None and not labels[before:].any()
+            return [
+                f"the last {run} of {facts.n} rows have {what}{' and label 0' * same}: was the file written to its end?"
+                " Write it again, or leave these rows out"
+            ]
+    if rows.kind == "logits" and rows.k > 2 and facts.blank > FEW:
+        return [f"{facts.blank} of {facts.n} rows have all scores equal: were they ever written? Leave them out"]
+    return []
+
+
+def _one_score(rows: "Rows") -> bool:
+    return rows.k == 2 and rows.kind == "probs"
+
+
+# ---- rows seen before
+
+
+class RowSketch(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
+    """What an artifact stores of its rows. smallest : their smallest signatures, base64 of sorted little-endian uint64.
+    repeated : the share of rows whose signature another of them has."""
+
+    smallest: str
+    repeated: Annotated[float, msgspec.Meta(ge=0, le=1)]
+
+    @property
+    def signatures(self) -> Signatures:
+        """The smallest signatures. Raises DataError for a text that does not hold them."""
+        with suppress(binascii.Error, ValueError):
+            found = np.frombuffer(base64.b64decode(self.smallest, validate=True), "<u8").astype(np.uint64)
+            if 0 < len(found) <= STORED and (found[1:] > found[:-1]).all():
+                return found
+        raise DataError(f"fit.row_sketch.smallest is no base64 of up to {STORED} sorted numbers")
+
+
+def sketch(facts: RowFacts) -> RowSketch | None:
+    """What is stored of rows; None without labels."""
+    smallest = np.unique(facts.signatures)[:STORED]
+    if not len(smallest):
+        return None
+    return RowSketch(base64.b64encode(smallest.astype("<u8").tobytes()).decode(), _repeated(facts.signatures))
+
+
+def _repeated(found: Signatures) -> float:
+    """The share of signatures, sorted, that equal a neighbour."""
+    same = np.append(found[1:] == found[:-1], False)
+    same[1:] |= same[:-1].copy()
+    return float(same.mean())
+
+
+def share_seen(stored: RowSketch | None, n: int, facts: RowFacts) -> float:
+    """The share of rows that are among the n rows of a sketch; 0 where chance explains what agrees.
+
+    By chance a row agrees with one of a set as often as those of the set agree with each other, which the
+    larger of both sets tells: two classes have few signatures, rounded scores still fewer. Bottom-k sketches:
+    Bar-Yossef et al. (2002).
+    """
+    if stored is None or not len(facts.signatures):
+        return 0.0
+    seen, mine = stored.signatures, facts.signatures
+    last = min(_limit(seen, STORED), _limit(mine, KEPT))
+    seen, mine = seen[seen <= last], mine[mine <= last]
+    hits = np.isin(mine, seen)
+    found, expected = int(hits.sum()), len(mine) * (stored.repeated + 1.0 / n)
+    if facts.n > n:
+        found, expected = int(np.isin(seen, mine).sum()), len(seen) * (_repeated(facts.signatures) + 1.0 / facts.n)
+    if found < FEWEST_SHARED or found <= 2.0 * expected + DEVIATIONS * expected**0.5:
+        return 0.0
+    return float(hits.mean())
+
+
+def _limit(smallest: Signatures, most: int) -> Any:
+    """Up to which signature all of them are known."""
+    return smallest[-1] if len(smallest) >= most else np.iinfo(np.uint64).max
