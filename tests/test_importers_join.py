@@ -39,11 +39,11 @@ def ranks(folder, world=4, *, ids=True):
 
 def test_ranks_are_joined_by_id_and_padding_is_dropped_when_asked(tmp_path, out):
     files = ranks(tmp_path)
-    with pytest.raises(DataError, match=r"has the id '0' of an earlier row, as 2 rows have; .*--drop-duplicates"):
+    with pytest.raises(DataError, match=r"has the id '0' of an earlier row, .*as 2 rows have; .*--drop-duplicates"):
         bring(files, out, join=True)
     found = bring(files[::-1], out, join=True, drop_duplicates=True)
     assert np.array_equal(found["logits"], Z) and np.array_equal(found["labels"], Y)
-    assert "2 rows with the id of an earlier one were dropped" in found["notes"]
+    assert "2 rows that repeat an earlier one of their id were dropped" in found["notes"]
 
 
 def test_padding_is_told_by_its_scores_where_there_are_no_ids(tmp_path, out):
@@ -88,10 +88,28 @@ def test_files_that_do_not_fit_together_are_named(tmp_path, out):
         bring([tmp_path / "a.npz", tmp_path / "b.npz"], out, join=True)
 
 
-def test_repeated_ids_are_refused_without_a_join_too(tmp_path, out):
-    np.savez(tmp_path / "a.npz", logits=Z, labels=Y, ids=np.r_[np.arange(N - 1), 3])
-    with pytest.raises(DataError, match="row 9 has the id '3' of an earlier row"):
+def test_repeated_rows_are_refused_without_a_join_too(tmp_path, out):
+    z, y, ids = Z.copy(), Y.copy(), np.r_[np.arange(N - 1), 3]
+    z[9], y[9] = z[3] * (1 + 1e-6), y[3]  # as computed in another batch
+    np.savez(tmp_path / "a.npz", logits=z, labels=y, ids=ids)
+    with pytest.raises(DataError, match="row 9 has the id '3' of an earlier row, and its scores and label"):
         bring(tmp_path / "a.npz", out)
+
+
+@pytest.mark.parametrize("drop", [False, True])
+@pytest.mark.parametrize("kind", ["logits", "confidence"])
+def test_rows_of_one_id_with_other_scores_belong_together(tmp_path, out, kind, drop):
+    """Detections of an image: 40 rows of 8 images, two of which are alike by chance."""
+    rng = np.random.default_rng(0)
+    z, y, image = rng.normal(size=(40, K)).astype(np.float32), rng.integers(0, K, 40), np.arange(40) // 5
+    z[1], y[1] = z[0], y[0]
+    arrays = {"logits": z, "labels": y} if kind == "logits" else {"confidence": rng.random(40), "correct": y % 2}
+    np.savez(tmp_path / "a.npz", ids=image, **arrays)
+    found = bring(tmp_path / "a.npz", out, drop_duplicates=drop)
+    assert "rows of one id belong together" in found["notes"]
+    alike = drop and kind == "logits"
+    assert ("1 rows that repeat" in found["notes"]) == alike
+    assert len(found["labels" if kind == "logits" else "correct"]) == 40 - alike
 
 
 def test_the_writer_of_lightning(sample, out):

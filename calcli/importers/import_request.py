@@ -34,7 +34,7 @@ class ImportOptions:
     reduce: str | None = flag(None, "Of token sequences: how positions become one.", "|".join(REDUCE))
     gold: str | None = flag(None, "Another file with the right answers, joined by ids.", "FILE")
     join: bool = flag(False, "The sources are parts of one data set: shards, ranks.")
-    drop_duplicates: bool = flag(False, "Of rows with the same id keep the first, and count the others.")
+    drop_duplicates: bool = flag(False, "Drop rows that repeat id, scores and label of an earlier one; count them.")
     per_label: bool = flag(False, "Labels of which several may hold: a two-class bundle for each.")
     confidence: str | None = flag(None, "Array that says how sure, instead of scores of classes.", "NAME")
     correct: str | None = flag(None, "Array that says whether right, or where two agree.", "NAME|A=B")

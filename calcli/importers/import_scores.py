@@ -19,7 +19,7 @@ from calcli.importers.formats import open_archive
 from calcli.importers.gold_labels import add_gold, aligned_labels
 from calcli.importers.import_report import Chance, ImportReport, Splitting, Written, absent_classes, remark_taken
 from calcli.importers.import_request import ImportRequest
-from calcli.importers.join import join_archives, remark_shards, repeated
+from calcli.importers.join import first_rows, join_archives, remark_shards
 from calcli.importers.labelled_scores import Imported, load, load_labels
 from calcli.importers.remarks import remark, remarks
 from calcli.importers.sources import settle_sources
@@ -183,22 +183,34 @@ def _deal(imported: Imported, splitting: Splitting, ignore: Sequence[int], ask: 
 
 
 def _unrepeated(imported: Imported, rows: IntArray, ask: ImportRequest) -> IntArray:
-    """The rows whose id is not that of an earlier one. Raises DataError when some are and may not be dropped."""
+    """The rows that repeat no earlier one. Raises DataError where all that have an earlier id are such and may not be
+    dropped: padding. Rows of one id with other scores or labels belong together, which is said, and stay."""
     ids, group = imported.columns.get("ids"), imported.columns.get("group")
     if ids is None:
         if ask.drop_duplicates:
             raise UsageError(f"--drop-duplicates: {imported.where} has no ids to tell rows by")
         return rows
-    again = repeated(ids[rows], None if group is None else group[rows])
-    if again.any() and not ask.drop_duplicates:
-        row = int(rows[np.argmax(again)])
-        raise DataError(
-            f"{imported.where}: row {row} has the id {str(ids[row])!r} of an earlier row, as"
-            f" {int(again.sum())} rows have; samplers pad the last batch so: --drop-duplicates keeps the first of each"
+    first = first_rows(ids[rows], None if group is None else group[rows])
+    later = np.flatnonzero(first != np.arange(len(rows)))
+    if not len(later):
+        return rows
+    whole = later[imported.are_alike(rows[later], rows[first[later]])]
+    row, others = int(rows[later[0]]), len(later) - len(whole)
+    if others:
+        remark(
+            f"{imported.where}: {others} rows have the id of an earlier row and other scores or another label (row"
+            f" {row}: {str(ids[row])!r}): rows of one id belong together (an image, a patient, a question) and are not"
+            " independent; where every file counts its rows anew, these are no ids"
         )
-    if again.any():
-        remark(f"{imported.where}: {int(again.sum())} rows with the id of an earlier one were dropped")
-    return rows[~again]
+    elif not ask.drop_duplicates:
+        raise DataError(
+            f"{imported.where}: row {row} has the id {str(ids[row])!r} of an earlier row, and its scores and label, as"
+            f" {len(whole)} rows have; samplers pad the last batch so: --drop-duplicates keeps the first of each"
+        )
+    if ask.drop_duplicates:
+        remark(f"{imported.where}: {len(whole)} rows that repeat an earlier one of their id were dropped")
+        rows = np.delete(rows, whole)
+    return rows
 
 
 def _join(*parts: str) -> str:

@@ -162,12 +162,10 @@ def _ordered(entry: Entry, role: str, order: NDArray[Any]) -> Entry:
     return Entry(entry.path, entry.name, load)
 
 
-def repeated(ids: NDArray[Any], group: NDArray[Any] | None) -> NDArray[np.bool_]:
-    """Which rows have the id (and group) of an earlier one, (n,)."""
+def first_rows(ids: NDArray[Any], group: NDArray[Any] | None) -> NDArray[np.int64]:
+    """For every row the first of its id (and group), (n,)."""
     keys = np.array(ids).astype("U")
     if group is not None:
         keys = np.char.add(np.char.add(np.array(group).astype("U"), "\n"), keys)
-    _, first = np.unique(keys, return_index=True)
-    again = np.ones(len(keys), dtype=bool)
-    again[first] = False
-    return again
+    _, first, which = np.unique(keys, return_index=True, return_inverse=True)
+    return np.asarray(first[which.reshape(-1)], dtype=np.int64)

@@ -29,6 +29,9 @@ from calcli.rows import ScoreKind
 SLAB_BYTES = 4 << 20
 """How much of a source is held at once, beyond what its format forces into memory."""
 
+SAME = 1e-5
+"""How far the scores of a row may lie apart that was computed twice."""
+
 
 @dataclass(frozen=True)
 class Slab:
@@ -79,6 +82,20 @@ class Imported:
                 ]
                 moved = np.stack(slices)
             yield Slab(start, scores, moved)
+
+    def are_alike(self, rows: IntArray, others: IntArray) -> NDArray[np.bool_]:
+        """Which of some rows have the scores, but for rounding, and the label of another one each, (m,)."""
+        wanted = np.unique(np.concatenate([rows, others]))
+        found = np.concatenate([slab.scores[_inside(wanted, slab)] for slab in self.slabs()]).reshape(len(wanted), -1)
+        a, b = (found[np.searchsorted(wanted, each)] for each in (rows, others))
+        alike = np.isclose(a, b, rtol=SAME, atol=SAME).all(axis=1)
+        return np.asarray(alike if self.labels is None else alike & (self.labels[rows] == self.labels[others]))
+
+
+def _inside(rows: IntArray, slab: Slab) -> IntArray:
+    """Which rows of a slab are among these."""
+    here = rows[(rows >= slab.start) & (rows < slab.start + len(slab.scores))]
+    return here - slab.start
 
 
 def load(
