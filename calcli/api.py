@@ -118,7 +118,7 @@ def evaluate(
     norm_of("max" if math.isinf(how.norm) else str(how.norm))
     if how.compat is not None and how.compat not in PROGRAMS:
         raise unknown_name("program", how.compat, PROGRAMS)
-    plan = Plan(tuple(names), how, report=metrics is None)
+    plan = Plan(tuple(names), how, report=metrics is None, about=settings.get("label"))
     with open_scores(scores, labels, kind, prefer=("test",), weights=weights, class_names=class_names) as rows:
         candidates = [Candidate(None, "uncalibrated", None)]
         for i, each in enumerate(given):

@@ -10,7 +10,7 @@ from metric_cases import draw_labels, measured, plain_scores, softmax, top_label
 from calcli.binning import BinStats, width_edges
 from calcli.errors import UsageError
 from calcli.evaluation.bin_sweep import bin_sweep
-from calcli.evaluation.evaluate_bundle import _significant, class_lines
+from calcli.evaluation.evaluate_bundle import _deciding, class_lines
 from calcli.evaluation.loss_decomposition import cross_fitted_split, split_is_cheap
 from calcli.evaluation.metric_limits import check, limits
 from calcli.evaluation.paired_differences import differences
@@ -336,10 +336,9 @@ def test_rows_that_differ_and_are_many_need_no_warning():
 
 def test_single_parts_are_off_only_where_the_verdict_says_so():
     p = np.array([1e-6, 0.5, 0.9])
-    assert _significant(p, None, "classes") == {0}
-    assert _significant(p, SimpleNamespace(findings=("classes",)), "classes") == {0}
-    assert _significant(p, SimpleNamespace(findings=("confidence",)), "classes") == {0}
-    assert _significant(p, SimpleNamespace(findings=("groups", "split")), "classes") == set()
+    assert _deciding(p, None, "classes").tolist() == [3e-6, 0.75, 0.9]  # Benjamini and Hochberg by hand
+    assert _deciding(p, SimpleNamespace(gates={"classes": 0.04}), "classes").tolist() == [0.04, 0.75, 0.9]
+    assert _deciding(p, SimpleNamespace(gates={"classes": 0.06}), "classes").tolist() == [0.06, 0.75, 0.9]
 
 
 def test_one_sided_p_values_have_both_sides():

@@ -38,7 +38,6 @@ from calcli.metrics.significance import (
     range_brownian_tail,
 )
 from calcli.metrics.ties import Ordered
-from calcli.metrics.warnings import resolution_rows
 from calcli.rows import ArrayRows
 
 REPEATS = 250
@@ -425,7 +424,3 @@ def test_generalisation_bound():
     bound = generalisation_bound(0.01, 10000, 15)
     assert bound["printed"] == pytest.approx(0.454, abs=5e-4)
     assert bound["repaired"] == pytest.approx(0.613, abs=5e-4)
-
-
-def test_rows_to_resolve_an_error():
-    assert resolution_rows(15, 0.01) == 23874  # 15 / (2 pi 1e-4)

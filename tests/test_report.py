@@ -20,10 +20,11 @@ from calcli.evaluation.evaluate_bundle import Candidate, Plan, Subject
 from calcli.methods.ts import TemperatureScaling
 from calcli.metrics.catalog import report_metrics
 from calcli.metrics.collect import collect
-from calcli.metrics.context import MetricSettings
+from calcli.metrics.confidence_bins import confidence_bins
+from calcli.metrics.context import MetricContext, MetricSettings
 from calcli.report.advice import best_version
 from calcli.report.components import Room, drawn_of
-from calcli.report.gather import CalibratorFacts, gather, thresholds_of, windows_of
+from calcli.report.gather import CalibratorFacts, gather, thresholds_of
 from calcli.report.glossary import GLOSSARY
 from calcli.report.markup import data_block, name, tag, text
 from calcli.report.number_format import chance, count, per_cent, points, signed, span
@@ -85,11 +86,11 @@ class Elements(HTMLParser):
 def test_windows_and_thresholds_count_the_rows():
     z, y = truth(700, 4, temperature=1.7)
     table = collect(ArrayRows(z, y))
-    windows = windows_of(table, 0.95)
-    assert sum(w.n for w in windows) == 700
-    top = windows[-1]
+    bins = confidence_bins(MetricContext(table, MetricSettings()))
+    assert sum(b.n for b in bins) == 700
+    top = bins[-1]
     inside = table.confidence > 0.99
-    assert (top.n, top.right) == (inside.sum(), pytest.approx(table.correct[inside].mean()))
+    assert (top.n, top.accuracy) == (inside.sum(), pytest.approx(table.correct[inside].mean()))
     thresholds = thresholds_of(table, 0.95)
     for percent in (0, 50, 95, 100):
         kept = table.confidence >= percent / 100
@@ -137,10 +138,10 @@ def binary_rows(n, says, right, seed=0):
 @pytest.mark.parametrize(
     ("says", "right", "n", "sign", "headline"),
     [
-        (0.9, 0.70, 2000, "▲", "Much too sure of itself: do not take its confidence at face value."),
-        (0.9, 0.85, 2000, "▲", "Clearly too sure of itself: do not take its confidence at face value."),
-        (0.9, 0.88, 8000, "▲", "A little too sure of itself."),
-        (0.7, 0.90, 2000, "▼", "Much less sure than it could be: it is right more often than it says."),
+        (0.9, 0.70, 2000, "▲", "Much overconfident: do not take its confidence at face value."),
+        (0.9, 0.85, 2000, "▲", "Clearly overconfident: do not take its confidence at face value."),
+        (0.9, 0.88, 8000, "▲", "A little overconfident."),
+        (0.7, 0.90, 2000, "▼", "Much underconfident: it is right more often than it says."),
         (0.9, 0.90, 9000, "✓", "Its confidence can be taken at face value."),
         (0.9, 0.80, 20, "?", "Too few cases to tell."),
         (0.6, 0.60, 400, "?", "Too few cases to tell."),
@@ -165,11 +166,11 @@ def test_a_verdict_names_the_range_that_costs_most_and_the_remedy():
     )
     assert verdict.advice.lead == "Apply the calibrator ts."
     assert "changes none of its answers" in verdict.advice.rest
-    assert verdict.command == "calcli apply 'my ts.json' a.h5:test -o calibrated.h5"
+    assert verdict.advice.command == "calcli apply 'my ts.json' a.h5:test -o calibrated.h5"
     same = replace(versions[1], facts=replace(facts, same_rows=True))
     untried = verdict_of(replace(model, versions=(versions[0], same)))
     assert untried.advice.lead == "Try ts on other cases."
-    assert untried.command == "calcli report OTHERS.h5 --calibrator 'my ts.json' -o others.html"
+    assert untried.advice.command == "calcli report OTHERS.h5 --calibrator 'my ts.json' -o others.html"
     assert verdict_of(model, same).headline.startswith("Not a fair test: these are the cases that ts was made from.")
 
 
@@ -177,8 +178,8 @@ def test_right_on_average_and_wrong_in_places_is_said():
     sure, y1 = binary_rows(3000, 0.9, 0.8)
     shy, y2 = binary_rows(3000, 0.6, 0.7, seed=5)
     verdict = verdict_of(model_of(np.vstack([sure, shy]), np.r_[y1, y2])[0])
-    assert (verdict.sign, verdict.headline) == ("▲▼", "Right on average, wrong in places.")
-    assert "A temperature alone cannot mend it." in verdict.advice.rest
+    assert (verdict.sign, verdict.word) == ("▲▼", "wrong in places")
+    assert "it is right in" in verdict.direction.rest
 
 
 def test_groups_that_differ_are_named_beside_an_overconfidence():
@@ -188,7 +189,7 @@ def test_groups_that_differ_are_named_beside_an_overconfidence():
     group = np.repeat(["night", "day"], 2000)
     verdict = verdict_of(model_of(np.vstack([night, day]), np.r_[y1, y2], group=group)[0])
     assert verdict.sign == "▲"
-    assert "It differs by group: night (30.0 points too sure)" in verdict.direction.rest
+    assert "It differs by group: night (30.0 points overconfident)" in verdict.direction.rest
     assert "Groups need calibrators of their own." in verdict.advice.rest
 
 
@@ -202,7 +203,7 @@ def test_intervals_and_bins_of_the_page_are_those_asked_for():
 
 def test_several_models_are_counted():
     good, bad = model_of(*binary_rows(9000, 0.9, 0.9))[0], model_of(*binary_rows(2000, 0.9, 0.7))[0]
-    assert overall([good, bad, bad]) == "Of 3 models 2 are too sure, 1 is honest overall."
+    assert overall([good, bad, bad]) == "Of 3 models 2 are overconfident, 1 is calibrated."
     source = page_of(good, bad)
     assert '<section id="verdict"' in source
     assert source.count('class="model"') == 2
@@ -408,10 +409,10 @@ def test_one_case_is_one_case_and_shows_nothing():
     verdict = verdict_of(model_of(z[:1], y[:1])[0])
     assert verdict.headline == "Too few cases to tell."
     assert verdict.trusted.rest.startswith("With 1 case it may be anywhere from ")
-    assert "points too modest to 100.0 points too sure" in verdict.trusted.rest
+    assert "points underconfident to 100.0 points overconfident" in verdict.trusted.rest
     low, high = (float(x) for x in re.findall(r"[\d.]+", verdict.trusted.rest)[1:3])
     assert low + high > 90
-    assert verdict.advice.lead == "Label about 9\u202f700 cases,"
+    assert verdict.advice.lead == "Label about 9,700 samples,"
     assert "· 1 case ·" in page_of(model_of(z[:1], y[:1])[0])
 
 

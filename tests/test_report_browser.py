@@ -123,9 +123,9 @@ def test_slider_hover_and_keys_read_the_same_numbers(opened, made):
     slider, box = seen.page.locator(".confidence"), seen.page.locator(".confidence ~ .readout")
     slider.fill("95")
     by_slider = box.inner_text()
-    window = made[1].versions[0].windows[9]
+    window = made[1].versions[0].result.report.bins[9]
     assert f"of {window.n} cases" in by_slider.replace("\u202f", "")
-    assert f"{100 * window.right:.0f}%" in by_slider
+    assert f"{100 * window.accuracy:.0f}%" in by_slider
     slider.fill("94")
     slider.press("ArrowRight")
     assert box.inner_text() == by_slider

@@ -47,7 +47,7 @@ def test_calibrated_rows_are_called_calibrated(n, k, weighted):
         weight = rng.random_sample(n) + 0.1 if weighted else None
         report = report_of(rows_of(n, k, rng, weight=weight), seed)
         clean = report.p_overall > LEVEL
-        assert clean == (report.verdict.startswith("calibrated within noise") and ", but" not in report.verdict)
+        assert clean == (report.verdict_kind in ("calibrated", "too_few")) == (not report.findings)
         assert not clean or report.direction.words == "neither over- nor underconfident beyond chance"
         assert not clean or report.classwise.n_significant == 0
         alarms += not clean
@@ -80,7 +80,8 @@ def test_each_clause_has_its_own_words():
     gain = LossPart(0.9, 0.8, 0.1, 0.01)
     split = Split("svs", 5, gain, gain, gain)
     improvable = report_of(rows, split=split)
-    assert ", but the whole vector can be improved: svs would take 0.1000 off" in improvable.verdict
+    assert improvable.verdict.startswith("mixed: the confidence is right overall (p = ")
+    assert "temperature scaling could reduce NLL by 0.1000 (cross-validated)" in improvable.verdict
     assert improvable.p_overall <= LEVEL < improvable.p_value
     faint = LossPart(0.9, 0.88, 0.02, 0.01)  # z = 2: not enough for one clause of several
     assert report_of(rows, split=Split("svs", 5, faint, faint, faint)).verdict == plain.verdict
@@ -100,14 +101,14 @@ def test_groups_that_cancel_are_named(monkeypatch, capsys, tmp_path):
     run = runner(monkeypatch, capsys)
     done = run("evaluate", "g.h5", "--json", "-q")
     report = json.loads(done.out)["results"][0]["report"]
-    assert report["verdict"].startswith("calibrated within noise")
-    assert ", but 2 of 3 groups are off, most of all " in report["verdict"]
+    assert report["verdict"].startswith("mixed: P(class 1) is right overall (P(class 1): p = ")
+    assert "; 2 of 3 groups are off, most of all " in report["verdict"]
     assert report["groups"]["worst"] in ("north", "south")
     assert abs(report["groups"]["worst_gap"]) == pytest.approx(0.17, abs=0.06)
     assert report["p_overall"] <= LEVEL < report["p_value"]
     text = run("evaluate", "g.h5").out
-    assert text.startswith("verdict: g.h5: calibrated within noise")
-    assert "group by group: 2 of 3 off" in text
+    assert text.startswith(f"verdict: g.h5: {report['verdict']}")
+    assert "groups: 2 of 3 significantly off" in text
 
 
 def test_random_folds_do_not_find_what_is_not_there():
@@ -129,6 +130,6 @@ def test_p_values_at_the_floor_of_their_draws_are_bounds(monkeypatch, capsys, tm
         file["logits"], file["labels"] = rows.scores, rows.y
     run = runner(monkeypatch, capsys)
     lines = run("evaluate", "o.h5", "-m", "smece", "-m", "ece").out.splitlines()
-    assert [line.split("p ")[1] for line in lines if line.startswith(("smece", "ece"))] == ["<.005", "<.001"]
+    assert [line.split("p ")[1] for line in lines if line.startswith(("smece", "ece"))] == ["< 0.005", "< 0.001"]
     few = run("evaluate", "o.h5", "-m", "ece", "--resamples", "20").out
-    assert "p <.048" in few
+    assert "p < 0.048" in few

@@ -68,6 +68,18 @@ def model_index(evaluation: Evaluation) -> str:
                     lines += [f"    - type: {_quoted(name)}", f"      value: {_number(score.value)}"]
                     lines += [f"      name: {_quoted(f'{name}, {result.title}')}"]
                     lines += ["      args:", f"        signature: {_quoted(score.signature)}"]
+            if (report := result.report) is not None:
+                over, known = report.overconfidence, report.overconfidence.interval
+                lines += ['    - type: "overconfidence"', f"      value: {_number(over.value)}"]
+                lines += [f"      name: {_quoted(f'overconfidence, {result.title}')}", "      args:"]
+                lines += [
+                    f"        ci: [{_number(known.low)}, {_number(known.high)}]",
+                    f"        ci_level: {known.level}",
+                ]
+                lines += [
+                    f'        verdict_kind: "{report.verdict_kind}"',
+                    f"        verdict: {_quoted(report.verdict)}",
+                ]
     return "\n".join([*lines, ""])
 
 
@@ -110,13 +122,19 @@ def _xml(text: str) -> str:
     return escape(spelt, named)
 
 
-def junit(outcomes: Sequence[Outcome]) -> str:
-    """Limits as a JUnit XML document, one test case each."""
+def junit(outcomes: Sequence[Outcome], results: Sequence[Result] = ()) -> str:
+    """Limits as a JUnit XML document, one test case each; the verdicts on the results are its properties."""
     failures = sum(o.crossed for o in outcomes)
     lines = [
         '<?xml version="1.0" encoding="UTF-8"?>',
         f'<testsuite name="calcli evaluate" tests="{len(outcomes)}" failures="{failures}">',
     ]
+    for r in results:
+        facts = () if r.report is None else (("verdict_kind", r.report.verdict_kind), ("verdict", r.report.verdict))
+        for what, words in facts:
+            lines.append(f'    <property name="{_xml(f"{what}: {r.bundle} {r.title}")}" value="{_xml(words)}"/>')
+    if len(lines) > 2:
+        lines[2:] = ["  <properties>", *lines[2:], "  </properties>"]
     for o in outcomes:
         where = f"{o.bundle} {o.calibrator or 'uncalibrated'}"
         head = f'  <testcase classname="{_xml(where)}" name="{_xml(o.limit.text)}"'

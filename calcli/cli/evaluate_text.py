@@ -1,11 +1,11 @@
 """The evaluation as people read it: verdicts, then the table, then the evidence. Every number is in the JSON too."""
 
 from collections.abc import Iterator, Sequence
-from math import ceil
 from typing import TYPE_CHECKING, TypeVar
 
 from calcli.cli.tables import Cell, number, plain, print_table
 from calcli.metrics.catalog import metric
+from calcli.metrics.significance import p_cell, p_text
 
 if TYPE_CHECKING:
     from calcli.evaluation.evaluate_bundle import Plan
@@ -67,7 +67,7 @@ def _print_bundle(results: "Sequence[Result]", plan: "Plan") -> None:
             if score.reason is not None and name in shown:
                 say(f"{name}: undefined for {result.title}: {score.reason}")
     if plan.report:
-        print("±: one standard error; p: how often a calibrated model would show as much or more")
+        print("±: one standard error; [ ]: confidence interval; p: p-value (null: perfect calibration)")
     _print_paired(results, None if plan.report else plan.metrics)
     print()
 
@@ -105,19 +105,11 @@ def _cell(score: "Score") -> str:
     if score.value is None:
         return "-"
     text = number(score.value)
-    if score.se is not None:
+    if score.se:
         return f"{text} ±{number(score.se)}"
     if score.interval is not None and score.p_value is None:
         return f"{text} [{number(score.interval.low)}, {number(score.interval.high)}]"
-    return text if score.p_value is None else f"{text}  p {_p(score.p_value, score.draws)}"
-
-
-def _p(p: float, draws: int = 0) -> str:
-    """A p-value; the least that a number of draws can give, or less than a thousandth, as a bound."""
-    least = 1.0 / (1 + draws) if draws else 0.0
-    if p < 0.001 or p <= least * (1 + 1e-9):
-        return f"<{max(ceil(1000 * least - 1e-9), 1) / 1000:.3f}".replace("<0", "<")
-    return f"{p:.3f}".removeprefix("0")
+    return text if score.p_value is None else f"{text}  {p_text(score.p_value, score.draws)}"
 
 
 def _print_paired(results: "Sequence[Result]", chosen: Sequence[str] | None) -> None:
@@ -134,7 +126,7 @@ def _print_paired(results: "Sequence[Result]", chosen: Sequence[str] | None) -> 
             for _, paired in some:
                 d = paired.differences[name]
                 ends = f" [{number(d.interval.low)}, {number(d.interval.high)}]" if d.interval else ""
-                p = f" p {_p(d.p_value)}" if d.p_value is not None else ""
+                p = f" {p_text(d.p_value)}" if d.p_value is not None else ""
                 row.append(f"{d.value:+.4f}{ends}{p}")
             body.append(row)
         print()
@@ -150,57 +142,53 @@ def _evidence(result: "Result") -> Iterator[str]:
     assert report is not None
     d = report.direction
     yield (
-        f"mean confidence minus accuracy {d.gap:+.4f} (z {d.gap_z:+.1f}); log loss minus the entropy of the"
-        f" probabilities {d.entropy_gap:+.4f} (z {d.entropy_z:+.1f}): {d.words}"
+        f"overconfidence {report.overconfidence} (z {d.gap_z:+.1f}); NLL minus the entropy of the probabilities"
+        f" {d.entropy_gap:+.4f} (z {d.entropy_z:+.1f}): {d.words}"
     )
     for name in ("ece", "ece_positive", "ece_mass", "smece"):
         score = result.scores.get(name)
         if score is not None and score.null is not None:
-            p = _p(score.null.p_value, score.draws)
+            p = p_text(score.null.p_value, score.draws)
             yield (
-                f"{name} {number(score.value)}: a calibrated model would show {number(score.null.mean)},"
-                f" 95 times in 100 at most {number(score.null.q95)} (p {p})"
+                f"{name} {number(score.value)} (expected under calibration {number(score.null.mean)},"
+                f" 95th percentile {number(score.null.q95)}, {p})"
             )
     score = result.scores.get("tce2")
     if score is not None and score.interval is not None:
         i = score.interval
         yield (
-            f"tce2 {number(score.value)}, {i.level:.0%} interval [{number(i.low)}, {number(i.high)}];"
-            f" its square before the root is cut off at 0: {number(score.more['signed_square'])}"
+            f"tce2 {number(score.value)}, {i.level:.0%} interval [{number(i.low)}, {number(i.high)}]"
+            f" (debiased squared error {number(score.more['signed_square'])})"
         )
     if report.positive is not None:
-        found = report.positive
-        way = f"too {'high' if found.gap > 0 else 'low'}" if "classes" in report.findings else "not off beyond chance"
-        yield f"mean P(class 1) minus the share of class 1 {found.gap:+.4f} (z {found.z:+.1f}): {way}"
+        z = report.positive.z
+        yield f"mean P(class 1) minus the frequency of class 1 {report.positive_gap} (z {z:+.1f})"
     elif report.classwise is not None:
         c = report.classwise
-        get = "gets" if c.n_significant == 1 else "get"
+        are = "is" if c.n_significant == 1 else "are"
         yield (
-            f"class by class: root-mean-square gap {number(c.value)};"
-            f" {c.n_significant} of {result.n_classes} classes {get} too much or too little probability"
+            f"frequency of the classes: root-mean-square error {number(c.value)}; {c.n_significant} of"
+            f" {result.n_classes} {are} significantly miscalibrated ({p_text(c.p_value)}, adjusted)"
         )
     if report.groups is not None:
         g = report.groups
         yield (
-            f"group by group: {g.n_significant} of {g.n_groups} off; most significant {g.worst} ({g.worst_n} rows)"
-            f" by {g.worst_gap:+.4f}{' of P(class 1)' * g.of_positive} (p {_p(g.p_value)}, all groups considered)"
+            f"groups: {g.n_significant} of {g.n_groups} significantly off; most significant {g.worst}"
+            f" ({g.worst_n} rows) by {g.worst_gap:+.4f}{' of P(class 1)' * g.of_positive}"
+            f" ({p_text(g.p_value)}, adjusted)"
         )
     if report.split is not None:
-        for loss, part in (("log loss", report.split.nll), ("Brier score", report.split.brier)):
-            share = part.calibration / part.loss if part.loss > 0 else 0.0
-            sign = "+" if part.calibration >= 0 else "-"
-            yield (
-                f"{loss} {number(part.loss)} = {number(part.refinement)} that stays {sign}"
-                f" {number(abs(part.calibration))} ±{number(part.se)} that recalibration would remove"
-                f" ({share:.1%}, by {report.split.method} on rows that it was not fitted to)"
-            )
+        for loss, part in (("NLL", report.split.nll), ("Brier score", report.split.brier)):
+            found = f"calibration {number(part.calibration)} ±{number(part.se)} (cross-validated {report.split.method})"
+            split = f"{loss} {number(part.loss)} = refinement {number(part.refinement)} + {found}"
+            yield split if part.detected else f"{loss} {number(part.loss)}: no calibration loss detected ({found})"
 
 
 def _print_per_class(result: "Result") -> None:
     lines = result.per_class
     if lines is None:
         return
-    say(f"\n{result.bundle}, {result.title}, by class (p: all classes considered; * off beyond chance)")
+    say(f"\n{result.bundle}, {result.title}, by class (p: adjusted for all classes; * significant)")
     named = lines[0].name is not None
     head = ["class", *(["name"] if named else []), "rows", "predicted", "share", "mean p", "gap", "p"]
     body: list[list[Cell]] = [
@@ -212,7 +200,7 @@ def _print_per_class(result: "Result") -> None:
             line.share,
             line.mean_probability,
             f"{line.gap:+.4f}{'*' if line.significant else ' '}",
-            _p(line.p_adjusted),
+            p_cell(line.p_adjusted),
             line.precision,
             line.recall,
             line.ece,
@@ -226,7 +214,7 @@ def _print_per_group(result: "Result") -> None:
     lines = result.per_group
     if lines is None:
         return
-    say(f"\n{result.bundle}, {result.title}, by group (p: all groups considered; * off beyond chance)")
+    say(f"\n{result.bundle}, {result.title}, by group (p: adjusted for all groups; * significant)")
     also = any(line.of_positive for line in lines)
     print(
         f"gap: mean confidence minus accuracy{'; (1): mean P(class 1) minus the share of class 1, further off' * also}"
@@ -239,7 +227,7 @@ def _print_per_group(result: "Result") -> None:
                 str(line.group),
                 line.n,
                 f"{line.gap:+.4f}{'*' if line.significant else ' '}{' (1)' * line.of_positive}",
-                _p(line.p_adjusted),
+                p_cell(line.p_adjusted),
                 *(_cell(line.scores[name]) for name in some),
             ]
             for line in lines
@@ -269,7 +257,13 @@ def _print_ranks(evaluation: "Evaluation") -> None:
         return
     say(f"\naverage ranks over {ranks.n_bundles} bundles (1 is best), Friedman test")
     body: list[list[Cell]] = [
-        [name, *(f"{rank:.2f}" for rank in test.ranks), f"{test.chi2:.2f}", _p(test.p_value), _p(test.f_p_value)]
+        [
+            name,
+            *(f"{rank:.2f}" for rank in test.ranks),
+            f"{test.chi2:.2f}",
+            p_cell(test.p_value),
+            p_cell(test.f_p_value),
+        ]
         for name, test in ranks.tests.items()
     ]
     print_table(["metric", *ranks.calibrators, "chi2", "p", "p (Iman-Davenport)"], body)

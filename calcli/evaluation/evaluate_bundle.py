@@ -14,8 +14,8 @@ from calcli.evaluation.bin_sweep import bin_sweep
 from calcli.evaluation.loss_decomposition import cross_fitted_split, split_is_cheap
 from calcli.evaluation.paired_differences import differences
 from calcli.evaluation.results import ClassLine, GroupLine, Paired, Result, Score
-from calcli.evaluation.verdict_results import Report
-from calcli.evaluation.verdict_rules import data_summary, group_gap, judge
+from calcli.evaluation.verdict_results import Report, Split
+from calcli.evaluation.verdict_rules import LEVEL, data_summary, group_gap, judge
 from calcli.fast_dataclass import dataclass
 from calcli.metrics.binned_errors import per_class_errors
 from calcli.metrics.catalog import (
@@ -29,12 +29,13 @@ from calcli.metrics.catalog import (
 )
 from calcli.metrics.class_columns import class_columns
 from calcli.metrics.collect import collect_all
-from calcli.metrics.context import MetricContext, MetricSettings
+from calcli.metrics.context import Label, MetricContext, MetricSettings
 from calcli.metrics.losses import paired_sums
 from calcli.metrics.out_of_core_walk import LONG, long_contexts, measured_long
 from calcli.metrics.rowtable import RowTable
-from calcli.metrics.significance import adjusted, benjamini_hochberg, class_p_values
+from calcli.metrics.significance import adjusted, class_p_values
 from calcli.metrics.tally import Tally
+from calcli.metrics.warnings import label_doubts
 from calcli.numerics import FloatArray
 from calcli.rows import Rows
 
@@ -64,7 +65,8 @@ class Plan:
 
     metrics : names, in order; with ``report`` those that two classes have are added to
     them. report : the judgement beside the metrics. split : the cross-fitted split of the
-    losses, None where it is cheap. per_class, per_group : extra rows. sweep : numbers of
+    losses, None where it is cheap. about : ``top`` or ``positive`` where the question is put so; else it is what the
+    number of classes makes of it. per_class, per_group : extra rows. sweep : numbers of
     bins for the binned lower bound; ``sweep_marginal`` per class. tables : are the tables of
     the rows needed afterwards?
     """
@@ -73,6 +75,7 @@ class Plan:
     settings: MetricSettings = field(default_factory=MetricSettings)
     report: bool = True
     split: bool | None = None
+    about: Label | None = None
     per_class: bool = False
     per_group: bool = False
     sweep: Sequence[int] = ()
@@ -146,7 +149,8 @@ def assess(
         against=None if len(compared) == 1 else 0 if baseline is None else len(compared) - 1,
     )
     reference = tables[0] if baseline is None else tables[-1]
-    each = _Each(subject, plan, names, baseline, MetricContext(reference, plan.settings), progress)
+    doubts = label_doubts(tables[0], subject.class_names) if plan.report else []
+    each = _Each(subject, plan, names, baseline, MetricContext(reference, plan.settings), doubts, progress)
     results = [each.result(c, t, edge_rows) for c, t in zip(candidates, tables[: len(candidates)], strict=True)]
     against = None if baseline is None else scores_of(each.reference, names)
     return Assessed(results, tables[: len(candidates)], against, tables[0])
@@ -172,12 +176,13 @@ def _of_long(
     """The same in memory that does not grow with the rows."""
     compared = candidates if baseline is None else [baseline, *candidates]
     calibrators = [c.calibrator for c in compared]
-    results, seen, reference = [], None, None
+    results, seen, reference, doubts = [], None, None, list[str]()
     with long_contexts(
         subject.rows, calibrators, names, plan.settings, report=plan.report, progress=progress
     ) as contexts:
         for candidate, context in zip(compared, contexts, strict=True):
             scores = scores_of(context, names, progress)
+            doubts = doubts or label_doubts(context.tally, subject.class_names)  # known of the first alone
             if candidate is baseline:
                 reference = scores
                 continue
@@ -191,7 +196,7 @@ def _of_long(
             k = context.table.k if context.table.k > 1 else None
             report = None
             if plan.report:
-                report = judge(data_summary(subject.rows.kind, context, subject.class_names), context, None)
+                report = _judged(subject, context, None, plan, doubts)
             results.append(
                 Result(subject.name, candidate.name, candidate.method, context.n, k, scores, paired, counts, report)
             )
@@ -218,6 +223,7 @@ class _Each:
     names: Sequence[str]
     baseline: Candidate | None
     reference: MetricContext
+    doubts: Sequence[str]
     progress: Progress | None
 
     def result(self, candidate: Candidate, table: RowTable, edge_rows: Rows | None) -> Result:
@@ -245,7 +251,7 @@ class _Each:
             {name: n for name, n in table.counts.items() if any(table.counts.values())},
             report,
             class_lines(context, self.subject.class_names, report) if plan.per_class else None,
-            group_lines(context, self.names, report) if plan.per_group else None,
+            group_lines(context, self.names, report, plan.about) if plan.per_group else None,
             sweep,
         )
 
@@ -256,14 +262,17 @@ class _Each:
         if table.k > 1 and (self.plan.split or cheap):
             seed = self.plan.settings.seed
             split = cross_fitted_split(self.subject.rows, candidate.calibrator, table, seed, self.progress)
-        return judge(data_summary(self.subject.rows.kind, context, self.subject.class_names), context, split)
+        return _judged(self.subject, context, split, self.plan, self.doubts)
 
 
-def _significant(p_values: FloatArray, report: Report | None, what: str) -> set[int]:
-    """Which of several are off: those of the verdict where it finds some, or at 5 % where there is no verdict."""
-    if report is not None and not {"confidence", what} & set(report.findings):
-        return set()
-    return set(benjamini_hochberg(p_values).tolist())
+def _judged(subject: Subject, context: MetricContext, split: Split | None, plan: Plan, doubts: Sequence[str]) -> Report:
+    data = data_summary(subject.rows.kind, context, subject.class_names)
+    return judge(data, context, split, about=plan.about, doubt=" ".join(doubts), name=subject.name)
+
+
+def _deciding(p_values: FloatArray, report: Report | None, what: str) -> FloatArray:
+    """The p-values that decide which of several are off, (m,): all considered, and the verdict where there is one."""
+    return np.maximum(adjusted(p_values), 0.0 if report is None else report.gates[what])
 
 
 def class_lines(context: MetricContext, names: Sequence[str] | None, report: Report | None = None) -> list[ClassLine]:
@@ -272,7 +281,7 @@ def class_lines(context: MetricContext, names: Sequence[str] | None, report: Rep
     assert stats is not None
     (mean, labels, _), total = stats.whole, stats.weight.sum(axis=1)
     p_values = class_p_values(stats, table.weight is not None)
-    significant, together = _significant(p_values, report, "classes"), adjusted(p_values)
+    together = _deciding(p_values, report, "classes")
     errors = per_class_errors(context, "width", context.settings.norm)
     weight = np.ones(table.n) if table.weight is None else table.weight
     count, predicted = (np.bincount(classes, minlength=table.k) for classes in (table.y, context.predicted))
@@ -291,7 +300,7 @@ def class_lines(context: MetricContext, names: Sequence[str] | None, report: Rep
             float((mean[c] - labels[c]) / total[c]),
             float(p_values[c]),
             float(together[c]),
-            c in significant,
+            bool(together[c] <= LEVEL),
             float(right[c] / stated[c]) if stated[c] > 0 else None,
             float(right[c] / found[c]) if found[c] > 0 else None,
             float(errors[c]),
@@ -301,16 +310,18 @@ def class_lines(context: MetricContext, names: Sequence[str] | None, report: Rep
     return sorted(lines, key=lambda line: (line.p_value, -abs(line.gap), line.index))
 
 
-def group_lines(context: MetricContext, names: Sequence[str], report: Report | None = None) -> list[GroupLine]:
+def group_lines(
+    context: MetricContext, names: Sequence[str], report: Report | None = None, about: Label | None = None
+) -> list[GroupLine]:
     """The metrics on the rows of every group that need no class sums, the group most significantly off first."""
     table = context.table
     assert table.group is not None
     names = [name for name in names if not metric(name).needs]
     groups, which = np.unique(table.group, return_inverse=True)
     parts = [MetricContext(table.take(which == g), context.settings) for g in range(len(groups))]
-    gaps = [group_gap(part.table) for part in parts]
+    gaps = [group_gap(part.table, about) for part in parts]
     p_values = np.array([gap.p_value for gap in gaps])
-    significant, together = _significant(p_values, report, "groups"), adjusted(p_values)
+    together = _deciding(p_values, report, "groups")
     lines = [
         GroupLine(
             group.item() if hasattr(group, "item") else str(group),
@@ -319,7 +330,7 @@ def group_lines(context: MetricContext, names: Sequence[str], report: Report | N
             gaps[g].of_positive,
             gaps[g].p_value,
             float(together[g]),
-            g in significant,
+            bool(together[g] <= LEVEL),
             scores_of(part, names),
         )
         for g, (group, part) in enumerate(zip(groups, parts, strict=True))

@@ -1,10 +1,13 @@
-"""One test of calibration from three: the mean gap, the entropy gap and the smooth error, at one level.
+"""One test of calibration from three: a mean gap, a gap of sharpness and the smooth error, at one level.
 
-The three look at different departures (all confidences too high; the sharpness of the whole
-vector, as a temperature changes it; any shape) and depend on each other, so their joint law
-under calibration is drawn: outcomes from the confidences, and what the label's probability
+The three look at different departures (all scores too high; too sure or not sure enough, as a
+temperature changes it; any shape) and depend on each other, so their joint law under calibration
+is drawn. Of two classes the scores are P(class 1), of more the confidence with the whole vector
+behind its sharpness: outcomes are drawn from the confidences, and what the label's probability
 then is from its first two moments.
 """
+
+import math
 
 import numpy as np
 
@@ -14,48 +17,72 @@ from calcli.metrics.intervals import normal_p_value, normal_tail
 from calcli.metrics.nulls import SAME, JointDraws, label_losses, standardised
 from calcli.metrics.significance import MeanGap, direction_of
 from calcli.metrics.smooth import null_draws
+from calcli.metrics.tally import log_odds, residual_slope
 from calcli.numerics import FloatArray
 
-SHARES = np.array([0.3, 0.45, 0.25])
-"""How the level is shared by gap, entropy gap and smooth error. A temperature is the commonest
-departure and the entropy gap is its score test, so it has the largest share."""
+TOP_SHARES, POSITIVE_SHARES = (0.3, 0.45, 0.25), (0.4, 0.35, 0.25)
+"""How the level is shared by gap, sharpness and smooth error. A temperature is the commonest departure of a
+confidence and the entropy gap is its score test, so it has the largest share; of P(class 1) a bias is."""
 
 
 @dataclass(frozen=True)
 class JointTest:
-    """gap, entropy : directions with their z. p_value : of all three tests together, from ``draws`` draws."""
+    """gap, sharpness : departures with their z. p_value : of all three tests together, from ``draws`` draws.
+
+    positive : are they of P(class 1)? Then the sharpness is the residual slope, what of the log-odds' slope a bias
+    does not explain; else the entropy gap.
+    """
 
     gap: MeanGap
-    entropy: MeanGap
+    sharpness: MeanGap
     p_value: float
     draws: int
+    positive: bool = False
 
 
-def joint_test(context: MetricContext) -> JointTest:
-    """Test the confidences, and the sharpness of the probabilities around them, all at once.
+def joint_test(context: MetricContext, positive: bool = False) -> JointTest:
+    """Test the scores, and the sharpness around them, all at once.
 
     Each statistic is turned into a p-value (normal; the smooth error by mean and standard
     deviation of its draws), the least of them over their shares is the joint statistic, and its
-    p-value its rank among the draws: the level is exact up to the normal noise that stands for
-    the labels of wrong rows. Reference: Westfall, Young (1993), section 2 (min-p).
+    p-value its rank among the draws: the level is exact, for a confidence up to the normal noise
+    that stands for the labels of wrong rows. Reference: Westfall, Young (1993), section 2 (min-p).
     """
-    context = context.labelled("top")
-    return context.once(("joint",), lambda: _joint_test(context))
+    own = context.labelled("positive" if positive else "top")
+    return own.once(("joint",), lambda: _of_positive(own) if positive else _of_top(own))
 
 
-def _joint_test(context: MetricContext) -> JointTest:
+def _of_top(context: MetricContext) -> JointTest:
     gap, entropy = direction_of(context, "confidence"), direction_of(context, "entropy")
     drawn: JointDraws = context.once(("joint draws",), lambda: _drawn(context))
+    return _joint(context, gap, entropy, drawn)
 
-    def statistic(gap_z: FloatArray, entropy_z: FloatArray, error: FloatArray) -> FloatArray:
-        tail = standardised(error, drawn.smooth)
-        p = [[normal_p_value(x) for x in gap_z], [normal_p_value(x) for x in entropy_z], [normal_tail(x) for x in tail]]
-        return np.asarray((np.array(p) / SHARES[:, None]).min(axis=0))
 
-    observed = statistic(np.array([gap.z]), np.array([entropy.z]), np.array([drawn.observed]))[0]
-    draws = statistic(_scaled(drawn.gap, drawn.sd_gap), _scaled(drawn.entropy, drawn.sd_entropy), drawn.smooth)
+def _of_positive(context: MetricContext) -> JointTest:
+    """z_gap = sum r / sqrt(sum w) and z_slope = sum r (l - m) / sqrt(sum w (l - m)^2), with r = p - y, w = p (1 - p),
+    l the log-odds and m their mean with weights w: the two are uncorrelated under calibration."""
+    slope, drawn = context.once(("slope draws",), lambda: _slope_drawn(context))
+    return _joint(context, direction_of(context, "positive"), slope, drawn, positive=True)
+
+
+def _joint(
+    context: MetricContext, gap: MeanGap, sharpness: MeanGap, drawn: JointDraws, positive: bool = False
+) -> JointTest:
+    shares = POSITIVE_SHARES if positive else TOP_SHARES
+    tails = (standardised(errors, drawn.smooth) for errors in (np.array([drawn.observed]), drawn.smooth))
+    observed = min_p(np.array([gap.z]), np.array([sharpness.z]), next(tails), shares)
+    z = _scaled(drawn.gap, drawn.sd_gap), _scaled(drawn.entropy, drawn.sd_entropy)
+    draws = min_p(*z, next(tails), shares)
     reached = int((draws <= observed * (1.0 + SAME)).sum())
-    return JointTest(gap, entropy, (1 + reached) / (1 + len(draws)), len(draws))
+    return JointTest(gap, sharpness, (1 + reached) / (1 + len(draws)), len(draws), positive)
+
+
+def min_p(
+    gap_z: FloatArray, sharpness_z: FloatArray, smooth_z: FloatArray, shares: tuple[float, float, float]
+) -> FloatArray:
+    """The joint statistic, (m,): the least of three p-values over its share, of standard scores (m,) each."""
+    p = [*([normal_p_value(z) for z in each] for each in (gap_z, sharpness_z)), [normal_tail(z) for z in smooth_z]]
+    return np.asarray((np.array(p) / np.array(shares)[:, None]).min(axis=0))
 
 
 def _drawn(context: MetricContext) -> JointDraws:
@@ -76,6 +103,19 @@ def _drawn(context: MetricContext) -> JointDraws:
         float(np.sqrt(w**2 @ (t.confidence * (1.0 - t.confidence)))),
         float(np.sqrt(w**2 @ t.varentropy)),
     )
+
+
+def _slope_drawn(context: MetricContext) -> tuple[MeanGap, JointDraws]:
+    """The residual slope of P(class 1), and the three statistics of outcomes drawn from it."""
+    t, p = context.table, context.scores
+    w = np.ones(t.n) if t.weight is None else t.weight
+    odds, v = log_odds(p), w**2 * p * (1.0 - p)
+    mean, sd = residual_slope(float(v.sum()), float(v @ odds), float(v @ odds**2))
+    lift = w * (odds - mean) if sd > 0.0 else np.zeros(t.n)
+    (smooth, observed), sums = null_draws(context, np.stack([w, lift], axis=1))
+    gap, slope = float(w @ p) - sums[:, 0], float(lift @ p) - sums[:, 1]
+    drawn = JointDraws(smooth, observed, gap, slope, math.sqrt(float(v.sum())), sd)
+    return MeanGap.of(float(lift @ (p - context.outcomes)) / float(w.sum()), sd / float(w.sum())), drawn
 
 
 def _scaled(values: FloatArray, sd: float) -> FloatArray:

@@ -109,8 +109,7 @@ class Paired:
 class ClassLine:
     """One class: rows, predictions, mean probability beside frequency with the p-value of their gap, errors.
 
-    p_adjusted : the p-value when all classes are considered. significant : as the verdict decides, or at 5 %
-    where there is none.
+    p_adjusted : the p-value that decides, all classes and the verdict considered; significant : is it at most 5 %?
     """
 
     index: int
@@ -278,5 +277,7 @@ def _html_table(results: Sequence[Result]) -> str:
 def _shown(score: Score | None) -> str:
     if score is None or score.value is None:
         return "-"
-    spread = "" if score.se is None else f" ± {score.se:.4f}"
+    spread = f" ± {score.se:.4f}" if score.se else ""
+    if score.se == 0.0 and score.interval is not None:
+        spread = f" [{score.interval.low:.4f}, {score.interval.high:.4f}]"
     return f"{score.value:.4f}{spread}"

@@ -1,10 +1,24 @@
 """The judgement beside the metrics, as objects: what was evaluated, how it is off, and what would mend it."""
 
-from dataclasses import asdict
-from typing import Any
+import math
+from collections.abc import Mapping
+from dataclasses import asdict, field
+from typing import Any, Literal
 
 from calcli.fast_dataclass import dataclass
-from calcli.metrics.significance import MeanGap
+from calcli.metrics.confidence_bins import ConfidenceBin
+from calcli.metrics.intervals import Interval, normal_quantile
+from calcli.metrics.significance import MeanGap, p_text
+
+Kind = Literal["calibrated", "overconfident", "underconfident", "mixed", "too_few", "check_labels"]
+
+SIZES = ((0.01, "very slightly"), (0.03, "a little"), (0.08, "clearly"), (math.inf, "much"))
+"""Words for the size of a gap, each with where the next begins."""
+
+ONE_SIDED = normal_quantile(0.95)
+
+OFF = 0.03
+"""Gap of a significant bin from which a small mean gap is no comfort."""
 
 
 @dataclass(frozen=True)
@@ -21,13 +35,18 @@ class LossPart:
         """Standard score of the calibration part; 0 where it has no spread."""
         return self.calibration / self.se if self.se > 0 else 0.0
 
+    @property
+    def detected(self) -> bool:
+        """Is it above 0 beyond chance, one-sided at 5 %?"""
+        return self.z > ONE_SIDED
+
     def to_dict(self) -> dict[str, float]:
         return {
             "value": self.loss,
             "refinement": self.refinement,
             "calibration": self.calibration,
             "calibration_se": self.se,
-            "calibration_share": self.calibration / self.loss if self.loss > 0 else 0.0,
+            "calibration_share": self.calibration / self.loss if self.detected and self.loss > 0 else 0.0,
         }
 
 
@@ -112,13 +131,51 @@ class Groupwise:
 
 
 @dataclass(frozen=True)
-class Report:
-    """The judgement beside the metrics. verdict : one sentence.
+class Estimate:
+    """A value with its confidence interval."""
 
-    p_value : of the joint test of the confidence. p_overall : of the whole verdict, its clauses
-    on classes, groups and the split included; both are significant from 0.05 down. positive : of two
-    classes, mean P(class 1) minus the share of class 1. findings : what the verdict found off:
-    ``confidence``, ``classes``, ``groups``, ``split``.
+    value: float
+    interval: Interval
+
+    def __str__(self) -> str:
+        return f"{self.value:.4f} [{self.interval.low:.4f}, {self.interval.high:.4f}]"
+
+    @property
+    def turned(self) -> "Estimate":
+        """The same with the other sign."""
+        i = self.interval
+        return Estimate(-self.value, Interval(-i.high, -i.low, i.level, i.method))
+
+    @property
+    def size(self) -> str:
+        """A word for how large it is."""
+        return next(word for limit, word in SIZES if not abs(self.value) >= limit)
+
+    def to_dict(self) -> dict[str, Any]:
+        i = self.interval
+        return {"value": self.value, "ci": [i.low, i.high], "ci_level": i.level, "ci_method": i.method}
+
+
+@dataclass(frozen=True)
+class Advice:
+    """What to do: in a few words, why, and the command for it, or nothing."""
+
+    lead: str
+    rest: str = ""
+    command: str = ""
+
+
+@dataclass(frozen=True)
+class Report:
+    """The one judgement, which everything printed quotes. verdict : one sentence.
+
+    verdict_kind : in a word. overconfidence : mean confidence minus accuracy. tested : what the joint test is of,
+    ``confidence`` or ``P(class 1)``; p_value : of that test, from ``draws`` draws. p_overall : of the whole verdict,
+    its clauses included; both are significant from 0.05 down. positive : of two classes, mean P(class 1) minus the
+    frequency of class 1; positive_gap : the same with its interval. findings : what the verdict found off:
+    ``confidence`` (what is ``tested``), ``classes``, ``groups``, ``bins``, ``split``. bins : by stated confidence.
+    gates : p-values that classes, groups and bins must pass together before one of them is called significant.
+    rows_needed : that tell the overconfidence to one point. doubt : why the labels may not belong to the scores.
     """
 
     data: DataSummary
@@ -126,11 +183,51 @@ class Report:
     classwise: Classwise | None
     split: Split | None
     verdict: str
+    verdict_kind: Kind
+    overconfidence: Estimate
+    advice: Advice
+    tested: str = "confidence"
     p_value: float = 1.0
     p_overall: float = 1.0
+    draws: float = 0
     groups: Groupwise | None = None
     positive: MeanGap | None = None
+    positive_gap: Estimate | None = None
     findings: tuple[str, ...] = ()
+    bins: tuple[ConfidenceBin, ...] = ()
+    rows_needed: int = 0
+    gates: Mapping[str, float] = field(default_factory=dict)
+    doubt: str = ""
+
+    @property
+    def size(self) -> str:
+        """A word for the size of the gap of an over- or underconfidence, else nothing."""
+        return self.overconfidence.size if self.verdict_kind in ("overconfident", "underconfident") else ""
+
+    @property
+    def p_text(self) -> str:
+        """The p-value in words, whose it is where it is not the confidence's."""
+        text = p_text(self.p_value, self.draws)
+        return text if self.tested == "confidence" else f"{self.tested}: {text}"
+
+    @property
+    def sign(self) -> str:
+        """✓ calibrated, or so nearly that it hardly matters; ▲ over-, ▼ underconfident, ▲▼ mixed; ? unknown."""
+        slight = self.size == SIZES[0][1] and not any(b.significant and abs(b.gap) >= OFF for b in self.bins)
+        if self.verdict_kind == "calibrated" or slight:
+            return "✓"
+        return {"overconfident": "▲", "underconfident": "▼", "mixed": "▲▼"}.get(self.verdict_kind, "?")
+
+    @property
+    def word(self) -> str:
+        """The state for tables, in two or three words."""
+        if self.size:
+            return f"{self.size} {self.verdict_kind}"
+        if self.verdict_kind == "mixed":
+            return "wrong in places" if "confidence" in self.findings else f"wrong for some {self.findings[0]}"
+        return {"too_few": "too few samples", "check_labels": "Check the labels first"}.get(
+            self.verdict_kind, self.verdict_kind
+        )
 
     def to_dict(self) -> dict[str, Any]:
         classwise = None
@@ -142,9 +239,23 @@ class Report:
             "classwise": classwise,
             "split": None if self.split is None else self.split.to_dict(),
             "groups": None if self.groups is None else asdict(self.groups),
-            "positive": None if (p := self.positive) is None else {"gap": p.gap, "z": p.z, "p_value": p.p_value},
+            "positive": None
+            if (p := self.positive) is None or (g := self.positive_gap) is None
+            else {
+                "gap": p.gap,
+                "z": p.z,
+                "p_value": p.p_value,
+                **{k: v for k, v in g.to_dict().items() if k != "value"},
+            },
+            "overconfidence": self.overconfidence.to_dict(),
+            "bins": [asdict(each) for each in self.bins],
             "findings": list(self.findings),
             "verdict": self.verdict,
+            "verdict_kind": self.verdict_kind,
+            "verdict_size": self.size,
+            "advice": asdict(self.advice),
+            "rows_needed": self.rows_needed,
+            "tested": self.tested,
             "p_value": self.p_value,
             "p_overall": self.p_overall,
         }

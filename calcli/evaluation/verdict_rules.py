@@ -6,15 +6,28 @@ from dataclasses import replace
 
 import numpy as np
 
-from calcli.evaluation.joint_test import joint_test
-from calcli.evaluation.verdict_results import Classwise, DataSummary, Direction, Groupwise, Report, Split
-from calcli.evaluation.verdict_text import clean_text, direction_words, wrong_text
+from calcli.evaluation.joint_test import JointTest, joint_test
+from calcli.evaluation.verdict_results import (
+    Advice,
+    Classwise,
+    DataSummary,
+    Direction,
+    Estimate,
+    Groupwise,
+    Kind,
+    Report,
+    Split,
+)
+from calcli.evaluation.verdict_text import TWO_SIDED, advice_on, direction_words, sentence
 from calcli.fast_dataclass import dataclass
-from calcli.metrics.context import MetricContext
+from calcli.metrics.confidence_bins import confidence_bins
+from calcli.metrics.context import Label, MetricContext
 from calcli.metrics.debiased import cwece2
 from calcli.metrics.intervals import normal_tail
+from calcli.metrics.losses import FEW, gap_interval
 from calcli.metrics.rowtable import RowTable
 from calcli.metrics.significance import (
+    MeanGap,
     benjamini_hochberg,
     class_p_values,
     confidence_direction,
@@ -31,8 +44,8 @@ LEVEL = 0.05
 MAIN, CLAUSE = 0.045, 0.004
 """How the level is shared by the joint test of the confidence and by each clause."""
 
-FEW = 30
-"""Rows below which nothing is said."""
+WIDE = 0.02
+"""Half width of the overconfidence's interval above which "no difference found" says nothing."""
 
 MOST_GROUPS = 1000
 
@@ -55,44 +68,90 @@ def data_summary(kind: str, context: MetricContext, names: Sequence[str] | None 
     )
 
 
-def judge(data: DataSummary, context: MetricContext, split: Split | None) -> Report:
-    """Direction, findings by class and group, and the verdict on one set of rows.
+def judge(
+    data: DataSummary,
+    context: MetricContext,
+    split: Split | None,
+    *,
+    about: Label | None = None,
+    doubt: str = "",
+    name: str = "",
+) -> Report:
+    """The one judgement on one set of rows: kind, interval, p-value, what is off, and what to do.
 
     The verdict calls calibrated rows calibrated 95 times in 100: its three tests of the
-    confidence share ``MAIN`` of the 5 %, and each of its clauses (classes, groups, the split
-    of the loss) has ``CLAUSE``. What is said beside it follows the same decisions. Of fewer
-    than ``FEW`` rows nothing is said.
+    confidence, or of two classes of P(class 1) unless the question is ``about`` the top label, share
+    ``MAIN`` of the 5 %, and each of its clauses (classes, of more than two; groups; bins of confidence; the
+    split of the loss) has ``CLAUSE``. What is said beside it follows the same decisions. Of fewer
+    than ``FEW`` rows nothing is said; nor is what cannot be told apart called calibrated where the mean gap is known
+    to no better than ``WIDE``. doubt : why the labels may not belong to the scores. name : of the rows, in commands.
     """
-    test, k = joint_test(context), data.n_classes
-    classes, groups = _class_findings(context), _group_findings(context)
-    positive = None if context.table.positive is None else direction_of(context, "positive")
-    few = data.n < FEW
-    rejected = test.p_value <= MAIN and not few
+    few, k = data.n < FEW, data.n_classes
+    test = joint_test(context, positive=k == 2 and about != "top")
+    classes, groups, bins = _class_findings(context), _group_findings(context, about), confidence_bins(context)
     clauses = {
-        "classes": 1.0 if classes is None else classes.p_value,
+        "classes": 1.0 if classes is None or test.positive else classes.p_value,
         "groups": 1.0 if groups is None else groups.p_value,
+        "bins": min(each.p_adjusted for each in bins),
         "split": 1.0 if split is None else normal_tail(split.nll.z),
     }
-    found = tuple(name for name, p in clauses.items() if p <= CLAUSE and not few)
+    found = ["confidence"] * (test.p_value <= MAIN) + [clause for clause, p in clauses.items() if p <= CLAUSE]
+    findings = () if few else tuple(found)
     p = 1.0 if few else min(1.0, test.p_value * LEVEL / MAIN)
-    overall = 1.0 if few else min(p, *(own * LEVEL / CLAUSE for own in clauses.values()))
-    if classes is not None and not rejected and "classes" not in found:
+    rejected = "confidence" in findings
+    if classes is not None and not rejected and "classes" not in findings:
         classes = replace(classes, n_significant=0, significant_classes=())
-    if groups is not None and not rejected and "groups" not in found:
+    if groups is not None and not rejected and "groups" not in findings:
         groups = replace(groups, n_significant=0)
-    off = positive if "classes" in found else None
-    apart = groups if "groups" in found else None
-    if few:
-        verdict = f"too few rows to say anything: {data.n}"
-    elif rejected:
-        verdict = wrong_text(test, k, split, context.settings.level, positive=off, groups=apart)
-    else:
-        each, gain = classes if "classes" in found else None, split if "split" in found else None
-        verdict = clean_text(data.n, k, p, positive=off, classes=each, groups=apart, split=gain)
+    gates = {clause: 1.0 if few else min(p, own * LEVEL / CLAUSE) for clause, own in clauses.items()}
+    told = (max(each.p_adjusted, gates["bins"]) for each in bins)
+    bins = tuple(replace(b, p_adjusted=own, significant=own <= LEVEL) for b, own in zip(bins, told, strict=True))
+    top, entropy = direction_of(context, "confidence"), direction_of(context, "entropy")
+    over = _estimate(context, "top")
+    half = max((over.interval.high - over.interval.low) / 2.0, 0.98 / math.sqrt(data.n) if few else 0.0)
     words = "too few rows to say" if few else direction_words(test, k, rejected)
-    direction = Direction(test.gap.gap, test.gap.z, test.entropy.gap, test.entropy.z, words)
-    findings = ("confidence", *found) if rejected else found
-    return Report(data, direction, classes, split, verdict, p, overall, groups, positive, findings)
+    report = Report(
+        data,
+        Direction(top.gap, top.z, entropy.gap, entropy.z, words),
+        classes,
+        split,
+        "",
+        _kind(test, top, findings, doubt, few or half > WIDE),
+        over,
+        Advice(""),
+        "P(class 1)" if test.positive else "confidence",
+        p,
+        min(gates.values()),
+        0 if few else (test.draws + 1) * MAIN / LEVEL - 1,
+        groups,
+        None if context.table.positive is None else direction_of(context, "positive"),
+        None if context.table.positive is None else _estimate(context, "positive"),
+        findings,
+        bins,
+        max(math.ceil(data.n * (half / 0.01) ** 2 / 100 - 1e-9) * 100, 100),
+        gates,
+        doubt,
+    )
+    report = replace(report, advice=advice_on(report, test, name))
+    return replace(report, verdict=sentence(report, test))
+
+
+def _estimate(context: MetricContext, label: Label) -> Estimate:
+    """The mean gap of a quantity, with its interval."""
+    own = context.labelled(label)
+    return Estimate(direction_of(own, "confidence" if label == "top" else "positive").gap, gap_interval(own))
+
+
+def _kind(test: JointTest, top: MeanGap, findings: Sequence[str], doubt: str, unknown: bool) -> Kind:
+    """The verdict in a word. top : overconfidence with its z. unknown : is it known too badly to be called small?"""
+    if doubt:
+        return "check_labels"
+    if not findings:
+        return "too_few" if unknown else "calibrated"
+    against = test.positive and abs(test.sharpness.z) > TWO_SIDED and test.sharpness.z * top.z < 0.0
+    if "confidence" not in findings or abs(top.z) <= TWO_SIDED or against:
+        return "mixed"
+    return "overconfident" if top.z > 0.0 else "underconfident"
 
 
 def _class_findings(context: MetricContext) -> Classwise | None:
@@ -108,24 +167,30 @@ def _class_findings(context: MetricContext) -> Classwise | None:
 
 @dataclass(frozen=True)
 class GroupGap:
-    """gap : the worse of mean confidence minus accuracy and, of two classes, mean P(class 1) minus its share."""
+    """gap : the worse of mean confidence minus accuracy and, of two classes, mean P(class 1) minus its frequency."""
 
     gap: float
     p_value: float
     of_positive: bool
 
 
-def group_gap(part: RowTable) -> GroupGap:
-    """How far one group of rows is off on average; the p-value counts both gaps that two classes have."""
-    found = [(sum_p_value(part.confidence, part.correct, part.weight), confidence_direction(part).gap)]
-    if part.positive is not None:
+def group_gap(part: RowTable, about: Label | None = None) -> GroupGap:
+    """How far one group of rows is off on average; the p-value counts both gaps that two classes have.
+
+    about : ``top`` or ``positive`` for one of them alone.
+    """
+    found = []
+    if part.positive is None or about != "positive":
+        p = sum_p_value(part.confidence, part.correct, part.weight)
+        found.append(GroupGap(confidence_direction(part).gap, p, False))
+    if part.positive is not None and about != "top":
         y = (part.y == 1).astype(np.float64)
-        found.append((sum_p_value(part.positive, y, part.weight), positive_direction(part).gap))
-    at = min(range(len(found)), key=lambda each: found[each][0])
-    return GroupGap(found[at][1], min(1.0, len(found) * found[at][0]), at == 1)
+        found.append(GroupGap(positive_direction(part).gap, sum_p_value(part.positive, y, part.weight), True))
+    least = min(found, key=lambda each: each.p_value)
+    return replace(least, p_value=min(1.0, len(found) * least.p_value))
 
 
-def _group_findings(context: MetricContext) -> Groupwise | None:
+def _group_findings(context: MetricContext, about: Label | None) -> Groupwise | None:
     """Simes' test that in every group the confidence (of two classes also P(class 1)) is right on average."""
     table = context.table
     if table.group is None:
@@ -133,7 +198,7 @@ def _group_findings(context: MetricContext) -> Groupwise | None:
     names, which = np.unique(table.group, return_inverse=True)
     if not 2 <= len(names) <= MOST_GROUPS:
         return None
-    gaps = [group_gap(table.take(which == g)) for g in range(len(names))]
+    gaps = [group_gap(table.take(which == g), about) for g in range(len(names))]
     p = np.array([gap.p_value for gap in gaps])
     worst = min(range(len(gaps)), key=lambda g: (gaps[g].p_value, -abs(gaps[g].gap)))
     label = names[worst]

@@ -1,5 +1,7 @@
 """Whether predictions and labels speak of the same rows, and of the same classes in the same order."""
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from calcli.fast_dataclass import dataclass
@@ -49,7 +51,7 @@ class LabelAgreement:
         count = np.bincount(place, np.concatenate([self.count, other.count]), len(code))
         return LabelAgreement(self.k, code, count.astype(np.int64))
 
-    def doubts(self, confidence: float, names: list[str] | None) -> list[str]:
+    def doubts(self, confidence: float, names: Sequence[str] | None) -> list[str]:
         """What makes one ask whether the labels belong to these scores: one sentence at most.
 
         confidence : mean confidence of the rows. names : of the classes.
@@ -83,7 +85,8 @@ class LabelAgreement:
             ]
         shares = [np.bincount(c, self.count, k) / n for c in (predicted, label)]
         chance = float(shares[0] @ shares[1])
-        if accuracy <= chance + HARDLY * np.sqrt(chance * (1.0 - chance) / n) and confidence - accuracy >= FAR:
+        vary = min(np.count_nonzero(share) for share in shares) > 1  # else every pairing agrees as well
+        if vary and accuracy <= chance + HARDLY * np.sqrt(chance * (1.0 - chance) / n) and confidence - accuracy >= FAR:
             return [
                 f"accuracy {accuracy:.4f} is hardly better than chance ({chance:.4f}), at a mean confidence of"
                 f" {confidence:.4f}: do labels and scores belong to the same rows and the same order of classes?"

@@ -201,6 +201,34 @@ def confidence_variance(context: MetricContext) -> Value:
     return Value(context.once(("confidence variance",), made))
 
 
+FEW, CARRYING = 30, 10
+"""Rows below which nothing is known of a spread, and right or wrong rows below which a rate has Wilson's interval."""
+
+
+def gap_interval(context: MetricContext) -> Interval:
+    """Interval of the mean score minus the share of outcomes, of what ``--label`` says, within -1..1.
+
+    That of a mean over rows. Where fewer than ten rows are right, or wrong, they do not tell their own spread, and it
+    holds the ends of Wilson's interval of the share too; of fewer than 30 rows also those of a coin, +-.98 / sqrt n.
+    """
+    level = context.settings.level
+    mean: Mean = context.once(("gap",), lambda: mean_of(context.scores - context.outcomes, context.table.weight))
+    bins = context.bins("width")
+    rate = min(float(bins.outcome.sum()) / total, 1.0) if (total := float(bins.weight.sum())) > 0.0 else math.nan
+    made = t_interval(mean, level)
+    if context.settings.label == "top" and resampled(context):
+        made = _registered(context, "gap").interval
+    ends, method = [mean.value] if made is None else [made.low, made.high], "wilson" if made is None else made.method
+    if made is None or not CARRYING <= rate * mean.n <= mean.n - CARRYING:
+        share = wilson_interval(np.array(rate), np.array(mean.n), level)
+        ends, method = [*ends, *(mean.value + rate - float(end) for end in share)], "wilson"
+    if mean.n < FEW:
+        reach = normal_quantile(0.5 + level / 2.0) / (2.0 * math.sqrt(mean.n)) if mean.n > 0 else 1.0
+        ends, method = [*ends, mean.value - reach, mean.value + reach], "coin"
+    known = [end for end in ends if math.isfinite(end)] or [-1.0, 1.0]
+    return Interval(max(min(known), -1.0), min(max(known), 1.0), level, method)
+
+
 @metric(
     "gap",
     "Mean confidence minus accuracy: positive is overconfident",
@@ -212,8 +240,8 @@ def confidence_variance(context: MetricContext) -> Value:
     rows=lambda context: context.table.confidence - context.table.correct,
 )
 def gap(context: MetricContext) -> Value:
-    direction = direction_of(context, "confidence")
-    value = _registered(context, "gap")
+    direction, own = direction_of(context, "confidence"), context.labelled("top")
+    value = replace(_registered(context, "gap"), interval=gap_interval(own))
     return replace(value, p_value=direction.p_value, more={"z": _finite(direction.z)})
 
 

@@ -16,6 +16,7 @@ import numpy as np
 from calcli.binning import BinStats, bin_index
 from calcli.errors import UsageError
 from calcli.fast_dataclass import dataclass
+from calcli.metrics.confidence_bins import EDGES, bin_p_values
 from calcli.metrics.context import Label, MetricContext, MetricSettings
 from calcli.metrics.debiased import SquaredError, plugin_square
 from calcli.metrics.external_sort import SortedRows
@@ -24,7 +25,7 @@ from calcli.metrics.nulls import EXACT_ROWS, GROUPS, JointDraws, expected_of_bin
 from calcli.metrics.rowtable import RowTable
 from calcli.metrics.significance import MeanGap
 from calcli.metrics.smooth import of_draws, smooth_errors
-from calcli.metrics.tally import FINE, Scored, Tally
+from calcli.metrics.tally import FINE, Scored, Tally, residual_slope
 from calcli.numerics import FloatArray, IntArray, distinct
 
 FEW_VALUES = 1 << 14
@@ -259,6 +260,16 @@ class LongContext(MetricContext):
         count = bins.count.astype(np.float64)
         return SquaredError.of_sums([(count, bins.outcome - bins.score, squares, variance)])
 
+    def _confidence_bins(self) -> tuple[BinStats, FloatArray]:
+        parts = []
+        for c, y in self.order.slabs():
+            where = bin_index(c, EDGES)
+            spread = np.bincount(where, c * (1.0 - c), len(EDGES) - 1)
+            parts.append((BinStats.at(where, len(EDGES) - 1, c, y), spread))
+        bins, variance = (sum(each[1:], each[0]) for each in zip(*parts, strict=True))
+        stops = np.cumsum(bins.count).tolist()
+        return bins, bin_p_values(bins, variance, lambda b: self.order.scores(stops[b] - int(bins.count[b]), stops[b]))
+
     # ---- the smooth error and the joint test
 
     @property
@@ -280,12 +291,9 @@ class LongContext(MetricContext):
         """As of single rows; what the labels of a cell's rows cost is drawn normal, given how many are right."""
         joint, (_, score, _) = self.tally.joint, self.scored.grid
         assert joint is not None
-        v, va, vaa, ca, cl = joint.cells
         hits, rng = self._cell_hits, self.rng("joint")
-        dearer = np.divide(va, v, out=np.zeros_like(v), where=v > 0)
-        of_wrong = np.divide(cl, score, out=np.zeros_like(score), where=score > 0)
-        rest = math.sqrt(max(float((vaa - va * dearer).sum()), 0.0))
-        right = hits @ dearer + float((ca - dearer * score).sum()) + rest * rng.standard_normal(len(hits))
+        of_wrong = np.divide(joint.cells[4], score, out=np.zeros_like(score), where=score > 0)
+        right = joint.right(hits, score, rng)
         spread = np.sqrt(np.maximum(joint.totals[1] - hits @ of_wrong, 0.0))
         smooth, observed = self.once(("smooth draws",), lambda: None)
         return JointDraws(
@@ -296,6 +304,19 @@ class LongContext(MetricContext):
             math.sqrt(self.variance),
             math.sqrt(float(self.tally.entropy[1])),
         )
+
+    def _slope_draws(self) -> tuple[MeanGap, JointDraws]:
+        """As of single rows (see ``evaluation.joint_test``), from the cells of P(class 1)."""
+        joint, (_, score, _) = self.tally.slope, self.scored.grid
+        assert joint is not None
+        v, vl, vll = (float(sums.sum()) for sums in joint.cells[:3])
+        (mean, sd), hits = residual_slope(v, vl, vll), self._cell_hits
+        gap = float(score.sum()) - hits.sum(axis=1)
+        slope = float(joint.cells[3].sum()) - joint.right(hits, score, self.rng("joint")) - mean * gap
+        observed = float(joint.totals[0]) - mean * self.n * self._direction("positive").gap
+        smooth, error = self.once(("smooth draws",), lambda: None)
+        drawn = JointDraws(smooth, error, gap, slope, math.sqrt(v), sd)
+        return MeanGap.of(observed / self.n if sd > 0.0 else 0.0, sd / self.n), drawn
 
     # ---- means and directions
 
@@ -336,6 +357,8 @@ _OWN: dict[str, Callable[..., Any]] = {
     "smooth": lambda c: float(smooth_errors(c.scored.smooth)[0]),
     "smooth draws": LongContext._smooth_draws,
     "joint draws": LongContext._joint_draws,
+    "confidence bins": LongContext._confidence_bins,
+    "slope draws": LongContext._slope_draws,
     "label counts": lambda c: c.tally.label_counts,
     "distinct": lambda c: c.orders[0].distinct,
 }

@@ -83,8 +83,27 @@ def sum_p_value(scores: FloatArray, outcomes: FloatArray, weight: FloatArray | N
     variance = scores * (1.0 - scores)
     if weight is not None or float(variance.sum()) >= 10.0:
         return _direction(scores - outcomes, variance, weight).p_value
-    law, count = poisson_binomial(scores), round(float(outcomes.sum()))
+    return exact_p_value(scores, round(float(outcomes.sum())))
+
+
+def exact_p_value(scores: FloatArray, count: int) -> float:
+    """Two-sided p-value of ``count`` successes of trials with the chances ``scores`` (n,), by their own law."""
+    law = poisson_binomial(scores)
     return min(1.0, 2.0 * min(float(law[: count + 1].sum()), float(law[count:].sum())))
+
+
+def p_text(p: float, draws: float = 0) -> str:
+    """``p = 0.61``; where it is below a thousandth, or the least that a number of draws can give, ``p < 0.001``."""
+    cell = p_cell(p, draws)
+    return f"p {cell}" if cell.startswith("<") else f"p = {p:.2f}" if p >= 0.0995 else f"p = {cell}"
+
+
+def p_cell(p: float, draws: float = 0) -> str:
+    """The same without the p, for the column of a table: ``0.613``, ``< 0.001``."""
+    least = 1.0 / (1 + draws) if draws else 0.0
+    if p < 0.001 or p <= least * (1.0 + 1e-9):
+        return f"< {max(math.ceil(1000 * least - 1e-9), 1) / 1000:.3f}"
+    return f"{p:.3f}"
 
 
 def spiegelhalter(scores: FloatArray, outcomes: FloatArray, weight: FloatArray | None = None) -> MeanGap:
@@ -215,11 +234,12 @@ def class_p_values(stats: ClassStats, weighted: bool = False) -> FloatArray:
         elif weighted or variance[c] >= 10.0:
             out[c] = normal_p_value(float((labels[c] - expected[c]) / math.sqrt(variance[c])))
         else:
-            out[c] = _poisson_p_value(round(float(labels[c])), float(expected[c]))
+            out[c] = poisson_p_value(round(float(labels[c])), float(expected[c]))
     return out
 
 
-def _poisson_p_value(count: int, mean: float) -> float:
+def poisson_p_value(count: int, mean: float) -> float:
+    """Two-sided p-value of a count under Poisson's law."""
     if mean <= 0.0:
         return 1.0 if count == 0 else 0.0
     terms = [math.exp(j * math.log(mean) - mean - math.lgamma(j + 1)) for j in range(count + 1)]

@@ -134,11 +134,52 @@ class Joint(Sums):
     @classmethod
     def of(cls, table: RowTable, cells: int) -> "Joint":
         """Of a table of rows."""
-        c = table.confidence
-        right, wrong, variance = label_losses(c, table.entropy, table.varentropy)
-        place, a, v = np.minimum((c * cells).astype(np.int64), cells - 1), right - wrong, c * (1.0 - c)
+        right, wrong, variance = label_losses(table.confidence, table.entropy, table.varentropy)
+        totals = np.array([(wrong - table.entropy).sum(), variance.sum()])
+        return cls._over(table.confidence, right - wrong, variance, cells, totals)
+
+    @classmethod
+    def of_positive(cls, p: FloatArray, y: FloatArray, cells: int) -> "Joint":
+        """Of P(class 1) and whether it was: a is the log-odds, and the totals are of its product with p - y, and 0."""
+        odds = log_odds(p)
+        return cls._over(p, odds, np.zeros(len(p)), cells, np.array([(p - y) @ odds, 0.0]))
+
+    @classmethod
+    def _over(cls, c: FloatArray, a: FloatArray, variance: FloatArray, cells: int, totals: FloatArray) -> "Joint":
+        place, v = np.minimum((c * cells).astype(np.int64), cells - 1), c * (1.0 - c)
         sums = [np.bincount(place, values, cells) for values in (v, v * a, v * a * a, c * a, c * variance)]
-        return cls(np.array(sums), np.array([(wrong - table.entropy).sum(), variance.sum()]))
+        return cls(np.array(sums), totals)
+
+    def right(self, hits: FloatArray, score: FloatArray, rng: np.random.Generator) -> FloatArray:
+        """Sums of a over the rows where it happens, (draws,), given how many they are in every cell.
+
+        hits : (draws, cells). score : (cells,) summed c. Where in a cell they are is drawn normal.
+        """
+        v, va, vaa, ca, _ = self.cells
+        each = np.divide(va, v, out=np.zeros_like(v), where=v > 0)
+        rest = math.sqrt(max(float((vaa - va * each).sum()), 0.0))
+        return np.asarray(hits @ each + float((ca - each * score).sum()) + rest * rng.standard_normal(len(hits)))
+
+
+FARTHEST = -math.log(1e-12)
+"""Log-odds beyond which those of a stored probability have no digits."""
+
+
+def log_odds(p: FloatArray) -> FloatArray:
+    """Log-odds of probabilities (n,), within +-27.6."""
+    with np.errstate(divide="ignore"):
+        return np.clip(np.log(p) - np.log1p(-p), -FARTHEST, FARTHEST)
+
+
+def residual_slope(v: float, vl: float, vll: float) -> tuple[float, float]:
+    """Mean m of log-odds l with weights v, and the root of sum v (l - m)^2: 0 where they hardly differ.
+
+    v, vl, vll : sums of v, v l and v l^2.
+    """
+    if v <= 0.0:
+        return 0.0, 0.0
+    spread = vll - vl * vl / v
+    return vl / v, math.sqrt(spread) if spread > 1e-12 * vll else 0.0
 
 
 MATCHED_CLASSES = 1000
@@ -151,8 +192,8 @@ class Tally(Sums):
 
     means : of the means over rows asked for, by name. top, positive : of the confidence, and of P(class 1) of
     two classes. entropy : sums of -ln p_y - H and of its variance. classes : over (class, bin) pairs, where asked
-    for. joint : for the report. paired : of the differences to the first set of rows, by loss.
-    agreement : of predictions and labels, of the first set of rows.
+    for. joint : for the report; slope : for that of two classes. paired : of the differences to the first set of
+    rows, by loss. agreement : of predictions and labels, of the first set of rows.
     """
 
     k: Annotated[int, min]
@@ -167,6 +208,7 @@ class Tally(Sums):
     entropy: FloatArray
     classes: ClassStats | None
     joint: Joint | None
+    slope: Joint | None
     paired: Mapping[str, PairedSums]
     agreement: LabelAgreement | None
 
@@ -178,7 +220,7 @@ class Tally(Sums):
         for j, (sums, inside) in table.tops.items():
             columns |= {f"top {j}": sums - inside, f"top {j} mass": sums, f"top {j} accuracy": inside}
         paired = {} if first is None else paired_sums(context, MetricContext(first, wanted.settings))
-        p, whole = table.positive, len(table.nll) > 0
+        p, whole, cells = table.positive, len(table.nll) > 0, grid_cells(wanted.total)
         return cls(
             table.k,
             table.label_counts,
@@ -191,7 +233,8 @@ class Tally(Sums):
             None if p is None else Scored.of(p, (table.y == 1).astype(np.float64), wanted),
             np.array([(table.nll - table.entropy).sum(), table.varentropy.sum()]) if whole else np.zeros(2),
             table.classes,
-            Joint.of(table, grid_cells(wanted.total)) if wanted.joint else None,
+            Joint.of(table, cells) if wanted.joint else None,
+            Joint.of_positive(p, (table.y == 1).astype(np.float64), cells) if wanted.joint and p is not None else None,
             paired,
             table.agreement if first is None and table.k <= MATCHED_CLASSES else None,
         )

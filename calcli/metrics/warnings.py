@@ -1,6 +1,6 @@
 """What about a set of labelled rows limits what can be learnt from them or said about them."""
 
-import math
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:  # a fit says what its rows are and needs neither
@@ -8,11 +8,6 @@ if TYPE_CHECKING:  # a fit says what its rows are and needs neither
     from calcli.metrics.tally import Tally
 
 ROWS_PER_BIN = 50
-
-
-def resolution_rows(bins: int, error: float = 0.01) -> int:
-    """Rows from which a calibrated model's ECE over this many bins falls below ``error``."""
-    return math.ceil(bins / (2.0 * math.pi * error**2))
 
 
 def data_warnings(n: int, classes: int | None, spread: float, bins: int | None = None) -> list[str]:
@@ -23,10 +18,9 @@ def data_warnings(n: int, classes: int | None, spread: float, bins: int | None =
     """
     found = []
     if bins is not None and n < ROWS_PER_BIN * bins:
-        wanted = f"{float(f'{resolution_rows(bins):.2g}'):.0f}"
         found.append(
-            f"{n} row{'s'[: n != 1]} in {bins} bins: even a calibrated model's ECE is well above 0 here;"
-            f" about {wanted} rows resolve an ECE of 0.01, or use fewer --bins"
+            f"{n} row{'s'[: n != 1]} in {bins} bins: even a calibrated model's ECE is well above 0 here; read it beside"
+            " its expected value, or use fewer --bins"
         )
     if classes == 1:
         found.append("all labels are the same class: this says nothing about the others")
@@ -35,7 +29,7 @@ def data_warnings(n: int, classes: int | None, spread: float, bins: int | None =
     return found
 
 
-def label_doubts(table: "RowTable | Tally", names: list[str] | None) -> list[str]:
+def label_doubts(table: "RowTable | Tally", names: Sequence[str] | None) -> list[str]:
     """Plain words where the labels hardly belong to the scores. names : of the classes."""
     met = table.agreement
     return [] if met is None else met.doubts(table.mean_confidence, names)

@@ -3,19 +3,14 @@
 import math
 import shlex
 
-from calcli.fast_dataclass import dataclass
+from calcli.evaluation.verdict_results import Advice
 from calcli.metrics.intervals import normal_quantile
-from calcli.report.findings import LEVEL, REACH, elsewhere, state_of, window_sentence
+from calcli.report.findings import bin_sentence, elsewhere
 from calcli.report.gather import CalibratorFacts, ModelResults, Version
-from calcli.report.number_format import count, fixed, points, span
+from calcli.report.number_format import count, points, signed, span
 
-
-@dataclass(frozen=True)
-class Answer:
-    """lead : the answer in a few words. rest : why."""
-
-    lead: str
-    rest: str = ""
+REACH = normal_quantile(0.975)
+"""Standard errors beyond which a difference of losses is significant."""
 
 
 def best_version(model: ModelResults) -> Version | None:
@@ -46,58 +41,53 @@ def _loses_answers(version: Version) -> bool:
     return interval is not None and interval.high < 0
 
 
-def advice_on(model: ModelResults, v: Version) -> tuple[Answer, str]:
-    """What to do about a version that is wrong, and the command for it."""
+def advice_on(model: ModelResults, v: Version) -> Advice:
+    """What to do about a version: what was judged of it alone, or the calibrator that was given and helps."""
+    report = v.result.report
+    assert report is not None
+    if not {"confidence", "split"} & set(report.findings) or report.verdict_kind == "check_labels":
+        return report.advice
     if v is not model.versions[0]:
-        return Answer("See the comparison.", "Whether another version does better stands in the table below."), ""
+        return Advice("See the comparison.", "Whether another version does better stands in the table below.")
     best = best_version(model)
     if best is not None and best.facts is not None:
         return _apply(model, best, best.facts)
-    fit, command = _fit(model, v)
     if len(model.versions) == 1:
-        return fit, command
+        return report.advice
     worse = [o.name for o in model.versions[1:] if o.nll_gaps[0][0] > REACH * o.nll_gaps[0][1]]
-    out = f" With {' and '.join(worse)} it gets worse." if worse else ""
-    again = f"{fit.rest[0].upper()}{fit.rest[1:]}"
-    return Answer("None of these helps.", f"{out} {again}".strip()), command
+    out = f"With {' and '.join(worse)} it gets worse. " if worse else ""
+    return Advice("None of these helps.", f"{out}{report.advice.lead} {report.advice.rest}", report.advice.command)
 
 
-def _apply(model: ModelResults, best: Version, facts: CalibratorFacts) -> tuple[Answer, str]:
-    """Take a calibrator that was given, and what is left wrong with it."""
+def _apply(model: ModelResults, best: Version, facts: CalibratorFacts) -> Advice:
+    """Take a calibrator that was given, what it gains, and what is left wrong with it."""
     if facts.same_rows:
         why = "It was made from these very cases, on which it cannot fail: what it does on others is not known."
         command = shlex.join(["calcli", "report", "OTHERS.h5", "--calibrator", facts.path, "-o", "others.html"])
-        return Answer(f"Try {best.name} on other cases.", why), command
-    s = state_of(best)
-    way = "too much" if s.gap >= 0 else "too little"
-    kept = "none" if not best.changed else count(best.changed)
-    rest = f"Then it claims {points(s.gap)} points {way} on average ({span(s.low, s.high)})."
-    still = " ".join(filter(None, (window_sentence(best, largest=True), elsewhere(best))))
+        return Advice(f"Try {best.name} on other cases.", why, command)
+    report = best.result.report
+    assert report is not None
+    over = report.overconfidence
+    way = "too much" if over.value >= 0 else "too little"
+    rest = (
+        f"Then it claims {points(over.value)} points {way} on average ({span(over.interval.low, over.interval.high)})."
+    )
+    still = " ".join(filter(None, (bin_sentence(best, largest=True), elsewhere(best))))
     if still:
         rest += f" Still: {still[0].lower()}{still[1:]}"
+    apart = " Groups need calibrators of their own." if "groups" in report.findings else ""
     command = shlex.join(["calcli", "apply", facts.path, model.typed, "-o", "calibrated.h5"])
-    rest += f"{_apart(best)} It changes {kept} of its answers."
-    return Answer(f"Apply the calibrator {best.name}.", rest), command
+    return Advice(f"Apply the calibrator {best.name}.", f"{rest}{apart} {changes(best)}", command)
 
 
-def _apart(v: Version) -> str:
-    """What groups that differ ask for."""
-    report = v.result.report
-    return "" if report is None or "groups" not in report.findings else " Groups need calibrators of their own."
-
-
-def _fit(model: ModelResults, v: Version) -> tuple[Answer, str]:
-    """Make a calibrator: by which method, and what it may be worth, where the split of the loss tells."""
-    report = v.result.report
-    split = None if report is None else report.split
-    if split is None or split.nll.z <= normal_quantile(1 - LEVEL):
-        method = "ts" if model.k > 1 else "platt"
-        rest = f"fit a calibrator on other labelled cases of this model, and compare.{_apart(v)}"
-        return Answer("Correct it:", rest), f"calcli fit --method {method} OTHERS.h5"
-    by_temperature = split.temperature_nll.calibration >= 0.9 * split.nll.calibration
-    gain = split.temperature_nll.calibration if by_temperature else split.nll.calibration
-    # A scale and a bias of each of two log-probabilities are beta calibration's two slopes and its bias.
-    method = "ts" if by_temperature else "beta" if model.k == 2 else split.method
-    worth = f"which should lower the loss by about {fixed(gain, 3)} per case"
-    rest = f"fit a calibrator ({method}) on other labelled cases of this model, {worth}.{_apart(v)}"
-    return Answer("Correct it:", rest), shlex.join(["calcli", "fit", "--method", method, "OTHERS.h5"])
+def changes(v: Version) -> str:
+    """Which answers a calibrator changes, and what that does to the accuracy."""
+    if not v.changed:
+        return "It changes none of its answers."
+    words = f"It changes {count(v.changed)} answers: {count(v.gained)} become right, {count(v.lost)} wrong"
+    paired = v.result.paired
+    accuracy = None if paired is None else paired.differences.get("accuracy")
+    if accuracy is None or accuracy.interval is None:
+        return f"{words}."
+    low, high = (signed(100 * end) for end in (accuracy.interval.low, accuracy.interval.high))
+    return f"{words}; accuracy {signed(100 * accuracy.value)} points [{low}, {high}]."

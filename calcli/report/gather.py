@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 
-from calcli.binning import bin_index
 from calcli.calibrator import Progress
 from calcli.diagrams.curve import Curve, CurveSettings, measure_curve
 from calcli.diagrams.panels import Measured, parts_of
@@ -18,43 +17,12 @@ from calcli.evaluation.evaluate_bundle import Assessed, Candidate, Plan, Subject
 from calcli.evaluation.results import Result
 from calcli.fast_dataclass import dataclass
 from calcli.methods._temperature import OneTemperature
-from calcli.metrics.intervals import mean_of, normal_p_value, wilson_interval
+from calcli.metrics.intervals import mean_of, wilson_interval
 from calcli.metrics.rowtable import RowTable
-from calcli.metrics.significance import benjamini_hochberg
-from calcli.numerics import FloatArray
 from calcli.rows import ArrayRows, Rows
-
-EDGES = (*np.arange(0, 10) / 10, 0.99, 1.0)
-"""Stated confidences that people ask about: tens of percent, and the last one by itself."""
-
-WINDOW_ROWS = 50
-"""Windows with fewer rows support no sentence."""
 
 SWEEP_SCORES = 1_000_000
 """Rows times classes that a temperature sweep reads; of more rows, a sample."""
-
-
-@dataclass(frozen=True)
-class Window:
-    """Rows whose confidence lies in (low, high], 0 in the first.
-
-    right, right_low, right_high : share of right answers with its interval. beyond : is the
-    gap more than chance among all windows (Benjamini and Hochberg)? NaN where n is 0.
-    """
-
-    low: float
-    high: float
-    n: int
-    confidence: float
-    right: float
-    right_low: float
-    right_high: float
-    beyond: bool
-
-    @property
-    def gap(self) -> float:
-        """Mean confidence minus share of right answers."""
-        return self.confidence - self.right
 
 
 @dataclass(frozen=True)
@@ -89,8 +57,9 @@ class CalibratorFacts:
 
 @dataclass(frozen=True)
 class Version:
-    """The scores as they are, or through one calibrator. changed : answers that differ from those as they are.
+    """The scores as they are, or through one calibrator.
 
+    changed : answers that differ from those as they are; gained, lost : that become right, and wrong.
     nll_gaps : its mean NLL minus that of every version, with the standard error.
     """
 
@@ -99,12 +68,13 @@ class Version:
     result: Result
     top: Curve
     positive: Curve | None
-    windows: tuple[Window, ...]
     thresholds: tuple[Threshold, ...]
     coverage: Coverage
     classes: tuple[Gap, ...]
     groups: tuple[Gap, ...]
     changed: int
+    gained: int
+    lost: int
     nll_gaps: tuple[tuple[float, float], ...]
 
 
@@ -153,12 +123,13 @@ def gather(
                 result,
                 measure_curve(each.label, *columns, settings),
                 positive,
-                windows_of(table, settings.level),
                 thresholds_of(table, settings.level),
                 coverage_curve(each.label, *columns, settings.level),
                 classes[at],
                 groups[at],
                 int((table.prediction != done.tables[0].prediction).sum()),
+                int((table.correct > done.tables[0].correct).sum()),
+                int((table.correct < done.tables[0].correct).sum()),
                 tuple((m.value, m.se) for m in (mean_of(table.nll - t.nll, t.weight) for t in done.tables)),
             )
         )
@@ -175,29 +146,6 @@ def _calls(candidates: Sequence[Candidate]) -> list[str]:
         "as it is" if c.name is None else c.method if methods.count(c.method) == 1 else f"{c.method} ({c.name})"
         for c in candidates
     ]
-
-
-def windows_of(table: RowTable, level: float) -> tuple[Window, ...]:
-    """What happened at each range of stated confidences."""
-    edges = np.array(EDGES)
-    index = bin_index(table.confidence, edges)
-    w = np.ones(table.n) if table.weight is None else table.weight
-    size = len(edges) - 1
-
-    def total(values: FloatArray) -> FloatArray:
-        return np.bincount(index, weights=values, minlength=size).astype(np.float64)
-
-    count = np.bincount(index, minlength=size)
-    mass, square, c = total(w), total(w**2), table.confidence
-    with np.errstate(invalid="ignore", divide="ignore"):
-        said, right = total(w * c) / mass, np.minimum(total(w * table.correct) / mass, 1.0)
-        sd = np.sqrt(total(w**2 * c * (1 - c)) + 1e-12) / mass
-        low, high = wilson_interval(right, mass**2 / square, level)
-        z = (said - right) / sd
-    p = np.array([normal_p_value(float(v)) if np.isfinite(v) else 1.0 for v in z])
-    beyond = np.isin(np.arange(size), benjamini_hochberg(p))
-    columns = (edges[:-1], edges[1:], count, said, right, low, high, beyond)
-    return tuple(Window(*values) for values in zip(*(column.tolist() for column in columns), strict=True))
 
 
 def thresholds_of(table: RowTable, level: float) -> tuple[Threshold, ...]:

@@ -12,15 +12,15 @@ import numpy as np
 
 from calcli import __version__
 from calcli.diagrams.curve import CurveSettings
+from calcli.evaluation.verdict_results import Estimate
 from calcli.metrics.intervals import normal_quantile
 from calcli.report.components import Room, download, drawn_of, focus_of, row, state_word, table, term
-from calcli.report.findings import State, state_of
 from calcli.report.gather import ModelResults, Threshold, Version
 from calcli.report.glossary import GLOSSARY
 from calcli.report.markup import Safe, data_block, join, name, tag, visible
 from calcli.report.number_format import cases, count, signed, span
 from calcli.report.sections import card, model_body, signatures
-from calcli.report.verdicts import overall, verdict_of
+from calcli.report.verdicts import overall, report_of, verdict_of
 
 COLOURS = (("", "as the system"), ("light", "light"), ("dark", "dark"))
 
@@ -59,7 +59,7 @@ def page(
         text = around(_content(models, _limits(limits), bodies), data)
         if len(text.encode()) <= LARGEST:
             return text
-    kept = sorted(range(len(models)), key=lambda at: -state_of(models[at].versions[0]).gap)
+    kept = sorted(range(len(models)), key=lambda at: -report_of(models[at].versions[0]).overconfidence.value)
     while len(kept) > 1 and (spare := len(text.encode()) - LARGEST) > 0:
         while len(kept) > 1 and spare > 0:
             at = kept.pop()
@@ -183,9 +183,9 @@ def _policy(style: str, script: str) -> str:
 
 def _overview(models: Sequence[ModelResults]) -> Safe:
     """Of several models how many are what, and a table of them, the most overstating first."""
-    states = [state_of(m.versions[0]) for m in models]
+    states = [report_of(m.versions[0]).overconfidence for m in models]
     rows = []
-    for at in sorted(range(len(models)), key=lambda at: -states[at].gap):
+    for at in sorted(range(len(models)), key=lambda at: -states[at].value):
         m, s = models[at], states[at]
         focus = m.versions[focus_of(m)]
         rows.append(
@@ -193,8 +193,8 @@ def _overview(models: Sequence[ModelResults]) -> Safe:
                 tag("a", name(m.name), href=f"#model-{at}", data_open=at),
                 _rank(s, states),
                 state_word(verdict_of(m)),
-                signed(100 * s.gap),
-                span(s.low, s.high),
+                signed(100 * s.value),
+                span(s.interval.low, s.interval.high),
                 f"{100 * m.versions[0].top.accuracy:.1f}%",
                 count(m.n),
                 name(focus.name) if focus is not m.versions[0] else "–",
@@ -240,10 +240,10 @@ def _overview(models: Sequence[ModelResults]) -> Safe:
     )
 
 
-def _rank(state: State, states: Sequence[State]) -> str:
+def _rank(state: Estimate, states: Sequence[Estimate]) -> str:
     """The places that a model may have, given its interval and those of the others."""
-    best = 1 + sum(other.low > state.high for other in states)
-    worst = len(states) - sum(other.high < state.low for other in states)
+    best = 1 + sum(other.interval.low > state.interval.high for other in states)
+    worst = len(states) - sum(other.interval.high < state.interval.low for other in states)
     return f"{best}" if best == worst else f"{best}–{worst}"
 
 
@@ -266,8 +266,8 @@ def _for_script(version: Version) -> dict[str, Any]:
         "name": visible(version.name),
         "curve": curve,
         "windows": [
-            [round(w.low, 2), round(w.high, 2), w.n, _four(w.right), _four(w.right_low), _four(w.right_high)]
-            for w in version.windows
+            [round(b.low, 2), round(b.high, 2), b.n, *map(_four, (b.accuracy, b.accuracy_low, b.accuracy_high))]
+            for b in report_of(version).bins
         ],
         "band": [[round(g, 2), *_band_at(version, g)] for g in grid[::2]],
         "thresholds": [_threshold(t) for t in version.thresholds],

@@ -20,11 +20,13 @@ from calcli.report.components import (
     term,
 )
 from calcli.report.figures import bars, dumbbell, gap_line, reliability, risk, sample, sweep_figure
-from calcli.report.findings import state_of
+from calcli.report.findings import way_words
 from calcli.report.gather import ModelResults, Version
 from calcli.report.markup import Safe, join, name, short, tag
 from calcli.report.number_format import chance, count, fixed, per_cent, signed, span
-from calcli.report.verdicts import Verdict, verdict_of
+from calcli.report.verdicts import Verdict, report_of, verdict_of
+
+RECOMMENDED = tag("span", "★ recommended", class_="recommended")
 
 FIRST = 20
 """Lines of a long table that are shown before "show more"."""
@@ -42,10 +44,12 @@ def card(model: ModelResults, verdict: Verdict, ident: str, level: str) -> Safe:
         tag("div", tag(f"h{int(level[1]) + 1}", words), tag("p", tag("strong", answer.lead), " ", answer.rest))
         for words, answer in questions
     ]
+    sentence = tag("p", f"verdict: {verdict.sentence}", class_="muted sentence")
     headline = tag(level, tag("span", verdict.sign, aria_hidden="true"), " ", verdict.headline, class_="headline")
     figure = bars(base.result.report.direction.gap + base.top.accuracy, base.top.accuracy) if base.result.report else ""
-    command = tag("p", tag("code", verdict.command), class_="command") if verdict.command else ""
-    inner = headline, figure, tag("div", *answers, class_="answers"), command
+    told = verdict.advice.command
+    command = tag("p", tag("code", told), class_="command") if told else ""
+    inner = headline, sentence, figure, tag("div", *answers, class_="answers"), command
     named = "Verdict" if ident == "verdict" else f"Verdict on {model.name}"
     return tag("section", *inner, id=ident, class_=f"card {verdict.tone}", aria_label=named)
 
@@ -63,8 +67,9 @@ def compare(model: ModelResults, m: int) -> Safe:
     """One row per version: state, what it says and what happens, error beside its chance level, loss."""
     rows = []
     loss, called = ("nll", term("loss", "Loss")) if model.k > 1 else ("brier_top", "Squared error")
+    best = focus_of(model)
     for at, v in enumerate(model.versions):
-        verdict, s, scores = verdict_of(model, v), state_of(v), v.result.scores
+        verdict, over, scores = verdict_of(model, v), report_of(v).overconfidence, v.result.scores
         ece, measured = scores["ece"], scores[loss]
         by_chance: Any = "no chance level"
         if ece.null is not None:
@@ -79,10 +84,10 @@ def compare(model: ModelResults, m: int) -> Safe:
         answers = span(accuracy.interval.low, accuracy.interval.high) if accuracy.interval else ""
         rows.append(
             row(
-                join([sample(at), " ", name(v.name)]),
+                join([sample(at), " ", name(v.name), *([" ", RECOMMENDED] if at and at == best else [])]),
                 state_word(verdict),
                 dumbbell(v.top.mean_confidence, v.top.accuracy),
-                join([signed(100 * s.gap), tag("small", span(s.low, s.high))]),
+                join([signed(100 * over.value), tag("small", span(over.interval.low, over.interval.high))]),
                 join([tag("data", fixed(100 * (ece.value or 0), 1), value=repr(ece.value)), tag("small", by_chance)]),
                 fixed(measured.value),
                 change,
@@ -126,17 +131,17 @@ def where_wrong(model: ModelResults, m: int, focus: int, room: Room) -> Safe:
 
     def windows(at: int, v: Version) -> Safe:
         rows = []
-        for w in v.windows:
-            says = f"{100 * w.low:.0f}–{100 * w.high:.0f}%"
-            if not w.n:
+        for b in report_of(v).bins:
+            says = f"{100 * b.low:.0f}–{100 * b.high:.0f}%"
+            if not b.n:
                 rows.append(row(says, "0", "–", "no case"))
                 continue
-            word = "within chance"
-            if w.beyond:
-                way = "▲" if w.gap > 0 else "▼"
-                word = f"{way} {signed(100 * abs(w.gap)).strip('+')} points too {'sure' if w.gap > 0 else 'modest'}"
-            right = join([per_cent(w.right), tag("small", f"{100 * w.right_low:.0f} to {100 * w.right_high:.0f}")])
-            rows.append(row(says, count(w.n), right, word))
+            word = "not significant"
+            if b.significant:
+                word = f"{'▲' if b.gap > 0 else '▼'} {way_words(b.gap)}"
+            reach = f"{per_cent(b.accuracy_low)} to {per_cent(b.accuracy_high)}"
+            right = join([per_cent(b.accuracy), tag("small", reach)])
+            rows.append(row(says, count(b.n), right, word))
         head = (
             "It says",
             "Cases",

@@ -71,8 +71,12 @@ class EvaluateArgs(o.Pooling, Working, o.Saying, o.Tabling):
     bins: int = flag(15, "Number of bins.", "N", min=1, max=10_000)
     norm: str = flag("1", "Norm of binned errors, 1 or more.", "P|max")
     scheme: str = flag("width", "Bins of ece, mce and vce.", "width|mass")
-    label: str = flag(
-        "top", "What errors are about: the prediction, P(class 1), each class, or all pooled.", "top|positive|class|all"
+    label: str | None = flag(
+        None,
+        "What errors are about: the prediction, P(class 1), each class, or all pooled. The verdict on two classes is"
+        " about P(class 1), with top about the prediction.",
+        "top|positive|class|all",
+        shown="top",
     )
     threshold: float = flag(0.5, "P(class 1) above which class 1 is predicted.", "P", min=0.0, max=1.0)
     compat: str | None = flag(
@@ -132,7 +136,7 @@ class EvaluateArgs(o.Pooling, Working, o.Saying, o.Tabling):
             _choice("--compat", self.compat, PROGRAMS)
         norm_of(self.norm)
         _choice("--scheme", self.scheme, ["width", "mass"])
-        _choice("--label", self.label, ["top", "positive", "class", "all"])
+        _choice("--label", self.label or "top", ["top", "positive", "class", "all"])
         _choice("--interval", self.interval, ["auto", "bootstrap", "t"])
 
     @property
@@ -176,7 +180,7 @@ class EvaluateArgs(o.Pooling, Working, o.Saying, o.Tabling):
             bins=self.bins,
             norm=norm_of(self.norm),
             scheme=self.scheme,  # type: ignore[arg-type]
-            label=self.label,  # type: ignore[arg-type]
+            label=self.label or "top",  # type: ignore[arg-type]
             compat=self.compat,
             level=self.level,
             resamples=self.resamples,
@@ -189,6 +193,7 @@ class EvaluateArgs(o.Pooling, Working, o.Saying, o.Tabling):
             settings,
             report=not self.metric and not self.value_only,
             split=self.split,
+            about=self.label,  # type: ignore[arg-type]
             per_class=self.per_class,
             per_group=self.per_group or self.group is not None,
             sweep=_numbers_of_bins(self.bin_sweep) if self.bin_sweep is not None else (),
@@ -226,9 +231,10 @@ def run(args: EvaluateArgs) -> int:
                 for result in results:
                     print_json({"calcli_evaluation": 1, **result.to_dict()})
     talk.tell_warnings()
-    _print(args, plan, job.evaluation(evaluated, outcomes))
+    evaluation = job.evaluation(evaluated, outcomes)
+    _print(args, plan, evaluation)
     if args.junit is not None:
-        write_bytes(Path(args.junit), junit(outcomes), force=args.force, inputs=read)
+        write_bytes(Path(args.junit), junit(outcomes, evaluation.results), force=args.force, inputs=read)
     return max(worst, _tell_limits(outcomes, talk))
 
 

@@ -1,0 +1,85 @@
+"""What happened at each stated confidence: bins that people ask about, each with the p-value of its gap."""
+
+import math
+from collections.abc import Callable
+
+import numpy as np
+
+from calcli.binning import BinStats, bin_index
+from calcli.fast_dataclass import dataclass
+from calcli.metrics.context import MetricContext
+from calcli.metrics.intervals import wilson_interval
+from calcli.metrics.nulls import EXACT_ROWS
+from calcli.metrics.significance import MeanGap, adjusted, exact_p_value, poisson_p_value
+from calcli.numerics import FloatArray
+
+EDGES = np.array([*np.arange(0, 10) / 10, 0.99, 1.0])
+"""Tens of percent, and the last one by itself."""
+
+
+@dataclass(frozen=True)
+class ConfidenceBin:
+    """Rows whose confidence lies in (low, high], 0 in the first.
+
+    confidence : mean. accuracy, accuracy_low, accuracy_high : with its interval (Wilson's). p_adjusted : of their
+    difference, all bins considered (Benjamini and Hochberg); significant : as the verdict decides. NaN where n is 0.
+    """
+
+    low: float
+    high: float
+    n: int
+    confidence: float
+    accuracy: float
+    accuracy_low: float
+    accuracy_high: float
+    p_adjusted: float
+    significant: bool
+
+    @property
+    def gap(self) -> float:
+        """Overconfidence: mean confidence minus accuracy."""
+        return self.confidence - self.accuracy
+
+
+def bin_p_values(
+    bins: BinStats, variance: FloatArray, scores: Callable[[int], FloatArray], weighted: bool = False
+) -> FloatArray:
+    """P-values that as many rows of every bin are right as their confidences say, (bins,).
+
+    variance : of the sums of outcomes under calibration. scores : the confidences of a bin. By the normal law;
+    where the variance is below 10 by the exact law, or of very many rows by Poisson's, which is wider.
+    """
+    out = np.ones(len(bins.count))
+    for b in np.flatnonzero(bins.weight > 0).tolist():
+        said, found, n = float(bins.score[b]), float(bins.outcome[b]), int(bins.count[b])
+        if weighted or variance[b] >= 10.0:
+            out[b] = MeanGap.of(said - found, math.sqrt(variance[b])).p_value
+        elif n <= EXACT_ROWS:
+            out[b] = exact_p_value(scores(b), round(found))
+        else:
+            mean, count = min((said, found), (n - said, n - found))
+            out[b] = poisson_p_value(round(count), mean)
+    return out
+
+
+def confidence_bins(context: MetricContext) -> tuple[ConfidenceBin, ...]:
+    """The bins of the predicted class's probability, significance at a false discovery rate of 5 %."""
+    own = context.labelled("top")
+    bins, p_values = own.once(("confidence bins",), lambda: _of_table(own))
+    with np.errstate(invalid="ignore", divide="ignore"):
+        confidence, accuracy = bins.score / bins.weight, np.minimum(bins.outcome / bins.weight, 1.0)
+    low, high = wilson_interval(accuracy, bins.effective, context.settings.level)
+    together = np.ones(len(p_values))
+    held = bins.count > 0
+    together[held] = adjusted(p_values[held])
+    columns = (EDGES[:-1], EDGES[1:], bins.count, confidence, accuracy, low, high, together, together <= 0.05)
+    return tuple(ConfidenceBin(*values) for values in zip(*(column.tolist() for column in columns), strict=True))
+
+
+def _of_table(context: MetricContext) -> tuple[BinStats, FloatArray]:
+    t = context.table
+    c, index, size = t.confidence, bin_index(t.confidence, EDGES), len(EDGES) - 1
+    w = np.ones(t.n) if t.weight is None else t.weight
+    variance = np.bincount(index, w**2 * c * (1.0 - c), size).astype(np.float64)
+    bins = BinStats.at(index, size, c, t.correct, t.weight)
+    return bins, bin_p_values(bins, variance, lambda b: c[index == b], t.weight is not None)
