@@ -248,7 +248,7 @@ class Report:
                 **{k: v for k, v in g.to_dict().items() if k != "value"},
             },
             "overconfidence": self.overconfidence.to_dict(),
-            "bins": [asdict(each) for each in self.bins],
+            "bins": [asdict(each) for each in self.bins if each.accuracy == each.accuracy],  # those that hold rows
             "findings": list(self.findings),
             "verdict": self.verdict,
             "verdict_kind": self.verdict_kind,
