@@ -113,7 +113,9 @@ def test_a_share_of_one_has_wilsons_interval_and_few_rows_say_what_they_leave_op
     assert (own.interval.low, own.interval.high) == pytest.approx((0.9 - 1.0, 0.9 - low))
 
 
-@pytest.mark.parametrize(("value", "word"), [(0.0099, "very slightly"), (-0.01, "a little"), (0.03, "clearly"), (-0.08, "much")])  # fmt: skip
+@pytest.mark.parametrize(
+    ("value", "word"), [(0.0099, "very slightly"), (-0.01, "a little"), (0.03, "clearly"), (-0.08, "much")]
+)
 def test_words_of_size_begin_at_their_limits(value, word):
     assert Estimate(value, Interval(0.0, 1.0, 0.95, "t")).size == word
     assert [limit for limit, _ in SIZES[:3]] == [0.01, 0.03, 0.08]
