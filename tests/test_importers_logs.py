@@ -5,7 +5,10 @@ EvalSample, HELM's ScenarioState, lm-evaluation-harness 0.3's write_out_info.
 """
 
 import json
+import struct
+import sys
 import zipfile
+import zlib
 
 import h5py
 import numpy as np
@@ -227,14 +230,56 @@ def test_inspect_without_choices_is_confidences_and_without_log_probabilities_no
         bring(path, tmp_path / "o.h5")
 
 
-def test_an_archive_packed_as_this_python_cannot_is_explained(tmp_path, monkeypatch):
-    path = eval_file(tmp_path / "a.eval", [one_sample(0, "A")])
+def zstd_file(path, samples, method=93):
+    """The same packed with zstd, as inspect_ai does: members stored, under the number of the method.
 
-    def read(*args):
-        raise NotImplementedError("That compression method is not supported")
+    Offsets of method, CRC and lengths: PKWARE's APPNOTE 6.3.10, 4.3.7 (local header) and 4.3.12 (central directory).
+    """
+    zstandard = pytest.importorskip("zstandard", reason="zstandard is not installed")
+    plain = zipfile.ZipFile(eval_file(path, samples))
+    members = {one.filename: plain.read(one) for one in plain.infolist()}
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_STORED) as archive:
+        for name, data in members.items():
+            archive.writestr(name, zstandard.ZstdCompressor().compress(data))
+    whole, central = bytearray(path.read_bytes()), archive.start_dir
+    for one in archive.infolist():
+        data = members[one.filename]
+        sizes = struct.pack("<III", zlib.crc32(data), one.compress_size, len(data))
+        for at, kind, crc in ((one.header_offset, 8, 14), (central, 10, 16)):
+            whole[at + kind : at + kind + 2], whole[at + crc : at + crc + 12] = struct.pack("<H", method), sizes
+        central += 46 + len(one.filename)
+    path.write_bytes(whole)
+    return path
 
-    monkeypatch.setattr(zipfile.ZipFile, "read", read)
-    with pytest.raises(DataError, match="zstd.*inspect log convert --to json"):
+
+def test_a_log_packed_with_zstd_is_read_as_the_same_log(tmp_path):
+    samples = [one_sample(i, LETTERS[int(P[i].argmax())]) for i in range(N)]
+    found, _ = bring(zstd_file(tmp_path / "a.eval", samples), tmp_path / "o.h5")
+    other, _ = bring(eval_file(tmp_path / "b.eval", samples), tmp_path / "p.h5")
+    assert found.keys() == other.keys() and all(np.array_equal(found[name], other[name]) for name in other)
+    path = zstd_file(tmp_path / "a.eval", samples)
+    whole = bytearray(path.read_bytes())
+    whole[path.read_bytes().index(b"samples/0_epoch") + 60] ^= 1
+    path.write_bytes(whole)
+    with pytest.raises(DataError, match="is damaged|cannot read it as inspect"):
+        bring(path, tmp_path / "o.h5")
+
+
+def test_a_log_packed_as_nobody_here_can_names_a_command_that_works_as_printed(tmp_path, monkeypatch):
+    path = tmp_path / "a log.eval"
+    samples = [one_sample(0, "A")]
+    monkeypatch.setitem(sys.modules, "zstandard", None)
+    with pytest.MonkeyPatch.context() as there:
+        there.delitem(sys.modules, "zstandard")
+        zstd_file(path, samples)
+    with pytest.raises(DataError) as refused:
+        bring(path, tmp_path / "o.h5")
+    assert f"inspect log convert '{path}' --to json --output-dir json" in str(refused.value)
+    assert "pip install 'calcli[zstd]'" in str(refused.value)
+    with pytest.MonkeyPatch.context() as there:
+        there.delitem(sys.modules, "zstandard")
+        zstd_file(path, samples, method=98)
+    with pytest.raises(DataError, match="packed by method 98; inspect log convert"):
         bring(path, tmp_path / "o.h5")
 
 

@@ -215,10 +215,10 @@ def test_the_names_of_scikit_learn(run):
 @pytest.mark.parametrize(
     ("name", "content", "says"),
     [
-        ("t.csv", (HEAD + PLAIN).encode("utf-16"), "UTF-16; convert it: iconv -f UTF-16 -t UTF-8 FILE"),
+        ("t.csv", (HEAD + PLAIN).encode("utf-16"), "iconv -f UTF-16 -t UTF-8 t.csv | calcli extract - -o t.h5"),
         ("t.csv", (HEAD + PLAIN).replace("ant", "K\xe4fer").encode("latin-1"), "no text in UTF-8; convert it: iconv"),
         ("t.csv", b"<!DOCTYPE html><html>", "is a web page"),
-        ("t.rds", b"X\n\0\0\0\3" + bytes(99), "write.csv(readRDS('FILE'), 'FILE.csv')"),
+        ("t.rds", b"X\n\0\0\0\3" + bytes(99), "write.csv(readRDS('t.rds'), 't.csv')"),
         ("t.joblib", b"x^" + bytes(99), "packed dump of joblib"),
         ("t.tar", b"t.csv".ljust(257, b"\0") + b"ustar" + bytes(300), "is a tar archive; unpack it"),
     ],

@@ -2,12 +2,16 @@
 
 import json
 import zipfile
+import zlib
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
+from pathlib import Path
+from shlex import quote
+from struct import unpack
 from typing import Any
 
-from calcli.errors import DataError, UsageError
+from calcli.errors import DataError, UsageError, needed
 from calcli.importers.archive import Archive
 from calcli.importers.formats import reader
 from calcli.importers.import_request import ImportRequest
@@ -16,6 +20,9 @@ from calcli.importers.token_logprobs import Answer, answers_archive, positions_o
 from calcli.io.validate import swells
 
 MARKS = {"C": True, "I": False}
+
+ZSTD, NAME_LENGTH = 93, 26
+"""A zip archive's number for zstd; where its header of a member has the lengths of a name and of more, 2 bytes each."""
 
 
 def _is_inspect(file: SourceFile) -> bool:
@@ -83,21 +90,37 @@ def _samples(file: SourceFile) -> list[Mapping[str, Any]]:
     if file.members is None:
         return [dict(sample) for sample in file.records[0]["samples"]]
     found = []
-    try:
-        with zipfile.ZipFile(file.path) as archive:
-            for member in archive.infolist():
-                if not (member.filename.startswith("samples/") and member.filename.endswith(".json")):
-                    continue
-                if swells(member.file_size, member.compress_size):
-                    raise DataError(f"{file.path}: {member.filename} is packed far tighter than a log is")
-                found.append(json.loads(archive.read(member)))
-    except NotImplementedError:
-        raise DataError(
-            f"{file.path}: is packed with zstd, which needs Python 3.14; rewrite it with inspect log convert --to json"
-        ) from None
+    with zipfile.ZipFile(file.path) as archive:
+        for member in archive.infolist():
+            if not (member.filename.startswith("samples/") and member.filename.endswith(".json")):
+                continue
+            if swells(member.file_size, member.compress_size):
+                raise DataError(f"{file.path}: {member.filename} is packed far tighter than a log is")
+            found.append(json.loads(_unpacked(file.path, archive, member)))
     if not found or not all(isinstance(sample, dict) for sample in found):
         raise DataError(f"{file.path}: holds no samples; was the evaluation interrupted?")
     return found
+
+
+def _unpacked(path: Path, archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> bytes:
+    """A member of a log, by zstandard where it is packed with zstd and Python < 3.14 cannot. Raises DataError."""
+    try:
+        return archive.read(member)
+    except NotImplementedError:
+        file = quote(str(path))
+        how = f"is packed by method {member.compress_type}; inspect log convert {file} --to json --output-dir json"
+        if member.compress_type != ZSTD:
+            raise DataError(f"{path}: {how} rewrites it") from None
+        with needed(f"{path}: {how} rewrites it; zstandard reads it", "zstd", DataError):
+            import zstandard
+    with path.open("rb") as opened:
+        opened.seek(member.header_offset + NAME_LENGTH)
+        opened.seek(sum(unpack("<HH", opened.read(4))), 1)
+        packed = opened.read(member.compress_size)
+    data: bytes = zstandard.ZstdDecompressor().stream_reader(packed, read_across_frames=True).read(member.file_size + 1)
+    if len(data) != member.file_size or zlib.crc32(data) != member.CRC:
+        raise DataError(f"{path}: {member.filename} is damaged; copy the log again")
+    return data
 
 
 def _mark(sample: Mapping[str, Any]) -> tuple[bool | None, str]:
