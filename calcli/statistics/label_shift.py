@@ -1,0 +1,156 @@
+"""Class shares of unlabelled rows, from calibrated probabilities: maximum likelihood by EM, with a prior.
+
+Label shift: the classes have other frequencies than before, and within a class the rows are as they were. Then
+p'(y | x) is proportional to p(y | x) q_y / s_y, where s are the shares before and q those now.
+
+Reference: Saerens, Latinne, Decaestecker (2002), Neural Computation 14(1); Alexandari, Kundaje, Shrikumar (2020),
+ICML, for calibration with class biases and s as the mean probability.
+"""
+
+import numpy as np
+
+from calcli.fast_dataclass import dataclass
+from calcli.numerics import FloatArray, IntArray
+
+STEPS = 500
+SETTLED = 1e-9
+"""Largest change of a share at which the search ends."""
+
+BAG = 4000
+"""Most rows that a resample is made of: larger sets are resampled by a bag of little bootstraps."""
+
+FIFTHS = 5
+"""Ranges of confidence by which the check compares source and target."""
+
+
+def class_shares(
+    p: FloatArray, source: FloatArray, prior_rows: float, count: FloatArray | None = None, fixed: FloatArray | None = None
+) -> FloatArray:
+    """Shares q of the classes among rows, of the largest penalised likelihood.
+
+    Maximises sum_i count_i log sum_k p_ik q_k / s_k + m sum_k s_k log q_k by EM, two steps of which are
+    extrapolated (SQUAREM).
+
+    p : (n, k) calibrated probabilities, 0..1. source : (k,) shares s among the rows of the fit. prior_rows : m, how
+    many rows of shares s are added. count : (n,) or (n, r) how often each row counts, for r resamples at once. fixed :
+    (k,) bool, classes that keep their share (those that the source does not have). Returns (k,) or (k, r).
+
+    Reference: Saerens et al. (2002); Varadhan, Roland (2008) for SQUAREM.
+    """
+    ratio = p / source
+    counts = np.ones((len(p), 1)) if count is None else count.reshape(len(p), -1)
+    total = counts.sum(axis=0)
+    prior = prior_rows * source[:, None]
+    held = np.zeros(len(source), dtype=bool) if fixed is None else fixed
+    room = 1.0 - source[held].sum()
+
+    def step(q: FloatArray) -> FloatArray:
+        new = (q * (ratio.T @ (counts / (ratio @ q))) + prior) / (total + prior_rows)
+        new[held] = source[held, None]
+        new[~held] *= room / new[~held].sum(axis=0)
+        return new
+
+    q = np.repeat(source[:, None], counts.shape[1], axis=1)
+    for _ in range(STEPS):
+        once = step(q)
+        twice = step(once)
+        first, second = once - q, (twice - once) - (once - q)
+        curve = (second**2).sum(axis=0)
+        length = np.sqrt(np.divide((first**2).sum(axis=0), curve, out=np.ones_like(curve), where=curve > 0))
+        length = np.maximum(length, 1.0)
+        far = q + 2.0 * length * first + length**2 * second
+        good = (far > 0).all(axis=0)
+        settled = float(np.abs(twice - once).max()) <= SETTLED
+        q = step(np.where(good, far, twice)) if not settled else twice
+        if settled:
+            break
+    return q[:, 0] if count is None or count.ndim == 1 else q
+
+
+def likelihood_ratio(p: FloatArray, source: FloatArray, shares: FloatArray, count: FloatArray) -> FloatArray:
+    """2 [l(q) - l(s)], (r,). shares : (k, r); count : (n, r)."""
+    return np.asarray(2.0 * (count * np.log((p / source) @ shares)).sum(axis=0))
+
+
+@dataclass(frozen=True)
+class Source:
+    """Labelled rows of the model before the shift. p : (n, k) held-out calibrated probabilities; y : (n,) labels."""
+
+    p: FloatArray
+    y: IntArray
+
+    @property
+    def shares(self) -> FloatArray:
+        """Mean probability of every class, (k,)."""
+        return np.asarray(self.p.mean(axis=0))
+
+
+@dataclass(frozen=True)
+class Shift:
+    """What unlabelled rows say of the class shares.
+
+    shares : (k,). low, high : (k,) ends of 95 % bootstrap intervals. ratio, ratio_p : likelihood ratio against
+    no shift, and its p-value. distance, distance_p : how far the rows are from the source with these shares, and the
+    p-value of that: small where the assumption of label shift does not hold.
+    """
+
+    shares: FloatArray
+    low: FloatArray
+    high: FloatArray
+    ratio: float
+    ratio_p: float
+    distance: float
+    distance_p: float
+
+
+def estimate_shift(p: FloatArray, source: Source, resamples: int, rng: np.random.Generator) -> Shift:
+    """Class shares of rows (n, k) with their interval, the test of no shift, and the check of the assumption.
+
+    Both null laws are simulated: the source is resampled, and a target of as many rows as there are is drawn from it
+    (for the check: from the source reweighted to the shares found), each time with the shares estimated anew.
+    """
+    n, k = p.shape
+    absent = np.bincount(source.y, minlength=k) == 0
+    before = source.shares
+    shares = class_shares(p, before, k, fixed=absent)
+    ratio = float(likelihood_ratio(p, before, shares[:, None], np.ones((n, 1)))[0])
+    cells, edges = cells_of(source.p)
+    distance = _distance(source, cells, shares, before, np.bincount(cells_of(p, edges)[0], minlength=k * FIFTHS))
+    weight = (shares / np.maximum(before, 1e-300))[source.y]
+    bag = p if n <= BAG else p[rng.choice(n, BAG, replace=False)]
+    scale = len(bag) / n
+    centre = shares if bag is p else class_shares(bag, before, k * scale, fixed=absent)
+    ratios, distances, drawn = np.empty(resamples), np.empty(resamples), np.empty((resamples, k))
+    for r in range(resamples):
+        rows = rng.integers(0, len(source.y), len(source.y))
+        again = Source(source.p[rows], source.y[rows])
+        gone = np.bincount(again.y, minlength=k) == 0
+        own = again.shares
+        same = rng.multinomial(n, np.full(len(source.y), 1.0 / len(source.y))).astype(float)
+        shifted = rng.multinomial(n, weight / weight.sum()).astype(float)
+        both = class_shares(source.p, own, k, np.stack([same, shifted], axis=1), fixed=gone)
+        ratios[r] = likelihood_ratio(source.p, own, both[:, :1], same[:, None])[0]
+        seen = np.bincount(cells, weights=shifted, minlength=k * FIFTHS)
+        distances[r] = _distance(again, cells[rows], both[:, 1], own, seen)
+        count = rng.multinomial(n, np.full(len(bag), 1.0 / len(bag))) * scale
+        drawn[r] = class_shares(bag, own, k * scale, count, fixed=gone)
+    low, high = np.clip(shares + np.quantile(drawn - centre, [0.025, 0.975], axis=0), 0.0, 1.0)
+    return Shift(shares, low, high, ratio, _p_value(ratio, ratios), distance, _p_value(distance, distances))
+
+
+def cells_of(p: FloatArray, edges: FloatArray | None = None) -> tuple[IntArray, FloatArray]:
+    """Cell of every row, prediction times fifth of the confidence, (n,), and the edges of the fifths."""
+    confidence = p.max(axis=1)
+    edges = np.quantile(confidence, np.arange(1, FIFTHS) / FIFTHS) if edges is None else edges
+    return p.argmax(axis=1) * FIFTHS + np.searchsorted(edges, confidence), edges
+
+
+def _distance(source: Source, cells: IntArray, shares: FloatArray, before: FloatArray, seen: FloatArray) -> float:
+    """Chi-square of the rows seen by cell against the source reweighted to the shares."""
+    weight = (shares / np.maximum(before, 1e-300))[source.y]
+    expected = np.bincount(cells, weights=weight, minlength=len(seen)) * (seen.sum() / weight.sum())
+    return float(((seen - expected) ** 2 / (expected + 0.5)).sum())
+
+
+def _p_value(observed: float, draws: FloatArray) -> float:
+    return float((1 + (draws >= observed * (1.0 - 1e-6)).sum()) / (1 + len(draws)))
