@@ -49,6 +49,8 @@ class Laws:
     top_label_only : calibrates the confidence of the predicted class; the other classes
         share the rest in the proportions they had. Comes last in a composition.
     weights : sample weights enter the fit (else their presence is a recorded warning).
+    class_shares : the mean probability of every class is nearly its share among the calibration rows (of a top-label
+        method for two classes only), so that ``calcli adapt`` may follow.
     needs_transforms : reads the scores of the same rows under transforms of the input.
     memory : ``stream`` constant, ``row`` some numbers per row, ``array`` the whole array.
     """
@@ -61,6 +63,7 @@ class Laws:
     confidence: bool = False
     top_label_only: bool = False
     weights: bool = False
+    class_shares: bool = False
     memory: Memory = "array"
     needs_transforms: bool = False
 

@@ -142,7 +142,12 @@ class Composition(Calibrator):
 
     @classmethod
     def check_options(cls, options: Any) -> None:
-        """Raise UsageError when a stage that calibrates one confidence only is not the last."""
+        """Raise UsageError for a stage that cannot be part of one, or that must be the last and is not."""
+        for name, method in zip(cls.names, cls.classes, strict=True):
+            if not method.composable:
+                raise UsageError(
+                    f"method {'+'.join(cls.names)!r}: {name} chooses a whole composition and cannot be part of one"
+                )
         for name, method, own in list(zip(cls.names, cls.classes, cls.split(options), strict=True))[:-1]:
             mode = getattr(own, "mode", None)
             if method.laws.top_label_only and mode in (None, "auto", "top"):
@@ -202,6 +207,7 @@ def joint_laws(laws: Sequence[Laws]) -> Laws:
         # The other classes share the rest as the stage before left them, not as they came in.
         top_label_only=False,
         weights=all(law.weights for law in laws),
+        class_shares=laws[-1].class_shares and not laws[-1].top_label_only,
         memory=max((law.memory for law in laws), key=MEMORIES.index),
         needs_transforms=laws[0].needs_transforms,
     )

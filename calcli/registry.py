@@ -64,9 +64,6 @@ def method(name: str) -> type[Calibrator]:
     """
     if "+" in name:
         parts = [(part, method(part)) for part in name.split("+")]
-        for part, stage in parts:
-            if not stage.composable:
-                raise UsageError(f"method {name!r}: {part} chooses a whole composition and cannot be part of one")
         return composition(parts)
     file = _file(name)
     if file is None:

@@ -22,7 +22,7 @@ LAYERS = [
     ["api"],
     ["api_inputs"],
     ["diagrams", "evaluation", "export", "extract"],
-    ["fit_and_apply"],
+    ["fit_and_apply", "adapt"],
     ["workers"],
     ["importers"],
     ["metrics"],

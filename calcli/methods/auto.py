@@ -98,7 +98,7 @@ class Auto(Mixture):
     title: ClassVar[str] = "average by cross-validation"
     composable: ClassVar[bool] = False
     Options: ClassVar[type[Options]] = AutoOptions
-    laws = Laws(weights=True)
+    laws = Laws(weights=True, class_shares=True)
 
     @classmethod
     def fit(cls, rows: Rows, options: AutoOptions, context: Context) -> Fit[Any]:

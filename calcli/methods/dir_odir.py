@@ -32,7 +32,7 @@ class RegularisedDirichlet(OdirMap):
     aliases = ("dirichlet-odir",)
     use = "as ms-odir, on probabilities"
     title = "Dirichlet calibration, off-diagonal and intercept regularisation"
-    laws = Laws(shift_invariant=True, equivariant=True, weights=True)
+    laws = Laws(shift_invariant=True, equivariant=True, weights=True, class_shares=True)
     features = staticmethod(log_probabilities)
 
 

@@ -158,7 +158,7 @@ class Hoki(Calibrator):
     place = 50
     use = "when the model's own noise should set the confidence"
     title = "Hoki (logit transformations)"
-    laws = replace(TOP_LABEL, confidence=False, keeps_argmax=True)
+    laws = replace(TOP_LABEL, confidence=False, keeps_argmax=True, class_shares=False)
     Options = HokiOptions
 
     @classmethod

@@ -21,7 +21,7 @@ class RegularisedMatrixScaling(OdirMap):
     aliases = ("matrix-odir", "ms-with-odir")
     use = "when classes are confused with each other and rows are plenty"
     title = "matrix scaling, off-diagonal and intercept regularisation"
-    laws = Laws(equivariant=True, weights=True)
+    laws = Laws(equivariant=True, weights=True, class_shares=True)
     features = staticmethod(raw_scores)
 
 

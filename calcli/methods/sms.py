@@ -50,7 +50,7 @@ class StructuredMatrixScaling(Smoothed):
     use = "when classes are confused with each other, from some 20 rows per class on"
     title = "structured matrix scaling"
     Options = StructuredMatrixOptions
-    laws = Laws(shift_invariant=True, equivariant=True, weights=True)
+    laws = Laws(shift_invariant=True, equivariant=True, weights=True, class_shares=True)
 
     @classmethod
     def fit(cls, rows: Rows, options: StructuredMatrixOptions, context: Context) -> Fit[Self]:

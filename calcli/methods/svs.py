@@ -48,7 +48,7 @@ class StructuredVectorScaling(Smoothed):
     use = "when some classes are favoured: vector scaling that few rows do not spoil"
     title = "structured vector scaling"
     Options = StructuredVectorOptions
-    laws = Laws(shift_invariant=True, equivariant=True, weights=True, memory="stream")
+    laws = Laws(shift_invariant=True, equivariant=True, weights=True, class_shares=True, memory="stream")
 
     @classmethod
     def fit(cls, rows: Rows, options: StructuredVectorOptions, context: Context) -> Fit[Self]:

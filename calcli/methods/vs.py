@@ -56,7 +56,7 @@ class VectorScaling(Calibrator):
     use = "when some classes are favoured and rows are plenty"
     title = "vector scaling"
     Options = VectorScalingOptions
-    laws = Laws(equivariant=True, improves_nll=True, weights=True, memory="stream")
+    laws = Laws(equivariant=True, improves_nll=True, weights=True, class_shares=True, memory="stream")
 
     @classmethod
     def fit(cls, rows: Rows, options: VectorScalingOptions, context: Context) -> Fit[Self]:

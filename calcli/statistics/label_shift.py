@@ -7,7 +7,10 @@ Reference: Saerens, Latinne, Decaestecker (2002), Neural Computation 14(1); Alex
 ICML, for calibration with class biases and s as the mean probability.
 """
 
+from typing import Any
+
 import numpy as np
+from numpy.typing import NDArray
 
 from calcli.fast_dataclass import dataclass
 from calcli.numerics import FloatArray, IntArray
@@ -24,7 +27,11 @@ FIFTHS = 5
 
 
 def class_shares(
-    p: FloatArray, source: FloatArray, prior_rows: float, count: FloatArray | None = None, fixed: FloatArray | None = None
+    p: FloatArray,
+    source: FloatArray,
+    prior_rows: float,
+    count: FloatArray | None = None,
+    fixed: NDArray[np.bool_] | None = None,
 ) -> FloatArray:
     """Shares q of the classes among rows, of the largest penalised likelihood.
 
@@ -41,7 +48,7 @@ def class_shares(
     counts = np.ones((len(p), 1)) if count is None else count.reshape(len(p), -1)
     total = counts.sum(axis=0)
     prior = prior_rows * source[:, None]
-    held = np.zeros(len(source), dtype=bool) if fixed is None else fixed
+    held: NDArray[np.bool_] = np.zeros(len(source), dtype=bool) if fixed is None else fixed
     room = 1.0 - source[held].sum()
 
     def step(q: FloatArray) -> FloatArray:
@@ -74,10 +81,15 @@ def likelihood_ratio(p: FloatArray, source: FloatArray, shares: FloatArray, coun
 
 @dataclass(frozen=True)
 class Source:
-    """Labelled rows of the model before the shift. p : (n, k) held-out calibrated probabilities; y : (n,) labels."""
+    """Labelled rows of the model before the shift.
+
+    p : (n, k) held-out calibrated probabilities; y : (n,) labels; raw : (n, k) uncalibrated probabilities. The check
+    sorts rows by these: a calibrator fitted to the source makes its own rows look unlike new ones.
+    """
 
     p: FloatArray
     y: IntArray
+    raw: FloatArray
 
     @property
     def shares(self) -> FloatArray:
@@ -103,8 +115,10 @@ class Shift:
     distance_p: float
 
 
-def estimate_shift(p: FloatArray, source: Source, resamples: int, rng: np.random.Generator) -> Shift:
-    """Class shares of rows (n, k) with their interval, the test of no shift, and the check of the assumption.
+def estimate_shift(p: FloatArray, raw: FloatArray, source: Source, resamples: int, rng: np.random.Generator) -> Shift:
+    """Class shares of rows with their interval, the test of no shift, and the check of the assumption.
+
+    p, raw : (n, k) calibrated and uncalibrated probabilities of the unlabelled rows.
 
     Both null laws are simulated: the source is resampled, and a target of as many rows as there are is drawn from it
     (for the check: from the source reweighted to the shares found), each time with the shares estimated anew.
@@ -114,24 +128,23 @@ def estimate_shift(p: FloatArray, source: Source, resamples: int, rng: np.random
     before = source.shares
     shares = class_shares(p, before, k, fixed=absent)
     ratio = float(likelihood_ratio(p, before, shares[:, None], np.ones((n, 1)))[0])
-    cells, edges = cells_of(source.p)
-    distance = _distance(source, cells, shares, before, np.bincount(cells_of(p, edges)[0], minlength=k * FIFTHS))
-    weight = (shares / np.maximum(before, 1e-300))[source.y]
+    cells, edges = cells_of(source.raw)
+    distance = _distance(source.y, cells, shares, np.bincount(cells_of(raw, edges)[0], minlength=k * FIFTHS))
+    weight = (shares / np.maximum(np.bincount(source.y, minlength=k), 1))[source.y]
     bag = p if n <= BAG else p[rng.choice(n, BAG, replace=False)]
     scale = len(bag) / n
     centre = shares if bag is p else class_shares(bag, before, k * scale, fixed=absent)
     ratios, distances, drawn = np.empty(resamples), np.empty(resamples), np.empty((resamples, k))
     for r in range(resamples):
         rows = rng.integers(0, len(source.y), len(source.y))
-        again = Source(source.p[rows], source.y[rows])
-        gone = np.bincount(again.y, minlength=k) == 0
-        own = again.shares
+        gone = np.bincount(source.y[rows], minlength=k) == 0
+        own = source.p[rows].mean(axis=0)
         same = rng.multinomial(n, np.full(len(source.y), 1.0 / len(source.y))).astype(float)
         shifted = rng.multinomial(n, weight / weight.sum()).astype(float)
         both = class_shares(source.p, own, k, np.stack([same, shifted], axis=1), fixed=gone)
         ratios[r] = likelihood_ratio(source.p, own, both[:, :1], same[:, None])[0]
         seen = np.bincount(cells, weights=shifted, minlength=k * FIFTHS)
-        distances[r] = _distance(again, cells[rows], both[:, 1], own, seen)
+        distances[r] = _distance(source.y[rows], cells[rows], both[:, 1], seen)
         count = rng.multinomial(n, np.full(len(bag), 1.0 / len(bag))) * scale
         drawn[r] = class_shares(bag, own, k * scale, count, fixed=gone)
     low, high = np.clip(shares + np.quantile(drawn - centre, [0.025, 0.975], axis=0), 0.0, 1.0)
@@ -145,9 +158,9 @@ def cells_of(p: FloatArray, edges: FloatArray | None = None) -> tuple[IntArray, 
     return p.argmax(axis=1) * FIFTHS + np.searchsorted(edges, confidence), edges
 
 
-def _distance(source: Source, cells: IntArray, shares: FloatArray, before: FloatArray, seen: FloatArray) -> float:
-    """Chi-square of the rows seen by cell against the source reweighted to the shares."""
-    weight = (shares / np.maximum(before, 1e-300))[source.y]
+def _distance(y: IntArray, cells: IntArray, shares: FloatArray, seen: NDArray[Any]) -> float:
+    """Chi-square of the rows seen by cell against source rows, labels y, reweighted to the shares."""
+    weight = (shares / np.maximum(np.bincount(y, minlength=len(shares)), 1))[y]
     expected = np.bincount(cells, weights=weight, minlength=len(seen)) * (seen.sum() / weight.sum())
     return float(((seen - expected) ** 2 / (expected + 0.5)).sum())
 

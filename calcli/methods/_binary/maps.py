@@ -49,11 +49,17 @@ class ModeOptions(Options, frozen=True):
 
 
 TOP_LABEL = Laws(
-    shift_invariant=True, equivariant=True, confidence=True, top_label_only=True, weights=True, memory="row"
+    shift_invariant=True,
+    equivariant=True,
+    confidence=True,
+    top_label_only=True,
+    weights=True,
+    class_shares=True,
+    memory="row",
 )
 """What these methods promise with their default, mode=auto: with two classes P(class 1) may cross 1/2."""
 
-ONE_VS_REST = replace(TOP_LABEL, confidence=False, top_label_only=False, memory="array")
+ONE_VS_REST = replace(TOP_LABEL, confidence=False, top_label_only=False, class_shares=False, memory="array")
 """What one map per class against the rest promises."""
 
 

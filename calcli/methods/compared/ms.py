@@ -27,7 +27,7 @@ class MatrixScaling(FullMap):
     aliases = ("matrix",)
     use = "to compare with: overfits unless rows are many"
     title = "matrix scaling"
-    laws = Laws(equivariant=True, improves_nll=True, weights=True)
+    laws = Laws(equivariant=True, improves_nll=True, weights=True, class_shares=True)
     features = staticmethod(raw_scores)
 
 

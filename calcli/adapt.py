@@ -1,0 +1,203 @@
+"""Adapt a calibrator to class shares that changed, from unlabelled rows or known shares."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+import numpy as np
+
+from calcli.calibrator import Calibrator, Context
+from calcli.composition import Composition, Stage
+from calcli.errors import FitError, UsageError
+from calcli.fast_dataclass import dataclass
+from calcli.fit_and_apply import check_fits
+from calcli.folds import random_folds
+from calcli.io.artifact import Artifact
+from calcli.io.dataset import DataSet
+from calcli.methods.compared.identity import Identity
+from calcli.methods.prior import LEAST, PriorShift
+from calcli.metrics.intervals import Interval
+from calcli.numerics import FloatArray
+from calcli.registry import method
+from calcli.rows import Rows
+from calcli.statistics.label_shift import Shift, Source, estimate_shift
+
+FOLDS = 5
+RESAMPLES = 200
+OPEN = 0.05
+"""P-value of no shift at or below which the calibrator is changed."""
+
+REFUSED = 0.01
+"""P-value of the assumption at or below which nothing is changed."""
+
+ROWS_A_CLASS = 5
+"""Fewest unlabelled rows per class."""
+
+
+@dataclass(frozen=True)
+class Adapted:
+    """An adapted calibrator, or the one that came where nothing speaks for a change.
+
+    changed : whether it was adapted. source, target : (k,) class shares before and now. shift : what the rows
+    say, None where the shares were given and no rows.
+    """
+
+    artifact: Artifact
+    changed: bool
+    source: FloatArray
+    target: FloatArray
+    shift: Shift | None
+    n: int
+
+    @property
+    def intervals(self) -> list[Interval] | None:
+        """95 % intervals of the shares now, where they were estimated."""
+        if self.shift is None:
+            return None
+        return [
+            Interval(float(a), float(b), 0.95, "bootstrap")
+            for a, b in zip(self.shift.low, self.shift.high, strict=True)
+        ]
+
+    @property
+    def holds(self) -> bool:
+        """Whether the rows are what label shift makes of the source."""
+        return self.shift is None or self.shift.distance_p > REFUSED
+
+    def to_dict(self) -> dict[str, Any]:
+        """What ``calcli adapt --json`` prints of it."""
+        shift, names = self.shift, self.artifact.class_names
+        return {
+            "adapted": self.changed,
+            "method": self.artifact.method,
+            "n": self.n,
+            "no_shift_p_value": None if shift is None else shift.ratio_p,
+            "label_shift_p_value": None if shift is None else shift.distance_p,
+            "classes": [
+                {
+                    "index": c,
+                    "name": None if names is None else names[c],
+                    "source": float(self.source[c]),
+                    "target": float(self.target[c]),
+                    "ci": None if shift is None else [float(shift.low[c]), float(shift.high[c])],
+                }
+                for c in range(len(self.source))
+            ],
+        }
+
+
+def adapt(
+    artifact: Artifact,
+    where: str,
+    rows: DataSet | None,
+    source: DataSet | None,
+    prior: Sequence[float] | None,
+    context: Context,
+    *,
+    force: bool = False,
+) -> Adapted:
+    """A calibrator for rows whose classes have other shares than among those of its fit.
+
+    artifact : with class biases (``Laws.class_shares``); where : its name. rows : unlabelled, of the model as it is
+    now. source : labelled rows of the model as it was: those of the fit (which are then cross-fitted), or others.
+    prior : the shares now, if they are known. force : adapt even where the rows contradict label shift.
+
+    Raises UsageError for a calibrator without class biases and for shares that are none; DataError for rows of other
+    scores; FitError for fewer than 5 rows a class, and where the rows contradict label shift.
+    """
+    k = artifact.n_classes
+    laws = artifact.calibrator.laws
+    if not laws.class_shares or (laws.top_label_only and k != 2) or artifact.input_kind == "confidence":
+        raise UsageError(
+            f"{where}: method {artifact.method} has no class biases, so its probabilities do not tell class shares;"
+            " fit svs (or vs, auto) and adapt that"
+        )
+    shift = None
+    if rows is not None and source is not None:
+        for each in (rows, source):
+            check_fits(artifact, where, each)
+        if rows.n < ROWS_A_CLASS * k:
+            raise FitError(
+                f"{rows.name}: {rows.n} rows say too little of {k} class shares; at least {ROWS_A_CLASS * k}"
+            )
+        raw = Identity()
+        before = Source(_held_out(artifact, source, context), source.labels(), _probabilities(raw, source))
+        p = _probabilities(artifact.calibrator, rows)
+        shift = estimate_shift(p, _probabilities(raw, rows), before, RESAMPLES, context.rng())
+        shares = before.shares
+    elif source is not None:
+        shares = _probabilities(artifact.calibrator, source).mean(axis=0)
+    else:
+        shares = np.array(artifact.fit.label_counts, dtype=float) + 0.5
+    shares = np.maximum(shares / shares.sum(), LEAST)
+    target = shares if shift is None else shift.shares
+    if prior is not None:
+        target = _shares(prior, k)
+    changed = prior is not None or (shift is not None and shift.ratio_p <= OPEN)
+    target = np.maximum(target / target.sum(), LEAST)
+    own = with_prior(artifact, shares, target, 0 if rows is None else rows.n) if changed else artifact
+    found = Adapted(own, changed, shares, target, shift, 0 if rows is None else rows.n)
+    if not found.holds and not force:
+        assert rows is not None and shift is not None
+        raise FitError(
+            f"{rows.name}: is not what other class shares would make of {source.name if source else 'the source'}"
+            f" (p = {shift.distance_p:.3f}): the inputs have changed too, and shares estimated from such rows do harm;"
+            " label some rows and refit, or pass --force-shift"
+        )
+    return found
+
+
+def with_prior(artifact: Artifact, source: FloatArray, target: FloatArray, n: int) -> Artifact:
+    """The artifact with one more stage; its record of the fit stays, with the rows of the adaptation."""
+    old = artifact.calibrator
+    stages = old.stages if isinstance(old, Composition) else (Stage(artifact.method, _options(artifact), old),)
+    last = Stage("prior", PriorShift.Options(), PriorShift(source, target))
+    name = f"{artifact.method}+prior"
+    calibrator = method(name)((*stages, last))  # type: ignore[call-arg]
+    assert isinstance(calibrator, Composition)
+    details = {**artifact.fit.details, "adapted_to": n}
+    options = {} if not isinstance(old, Composition) else artifact.options
+    if not isinstance(old, Composition):
+        options = {f"{artifact.method}.{key}": value for key, value in artifact.options.items()}
+    return msgspec.structs.replace(
+        artifact,
+        method=name,
+        options=options,
+        calibrator=calibrator,
+        fit=msgspec.structs.replace(artifact.fit, details=details),
+    )
+
+
+def _options(artifact: Artifact) -> Any:
+    return msgspec.convert(artifact.options, method(artifact.method).Options)
+
+
+def _shares(prior: Sequence[float], k: int) -> FloatArray:
+    """Shares as given. Raises UsageError."""
+    shares = np.array(prior, dtype=float)
+    if len(shares) != k or not np.all(shares > 0) or abs(shares.sum() - 1.0) > 1e-6:
+        raise UsageError(f"--prior {','.join(f'{s:g}' for s in prior)}: expected {k} positive shares that sum to 1")
+    return shares
+
+
+def _probabilities(calibrator: Calibrator, rows: Rows) -> FloatArray:
+    """Calibrated probabilities, (n, k)."""
+    p = np.empty((rows.n, rows.k))
+    wanted = [rows.transforms.index(spec) for spec in calibrator.required_transforms]
+    for block in rows.blocks(wanted):
+        p[block.start : block.start + len(block)] = np.exp(calibrator.apply(block).log_probs)
+    return p
+
+
+def _held_out(artifact: Artifact, source: DataSet, context: Context) -> FloatArray:
+    """Calibrated probabilities of labelled rows, those of the fit each by a fit to four fifths of the others."""
+    p = _probabilities(artifact.calibrator, source)
+    if artifact.fit.data_sha256 != source.data_sha256:
+        return p
+    fold = random_folds(source.n, FOLDS, context.rng())
+    for f in range(FOLDS):
+        context.progress("cross-fitting", f, FOLDS)
+        kept, held = np.flatnonzero(fold != f), np.flatnonzero(fold == f)
+        fitted = method(artifact.method).fit(source.take(kept), _options(artifact), Context(context.seed)).calibrator
+        p[held] = _probabilities(fitted, source.take(held))
+    return p

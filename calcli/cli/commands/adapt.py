@@ -1,0 +1,103 @@
+"""Adapt a calibrator to class shares that changed (label shift), from unlabelled rows or from known shares.
+
+The shares among the new rows are estimated by maximum likelihood. The calibrator is changed only where the rows
+speak against the old shares (5 %), and refused where they contradict the assumption that rows of a class are as they
+were (1 %); both tests are simulated from --source, labelled rows of the model before. The result is an ordinary
+calibrator.
+
+\b
+calcli adapt logits.svs.json october.h5 --source logits.h5:cal -o october.json
+calcli adapt logits.svs.json --prior 0.9,0.1 -o rare.json
+calcli apply october.json october.h5 -o calibrated.h5
+"""
+
+from contextlib import ExitStack
+from pathlib import Path
+
+from calcli.adapt import Adapted, adapt
+from calcli.calibrator import Context
+from calcli.cli import options as o
+from calcli.cli.commands.fit import CALIBRATION
+from calcli.cli.render import Talk, print_json, print_path
+from calcli.errors import UsageError
+from calcli.fast_dataclass import dataclass
+from calcli.flags import REQUIRED, argument, flag
+from calcli.importers.open_any_file import Opening, open_data
+from calcli.io.artifact import load, save
+from calcli.io.atomic import check_output
+from calcli.io.dataset import DataSet
+
+ORDER = 25
+EPILOG = "Exit code 4: the rows are too few, or not what other class shares would make of the source."
+
+
+@dataclass(frozen=True)
+class AdaptArgs(o.Reading, o.Saying):
+    artifact: str = argument(
+        REQUIRED, "Calibrator with class biases (svs, vs, auto; platt of two classes).", "ART.json"
+    )
+    output: str = flag(REQUIRED, "Calibrator to write, - for stdout.", "OUT.json", "-o")
+    bundle: str | None = argument(None, "Unlabelled rows of the model as it is used now.", "NEW")
+    source: str | None = flag(None, "Labelled rows of the model before: those of the fit, or others.", "BUNDLE")
+    prior: str | None = flag(None, "The shares of the classes now, if they are known.", "P,P,…")
+    force_shift: bool = flag(False, "Adapt even where the rows contradict the assumption.")
+    seed: int = o.seed()
+    force: bool = o.force()
+
+    def __post_init__(self) -> None:
+        if self.bundle is None and self.prior is None:
+            raise UsageError("name unlabelled rows (NEW), or the shares of the classes (--prior P,P,…)")
+        if self.bundle is not None and self.source is None:
+            raise UsageError(
+                f"{self.bundle}: the tests need labelled rows of the model before, those of the fit: --source BUNDLE"
+            )
+
+    @property
+    def shares(self) -> list[float] | None:
+        """The shares as given. Raises UsageError."""
+        try:
+            return None if self.prior is None else [float(part) for part in self.prior.split(",")]
+        except ValueError:
+            raise UsageError(f"--prior {str(self.prior)[:40]}: expected numbers, e.g. --prior 0.9,0.1") from None
+
+
+def run(args: AdaptArgs) -> int:
+    """Estimate, test, write and tell."""
+    talk, shares = Talk(args.quiet), args.shares
+    artifact = load(args.artifact)
+    if args.output != "-":
+        check_output(Path(args.output), force=args.force, inputs=[Path(args.artifact)])
+    with ExitStack() as stack:
+
+        def opened(name: str | None, prefer: tuple[str, ...], labels: bool) -> DataSet | None:
+            how = Opening(layout=args.where, prefer=prefer, ignore_labels=args.ignored, need_labels=labels)
+            return None if name is None else stack.enter_context(open_data([name], tell=talk.say, **how))
+
+        rows, source = opened(args.bundle, ("test",), False), opened(args.source, CALIBRATION, True)
+        context = Context(args.seed, progress=talk.progress)
+        found = adapt(artifact, args.artifact, rows, source, shares, context, force=args.force_shift)
+    talk.clear()
+    save(found.artifact, args.output, force=args.force)
+    tell(found, talk)
+    if args.json and args.output != "-":
+        print_json({"calcli_adapt": 1, **found.to_dict(), "output": args.output})
+    elif args.output != "-":
+        print_path(args.output)
+    return 0
+
+
+def tell(found: Adapted, talk: Talk) -> None:
+    """What was found, for people."""
+    shift = found.shift
+    if shift is not None:
+        talk.say(f"label shift: p = {shift.distance_p:.3f}; no change of the class shares: p = {shift.ratio_p:.3f}")
+    if not found.changed:
+        talk.say(f"no significant change of the class shares (n = {found.n}): the calibrator is written unchanged")
+        return
+    if not found.holds:
+        talk.warn("the rows contradict label shift; the calibrator was adapted because of --force-shift")
+    names = found.artifact.class_names or [f"class {c}" for c in range(len(found.source))]
+    order = sorted(range(len(names)), key=lambda c: -abs(found.target[c] - found.source[c]))
+    for c in order[:10]:
+        ci = "" if found.intervals is None else f" [{found.intervals[c].low:.3f}, {found.intervals[c].high:.3f}]"
+        talk.say(f"{names[c]}: {found.source[c]:.3f} -> {found.target[c]:.3f}{ci}")

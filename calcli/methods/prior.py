@@ -1,0 +1,68 @@
+"""Class shares that changed."""
+
+from functools import partial
+from typing import Any, Self
+
+import numpy as np
+
+from calcli.calibrator import Calibrator, Context, Fit, Laws, Prediction, param
+from calcli.errors import DataError
+from calcli.fast_dataclass import dataclass
+from calcli.numerics import FloatArray, log_softmax
+from calcli.rows import Block, Rows
+from calcli.sums import Sums
+
+LEAST = 1e-12
+"""Least share of a class."""
+
+
+@dataclass(frozen=True)
+class PriorShift(Calibrator):
+    """Move probabilities from the class shares of one population to those of another.
+
+    p' = p target / source, divided by its sum: right where the classes have other frequencies than among the rows of
+    the fit, and rows of a class are as they were (label shift). ``calcli adapt`` makes it behind a calibrator with
+    class biases, from unlabelled rows or from known shares. Fitted by itself, source is the mean probability of every
+    class and target its share among the labels, with half a row more for every class.
+
+    Reference: Saerens, Latinne, Decaestecker (2002), equation 2.4.
+    """
+
+    source: FloatArray = param("k")
+    target: FloatArray = param("k")
+
+    place = 97
+    aliases = ("label-shift", "prior-shift")
+    use = "the classes have other frequencies than before: calcli adapt"
+    title = "correction of class shares"
+    laws = Laws(shift_invariant=True, equivariant=True, weights=True, class_shares=True, memory="stream")
+
+    @classmethod
+    def fit(cls, rows: Rows, options: Any, context: Context) -> Fit[Self]:
+        sums = rows.sum(partial(_shares, rows.k))
+        source, labels = sums.probability, sums.label + 0.5
+        return Fit(cls(np.maximum(source / source.sum(), LEAST), labels / labels.sum()))
+
+    def apply(self, block: Block) -> Prediction:
+        return Prediction.by_argmax(log_softmax(block.z + (np.log(self.target) - np.log(self.source))))
+
+    def check(self, k: int) -> None:
+        for name, shares in (("source", self.source), ("target", self.target)):
+            if not (np.all(shares > 0) and abs(float(shares.sum()) - 1.0) < 1e-6):
+                raise DataError(f"params.{name} are {shares[:5]}…, expected positive shares that sum to 1")
+
+
+@dataclass(frozen=True)
+class _Shares(Sums):
+    """Weighted sums over rows, (k,) each: probabilities, and labels."""
+
+    probability: FloatArray
+    label: FloatArray
+
+
+def _shares(k: int, block: Block) -> _Shares:
+    w = np.ones(len(block)) if block.weight is None else block.weight
+    return _Shares(w @ np.exp(log_softmax(block.z)), np.asarray(np.bincount(block.labels, weights=w, minlength=k)))
+
+
+METHOD = PriorShift
