@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 
 import calcli
-from calcli.adapt import OPEN, RESAMPLES, REFUSED
+from calcli.adapt import OPEN, REFUSED, RESAMPLES
 from calcli.numerics import softmax
 from calcli.statistics.label_shift import Source, class_shares, estimate_shift
 

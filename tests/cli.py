@@ -29,6 +29,7 @@ class Result:
 
 def runner(monkeypatch, capsys):
     """A function that runs ``calcli`` with the given words, fast."""
+    monkeypatch.setenv("PYTHONSAFEPATH", "")  # the command sets it for its process, which this is not
 
     def run(*words):
         monkeypatch.setattr(sys, "argv", ["calcli", *map(str, words)])

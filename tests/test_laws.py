@@ -287,3 +287,16 @@ def test_methods_recommended_against_a_worse_nll_promise_not_to_worsen_it():
     )
     named = sentence.split("; ")[1].replace(" and ", ", ").removesuffix(" never worsen it").split(", ")
     assert all(method(name).laws.improves_nll for name in named)
+
+
+@pytest.mark.parametrize("name", [m for m in METHODS if method(m).laws.class_shares])
+def test_mean_probabilities_are_the_class_shares_where_promised(name):
+    """Within a standard error of the shares, (.25 / n)^.5, on rows whose scores favour a class too little."""
+    k = 2 if method(name).laws.top_label_only else 4
+    z, y = truth(1500, k, seed=3)
+    y = np.where(np.random.default_rng(4).random(1500) < 0.2, 1, y)
+    rows = rows_of(z, y)
+    calibrator = method(name).fit(rows, method(name).Options(), Context()).calibrator
+    log_p, _ = predict(calibrator, rows)
+    shares = np.bincount(y, minlength=k) / 1500
+    assert np.abs(np.exp(log_p).mean(axis=0) - shares).max() < (0.25 / 1500) ** 0.5

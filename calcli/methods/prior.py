@@ -35,7 +35,7 @@ class PriorShift(Calibrator):
     aliases = ("label-shift", "prior-shift")
     use = "the classes have other frequencies than before: calcli adapt"
     title = "correction of class shares"
-    laws = Laws(shift_invariant=True, equivariant=True, weights=True, class_shares=True, memory="stream")
+    laws = Laws(shift_invariant=True, equivariant=True, weights=True, memory="stream")
 
     @classmethod
     def fit(cls, rows: Rows, options: Any, context: Context) -> Fit[Self]:
