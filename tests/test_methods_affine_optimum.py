@@ -8,7 +8,7 @@ from calcli.methods._affine import objective as objective_module
 from calcli.methods._affine import vector as vector_module
 from calcli.methods._affine.fitting import identity_map, solve, uniform_ridge
 from calcli.methods._affine.matrix import MatrixObjective
-from calcli.methods._affine.objective import Chunks, Ridge, held_in_memory
+from calcli.methods._affine.objective import Chunks, Ridge, held_in_memory, logits_as
 from calcli.methods._affine.vector import VectorObjective
 from calcli.numerics import log_softmax
 from calcli.rows import ArrayRows
@@ -29,7 +29,7 @@ def data(n=400, k=5, seed=0, weights=False):
 
 def diagonal(z, y, w=None, ridge=1e-3, block_rows=97):
     rows = ArrayRows(z, y, weight=w, block_rows=block_rows)
-    return VectorObjective(Chunks(rows, lambda b: b.z), z.shape[1], uniform_ridge(ridge, z.shape[1], 2))
+    return VectorObjective(Chunks(rows, logits_as), z.shape[1], uniform_ridge(ridge, z.shape[1], 2))
 
 
 def matrix(z, y, w=None, ridge=1e-3):
@@ -160,6 +160,36 @@ def test_large_problems_take_the_other_roads(monkeypatch):
     assert streamed.converged
     assert factored.converged
     assert factored.value == pytest.approx(full.value, rel=1e-9)
+
+
+def many_classes(kind):
+    """900 rows of 300 classes: rows at levels of their own, peaked ones, all at one level, or none of these."""
+    rng = np.random.default_rng(3)
+    y = rng.integers(0, 300, 900)
+    z = rng.standard_normal((900, 300)) + 0.3 * rng.standard_normal(300)
+    z[np.arange(900), y] += {"peaked": 40.0}.get(kind, 5.0)
+    if kind == "uneven":
+        z += 20.0 * rng.standard_normal((900, 1))
+    return z + 2e3 if kind == "level" else z, y
+
+
+@pytest.mark.parametrize("kind", ["plain", "uneven", "peaked", "level"])
+def test_many_classes_reach_the_optimum_with_and_without_the_hessian(kind, monkeypatch):
+    """The same objective at the end as with the Hessian from the first step, in float64, however the rows are cut."""
+    z, y = many_classes(kind)
+    start = identity_map(300, 2) / 2
+    hybrid = diagonal(z, y, ridge=1e-4)
+    found = minimise_convex(hybrid, start)
+    assert found.converged
+    assert (hybrid.narrow == np.float64) == (kind == "level")
+    assert hybrid.dense == (kind == "level")
+    monkeypatch.setattr(objective_module, "SMALL", 0)
+    for workers in (1, 2, 4):
+        monkeypatch.setattr("calcli.parallel.WORKERS", workers)
+        assert minimise_convex(diagonal(z, y, ridge=1e-4), start).theta.tobytes() == found.theta.tobytes()
+    monkeypatch.setattr(vector_module, "DOUBLE_CLASSES", 300)
+    exact = minimise_convex(diagonal(z, y, ridge=1e-4), start)
+    assert found.value == pytest.approx(exact.value, rel=2e-10)
 
 
 def test_absent_classes_do_not_move():

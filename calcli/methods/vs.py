@@ -14,7 +14,7 @@ from calcli.methods._affine.fitting import (
     refuse_level,
     uniform_ridge,
 )
-from calcli.methods._affine.objective import Chunks
+from calcli.methods._affine.objective import Chunks, logits_as
 from calcli.methods._affine.vector import VectorObjective
 from calcli.methods._checks import check_finite
 from calcli.numerics import FloatArray, log_softmax
@@ -65,7 +65,7 @@ class VectorScaling(Calibrator):
         theta = identity_map(k, 2)
         if notes.absent_classes(rows, "each keeps the scale of temperature scaling and bias 0"):
             notes.too_many_parameters(rows, 2 * k, "ts or svs")
-            objective = VectorObjective(Chunks(rows, lambda block: block.z), k, uniform_ridge(options.ridge, k, 2))
+            objective = VectorObjective(Chunks(rows, logits_as), k, uniform_ridge(options.ridge, k, 2))
             start = lambda: identity_map(k, 2) / best_temperature(rows, notes, context)  # noqa: E731
             theta = fit_map(cls, objective, start, notes, context, "fitting scales and biases")
         return notes.fit(cls(theta[:, 0].copy(), theta[:, 1].copy()))

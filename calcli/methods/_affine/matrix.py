@@ -34,7 +34,7 @@ class MatrixObjective(AffineObjective):
     def __init__(self, chunks: list[Chunk], k: int, ridge: Ridge, *, complete: bool = False) -> None:
         super().__init__(chunks, k, k + 1, ridge, complete=complete)
         self.lists = chunks
-        self.p: list[NDArray[np.float32]] = [np.empty(0, dtype=np.float32)] * len(chunks)
+        self.p: dict[int, NDArray[np.float32]] = {}
         self.precondition: Callable[[FloatArray], FloatArray] | None = None
         self.hard = True
 
@@ -42,9 +42,9 @@ class MatrixObjective(AffineObjective):
         super().exchange(ridge)
         self.precondition = None
 
-    def remember(self, index: int, p: FloatArray) -> None:
+    def remember(self, chunk: Chunk, p: FloatArray) -> None:
         # Arithmetic with subnormal numbers is tens of times slower, and they carry no weight.
-        self.p[index] = np.where(p < NEGLIGIBLE, 0.0, p).astype(np.float32)
+        self.p[id(chunk)] = np.where(p < NEGLIGIBLE, 0.0, p).astype(np.float32)
 
     def backward(self, x: Reals, r: Reals) -> Reals:
         return np.concatenate([r.T @ x, r.sum(axis=0)[:, None]], axis=1)
@@ -64,7 +64,7 @@ class MatrixObjective(AffineObjective):
             return np.zeros_like(v)
         out = np.zeros(v.shape, dtype=np.float32)
         v32 = (v / size).astype(np.float32)
-        for chunk, p in zip(self.lists, self.p, strict=True):
+        for chunk, p in zip(self.lists, self.p.values(), strict=True):
             x = chunk.narrow
             assert x is not None, "these chunks do not lie in memory"
             u = affine_logits(x, v32)
@@ -82,7 +82,7 @@ class MatrixObjective(AffineObjective):
 
     def by_class(self) -> Callable[[FloatArray], FloatArray]:
         blocks = np.zeros((self.k, self.k + 1, self.k + 1))
-        for chunk, p in zip(self.lists, self.p, strict=True):
+        for chunk, p in zip(self.lists, self.p.values(), strict=True):
             x = self.with_one(chunk)
             q = np.ascontiguousarray((p * (1 - p) * (1.0 if chunk.w is None else chunk.w[:, None])).T, dtype=np.float32)
             for c in range(self.k):
@@ -98,7 +98,7 @@ class MatrixObjective(AffineObjective):
     def factored(self) -> Callable[[FloatArray], FloatArray]:
         features = np.zeros((self.k + 1, self.k + 1))
         per_class, unsure = np.zeros(self.k), 0.0
-        for chunk, p in zip(self.lists, self.p, strict=True):
+        for chunk, p in zip(self.lists, self.p.values(), strict=True):
             x = self.with_one(chunk)
             w = np.ones(len(chunk)) if chunk.w is None else chunk.w
             q = w * (1.0 - np.einsum("ij,ij->i", p, p))

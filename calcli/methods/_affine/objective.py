@@ -17,14 +17,15 @@ from numpy.typing import NDArray
 
 from calcli.fast_dataclass import dataclass
 from calcli.numerics import FloatArray, IntArray, row_max
+from calcli.parallel import Result, in_order
 from calcli.rows import Block, Rows
 from calcli.solvers import NewtonDirection
 
 Reals = NDArray[np.floating[Any]]
 """float64, or float32 where a Hessian product runs."""
 
-Features = Callable[[Block], FloatArray]
-"""What a method makes of a block's scores: (b, k) float64."""
+Features = Callable[..., Any]
+"""What a method makes of a block's scores, (b, k) float64; a diagonal map asks for float32 by a second argument."""
 
 SMALL = 1 << 25
 """Bytes of features in float64 up to which they are computed once and kept."""
@@ -49,12 +50,13 @@ class Ridge:
 
 @dataclass(frozen=True)
 class Chunk:
-    """Some rows: features (b, k) float64, labels (b,), weights (b,) or None.
+    """Some rows: features (b, k) float64 (float32 where only a Hessian product is wanted), labels (b,), weights (b,)
+    or None.
 
-    narrow : the features in float32, for Hessian products.
+    narrow : the features in float32, where they are kept for Hessian products.
     """
 
-    x: FloatArray
+    x: Any
     y: IntArray
     w: FloatArray | None = None
     narrow: NDArray[np.float32] | None = None
@@ -72,11 +74,19 @@ class Chunks:
         self.kept = list(self.walk()) if 8 * rows.n * rows.k <= SMALL else None
 
     def walk(self) -> Iterator[Chunk]:
-        for block in self.rows.blocks():
-            yield Chunk(self.features(block), block.labels, block.weight)
+        return (self.chunk(block) for block in self.rows.blocks())
 
     def __iter__(self) -> Iterator[Chunk]:
         return self.walk() if self.kept is None else iter(self.kept)
+
+    def chunk(self, block: Block, *dtype: Any) -> Chunk:
+        return Chunk(self.features(block, *dtype), block.labels, block.weight)
+
+    def each(self, work: Callable[[Chunk], Result], *dtype: Any) -> Iterator[Result]:
+        """What ``work`` makes of every chunk, in the order of the rows, side by side, features included."""
+        if self.kept is not None:
+            return in_order(work, self.kept)
+        return in_order(lambda block: work(self.chunk(block, *dtype)), self.rows.blocks())
 
 
 def held_in_memory(x: FloatArray, y: IntArray, w: FloatArray | None, slices: Iterable[slice]) -> list[Chunk]:
@@ -92,6 +102,11 @@ def held_in_memory(x: FloatArray, y: IntArray, w: FloatArray | None, slices: Ite
 
 
 Chunked = Chunks | list[Chunk]
+
+
+def each_chunk(chunks: Chunked, work: Callable[[Chunk], Result], *dtype: Any) -> Iterator[Result]:
+    """What ``work`` makes of every chunk, in order. dtype : of the features, where they are made for it."""
+    return map(work, chunks) if isinstance(chunks, list) else chunks.each(work, *dtype)
 
 
 def affine_logits(x: Reals, theta: Reals) -> Any:
@@ -114,13 +129,31 @@ def softmax_losses(l: FloatArray, y: IntArray) -> FloatArray:
     return total - l_y
 
 
+def labels_of(chunks: Chunked) -> Iterable[tuple[IntArray, FloatArray | None]]:
+    """Labels and weights, in the order of the rows; no features are made for them."""
+    if isinstance(chunks, list):
+        return ((chunk.y, chunk.w) for chunk in chunks)
+    rows = chunks.rows
+    return ((b.labels, b.weight) for b in rows.blocks()) if rows.weights() is not None else [(rows.labels(), None)]
+
+
+def logits_as(block: Block, dtype: Any = np.float64) -> Any:
+    """A block's logits; in float32, for Hessian products, without a detour."""
+    straight = dtype == np.float32 and block.kind != "probs"
+    return (block.scores if straight else block.z).astype(dtype, copy=False)
+
+
 def mean_nll(chunks: Chunked, theta: FloatArray) -> float:
     """Weighted mean NLL of softmax(W x + b)."""
-    total = mass = 0.0
-    for chunk in chunks:
+
+    def summed(chunk: Chunk) -> tuple[float, float]:
         w = np.ones(len(chunk)) if chunk.w is None else chunk.w
-        total += float(w @ softmax_losses(affine_logits(chunk.x, theta), chunk.y))
-        mass += float(w.sum())
+        return float(w @ softmax_losses(affine_logits(chunk.x, theta), chunk.y)), float(w.sum())
+
+    total = mass = 0.0
+    for value, weight in each_chunk(chunks, summed):
+        total += value
+        mass += weight
     return total / max(mass, 1e-300)
 
 
@@ -135,8 +168,8 @@ class AffineObjective(ABC):
     def __init__(self, chunks: Chunked, k: int, columns: int, ridge: Ridge, *, complete: bool = False) -> None:
         self.chunks, self.k, self.columns, self.ridge = chunks, k, columns, ridge
         held = np.zeros(k)
-        for chunk in chunks:
-            held += np.bincount(chunk.y, weights=chunk.w, minlength=k)
+        for y, w in labels_of(chunks):
+            held += np.bincount(y, weights=w, minlength=k)
         self.mass = max(float(held.sum()), 1e-300)
         self.present = (held > 0) | complete
         self.theta = np.zeros((k, columns))
@@ -193,21 +226,24 @@ class AffineObjective(ABC):
     def value_gradient(self, theta: FloatArray) -> tuple[float, FloatArray]:
         self.theta = theta
         total, gradient = 0.0, np.zeros_like(theta)
-        for index, chunk in enumerate(self.chunks):
-            p = affine_logits(chunk.x, theta)
-            losses = softmax_losses(p, chunk.y)
-            self.remember(index, p)
-            p[np.arange(len(chunk)), chunk.y] -= 1.0
-            if chunk.w is None:
-                total += float(losses.sum())
-            else:
-                total += float(chunk.w @ losses)
-                p *= chunk.w[:, None]
-            gradient += self.backward(chunk.x, p)
+        for loss, slope in each_chunk(self.chunks, self.loss_and_slope):
+            total += loss
+            gradient += slope
         value = total / self.mass + self.ridge.value(theta)
         return value, self.project(gradient / self.mass + self.ridge.gradient(theta))
 
-    def remember(self, index: int, p: FloatArray) -> None:
+    def loss_and_slope(self, chunk: Chunk) -> tuple[float, Reals]:
+        """Summed NLL of a chunk's rows, and its gradient."""
+        p = affine_logits(chunk.x, self.theta)
+        losses = softmax_losses(p, chunk.y)
+        self.remember(chunk, p)
+        p[np.arange(len(chunk)), chunk.y] -= 1.0
+        if chunk.w is None:
+            return float(losses.sum()), self.backward(chunk.x, p)
+        p *= chunk.w[:, None]
+        return float(chunk.w @ losses), self.backward(chunk.x, p)
+
+    def remember(self, chunk: Chunk, p: FloatArray) -> None:
         """Keep the probabilities of a chunk where Hessian products use them again."""
         return
 

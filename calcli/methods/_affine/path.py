@@ -19,6 +19,7 @@ from calcli.methods._affine.objective import (
     Features,
     Ridge,
     held_in_memory,
+    labels_of,
     mean_nll,
 )
 from calcli.methods._affine.vector import VectorObjective
@@ -59,9 +60,8 @@ class Folded:
 
 def folded(objective: AffineObjective, held: Chunked) -> Folded:
     """A fold of training rows (in the objective) and held-out rows."""
-    weights = [np.ones(len(c)) if c.w is None else c.w for c in objective.chunks]
-    square = sum(float(w @ w) for w in weights)
-    share = sum(float(len(c)) if c.w is None else float(c.w.sum()) for c in held)
+    square = sum(float(len(y)) if w is None else float(w @ w) for y, w in labels_of(objective.chunks))
+    share = sum(float(len(y)) if w is None else float(w.sum()) for y, w in labels_of(held))
     return Folded(objective, lambda theta: mean_nll(held, theta), objective.mass**2 / max(square, 1e-300), share)
 
 

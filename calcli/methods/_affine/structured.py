@@ -1,12 +1,14 @@
 """What structured vector and matrix scaling share: the smoothed temperature step before the map."""
 
+from typing import Any
+
 import numpy as np
 
 from calcli.calibrator import Calibrator, Context, param
 from calcli.errors import DataError
 from calcli.fast_dataclass import dataclass
 from calcli.methods._affine.fitting import FitNotes, identity_map
-from calcli.methods._affine.objective import Features, Ridge
+from calcli.methods._affine.objective import Features, Ridge, logits_as
 from calcli.methods._checks import check_positive
 from calcli.methods._temperature import search_temperature
 from calcli.methods.ts import nll_series, nll_slope
@@ -34,8 +36,8 @@ class Smoothed(Calibrator):
             raise DataError(f"smoothing is {self.smoothing}, expected 0..1")
 
 
-def smoothed_log_probs(block: Block, temperature: float, smoothing: float) -> FloatArray:
-    p = softmax(block.z / temperature)
+def smoothed_log_probs(block: Block, temperature: float, smoothing: float, dtype: Any = np.float64) -> Any:
+    p = softmax(logits_as(block, dtype) / temperature)
     p *= 1.0 - smoothing
     p += smoothing / p.shape[1]
     return np.log(p, out=p)
@@ -48,7 +50,7 @@ def presmooth(rows: Rows, notes: FitNotes, context: Context) -> tuple[float, flo
     if search.root.status in ("at_low", "at_high"):
         notes.warn(f"the temperature of the first step ran into its bound: T = {temperature:g}", "at_bound")
     smoothing = 1.0 / (rows.n + 1)
-    return temperature, smoothing, lambda block: smoothed_log_probs(block, temperature, smoothing)
+    return temperature, smoothing, lambda block, *dtype: smoothed_log_probs(block, temperature, smoothing, *dtype)
 
 
 def structured_ridge(k: int, columns: int, lam: float, rows: float) -> Ridge:

@@ -1,18 +1,40 @@
 """The objective of a scale and a bias per class, with its Hessian formed outright."""
 
 from collections.abc import Callable, Iterator
+from functools import reduce
+from operator import add
+from typing import Any
 
 import numpy as np
 
-from calcli.methods._affine.objective import AffineObjective, Chunked, Reals, Ridge, affine_logits, softmax_losses
-from calcli.numerics import FloatArray
+from calcli.methods._affine.objective import (
+    AffineObjective,
+    Chunk,
+    Chunked,
+    Chunks,
+    Reals,
+    Ridge,
+    affine_logits,
+    each_chunk,
+    softmax_losses,
+)
+from calcli.numerics import FloatArray, row_max
 from calcli.solvers import NewtonDirection, conjugate_gradients
 
 DENSE_CLASSES = 1200
-"""Classes up to which the Hessian of a diagonal map is formed, (2k)^2 float64, 46 MB: where rows outnumber them."""
+"""Classes up to which the Hessian of a diagonal map may be formed, (2k)^2 float64, 46 MB: where rows outnumber them."""
 
 DOUBLE_CLASSES = 256
-"""Classes up to which that Hessian is summed in float64, above in float32."""
+"""Classes up to which that Hessian is formed at once, in float64; above in float32, and only where it is needed."""
+
+PRODUCTS_WORTH = 32
+"""k over this many Hessian products cost about half of what forming the Hessian costs."""
+
+ASTRAY = 12
+"""Directions after which rounding in float32 is what leads the search astray (level rows): float64 goes on."""
+
+NEGLIGIBLE = 1e-15
+"""Probabilities below carry no weight, and arithmetic with subnormal numbers is tens of times slower."""
 
 
 def add_square(total: Reals, jacobian: Reals) -> None:
@@ -38,8 +60,13 @@ class VectorObjective(AffineObjective):
     """Objective of a scale and a bias per class: theta (k, 2).
 
     The Hessian (2k, 2k) is small enough to be formed, by one matrix product per block, and
-    is kept while steps with it still shrink the decrement a thousandfold. With more than
-    ``DENSE_CLASSES`` classes or than rows, conjugate gradients with one 2 x 2 block per class.
+    is kept while steps with it still shrink the decrement a thousandfold. Above
+    ``DOUBLE_CLASSES`` classes, and where rows are fewer than classes, the search begins with
+    conjugate gradients, preconditioned by one 2 x 2 block per class; with many classes their
+    products run in float32 and steer the search, while value and gradient, which end it, are
+    float64. The first direction that asks for too many products (groups of classes that are
+    taken for each other, rows that are level) and all after it are found with the Hessian, or,
+    of more than ``DENSE_CLASSES`` classes or than rows, with products in float64.
     """
 
     all_columns_shift = False
@@ -48,11 +75,15 @@ class VectorObjective(AffineObjective):
         super().__init__(chunks, k, 2, ridge, complete=complete)
         self.solver: Callable[[FloatArray], FloatArray] | None = None
         self.decrement = 0.0
-        self.dense = k <= min(DENSE_CLASSES, sum(len(chunk) for chunk in chunks))
+        self.directions = 0
+        self.formable = k <= min(DENSE_CLASSES, chunks.n if isinstance(chunks, Chunks) else sum(map(len, chunks)))
+        self.dense = self.formable and k <= DOUBLE_CLASSES
+        self.jitter = 1e-12 if k <= DOUBLE_CLASSES else 1e-6
+        self.narrow: Any = np.float64 if k <= DOUBLE_CLASSES else np.float32
 
     def exchange(self, ridge: Ridge) -> None:
         super().exchange(ridge)
-        self.solver = None
+        self.solver, self.directions = None, 0
 
     def backward(self, x: Reals, r: Reals) -> Reals:
         return np.stack([np.einsum("ij,ij->j", r, x), r.sum(axis=0)], axis=1)
@@ -66,10 +97,20 @@ class VectorObjective(AffineObjective):
             yield chunk.x, p, w / self.mass
 
     def direction(self, gradient: FloatArray, tolerance: float) -> NewtonDirection:
+        self.directions += 1
+        if self.directions == ASTRAY and self.narrow == np.float32:
+            self.narrow, self.jitter, self.solver = np.float64, 1e-12, None
         if not self.dense:
             blocks = self.class_blocks()
             precondition = lambda v: self.project(np.einsum("cij,cj->ci", blocks, v))  # noqa: E731
-            return conjugate_gradients(self.product, -gradient, precondition, tolerance, 300)
+            trial = self.formable or self.narrow == np.float32
+            limit = max(6, self.k // PRODUCTS_WORTH) if trial else 300
+            found = conjugate_gradients(self.product, -gradient, precondition, tolerance, limit)
+            if found.exact or not trial:
+                return found
+            self.dense = self.formable
+            self.narrow = self.narrow if self.dense else np.float64
+            return self.direction(gradient, tolerance)
         if self.solver is not None:
             step = self.solve(gradient)
             if -float(np.vdot(gradient, step)) < 1e-3 * self.decrement:
@@ -88,12 +129,11 @@ class VectorObjective(AffineObjective):
         """The Hessian, (2k, 2k), on the directions that the search may take."""
         k, size = self.k, 2 * self.k
         # The matrix product is nearly all the work; a search direction has no need of float64.
-        dtype, jitter = (np.float64, 1e-12) if k <= DOUBLE_CLASSES else (np.float32, 1e-6)
-        negative = np.zeros((size, size), dtype=dtype)
+        negative = np.zeros((size, size), dtype=self.narrow)
         diagonal = np.zeros((k, 2, 2))
-        batch, filled = np.empty((max(64, (1 << 23) // (8 * size)), k, 2), dtype=dtype), 0
+        batch, filled = np.empty((max(64, (1 << 23) // (8 * size)), k, 2), dtype=self.narrow), 0
         for x, p, w in self.probabilities():
-            diagonal += self.moments(x, p, w)
+            diagonal += self.moments(x, p * w[:, None])
             p *= np.sqrt(w)[:, None]
             for at in range(0, len(x), len(batch)):
                 rows = slice(at, at + len(batch))
@@ -111,7 +151,7 @@ class VectorObjective(AffineObjective):
         hessian.reshape(k, 2, k, 2)[own, :, own, :] += diagonal
         # Rounding, and flat directions that no ridge holds, must not make it singular.
         np.einsum("ii->i", hessian)[:] += (
-            2 * self.ridge.weight.ravel() + jitter * diagonal[:, [0, 1], [0, 1]].ravel() + 1e-300
+            2 * self.ridge.weight.ravel() + self.jitter * diagonal[:, [0, 1], [0, 1]].ravel() + 1e-300
         )
         self.hold(hessian.reshape(k, 2, k, 2))
         return hessian
@@ -133,28 +173,45 @@ class VectorObjective(AffineObjective):
         hessian[:, 1, :, 1] += scale * np.outer(normal, normal)
 
     @staticmethod
-    def moments(x: FloatArray, p: FloatArray, q: FloatArray) -> FloatArray:
-        """Weighted sums of p (x, 1)(x, 1)' over rows, one 2 x 2 block per class: (k, 2, 2)."""
-        p = p * q[:, None]
+    def moments(x: Reals, p: Reals) -> Any:
+        """Sums of p (x, 1)(x, 1)' over rows, one 2 x 2 block per class: (k, 2, 2)."""
         first = np.einsum("ij,ij->j", p, x)
         second = np.einsum("ij,ij,ij->j", p, x, x)
         return np.stack([np.stack([second, first], axis=1), np.stack([first, p.sum(axis=0)], axis=1)], axis=1)
 
+    def tile(self, chunk: Chunk) -> tuple[Reals, Reals, Reals]:
+        """Features of a chunk, probabilities at the last point, and these times weights."""
+        x = chunk.x.astype(self.narrow, copy=False)
+        p = affine_logits(x, self.theta.astype(self.narrow))
+        p -= row_max(p)[:, None]
+        np.exp(p, out=p)
+        p /= p.sum(axis=1)[:, None]
+        p[p < NEGLIGIBLE] = 0.0
+        return x, p, p if chunk.w is None else p * chunk.w.astype(self.narrow)[:, None]
+
     def class_blocks(self) -> FloatArray:
         """Inverted diagonal 2 x 2 blocks of the Hessian, (k, 2, 2)."""
-        blocks = np.zeros((self.k, 2, 2))
-        for x, p, w in self.probabilities():
-            blocks += self.moments(x, p * (1 - p), w)
-        blocks[:, [0, 1], [0, 1]] += 2 * self.ridge.weight + 1e-12 * blocks[:, [0, 1], [0, 1]] + 1e-300
+
+        def moments(chunk: Chunk) -> FloatArray:
+            x, p, weighted = self.tile(chunk)
+            q = weighted * (1 - p)
+            return self.moments(x, q)
+
+        blocks = reduce(add, each_chunk(self.chunks, moments, self.narrow), np.zeros((self.k, 2, 2))) / self.mass
+        blocks[:, [0, 1], [0, 1]] += 2 * self.ridge.weight + self.jitter * blocks[:, [0, 1], [0, 1]] + 1e-300
         return np.asarray(np.linalg.inv(blocks))
 
     def product(self, v: FloatArray) -> FloatArray:
         """Hessian times a direction (k, 2)."""
-        out = np.zeros_like(v)
-        for x, p, w in self.probabilities():
-            u = affine_logits(x, v)
+        size = max(float(np.abs(v).max()), 1e-300)
+        narrow = (v / size).astype(self.narrow)
+
+        def work(chunk: Chunk) -> Reals:
+            x, p, weighted = self.tile(chunk)
+            u = affine_logits(x, narrow)
             u -= np.einsum("ij,ij->i", p, u)[:, None]
-            u *= p
-            u *= w[:, None]
-            out += self.backward(x, u)
-        return self.project(out + 2 * self.ridge.weight * v)
+            u *= weighted
+            return self.backward(x, u)
+
+        out = reduce(add, each_chunk(self.chunks, work, self.narrow), np.zeros_like(v))
+        return self.project(out * (size / self.mass) + 2 * self.ridge.weight * v)
