@@ -64,10 +64,10 @@ def open_scores(
         with open_data([bundle for name in names for bundle in expand(name)], prefer=prefer) as rows:
             yield rows
         return
-    own = score_kind(kind, confidence=True)
+    own, scores = score_kind(kind, confidence=True), plain_array(scores, "scores")
     if labels is not None and own != "confidence":
         with remarks() as told:
-            labels, words = labels_in_memory(labels, np.shape(scores), class_names)
+            labels, words = labels_in_memory(labels, scores.shape, class_names)
         class_names = class_names or words
         for sentence in told:
             warnings.warn(sentence, stacklevel=5)

@@ -51,12 +51,12 @@ def one_line(problem: BaseException, limit: int = 200) -> str:
 
 
 @contextmanager
-def needed(sentence: str, extra: str, kind: type[CalcliError] = UsageError) -> Iterator[None]:
-    """Say of packages that are imported inside and are not installed by which extra they come. Raises ``kind``."""
+def needed(sentence: str, extra: str) -> Iterator[None]:
+    """Say of packages that are imported inside and are not installed by which extra they come. Raises UsageError."""
     try:
         yield
     except ImportError:
-        raise kind(f"{sentence}: pip install 'calcli[{extra}]'") from None
+        raise UsageError(f"{sentence}: pip install 'calcli[{extra}]'") from None
 
 
 def has_file(package: str, name: str) -> bool:

@@ -5,12 +5,16 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import BaseEstimator, ClassifierMixin
-from sklearn.utils.multiclass import check_classification_targets, unique_labels
-from sklearn.utils.validation import check_is_fitted, validate_data
 
 from calcli.api import fit
 from calcli.errors import CalcliError
+
+try:
+    from sklearn.base import BaseEstimator, ClassifierMixin
+    from sklearn.utils.multiclass import check_classification_targets, unique_labels
+    from sklearn.utils.validation import check_is_fitted, validate_data
+except ModuleNotFoundError as problem:
+    raise ImportError("calcli.sklearn needs scikit-learn 1.6 or later: pip install 'calcli[sklearn]'") from problem
 
 __all__ = ["ScoreCalibrator"]
 

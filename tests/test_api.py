@@ -4,6 +4,8 @@ import doctest
 import json
 import subprocess
 import sys
+from decimal import Decimal
+from fractions import Fraction
 
 import h5py
 import numpy as np
@@ -280,3 +282,56 @@ def test_numbers_of_numpy_are_numbers():
     assert "norm:2|bins:7|" in found.results[0].scores["ece"].signature
     most = calcli.evaluate(z, y, metrics=["ece"], norm=np.inf)
     assert "norm:max|" in most.results[0].scores["ece"].signature
+
+
+def inputs():
+    """Scores as programs have them, and labels: name, scores, labels, what is said or None."""
+    z, y = truth(60, 3)
+    missing = z.astype(object)
+    missing[3, 1] = None  # as pandas' Float64 and Arrow columns become with NA
+    plain = [[Decimal(repr(float(v))) for v in row] for row in z]
+    yield "Decimal", plain, y, None
+    yield "Fraction", [[Fraction(float(v)) for v in row] for row in z], y, None
+    yield "objects", z.astype(object), y.astype(object), None
+    yield "Decimal labels", z, [Decimal(int(c)) for c in y], None
+    yield "missing", missing, y, "scores: row 3 has None, expected numbers"
+    yield "ragged", [[1.0, 2.0], [1.0]], [0, 1], "scores: are rows of different lengths"
+    yield "ragged labels", z, [[0], [1, 2]] * 30, "labels: are rows of different lengths"
+    yield "bool", z > 0, y, "scores: are true or false"
+    yield "complex", z + 1j, y, "scores: have type complex128"
+    yield "no array", object(), y, "scores: have type object"
+
+
+@pytest.mark.parametrize(("scores", "labels", "said"), [pytest.param(*each, id=name) for name, *each in inputs()])
+def test_scores_as_programs_have_them(scores, labels, said):
+    if said is None:
+        assert calcli.fit(scores, labels).params == calcli.fit(*truth(60, 3)).params
+        return
+    with pytest.raises(DataError, match=said):
+        calcli.fit(scores, labels)
+    if said.startswith("scores"):
+        with pytest.raises(DataError, match=said):
+            calcli.fit(*truth(60, 3)).predict_proba(scores)
+
+
+def test_tensors_that_are_views_or_empty_shells():
+    torch = pytest.importorskip("torch")
+    z, y = truth(60, 3)
+    t = torch.tensor(z)
+    assert calcli.fit(torch.complex(t, -t).conj().imag, y).params == calcli.fit(z, y).params  # its negative bit is set
+    for scores, labels, what in ((t.to("meta"), y, "scores"), (z, torch.tensor(y).to("meta"), "labels")):
+        with pytest.raises(DataError, match=f"{what}: are no array of numbers"):
+            calcli.fit(scores, labels)
+    with pytest.raises(DataError, match="weights: are no array of numbers"):
+        calcli.fit(z, y, weights=torch.ones(len(y), device="meta"))
+
+
+@pytest.mark.parametrize(("package", "source"), [("sklearn", "import calcli.sklearn"), ("pyarrow", "read")])
+def test_a_package_that_is_missing_is_named_with_its_extra(package, source, tmp_path):
+    extra = {"sklearn": "sklearn", "pyarrow": "parquet"}[package]
+    (tmp_path / "a.parquet").write_bytes(b"PAR1....PAR1")
+    command = "from calcli.cli.main import process; sys.argv[1:] = ['extract', 'a.parquet', '-o', 'a.h5']; process()"
+    code = f"import sys; sys.modules[{package!r}] = None; {source if 'import' in source else command}"
+    done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert f"pip install 'calcli[{extra}]'" in done.stderr
+    assert done.returncode == (1 if package == "sklearn" else 2)  # an ImportError; a usage error

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from calcli.errors import DataError, one_line
 from calcli.importers.remarks import remark
-from calcli.io.memory import refuse_masked
+from calcli.io.memory import as_array
 from calcli.numerics import IntArray, whole_number
 
 OPPOSITES = (
@@ -75,8 +75,7 @@ def to_labels(
 
 def labels_in_memory(labels: Any, shape: tuple[int, ...], class_names: Sequence[str] | None) -> TakenLabels:
     """Class indices of labels that a program hands over, as ``to_labels`` gives them. shape : of the scores."""
-    refuse_masked(labels, "labels")
-    raw = np.asarray(labels.detach().cpu() if hasattr(labels, "detach") else labels)
+    raw = as_array(labels, "labels")
     if raw.ndim == 0 or not shape or (raw.dtype.kind in "iu" and raw.min(initial=0) >= 0):
         return TakenLabels(raw)  # what is wrong with it is said where every label is checked
     return to_labels(raw, len(raw), max(shape[1], 2) if len(shape) == 2 else 2, class_names, "labels")

@@ -2,7 +2,8 @@
 
 import sys
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from numbers import Number
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -11,7 +12,7 @@ import h5py
 import numpy as np
 from numpy.typing import NDArray
 
-from calcli.errors import DataError
+from calcli.errors import DataError, one_line
 from calcli.io.bundle import BundleRows
 from calcli.io.locate import Layout
 from calcli.rows import ScoreKind
@@ -24,25 +25,47 @@ def refuse_masked(values: Any, what: str) -> None:
         raise DataError(f"{what}: some entries are masked; leave their rows out first")
 
 
-def plain_array(values: Any, what: str) -> NDArray[Any]:
-    """Turn an array, a list or a torch tensor into a NumPy array; integers and bfloat16 scores become floats.
+def as_array(values: Any, what: str) -> NDArray[Any]:
+    """An array, a list, a tensor, a column or a table of a program as a NumPy array, whatever it holds.
 
-    Raises DataError for what is no array of numbers.
+    Numbers that are objects (Decimal, columns of pandas that know missing values) become float64. Raises
+    DataError for what is no array, or has no values: ragged lists, tensors on no device.
     """
-    if hasattr(values, "detach"):  # a tensor, without importing torch
-        values = values.detach().cpu()
-        if str(values.dtype) == "torch.bfloat16":
-            values = values.float()  # exact; NumPy has no bfloat16
     refuse_masked(values, what)
     try:
+        if hasattr(values, "detach"):  # a tensor, without importing torch
+            values = values.detach().cpu().resolve_conj().resolve_neg()
+            if str(values.dtype) == "torch.bfloat16":
+                values = values.float()  # exact; NumPy has no bfloat16
         array = np.asarray(values)
-    except (ValueError, TypeError) as problem:
-        raise DataError(f"{what}: are no array of numbers: {problem}") from None
+    except MemoryError:
+        raise
+    except Exception as problem:  # NumPy, torch, pandas and pyarrow raise whatever they stumble over
+        lists = "are rows of different lengths" if "inhomogeneous" in str(problem) else "are no array of numbers"
+        raise DataError(f"{what}: {lists}: {one_line(problem)[:200]}") from None
+    if array.dtype == object and array.size and all(isinstance(value, Number) for value in array.flat):
+        with suppress(TypeError, OverflowError):  # complex numbers stay what they are
+            return array.astype(np.float64)
+    return array
+
+
+def plain_array(values: Any, what: str) -> NDArray[Any]:
+    """Numbers of a program (see ``as_array``) as a NumPy array; integers and bfloat16 scores become floats.
+
+    Raises DataError for what is no array of numbers, and for scores that are true or false.
+    """
+    array = as_array(values, what)
     if array.dtype.name == "bfloat16":
         array = array.astype(np.float32)
+    if array.dtype == object and array.ndim:
+        missing = np.array([not isinstance(value, Number) for value in array.flat])
+        at = np.unravel_index(int(missing.argmax()), array.shape)
+        raise DataError(f"{what}: row {at[0]} has {array[at]!r}, expected numbers; leave rows without them out")
     if array.dtype.kind not in "fiub":
         raise DataError(f"{what}: have type {array.dtype}, expected numbers")
-    return array.astype(np.float64) if what == "scores" and array.dtype.kind in "iub" else array
+    if what == "scores" and array.dtype.kind == "b":
+        raise DataError("scores: are true or false, expected numbers; pass what the model said before it decided")
+    return array.astype(np.float64) if what == "scores" and array.dtype.kind in "iu" else array
 
 
 @contextmanager

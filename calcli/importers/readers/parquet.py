@@ -74,7 +74,7 @@ def _declared_names(table: Any, ask: ImportRequest) -> NDArray[Any] | None:
 
 def read_table(path: Path) -> Any:
     """The table as pyarrow has it. Raises DataError."""
-    with needed(f"{path}: reading Parquet needs pyarrow (or save the table as CSV)", "parquet", DataError):
+    with needed(f"{path}: reading Parquet needs pyarrow (or save the table as CSV)", "parquet"):
         from pyarrow import parquet
     with parquet.ParquetFile(path) as opened:
         declared = opened.metadata.num_rows * opened.metadata.num_columns * 8
@@ -165,7 +165,7 @@ STREAM = b"\xff\xff\xff\xff"
 def read_arrow(file: SourceFile, stack: ExitStack, ask: ImportRequest) -> Archive:
     """Read a table of typed columns, as Parquet is read. It is held in memory."""
     path = file.path
-    with needed(f"{path}: reading Arrow needs pyarrow (or save the table as CSV)", "parquet", DataError):
+    with needed(f"{path}: reading Arrow needs pyarrow (or save the table as CSV)", "parquet"):
         from pyarrow import feather, ipc
     table: Any = ipc.open_stream(path).read_all() if file.head.startswith(STREAM) else feather.read_table(path)
     table.validate(full=True)
