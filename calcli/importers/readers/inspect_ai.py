@@ -111,7 +111,7 @@ def _unpacked(path: Path, archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> 
         how = f"is packed by method {member.compress_type}; inspect log convert {file} --to json --output-dir json"
         if member.compress_type != ZSTD:
             raise DataError(f"{path}: {how} rewrites it") from None
-        with needed(f"{path}: {how} rewrites it; zstandard reads it", "zstd", DataError):
+        with needed(f"{path}: {how} rewrites it; zstandard reads it", "zstd"):
             import zstandard
     with path.open("rb") as opened:
         opened.seek(member.header_offset + NAME_LENGTH)
