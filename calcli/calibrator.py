@@ -108,12 +108,14 @@ class Prediction:
     label : (b,) int64, the prediction, which need not be the vector's argmax.
     counts : occurrences worth telling, summed over blocks, e.g. {"zero_rows": 3}.
     stated : (b,) the confidence itself, where no logarithm and back may move it off a bin's edge.
+    floored : whether probabilities of 0 may occur; without, logarithms are exact however small.
     """
 
     log_probs: FloatArray
     label: IntArray
     counts: Mapping[str, int] = field(default_factory=dict)
     stated: FloatArray | None = None
+    floored: bool = False
 
     @classmethod
     def by_argmax(cls, log_probs: FloatArray) -> "Prediction":

@@ -18,7 +18,7 @@ from calcli.io.row_facts import facts_of, share_seen, sketch, unwritten
 from calcli.kernels.device import kernels
 from calcli.kernels.numpy.scaled import softmax_at
 from calcli.metrics.summarise import summarise
-from calcli.metrics.warnings import data_warnings
+from calcli.metrics.warnings import data_warnings, zero_warnings
 from calcli.registry import method, method_names
 from calcli.rows import Block, Rows, ScoreKind
 
@@ -71,8 +71,8 @@ def fit_artifact(
     was, became = before.values(), after.values()
     if not np.isfinite(list(became.values())).all():
         raise _breakdown(name, rows, "its probabilities are not finite")
-    laws = fitted.calibrator.laws
-    warnings = [*fit_warnings(rows, before, laws), *fitted.warnings, *context.notices, *harm(was, became, after)]
+    said = *fitted.warnings, *context.notices, *harm(was, became, before, after)
+    warnings = [*fit_warnings(rows, before, fitted.calibrator.laws), *said]
     record = FitRecord(
         n=rows.n,
         status="degenerate" if fitted.status == "ok" and unwritten(rows) else fitted.status,
@@ -141,9 +141,12 @@ def fit_warnings(rows: DataSet, before: Summary, laws: Laws) -> list[str]:
     return found
 
 
-def harm(b: dict[str, float], a: dict[str, float], after: Summary) -> list[str]:
-    """Plain words when the calibrator made the calibration data worse; b, a : summaries before and after."""
-    found = []
+BETTER = "ts, iop and mono never worsen it"
+
+
+def harm(b: dict[str, float], a: dict[str, float], before: Summary, after: Summary) -> list[str]:
+    """Plain words when the calibrator made the calibration data worse; b, a : values of the summaries."""
+    found = zero_warnings(before.zeros, before.n)
     if a["accuracy"] < b["accuracy"] - WORSE:
         found.append(
             f"accuracy on the calibration data fell from {b['accuracy']:.4f} to {a['accuracy']:.4f};"
@@ -156,7 +159,8 @@ def harm(b: dict[str, float], a: dict[str, float], after: Summary) -> list[str]:
         )
     if "nll" in a and a["nll"] > b["nll"] + WORSE:
         found.append(
-            f"NLL on the calibration data rose from {b['nll']:.4f} to {a['nll']:.4f}; ts, iop and mono never worsen it"
+            f"NLL on the calibration data rose from {b['nll']:.4f} to {a['nll']:.4f};"
+            + (" fitted were finite logarithms in place of these zeros" if before.zeros else " " + BETTER)
         )
     for name, number in after.counts.items():
         if number:

@@ -9,7 +9,7 @@ import numpy as np
 
 from calcli.binning import BinStats, width_edges
 from calcli.fast_dataclass import dataclass
-from calcli.numerics import FloatArray, IntArray
+from calcli.numerics import NLL_OF_ZERO, FloatArray, IntArray
 from calcli.sums import Sums
 
 EDGES = width_edges(15)
@@ -19,8 +19,9 @@ EDGES = width_edges(15)
 class Summary(Sums):
     """Sums over rows, weighted where the rows are. Adds, in the order of the rows.
 
-    n : rows. correct, nll, brier : of the usual row losses (NLL with the metric's floor).
-    entropy_gap : of -ln p_y (no floor) minus the entropy, which is 0 at the temperature of the
+    n : rows. correct, nll, brier : of the usual row losses. zeros : rows whose label has a
+    probability of 0, which costs a finite NLL all the same.
+    entropy_gap : of -ln p_y minus the entropy, which is 0 at the temperature of the
     least NLL. Of confidences alone (one class) all three are about being right.
     bins : confidence and correctness over 15 equal-width bins. label_counts : (k,) rows.
     lowest, highest : confidence. weighted : whether the rows carry weights. counts : what the
@@ -36,6 +37,7 @@ class Summary(Sums):
     label_counts: IntArray
     lowest: Annotated[float, min]
     highest: Annotated[float, max]
+    zeros: int = 0
     weighted: Annotated[bool, or_] = False
     counts: Mapping[str, int] = field(default_factory=dict)
 
@@ -68,6 +70,7 @@ class Summary(Sums):
             label_counts=per_class,
             lowest=float(confidence.min()),
             highest=float(confidence.max()),
+            zeros=int((losses[0] == NLL_OF_ZERO).sum()),
             weighted=weight is not None,
             counts=dict(counts or {}),
         )

@@ -1,5 +1,6 @@
 """Small numerical tools that several methods and metrics share. NumPy only."""
 
+import math
 from collections.abc import Callable
 from functools import wraps
 from typing import Any, TypeVar, cast
@@ -14,7 +15,12 @@ TINY = float(np.finfo(np.float64).tiny)
 """Floor under probabilities before a logarithm is taken: the smallest normal float64."""
 
 NLL_FLOOR = 1e-12
-"""Floor under the probability of the label in the NLL *metric* only."""
+"""What a probability of the label that is stored as 0 counts as in the NLL *metric*; any other counts as it is."""
+
+NLL_OF_ZERO = -math.log(NLL_FLOOR)
+
+LOG_ZERO = math.log(TINY) + 1.0
+"""At or below it a logarithm that ``floored_log`` has made is that of a 0, perhaps divided by a sum or shared."""
 
 TILE_ITEMS, TILE_ROWS = 1 << 17, 1 << 14
 """Most scores (1 MiB in float64) and rows worked on at once. So many that threads, which can only take turns between
@@ -120,6 +126,12 @@ def softmax(z: FloatArray) -> FloatArray:
     np.exp(p, out=p)
     p /= p.sum(axis=1, keepdims=True)
     return p
+
+
+def sigmoid(u: FloatArray) -> FloatArray:
+    """1 / (1 + exp(-u)) without overflow, exact to the last digits of small values."""
+    t = np.exp(-np.abs(u))
+    return np.where(u >= 0, 1.0, t) / (1.0 + t)
 
 
 def mixed_with_uniform(log_p: FloatArray, share: float) -> FloatArray:

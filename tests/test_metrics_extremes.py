@@ -8,10 +8,16 @@ import pytest
 from metric_cases import draw_labels, measured, softmax, top_label_table
 
 from calcli.binning import mass_edges
+from calcli.calibrator import Context
+from calcli.evaluation.evaluate_bundle import Candidate, Plan, Subject, assess
 from calcli.evaluation.joint_test import joint_test
+from calcli.methods.ts import TemperatureScaling
 from calcli.metrics.catalog import measure, metric_names
 from calcli.metrics.context import MetricContext, MetricSettings
 from calcli.metrics.nulls import null_of
+from calcli.metrics.summarise import summarise
+from calcli.registry import method
+from calcli.rows import ArrayRows
 
 
 def scores(kind, n=500, k=10, seed=0):
@@ -144,3 +150,76 @@ def test_confidences_equal_but_for_the_last_bit_are_tied(name, k):
     moved = z + rng.normal(size=(600, 1))
     one, other = (measured(scores, y, name, kind="logits").value for scores in (z, moved))
     assert other == pytest.approx(one, rel=1e-9, abs=1e-10)
+
+
+def far_apart(n=2000, scale=50.0):
+    """Logits of two classes, far beyond what probabilities resolve: (n, 2), labels."""
+    rng = np.random.default_rng(5)
+    s = rng.normal(size=n)
+    y = (rng.random(n) < 1 / (1 + np.exp(-1.5 * s))).astype(int)
+    return scale * np.stack([np.zeros(n), s], axis=1) + rng.normal(size=(n, 1)), y, s
+
+
+@pytest.mark.parametrize("rows", [2000, 140_000])
+@pytest.mark.parametrize("kind", ["logits", "log_probs", "ts"])
+@pytest.mark.parametrize("name", ["roc_auc", "average_precision"])
+def test_two_classes_are_ranked_by_their_exact_log_odds(name, kind, rows):
+    sklearn = pytest.importorskip("sklearn.metrics")
+    z, y, s = far_apart(rows)
+    scores = z - np.logaddexp(z[:, :1], z[:, 1:]) if kind == "log_probs" else z
+    data = ArrayRows(scores, y, "log_probs" if kind == "log_probs" else "logits")
+    other = ArrayRows(scores[:, ::-1].copy(), 1 - y, data.kind)
+    calibrator = TemperatureScaling(37.0) if kind == "ts" else None
+    found, swapped = (
+        assess(
+            Subject(each), [Candidate(None, "ts", calibrator)], Plan([name], report=False)
+        ).results[0].scores[name].value
+        for each in (data, other)
+    )  # fmt: skip
+    expected = {"roc_auc": sklearn.roc_auc_score, "average_precision": sklearn.average_precision_score}[name]
+    assert found == pytest.approx(expected(y, s), rel=1e-12)
+    assert swapped == pytest.approx(expected(1 - y, -s), rel=1e-12)
+    if name == "roc_auc":
+        assert swapped == pytest.approx(found, rel=1e-14)
+
+
+@pytest.mark.parametrize("j", [2, 3, 5])
+def test_the_largest_classes_are_ranked_by_logits_where_probabilities_vanish(j):
+    rng = np.random.default_rng(j)
+    z, y = 2000.0 * rng.normal(size=(400, 8)), rng.integers(0, 8, 400)
+    place = (z > z[np.arange(400), y][:, None]).sum(axis=1)
+    found = measured(z, y, f"top{j}_gap", kind="logits")
+    assert found.more["accuracy"] == pytest.approx((place < j).mean(), rel=1e-12)
+
+
+def test_losses_of_logits_and_log_probabilities_are_exact():
+    # -log p_y written out; probabilities vanish from 745 on, where a floor of 1e-12 would say 27.6.
+    z, y, _ = far_apart(scale=400.0)
+    exact = np.logaddexp(0, (1 - 2 * y) * (z[:, 1] - z[:, 0]))
+    assert exact.max() > 1000
+    log_p = z - np.logaddexp(z[:, :1], z[:, 1:])
+    for scores, kind in ((z, "logits"), (log_p, "log_probs")):
+        found = measured(scores, y, "nll", kind=kind)
+        assert found.value == pytest.approx(exact.mean(), rel=1e-12)
+        assert found.more["clipped"] == 0
+        rows = ArrayRows(scores, y, kind)
+        assert summarise(rows, None, Context().progress).values()["nll"] == pytest.approx(exact.mean(), rel=1e-12)
+    p = np.exp(log_p)
+    zero = p[np.arange(len(y)), y] <= np.finfo(float).tiny
+    found = measured(p, y, "nll")
+    assert zero.sum() > 3 and found.more["clipped"] == zero.sum()
+    stored = -np.log(np.where(zero, 1e-12, p[np.arange(len(y)), y]))
+    assert found.value == pytest.approx(stored.mean(), rel=1e-9)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_a_temperature_never_worsens_the_loss_that_is_shown(seed):
+    # Labels that hardly follow very large logits: most of the loss lies far beyond -log 1e-12.
+    rng = np.random.default_rng(seed)
+    z, y = 60.0 * rng.normal(size=(3000, 5)), rng.integers(0, 5, 3000)
+    y = np.where(rng.random(3000) < 0.9, z.argmax(1), y)
+    rows = ArrayRows(z, y)
+    fitted = method("ts").fit(rows, method("ts").Options(), Context()).calibrator
+    before, after = (summarise(rows, each, Context().progress).values()["nll"] for each in (None, fitted))
+    assert after < before
+    assert measured(z, y, "nll", kind="logits").value == pytest.approx(before, rel=1e-12)

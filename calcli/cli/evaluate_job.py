@@ -25,7 +25,7 @@ from calcli.io.locate import expand, split_where
 from calcli.io.provenance import check_upstream
 from calcli.metrics.rowtable import RowTable
 from calcli.metrics.tally import Tally
-from calcli.metrics.warnings import data_warnings, label_doubts
+from calcli.metrics.warnings import data_warnings, label_doubts, zero_warnings
 
 if TYPE_CHECKING:
     from calcli.cli.commands.evaluate import EvaluateArgs
@@ -168,12 +168,15 @@ class Job:
         classes = int((table.label_counts > 0).sum()) if table.k > 1 else None
         doubts = [*rows.caveats, *label_doubts(table, rows.class_names)]
         common = [*doubts, *data_warnings(table.n, classes, table.spread, bins)]
-        each = [common]
-        for text in common:
+        zeros = [
+            zero_warnings(result.scores["nll"].more.get("clipped", 0), result.n) if "nll" in result.scores else []
+            for result in results
+        ]
+        each = [[*common, *zeros[0]]]
+        for text in each[0]:
             self.talk.warn(text, about=rows.name)
         seen = table.label_counts.astype(np.float64)
-        for name, artifact in artifacts:
-            found = []
+        for (name, artifact), found in zip(artifacts, zeros[1:], strict=True):
             if (own := fitted_on(artifact, rows)) is not None:
                 found.append(
                     f"the calibrator was fitted on {own}: what it shows here is not what new data will show;"

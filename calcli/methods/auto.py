@@ -22,7 +22,7 @@ from calcli.methods._candidates import (
     parse_candidate,
 )
 from calcli.mixture import Member, Mixture
-from calcli.numerics import NLL_FLOOR, FloatArray, IntArray
+from calcli.numerics import LOG_ZERO, NLL_OF_ZERO, FloatArray, IntArray
 from calcli.registry import method
 from calcli.rows import Rows
 
@@ -220,7 +220,7 @@ def sparse_weights(log_p: FloatArray, share: FloatArray, prior: float) -> tuple[
 def compare(trials: Sequence[Trial], share: FloatArray, criterion: str) -> dict[str, dict[str, Any]]:
     """Name to the row of the table: mean held-out loss, paired difference to the best, standard errors over rows."""
     losses = {
-        t.name: (t.brier if criterion == "brier" else -np.maximum(t.log_p, np.log(NLL_FLOOR))).mean(axis=0)
+        t.name: (t.brier if criterion == "brier" else np.where(t.log_p <= LOG_ZERO, NLL_OF_ZERO, -t.log_p)).mean(axis=0)
         for t in trials
         if not t.failed
     }

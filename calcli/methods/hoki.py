@@ -17,7 +17,7 @@ from calcli.kernels.numpy.hoki_draws import Races
 from calcli.kernels.numpy.hoki_retention import block_retention
 from calcli.kernels.numpy.noise import QUANTILES, digest, standard_noise
 from calcli.kernels.numpy.top_confidence import summary_of_confidences
-from calcli.methods._binary.log_odds import counted_rows, sigmoid, single_sample, top_log_odds
+from calcli.methods._binary.log_odds import counted_rows, single_sample, top_log_odds
 from calcli.methods._binary.maps import TOP_LABEL
 from calcli.methods._binary.vectors import logs, share_rest
 from calcli.methods._checks import check_positive
@@ -35,7 +35,7 @@ from calcli.methods._hoki.search import (
 )
 from calcli.methods._transforms import choose_pool
 from calcli.methods.ts import TemperatureOptions, TemperatureScaling
-from calcli.numerics import FloatArray, IntArray
+from calcli.numerics import FloatArray, IntArray, sigmoid
 from calcli.rows import Block, Rows
 
 SAME_EVERYWHERE = 1e-6
@@ -242,7 +242,7 @@ class Hoki(Calibrator):
             if kept is not None:
                 gamma = (1.0 - self.mix) * gamma + self.mix * kept
         start = np.full(len(z), self.accuracy) if self.init == "accuracy" else sigmoid(top_log_odds(z, label))
-        return Prediction(share_rest(z, label, *logs(replay(start, gamma, self.alpha, self.beta))), label)
+        return Prediction(share_rest(z, label, *logs(replay(start, gamma, self.alpha, self.beta))), label, floored=True)
 
     @property
     def required_transforms(self) -> Sequence[str]:

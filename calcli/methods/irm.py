@@ -63,7 +63,7 @@ class IsotonicMulticlass(Calibrator):
         q = line(p.ravel(), *self.knots).reshape(p.shape) + TIE_BREAK * p
         log_probs = normalize(q, block.z, label).log_probs
         keep_first(log_probs, p.argmax(axis=1))
-        return Prediction(log_probs, label)
+        return Prediction(log_probs, label, floored=True)
 
     @property
     def knots(self) -> tuple[FloatArray, FloatArray]:

@@ -16,7 +16,7 @@ from calcli.fast_dataclass import dataclass
 from calcli.methods._affine.matrix_maps import OdirOptions
 from calcli.methods._affine.squared import squared_matrix, squared_vector
 from calcli.methods._binary.curves import EMPTY, check_steps, step
-from calcli.methods._binary.log_odds import Sample, counted_rows, log_sigmoid, sigmoid
+from calcli.methods._binary.log_odds import Sample, counted_rows, log_sigmoid
 from calcli.methods._binary.logistic import Loss
 from calcli.methods._binary.maps import TOP_LABEL, BinaryCalibrator, MapFit, ModeOptions, fit_maps
 from calcli.methods._checks import check_finite, check_positive
@@ -28,7 +28,7 @@ from calcli.methods.hb import Bins, Scheme, fit_edges, ruined_by_mass, thin_bins
 from calcli.methods.platt import fit_platt
 from calcli.methods.ts import TemperatureOptions, TemperatureScaling
 from calcli.methods.vs import VectorScaling, VectorScalingOptions
-from calcli.numerics import FloatArray, IntArray, log_softmax
+from calcli.numerics import FloatArray, IntArray, log_softmax, sigmoid
 from calcli.rows import Block, Rows
 
 DIRICHLET_PENALTY = 1e-2

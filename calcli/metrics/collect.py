@@ -1,5 +1,6 @@
 """Row tables of score files: one pass fills the columns of every calibrator asked for."""
 
+import math
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import field, replace
@@ -14,7 +15,7 @@ from calcli.fast_dataclass import dataclass
 from calcli.metrics.class_sums import ClassSums, Piece
 from calcli.metrics.paired import expected_differences
 from calcli.metrics.rowtable import COLUMNS, TOP_COLUMNS, RowTable
-from calcli.numerics import NLL_FLOOR, FloatArray, IntArray, log_softmax, tile_rows
+from calcli.numerics import LOG_ZERO, NLL_OF_ZERO, TINY, FloatArray, IntArray, log_softmax, tile_rows
 from calcli.rows import Block, Rows
 from calcli.sums import Sums
 
@@ -195,8 +196,8 @@ class _GatherBlock:
                 e[...] = some.scores
                 top = e.argmax(axis=1)
                 norm = _norm_of_probabilities(e, some.scores.dtype)
-                if not self.top_only:  # 0 ln 0 = 0: the floor only keeps the logarithm finite
-                    np.log(np.maximum(e, np.finfo(np.float64).tiny, out=d), out=d)
+                if not self.top_only or self.k == 2:  # 0 ln 0 = 0: the floor only keeps the logarithm finite
+                    np.log(np.maximum(e, TINY, out=d), out=d)
             else:
                 d[...] = some.scores
                 top = d.argmax(axis=1)  # of float16 it is slow
@@ -214,7 +215,7 @@ class _GatherBlock:
             d = prediction.log_probs[at : at + step]
             _, e, spare = (buffer[: len(d)] for buffer in room)
             np.exp(d, out=e)
-            self.add(part, some, prediction.label[at : at + step], d, e, np.ones(len(d)), spare)
+            self.add(part, some, prediction.label[at : at + step], d, e, np.ones(len(d)), spare, prediction.floored)
         return part
 
     def confidences(self, block: Block, prediction: Prediction | None) -> _Part:
@@ -226,15 +227,17 @@ class _GatherBlock:
             part.put(weight=block.weight)
         if self.top_only:
             return part
-        right, wrong = -np.log(np.maximum(q, NLL_FLOOR)), -np.log1p(-np.minimum(q, 1.0 - NLL_FLOOR))
-        nll = np.where(correct > 0, right, wrong)
+        with np.errstate(divide="ignore"):
+            right, wrong = np.minimum(-np.log(q), -math.log(TINY)), np.minimum(-np.log1p(-q), -math.log(TINY))
+        zero = np.where(correct > 0, q == 0.0, q == 1.0)
+        nll = np.where(zero, NLL_OF_ZERO, np.where(correct > 0, right, wrong))
         part.put(
             nll=nll,
             brier=(q - correct) ** 2,
             entropy=q * right + (1.0 - q) * wrong,
             varentropy=q * (1.0 - q) * (right - wrong) ** 2,
         )
-        part.clipped = int((nll >= -np.log(NLL_FLOOR)).sum())
+        part.clipped = int(zero.sum())
         return part
 
     def add(
@@ -246,13 +249,14 @@ class _GatherBlock:
         e: FloatArray,
         norm: FloatArray,
         square: FloatArray,
+        floored: bool = False,
     ) -> None:
-        """Take in rows with p = e / norm = exp(d) / norm; square : room of their shape."""
+        """Take in rows with p = e / norm = exp(d) / norm; square : room of their shape. floored : of ``Prediction``."""
         here, y = np.arange(len(d)), block.labels
         part.put(confidence=np.minimum(e[here, label] / norm, 1.0), correct=(label == y).astype(np.float64))
         part.put(prediction=label, y=y)
         if self.k == 2:
-            part.put(positive=np.minimum(e[:, 1] / norm, 1.0))
+            part.put(positive=np.minimum(e[:, 1] / norm, 1.0), log_odds=d[:, 1] - d[:, 0])
         if block.weight is not None:
             part.put(weight=block.weight)
         if self.top_only:
@@ -263,11 +267,13 @@ class _GatherBlock:
         second = np.einsum("ij,ij->i", square, d) / norm
         np.multiply(e, e, out=square)
         collision = square.sum(axis=1) / norm**2  # sum p^2
-        nll = log_norm - d[here, y]
-        limit = -np.log(NLL_FLOOR)
-        part.clipped += int((nll > limit).sum())
+        nll = np.maximum(log_norm - d[here, y], 0.0)
+        # Of a probability that is stored as 0 the logarithm is not known, whatever a calibrator makes of its floor.
+        zero = block.scores[here, y] <= TINY if block.kind == "probs" else np.zeros(len(d), np.bool_)
+        zero = (zero | (d[here, y] <= LOG_ZERO) if floored else zero) & (nll > NLL_OF_ZERO)
+        part.clipped += int(zero.sum())
         part.put(
-            nll=np.clip(nll, 0.0, limit),
+            nll=np.where(zero, NLL_OF_ZERO, nll),
             brier=np.maximum(collision - 2.0 * e[here, y] / norm + 1.0, 0.0),
             entropy=np.maximum(log_norm - mean, 0.0),
             varentropy=np.maximum(second - mean**2, 0.0),
@@ -276,13 +282,16 @@ class _GatherBlock:
             piece = Piece.of(e, square, norm, y, block.weight, self.class_bins)
             part.classes = piece if part.classes is None else part.classes + piece
         if self.tops:
-            part.put(**self.largest(e, norm, y))
+            part.put(**self.largest(d, e, norm, y))
 
-    def largest(self, e: FloatArray, norm: FloatArray, y: IntArray) -> dict[str, FloatArray]:
-        """The sums of the largest probabilities, and whether the label is among them."""
-        e_y = e[np.arange(len(e)), y][:, None]
+    def largest(self, d: FloatArray, e: FloatArray, norm: FloatArray, y: IntArray) -> dict[str, FloatArray]:
+        """The sums of the largest probabilities, and whether the label is among them (by d: e may underflow)."""
+        here = np.arange(len(d))
+        d_y, e_y = d[here, y][:, None], e[here, y][:, None]
+        same = d == d_y
         # Equal probabilities rank by index, as the prediction does.
-        rank = (e > e_y).sum(axis=1) + ((e == e_y) & (np.arange(self.k) < y[:, None])).sum(axis=1)
+        above = (d > d_y) | (same & (e > e_y)) | (same & (e == e_y) & (np.arange(self.k) < y[:, None]))
+        rank = above.sum(axis=1)
         most = max(self.tops)
         largest = -np.sort(-np.partition(e, self.k - most, axis=1)[:, self.k - most :], axis=1)
         summed = np.minimum(np.cumsum(largest, axis=1) / norm[:, None], 1.0)
@@ -342,6 +351,7 @@ class _Gatherer:
             k=self.k,
             **{name: c.get(name, np.empty(0)) for name in (*COLUMNS, *TOP_COLUMNS[1:])},
             positive=c.get("positive"),
+            log_odds=c.get("log_odds"),
             weight=c.get("weight"),
             group=group,
             clipped=self.clipped,

@@ -166,6 +166,12 @@ class MetricContext:
         """Scores in order, with outcomes."""
         return Ordered.of(self.scores, self.outcomes, self.table.weight)
 
+    def ranked_by_odds(self) -> Ranked:
+        """The log-odds of class 1 of two in order, with whether it is the label."""
+        t = self.table
+        assert t.log_odds is not None
+        return Ordered.of(t.log_odds, (t.y == 1).astype(np.float64), t.weight, least=1.0)
+
     @cached_property
     def discrete(self) -> FloatArray | None:
         """Edges midway between the distinct scores, when there are at most n/4 of them.

@@ -5,14 +5,15 @@ row takes 8 bytes: the bits of a score in [0, 1], which order as the score does,
 make room for the outcome.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import numpy as np
 from numpy.typing import NDArray
 
+from calcli.fast_dataclass import dataclass
 from calcli.io.spool import Spool, check_room
 from calcli.metrics.ties import TieBlocks
-from calcli.numerics import FloatArray, starts_of_ties
+from calcli.numerics import FloatArray, sigmoid, starts_of_ties
 
 Keys = NDArray[np.uint64]
 
@@ -38,6 +39,22 @@ def keys_of(scores: FloatArray, outcomes: FloatArray) -> Keys:
 def score_of(keys: Keys) -> FloatArray:
     """The scores of keys."""
     return (keys >> np.uint64(1)).view(np.float64)
+
+
+SIGN, LAST = np.uint64(1 << 63), np.uint64(1)
+
+
+def keys_of_odds(odds: FloatArray, outcomes: FloatArray) -> Keys:
+    """Numbers of either sign with outcomes 0/1, (n,) each, as keys, which sort by number; its last bit is lost."""
+    bits = np.ascontiguousarray(odds + 0.0).view(np.uint64)
+    ordered = np.where(bits & SIGN, ~bits, bits | SIGN)
+    return np.asarray((ordered & ~LAST) | (outcomes > 0).astype(np.uint64))
+
+
+def odds_of(keys: Keys) -> FloatArray:
+    """The numbers of such keys."""
+    ordered = keys & ~LAST
+    return np.where(ordered & SIGN, ordered ^ SIGN, ~ordered).view(np.float64)
 
 
 WHY = (
@@ -73,10 +90,10 @@ class Runs:
             self._spool.add(run)
             self._ends.append(self._spool.count)
 
-    def merged(self) -> "SortedRows":
-        """All rows in order; the runs are gone afterwards."""
+    def merged(self, odds: bool = False) -> "SortedRows":
+        """All rows in order; the runs are gone afterwards. odds : the keys are of log-odds."""
         self._flush()
-        out = SortedRows()
+        out = SortedRows(odds)
         try:
             for keys in self._in_order():
                 out.take(keys)
@@ -118,12 +135,32 @@ class Runs:
             yield merged
 
 
+@dataclass(frozen=True)
+class SortedOdds:
+    """Rows in the order of their log-odds. See ``ties.Ranked``."""
+
+    rows: "SortedRows"
+    weighted: bool = False
+
+    @property
+    def right(self) -> float:
+        return self.rows.right
+
+    @property
+    def wrong(self) -> float:
+        return self.rows.wrong
+
+    def __iter__(self) -> Iterator[TieBlocks]:
+        return self.rows.tie_blocks(odds_of, least=1.0)
+
+
 class SortedRows:
-    """Rows in the order of their scores, on disk. See ``ties.Ranked``."""
+    """Rows in the order of their scores, on disk. See ``ties.Ranked``. odds : they are kept as log-odds."""
 
     weighted = False
 
-    def __init__(self) -> None:
+    def __init__(self, odds: bool = False) -> None:
+        self.odds = odds
         self._spool = Spool(np.dtype(np.uint64), WHY)
         self._right = 0
         self.distinct, self._last = 0, -1.0
@@ -134,7 +171,7 @@ class SortedRows:
             return
         self._spool.add(keys)
         self._right += int((keys & np.uint64(1)).sum())
-        score = score_of(keys)
+        score = self._score_of(keys)
         self.distinct += len(starts_of_ties(np.append(self._last, score))) - 1
         self._last = float(score[-1])
 
@@ -152,9 +189,12 @@ class SortedRows:
         """The others."""
         return float(self.n - self._right)
 
+    def _score_of(self, keys: Keys) -> FloatArray:
+        return sigmoid(odds_of(keys)) if self.odds else score_of(keys)
+
     def scores(self, start: int, stop: int) -> FloatArray:
         """Scores of the given ranks."""
-        return score_of(self._spool.read(start, stop))
+        return self._score_of(self._spool.read(start, stop))
 
     def edge(self, rank: int) -> float:
         """The edge between the scores of rank - 1 and rank, as ``binning.mass_edges`` sets it."""
@@ -169,21 +209,26 @@ class SortedRows:
                 break
         return below
 
-    def slabs(self) -> Iterator[tuple[FloatArray, FloatArray]]:
+    def slabs(self, score_of: Callable[[Keys], FloatArray] | None = None) -> Iterator[tuple[FloatArray, FloatArray]]:
         """All scores and outcomes, some at a time."""
+        score_of = score_of or self._score_of
         for start in range(0, self.n, AT_ONCE):
             keys = self._spool.read(start, min(start + AT_ONCE, self.n))
             yield score_of(keys), (keys & np.uint64(1)).astype(np.float64)
 
     def __iter__(self) -> Iterator[TieBlocks]:
+        return self.tie_blocks(self._score_of)
+
+    def tie_blocks(self, score_of: Callable[[Keys], FloatArray], least: float = 0.0) -> Iterator[TieBlocks]:
+        """The rows by what keys say, ties together; least : as ``numerics.starts_of_ties`` takes it."""
         waiting: TieBlocks | None = None  # the last score, of which more may come
-        for scores, outcomes in self.slabs():
-            first = starts_of_ties(scores)
+        for scores, outcomes in self.slabs(score_of):
+            first = starts_of_ties(scores, least)
             right = np.add.reduceat(outcomes, first)
             size = np.diff(np.append(first, len(scores))).astype(np.float64)
             found = TieBlocks(scores[np.append(first[1:], len(scores)) - 1], right, size - right)
             if waiting is not None:
-                if len(starts_of_ties(np.array([waiting.score[0], scores[0]]))) == 1:
+                if len(starts_of_ties(np.array([waiting.score[0], scores[0]]), least)) == 1:
                     found.right[0] += waiting.right[0]
                     found.wrong[0] += waiting.wrong[0]
                 else:

@@ -120,7 +120,7 @@ def accuracy(context: MetricContext) -> Value:
 @metric(
     "nll",
     "Negative log-likelihood of the labels, natural logarithm",
-    "mean -ln max(p_y, 1e-12)",
+    "mean -ln p_y; a p_y that is stored as 0 counts as 1e-12, and is counted",
     reference="Good (1952)",
     signature=(("log", "e"), ("floor", "1e-12")),
     aliases=("log_loss", "logloss", "cross_entropy", "ce"),

@@ -19,7 +19,7 @@ from calcli.fast_dataclass import dataclass
 from calcli.metrics.confidence_bins import EDGES, bin_p_values
 from calcli.metrics.context import Label, MetricContext, MetricSettings
 from calcli.metrics.debiased import SquaredError, plugin_square
-from calcli.metrics.external_sort import SortedRows
+from calcli.metrics.external_sort import SortedOdds, SortedRows
 from calcli.metrics.intervals import Mean
 from calcli.metrics.nulls import EXACT_ROWS, GROUPS, JointDraws, expected_of_bin, poisson_binomial
 from calcli.metrics.rowtable import RowTable
@@ -98,6 +98,9 @@ class LongContext(MetricContext):
 
     def ranked(self) -> SortedRows:
         return self.order
+
+    def ranked_by_odds(self) -> SortedOdds:
+        return SortedOdds(self.orders[1])
 
     @property
     def discrete(self) -> FloatArray | None:

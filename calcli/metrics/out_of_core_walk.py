@@ -78,6 +78,8 @@ def long_contexts(
         def each_in_turn() -> Iterator[LongContext]:
             for tally, own in zip(tallies, runs, strict=True):
                 with ExitStack() as here:
-                    yield LongContext(tally, settings, [here.enter_context(closing(run.merged())) for run in own])
+                    yield LongContext(
+                        tally, settings, [here.enter_context(closing(run.merged(i == 1))) for i, run in enumerate(own)]
+                    )
 
         yield each_in_turn()

@@ -3,7 +3,7 @@
 import numpy as np
 
 from calcli.calibrator import Prediction
-from calcli.numerics import NLL_FLOOR, FloatArray, tile_rows
+from calcli.numerics import LOG_ZERO, NLL_OF_ZERO, FloatArray, tile_rows
 from calcli.rows import Block
 from calcli.statistics.paired import expected_powers
 
@@ -35,8 +35,9 @@ def _both(q: FloatArray) -> FloatArray:
 
 def _of_classes(one: Prediction, other: Prediction) -> dict[str, tuple[FloatArray, FloatArray, FloatArray]]:
     """By loss the difference for every outcome, and the probabilities of the outcomes."""
-    p, q, least = np.exp(one.log_probs), np.exp(other.log_probs), np.log(NLL_FLOOR)
-    nll = np.maximum(other.log_probs, least) - np.maximum(one.log_probs, least)
+    p, q = np.exp(one.log_probs), np.exp(other.log_probs)
+    mine, its = (np.where(log_p <= LOG_ZERO, -NLL_OF_ZERO, log_p) for log_p in (one.log_probs, other.log_probs))
+    nll = its - mine
     brier = (np.einsum("ij,ij->i", p, p) - np.einsum("ij,ij->i", q, q))[:, None] - 2.0 * (p - q)
     # The confidence's: the label is the one's prediction, the other's where it is another, or neither.
     here, same = np.arange(len(p)), one.label == other.label

@@ -153,7 +153,7 @@ def roc_auc(context: MetricContext) -> Value:
     t = context.table
     if t.positive is None:
         return _one_vs_rest(context, area_under_roc)
-    ranked = context.labelled("positive").ranked()
+    ranked = context.ranked_by_odds()
     value = area_under_roc(ranked)
     if value is None:
         return Value.undefined("all labels are the same class: nothing to rank")
@@ -179,7 +179,7 @@ def mean_average_precision(context: MetricContext) -> Value:
     t = context.table
     if t.positive is None:
         return _one_vs_rest(context, average_precision)
-    value = average_precision(context.labelled("positive").ranked())
+    value = average_precision(context.ranked_by_odds())
     return Value.undefined("no row of class 1") if value is None else Value(value)
 
 

@@ -15,11 +15,11 @@ from numpy.typing import NDArray
 from calcli.binning import BinStats
 from calcli.fast_dataclass import dataclass
 from calcli.metrics.label_agreement import LabelAgreement
-from calcli.numerics import NLL_FLOOR, FloatArray, IntArray
+from calcli.numerics import NLL_OF_ZERO, FloatArray, IntArray
 
 TOP_COLUMNS = ("confidence", "correct", "prediction", "y")
 COLUMNS = ("confidence", "nll", "brier", "entropy", "varentropy")
-ROW_COLUMNS = (*COLUMNS, *TOP_COLUMNS[1:], "positive", "weight", "group")
+ROW_COLUMNS = (*COLUMNS, *TOP_COLUMNS[1:], "positive", "log_odds", "weight", "group")
 
 
 @dataclass(frozen=True)
@@ -46,12 +46,13 @@ class RowTable:
     losses and entropies are those of being right or wrong.
 
     confidence : probability of the predicted class, 0..1. correct : 1.0 where the
-    prediction is the label, else 0.0. prediction, y : int64 classes. nll : -ln p_y with
-    p_y at least 1e-12. brier : sum over classes of (p - 1[y = c])^2. entropy : -sum p ln p.
-    varentropy : variance of -ln p_Y when Y ~ p. positive : probability of class 1 where there
-    are two classes, else None. weight : float64 or None. group : any labels or None.
+    prediction is the label, else 0.0. prediction, y : int64 classes. nll : -ln p_y, of a
+    p_y that is stored as 0 that of 1e-12. brier : sum over classes of (p - 1[y = c])^2. entropy : -sum p ln p.
+    varentropy : variance of -ln p_Y when Y ~ p. positive, log_odds : probability of class 1 where there
+    are two classes, and its log-odds, which are exact where it rounds to 1; else None. weight : float64
+    or None. group : any labels or None.
     Where only ``TOP_COLUMNS`` were asked for, the other statistics are empty.
-    clipped : rows whose NLL met the floor. counts : what the calibrator reported.
+    clipped : rows whose label has a probability stored as 0. counts : what the calibrator reported.
     tops : j -> (sum of the j largest p, 1.0 where the label is among them), when asked for. expected : of each
     loss ``PairedSums.expected``, of the difference to the rows that these are compared with.
     """
@@ -66,6 +67,7 @@ class RowTable:
     entropy: FloatArray
     varentropy: FloatArray
     positive: FloatArray | None = None
+    log_odds: FloatArray | None = None
     weight: FloatArray | None = None
     group: NDArray[Any] | None = None
     clipped: int = 0
@@ -115,7 +117,7 @@ class RowTable:
         return RowTable(
             k=self.k,
             **columns,
-            clipped=int((columns["nll"] >= -np.log(NLL_FLOOR)).sum()),
+            clipped=int((columns["nll"] == NLL_OF_ZERO).sum()),
             tops={j: (sums[index], inside[index]) for j, (sums, inside) in self.tops.items()},
         )
 

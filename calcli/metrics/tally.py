@@ -16,7 +16,7 @@ from calcli.binning import BinStats, bin_index, width_edges
 from calcli.fast_dataclass import dataclass
 from calcli.metrics.catalog import metric
 from calcli.metrics.context import MetricContext, MetricSettings
-from calcli.metrics.external_sort import keys_of
+from calcli.metrics.external_sort import keys_of, keys_of_odds
 from calcli.metrics.intervals import Mean
 from calcli.metrics.label_agreement import LabelAgreement
 from calcli.metrics.losses import paired_sums
@@ -258,7 +258,7 @@ class Tally(Sums):
 class Reduced:
     """Some rows through one calibrator: their sums, and where their order is wanted their keys.
 
-    keys : of the confidence, and of P(class 1) of two classes.
+    keys : of the confidence, and of the log-odds of class 1 of two classes.
     """
 
     tally: Tally
@@ -270,8 +270,8 @@ class Reduced:
         keys: list[NDArray[Any]] = []
         if wanted.ordered:
             keys.append(keys_of(table.confidence, table.correct))
-            if table.positive is not None:
-                keys.append(keys_of(table.positive, table.y == 1))
+            if table.log_odds is not None:
+                keys.append(keys_of_odds(table.log_odds, table.y == 1))
         return cls(Tally.of(table, wanted, first), tuple(keys))
 
 

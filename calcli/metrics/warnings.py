@@ -29,6 +29,13 @@ def data_warnings(n: int, classes: int | None, spread: float, bins: int | None =
     return found
 
 
+def zero_warnings(zeros: int, n: int) -> list[str]:
+    """Plain words on an NLL of n rows of which some give their label a probability of 0, whose logarithm is unknown."""
+    if not zeros:
+        return []
+    return [f"{zeros} of {n} labels have a probability of exactly 0, which counts as 1e-12 in the NLL"]
+
+
 def label_doubts(table: "RowTable | Tally", names: Sequence[str] | None) -> list[str]:
     """Plain words where the labels hardly belong to the scores. names : of the classes."""
     met = table.agreement

@@ -13,7 +13,7 @@ from calcli.diagrams.terminal import AXIS, Canvas, Look, plot
 from calcli.errors import DataError
 from calcli.fast_dataclass import dataclass
 from calcli.kernels.numpy import nll_slope, top_mass_slope
-from calcli.numerics import NLL_FLOOR, FloatArray
+from calcli.numerics import NLL_OF_ZERO, TINY, FloatArray
 from calcli.rows import Rows
 from calcli.solvers import find_root
 
@@ -126,11 +126,13 @@ def _evaluate(
     edges, t = width_edges(bins), len(temperatures)
     gap, variance = np.zeros((t, bins)), np.zeros((t, bins))
     nll, confidence, mass = np.zeros(t), np.zeros(t), 0.0
-    limit = -np.log(NLL_FLOOR)
     for block in rows.blocks():
         d = block.z - block.z.max(axis=1, keepdims=True)
         weight = np.ones(len(d)) if block.weight is None else block.weight
-        d_y = d[np.arange(len(d)), block.labels]
+        here = np.arange(len(d))
+        d_y = d[here, block.labels]
+        zero = block.scores[here, block.labels] <= TINY if block.kind == "probs" else np.zeros(len(d), np.bool_)
+        limit = np.where(zero, NLL_OF_ZERO, np.inf)
         correct = d.argmax(axis=1) == block.labels
         mass += float(weight.sum())
         for j, temperature in enumerate(temperatures):

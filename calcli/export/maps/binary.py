@@ -8,7 +8,7 @@ from calcli.calibrator import Prediction
 from calcli.export.calibrator_graph import lower
 from calcli.export.functions import Pieces, piecewise
 from calcli.export.graph import Operand
-from calcli.methods._binary.log_odds import log_sigmoid, sigmoid
+from calcli.methods._binary.log_odds import log_sigmoid
 from calcli.methods._binary.maps import BinaryCalibrator, BrokenLine, LogisticCalibrator
 from calcli.methods._binary.vectors import normalize
 from calcli.methods.compared.bbq import BayesianBinning
@@ -16,6 +16,7 @@ from calcli.methods.compared.irova import TIE_BREAK, IsotonicOneVsAll
 from calcli.methods.hb import HistogramBinning
 from calcli.methods.logit_spline import LogitSpline
 from calcli.methods.sb import ScalingBinning
+from calcli.numerics import sigmoid
 from calcli.rows import Block
 
 Maps = list[tuple[Any, ...]]

@@ -9,12 +9,12 @@ from calcli.export.calibrator_graph import lower
 from calcli.export.functions import nudged, search, take
 from calcli.export.graph import Operand
 from calcli.kernels.numpy.hoki_retention import CELLS_PER_FOLD, DEGREE, gap_table
-from calcli.methods._binary.log_odds import sigmoid, top_log_odds
+from calcli.methods._binary.log_odds import top_log_odds
 from calcli.methods._binary.vectors import logs, share_rest
 from calcli.methods._hoki.rounds import SLACK
 from calcli.methods.hoki import Hoki
 from calcli.methods.recal import ReCal
-from calcli.numerics import FloatArray
+from calcli.numerics import FloatArray, sigmoid
 from calcli.rows import Block
 
 BY_TRANSFORMS = "reads the scores of the same rows under transforms of the input, which a serving graph does not see"

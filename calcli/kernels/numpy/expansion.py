@@ -16,7 +16,7 @@ import numpy as np
 from calcli.fast_dataclass import dataclass
 from calcli.fit_summary import Summary
 from calcli.kernels.numpy.temperature import OfBlock, Tilt, at_once, over_rows, weighted
-from calcli.numerics import NLL_FLOOR, FloatArray
+from calcli.numerics import FloatArray
 from calcli.rows import Block, Rows
 from calcli.sums import Sums
 
@@ -140,6 +140,5 @@ def _summary(k: int, beta: float, block: Block, seen: FloatArray) -> Summary:
     brier = squares / norm**2 - 2.0 * e_y / norm + 1.0
     log_norm = np.log(norm)
     gap = beta * (products / norm - d_y)  # the entropy is log_norm - beta E_p[d]
-    nll = np.clip(log_norm - beta * d_y, 0.0, -np.log(NLL_FLOOR))
-    losses = nll, np.maximum(brier, 0.0), gap
+    losses = np.maximum(log_norm - beta * d_y, 0.0), np.maximum(brier, 0.0), gap
     return Summary.of(np.minimum(own / norm, 1.0), correct, losses, block.labels, k, block.weight)

@@ -5,7 +5,7 @@ from functools import partial
 import numpy as np
 
 from calcli.fit_summary import Summary
-from calcli.numerics import NLL_FLOOR, FloatArray, floored_log, tile_rows
+from calcli.numerics import LOG_ZERO, NLL_OF_ZERO, FloatArray, floored_log, tile_rows
 from calcli.rows import Block, Rows
 
 
@@ -23,7 +23,8 @@ def _of_block(k: int, block: Block, q: FloatArray) -> Summary:
     right = block.prediction == block.labels
     log_p = np.where(right, floored_log(q), floored_log(1.0 - q) + log_share)
     brier = q**2 + (1.0 - q) ** 2 * collision - 2.0 * np.exp(log_p) + 1.0
-    losses = np.clip(-log_p, 0.0, -np.log(NLL_FLOOR)), np.maximum(brier, 0.0), np.full(len(q), np.nan)
+    nll = np.where(log_p <= LOG_ZERO, NLL_OF_ZERO, np.maximum(-log_p, 0.0))
+    losses = nll, np.maximum(brier, 0.0), np.full(len(q), np.nan)
     return Summary.of(q, right.astype(np.float64), losses, block.labels, k, block.weight)
 
 

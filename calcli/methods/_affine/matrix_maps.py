@@ -205,7 +205,7 @@ class OdirMap(Calibrator):
             for weight, bias in zip(self.fold_weight, self.fold_bias, strict=True):
                 p += softmax(x @ weight.T + bias)
             log_p = floored_log(p / len(self.fold_weight))
-        return Prediction(log_p, log_p.argmax(axis=1))
+        return Prediction(log_p, log_p.argmax(axis=1), floored=self.fold_weight is not None)
 
     def check(self, k: int) -> None:
         if (self.fold_weight is None) != (self.fold_bias is None):

@@ -8,7 +8,7 @@ import numpy as np
 
 from calcli.errors import FitError
 from calcli.fast_dataclass import dataclass
-from calcli.numerics import TINY, FloatArray, IntArray, floored_log, log_normalizer, row_max
+from calcli.numerics import TINY, FloatArray, IntArray, floored_log, log_normalizer, row_max, sigmoid
 from calcli.rows import Block, Rows, rows_per_block, to_logits
 
 Mode = Literal["binary", "top", "ova", "marginal"]
@@ -16,12 +16,6 @@ Mode = Literal["binary", "top", "ova", "marginal"]
 
 WIDTH = 16
 """Classes whose log-odds are made at a time: beyond the scores, memory for these only."""
-
-
-def sigmoid(u: FloatArray) -> FloatArray:
-    """1 / (1 + exp(-u)) without overflow, exact to the last digits of small values."""
-    t = np.exp(-np.abs(u))
-    return np.where(u >= 0, 1.0, t) / (1.0 + t)
 
 
 def log_sigmoid(u: FloatArray) -> FloatArray:

@@ -25,12 +25,11 @@ from calcli.methods._binary.log_odds import (
     log_sigmoid,
     one_vs_rest_log_odds,
     probabilities,
-    sigmoid,
     single_sample,
     top_log_odds,
 )
 from calcli.methods._binary.vectors import logs, normalize, share_rest
-from calcli.numerics import TINY, FloatArray
+from calcli.numerics import TINY, FloatArray, sigmoid
 from calcli.rows import Block, Rows
 
 
@@ -215,7 +214,8 @@ class BinaryCalibrator(Calibrator):
         else:
             label = seen.prediction
             log_probs = share_rest(seen.z, label, log_q, log_rest)
-        return Prediction(log_probs, label, {"predictions_changed": int((label != block.prediction).sum())})
+        changed = {"predictions_changed": int((label != block.prediction).sum())}
+        return Prediction(log_probs, label, changed, floored=self.mode is None or not self.takes_log_odds)
 
     def check(self, k: int) -> None:
         counts = {len(v) for v in self._arrays()}

@@ -36,6 +36,7 @@ def normalize(q: FloatArray, z: FloatArray, label: IntArray) -> Prediction:
     zero = total < TINY
     log_probs = floored_log(q) - np.log(np.where(zero, 1.0, total))[:, None]
     if not zero.any():
-        return Prediction(log_probs, q.argmax(axis=1), {"zero_rows": 0})
+        return Prediction(log_probs, q.argmax(axis=1), {"zero_rows": 0}, floored=True)
     log_probs[zero] = log_softmax(z[zero])
-    return Prediction(log_probs, np.where(zero, label, q.argmax(axis=1)), {"zero_rows": int(zero.sum())})
+    counts = {"zero_rows": int(zero.sum())}
+    return Prediction(log_probs, np.where(zero, label, q.argmax(axis=1)), counts, floored=True)
