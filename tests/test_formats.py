@@ -1,19 +1,78 @@
 """Every registered file format: told by content, listed with commands, alone in its file."""
 
+import json
+import os
 import re
+import subprocess
+import sys
+import tomllib
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import calcli.importers.readers
-from calcli.importers.formats import commands, formats, suffixes
+from calcli.importers.formats import PLUGINS, commands, formats, suffixes
 
 FOLDER = Path(calcli.importers.readers.__file__).parent
 
 
 def test_every_module_of_readers_registers_a_format():
     registered = {Path(format.read.__code__.co_filename).name for format in formats()}
-    assert registered == {path.name for path in FOLDER.glob("*.py")} - {"__init__.py"}
+    assert registered == {path.name for path in FOLDER.rglob("*.py")} - {"__init__.py"}
+
+
+def test_harnesses_are_named_as_plug_ins_of_others_are():
+    """The entry points of pyproject.toml are the modules of the folder."""
+    points = tomllib.loads((FOLDER.parents[2] / "pyproject.toml").read_text())["project"]["entry-points"][PLUGINS]
+    files = {path.stem for path in FOLDER.glob("harnesses/*.py")} - {"__init__"}
+    assert set(points.values()) == {f"{calcli.importers.readers.__name__}.harnesses.{name}" for name in files}
+
+
+PLUGIN = """
+from calcli.importers.archive import Archive
+from calcli.importers.formats import reader
+
+@reader("mine", "a file of mine", suffixes=[".mine", ".csv"], sniff=lambda file: file.head.startswith(b"mine"), order=3)
+def read_mine(file, stack, ask):
+    return Archive.held(file.path, "mine", {"logits": 2 * np.eye(3), "labels": np.arange(3)})
+
+import numpy as np
+"""
+
+
+@pytest.mark.parametrize("ours", [True, False], ids=["with metadata", "plain checkout"])
+def test_a_package_adds_a_reader_and_a_broken_one_is_left_out(tmp_path, ours):
+    (tmp_path / "mine_reader.py").write_text(PLUGIN)
+    info = tmp_path / "mine-1.0.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: mine\nVersion: 1.0\n")
+    points = {"mine": "mine_reader", "gone": "no.such.module"}
+    points |= {"helm": "calcli.importers.readers.harnesses.helm"} if ours else {}
+    (info / "entry_points.txt").write_text(
+        f"[{PLUGINS}]\n" + "".join(f"{name} = {module}\n" for name, module in points.items())
+    )
+    (tmp_path / "a.csv").write_text("mine,1,2")
+    (tmp_path / "samples.jsonl").write_text('{"doc_id": 0, "filtered_resps": []}\n')
+    env = {**os.environ, "PYTHONPATH": str(tmp_path)}
+
+    def run(*words):
+        command = [sys.executable, "-m", "calcli", *words]
+        return subprocess.run(command, cwd=tmp_path, env=env, capture_output=True, text=True, check=False)
+
+    done = run("extract", "a.csv", "-o", "a.h5", "--json")
+    assert done.returncode == 0 and json.loads(done.stdout)["bundles"][0]["n"] == 3
+    assert "the reader 'gone' (no.such.module) cannot be loaded: No module named 'no'; left out" in done.stderr
+    if not ours:  # the harnesses are found by their folder
+        assert "has no filtered_resps" in run("extract", "samples.jsonl", "-o", "b.h5").stderr
+
+
+def test_files_that_only_their_own_programs_write_are_read_without_a_look_at_what_is_installed(tmp_path):
+    np.savez(tmp_path / "a.npz", logits=2 * np.eye(3), labels=np.arange(3))
+    code = "import sys; from calcli.cli.main import run; print(run(['extract', 'a.npz', '-o', 'a.h5', '-q']))"
+    code += "; print([name for name in sys.modules if 'harnesses' in name])"
+    done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=True)
+    assert done.stdout.split("\n")[1:] == ["0", "[]", ""]
 
 
 @pytest.mark.parametrize("format", formats(), ids=lambda format: format.name)

@@ -8,8 +8,9 @@ from importlib import import_module
 from pathlib import Path
 from pkgutil import iter_modules
 from shlex import quote
+from types import ModuleType
 
-from calcli.errors import DataError
+from calcli.errors import DataError, one_line
 from calcli.fast_dataclass import dataclass
 from calcli.importers import readers
 from calcli.importers.archive import Archive, reading
@@ -28,7 +29,8 @@ class Format:
     name : as messages call it. about : what such files are, for lists. suffixes : what
     their names may end in. sniff : whether a file is one, by its content. read : lists its
     arrays. extra : the extra of calcli that reading needs ("torch"), or "". order : whom to
-    ask first; a sniff that takes nearly anything has a large one. examples : (file, what to
+    ask first; a sniff that takes nearly anything has a large one. general : whether files of other
+    formats may be written in this one, as logs are in JSON. examples : (file, what to
     add to ``calcli extract FILE -o OUT.h5``) for the table of the docs.
     """
 
@@ -39,10 +41,14 @@ class Format:
     read: Read
     extra: str = ""
     order: int = 0
+    general: bool = False
     examples: tuple[tuple[str, str], ...] = ()
 
 
 _FORMATS: dict[str, Format] = {}
+
+PLUGINS = "calcli.readers"
+"""The group of entry points by which packages add readers."""
 
 
 def reader(
@@ -53,10 +59,12 @@ def reader(
     suffixes: Iterable[str] = (),
     extra: str = "",
     order: int = 0,
+    general: bool = False,
     examples: Iterable[tuple[str, str]] = (),
 ) -> Callable[[Read], Read]:
-    """Register a reader: a function (file, stack, ask) -> Archive in a module of ``readers``.
+    """Register a reader: a function (file, stack, ask) -> Archive in a module of ``readers``, or of a plug-in.
 
+    A plug-in is a module that an installed package names as an entry point of the group ``calcli.readers``.
     The arguments are the fields of ``Format``. ``stack`` closes what the archive keeps
     open, ``ask`` is what the user said. Readers raise DataError for files that are broken
     or hold no scores, import heavy packages inside, and give arrays the names that
@@ -64,18 +72,46 @@ def reader(
     """
 
     def register(read: Read) -> Read:
-        _FORMATS[name] = Format(name, about, tuple(suffixes), sniff, read, extra, order, tuple(examples))
+        _FORMATS[name] = Format(name, about, tuple(suffixes), sniff, read, extra, order, general, tuple(examples))
         return read
 
     return register
 
 
+def _loaded(package: ModuleType) -> tuple[Format, ...]:
+    """Everything registered once the modules of a package are, in the order in which it is asked."""
+    for module in iter_modules(package.__path__):
+        if not module.ispkg:
+            import_module(f"{package.__name__}.{module.name}")
+    return tuple(sorted(_FORMATS.values(), key=lambda format: (format.order, format.name)))
+
+
+@cache
+def own_formats() -> tuple[Format, ...]:
+    """The formats of ``readers`` itself, which are found without looking at what is installed."""
+    return _loaded(readers)
+
+
 @cache
 def formats() -> tuple[Format, ...]:
-    """All formats, in the order in which they are asked."""
-    for module in iter_modules(readers.__path__):
-        import_module(f"{readers.__name__}.{module.name}")
-    return tuple(sorted(_FORMATS.values(), key=lambda format: (format.order, format.name)))
+    """All formats, those of plug-ins too, in the order in which they are asked.
+
+    calcli's own readers of harnesses are plug-ins; a plain checkout, of which no metadata are installed, finds
+    them by their folder. A plug-in that cannot be loaded is left out, which is said.
+    """
+    from importlib.metadata import entry_points  # takes a tenth of a second: files of most formats do without
+
+    from calcli.importers.readers import harnesses
+
+    plugged = entry_points(group=PLUGINS)
+    for point in plugged:
+        try:
+            point.load()
+        except Exception as problem:  # a program of somebody else's
+            remark(f"the reader {point.name!r} ({point.value}) cannot be loaded: {one_line(problem)}; left out")
+    if not any(point.value.startswith(harnesses.__name__) for point in plugged):
+        _loaded(harnesses)
+    return _loaded(readers)
 
 
 def suffixes() -> dict[str, str]:
@@ -149,7 +185,7 @@ def recognise(file: SourceFile) -> tuple[Format, str | None]:
 
     Raises DataError for an unknown file.
     """
-    path, named = file.path, suffixes()
+    path = file.path
     if file.suffix == ".onnx" or _is_model(file):
         raise DataError(
             f"{path}: is a model, expected scores that a model has given; to run it:"
@@ -159,8 +195,11 @@ def recognise(file: SourceFile) -> tuple[Format, str | None]:
         raise DataError(f"{path}: {_in_full(about, path)}")
     if any(name.startswith("xl/") for name in file.members or []):
         raise DataError(f"{path}: is an Excel workbook; {AS_CSV}")
+    found = next((format for format in own_formats() if format.sniff(file)), None)
+    if found is not None and not found.general and file.suffix in found.suffixes:
+        return found, None
     found = next((format for format in formats() if format.sniff(file)), None)
-    promised = named.get(file.suffix)
+    promised = suffixes().get(file.suffix)
     if found is None and file.head[257:262] == b"ustar":
         raise DataError(f"{path}: is a tar archive; unpack it and name the folder")
     if found is None and len(file.members or []) > 1:

@@ -62,6 +62,7 @@ def _is_csv(file: SourceFile) -> bool:
     suffixes=SUFFIXES,
     sniff=_is_csv,
     order=9,
+    general=True,
     examples=[
         ("logits_and_label.csv", ""),
         ("predict_proba.csv", "--labels target --kind probs"),

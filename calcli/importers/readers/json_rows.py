@@ -38,6 +38,7 @@ def _is_table(file: SourceFile) -> bool:
     sniff=_is_table,
     suffixes=[".json"],
     order=6,
+    general=True,
     examples=[("media/table/preds.table.json", "")],
 )
 def read_json_table(file: SourceFile, stack: ExitStack, ask: ImportRequest) -> Archive:
@@ -60,6 +61,7 @@ def read_json_table(file: SourceFile, stack: ExitStack, ask: ImportRequest) -> A
     sniff=lambda file: file.is_json,
     suffixes=[".json", ".jsonl", ".ndjson"],
     order=8,
+    general=True,
     examples=[
         ("rows.jsonl", ""),
         ("pipeline_scores.json", "--gold truth.csv"),

@@ -30,6 +30,7 @@ LISTS = ("list", "large_list", "fixed_size_list")
     "typed tables",
     suffixes=(".parquet", ".pq"),
     sniff=lambda file: file.head.startswith(b"PAR1"),
+    general=True,
     extra="parquet",
     examples=[("predictions.parquet", "--labels label --kind logits")],
 )
