@@ -2,6 +2,8 @@
 
 import importlib
 import json
+import subprocess
+import sys
 from contextlib import ExitStack
 from pathlib import Path
 from pickle import UnpicklingError
@@ -316,3 +318,28 @@ def test_tokens_become_one_where_any_row_lists_them(reduce, cells, made):
             token_rows(rows, ask, "t.jsonl")
     else:
         assert [row["c"] for row in token_rows(rows, ask, "t.jsonl")] == made
+
+
+@pytest.mark.parametrize("suffix", [".pt", ".npy", ".safetensors"])
+def test_a_file_cut_short_while_it_is_read_is_an_error_and_no_end_of_the_process(suffix, tmp_path):
+    """The system ends a process that reads a mapped page beyond the end of its file (SIGBUS)."""
+    torch = pytest.importorskip("torch")
+    path, z = tmp_path / f"logits{suffix}", np.random.default_rng(0).normal(size=(4000, 100)).astype(np.float32)
+    if suffix == ".npy":
+        np.save(path, z)
+    elif suffix == ".pt":
+        torch.save({"logits": torch.from_numpy(z)}, path)
+    else:
+        pytest.importorskip("safetensors.torch").save_file({"logits": torch.from_numpy(z)}, path)
+    code = (
+        "import os, sys\nfrom contextlib import ExitStack\nfrom pathlib import Path\n"
+        "from calcli.errors import DataError\nfrom calcli.importers.formats import open_archive\n"
+        "with ExitStack() as stack:\n"
+        "    array = open_archive(Path(sys.argv[1]), stack).entries['logits'].load()\n"
+        "    assert array[:10].shape == (10, 100)\n"
+        "    os.truncate(sys.argv[1], 8192)\n"
+        "    try:\n        array[3000:]\n    except DataError as error:\n        print(error)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code, str(path)], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert "cannot read array" in done.stdout and "is the file complete?" in done.stdout

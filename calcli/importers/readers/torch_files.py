@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from calcli.errors import DataError, needed, one_line
-from calcli.importers.archive import Archive
+from calcli.importers.archive import Archive, Mapped
 from calcli.importers.formats import reader
 from calcli.importers.import_request import ImportRequest
 from calcli.importers.nested import flatten, merge_batches
@@ -60,13 +60,13 @@ def read_pt(file: SourceFile, stack: ExitStack, ask: ImportRequest) -> Archive:
 
     def taken(leaf: Any, listed: bool) -> Any:
         """Tensors in lists as arrays, so that batches can be joined; those in dicts stay mapped."""
-        return _loader(leaf)() if listed and isinstance(leaf, torch.Tensor) else leaf
+        return _loader(leaf, path)()[...] if listed and isinstance(leaf, torch.Tensor) else leaf
 
     content = merge_batches(content, path, taken)
     found = flatten(content, lambda value: isinstance(value, (torch.Tensor, np.ndarray)), path)
     if not found:
         raise DataError(f"{path}: holds no tensors; save a dict such as {{'logits': …, 'labels': …}} with torch.save")
-    loaders = {name or path.stem: _loader(value) for name, value in found.items()}
+    loaders = {name or path.stem: _loader(value, path) for name, value in found.items()}
     return Archive.of(path, "pt", loaders, loose=set(found) == {""})
 
 
@@ -117,21 +117,29 @@ def _check_structure(path: Path) -> None:
         raise DataError(f"{path}: {_refusal(problem)}") from None
 
 
-def _loader(value: Any) -> Callable[[], Any]:
+def _loader(value: Any, path: Path) -> Callable[[], Any]:
     if isinstance(value, np.ndarray):
         return lambda: value
+    size = path.stat().st_size
+
+    def whole(array: Any) -> Any:
+        """An array that stays mapped, if its file still has all its bytes: the system ends who reads beyond its end."""
+        if path.stat().st_size < size:
+            raise ValueError(f"the file was cut short, from {size} bytes to {path.stat().st_size}")
+        return array
 
     def load() -> Any:
         import torch
 
-        tensor = value.detach()
+        tensor = whole(value.detach())
         if not tensor.is_sparse and swells(tensor.numel() * tensor.element_size(), tensor.untyped_storage().nbytes()):
             raise ValueError("it repeats a few numbers without end; save tensor.contiguous()")
         if tensor.is_sparse:
             tensor = tensor.to_dense()
         if tensor.dtype == torch.bfloat16:
             tensor = tensor.float()  # exact; NumPy has no bfloat16
-        return tensor.numpy()
+        array = tensor.numpy()
+        return Mapped(lambda: whole(array), path, path.stem)
 
     return load
 
