@@ -17,6 +17,7 @@ from calcli.evaluation.selective_threshold import choose_threshold
 from calcli.metrics.catalog import measure
 from calcli.metrics.context import MetricContext
 from calcli.metrics.coverage import accuracy_at_coverage, coverage_at_accuracy, coverage_interval, exact_interval
+from calcli.statistics.units import Units
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "benchmarks"))
 
@@ -245,3 +246,65 @@ def test_weighted_rows_count_by_their_weight(name, value):
     assert found.value == value and found.interval is None and found.signature["share"] == "weight"
     none = top_label_table([0.6, 0.9], [0, 0], weight=np.ones(2))
     assert measure("coverage_at_accuracy", MetricContext(none)).value == 0.0
+
+
+# ---- rows that belong together
+
+WRONG = [50, 70, 71, 80, 90, 91, 92, 100, 105, 106, 110, 111, 115, 117, 118, 119]
+
+
+def test_the_threshold_of_forty_units_of_three():
+    # Tested at 67, 75, 82, 90, 97, 105, 112 and 120 rows; only 90 passes, p = .0059640636 at a level of .00625
+    # (derived with SciPy's betainc and stdtrit outside this code).
+    correct = np.ones(120)
+    correct[WRONG] = 0
+    units = Units.of(np.arange(120) // 3)
+    confidence = 0.99 - 0.004 * np.arange(120)
+    found = choose_threshold(confidence, correct, 0.8, units=units)
+    assert found.best is not None and found.best.accepted == 90 and found.tests == 8
+    assert found.best.threshold == pytest.approx(0.634)
+    assert found.design_effect == pytest.approx(2.0)
+    assert found.least == 23  # ln(.05 / 8) / ln .8 = 22.7
+    shuffled = np.random.default_rng(0).permutation(120)
+    assert choose_threshold(confidence[shuffled], correct[shuffled], 0.8, units=units.take(shuffled)) == found
+
+
+def test_units_of_one_row_give_the_threshold_of_rows():
+    rng = np.random.default_rng(3)
+    c = rng.uniform(0.5, 1, 600)
+    hit = (rng.random(600) < c).astype(float)
+    assert choose_threshold(c, hit, 0.8, units=Units.of(np.arange(600))) == choose_threshold(c, hit, 0.8)
+
+
+def test_copies_within_units_prove_nothing_and_rows_alone_would_break_the_promise():
+    """60 units of 20 near-copies, each right with chance .9 whatever the score: thresholds found break the promise .9.
+
+    Of 200 sets at most 19 may pass at a rate of .05 (binomial, p < .001).
+    """
+    rng = np.random.default_rng(8)
+    unit = np.repeat(np.arange(60), 20)
+    broken = rows_alone = 0
+    for _ in range(200):
+        right = np.repeat(rng.random(60) < 0.8999, 20).astype(float)
+        c = rng.random(1200)
+        broken += choose_threshold(c, right, 0.9, units=Units.of(unit)).best is not None
+        rows_alone += choose_threshold(c, right, 0.9).best is not None
+    assert broken <= 19 < rows_alone
+
+
+def test_the_command_takes_units_from_the_bundle(at_work):
+    with h5py.File("a.h5") as file, h5py.File("u.h5", "w") as made:
+        for name in ("logits", "labels"):
+            made[name] = np.repeat(file[f"test/{name}"][:400], 5, axis=0)
+        made["unit"] = np.repeat(np.arange(400), 5)
+    with h5py.File("u.h5") as made, h5py.File("rows.h5", "w") as alone:
+        alone["logits"], alone["labels"] = made["logits"][:], made["labels"][:]
+    found, wrong = (
+        json.loads(at_work("threshold", name, "--accuracy", "0.9", "--json").out) for name in ("u.h5", "rows.h5")
+    )
+    assert found["units"]["n"] == 400 and found["units"]["largest"] == 5
+    assert found["units"]["design_effect"] == pytest.approx(5, rel=0.2)
+    assert "units are drawn independently" in found["guarantee"]
+    assert "units" not in wrong and wrong["coverage"] > found["coverage"]
+    done = at_work("threshold", "u.h5", "--accuracy", "0.999")
+    assert done.code == 4 and "units must be accepted" in done.err

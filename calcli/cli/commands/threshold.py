@@ -2,7 +2,8 @@
 
 Rows of at least that confidence are accepted; calcli apply --threshold marks them. The
 rows must not be those of the calibrator's fit. Weighted rows are refused: the bound is exact
-for counts only.
+for counts only. Where the bundle has a dataset unit, rows of one unit belong together, and the guarantee is
+for units that are drawn independently.
 
 \b
 calcli threshold logits.h5:test --calibrator logits.ts.json --accuracy 0.95
@@ -31,6 +32,7 @@ from calcli.io.provenance import link_to
 from calcli.methods.compared.identity import Identity
 from calcli.metrics.coverage import Accepted, accuracy_at_coverage, coverage_at_accuracy, exact_interval
 from calcli.numerics import FloatArray
+from calcli.statistics.units import Units
 
 ORDER = 43
 EPILOG = "Exit code 4: no threshold satisfies the bound on these rows; with --json its numbers are null."
@@ -74,8 +76,10 @@ def run(args: ThresholdArgs) -> int:
                 f"{rows.name}: the calibrator was fitted on {own}, so the guarantee does not hold;"
                 " use rows that it has not seen"
             )
-        found = choose_threshold(confidence, correct, args.accuracy, args.confidence)
-        content = facts(args, artifact, rows.name, found, confidence, correct)
+        column = rows.column("unit")
+        units = None if column is None else Units.of(column)
+        found = choose_threshold(confidence, correct, args.accuracy, args.confidence, units)
+        content = facts(args, artifact, rows.name, found, confidence, correct, units)
     if args.output is not None and found.best is not None:
         write_bytes(Path(args.output), json.dumps(content, indent=1) + "\n", force=args.force, inputs=args.inputs)
     if args.json:
@@ -87,7 +91,7 @@ def run(args: ThresholdArgs) -> int:
     else:
         print(repr(found.best.threshold))
     if found.best is None:
-        return fail(why_not(args, content["bundle"], found, confidence, correct), FitError.exit_code)
+        return fail(why_not(args, content["bundle"], found, confidence, correct, units), FitError.exit_code)
     tell(args, talk, found, content)
     return 0
 
@@ -111,9 +115,17 @@ def facts(
     found: Choice,
     confidence: FloatArray,
     correct: FloatArray,
+    units: Units | None = None,
 ) -> dict[str, Any]:
-    """The JSON object."""
+    """The JSON object. Intervals are for independent rows, and left out (null) where rows belong together."""
     best = found.best
+    alone = units is None or units.single
+    together = {} if units is None else {"units": {"name": "unit", "n": units.n, "largest": int(units.count.max())}}
+    if found.design_effect is not None and best is not None:
+        together["units"] |= {
+            "design_effect": found.design_effect,
+            "effective_rows": best.accepted / found.design_effect,
+        }
     return {
         "calcli_threshold": 1,
         "bundle": bundle,
@@ -124,40 +136,62 @@ def facts(
         "n": len(confidence),
         "threshold": None if best is None else best.threshold,
         "coverage": None if best is None else best.coverage,
-        "coverage_ci": None if best is None else list(exact_interval(best.accepted, best.n, args.confidence)),
+        "coverage_ci": None
+        if best is None or not alone
+        else list(exact_interval(best.accepted, best.n, args.confidence)),
         "accuracy": None if best is None else best.accuracy,
         "accuracy_lower": found.lower,
         "accepted": None if best is None else best.accepted,
         "right": None if best is None else best.right,
         "tests": found.tests,
-        "guarantee": guarantee(args),
+        "guarantee": guarantee(args, alone),
         "accuracy_at_coverage": [
-            described(accuracy_at_coverage(confidence, correct, c), args.confidence) for c in COVERAGES
+            described(accuracy_at_coverage(confidence, correct, c), args.confidence if alone else None)
+            for c in COVERAGES
         ],
+        **together,
     }
 
 
-def guarantee(args: ThresholdArgs) -> str:
-    """What is promised, in a sentence."""
+def guarantee(args: ThresholdArgs, independent: bool = True) -> str:
+    """What is promised, in a sentence. independent : rows, else units."""
+    if not independent:
+        return (
+            f"With probability {args.confidence:g} if units are drawn independently (approximate: binomial at the"
+            f" effective number of rows), new rows that are accepted are right at least {args.accuracy:g} of the time."
+        )
     return (
         f"With probability {args.confidence:g} over the draw of these rows, new rows of the same kind that are"
         f" accepted are right at least {args.accuracy:g} of the time (exact binomial tests, corrected for the search)."
     )
 
 
-def described(here: Accepted, level: float) -> dict[str, Any]:
-    """One point of the curve; the interval is for this point alone."""
+def described(here: Accepted, level: float | None) -> dict[str, Any]:
+    """One point of the curve; the interval is for this point alone, and left out without a level."""
     return {
         "coverage": here.coverage,
         "threshold": here.threshold,
         "accuracy": here.accuracy,
-        "accuracy_ci": list(exact_interval(here.right, here.accepted, level)),
+        "accuracy_ci": None if level is None else list(exact_interval(here.right, here.accepted, level)),
     }
 
 
-def why_not(args: ThresholdArgs, where: str, found: Choice, confidence: FloatArray, correct: FloatArray) -> str:
+def why_not(
+    args: ThresholdArgs,
+    where: str,
+    found: Choice,
+    confidence: FloatArray,
+    correct: FloatArray,
+    units: Units | None = None,
+) -> str:
     """Why there is no threshold, and what would help."""
-    if len(confidence) < found.least:
+    if units is not None and not units.single:
+        if units.n < found.least:
+            return (
+                f"{where}: no threshold guarantees accuracy {args.accuracy:g} with confidence {args.confidence:g} on"
+                f" {units.n} units; {found.least} units must be accepted, all right, before any can"
+            )
+    elif len(confidence) < found.least:
         return (
             f"{where}: no threshold can promise accuracy {args.accuracy:g} at {args.confidence:g} on"
             f" {len(confidence)} rows; even without an error it takes {found.least}"
@@ -178,10 +212,11 @@ def tell(args: ThresholdArgs, talk: Talk, found: Choice, content: dict[str, Any]
         f"threshold {best.threshold:.6g} accepts {best.accepted} of {best.n} rows ({best.coverage:.1%}), of which"
         f" {best.accuracy:.2%} are right (at least {found.lower:.2%})"
     )
-    talk.say(guarantee(args))
+    talk.say(content["guarantee"])
     for point in content["accuracy_at_coverage"]:
-        low, high = point["accuracy_ci"]
+        ci = point["accuracy_ci"]
+        shown = "" if ci is None else f" ({ci[0]:.4f} to {ci[1]:.4f})"
         talk.say(
-            f"coverage {point['coverage']:6.1%}: accuracy {point['accuracy']:.4f} ({low:.4f} to {high:.4f}),"
+            f"coverage {point['coverage']:6.1%}: accuracy {point['accuracy']:.4f}{shown},"
             f" confidence from {point['threshold']:.4f}"
         )
