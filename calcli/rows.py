@@ -9,7 +9,7 @@ in a core's cache: whole-array NumPy is slower, not faster.
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
-from functools import cached_property, reduce
+from functools import reduce
 from itertools import islice
 from operator import add
 from typing import Any, Literal, TypeVar, get_args
@@ -17,6 +17,7 @@ from typing import Any, Literal, TypeVar, get_args
 import numpy as np
 from numpy.typing import NDArray
 
+from calcli.cached import cached_property
 from calcli.errors import DataError
 from calcli.fast_dataclass import dataclass
 from calcli.free_memory import check_memory

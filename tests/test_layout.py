@@ -35,7 +35,7 @@ LAYERS = [
     ["fit_summary"],
     ["rows", "binning", "folds", "isotonic", "solvers", "statistics"],
     ["numerics", "parallel", "free_memory"],
-    ["errors", "fast_dataclass", "flags", "sums"],
+    ["cached", "forks", "errors", "fast_dataclass", "flags", "sums"],
 ]
 NUMERICAL = {
     "methods",

@@ -6,8 +6,10 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 import time
 from contextlib import contextmanager
+from functools import partial
 from types import SimpleNamespace
 
 import h5py
@@ -447,6 +449,45 @@ def spread_then_kill(executor, folder, worker):
 
     assert fitted(shards(folder), "ft", executor, progress=kill) == fitted([str(folder / "one.h5")], "ft")
     assert killed
+
+
+def test_a_cluster_without_workers_is_told_and_given_up(monkeypatch):
+    """All workers dead, then a scheduler that is stopped: said once a minute, and ended in time."""
+    pytest.importorskip("distributed", reason="Dask is not installed: pip install 'calcli[dask]'")
+    from calcli.workers import dask_cluster as module
+
+    for name, seconds in (("PATIENCE", 120.0), ("MINUTE", 0.5), ("LONELY", 5.0), ("BEAT", 0.1)):
+        monkeypatch.setattr(module, name, seconds)
+    with dask_cluster(1) as (address, scheduler, workers):
+        said = []
+        executor = module.DaskCluster(address, said.append)
+        monkeypatch.setattr(module, "PATIENCE", 2.0)
+        try:
+            answers = executor.run([partial(time.sleep, 60)])
+            threading.Timer(1.0, workers[0].kill).start()
+            with pytest.raises(WorkersLost, match=r"has no worker left, for 0 minutes; start workers and repeat"):
+                list(answers)
+            assert 3 <= sum("has no worker left; waiting" in text for text in said) <= 12
+            scheduler.send_signal(signal.SIGSTOP)
+            with pytest.raises(WorkersLost, match="does not answer"):
+                list(executor.run([partial(time.sleep, 60)]))
+        finally:
+            scheduler.send_signal(signal.SIGCONT)
+            executor.close()
+
+
+def test_a_server_that_takes_the_call_and_says_nothing(monkeypatch):
+    pytest.importorskip("distributed", reason="Dask is not installed: pip install 'calcli[dask]'")
+    from calcli.workers import dask_cluster as module
+
+    monkeypatch.setattr(module, "PATIENCE", 1.0)
+    with socket.socket() as silent:
+        silent.bind(("127.0.0.1", 0))
+        silent.listen()
+        begun = time.monotonic()
+        with pytest.raises(UsageError, match="no Dask scheduler answers there"):
+            module.DaskCluster(f"tcp://127.0.0.1:{silent.getsockname()[1]}")
+        assert time.monotonic() - begun < 20
 
 
 def test_no_scheduler_there(monkeypatch):

@@ -39,7 +39,7 @@ class Working:
         if self.cluster is not None:
             from calcli.workers.dask_cluster import DaskCluster
 
-            found = DaskCluster(self.cluster)
+            found = DaskCluster(self.cluster, talk.say)
         elif self.workers is not None:
             from calcli.workers.processes import Processes
 

@@ -1,10 +1,10 @@
 """A file about to be read: its first bytes, and what they say about the rest."""
 
 import json
-from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from calcli.cached import cached_property
 from calcli.errors import DataError, one_line
 from calcli.importers.archive import reading
 from calcli.io.atomic import is_stream

@@ -8,7 +8,6 @@ import json
 import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +15,7 @@ import h5py
 import numpy as np
 from numpy.typing import NDArray
 
+from calcli.cached import cached_property
 from calcli.errors import DataError, UsageError
 from calcli.free_memory import available_memory
 from calcli.io.dataset import DataSet

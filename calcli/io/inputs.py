@@ -32,6 +32,16 @@ _jobs = 0
 _lock = Lock()
 
 
+def _renew() -> None:
+    """In the child of a fork: another thread may have held the lock, and is not there to let it go."""
+    global _lock
+    _lock = Lock()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_renew)
+
+
 @contextmanager
 def noting() -> Iterator[None]:
     """Note what a command, or a task of a worker, reads; what tasks beside it read too."""

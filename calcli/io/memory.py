@@ -1,6 +1,5 @@
 """Bundles that lie in memory: arrays and tensors, checked like any file."""
 
-import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from numbers import Number
@@ -20,8 +19,8 @@ from calcli.rows import ScoreKind
 
 def refuse_masked(values: Any, what: str) -> None:
     """Refuse masked entries: their values would be taken."""
-    masked = sys.modules.get("numpy.ma")  # who has masked arrays has loaded it; it is large
-    if masked is not None and masked.is_masked(values):
+    # What ``numpy.ma.is_masked`` asks for; that module is large, and another thread may be loading it.
+    if np.any(getattr(values, "_mask", False)):
         raise DataError(f"{what}: some entries are masked; leave their rows out first")
 
 

@@ -2,13 +2,13 @@
 
 from collections.abc import Iterator
 from dataclasses import KW_ONLY, replace
-from functools import cached_property
 from typing import Annotated, Any, Literal, Self
 
 import numpy as np
 from msgspec import Meta
 
 from calcli.binning import BinStats
+from calcli.cached import cached_property
 from calcli.calibrator import Calibrator, Context, Curves, Fit, param
 from calcli.composition import mapped
 from calcli.errors import FitError

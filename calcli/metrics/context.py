@@ -3,7 +3,6 @@
 import math
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import field, replace
-from functools import cached_property
 from typing import Annotated, Any, Literal
 from zlib import crc32
 
@@ -11,6 +10,7 @@ import numpy as np
 from msgspec import Meta
 
 from calcli.binning import BinStats, mass_edges, width_edges
+from calcli.cached import cached_property
 from calcli.errors import UsageError
 from calcli.fast_dataclass import dataclass
 from calcli.metrics.intervals import Interval

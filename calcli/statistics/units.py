@@ -7,12 +7,12 @@ reject calibrated rows nearly always; the null by shared luck (``luck``) does no
 
 import math
 from collections.abc import Iterator
-from functools import cached_property
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from calcli.cached import cached_property
 from calcli.fast_dataclass import dataclass
 from calcli.numerics import FloatArray, IntArray
 

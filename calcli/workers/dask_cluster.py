@@ -1,7 +1,9 @@
 """Workers of a Dask cluster that is there already."""
 
+import asyncio
 import json
 import logging
+import time
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import CancelledError
@@ -19,6 +21,12 @@ PATIENCE = 30.0
 BEAT = 1.0
 """Seconds between two looks at whether the scheduler is still there."""
 
+MINUTE = 60.0
+"""Seconds between two questions whether it has workers, and two words about having none."""
+
+LONELY = 600.0
+"""Seconds without a worker, or without an answer, after which the work is given up."""
+
 LARGEST_FILE = 1 << 20
 """Bytes of a scheduler's file."""
 
@@ -29,22 +37,27 @@ AHEAD = 2
 class DaskCluster(Executor):
     """The workers of the scheduler at an address, such as ``tcp://10.0.0.1:8786``.
 
-    They need the same calcli, and see the files under the same names. Raises UsageError
-    where Dask is not installed, nobody answers, or a worker has another calcli.
+    They need the same calcli, and see the files under the same names. say : told once a minute where
+    they are all gone. Raises UsageError where Dask is not installed, nobody answers, or a worker has another calcli.
     """
 
     remote = True
 
-    def __init__(self, address: str) -> None:
+    def __init__(self, address: str, say: Callable[[str], None] = lambda text: None) -> None:
         with needed("--cluster needs Dask", "dask"):
             import distributed
         for name in ("distributed", *(n for n in logging.root.manager.loggerDict if n.startswith("distributed."))):
             logging.getLogger(name).setLevel(logging.CRITICAL + 1)  # what there is to say is said here
-        self.address, self._dask = address, distributed
+        self.address, self._dask, self._say = address, distributed, say
+        self._asked = time.monotonic()
 
         class Client(distributed.Client):  # type: ignore[misc]  # Dask is untyped
             def __del__(self) -> None:
                 """Nothing: Dask would wait a minute for a scheduler that never answered; ``close`` is called."""
+
+            async def _start(self, **how: Any) -> None:
+                """As ever, but not for ever where a server takes the call and is silent."""
+                await asyncio.wait_for(super()._start(**how), 2 * PATIENCE)
 
         try:
             where = distributed.comm.resolve_address(_scheduler(address))
@@ -52,7 +65,7 @@ class DaskCluster(Executor):
         except DataError:
             raise
         except Exception as problem:  # also what Dask makes of the words of another server
-            text = str(problem).split("\n")[0]
+            text = str(problem).split("\n")[0] or "no word of it"
             raise UsageError(
                 f"--cluster {address}: no Dask scheduler answers there ({text}); expected an address such as"
                 " tcp://HOST:8786, as dask scheduler prints it"
@@ -80,6 +93,7 @@ class DaskCluster(Executor):
 
     def run(self, tasks: Sequence[Named], lost: Callable[[WorkersLost], Any] | None = None) -> Iterator[Any]:
         todo, waiting = deque(tasks), deque[tuple[Named, Any]]()
+        self._met = time.monotonic()
         try:
             while todo or waiting:
                 while todo and len(waiting) < AHEAD * self.count:
@@ -94,6 +108,7 @@ class DaskCluster(Executor):
                     answer = lost(given_up(task))
                 waiting.popleft()
                 yield answer
+                self._met = time.monotonic()
         finally:
             with suppress(Exception):  # those that nobody waits for any more
                 self._client.cancel([future for _, future in waiting], force=True)
@@ -111,11 +126,28 @@ class DaskCluster(Executor):
             try:
                 return future.result(timeout=BEAT)
             except TimeoutError:
-                continue
+                self._look()
             except CalcliError:
                 raise
             except (CancelledError, self._dask.core.CommClosedError) as problem:
                 raise self._lost() from problem
+
+    def _look(self) -> None:
+        """Ask once a minute whether there are workers. Raises WorkersLost where there have been none for long."""
+        now = time.monotonic()
+        if now < self._asked + MINUTE:
+            return
+        self._asked = now
+        trouble = "does not answer"
+        with suppress(Exception):
+            if self._client.sync(self._client.scheduler.ncores, callback_timeout=PATIENCE):
+                self._met = now
+                return
+            trouble = "has no worker left"
+        what, long = f"the Dask scheduler at {self.address} {trouble}", now - self._met
+        if long >= LONELY:
+            raise WorkersLost(f"{what}, for {long / 60:.0f} minutes; start workers and repeat the command")
+        self._say(f"{what}; waiting for workers, {(LONELY - long) / 60:.0f} more minutes")
 
     def _lost(self) -> WorkersLost:
         return WorkersLost(f"the Dask scheduler at {self.address} is gone; start it again and repeat the command")

@@ -3,12 +3,12 @@
 Reference: Jang, Ivanov, Lee, Weimer (2021), Algorithm 1.
 """
 
-from functools import cached_property
 from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
 
+from calcli.cached import cached_property
 from calcli.numerics import FloatArray, IntArray
 
 

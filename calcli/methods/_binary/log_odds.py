@@ -1,11 +1,12 @@
 """Binary questions that rows of scores answer, and their exact log-odds."""
 
 from collections.abc import Iterator
-from functools import cached_property, partial
+from functools import partial
 from typing import Literal
 
 import numpy as np
 
+from calcli.cached import cached_property
 from calcli.errors import FitError
 from calcli.fast_dataclass import dataclass
 from calcli.numerics import TINY, FloatArray, IntArray, floored_log, log_normalizer, row_max, sigmoid

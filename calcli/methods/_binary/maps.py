@@ -3,13 +3,13 @@
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import KW_ONLY, field, fields, replace
-from functools import cached_property
 from typing import Annotated, Any, ClassVar, Literal, NamedTuple, Self, cast
 
 import msgspec
 import numpy as np
 from msgspec import Meta
 
+from calcli.cached import cached_property
 from calcli.calibrator import Calibrator, Context, Curves, Fit, Laws, Options, Prediction, Status, param
 from calcli.composition import through
 from calcli.errors import DataError, FitError

@@ -1,8 +1,8 @@
 """Temperature scaling, then isotonic regression one-vs-all."""
 
-from functools import cached_property
 from typing import Any, Self
 
+from calcli.cached import cached_property
 from calcli.calibrator import Calibrator, Context, Fit, param
 from calcli.composition import mapped
 from calcli.fast_dataclass import dataclass

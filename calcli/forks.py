@@ -1,0 +1,77 @@
+"""A fork waits until no other thread is in the middle of an import.
+
+In the child nobody would ever finish it, and whoever needs the module would wait for ever: first calls of the
+API import much. The locks of modules are importlib's own; where a Python has others, forks are as they ever were.
+"""
+
+import _imp
+import os
+import sys
+import time
+from _thread import get_ident
+from importlib import _bootstrap
+from typing import Any
+
+PATIENCE = 5.0
+"""Seconds that a fork waits: a thread that imports may itself wait for the one that forks."""
+
+LOCKS = [("h5py._objects", "phil"), ("logging", "_lock")]
+"""What others hold across a fork. An import that is underway may be waiting for it; or have brought it."""
+
+_holder: int | None = None
+"""The thread that forks, which keeps others from beginning an import."""
+
+
+def _wait() -> None:
+    """Before a fork: wait, with what others have taken for it let go meanwhile."""
+    global _holder
+    me, end, taken = get_ident(), time.monotonic() + PATIENCE, _locks()
+    while _holder != me:
+        _imp.acquire_lock()
+        if time.monotonic() > end or not _are_importing(me):
+            new = [lock for lock in _locks() if lock not in taken]
+            had = [lock for lock in new if lock.acquire(False)]  # those who brought it will let it go
+            if had == new or time.monotonic() > end:
+                _holder = me
+                return
+            _let_go(had)
+        _imp.release_lock()
+        released = _let_go(taken)
+        time.sleep(0.001)
+        for lock in released:
+            lock.acquire()
+
+
+def _locks() -> list[Any]:
+    """Those that are there by now."""
+    found = [getattr(sys.modules.get(where), name, None) for where, name in LOCKS]
+    return [lock for lock in found if lock is not None]
+
+
+def _let_go(locks: list[Any]) -> list[Any]:
+    """Release those that this thread holds; returns them."""
+    released = []
+    for lock in locks:
+        try:
+            lock.release()
+        except RuntimeError:
+            continue
+        released.append(lock)
+    return released
+
+
+def _are_importing(me: int) -> bool:
+    """Whether threads but this one hold locks of modules."""
+    locks = [known() for known in list(getattr(_bootstrap, "_module_locks", {}).values())]
+    return any(getattr(lock, "owner", None) not in (None, me) for lock in locks)
+
+
+def _go_on() -> None:
+    global _holder
+    if _holder == get_ident():
+        _holder = None
+        _imp.release_lock()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(before=_wait, after_in_parent=_go_on, after_in_child=_go_on)
