@@ -33,7 +33,7 @@ from calcli.metrics.intervals import (
     t_p_value,
     t_quantile,
 )
-from calcli.metrics.losses import resampled
+from calcli.metrics.losses import paired_sums, resampled
 from calcli.metrics.nulls import _successes_of_one_bin, expected_error
 from calcli.metrics.rowtable import ClassStats
 from calcli.metrics.significance import adaptive_test, class_p_values, cumulative_gaps, simes, spiegelhalter
@@ -379,7 +379,7 @@ def test_what_is_resampled(n, settings, wanted):
 def test_rows_without_a_difference_do_not_hide_those_with_one():
     a = top_label_table([0.9] * 20 + [0.6] * 20, [1, 0] * 20)
     b = top_label_table([0.9] * 20 + [0.9] * 20, [1, 0] * 20)
-    found = differences(MetricContext(a), MetricContext(b))
+    found = differences(paired_sums(MetricContext(a), MetricContext(b)), 0.95)
     assert found["brier"].p_value < 0.9
     assert found["accuracy"].p_value == 1.0
 

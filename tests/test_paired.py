@@ -12,8 +12,9 @@ from scipy.stats import binom
 from calcli.calibrator import Prediction
 from calcli.evaluation.paired_differences import differences
 from calcli.methods.ts import TemperatureScaling
+from calcli.metrics.catalog import measure
 from calcli.metrics.collect import collect, collect_all
-from calcli.metrics.context import MetricContext
+from calcli.metrics.context import MetricContext, MetricSettings
 from calcli.metrics.intervals import t_p_value
 from calcli.metrics.losses import paired_sums
 from calcli.numerics import log_softmax
@@ -191,6 +192,44 @@ def test_the_level_holds_where_few_rows_carry_the_loss():
         student += t_p_value(mean / se, n - 1) <= 0.05
     assert binom.sf(35, runs, 0.05) < 1e-3
     assert found <= 35 and student > 100
+
+
+# ---- means of losses
+
+
+def nll_of(z, y, **settings):
+    both = np.stack([np.zeros(len(z)), z], axis=1)
+    return measure("nll", MetricContext(collect(ArrayRows(both, y)), MetricSettings(**settings)))
+
+
+def test_a_mean_loss_that_few_rows_carry_has_no_interval():
+    """Three of 300 rows have 10 nats each, the others .001: 30 of 30.3; and none of them where all are right."""
+    z, y = np.full(300, -np.log(np.expm1(0.001))), np.ones(300, dtype=int)
+    z[:3], y[:3] = 10.0, 0
+    found = nll_of(z, y)
+    assert found.interval is None and found.se > 0
+    assert found.more["ci_reason"] == "3 of 300 rows make 90 % of this loss: no interval"
+    right = nll_of(z, np.ones(300, dtype=int))
+    assert right.interval is None and "too few of the rare ones" in right.more["ci_reason"]
+    assert nll_of(z, (np.arange(300) % 5 > 0).astype(int)).interval is not None  # 60 rows carry it
+
+
+@pytest.mark.parametrize(("n", "given"), [(100, 0), (3000, 60)])
+def test_intervals_of_the_nll_that_are_given_cover(n, given):
+    """1 % positives: at 100 rows a third of the intervals missed, always too low; at 3000 they cover.
+
+    60 intervals that cover in 95 % each: 9 or more misses have a chance below .005 (binomial).
+    """
+    rng = np.random.default_rng(3)
+    many = rng.normal(size=10**6) * 1.8 - 6.2
+    truth = nll_of(many, (rng.random(10**6) < 1 / (1 + np.exp(-many))).astype(int), interval="t")
+    intervals = []
+    for _ in range(60):
+        z = rng.normal(size=n) * 1.8 - 6.2
+        intervals.append(nll_of(z, (rng.random(n) < 1 / (1 + np.exp(-z))).astype(int), resamples=200).interval)
+    intervals = [each for each in intervals if each is not None]
+    assert len(intervals) == given
+    assert sum(not each.low <= truth.value <= each.high for each in intervals) <= 8
 
 
 # ---- commands

@@ -66,6 +66,9 @@ def _print_bundle(results: "Sequence[Result]", plan: "Plan") -> None:
         for name, score in result.scores.items():
             if score.reason is not None and name in shown:
                 say(f"{name}: undefined for {result.title}: {score.reason}")
+        few = {name: str(s.more["ci_reason"]) for name, s in result.scores.items() if "ci_reason" in s.more}
+        for reason in dict.fromkeys(few.values()):
+            say(f"{', '.join(name for name in few if few[name] == reason)} of {result.title}: {reason}")
     if plan.report:
         print("±: one standard error; [ ]: confidence interval; p: p-value (null: perfect calibration)")
     _print_paired(results, None if plan.report else plan.metrics)
@@ -105,7 +108,7 @@ def _cell(score: "Score") -> str:
     if score.value is None:
         return "-"
     text = number(score.value)
-    if score.se:
+    if score.se and "ci_reason" not in score.more:
         return f"{text} ±{number(score.se)}"
     if score.interval is not None and score.p_value is None:
         return f"{text} [{number(score.interval.low)}, {number(score.interval.high)}]"
@@ -126,6 +129,7 @@ def _print_paired(results: "Sequence[Result]", chosen: Sequence[str] | None) -> 
             for _, paired in some:
                 d = paired.differences[name]
                 ends = f" [{number(d.interval.low)}, {number(d.interval.high)}]" if d.interval else ""
+                ends = ends if d.reason is None else f" ({d.reason.partition(':')[0]})"
                 p = f" {p_text(d.p_value)}" if d.p_value is not None else ""
                 row.append(f"{d.value:+.4f}{ends}{p}")
             body.append(row)
@@ -133,7 +137,8 @@ def _print_paired(results: "Sequence[Result]", chosen: Sequence[str] | None) -> 
         print_table([f"minus {against}", *(title for title, _ in some)], body)
     intervals = [d.interval for d in pairs[0][1].differences.values() if d.interval is not None]
     if intervals:
-        say(f"[ ]: {intervals[0].level:.0%} interval of the difference on the same rows; p: two-sided")
+        few = "; no bound: few rows carry the loss" * any(d.reason for _, p in pairs for d in p.differences.values())
+        say(f"[ ]: {intervals[0].level:.0%} interval of the difference on the same rows; p: two-sided{few}")
 
 
 def _evidence(result: "Result") -> Iterator[str]:

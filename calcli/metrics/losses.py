@@ -5,8 +5,9 @@ cross-fitted split take it from there.
 """
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -77,9 +78,64 @@ def _bootstrap(context: MetricContext, columns: FloatArray) -> list[Interval]:
     return bootstrap_interval(columns, s.level, s.resamples, context.rng("bootstrap"))
 
 
+LOSSES = ("nll", "brier", "brier_top", "brier_mean")
+"""Means that a few wrong rows can carry."""
+
+FEWEST = 10.0
+"""Rows that must carry a loss before its mean has an interval."""
+
+
+def expected_losses(table: RowTable, names: Iterable[str]) -> dict[str, FloatArray]:
+    """Expectation of each loss and of its square were the scores right, (n,) each; of all classes' Brier score roughly.
+
+    The Brier score of nearly certain rows is twice that of the confidence, which decides between being right and not.
+    """
+    c = table.confidence
+    found: dict[str, FloatArray] = {}
+    for name in (name for name in names if name in LOSSES):
+        scale = {"brier": 2.0, "brier_mean": 2.0 / table.k}.get(name, 1.0)
+        first, second = scale * c * (1.0 - c), scale**2 * c * (1.0 - c) * ((1.0 - c) ** 3 + c**3)
+        if name == "nll":
+            first, second = table.entropy, table.varentropy + table.entropy**2
+        found |= {f"{name} expected": first, f"{name} squared": second}
+    return found
+
+
+def few_rows_carry(context: MetricContext, name: str, mean: Mean) -> str | None:
+    """Why the mean of a loss has no interval: too few rows carry it, (sum l)^2 / sum l^2, here or as the scores expect.
+
+    A sample without any of the rare wrong rows has a small loss in every row and looks sound; so half the carrying
+    rows of the losses and their expectations together are asked for too.
+    """
+    if name not in LOSSES or not mean.n > 1.0:
+        return None
+    weight = context.table.weight
+    first, second = (
+        context.once(("mean", key), partial(mean_of, values, weight)).value
+        for key, values in expected_losses(context.table, [name]).items()
+    )
+    square = mean.value**2 + mean.se**2 * (mean.n - 1.0)
+    own = mean.n * mean.value**2 / square if square > 0.0 else 0.0
+    both = mean.n * (mean.value + first) ** 2 / (square + second) / 2.0 if square + second > 0.0 else 0.0
+    if min(own, both) >= min(FEWEST, mean.n / 2.0):
+        return None
+    rows = METRICS[name].rows
+    if own >= FEWEST or rows is None:
+        return f"these {context.n} rows hold too few of the rare ones that carry this loss: no interval"
+    if context.table.n == context.n:
+        largest = np.sort(rows(context) * (1.0 if weight is None else weight))[::-1].cumsum()
+        count = int(np.searchsorted(largest, 0.9 * largest[-1])) + 1
+        if count < FEWEST:
+            return f"{count} of {context.n} rows make 90 % of this loss: no interval"
+    return f"about {own:.0f} of {context.n} rows carry this loss: no interval"
+
+
 def _registered(context: MetricContext, name: str) -> Value:
     """A registered mean over rows. All share their resamples, which cost more than the sums."""
     mean = mean_named(context, name)
+    reason = few_rows_carry(context, name, mean)
+    if reason is not None:
+        return replace(row_mean(mean, None), more={"ci_reason": reason})
     if not resampled(context):
         return row_mean(mean, t_interval(mean, context.settings.level))
     columns = {each.name: each.rows for each in METRICS.values() if each.rows is not None}
@@ -135,7 +191,7 @@ def nll(context: MetricContext) -> Value:
     expected = value.value - direction.gap
     sd = direction.gap / direction.z if direction.z and math.isfinite(direction.z) else 0.0
     null = Null(expected, expected + normal_quantile(0.95) * abs(sd), direction.p_value, 0)
-    return replace(value, null=null, more={"clipped": context.table.clipped})
+    return replace(value, null=null, more={**value.more, "clipped": context.table.clipped})
 
 
 _mean_metric(

@@ -19,7 +19,7 @@ from calcli.metrics.context import MetricContext, MetricSettings
 from calcli.metrics.external_sort import keys_of, keys_of_odds
 from calcli.metrics.intervals import Mean
 from calcli.metrics.label_agreement import LabelAgreement
-from calcli.metrics.losses import paired_sums
+from calcli.metrics.losses import expected_losses, paired_sums
 from calcli.metrics.nulls import label_losses
 from calcli.metrics.rowtable import ClassStats, RowTable
 from calcli.metrics.smooth import grid_cells, smooth_residuals
@@ -217,6 +217,7 @@ class Tally(Sums):
         """Of some of the rows. first : the same rows as another set of scores has them."""
         context, c = MetricContext(table, wanted.settings), table.confidence
         columns = {name: rows(context) for name in wanted.names if (rows := metric(name).rows) is not None}
+        columns |= expected_losses(table, columns)
         for j, (sums, inside) in table.tops.items():
             columns |= {f"top {j}": sums - inside, f"top {j} mass": sums, f"top {j} accuracy": inside}
         paired = {} if first is None else paired_sums(context, MetricContext(first, wanted.settings))
