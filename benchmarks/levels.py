@@ -4,7 +4,9 @@ python benchmarks/levels.py level|power|split|coverage [--classes 2,10,100] [--r
 python benchmarks/levels.py … --record benchmarks/levels.json [--seconds 480]
 python benchmarks/levels.py table benchmarks/levels.json
 
-level : share of verdicts on calibrated rows that are anything but clean, and of each of its tests.
+level : share of verdicts on calibrated rows that are anything but clean, and of each of its tests; with --scores
+sure, rare or noisy of near-certain scores, of a class with 1 % of the rows (and two classes: class 1), and of labels
+of which 5 % are drawn at random, which the scores know.
 power : the same where the stated logits are z / T, and where one class has a bias; beside it the
 rule of 0.1. split : calibration part of the log loss of calibrated rows. coverage : of the 95 %
 intervals of row means, where the logits are twice too large and the losses skewed.
@@ -43,22 +45,48 @@ def calibrated(n, k, rng, spread=None):
     """Logits (n, k) and labels drawn from their softmax; accuracy about .8 whatever k."""
     spread = spread or {2: 2.0, 10: 3.0, 100: 4.5}.get(k, 3.0)
     z = rng.normal(size=(n, k)) * spread
-    p = softmax(z)
-    y = (p.cumsum(axis=1) < rng.random((n, 1))).sum(axis=1)
-    return z, np.minimum(y, k - 1)
+    return z, drawn(softmax(z), rng)
+
+
+def drawn(p, rng):
+    """Labels by probabilities (n, k)."""
+    return np.minimum((p.cumsum(axis=1) < rng.random((len(p), 1))).sum(axis=1), p.shape[1] - 1)
+
+
+def sure(n, k, rng):
+    """Log-odds of 5 to 14 for one class."""
+    z = np.zeros((n, k))
+    z[np.arange(n), rng.integers(0, k, n)] = rng.uniform(5.0, 14.0, n) + math.log(k - 1)
+    return z, drawn(softmax(z), rng)
+
+
+def rare(n, k, rng):
+    """The last class has 1 % of the rows."""
+    z = rng.normal(size=(n, k)) * {2: 1.5, 10: 3.0, 100: 4.5}.get(k, 3.0)
+    z[:, -1] -= {2: 6.2, 3: 9.0, 10: 8.0, 100: 3.0}.get(k, 6.0)
+    return z, drawn(softmax(z), rng)
+
+
+def noisy(n, k, rng):
+    """One label in twenty is drawn at random, and the probabilities say so."""
+    p = 0.95 * softmax(calibrated(n, k, rng)[0]) + 0.05 / k
+    return np.log(p), drawn(p, rng)
+
+
+SCORES = {"plain": calibrated, "sure": sure, "rare": rare, "noisy": noisy}
 
 
 def verdict(z, y, seed, with_split=True):
     """What the default report decides: 1.0 where it says anything but clean, and where each test does."""
     rows = ArrayRows(z, y)
     table = collect(rows, class_bins=15)
-    context = MetricContext(table, MetricSettings(seed=seed))
+    context = MetricContext(table, MetricSettings(seed=seed, interval="t"))
     split = cross_fitted_split(rows, None, table, seed) if with_split else None
     report = judge(data_summary("logits", context), context, split)
     parts = {
         "not clean": report.p_overall <= LEVEL,
-        "joint test": joint_test(context).p_value <= MAIN,
-        "classes": report.classwise.p_value <= CLAUSE,
+        "joint test": joint_test(context, report.tested != "confidence").p_value <= MAIN,
+        **{clause: clause in report.findings for clause in ("classes", "bins")},
         "split": split is not None and normal_tail(split.nll.z) <= CLAUSE,
     }
     return {name: float(value) for name, value in parts.items()}, context
@@ -66,7 +94,8 @@ def verdict(z, y, seed, with_split=True):
 
 def level(cell, r):
     n, k = cell["rows"], cell["classes"]
-    return verdict(*calibrated(n, k, np.random.default_rng([1, n, k, r])), r, cell.get("split", True))[0]
+    made = SCORES[cell.get("scores", "plain")]
+    return verdict(*made(n, k, np.random.default_rng([1, n, k, r])), r, cell.get("split", True))[0]
 
 
 def power(cell, r):
@@ -118,7 +147,7 @@ def coverage(cell, r):
 
 
 EXPERIMENTS = {"level": level, "power": power, "split": split, "coverage": coverage}
-GRID = {"classes": [2, 10, 100], "rows": [200, 1000, 10000]}
+GRID = {"classes": [2, 3, 10, 100], "rows": [50, 200, 1000, 10000]}
 SHIFTS = [
     {"rows": 10000, "classes": 10, "temperature": 0.95},
     {"rows": 1000, "classes": 10, "temperature": 0.85},
@@ -135,8 +164,10 @@ def cells_of(args):
     default = {"classes": [100], "rows": [500, 1000, 2000, 5000]} if args.what == "split" else GRID
     if args.what == "coverage":
         default = {"classes": [2, 10, 100], "rows": [200, 1000]}
+    kinds = [{} if kind == "plain" else {"scores": kind} for kind in args.scores or ["plain"]]
     return [
-        {"rows": n, "classes": k, **without}
+        {"rows": n, "classes": k, **kind, **without}
+        for kind in kinds
         for k in args.classes or default["classes"]
         for n in args.rows or default["rows"]
     ]
@@ -162,7 +193,7 @@ def simulate(args, record):
 def line_of(kept):
     """One cell in a line: every mean with its standard error."""
     count = kept["replicates"]
-    words = [f"{name} {value:g}" for name, value in kept["cell"].items()]
+    words = [f"{name} {value}" for name, value in kept["cell"].items()]
     for name, (first, second) in kept["sums"].items():
         mean = first / count
         words.append(f"{name} {mean:.4f} ±{math.sqrt(max(second / count - mean**2, 0.0) / count):.4f}")
@@ -185,6 +216,7 @@ def main():
     parser.add_argument("--replicates", type=int, default=2000)
     parser.add_argument("--classes", type=numbers)
     parser.add_argument("--rows", type=numbers)
+    parser.add_argument("--scores", action="append", choices=list(SCORES), help="whose level (default plain)")
     parser.add_argument("--spread", type=float, action="append", help="standard deviation of the true logits")
     parser.add_argument(
         "--without-split", action="store_true", help="leave out the split, nearly all the time of large cells"

@@ -2,6 +2,7 @@
 
 import json
 
+import h5py
 import numpy as np
 import pytest
 from cli import runner
@@ -294,3 +295,31 @@ def test_logit_spline_is_the_penalised_optimum():
     bounds = [(None, None)] + [(0, None)] * len(knots)
     best = minimize(loss, [0.0, *np.ones(len(knots))], method="L-BFGS-B", bounds=bounds, options={"maxiter": 5000})
     assert loss(np.array([intercept, *slopes])) <= best.fun + 1e-6
+
+
+def test_groups_of_two_classes_are_about_the_probability_of_class_1(run):
+    """Two groups whose P(class 1) is .1 too high and .1 too low, while each group's confidence is nearly right."""
+    rng = np.random.default_rng(4)
+    p, group = rng.uniform(0.2, 0.8, 4000), np.arange(4000) % 2
+    stated = p + np.where(group == 0, 0.1, -0.1)
+    y = (rng.random(4000) < p).astype(int)
+    with h5py.File("g.h5", "w") as file:
+        file["probs"], file["labels"] = np.stack([1 - stated, stated], axis=1), y
+        file["group"] = np.array(["east", "west"], dtype=object)[group]
+    lines = json.loads(run("evaluate", "g.h5", "--label", "positive", "--per-group", "--json", "-q").out)
+    found = {line["group"]: line for line in lines["results"][0]["per_group"]}
+    drawn = json.loads(run("diagram", "g.h5", "--style", "gaps", "--per-group", "--json").out)
+    assert drawn["quantity"] == "positive"
+    for part in drawn["series"][0]["gaps"]:
+        own, rows = found[part["part"]], group == (part["part"] == "west")
+        assert own["of_positive"] and own["frequency"] == pytest.approx(y[rows].mean())
+        assert own["mean"] == pytest.approx(stated[rows].mean())
+        assert own["gap"] == pytest.approx(part["gap"]) == pytest.approx(stated[rows].mean() - y[rows].mean())
+        assert own["ci"][0] < own["gap"] < own["ci"][1] and abs(own["gap"]) == pytest.approx(0.1, abs=0.04)
+        assert own["metrics"]["ece"]["signature"].startswith(
+            "ece|norm:1|bins:15|scheme:width|closed:right|label:positive"
+        )
+    text = run("evaluate", "g.h5", "--label", "positive", "--per-group").out
+    assert "gap: mean P(class 1) minus the frequency of class 1, with its interval" in text
+    top = json.loads(run("evaluate", "g.h5", "--label", "top", "--per-group", "--json", "-q").out)
+    assert not any(line["of_positive"] for line in top["results"][0]["per_group"])

@@ -220,10 +220,11 @@ def _print_per_group(result: "Result") -> None:
     if lines is None:
         return
     say(f"\n{result.bundle}, {result.title}, by group (p: adjusted for all groups; * significant)")
-    also = any(line.of_positive for line in lines)
-    print(
-        f"gap: mean confidence minus accuracy{'; (1): mean P(class 1) minus the share of class 1, further off' * also}"
-    )
+    also, alone = any(line.of_positive for line in lines), all(line.of_positive for line in lines)
+    marked = "; (1): mean P(class 1) minus the frequency of class 1, further off" * also
+    what = "mean P(class 1) minus the frequency of class 1" if alone else f"mean confidence minus accuracy{marked}"
+    print(f"gap: {what}, with its interval")
+    two = ["frequency of class 1", "mean P(class 1)"] * alone
     names = [name for name in lines[0].scores if metric(name).in_table]
     for some in _blocks(names):
         print()
@@ -231,13 +232,15 @@ def _print_per_group(result: "Result") -> None:
             [
                 str(line.group),
                 line.n,
-                f"{line.gap:+.4f}{'*' if line.significant else ' '}{' (1)' * line.of_positive}",
+                *([line.frequency, line.mean] if alone else []),
+                f"{line.gap:+.4f}{'*' if line.significant else ' '}{' (1)' * (line.of_positive and not alone)}"
+                f" [{line.interval.low:.4f}, {line.interval.high:.4f}]",
                 p_cell(line.p_adjusted),
                 *(_cell(line.scores[name]) for name in some),
             ]
             for line in lines
         ]
-        print_table(["group", "rows", "gap", "p", *some], body)
+        print_table(["group", "rows", *two, "gap", "p", *some], body)
 
 
 def _print_sweep(result: "Result") -> None:

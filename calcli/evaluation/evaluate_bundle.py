@@ -30,7 +30,8 @@ from calcli.metrics.catalog import (
 from calcli.metrics.class_columns import class_columns
 from calcli.metrics.collect import collect_all
 from calcli.metrics.context import Label, MetricContext, MetricSettings
-from calcli.metrics.losses import paired_sums
+from calcli.metrics.intervals import mean_of
+from calcli.metrics.losses import gap_interval, paired_sums
 from calcli.metrics.out_of_core_walk import LONG, long_contexts, measured_long
 from calcli.metrics.rowtable import RowTable
 from calcli.metrics.significance import adjusted, class_p_values
@@ -310,6 +311,13 @@ def class_lines(context: MetricContext, names: Sequence[str] | None, report: Rep
     return sorted(lines, key=lambda line: (line.p_value, -abs(line.gap), line.index))
 
 
+def _class_1(table: RowTable) -> tuple[float | None, float | None]:
+    """Frequency and mean probability of class 1 of two."""
+    if table.positive is None:
+        return None, None
+    return mean_of((table.y == 1).astype(np.float64), table.weight).value, mean_of(table.positive, table.weight).value
+
+
 def group_lines(
     context: MetricContext, names: Sequence[str], report: Report | None = None, about: Label | None = None
 ) -> list[GroupLine]:
@@ -331,6 +339,8 @@ def group_lines(
             gaps[g].p_value,
             float(together[g]),
             bool(together[g] <= LEVEL),
+            gap_interval(part.labelled("positive" if gaps[g].of_positive else "top")),
+            *_class_1(part.table),
             scores_of(part, names),
         )
         for g, (group, part) in enumerate(zip(groups, parts, strict=True))

@@ -136,7 +136,8 @@ class GroupLine:
     """One group of rows: how far it is off on average with its p-value, and the metrics.
 
     gap : mean confidence minus accuracy; where ``of_positive``, which only two classes have, mean P(class 1)
-    minus the share of class 1, which is further off. p_adjusted, significant : as of ``ClassLine``.
+    minus the frequency of class 1, which is further off or asked for. interval : of the gap. frequency, mean : of
+    class 1, and of P(class 1). p_adjusted, significant : as of ``ClassLine``.
     """
 
     group: Any
@@ -146,11 +147,15 @@ class GroupLine:
     p_value: float
     p_adjusted: float
     significant: bool
+    interval: Interval
+    frequency: float | None
+    mean: float | None
     scores: Mapping[str, Score]
 
     def to_dict(self) -> dict[str, Any]:
         metrics = {name: score.to_dict() for name, score in self.scores.items()}
-        return {**{name: value for name, value in vars(self).items() if name != "scores"}, "metrics": metrics}
+        facts = {name: value for name, value in vars(self).items() if name not in ("scores", "interval")}
+        return {**facts, **_interval_dict(self.interval), "metrics": metrics}
 
 
 @dataclass(frozen=True)

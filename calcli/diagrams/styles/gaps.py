@@ -7,13 +7,14 @@ from typing import Any
 import numpy as np
 
 from calcli.diagrams.caption_text import squeeze, table
+from calcli.diagrams.curve import Quantity
 from calcli.diagrams.matplotlib_theme import Paper
-from calcli.diagrams.panels import NAMES, Measured, RowSubset, parts_of
+from calcli.diagrams.panels import NAMES, Measured, RowSubset, parts_of, quantities
 from calcli.diagrams.style import Figure, Request, Style
 from calcli.diagrams.terminal import Look
 from calcli.fast_dataclass import dataclass
-from calcli.metrics.intervals import normal_p_value, wilson_interval
-from calcli.metrics.significance import benjamini_hochberg
+from calcli.metrics.intervals import wilson_interval
+from calcli.metrics.significance import benjamini_hochberg, sum_p_value
 
 NAN = float("nan")
 LINES = 100
@@ -24,6 +25,7 @@ LINES = 100
 class Gap:
     """One class or group: mean confidence minus accuracy among the rows predicted as it, or in it.
 
+    Where it is about P(class 1), confidence is its mean and accuracy the frequency of class 1.
     low, high : interval of the gap (Wilson's, of the accuracy). beyond : is the gap more than
     chance among all the parts (Benjamini and Hochberg, 5 %)? NaN where there are no rows.
     """
@@ -62,14 +64,22 @@ class Gaps:
     parts: int
     series: tuple[Series, ...]
     notes: tuple[str, ...] = ()
+    quantity: Quantity = "top"
     style: str = "gaps"
 
+    @property
+    def words(self) -> tuple[str, str, str]:
+        """What is subtracted from what, and what a negative and a positive difference are."""
+        if self.quantity == "positive":
+            return "mean P(class 1) − frequency of class 1", "too low", "too high"
+        return "mean confidence − accuracy", "underconfident", "overconfident"
 
-def gap_series(what: Measured, parts: Sequence[RowSubset], at: int, level: float) -> Series:
+
+def gap_series(what: Measured, parts: Sequence[RowSubset], at: int, level: float, quantity: Quantity = "top") -> Series:
     """The gap of every part in set number ``at``."""
     rows: list[tuple[str, int, float, float, float, float, float, float]] = []
     for part in parts:
-        c, correct, weight = what.columns("top", part.rows[at])
+        c, correct, weight = what.columns(quantity, part.rows[at])
         w = np.ones(len(c)) if weight is None else weight
         total = float(w.sum())
         if not total > 0:
@@ -78,8 +88,8 @@ def gap_series(what: Measured, parts: Sequence[RowSubset], at: int, level: float
         mean, right = float(w @ c) / total, float(w @ correct) / total
         ends = wilson_interval(np.array([right]), np.array([total**2 / float(w @ w)]), level)
         high, low = (mean - float(end[0]) for end in ends)
-        sd = float(np.sqrt(w**2 @ (c * (1 - c)) + 1e-12)) / total
-        rows.append((part.name, len(c), mean, right, mean - right, low, high, normal_p_value((mean - right) / sd)))
+        p = sum_p_value(c, correct, weight)
+        rows.append((part.name, len(c), mean, right, mean - right, low, high, p))
     wrong = set(benjamini_hochberg(np.array([row[-1] for row in rows])).tolist())
     return Series(what.label, tuple(Gap(*row, j in wrong) for j, row in enumerate(rows)))
 
@@ -89,25 +99,26 @@ class GapPlot(Style[Gaps]):
 
     parts = True
 
-    ignores = ("label", "layout", "bins", "scheme", "no_stats")
+    ignores = ("layout", "bins", "scheme", "no_stats")
 
     def measure(self, request: Request) -> Figure:
         """Lines sorted by the first set's gap; of very many parts those most standard errors off."""
         by = request.by or "class"
         parts = parts_of(replace(request, by=by))
         level, one = request.settings.level, NAMES[by]
-        series = [gap_series(s, parts, at, level) for at, s in enumerate(request.sets)]
+        wanted = quantities(replace(request, by=None if by == "group" else by))
+        series = [gap_series(s, parts, at, level, wanted[0]) for at, s in enumerate(request.sets)]
         limit, notes = request.panels or LINES, list(request.notes)
         chosen = np.arange(len(parts))
         if len(parts) > limit:
             rank = [(-g.n if request.choose == "frequent" else g.p_value) for g in series[0].gaps]
             chosen = np.argsort(rank, kind="stable")[:limit]
-            reason = "those with the most rows" if request.choose == "frequent" else "those furthest beyond chance"
+            reason = "those with the most rows" if request.choose == "frequent" else "the most significant"
             notes.insert(0, f"{limit} of {len(parts)} {one[1]}: {reason}")
         order = sorted(chosen.tolist(), key=lambda j: -np.nan_to_num(series[0].gaps[j].gap, nan=-9.0))
         kept = tuple(Series(s.label, tuple(s.gaps[j] for j in order)) for s in series)
         title = f"{request.sets[0].bundle}, by {one[0]}" if request.title is None else request.title
-        return Gaps(title, one[1], level, len(parts), kept, tuple(notes))
+        return Gaps(title, one[1], level, len(parts), kept, tuple(notes), wanted[0])
 
     def draw(self, figure: Gaps, paper: Paper) -> Any:
         """Sorted dots with intervals around the line of no gap."""
@@ -139,12 +150,19 @@ class GapPlot(Style[Gaps]):
         axes.set_yticks(np.arange(lines)[::-1], names, fontsize=6.5)
         axes.tick_params(axis="y", length=0)
         axes.grid(axis="x")
-        axes.set_xlabel(f"mean confidence − accuracy, {100 * figure.level:g} % interval\nfilled: beyond chance")
+        axes.set_xlabel(f"{figure.words[0]}, {100 * figure.level:g} % interval\nfilled: significant (adjusted)")
         axes.annotate(
-            "◀ not sure enough", (0, 1), (0, 3), "axes fraction", "offset points", fontsize=7, color=theme.muted
+            f"◀ {figure.words[1]}", (0, 1), (0, 3), "axes fraction", "offset points", fontsize=7, color=theme.muted
         )
         axes.annotate(
-            "too sure ▶", (1, 1), (0, 3), "axes fraction", "offset points", fontsize=7, color=theme.muted, ha="right"
+            f"{figure.words[2]} ▶",
+            (1, 1),
+            (0, 3),
+            "axes fraction",
+            "offset points",
+            fontsize=7,
+            color=theme.muted,
+            ha="right",
         )
         plot.text(0.5, 1 - 0.1 / height, squeeze(figure.title, int(wide * 12)), ha="center", va="top", fontsize=9.5)
         if count > 1:
@@ -163,7 +181,7 @@ class GapPlot(Style[Gaps]):
         for s in figure.series:
             lines += [
                 "",
-                look.paint(squeeze(f"{s.label}: {s.beyond} of {len(s.gaps)} beyond chance (*)", width), "strong"),
+                look.paint(squeeze(f"{s.label}: {s.beyond} of {len(s.gaps)} significant (*)", width), "strong"),
             ]
             rows = [["", "n", "gap", "", ""]]
             inner = max(min(width - 44, 60), 5)
@@ -183,7 +201,9 @@ class GapPlot(Style[Gaps]):
             lines += [line[:width] for line in table(rows)]
         lines += [
             "",
-            f"gap: mean confidence - accuracy, {100 * figure.level:g} % interval, axis to +-{reach:.2f}"[:width],
+            f"gap: {figure.words[0].replace('−', '-')}, {100 * figure.level:g} % interval, axis to +-{reach:.2f}"[
+                :width
+            ],
         ]
         return lines + [squeeze(note, width) for note in figure.notes]
 
@@ -199,10 +219,10 @@ class GapPlot(Style[Gaps]):
         for s in figure.series:
             worst = max(s.gaps, key=lambda g: abs(np.nan_to_num(g.gap)))
             found.append(
-                f"{s.label}: {s.beyond} of {len(s.gaps)} {figure.what} beyond chance,"
+                f"{s.label}: {s.beyond} of {len(s.gaps)} {figure.what} significantly off,"
                 f" largest {worst.part} with {worst.gap:+.4f}."
             )
-        return "Mean confidence minus accuracy with intervals. " + " ".join(found)
+        return f"{figure.words[0].capitalize()} with intervals. {' '.join(found)}"
 
 
 STYLE = GapPlot()
