@@ -4,6 +4,7 @@ import math
 import os
 import sys
 import time
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -58,7 +59,7 @@ class FittedMethod:
         if self.artifact is None:
             return [self.name, "failed", self.seconds, *[None] * 5]
         fit = self.artifact.fit
-        return [self.name, fit.status, self.seconds, self.cv_nll, *fit.after.values()]
+        return [self.name, fit.status, self.seconds, self.cv_nll, *in_sample(fit.after)]
 
 
 def fit_all(args: "FitArgs", rows: DataSet, context: Context, talk: Talk) -> int:
@@ -112,13 +113,14 @@ def _print(entries: list[FittedMethod], rows: DataSet, folds: int, talk: Talk) -
     if talk.quiet:
         return
     talk.say(f"{rows.name}, {rows.n} rows, {classes(rows.k)}: ranked by the mean negative log-likelihood of held-out")
-    talk.say(f"rows ({folds} random folds); what is beside it is that of the calibration data itself")
+    talk.say(f"rows ({folds} random folds); the columns behind it are in-sample, of the calibration data itself")
     table: list[list[Any]] = [entry.row() for entry in entries]
     before = next((entry.artifact.fit.before for entry in entries if entry.artifact is not None), None)
     if before is not None:
         nll = before["nll" if rows.k > 1 else "nll_top"] or 0.0
         table.insert(sum(entry.rank <= nll for entry in entries), ["identity", "", 0.0, nll, *before.values()])
-    print_table([*HEAD, *(before or ("accuracy", "nll", "brier", "ece"))], table, file=sys.stderr)
+    names = before or ("accuracy", "nll", "brier", "ece")
+    print_table([*HEAD, *(f"in-sample {name}" for name in names)], table, file=sys.stderr)
 
 
 def _targets(args: "FitArgs", rows: DataSet, talk: Talk) -> dict[str, Path]:
@@ -153,6 +155,16 @@ def as_json(artifact: Artifact, path: str) -> dict[str, object]:
     }
 
 
+ZERO = 1e-9
+"""Calibration error of the rows of the fit below which it is rounding: isotonic and histogram maps have none there."""
+
+
+def in_sample(after: Mapping[str, float | None]) -> list[Cell]:
+    """Figures of the calibration data after the fit, with what is 0 there whatever the model said to be so."""
+    zero = "0 (in-sample, zero by construction)"
+    return [zero if n.startswith("ece") and v is not None and v < ZERO else v for n, v in after.items()]
+
+
 def classes(k: int) -> str:
     """What a number of classes is called; one is a confidence alone."""
     return f"{k} classes" if k > 1 else "confidences"
@@ -169,10 +181,10 @@ def print_fit(artifact: Artifact, source: str, talk: Talk) -> None:
     named = f" (class 1 = {names[1]})" if names is not None and len(names) == 2 else ""
     what = f"{classes(artifact.n_classes)}{named}"
     talk.say(f"{artifact.method} on {source}: {fit.n} rows, {what}, status {fit.status}{found}")
-    head = ["calibration data", *fit.before]
-    print_table(head, [["before", *fit.before.values()], ["after", *fit.after.values()]], file=sys.stderr)
-    if "auto" in fit.details:
+    if "auto" in fit.details:  # held-out figures first
         print_candidates(artifact, talk)
+    lines: list[list[Cell]] = [["before", *fit.before.values()], ["after", *in_sample(fit.after)]]
+    print_table(["in-sample (calibration data)", *fit.before], lines, file=sys.stderr)
     for warning in fit.warnings:
         talk.warn(warning)
 

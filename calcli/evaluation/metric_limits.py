@@ -7,10 +7,15 @@ from typing import Any, Literal
 
 from calcli.errors import UsageError, unknown_name
 from calcli.evaluation.results import ENDS, Result, end_of
+from calcli.evaluation.verdict_results import ONE_SIDED
 from calcli.fast_dataclass import dataclass
 from calcli.metrics.catalog import metric
+from calcli.metrics.intervals import normal_tail
 
 CHANGES = ("increase", "drop")
+RARE = 0.01
+"""False alarms from which a limit is one that noise decides."""
+
 NAMED = re.compile(r"(?P<base>[^.(@]*(\([^)]*\)|@[\d.]*\d)?)(\.(?P<end>.*))?")
 
 
@@ -42,7 +47,10 @@ class Limit:
 
 @dataclass(frozen=True)
 class Outcome:
-    """One limit against one result."""
+    """One limit against one result.
+
+    false_alarm : how often a calibrated model would cross it on as many rows; q95 : its 95th percentile there.
+    """
 
     limit: Limit
     bundle: str
@@ -50,6 +58,8 @@ class Outcome:
     found: float | None
     crossed: bool
     reason: str | None = None
+    false_alarm: float = 0.0
+    q95: float = 0.0
 
     def to_dict(self) -> dict[str, Any]:
         return {
@@ -59,6 +69,7 @@ class Outcome:
             "value": self.found,
             "crossed": self.crossed,
             **({"reason": self.reason} if self.reason else {}),
+            **({"false_alarm": self.false_alarm, "null_q95": self.q95} if self.false_alarm >= RARE else {}),
         }
 
     @property
@@ -67,7 +78,13 @@ class Outcome:
         what = f"{self.bundle}, {self.calibrator or 'uncalibrated'}: {self.limit.name}"
         if self.found is None:
             return f"{what} has no value ({self.reason}), limit {self.limit.text}"
-        return f"{what} is {self.found:.6g}, limit {self.limit.text}"
+        text = f"{what} is {self.found:.6g}, limit {self.limit.text}"
+        if self.false_alarm < RARE:
+            return text
+        return (
+            f"{text}; a calibrated model would cross it in about {self.false_alarm:.0%} of samples of this size: take"
+            f" --min {self.limit.name}.p=0.05, or a limit above the 95th percentile, {self.q95:.4g}"
+        )
 
 
 def limits(maxima: Sequence[str], minima: Sequence[str]) -> list[Limit]:
@@ -118,8 +135,18 @@ def check(asked: Sequence[Limit], result: Result, baseline: Result | None) -> li
     for limit in asked:
         found, reason = _found(limit, result, baseline)
         crossed = found is None or (found > limit.value if limit.side == "max" else found < limit.value)
-        outcomes.append(Outcome(limit, result.bundle, result.calibrator, found, crossed, reason))
+        noise = _false_alarm(limit, result)
+        outcomes.append(Outcome(limit, result.bundle, result.calibrator, found, crossed, reason, *noise))
     return outcomes
+
+
+def _false_alarm(limit: Limit, result: Result) -> tuple[float, float]:
+    """How often chance alone crosses a limit on a calibration error, by a normal law through what is known; its q95."""
+    null = result.scores[limit.metric].null
+    if limit.side == "min" or limit.name != limit.metric or null is None or null.resamples == 0:
+        return 0.0, 0.0
+    sd = (null.q95 - null.mean) / ONE_SIDED
+    return normal_tail((limit.value - null.mean) / sd) if sd > 0.0 else 0.0, null.q95
 
 
 def _found(limit: Limit, result: Result, baseline: Result | None) -> tuple[float | None, str | None]:

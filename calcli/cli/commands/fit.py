@@ -12,6 +12,7 @@ calcli fit --method all logits.h5 -o calibrators/
 calcli fit --method ts 'shards/*.h5:cal' -o all.ts.json
 """
 
+import re
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
@@ -27,6 +28,7 @@ from calcli.fit_and_apply import fit_artifact
 from calcli.flags import REQUIRED, flag
 from calcli.io.artifact import save
 from calcli.io.atomic import check_output
+from calcli.io.locate import split_where
 from calcli.kernels.device import resolve
 from calcli.registry import parse_options, settings_of, split_method
 
@@ -36,6 +38,7 @@ if TYPE_CHECKING:
 
 ORDER = 20
 CALIBRATION = ("cal", "val", "validation", "valid", "calibration", "calib", "dev")
+HELD_OUT = re.compile(r"(^|[^a-z])(tests?|hold[-_ ]?outs?|held[-_ ]?out)([^a-z]|$)", re.IGNORECASE)
 EPILOG = "calcli methods lists the methods, calcli methods NAME the options of one."
 
 
@@ -93,10 +96,23 @@ class FitArgs(o.ReadingSeveral, Working, o.Saying):
 def run(args: FitArgs) -> int:
     """Fit one method, or all that apply; names, options and outputs are checked before rows are read."""
     talk = Talk(args.quiet)
+    _check_held_out(args)
     together = args.method == "all"
     target, options = ("-", None) if together else (args.target(), args.options())
     with args.executor(talk) as executor, job_file(target if executor is not None else None) as journal:
         return _fit(args, talk, target, options, executor, journal)
+
+
+def _check_held_out(args: FitArgs) -> None:
+    """Raises UsageError where a pattern, and no name that was typed, takes a bundle that is for the evaluation."""
+    typed = {split_where(name)[1] for name in args.given}
+    for name in args.expanded:
+        group = split_where(name)[1]
+        if group not in typed and HELD_OUT.search(group or ""):
+            raise UsageError(
+                f"{name}: a pattern takes it for the fit, and its name says that it is held out; name the bundles"
+                f" of the fit, e.g. {name.rpartition(':')[0]}:cal, or this one too"
+            )
 
 
 def _fit(
