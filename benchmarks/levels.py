@@ -1,6 +1,6 @@
 """Levels, power and coverage of what evaluate says, by simulation.
 
-python benchmarks/levels.py level|power|split|coverage [--classes 2,10,100] [--rows 200,1000] [--replicates 2000]
+python benchmarks/levels.py level|power|split|coverage|paired [--classes 2,10,100] [--rows 200,1000] [--replicates 2000]
 python benchmarks/levels.py … --record benchmarks/levels.json [--seconds 480]
 python benchmarks/levels.py table benchmarks/levels.json
 
@@ -9,7 +9,9 @@ sure, rare or noisy of near-certain scores, of a class with 1 % of the rows (and
 of which 5 % are drawn at random, which the scores know.
 power : the same where the stated logits are z / T, and where one class has a bias; beside it the
 rule of 0.1. split : calibration part of the log loss of calibrated rows. coverage : of the 95 %
-intervals of row means, where the logits are twice too large and the losses skewed.
+intervals of row means, where the logits are twice too large and the losses skewed. paired : two maps
+of known scores (--pool FILE.npz: of its logits), labels from a known truth: how often the paired test and
+Student's find the first better or worse at 2.5 % each, how often their intervals miss, and how often there is none.
 
 Replicate r of a cell draws from the seed (experiment, n, k, r) and goes through the code of evaluate,
 split included. With --record sums are kept in a file, from which the next run goes on, so that a
@@ -27,13 +29,16 @@ import numpy as np
 
 from calcli.evaluation.joint_test import joint_test
 from calcli.evaluation.loss_decomposition import cross_fitted_split
+from calcli.evaluation.paired_differences import differences
 from calcli.evaluation.results import Score
 from calcli.evaluation.verdict_rules import CLAUSE, LEVEL, MAIN, data_summary, judge, normal_tail
 from calcli.metrics.catalog import measure
 from calcli.metrics.collect import collect
 from calcli.metrics.context import MetricContext, MetricSettings
-from calcli.numerics import softmax
+from calcli.metrics.intervals import Mean, t_interval, t_p_value
+from calcli.numerics import log_softmax, softmax
 from calcli.rows import ArrayRows
+from calcli.statistics.paired import PairedSums, expected_powers
 
 LOSSES = ("nll", "brier", "brier_top", "accuracy", "mean_confidence")
 TRUTH_ROWS = 400_000
@@ -146,7 +151,87 @@ def coverage(cell, r):
     return {name: float(i.low <= truth[name] <= i.high) for name, i in intervals.items()}
 
 
-EXPERIMENTS = {"level": level, "power": power, "split": split, "coverage": coverage}
+def drawn(kind, n, rng, pools={}):  # noqa: B006
+    """Logits (n, k) of a generator, or rows of a file of logits."""
+    if kind == "c10":
+        return rng.normal(size=(n, 10)) * 4.0
+    if kind == "60 % right":
+        return rng.normal(size=(n, 10)) * 1.7
+    if kind == "1 % positive":
+        return np.stack([np.zeros(n), rng.normal(size=n) * 1.8 - 6.2], axis=1)
+    if kind == "near-certain":
+        return rng.permuted(np.hstack([9 + 1.5 * rng.normal(size=(n, 1)), np.zeros((n, 9))]), axis=1)
+    if kind not in pools:
+        pools[kind] = np.load(kind)["logits"].astype(np.float64)
+    return pools[kind][rng.integers(0, len(pools[kind]), n)]
+
+
+def mapped(z, slope_and_bias):
+    """Log-probabilities under a slope, and a bias of class 0."""
+    slope, bias = slope_and_bias
+    return log_softmax(z * slope + bias * (np.arange(z.shape[1]) == 0))
+
+
+def chances(z, truth):
+    """Probabilities of the labels: a slope, a bias of class 0 and a share of labels at random."""
+    return (1.0 - truth[2]) * np.exp(mapped(z, truth[:2])) + truth[2] / z.shape[1]
+
+
+def expected_loss(kind, loss, truth, stated, made={}):  # noqa: B006
+    """Mean loss of a map over so many scores that their own noise is the same for all."""
+    key = (kind, loss, truth, stated)
+    if key not in made:
+        z = drawn(kind, 20_000, np.random.default_rng(5))
+        made[key] = float((chances(z, truth) * losses_by_label(mapped(z, stated), loss)).sum(axis=1).mean())
+    return made[key]
+
+
+def losses_by_label(log_p, loss):
+    p = np.exp(log_p)
+    return -log_p if loss == "nll" else (p * p).sum(axis=1, keepdims=True) - 2.0 * p
+
+
+def rival_of(cell):
+    """Truth, first map and rival; where none is given the sharper one that loses as much as the first map."""
+    truth, first = (1.0, 0.0, cell.get("noise", 0.0)), tuple(cell["first"])
+    if "rival" in cell:
+        return truth, first, tuple(cell["rival"])
+    high, goal = 5.0, expected_loss(cell["scores"], cell["loss"], truth, first)
+    steps = np.linspace(first[0], 1.5, 13)  # the least loss in between, behind which it rises
+    low = float(min(steps, key=lambda slope: expected_loss(cell["scores"], cell["loss"], truth, (float(slope), 0.0))))
+    for _ in range(30):
+        middle = (low + high) / 2
+        less = expected_loss(cell["scores"], cell["loss"], truth, (middle, 0.0)) < goal
+        low, high = (middle, high) if less else (low, middle)
+    return truth, first, (low, 0.0)
+
+
+def paired(cell, r):
+    n, kind, loss = cell["rows"], cell["scores"], cell["loss"]
+    truth, first, rival = rival_of(cell)
+    rng = np.random.default_rng([6, n, r])
+    z = drawn(kind, n, rng)
+    y = np.minimum((chances(z, truth).cumsum(axis=1) < rng.random((n, 1))).sum(axis=1), z.shape[1] - 1)
+    a, b = mapped(z, first), mapped(z, rival)
+    by_label = losses_by_label(a, loss) - losses_by_label(b, loss)
+    sums = PairedSums.of(by_label[np.arange(n), y], None, expected_powers(by_label, np.exp(a), np.exp(b)))
+    mean, se, _ = sums.student()
+    t = mean / se if se else math.copysign(math.inf, mean)
+    found, found_t = differences({loss: sums}, 0.95)[loss], t_p_value(t, n - 1)
+    true = expected_loss(kind, loss, truth, first) - expected_loss(kind, loss, truth, rival)
+    student, held = t_interval(Mean(mean, se, n), 0.95), found.interval
+    return {
+        "better": float(found.p_value <= 0.05 and mean < 0),
+        "worse": float(found.p_value <= 0.05 and mean > 0),
+        "t better": float(found_t <= 0.05 and mean < 0),
+        "t worse": float(found_t <= 0.05 and mean > 0),
+        "no interval": float(held is None),
+        "misses": float(held is not None and not held.low <= true <= held.high),
+        "t misses": float(not student.low <= true <= student.high),
+    }
+
+
+EXPERIMENTS = {"paired": paired, "level": level, "power": power, "split": split, "coverage": coverage}
 GRID = {"classes": [2, 3, 10, 100], "rows": [50, 200, 1000, 10000]}
 SHIFTS = [
     {"rows": 10000, "classes": 10, "temperature": 0.95},
@@ -155,8 +240,28 @@ SHIFTS = [
 ]
 
 
+GENERATORS = ["c10", "1 % positive", "60 % right"]
+RIVALS = [((0.6, 0.0), (1.0, 0.0)), ((1.5, 0.0), (1.0, 0.0)), ((1.0, 1.0), (1.0, 0.0)), ((2.0, 0.0), (1.4, 0.0))]
+
+
+def paired_cells(args):
+    """Nulls (two maps of equal loss), labels at random among them, and pairs of which the first is worse."""
+    cells = []
+    for n in args.rows or [100, 500]:
+        for kind in args.pool or GENERATORS:
+            cells += [{"rows": n, "scores": kind, "loss": loss, "first": (0.9, 0.0)} for loss in ("nll", "brier")]
+            cells.append({"rows": n, "scores": kind, "loss": "nll", "first": (0.6, 0.0)})
+            cells += [{"rows": n, "scores": kind, "loss": "nll", "first": a, "rival": b} for a, b in RIVALS]
+        if not args.pool:
+            cells.append({"rows": n, "scores": "near-certain", "loss": "nll", "first": (0.9, 0.0)})
+            cells.append({"rows": n, "scores": "c10", "loss": "nll", "first": (0.9, 0.0), "noise": 0.01})
+    return [json.loads(json.dumps(cell)) for cell in cells]  # tuples as a record has them
+
+
 def cells_of(args):
     """The cells of an experiment, with what tells them apart."""
+    if args.what == "paired":
+        return paired_cells(args)
     without = {"split": False} if args.without_split else {}
     if args.what == "power":
         spreads = [{} if spread is None else {"spread": spread} for spread in args.spread]
@@ -217,6 +322,7 @@ def main():
     parser.add_argument("--classes", type=numbers)
     parser.add_argument("--rows", type=numbers)
     parser.add_argument("--scores", action="append", choices=list(SCORES), help="whose level (default plain)")
+    parser.add_argument("--pool", action="append", help="file of logits that paired draws rows from, an .npz")
     parser.add_argument("--spread", type=float, action="append", help="standard deviation of the true logits")
     parser.add_argument(
         "--without-split", action="store_true", help="leave out the split, nearly all the time of large cells"
