@@ -151,7 +151,7 @@ def coverage(cell, r):
     return {name: float(i.low <= truth[name] <= i.high) for name, i in intervals.items()}
 
 
-def drawn(kind, n, rng, pools={}):  # noqa: B006
+def scores_of(kind, n, rng, pools={}):  # noqa: B006
     """Logits (n, k) of a generator, or rows of a file of logits."""
     if kind == "c10":
         return rng.normal(size=(n, 10)) * 4.0
@@ -181,7 +181,7 @@ def expected_loss(kind, loss, truth, stated, made={}):  # noqa: B006
     """Mean loss of a map over so many scores that their own noise is the same for all."""
     key = (kind, loss, truth, stated)
     if key not in made:
-        z = drawn(kind, 20_000, np.random.default_rng(5))
+        z = scores_of(kind, 20_000, np.random.default_rng(5))
         made[key] = float((chances(z, truth) * losses_by_label(mapped(z, stated), loss)).sum(axis=1).mean())
     return made[key]
 
@@ -210,8 +210,8 @@ def paired(cell, r):
     n, kind, loss = cell["rows"], cell["scores"], cell["loss"]
     truth, first, rival = rival_of(cell)
     rng = np.random.default_rng([6, n, r])
-    z = drawn(kind, n, rng)
-    y = np.minimum((chances(z, truth).cumsum(axis=1) < rng.random((n, 1))).sum(axis=1), z.shape[1] - 1)
+    z = scores_of(kind, n, rng)
+    y = drawn(chances(z, truth), rng)
     a, b = mapped(z, first), mapped(z, rival)
     by_label = losses_by_label(a, loss) - losses_by_label(b, loss)
     sums = PairedSums.of(by_label[np.arange(n), y], None, expected_powers(by_label, np.exp(a), np.exp(b)))
