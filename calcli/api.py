@@ -78,7 +78,7 @@ def fit(
     chosen = parse_options(method, written | {name.rstrip("_"): plain(value) for name, value in options.items()})
     seed = checked(MetricSettings, {"seed": seed}).seed
     with open_scores(scores, labels, kind, prefer=("cal", "val"), weights=weights, class_names=class_names) as rows:
-        context = Context(seed=seed, device=resolve(device, rows.n * rows.k))
+        context = Context(seed=seed, device=resolve(device, method, rows.n * rows.k))
         fitted = FittedCalibrator(fit_artifact(method, chosen, rows, context))
     warn_all(fitted.warnings)
     return fitted

@@ -10,6 +10,7 @@ from synthetic import truth
 from calcli.calibrator import Context
 from calcli.fit_and_apply import fit_artifact
 from calcli.io.bundle import BundleRows, open_bundle
+from calcli.kernels import device as device_module
 from calcli.kernels.device import kernels
 from calcli.kernels.numpy import expand, nll_slope, summary_at, top_mass_slope
 from calcli.methods._temperature import series_root, start_rows
@@ -208,6 +209,28 @@ def test_a_residual_is_made_good_without_newtons_walks():
     rise = off.entropy_gap / off.weight / beta / (beta - 1 / better.calibrator.temperature)
     slope = nll_slope(rows)(np.log(beta))
     assert rise == pytest.approx((slope[1] - slope[0]) / beta**2, rel=1e-3)  # d/d beta of the mean gap
+
+
+@pytest.mark.parametrize(
+    ("method", "scores", "taken"),
+    [
+        ("ts", 10**12, False),  # both walks stay on the CPU: there is nothing to save
+        ("ec", 10**12, False),
+        ("hoki", 1 << 24, False),  # 0.8 s on the CPU, and importing torch takes 1.8
+        ("hoki", 10**9, True),
+        ("ts+hoki", 10**9, True),
+        ("recal", 10**8, False),
+        ("recal", 10**10, True),
+        ("all", 10**9, True),
+    ],
+)
+def test_auto_takes_a_gpu_only_where_its_loops_are_dear(method, scores, taken, monkeypatch):
+    torch = pytest.importorskip("torch")
+    monkeypatch.setattr(device_module, "_driver_present", lambda: True)
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    assert device_module.resolve("auto", method, scores) == ("cuda" if taken else "cpu")
+    assert device_module.resolve("cuda", method, 1) == "cuda"
+    assert device_module.resolve("cpu", method, scores) == "cpu"
 
 
 def test_a_missing_twin_falls_back_with_a_notice():

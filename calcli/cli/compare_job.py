@@ -174,9 +174,10 @@ def outcomes(tasks: Sequence[CompareTask], executor: "Executor | None") -> Gener
 
 def _outcome(task: CompareTask, scene: Scene) -> HeldOut:
     begun, setting = time.process_time(), task.setting
-    context = Context(setting.seed, resolve("auto", scene.rows.n * scene.rows.k))
     try:
-        fits = fold_fits(*parse_method(task.entrant), scene.folds, context)
+        method, options = parse_method(task.entrant)
+        context = Context(setting.seed, resolve("auto", method, scene.rows.n * scene.rows.k))
+        fits = fold_fits(method, options, scene.folds, context)
         with _others(task, scene) as others:
             table = held_out_table(fits, scene.folds, others)
         return HeldOut(time.process_time() - begun, table, fits=fits)

@@ -1,36 +1,37 @@
 """The only place that chooses where the heavy loops run."""
 
-from collections.abc import Callable, Sequence
 from os.path import exists
-from typing import Any, Protocol, cast
-
-import numpy as np
-from numpy.typing import NDArray
 
 from calcli.calibrator import Context
 from calcli.errors import UsageError
-from calcli.fit_summary import Summary
-from calcli.kernels import numpy as numpy_kernels
-from calcli.kernels.numpy import Expansion, Slope
-from calcli.kernels.numpy.recal import RowSharpness
-from calcli.numerics import FloatArray
-from calcli.rows import Rows
+from calcli.kernels.base import Kernels
 
 DEVICES = ("auto", "cpu", "cuda")
 
-WORTH_A_GPU = 1 << 24
-"""Scores (rows x classes) from which importing torch and copying to a GPU pays off."""
+CPU_SECONDS = {"hoki": 5e-8, "recal": 1e-8}
+"""CPU time per score, at the least, of the loops that a GPU takes over in a fit: Hoki's retention probabilities at 13
+scales, one round of ReCal. Measured with NumPy on float32 scores of 100 to 1000 classes (2e6 to 4e6 of them). Other
+methods are not here: ``ts`` and ``ec`` walk over the rows twice, both times on the CPU."""
+
+GPU_SECONDS = 9.0
+"""CPU time that a GPU must save. Importing torch alone takes 1.8 s; no GPU has been measured: five times as much."""
 
 
-def resolve(device: str, work: int) -> str:
-    """Turn auto|cpu|cuda into cpu or cuda, for ``work`` = rows x classes scores.
+def pays(method: str, scores: int) -> bool:
+    """Whether a GPU is worth its start for a method (``ts+hoki``; ``all``) and so many scores (rows x classes)."""
+    loops = CPU_SECONDS if method == "all" else method.split("+")
+    return scores * sum(CPU_SECONDS.get(name, 0.0) for name in loops) > GPU_SECONDS
 
-    ``auto`` stays on NumPy without importing torch when the work is small or the machine
+
+def resolve(device: str, method: str, scores: int) -> str:
+    """Turn auto|cpu|cuda into cpu or cuda for the fit of a method to ``scores`` = rows x classes.
+
+    ``auto`` stays on NumPy without importing torch where a GPU does not pay (``pays``) or the machine
     has no NVIDIA driver. Raises UsageError when cuda is asked for and not there.
     """
     if device not in DEVICES:
         raise UsageError(f"--device is {device!r}, expected one of {', '.join(DEVICES)}")
-    if device == "cpu" or (device == "auto" and (work < WORTH_A_GPU or not _driver_present())):
+    if device == "cpu" or (device == "auto" and not (pays(method, scores) and _driver_present())):
         return "cpu"
     try:
         import torch
@@ -49,50 +50,10 @@ def _driver_present() -> bool:
     return exists("/proc/driver/nvidia/version") or exists("/dev/nvidiactl")
 
 
-class Kernels(Protocol):
-    """The heavy loops. NumPy has them all; a torch twin may be missing, and NumPy's takes its place."""
-
-    @staticmethod
-    def nll_slope(rows: Rows) -> Slope: ...
-    @staticmethod
-    def top_mass_slope(rows: Rows, top: int, target: float) -> Slope: ...
-    @staticmethod
-    def brier_slope(rows: Rows, low: float, high: float) -> tuple[tuple[float, float, float], Slope]: ...
-    @staticmethod
-    def expand(rows: Rows, beta: float, *, summarise: bool) -> Expansion: ...
-    @staticmethod
-    def summary_at(rows: Rows, beta: float) -> Summary: ...
-    @staticmethod
-    def retention_rates(
-        rows: Rows,
-        noise: str,
-        scales: Sequence[float],
-        draws: NDArray[np.float32] | None = None,
-        report: Callable[[int], None] = ...,
-    ) -> FloatArray: ...
-    @staticmethod
-    def runner_up_gaps(rows: Rows) -> FloatArray: ...
-    @staticmethod
-    def row_sharpness(rows: Rows) -> RowSharpness: ...
-
-
-class _OnCuda:
-    """The torch twins, and for what they lack NumPy's loops with a notice."""
-
-    def __init__(self, notices: list[str]) -> None:
-        from calcli.kernels import torch
-
-        self._twins, self._notices = torch, notices
-
-    def __getattr__(self, name: str) -> Any:
-        if hasattr(self._twins, name):
-            return getattr(self._twins, name)
-        notice = f"{name.replace('_', ' ')}: this loop has no CUDA twin and ran on the CPU"
-        if notice not in self._notices:
-            self._notices.append(notice)
-        return getattr(numpy_kernels, name)
-
-
 def kernels(context: Context) -> Kernels:
-    """The heavy loops for a context's device: NumPy, or the torch twins. Loops that fall back add a notice."""
-    return cast(Kernels, _OnCuda(context.notices) if context.device == "cuda" else numpy_kernels)
+    """The heavy loops for a context's device. Loops that it lacks run on the CPU and add a notice."""
+    if context.device != "cuda":
+        return Kernels()
+    from calcli.kernels.cuda import Cuda
+
+    return Cuda(context.notices)

@@ -97,7 +97,11 @@ def page(n: Numbers) -> Page:
         Row("figures 3-6, variance against ECE", "reproduced", "`diagram --style variance`, below"),
         Row("baselines", "reproduced", "TempS, VecS, MS-ODIR, Dir-ODIR, ETS, IRM, IROvA-TS and ReCal all fit"),
         Row("runs on the paper's own networks", "impossible", "their logits are not published"),
-        Row("CUDA", "impossible", "no GPU was at hand; the twin of the loop equals NumPy on torch's CPU device"),
+        Row(
+            "CUDA",
+            "undecided",
+            "not measured: no GPU was at hand; the twin of the loop equals NumPy on torch's CPU device",
+        ),
     ]
     return Page(
         "Hoki (Jang, Ivanov, Lee, Weimer 2021)",

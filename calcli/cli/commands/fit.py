@@ -126,7 +126,7 @@ def _fit(
     """Fit, save and tell; options : None for all methods."""
     with opened(args, args.expanded, executor, talk, CALIBRATION, journal) as rows:
         rows.progress = talk.progress
-        context = Context(args.seed, resolve(args.device, rows.n * rows.k), talk.progress)
+        context = Context(args.seed, resolve(args.device, args.method, rows.n * rows.k), talk.progress)
         if rows.ignored:
             talk.say(f"{rows.name}: left out {rows.ignored} of {rows.total} rows by their label")
         if options is None:
