@@ -55,15 +55,16 @@ def fit_artifact(
                 f" methods need no more: {', '.join(sorted(able, key=lambda each: method(each).place))}"
             )
         options = method(name).resolve_options(options, rows.k)
-        fitted = method(name).fit(rows, options, context)
+        counted = rows.counted()
+        fitted = method(name).fit(counted, options, context)
         if fitted.chosen is not None:
             name, options = fitted.chosen
             options = method(name).resolve_options(options, rows.k)
-        before = fitted.before or _summary(rows, None, context)
-        after = fitted.after() if fitted.after else _summary(rows, fitted.calibrator, context)
+        before = fitted.before or _summary(counted, None, context)
+        after = fitted.after() if fitted.after else _summary(counted, fitted.calibrator, context)
         better = None if fitted.verify is None else fitted.verify(after)
         if better is not None:
-            fitted, after = better, _summary(rows, better.calibrator, context)
+            fitted, after = better, _summary(counted, better.calibrator, context)
     except FitError as problem:
         raise FitError(f"{rows.name}: {problem}") from None
     except (np.linalg.LinAlgError, OverflowError, FloatingPointError, ZeroDivisionError) as problem:
@@ -74,7 +75,7 @@ def fit_artifact(
     said = *fitted.warnings, *context.notices, *harm(was, became, before, after)
     warnings = [*fit_warnings(rows, before, fitted.calibrator.laws), *said]
     record = FitRecord(
-        n=rows.n,
+        n=before.n,
         status="degenerate" if fitted.status == "ok" and unwritten(rows) else fitted.status,
         warnings=warnings,
         source=rows.name,

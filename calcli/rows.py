@@ -261,6 +261,17 @@ class Rows(ABC):
         """The rows at ``index`` (folds of a cross-validation), in the order of the source."""
         return SubsetRows(self, index)
 
+    def counted(self) -> "Rows":
+        """The rows of weight above 0, which are all that a fit or a metric knows of; all rows where none has any.
+
+        Where their weights are all 1 they have none.
+        """
+        weight = self.weights()
+        if weight is None or (weight > 0).all() or not (weight > 0).any():
+            return self
+        index = np.flatnonzero(weight > 0)
+        return SubsetRows(self, index, weighted=bool((weight[index] != 1.0).any()))
+
 
 class ArrayRows(Rows):
     """Rows that lie in memory.
@@ -307,10 +318,10 @@ class ArrayRows(Rows):
 
 
 class SubsetRows(Rows):
-    """Some rows of a source, picked block by block. Rows keep the source's order."""
+    """Some rows of a source, picked block by block. Rows keep the source's order. weighted : do their weights count?"""
 
-    def __init__(self, source: Rows, index: IntArray) -> None:
-        self.source = source
+    def __init__(self, source: Rows, index: IntArray, weighted: bool = True) -> None:
+        self.source, self.weighted = source, weighted
         self.index = np.sort(np.asarray(index, dtype=np.int64))
         self.n, self.k, self.kind = len(self.index), source.k, source.kind
         self.transforms = source.transforms
@@ -321,14 +332,15 @@ class SubsetRows(Rows):
             stop = int(np.searchsorted(self.index, block.start + len(block)))
             if stop == at:
                 continue
-            yield block.take(self.index[at:stop] - block.start, at)
+            some = block.take(self.index[at:stop] - block.start, at)
+            yield some if self.weighted else replace(some, weight=None)
             at = stop
 
     def labels(self) -> IntArray:
         return self.source.labels()[self.index]
 
     def weights(self) -> FloatArray | None:
-        weight = self.source.weights()
+        weight = self.source.weights() if self.weighted else None
         return None if weight is None else weight[self.index]
 
 

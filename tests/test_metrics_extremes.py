@@ -3,6 +3,7 @@
 import bisect
 from itertools import pairwise
 
+import h5py
 import numpy as np
 import pytest
 from metric_cases import draw_labels, measured, softmax, top_label_table
@@ -11,13 +12,15 @@ from calcli.binning import mass_edges
 from calcli.calibrator import Context
 from calcli.evaluation.evaluate_bundle import Candidate, Plan, Subject, assess
 from calcli.evaluation.joint_test import joint_test
+from calcli.fit_and_apply import fit_artifact
+from calcli.importers.open_any_file import open_data
 from calcli.methods.ts import TemperatureScaling
 from calcli.metrics.catalog import measure, metric_names
 from calcli.metrics.context import MetricContext, MetricSettings
 from calcli.metrics.nulls import null_of
 from calcli.metrics.summarise import summarise
-from calcli.registry import method
-from calcli.rows import ArrayRows
+from calcli.registry import method, method_names, parse_options
+from calcli.rows import ArrayRows, Block
 
 
 def scores(kind, n=500, k=10, seed=0):
@@ -223,3 +226,47 @@ def test_a_temperature_never_worsens_the_loss_that_is_shown(seed):
     before, after = (summarise(rows, each, Context().progress).values()["nll"] for each in (None, fitted))
     assert after < before
     assert measured(z, y, "nll", kind="logits").value == pytest.approx(before, rel=1e-12)
+
+
+def with_absent(n=400, k=4, weights="fractions"):
+    """Rows some of which have a weight of 0, and the same rows without them: two (logits, labels, weight)."""
+    rng = np.random.default_rng(8)
+    z = rng.normal(size=(n, k)) * 2
+    y = draw_labels(softmax(0.6 * z), np.random.RandomState(8))
+    weight = rng.random(n) + 0.1 if weights == "fractions" else np.ones(n)
+    gone = rng.random(n) < 0.3
+    z[gone] += 40 * rng.normal(size=(gone.sum(), k))  # rows that would be seen
+    held = ~gone
+    kept = weight[held] if weights == "fractions" else None
+    return (z, y, np.where(gone, 0.0, weight)), (z[held], y[held], kept)
+
+
+@pytest.mark.parametrize("weights", ["fractions", "ones"])
+@pytest.mark.parametrize("k", [2, 4])
+def test_rows_of_weight_zero_are_absent_from_every_metric(k, weights):
+    names = [name for name in metric_names() if name not in ("marginal2_raw", "mse_raw")]
+    results = []
+    for z, y, weight in with_absent(k=k, weights=weights):
+        rows = ArrayRows(z, y, weight=weight)
+        group = np.arange(len(y)) * 0 if weight is None else (weight > 0) * 0
+        plan = Plan(names, sweep=(4, 8), sweep_marginal=True, per_class=True, per_group=True)
+        results.append(assess(Subject(rows, group=group), [Candidate(None, "uncalibrated", None)], plan).results[0])
+    found, expected = (result.to_dict() for result in results)
+    assert found == expected
+
+
+@pytest.mark.parametrize("name", [name for name in method_names() if name != "recal"])
+@pytest.mark.parametrize("k", [2, 4])
+def test_rows_of_weight_zero_are_absent_from_every_fit(k, name, tmp_path):
+    fits = []
+    for i, (z, y, weight) in enumerate(with_absent(k=k)):
+        with h5py.File(tmp_path / f"{i}.h5", "w") as h:
+            h["logits"], h["labels"], h["weights"] = z, y, weight
+        with open_data([str(tmp_path / f"{i}.h5")]) as rows:
+            fits.append(fit_artifact(name, parse_options(name, {}), rows, Context()))
+    one, other = fits
+    assert one.fit.before == other.fit.before and one.fit.after == other.fit.after
+    assert one.fit.n == other.fit.n and one.fit.label_counts == other.fit.label_counts
+    z = with_absent(k=k)[1][0]
+    block = Block(0, z, "logits")
+    np.testing.assert_array_equal(one.calibrator.apply(block).log_probs, other.calibrator.apply(block).log_probs)

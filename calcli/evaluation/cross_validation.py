@@ -57,7 +57,7 @@ def held_out_table(
 
 def _fitted(name: str, options: Options, rows: Rows, context: Context) -> Fit[Any]:
     cls = method(name)
-    fit = cls.fit(rows, cls.resolve_options(options, rows.k), Context(context.seed, context.device))
+    fit = cls.fit(rows.counted(), cls.resolve_options(options, rows.k), Context(context.seed, context.device))
     better = None if fit.verify is None else fit.verify(summarise(rows, fit.calibrator, context.progress))
     return Fit((better or fit).calibrator, (better or fit).status)
 

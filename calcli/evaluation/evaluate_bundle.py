@@ -1,7 +1,7 @@
 """Evaluate calibrators on the rows of one bundle: one walk over the file, then arithmetic."""
 
 from collections.abc import Sequence
-from dataclasses import field
+from dataclasses import field, replace
 from functools import partial
 from typing import Any
 
@@ -49,6 +49,16 @@ class Subject:
     name: str = ""
     group: NDArray[Any] | None = None
     class_names: Sequence[str] | None = None
+
+    def counted(self) -> "Subject":
+        """Without the rows of weight 0."""
+        rows = self.rows.counted()
+        if rows is self.rows:
+            return self
+        weight, group = self.rows.weights(), self.group
+        if weight is not None and group is not None:
+            group = group[weight > 0]
+        return replace(self, rows=rows, group=group)
 
 
 @dataclass(frozen=True)
@@ -127,6 +137,7 @@ def assess(
     the first candidate. edge_rows : rows that choose the bins of a sweep. Raises DataError for
     calibrators that do not fit.
     """
+    subject, edge_rows = subject.counted(), None if edge_rows is None else edge_rows.counted()
     rows = subject.rows
     if rows.k == 1 and (plan.per_class or plan.sweep_marginal):
         option = "--per-class" if plan.per_class else "--marginal"
