@@ -15,9 +15,10 @@ from calcli.io import spool
 from calcli.methods.ts import TemperatureScaling
 from calcli.metrics import external_sort, out_of_core
 from calcli.metrics.catalog import metric_names
-from calcli.metrics.context import MetricSettings
+from calcli.metrics.context import MetricSettings, Value
+from calcli.metrics.definition import Metric
 from calcli.metrics.external_sort import Runs, keys_of
-from calcli.metrics.out_of_core_walk import OF_ROWS, measured_long
+from calcli.metrics.out_of_core_walk import measured_long
 from calcli.metrics.ranking import HARMONIC, _inverses
 from calcli.metrics.ties import Ordered
 from calcli.rows import ArrayRows
@@ -174,7 +175,20 @@ def test_what_needs_all_rows_keeps_the_table():
     assert measured_long(["roc_auc"], MetricSettings(), 2) and not measured_long(["roc_auc"], MetricSettings(), 3)
     assert not measured_long(["ece"], MetricSettings(label="class"), 10)
     assert not measured_long(["nll"], MetricSettings(interval="bootstrap"), 10)
-    assert set(metric_names()) >= OF_ROWS
+    # One that says nothing of what it reads gets the table: sums would answer it with nothing.
+    assert Metric("new", "a title", "a formula", lambda context: Value(0.0)).reads == "table"
+
+
+@pytest.mark.parametrize("k", [2, 3])
+@pytest.mark.parametrize("name", metric_names())
+def test_each_metric_alone_is_the_same_on_either_side_of_the_limit(monkeypatch, name, k):
+    data, found = rows(1001, k), []
+    for limit in (1000, 1001):
+        monkeypatch.setattr(module, "LONG", limit)
+        plan = Plan([name], report=False)
+        found.append(assess(Subject(data), [Candidate(None, "uncalibrated", None)], plan).results[0].scores[name].value)
+    long, table = found
+    assert (long is None and table is None) or long == pytest.approx(table, rel=1e-6, abs=1e-9)
 
 
 # ---- the order on disk

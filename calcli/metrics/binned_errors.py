@@ -93,6 +93,7 @@ def _compat_signature(context: MetricContext, scheme: str) -> dict[str, str]:
     signature=BINNED_L1,
     report="default",
     meaning="mean gap of confidence and accuracy, equal-width bins",
+    reads="sums",
 )
 def ece(context: MetricContext) -> Value:
     return _binned(context, context.settings.scheme, context.settings.norm)
@@ -108,6 +109,7 @@ def ece(context: MetricContext) -> Value:
     report="two classes",
     meaning="mean gap of P(class 1) and the share of class 1",
     whole=True,
+    reads="sums",
 )
 def ece_positive(context: MetricContext) -> Value:
     if context.table.positive is None:
@@ -124,6 +126,7 @@ def ece_positive(context: MetricContext) -> Value:
     aliases=("adaptive_ece", "ace", "adaece"),
     report="default",
     meaning="the same, bins of equally many rows",
+    reads="order",
 )
 def ece_mass(context: MetricContext) -> Value:
     return _binned(context, "mass", context.settings.norm)
@@ -138,6 +141,7 @@ def ece_mass(context: MetricContext) -> Value:
     report="default",
     meaning="largest gap of a bin",
     in_table=False,
+    reads="sums",
 )
 def mce(context: MetricContext) -> Value:
     return _binned(context, context.settings.scheme, math.inf)
@@ -150,6 +154,7 @@ def mce(context: MetricContext) -> Value:
     reference="Jang, Lee, Weimer (2021), ReCal's VCE",
     signature=BINNED_L1[1:],
     report="full",
+    reads="sums",
 )
 def vce(context: MetricContext) -> Value:
     return Value(float(gap_variance(context.bins(context.settings.scheme))))
@@ -202,6 +207,7 @@ def _pooled(context: MetricContext, scheme: str, norm: float) -> Value:
     aliases=("classwise_ece", "sce"),
     report="full",
     whole=True,
+    reads="sums",
 )
 def cwece(context: MetricContext) -> Value:
     stats, norm = context.table.classes, context.settings.norm

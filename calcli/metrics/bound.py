@@ -30,7 +30,8 @@ def generalisation_bound(ece: float, n: float, bins: int, delta: float = 0.05) -
 def _bound(context: MetricContext, which: str) -> Value:
     s = context.settings
     value = float(binned_error(context.bins("width")))
-    bounds = generalisation_bound(value, mean_named(context, "accuracy").n, s.bins, 1.0 - s.level)
+    n = context.n if context.table.weight is None else mean_named(context, "accuracy").n
+    bounds = generalisation_bound(value, n, s.bins, 1.0 - s.level)
     return Value(bounds[which], signature={"delta": f"{1.0 - s.level:g}"})
 
 
@@ -44,6 +45,7 @@ SIGNATURE = (("norm", "1"), ("bins", None), ("scheme", "width"), ("label", None)
     reference="Jang et al. (2021), theorem 2",
     signature=SIGNATURE,
     report="full",
+    reads="sums",
 )
 def bound_printed(context: MetricContext) -> Value:
     return _bound(context, "printed")
@@ -56,6 +58,7 @@ def bound_printed(context: MetricContext) -> Value:
     reference="after Jang et al. (2021), theorem 2",
     signature=SIGNATURE,
     report="full",
+    reads="sums",
 )
 def bound_repaired(context: MetricContext) -> Value:
     return _bound(context, "repaired")

@@ -168,6 +168,7 @@ def _l2_scheme(context: MetricContext) -> str:
     signature=(*L2, ("debiased", "yes")),
     report="default",
     meaning="root-mean-square gap, sampling bias removed",
+    reads="order",
 )
 def tce2(context: MetricContext) -> Value:
     s, scheme = context.settings, _l2_scheme(context)
@@ -192,6 +193,7 @@ def tce2(context: MetricContext) -> Value:
     reference="Kumar, Liang, Ma (2019), equation 7",
     signature=(*L2, ("debiased", "no")),
     report="full",
+    reads="order",
 )
 def tce2_plugin(context: MetricContext) -> Value:
     scheme = _l2_scheme(context)
@@ -322,6 +324,7 @@ def mse_raw(context: MetricContext) -> Value:
     needs="classes",
     report="full",
     whole=True,
+    reads="sums",
 )
 def cwece2(context: MetricContext) -> Value:
     stats = context.table.classes
@@ -346,6 +349,7 @@ def cwece2(context: MetricContext) -> Value:
     reference="Kumar, Liang, Ma (2019), section 5",
     signature=(("norm", None), *L2[1:], ("debiased", "normal")),
     report="full",
+    reads="order",
 )
 def ece_debiased(context: MetricContext) -> Value:
     s = context.settings

@@ -25,7 +25,9 @@ class Metric:
     title : help line. formula : in one line. reference : authors, year. better : which way
     is good, or None where neither end is. signature : settings and constants that pin the
     definition; a value ``None`` means "as set". needs : ``classes`` class sums, ``tops``
-    the largest classes, or nothing beyond rows. aliases : what else people call it.
+    the largest classes, or nothing beyond rows. reads : what it asks of its context: the row table, or
+    only what ``LongContext`` has without one, sums over rows or the scores in order too. aliases : what
+    else people call it.
     whole : needs the probabilities of all classes, not the confidence alone.
     report : which report shows it: always, for two classes, ``--full``, or None on request
     only. in_table : is it in the table for people, or in the JSON only? meaning : a few
@@ -42,6 +44,7 @@ class Metric:
     better: Better | None = "low"
     signature: tuple[tuple[str, str | None], ...] = ()
     needs: Literal["", "classes", "tops"] = ""
+    reads: Literal["table", "sums", "order"] = "table"
     aliases: tuple[str, ...] = ()
     whole: bool = False
     report: Report | None = None

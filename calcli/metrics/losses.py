@@ -149,7 +149,7 @@ def _mean_metric(
     name: str, title: str, formula: str, rows: Callable[[MetricContext], FloatArray], **facts: Any
 ) -> None:
     """Register the mean of a column and nothing more."""
-    metric(name, title, formula, rows=rows, **facts)(lambda context: _registered(context, name))
+    metric(name, title, formula, rows=rows, reads="sums", **facts)(lambda context: _registered(context, name))
 
 
 def _finite(x: float) -> float | None:
@@ -165,6 +165,7 @@ def _finite(x: float) -> float | None:
     report="default",
     meaning="share of right predictions",
     rows=lambda context: context.right,
+    reads="sums",
 )
 def accuracy(context: MetricContext) -> Value:
     mean = mean_named(context, "accuracy")
@@ -184,6 +185,7 @@ def accuracy(context: MetricContext) -> Value:
     meaning="log loss: mean -ln of the label's probability",
     rows=lambda context: context.table.nll,
     whole=True,
+    reads="sums",
 )
 def nll(context: MetricContext) -> Value:
     value, direction = _registered(context, "nll"), direction_of(context, "entropy")
@@ -246,6 +248,7 @@ _mean_metric(
     better=None,
     signature=TOP,
     report="full",
+    reads="sums",
 )
 def confidence_variance(context: MetricContext) -> Value:
     t = context.table
@@ -294,6 +297,7 @@ def gap_interval(context: MetricContext) -> Interval:
     signature=TOP,
     report="full",
     rows=lambda context: context.table.confidence - context.table.correct,
+    reads="sums",
 )
 def gap(context: MetricContext) -> Value:
     direction, own = direction_of(context, "confidence"), context.labelled("top")
@@ -311,6 +315,7 @@ def gap(context: MetricContext) -> Value:
     report="full",
     rows=lambda context: context.table.nll - context.table.entropy,
     whole=True,
+    reads="sums",
 )
 def entropy_gap(context: MetricContext) -> Value:
     direction = direction_of(context, "entropy")
@@ -351,5 +356,6 @@ for _j in (2, 3, 5):
         signature=(("label", f"top-{_j}"),),
         needs="tops",
         whole=True,
+        reads="sums",
         report="full",
     )(_top_gap(_j))

@@ -15,18 +15,6 @@ from calcli.rows import Rows
 LONG = 1 << 17
 """Rows from which no table is made of them."""
 
-OF_ROWS = {
-    "ece_sweep", "marginal2", "marginal2_plugin", "marginal2_raw", "mse_raw", "tcal",
-    "accuracy_at_coverage", "coverage_at_accuracy",
-}  # fmt: skip
-"""Metrics that look at every row again and again, or at columns of classes."""
-
-OF_ORDER = {
-    "ece_mass", "tce2", "tce2_plugin", "ece_debiased", "ks", "kuiper", "auroc", "roc_auc", "average_precision",
-    "aurc", "eaurc",
-}  # fmt: skip
-"""Metrics for which the rows are put in order."""
-
 OF_TWO = {"roc_auc", "average_precision"}
 """Metrics that need columns of classes where there are more than two."""
 
@@ -35,8 +23,8 @@ def measured_long(names: Iterable[str], settings: MetricSettings, k: int) -> boo
     """Whether the metrics, so set, need no table of the rows of k classes."""
     usual = settings.label in ("top", "positive") and settings.compat is None
     usual = usual and settings.threshold == 0.5 and settings.interval != "bootstrap"
-    found = {name.partition("(")[0] for name in names}
-    return usual and not found & OF_ROWS and (k == 2 or not found & OF_TWO)
+    asked = [metric(name) for name in names]
+    return usual and all(each.reads != "table" and (k == 2 or each.name not in OF_TWO) for each in asked)
 
 
 @contextmanager
@@ -55,7 +43,7 @@ def long_contexts(
     Raises CalcliError where there is no room for the order.
     """
     mass = settings.scheme == "mass" and any(("scheme", None) in metric(name).signature for name in names)
-    ordered = report or mass or any(name in OF_ORDER for name in names)
+    ordered = report or mass or any(metric(name).reads == "order" for name in names)
     wanted = Wanted(tuple(names), settings, rows.n, ordered, report)
     kinds = (2 if rows.k == 2 else 1) if ordered else 0
     if ordered:

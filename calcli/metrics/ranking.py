@@ -127,6 +127,7 @@ def _inverses(low: FloatArray, high: FloatArray) -> FloatArray:
     better="high",
     signature=TOP,
     report="full",
+    reads="order",
 )
 def auroc(context: MetricContext) -> Value:
     ranked = context.labelled("top").ranked()
@@ -148,6 +149,7 @@ def auroc(context: MetricContext) -> Value:
     report="two classes",
     meaning="how well P(class 1) ranks the two classes",
     whole=True,
+    reads="order",
 )
 def roc_auc(context: MetricContext) -> Value:
     t = context.table
@@ -174,6 +176,7 @@ def roc_auc(context: MetricContext) -> Value:
     signature=(("label", "positive"),),
     aliases=("ap", "auprc", "pr_auc"),
     whole=True,
+    reads="order",
 )
 def mean_average_precision(context: MetricContext) -> Value:
     t = context.table
@@ -202,6 +205,7 @@ def _one_vs_rest(context: MetricContext, of: Callable[[Ranked], float | None]) -
     reference="Geifman, Uziel, El-Yaniv (2019)",
     signature=TOP,
     report="full",
+    reads="order",
 )
 def aurc(context: MetricContext) -> Value:
     return Value(risk_coverage(context.labelled("top").ranked()), signature=_coverage(context))
@@ -215,6 +219,7 @@ def aurc(context: MetricContext) -> Value:
     signature=TOP,
     aliases=("e_aurc",),
     report="full",
+    reads="order",
 )
 def eaurc(context: MetricContext) -> Value:
     ranked = context.labelled("top").ranked()

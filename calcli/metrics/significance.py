@@ -283,6 +283,7 @@ IMPOSSIBLE = "the confidences are certain, and wrong somewhere"
     reference="Gupta et al. (2021)",
     signature=SCORED,
     report="full",
+    reads="order",
 )
 def ks(context: MetricContext) -> Value:
     path = cumulative_gaps(context.ranked(), context.variance)
@@ -298,6 +299,7 @@ def ks(context: MetricContext) -> Value:
     reference="Arrieta-Ibarra, Gujral, Tannen, Tygert, Xu (2022)",
     signature=SCORED,
     report="full",
+    reads="order",
 )
 def kuiper(context: MetricContext) -> Value:
     path = cumulative_gaps(context.ranked(), context.variance)
@@ -314,6 +316,7 @@ def kuiper(context: MetricContext) -> Value:
     better="zero",
     signature=SCORED,
     report="full",
+    reads="sums",
 )
 def spiegelhalter_z(context: MetricContext) -> Value:
     direction: MeanGap = context.once(

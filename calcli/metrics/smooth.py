@@ -142,6 +142,7 @@ def dyadic_smooth_error(one: FloatArray) -> float:
     aliases=("smooth_ece",),
     report="default",
     meaning="the same mean gap without bins, smoothed",
+    reads="sums",
 )
 def smece(context: MetricContext) -> Value:
     if context.settings.compat == "relplot":
