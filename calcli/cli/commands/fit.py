@@ -6,7 +6,7 @@ score and expected calibration error (ECE). Several bundles are one data set, wh
 one after the other; the artifact is then named after the first.
 
 \b
-calcli fit --method ts logits.h5
+calcli fit logits.h5
 calcli fit --method ec --set top=5 logits.h5:cal -o ec5.json
 calcli fit --method all logits.h5 -o calibrators/
 calcli fit --method ts 'shards/*.h5:cal' -o all.ts.json
@@ -25,7 +25,7 @@ from calcli.cli.worker_options import Working, job_file, opened
 from calcli.errors import FitError, UsageError
 from calcli.fast_dataclass import dataclass
 from calcli.fit_and_apply import fit_artifact
-from calcli.flags import REQUIRED, flag
+from calcli.flags import flag
 from calcli.io.artifact import save
 from calcli.io.atomic import check_output
 from calcli.io.locate import split_where
@@ -46,7 +46,9 @@ EPILOG = "calcli methods lists the methods, calcli methods NAME the options of o
 class FitArgs(o.ReadingSeveral, Working, o.Saying):
     FOLDERS: ClassVar[bool] = True
 
-    method: str = flag(REQUIRED, "Method, a composition such as ts+hb, or all.", "NAME", "-m")
+    by_default: ClassVar[bool] = False
+
+    method: str = flag("", "Method, a composition such as ts+hb, or all.", "NAME", "-m", shown="ts")
     bundles: list[str] | None = o.bundles(
         "FILE.h5 or FILE.h5:GROUP; group cal (or val) when none is named. Quoted patterns are expanded."
     )
@@ -59,7 +61,8 @@ class FitArgs(o.ReadingSeveral, Working, o.Saying):
     force: bool = o.force()
 
     def __post_init__(self) -> None:
-        name, settings = split_method(self.method)
+        object.__setattr__(self, "by_default", not self.method)
+        name, settings = split_method(self.method or "ts")
         object.__setattr__(self, "method", "all" if name.lower() == "all" else name)  # frozen, but for its aliases
         object.__setattr__(self, "set_", [*(f"{key}={value}" for key, value in settings.items()), *(self.set_ or ())])
         if self.method == "all" and self.set_:
@@ -124,6 +127,8 @@ def _fit(
     journal: "Journal | None",
 ) -> int:
     """Fit, save and tell; options : None for all methods."""
+    if args.by_default:
+        talk.say("method ts, temperature scaling (--method chooses another; calcli methods lists them)")
     with opened(args, args.expanded, executor, talk, CALIBRATION, journal) as rows:
         rows.progress = talk.progress
         context = Context(args.seed, resolve(args.device, args.method, rows.n * rows.k), talk.progress)

@@ -1,0 +1,77 @@
+"""Fit a calibrator, evaluate it on other rows, and write an HTML report: the usual three commands in one.
+
+Writes <CAL's stem>.<method>.json and <TEST's stem>.report.html to a folder, and prints the evaluation.
+One file with groups cal and test may stand alone.
+
+\b
+calcli run val.npz test.npz
+calcli run logits.h5 --method svs -o calibration/
+"""
+
+import json
+import sys
+from collections.abc import Callable
+from contextlib import redirect_stdout
+from dataclasses import replace
+from io import StringIO
+from pathlib import Path
+from typing import Any, ClassVar
+
+from calcli.cli import options as o
+from calcli.cli.commands import evaluate, fit, report
+from calcli.cli.render import print_json
+from calcli.fast_dataclass import dataclass
+from calcli.flags import REQUIRED, argument, flag
+from calcli.io.atomic import check_output, make_folder
+from calcli.io.locate import split_where
+
+ORDER = 15
+
+
+@dataclass(frozen=True)
+class RunArgs(o.Reading, o.Saying):
+    FOLDERS: ClassVar[bool] = True
+
+    calibration: str = argument(REQUIRED, "Rows to fit to; group cal (or val) when none is named.", "CAL")
+    test: str | None = argument(None, "Rows to evaluate; those of CAL's file when none are named.", "TEST")
+    method: str = flag("ts", "Method, or a composition such as ts+hb.", "NAME", "-m")
+    set_: list[str] | None = flag(None, "Option of the method (repeatable).", "NAME=VALUE")
+    output: str = flag(".", "Folder of the calibrator and the report.", "FOLDER", "-o", shown="here")
+    seed: int = o.seed()
+    force: bool = o.force()
+
+    @property
+    def common(self) -> dict[str, Any]:
+        """What the three commands have in common."""
+        names = ("scores", "labels", "kind", "ignore_label", "allow_external", "seed", "force", "quiet")
+        return {name: getattr(self, name) for name in names}
+
+
+def run(args: RunArgs) -> int:
+    """Fit, evaluate, report; the first that fails ends it with its exit code."""
+    folder, test = Path(args.output), args.test or args.calibration
+    fitting = fit.FitArgs(method=args.method, bundles=[args.calibration], set_=args.set_, **args.common)
+    calibrator = folder / f"{fitting.stem}.{fitting.method}.json"
+    page = folder / f"{split_where(test)[0].stem}.report.html"
+    fitting.options()  # refuses unknown ones before a folder is made
+    make_folder(folder)
+    inputs = [split_where(name)[0] for name in (args.calibration, test)]
+    for path in (calibrator, page):
+        check_output(path, force=args.force, inputs=inputs)
+    reading = {**args.common, "bundles": [test], "calibrator": [str(calibrator)]}
+    steps: list[Callable[[], int]] = [
+        lambda: fit.run(replace(fitting, output=str(calibrator))),
+        lambda: evaluate.run(evaluate.EvaluateArgs(**reading, json=args.json)),
+        lambda: report.run(report.ReportArgs(**{**reading, "quiet": True}, output=page)),  # evaluate has warned
+    ]
+    printed: list[Any] = []
+    for step in steps:
+        with redirect_stdout(StringIO() if args.json else sys.stdout) as out:
+            code = step()
+        if code:
+            return code
+        printed.append(out)
+    if args.json:
+        evaluation = json.loads(printed[1].getvalue())
+        print_json({"calcli_run": 1, "calibrator": str(calibrator), "report": str(page), "evaluation": evaluation})
+    return 0
