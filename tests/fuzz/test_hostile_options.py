@@ -22,13 +22,16 @@ GOLDEN = Path(__file__).resolve().parent.parent / "golden" / "v01"
 HOSTILE = ["nan", "-1", "0", "inf", "1e308", "1e20", "99999999999999999999", "999999999", "9" * 5000, ""]
 BASE = {
     "extract": ["s.npz", "-o", "o.h5", "--force"],
+    "run": ["x.h5", "-o", "o", "--force"],
     "fit": ["-m", "hb", "x.h5", "-o", "o.json", "--force"],
+    "adapt": ["svs.json", "x.h5", "--source", "x.h5", "-o", "o.json", "--force"],
     "apply": ["ts.json", "x.h5", "-o", "o.h5", "--force"],
     "evaluate": ["x.h5", "-m", "ece"],
     "diagram": ["x.h5", "--resamples", "100"],
     "inspect": ["x.h5"],
     "compare": ["x.h5", "-m", "identity", "--folds", "2"],
     "threshold": ["x.h5", "--accuracy", "0.5"],
+    "watch": ["x.h5", "--state", "state.json", "--reset"],
     "export": ["ts.json", "--to", "python", "-o", "o.py", "--force"],
     "report": ["x.h5", "-o", "o.html", "--force", "--no-split"],
     "methods": [],
@@ -44,6 +47,7 @@ TEXTS = {  # options whose numbers are part of a text
     "report": ["--max ece=", "-o o.html --bins "],
     "apply": ["--threshold ", "--as "],
 }
+FINDS_NONE = ("threshold", "adapt")
 SECONDS = float(os.environ.get("CALCLI_FUZZ_SECONDS", 0))
 
 
@@ -74,6 +78,7 @@ def folder(tmp_path_factory):
         file["logits"], file["labels"] = z, y
     np.savez(path / "s.npz", logits=z, labels=y)
     shutil.copy(GOLDEN / "rows4.ts.json", path / "ts.json")
+    shutil.copy(GOLDEN / "rows4.svs.json", path / "svs.json")
     return path
 
 
@@ -87,7 +92,9 @@ def test_what_nobody_means_is_refused_or_done(folder, monkeypatch, capsys, comma
         code, seconds, said = run([command, *BASE[command], *(words if option else [value])])
         told = f"{command} {option}{value[:40]}: exit {code}, {seconds:.1f} s: {said[-300:]}"
         limits = any(word in option for word in ("--max", "--min"))
-        assert code in (0, 2, 3) or (code == 5 and limits) or (code == 4 and command == "threshold"), told
+        assert (
+            code in (0, 2, 3) or (code == 5 and (limits or command == "watch")) or (code == 4 and command in FINDS_NONE)
+        ), told
         assert "Traceback" not in said and "internal error" not in said, told
         assert code != 2 or sum(line.startswith("calcli: ") for line in said.splitlines()) == 1, told
         assert not (value == "nan" and number) or code == 2, told
