@@ -3,6 +3,7 @@
 import h5py
 import numpy as np
 import pytest
+from imports import bring
 
 from calcli.errors import DataError, UsageError
 from calcli.importers.import_request import ImportRequest
@@ -239,3 +240,109 @@ def test_wide_tables_are_read_without_pyarrow(tmp_path, monkeypatch):
     values = np.arange(2 * 5000).reshape(2, 5000) / 8
     text = "\n".join(",".join(map(str, row)) for row in values.tolist()) + "\n"
     assert table(tmp_path, text, kind="logits", no_labels=True)[""][0] == values.tolist()
+
+
+# ---- tables as people first hand them over
+
+
+def loan_rows(n=60):
+    """P(class 1) in steps, words for the class, and other columns."""
+    p = np.round(np.linspace(0.02, 0.98, n), 4)
+    y = np.where(np.random.default_rng(0).random(n) < p, "yes", "no")
+    return p, y, np.arange(5000, 5000 + n), np.array(["a", "b", "c"])[np.arange(n) % 3], np.linspace(0.5, 2.0, n)
+
+
+def table_of(path, **columns):
+    rows = zip(*columns.values(), strict=True)
+    path.write_text("\n".join([",".join(columns), *(",".join(map(str, row)) for row in rows)]) + "\n", "utf-8")
+    return path
+
+
+def test_two_words_beside_one_column_of_probabilities_are_understood(tmp_path, out):
+    p, y, ids, race, w = loan_rows()
+    path = table_of(tmp_path / "a.csv", app_id=ids, score=p, denied=y, race=race, w=w)
+    found = bring(path, out)
+    assert "read as with --scores score --labels denied --kind probs" in found["notes"]
+    np.testing.assert_allclose(found["probs"][:, 1], p)
+    assert np.array_equal(found["labels"], (y == "yes").astype(int))
+    for other in (
+        {"prob": np.maximum(p, 1 - p)},  # the confidence of a prediction is no P(class 1)
+        {"score": p, "second": p[::-1]},
+        {"score": p, "outcome": (y == "yes").astype(int)},  # which may be the labels as well
+        {"score": p, "sex": np.where(np.arange(len(p)) % 2, "m", "f")},
+    ):
+        path = table_of(tmp_path / "b.csv", **other, denied=y)
+        with pytest.raises((DataError, UsageError)):
+            bring(path, out)
+
+
+@pytest.mark.parametrize("suffix", [".csv", ".npz"])
+def test_what_says_correct_is_no_class(suffix, tmp_path, out):
+    p, y, *_ = loan_rows()
+    arrays = {"sure": p, "is_correct": (y == "yes").astype(int)}
+    path = tmp_path / f"a{suffix}"
+    if suffix == ".npz":
+        np.savez(path, **arrays)
+    else:
+        table_of(path, **arrays)
+    for kind in ("probs", None):
+        with pytest.raises(UsageError, match="did you mean --confidence sure --correct is_correct"):
+            bring(path, out, scores=("sure",), labels=("is_correct",), kind=kind)
+    assert len(bring(path, out, confidence="sure", correct="is_correct")["confidence"]) == 60
+
+
+def test_percentages(tmp_path, out):
+    p, y, *_ = loan_rows()
+    correct = (y == "yes").astype(int)
+    signs = table_of(tmp_path / "a.csv", confidence=[f"{100 * v:.2f}%" for v in p], correct=correct)
+    found = bring(signs, out)
+    np.testing.assert_allclose(found["confidence"], p, atol=1e-9)
+    assert "'confidence' is in percent and was divided by 100" in found["notes"]
+    plain = table_of(tmp_path / "b.csv", confidence=100 * p, correct=correct)
+    with pytest.raises(DataError, match=r"--percent"):
+        bring(plain, out)
+    np.testing.assert_allclose(bring(plain, out, percent=True)["confidence"], p, atol=1e-9)
+    both = table_of(tmp_path / "c.csv", p0=100 - 100 * p, p1=100 * p, label=correct)
+    with pytest.raises(DataError, match=r"sum to 100.*--percent"):
+        bring(both, out, kind="probs")
+    np.testing.assert_allclose(bring(both, out, percent=True)["probs"][:, 1], p, atol=1e-9)
+    with pytest.raises(UsageError, match="--percent is about probabilities"):
+        bring(both, out, percent=True, kind="logits")
+
+
+@pytest.mark.parametrize("suffix", [".csv", ".parquet"])
+@pytest.mark.parametrize("blank", ["score", "number", "word"])
+def test_blanks_are_left_out_when_asked(suffix, blank, tmp_path, out):
+    p, y, *_ = loan_rows()
+    p0, p1, label = (list(values) for values in (1 - p, p, y if blank == "word" else (y == "yes").astype(int)))
+    for row in (3, 59):
+        (p1 if blank == "score" else label)[row] = None
+    path = tmp_path / f"a{suffix}"
+    if suffix == ".parquet":
+        pa, pq = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+        label = [None if v is None else v if blank == "word" else int(v) for v in label]
+        note = [None] * 60
+        pq.write_table(pa.table({"p0": p0, "p1": p1, "label": label, "note": pa.array(note, pa.string())}), path)
+    else:
+        empty = [["" if v is None else v for v in values] for values in (p0, p1, label)]
+        table_of(path, p0=empty[0], p1=empty[1], label=empty[2], note=[""] * 60)
+    with pytest.raises(DataError, match="--drop-missing"):
+        bring(path, out, kind="probs", scores=("p0,p1",))
+    found = bring(path, out, kind="probs", scores=("p0,p1",), drop_missing=True)
+    kept = [i for i in range(60) if i not in (3, 59)]
+    assert "2 of 60 rows left out" in found["notes"]
+    np.testing.assert_allclose(found["probs"][:, 1], p[kept], rtol=1e-12)
+    assert np.array_equal(found["labels"], (y[kept] == "yes").astype(int))
+
+
+def test_no_inner_name_is_shown(tmp_path, out):
+    p, y, *_ = loan_rows()
+    path = table_of(tmp_path / "a.csv", cat=p, dog=1 - p, label=(y == "yes").astype(int))
+    with pytest.raises(UsageError, match=r"valid names: cat, dog, label$"):
+        bring(path, out, scores=("bird",))
+    np.savez(tmp_path / "v.npz", val_logits=np.stack([p, p], axis=1))
+    with pytest.raises(DataError, match="found no labels for 'val_logits', the only array"):
+        bring(tmp_path / "v.npz", out)
+    path = table_of(tmp_path / "b.csv", p0=1 - p, p1=p, label=(y == "yes").astype(int))
+    with pytest.raises(DataError, match=r"it has: p0, p1, label, p\).*b\.csv --scores p --labels label --kind probs"):
+        bring(path, out)

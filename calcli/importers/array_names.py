@@ -185,9 +185,9 @@ def plan(paths: Iterable[str], ask: ImportRequest, where: str) -> list[BundleArr
         )
         label = _companion(score, labels, any_model=bool(ask.labels) or alone, only=True)
         if label is None and not ask.no_labels:
-            others = ", ".join(name.path for name in names[:40] if name.path != score.path) or "nothing else"
+            others = ", ".join(path for path in real_names(names)[:40] if path != score.path)
             raise DataError(
-                f"{where}: found no labels for {score.path!r} among {others};"
+                f"{where}: found no labels for {score.path!r}{f' among {others}' if others else ', the only array'};"
                 f" name them with --labels {_unnamed(names, score)}{outcome_hint(names)}, or pass --no-labels for"
                 " scores that are only to be calibrated; --gold FILE joins them from another file"
             )
@@ -210,6 +210,12 @@ def _unnamed(names: Sequence[Name], score: Name) -> str:
 
 
 def _chosen_scores(names: Sequence[Name], ask: ImportRequest, where: str) -> list[Name]:
+    if len(ask.scores) == 1 == len(ask.labels) and says_correct(ask.labels[0].rpartition("/")[2]):
+        scores, labels = shlex.quote(ask.scores[0]), shlex.quote(ask.labels[0])
+        raise UsageError(
+            f"{where}: {labels} says whether answers are right and is no class: did you mean --confidence {scores}"
+            f" --correct {labels}?"
+        )
     if ask.scores:
         chosen = [name for asked in ask.scores for name in matching(names, asked, "scores array")]
     else:
@@ -217,15 +223,34 @@ def _chosen_scores(names: Sequence[Name], ask: ImportRequest, where: str) -> lis
         if not chosen and ask.kind:  # a table of columns whose names are those of the classes
             chosen = [name for name in names if name.path == "columns"]
     if not chosen:
-        listing = ", ".join(name.path for name in names[:20]) or "nothing"
+        listing = ", ".join(real_names(names)[:20]) or "nothing"
         raise DataError(
             f"{where}: holds no array named logits, log_probs or probs (it has: {listing});"
-            f" name yours with --scores NAME --labels NAME --kind logits|log_probs|probs{outcome_hint(names)}"
+            f" name yours with --scores NAME --labels NAME --kind logits|log_probs|probs{_try(names, where)}"
+            f"{outcome_hint(names)}"
         )
     for name in chosen:
         if not (ask.kind or name.kind):
             raise UsageError(f"{where}: say what {name.path!r} holds with --kind logits, log_probs or probs")
     return [Name(n.path, n.folder, n.core, "scores", ask.kind or n.kind, n.model, n.split) for n in chosen]
+
+
+def _try(names: Sequence[Name], where: str) -> str:
+    """The whole command for a table of numbered columns beside labels, as the end of a sentence."""
+    paths = [name.path for name in names]
+    stems = [p for p in paths if sum(bool(re.fullmatch(re.escape(p) + r"[_.]?\d+", other)) for other in paths) > 1]
+    labels = [name.path for name in names if name.role == "labels"]
+    if len(stems) != 1 or len(labels) != 1 or "," in where:
+        return ""
+    words = " ".join(map(shlex.quote, (where, "--scores", stems[0], "--labels", labels[0])))
+    return f", as in calcli extract {words} --kind probs -o OUT.h5"
+
+
+def real_names(names: Sequence[Name]) -> list[str]:
+    """The names that a source has itself: without the columns that were put together, and the names of these."""
+    paths = [name.path for name in names]
+    made = {f"class_names_{path}" for path in paths} & set(paths)
+    return [path for path in paths if path not in made and path != "columns"]
 
 
 def says_correct(name: str) -> bool:
@@ -255,7 +280,7 @@ def matching(names: Sequence[Name], asked: str, what: str) -> list[Name]:
     exact = [name for name in names if name.path == asked]
     inner = [name for name in names if name.path.endswith("/" + asked) or (name.core == asked and name.split)]
     if not (exact or inner):
-        raise unknown_name(what, asked, [name.path for name in names])
+        raise unknown_name(what, asked, real_names(names))
     return exact or inner
 
 

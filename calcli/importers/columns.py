@@ -18,6 +18,10 @@ from calcli.importers.printed import not_a_number
 from calcli.importers.remarks import remark
 from calcli.numerics import whole_number
 
+PERCENT = re.compile(r"[0-9.]+ *%")
+ROWS_SEEN = 100
+"""How a percentage is written, and in how many rows it is looked for first."""
+
 LEFT_OVER = "columns"
 """Name of the array of all numeric columns whose names do not say what they are."""
 
@@ -40,10 +44,12 @@ TOPS = frozenset({"max", "top", "top1", "best", "pred", "predicted"})
 
 @dataclass(frozen=True)
 class Column:
-    """One column of a table. kind : what its cells are. load : gives them, (n,) or (n, width) for lists."""
+    """One column of a table. kind : what its cells are. load : gives them, (n,) or (n, width) for lists.
+    gaps : gives them where some are empty, as NaN or a blank word; None where ``load`` does."""
 
     kind: Literal["number", "text", "lists", "other"]
     load: Callable[[], NDArray[Any]]
+    gaps: Callable[[], NDArray[Any]] | None = None
 
 
 def refuse_doubles(path: Path, names: Sequence[str]) -> None:
@@ -71,7 +77,9 @@ def table_archive(path: Path, format: str, columns: Mapping[str, Column], n: int
     if n == 0:
         raise DataError(f"{path}: there are no rows below the column names, expected at least one")
     columns = {LEVELS.sub(r"\1_\2", name): column for name, column in columns.items()}
-    columns = _without_index(path, dict(columns), n)
+    if ask.drop_missing:
+        columns = {name: Column(column.kind, column.gaps or column.load) for name, column in columns.items()}
+    columns = _without_index(path, {name: _of_percents(path, name, column) for name, column in columns.items()}, n)
     ranked: dict[str, Callable[[], Any]] = {}
     if ask.classes is not None:
         from calcli.importers.topk import ranked_columns
@@ -105,18 +113,51 @@ def table_archive(path: Path, format: str, columns: Mapping[str, Column], n: int
     ]
     rest = [name for name in numeric if name not in inside and name not in aside]
     groups = declared | numbered | ({LEFT_OVER: rest} if len(rest) > 1 else {}) | chosen
+    told = ""
     if ask.kind and not (declared or ask.scores) and len(rest) > 1:
         left = f"; left out: {_some(aside)}" if aside else ""
-        remark(f"{path.name}: classes 0 to {len(rest) - 1} are the columns {_some(rest)}{left}")
+        told = f"{path.name}: classes 0 to {len(rest) - 1} are the columns {_some(rest)}{left}"
     for group, listed in groups.items():
         if group not in chosen:
             _refuse_offset(path, columns, listed, ask)
-        loaders[group] = _matrix(path, columns, listed, guessed=group == LEFT_OVER and group not in numbered)
+        matrix = _matrix(path, columns, listed, guessed=group == LEFT_OVER and group not in numbered)
+        loaders[group] = _saying(told, matrix) if group == LEFT_OVER and told else matrix
         explicit = group in chosen or (group == LEFT_OVER and group not in numbered)
         classes = _class_names(path, listed, "" if explicit else group, counted=group not in chosen)
         if classes is not None:
             loaders[f"class_names_{group}"] = constant(np.asarray(classes))
     return Archive.of(path, format, loaders)
+
+
+def _saying(sentence: str, load: Callable[[], Any]) -> Callable[[], Any]:
+    """A loader that says something the first time it is used."""
+    once = [sentence]
+
+    def said() -> Any:
+        if once:
+            remark(once.pop())
+        return load()
+
+    return said
+
+
+def _of_percents(path: Path, name: str, column: Column) -> Column:
+    """A column of words such as ``50%`` as numbers, 0.5; blank ones are NaN."""
+    if column.kind != "text":
+        return column
+    try:
+        values = (column.gaps or column.load)()
+    except DataError:  # of a column that may not be asked for
+        return column
+    words = [str(word).strip() for word in values[:ROWS_SEEN].tolist()]
+    if not any(words) or not all(not word or PERCENT.fullmatch(word) for word in words):
+        return column
+    try:
+        numbers = np.array([float(str(word).strip().removesuffix("%") or "nan") / 100.0 for word in values.tolist()])
+    except ValueError:
+        return column
+    remark(f"{path.name}: column {name!r} is in percent and was divided by 100")
+    return Column("number", constant(numbers))
 
 
 def _pieces(ask: ImportRequest) -> set[str]:

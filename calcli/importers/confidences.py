@@ -49,6 +49,7 @@ def load_confidences(entries: Mapping[str, Entry], ask: ImportRequest, ignore: S
     confidence = _column(entry)
     if confidence.dtype.kind not in "fiu":
         raise DataError(f"{entry.where}: confidences have type {confidence.dtype}, expected numbers in [0, 1]")
+    confidence = confidence / 100.0 if ask.percent else confidence
     check_confidences(confidence, entry.where)
     left, equals, right = ask.correct.partition("=")
     first = entries[matching(names, left.strip(), "array that says what is correct")[0].path]

@@ -35,6 +35,8 @@ class ImportOptions:
     gold: str | None = flag(None, "Another file with the right answers, joined by ids.", "FILE")
     join: bool = flag(False, "The sources are parts of one data set: shards, ranks.")
     drop_duplicates: bool = flag(False, "Drop rows that repeat id, scores and label of an earlier one; count them.")
+    drop_missing: bool = flag(False, "Leave out rows whose scores or label are blank or NaN; count them.")
+    percent: bool = flag(False, "Probabilities and confidences go from 0 to 100.")
     per_label: bool = flag(False, "Labels of which several may hold: a two-class bundle for each.")
     confidence: str | None = flag(None, "Array that says how sure, instead of scores of classes.", "NAME")
     correct: str | None = flag(None, "Array that says whether right, or where two agree.", "NAME|A=B")

@@ -19,7 +19,7 @@ from calcli.importers.formats import open_archive
 from calcli.importers.gold_labels import add_gold, aligned_labels
 from calcli.importers.import_report import Chance, ImportReport, Splitting, Written, absent_classes, remark_taken
 from calcli.importers.import_request import ImportRequest
-from calcli.importers.join import first_rows, join_archives, remark_shards
+from calcli.importers.join import first_rows, join_archives, remark_shards, without_missing
 from calcli.importers.labelled_scores import Imported, load, load_labels
 from calcli.importers.remarks import remark, remarks
 from calcli.importers.sources import settle_sources
@@ -112,14 +112,22 @@ def _bundles(
     """What the arrays make: one bundle of confidences, or scores with labels by their names."""
     ask = confidences_by_name(entries, ask)
     if ask.confidence or ask.correct:
+        if ask.drop_missing:
+            pieces = [piece.strip() for text in (ask.confidence, ask.correct) for piece in (text or "").split("=")]
+            entries = without_missing(entries, [path for path in entries if path in pieces], where)
         yield load_confidences(entries, ask, ignore, where)
         return
-    filled = take_obvious(entries, ask, where)
+    filled = take_obvious(entries, replace(ask, kind=ask.kind or ("probs" if ask.percent else None)), where)
+    if ask.percent and filled.kind != "probs":
+        raise UsageError(f"--percent is about probabilities, got --kind {filled.kind}")
     candidates = plan(entries, filled, where)
     _refuse_second_split(candidates, splitting, where)
     for candidate in candidates:
         remark_taken(candidate, entries)
         entries = aligned_labels(candidate, entries)
+        if ask.drop_missing:
+            paths = [candidate.scores] if candidate.labels is None else [candidate.scores, candidate.labels]
+            entries = without_missing(entries, paths, where)
         if ask.per_label:
             yield from load_labels(candidate, entries, ask, ignore)
             continue

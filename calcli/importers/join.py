@@ -13,6 +13,9 @@ from calcli.importers.array_names import PER_ROW, ROLES, parse_name
 from calcli.importers.remarks import remark
 from calcli.io.locate import natural
 
+BLANK = ("", "nan", "none", "null", "na", "n/a", "<na>")
+"""Words in a column that stand for no value."""
+
 SHARD = re.compile(r"(?i)[_.-]?(rank|part|shard|chunk|proc|gpu|batch)?[_.-]?\d+([_.-]?of[_.-]?\d+)?$")
 """What tells the shards of one array apart, at the end of their names."""
 
@@ -151,15 +154,39 @@ def _loader(name: str, entries: Sequence[Entry]) -> Callable[[], Any]:
     return load
 
 
-def _ordered(entry: Entry, role: str, order: NDArray[Any]) -> Entry:
+def _ordered(entry: Entry, role: str, order: NDArray[Any], n: int | None = None) -> Entry:
+    """An array with rows in an order. n : how many there are, where only some are in it."""
+    rows = len(order) if n is None else n
+
     def load() -> Any:
         array = np.asarray(entry.load()[()])
-        if role == "transformed" and array.ndim > 1 and array.shape[1] == len(order):
+        if role == "transformed" and array.ndim > 1 and array.shape[1] == rows:
             return array[:, order]
         per_row = role in PER_ROW or role in ("", "scores")
-        return array[order] if per_row and array.ndim and len(array) == len(order) else array
+        return array[order] if per_row and array.ndim and len(array) == rows else array
 
     return Entry(entry.path, entry.name, load)
+
+
+def without_missing(entries: Mapping[str, Entry], paths: Sequence[str], where: str) -> dict[str, Entry]:
+    """The arrays without the rows in which one of these is blank or NaN. Raises DataError where none is left."""
+    arrays = [np.asarray(entries[path].load()[()]) for path in paths]
+    n = min((len(array) for array in arrays if array.ndim), default=0)
+    missing = np.zeros(n, dtype=np.bool_)
+    for array in arrays:
+        if array.dtype.kind in "OSU":
+            words = [v.decode("utf-8", "replace") if isinstance(v, bytes) else str(v) for v in array[:n].ravel()]
+            blank = np.array([word.strip().lower() in BLANK for word in words])
+        elif array.dtype.kind == "f":
+            blank = np.isnan(array[:n]).reshape(-1)
+        else:
+            continue
+        missing |= blank.reshape(n, -1).any(axis=1)
+    if missing.all():
+        raise DataError(f"{where}: every row lacks a score or a label, nothing is left")
+    remark(f"{where}: {int(missing.sum())} of {n} rows left out: they lack a score or a label")
+    kept = np.flatnonzero(~missing)
+    return {path: _ordered(entry, parse_name(path).role, kept, n) for path, entry in entries.items()}
 
 
 def first_rows(ids: NDArray[Any], group: NDArray[Any] | None) -> NDArray[np.int64]:

@@ -109,7 +109,10 @@ def load(
     scores_entry = entries[candidate.scores]
     where, kind = scores_entry.where, score_kind(candidate.kind)
     raw = None if candidate.labels is None else np.asarray(entries[candidate.labels].load()[()])
-    viewed = settle_views(scores_entry.load(), raw, ask.views, kind, where, ask.reduce)
+    given = scores_entry.load()
+    if ask.percent:
+        given = np.asarray(given[()], dtype=np.float64) / 100.0
+    viewed = settle_views(given, raw, ask.views, kind, where, ask.reduce)
     kind = viewed.kind or kind
     scores, raw = viewed.scores, viewed.labels
     n, k = check_shape(scores.shape, scores.dtype, where)

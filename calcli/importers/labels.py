@@ -98,6 +98,9 @@ def _named(
 ) -> TakenLabels:
     words, inverse = np.unique(np.array(texts_of(raw, where), dtype="U"), return_inverse=True)
     texts = [str(word) for word in words]
+    if "" in texts:
+        row = int(np.argmax(inverse.reshape(-1) == texts.index("")))
+        raise DataError(f"{where}: is empty in row {row}, expected a label (calcli extract --drop-missing)")
     own = class_names is None
     if class_names is None and positive in texts and len(texts) == 2:
         class_names = [text for text in texts if text != positive] + [str(positive)]

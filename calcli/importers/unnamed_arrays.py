@@ -1,5 +1,6 @@
 """Arrays without telling names that can be read in one way only."""
 
+import shlex
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -12,6 +13,8 @@ from calcli.importers.archive import Entry
 from calcli.importers.array_names import Name, outcome_hint, parse_name, says_correct
 from calcli.importers.columns import LEFT_OVER
 from calcli.importers.import_request import ImportRequest
+from calcli.importers.remarks import remark
+from calcli.io.validate import MOST_BY_CHANCE
 
 SCORE_WORDS = {
     "predictions", "prediction", "outputs", "output", "scores", "score", "y_score", "y_scores", "preds", "pred_score",
@@ -41,6 +44,10 @@ def take_obvious(entries: Mapping[str, Entry], ask: ImportRequest, where: str) -
     floats = {
         p: a for p, a in arrays.items() if a.dtype.kind == "f" and not names[p].role and not _is_feature(p, where)
     }
+    if ask.kind is None and not ask.labels and (found := _two_words(names, arrays, floats)) is not None:
+        said = f"--scores {shlex.quote(found[0])} --labels {shlex.quote(found[1])} --kind probs"
+        remark(f"{where}: {found[0]!r} lies in [0, 1] and {found[1]!r} has two words: read as with {said}")
+        return replace(ask, scores=found[:1], labels=found[1:], kind="probs")
     cores = {names[path].core for path, array in floats.items() if array.ndim in (2, 3) and array.shape[-1] > 0}
     cores = {core for core in cores if core.lower() in SCORE_WORDS} or cores
     cores = cores or {names[p].core for p, a in floats.items() if a.ndim == 1 and names[p].core.lower() in SCORE_WORDS}
@@ -75,6 +82,27 @@ def take_obvious(entries: Mapping[str, Entry], ask: ImportRequest, where: str) -
         hint = _evidence(array) + outcome_hint(list(names.values()))
         raise UsageError(f"{where}: say what {what} with --kind logits, log_probs or probs{hint}")
     return replace(ask, scores=(core,), labels=labels, kind=kind)
+
+
+def _two_words(
+    names: Mapping[str, Name], arrays: Mapping[str, Any], floats: Mapping[str, Any]
+) -> tuple[str, str] | None:
+    """The one column of numbers in [0, 1], some below 1/2, and the one column of two words; None where unclear.
+
+    A column of 0 and 1 beside them may be the labels as well, and the confidence of a prediction is never below 1/2.
+    """
+    flat = {
+        path: np.asarray(array[()])
+        for path, array in arrays.items()
+        if array.ndim == 1 and len(array) >= MOST_BY_CHANCE
+    }
+    few = {p: np.unique(v[v != ""] if v.dtype.kind == "U" else v) for p, v in flat.items()}
+    truths = [p for p in few if names[p].role == "labels"] or [p for p in few if not names[p].role and len(few[p]) == 2]
+    sure = [p for p in floats if p in flat and len(few[p]) > 2 and flat[p].min() >= 0 and flat[p].max() <= 1]
+    words = [path for path in truths if len(few[path]) == 2 and few[path].dtype.kind == "U"]
+    if len(truths) == len(words) == len(sure) == 1 and flat[sure[0]].min() < 0.5 and not says_correct(words[0]):
+        return sure[0], words[0]
+    return None
 
 
 def _few(array: Any, k: int) -> bool:

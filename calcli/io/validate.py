@@ -41,7 +41,11 @@ def check_confidences(confidence: NDArray[Any], where: str, first_row: int = 0) 
     if not inside.all():
         row = int(np.argmin(inside))
         percent = column.min() >= 0 and 20 < column.max() <= 100
-        advice = "divide percentages by 100" if percent else "drop the row or mend what made it"
+        advice = "drop the row or mend what made it"
+        if percent:
+            advice = "divide percentages by 100 (calcli extract --percent)"
+        elif np.isnan(column[row]):
+            advice = "drop the row (calcli extract --drop-missing) or mend what made it"
         raise DataError(f"{where}: row {first_row + row} is {column[row]:g}, expected a confidence in [0, 1]; {advice}")
     return column[:, None]
 
@@ -115,6 +119,7 @@ def check_scores(scores: NDArray[Any], kind: ScoreKind, where: str, first_row: i
                 if kind == "log_probs" and value < 0
                 else "drop the row or fix the model's output (apply no mask before saving)"
             )
+            advice += "; calcli extract --drop-missing leaves blank rows out" * bool(np.isnan(value))
             raise DataError(
                 f"{where}: row {first_row + row}, class {column} is {value}, expected a finite number; {advice}"
             )
@@ -206,7 +211,7 @@ def _check_sums(
         if (np.abs(sums - 1.0) <= 0.02).all():
             advice = "were they rounded? Save more digits, or logits"
         if (np.abs(sums - 100.0) <= 1.0).all():
-            advice = "these are percentages: divide them by 100"
+            advice = "these are percentages: divide them by 100 (calcli extract --percent)"
         raise DataError(
             f"{where}: the probabilities of row {first_row + row} sum to {sums[row]:.6g}, expected 1 within"
             f" {SUM_TOLERANCE:g}; {advice}"

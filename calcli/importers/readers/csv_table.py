@@ -4,6 +4,7 @@ import csv
 import re
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
+from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -236,11 +237,11 @@ def _column(path: Path, name: str, cells: Sequence[str]) -> Column:
     try:
         whole = np.array([int(cell) for cell in present], dtype=np.int64)
         if present:
-            return Column("number", _complete(path, name, cells, lambda: whole))
+            return Column("number", _complete(path, name, cells, lambda: whole), lambda: _numbers(cells))
     except (ValueError, OverflowError):
         pass
     try:
-        values = np.array([np.nan if cell.strip() in MISSING else float(cell) for cell in cells])
+        values = _numbers(cells)
         return Column(
             "number" if present else "other", _complete(path, name, cells if not present else (), lambda: values)
         )
@@ -249,7 +250,12 @@ def _column(path: Path, name: str, cells: Sequence[str]) -> Column:
     if are_lists(present):
         return Column("lists", lambda: read_lists(path, name, cells))
     mostly = sum(map(is_number, present[:100])) > len(present[:100]) / 2
-    return Column("number" if mostly else "text", _complete(path, name, cells, lambda: np.array(cells)))
+    words = partial(np.array, cells)
+    return Column("number" if mostly else "text", _complete(path, name, cells, words), words)
+
+
+def _numbers(cells: Sequence[str]) -> NDArray[Any]:
+    return np.array([np.nan if cell.strip() in MISSING else float(cell) for cell in cells])
 
 
 def _complete(
@@ -260,7 +266,7 @@ def _complete(
     def checked() -> NDArray[Any]:
         row = next((i for i, cell in enumerate(cells) if cell.strip() in MISSING), None)
         if row is not None:
-            raise DataError(f"{path}: column {name!r} is empty in row {row}, expected a value")
+            raise DataError(f"{path}: column {name!r} is empty in row {row}, expected a value (or --drop-missing)")
         return load()
 
     return checked

@@ -93,7 +93,11 @@ def _flat(table: Any) -> Any:
 
 def arrow_columns(path: Path, table: Any) -> dict[str, Column]:
     """The columns of a pyarrow table."""
-    return {str(name): Column(_kind(table, name), partial(_values, path, table, name)) for name in table.column_names}
+    values = partial(_values, path, table)
+    return {
+        str(name): Column(_kind(table, name), partial(values, name), partial(values, name, gaps=True))
+        for name in table.column_names
+    }
 
 
 def _kind(table: Any, name: str) -> Any:
@@ -108,7 +112,7 @@ def _kind(table: Any, name: str) -> Any:
     return "number" if kind.startswith(("int", "uint", "float", "double", "halffloat", "decimal")) else "other"
 
 
-def _values(path: Path, table: Any, name: str) -> NDArray[Any]:
+def _values(path: Path, table: Any, name: str, *, gaps: bool = False) -> NDArray[Any]:
     column = table.column(name)
     kind = str(column.type)
     if kind.startswith(LISTS):
@@ -117,8 +121,10 @@ def _values(path: Path, table: Any, name: str) -> NDArray[Any]:
         column = _plain(column)
         kind = str(column.type)
     if column.null_count and not kind.startswith(("float", "double", "halffloat")):
-        row = column.is_null().to_pylist().index(True)
-        raise DataError(f"{path}: column {name!r} is empty in row {row}, expected a value")
+        if not gaps:
+            row = column.is_null().to_pylist().index(True)
+            raise DataError(f"{path}: column {name!r} is empty in row {row}, expected a value (or --drop-missing)")
+        column = column.fill_null("") if kind in TEXT else column.cast("float64")
     if kind.startswith("decimal"):
         column = column.cast("float64")
     if kind in TEXT and are_lists([str(cell) for cell in column[:100].to_pylist()]):
