@@ -14,6 +14,7 @@ from calcli.evaluation.evaluate_bundle import Candidate, Plan, Subject, assess
 from calcli.evaluation.joint_test import joint_test
 from calcli.fit_and_apply import fit_artifact
 from calcli.importers.open_any_file import open_data
+from calcli.io.artifact import dumps, loads
 from calcli.methods.ts import TemperatureScaling
 from calcli.metrics.catalog import measure, metric_names
 from calcli.metrics.context import MetricContext, MetricSettings
@@ -270,3 +271,52 @@ def test_rows_of_weight_zero_are_absent_from_every_fit(k, name, tmp_path):
     z = with_absent(k=k)[1][0]
     block = Block(0, z, "logits")
     np.testing.assert_array_equal(one.calibrator.apply(block).log_probs, other.calibrator.apply(block).log_probs)
+
+
+@pytest.mark.parametrize("name", [name for name in method_names() if name != "recal"])
+def test_one_column_is_the_pair_of_nothing_and_it(name, tmp_path):
+    # The bundle's rule: a score z of class 1 is the logits (0, z), however it is stored.
+    rng = np.random.default_rng(9)
+    z = 3 * rng.normal(size=400)
+    y = (rng.random(400) < 1 / (1 + np.exp(-0.5 * z))).astype(int)
+    found = []
+    for at, scores in enumerate((z, z[:, None], np.stack([0 * z, z], axis=1))):
+        with h5py.File(tmp_path / f"{at}.h5", "w") as h:
+            h["logits"], h["labels"] = scores, y
+        with open_data([str(tmp_path / f"{at}.h5")]) as rows:
+            fitted = fit_artifact(name, parse_options(name, {}), rows, Context())
+            blocks = [fitted.calibrator.apply(block).log_probs for block in rows.blocks()]
+        found.append((fitted.fit.before, fitted.fit.after, np.concatenate(blocks)))
+    for before, after, log_probs in found[:2]:
+        assert (before, after) == found[2][:2]
+        np.testing.assert_array_equal(log_probs, found[2][2])
+
+
+SEARCHES = [("cts", {}), ("iop", {"variant": "oi"}), ("iop", {"variant": "op"}), ("ts", {}), ("ec", {}), ("ets", {})]
+
+
+@pytest.mark.parametrize("n", [50, 6000])
+@pytest.mark.parametrize(
+    ("name", "options"), SEARCHES, ids=lambda each: each if isinstance(each, str) else "-".join(each)
+)
+def test_a_fit_of_any_size_can_be_written(name, options, n, tmp_path):
+    # From 6000 rows on the search begins on a sample: what it records is JSON all the same.
+    rng = np.random.default_rng(n)
+    z = 3 * rng.normal(size=(n, 3))
+    y = np.where(rng.random(n) < 0.8, z.argmax(axis=1), rng.integers(0, 3, n))
+    with h5py.File(tmp_path / "d.h5", "w") as h:
+        h["logits"], h["labels"] = z, y
+    with open_data([str(tmp_path / "d.h5")]) as rows:
+        fitted = fit_artifact(name, parse_options(name, options), rows, Context())
+    assert loads(dumps(fitted), "again").method == name
+
+
+def test_the_area_of_right_and_wrong_has_delongs_interval():
+    # Coverage: 200 draws of 300 rows whose area is P(N(1, 1) > N(0, 1)) = Phi(1 / sqrt 2) = .7602.
+    rng, inside = np.random.default_rng(4), 0
+    for _ in range(200):
+        right = (rng.random(300) < 0.7).astype(float)
+        confidence = 1 / (1 + np.exp(-(rng.normal(size=300) + right)))
+        found = measure("auroc", MetricContext(top_label_table(confidence, right), MetricSettings())).interval
+        inside += found.low <= 0.76025 <= found.high
+    assert inside >= 180  # 95 % of 200 less three standard errors

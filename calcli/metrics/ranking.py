@@ -123,7 +123,7 @@ def _inverses(low: FloatArray, high: FloatArray) -> FloatArray:
     "auroc",
     "How well confidence separates right rows from wrong ones",
     "P(c_right > c_wrong) + P(equal)/2",
-    reference="Hanley, McNeil (1982)",
+    reference="Hanley, McNeil (1982); interval: DeLong, DeLong, Clarke-Pearson (1988)",
     better="high",
     signature=TOP,
     report="full",
@@ -135,7 +135,7 @@ def auroc(context: MetricContext) -> Value:
     if value is None:
         which = "right" if ranked.right > 0 else "wrong"
         return Value.undefined(f"every row is {which}: nothing to separate")
-    return Value(value)
+    return _with_delong(context, ranked, value)
 
 
 @metric(
@@ -159,7 +159,12 @@ def roc_auc(context: MetricContext) -> Value:
     value = area_under_roc(ranked)
     if value is None:
         return Value.undefined("all labels are the same class: nothing to rank")
-    se = delong_se(ranked, value) if t.weight is None else math.nan
+    return _with_delong(context, ranked, value)
+
+
+def _with_delong(context: MetricContext, ranked: Ranked, value: float) -> Value:
+    """An area under the ROC curve, of rows without weights with its interval."""
+    se = math.nan if ranked.weighted else delong_se(ranked, value)
     if not math.isfinite(se):
         return Value(value)
     reach = normal_quantile(0.5 + context.settings.level / 2.0) * se

@@ -328,7 +328,7 @@ def numbers(model: ModelResults, m: int) -> Safe:
                 row(
                     join([name(v.name), ", ", score.name]),
                     tag("data", fixed(score.value, 4), value=repr(score.value)) if score.value is not None else "–",
-                    span(i.low, i.high, 1, 4) if i else tag("small", score.reason or "no valid interval exists"),
+                    span(i.low, i.high, 1, 4) if i else tag("small", score.reason or "not computed"),
                     f"{fixed(score.null.mean, 4)}, rarely over {fixed(score.null.q95, 4)}" if score.null else "–",
                     chance(score.p_value),
                 )
