@@ -3,10 +3,12 @@
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import fields
 from os import PathLike
-from typing import Any, TypeVar, get_type_hints
+from typing import Annotated, Any, TypeVar, get_type_hints
 
 import numpy as np
+from msgspec import Meta
 
 from calcli.errors import DataError
 from calcli.importers.labels import labels_in_memory
@@ -43,6 +45,9 @@ def checked(cls: type[Made], given: Mapping[str, Any]) -> Made:
     Raises UsageError that names the setting, what was given and what is allowed.
     """
     types = get_type_hints(cls, include_extras=True)
+    for each in fields(cls):  # type: ignore[arg-type]
+        bounds = each.metadata.get("flag", {}).get("bounds", {})
+        types[each.name] = Annotated[types[each.name], Meta(ge=bounds.get("min"), le=bounds.get("max"))]
     return cls(**held_to(types, {name: plain(value) for name, value in given.items()}, "setting"))
 
 

@@ -3,7 +3,8 @@
 The structs know no command line: ``calcli.cli.app`` makes the parser of them.
 """
 
-from dataclasses import MISSING, field
+from dataclasses import MISSING, field, fields
+from functools import partial
 from typing import Any
 
 REQUIRED: Any = MISSING
@@ -29,6 +30,19 @@ def flag(
     """
     about = {"help": help, "metavar": metavar, "names": names, "shown": shown, "typed": typed, "bounds": bounds}
     return field(default=default, metadata={"flag": about}, kw_only=kw_only)
+
+
+def same(struct: type, name: str) -> Any:
+    """The option that another struct declares, as a field of this one."""
+    return next(field(default=each.default, metadata=each.metadata) for each in fields(struct) if each.name == name)
+
+
+def taken(struct: type, given: Any) -> dict[str, Any]:
+    """What a struct of options says about the fields of another, by their names."""
+    return {each.name: getattr(given, each.name) for each in fields(struct) if hasattr(given, each.name)}
+
+
+seed = partial(flag, 0, "Seed of every random draw.", "N", min=0)
 
 
 def argument(default: Any, help: str, metavar: str) -> Any:

@@ -387,7 +387,9 @@ def test_what_goes_wrong_before_the_first_row_leaves_nothing(folder, changes, ki
 def test_labels_of_inputs_go_by_the_names_that_imports_know(folder, name):
     np.savez(folder / "named.npz", images=np.zeros((N, 6, 6), np.uint8), **{name: np.arange(N) % K})
     with ExitStack() as stack:
-        inputs = open_inputs(ModelJob("m.pt", "named.npz", layout="nhw"), folder / "named.npz", None, stack)
+        inputs = open_inputs(
+            ModelJob(model="m.pt", inputs="named.npz", layout="nhw"), folder / "named.npz", None, stack
+        )
         assert inputs.labels.tolist() == (np.arange(N) % K).tolist()
 
 
@@ -411,7 +413,9 @@ def test_sample_digits_are_what_their_model_says(tmp_path):
         moved = {name: file[name]["transforms/logits"][()] for name in groups}
     assert sum(spec.startswith("zoom:") for spec in specs) >= 6
     assert sum(spec.startswith("brightness:") for spec in specs) >= 3
-    job = ModelJob(str(digits / "digits.pt2"), str(digits / "digits_images.npz"), transform=(specs[0], specs[-1]))
+    job = ModelJob(
+        model=str(digits / "digits.pt2"), inputs=str(digits / "digits_images.npz"), transform=(specs[0], specs[-1])
+    )
     run_model(job, tmp_path / "again.h5")
     with h5py.File(tmp_path / "again.h5") as file:
         again = {key: file[key][()] for key in ("logits", "labels", "ids", "transforms/logits")}

@@ -11,13 +11,13 @@ from calcli.cli.render import print_json
 from calcli.cli.tables import TEXTS, Table, print_table
 from calcli.errors import UsageError, unknown_name
 from calcli.fast_dataclass import dataclass
-from calcli.flags import argument, flag
+from calcli.flags import argument, flag, same
+from calcli.flags import seed as seed
 from calcli.io.locate import Layout, bundle_names, expand, split_where
 
 force = partial(flag, False, "Replace an output that exists.")
-seed = partial(flag, 0, "Seed of every random draw.", "N", min=0)
 device = partial(flag, "auto", "Where the heavy loops run.", "auto|cpu|cuda")
-kind = partial(flag, None, "What the scores read are, when the name does not say it.", "logits|log_probs|probs")
+kind = partial(same, Layout, "kind")
 ignore_label = partial(flag, None, "Leave out rows with this label (repeatable).", "L", shown=False)
 again = partial(flag, False, "Take rows that have been through other calibrators than those of the fit.")
 json = partial(flag, False, "Print one JSON object on stdout.")
@@ -32,11 +32,11 @@ def bundles(words: str) -> Any:
 class Reading:
     """How a command reads bundles."""
 
-    scores: str | None = flag(None, "Dataset with the scores, when it has another name.", "PATH")
-    labels: str | None = flag(None, "Dataset with the labels, when it has another name.", "PATH")
+    scores: str | None = same(Layout, "scores")
+    labels: str | None = same(Layout, "labels")
     kind: str | None = kind()
     ignore_label: list[int] | None = ignore_label()
-    allow_external: bool = flag(False, "Values may lie in files elsewhere than beside the bundle.")
+    allow_external: bool = same(Layout, "external")
 
     @property
     def where(self) -> Layout:

@@ -1,13 +1,13 @@
 """The numbers behind a reliability diagram. Every renderer and every export reads these."""
 
-from typing import Annotated, Literal
+from typing import Literal
 
 import numpy as np
-from msgspec import Meta
 from numpy.typing import NDArray
 
 from calcli.binning import BinStats, bin_index, mass_edges, width_edges
 from calcli.fast_dataclass import dataclass
+from calcli.flags import flag, seed
 from calcli.isotonic import IsotonicFit, fit_isotonic
 from calcli.metrics.corp import RESAMPLES, Decomposition, consistency_band, decompose
 from calcli.metrics.intervals import wilson_interval
@@ -32,12 +32,12 @@ class CurveSettings:
     seed : of the consistency resampling. columns : bars of the histogram.
     """
 
-    bins: Annotated[int, Meta(ge=1, le=10_000)] = 15
-    scheme: Scheme = "width"
-    level: Annotated[float, Meta(ge=0.5, le=0.999)] = 0.95
-    resamples: Annotated[int, Meta(ge=1, le=100_000)] = RESAMPLES
-    seed: Annotated[int, Meta(ge=0)] = 0
-    columns: Annotated[int, Meta(ge=1, le=1000)] = 50
+    bins: int = flag(15, "Bins of the ECE and of the bars.", "N", min=1, max=10_000)
+    scheme: Scheme = flag("width", "Bins of equal width, or with equally many rows.")
+    level: float = flag(0.95, "Level of bands and intervals.", "P", min=0.5, max=0.999)
+    resamples: int = flag(RESAMPLES, "Resamples of the band.", "N", min=1, max=100_000)
+    seed: int = seed()
+    columns: int = flag(50, "Bars of the histogram.", "N", min=1, max=1000)
 
 
 @dataclass(frozen=True)

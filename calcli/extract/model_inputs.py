@@ -9,6 +9,8 @@ import os
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from contextlib import ExitStack
+from dataclasses import field
+from math import isfinite, nan
 from pathlib import Path
 from typing import Any, Literal, get_args
 
@@ -17,15 +19,20 @@ from numpy.typing import NDArray
 
 from calcli.errors import DataError, UsageError, needed, one_line
 from calcli.fast_dataclass import dataclass
+from calcli.flags import flag
 from calcli.importers.archive import Entry
 from calcli.importers.array_names import ROLES
 from calcli.importers.formats import open_archive
 from calcli.io.inputs import note
 from calcli.io.job_files import stamp
+from calcli.numerics import whole_number
 
 Layout = Literal["nhwc", "nchw", "nhw", "sequence", "rows"]
 LAYOUTS: tuple[str, ...] = get_args(Layout)
 """How inputs are stored: colour images, grey images, (n, t, ...) sequences, anything else."""
+
+LARGEST_SIDE = 100_000
+"""Pixels."""
 
 IMAGE_SUFFIXES = (".png", ".jpg", ".jpeg", ".bmp", ".gif", ".tif", ".tiff", ".webp", ".ppm", ".pgm")
 INPUT_NAMES = ("inputs", "images", "x", "data", "X")
@@ -57,38 +64,94 @@ class Inputs(ABC):
         return self.layout in ("nhwc", "nchw", "nhw")
 
 
-@dataclass(frozen=True)
-class ModelJob:
-    """What to run on what.
+@dataclass(frozen=True, kw_only=True)
+class ModelOptions:
+    """How to run a model, over what.
 
-    model, weights : see ``model.load_model``. inputs : a folder, FILE or FILE:ARRAY. labels :
-    ARRAY of the same file, FILE or FILE:ARRAY, else found by name. layout : else told by the shape
+    model, weights : see ``model.load_model``. inputs : a folder, FILE or FILE:ARRAY. layout : else told by the shape
     where that is unambiguous. scale : divides the values, else 255 for bytes and 1 for floats.
-    resize : (height, width) for an image folder. grey : read images as grey. transform :
-    ``zoom:0.62`` or ranges ``zoom:0.5:0.9`` from which ``transforms`` values are drawn under
-    ``seed``. mean, std : the model's own normalisation (x - mean) / std, one number or one per
-    channel, after the transforms.
-    batch : inputs at a time. kind : what the model returns. dtype : how scores are stored.
+    resize : (height, width) for an image folder. transform : ``zoom:0.62`` or ranges ``zoom:0.5:0.9``
+    from which ``transforms`` values are drawn under the seed. mean, std : (x - mean) / std,
+    one number or one per channel, after the transforms. Raises UsageError.
     """
 
-    model: str
-    inputs: str
-    weights: str | None = None
+    model: str | None = flag(
+        None,
+        "torch.export .pt2, TorchScript .pt, .onnx, or package.module:factory. A model is a program: run only"
+        " one that you trust.",
+        "MODEL",
+    )
+    inputs: str | None = flag(
+        None,
+        "Array file (FILE or FILE:NAME), or a folder with one sub-folder of images per class; a quoted"
+        " pattern of array files writes a bundle each into the folder OUT.",
+        "INPUTS",
+    )
+    weights: str | None = flag(None, "State dict for a factory: .pt or .safetensors.", "FILE")
+    layout: str | None = flag(
+        None, "How an input array is stored, when its shape does not say.", "nhwc|nchw|nhw|sequence|rows"
+    )
+    scale: float | None = flag(None, "Value of white: inputs are divided by it (bytes: 255).", "WHITE")
+    resize: tuple[int, int] | None = flag(None, "Bring the images of a folder to one size.", "HxW", typed=str | None)
+    grey: bool = flag(False, "Read the images of a folder as grey.")
+    transform: tuple[str, ...] = flag(
+        (),
+        "Also score a lossy version: zoom, brightness, contrast, blur, pixelate, jpeg, drop, frames"
+        " (repeatable; NAME:FROM:TO draws --transforms values).",
+        "NAME:ARG[:TO]",
+        typed=list[str] | None,
+    )
+    transforms: int = flag(10, "Values to draw from each range.", "N", min=1, max=10_000)
+    mean: tuple[float, ...] = flag(
+        (), "The model's own normalisation, after the transforms.", "M[,M,M]", typed=str | None
+    )
+    std: tuple[float, ...] = flag((), "See --mean.", "S[,S,S]", typed=str | None)
+    batch: int = flag(64, "Inputs at a time.", "N", min=1, max=1_000_000)
+    device: str = flag("auto", "Where the model runs.", "auto|cpu|cuda")
+    amp: str = flag("off", "Mixed precision of a torch model.", "off|bf16|fp16")
+    dtype: str = flag("float32", "Precision to store scores in.", "float16|float32|float64")
+
+    def __post_init__(self) -> None:
+        read = {"mean": _numbers("--mean", self.mean), "std": _numbers("--std", self.std), "resize": _size(self.resize)}
+        for name, value in (read | {"transform": tuple(self.transform or ())}).items():
+            object.__setattr__(self, name, value)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ModelJob(ModelOptions):
+    """What to run on what.
+
+    labels : ARRAY of the same file, FILE or FILE:ARRAY, else found by name. kind : what the model returns.
+    """
+
+    model: str = field()
+    inputs: str = field()
     labels: str | None = None
-    layout: str | None = None
-    scale: float | None = None
-    resize: tuple[int, int] | None = None
-    grey: bool = False
-    transform: tuple[str, ...] = ()
-    transforms: int = 10
-    seed: int = 0
-    mean: tuple[float, ...] = ()
-    std: tuple[float, ...] = ()
-    batch: int = 64
-    device: str = "auto"
-    amp: str = "off"
     kind: str = "logits"
-    dtype: str = "float32"
+    seed: int = 0
+
+
+def _numbers(option: str, text: str | tuple[float, ...] | None) -> tuple[float, ...]:
+    """Read ``0.5`` or ``0.485,0.456,0.406``. Raises UsageError."""
+    if isinstance(text, tuple):
+        return text
+    try:
+        numbers = tuple(float(piece) for piece in text.split(",")) if text else ()
+    except ValueError:
+        numbers = (nan,)
+    if not all(map(isfinite, numbers)):
+        raise UsageError(f"{option} {text}: expected numbers with commas between, e.g. 0.485,0.456,0.406")
+    return numbers
+
+
+def _size(text: str | tuple[int, int] | None) -> tuple[int, int] | None:
+    """Read ``224`` or ``HEIGHTxWIDTH``. Raises UsageError."""
+    if text is None or isinstance(text, tuple):
+        return text
+    sides = [whole_number(side) or 0 for side in text.lower().split("x")]
+    if len(sides) not in (1, 2) or not all(0 < side <= LARGEST_SIDE for side in sides):
+        raise UsageError(f"--resize {text}: expected HEIGHTxWIDTH in pixels, e.g. 224x224")
+    return sides[0], sides[-1]
 
 
 def open_inputs(job: ModelJob, path: Path, array: str | None, stack: ExitStack) -> Inputs:

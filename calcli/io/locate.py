@@ -11,6 +11,7 @@ import h5py
 
 from calcli.errors import DataError, UsageError
 from calcli.fast_dataclass import dataclass
+from calcli.flags import flag
 from calcli.io.hdf5 import find_groups, lookup, open_file, or_none
 from calcli.io.inputs import read_document
 from calcli.numerics import whole_number
@@ -26,10 +27,10 @@ class Layout:
     from files elsewhere. Raises UsageError.
     """
 
-    scores: str | None = None
-    labels: str | None = None
-    kind: str | None = None
-    external: bool = False
+    scores: str | None = flag(None, "Dataset with the scores, when it has another name.", "PATH")
+    labels: str | None = flag(None, "Dataset with the labels, when it has another name.", "PATH")
+    kind: str | None = flag(None, "What the scores read are, when the name does not say it.", "logits|log_probs|probs")
+    external: bool = flag(False, "Values may lie in files elsewhere than beside the bundle.")
 
     def __post_init__(self) -> None:
         if self.kind is not None and self.kind not in SCORE_KINDS:

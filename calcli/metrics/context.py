@@ -3,16 +3,16 @@
 import math
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import field, replace
-from typing import Annotated, Any, Literal
+from typing import Any, Literal
 from zlib import crc32
 
 import numpy as np
-from msgspec import Meta
 
 from calcli.binning import BinStats, mass_edges, width_edges
 from calcli.cached import cached_property
 from calcli.errors import UsageError
 from calcli.fast_dataclass import dataclass
+from calcli.flags import flag, seed
 from calcli.metrics.intervals import Interval
 from calcli.metrics.nulls import Laws, Null, bin_laws, bin_outcomes, expected_error
 from calcli.metrics.other_programs import CONVENTIONS, Convention
@@ -40,16 +40,16 @@ class MetricSettings:
     which class 1 is predicted. level : of intervals. compat : another program's bins, or None.
     """
 
-    bins: Annotated[int, Meta(ge=1, le=10_000)] = 15
-    norm: Annotated[float, Meta(ge=1)] = 1.0
+    bins: int = flag(15, "Number of bins.", "N", min=1, max=10_000)
+    norm: float = flag(1.0, "Norm of binned errors, 1 or more.", min=1)
     scheme: Scheme = "width"
     label: Label = "top"
     compat: str | None = None
-    level: Annotated[float, Meta(ge=0.5, le=0.9999)] = 0.95
-    resamples: Annotated[int, Meta(ge=1, le=1_000_000)] = 1000
-    seed: Annotated[int, Meta(ge=0)] = 0
+    level: float = flag(0.95, "Level of intervals.", "P", min=0.5, max=0.9999)
+    resamples: int = flag(1000, "Draws under calibration.", "N", min=1, max=1_000_000)
+    seed: int = seed()
     interval: Literal["auto", "bootstrap", "t"] = "auto"
-    threshold: Annotated[float, Meta(ge=0, le=1)] = 0.5
+    threshold: float = flag(0.5, "P(class 1) above which class 1 is predicted.", "P", min=0.0, max=1.0)
 
 
 @dataclass(frozen=True)

@@ -115,8 +115,9 @@ def test_model_weights_and_inputs_are_never_outputs(tmp_path):
         (tmp_path / name).write_bytes(b"mine")
     (tmp_path / "photos").mkdir()
     (tmp_path / "photos" / "cat.png").write_bytes(b"mine")
-    job = ModelJob(*(str(tmp_path / name) for name in ("m.pt2", "x.npz", "w.pt", "y.npy")))
-    images = ModelJob(str(tmp_path / "m.pt2"), str(tmp_path / "photos"))
+    names = {"model": "m.pt2", "inputs": "x.npz", "weights": "w.pt", "labels": "y.npy"}
+    job = ModelJob(**{name: str(tmp_path / file) for name, file in names.items()})
+    images = ModelJob(model=str(tmp_path / "m.pt2"), inputs=str(tmp_path / "photos"))
     for which, output in [(job, n) for n in ("m.pt2", "w.pt", "x.npz", "y.npy")] + [(images, "photos/cat.png")]:
         with pytest.raises(UsageError, match="is an input"):
             run_model(which, tmp_path / output, force=True)

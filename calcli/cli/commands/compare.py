@@ -32,7 +32,7 @@ from calcli.cli.worker_options import Working, job_file
 from calcli.errors import CalcliError, DataError, UsageError
 from calcli.evaluation.leaderboard import UNCALIBRATED, LeaderboardEntry, entrants, ranking, scored, title_of
 from calcli.fast_dataclass import dataclass
-from calcli.flags import flag
+from calcli.flags import flag, same
 from calcli.io.atomic import check_output, is_stream, write_bytes
 from calcli.io.cells import finite
 from calcli.io.locate import split_where
@@ -59,7 +59,7 @@ class CompareArgs(o.Pooling, Working, o.Saying, o.Tabling):
     folds: int = flag(5, "Random parts of a bundle.", "N", min=2, max=1000)
     test: str | None = flag(None, "Score this group of the file instead.", "GROUP")
     seed: int = o.seed()
-    level: float = flag(0.95, "Level of intervals.", "P", min=0.5, max=0.9999)
+    level: float = same(MetricSettings, "level")
     output: Path | None = flag(None, "Keep results, and go on from them.", "FILE.json", "-o")
     diagram: Path | None = flag(None, "Draw the ranks with their critical difference.", "FILE.png|svg|pdf")
     thorough: bool = flag(False, "all: also methods with more parameters than rows.")

@@ -27,7 +27,7 @@ from typing import TYPE_CHECKING, Literal
 from calcli.cli import options as o
 from calcli.cli.render import Talk, print_json, print_path
 from calcli.cli.worker_options import Working, opened
-from calcli.diagrams.curve import CurveSettings
+from calcli.diagrams.curve import CurveSettings, Scheme
 from calcli.diagrams.matplotlib_theme import THEMES, WIDTHS, Paper, width_of
 from calcli.diagrams.outputs import FORMATS, format_of, to_object
 from calcli.diagrams.panels import Measured
@@ -36,7 +36,7 @@ from calcli.diagrams.terminal import Look, draw
 from calcli.errors import DataError, UsageError, unknown_name
 from calcli.fast_dataclass import dataclass
 from calcli.fit_and_apply import check_fits, fitted_on
-from calcli.flags import flag
+from calcli.flags import flag, same, taken
 from calcli.io.artifact import Artifact, load
 from calcli.io.atomic import check_output, write_bytes
 from calcli.io.dataset import DataSet
@@ -73,9 +73,9 @@ class DiagramArgs(o.Pooling, Working, o.Saying):
         None, "Show at most so many classes or groups; more than 12 as lines of a dot plot.", "N", min=1, max=1000
     )
     choose: Literal["worst", "frequent"] = flag("worst", "Which classes or groups, when there are more.")
-    bins: int = flag(15, "Bins of the ECE and of the bars.", "N", min=1, max=10_000)
-    scheme: Literal["width", "mass"] = flag("width", "Bins of equal width, or with equally many rows.")
-    level: float = flag(0.95, "Level of bands and intervals.", "P", min=0.5, max=0.999)
+    bins: int = same(CurveSettings, "bins")
+    scheme: Scheme = same(CurveSettings, "scheme")
+    level: float = same(CurveSettings, "level")
     resamples: int = flag(400, "Resamples of the band.", "N", min=100, max=100_000)
     t_range: str | None = flag(None, "Temperatures of --style temperature.", "LOW:HIGH")
     title: str | None = flag(None, "Line above the figure, '' for none.", "TEXT")
@@ -147,7 +147,7 @@ class DiagramArgs(o.Pooling, Working, o.Saying):
     def request(self) -> Request:
         """What to draw, still without rows."""
         return Request(
-            CurveSettings(self.bins, self.scheme, self.level, self.resamples, self.seed),
+            CurveSettings(**taken(CurveSettings, self)),
             title=self.title,
             layout=self.layout,
             quantity=self.label,

@@ -31,7 +31,7 @@ from calcli.evaluation.metric_limits import Limit, Outcome, check, limits, neede
 from calcli.evaluation.results import Evaluation, Result
 from calcli.evaluation.term_meanings import explained
 from calcli.fast_dataclass import dataclass
-from calcli.flags import flag
+from calcli.flags import flag, same, taken
 from calcli.io.atomic import check_output, write_bytes
 from calcli.io.locate import expand
 from calcli.metrics.catalog import metric, report_metrics, settings_of
@@ -68,7 +68,7 @@ class EvaluateArgs(o.Pooling, Working, o.Saying, o.Tabling):
     min_: list[str] | None = flag(None, "Fail with code 5 below this.", "NAME=VALUE")
     full: bool = flag(False, "All metrics and tests but the class-by-class L2.")
     baseline: str | None = flag(None, "What differences are taken to.", "ART.json|identity", shown="uncalibrated")
-    bins: int = flag(15, "Number of bins.", "N", min=1, max=10_000)
+    bins: int = same(MetricSettings, "bins")
     norm: str = flag("1", "Norm of binned errors, 1 or more.", "P|max")
     scheme: str = flag("width", "Bins of ece, mce and vce.", "width|mass")
     label: str | None = flag(
@@ -78,15 +78,15 @@ class EvaluateArgs(o.Pooling, Working, o.Saying, o.Tabling):
         "top|positive|class|all",
         shown="top",
     )
-    threshold: float = flag(0.5, "P(class 1) above which class 1 is predicted.", "P", min=0.0, max=1.0)
+    threshold: float = same(MetricSettings, "threshold")
     compat: str | None = flag(
         None,
         "Bin as another program does: guo, kull, mapie, netcal, netcal-mass, torchmetrics, verified;"
         " relplot: find smece as it does.",
         "PROGRAM",
     )
-    level: float = flag(0.95, "Level of intervals.", "P", min=0.5, max=0.9999)
-    resamples: int = flag(1000, "Draws under calibration.", "N", min=1, max=1_000_000)
+    level: float = same(MetricSettings, "level")
+    resamples: int = same(MetricSettings, "resamples")
     interval: str = flag("auto", "Intervals of row means.", "auto|bootstrap|t")
     seed: int = o.seed()
     split: bool | None = flag(
@@ -176,18 +176,8 @@ class EvaluateArgs(o.Pooling, Working, o.Saying, o.Tabling):
         """What is measured, and how; limited : metrics that limits need. Raises UsageError."""
         names = [*([metric(name).name for name in self.metric or ()] or report_metrics(self.full)), *limited]
         names += RAW if self.unnormalized else ()
-        settings = MetricSettings(
-            bins=self.bins,
-            norm=norm_of(self.norm),
-            scheme=self.scheme,  # type: ignore[arg-type]
-            label=self.label or "top",  # type: ignore[arg-type]
-            compat=self.compat,
-            level=self.level,
-            resamples=self.resamples,
-            seed=self.seed,
-            interval=self.interval,  # type: ignore[arg-type]
-            threshold=self.threshold,
-        )
+        own = {"norm": norm_of(self.norm), "label": self.label or "top"}
+        settings = MetricSettings(**taken(MetricSettings, self) | own)
         return Plan(
             tuple(dict.fromkeys(names)),
             settings,

@@ -18,11 +18,12 @@ from dataclasses import asdict
 from pathlib import Path
 
 from calcli.cli import options as o
-from calcli.cli.extract_model import InputShard, ModelOptions
+from calcli.cli.extract_model import InputShard, shards_of
 from calcli.cli.render import Talk, fail, print_json, print_path
 from calcli.cli.shards import ShardOutcome, dealt_out
 from calcli.cli.worker_options import Working
 from calcli.errors import CalcliError, UsageError
+from calcli.extract.model_inputs import ModelOptions
 from calcli.fast_dataclass import dataclass
 from calcli.flags import REQUIRED, argument, flag
 from calcli.importers.import_report import ImportReport, Splitting, Written
@@ -66,7 +67,8 @@ class ExtractArgs(ModelOptions, ImportOptions, Working, o.Saying):
     force: bool = o.force()
 
     def __post_init__(self) -> None:
-        super().__post_init__()
+        ModelOptions.__post_init__(self)
+        ImportOptions.__post_init__(self)
         if self.output == "-":
             raise UsageError("-o -: HDF5 cannot be written to a pipe, name a file")
         if self.kind is not None and self.kind not in SCORE_KINDS:
@@ -133,7 +135,7 @@ def run(args: ExtractArgs) -> int:
         report = import_scores(args.sources or [], output, args.ask, splitting, ignore_labels=ignore, force=args.force)
         return _finish(args, [(output, ShardOutcome(report))], talk)
     labels = args.labels[0] if args.labels else None
-    shards = args.shards(output, splitting, labels=labels, kind=args.kind or "logits", force=args.force)
+    shards = shards_of(args, output, splitting, labels=labels, kind=args.kind or "logits", force=args.force)
     with args.executor(talk) as executor:
         if executor is not None and len(shards) > 1:
             there = [shard.absolute() for shard in shards] if executor.remote else shards

@@ -25,7 +25,7 @@ from calcli.evaluation.metric_limits import Outcome, check, limits, needed_metri
 from calcli.evaluation.results import Result
 from calcli.fast_dataclass import dataclass
 from calcli.fit_and_apply import fitted_on
-from calcli.flags import REQUIRED, flag
+from calcli.flags import REQUIRED, flag, same, taken
 from calcli.io.artifact import Artifact
 from calcli.io.atomic import check_output, write_bytes
 from calcli.io.dataset import DataSet
@@ -55,7 +55,7 @@ class ReportArgs(o.Pooling, Working, o.Saying):
     max_: list[str] | None = flag(None, "Limit, as for evaluate.", "NAME=VALUE")
     min_: list[str] | None = flag(None, "Limit, as for evaluate.", "NAME=VALUE")
     group: str | None = flag(None, "Dataset with the groups.", "NAME", shown="group, where it exists")
-    bins: int = flag(15, "Number of bins.", "N", min=1, max=10_000)
+    bins: int = same(MetricSettings, "bins")
     level: float = flag(0.95, "Level of intervals.", "P", min=0.5, max=0.999)
     split: bool | None = flag(
         None, "Cross-fitted split of the losses.", None, "--split/--no-split", shown="up to 2e6 scores"
@@ -72,7 +72,7 @@ class ReportArgs(o.Pooling, Working, o.Saying):
     def plan(self, limited: Sequence[str]) -> Plan:
         """What is measured; limited : metrics that limits need."""
         names = tuple(dict.fromkeys((*report_metrics(), *MORE, *limited)))
-        settings = MetricSettings(bins=self.bins, level=self.level, seed=self.seed)
+        settings = MetricSettings(**taken(MetricSettings, self))
         return Plan(names, settings, split=self.split)
 
     @property
