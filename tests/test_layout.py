@@ -171,3 +171,13 @@ def test_simple_fits_load_no_heavy_package(method, tmp_path):
 def test_help_loads_neither_numpy_nor_h5py(tmp_path):
     _, loaded = loaded_by("--help", cwd=tmp_path)
     assert not {"numpy", "h5py", "scipy", "torch", "rich", "hashlib"} & set(loaded)
+
+
+@pytest.mark.parametrize("path", modules(), ids=lambda p: str(p.relative_to(PACKAGE)))
+def test_properties_are_kept_without_a_lock(path):
+    """Those of functools hold one for all instances until Python 3.12, which a fork meanwhile leaves locked."""
+    text = path.read_text(encoding="utf-8")
+    assert path.name == "cached.py" or "functools.cached_property" not in text
+    assert path.name == "cached.py" or not [
+        line for line in text.splitlines() if line.startswith("from functools") and "cached_property" in line
+    ]

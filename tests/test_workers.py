@@ -423,6 +423,12 @@ def test_a_dask_cluster(folder, run, monkeypatch):
             executor.close()
         done = run("apply", "n.json", "few/*.h5", "-o", "dask", "--cluster", address, "-q")
         assert done.code == 0 and len(list((folder / "dask").iterdir())) == len(shards(folder))
+        alone, there = (
+            json.loads(run("compare", "one.h5", "-m", "platt", "--json", "-q", *words).out)
+            for words in ((), ("--cluster", address))
+        )
+        for mine, its in zip(alone["results"], there["results"], strict=True):  # blocks have other sizes there
+            assert its["metrics"]["nll"]["value"] == pytest.approx(mine["metrics"]["nll"]["value"], rel=1e-12)
 
         killed = []
 
