@@ -107,6 +107,10 @@ class Journal:
             if self._file.write(entry) == len(entry):
                 self._places[key] = at, len(text)
 
+    def forget(self) -> None:
+        """Let nothing be kept."""
+        self._places = {}
+
     def close(self, *, done: bool) -> None:
         """Close the file; remove it when the job is done, unless it is to be kept, and when there is nothing in it."""
         if (done and not self.keep) or not self._places:

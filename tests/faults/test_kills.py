@@ -56,7 +56,8 @@ def test_a_killed_process_leaves_no_damaged_file(calcli, desk, tmp_path, existin
         found = state(tmp_path)
         neighbours = [path for path in found if path.endswith(".tmp")]
         left += len(neighbours)
-        assert set(found) - set(neighbours) <= {name}
+        job = {"out.json.job"} if words[0] == "compare" else set()  # methods that are done, to go on from
+        assert set(found) - set(neighbours) <= {name} | job
         content = found.get(name)
         assert untimed(content) == untimed(expected) or (content == (OLD if existing else None) and done.code == -9)
         for path in found:

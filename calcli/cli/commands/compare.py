@@ -128,7 +128,12 @@ def run(args: CompareArgs) -> int:
             work.do()
         finally:
             talk.clear()
-        work.save()
+        try:
+            work.save()
+        except CalcliError:
+            if journal is not None:
+                journal.forget()  # a disk that is full has no room for it either
+            raise
     if not work.plan:
         return work.code
     board = work.board()
