@@ -24,10 +24,11 @@ from calcli.metrics.confidence_bins import confidence_bins
 from calcli.metrics.context import MetricContext, MetricSettings
 from calcli.report.advice import best_version
 from calcli.report.components import Room, drawn_of
+from calcli.report.figures import pen
 from calcli.report.gather import CalibratorFacts, gather, thresholds_of
 from calcli.report.glossary import GLOSSARY
 from calcli.report.markup import data_block, name, tag, text
-from calcli.report.number_format import chance, count, per_cent, points, signed, span
+from calcli.report.number_format import chance, count, per_cent, points, share, signed, span
 from calcli.report.page import page
 from calcli.report.sections import parts
 from calcli.report.verdicts import overall, verdict_of
@@ -106,6 +107,8 @@ def test_numbers_for_people():
     assert [per_cent(v) for v in (0.0, 0.0004, 0.005, 0.5, 0.995, 0.9996, 1.0)] == [
         "0%", "under 0.1%", "0.5%", "50%", "99.5%", "over 99.9%", "100%",
     ]  # fmt: skip
+    shares = [share(v) for v in (0.0, 0.0004, 0.1234, 0.99949, 0.99951, 1.0)]
+    assert shares == ["0%", "under 0.1%", "12.3%", "99.9%", "over 99.9%", "100%"]
     assert count(12345) == "12\u202f345"
     assert (points(-0.131), signed(-0.04), signed(13.14)) == ("13.1", "0.0", "+13.1")
     assert span(-0.01, 0.02) == "−1.0 to 2.0"
@@ -121,6 +124,14 @@ def test_a_page_quotes_nothing_it_was_given_as_markup():
     assert data_block("x", {"a": float("nan")}).endswith('{"a":null}</script>')
     assert name("a\x00\ud800b") == "<bdi>a⟨U+0000⟩⟨U+D800⟩b</bdi>"
     assert 'title="xxx' in name("x" * 200)
+
+
+def test_eight_versions_have_eight_lines():
+    assert len({pen(at) for at in range(8)}) == 8
+    rules = dict(
+        re.findall(r"\.(v\d|again)\{([^}]*)\}", files("calcli.report").joinpath("page.css").read_text("utf-8"))
+    )
+    assert all("stroke-dasharray" in rules[name] for name in ("v1", "v2", "v3", "again"))
 
 
 # ---- verdicts
@@ -227,7 +238,15 @@ def test_the_page_is_whole_without_script_or_network():
     assert verdict_of(model).headline in words
     assert "✗ crossed: ece is 0.2" in words and "✓ holds: nll is 1" in words
     assert "calcli 'a b'" in words
-    for part in ("Where it is wrong", "Classes", "Groups", "night", "Let it decide alone", "All numbers", "Words"):
+    for part in (
+        "Where it is wrong",
+        "Predicted classes",
+        "Groups",
+        "night",
+        "Let it decide alone",
+        "All numbers",
+        "Words",
+    ):
         assert part in words, part
     heads = re.findall(r"<h([1-6])", source)
     assert all(int(b) <= int(a) + 1 for a, b in pairwise(heads))
@@ -439,13 +458,13 @@ def test_the_page_says_every_option_that_made_its_numbers(run, bundle):
 @pytest.mark.parametrize(
     ("gaps", "said"),
     [
-        ([0.1, -0.2, 0.05, 0.0], "2 of 4 classes are off by more than chance, 1 of them too sure."),
+        ([0.1, -0.2, 0.05, 0.0], "2 of 4 predicted classes are significantly off, 1 of them overconfident."),
         (
             [0.1, 0.2, 0.3, 0.0],
-            "3 of 4 classes are off by more than chance, 3 of them too sure. That is the whole model",
+            "3 of 4 predicted classes are significantly off, 3 of them overconfident. That is the whole model",
         ),
-        ([-0.1, 0.05, 0.0, 0.0], "1 of 4 classes is off by more than chance, 0 of them too sure."),
-        ([0.05, -0.05, 0.0, 0.0], "None of 4 classes is off by more than chance."),
+        ([-0.1, 0.05, 0.0, 0.0], "1 of 4 predicted classes is significantly off, 0 of them overconfident."),
+        ([0.05, -0.05, 0.0, 0.0], "None of 4 predicted classes is significantly off."),
     ],
 )
 def test_parts_are_counted_in_a_sentence(gaps, said):

@@ -1,18 +1,20 @@
 """Numbers in words, for the corner of a figure and the lines under a terminal drawing."""
 
 from collections.abc import Sequence
+from itertools import takewhile
 
 import numpy as np
 
 from calcli.diagrams.curve import Curve
+from calcli.metrics.significance import p_text
+
+MARKS = ":/._- "
+"""Between the words of a name."""
 
 
 def p_value(curve: Curve) -> str:
     """How often a calibrated model shows an ECE at least as large: ``p = 0.31``."""
-    floor = 1.0 / (1 + curve.settings.resamples)
-    if curve.ece_p <= floor * (1 + 1e-9):
-        return f"p < {floor:.2g}" if floor >= 0.001 else "p < 0.001"
-    return f"p = {curve.ece_p:.2g}"
+    return p_text(curve.ece_p, curve.settings.resamples)
 
 
 def direction(curve: Curve) -> str:
@@ -38,6 +40,20 @@ def squeeze(text: str, width: int) -> str:
         return text
     head = (width - 1) // 2
     return f"{text[:head]}…{text[len(text) - (width - 1 - head) :]}"
+
+
+def unshared(names: Sequence[str]) -> tuple[str, dict[str, str]]:
+    """What several names begin and end with, up to a mark between words, and each of them without it."""
+    distinct = list(dict.fromkeys(names))
+    if len(distinct) < 2:
+        return "", {name: name for name in distinct}
+    columns = (zip(*(name[::way] for name in distinct), strict=False) for way in (1, -1))
+    first, last = ("".join(c for c, *_ in takewhile(lambda each: len(set(each)) == 1, each)) for each in columns)
+    head = max((first.rfind(mark) + 1 for mark in MARKS), default=0)
+    tail = max((last.rfind(mark) + 1 for mark in MARKS), default=0)
+    tail = min(tail, min(map(len, distinct)) - head)
+    shared = f"{first[:head]}…{last[:tail][::-1]}" if head + tail else ""
+    return shared, {name: name[head : len(name) - tail] or name for name in distinct}
 
 
 def table(rows: Sequence[Sequence[str]], gap: str = "  ") -> list[str]:

@@ -7,6 +7,7 @@ from itertools import product
 import numpy as np
 from numpy.typing import NDArray
 
+from calcli.diagrams.caption_text import unshared
 from calcli.diagrams.curve import Curve, CurveSettings, Quantity, measure_curve
 from calcli.diagrams.style import Request
 from calcli.errors import DataError, UsageError
@@ -15,6 +16,9 @@ from calcli.metrics.rowtable import RowTable
 from calcli.numerics import FloatArray
 
 Mask = NDArray[np.bool_]
+FEW_BUNDLES = 4
+"""Bundles up to which every panel has room for a whole name."""
+
 NAMES = {"class": ("predicted class", "predicted classes"), "group": ("group", "groups")}
 
 
@@ -118,8 +122,11 @@ def whole(request: Request, style: str) -> Diagram:
         alone = len(bundles) == 1 and len(curves) > 1
         if alone and request.title is None:
             title = bundles[0]
+        shared, own = unshared(bundles) if len(bundles) > FEW_BUNDLES else ("", {name: name for name in bundles})
+        if shared and request.title is None:
+            title = shared
         panels = [
-            Panel(named(s.label if alone else ", ".join(filter(None, (s.bundle, s.label))), q), (c,))
+            Panel(named(s.label if alone else ", ".join(filter(None, (own[s.bundle], s.label))), q), (c,))
             for s, q, c in curves
         ]
     return Diagram(style, tuple(p for p in panels if p.curves), title, tuple(request.notes))

@@ -194,16 +194,16 @@ def _draw_panel(upper: Any, lower: Any, panel: Panel, job: Drawing, first: bool)
         job.style.curve(upper, curve, pen, job.paper)
         _draw_histogram(lower, curve, pen, job.paper)
     for axes in (upper, lower):
-        axes.set_xlim(-0.01, 1.01)
+        axes.set_xlim(0.0, 1.0)
         axes.set_xticks(np.linspace(0, 1, 6))
-    upper.set_ylim(-0.01, 1.01)
+    upper.set_ylim(0.0, 1.0)
     upper.set_yticks(np.linspace(0, 1, 6))
     upper.tick_params(labelbottom=False)
     upper.grid(True, zorder=0)
     lower.set_axisbelow("line")  # ticks lie over the bars
     _count_axis(lower, panel)
     x, y = panel.curves[0].words
-    if first or y != "accuracy":
+    if first or len({p.curves[0].words for p in job.diagram.panels}) > 1:
         upper.set_ylabel(y, labelpad=2)
     if first:
         lower.set_ylabel("rows")
@@ -362,7 +362,7 @@ def _legend(job: Drawing) -> list[Any]:
 
     if len(job.names) == len(job.coloured):
         words = dict.fromkeys(curve.words for panel in panels for curve in panel.curves)
-        x, y = next(iter(words)) if len(words) == 1 else ("forecast", "outcome")
+        x, y = (" or ".join(each) for each in zip(*words, strict=True))
         handles += map(made, job.style.key(level, thin, several))
         handles.append(Patch(facecolor=theme.band, label=f"{level} band if calibrated"))
         handles.append(Line2D([], [], color=theme.ink, lw=1.3, label=y))

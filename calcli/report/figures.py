@@ -27,6 +27,11 @@ def _at(x: float, y: float) -> str:
     return f"{LEFT + SIDE * x:.1f},{TOP + SIDE * (1 - y):.1f}"
 
 
+def pen(at: int) -> str:
+    """CSS classes of the lines of version number ``at``: four colours, each in two dashes."""
+    return f"v{at % 4}" + " again" * (at // 4 % 2)
+
+
 def _thin(size: int) -> "np.ndarray":
     return np.unique(np.linspace(0, size - 1, min(size, POINTS)).round().astype(int))
 
@@ -71,7 +76,7 @@ def reliability(model: ModelResults, focus: int, positive: bool, ident: str) -> 
     h = foot + 16
     tallest = max(int(c.histogram.count.max()) for c in curves)
     histograms = [
-        tag("path", d=_steps(c, tallest, h, 64), class_=f"histogram v{at % 4}", data_curve=at)
+        tag("path", d=_steps(c, tallest, h, 64), class_=f"histogram {pen(at)}", data_curve=at)
         for at, c in enumerate(curves)
     ]
     axis = [
@@ -112,8 +117,8 @@ def _lines(curve: Curve, at: int) -> list[Safe]:
         if n >= FEW:
             steps.append(f"{'L' if before else 'M'}{_at(low, value)}H{LEFT + SIDE * high:.1f}")
         before = bool(n >= FEW)
-    parts = [tag("polyline", points=pale, class_=f"curve few v{at % 4}", data_curve=at)]
-    full = tag("path", d="".join(steps), class_=f"curve v{at % 4}", data_curve=at)
+    parts = [tag("polyline", points=pale, class_=f"curve few {pen(at)}", data_curve=at)]
+    full = tag("path", d="".join(steps), class_=f"curve {pen(at)}", data_curve=at)
     return [*parts, full] if steps else parts
 
 
@@ -188,7 +193,7 @@ def risk(model: ModelResults, ident: str) -> Safe:
         c = v.coverage
         keep = _thin(len(c.coverage))
         points = " ".join(at(a, b) for a, b in zip(c.coverage[keep], c.accuracy[keep], strict=True))
-        parts.append(tag("polyline", points=points, class_=f"curve v{number % 4}", data_curve=number))
+        parts.append(tag("polyline", points=points, class_=f"curve {pen(number)}", data_curve=number))
     parts.append(tag("path", d=f"M0 {TOP}V{TOP + height}", class_="cursor off", data_cursor=True))
     halves = [float(np.interp(0.5, v.coverage.coverage, v.coverage.accuracy)) for v in model.versions]
     words = "; ".join(
@@ -251,5 +256,5 @@ def _marks(temperatures: list[float], low: float, high: float) -> list[Safe]:
 
 def sample(at: int) -> Safe:
     """The line of one version, for switches."""
-    line = tag("path", d="M0 6H34", class_=f"curve v{at % 4}")
+    line = tag("path", d="M0 6H34", class_=f"curve {pen(at)}")
     return tag("svg", line, viewBox="0 0 34 12", class_="sample", aria_hidden="true")

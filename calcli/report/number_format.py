@@ -28,6 +28,12 @@ def per_cent(share: float) -> str:
     return f"{share:.1%}" if share < 0.01 or share > 0.99 else f"{share:.0%}"
 
 
+def share(value: float) -> str:
+    """A share in percent, one decimal; ``over 99.9%`` and ``under 0.1%`` where it would round to a bound."""
+    shown = f"{100 * value:.1f}%"
+    return per_cent(value) if shown in ("0.0%", "100.0%") or not math.isfinite(value) else shown
+
+
 def points(gap: float) -> str:
     """A difference of shares in percentage points, without its sign, one decimal."""
     return f"{abs(gap) * 100:.1f}" if math.isfinite(gap) else "–"

@@ -18,7 +18,7 @@ from calcli.report.components import Room, download, drawn_of, focus_of, row, st
 from calcli.report.gather import ModelResults, Threshold, Version
 from calcli.report.glossary import GLOSSARY
 from calcli.report.markup import Safe, data_block, join, name, tag, visible
-from calcli.report.number_format import cases, count, signed, span
+from calcli.report.number_format import cases, count, share, signed, span
 from calcli.report.sections import card, model_body, signatures
 from calcli.report.verdicts import overall, report_of, verdict_of
 
@@ -195,7 +195,7 @@ def _overview(models: Sequence[ModelResults]) -> Safe:
                 state_word(verdict_of(m)),
                 signed(100 * s.value),
                 span(s.interval.low, s.interval.high),
-                f"{100 * m.versions[0].top.accuracy:.1f}%",
+                share(m.versions[0].top.accuracy),
                 count(m.n),
                 name(focus.name) if focus is not m.versions[0] else "–",
             )

@@ -23,7 +23,7 @@ from calcli.report.figures import bars, dumbbell, gap_line, reliability, risk, s
 from calcli.report.findings import way_words
 from calcli.report.gather import ModelResults, Version
 from calcli.report.markup import Safe, join, name, short, tag
-from calcli.report.number_format import chance, count, fixed, per_cent, signed, span
+from calcli.report.number_format import chance, count, fixed, per_cent, share, signed, span
 from calcli.report.verdicts import Verdict, report_of, verdict_of
 
 RECOMMENDED = tag("span", "★ recommended", class_="recommended")
@@ -81,7 +81,8 @@ def compare(model: ModelResults, m: int) -> Safe:
             interval = span(d.interval.low, d.interval.high, 1, 3) if d.interval else "no interval"
             change = join([signed(d.value, 3), tag("small", interval)])
         accuracy = scores["accuracy"]
-        answers = span(accuracy.interval.low, accuracy.interval.high) if accuracy.interval else ""
+        i = accuracy.interval
+        answers = f"{share(i.low)} to {share(i.high)}" if i else ""
         rows.append(
             row(
                 join([sample(at), " ", name(v.name), *([" ", RECOMMENDED] if at and at == best else [])]),
@@ -91,7 +92,7 @@ def compare(model: ModelResults, m: int) -> Safe:
                 join([tag("data", fixed(100 * (ece.value or 0), 1), value=repr(ece.value)), tag("small", by_chance)]),
                 fixed(measured.value),
                 change,
-                join([f"{100 * v.top.accuracy:.1f}%", tag("small", answers)]),
+                join([share(v.top.accuracy), tag("small", answers)]),
             )
         )
     head = (
@@ -183,7 +184,7 @@ def alone(model: ModelResults, m: int, focus: int, room: Room) -> Safe:
                 per_cent(t.coverage),
                 count(t.n),
                 per_cent(t.right) if t.n else "no case",
-                span(t.right_low, t.right_high) if t.n else "–",
+                f"{share(t.right_low)} to {share(t.right_high)}" if t.n else "–",
                 per_cent(t.promised) if t.n else "–",
             )
             for t in v.thresholds
@@ -218,6 +219,8 @@ def parts(model: ModelResults, m: int, focus: int, what: str, title: str, room: 
         return Safe("")
     total = len(everything[0])
 
+    called = {"classes": "predicted classes", "groups": "groups"}[what]
+
     def body(at: int, v: Version) -> Safe:
         gaps: Sequence[Gap] = [g for g in getattr(v, what) if g.gap == g.gap]
         order = sorted(gaps, key=lambda g: (not g.beyond, -abs(g.gap)))
@@ -236,14 +239,14 @@ def parts(model: ModelResults, m: int, focus: int, what: str, title: str, room: 
         seen = "" if len(kept) == len(order) else f" The {len(kept)} furthest off are listed."
         are = "is" if beyond == 1 else "are"
         sentence = (
-            f"{beyond} of {total} {what} {are} off by more than chance, {same} of them too sure."
+            f"{beyond} of {total} {called} {are} significantly off, {same} of them overconfident."
             if beyond
-            else f"None of {total} {what} is off by more than chance."
+            else f"None of {total} {called} is significantly off."
         )
         sentence += " That is the whole model rather than single ones." if beyond > total / 2 else ""
         sentence += seen
         caption = join([name(v.name), ": ", sentence])
-        head = (title, "Cases", "◀ too modest · too sure ▶", "Points", term("interval"))
+        head = (title, "Cases", "◀ underconfident · overconfident ▶", "Points", term("interval"))
         return table(caption, head, rows, f"{what}-{m}-{at}", data_list=True)
 
     finder = tag(
@@ -257,10 +260,10 @@ def parts(model: ModelResults, m: int, focus: int, what: str, title: str, room: 
     asked = "When it answers with this class" if what == "classes" else "In this group"
     return tag(
         "section",
-        tag("h2", title if what == "groups" else "Classes"),
+        tag("h2", title if what == "groups" else "Predicted classes"),
         tag(
             "p",
-            f"{asked}: by how many points is it too sure, or too modest? Filled dots are ",
+            f"{asked}: by how many points is it over- or underconfident? Filled dots are ",
             term("beyond", "beyond chance"),
             ".",
         ),

@@ -118,7 +118,7 @@ class RiskCoverage(Style[Risk]):
         if count > len(shown):
             axes.plot([], [], color=theme.others, lw=0.8, label=f"the other {count - len(shown)}")
         least = min(float(np.min(c.low[c.coverage > 0.05], initial=1.0)) for c in figure.curves)
-        axes.set_ylim(max(0.0, np.floor(least * 20) / 20 - 0.02), 1.01)
+        axes.set_ylim(max(0.0, np.floor(least * 20) / 20 - 0.02), 1.0)
         axes.set_xlim(0, 1)
         percent = FuncFormatter(lambda value, _: f"{100 * value:g} %")
         axes.xaxis.set_major_formatter(percent)
