@@ -223,11 +223,13 @@ def test_metrics_of_the_whole_vector_say_why_not(run):
     [
         (
             {"confidence": [0.5, 85.0, 0.2]},
-            "qa.h5: confidence: row 1 is 85, expected a confidence in [0, 1]; divide percentages by 100",
+            "qa.h5: confidence: row 1 is 85, expected a confidence in [0, 1]; divide percentages by 100"
+            " (calcli extract --percent)",
         ),
         (
             {"confidence": [0.5, 0.2, np.nan]},
-            "qa.h5: confidence: row 2 is nan, expected a confidence in [0, 1]; drop the row or mend what made it",
+            "qa.h5: confidence: row 2 is nan, expected a confidence in [0, 1]; drop the row"
+            " (calcli extract --drop-missing) or mend what made it",
         ),
         (
             {"confidence": np.ones((3, 2)) / 2},
