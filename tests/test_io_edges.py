@@ -13,6 +13,7 @@ from calcli.importers.archive import Mapped
 from calcli.importers.import_report import FEW, Chance
 from calcli.importers.labelled_scores import Slab
 from calcli.importers.open_any_file import open_data
+from calcli.importers.remarks import remarks
 from calcli.io.artifact import dumps, loads
 from calcli.io.bundle import open_bundle
 from calcli.io.hdf5_sources import check_external
@@ -82,7 +83,8 @@ def test_doubts_about_labels_need_rows_and_no_exception(n, right, told):
     chance = Chance(SimpleNamespace(labels=labels, k=4, where="t.csv"))
     for start in (0, n // 2):
         chance.see(Slab(start, scores[start : n // 2 if start == 0 else n], None))
-    doubts = chance.doubts()
+    with remarks() as doubts:
+        chance.remark_doubts()
     assert [told in doubt for doubt in doubts] == ([True] if told else [])
 
 
