@@ -8,7 +8,7 @@ figure5   relative gap of the two temperatures
 figure6   joint density of teacher and student confidence, affine teacher, 20 rows per dimension
 bayes     who knows the model: both temperatures are the teacher's
 
-Curves are the theory's, points are trained models. Everything is written as JSON beside the pictures.
+Curves are the theory's, points models trained with the small ridge. Everything is written as JSON beside the pictures.
 
     python reproductions/expectation_consistency_theory.py -o FOLDER [--runs 20] [--dimension 200] [--short]
 """
@@ -25,6 +25,8 @@ ALPHAS = (1, 2, 3, 5, 10, 15, 20)
 RIDGE = 1e-4
 WAYS = ("uncalibrated", "temperature scaling", "expectation consistency")
 COLOURS = {"logit": "#0072b2", "affine": "#d55e00", "constant": "#009e73"}
+RIDGES = {"small": "#0072b2", "error": "#d55e00", "loss": "#009e73"}
+"""The ridge 1e-4, that of the least test error and that of the least test loss."""
 GRID = 200
 
 
@@ -82,17 +84,19 @@ def draw(numbers, folder):
         own = [row for row in rows if row["teacher"] == name and row["which"] == which]
         return [row["alpha"] for row in own], [value(row) for row in own]
 
-    figure = Figure(figsize=(10, 3.4), layout="constrained")
-    for axes, name in zip(figure.subplots(1, 3), TEACHERS, strict=True):
-        for (way, label), style in zip(enumerate(WAYS), (":", "--", "-"), strict=True):
-            alpha, value = curve(name, "small", lambda row, way=way: row["half_ece"][way])
-            axes.plot(alpha, value, style, color=COLOURS[name], label=label)
-            own = [s for s in simulated if s["teacher"] == name]
-            mean = [s["half_ece"]["mean"][way] for s in own]
-            axes.errorbar([s["alpha"] for s in own], mean, [s["half_ece"]["se"][way] for s in own], fmt="k.", ms=4)
-        axes.set(title=f"{name} teacher", xlabel="rows per dimension", yscale="log")
-        axes.set_ylabel("calibration error (one class)")
-        axes.legend(fontsize=7)
+    figure = Figure(figsize=(4.6, 9.6), layout="constrained")
+    panels = figure.subplots(3, 1)
+    for axes, name in zip(panels, TEACHERS, strict=True):
+        for which, colour in RIDGES.items():
+            for (way, label), style in zip(enumerate(WAYS), (":", "--", "-"), strict=True):
+                alpha, value = curve(name, which, lambda row, way=way: row["half_ece"][way])
+                axes.plot(alpha, value, style, color=colour, lw=1.2, label=f"{label}, {which}")
+        own = [s for s in simulated if s["teacher"] == name]
+        for way in range(len(WAYS)):
+            axes.plot([s["alpha"] for s in own], [s["half_ece"]["mean"][way] for s in own], "k.", ms=4)
+        axes.set(title=f"{name} teacher", yscale="log", ylabel="calibration error (one class)")
+    panels[-1].set_xlabel("rows per dimension")
+    figure.legend(*panels[0].get_legend_handles_labels(), loc="outside lower center", ncols=2, fontsize=7)
     figure.savefig(folder / "figure4.png", dpi=100)
 
     figure = Figure(figsize=(4.6, 3.4), layout="constrained")
@@ -106,17 +110,17 @@ def draw(numbers, folder):
     axes.legend(fontsize=8)
     figure.savefig(folder / "figure5.png", dpi=100)
 
-    figure = Figure(figsize=(10, 3.6), layout="constrained")
+    figure = Figure(figsize=(4.6, 11), layout="constrained")
     middle = np.array(numbers["figure6"]["midpoints"])
-    for axes, panel in zip(figure.subplots(1, 3), numbers["figure6"]["panels"], strict=True):
+    for axes, panel in zip(figure.subplots(3, 1), numbers["figure6"]["panels"], strict=True):
         axes.pcolormesh(middle, middle, np.log1p(np.array(panel["density"])), cmap="cividis", rasterized=True)
         axes.plot(middle, panel["expected_teacher"], "w--", lw=1, label="mean of the teacher")
         axes.plot([0, 1], [0, 1], "w-", lw=0.6, label="calibrated")
         axes.set(xlabel="student's probability", ylabel="teacher's probability")
         axes.set_title(
-            f"{panel['way']}: T = {panel['temperature']:.2f}, error {100 * panel['half_ece']:.2f} %", fontsize=8
+            f"{panel['way']}: T = {panel['temperature']:.2f}, error {100 * panel['half_ece']:.2f} %", fontsize=9
         )
-        axes.legend(fontsize=7, loc="upper left", labelcolor="white", framealpha=0)
+        axes.legend(fontsize=8, loc="upper left", labelcolor="white", framealpha=0)
     figure.savefig(folder / "figure6.png", dpi=100)
 
 
@@ -150,8 +154,9 @@ def main():
     }
     draw(numbers, given.output)
     (given.output / "figure6.json").write_text(json.dumps(numbers.pop("figure6")) + "\n", encoding="utf-8")
-    text = json.dumps(numbers, indent=1)
-    (given.output / "expectation_consistency_theory.json").write_text(text + "\n", encoding="utf-8")
+    lines = {key: "[\n" + ",\n".join(map(json.dumps, rows)) + "\n]" for key, rows in numbers.items()}
+    text = "{\n" + ",\n".join(f'"{key}": {rows}' for key, rows in lines.items()) + "\n}\n"
+    (given.output / "expectation_consistency_theory.json").write_text(text, encoding="utf-8")
     table(numbers)
 
 

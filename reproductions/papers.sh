@@ -20,29 +20,27 @@ have() { # FILES of DATA: those that are there, as paths
   done
 }
 
+ten=$(have cifar10_vgg16_verified cifar10_vgg16_bn cifar10_resnet20 cifar10_resnet20_transformed)
+hundred=$(have cifar100_resnet20 cifar100_resnet56 cifar100_vgg19_bn cifar100_repvgg_a2 cifar100_densenet_bc_100_netcal)
+
 # The longest beside all others: two processes.
-one=$(have cifar10_vgg16_verified)
-[ -z "$one" ] || run verified_calibration "$one" --trials 40 --bins 10,20,50,100 &
+[ -z "$ten" ] || run verified_calibration $ten --trials 100 &
 verified=$!
 trap 'kill $verified 2>/dev/null || true' EXIT
 
 run expectation_consistency_theory --runs 10
+if [ -n "$ten$hundred" ]; then
+  run temperatures $ten $hundred --halves 4
+  run guo_tables $(have cifar100_resnet20) $ten --halves 2 --draw cifar10_resnet20,cifar100_resnet20
+  run hoki_tables $(have cifar100_resnet20 cifar100_vgg19_bn) $ten --seeds 1 --halves 4
+fi
 if [ -f "$data/cifar100_resnet20.npz" ]; then
   run corrupted_labels "$data" --seeds 10
   # It exits with 1 when a cell lies outside two standard deviations, which is a result.
   run expectation_consistency_table1 "$data" --halves 10 || [ $? = 1 ]
 fi
-some=$(have cifar10_resnet20 cifar100_resnet20)
-if [ -n "$some" ]; then
-  run hoki_tables $some --seeds 2
-  run guo_tables $some
-fi
 moved=$(have cifar10_resnet20_transformed)
-[ -z "$moved" ] || run recal_figures "$moved"
-two=$(have cifar10_resnet20 cifar10_vgg16_bn)
-if [ "$(echo "$two" | wc -w)" = 2 ]; then
-  run figures $two
-  run ranks_over_models $two
-fi
+[ -z "$moved" ] || run recal_figures "$moved" --halves 12 --rounds 25
+[ -z "$moved" ] || run second_opinion "$data"
 wait "$verified"
 trap - EXIT

@@ -5,7 +5,9 @@ import json
 import re
 import subprocess
 import sys
+from itertools import pairwise
 
+import numpy as np
 import pytest
 from conftest import REPOSITORY
 
@@ -14,7 +16,13 @@ import calcli
 PAGES = REPOSITORY / "docs" / "papers"
 REPRODUCTIONS = REPOSITORY / "reproductions"
 NAMES = ("hoki", "verified_calibration", "recal", "expectation_consistency", "guo")
-STATES = ("reproduced", "impossible", "refuted", "undecided")
+STATES = ("reproduced", "reproduced in part", "not seen here", "refuted", "not reproduced", "impossible")
+
+
+@pytest.fixture(scope="module")
+def stored():
+    """The stored numbers by the name of the script."""
+    return {path.stem: json.loads(path.read_text("utf-8")) for path in (PAGES / "numbers").glob("*.json")}
 
 
 def test_the_pages_are_what_the_stored_numbers_make(tmp_path):
@@ -26,16 +34,68 @@ def test_the_pages_are_what_the_stored_numbers_make(tmp_path):
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_counts_are_those_of_the_rows(name):
+def test_every_row_names_data_networks_trials_and_one_of_six_words(name):
     text = (PAGES / f"{name}.md").read_text(encoding="utf-8")
-    rows = [[cell.strip() for cell in line.split(" | ")] for line in text.splitlines() if line.startswith("| ")][2:]
+    rows = [line.strip("| ").split(" | ") for line in text.splitlines() if line.startswith("| ")][2:]
     counts = dict.fromkeys(STATES, 0)
-    for item, state, evidence in rows:
-        assert item and len(evidence) > 5
-        counts[state.replace("*", "").split()[0]] += 1
+    for item, theirs, ours, networks, trials, word, evidence in rows:
+        assert len(item) > 3 and theirs and ours and len(evidence) > 3
+        assert re.fullmatch(r"\d+|–", networks) and re.fullmatch(r"\d+|–", trials)
+        assert (networks == "0") <= (word == "impossible"), item
+        counts[word] += 1
     printed = next(line for line in text.splitlines() if line.startswith("Reproduced: "))
     assert [int(number) for number in re.findall(r"\d+", printed)] == list(counts.values())
     assert f"({name}.md) | {' | '.join(map(str, counts.values()))} |" in (PAGES / "index.md").read_text("utf-8")
+    end = text.partition("## What to do today\n")[2]
+    assert len(re.findall(r"\.(?=\s)", end)) == 3
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_no_figure_of_ours_is_typed(name):
+    """A decimal or a per cent in a page is a value of the stored numbers, or marked as the paper's."""
+    template = (REPRODUCTIONS / "paper_pages" / f"{name}.md").read_text("utf-8")
+    prose = re.sub(r"`[^`]*`|\{[^}]*\}|sections? [\d., and]+|the 90 % interval|90 % intervals", "", template)
+    assert not re.findall(r"\d*\.\d+|\d+ %", prose)
+
+
+def test_a_second_program_confirms_what_is_refuted(stored):
+    """``second_opinion.py`` has its own fits, bins, bootstrap, rounds and integrals; draws of the bars differ."""
+    second, first = stored["second_opinion"], stored["verified_calibration"]["networks"]
+    assert set(second["bars"]) == set(first)
+    for name, held in second["bars"].items():
+        cover = first[name]["coverage"]
+        np.testing.assert_allclose(held, cover["percentile"], atol=0.2)  # 40 and 100 data sets: 3 standard errors
+        assert cover["bins"][-2:] == [128, 512] and max(held[-2:]) == max(cover["percentile"][-2:]) == 0
+    for family, paths in stored["recal_figures"]["ece_after_round"].items():
+        rises = sum(b > a for path in paths for a, b in pairwise(path))
+        assert second["rounds"][family] == [rises, sum(len(path) - 1 for path in paths)]
+        assert rises > 10
+    for row in stored["expectation_consistency_theory"]["theory"]:
+        if row["which"] == "small" and (name := f"{row['teacher']} {row['alpha']}") in second["levels"]:
+            other = second["levels"][name] or {"share": 0, "worst": 0}
+            own = row["too_modest"] or {"share": 0, "worst": 0}
+            assert own["share"] == pytest.approx(other["share"], abs=2e-5), name
+            assert own["worst"] == pytest.approx(other["worst"], abs=2e-6), name
+
+
+def test_the_second_program_needs_nothing_but_numpy():
+    """Neither calcli nor a module that the other scripts share."""
+    tree = ast.parse((REPRODUCTIONS / "second_opinion.py").read_text("utf-8"))
+    names = {a.name for node in ast.walk(tree) if isinstance(node, ast.Import) for a in node.names}
+    names |= {node.module for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)}
+    assert names == {"argparse", "json", "itertools", "math", "pathlib", "numpy"}
+
+
+def test_the_second_program_on_the_data(tmp_path, real, stored):
+    """One half of the rounds, from the files: the stored path of the first half, round by round."""
+    real("cifar10_resnet20_transformed")
+    path = {name: own[0] for name, own in stored["recal_figures"]["ece_after_round"].items()}
+    np.savez(tmp_path / "cifar10_resnet20_transformed.npz", **real("cifar10_resnet20_transformed"))
+    command = [sys.executable, REPRODUCTIONS / "second_opinion.py", tmp_path, "--sets", "1", "--halves", "1"]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    found = json.loads(done.stdout)
+    assert found["rounds"] == {n: [sum(b > a for a, b in pairwise(p)), len(p) - 1] for n, p in path.items()}
+    assert found["levels"]["affine 20"]["share"] == pytest.approx(0.2564, abs=5e-5)
 
 
 def test_pictures_of_the_pages_are_there():
@@ -46,15 +106,20 @@ def test_pictures_of_the_pages_are_there():
     assert all((PAGES / name).stat().st_size < 250_000 for name in shown)
 
 
-def test_the_stored_numbers_are_of_the_runs_that_make_papers_makes():
+def test_the_stored_numbers_are_of_the_runs_that_make_papers_makes(stored):
     script = (REPRODUCTIONS / "papers.sh").read_text("utf-8")
     for name, option, key in (
         ("corrupted_labels", "--seeds", "seeds"),
         ("expectation_consistency_table1", "--halves", "halves"),
+        ("guo_tables", "--halves", "halves"),
+        ("hoki_tables", "--seeds", "seeds"),
+        ("hoki_tables", "--halves", "halves"),
+        ("temperatures", "--halves", "halves"),
+        ("verified_calibration", "--trials", "trials"),
     ):
         asked = re.search(rf"run {name} .*{option} (\d+)", script)
-        stored = json.loads((PAGES / "numbers" / f"{name}.json").read_text("utf-8"))
-        assert asked and stored[key] == int(asked.group(1))
+        assert asked and stored[name][key] == int(asked.group(1)), name
+    assert len(stored["recal_figures"]["scores"]["temperature scaling"]["ece"]) == 12
 
 
 @pytest.mark.parametrize(

@@ -49,20 +49,23 @@ def test_verified_calibration(tmp_path):
     rng = np.random.RandomState(1)
     z = rng.normal(size=(2000, 3)) * 2
     np.savez(tmp_path / "s.npz", logits=1.5 * z, labels=draw_labels(softmax(z), rng))
-    small = ("--trials", 2, "--resamples", 20, "--sets", 10, "--bins", "10,100", "--rows", 300)
-    done = script("verified_calibration", "s.npz", "-o", "p", *small, cwd=tmp_path)
+    np.savez(tmp_path / "t.npz", logits=2 * z, labels=draw_labels(softmax(z), rng))
+    small = ("--trials", 2, "--resamples", 20, "--sets", 10, "--bins", "10,100")
+    done = script("verified_calibration", "s.npz", "t.npz", "-o", "p", *small, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     numbers = json.loads((tmp_path / "p" / "verified_calibration.json").read_text())
-    assert len(done.stdout.splitlines()) == len(numbers["claims"]) == 22
+    assert len(done.stdout.splitlines()) == len(numbers["claims"]) == 20
     for claim in numbers["claims"]:
         points = claim["bins"] if "bins" in claim else claim["rows"]
-        assert len(points) == len(claim["mean"]) == len(claim["se"]) == len(claim["verdicts"])
-        assert set(claim["verdicts"]) <= {"met", "not met", "undecided"}
-    for row in numbers["lower bound"]["three parts"]:
-        assert row["l1"] <= row["l2"] + 1e-12  # Jensen
-    noisy = next(row for row in numbers["estimators"] if row["bins"] == 100)
-    assert noisy["plugin"]["squared_error"]["mean"] > noisy["debiased"]["squared_error"]["mean"]
-    for name in ("lower_bounds", "bins_and_difference", "rows_and_estimators", "distributions"):
+        assert {name: len(verdicts) for name, verdicts in claim["verdicts"].items()} == dict.fromkeys("st", len(points))
+        assert {word for each in claim["verdicts"].values() for word in each} <= {"met", "not met", "undecided"}
+    for own in numbers["networks"].values():
+        for row in own["lower bound"]:
+            assert row["l1"] <= row["l2"] + 1e-12  # Jensen
+        noisy = next(row for row in own["estimators"] if row["bins"] == 100)
+        assert noisy["plugin"]["squared_error"]["mean"] > noisy["debiased"]["squared_error"]["mean"]
+        assert [row["bins"] for row in own["known truth"]] == [15, 100]
+    for name in ("lower_bounds", "error_over_bins", "marginal_and_difference", "estimators", "distributions"):
         assert is_png(tmp_path / "p" / f"{name}.png")
 
 
@@ -101,22 +104,31 @@ def test_expectation_consistency_theory_prints_rows_and_draws_figures(tmp_path):
 
 
 def test_hoki_tables(digits):
-    """Hoki is in every table, with every number of bins; the chosen family is one of the searched."""
-    done = script("hoki_tables", "one.npz", "-o", "h", "--methods", "ts,hoki", "--seeds", 1, cwd=digits)
+    """Hoki is in every table, with every number of bins; the chosen family is one of the two that the paper has."""
+    pytest.importorskip("matplotlib")
+    few = ("--methods", "ts,hoki", "--seeds", 1, "--halves", 2)
+    done = script("hoki_tables", "one.npz", "-o", "h", *few, cwd=digits)
     assert done.returncode == 0, done.stderr
     own = json.loads((digits / "h" / "hoki_tables.json").read_text())["files"]["one"]
     assert {name: len(row) for name, row in own["ece"].items()} == {"uncalibrated": 6, "ts": 6, "hoki": 6}
-    assert own["noise"]["gaussian"] == own["start"]["accuracy"]  # both are the default
-    assert own["search"]["auto"]["noise"] in ("gaussian", "uniform", "gumbel")
     assert own["seconds"]["hoki"][0] > 0
+    for half in own["halves"]:
+        assert half["noise"] == max(half["families"], key=half["families"].get)
+        assert set(half["families"]) == {"gaussian", "uniform"}
+        assert half["bounds"][1] > half["bounds"][0] > half["ece"]
+    assert is_png(digits / "h" / "variance.png")
 
 
-def test_figures(digits):
+def test_temperatures(digits):
+    """Three temperatures and errors a half; the least error is no larger than those of both methods."""
     pytest.importorskip("matplotlib")
-    done = script("figures", "one.npz", "two.npz", "-o", "f", "--methods", "ts", cwd=digits)
+    done = script("temperatures", "one.npz", "two.npz", "-o", "t", "--halves", 2, "--workers", 2, cwd=digits)
     assert done.returncode == 0, done.stderr
-    for name in ("temperature", "variance"):
-        assert is_png(digits / "f" / f"{name}.png")
+    files = json.loads((digits / "t" / "temperatures.json").read_text())["files"]
+    assert list(files) == ["one", "two"]
+    for own in files.values():
+        assert np.shape(own["temperatures"]) == (2, 3)
+    assert is_png(digits / "t" / "temperature.png")
 
 
 def test_corrupted_labels(tmp_path, real):
@@ -132,9 +144,10 @@ def test_corrupted_labels(tmp_path, real):
 
 def test_guo_tables(digits):
     pytest.importorskip("matplotlib")
-    done = script("guo_tables", "one.npz", "-o", "g", cwd=digits)
+    done = script("guo_tables", "one.npz", "-o", "g", "--halves", 2, "--draw", "one", cwd=digits)
     assert done.returncode == 0, done.stderr
-    own = json.loads((digits / "g" / "guo_tables.json").read_text())["one"]
+    own = json.loads((digits / "g" / "guo_tables.json").read_text())["files"]["one"]
+    assert {len(each) for each in own["ece"].values()} == {2}
     assert own["scores"]["temperature"]["error"] == own["scores"]["uncalibrated"]["error"]
     assert own["scores"]["temperature"]["nll"] < own["scores"]["uncalibrated"]["nll"]
     assert set(own["seconds"]) == set(own["scores"]) - {"uncalibrated"}
@@ -150,7 +163,7 @@ def test_recal_figures(tmp_path):
     moved = np.stack([2 * z * share + rng.normal(size=z.shape) for share in (0.3, 0.6, 0.8)])
     specs = np.array(["zoom:0.3", "zoom:0.6", "brightness:0.8"])
     np.savez(tmp_path / "s.npz", logits=2 * z, labels=y, transformed_logits=moved, transforms=specs)
-    done = script("recal_figures", "s.npz", "-o", "r", "--halves", 2, cwd=tmp_path)
+    done = script("recal_figures", "s.npz", "-o", "r", "--halves", 2, "--rounds", 3, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     found = json.loads((tmp_path / "r" / "recal_figures.json").read_text())
     for start in ("raw", "after one temperature"):
@@ -158,7 +171,8 @@ def test_recal_figures(tmp_path):
             filled = [rank for rank, rows in zip(own["ranks"], own["rows"], strict=True) if rows]
             assert sum(own["rows"]) == 300 and sorted(filled) == list(range(1, len(filled) + 1)), spec
         assert np.sum(found["ranks"][start]["zoom"]) <= 8 and np.sum(found["ranks"][start]["brightness"]) <= 4
-    assert found["scores"]["halves"] == 2
+    assert {len(own["brier_top"]) for own in found["scores"].values()} == {2}
+    assert {len(path) for paths in found["ece_after_round"].values() for path in paths} == {4}
     assert is_png(tmp_path / "r" / "recal_ranks.png")
 
 

@@ -1,33 +1,24 @@
-"""What ../papers_pages.py writes: a file per paper, its rows made of the numbers that the scripts store.
+"""What ../papers_pages.py fills in: NAME.md is a page with {names} in it, NAME.py their values from the stored numbers.
 
-A row's state begins with one of ``STATES``; the counts at the top of a page are those of its rows.
+No figure of ours is typed into a page; one that the paper prints stands there as {printed:…}.
 """
 
-from typing import Any, NamedTuple
+from collections import Counter
+from typing import Any
 
-STATES = ("reproduced", "impossible", "refuted", "undecided")
+STATES = ("reproduced", "reproduced in part", "not seen here", "refuted", "not reproduced", "impossible")
+"""What a row may say: the claim holds; holds here and there; is not seen in these data, which cannot refute it;
+these data refute it; was tried and failed; needs what is not public."""
 
 Numbers = dict[str, Any]
 """What a script stored, by its name."""
 
 
-class Row(NamedTuple):
-    """One table, figure or sentence of a paper."""
+class Printed:
+    """{printed:0.5} in a page is 0.5: a figure of the paper."""
 
-    item: str
-    state: str
-    text: str
-
-
-class Page(NamedTuple):
-    """One paper. pictures : (file beside the numbers, what it shows)."""
-
-    title: str
-    short: str
-    intro: str
-    rows: list[Row]
-    pictures: tuple[tuple[str, str], ...] = ()
-    end: str = ""
+    def __format__(self, text: str) -> str:
+        return text
 
 
 def listed(values: Any, form: str = ".2f", factor: float = 1) -> str:
@@ -35,26 +26,30 @@ def listed(values: Any, form: str = ".2f", factor: float = 1) -> str:
     return ", ".join(f"{factor * value:{form}}" for value in values)
 
 
-def judged(claim: dict[str, Any]) -> str:
-    """The state of a claim that was judged at every point of a figure."""
+def span(values: Any, form: str = ".2f", factor: float = 1) -> str:
+    """The least and the greatest of some numbers."""
+    low, high = (f"{factor * value:{form}}" for value in (min(values), max(values)))
+    return low if low == high else f"{low} to {high}"
+
+
+def share(holds: Any) -> tuple[str, str]:
+    """The word for a sentence on several cases, and "k of n": in part where it holds on more than half of them."""
+    holds = list(holds)
+    count, n = sum(bool(each) for each in holds), len(holds)
+    word = "reproduced" if count == n else "reproduced in part" if 2 * count > n else "not seen here"
+    return word, f"{count} of {n}"
+
+
+def judged(claim: dict[str, Any], networks: Any = None) -> tuple[str, str]:
+    """The word for a claim judged at every point of a figure on every network, and where it is met."""
     axis = "bins" if "bins" in claim else "rows"
-    places, verdicts = claim[axis], claim["verdicts"]
-    wrong = [str(at) for at, verdict in zip(places, verdicts, strict=True) if verdict == "not met"]
-    met = [verdict == "met" for verdict in verdicts]
-    start = next((i for i in range(len(met)) if all(met[i:])), len(met))
-    if all(met):
-        return "reproduced"
-    if start <= len(met) // 2:
-        return f"reproduced from {places[start]} {axis} on"
-    end = next((i for i, each in enumerate(met) if not each), len(met))
-    if end > len(met) // 2:
-        return f"reproduced up to {places[end - 1]} {axis}"
-    if wrong:
-        return f"**refuted** at {', '.join(wrong)} {axis}"
-    return "undecided"
-
-
-def verdicts(claim: dict[str, Any]) -> str:
-    """How many points of a figure bear a claim out."""
-    words = claim["verdicts"]
-    return ", ".join(f"{word} at {words.count(word)}" for word in ("met", "not met", "undecided") if word in words)
+    of = [claim["verdicts"][name] for name in networks or claim["verdicts"]]
+    counts = [Counter(each[j] for each in of) for j in range(len(claim[axis]))]
+    met, wrong = ([count[word] for count in counts] for word in ("met", "not met"))
+    said = f"met on {', '.join(map(str, met))} of {len(of)} networks at {listed(claim[axis], 'd')} {axis}"
+    if any(wrong):
+        said += f", not met on {', '.join(map(str, wrong))}"
+    everywhere = all(count == len(of) for count in met)
+    return "reproduced" if everywhere else "reproduced in part" if any(
+        2 * c > len(of) for c in met
+    ) else "not seen here", said

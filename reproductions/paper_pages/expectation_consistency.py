@@ -1,141 +1,129 @@
-"""Clarté, Loureiro, Krzakala, Zdeborová (2023)."""
+"""Clarté, Loureiro, Krzakala, Zdeborová (2023): values from the theory, table 1, the corrupted labels, temperatures."""
 
-from paper_pages import Numbers, Page, Row, listed
+import numpy as np
 
+from paper_pages import Numbers, listed, share, span
 
-def beside(table, name, columns):
-    """Our means of some columns, and the published values."""
-    own = table["rows"][name]
-    at = [table["columns"].index(column) for column in columns]
-    return f"{listed((own['mean'][i] for i in at), '.3g')} / {listed((own['published'][i] for i in at), 'g')}"
+CORRUPTED = ("cifar100_resnet20", "cifar100_resnet56", "cifar100_repvgg_a2")
 
 
-def within(table, name):
-    """Cells of a row within two standard deviations."""
-    own = table["rows"][name]
-    triples = list(zip(own["mean"], own["sd"], own["published"], strict=True))
-    return sum(abs(mean - printed) <= 2 * sd for mean, sd, printed in triples), len(triples)
+def cells(table: Numbers, name: str, columns: tuple[str, ...]) -> list[tuple[float, float, float]]:
+    """(mean, standard deviation, printed) of some columns."""
+    own, at = table["rows"][name], [table["columns"].index(column) for column in columns]
+    return [(own["mean"][i], own["sd"][i], own["published"][i]) for i in at]
 
 
-def page(n: Numbers) -> Page:
-    """From the numbers of the theory, of table 1 and of the corrupted labels."""
-    theory, first, corrupted = (
-        n[name] for name in ("expectation_consistency_theory", "expectation_consistency_table1", "corrupted_labels")
-    )
-    small = {(r["teacher"], r["alpha"]): r for r in theory["theory"] if r["which"] == "small"}
-    lower = sum(r["half_ece"][2] < r["half_ece"][1] for r in theory["theory"])
-    affine, constant = small["affine", 20], small["constant", 20]
-    gaps = [small["constant", alpha]["relative_gap"] for alpha in sorted(a for t, a in small if t == "constant")]
+def beside(found: list[tuple[float, float, float]]) -> str:
+    """Ours / printed."""
+    return f"{listed((mean for mean, _, _ in found), '.3g')} / {listed((printed for _, _, printed in found), 'g')}"
+
+
+def off(found: list[tuple[float, float, float]]) -> str:
+    """Standard deviations between ours and the printed."""
+    return listed((abs(mean - printed) / sd for mean, sd, printed in found), ".1f")
+
+
+def values(n: Numbers) -> dict[str, object]:
+    second = {
+        f"second_{name}": "above {from:.4f}, {share:.2%} of the rows, {worst:.4f}".format(
+            **n["second_opinion"]["levels"][f"{name} 20"]
+        )
+        for name in ("affine", "constant")
+    }
+    return second | tables(n) | networks(n["temperatures"]) | theory(n["expectation_consistency_theory"])
+
+
+def tables(n: Numbers) -> dict[str, object]:
+    """Table 1 and appendix C."""
+    first, corrupted = n["expectation_consistency_table1"], n["corrupted_labels"]
+    out: dict[str, object] = {
+        "table_networks": len(first["rows"]),
+        "halves": first["halves"],
+        "seeds": corrupted["seeds"],
+    }
+    out["table_near"] = f"{first['cells'] - first['outside']} of {first['cells']}"
+    out["table_word"] = "reproduced" if first["outside"] == 0 else "reproduced in part"
+    vgg = "cifar100_vgg19_bn"
+    for key, columns in (
+        ("t", ("T_TS", "T_EC")),
+        ("ece", ("ECE", "ECE_TS", "ECE_EC")),
+        ("bs", ("BS", "BS_TS", "BS_EC")),
+    ):
+        out[f"vgg_{key}"] = beside(cells(first, vgg, columns))
+    near = [
+        abs(mean - printed) <= 2 * sd
+        for name in CORRUPTED
+        for mean, sd, printed in cells(corrupted, name, corrupted["columns"])
+    ]
+    repvgg = cells(corrupted, "cifar100_repvgg_a2", ("ECE_TS", "ECE_EC"))
+    t_ec, error = (cells(corrupted, vgg, (column,)) for column in ("T_EC", "error"))
+    printed = [cells(corrupted, name, ("ECE_TS", "ECE_EC")) for name in corrupted["rows"]]
+    return out | {
+        "corrupted_near": f"{sum(near)} of {len(near)}",
+        "repvgg": beside(repvgg),
+        "repvgg_sd": off(repvgg),
+        "vgg_t_ec": beside(t_ec),
+        "vgg_error": beside(error),
+        "vgg_sd": off([*t_ec, *error]),
+        "change": f"{100 * np.mean([ec[2] / ts[2] - 1 for ts, ec in printed]):.1f}",
+        "change_ours": f"{100 * np.mean([ec[0] / ts[0] - 1 for ts, ec in printed]):.1f}",
+    }
+
+
+def networks(stored: Numbers) -> dict[str, object]:
+    """Sentences on the temperatures of public networks."""
+    files = stored["files"].values()
+    t = np.concatenate([own["temperatures"] for own in files])
+    mean_t, mean_e = (np.array([np.mean(own[key], axis=0) for own in files]) for key in ("temperatures", "errors"))
+    word, above = share((t[:, :2] > 1).all(axis=1))
+    away = (np.abs(mean_t[:, :2] / mean_t[:, 2:] - 1) > 0.1).all(axis=1)
+    excess = mean_e[:, :2] / mean_e[:, 2:] - 1
+    return {
+        "networks": len(files),
+        "t_halves": stored["halves"],
+        "above_word": word,
+        "above": above,
+        "t_ts": span(t[:, 0]),
+        "t_ec": span(t[:, 1]),
+        "near_word": share(away)[0],
+        "far": share(away)[1],
+        "excess_ts": span(excess[:, 0], ".0f", 100),
+        "excess_ec": span(excess[:, 1], ".0f", 100),
+    }
+
+
+def theory(stored: Numbers) -> dict[str, object]:
+    """Section 5 and appendix B."""
+    rows, simulated = stored["theory"], stored["simulation"]
+    small = {(r["teacher"], r["alpha"]): r for r in rows if r["which"] == "small"}
     alphas = sorted({alpha for _, alpha in small})
-    further = sum(
+    affine, constant = small["affine", 20], small["constant", 20]
+    out: dict[str, object] = {"runs": simulated[0]["runs"], "cells": len(rows), "alphas": len(alphas)}
+    away = [abs(s["error"]["mean"] - small[s["teacher"], s["alpha"]]["error"]) / s["error"]["se"] for s in simulated]
+    out["error_se"] = f"{max(away):.1f}"
+    out["lower_word"], out["lower"] = share(r["half_ece"][2] < r["half_ece"][1] for r in rows)
+    gap = [100 * small["constant", alpha]["relative_gap"] for alpha in alphas]
+    out |= {"gap_first": f"{gap[0]:.1f}", "gap_last": f"{gap[-1]:.1f}"}
+    out["further_word"], out["further"] = share(
         small["constant", a]["relative_gap"] > small["affine", a]["relative_gap"] > small["logit", a]["relative_gap"]
         for a in alphas
     )
-    bayes = next(row for row in theory["bayes"] if row["temperature"] == 1.0)
-    rows = [
-        Row("equation 5, top 1 and top n", "reproduced", "`ec`, `top=n`; cases without a root are told"),
-        Row("equation 4, temperature scaling", "reproduced", "`ts`: five evaluations"),
-        Row("class-based temperatures", "reproduced", "`cts`"),
-        Row(
-            "equation 2, ECE; Brier score, NLL, error",
-            "reproduced",
-            "the paper's ECE has 15 bins of equal mass: `ece_mass`",
-        ),
-        Row(
-            "table in figure 1, CIFAR-100 rows",
-            "reproduced",
-            f"{first['cells'] - first['outside']} of {first['cells']} cells within two standard deviations over"
-            f" {first['halves']} random halves. VGG-19 ours / printed: T {beside(first, 'cifar100_vgg19_bn', ('T_TS', 'T_EC'))};"
-            f" ECE {beside(first, 'cifar100_vgg19_bn', ('ECE', 'ECE_TS', 'ECE_EC'))} %;"
-            f" BS {beside(first, 'cifar100_vgg19_bn', ('BS', 'BS_TS', 'BS_EC'))} %",
-        ),
-        Row(
-            "the same, CIFAR-10 and SVHN rows; figure 3", "impossible", "logits and trained networks are not published"
-        ),
-        Row("figure 2, temperatures", "reproduced", "`diagram --style temperature`, below"),
-        Row("figures 2, 7, reliability", "reproduced", "`diagram`"),
-        Row(
-            "teacher and student, state evolution (appendix B)",
-            "reproduced",
-            "fixed points agree by two solvers; trained models agree with them within three standard errors",
-        ),
-        Row(
-            "figure 4, error over rows per dimension",
-            "reproduced",
-            "the printed error is of one class, half the usual; after temperature scaling at 20:"
-            f" {100 * affine['half_ece'][1]:.2f} % affine, {100 * constant['half_ece'][1]:.2f} % constant",
-        ),
-        Row('"EC has the lower ECE for all ridges"', "reproduced", f"in {lower} of {len(theory['theory'])} cells"),
-        Row(
-            "figure 5, gap of the temperatures",
-            "reproduced",
-            f'{gaps[0]:.4f} to {gaps[-1]:.4f}, constant teacher; "around 30 %"',
-        ),
-        Row(
-            "figure 6, caption",
-            "reproduced",
-            f"T {affine['temperature_ts']:.3f} and {affine['temperature_ec']:.3f} / 1.24 and 1.35; error"
-            f" {listed(affine['half_ece'], '.2f', 100)} / 2.1, 1.2, 1.0 %",
-        ),
-        Row("figure 6, density", "reproduced", "drawn with its atoms, below"),
-        Row(
-            "section 5.1, who knows the model",
-            "reproduced",
-            f"at the teacher's temperature accuracy {bayes['accuracy']:.8f} equals confidence {bayes['confidence']:.8f}, and"
-            " the NLL is least there: both temperatures are the teacher's",
-        ),
-        Row(
-            "larger gap for a teacher farther from the logistic",
-            "reproduced",
-            f"at {further} of {len(alphas)} numbers of rows per dimension",
-        ),
-        Row(
-            '"Delta is never negative" (section 5.3)',
-            "**refuted**",
-            "affine teacher, 20 rows per dimension: negative for confidences above .9756 (25.7 % of the rows), down to -.0077",
-        ),
-        Row(
-            '"better in different uncertainty metrics"',
-            "**refuted** for the Brier score with the constant teacher",
-            f"{constant['brier'][2]:.5f} with EC against {constant['brier'][1]:.5f}; NLL is worse by definition",
-        ),
-    ]
-    names = {"cifar100_resnet20": "ResNet-20", "cifar100_resnet56": "ResNet-56", "cifar100_repvgg_a2": "RepVGG-A2"}
-    found = [within(corrupted, name) for name in names]
-    rows += [
-        Row(
-            "appendix C, " + ", ".join(names.values()),
-            "reproduced in kind",
-            f"{sum(a for a, _ in found)} of {sum(b for _, b in found)} cells within two standard deviations over"
-            f" {corrupted['seeds']} seeds; the mean change of ECE in the table is the printed -7 % (-6.6 %)",
-        ),
-        Row(
-            "appendix C, VGG-19 row",
-            "impossible",
-            f"T of EC {beside(corrupted, 'cifar100_vgg19_bn', ('T_EC',))}, error"
-            f" {beside(corrupted, 'cifar100_vgg19_bn', ('error',))} %: the printed error would need an accuracy of .92 on"
-            " classes 0-9, where the public weights have .768",
-        ),
-        Row(
-            "appendix C, RepVGG's errors after scaling",
-            "impossible",
-            f"ECE {beside(corrupted, 'cifar100_repvgg_a2', ('ECE_TS', 'ECE_EC'))} %: draw and perhaps weights unknown",
-        ),
-        Row("appendix C, SVHN and CIFAR-10 rows", "impossible", "logits are not published"),
-    ]
-    return Page(
-        "Expectation consistency (Clarté, Loureiro, Krzakala, Zdeborová 2023)",
-        "Expectation consistency",
-        "`reproductions/expectation_consistency_table1.py`, `reproductions/expectation_consistency_theory.py`,\n"
-        "`reproductions/corrupted_labels.py`. Figures are ours / printed.",
-        rows,
-        (
-            ("temperature.png", "Figure 2: NLL, ECE and mean confidence over the temperature, CIFAR-10 ResNet-20"),
-            (
-                "figure4.png",
-                "Figure 4: calibration error over rows per dimension; curves are the theory, points trained models",
-            ),
-            ("figure5.png", "Figure 5: relative gap of the two temperatures"),
-            ("figure6.png", "Figure 6: joint density of the student's and the teacher's probability"),
-        ),
-    )
+    out["six_t"] = listed((affine["temperature_ts"], affine["temperature_ec"]), ".3f")
+    out["six_ece"] = listed(affine["half_ece"], ".2f", 100)
+    logit = [s for s in simulated if s["teacher"] == "logit"]
+    floor = [s["half_ece"]["mean"][1] / small["logit", s["alpha"]]["half_ece"][1] for s in logit]
+    out["floor"] = span(floor, ".0f")
+    bayes = next(row for row in stored["bayes"] if row["temperature"] == 1.0)
+    out |= {f"bayes_{key}": f"{bayes[key]:.8f}" for key in ("accuracy", "confidence")}
+    for name, row in (("affine", affine), ("constant", constant)):
+        modest = row["too_modest"]
+        out |= {f"{name}_from": f"{modest['from']:.4f}", f"{name}_share": f"{100 * modest['share']:.2f}"}
+        out |= {f"{name}_worst": f"{modest['worst']:.4f}", f"{name}_ts": f"{100 * row['half_ece'][1]:.2f}"}
+        out[f"{name}_brier"] = listed((row["brier"][2], row["brier"][1]), ".5f")
+    out["logit_complies"] = share(r["too_modest"] is None for (name, _), r in small.items() if name == "logit")[1]
+    five = [small[name, 5]["too_modest"] for name in ("affine", "constant")]
+    out["comply"] = f"{max(-one['worst'] if one else 0.0 for one in five):.0e}"
+    return out | {
+        "brier_cells": len(small),
+        "constant_worse": f"{constant['brier'][2] - constant['brier'][1]:.4f}",
+    }

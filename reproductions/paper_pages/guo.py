@@ -1,91 +1,46 @@
-"""Guo, Pleiss, Sun, Weinberger (2017)."""
+"""Guo, Pleiss, Sun, Weinberger (2017): values from guo_tables.json and temperatures.json."""
 
-from paper_pages import Numbers, Page, Row
+from collections import Counter
+
+from paper_pages import Numbers, share, span
 
 
-def page(n: Numbers) -> Page:
-    """From guo_tables.json."""
-    files = n["guo_tables"]
-    own = files["cifar100_resnet20"]
-    scores, seconds = own["scores"], own["seconds"]
+def values(n: Numbers) -> dict[str, object]:
+    stored, temperatures = n["guo_tables"], n["temperatures"]
+    files = stored["files"]
+    of = {k: [own for own in files.values() if own["classes"] == k] for k in (10, 100)}
+    out: dict[str, object] = {"networks": len(files), "ten": len(of[10]), "hundred": len(of[100])}
+    out |= {"halves": stored["halves"], "t_halves": temperatures["halves"], "t_networks": len(temperatures["files"])}
 
-    def each(key, names, form=".4f"):
-        return ", ".join(f"{name} {scores[name][key]:{form}}" for name in names)
+    def ece(own: Numbers, name: str) -> float:
+        return float(own["scores"][name]["ece"])
 
-    ece = "; ".join(
-        f"{name}: {100 * one['scores']['uncalibrated']['ece']:.2f} to {100 * one['scores']['temperature']['ece']:.2f} %"
-        for name, one in files.items()
+    def on(holds, some=None):  # the word and "k of n" for a sentence on networks
+        return share(holds(own) for own in some or files.values())
+
+    for k in of:
+        for key, name in (("raw", "uncalibrated"), ("ts", "temperature")):
+            out[f"{key}{k}"] = span([ece(own, name) for own in of[k]], ".1f", 100)
+    out["lower_word"], out["lower"] = on(lambda own: ece(own, "temperature") < ece(own, "uncalibrated"))
+    least = [min(own["seconds"], key=lambda name, own=own: ece(own, name)) for own in files.values()]
+    out["best_word"], out["best"] = share(name == "temperature" for name in least)
+    counts = Counter(name for name in least if name != "temperature")
+    out["elsewhere"] = ", ".join(f"{name} ({count})" for name, count in counts.items()) or "none"
+    binned = "histogram binning"
+    out["over_isotonic"] = on(lambda own: ece(own, binned) < ece(own, "isotonic regression"))[1]
+    out["over_bbq"] = on(lambda own: ece(own, binned) < ece(own, "BBQ"))[1]
+    out["binning_word"], out["over_both"] = on(
+        lambda own: ece(own, binned) < min(ece(own, "BBQ"), ece(own, "isotonic regression"))
     )
-    rows = [
-        Row("ECE, MCE, NLL, error", "reproduced", "`evaluate`"),
-        Row(
-            "figures 1 and 4, reliability diagrams",
-            "reproduced",
-            "`diagram --style bins --bins 10`, with intervals and the band of a calibrated model, below",
-        ),
-        Row(
-            "confidence histogram with mean confidence and accuracy",
-            "reproduced",
-            "under every diagram; rows on a logarithmic axis, so that small bins can be seen",
-        ),
-        Row(
-            "histogram binning, isotonic regression, BBQ against the rest",
-            "reproduced",
-            f"`mode=ova`, error on CIFAR-100 ResNet-20: {each('error', ('histogram binning', 'isotonic regression', 'BBQ'))}",
-        ),
-        Row(
-            "binary case, section 4.1",
-            "reproduced",
-            "two classes: `mode=auto` calibrates the probability of class 1 from exact log-odds",
-        ),
-        Row(
-            "table 1, temperature scaling lowers the ECE",
-            "reproduced in kind",
-            f"15 bins, before and after: {ece}",
-        ),
-        Row(
-            "temperature, vector, matrix scaling",
-            "reproduced",
-            f"NLL on CIFAR-100 ResNet-20: {each('nll', ('temperature', 'vector', 'matrix'), '.5f')}; matrix scaling fails with"
-            f" 100 classes, as printed (error {scores['matrix']['error']:.3f})",
-        ),
-        Row(
-            "vector scaling's entries nearly constant",
-            "reproduced",
-            "; ".join(
-                f"{name}: standard deviation over mean {one['scale_variation']:.2f}" for name, one in files.items()
-            ),
-        ),
-        Row("temperature scaling in few iterations", "reproduced", "five evaluations, residual below 1e-15"),
-        Row(
-            "cost, section 5",
-            "reproduced in kind",
-            f"{own['rows'][0]} rows of {own['classes']} classes, CPU seconds: "
-            + ", ".join(f"{name} {value:.2f}" for name, value in seconds.items()),
-        ),
-        Row(
-            "figure 3, NLL overfits before the error",
-            "impossible",
-            "needs training runs that are not published; `diagram 'epochs.h5:*' --style epochs` draws it for a file with a"
-            " bundle per epoch",
-        ),
-        Row(
-            "figure 2, depth, width, batch normalisation, weight decay",
-            "impossible",
-            "needs the training of many networks",
-        ),
-        Row("values of tables 1 and 2", "impossible", "logits are not published"),
-    ]
-    return Page(
-        "On calibration of modern neural networks (Guo, Pleiss, Sun, Weinberger 2017)",
-        "Temperature scaling",
-        "`reproductions/guo_tables.py FILES -o FOLDER` prints the tables for any files of scores.",
-        rows,
-        tuple(
-            (
-                f"reliability_{stem}.png",
-                f"Ten bins, {name} ResNet-20: as it is, with one temperature, with vector scaling",
-            )
-            for stem, name in (("cifar10_resnet20", "CIFAR-10"), ("cifar100_resnet20", "CIFAR-100"))
-        ),
-    )
+    out["vector_word"], out["vector"] = on(lambda own: ece(own, "vector") > 0.9 * ece(own, "temperature"))
+    out["matrix_word"], out["matrix"] = on(lambda own: ece(own, "matrix") > ece(own, "uncalibrated"), of[100])
+    for key, name in (("matrix_error", "matrix"), ("raw_error", "uncalibrated")):
+        out[key] = span([own["scores"][name]["error"] for own in of[100]], ".1f", 100)
+    out["constant_word"], out["constant"] = on(lambda own: own["scale_variation"] < 0.25)
+    out["variation"] = span([own["scale_variation"] for own in files.values()])
+    each = [t for own in temperatures["files"].values() for t, _, _ in own["temperatures"]]
+    (out["above_word"], out["above"]), out["temperatures"] = share(t > 1 for t in each), span(each)
+    one = files["cifar100_resnet20"]
+    out["seconds"] = ", ".join(f"{name} {value:.2f}" for name, value in one["seconds"].items())
+    out["quick_word"] = share(one["seconds"]["temperature"] <= value for value in one["seconds"].values())[0]
+    return out | {"seconds_rows": one["rows"]}

@@ -1,114 +1,111 @@
-"""Jang, Ivanov, Lee, Weimer (2021)."""
+"""Jang, Ivanov, Lee, Weimer (2021): values from hoki_tables.json and recal_figures.json."""
 
-from paper_pages import Numbers, Page, Row, listed
+import numpy as np
+from scipy.stats import spearmanr
+
+from paper_pages import Numbers, listed, share, span
 
 
-def page(n: Numbers) -> Page:
-    """From hoki_tables.json."""
+def least(own: Numbers, at: int) -> bool:
+    """Whether Hoki has the least ECE with one number of bins."""
+    return min(own["ece"], key=lambda method: own["ece"][method][at]) == "hoki"
+
+
+def values(n: Numbers) -> dict[str, object]:
     stored = n["hoki_tables"]
-    files, seeds = stored["files"], stored["seeds"]
-    one = files["cifar10_resnet20"]
-    least = [name for name, own in files.items() if min(own["ece"], key=lambda m: own["ece"][m][2]) == "hoki"]
-    behind = [name for name, own in files.items() if own["scores"]["hoki"][2] > own["scores"]["ts"][2]]
-    dull = [name for name, own in files.items() if own["scores"]["hoki"][0] > own["scores"]["ts"][0]]
-    chosen = ", ".join(f"{name} {own['search']['auto']['noise']}" for name, own in files.items())
-    search, start = one["search"], {name: own["start"] for name, own in files.items()}
-    starts = "; ".join(
-        f"{name} {100 * own['accuracy'][0]:.2f} and {100 * own['confidence'][0]:.2f} %" for name, own in start.items()
+    files, bins = stored["files"], stored["bins"]
+    of = {k: [own for own in files.values() if own["classes"] == k] for k in (10, 100)}
+    each = [one for own in files.values() for one in own["halves"]]
+    out: dict[str, object] = {"networks": len(files), "ten": len(of[10]), "hundred": len(of[100])}
+    out |= {"halves": stored["halves"], "seeds": stored["seeds"], "rounds": span([o["rounds"] for o in each], "d")}
+    out["ends_word"], out["ends"] = share(one["converged"] for one in each)
+    out["fixed_point"] = f"{max(one['ece_of_calibration'] for one in each if one['converged']):.0e}"
+    out["bound_holds"] = share(one["ece"] <= one["bounds"][0] for one in each)[1]
+    out["bound_ece"] = span([one["ece"] for one in each], ".4f")
+    out["bound_printed"], out["bound_repaired"] = (span([one["bounds"][i] for one in each]) for i in (0, 1))
+    found = {k: [one["noise"] for own in of[k] for one in own["halves"]] for k in of}
+    right = [noise == "uniform" for noise in found[10]], [noise == "gaussian" for noise in found[100]]
+    out["family_word"] = share([*right[0], *right[1]])[0]
+    out["uniform"], out["gaussian"] = (share(one)[1] for one in right)
+    for k in of:
+        out[f"spread{k}"] = span([one["criterion"] for own in of[k] for one in own["halves"]], ".4f")
+    out["best_word"], out["best"] = share(least(own, bins.index(15)) for own in files.values())
+    for name, column in (("brier_behind", 0), ("nll_behind", 2)):
+        out[name] = share(own["scores"]["hoki"][column] > own["scores"]["ts"][column] for own in files.values())[1]
+    at = [j for j, size in enumerate(bins) if size != 15]
+    out["bins_word"] = share(least(own, j) for own in files.values() for j in at)[0]
+    out["bins_best"] = ", ".join(str(sum(least(own, j) for own in files.values())) for j in at)
+    out |= (
+        times(files)
+        | starts(each)
+        | tracking(files)
+        | rows(files, stored["sizes"])
+        | moved(n["recal_figures"]["scores"])
     )
-    last = list(files)[-1]
-    seconds = ", ".join(f"{method} {value[0]:.2f}" for method, value in files[last]["seconds"].items())
-    rows = [
-        Row(
-            "Algorithm 1, equations 1-4",
-            "reproduced",
-            "gamma is an exact integral; an independent quadrature agrees on every row to 1e-6",
-        ),
-        Row("Algorithm 2", "reproduced", "rounds are replayed from the artifact"),
-        Row(
-            "cycles of partitions",
-            "reproduced",
-            "not in the paper: some fits come back to bins they had; the member of least ECE is kept, status"
-            " `not_converged`",
-        ),
-        Row(
-            "noise on the logits, Gaussian and uniform",
-            "reproduced",
-            "exact, or `gamma=mc` with the paper's 1000 draws",
-        ),
-        Row(
-            "theorem 1, fixed point",
-            "reproduced",
-            "ECE on the calibration rows is at most 1e-15, by construction: it proves nothing, and the fit says so",
-        ),
-        Row("theorem 2, bound", "reproduced", "`bound_printed`; its proof supports `bound_repaired`"),
-        Row(
-            "table 1, choice of the family by grid",
-            "reproduced in kind",
-            f"`noise=auto` lets the families compete, `grid=printed` has the paper's scales, `scales=` any. Chosen: {chosen}."
-            f" The paper has uniform noise on CIFAR-10. CIFAR-10 ResNet-20, first halves: criterion"
-            f" {search['uniform']['criterion']:.5f} uniform, {search['gaussian']['criterion']:.5f} Gaussian",
-        ),
-        Row(
-            "selection by the spread of the confidence with one bin",
-            "reproduced",
-            "`details.criterion`; on CIFAR-10 of the paper's size (.043)",
-        ),
-        Row(
-            "table 1, means and minima of the noise",
-            "impossible",
-            "the arg max does not see them, so that the printed ones are arbitrary",
-        ),
-        Row(
-            "transformations of the input",
-            "reproduced",
-            "`noise=transforms`: ten zooms reach ECE .0084, but a top-label Brier score of .0634, worse than no"
-            " calibration (.0623). The paper prints no number to compare with",
-        ),
-        Row(
-            "mixtures of transformations (future work)",
-            "reproduced",
-            "`mix=0.5`: zooms and Gaussian noise, ECE .0085, top-label Brier .0589",
-        ),
-        Row(
-            "table 2, 15 bins",
-            "reproduced in kind",
-            f"Hoki has the least ECE on {len(least)} of {len(files)} networks ({', '.join(least) or 'none'}); behind"
-            f" temperature scaling in NLL on {len(behind)} and in top-label Brier score on {len(dull)} of {len(files)}",
-        ),
-        Row(
-            "tables 4-8, 5 to 100 bins",
-            "reproduced in kind",
-            f"CIFAR-10 ResNet-20, {seeds} halves, {listed(stored['files']['cifar10_resnet20']['bins'], 'd')} bins: Hoki"
-            f" {listed(one['ece']['hoki'], '.2f', 100)} %, temperature scaling {listed(one['ece']['ts'], '.2f', 100)} %",
-        ),
-        Row(
-            "table 3, seconds",
-            "reproduced in kind",
-            f"CPU seconds, {last}: {seconds}; other machines, other seconds",
-        ),
-        Row(
-            "table 9, start at accuracy or confidence",
-            "reproduced in kind",
-            f"ECE from the accuracy and from the confidence: {starts}; the paper finds accuracy better in 13 of 15",
-        ),
-        Row("bins J and rounds K", "reproduced", "`bins`, `rounds`; three or four rounds are enough"),
-        Row("figures 1, 2", "impossible", "illustrations without numbers"),
-        Row("figures 3-6, variance against ECE", "reproduced", "`diagram --style variance`, below"),
-        Row("baselines", "reproduced", "TempS, VecS, MS-ODIR, Dir-ODIR, ETS, IRM, IROvA-TS and ReCal all fit"),
-        Row("runs on the paper's own networks", "impossible", "their logits are not published"),
-        Row(
-            "CUDA",
-            "undecided",
-            "not measured: no GPU was at hand; the twin of the loop equals NumPy on torch's CPU device",
-        ),
+    return out
+
+
+def times(files: Numbers) -> dict[str, object]:
+    """Table 3."""
+    seconds = [{name: value[0] for name, value in own["seconds"].items()} for own in files.values()]
+    word, quicker = share(own["hoki"] < min(own["ms-odir"], own["dir-odir"]) for own in seconds)
+    ratio = span([own["hoki"] / own["ts"] for own in seconds], ".0f")
+    return {"seconds_word": "reproduced in part" if word == "reproduced" else word, "quicker": quicker, "ratio": ratio}
+
+
+def starts(each: list[Numbers]) -> dict[str, object]:
+    """Table 9."""
+    word, k = share(one["ece"] < one["ece_from_confidence"] for one in each)
+    mean = [np.mean([one[key] for one in each]) for key in ("ece", "ece_from_confidence")]
+    return {
+        "start_word": word,
+        "start": k,
+        "start_accuracy": f"{mean[0]:.4f}",
+        "start_confidence": f"{mean[1]:.4f}",
+    }
+
+
+def tracking(files: Numbers) -> dict[str, object]:
+    """Does the ECE go with the difference of the halves' accuracies?"""
+    pairs = [
+        [(o["ece"], abs(o["accuracies"][0] - o["accuracies"][1])) for o in own["halves"]] for own in files.values()
     ]
-    return Page(
-        "Hoki (Jang, Ivanov, Lee, Weimer 2021)",
-        "Hoki",
-        "`reproductions/hoki_tables.py FILES -o FOLDER` prints tables of the same structure for any files of scores.",
-        rows,
-        (("variance.png", "Confidence variance against ECE: a good calibrator lies to the left and high up"),),
-        "The criterion of table 1 measures spread, not skill: it prefers transforms of the input to both noises although\n"
-        "their Brier score is the worst of all.",
-    )
+    found = spearmanr(*np.concatenate(pairs).T)
+    within = float(np.mean([spearmanr(*np.transpose(one)).statistic for one in pairs]))
+    seen = found.statistic > 0 and found.pvalue < 0.05 and within > 0
+    word = "reproduced" if seen and within > 0.5 else "reproduced in part" if seen else "not seen here"
+    return {
+        "tracks_word": word,
+        "spearman": f"{found.statistic:.2f}",
+        "spearman_p": f"{found.pvalue:.2g}",
+        "spearman_within": f"{within:.2f}",
+    }
+
+
+def rows(files: Numbers, sizes: list[int]) -> dict[str, object]:
+    """The ECE after calibration on fewer rows."""
+    mean = np.array([np.mean([one["ece_by_rows"] for one in own["halves"]], axis=0) for own in files.values()])
+    word, k = share(mean[:, -1] < mean[:, 0])
+    return {
+        "rows_word": word,
+        "rows": k,
+        "sizes": listed(sizes, "d"),
+        "by_rows": listed(mean.mean(axis=0), ".2f", 100),
+    }
+
+
+def moved(scores: Numbers) -> dict[str, object]:
+    """Transforms of the input."""
+    names = {
+        "zoom": "hoki, zoom",
+        "gaussian": "hoki, gaussian",
+        "mix": "hoki, gaussian and zoom",
+        "raw": "uncalibrated",
+        "ts": "temperature scaling",
+    }
+    out: dict[str, object] = {"moved_trials": len(scores["uncalibrated"]["ece"])}
+    for key, name in names.items():
+        out[f"{key}_ece"], out[f"{key}_brier"] = (
+            f"{np.mean(scores[name][metric]):.4f}" for metric in ("ece", "brier_top")
+        )
+    return out

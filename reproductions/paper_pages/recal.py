@@ -1,109 +1,54 @@
-"""Jang, Lee, Weimer (2021)."""
+"""Jang, Lee, Weimer (2021): values from recal_figures.json and second_opinion.json."""
 
 from itertools import pairwise
 
-from paper_pages import Numbers, Page, Row, listed
+import numpy as np
+
+from paper_pages import Numbers, share
 
 
-def page(n: Numbers) -> Page:
-    """From recal_figures.json and ranks_over_models.json."""
+def values(n: Numbers) -> dict[str, object]:
     stored = n["recal_figures"]
-    raw, after, scores = stored["ranks"]["raw"], stored["ranks"]["after one temperature"], stored["scores"]
-    zoom, light = raw["zoom"], raw["brightness"]
+    scores, ranks = stored["scores"], stored["ranks"]["raw"]
+    ts, raw = scores["temperature scaling"], scores["uncalibrated"]
 
-    def share(table, group, rank):
-        return f"{table[group][rank]} of {sum(table[group])}"
+    def of(start: str, family: str) -> list[list[int | None]]:
+        return [own["ranks"] for spec, own in stored["groups"][start].items() if spec.startswith(family)]
 
-    def two_before_three(start):
-        own = [g["ranks"] for spec, g in stored["groups"][start].items() if spec.startswith("zoom")]
-        both = [r for r in own if r[1] is not None and r[2] is not None]
-        return f"{sum(r[1] < r[2] for r in both)} of {len(both)}"
+    def two(start: str) -> tuple[str, str]:
+        both = [r for r in of(start, "zoom") if r[1] is not None and r[2] is not None]
+        return share(r[1] < r[2] for r in both)
 
-    path = stored["ece_after_round"]
-    rises = sum(b > a for a, b in pairwise(path))
-    ts, ours = scores["ts"], scores["recal"]
-    rows = [
-        Row("Algorithm 1, table 1, equation 3", "reproduced", "`recal --set init=none` with `conf_at=own`"),
-        Row("Algorithm 2 as printed", "reproduced", "`init=none`; the authors' program has a guard (`guard=true`)"),
-        Row(
-            "the authors' program as a default",
-            "reproduced",
-            "its guard ends behind temperature scaling in Brier score; the default starts at temperature scaling and"
-            " plays all rounds",
-        ),
-        Row("temperature scaling before the rounds", "reproduced", "`init=ts`"),
-        Row(
-            "equation 4, shrunken temperature",
-            "reproduced",
-            "of the inverse temperature; the other reading gives the same results",
-        ),
-        Row("delta, L, N", "reproduced", "`delta`, `rounds`; delta has no published value, ours is 0: all rounds"),
-        Row("Algorithm 3, runtime", "reproduced", "reads only the transforms it needs"),
-        Row(
-            "pools of zooms and brightnesses",
-            "reproduced",
-            "`extract --transform zoom:0.1:0.9 --transforms 20`; steps of .01 without replacement",
-        ),
-        Row("other transforms, sections 5.4 and 6.2", "reproduced", "blur, pixelate, jpeg, drop, frames, contrast"),
-        Row(
-            "transforms one after another (future work)", "reproduced", "`extract --transform zoom:0.5+brightness:0.5`"
-        ),
-        Row(
-            "figure 2, ranks of the groups",
-            "reproduced in pattern",
-            f"zooms and brightnesses: group 4 best in {share(zoom, 3, 0)} and {share(light, 3, 0)} (paper: about 80 %),"
-            f" group 1 worst in {share(zoom, 0, 3)} and {share(light, 0, 3)} (80 %, 50 %)",
-        ),
-        Row(
-            '"zoom: group 2 better than group 3"',
-            "**refuted** on raw scores",
-            f"{two_before_three('raw')}; after one temperature {two_before_three('after one temperature')}",
-        ),
-        Row(
-            '"the ECE cannot rise, being an average of groups" (section 5.2)',
-            "**refuted**",
-            f"it rises in {rises} of the first {len(path)} rounds: {listed(path, '.5f')}; single groups rise too",
-        ),
-        Row(
-            "tables of the supplement, rows and ECE of groups",
-            "reproduced in structure",
-            "`inspect` shows the groups of every round",
-        ),
-        Row("their values", "impossible", "the drawn sequence is not published"),
-        Row(
-            "table 2, ECE",
-            "reproduced in kind",
-            f"{scores['halves']} random halves: {ours['ece']:.5f} after `init=ts`, {ts['ece']:.5f} with temperature scaling"
-            f" alone, {scores['uncalibrated']['ece']:.5f} without",
-        ),
-        Row(
-            "table 3, Brier score",
-            "reproduced in kind",
-            f"printed values are divided by the number of classes (`brier_mean`): {ours['brier_mean']:.6f} against"
-            f" {ts['brier_mean']:.6f} with temperature scaling, better in {scores['recal_has_less_brier']} of"
-            f" {scores['halves']} halves",
-        ),
-        Row("values of tables 2 and 3", "impossible", "delta, the sequence and the logits are not published"),
-        Row(
-            "average ranks, Friedman test",
-            "reproduced",
-            "from the published tables: ranks to two places, chi-squared 23.1667 (p .001594) and 49.756;"
-            " `reproductions/ranks_over_models.py` ranks any files",
-        ),
-        Row("error rates, learning time", "reproduced in kind", "`fit --method all`; error rates never change"),
-        Row("accuracy is kept", "reproduced", "always: every multiplier is positive"),
-        Row("CUDA", "undecided", "not measured: no GPU was at hand; the twins equal NumPy on torch's CPU device"),
-    ]
-    assert sum(map(sum, after["zoom"])) > 0
-    return Page(
-        "ReCal (Jang, Lee, Weimer 2021)",
-        "ReCal",
-        "`reproductions/recal_figures.py SCORES.npz -o FOLDER` draws figure 2 and prints scores over halves of one file.",
-        rows,
-        (
-            (
-                "recal_ranks.png",
-                "Figure 2: how often each group has rank 1 (least calibration error) to 4 among the transforms",
-            ),
-        ),
-    )
+    out: dict[str, object] = {"zooms": len(of("raw", "zoom")), "lights": len(of("raw", "brightness"))}
+    held = []
+    for key, family in (("zoom", "zoom"), ("light", "brightness")):
+        best, worst = ranks[family][3], ranks[family][0]
+        out |= {f"best_{key}": f"{best[0]} of {sum(best)}", f"worst_{key}": f"{worst[3]} of {sum(worst)}"}
+        held += [2 * best[0] > sum(best), 2 * worst[3] > sum(worst)]
+    out["ranks_word"] = share(held)[0]
+    (out["two_word"], out["two"]), (_, out["two_after"]) = two("raw"), two("after one temperature")
+    for family, paths in stored["ece_after_round"].items():
+        rises = [b > a for path in paths for a, b in pairwise(path)]
+        out |= {f"rises_{family}": f"{sum(rises)} of {len(rises)}", "paths": len(paths)}
+        out[f"second_{family}"] = " of ".join(map(str, n["second_opinion"]["rounds"][family]))
+    for metric, key in (("ece", "ece"), ("brier_mean", "brier")):
+        form = ".4f" if key == "ece" else ".6f"
+        out |= {f"{key}_ts": f"{np.mean(ts[metric]):{form}}", f"{key}_raw": f"{np.mean(raw[metric]):{form}}"}
+        for family in ("zoom", "brightness"):
+            own, after = (scores[f"recal, {family}, {how}"][metric] for how in ("as printed", "after one temperature"))
+            out[f"{key}_{family}_word"], out[f"{key}_{family}"] = below(own, ts[metric])
+            out |= {
+                f"{key}_{family}_mean": f"{np.mean(own):{form}}",
+                f"{key}_{family}_after": below(after, ts[metric])[1],
+            }
+    zoom, light = (scores[f"recal, {family}, as printed"] for family in ("zoom", "brightness"))
+    better = {metric: below(zoom[metric], light[metric]) for metric in ("brier_mean", "nll", "ece")}
+    out |= {f"better_{metric.partition('_')[0]}": k for metric, (_, k) in better.items()}
+    words = {word for word, _ in better.values()}
+    out["better_word"] = words.pop() if len(words) == 1 else "reproduced in part"
+    return out | {"halves": len(ts["ece"])}
+
+
+def below(one: list[float], other: list[float]) -> tuple[str, str]:
+    """The word for "one is lower than the other", half by half, and how often."""
+    return share(a < b for a, b in zip(one, other, strict=True))

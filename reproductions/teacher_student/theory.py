@@ -265,6 +265,20 @@ class Student:
         share = {0.0: below, 0.5: inside, 1.0: above}[a] if self.teacher != "logit" else np.zeros_like(xi)
         return share * self.student_density(b, temperature)
 
+    def too_modest(self):
+        """Levels above 1/2 where the student says less than is true (Delta < 0): the least, their rows, the worst.
+
+        None where it is overconfident at every level, as the paper has it.
+        """
+        t = np.linspace(1e-6, 10, 200_001)
+        level = expit(np.sqrt(self.q) * t)
+        gap = level - self.chance(np.sqrt(self.q) * t)
+        below = (gap < -1e-9) & (level < 1 - 1e-9)
+        if not below.any():
+            return None
+        share = float(2 * (phi(t) * below).sum() * (t[1] - t[0]))
+        return {"from": float(level[below].min()), "share": share, "worst": float(gap[below].min())}
+
     def row(self):
         """What the paper's figures show of this student."""
         ts, ec = self.temperature_ts, self.temperature_ec
@@ -282,6 +296,7 @@ class Student:
             "relative_gap": (ec - ts) / ts,
             "half_ece": [self.half_ece(t) for t in (1.0, ts, ec)],
             "brier": [self.brier(t) for t in (1.0, ts, ec)],
+            "too_modest": self.too_modest(),
         }
 
 

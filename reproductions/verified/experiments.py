@@ -1,20 +1,17 @@
-"""The four experiments. Each returns plain values that go into the JSON."""
+"""The experiments on one network. Each returns plain values that go into the JSON."""
 
-import warnings
 from itertools import pairwise
 
 import numpy as np
+import saved
 
-import calcli
 from verified import measures
-from verified.measures import Rows
 
 SWEEP = tuple(2**j for j in range(1, 13))
-BINS = tuple(range(10, 101, 10))
-ROWS = (300, 500, 1000, 2000, 4000)
+BINS = (10, 20, 50, 100)
 FEW, MANY = 15, 100
 DRAWN = 1000
-"""Rows that calibrate in figures 5, 6 and 8."""
+"""Rows that calibrate in figures 5 to 8."""
 NINETY = 1.645
 """Reach of a normal 90 % interval in standard errors."""
 
@@ -23,9 +20,9 @@ TOP = {
     "platt, shared": ("sb", {}),
     "platt, squared loss, shared": ("sb", {"loss": "brier"}),
     "temperature, shared": ("sb", {"base": "temperature"}),
-    "beta, shared": ("sb", {"base": "beta"}),
     "dirichlet, shared": ("sb", {"base": "dirichlet"}),
     "platt, thirds": ("sb", {"split": "thirds"}),
+    "platt, squared loss, thirds": ("sb", {"loss": "brier", "split": "thirds"}),
     "temperature, thirds": ("sb", {"base": "temperature", "split": "thirds"}),
     "dirichlet, thirds": ("sb", {"base": "dirichlet", "split": "thirds"}),
 }
@@ -36,10 +33,8 @@ MARGINAL = {name: TOP[name] for name in ("histogram binning", "platt, shared", "
 
 
 def fitted(rows, method, **options):
-    """One calibrator; what a fit says of thin bins is what is being measured here."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        return calcli.fit(rows.z, rows.y, method, **options)
+    """One calibrator of some rows."""
+    return saved.fitted(rows.z, rows.y, method, **options)
 
 
 def summary(values):
@@ -62,9 +57,9 @@ def lower_bound(rows, parts, resamples, sweep=SWEEP):
     out = []
     for j, bins in enumerate(sweep):
         l1, l2, debiased = (float(v) for v in measures.binned(g3, hits, edges[j]))
-        low, middle, high = np.quantile(again[:, j], (0.05, 0.5, 0.95)).tolist()
+        low, high = np.quantile(again[:, j], (0.05, 0.95)).tolist()
         row = {"asked": bins, "bins": len(edges[j]) - 1, "l1": l1, "l2": l2, "debiased_square": debiased}
-        out.append(row | {"percentile": [low, high], "basic": [2 * l2 - high, 2 * l2 - low], "median": middle})
+        out.append(row | {"percentile": [low, high], "basic": [2 * l2 - high, 2 * l2 - low]})
     return out
 
 
@@ -153,35 +148,18 @@ def one_trial(rows, odds, trial, name, bins, mode):
 
 
 def against_bins(rows, trials, bins=BINS):
-    """Figures 5, 6 and 8: error over the bins, and against the squared difference."""
+    """Figures 5 to 8: error over the bins, and against the squared difference."""
     odds = measures.one_vs_rest(rows.z)
     out = {}
     for mode, names in (("top", TOP), ("marginal", MARGINAL)):
         for name in names:
-            count = max(2, trials // 3) if "dirichlet" in name else trials
-            found = np.array([[one_trial(rows, odds, r, name, b, mode) for b in bins] for r in range(count)])
+            found = np.array([[one_trial(rows, odds, r, name, b, mode) for b in bins] for r in range(trials)])
             out[f"{mode}: {name}"] = {
                 "bins": list(bins),
-                "trials": count,
                 "error": summary(found[..., 0]),
                 "difference": summary(found[..., 1]),
                 "each": found[..., 0].tolist(),
             }
-    return out
-
-
-def against_rows(rows, trials, sizes=ROWS):
-    """Figure 7: error with many bins over the number of rows that calibrate, drawn with replacement."""
-    out = {}
-    for name in MARGINAL:
-        found = np.zeros((trials, len(sizes)))
-        for r in range(trials):
-            for j, size in enumerate(sizes):
-                chosen = np.random.default_rng(r).integers(0, len(rows.y), size)
-                method, options = TOP[name]
-                calibrator = fitted(rows.at(chosen), method, mode="top", bins=MANY, seed=r, **options)
-                found[r, j] = measures.distinct(*measures.top(calibrator, rows)).debiased
-        out[name] = {"rows": list(sizes), "error": summary(found), "each": found.tolist()}
     return out
 
 
@@ -210,8 +188,6 @@ def estimators(rows, resamples, cal=3000, sizes=SIZES):
                 for name, each in (("plugin", plugin), ("debiased", debiased)):
                     row[name] = {
                         "mean": float(each.mean()),
-                        "sd": float(each.std(ddof=1)),
-                        "quantiles": np.quantile(each, (0.05, 0.5, 0.95)).tolist(),
                         "squared_error": summary((each - truth) ** 2),
                         "values": each.tolist(),
                     }
@@ -262,19 +238,52 @@ def of_every_class(values, labels, rng):
     return estimates
 
 
-def partitions(rows):
-    """Rows for the lower bound: those of papers' figure 4 (three parts) and those of the authors' program.
+def known_truth(rows, sets, cal=3000, size=2000):
+    """Figures 9 and 11 where the truth is known: mean squared error of both estimates of the top label's error.
 
-    The authors' program shuffles the file twice by one permutation, fits on a tenth and cuts by the first two.
+    Inputs are those of the rows behind ``cal``; outcomes are drawn from a logistic curve in the log-odds of the
+    prediction that is fitted to the real ones, so that the true error of every output value is known.
     """
-    tenth, n = len(rows.y) // 10, len(rows.y)
-    order = np.random.RandomState(0).permutation(n)
-    three = (slice(0, tenth), slice(tenth, 2 * tenth), slice(2 * tenth, n))
+    rest, rng, out = rows.at(slice(cal, None)), np.random.default_rng(0), []
+    for bins in (FEW, MANY):
+        values, hits = measures.top(fitted(rows.at(slice(0, cal)), "sb", mode="top", bins=bins), rest)
+        x = measures.one_vs_rest(rest.z).max(axis=1)
+        intercept, slope = logistic(x, hits)
+        chance = 1 / (1 + np.exp(-(intercept + slope * x)))
+        truth, found = measures.distinct(values, chance).l2 ** 2, []
+        for _ in range(sets):
+            drawn = rng.integers(0, len(x), size)
+            e = measures.distinct(values[drawn], (rng.random(size) < chance[drawn]).astype(float))
+            found.append(((e.l2**2 - truth) ** 2, (e.debiased - truth) ** 2))
+        plugin, debiased = np.array(found).T
+        out.append(
+            {
+                "bins": bins,
+                "rows": size,
+                "sets": sets,
+                "truth": float(truth),
+                "plugin": summary(plugin),
+                "debiased": summary(debiased),
+                "plugin - debiased": summary(plugin - debiased),
+            }
+        )
+    return out
+
+
+def thirds_of_the_bound(rows):
+    """The lower bound's three parts: a tenth fits, a tenth gives the edges, the rest measures."""
+    tenth = len(rows.y) // 10
+    return slice(0, tenth), slice(tenth, 2 * tenth), slice(2 * tenth, None)
+
+
+def network(z, y, given):
+    """All experiments on one network. given : trials, resamples, sets and bins."""
+    rows = measures.Rows(z, y)
+    parts = thirds_of_the_bound(rows)
     return {
-        "three parts": (rows, three),
-        "authors' program": (
-            Rows(rows.z[order][order], rows.y[order][order]),
-            (slice(0, tenth), slice(0, 2 * tenth), slice(2 * tenth, n)),
-        ),
-        "halves of the rest": (rows, (slice(0, tenth), slice(tenth, n // 2), slice(n // 2, n))),
+        "lower bound": lower_bound(rows, parts, given.resamples),
+        "coverage": coverage(rows, parts, given.sets, max(given.resamples // 5, 2)),
+        "against bins": against_bins(rows, given.trials, given.bins),
+        "estimators": estimators(rows, given.resamples, 3 * len(rows.y) // 10),
+        "known truth": known_truth(rows, given.resamples, 3 * len(rows.y) // 10),
     }

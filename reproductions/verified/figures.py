@@ -1,116 +1,139 @@
-"""The figures: lower bounds with bars, error against bins and squared difference, rows, estimators."""
+"""The figures, narrow enough for a telephone: a column of panels, a line for each kind of calibrator."""
 
 import numpy as np
 
 from verified.experiments import NINETY
 
-COLOURS = ("#000000", "#0072b2", "#d55e00", "#009e73", "#cc79a7", "#56b4e9", "#e69f00", "#7f7f7f", "#8b4513")
+WIDTH = 4.6
+LOOKS = {
+    "histogram binning": ("#000000", "-"),
+    "platt, shared": ("#0072b2", "-"),
+    "platt, thirds": ("#0072b2", ":"),
+    "temperature, shared": ("#d55e00", "-"),
+    "temperature, thirds": ("#d55e00", ":"),
+}
+BARS = {"percentile": "#d55e00", "basic": "#e69f00", "debiased": "#0072b2"}
+ESTIMATES = {"plugin": "#d55e00", "debiased": "#0072b2"}
 
 
-def page(rows, columns, size):
+def column(panels, height=2.6):
+    """A figure and its panels, one below the other."""
     from matplotlib.figure import Figure
 
-    figure = Figure(figsize=size, layout="constrained")
-    return figure, np.atleast_1d(figure.subplots(rows, columns)).ravel()
+    figure = Figure(figsize=(WIDTH, height * panels), layout="constrained")
+    return figure, np.atleast_1d(figure.subplots(panels, 1))
 
 
 def save(figure, path):
     figure.savefig(path, dpi=100, metadata={"Software": None})
 
 
-def lower_bounds(results, path):
-    """Figures 1-4, with how often such bars hold the truth beside them."""
-    series = results["lower bound"]
-    figure, axes = page(1, len(series) + 1, (3.4 * (len(series) + 1), 3.2))
-    for panel, (name, rows) in zip(axes, series.items(), strict=False):
-        bins = [row["bins"] for row in rows]
-        estimate = np.array([row["l2"] for row in rows])
-        panel.fill_between(
-            bins, *zip(*(row["percentile"] for row in rows), strict=True), alpha=0.2, label="bar, percentile"
-        )
-        panel.fill_between(bins, *zip(*(row["basic"] for row in rows), strict=True), alpha=0.2, label="bar, basic")
-        panel.plot(bins, estimate, "k.-", label="l2, plugin")
-        panel.plot(bins, [row["l1"] for row in rows], "k.:", label="l1, plugin")
-        square = [np.sqrt(max(row["debiased_square"], 0.0)) for row in rows]
-        panel.plot(bins, square, ".--", color=COLOURS[2], label="l2, debiased")
-        panel.set(title=name, xlabel="bins", ylabel="calibration error", xscale="log")
-        panel.legend(fontsize=6)
-    cover = results["coverage"]
-    for colour, name in zip(COLOURS, ("percentile", "basic", "debiased"), strict=False):
-        axes[-1].plot(cover["bins"], cover[name], ".-", color=colour, label=name)
-    axes[-1].axhline(0.9, color="grey", lw=0.8)
-    axes[-1].set(title="how often the bar holds the truth", xlabel="bins", xscale="log", ylim=(-0.03, 1.03))
-    axes[-1].legend(fontsize=6)
+def first(networks):
+    """The name and results of the first network."""
+    return next(iter(networks.items()))
+
+
+def lower_bounds(networks, path):
+    """Figures 1-4 on the first network, and how often such bars hold the truth on all of them."""
+    name, own = first(networks)
+    figure, (above, below) = column(2, 3)
+    rows = own["lower bound"]
+    bins = [row["bins"] for row in rows]
+    bar = zip(*(row["percentile"] for row in rows), strict=True)
+    above.fill_between(bins, *bar, alpha=0.25, color=BARS["percentile"], label="90 % bar, percentile")
+    above.plot(bins, [row["l2"] for row in rows], "k.-", label="l2, plugin")
+    square = [np.sqrt(max(row["debiased_square"], 0.0)) for row in rows]
+    above.plot(bins, square, ".--", color=BARS["debiased"], label="l2, debiased")
+    above.set(title=name, xlabel="bins", ylabel="calibration error", xscale="log")
+    for number, results in enumerate(networks.values()):
+        cover = results["coverage"]
+        for bar, colour in BARS.items():
+            below.plot(cover["bins"], cover[bar], ".-", color=colour, lw=1, label=bar if number == 0 else None)
+    below.axhline(0.9, color="grey", lw=0.8)
+    title = f"how often a bar holds the truth, {len(networks)} networks"
+    below.set(title=title, xlabel="bins", ylabel="proportion", xscale="log", ylim=(-0.03, 1.03))
+    for panel in (above, below):
+        panel.legend(fontsize=8)
     save(figure, path)
 
 
-def bins_and_difference(results, path):
-    """Figures 5, 6 and 8: the error over the bins, and against the squared difference, points labelled by bins."""
-    figure, axes = page(2, 2, (10, 7.6))
-    over = results["against bins"]
-    for row, mode in enumerate(("top", "marginal")):
-        left, right = axes[2 * row : 2 * row + 2]
-        own = {name: each for name, each in over.items() if name.startswith(mode)}
-        for colour, (name, each) in zip(COLOURS, own.items(), strict=False):
-            y, se = 1e4 * np.array(each["error"]["mean"]), 1e4 * np.array(each["error"]["se"])
-            x = each["difference"]["mean"]
-            look = {"color": colour, "fmt": ".-", "lw": 1, "elinewidth": 0.6, "label": name.partition(": ")[2]}
-            left.errorbar(each["bins"], y, NINETY * se, **look)
-            right.errorbar(x, y, NINETY * se, **look)
-            for at in (0, -1):
-                right.annotate(
-                    str(each["bins"][at]), (x[at], y[at]), fontsize=6, xytext=(2, 2), textcoords="offset points"
-                )
-        left.set(title=mode, xlabel="bins", ylabel="squared calibration error × 10000", yscale="log")
-        right.set(title=mode, xlabel="squared difference of confidence and outcome", yscale="log")
-        left.legend(fontsize=6)
+def error_over_bins(networks, path):
+    """Figures 5, 7 and 8: the top label's error over the bins, a panel for each network."""
+    figure, axes = column(len(networks))
+    for panel, (name, results) in zip(axes, networks.items(), strict=True):
+        lines(panel, results["against bins"], "top")
+        panel.set(title=name, ylabel="error × 10000")
+    axes[-1].set_xlabel("bins")
+    figure.legend(*axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=2, fontsize=8)
     save(figure, path)
 
 
-def rows_and_estimators(results, path):
-    """Figures 7, 9 and 10."""
-    kinds = sorted({(row["mode"], row["bins"]) for row in results["estimators"]}, reverse=True)
-    figure, axes = page(1, 1 + len(kinds), (3.4 * (1 + len(kinds)), 3.3))
-    for colour, (name, each) in zip(COLOURS, results["against rows"].items(), strict=False):
-        y, se = 1e4 * np.array(each["error"]["mean"]), 1e4 * np.array(each["error"]["se"])
-        axes[0].errorbar(each["rows"], y, NINETY * se, color=colour, fmt=".-", label=name)
-    axes[0].set(
-        xlabel="rows that calibrate", ylabel="squared error × 10000", xscale="log", yscale="log", title="100 bins"
-    )
-    for panel, kind in zip(axes[1:], kinds, strict=True):
-        own = [row for row in results["estimators"] if (row["mode"], row["bins"]) == kind]
-        for colour, name in zip(COLOURS, ("plugin", "debiased"), strict=False):
-            y = [row[name]["squared_error"]["mean"] for row in own]
-            reach = [NINETY * row[name]["squared_error"]["se"] for row in own]
-            panel.errorbar([row["rows"] for row in own], y, reach, color=colour, fmt=".-", label=name)
-        panel.set(
-            xlabel="rows that evaluate", ylabel="mean squared error", yscale="log", title=f"{kind[0]}, {kind[1]} bins"
-        )
-    for panel in axes:
-        panel.legend(fontsize=6)
+def lines(panel, over, mode, across="bins"):
+    """Squared error with 90 % intervals over the bins, or over the squared difference."""
+    for name, (colour, style) in LOOKS.items():
+        if own := over.get(f"{mode}: {name}"):
+            y, reach = 1e4 * np.array(own["error"]["mean"]), 1e4 * NINETY * np.array(own["error"]["se"])
+            x = own["bins"] if across == "bins" else own["difference"]["mean"]
+            panel.errorbar(x, y, reach, color=colour, ls=style, marker=".", lw=1.2, elinewidth=0.7, label=name)
+            if across != "bins":
+                for at in (0, -1):
+                    place = {"xytext": (3, 3), "textcoords": "offset points", "fontsize": 8}
+                    panel.annotate(str(own["bins"][at]), (x[at], y[at]), **place)
+    panel.set_yscale("log")
+
+
+def marginal_and_difference(networks, path):
+    """Figure 6, and figure 5's error against the squared difference, on the first network."""
+    name, own = first(networks)
+    figure, (above, below) = column(2, 3)
+    lines(above, own["against bins"], "marginal")
+    above.set(title=f"{name}, marginal", xlabel="bins", ylabel="error × 10000")
+    lines(below, own["against bins"], "top", "difference")
+    below.set(title="top label (10 and 100 bins named)", xlabel="squared difference", ylabel="error × 10000")
+    for panel in (above, below):
+        panel.legend(fontsize=8)
     save(figure, path)
 
 
-def distributions(results, path):
+def estimators(networks, path):
+    """Figure 9 on the first network: mean squared error of the two estimates over the rows that measure."""
+    name, own = first(networks)
+    kinds = sorted({row["bins"] for row in own["estimators"]})
+    figure, axes = column(len(kinds))
+    for panel, bins in zip(axes, kinds, strict=True):
+        rows = [row for row in own["estimators"] if (row["mode"], row["bins"]) == ("top", bins)]
+        for estimate, colour in ESTIMATES.items():
+            y = [row[estimate]["squared_error"]["mean"] for row in rows]
+            reach = [NINETY * row[estimate]["squared_error"]["se"] for row in rows]
+            panel.errorbar([row["rows"] for row in rows], y, reach, color=colour, fmt=".-", label=estimate)
+        panel.set(title=f"{name}, {bins} bins", ylabel="mean squared error", yscale="log")
+        panel.legend(fontsize=8)
+    axes[-1].set_xlabel("rows that measure")
+    save(figure, path)
+
+
+def distributions(networks, path):
     """Figure 11: what the two estimators give over resamples of all rows, the truth as a line."""
+    _, results = first(networks)
     most = max(row["rows"] for row in results["estimators"])
     own = [row for row in results["estimators"] if row["rows"] == most and row["mode"] == "top"]
-    figure, axes = page(1, len(own), (5 * len(own), 3.2))
+    figure, axes = column(len(own))
     for panel, row in zip(axes, own, strict=True):
-        both = [1e4 * np.array(row[name]["values"]) for name in ("plugin", "debiased")]
+        both = [1e4 * np.array(row[name]["values"]) for name in ESTIMATES]
         cuts = np.linspace(min(map(np.min, both)), max(map(np.max, both)), 41)
-        for values, colour, name in zip(both, COLOURS, ("plugin", "debiased"), strict=False):
+        for values, (name, colour) in zip(both, ESTIMATES.items(), strict=True):
             panel.hist(values, cuts, color=colour, alpha=0.5, label=name)
-        panel.axvline(1e4 * row["truth"], color=COLOURS[2], label="plugin of all rows")
-        panel.axvline(1e4 * row["truth_debiased"], color=COLOURS[2], ls="--", label="debiased of all rows")
+        panel.axvline(1e4 * row["truth"], color="k", label="plugin of all rows")
+        panel.axvline(1e4 * row["truth_debiased"], color="k", ls="--", label="debiased of all rows")
         panel.set(title=f"{row['bins']} bins, {row['rows']} rows", xlabel="squared calibration error × 10000")
-        panel.legend(fontsize=6)
+        panel.legend(fontsize=8)
     save(figure, path)
 
 
 ALL = {
     "lower_bounds": lower_bounds,
-    "bins_and_difference": bins_and_difference,
-    "rows_and_estimators": rows_and_estimators,
+    "error_over_bins": error_over_bins,
+    "marginal_and_difference": marginal_and_difference,
+    "estimators": estimators,
     "distributions": distributions,
 }

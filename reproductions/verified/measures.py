@@ -16,17 +16,6 @@ class Rows(NamedTuple):
         return Rows(self.z[index], self.y[index])
 
 
-def read(path):
-    """The rows of an npz file with ``probs``, ``log_probs`` or ``logits``, and ``labels``."""
-    with np.load(path) as file:
-        labels = file["labels"].astype(np.int64)
-        if "probs" in file:
-            z = np.log(np.maximum(file["probs"].astype(float), np.finfo(float).tiny))
-        else:
-            z = file["logits" if "logits" in file else "log_probs"].astype(float)
-    return Rows(z, labels)
-
-
 def log_sigmoid(s):
     return -np.logaddexp(0.0, -s)
 
