@@ -3,7 +3,7 @@
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import fields
+from dataclasses import fields, is_dataclass
 from os import PathLike
 from typing import Annotated, Any, TypeVar, get_type_hints
 
@@ -45,7 +45,7 @@ def checked(cls: type[Made], given: Mapping[str, Any]) -> Made:
     Raises UsageError that names the setting, what was given and what is allowed.
     """
     types = get_type_hints(cls, include_extras=True)
-    for each in fields(cls):  # type: ignore[arg-type]
+    for each in fields(cls) if is_dataclass(cls) else ():
         bounds = each.metadata.get("flag", {}).get("bounds", {})
         types[each.name] = Annotated[types[each.name], Meta(ge=bounds.get("min"), le=bounds.get("max"))]
     return cls(**held_to(types, {name: plain(value) for name, value in given.items()}, "setting"))

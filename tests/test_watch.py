@@ -143,7 +143,6 @@ def test_what_is_refused_leaves_the_state_unchanged(run, words, part):
         lambda text: text[: len(text) // 2],
         lambda text: text.replace('"calcli_watch": 1', '"calcli_watch": 7'),
         lambda text: "[]",
-        lambda text: "",
     ],
 )
 def test_an_edited_state_is_refused(run, edit):
@@ -153,6 +152,11 @@ def test_an_edited_state_is_refused(run, edit):
     done = run("watch", *batches(1, from_=1), "--state", "s.json", "-q")
     assert done.code == 3 and "s.json" in done.line
     assert Path("s.json").read_bytes() == edited
+
+
+def test_an_empty_file_is_no_state(run):
+    Path("s.json").touch()
+    assert run("watch", *batches(1), "--state", "s.json").code == 0
 
 
 @pytest.mark.parametrize(

@@ -176,7 +176,7 @@ def held(path: Path) -> Iterator[State | None]:
             if not path.exists() or not os.path.samestat(os.fstat(file.fileno()), path.stat()):
                 raise UsageError(f"{path}: another calcli is writing it; run the command again")
             data = file.read()
-            yield loads(data, str(path)) if data or not new else None
+            yield loads(data, str(path)) if data else None  # a process that was killed may have left an empty file
         finally:
             if new and path.exists() and not path.stat().st_size:
                 path.unlink()
