@@ -7,7 +7,7 @@ halves      table 1, the family that the search chooses; table 9, the start; the
             difference of the halves' accuracies; the error after calibration on fewer rows
 
 Half of each file, drawn by seed, calibrates; the other half measures. Gaussian and uniform noise compete, as printed:
-on whole-numbered scales in tables 2 to 8, on thirteen in ``halves``. Numbers are means over the seeds, those of
+on whole-numbered scales (on thirteen for fewer rows). Numbers are means over the seeds, those of
 ``halves`` lists with one entry a seed.
 
     python reproductions/hoki_tables.py SCORES.npz … -o FOLDER [--methods hoki,ts,…] [--seeds 2] [--halves 8]
@@ -49,7 +49,7 @@ def all_methods(z, y, seed, methods):
 def hoki_alone(z, y, seed):
     """What the tables and sentences say of Hoki itself, on one half."""
     cal, test = half(len(y), seed)
-    best = fitted(z[cal], y[cal], "hoki", **FAMILIES)
+    best = fitted(z[cal], y[cal], "hoki", **PRINTED["hoki"])
     chosen = {"noise": best.params["noise"], "scale": best.params["scale"]}
     again = fitted(z[cal], y[cal], "hoki", init="confidence", **chosen)
     fewer = [fitted(z[cal[:size]], y[cal[:size]], "hoki", **FAMILIES) for size in SIZES]
