@@ -36,16 +36,23 @@ def _wait() -> None:
                 return
             _let_go(had)
         _imp.release_lock()
-        released = _let_go(taken)
-        time.sleep(0.001)
-        for lock in released:
-            lock.acquire()
+        _take(_let_go(taken))
 
 
 def _locks() -> list[Any]:
     """Those that are there by now."""
     found = [getattr(sys.modules.get(where), name, None) for where, name in LOCKS]
     return [lock for lock in found if lock is not None]
+
+
+def _take(locks: list[Any]) -> None:
+    """Take locks again, all or none at a time: another thread that forks takes them in the order of its hooks."""
+    while True:
+        time.sleep(0.001)
+        got = [lock for lock in locks if lock.acquire(False)]
+        if got == locks:
+            return
+        _let_go(got)
 
 
 def _let_go(locks: list[Any]) -> list[Any]:

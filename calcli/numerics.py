@@ -69,13 +69,21 @@ TIE = 1e-12
 """Scores that differ by no more than this share of themselves are tied: the same number, but for rounding."""
 
 
+TIES_AT_ONCE = 1 << 15
+
+
 def starts_of_ties(ordered: FloatArray, least: float = 0.0) -> IntArray:
     """Where each run of tied values begins in ascending values (n,): the first place, and each with a step before it.
 
     A step is larger than ``TIE`` times the larger neighbour, or times ``least`` where both are smaller.
     """
-    size = np.maximum(np.maximum(np.abs(ordered[1:]), np.abs(ordered[:-1])), least)
-    return np.flatnonzero(np.concatenate([[True], np.diff(ordered) > TIE * size])[: len(ordered)])
+    step = np.ones(len(ordered), dtype=bool)
+    for at in range(1, len(ordered), TIES_AT_ONCE):
+        high = ordered[at : at + TIES_AT_ONCE]
+        low = ordered[at - 1 : at - 1 + len(high)]
+        size = np.maximum(np.maximum(np.abs(high), np.abs(low)), least)
+        step[at : at + len(high)] = high - low > TIE * size
+    return np.flatnonzero(step)
 
 
 def distinct(values: FloatArray) -> FloatArray:

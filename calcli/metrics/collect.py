@@ -76,7 +76,7 @@ def reduced(
     needed, wanted = needed_transforms(rows, calibrators)
     tops, which = tuple(j for j in tops if j < rows.k), 0 if len(calibrators) > 1 else None
     work = _GatherBlock(rows.k, tuple(calibrators), tuple(needed), class_bins, tops, top_only, which)
-    return rows.each(_Reducing(work, reduce), transforms=wanted, at_once=4)
+    return rows.each(_Reducing(work, reduce), transforms=wanted, at_once=2)
 
 
 def predicted(rows: Rows, calibrator: Calibrator | None) -> Prediction:

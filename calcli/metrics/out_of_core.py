@@ -288,7 +288,12 @@ class LongContext(MetricContext):
         return super().once(("cell hits",), made)
 
     def _smooth_draws(self) -> tuple[FloatArray, float]:
-        return of_draws((self.scored.grid[1] - np.concatenate([self._cell_hits, self.scored.grid[2:]])) / self.n)
+        _, score, hits = self.scored.grid
+        residuals = np.empty((len(self._cell_hits) + 1, len(score)))  # written to in place: it is the largest array
+        np.subtract(score, self._cell_hits, out=residuals[:-1])
+        np.subtract(score, hits, out=residuals[-1])
+        residuals /= self.n
+        return of_draws(residuals)
 
     def _joint_draws(self) -> JointDraws:
         """As of single rows; what the labels of a cell's rows cost is drawn normal, given how many are right."""
