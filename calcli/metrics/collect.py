@@ -19,6 +19,9 @@ from calcli.numerics import LOG_ZERO, NLL_OF_ZERO, TINY, FloatArray, IntArray, l
 from calcli.rows import Block, Rows
 from calcli.sums import Sums
 
+SMALLEST = math.exp(LOG_ZERO)
+"""Largest probability that stands for one of exactly 0, as ``apply`` writes what a calibrator gave no weight."""
+
 Made = TypeVar("Made")
 
 
@@ -269,7 +272,7 @@ class _GatherBlock:
         collision = square.sum(axis=1) / norm**2  # sum p^2
         nll = np.maximum(log_norm - d[here, y], 0.0)
         # Of a probability that is stored as 0 the logarithm is not known, whatever a calibrator makes of its floor.
-        zero = block.scores[here, y] <= TINY if block.kind == "probs" else np.zeros(len(d), np.bool_)
+        zero = block.scores[here, y] <= SMALLEST if block.kind == "probs" else np.zeros(len(d), np.bool_)
         zero = (zero | (d[here, y] <= LOG_ZERO) if floored else zero) & (nll > NLL_OF_ZERO)
         part.clipped += int(zero.sum())
         part.put(

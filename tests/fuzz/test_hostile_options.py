@@ -139,7 +139,7 @@ IDLE = [
     *(["diagram", "x.h5", *words.split()] for words in (
         "--panels 3", "--choose worst", "--t-range 1:2", "--match", "--theme light", "--width column", "--no-stats",
         *(f"--style {name}" for name in (
-            "gaps --label top", "gaps --layout overlay", "gaps --bins 9", "gaps --scheme mass", "risk --label top",
+            "gaps --layout overlay", "gaps --bins 9", "gaps --scheme mass", "risk --label top",
             "risk --layout overlay", "risk --bins 9", "temperature --scheme mass", "temperature --level 0.9",
             "variance --layout overlay", "variance --level 0.9",
         )),
