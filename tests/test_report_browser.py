@@ -255,7 +255,7 @@ def test_a_link_leads_to_a_model_a_version_and_a_confidence(opened, several):
 
 def test_without_script_everything_can_be_read(opened, made):
     page = opened(java_script_enabled=False).page
-    assert "sure" in page.locator("#verdict .headline").inner_text()
+    assert "overconfident" in page.locator("#verdict .headline").inner_text()
     assert page.locator("polyline").first.is_visible()
     assert page.locator("#versions-0 tbody tr").count() == 2
     assert page.locator("table[id^=classes]:visible tbody tr:visible").count() == CLASSES
