@@ -19,12 +19,6 @@ from calcli.numerics import FloatArray, IntArray
 DRAW_ITEMS = 1 << 20
 """Uniform numbers that are drawn at once."""
 
-FEWEST_UNITS = 8
-"""Fewer units than this say nothing about how alike the rows of a unit are."""
-
-FEW_WRONG = 12.0
-"""Expected units with a wrong row below which no interval is given, and the luck is taken to be shared whole."""
-
 
 @dataclass(frozen=True)
 class Units:
