@@ -1,12 +1,24 @@
 """Run the command line in this process, or for real."""
 
 import gc
+import os
 import signal
 import subprocess
 import sys
+from collections import Counter
 from dataclasses import dataclass
+from pathlib import Path
 
 import calcli.cli.main as entry
+
+RUNS: Counter[tuple[str, str]] = Counter()
+"""Commands run so far, by file and test: ``make fuzz`` ends with them."""
+
+
+def count():
+    """One more run of the test that is at work."""
+    file, _, test = os.environ.get("PYTEST_CURRENT_TEST", "").partition("::")
+    RUNS[Path(file).stem, test.partition("[")[0].partition(" ")[0]] += 1
 
 
 @dataclass
@@ -32,6 +44,7 @@ def runner(monkeypatch, capsys):
     monkeypatch.setenv("PYTHONSAFEPATH", "")  # the command sets it for its process, which this is not
 
     def run(*words):
+        count()
         monkeypatch.setattr(sys, "argv", ["calcli", *map(str, words)])
         capsys.readouterr()
         code = 0
@@ -55,6 +68,7 @@ def runner(monkeypatch, capsys):
 
 def process(*words, cwd, stdin=None, timeout=None):
     """Run ``calcli`` as a process of its own."""
+    count()
     done = subprocess.run(
         [sys.executable, "-m", "calcli", *map(str, words)],
         cwd=cwd,

@@ -7,9 +7,18 @@ os.environ["OPENBLAS_NUM_THREADS"] = "1"  # as the command does; read when NumPy
 
 import numpy as np
 import pytest
+from cli import RUNS
 
 REPOSITORY = Path(__file__).resolve().parent.parent
 SHARED_DATA = Path(os.environ.get("CALCLI_TEST_DATA", REPOSITORY.parent / "shared" / "data"))
+
+
+def pytest_terminal_summary(terminalreporter):
+    """The long form of the fuzz tests says how many commands each family ran."""
+    if "CALCLI_FUZZ_SECONDS" in os.environ:
+        for (file, test), times in sorted(RUNS.items()):
+            terminalreporter.write_line(f"{times:8} {file} {test}")
+        terminalreporter.write_line(f"{RUNS.total():8} runs in all")
 
 
 @pytest.fixture(scope="session")

@@ -15,6 +15,7 @@ from pathlib import Path
 import h5py
 import numpy as np
 import pytest
+from cli import count
 from synthetic import truth
 
 SECONDS = float(os.environ.get("CALCLI_FUZZ_SECONDS", 0))
@@ -35,7 +36,6 @@ class Warm:
 
     def __init__(self, scratch):
         self.scratch = scratch
-        self.runs = 0
         self.server = subprocess.Popen(
             [sys.executable, Path(__file__).with_name("server.py")],
             stdin=subprocess.PIPE,
@@ -46,7 +46,7 @@ class Warm:
         assert self.server.stdout.readline() == "ready\n"
 
     def __call__(self, *words, cwd, limits=None, kill=None, out=None, err=None):
-        self.runs += 1
+        count()
         names = {"out": str(out or self.scratch / "out"), "err": str(err or self.scratch / "err")}
         job = {"argv": list(map(str, words)), "cwd": str(cwd), "limits": limits or {}, "kill": kill, **names}
         print(json.dumps(job), file=self.server.stdin, flush=True)

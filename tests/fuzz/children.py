@@ -7,6 +7,8 @@ import sys
 import time
 from pathlib import Path
 
+from cli import count
+
 import calcli.cli.main as entry
 
 CPU, MEMORY = 10, 1 << 30
@@ -37,6 +39,7 @@ def live(words):
 
 def run(words):
     """The exit code of a command in a child (a signal as a negative number), its seconds, what it said."""
+    count()
     begun = time.monotonic()
     child = os.fork()
     if child == 0:
