@@ -50,6 +50,7 @@ def fit(
     kind: str = "logits",
     *,
     weights: Any = None,
+    units: Any = None,
     class_names: Sequence[str] | None = None,
     seed: int = 0,
     device: str = "auto",
@@ -62,7 +63,9 @@ def fit(
     0..k-1; also words (of ``class_names``, or two), bool or -1 and +1, where a warning says what was taken as class 1.
     kind : ``logits``, ``log_probs`` or ``probs`` (natural logarithm, 0..1); or ``confidence``, where scores
     are (n,) confidences and labels whether each answer was right (bool or 0/1), for methods of the top label.
-    options : those of ``calcli methods NAME``; a trailing underscore is dropped (``lambda_=1``).
+    units : (n,) numbers or words that rows which belong together share (a patient, an image, a question); of a bundle
+    the name of its dataset, or ``none``. options : those of ``calcli methods NAME``; a trailing underscore is
+    dropped (``lambda_=1``).
 
     Raises UsageError for methods and options that do not exist, DataError for bad rows,
     FitError where a fit is impossible. A fit that went badly has a ``status`` and ``warnings``,
@@ -77,7 +80,8 @@ def fit(
     method, written = split_method(method)
     chosen = parse_options(method, written | {name.rstrip("_"): plain(value) for name, value in options.items()})
     seed = checked(MetricSettings, {"seed": seed}).seed
-    with open_scores(scores, labels, kind, prefer=("cal", "val"), weights=weights, class_names=class_names) as rows:
+    more = {"weights": weights, "units": units, "class_names": class_names}
+    with open_scores(scores, labels, kind, prefer=("cal", "val"), **more) as rows:
         context = Context(seed=seed, device=resolve(device, method, rows.n * rows.k))
         fitted = FittedCalibrator(fit_artifact(method, chosen, rows, context))
     warn_all(fitted.warnings)
@@ -92,13 +96,14 @@ def evaluate(
     *,
     metrics: Sequence[str] | None = None,
     weights: Any = None,
+    units: Any = None,
     class_names: Sequence[str] | None = None,
     again: bool = False,
     **settings: Any,
 ) -> Evaluation:
     """Measure scores with labels, as they are and through each calibrator, with uncertainty.
 
-    scores, labels, kind, weights, class_names : as for ``fit``. metrics : names of ``calcli metrics``;
+    scores, labels, kind, weights, units, class_names : as for ``fit``. metrics : names of ``calcli metrics``;
     left out, the report with its verdict. settings : fields of ``MetricSettings`` (``bins``, ``norm``,
     ``scheme``, ``label``, ``level``, ``resamples``, ``seed``, ``threshold``, …). again : accept rows that a
     calibrator has been applied to. The result's ``to_dict()`` is the JSON of ``calcli evaluate``.
@@ -119,7 +124,8 @@ def evaluate(
     if how.compat is not None and how.compat not in PROGRAMS:
         raise unknown_name("program", how.compat, PROGRAMS)
     plan = Plan(tuple(names), how, report=metrics is None, about=settings.get("label"))
-    with open_scores(scores, labels, kind, prefer=("test",), weights=weights, class_names=class_names) as rows:
+    more = {"weights": weights, "units": units, "class_names": class_names}
+    with open_scores(scores, labels, kind, prefer=("test",), **more) as rows:
         candidates = [Candidate(None, "uncalibrated", None)]
         for i, each in enumerate(given):
             own = each._artifact
@@ -174,12 +180,13 @@ def diagram(
     style: str = "corp",
     title: str | None = None,
     weights: Any = None,
+    units: Any = None,
     again: bool = False,
     **settings: Any,
 ) -> Picture:
     """Draw the reliability of scores with labels, as they are and through each calibrator.
 
-    scores, labels, calibrators, kind, weights, again : as for ``evaluate``. style : one of
+    scores, labels, calibrators, kind, weights, units, again : as for ``evaluate``. style : one of
     ``calcli diagram --help``. settings : fields of ``CurveSettings`` (``bins``, ``scheme``, ``level``,
     ``resamples``, ``seed``). Raises UsageError and DataError as ``evaluate`` does.
 
@@ -193,7 +200,7 @@ def diagram(
     if how.needs_scores:
         raise UsageError(f"style {style!r} is drawn by calcli diagram only")
     curves = checked(CurveSettings, settings)
-    with open_scores(scores, labels, kind, prefer=("test",), weights=weights) as rows:
+    with open_scores(scores, labels, kind, prefer=("test",), weights=weights, units=units) as rows:
         for each in given:
             warn_all(check_fits(each._artifact, each.method, rows, again=again))
         tables = collect_all(rows, [None, *(each._artifact.calibrator for each in given)])
@@ -210,6 +217,7 @@ def watch(
     calibrator: "FittedCalibrator | None" = None,
     kind: str = "logits",
     *,
+    units: Any = None,
     state: str | PathLike[str],
     reset: bool = False,
     again: bool = False,
@@ -217,8 +225,8 @@ def watch(
 ) -> dict[str, Any]:
     """Take one batch of labelled rows into a state file, and say whether a deployed calibrator still holds.
 
-    scores, labels, kind, again : as for ``evaluate``. state : the file of ``calcli watch``, made at the first batch.
-    reset : open a new episode. settings : ``tolerance`` (0..0.5), ``level`` (0..1), ``label`` (``top`` or
+    scores, labels, kind, units, again : as for ``evaluate``. state : the file of ``calcli watch``, made at the first
+    batch. reset : open a new episode. settings : ``tolerance`` (0..0.5), ``level`` (0..1), ``label`` (``top`` or
     ``positive``); left out, those of the batches before. Returns what ``calcli watch --json`` prints: ``alarm``,
     ``e``, ``log_e``, ``batches``, ``rows``, ``overconfidence``, ``since``, …
 
@@ -230,7 +238,7 @@ def watch(
 
     own = None if calibrator is None else _fitted(calibrator)[0]._artifact
     given = {name: getattr(checked(Settings, {name: value}), name) for name, value in settings.items()}
-    with open_scores(scores, labels, kind, prefer=("test",)) as rows:
+    with open_scores(scores, labels, kind, prefer=("test",), units=units) as rows:
         warn_all(rows.caveats)
         if own is not None:
             warn_all(check_fits(own, own.method, rows, again=again))

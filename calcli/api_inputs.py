@@ -15,7 +15,7 @@ from calcli.importers.labels import labels_in_memory
 from calcli.importers.open_any_file import open_data, open_rows
 from calcli.importers.remarks import remarks
 from calcli.io.dataset import DataSet
-from calcli.io.locate import expand
+from calcli.io.locate import Layout, expand
 from calcli.io.memory import bundle_in_memory, plain_array
 from calcli.io.validate import check_confidences, check_scores, check_shape, check_type, score_kind
 from calcli.registry import held_to
@@ -59,14 +59,18 @@ def open_scores(
     *,
     prefer: Sequence[str],
     weights: Any = None,
+    units: Any = None,
     class_names: Sequence[str] | None = None,
 ) -> Iterator[DataSet]:
-    """Labelled rows of whatever a user hands over."""
+    """Labelled rows of whatever a user hands over. units : of arrays (n,); of bundles the name of a dataset."""
     names = _names(scores)
     if names:
         if labels is not None:
             raise DataError(f"{names[0]}: a bundle brings its own labels; leave labels out")
-        with open_data([bundle for name in names for bundle in expand(name)], prefer=prefer) as rows:
+        if units is not None and not isinstance(units, str):
+            raise DataError(f"{names[0]}: a bundle brings its own units; name their dataset, units='NAME', or 'none'")
+        layout = Layout(unit=units)
+        with open_data([bundle for name in names for bundle in expand(name)], prefer=prefer, layout=layout) as rows:
             yield rows
         return
     own, scores = score_kind(kind, confidence=True), plain_array(scores, "scores")
@@ -76,7 +80,7 @@ def open_scores(
         class_names = class_names or words
         for sentence in told:
             warnings.warn(sentence, stacklevel=5)
-    with bundle_in_memory(scores, labels, own, weights=weights, class_names=class_names) as rows:
+    with bundle_in_memory(scores, labels, own, weights=weights, units=units, class_names=class_names) as rows:
         yield rows
 
 

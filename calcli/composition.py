@@ -21,6 +21,7 @@ from calcli.errors import DataError, UsageError
 from calcli.fast_dataclass import dataclass
 from calcli.numerics import FloatArray, IntArray
 from calcli.rows import ArrayRows, AtOnce, Block, Result, Rows, Walk
+from calcli.statistics.units import Units
 
 CACHED_BYTES = 1 << 27
 """Log-probabilities up to this size are kept between stages; larger ones are mapped anew in every pass."""
@@ -310,10 +311,13 @@ class MappedRows(Rows):
     def weights(self) -> FloatArray | None:
         return self.source.weights()
 
+    def units(self) -> Units | None:
+        return self.source.units()
+
 
 def mapped(rows: Rows, calibrator: Calibrator) -> Rows:
     """Rows as a calibrator leaves them, kept in memory when they are small."""
     lazy = MappedRows(rows, calibrator)
     if 8 * rows.n * rows.k > CACHED_BYTES:
         return lazy
-    return ArrayRows(lazy.array(), lazy.labels(), "log_probs", weight=lazy.weights())
+    return ArrayRows(lazy.array(), lazy.labels(), "log_probs", weight=lazy.weights(), units=lazy.units())

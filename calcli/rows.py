@@ -23,6 +23,7 @@ from calcli.fast_dataclass import dataclass
 from calcli.free_memory import check_memory
 from calcli.numerics import FloatArray, IntArray, floored_log
 from calcli.parallel import in_order
+from calcli.statistics.units import Units
 
 ClassScoreKind = Literal["logits", "log_probs", "probs"]
 SCORE_KINDS: tuple[str, ...] = get_args(ClassScoreKind)
@@ -228,6 +229,10 @@ class Rows(ABC):
         """All sample weights, (n,) float64, or None when all are equal."""
         return None
 
+    def units(self) -> Units | None:
+        """Which rows belong together, None where each is alone."""
+        return None
+
     def array(self) -> NDArray[Any]:
         """All scores at once, (n, k), in the precision of the source.
 
@@ -277,7 +282,7 @@ class ArrayRows(Rows):
     """Rows that lie in memory.
 
     scores : (n, k) of kind ``kind``; labels : (n,) integers or None; weight : (n,) or
-    None; transformed : (m, n, k) logits with ``transforms`` naming its first axis.
+    None; units : which rows belong together; transformed : (m, n, k) logits with ``transforms`` naming its first axis.
     """
 
     def __init__(
@@ -287,6 +292,7 @@ class ArrayRows(Rows):
         kind: ScoreKind = "logits",
         *,
         weight: NDArray[Any] | None = None,
+        units: Units | None = None,
         transformed: NDArray[Any] | None = None,
         transforms: Sequence[str] = (),
         block_rows: int | None = None,
@@ -295,6 +301,7 @@ class ArrayRows(Rows):
         self.n, self.k = scores.shape
         self.y = None if labels is None else np.asarray(labels, dtype=np.int64)
         self.weight = None if weight is None else np.asarray(weight, dtype=np.float64)
+        self._units = units
         self.transformed, self.transforms = transformed, tuple(transforms)
         self.block_rows = block_rows or rows_per_block(self.k)
 
@@ -312,6 +319,9 @@ class ArrayRows(Rows):
 
     def weights(self) -> FloatArray | None:
         return self.weight
+
+    def units(self) -> Units | None:
+        return self._units
 
     def array(self) -> NDArray[Any]:
         return self.scores
@@ -342,6 +352,10 @@ class SubsetRows(Rows):
     def weights(self) -> FloatArray | None:
         weight = self.source.weights() if self.weighted else None
         return None if weight is None else weight[self.index]
+
+    def units(self) -> Units | None:
+        units = self.source.units()
+        return None if units is None else units.take(self.index)
 
 
 def sample_runs(n: int, count: int) -> list[tuple[int, int]]:

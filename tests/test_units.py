@@ -1,9 +1,12 @@
 """Rows that belong together: hand-sized cases, brute force, and the laws of the null by shared luck."""
 
+import json
 import math
 
+import h5py
 import numpy as np
 import pytest
+from cli import runner
 
 from calcli.statistics.units import AcceptedUnits, Units, design_effect, luck, shared_uniforms, unit_mean, wrong_units
 
@@ -115,3 +118,56 @@ def test_each_row_twice_in_its_unit_proves_no_more():
     once = AcceptedUnits.of(np.arange(90) // 3, correct[:90])
     twice = AcceptedUnits.of(np.repeat(np.arange(90) // 3, 2), np.repeat(correct[:90], 2))
     assert twice.tail(0.8, 0.01) == pytest.approx(once.tail(0.8, 0.01), rel=1e-12)
+
+
+# ---- where units come from
+
+
+@pytest.fixture
+def bundle(tmp_path, monkeypatch, capsys):
+    """A folder with u.h5, 40 questions of five rows each in dataset unit and again in question, and the command."""
+    monkeypatch.chdir(tmp_path)
+    rng = np.random.default_rng(0)
+    z = rng.normal(size=(200, 3)) * 3
+    with h5py.File("u.h5", "w") as file:
+        file["logits"], file["labels"] = z, z.argmax(axis=1)
+        file["unit"] = np.repeat(np.arange(40), 5)
+        file["question"] = np.array([f"q{i // 10}" for i in range(200)], dtype=object)
+        file["missing"] = np.where(np.arange(200) == 7, np.nan, 1.0)
+        file["alone"] = np.zeros(200, int)
+        file["short"] = np.arange(7)
+    return runner(monkeypatch, capsys)
+
+
+def test_the_unit_is_what_the_option_names(bundle):
+    def units(*words):
+        return json.loads(bundle("threshold", "u.h5", "--accuracy", "0.6", "--json", *words).out).get("units")
+
+    assert units()["name"] == "unit" and units()["n"] == 40
+    assert units("--unit", "question")["name"] == "question" and units("--unit", "question")["n"] == 20
+    assert units("--unit", "none") == {"name": "none"}
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("absent", "has no dataset 'absent'"),
+        ("missing", "missing of row 7 is NaN"),
+        ("alone", "all 200 rows are of one alone (0)"),
+        ("short", "shape (7,), expected (200,)"),
+    ],
+)
+def test_what_is_no_unit_is_refused_in_a_sentence(bundle, name, said):
+    done = bundle("threshold", "u.h5", "--accuracy", "0.6", "--unit", name)
+    assert done.code == 3 and said in done.line
+
+
+def test_a_unit_that_is_cut_by_files_is_refused(bundle):
+    with h5py.File("u.h5") as whole:
+        for name, part in (("a.h5", slice(0, 103)), ("b.h5", slice(103, 200))):
+            with h5py.File(name, "w") as file:
+                for column in ("logits", "labels", "unit"):
+                    file[column] = whole[column][part]
+    done = bundle("threshold", "a.h5", "b.h5", "--accuracy", "0.6")
+    assert done.code == 3 and "unit 20 is cut: a.h5 and b.h5" in done.line
+    assert bundle("threshold", "a.h5", "b.h5", "--accuracy", "0.6", "--unit", "none").code == 0

@@ -149,7 +149,9 @@ def differing_row(one: DataSet, other: DataSet) -> str | None:
 def digest_of(rows: DataSet) -> str:
     """The hash of rows that were walked over, with that of what else a comparison reads of them."""
     digest, more = sha256(), False
-    for name, column in (("w", rows.weights()), ("unit", rows.column("unit")), ("p", rows.column("prediction"))):
+    units = rows.units()
+    unit = None if units is None else units.code
+    for name, column in (("w", rows.weights()), ("unit", unit), ("p", rows.column("prediction"))):
         if column is not None:
             more = True
             digest.update(f"{name} {column.tolist()}".encode())

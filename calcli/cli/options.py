@@ -37,11 +37,12 @@ class Reading:
     kind: str | None = kind()
     ignore_label: list[int] | None = ignore_label()
     allow_external: bool = same(Layout, "external")
+    unit: str | None = same(Layout, "unit")
 
     @property
     def where(self) -> Layout:
         """Where in a file the scores and labels are."""
-        return Layout(self.scores, self.labels, self.kind, self.allow_external)
+        return Layout(self.scores, self.labels, self.kind, self.allow_external, self.unit)
 
     @property
     def ignored(self) -> tuple[int, ...]:

@@ -24,7 +24,6 @@ from calcli.io.provenance import link_to
 from calcli.metrics.collect import collect
 from calcli.numerics import FloatArray
 from calcli.statistics.betting import ALTERNATIVES, Evidence, batch_log_factors
-from calcli.statistics.units import Units
 
 Watched = Literal["top", "positive"]
 
@@ -198,7 +197,7 @@ def watch(
         settings = msgspec.structs.replace(former, **given)
         if rows is not None:
             sha256 = None if artifact is None else link_to(artifact).sha256
-            settings = msgspec.structs.replace(settings, calibrator=sha256, units=rows.column("unit") is not None)
+            settings = msgspec.structs.replace(settings, calibrator=sha256, units=rows.given_units is not None)
         if state is None or new_episode:
             state = _new_episode(state, settings)
         elif settings != state.settings:
@@ -237,7 +236,7 @@ def _with_batch(state: State, rows: DataSet, artifact: Artifact | None) -> State
     before = next((batch for batch in state.batches if batch.sha256 == digest), None)
     if before is not None:
         raise DataError(f"{rows.name}: these rows were there before, as {before.name}; a batch counts once")
-    units = Units.of(np.asarray(rows.column("unit"))) if settings.units else None
+    units = rows.given_units
     found = state.evidence.after(batch_log_factors(score, outcome, settings.tolerance, units))
     batch = Batch(
         name=rows.name,

@@ -60,7 +60,9 @@ def open_rows(where: str, *, tell: Callable[[str], None] | None = None, **how: U
             raise type(problem)(f"{problem}{hint}") from None
         inside = f"{made}:{group}" if group is not None else str(made)
         try:
-            with open_bundle(inside, prefer=how.get("prefer", ()), need_labels=need_labels) as rows:
+            with open_bundle(
+                inside, prefer=how.get("prefer", ()), layout=Layout(unit=layout.unit), need_labels=need_labels
+            ) as rows:
                 if tell is not None:
                     for note in report.notes:
                         tell(note)

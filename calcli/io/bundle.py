@@ -134,7 +134,7 @@ class BundleRows(DataSet):
     def __init__(
         self, file: h5py.File, path: Path, group: str, layout: Layout, ignore: tuple[int, ...], need_labels: bool
     ) -> None:
-        self.path, self.group, self._external = path, group, layout.external
+        self.path, self.group, self._external, self.unit = path, group, layout.external, layout.unit
         shown = os.fsencode(path.name).decode("utf-8", "backslashreplace")  # a file's name need not be text
         self.name = f"{shown}:{group}" if group else shown
         self._node = lookup(file, group)

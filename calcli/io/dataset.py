@@ -14,16 +14,22 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from calcli.cached import cached_property
+from calcli.errors import DataError
 from calcli.io.row_facts import RowFacts, row_facts
 from calcli.io.validate import doubts
 from calcli.numerics import IntArray
 from calcli.rows import ArrayRows, AtOnce, Block, Rows, Walk, joined, part_blocks, rows_per_block, sample_runs
+from calcli.statistics.units import Units
 
 if TYPE_CHECKING:
     from calcli.io.artifact import Link
 
 SLAB_BYTES = 4 << 20
 """How much of a file is read at once."""
+
+NO_UNIT = "none"
+"""What ``--unit`` says of rows that are independent, whatever the file holds."""
 
 HASHED_LABELS = 1 << 20
 """Labels hashed at once."""
@@ -39,7 +45,7 @@ class DataSet(Rows):
     part of the scores themselves, of more of their parts' hashes, which other processes can make.
     facts : what single rows tell, known after it too (see ``facts_of``).
     spread : walks over the rows in other processes, where there are such. progress : hears of the
-    rows that a walk has read.
+    rows that a walk has read. unit : the dataset of the units as asked for, ``none`` for independent rows.
     """
 
     name: str
@@ -52,6 +58,7 @@ class DataSet(Rows):
     facts: RowFacts | None = None
     spread: Callable[["DataSet", Walk], Iterator[Any]] | None = None
     progress: Callable[[str, int, int], None] | None = None
+    unit: str | None = None
 
     @property
     def ignored(self) -> int:
@@ -91,6 +98,36 @@ class DataSet(Rows):
     @abstractmethod
     def column(self, name: str) -> NDArray[Any] | None:
         """One value per kept row (``ids``, ``group``, ``prediction``), or None when there is none."""
+
+    def units(self) -> Units | None:
+        found = self.given_units
+        return None if found is None or found.single else found
+
+    @cached_property
+    def given_units(self) -> Units | None:
+        """The units, also where each is a row alone. Raises DataError for what are none: NaN, all rows in one."""
+        if self.unit == NO_UNIT:
+            return None
+        name = self.unit or "unit"
+        values = self.column(name)
+        if values is None:
+            if self.unit is None:
+                return None
+            raise DataError(
+                f"{self.name}: has no dataset {name!r} for --unit; name one that it holds, or pass --unit none"
+            )
+        if values.dtype.kind == "f" and np.isnan(values).any():
+            raise DataError(
+                f"{self.name}: {name} of row {int(np.isnan(values).argmax())} is NaN, expected the unit of every row;"
+                " leave such rows out, or pass --unit none"
+            )
+        units = Units.of(values)
+        if units.n < 2:
+            raise DataError(
+                f"{self.name}: all {self.n} rows are of one {name} ({values[0]}), and nothing can be told from one;"
+                " name another with --unit NAME, or pass --unit none"
+            )
+        return units
 
     @abstractmethod
     def pieces(self, transforms: Sequence[int], rows: int, start: int = 0, stop: int | None = None) -> Iterator[Block]:

@@ -24,13 +24,20 @@ class Layout:
 
     scores, labels : paths of datasets, from the group named or the root. kind : what the
     scores are; needed when the dataset's name does not say it. external : values may come
-    from files elsewhere. Raises UsageError.
+    from files elsewhere. unit : dataset whose value rows that belong together share, ``none`` for independent rows;
+    left out, ``unit`` where it is there. Raises UsageError.
     """
 
     scores: str | None = flag(None, "Dataset with the scores, when it has another name.", "PATH")
     labels: str | None = flag(None, "Dataset with the labels, when it has another name.", "PATH")
     kind: str | None = flag(None, "What the scores read are, when the name does not say it.", "logits|log_probs|probs")
     external: bool = flag(False, "Values may lie in files elsewhere than beside the bundle.")
+    unit: str | None = flag(
+        None,
+        "Dataset that says which rows belong together (a patient, an image, a question); none: rows are independent.",
+        "NAME|none",
+        shown="unit, where it exists",
+    )
 
     def __post_init__(self) -> None:
         if self.kind is not None and self.kind not in SCORE_KINDS:

@@ -74,12 +74,13 @@ def bundle_in_memory(
     kind: ScoreKind,
     *,
     weights: Any = None,
+    units: Any = None,
     class_names: Sequence[str] | None = None,
 ) -> Iterator[BundleRows]:
     """Rows of arrays, as if they had been read from a bundle called ``scores``.
 
     scores : (n, k) or (n,); labels : (n,) integers. Of kind ``confidence``, scores are (n,) in [0, 1]
-    and labels whether each answer was right. Raises DataError as a file would.
+    and labels whether each answer was right. units : (n,) numbers or words. Raises DataError as a file would.
     """
     alone = kind == "confidence"
     if labels is None:
@@ -90,6 +91,10 @@ def bundle_in_memory(
         file["correct" if alone else "labels"] = plain_array(labels, "labels")
         if weights is not None:
             file["weights"] = plain_array(weights, "weights")
+        if units is not None:
+            column = as_array(units, "units")
+            words = column.dtype.kind in "OSUT"
+            file["unit"] = np.asarray([str(text) for text in column], dtype=object) if words else column
         if class_names is not None and alone:
             raise DataError("scores: are confidences, of which no class is known; leave class_names out")
         if class_names is not None:

@@ -8,12 +8,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from calcli.cached import cached_property
 from calcli.errors import CalcliError, DataError
 from calcli.io.bundle import CACHE_BYTES, BundleRows
 from calcli.io.dataset import DataSet, within
 from calcli.io.provenance import same_chain, words
 from calcli.numerics import FloatArray, IntArray
 from calcli.rows import Block, joined
+from calcli.statistics.units import Units
 
 if TYPE_CHECKING:
     from calcli.io.artifact import Link
@@ -42,7 +44,7 @@ class PooledRows(DataSet):
         self.dtype = np.result_type(*(part.dtype for part in parts))
         self.transforms, self.path = first.transforms, first.path
         self.name = f"{first.name} and {len(parts) - 1} more"
-        self.has_labels = first.has_labels
+        self.has_labels, self.unit = first.has_labels, first.unit
         small = sum(part.nbytes for part in parts) <= CACHE_BYTES
         for part in parts:
             part.small = small
@@ -73,6 +75,22 @@ class PooledRows(DataSet):
                 f"{lacking[0]}: has no dataset {name!r}, others of these bundles do; add it or drop it there"
             )
         return np.concatenate([values for values in columns if values is not None])
+
+    @cached_property
+    def given_units(self) -> Units | None:
+        units = super().given_units
+        part = np.repeat(np.arange(len(self.parts)), [each.n for each in self.parts])
+        if units is not None:
+            first, last = part[units.order[units.starts]], part[units.order[units.starts + units.count - 1]]
+            if (first != last).any():
+                cut = int(np.flatnonzero(first != last)[0])
+                name = self.column(self.unit or "unit")[units.order[units.starts[cut]]]  # type: ignore[index]
+                raise DataError(
+                    f"{self.unit or 'unit'} {name} is cut: {self.parts[first[cut]].name} and"
+                    f" {self.parts[last[cut]].name} hold rows of it; keep the rows of a unit in one file, give others"
+                    " names of their own, or pass --unit none"
+                )
+        return units
 
     def compact_labels(self) -> NDArray[Any]:
         return np.concatenate([part.compact_labels() for part in self.parts])

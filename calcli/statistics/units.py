@@ -57,9 +57,10 @@ class Units:
         """Sum of values (n,) over the rows of each unit, (g,)."""
         return np.asarray(np.bincount(self.code, weights=values, minlength=self.n), dtype=np.float64)
 
-    def take(self, index: NDArray[Any]) -> "Units":
-        """The units of some rows, in the order of ``index``."""
-        return Units.of(self.code[index])
+    def take(self, index: NDArray[Any]) -> "Units | None":
+        """The units of some rows, in the order of ``index``; None where each then has one row."""
+        units = Units.of(self.code[index])
+        return None if units.single else units
 
 
 def wrong_units(score: FloatArray, units: Units) -> float:

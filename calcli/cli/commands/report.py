@@ -88,7 +88,8 @@ class ReportArgs(o.Pooling, Working, o.Saying):
     @property
     def _more(self) -> list[str]:
         """The other options that change a number, where they differ from what they are without being typed."""
-        named = {"--scores": self.scores, "--labels": self.labels, "--kind": self.kind, "--group": self.group}
+        named = {"--scores": self.scores, "--labels": self.labels, "--kind": self.kind}
+        named |= {"--unit": self.unit, "--group": self.group}
         typed = [word for option, value in named.items() if value is not None for word in (option, value)]
         typed += [word for label in self.ignored for word in ("--ignore-label", str(label))]
         typed += ["--allow-external"] if self.allow_external else []

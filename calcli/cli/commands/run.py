@@ -43,7 +43,7 @@ class RunArgs(o.Reading, o.Saying):
     @property
     def common(self) -> dict[str, Any]:
         """What the three commands have in common."""
-        names = ("scores", "labels", "kind", "ignore_label", "allow_external", "seed", "force", "quiet")
+        names = ("scores", "labels", "kind", "ignore_label", "allow_external", "unit", "seed", "force", "quiet")
         return {name: getattr(self, name) for name in names}
 
 

@@ -76,10 +76,9 @@ def run(args: ThresholdArgs) -> int:
                 f"{rows.name}: the calibrator was fitted on {own}, so the guarantee does not hold;"
                 " use rows that it has not seen"
             )
-        column = rows.column("unit")
-        units = None if column is None else Units.of(column)
+        units = rows.given_units
         found = choose_threshold(confidence, correct, args.accuracy, args.confidence, units)
-        content = facts(args, artifact, rows.name, found, confidence, correct, units)
+        content = facts(args, artifact, rows, found, confidence, correct)
     if args.output is not None and found.best is not None:
         write_bytes(Path(args.output), json.dumps(content, indent=1) + "\n", force=args.force, inputs=args.inputs)
     if args.json:
@@ -111,16 +110,19 @@ def confidences(artifact: Artifact | None, rows: DataSet) -> tuple[FloatArray, F
 def facts(
     args: ThresholdArgs,
     artifact: Artifact | None,
-    bundle: str,
+    rows: DataSet,
     found: Choice,
     confidence: FloatArray,
     correct: FloatArray,
-    units: Units | None = None,
 ) -> dict[str, Any]:
     """The JSON object. Intervals are for independent rows, and left out (null) where rows belong together."""
-    best = found.best
+    best, units = found.best, rows.given_units
     alone = units is None or units.single
-    together = {} if units is None else {"units": {"name": "unit", "n": units.n, "largest": int(units.count.max())}}
+    together: dict[str, Any] = {}
+    if units is not None:
+        together["units"] = {"name": rows.unit or "unit", "n": units.n, "largest": int(units.count.max())}
+    elif rows.unit is not None:
+        together["units"] = {"name": rows.unit}
     if found.design_effect is not None and best is not None:
         together["units"] |= {
             "design_effect": found.design_effect,
@@ -128,7 +130,7 @@ def facts(
         }
     return {
         "calcli_threshold": 1,
-        "bundle": bundle,
+        "bundle": rows.name,
         "calibrator": args.calibrator,
         "calibrator_sha256": None if artifact is None else link_to(artifact).sha256,
         "target": args.accuracy,
