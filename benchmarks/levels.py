@@ -1,7 +1,7 @@
 """Levels, power and coverage of what evaluate says, by simulation.
 
-python benchmarks/levels.py level|power|split|coverage|paired [--classes 2,10,100] [--rows 200,1000] [--replicates 2000]
-python benchmarks/levels.py … --record benchmarks/levels.json [--seconds 480]
+python benchmarks/levels.py level|power|split|coverage|areas|paired [--classes 2,10,100] [--rows 200,1000]
+python benchmarks/levels.py … --record benchmarks/levels.json [--replicates 2000] [--seconds 480]
 python benchmarks/levels.py table benchmarks/levels.json
 
 level : share of verdicts on calibrated rows that are anything but clean, and of each of its tests; with --scores
@@ -9,7 +9,8 @@ sure, rare or noisy of near-certain scores, of a class with 1 % of the rows (and
 of which 5 % are drawn at random, which the scores know.
 power : the same where the stated logits are z / T, and where one class has a bias; beside it the
 rule of 0.1. split : calibration part of the log loss of calibrated rows. coverage : of the 95 %
-intervals of row means, where the logits are twice too large and the losses skewed. paired : two maps
+intervals of row means, where the logits are twice too large and the losses skewed. areas : the same of auroc,
+aurc and eaurc, of rows drawn from --pool where one is given, and how often there is none. paired : two maps
 of known scores (--pool FILE.npz: of its logits), labels from a known truth: how often the paired test and
 Student's find the first better or worse at 2.5 % each, how often their intervals miss, and how often there is none.
 
@@ -151,6 +152,38 @@ def coverage(cell, r):
     return {name: float(i.low <= truth[name] <= i.high) for name, i in intervals.items()}
 
 
+AREAS = ("auroc", "aurc", "eaurc")
+
+
+def areas(cell, r, truths={}):  # noqa: B006
+    n, kind = cell["rows"], cell["scores"]
+    if kind not in truths:
+        whole = MetricContext(collect(ArrayRows(*area_rows(kind, 200_000, np.random.default_rng(7)))))
+        truths[kind] = {name: measure(name, whole).value for name in AREAS}
+    context = MetricContext(collect(ArrayRows(*area_rows(kind, n, np.random.default_rng([7, n, r])))))
+    found = {}
+    for name in AREAS:
+        i, true = measure(name, context).interval, truths[kind][name]
+        found |= {
+            f"{name} misses": float(i is not None and not i.low <= true <= i.high),
+            f"no {name}": float(i is None),
+        }
+    return found
+
+
+def area_rows(kind, n, rng, pools={}):  # noqa: B006
+    """Rounded logits, so that many confidences tie, with labels; or rows of a file of both, all where n is larger."""
+    if kind == "tied":
+        z, y = calibrated(n, 10, rng)
+        return np.round(z), y
+    if kind not in pools:
+        pools[kind] = np.load(kind)
+        pools[kind] = pools[kind]["logits"].astype(np.float64), pools[kind]["labels"]
+    z, y = pools[kind]
+    chosen = slice(None) if n > len(y) else rng.integers(0, len(y), n)
+    return z[chosen], y[chosen]
+
+
 def scores_of(kind, n, rng, pools={}):  # noqa: B006
     """Logits (n, k) of a generator, or rows of a file of logits."""
     if kind == "c10":
@@ -231,7 +264,7 @@ def paired(cell, r):
     }
 
 
-EXPERIMENTS = {"paired": paired, "level": level, "power": power, "split": split, "coverage": coverage}
+EXPERIMENTS = {"paired": paired, "areas": areas, "level": level, "power": power, "split": split, "coverage": coverage}
 GRID = {"classes": [2, 3, 10, 100], "rows": [50, 200, 1000, 10000]}
 SHIFTS = [
     {"rows": 10000, "classes": 10, "temperature": 0.95},
@@ -262,6 +295,10 @@ def cells_of(args):
     """The cells of an experiment, with what tells them apart."""
     if args.what == "paired":
         return paired_cells(args)
+    if args.what == "areas":
+        return [
+            {"rows": n, "scores": kind} for kind in args.pool or ["tied"] for n in args.rows or [100, 300, 1000, 5000]
+        ]
     without = {"split": False} if args.without_split else {}
     if args.what == "power":
         spreads = [{} if spread is None else {"spread": spread} for spread in args.spread]
@@ -322,7 +359,7 @@ def main():
     parser.add_argument("--classes", type=numbers)
     parser.add_argument("--rows", type=numbers)
     parser.add_argument("--scores", action="append", choices=list(SCORES), help="whose level (default plain)")
-    parser.add_argument("--pool", action="append", help="file of logits that paired draws rows from, an .npz")
+    parser.add_argument("--pool", action="append", help="file of logits that paired and areas draw from, an .npz")
     parser.add_argument("--spread", type=float, action="append", help="standard deviation of the true logits")
     parser.add_argument(
         "--without-split", action="store_true", help="leave out the split, nearly all the time of large cells"

@@ -13,8 +13,9 @@ from calcli.metrics.ranking import (
     area_under_roc,
     average_precision,
     best_risk_coverage,
-    delong_se,
+    delong,
     risk_coverage,
+    risk_spread,
 )
 from calcli.metrics.ties import Ordered
 from calcli.rows import ArrayRows
@@ -64,19 +65,35 @@ def test_several_classes_are_averaged_one_against_the_rest():
 def test_delong_by_hand():
     """Scores 1 3 | 0 2: a right row wins over 1, 2 of 2; a wrong one loses to 2, 1: variances 1/8 each, over 2."""
     ranked = Ordered.of(np.array([1.0, 3.0, 0.0, 2.0]), np.array([1.0, 1.0, 0.0, 0.0]))
-    se = delong_se(ranked, area_under_roc(ranked))
+    se = delong(ranked, area_under_roc(ranked)).se
     assert se == pytest.approx(np.sqrt(0.125 / 2 + 0.125 / 2))
-    assert np.isnan(delong_se(Ordered.of(np.array([1.0, 2.0]), np.array([1.0, 0.0])), 1.0))
+    assert np.isnan(delong(Ordered.of(np.array([1.0, 2.0]), np.array([1.0, 0.0])), 1.0).se)
 
 
 def test_delong_interval_covers():
-    """2000 rows hold the area; 200 repetitions of 80 rows, at most 24 misses of a 95 % interval (p < 1e-4)."""
+    """200000 rows hold the area; 200 repetitions of 80 rows, at most 20 misses of a 95 % interval (p < .002)."""
     whole = measure("roc_auc", binary(200_000)).value
-    misses = 0
-    for seed in range(200):
-        i = measure("roc_auc", binary(80, seed=seed + 7)).interval
-        misses += not i.low <= whole <= i.high
-    assert misses <= 24
+    found = [measure("roc_auc", binary(80, seed=seed + 7)).interval for seed in range(200)]
+    intervals = [i for i in found if i is not None]
+    assert len(intervals) > 190 and sum(not i.low <= whole <= i.high for i in intervals) <= 20
+
+
+def test_delong_interval_holds_where_few_rows_are_wrong():
+    """Confidences of .91 on average, 60 rows: on its own scale DeLong's 95 % interval misses in 49 of 292 sets.
+
+    With two rows in order in every pair there is no interval, not one of no length.
+    """
+
+    def context(n, seed):
+        rng = np.random.default_rng([3, n, seed])
+        c = rng.beta(12, 1.2, n)
+        return MetricContext(top_label_table(c, (rng.random(n) < c).astype(float)))
+
+    whole = measure("auroc", context(300_000, 0)).value
+    intervals = [measure("auroc", context(60, seed)).interval for seed in range(300)]
+    assert sum(i is not None and not i.low <= whole <= i.high for i in intervals) <= 24
+    apart = measure("auroc", MetricContext(top_label_table(np.linspace(0.4, 1, 60), np.arange(60) > 25)))
+    assert apart.value == 1.0 and apart.interval is None and "no interval" in apart.more["ci_reason"]
 
 
 def test_risk_coverage_by_hand():
@@ -87,6 +104,52 @@ def test_risk_coverage_by_hand():
     context = MetricContext(top_label_table(c, right))
     assert measure("aurc", context).value == pytest.approx(5 / 18)
     assert measure("eaurc", context).value == pytest.approx(5 / 18 - 1 / 9)
+
+
+@pytest.mark.parametrize("decimals", [12, 1])
+def test_the_spread_of_risk_coverage_is_the_jackknifes(decimals):
+    """Deleting each row in turn (Efron, Tibshirani 1993, section 11.5), ties and none; 1 % apart at 250 rows."""
+    rng = np.random.default_rng(3)
+    c = np.round(rng.beta(3, 1, 250), decimals)
+    right = (rng.random(250) < c).astype(float)
+    found = [each.se for each in risk_spread(Ordered.of(c, right))]
+
+    def areas(rows):
+        ranked = Ordered.of(c[rows], right[rows])
+        area = risk_coverage(ranked)
+        return area, area - best_risk_coverage(ranked.right, ranked.wrong)
+
+    each = np.array([areas(np.delete(np.arange(250), at)) for at in range(250)])
+    jackknife = np.sqrt(249 * each.var(axis=0))
+    assert found == pytest.approx(jackknife, rel=0.01)
+    drawn = np.array([areas(rng.integers(0, 250, 250)) for _ in range(500)])
+    assert found == pytest.approx(drawn.std(axis=0), rel=0.1)  # its own noise is 3 %
+
+
+def test_areas_have_an_interval_that_covers_where_enough_rows_carry_them():
+    """Of 300 sets of 400 rows 3 to 26 miss at 95 % (p < .01 beyond); benchmarks/levels.json has more cells."""
+    rng = np.random.default_rng(5)
+
+    def context(n):
+        c = rng.beta(4, 1, n) ** 2
+        return MetricContext(top_label_table(np.round(0.2 + 0.8 * c, 2), (rng.random(n) < np.sqrt(c)).astype(float)))
+
+    whole, some = context(300_000), [context(400) for _ in range(300)]
+    for name in ("aurc", "eaurc"):
+        intervals = [measure(name, each).interval for each in some]
+        assert {i.method for i in intervals} == {"influence function"}
+        assert 3 <= sum(not i.low <= measure(name, whole).value <= i.high for i in intervals) <= 26, name
+
+
+def test_an_area_without_an_interval_says_why():
+    c, right = np.linspace(0.5, 1.0, 200), np.ones(200)
+    right[[3, 60]] = 0.0
+    few, weighted = MetricContext(top_label_table(c, right)), MetricContext(top_label_table(c, right, weight=c))
+    for name in ("aurc", "eaurc"):
+        assert measure(name, few).interval is None
+        assert "of 200 rows carry this area: no interval" in measure(name, few).more["ci_reason"]
+    for name in ("auroc", "aurc", "eaurc"):
+        assert measure(name, weighted).more["ci_reason"] == "not computed for weighted rows"
 
 
 def test_ties_enter_in_random_order():

@@ -2,12 +2,14 @@
 
 import math
 from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
 
+from calcli.fast_dataclass import dataclass
 from calcli.metrics.context import MetricContext, Value
 from calcli.metrics.definition import TOP, metric
-from calcli.metrics.intervals import Interval, normal_quantile
+from calcli.metrics.intervals import Interval, t_quantile
 from calcli.metrics.ties import Ordered, Ranked, running
 from calcli.numerics import FloatArray
 
@@ -24,24 +26,40 @@ def area_under_roc(ranked: Ranked) -> float | None:
     return math.fsum(won) / pairs
 
 
-def delong_se(ranked: Ranked, area: float) -> float:
-    """Standard error of the area under the ROC curve, NaN with fewer than two rows of an outcome.
+LEAST = 5.0
+"""Rows that must carry an area before it has an interval."""
+
+
+@dataclass(frozen=True)
+class AreaSpread:
+    """se : standard error of an area. carrying : rows that carry it, (sum l)^2 / sum l^2 of their shares l."""
+
+    se: float
+    carrying: float
+
+
+def delong(ranked: Ranked, area: float) -> AreaSpread:
+    """Spread of the area under the ROC curve; the rows that carry it are those of the outcome of which fewer do.
 
     Each row's share of pairs won, with mid-ranks for ties; the variance of the two means
-    adds. Reference: DeLong, DeLong, Clarke-Pearson (1988); Sun, Xu (2014) for the ranks.
+    adds; NaN with fewer than two rows of an outcome.
+    Reference: DeLong, DeLong, Clarke-Pearson (1988); Sun, Xu (2014) for the ranks.
     """
     right, wrong = ranked.right, ranked.wrong
     if min(right, wrong) < 2:
-        return math.nan
-    squares = [
-        (
-            float(each.right @ ((wrong_below + 0.5 * each.wrong) / wrong - area) ** 2),
-            float(each.wrong @ ((below + 0.5 * each.right) / right - (1.0 - area)) ** 2),
-        )
-        for each, below, wrong_below in running(ranked)
-    ]
-    of_right, of_wrong = (math.fsum(each) for each in zip(*squares, strict=True))
-    return math.sqrt(of_right / (right - 1) / right + of_wrong / (wrong - 1) / wrong)
+        return AreaSpread(math.nan, 0.0)
+    squares, lost = np.zeros(2), 1.0 - area
+    for each, below, wrong_below in running(ranked):
+        by_right = 1.0 - (wrong_below + 0.5 * each.wrong) / wrong
+        by_wrong = (below + 0.5 * each.right) / right
+        squares += float(each.right @ by_right**2), float(each.wrong @ by_wrong**2)
+    of_right, of_wrong = (float(squares[at]) - n * lost**2 for at, n in enumerate((right, wrong)))
+    se = math.sqrt(max(of_right, 0.0) / (right - 1) / right + max(of_wrong, 0.0) / (wrong - 1) / wrong)
+    carrying = min(
+        float((n * lost) ** 2 / square) if square > 0.0 else 0.0
+        for n, square in zip((right, wrong), squares, strict=True)
+    )
+    return AreaSpread(se, carrying)
 
 
 def average_precision(ranked: Ranked) -> float | None:
@@ -119,6 +137,41 @@ def _inverses(low: FloatArray, high: FloatArray) -> FloatArray:
     return np.asarray(out)
 
 
+def risk_spread(ranked: Ranked) -> tuple[AreaSpread, AreaSpread]:
+    """Spread of the area under the risk-coverage curve of rows without weights, and of its excess over the best.
+
+    The area is E[-e ln S] with the error e of a row and the share S of rows at least as confident, so a
+    row (c, e) moves it by -e ln S(c) - E[e' / S'; c' <= c] + E[e'] - area (the influence function, from which the
+    jackknife differs by rounding); inside a block of ties both are means over its random order.
+    The least area at an error rate r is r + (1 - r) ln(1 - r), its slope -ln(1 - r).
+    """
+    right, wrong = ranked.right, ranked.wrong
+    n, rate = right + wrong, wrong / (right + wrong)
+    slope = -math.log1p(-rate) if rate < 1.0 else 0.0
+    sums, beneath = np.zeros(6), 0.0
+
+    def area_to(rows: FloatArray) -> FloatArray:
+        return np.asarray(rows * np.log(np.where(rows > 0.0, rows, n) / n))
+
+    for each, below, wrong_below in running(ranked):
+        size, errors = each.right + each.wrong, each.wrong
+        before = np.rint(n - below - wrong_below - size)
+        inverse = np.log((before + size) / np.where(before > 0.0, before, before + size))
+        lifted = 1.0 - (area_to(before + size) - area_to(before)) / size
+        passed = errors / size * inverse
+        upto = beneath + np.cumsum(passed)
+        beneath = float(upto[-1])
+        moved = rate - (upto - passed) - errors / size * (1.0 - before / size * inverse)
+        ones, zeros = lifted + moved, moved
+        for at, (one, zero) in enumerate([(ones, zeros), (ones - slope, zeros)]):
+            sums[2 * at] += errors @ one + each.right @ zero
+            sums[2 * at + 1] += errors @ one**2 + each.right @ zero**2
+        sums[4:] += errors @ lifted, errors @ lifted**2
+    se, excess = (math.sqrt(max(sums[at + 1] / n - (sums[at] / n) ** 2, 0.0) / max(n - 1.0, 1.0)) for at in (0, 2))
+    carrying = float(sums[4] ** 2 / sums[5]) if sums[5] > 0.0 else 0.0
+    return AreaSpread(se, carrying), AreaSpread(excess, carrying)
+
+
 @metric(
     "auroc",
     "How well confidence separates right rows from wrong ones",
@@ -163,13 +216,29 @@ def roc_auc(context: MetricContext) -> Value:
 
 
 def _with_delong(context: MetricContext, ranked: Ranked, value: float) -> Value:
-    """An area under the ROC curve, of rows without weights with its interval."""
-    se = math.nan if ranked.weighted else delong_se(ranked, value)
-    if not math.isfinite(se):
-        return Value(value)
-    reach = normal_quantile(0.5 + context.settings.level / 2.0) * se
-    interval = Interval(max(value - reach, 0.0), min(value + reach, 1.0), context.settings.level, "delong")
-    return Value(value, se=se, interval=interval)
+    """An area under the ROC curve with its interval."""
+    return _with_interval(context, ranked, Value(value), "delong", lambda: delong(ranked, value))
+
+
+def _with_interval(
+    context: MetricContext, ranked: Ranked, value: Value, method: str, spread_of: Callable[[], AreaSpread]
+) -> Value:
+    """An area with its interval: Student's on the scale of its log-odds, with one degree less than rows that carry it.
+
+    None for weighted rows, and where fewer than ``LEAST`` rows carry the area.
+    """
+    area = value.value
+    assert area is not None
+    if ranked.weighted:
+        return replace(value, more={"ci_reason": "not computed for weighted rows"})
+    spread, level = spread_of(), context.settings.level
+    se = spread.se if math.isfinite(spread.se) else None
+    if spread.carrying < LEAST or not 0.0 < area < 1.0 or se is None:
+        reason = f"about {spread.carrying:.0f} of {context.n} rows carry this area: no interval"
+        return replace(value, se=se, more={"ci_reason": reason})
+    by = t_quantile(0.5 + level / 2.0, spread.carrying - 1.0) * se / (area * (1.0 - area))
+    low, high = (1.0 / (1.0 + (1.0 - area) / area * math.exp(-side * by)) for side in (-1.0, 1.0))
+    return replace(value, se=se, interval=Interval(low, high, level, method))
 
 
 @metric(
@@ -207,20 +276,22 @@ def _one_vs_rest(context: MetricContext, of: Callable[[Ranked], float | None]) -
     "aurc",
     "Area under the risk-coverage curve: error rate of the most confident rows, mean over their number",
     "mean_k (errors among the k most confident rows) / k",
-    reference="Geifman, Uziel, El-Yaniv (2019)",
+    reference="Geifman, Uziel, El-Yaniv (2019); interval: by its influence function (Hampel 1974)",
     signature=TOP,
     report="full",
     reads="order",
 )
 def aurc(context: MetricContext) -> Value:
-    return Value(risk_coverage(context.labelled("top").ranked()), signature=_coverage(context))
+    ranked = context.labelled("top").ranked()
+    value = Value(risk_coverage(ranked), signature=_coverage(context))
+    return _with_interval(context, ranked, value, "influence function", lambda: risk_spread(ranked)[0])
 
 
 @metric(
     "eaurc",
     "Excess of the area under the risk-coverage curve over the least one at this accuracy",
     "aurc - aurc of an order with all errors last",
-    reference="Geifman, Uziel, El-Yaniv (2019)",
+    reference="Geifman, Uziel, El-Yaniv (2019); interval: by its influence function (Hampel 1974)",
     signature=TOP,
     aliases=("e_aurc",),
     report="full",
@@ -229,7 +300,8 @@ def aurc(context: MetricContext) -> Value:
 def eaurc(context: MetricContext) -> Value:
     ranked = context.labelled("top").ranked()
     value = risk_coverage(ranked) - best_risk_coverage(ranked.right, ranked.wrong, ranked.weighted)
-    return Value(max(value, 0.0), signature=_coverage(context))
+    found = Value(max(value, 0.0), signature=_coverage(context))
+    return _with_interval(context, ranked, found, "influence function", lambda: risk_spread(ranked)[1])
 
 
 def _coverage(context: MetricContext) -> dict[str, str]:

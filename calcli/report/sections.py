@@ -78,7 +78,7 @@ def compare(model: ModelResults, m: int) -> Safe:
         change: Any = tag("small", "–")
         if v.result.paired is not None and loss in v.result.paired.differences:
             d = v.result.paired.differences[loss]
-            interval = span(d.interval.low, d.interval.high, 1, 3) if d.interval else "no interval"
+            interval = span(d.interval.low, d.interval.high, 1, 3) if d.interval else d.reason or "no interval"
             change = join([signed(d.value, 3), tag("small", interval)])
         accuracy = scores["accuracy"]
         i = accuracy.interval
@@ -90,7 +90,7 @@ def compare(model: ModelResults, m: int) -> Safe:
                 dumbbell(v.top.mean_confidence, v.top.accuracy),
                 join([signed(100 * over.value), tag("small", span(over.interval.low, over.interval.high))]),
                 join([tag("data", fixed(100 * (ece.value or 0), 1), value=repr(ece.value)), tag("small", by_chance)]),
-                fixed(measured.value),
+                join([fixed(measured.value), *(tag("small", why) for why in [measured.more.get("ci_reason")] if why)]),
                 change,
                 join([share(v.top.accuracy), tag("small", answers)]),
             )
@@ -331,7 +331,9 @@ def numbers(model: ModelResults, m: int) -> Safe:
                 row(
                     join([name(v.name), ", ", score.name]),
                     tag("data", fixed(score.value, 4), value=repr(score.value)) if score.value is not None else "–",
-                    span(i.low, i.high, 1, 4) if i else tag("small", score.reason or "not computed"),
+                    span(i.low, i.high, 1, 4)
+                    if i
+                    else tag("small", score.reason or score.more.get("ci_reason", "not computed")),
                     f"{fixed(score.null.mean, 4)}, rarely over {fixed(score.null.q95, 4)}" if score.null else "–",
                     chance(score.p_value),
                 )
