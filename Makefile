@@ -87,7 +87,8 @@ man: $(VENV)/.plot
 	$(BIN)/python -c 'from calcli.cli.man_and_completion import manual; print(manual(), end="")' > calcli.1
 
 docs: $(VENV)/.docs
-	$(BIN)/python -m sphinx -n -W --keep-going -q -b html docs docs/_build
+	@$(BIN)/python -W ignore -m sphinx -n -W --keep-going -q -b html docs docs/_build
+	@echo "The documentation is docs/_build/index.html"
 
 clean:
 	rm -rf $(VENV) $(VENV)-lowest $(OUT) calcli.1 docs/_build docs/generated build *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -3,7 +3,7 @@
     python benchmarks/quality.py FILE.npz ... --simulated --peers-python PYTHON -o quality.json
     python benchmarks/quality.py
 
-The second prints the table of benchmarks/quality.json, which the README shows. FILE.npz holds labels and one
+The second prints the table of benchmarks/quality.json, which the documentation shows. FILE.npz holds labels and one
 or more arrays named logits*, or probs. A split is a half of every class for calibration, thinned to
 the rows asked for, and the other half to test; every calibrator gets the very same rows.
 ``--peers-python`` names a Python that has probmetrics (it brings torch), netcal, scikit-learn and

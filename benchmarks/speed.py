@@ -4,7 +4,7 @@
     python benchmarks/speed.py --full                             1e3 to 1e7 rows, 2 to 128000 classes
     python benchmarks/speed.py --install-peers VENV               an environment for the other programs
     python benchmarks/speed.py --peers VENV --json speed.json     with them; results as JSON too
-    python benchmarks/speed.py --table speed.json [--readme]      a stored run as a table; two sizes into the README
+    python benchmarks/speed.py --table speed.json                 a stored run as a table
 
 Whole processes taking turns; the figures are medians over turns, ratios are taken within a turn. *floor* imports
 NumPy, h5py and Typer and reads the scores once; *read + write* copies them without computing. Processor time is what
@@ -25,8 +25,6 @@ import h5py
 from _measure import TooLong, calcli, cost, make_bundle, workspace
 
 HERE = Path(__file__).parent
-README = HERE.parent / "README.md"
-BEGIN, END = "<!-- speed -->\n", "<!-- /speed -->\n"
 
 PEERS = "scikit-learn netcal probmetrics numba torchmetrics torch scipy h5py"
 
@@ -208,13 +206,6 @@ def cell(name, case):
     return why if why.startswith("more than") else ""
 
 
-def into_readme(text):
-    """Put the table between its marks in the README."""
-    whole = README.read_text()
-    before, rest = whole.split(BEGIN)
-    README.write_text(before + BEGIN + text + END + rest.split(END)[1])
-
-
 def install(venv):
     """An environment of their own for the other programs."""
     subprocess.run([sys.executable, "-m", "venv", venv], check=True)
@@ -231,16 +222,11 @@ def main():
     parser.add_argument("--install-peers", metavar="VENV")
     parser.add_argument("--json", metavar="FILE")
     parser.add_argument("--table", metavar="FILE")
-    parser.add_argument("--readme", action="store_true")
     given = parser.parse_args()
     if given.install_peers:
         return install(given.install_peers)
     if given.table:
-        run = json.loads(Path(given.table).read_text())
-        if not given.readme:
-            return print(table(run), end="")
-        quick = [case for case in run["cases"] if (case["n"], case["k"], case["dtype"]) in QUICK]
-        return into_readme(table(run | {"cases": quick}))
+        return print(table(json.loads(Path(given.table).read_text())), end="")
     python = f"{os.path.abspath(given.peers)}/bin/python" if given.peers else sys.executable
     run = {"machine": versions(), "cases": []}
     for size in FULL if given.full else QUICK:

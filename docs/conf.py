@@ -2,6 +2,10 @@
 
 import sys
 from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from docutils.nodes import SkipNode
+from latex2mathml.converter import convert
 
 HERE = Path(__file__).parent
 sys.path[:0] = [str(HERE), str(HERE.parent)]
@@ -9,6 +13,7 @@ sys.path[:0] = [str(HERE), str(HERE.parent)]
 import generate  # noqa: E402
 import pictures  # noqa: E402
 import rows_needed  # noqa: E402
+import transcripts  # noqa: E402
 
 from calcli import __version__  # noqa: E402
 
@@ -20,8 +25,10 @@ project = "calcli"
 author = "the authors of calcli"
 html_show_copyright = False
 release = version = __version__
-extensions = ["myst_parser"]
-myst_enable_extensions = ["deflist", "fieldlist"]
+extensions = ["myst_parser", "sphinx_copybutton"]
+copybutton_prompt_text = "$ "
+html_math_renderer = "mathml"
+myst_enable_extensions = ["colon_fence", "deflist", "dollarmath", "fieldlist"]
 myst_heading_anchors = 3
 exclude_patterns = ["_build", "generated/*.md", "generated/pictures", "reports"]
 html_theme = "furo"
@@ -33,3 +40,26 @@ smartquotes = False  # -- is an option's
 html_static_path = ["style"]
 html_css_files = ["calcli.css"]
 suppress_warnings = ["myst.xref_ambiguous"]
+
+
+def put_outputs(app, name, source):
+    """Below the commands of a page marked ``show``, put what they print."""
+    if "<!-- show -->" in source[0]:
+        with TemporaryDirectory() as folder:
+            source[0] = transcripts.with_output(source[0], transcripts.prepare(Path(folder), source[0]), ["show"])
+
+
+def mathml(display):
+    """How a formula is written: as MathML, which browsers draw without a script or the network."""
+
+    def visit(writer, node):
+        writer.body.append(convert(node.astext(), display="block" if display else "inline"))
+        raise SkipNode
+
+    return visit, None
+
+
+def setup(app):
+    """Called by Sphinx."""
+    app.add_html_math_renderer("mathml", mathml(False), mathml(True))
+    app.connect("source-read", put_outputs)

@@ -39,10 +39,12 @@ def test_a_benchmark_runs_to_its_end_on_little(name, monkeypatch, capsys):
     assert said in capsys.readouterr().out
 
 
-def test_the_table_of_the_readme_is_that_of_the_stored_results(monkeypatch):
+def test_the_readme_says_of_auto_what_the_stored_results_do(monkeypatch):
     folder = SCRIPTS[0].parent
     monkeypatch.syspath_prepend(str(folder))
     from quality import table
 
     tasks = json.loads((folder / "quality.json").read_text(encoding="utf-8"))
-    assert table(tasks) in (folder.parent / "README.md").read_text(encoding="utf-8")
+    (line,) = [line for line in table(tasks).splitlines() if line.startswith("| `auto` |")]
+    worse = line.split(" | ")[-2]
+    assert f"than temperature scaling on {worse} tasks" in (folder.parent / "README.md").read_text(encoding="utf-8")

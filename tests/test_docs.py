@@ -1,6 +1,5 @@
 """The documentation: its commands run, everything has its page, links lead somewhere, schemas hold."""
 
-import importlib.util
 import json
 import os
 import re
@@ -15,7 +14,7 @@ import pytest
 from conftest import REPOSITORY
 from drawings import every_figure
 from synthetic import truth
-from test_readme import blocks, folder_of_scores, run_all
+from test_readme import TRANSCRIPTS, documentation, run_page
 
 from calcli.calibrator import Laws
 from calcli.cli.app import summaries
@@ -35,20 +34,18 @@ LINK = re.compile(r"\]\(([^)#\s]+\.md)[^)]*\)")
 @pytest.fixture(scope="module")
 def generated(tmp_path_factory):
     """The pages that the code writes, as docs/generated would hold them."""
-    spec = importlib.util.spec_from_file_location("generate", DOCS / "generate.py")
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
+    module = documentation("generate")
     assert set(module.LAWS) == {f.name for f in fields(Laws)} - {"memory"}
     folder = tmp_path_factory.mktemp("docs") / "generated"
     module.write(folder)
     return folder
 
 
-@pytest.mark.parametrize("page", [p for p in PAGES if "<!-- run -->" in p.read_text("utf-8")], ids=lambda p: p.stem)
+@pytest.mark.parametrize(
+    "page", [p for p in PAGES if TRANSCRIPTS.BLOCK.search(p.read_text("utf-8"))], ids=lambda p: p.stem
+)
 def test_the_commands_of_a_page_run(page, tmp_path):
-    commands = blocks(page)
-    assert commands
-    run_all(commands, folder_of_scores(tmp_path))
+    run_page(page.read_text("utf-8"), tmp_path)
 
 
 def test_the_python_of_its_page_runs(tmp_path, monkeypatch, capsys):
@@ -150,9 +147,7 @@ def test_every_style_of_diagram_and_the_report_obey_their_schemas(tmp_path):
 
 def test_every_style_is_in_the_gallery():
     page = (DOCS / "gallery.md").read_text("utf-8")
-    spec = importlib.util.spec_from_file_location("pictures", DOCS / "pictures.py")
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
+    module = documentation("pictures")
     assert set(module.GALLERY) == set(re.findall(r"gallery-(\w+)\.png", page))
     for name in style_names():
         assert f"## {name}: " in page, name

@@ -1,51 +1,72 @@
-"""Every command of the README runs."""
+"""Every command of the README runs, and prints what the README shows."""
 
-import os
+import importlib.util
 import re
-import subprocess
-import sys
-from pathlib import Path
 
+import pytest
 from conftest import REPOSITORY
 
-README = REPOSITORY / "README.md"
+README = (REPOSITORY / "README.md").read_text(encoding="utf-8")
 
 
-def blocks(page):
-    """The commands of a page that are marked as run by the tests."""
-    found = re.findall(r"<!-- run -->\n```console\n(.*?)```", page.read_text(encoding="utf-8"), flags=re.S)
-    return [line[2:] for block in found for line in block.splitlines() if line.startswith("$ ")]
+def documentation(name):
+    """A module of docs/."""
+    spec = importlib.util.spec_from_file_location(name, REPOSITORY / "docs" / f"{name}.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
 
 
-def folder_of_scores(path):
-    """A folder as a page finds it: the files of sample_data/scores.py beside sample_data/."""
-    subprocess.run([sys.executable, REPOSITORY / "sample_data" / "scores.py", path], check=True)
-    (path / "sample_data").symlink_to(REPOSITORY / "sample_data")
-    return path
+TRANSCRIPTS = documentation("transcripts")
+
+
+def folder_of_scores(path, text="$ " + TRANSCRIPTS.START[0]):
+    """A folder as a page with this text finds it; by itself without the bundle and calibrator that pages begin with."""
+    return TRANSCRIPTS.prepare(path, text if "-->" in text else f"<!-- run -->\n```console\n{text}\n```")
 
 
 def run_all(commands, folder):
     """Run commands one after the other, as a shell with this Python's programs would."""
-    path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
     for command in commands:
-        done = subprocess.run(
-            command,
-            shell=True,
-            cwd=folder,
-            capture_output=True,
-            text=True,
-            env={**os.environ, "PATH": path},
-            check=False,
-        )
-        assert done.returncode == 0, f"{command}\n{done.stderr}"
-        assert "Traceback" not in done.stderr
+        code, printed = TRANSCRIPTS.run(command, folder)
+        assert code == 0, f"{command}\n{printed}"
+        assert "Traceback" not in printed
 
 
-def test_the_readme_has_commands():
-    assert len(blocks(README)) > 10
-    text = README.read_text(encoding="utf-8")
-    assert text.index("make demo") < text.index("make test") < text.index("## ")
+def run_page(text, folder):
+    """Run the commands of a page, and hold what they print to what it shows."""
+    folder_of_scores(folder, text)
+    for step in TRANSCRIPTS.page_steps(text):
+        code, printed = TRANSCRIPTS.run(step.command, folder)
+        assert code == 0 and "Traceback" not in printed, f"{step.command}\n{printed}"
+        if step.shown:
+            assert TRANSCRIPTS.agrees(step.shown, printed), (
+                f"python docs/transcripts.py PAGE: {step.command}\n{printed}"
+            )
 
 
-def test_every_command_of_the_readme_runs(tmp_path):
-    run_all(blocks(README), folder_of_scores(tmp_path))
+def test_the_readme_is_a_front_door():
+    assert len(README.splitlines()) <= 180
+    assert README.index("make demo") < README.index("make test") < README.index("## ")
+    consoles = re.findall(r"^(.*)\n```console$", README, flags=re.M)
+    assert consoles and set(consoles) == {"<!-- run -->"}
+    assert any(step.shown for step in TRANSCRIPTS.page_steps(README))
+
+
+def test_every_command_of_the_readme_prints_what_it_shows(tmp_path):
+    run_page(README, tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("shown", "printed", "same"),
+    [
+        (["a", "b"], "a\nb\n", True),
+        (["a"], "a\nb\n", False),
+        (["a", "…", "d"], "a\nb\nc\nd\n", True),
+        (["a", "…"], "a\n", True),
+        (["…", "b"], "a\nc\n", False),
+        (["1.5"], "1x5\n", False),
+    ],
+)
+def test_what_is_shown_is_compared_line_by_line(shown, printed, same):
+    assert TRANSCRIPTS.agrees(shown, printed) is same

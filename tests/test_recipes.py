@@ -184,8 +184,8 @@ def exported(tmp_path_factory):
 
 
 def program_with(word):
-    """The program of the README that has this word in it."""
-    fences = re.findall(r"```python\n(.*?)```", (REPOSITORY / "README.md").read_text("utf-8"), flags=re.S)
+    """The program of the page on serving that has this word in it."""
+    fences = re.findall(r"```python\n(.*?)```", (DOCS / "serving.md").read_text("utf-8"), flags=re.S)
     (found,) = [text for text in fences if word in text]
     return found
 

@@ -28,10 +28,7 @@ def say(text: str) -> None:
 def print_report(evaluation: "Evaluation", plan: "Plan") -> None:
     """Print everything that was evaluated."""
     if plan.report:
-        for result in evaluation.results:
-            where = f"{result.bundle}, {result.title}" if len(evaluation.results) > 1 else result.bundle
-            assert result.report is not None
-            say(f"verdict: {where}: {result.report.verdict}")
+        print_verdicts(evaluation, plan)
         print()
     for results in evaluation.bundles:
         _print_bundle(results, plan)
@@ -48,6 +45,14 @@ def print_report(evaluation: "Evaluation", plan: "Plan") -> None:
         _print_per_group(result)
         _print_sweep(result)
     _print_ranks(evaluation)
+
+
+def print_verdicts(evaluation: "Evaluation", plan: "Plan") -> None:
+    """Print the verdict of every result, where the plan has one: a line each."""
+    for result in evaluation.results if plan.report else ():
+        where = f"{result.bundle}, {result.title}" if len(evaluation.results) > 1 else result.bundle
+        assert result.report is not None
+        say(f"verdict: {where}: {result.report.verdict}")
 
 
 def _print_bundle(results: "Sequence[Result]", plan: "Plan") -> None:

@@ -21,7 +21,7 @@ from typing import ClassVar
 from calcli.cli import options as o
 from calcli.cli.evaluate_formats import junit, model_index, quotable, result_table
 from calcli.cli.evaluate_job import Job
-from calcli.cli.evaluate_text import print_report
+from calcli.cli.evaluate_text import print_report, print_verdicts
 from calcli.cli.render import Talk, fail, print_json
 from calcli.cli.tables import TEXTS, plain, print_table
 from calcli.cli.worker_options import Working
@@ -243,7 +243,7 @@ def _expanded(bundles: Sequence[str]) -> tuple[list[str], int]:
 
 
 def _print(args: EvaluateArgs, plan: Plan, evaluation: Evaluation) -> None:
-    """Write to stdout what was asked for; with --quiet nothing that only people read."""
+    """Write to stdout what was asked for; with --quiet the verdicts alone."""
     if args.wanted == "json":
         print_json(evaluation.to_dict())
     elif args.value_only:
@@ -252,7 +252,9 @@ def _print(args: EvaluateArgs, plan: Plan, evaluation: Evaluation) -> None:
         print(model_index(evaluation), end="")
     elif args.wanted in TEXTS and args.wanted != "table":
         print(TEXTS[args.wanted](result_table(evaluation, args.wanted)), end="")
-    elif args.wanted == "table" and not args.quiet:
+    elif args.wanted == "table" and args.quiet:
+        print_verdicts(evaluation, plan)
+    elif args.wanted == "table":
         print_report(evaluation, plan)
         if args.explain:
             print()
