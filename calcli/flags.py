@@ -19,6 +19,7 @@ def flag(
     shown: Any = True,
     kw_only: Any = MISSING,
     typed: Any = None,
+    formerly: str | None = None,
     **bounds: float,
 ) -> Any:
     """A field that is an option.
@@ -26,9 +27,10 @@ def flag(
     names : what is typed, first the long one where it is not the field's; a short one alone (``-o``) stands beside
     it. ``--a/--no-a`` are two ends of a switch. shown : the default as help shows it. kw_only : as of
     ``dataclasses.field``. typed : the type on the command line, None where it is not given, if the struct makes
-    another of it. bounds : min, max.
+    another of it. formerly : an older spelling, which is understood and not shown. bounds : min, max.
     """
     about = {"help": help, "metavar": metavar, "names": names, "shown": shown, "typed": typed, "bounds": bounds}
+    about["formerly"] = formerly
     return field(default=default, metadata={"flag": about}, kw_only=kw_only)
 
 

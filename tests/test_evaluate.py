@@ -238,7 +238,7 @@ def test_per_class_and_per_group(run, fitted):
     halves = [line["metrics"]["nll"]["value"] for line in result["per_group"]]
     assert np.mean(halves) == pytest.approx(result["metrics"]["nll"]["value"])
     assert "by group" in run("evaluate", fitted, "--per-group", "--per-class").out
-    assert "no dataset 'site'" in run("evaluate", fitted, "--group", "site").line
+    assert "no dataset 'site'" in run("evaluate", fitted, "--group", "site").line  # as --group-by was called
 
 
 def test_paired_differences_and_baseline(run, fitted):

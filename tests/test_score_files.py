@@ -47,8 +47,9 @@ def test_csv_has_the_same_numbers(run):
         head, *body = csv.reader(file)
     assert head == ["ids", "labels", "prediction", "confidence", *(f"probs_{name}" for name in NAMES), "calibrated_by"]
     assert [row[0] for row in body] == IDS
-    for at, name in ((1, "labels"), (2, "prediction"), (3, "confidence")):
-        same(name, [row[at] for row in body], wanted[name])
+    for at, name in ((1, "labels"), (2, "prediction")):
+        assert [row[at] for row in body] == [NAMES[c] for c in wanted[name]]
+    same("confidence", [row[3] for row in body], wanted["confidence"])
     same("probs", [row[4:-1] for row in body], wanted["probs"])
 
 
@@ -78,8 +79,9 @@ def test_parquet_has_the_same_columns_and_provenance(run):
     table = parquet.read_table("out.parquet")
     assert table.column_names == ["ids", "labels", "prediction", "confidence", *(f"probs_{n}" for n in NAMES)]
     assert table["ids"].to_pylist() == IDS
-    for name in ("labels", "prediction", "confidence"):
-        same(name, table[name].to_numpy(), wanted[name])
+    for name in ("labels", "prediction"):
+        assert table[name].to_pylist() == [NAMES[c] for c in wanted[name]]
+    same("confidence", table["confidence"].to_numpy(), wanted["confidence"])
     same("probs", np.stack([table[f"probs_{n}"].to_numpy() for n in NAMES], axis=1), wanted["probs"])
     for name in ("calibrator", "calibrated_by", "source"):
         assert table.schema.metadata[name.encode()].decode() == attributes[name]

@@ -53,6 +53,11 @@ def load(name: str) -> TyperCommand:
     command = typer.main.get_command(alone)
     assert isinstance(command, Command)
     command.work = module.run
+    command.former = {
+        each.metadata["flag"]["formerly"]: each.metadata["flag"]["names"][0]
+        for each in dataclasses.fields(struct)
+        if each.metadata.get("flag", {}).get("formerly")
+    }
     return command
 
 
@@ -88,11 +93,21 @@ def _typed(struct: type) -> Callable[..., Any]:
 class Command(TyperCommand):
     """A command whose callback makes a struct of what was typed. work : what is done with it.
 
+    former : older spellings of options.
+
     Where the struct has them: FOLDERS, whether it writes folders too; idle, the options that are not looked at, by
     the name of their field, and why.
     """
 
     work: Callable[[Any], int]
+    former: dict[str, str]
+
+    def make_parser(self, ctx: typer.Context) -> Any:  # type: ignore[override]
+        """The parser, which knows former spellings too."""
+        parser = super().make_parser(ctx)
+        for old, new in self.former.items():
+            parser._long_opt.setdefault(old, parser._long_opt[new])
+        return parser
 
     def invoke(self, ctx: typer.Context) -> int:  # type: ignore[override]
         """Run the command. Raises UsageError, also for an option that this use of the command does not look at."""

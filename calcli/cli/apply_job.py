@@ -1,5 +1,6 @@
 """What apply does with each bundle, in this process or in a worker."""
 
+import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -13,7 +14,7 @@ from calcli.fit_and_apply import calibrated_blocks, check_fits, checked_transfor
 from calcli.importers.open_any_file import open_rows
 from calcli.io.artifact import Artifact, dumps
 from calcli.io.atomic import check_output
-from calcli.io.bundle import BundleRows
+from calcli.io.bundle import OWN_NAMES, BundleRows
 from calcli.io.provenance import chain_text, link_to
 from calcli.io.score_files import Place, Sheet, Slab, format_of
 from calcli.io.validate import doubts, score_kind
@@ -86,6 +87,11 @@ def apply_one(
 def _sheet(rows: BundleRows, artifact: Artifact, name: str, kind: ScoreKind) -> Sheet:
     """What the output holds beside scores; name : of the artifact, as typed."""
     alone = kind == "confidence"
+    columns = {c: v for c in ("ids", "weights", "group", "unit") if (v := rows.column(c)) is not None}
+    own = {role: rows.own_columns(role) for role in columns}
+    for several in [each for each in own.values() if len(each) > 1]:
+        columns |= several
+    renamed = {role: list(each) for role, each in own.items() if list(each) != [role]}
     return Sheet(
         n=rows.n,
         k=0 if alone else rows.k,
@@ -93,11 +99,13 @@ def _sheet(rows: BundleRows, artifact: Artifact, name: str, kind: ScoreKind) -> 
         dtype=rows.dtype,
         labels=rows.has_labels and not alone,
         class_names=None if alone else rows.class_names or artifact.class_names,
-        columns={c: v for c in ("ids", "weights", "group") if (v := rows.column(c)) is not None},
+        columns=columns,
+        own=own,
         source={"bundle": rows.name, "calibrator": name, "method": artifact.method, "from": rows.source},
         attributes={
             "calibrator": dumps(artifact),
             "calibrated_by": chain_text([*rows.upstream, link_to(artifact)]),
+            **({OWN_NAMES: json.dumps(renamed, sort_keys=True)} if renamed else {}),
             **({} if rows.corrupted_labels is None else {"corrupted_labels": rows.corrupted_labels}),
         },
     )

@@ -115,10 +115,9 @@ class Job:
                     f"{rows.name}: these rows were calibrated and divided by their sums, and the values before that are"
                     " gone: marginal2_raw and mse_raw are of what is stored; give the scores with --calibrator"
                 )
-            named = self.args.group or "group"
-            group = rows.column(named) if self.plan.per_group or self.plan.report else None
+            group = rows.column("group") if self.plan.per_group or self.plan.report else None
             if self.plan.per_group and group is None:
-                raise DataError(f"{rows.name}: has no dataset {named!r} to group by; name one with --group NAME")
+                raise DataError(f"{rows.name}: has no dataset 'group' to group by; name one with --group-by COLUMN")
             with self._edge_rows(rows) as edge_rows:
                 subject = Subject(rows, rows.name, group, rows.class_names)
                 progress = self.talk.progress

@@ -11,9 +11,9 @@ from calcli.cli.render import print_json
 from calcli.cli.tables import TEXTS, Table, print_table
 from calcli.errors import UsageError, unknown_name
 from calcli.fast_dataclass import dataclass
-from calcli.flags import argument, flag, same
+from calcli.flags import argument, flag, same, taken
 from calcli.flags import seed as seed
-from calcli.io.locate import Layout, bundle_names, expand, split_where
+from calcli.io.locate import ByName, Layout, bundle_names, expand, split_where
 
 force = partial(flag, False, "Replace an output that exists.")
 device = partial(flag, "auto", "Where the heavy loops run.", "auto|cpu|cuda")
@@ -29,7 +29,7 @@ def bundles(words: str) -> Any:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Reading:
+class Reading(ByName):
     """How a command reads bundles."""
 
     scores: str | None = same(Layout, "scores")
@@ -41,8 +41,8 @@ class Reading:
 
     @property
     def where(self) -> Layout:
-        """Where in a file the scores and labels are."""
-        return Layout(self.scores, self.labels, self.kind, self.allow_external, self.unit)
+        """Where in a file the scores, labels and columns are."""
+        return Layout(self.scores, self.labels, self.kind, self.allow_external, **taken(ByName, self))
 
     @property
     def ignored(self) -> tuple[int, ...]:

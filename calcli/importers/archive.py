@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import field
 from pathlib import Path
 from typing import Any
 
@@ -76,12 +77,13 @@ class Entry:
     """One array: the file it lies in, its name there, and how to get it.
 
     load : gives an array, or something that has shape and dtype and gives arrays when
-    sliced by rows (a memory map, an HDF5 dataset).
+    sliced by rows (a memory map, an HDF5 dataset). made_of : the columns that it puts together, by name.
     """
 
     path: Path
     name: str
     load: Callable[[], Any]
+    made_of: Mapping[str, "Entry"] = field(default_factory=dict)
 
     @property
     def where(self) -> str:

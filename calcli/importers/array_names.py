@@ -14,12 +14,17 @@ The rules, which help texts and error messages repeat:
 
 import re
 import shlex
-from collections.abc import Iterable, Sequence
-from functools import lru_cache
+from collections.abc import Iterable, Mapping, Sequence
+from functools import lru_cache, partial
+from typing import Any
+
+from numpy.typing import NDArray
 
 from calcli.errors import DataError, UsageError, unknown_name
 from calcli.fast_dataclass import dataclass
+from calcli.importers.archive import Entry
 from calcli.importers.import_request import ImportRequest
+from calcli.io.locate import intersections
 
 KIND_WORDS = {
     "log_probs": (
@@ -47,6 +52,7 @@ ROLES = {
     ),
     "weights": ("weights", "weight", "sample_weight", "sample_weights"),
     "group": ("group", "groups"),
+    "unit": ("unit", "units"),
     "transformed": ("transformed_logits",),
     "specs": ("transforms", "transform_specs"),
     "split": ("split", "splits"),
@@ -57,7 +63,9 @@ OUTCOME_WORDS = frozenset({
     "iscorrect", "ishit", "isright", "right", "wascorrect", "wasright",
 })  # fmt: skip
 """Names for whether an answer was right, without what stands between their words."""
-PER_ROW = frozenset({"labels", "ids", "weights", "group", "split", "calibrated_by"})
+COLUMNS = ("ids", "weights", "group", "unit")
+"""Columns that are carried along, and may be named by options."""
+PER_ROW = frozenset({"labels", *COLUMNS, "split", "calibrated_by"})
 
 KIND_OF = {word: kind for kind, words in KIND_WORDS.items() for word in words}
 ROLE_OF = {word: role for role, words in ROLES.items() for word in words}
@@ -273,6 +281,35 @@ def outcome_hint(names: Sequence[Name]) -> str:
         return ""
     correct = right or f"{guess}={truth}"
     return f"; a confidence and whether it was right: --confidence {shlex.quote(sure)} --correct {shlex.quote(correct)}"
+
+
+def columns_by_name(entries: Mapping[str, Entry], named: Mapping[str, Sequence[str]]) -> dict[str, Entry]:
+    """The arrays with the columns that an option names under what bundles call them, in every folder and split.
+
+    named : names by role; none to have no such column. Several are groups, taken together. What was taken for one
+    of these by its name is left out. Raises UsageError for names that no array has.
+    """
+    names = [parse_name(path) for path in entries]
+    found = {role: [matching(names, one, "column") for one in asked] for role, asked in named.items()}
+    moved = {name.path for lists in found.values() for each in lists for name in each}
+    made = {
+        name.path: entries[name.path]
+        for name in names
+        if name.role not in named and not (name.path in moved and name.role in COLUMNS)
+    }
+    for role, (first, *others) in ((role, lists) for role, lists in found.items() if lists):
+        for name in first:
+            place = (name.folder, name.split)
+            here = [name, *(one for each in others for one in each if (one.folder, one.split) == place)]
+            columns = {one.core: entries[one.path] for one in here}
+            path = "/".join(part for part in (*name.folder, name.split, role) if part)
+            together = partial(_together, columns) if others else entries[name.path].load
+            made[path] = Entry(entries[name.path].path, ", ".join(columns), together, columns if others else {})
+    return made
+
+
+def _together(columns: Mapping[str, Entry]) -> NDArray[Any]:
+    return intersections({name: entry.column() for name, entry in columns.items()})
 
 
 def matching(names: Sequence[Name], asked: str, what: str) -> list[Name]:

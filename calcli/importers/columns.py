@@ -95,7 +95,8 @@ def table_archive(path: Path, format: str, columns: Mapping[str, Column], n: int
     asked_lists = [asked for asked in (*ask.scores, *ask.labels) if asked not in columns and set(asked) & {",", ":"}]
     chosen = {asked: _listed(names, asked) for asked in asked_lists}
     taken = {name for listed in chosen.values() for name in listed}
-    free = [name for name in names if name not in ask.labels and role_of(name) not in PER_ROW and name not in taken]
+    taken |= {*ask.labels, *(name for listed in ask.named.values() for name in listed)}
+    free = [name for name in names if role_of(name) not in PER_ROW and name not in taken]
     numeric = [n for n in free if columns[n].kind == "number" or (SCORE_PREFIX.match(n) and columns[n].kind == "text")]
     declared, numbered = _groups(numeric)
     for listed in declared.values():

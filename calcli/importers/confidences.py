@@ -9,9 +9,9 @@ from numpy.typing import NDArray
 
 from calcli.errors import DataError, UsageError
 from calcli.importers.archive import Entry
-from calcli.importers.array_names import BundleArrays, extra_of, matching, parse_name
+from calcli.importers.array_names import COLUMNS, BundleArrays, extra_of, matching, parse_name
 from calcli.importers.import_request import ImportRequest
-from calcli.importers.labelled_scores import Imported, per_row
+from calcli.importers.labelled_scores import Imported, carried_columns
 from calcli.importers.labels import to_labels
 from calcli.importers.remarks import remark
 from calcli.io.validate import check_confidences, check_labels
@@ -63,12 +63,12 @@ def load_confidences(entries: Mapping[str, Entry], ask: ImportRequest, ignore: S
     else:
         correct, _ = to_labels(raw, len(confidence), 2, None, first.where)
     correct = check_labels(correct, len(confidence), 2, first.where, ())
-    roles = ("ids", "weights", "group", "calibrated_by")
+    roles = (*COLUMNS, "calibrated_by")
     extras = {role: path for role in roles if (path := extra_of(found[0], names, role))}
     n = len(confidence)
-    columns = {role: per_row(entries[path], role, n) for role, path in extras.items() if role != "calibrated_by"}
     remark(f"{ask.confidence!r} was taken as the confidence, {told} as correct ({int(correct.sum())} of {n})")
     candidate = BundleArrays("", found[0].split, "confidence", found[0].path, first.name, extras)
+    columns = carried_columns(candidate, entries, n)
     labels = np.where(dropped, min(ignore, default=-1), correct) if dropped.any() else correct
     dtype = np.dtype(confidence.dtype if confidence.dtype.kind == "f" else np.float64).newbyteorder("=")
     return Imported(

@@ -18,8 +18,8 @@ from calcli.io.writer import NewBundle
 from calcli.numerics import IntArray
 
 ROLE_WORDS = {
-    "class_names": "the class names", "ids": "ids", "weights": "weights", "group": "groups", "split": "the splits",
-    "transformed": "transformed scores", "specs": "their transforms",
+    "class_names": "the class names", "ids": "ids", "weights": "weights", "group": "groups", "unit": "units",
+    "split": "the splits", "transformed": "transformed scores", "specs": "their transforms",
     "calibrated_by": "what calibrated them",
 }  # fmt: skip
 

@@ -5,6 +5,7 @@ from typing import Any
 from calcli.errors import UsageError
 from calcli.fast_dataclass import dataclass
 from calcli.flags import flag
+from calcli.io.locate import ByName
 
 NORMALIZE = ("none", "chars", "bytes", "mutual")
 REDUCE = ("none", "mean", "sum", "min", "first")
@@ -12,7 +13,7 @@ REDUCE = ("none", "mean", "sum", "min", "first")
 
 
 @dataclass(frozen=True, kw_only=True)
-class ImportOptions:
+class ImportOptions(ByName):
     """What to make of arrays whose meaning their names do not tell."""
 
     class_names: tuple[str, ...] = flag(

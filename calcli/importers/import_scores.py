@@ -13,7 +13,7 @@ import numpy as np
 from calcli import __version__
 from calcli.errors import CalcliError, DataError, UsageError
 from calcli.importers.archive import Archive, Entry, unite
-from calcli.importers.array_names import BundleArrays, group_name, plan
+from calcli.importers.array_names import COLUMNS, BundleArrays, columns_by_name, group_name, parse_name, plan
 from calcli.importers.confidences import confidences_by_name, load_confidences
 from calcli.importers.formats import open_archive
 from calcli.importers.gold_labels import add_gold, aligned_labels
@@ -25,6 +25,7 @@ from calcli.importers.remarks import remark, remarks
 from calcli.importers.sources import settle_sources
 from calcli.importers.unnamed_arrays import take_obvious
 from calcli.io.atomic import check_output
+from calcli.io.bundle import OWN_NAMES
 from calcli.io.inputs import file_sha256
 from calcli.io.provenance import carried, unmarked
 from calcli.io.writer import BundleWriter, GroupWriter, NewBundle, new_bundles
@@ -64,6 +65,7 @@ def import_scores(
                 gold = open_archive(settled.files[-1], stack, ImportRequest(labels=ask.labels))
                 entries, ask = add_gold(entries, gold, ask)
                 archives.append(gold)
+            entries = columns_by_name(entries, ask.named)
             where = ", ".join(str(path) for path in sources)
             origin = _Origin(archives, ask)
             with new_bundles(output, force=force, inputs=sources) as out:
@@ -272,6 +274,14 @@ def _provenance(candidate: BundleArrays, entries: Mapping[str, Entry]) -> dict[s
     return {} if chain is None else {"calibrated_by": chain}
 
 
+def _own_names(candidate: BundleArrays, entries: Mapping[str, Entry]) -> dict[str, str]:
+    """What the source calls columns to which a bundle gives another name, as its attribute."""
+    named = {role: entries[path] for role, path in candidate.extras.items() if role in COLUMNS}
+    own = {role: [*entry.made_of] or [parse_name(entry.name).core] for role, entry in named.items()}
+    own = {role: names for role, names in own.items() if names != [role]}
+    return {OWN_NAMES: json.dumps(own, sort_keys=True)} if own else {}
+
+
 def _write(
     out: BundleWriter,
     imported: Imported,
@@ -298,7 +308,7 @@ def _write(
             source=origin.source(imported, entries, splitting, group.rsplit("/", 1)[-1], len(index)),
         )
         writer = out.create(group, new)
-        for name, text in provenance.items():
+        for name, text in {**provenance, **_own_names(imported.candidate, entries)}.items():
             writer.attribute(name, text)
         if origin.corrupted is not None:
             writer.attribute("corrupted_labels", json.dumps(origin.corrupted, sort_keys=True))

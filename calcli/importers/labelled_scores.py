@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from calcli.errors import DataError, UsageError
 from calcli.fast_dataclass import dataclass
 from calcli.importers.archive import Entry, constant
-from calcli.importers.array_names import BundleArrays, group_name
+from calcli.importers.array_names import COLUMNS, BundleArrays, group_name, parse_name
 from calcli.importers.extra_axis import settle_views
 from calcli.importers.import_request import ImportRequest
 from calcli.importers.labels import texts_of, to_labels
@@ -146,10 +146,7 @@ def load(
             refuse_confidences(scores, labels, kind, where)
     if not ask.scores:
         check_logs(scores, candidate.scores, labels, names, entries)
-    columns: dict[str, NDArray[Any]] = {}
-    for role in ("ids", "weights", "group"):
-        if role in candidate.extras:
-            columns[role] = per_row(entries[candidate.extras[role]], role, n, viewed.repeats)
+    columns = carried_columns(candidate, entries, n, viewed.repeats)
     parts = None
     if "split" in candidate.extras:
         parts = per_row(entries[candidate.extras["split"]], "split", n, viewed.repeats)
@@ -190,7 +187,7 @@ def load_labels(
         raise DataError(
             f"{scores_entry.where}: {len(set(names))} names for {scores.shape[1]} labels; --class-names A,B,…"
         )
-    extras = {role: path for role, path in candidate.extras.items() if role in ("ids", "weights", "group", "split")}
+    extras = {role: path for role, path in candidate.extras.items() if role in (*COLUMNS, "split")}
     named = replace(ask, scores=(candidate.scores,), labels=(candidate.labels,), class_names=())
     for c, name in enumerate(names):
         column = {
@@ -228,6 +225,15 @@ def _class_names(
     return names, own
 
 
+def carried_columns(
+    candidate: BundleArrays, entries: Mapping[str, Entry], n: int, repeats: int = 1
+) -> dict[str, NDArray[Any]]:
+    """Ids, weights, groups and units of the rows, and what groups are put together from. Raises DataError."""
+    named = [(role, entries[path]) for role, path in candidate.extras.items() if role in COLUMNS]
+    parts = [pair for _, entry in named for pair in entry.made_of.items() if not parse_name(pair[0]).role]
+    return {role: per_row(entry, role, n, repeats) for role, entry in [*named, *parts]}
+
+
 def per_row(entry: Entry, role: str, n: int, repeats: int = 1) -> NDArray[Any]:
     """A column of ids, weights or the like, one value per row. Raises DataError."""
     values = entry.column()
@@ -243,6 +249,8 @@ def per_row(entry: Entry, role: str, n: int, repeats: int = 1) -> NDArray[Any]:
         return values.astype("U")  # HDF5 has no type for dates
     if values.dtype.kind not in "biuf":
         raise DataError(f"{entry.where}: {role} has type {values.dtype}, expected numbers or words")
+    if role == "unit" and np.isnan(values).any():
+        raise DataError(f"{entry.where}: row {int(np.argmax(np.isnan(values)))} is NaN, expected the unit of the row")
     return values
 
 

@@ -20,7 +20,7 @@ from calcli.errors import DataError, UsageError
 from calcli.free_memory import available_memory
 from calcli.io.dataset import DataSet
 from calcli.io.hdf5 import check_bundle_format, check_stored, lookup, names_in, open_file, read, texts
-from calcli.io.locate import Layout, choose_group, kinds_in, split_where
+from calcli.io.locate import Layout, choose_group, intersections, kinds_in, split_where
 from calcli.io.spool import Unpacked, is_tall
 from calcli.io.validate import (
     check_confidences,
@@ -50,6 +50,8 @@ UNPACKED_BYTES = 160 << 20
 """The same of scores in chunks, which every reading looks up and unpacks again; those in one piece are read as fast
 as memory is given out."""
 
+OWN_NAMES = "own_names"
+"""The attribute with what the source of a bundle called its columns: JSON, a list of names by dataset."""
 
 AT_ONCE = 1 << 20
 """Rows that are read and checked at once."""
@@ -134,7 +136,8 @@ class BundleRows(DataSet):
     def __init__(
         self, file: h5py.File, path: Path, group: str, layout: Layout, ignore: tuple[int, ...], need_labels: bool
     ) -> None:
-        self.path, self.group, self._external, self.unit = path, group, layout.external, layout.unit
+        self.path, self.group, self._external, self._layout = path, group, layout.external, layout
+        self.unit = layout.unit
         shown = os.fsencode(path.name).decode("utf-8", "backslashreplace")  # a file's name need not be text
         self.name = f"{shown}:{group}" if group else shown
         self._node = lookup(file, group)
@@ -241,7 +244,7 @@ class BundleRows(DataSet):
         return ClassColumn(found[keep], self.k, where)
 
     def _read_weights(self) -> FloatArray | None:
-        dataset = self._find("weights")
+        dataset = next(iter(self._datasets("weights").values()), None)
         if dataset is None:
             return None
         w = check_weights(self._read_column(dataset), self.total, self._where(dataset))
@@ -295,9 +298,55 @@ class BundleRows(DataSet):
         return names
 
     def column(self, name: str) -> NDArray[Any] | None:
-        dataset = self._find(name)
-        if dataset is None:
+        columns = {own: self._column(dataset) for own, dataset in self._datasets(name).items()}
+        if not columns:
             return None
+        return intersections(columns)
+
+    def own_name(self, role: str) -> str:
+        return ", ".join(self._layout.named.get(role) or self.own_names.get(role, [role]))
+
+    def own_columns(self, role: str) -> dict[str, NDArray[Any]]:
+        """A column by its own name, or those that it is put together from by theirs."""
+        names = self._layout.named.get(role) or self.own_names.get(role, [role])
+        found = {name: self._find(name) for name in names}
+        if len(names) > 1 and all(dataset is not None for dataset in found.values()):
+            return {name: self._column(dataset) for name, dataset in found.items() if dataset is not None}
+        values = self.column(role)
+        return {} if values is None else {", ".join(names): values}
+
+    @property
+    def own_names(self) -> dict[str, list[str]]:
+        """What the source of a bundle called its ids, groups, units and weights, where that is recorded."""
+        try:
+            found = json.loads(self._node.attrs.get(OWN_NAMES, "{}"))
+            return {str(role): [str(name) for name in names] for role, names in found.items()}
+        except (TypeError, ValueError, AttributeError, RecursionError):
+            return {}
+
+    def _datasets(self, role: str) -> dict[str, h5py.Dataset]:
+        """The datasets of a column, by their own names: those that the user names, else the one that is called so."""
+        asked = self._layout.named.get(role)
+        if asked is None:
+            found = self._find(role)
+            return {} if found is None else {role: found}
+        recorded = {names[0]: own for own, names in self.own_names.items() if len(names) == 1}
+        made = {name: self._find(name) or self._find(recorded.get(name, name)) for name in asked}
+        lacking = [name for name, dataset in made.items() if dataset is None]
+        if lacking:
+            raise DataError(
+                f"{self.name}: has no dataset {lacking[0]!r}; one value per row have:"
+                f" {', '.join(self._per_row()) or 'none'}"
+            )
+        return {name: dataset for name, dataset in made.items() if dataset is not None}
+
+    def _per_row(self) -> list[str]:
+        """Names of the datasets beside the scores with one value per row, and what their source called them."""
+        nodes = {str(key): lookup(self._node, key) for key in self._node}
+        fitting = [key for key, node in nodes.items() if getattr(node, "shape", None) == (self.total,)]
+        return list(dict.fromkeys(name for key in fitting for name in (key, *self.own_names.get(key, ()))))
+
+    def _column(self, dataset: h5py.Dataset) -> NDArray[Any]:
         where = self._where(dataset)
         words = h5py.check_string_dtype(dataset.dtype) is not None
         if not words and dataset.dtype.kind not in "biuf":

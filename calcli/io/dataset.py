@@ -97,7 +97,15 @@ class DataSet(Rows):
 
     @abstractmethod
     def column(self, name: str) -> NDArray[Any] | None:
-        """One value per kept row (``ids``, ``group``, ``prediction``), or None when there is none."""
+        """One value per kept row (``ids``, ``group``, ``unit``, ``prediction``), or None when there is none.
+
+        Columns that a user has named take the place of those that are called so. Raises DataError where
+        there is none of such a name.
+        """
+
+    def own_name(self, role: str) -> str:
+        """What the file that the rows come from calls a column: ``patient`` for ``unit``."""
+        return role
 
     def units(self) -> Units | None:
         found = self.given_units
@@ -108,14 +116,9 @@ class DataSet(Rows):
         """The units, also where each is a row alone. Raises DataError for what are none: NaN, all rows in one."""
         if self.unit == NO_UNIT:
             return None
-        name = self.unit or "unit"
-        values = self.column(name)
+        values, name = self.column("unit"), self.own_name("unit")
         if values is None:
-            if self.unit is None:
-                return None
-            raise DataError(
-                f"{self.name}: has no dataset {name!r} for --unit; name one that it holds, or pass --unit none"
-            )
+            return None
         if values.dtype.kind == "f" and np.isnan(values).any():
             raise DataError(
                 f"{self.name}: {name} of row {int(np.isnan(values).argmax())} is NaN, expected the unit of every row;"

@@ -3,11 +3,14 @@
 import glob
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from fnmatch import fnmatchcase
 from pathlib import Path
+from typing import Any
 
 import h5py
+import numpy as np
+from numpy.typing import NDArray
 
 from calcli.errors import DataError, UsageError
 from calcli.fast_dataclass import dataclass
@@ -18,26 +21,51 @@ from calcli.numerics import whole_number
 from calcli.rows import SCORE_KINDS
 
 
+@dataclass(frozen=True, kw_only=True)
+class ByName:
+    """Columns beside the scores, by the names that a file has for them; None where they go by their own."""
+
+    group_by: list[str] | None = flag(
+        None, "Column of groups (repeatable: their intersections).", "COLUMN", "--group-by", formerly="--group"
+    )
+    sample_weight: str | None = flag(None, "Column of weights of the rows.", "COLUMN")
+    ids: str | None = flag(None, "Column of ids of the rows.", "COLUMN|none")
+    unit: str | None = flag(
+        None,
+        "Column that says which rows belong together (a patient, an image, a question); none: rows are independent.",
+        "COLUMN|none",
+        shown="unit, where it exists",
+    )
+
+    @property
+    def named(self) -> dict[str, list[str]]:
+        """The columns that are named, by what bundles call them; an empty list for none."""
+        given = {"group": self.group_by, "weights": self.sample_weight, "ids": self.ids, "unit": self.unit}
+        lists = {role: [name] if isinstance(name, str) else list(name) for role, name in given.items() if name}
+        return {role: [] if names == ["none"] else names for role, names in lists.items()}
+
+
+def intersections(columns: Mapping[str, NDArray[Any]]) -> NDArray[Any]:
+    """The values of one column; of several their intersections in words, ``race=Black, sex=F``."""
+    if len(columns) == 1:
+        return next(iter(columns.values()))
+    texts = [[f"{name}={value}" for value in values.tolist()] for name, values in columns.items()]
+    return np.array([", ".join(row) for row in zip(*texts, strict=True)], dtype=object)
+
+
 @dataclass(frozen=True)
-class Layout:
+class Layout(ByName):
     """Where things lie in a file that is not laid out as a bundle.
 
     scores, labels : paths of datasets, from the group named or the root. kind : what the
     scores are; needed when the dataset's name does not say it. external : values may come
-    from files elsewhere. unit : dataset whose value rows that belong together share, ``none`` for independent rows;
-    left out, ``unit`` where it is there. Raises UsageError.
+    from files elsewhere. Raises UsageError.
     """
 
     scores: str | None = flag(None, "Dataset with the scores, when it has another name.", "PATH")
     labels: str | None = flag(None, "Dataset with the labels, when it has another name.", "PATH")
     kind: str | None = flag(None, "What the scores read are, when the name does not say it.", "logits|log_probs|probs")
     external: bool = flag(False, "Values may lie in files elsewhere than beside the bundle.")
-    unit: str | None = flag(
-        None,
-        "Dataset that says which rows belong together (a patient, an image, a question); none: rows are independent.",
-        "NAME|none",
-        shown="unit, where it exists",
-    )
 
     def __post_init__(self) -> None:
         if self.kind is not None and self.kind not in SCORE_KINDS:

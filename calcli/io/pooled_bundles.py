@@ -84,13 +84,16 @@ class PooledRows(DataSet):
             first, last = part[units.order[units.starts]], part[units.order[units.starts + units.count - 1]]
             if (first != last).any():
                 cut = int(np.flatnonzero(first != last)[0])
-                name = self.column(self.unit or "unit")[units.order[units.starts[cut]]]  # type: ignore[index]
+                name = self.column("unit")[units.order[units.starts[cut]]]  # type: ignore[index]
                 raise DataError(
-                    f"{self.unit or 'unit'} {name} is cut: {self.parts[first[cut]].name} and"
+                    f"{self.own_name('unit')} {name} is cut: {self.parts[first[cut]].name} and"
                     f" {self.parts[last[cut]].name} hold rows of it; keep the rows of a unit in one file, give others"
                     " names of their own, or pass --unit none"
                 )
         return units
+
+    def own_name(self, role: str) -> str:
+        return self.parts[0].own_name(role)
 
     def compact_labels(self) -> NDArray[Any]:
         return np.concatenate([part.compact_labels() for part in self.parts])

@@ -31,7 +31,7 @@ from calcli.io.writer import NewBundle, new_bundles
 ROW_GROUP = 32 << 20
 """Bytes of scores in one row group of a Parquet file."""
 
-COLUMNS = ("ids", "labels", "correct", "prediction", "confidence", "accepted", "weights", "group")
+COLUMNS = ("ids", "labels", "correct", "prediction", "confidence", "accepted", "weights", "group", "unit")
 
 Slab = tuple[int, NDArray[Any], Mapping[str, NDArray[Any]]]
 """First row, scores (b, k), and per row labels, prediction, confidence, accepted; or confidences (b,), and correct."""
@@ -42,11 +42,12 @@ class Sheet(NewBundle):
     """What is known of an output before its rows come.
 
     attributes : texts about all of it (calibrator, calibrated_by), for the formats that have
-    a place for them.
+    a place for them. own : columns by the names that their source has for them, by the name in a bundle.
     """
 
     dtype: np.dtype[Any]
     attributes: Mapping[str, str] = field(default_factory=dict)
+    own: Mapping[str, Mapping[str, NDArray[Any]]] = field(default_factory=dict)
 
     @property
     def score_names(self) -> list[str]:
@@ -57,13 +58,27 @@ class Sheet(NewBundle):
         named = len(set(names)) == self.k and all(name.strip() for name in names)
         return [f"{self.kind}_{name}" for name in (names if named else range(self.k))]
 
+    def table(self, slab: Slab) -> tuple[NDArray[Any], dict[str, NDArray[Any]]]:
+        """The same with classes by their names, where the names of the columns of scores tell these."""
+        scores, columns = self.rows(slab)
+        if self.score_names[0] != f"{self.kind}_0":
+            words = np.array(self.class_names, dtype=object)
+            columns |= {name: words[columns[name]] for name in ("labels", "prediction") if name in columns}
+        return scores, columns
+
     def rows(self, slab: Slab) -> tuple[NDArray[Any], dict[str, NDArray[Any]]]:
         """Scores of a slab in the sheet's precision, and the per-row columns in the order of ``COLUMNS``."""
         start, scores, per_row = slab
         here = {name: values[start : start + len(scores)] for name, values in self.columns.items()} | dict(per_row)
         if self.kind == "confidence":
             scores = scores[:, None]
-        return scores.astype(self.dtype, copy=False), {name: here[name] for name in COLUMNS if name in here}
+        taken = {*self.score_names, *COLUMNS, "calibrated_by"}
+        columns: dict[str, NDArray[Any]] = {}
+        for name in (name for name in COLUMNS if name in here):
+            own = self.own.get(name, {})
+            named = {one: values[start : start + len(scores)] for one, values in own.items() if one not in taken}
+            columns |= named or {name: here[name]}
+        return scores.astype(self.dtype, copy=False), columns
 
     @property
     def mark(self) -> dict[str, str]:
@@ -186,7 +201,7 @@ def write_csv(sheet: Sheet, slabs: Iterable[Slab], place: Place) -> None:
     with place.open() as file:
         head, end = False, ",".join(["", *map(_cell, sheet.mark.values())]) + "\n"
         for slab in slabs:
-            scores, columns = sheet.rows(slab)
+            scores, columns = sheet.table(slab)
             if not head:
                 file.write((",".join(map(_cell, [*columns, *sheet.score_names, *sheet.mark])) + "\n").encode())
                 head = True
@@ -239,7 +254,7 @@ def _gathered(sheet: Sheet, slabs: Iterable[Slab], size: int) -> Iterator[tuple[
     """Slabs put together until they have so many bytes of scores."""
     parts: list[tuple[NDArray[Any], dict[str, NDArray[Any]]]] = []
     for slab in slabs:
-        parts.append(sheet.rows(slab))
+        parts.append(sheet.table(slab))
         if sum(scores.nbytes for scores, _ in parts) >= size:
             yield _joined(parts)
             parts = []

@@ -117,7 +117,7 @@ IDLE = [
     *([*MODEL, *words.split()] for words in (
         "--class-names a,b", "--views mean", "--normalize chars", "--choices 2", "--filter x", "--join", "--per-label",
         "--drop-duplicates", "--confidence a", "--correct b", "--corrupt-labels 0.1", "--draw 3", "--all-scores",
-        "--group a", "--ignore-label 1", "--scores a", "--transforms 4",
+        "--group a", "--unit a", "--ignore-label 1", "--scores a", "--transforms 4",
     )),
     ["extract", "s.npz", "-o", "n.h5", "--all-scores", "--scores", "logits"],
     ["extract", "s.npz", "-o", "n.h5", "--no-labels", "--labels", "labels"],

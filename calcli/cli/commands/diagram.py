@@ -89,6 +89,8 @@ class DiagramArgs(o.Pooling, Working, o.Saying):
     force: bool = o.force()
 
     def __post_init__(self) -> None:
+        if self.group_by:
+            object.__setattr__(self, "per_group", True)
         if self.per_class and self.per_group:
             raise UsageError("--per-class and --per-group are two figures; ask for one at a time")
         by = "--per-class" if self.per_class else "--per-group" if self.per_group else None
@@ -215,7 +217,9 @@ def _tables(
                     talk.warn(note)
             group = rows.column("group") if args.per_group else None
             if args.per_group and group is None:
-                raise DataError(f"{rows.name}: has no dataset 'group' with one value per row, which --per-group needs")
+                raise DataError(
+                    f"{rows.name}: has no dataset 'group' for --per-group; name another with --group-by COLUMN"
+                )
             tables = collect_all(rows, [None, *(a.calibrator for _, a in own)], group=group, progress=talk.progress)
             notes += [f"{rows.name}: {caveat}" for caveat in rows.caveats]
             notes += [f"{rows.name}: {doubt}" for doubt in label_doubts(tables[0], rows.class_names)]

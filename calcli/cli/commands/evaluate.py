@@ -94,7 +94,6 @@ class EvaluateArgs(o.Pooling, Working, o.Saying, o.Tabling):
     )
     per_class: bool = flag(False, "One line per class.")
     per_group: bool = flag(False, "The metrics in every group.")
-    group: str | None = flag(None, "Dataset with the groups.", "NAME", shown="group")
     bin_sweep: str | None = flag(
         None, "Also the error over mass bins for these numbers of bins: plugin in --norm, and debiased L2.", "B,B,…"
     )
@@ -128,7 +127,7 @@ class EvaluateArgs(o.Pooling, Working, o.Saying, o.Tabling):
             raise UsageError("--edges-from and --marginal belong to --bin-sweep: give it, e.g. --bin-sweep 2,4,8,16")
         if self.junit is not None and not (self.max_ or self.min_):
             raise UsageError("--junit reports limits: give some with --max or --min")
-        by_group = self.per_group or self.group
+        by_group = self.per_group or self.group_by
         tables = {"--per-class": self.per_class, "--per-group": by_group, "--bin-sweep": self.bin_sweep}
         for option in (name for name, asked in tables.items() if asked and self.wanted not in WITH_ALL):
             raise UsageError(f"{option} is a table of its own, which --format {self.form} has no place for; json has")
@@ -151,8 +150,8 @@ class EvaluateArgs(o.Pooling, Working, o.Saying, o.Tabling):
         if self.metric or self.wanted not in WITH_ALL:
             idle["split"] = "it is part of the whole report; leave --metric and --format out"
         if self.value_only:
-            own = ("per_class", "per_group", "group", "bin_sweep", "edges_from", "marginal", "unnormalized", "explain")
-            idle |= dict.fromkeys(own, "--value-only prints one number")
+            tables = ("per_class", "per_group", "group_by", "bin_sweep", "edges_from", "marginal", "unnormalized")
+            idle |= dict.fromkeys((*tables, "explain"), "--value-only prints one number")
             if not (self.max_ or self.min_):
                 idle["baseline"] = "--value-only prints one number, and no limit asks for a difference"
         elif self.wanted != "table":
@@ -185,7 +184,7 @@ class EvaluateArgs(o.Pooling, Working, o.Saying, o.Tabling):
             split=self.split,
             about=self.label,  # type: ignore[arg-type]
             per_class=self.per_class,
-            per_group=self.per_group or self.group is not None,
+            per_group=self.per_group or bool(self.group_by),
             sweep=_numbers_of_bins(self.bin_sweep) if self.bin_sweep is not None else (),
             sweep_marginal=self.marginal,
         )

@@ -29,6 +29,7 @@ from calcli.flags import REQUIRED, flag, same, taken
 from calcli.io.artifact import Artifact
 from calcli.io.atomic import check_output, write_bytes
 from calcli.io.dataset import DataSet
+from calcli.io.locate import ByName
 from calcli.metrics.catalog import report_metrics
 from calcli.metrics.context import MetricSettings
 from calcli.report.gather import CalibratorFacts, ModelResults, gather
@@ -54,7 +55,6 @@ class ReportArgs(o.Pooling, Working, o.Saying):
     title: str | None = flag(None, "Name of the page.", "TEXT")
     max_: list[str] | None = flag(None, "Limit, as for evaluate.", "NAME=VALUE")
     min_: list[str] | None = flag(None, "Limit, as for evaluate.", "NAME=VALUE")
-    group: str | None = flag(None, "Dataset with the groups.", "NAME", shown="group, where it exists")
     bins: int = same(MetricSettings, "bins")
     level: float = flag(0.95, "Level of intervals.", "P", min=0.5, max=0.999)
     split: bool | None = flag(
@@ -88,9 +88,11 @@ class ReportArgs(o.Pooling, Working, o.Saying):
     @property
     def _more(self) -> list[str]:
         """The other options that change a number, where they differ from what they are without being typed."""
-        named = {"--scores": self.scores, "--labels": self.labels, "--kind": self.kind}
-        named |= {"--unit": self.unit, "--group": self.group}
-        typed = [word for option, value in named.items() if value is not None for word in (option, value)]
+        typed = []
+        for option in ("scores", "labels", "kind", *o.names_of(ByName)):
+            value = getattr(self, option) or []
+            for name in value if isinstance(value, list) else [value]:
+                typed += [f"--{option.replace('_', '-')}", name]
         typed += [word for label in self.ignored for word in ("--ignore-label", str(label))]
         typed += ["--allow-external"] if self.allow_external else []
         typed += ["--again"] if self.again else []
@@ -148,9 +150,7 @@ def _model(
         weights = rows.weights()
         if weights is not None and not weights.any():
             raise DataError(f"{rows.name}: all rows have weight 0, expected one above; nothing can be shown")
-        group = rows.column(args.group or "group")
-        if group is None and args.group is not None:
-            raise DataError(f"{rows.name}: has no dataset {args.group!r} to group by; name one with --group NAME")
+        group = rows.column("group")
         subject = Subject(rows, rows.name, group, rows.class_names)
         model, done = gather(subject, job.candidates(artifacts, rows), plan, talk.progress)
         results = job.warned(rows, artifacts, done.tables[0], done.results)

@@ -23,7 +23,7 @@ from calcli.cli.render import print_json
 from calcli.fast_dataclass import dataclass
 from calcli.flags import REQUIRED, argument, flag
 from calcli.io.atomic import check_output, make_folder
-from calcli.io.locate import split_where
+from calcli.io.locate import ByName, split_where
 
 ORDER = 15
 
@@ -43,7 +43,17 @@ class RunArgs(o.Reading, o.Saying):
     @property
     def common(self) -> dict[str, Any]:
         """What the three commands have in common."""
-        names = ("scores", "labels", "kind", "ignore_label", "allow_external", "unit", "seed", "force", "quiet")
+        names = (
+            "scores",
+            "labels",
+            "kind",
+            "ignore_label",
+            "allow_external",
+            *o.names_of(ByName),
+            "seed",
+            "force",
+            "quiet",
+        )
         return {name: getattr(self, name) for name in names}
 
 

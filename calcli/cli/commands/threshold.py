@@ -120,7 +120,7 @@ def facts(
     alone = units is None or units.single
     together: dict[str, Any] = {}
     if units is not None:
-        together["units"] = {"name": rows.unit or "unit", "n": units.n, "largest": int(units.count.max())}
+        together["units"] = {"name": rows.own_name("unit"), "n": units.n, "largest": int(units.count.max())}
     elif rows.unit is not None:
         together["units"] = {"name": rows.unit}
     if found.design_effect is not None and best is not None:
