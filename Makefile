@@ -84,7 +84,7 @@ exports: $(VENV)/.test
 	$(BIN)/python benchmarks/exports.py $(DATA)/cifar10_resnet20.npz $(DATA)/cifar100_resnet20.npz -o docs/exports.json
 
 man: $(VENV)/.plot
-	$(BIN)/python -c 'from calcli.cli.man_and_completion import manual; print(manual(), end="")' > calcli.1
+	$(BIN)/python -c 'from calcli.cli.commands.completion import manual; print(manual(), end="")' > calcli.1
 
 docs: $(VENV)/.docs
 	@$(BIN)/python -W ignore -m sphinx -n -W --keep-going -q -b html docs docs/_build

@@ -32,8 +32,7 @@ def measure(problem: Problem, rows: int, seed: int) -> dict[str, Any]:
     """Test NLL of the average and of single methods, and the processor seconds of the average."""
     from calcli.calibrator import Context
     from calcli.composition import Known
-    from calcli.methods._candidates import fit_candidate
-    from calcli.methods.auto import AutoOptions, pick
+    from calcli.methods.auto import AutoOptions, fit_candidate, pick
     from calcli.registry import method
     from calcli.rows import ArrayRows
 

@@ -51,7 +51,7 @@ def ours(wanted: list[str], z: Array, y: Array, z_test: Array, y_test: Array) ->
     """Test NLL and processor seconds of methods of ours. What rule=best would take stands in the table of auto."""
     from calcli.calibrator import Context
     from calcli.composition import Known
-    from calcli.methods._candidates import fit_candidate
+    from calcli.methods.auto import fit_candidate
     from calcli.registry import method, parse_options
     from calcli.rows import ArrayRows
 

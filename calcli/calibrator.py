@@ -8,6 +8,7 @@ from typing import Any, ClassVar, Generic, Literal, NamedTuple, Self, TypeVar
 import msgspec
 import numpy as np
 
+from calcli.errors import DataError
 from calcli.fast_dataclass import dataclass
 from calcli.fit_summary import Summary
 from calcli.numerics import FloatArray, IntArray, floored_log
@@ -258,3 +259,26 @@ class Calibrator(ABC):
     @classmethod  # noqa: B027 (for most methods every combination is allowed)
     def check_options(cls, options: Any) -> None:
         """Raise UsageError for options that do not go together."""
+
+
+# ---- what fitted parameters must be, as an artifact that holds them is read
+
+
+def check_finite(**params: float | FloatArray | None) -> None:
+    """Raise DataError for a parameter that holds NaN or infinity."""
+    for name, value in params.items():
+        if value is not None and not np.isfinite(value).all():
+            raise DataError(f"params.{name} holds a number that is not finite")
+
+
+def check_positive(**params: float | FloatArray | None) -> None:
+    """Raise DataError for a parameter, one number or several, that is not positive and finite."""
+    for name, value in params.items():
+        if value is not None and not np.all((np.asarray(value) > 0) & np.isfinite(value)):
+            raise DataError(f"{name} is {value}, expected a positive number")
+
+
+def check_uniform(uniform: float) -> None:
+    """Raise DataError for a share of the uniform distribution outside [0, 1)."""
+    if not 0 <= uniform < 1:
+        raise DataError(f"uniform is {uniform}, expected a share in [0, 1)")

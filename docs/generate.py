@@ -18,15 +18,15 @@ from typing import Any
 import calcli
 from calcli.calibrator import Laws
 from calcli.cli.app import EPILOG, load, summaries
+from calcli.cli.commands.completion import flags
 from calcli.cli.commands.methods import describe
-from calcli.cli.man_and_completion import flags
 from calcli.evaluation.term_meanings import REPORT
 from calcli.importers.formats import commands as format_commands
 from calcli.importers.formats import formats
 from calcli.metrics.catalog import describe_metric, metric, metric_names
 from calcli.metrics.definition import Metric
 from calcli.registry import method, method_names
-from calcli.report.glossary import GLOSSARY
+from calcli.report.components import GLOSSARY
 
 EXPORTS = Path(__file__).parent / "exports.json"
 SCHEMAS = Path(__file__).parent / "schemas"

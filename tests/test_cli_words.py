@@ -15,8 +15,8 @@ from synthetic import truth
 import calcli
 from calcli.calibrator import Context
 from calcli.cli.app import load, summaries
-from calcli.cli.fit_all import print_candidates
-from calcli.cli.man_and_completion import manual
+from calcli.cli.commands.completion import manual
+from calcli.cli.commands.fit import print_candidates
 from calcli.cli.render import Talk
 from calcli.cli.tables import TEXTS, Table
 from calcli.evaluation.cross_validation import cross_validated_nll, folds_of

@@ -15,9 +15,18 @@ from calcli.composition import Composition, MappedRows, Stage, composition, mapp
 from calcli.errors import CalcliError, DataError, UsageError
 from calcli.folds import random_folds
 from calcli.io.artifact import Artifact, FitRecord, dumps, loads
-from calcli.methods import _candidates
-from calcli.methods._candidates import default_candidates, parse_candidate, stored_numbers
-from calcli.methods.auto import Auto, AutoOptions, guarded_error, likelihood_weights, pick, sparse_weights
+from calcli.methods import auto as auto_module
+from calcli.methods.auto import (
+    Auto,
+    AutoOptions,
+    default_candidates,
+    guarded_error,
+    likelihood_weights,
+    parse_candidate,
+    pick,
+    sparse_weights,
+    stored_numbers,
+)
 from calcli.methods.compared.identity import Identity
 from calcli.methods.ts import TemperatureScaling
 from calcli.numerics import log_softmax
@@ -368,8 +377,8 @@ def test_a_candidate_that_fails_is_recorded_and_left_out(monkeypatch):
             raise CalcliError("out of luck")
 
     z, y = truth(100, 3, seed=10)
-    real = _candidates.method
-    monkeypatch.setattr(_candidates, "method", lambda name: Broken if name == "ts" else real(name))
+    real = auto_module.method
+    monkeypatch.setattr(auto_module, "method", lambda name: Broken if name == "ts" else real(name))
     table = auto(ArrayRows(z, y), candidates="identity,ts").details["auto"]["table"]
     assert table[1] == {"method": "ts", "failed": "out of luck"}
     with pytest.raises(CalcliError, match="no candidate could be fitted; ts: out of luck"):

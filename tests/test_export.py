@@ -17,9 +17,8 @@ from synthetic import rows_of, truth
 from calcli.calibrator import Calibrator, Context, Prediction, param
 from calcli.errors import UsageError
 from calcli.export import exporting
-from calcli.export.artifact_graph import trace
+from calcli.export.calibrator_graph import Pieces, piecewise, trace
 from calcli.export.exporting import build_module, export, torch_run, tried
-from calcli.export.functions import Pieces, piecewise
 from calcli.export.graph import Graph
 from calcli.export.numpy_source import FORMS
 from calcli.export.verify import SLAB, TOLERANCE, Agreement, compare, trying_rows

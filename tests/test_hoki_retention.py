@@ -19,8 +19,8 @@ from calcli.kernels.numpy.hoki_retention import (
     gumbel_retention,
     log_phi,
     products,
+    uniform_retention,
 )
-from calcli.kernels.numpy.hoki_uniform import uniform_retention
 from calcli.kernels.numpy.noise import digest, exact_log, gaussian_quantile, gumbel_quantile, standard_noise
 from calcli.numerics import softmax, tile_rows
 from calcli.rows import ArrayRows

@@ -20,7 +20,6 @@ LAYERS = [
     ["report"],
     ["sklearn"],
     ["api"],
-    ["api_inputs"],
     ["diagrams", "evaluation", "export", "extract"],
     ["fit_and_apply", "adapt"],
     ["workers"],

@@ -14,9 +14,9 @@ from calcli.calibrator import Context
 from calcli.errors import DataError, FitError
 from calcli.io.params import decode_params, encode_params
 from calcli.isotonic import PooledOutcomes, fit_isotonic
+from calcli.methods._binary.curves import logs, share_rest
 from calcli.methods._binary.log_odds import Sample, clipped_log_odds
 from calcli.methods._binary.logistic import fit_logistic
-from calcli.methods._binary.vectors import logs, share_rest
 from calcli.methods.beta import fit_beta
 from calcli.methods.compared.bbq import all_binnings, elbow, fit_bbq
 from calcli.methods.hb import fit_edges

@@ -6,7 +6,7 @@ from synthetic import predict, truth
 
 from calcli.binning import BinStats, width_edges
 from calcli.calibrator import Context
-from calcli.methods.compared import _class_search
+from calcli.methods.compared import cts
 from calcli.methods.compared.cts import GRID, ClassTemperatureOptions, ClassTemperatureScaling
 from calcli.numerics import softmax
 from calcli.rows import ArrayRows
@@ -49,7 +49,7 @@ def plain_search(z, y, start, passes, guard):
 @pytest.mark.parametrize("guard", [True, False])
 @pytest.mark.parametrize("seed", range(3))
 def test_the_search_is_the_plain_one(seed, guard, monkeypatch):
-    monkeypatch.setattr(_class_search, "STRIPE", 2)  # several stripes for five classes
+    monkeypatch.setattr(cts, "STRIPE", 2)  # several stripes for five classes
     z, y = truth(150, 5, seed=seed)
     z = z + np.linspace(0, 2, 5)
     fitted = fit(ArrayRows(z, y), passes=3, guard=guard)
@@ -91,7 +91,7 @@ def test_too_few_passes_are_told():
 
 @pytest.mark.parametrize("confidence", [0.2, 1 / 3, 0.6, 1.0, 0.0])
 def test_confidences_on_an_edge_fall_into_the_bin_below(confidence):
-    search = _class_search.ClassSearch(ArrayRows(*truth(5, 3)), 1.0, EDGES)
+    search = cts.ClassSearch(ArrayRows(*truth(5, 3)), 1.0, EDGES)
     gaps = search._gaps(np.array([[confidence]]), np.array([[-1.0]]), np.ones(1))
     expected = BinStats.of(np.array([confidence]), np.zeros(1), EDGES).count
     np.testing.assert_array_equal(gaps[0] != 0, expected > 0)

@@ -7,19 +7,21 @@ from test_laws import CASES
 
 from calcli.calibrator import Context
 from calcli.errors import DataError
-from calcli.methods._iop_net import (
+from calcli.methods._monotone import nll_in_slopes, pull_together
+from calcli.methods.iop import (
+    IntraOrderPreserving,
+    IntraOrderPreservingOptions,
     Net,
     TrainingPlan,
     TrainingRows,
     climb,
     gap_weights,
     initial_net,
+    logit_range,
     loss_and_gradient,
     mapped_logits,
     train_folds,
 )
-from calcli.methods._monotone import nll_in_slopes, pull_together
-from calcli.methods.iop import IntraOrderPreserving, IntraOrderPreservingOptions, logit_range
 from calcli.numerics import log_softmax, softmax
 from calcli.rows import ArrayRows, to_logits
 

@@ -22,16 +22,14 @@ from calcli.metrics.catalog import report_metrics
 from calcli.metrics.collect import collect
 from calcli.metrics.confidence_bins import confidence_bins
 from calcli.metrics.context import MetricContext, MetricSettings
-from calcli.report.advice import best_version
-from calcli.report.components import Room, drawn_of
+from calcli.report.components import GLOSSARY, Room, drawn_of
 from calcli.report.figures import pen
 from calcli.report.gather import CalibratorFacts, gather, thresholds_of
-from calcli.report.glossary import GLOSSARY
 from calcli.report.markup import data_block, name, tag, text
 from calcli.report.number_format import chance, count, per_cent, points, share, signed, span
 from calcli.report.page import page
 from calcli.report.sections import parts
-from calcli.report.verdicts import overall, verdict_of
+from calcli.report.verdicts import best_version, overall, verdict_of
 from calcli.rows import ArrayRows
 
 PLAN = Plan((*report_metrics(), "gap"), MetricSettings(resamples=200), split=False)

@@ -27,8 +27,8 @@ from calcli.io.artifact import dumps
 from calcli.io.locate import Layout
 from calcli.registry import method, method_names, parse_options
 from calcli.workers.journal import HEAD, Journal
-from calcli.workers.parallel_walk import spread_over
 from calcli.workers.processes import Processes
+from calcli.workers.task import spread_over
 
 SHARDS = 50
 ROWS = 3000
@@ -360,7 +360,7 @@ def test_rows_are_spread_as_they_were_opened(run, monkeypatch, tmp_path, words, 
     seen, closed = [], []
     executor = SimpleNamespace(remote=False, close=lambda: closed.append(True))
     monkeypatch.setattr("calcli.workers.processes.Processes", lambda count, say: executor)
-    monkeypatch.setattr("calcli.workers.parallel_walk.spread_over", lambda *given: seen.append(given))
+    monkeypatch.setattr("calcli.workers.task.spread_over", lambda *given: seen.append(given))
     assert run(*words, "a.h5", "--kind", "logits", "--ignore-label", "7").code == 0 and not seen
     assert run(*words, "a.h5", "--kind", "logits", "--ignore-label", "7", "--workers", 2, "--force").code == 0
     ((rows, names, by, opening, journal),) = seen

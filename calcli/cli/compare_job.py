@@ -9,15 +9,18 @@ from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import msgspec
 import numpy as np
 
 from calcli.calibrator import Context, Fit
-from calcli.errors import CalcliError, DataError
+from calcli.errors import CalcliError, DataError, UsageError
 from calcli.evaluation.cross_validation import Fold, fold_fits, folds_of, held_out_table
+from calcli.evaluation.leaderboard import COMPARED, METRICS
 from calcli.fast_dataclass import dataclass
 from calcli.importers.open_any_file import open_data
 from calcli.io.bundle import BundleRows
 from calcli.io.dataset import DataSet
+from calcli.io.inputs import read_document
 from calcli.io.locate import Layout, split_where
 from calcli.io.pooled_bundles import PooledRows
 from calcli.kernels.device import resolve
@@ -27,6 +30,7 @@ from calcli.rows import Rows
 
 if TYPE_CHECKING:
     from calcli.workers.executor import Executor
+
 
 CALIBRATION = ("cal", "val", "validation", "valid", "calibration", "calib", "dev")
 
@@ -198,3 +202,69 @@ def _others(task: CompareTask, scene: Scene) -> Iterator[list[tuple[Rows, Fit[An
     setting, fits = task.against
     with nullcontext(scene) if setting == task.setting else opened(setting) as other:
         yield [(held, fit) for (_, held, _), fit in zip(other.folds, fits, strict=True)]
+
+
+# ---- the result file of compare, read again: nothing in it is believed before its types are checked
+
+
+LARGEST = 1 << 30
+"""Bytes of a result file."""
+
+Fact = int | float | str | bool | None | list[float | None]
+NUMBERS = ("value", "se", "p_value", "null_mean", "null_q95")
+
+
+class KeptDifference(msgspec.Struct):
+    """A method's differences to the baseline on a bundle, by metric."""
+
+    bundle: str
+    method: str
+    metrics: dict[str, dict[str, Fact]]
+
+
+class KeptResult(KeptDifference):
+    """A method's metrics on a bundle."""
+
+    status: str
+    seconds: float = 0.0
+    data_sha256: str | None = None
+    fits: dict[str, int] = msgspec.field(default_factory=dict)
+
+
+class Kept(msgspec.Struct):
+    """What an earlier run has left; other keys are not read again."""
+
+    settings: dict[str, Any]
+    data: dict[str, str]
+    results: list[KeptResult]
+    differences: list[KeptDifference]
+
+    @property
+    def whole(self) -> bool:
+        """Whether all that is shown of a result is there, and is numbers."""
+        done = [(result, METRICS) for result in self.results if result.status == "ok"]
+        pairs: list[tuple[KeptDifference, tuple[str, ...]]] = [*done, *((pair, COMPARED) for pair in self.differences)]
+        return all(name in each.metrics for each, names in pairs for name in names) and all(
+            _is_shown(fact) for each, _ in pairs for fact in each.metrics.values()
+        )
+
+
+def _is_shown(fact: dict[str, Fact]) -> bool:
+    ends = fact.get("ci") or [None, None]
+    return (
+        "value" in fact
+        and all(type(fact.get(name)) in (int, float, type(None)) for name in NUMBERS)
+        and (isinstance(ends, list) and len(ends) == 2)
+    )
+
+
+def kept(path: Path) -> Kept:
+    """Read what an earlier run has left. Raises UsageError for anything else."""
+    what = "a result of compare"
+    try:
+        found = msgspec.json.decode(read_document(str(path), LARGEST, what, own=True), type=Kept)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        found = None
+    if found is None or not found.whole:
+        raise UsageError(f"{path}: exists and is no result of compare; name another -o or pass --force")
+    return found

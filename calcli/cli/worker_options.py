@@ -60,7 +60,7 @@ def spread(
 ) -> None:
     """Let workers, where there are some, walk over rows that these names and arguments have opened."""
     if executor is not None:
-        from calcli.workers.parallel_walk import spread_over
+        from calcli.workers.task import spread_over
 
         spread_over(rows, names, executor, opening, journal)
 

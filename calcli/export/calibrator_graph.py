@@ -1,13 +1,33 @@
 """From a fitted calibrator to the graph of its ``apply``, which is run on traced values; few methods need more."""
 
+from collections.abc import Sequence
 from functools import singledispatch
+from typing import Any, NamedTuple
 
 import numpy as np
 
+from calcli.binning import width_edges
 from calcli.calibrator import Calibrator, Prediction
 from calcli.composition import Composition, settled
+from calcli.errors import UsageError
+from calcli.export.graph import FUNCTIONS, Graph, GraphValue, Operand
+from calcli.io.artifact import Artifact
+from calcli.kernels.numpy.hoki_retention import CELLS_PER_FOLD, DEGREE, gap_table
+from calcli.methods._binary.curves import logs, normalize, share_rest, step
+from calcli.methods._binary.log_odds import log_sigmoid, top_log_odds
+from calcli.methods._binary.maps import BinaryCalibrator, BrokenLine, LogisticCalibrator
+from calcli.methods._hoki.rounds import SLACK
+from calcli.methods._monotone import evaluate
+from calcli.methods.compared.bbq import BayesianBinning
+from calcli.methods.compared.irova import TIE_BREAK, IsotonicOneVsAll
+from calcli.methods.hb import HistogramBinning
+from calcli.methods.hoki import Hoki
+from calcli.methods.iop import IntraOrderPreserving
+from calcli.methods.logit_spline import LogitSpline
+from calcli.methods.recal import ReCal
+from calcli.methods.sb import ScalingBinning
 from calcli.mixture import Mixture
-from calcli.numerics import mixed_with_uniform
+from calcli.numerics import FloatArray, log_softmax, mixed_with_uniform, row_max, sigmoid
 from calcli.rows import Block
 
 
@@ -33,3 +53,314 @@ def mixture(calibrator: Mixture, block: Block) -> Prediction:
         first = np.logaddexp(first, part)
     log_p = mixed_with_uniform(first, calibrator.uniform)
     return Prediction(log_p, block.prediction if calibrator.keeps_argmax else log_p.argmax(axis=1))
+
+
+# ---- maps that are tables, which NumPy looks up in ways that no graph has: a binary search of all rows together
+
+
+def take(table: FloatArray, index: GraphValue) -> Operand:
+    """Entries of a constant (m,) at the indices."""
+    return index.like(index.graph.op("take", table, index))
+
+
+class Pieces(NamedTuple):
+    """A map of straight pieces: value + slope (x - start), one piece more than edges."""
+
+    edges: FloatArray
+    start: FloatArray
+    value: FloatArray
+    slope: FloatArray
+
+    @classmethod
+    def identity(cls) -> "Pieces":
+        zero = np.zeros(1)
+        return cls(np.empty(0), zero, zero, np.ones(1))
+
+    @classmethod
+    def steps(cls, edges: FloatArray, values: FloatArray) -> "Pieces":
+        """``curves.step``: the value of the right-closed bin."""
+        if not len(edges):
+            return cls.identity()
+        flat = np.zeros(len(values))
+        return cls(edges[1:-1], flat, values, flat)
+
+    @classmethod
+    def line(cls, x: FloatArray, y: FloatArray) -> "Pieces":
+        """``numpy.interp``: straight between knots, constant beyond."""
+        if not len(x):
+            return cls.identity()
+        with np.errstate(over="ignore"):
+            slope = np.clip(np.diff(y) / np.diff(x), -1e300, 1e300)
+        return cls(x, np.append(x[0], x), np.append(y[0], y), np.concatenate([[0.0], slope, [0.0]]))
+
+    @classmethod
+    def bent(cls, edges: FloatArray, slopes: FloatArray) -> "Pieces":
+        """``_monotone.evaluate``."""
+        base = np.concatenate([[0.0, 0.0], np.cumsum(slopes[1:-1] * np.diff(edges))])
+        return cls(edges, np.append(edges[0], edges), base, slopes)
+
+
+def search(x: Operand, edges: Sequence[FloatArray], *, closed: bool) -> tuple[Operand, int]:
+    """How many edges of its column's table lie below each x (with ``closed``: at it, too), and their longest number.
+
+    x : (rows, columns). edges : one sorted table for all columns, or one per column. A binary search of all rows
+    together: as many steps as the longest table has binary digits. None where there is no edge.
+    """
+    steps = max(map(len, edges)).bit_length()
+    size = 2**steps - 1
+    if not steps:
+        return None, 0
+    table = np.full((len(edges), size), np.inf)
+    for row, own in zip(table, edges, strict=True):
+        row[: len(own)] = own
+    offset = np.arange(len(edges)) * size
+    passed = np.less_equal if closed else np.less
+    stride = 2 ** (steps - 1)
+    found: Operand = np.where(passed(table[:, stride - 1], x), stride, 0)
+    while stride > 1:
+        stride //= 2
+        found = np.where(passed(take(table.ravel(), found + (offset + stride - 1)), x), found + stride, found)
+    return found, size + 1
+
+
+def nudged(x: Operand, maps: int) -> Operand:
+    """x moved by its graph's nudge, if there is one."""
+    return x if x.graph.nudge is None else x * (1.0 + x.graph.nudge[:, :maps])
+
+
+def piecewise(x: GraphValue, maps: Sequence[Pieces], *, closed: bool = False) -> Operand:
+    """The maps at x: one for all columns, or one per column. closed : a score on an edge belongs above it."""
+    seen: Operand = nudged(x.view(x.graph.rows, x.width), len(maps))
+    found, size = search(seen, [one.edges for one in maps], closed=closed)
+    if found is None:
+        first, level, rise = (np.concatenate([one[i] for one in maps]) for i in (1, 2, 3))
+    else:
+        tables = np.zeros((3, len(maps), size))
+        for row, one in enumerate(maps):
+            tables[:, row, : len(one.start)] = one[1:]
+        index = found + np.arange(len(maps)) * size
+        first, level, rise = (take(table.ravel(), index) for table in tables)
+    return x.like((seen - first) * rise + level)
+
+
+# ---- what ``apply`` calls of them
+
+
+def _step(p: GraphValue, edges: FloatArray, values: FloatArray) -> Operand:
+    p.graph.jumps = True
+    return piecewise(p, [Pieces.steps(edges, values)])
+
+
+def _interpolated(p: GraphValue, x: FloatArray, y: FloatArray) -> Operand:
+    p.graph.jumps = True  # knots can lie next to each other
+    return piecewise(p, [Pieces.line(x, y)], closed=True)
+
+
+FUNCTIONS[row_max] = lambda z: z.max(axis=1)
+FUNCTIONS[np.interp] = _interpolated
+FUNCTIONS[step] = _step
+FUNCTIONS[evaluate] = lambda x, edges, slopes: piecewise(x, [Pieces.bent(edges, slopes)])
+
+
+# ---- one map per class against the rest: all classes are looked up together, where ``apply`` goes class by class
+
+
+Maps = list[tuple[Any, ...]]
+
+
+@lower.register
+def one_vs_rest(calibrator: BinaryCalibrator, block: Block) -> Prediction:
+    """``BinaryCalibrator.apply``."""
+    if len(calibrator.maps) == 1:
+        return calibrator.apply(block)
+    inputs = calibrator.inputs(calibrator.seen(block))
+    return normalize(curve(calibrator, inputs, calibrator.maps), block.z, block.prediction)
+
+
+def curve(calibrator: BinaryCalibrator, x: Operand, maps: Maps) -> Operand:
+    """The maps at x (rows, classes); class by class where nothing is known of how to take them together."""
+    if isinstance(calibrator, LogitSpline):
+        return sigmoid(spline(x, maps))
+    if isinstance(calibrator, LogisticCalibrator):
+        return sigmoid(calibrator.logit(x, *columns_of(maps)))
+    if isinstance(calibrator, ScalingBinning):
+        return scaled_and_binned(x, maps)
+    if isinstance(calibrator, HistogramBinning | BayesianBinning):
+        return steps(x, maps)
+    if isinstance(calibrator, BrokenLine):
+        x.graph.jumps = True
+        q = np.clip(piecewise(x, [Pieces.line(*one) for one in maps], closed=True), 0.0, 1.0)
+        return q + x * TIE_BREAK if isinstance(calibrator, IsotonicOneVsAll) else q
+    return np.stack([calibrator.curve(x[:, c], *one) for c, one in enumerate(maps)], axis=1)
+
+
+def steps(x: Operand, maps: Maps) -> Operand:
+    """``curves.step`` of each map."""
+    x.graph.jumps = True
+    return piecewise(x, [Pieces.steps(*one) for one in maps])
+
+
+def columns_of(maps: Maps) -> list[Any]:
+    """Each parameter of the maps, (maps,)."""
+    return [np.array(values, dtype=np.float64) for values in zip(*maps, strict=True)]
+
+
+def spline(s: Operand, maps: Maps) -> Operand:
+    """``LogitSpline.logit``: parabolas between knots, straight lines beyond; maps of fewer knots have empty pieces."""
+    count = max(len(knots) for _, knots, _ in maps)
+    knots, slopes = (np.array([np.pad(one[i], (0, count - len(one[i])), "edge") for one in maps]).T for i in (1, 2))
+    total = np.minimum(s - knots[0], 0.0) * slopes[0] + np.maximum(s - knots[-1], 0.0) * slopes[-1]
+    total = total + columns_of([one[:1] for one in maps])[0]
+    for j, width in enumerate(np.diff(knots, axis=0)):
+        t = np.clip(s - knots[j], 0.0, width)
+        total = total + t * (t * (0.5 * (slopes[j + 1] - slopes[j]) / np.where(width > 0, width, 1.0)) + slopes[j])
+    return total
+
+
+def scaled_and_binned(s: Operand, maps: Maps) -> Operand:
+    """``ScalingBinning.curve``: a smooth map, then its steps."""
+    slope, intercept, rest = columns_of([(one[0], one[1], one[4] if len(one) > 4 else one[0]) for one in maps])
+    smooth = s * slope + intercept
+    if (slope != rest).any():
+        bent = log_sigmoid(s) * slope + intercept - log_sigmoid(-s) * rest
+        smooth = np.where(slope == rest, smooth, bent)
+    return steps(sigmoid(smooth), [one[2:4] for one in maps])
+
+
+# ---- hoki with the exact retention under Gaussian or Gumbel noise; what needs transforms or draws says so
+
+
+BY_TRANSFORMS = "reads the scores of the same rows under transforms of the input, which a serving graph does not see"
+
+
+@lower.register
+def recal(calibrator: ReCal, block: Block) -> Prediction:
+    raise UsageError(f"recal {BY_TRANSFORMS}; export ts or ft instead")
+
+
+@lower.register
+def hoki(calibrator: Hoki, block: Block) -> Prediction:
+    if calibrator.transforms is not None:
+        how = f"mix={calibrator.mix:g}" if calibrator.mix else "noise=transforms"
+        raise UsageError(f"hoki with {how} {BY_TRANSFORMS}; fit it with noise=gaussian or gumbel")
+    if calibrator.samples:
+        raise UsageError("hoki with gamma=mc counts recorded draws, which no graph holds; fit it with gamma=exact")
+    if calibrator.noise == "uniform":
+        raise UsageError(
+            "hoki with noise=uniform integrates a product with a kink at every class's gap, which a graph of a fixed"
+            " length cannot do to 1e-6; fit it with noise=gaussian or gumbel"
+        )
+    z: Operand = block.z
+    label = block.prediction
+    z.graph.jumps = True
+    gamma = (gaussian if calibrator.noise == "gaussian" else gumbel)(z, calibrator.scale)
+    if calibrator.init == "accuracy":
+        start = np.full_like(gamma, calibrator.accuracy)
+    else:
+        start = sigmoid(top_log_odds(z, label))
+    q = start
+    for alpha, beta in zip(calibrator.alpha, calibrator.beta, strict=True):
+        q = follow(q, gamma, alpha, beta)
+    return Prediction(share_rest(z, label, *logs(q)), label)
+
+
+def follow(q: Operand, gamma: Operand, alpha: FloatArray, beta: FloatArray) -> Operand:
+    """``rounds.follow``: the line of each row's bin; an empty bin leaves the row as it is."""
+    empty = np.isnan(alpha)
+    tables = np.stack([np.where(empty, 0.0, alpha), np.where(empty, 0.0, beta), empty.astype(np.float64)])
+    found, size = search(nudged(q - SLACK, 1), [width_edges(len(alpha))[1:-1]], closed=False)
+    if found is None:
+        a, b, none = (table[None, :] for table in tables)
+        line = np.clip(gamma * (a - b) + b, 0.0, 1.0)
+        return q if none.any() else line
+    a, b, none = (take(np.pad(table, (0, size - len(alpha))), found) for table in tables)
+    return np.where(none > 0.5, q, np.clip((a - b) * gamma + b, 0.0, 1.0))
+
+
+def gaps(z: Operand) -> tuple[Operand, Operand]:
+    """How far each class lies below the largest of its row, and whether it is that, (rows, k)."""
+    top = z.argmax(axis=1)
+    return z[np.arange(len(z)), top][:, None] - z, top[:, None] == np.arange(z.width)
+
+
+def gumbel(z: Operand, scale: float) -> Operand:
+    """``hoki_retention.gumbel_retention``."""
+    d, is_top = gaps(z)
+    closeness = np.where(is_top, 0.0, np.exp(d / -scale))
+    return 1.0 / (closeness.sum(axis=1) + 1.0)
+
+
+def gaussian(z: Operand, scale: float) -> Operand:
+    """``hoki_retention.gaussian_retention``: power sums of the gaps within the cells of a grid, times one table."""
+    table = gap_table((scale,), z.width)
+    d, is_top = gaps(z)
+    d = np.where(is_top, 2.0 * table.far, d)
+    place = np.log(np.minimum(d, table.far) / table.knee + 1.0) * CELLS_PER_FOLD
+    cell = np.where(d >= table.far, float(table.cells), place.astype(np.int64))
+    t = (place - cell) * 2.0 - 1.0
+    op = z.graph.op
+    member = op("float", op("equal", op("whole", op("expand", cell)), np.arange(table.cells)[None, None, :]))
+    coefficients = table.per_scale[0].reshape(table.cells, DEGREE + 1, -1)
+    power, total = np.ones_like(t), table.log_weight
+    for degree in range(DEGREE + 1):
+        sums = op("squeeze", op("row_sum", op("swap", op("mul", member, op("expand", power)))))
+        total = total + sums @ np.ascontiguousarray(coefficients[:, degree])
+        power = power * t
+    return np.minimum(np.exp(total).sum(axis=1), 1.0)
+
+
+# ---- order-preserving networks: what sorts the classes of a row
+
+
+@lower.register
+def intra_order_preserving(calibrator: IntraOrderPreserving, block: Block) -> Prediction:
+    if calibrator.variant == "diag":
+        return calibrator.apply(block)
+    log_p = mixed_with_uniform(log_softmax(by_networks(calibrator, block.z)), calibrator.uniform)
+    return Prediction(log_p, block.prediction)
+
+
+def by_networks(calibrator: IntraOrderPreserving, z: Operand) -> Operand:
+    """``_iop_net.mapped_logits``; the last class gets a gap of 0, so that all arrays have k columns."""
+    k, op = z.width, z.graph.op
+    order = op("descending", z, dtype=np.int64)
+    ranked = np.take_along_axis(z, order, axis=1)
+    gaps = ranked - ranked[:, np.minimum(np.arange(1, k + 1), k - 1)]
+    assert calibrator.center is not None
+    assert calibrator.spread is not None
+    seen = ((ranked if calibrator.variant == "oi" else z) - calibrator.center) / calibrator.spread
+    nets = calibrator._nets()
+    total: Operand = 0.0
+    for w1, b1, w2, b2, w3, b3 in nets:
+        h = np.maximum(np.maximum(seen @ w1 + b1, 0.0) @ w2 + b2, 0.0)
+        a = h @ np.pad(w3, ((0, 0), (0, 1))) + np.append(b3, 0.0)
+        total = np.maximum(a, 0.0) + np.log1p(np.exp(-np.abs(a))) + total
+    climbed = op("sum_from_right", gaps * (total / len(nets)))
+    return np.take_along_axis(climbed, op("descending", -order.floats(), dtype=np.int64), axis=1)
+
+
+# ---- the graph of an artifact: scores in, probabilities, prediction and confidence out
+
+
+PAIR = {"logits": ([[0.0, 1.0]], [[0.0, 0.0]]), "probs": ([[-1.0, 1.0]], [[1.0, 0.0]])}
+"""From a binary model's one score s to two: (0, s) or (1 - s, s)."""
+
+
+def trace(artifact: Artifact, *, one_column: bool = False, nudge: FloatArray | None = None) -> Graph:
+    """Trace a calibrator. Raises UsageError for a method that no graph can hold.
+
+    one_column : the scores are (rows, 1), a binary model's score of class 1. nudge : see ``Graph``.
+    """
+    graph = Graph(nudge=nudge)
+    scores = graph.scores(1 if one_column else artifact.n_classes)
+    if one_column:
+        if artifact.n_classes != 2 or artifact.input_kind not in PAIR:
+            raise UsageError(f"one column of scores is not what {artifact.n_classes} classes have")
+        weight, bias = PAIR[artifact.input_kind]
+        scores = scores @ np.array(weight) + np.array(bias)
+    end: Operand = lower(artifact.calibrator, Block(0, scores, artifact.input_kind))
+    probs = np.exp(end.log_probs)
+    confidence = np.minimum(probs[np.arange(len(probs)), end.label], 1.0)
+    outputs: dict[str, Operand] = {"probs": probs, "prediction": end.label, "confidence": confidence}
+    graph.outputs = {name: value.place for name, value in outputs.items()}
+    return graph

@@ -6,7 +6,7 @@ import numpy as np
 
 from calcli.errors import CalcliError, needed, one_line
 from calcli.export import onnx_after_classifier
-from calcli.export.artifact_graph import trace
+from calcli.export.calibrator_graph import trace
 from calcli.export.numpy_source import load_source, write_source
 from calcli.export.onnx_model import OPSET, build_model, session
 from calcli.export.torch_module import build_module, load_program, save_program

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from calcli.export.artifact_graph import PAIR
+from calcli.export.calibrator_graph import PAIR
 from calcli.export.graph import Graph
 from calcli.io.artifact import Artifact
 

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calcli.errors import DataError, UsageError, one_line
-from calcli.export.artifact_graph import trace
+from calcli.export.calibrator_graph import trace
 from calcli.export.onnx_model import IR_VERSION, OLDEST_OPSET, OPSET, Writer, properties, require_onnx, session
 from calcli.fast_dataclass import dataclass
 from calcli.io.artifact import Artifact

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from calcli.export.artifact_graph import trace
+from calcli.export.calibrator_graph import trace
 from calcli.export.numpy_source import load_source, write_source
 from calcli.fast_dataclass import dataclass
 from calcli.io.artifact import Artifact

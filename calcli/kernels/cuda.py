@@ -2,7 +2,7 @@
 
 from calcli.fit_summary import Summary
 from calcli.kernels import torch as twins
-from calcli.kernels.base import Kernels
+from calcli.kernels.device import Kernels
 from calcli.kernels.numpy import Expansion
 from calcli.rows import Rows
 

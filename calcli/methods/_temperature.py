@@ -5,13 +5,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from calcli.calibrator import Calibrator, Context, Prediction, param
+from calcli.calibrator import Calibrator, Context, Prediction, check_positive, param
 from calcli.fast_dataclass import dataclass
 from calcli.fit_summary import Summary
-from calcli.kernels.base import Kernels
-from calcli.kernels.device import kernels
+from calcli.kernels.device import Kernels, kernels
 from calcli.kernels.numpy import Expansion, Slope
-from calcli.methods._checks import check_positive
 from calcli.numerics import FloatArray, log_softmax
 from calcli.rows import Block, Rows
 from calcli.solvers import Root, find_root

@@ -5,13 +5,12 @@ from typing import Annotated, Any, Literal
 import numpy as np
 from msgspec import Meta
 
-from calcli.calibrator import param
+from calcli.calibrator import check_finite, param
 from calcli.errors import DataError
 from calcli.fast_dataclass import dataclass
 from calcli.methods._binary.log_odds import Sample, log_sigmoid
 from calcli.methods._binary.logistic import Loss, regress
 from calcli.methods._binary.maps import TOP_LABEL, LogisticCalibrator, MapFit, ModeOptions
-from calcli.methods._checks import check_finite
 from calcli.numerics import FloatArray
 
 LOG_2 = float(np.log(2.0))

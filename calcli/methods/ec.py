@@ -11,8 +11,7 @@ from calcli.calibrator import ORDER_PRESERVING, Context, Fit, Options, param
 from calcli.errors import FitError
 from calcli.fast_dataclass import dataclass
 from calcli.fit_summary import Summary
-from calcli.kernels.base import Kernels
-from calcli.kernels.device import kernels
+from calcli.kernels.device import Kernels, kernels
 from calcli.kernels.numpy import Expansion, Slope
 from calcli.methods._temperature import TOLERANCE, OneTemperature, Search, search_temperature, solve_temperature
 from calcli.numerics import FloatArray

@@ -8,10 +8,19 @@ from typing import Annotated, Literal, Self
 import numpy as np
 from msgspec import Meta
 
-from calcli.calibrator import ORDER_PRESERVING, Calibrator, Context, Fit, Options, Prediction, Status, param
+from calcli.calibrator import (
+    ORDER_PRESERVING,
+    Calibrator,
+    Context,
+    Fit,
+    Options,
+    Prediction,
+    Status,
+    check_positive,
+    param,
+)
 from calcli.errors import DataError
 from calcli.fast_dataclass import dataclass
-from calcli.methods._checks import check_positive
 from calcli.methods.ts import TemperatureOptions, TemperatureScaling
 from calcli.numerics import FloatArray, log_softmax, softmax
 from calcli.rows import Block, Rows

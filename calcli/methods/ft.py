@@ -7,11 +7,20 @@ from typing import Annotated, Self
 import numpy as np
 from msgspec import Meta
 
-from calcli.calibrator import ORDER_PRESERVING, Calibrator, Context, Fit, Options, Prediction, param
+from calcli.calibrator import (
+    ORDER_PRESERVING,
+    Calibrator,
+    Context,
+    Fit,
+    Options,
+    Prediction,
+    check_positive,
+    check_uniform,
+    param,
+)
 from calcli.errors import DataError
 from calcli.fast_dataclass import dataclass
 from calcli.kernels.numpy import row_series
-from calcli.methods._checks import check_positive, check_uniform
 from calcli.methods._temperature import start_rows
 from calcli.methods.ts import TemperatureOptions, TemperatureScaling
 from calcli.numerics import FloatArray, IntArray, log_softmax, mixed_with_uniform, row_max

@@ -10,30 +10,33 @@ from msgspec import Meta
 from numpy.typing import NDArray
 
 from calcli.binning import BinStats, mass_edges
-from calcli.calibrator import Calibrator, Context, Fit, Options, Prediction, Status, param
+from calcli.calibrator import Calibrator, Context, Fit, Options, Prediction, Status, check_positive, param
 from calcli.errors import DataError, UsageError
 from calcli.fast_dataclass import dataclass
 from calcli.kernels.numpy.hoki_draws import Races
 from calcli.kernels.numpy.hoki_retention import block_retention
 from calcli.kernels.numpy.noise import QUANTILES, digest, standard_noise
 from calcli.kernels.numpy.top_confidence import summary_of_confidences
+from calcli.methods._binary.curves import logs, share_rest
 from calcli.methods._binary.log_odds import counted_rows, single_sample, top_log_odds
 from calcli.methods._binary.maps import TOP_LABEL
-from calcli.methods._binary.vectors import logs, share_rest
-from calcli.methods._checks import check_positive
-from calcli.methods._hoki.rounds import Design, Evidence, design, replay, width_error
-from calcli.methods._hoki.search import (
+from calcli.methods._hoki.rounds import (
     FAMILIES,
+    Design,
+    Evidence,
     NoiseChoice,
     agreement,
     choose_noise,
+    choose_pool,
+    design,
     listed_scales,
+    replay,
     retention,
     searched_families,
     spread,
     survival,
+    width_error,
 )
-from calcli.methods._transforms import choose_pool
 from calcli.methods.ts import TemperatureOptions, TemperatureScaling
 from calcli.numerics import FloatArray, IntArray, sigmoid
 from calcli.rows import Block, Rows

@@ -9,9 +9,8 @@ from calcli.calibrator import ORDER_PRESERVING, Calibrator, Context, Curves, Fit
 from calcli.errors import DataError, FitError
 from calcli.fast_dataclass import dataclass
 from calcli.isotonic import PooledOutcomes
-from calcli.methods._binary.curves import check_line, line
+from calcli.methods._binary.curves import check_line, line, normalize
 from calcli.methods._binary.log_odds import probabilities
-from calcli.methods._binary.vectors import normalize
 from calcli.methods.compared.irova import TIE_BREAK
 from calcli.numerics import FloatArray, IntArray
 from calcli.rows import Block, Rows

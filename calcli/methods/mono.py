@@ -6,9 +6,8 @@ from typing import Annotated, Self
 import numpy as np
 from msgspec import Meta
 
-from calcli.calibrator import ORDER_PRESERVING, Calibrator, Context, Fit, Options, Prediction, param
+from calcli.calibrator import ORDER_PRESERVING, Calibrator, Context, Fit, Options, Prediction, check_uniform, param
 from calcli.fast_dataclass import dataclass
-from calcli.methods._checks import check_uniform
 from calcli.methods._monotone import ALL_AT_BOUND, check_map, evaluate, minimise_map, nll_in_slopes, pull_together
 from calcli.numerics import FloatArray, log_softmax, mixed_with_uniform
 from calcli.rows import Block, Rows

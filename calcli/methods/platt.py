@@ -4,12 +4,11 @@ from typing import Annotated, Any
 
 from msgspec import Meta
 
-from calcli.calibrator import param
+from calcli.calibrator import check_finite, param
 from calcli.fast_dataclass import dataclass
 from calcli.methods._binary.log_odds import Sample
 from calcli.methods._binary.logistic import Loss, regress
 from calcli.methods._binary.maps import TOP_LABEL, LogisticCalibrator, MapFit, ModeOptions
-from calcli.methods._checks import check_finite
 from calcli.numerics import FloatArray
 
 

@@ -6,13 +6,12 @@ from typing import Annotated, Any
 import numpy as np
 from msgspec import Meta
 
-from calcli.calibrator import param
+from calcli.calibrator import check_finite, param
 from calcli.errors import DataError
 from calcli.fast_dataclass import dataclass
 from calcli.methods._binary.log_odds import Sample
 from calcli.methods._binary.logistic import regress
 from calcli.methods._binary.maps import TOP_LABEL, LogisticCalibrator, MapFit, ModeOptions, few_rows_per_class
-from calcli.methods._checks import check_finite
 from calcli.numerics import FloatArray
 from calcli.rows import Rows
 

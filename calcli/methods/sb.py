@@ -9,7 +9,7 @@ from msgspec import Meta
 
 from calcli.binning import BinStats
 from calcli.cached import cached_property
-from calcli.calibrator import Calibrator, Context, Curves, Fit, param
+from calcli.calibrator import Calibrator, Context, Curves, Fit, check_finite, check_positive, param
 from calcli.composition import mapped
 from calcli.errors import FitError
 from calcli.fast_dataclass import dataclass
@@ -19,7 +19,6 @@ from calcli.methods._binary.curves import EMPTY, check_steps, step
 from calcli.methods._binary.log_odds import Sample, counted_rows, log_sigmoid
 from calcli.methods._binary.logistic import Loss
 from calcli.methods._binary.maps import TOP_LABEL, BinaryCalibrator, MapFit, ModeOptions, fit_maps
-from calcli.methods._checks import check_finite, check_positive
 from calcli.methods.beta import fit_beta
 from calcli.methods.compared.dir import DirichletCalibration
 from calcli.methods.compared.identity import Identity

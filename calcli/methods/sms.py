@@ -6,13 +6,12 @@ import msgspec
 import numpy as np
 from msgspec import Meta
 
-from calcli.calibrator import Context, Fit, Laws, Options, Prediction, param
+from calcli.calibrator import Context, Fit, Laws, Options, Prediction, check_finite, param
 from calcli.fast_dataclass import dataclass
 from calcli.methods._affine.fitting import FitNotes, effective_rows, fit_map, identity_map, refuse_hopeless
 from calcli.methods._affine.matrix import MatrixObjective
 from calcli.methods._affine.path import load_table, path_folds, search_path
 from calcli.methods._affine.structured import LAMBDAS, Smoothed, presmooth, structured_ridge
-from calcli.methods._checks import check_finite
 from calcli.numerics import FloatArray, log_softmax
 from calcli.rows import Block, Rows
 

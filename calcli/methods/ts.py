@@ -5,13 +5,11 @@ from typing import Annotated, Literal, Self
 
 from msgspec import Meta
 
-from calcli.calibrator import ORDER_PRESERVING, Context, Fit, Options, Prediction, param
+from calcli.calibrator import ORDER_PRESERVING, Context, Fit, Options, Prediction, check_uniform, param
 from calcli.fast_dataclass import dataclass
 from calcli.fit_summary import Summary
-from calcli.kernels.base import Kernels
-from calcli.kernels.device import kernels
+from calcli.kernels.device import Kernels, kernels
 from calcli.kernels.numpy import Expansion, Slope
-from calcli.methods._checks import check_uniform
 from calcli.methods._temperature import (
     LOG_BETA_HIGH,
     LOG_BETA_LOW,

@@ -4,7 +4,7 @@ from typing import Annotated, Self
 
 from msgspec import Meta
 
-from calcli.calibrator import Calibrator, Context, Fit, Laws, Options, Prediction, param
+from calcli.calibrator import Calibrator, Context, Fit, Laws, Options, Prediction, check_finite, param
 from calcli.fast_dataclass import dataclass
 from calcli.methods._affine.fitting import (
     FitNotes,
@@ -16,7 +16,6 @@ from calcli.methods._affine.fitting import (
 )
 from calcli.methods._affine.objective import Chunks, logits_as
 from calcli.methods._affine.vector import VectorObjective
-from calcli.methods._checks import check_finite
 from calcli.numerics import FloatArray, log_softmax
 from calcli.rows import Block, Rows
 

@@ -14,9 +14,8 @@ from calcli import __version__
 from calcli.diagrams.curve import CurveSettings
 from calcli.evaluation.verdict_results import Estimate
 from calcli.metrics.intervals import normal_quantile
-from calcli.report.components import Room, download, drawn_of, focus_of, row, state_word, table, term
+from calcli.report.components import GLOSSARY, Room, download, drawn_of, focus_of, row, state_word, table, term
 from calcli.report.gather import ModelResults, Threshold, Version
-from calcli.report.glossary import GLOSSARY
 from calcli.report.markup import Safe, data_block, join, name, tag, visible
 from calcli.report.number_format import cases, count, share, signed, span
 from calcli.report.sections import card, model_body, signatures

@@ -20,11 +20,10 @@ from calcli.report.components import (
     term,
 )
 from calcli.report.figures import bars, dumbbell, gap_line, reliability, risk, sample, sweep_figure
-from calcli.report.findings import way_words
 from calcli.report.gather import ModelResults, Version
 from calcli.report.markup import Safe, join, name, short, tag
 from calcli.report.number_format import chance, count, fixed, per_cent, share, signed, span
-from calcli.report.verdicts import Verdict, report_of, verdict_of
+from calcli.report.verdicts import Verdict, report_of, verdict_of, way_words
 
 RECOMMENDED = tag("span", "★ recommended", class_="recommended")
 

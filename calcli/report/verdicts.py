@@ -3,15 +3,162 @@
 What is so was judged by the evaluation (``Report``); here it only becomes sentences.
 """
 
+import math
+import shlex
 from collections.abc import Sequence
 
 from calcli.diagrams.caption_text import squeeze
+from calcli.diagrams.styles.gaps import Gap
 from calcli.evaluation.verdict_results import Advice, Report
 from calcli.fast_dataclass import dataclass
-from calcli.report.advice import advice_on
-from calcli.report.findings import NOWHERE, bin_sentence, elsewhere, way_words, where_wrong
-from calcli.report.gather import ModelResults, Version
-from calcli.report.number_format import cases, count, points, signed, span
+from calcli.metrics.intervals import normal_quantile
+from calcli.report.gather import CalibratorFacts, ModelResults, Version
+from calcli.report.number_format import cases, count, per_cent, points, signed, span
+
+# ---- where a version is wrong, in sentences: the bins, groups and classes that stand out
+
+
+FEWEST = 50
+"""Bins with fewer rows support no sentence."""
+
+NOWHERE = "The tests over all confidences together find it; no single range stands out."
+
+
+def way_words(gap: float) -> str:
+    """A gap in words."""
+    return f"{points(gap)} points {'over' if gap > 0 else 'under'}confident"
+
+
+def bin_sentence(version: Version, way: int = 0, largest: bool = False) -> str:
+    """The stated confidences that go wrong most, in cases times points, or in points; nothing where none does.
+
+    way : 1 overconfident, -1 underconfident, 0 either.
+    """
+    report = version.result.report
+    assert report is not None
+    found = [b for b in report.bins if b.significant and b.n >= FEWEST and (way == 0 or b.gap * way > 0)]
+    if not found:
+        return ""
+    b = max(found, key=lambda b: abs(b.gap) * (1 if largest else b.n))
+    return (
+        f"When it says {100 * b.low:g} to {100 * b.high:g}% ({count(b.n)} of {count(version.result.n)} cases)"
+        f" it is right in {per_cent(b.accuracy)} ({per_cent(b.accuracy_low)} to {per_cent(b.accuracy_high)})."
+    )
+
+
+def where_wrong(v: Version, way: int) -> str:
+    """Where a wrong version goes wrong: range of confidences, class 1 of two, groups, classes."""
+    found = bin_sentence(v, way) or "On average: no single range of confidences stands out."
+    return f"{found} {elsewhere(v)}".strip()
+
+
+def elsewhere(v: Version) -> str:
+    """What the whole does not tell: class 1 of two, groups, or a few of the classes; nothing where nothing is."""
+    report, found = v.result.report, []
+    assert report is not None
+    if report.tested != "confidence" and report.positive is not None and abs(report.positive.z) > 1.96:
+        gap = report.positive.gap
+        called = squeeze(report.data.class_1 or "class 1", 40)
+        found.append(f"The probability of {called} is {points(gap)} points too {'high' if gap > 0 else 'low'}.")
+    if "groups" in report.findings:
+        found.append(f"It differs by group: {worst_parts(v.groups) or 'see below'}.")
+    off = [g for g in v.classes if g.beyond]
+    if "classes" in report.findings and 0 < len(off) <= len(v.classes) / 2:
+        found.append(f"Single classes are off: {worst_parts(off)}.")
+    return " ".join(found)
+
+
+def worst_parts(gaps: Sequence[Gap]) -> str:
+    """The three parts that are furthest off, of those beyond chance."""
+    worst = sorted((g for g in gaps if g.beyond), key=lambda g: -abs(g.gap))[:3]
+    return ", ".join(f"{squeeze(g.part, 40)} ({way_words(g.gap)})" for g in worst)
+
+
+# ---- what to do about a version that is wrong: apply a calibrator that was given, or make one
+
+
+REACH = normal_quantile(0.975)
+"""Standard errors beyond which a difference of losses is significant."""
+
+
+def best_version(model: ModelResults) -> Version | None:
+    """The calibrator to apply: the first given whose loss cannot be told from the least.
+
+    Only those count that lower the loss beyond chance and whose accuracy does not fall
+    beyond it. None where there is none.
+    """
+
+    def beyond(version: Version, other: int) -> bool:
+        value, se = version.nll_gaps[other]
+        return math.isfinite(se) and value > REACH * se
+
+    helpful = [
+        (at, v) for at, v in enumerate(model.versions) if at and beyond(model.versions[0], at) and not _loses_answers(v)
+    ]
+    if not helpful:
+        return None
+    least, _ = min(helpful, key=lambda each: each[1].nll_gaps[0][0])
+    return next(v for _, v in helpful if not beyond(v, least))
+
+
+def _loses_answers(version: Version) -> bool:
+    paired = version.result.paired
+    if paired is None or "accuracy" not in paired.differences:
+        return False
+    interval = paired.differences["accuracy"].interval
+    return interval is not None and interval.high < 0
+
+
+def advice_on(model: ModelResults, v: Version) -> Advice:
+    """What to do about a version: what was judged of it alone, or the calibrator that was given and helps."""
+    report = v.result.report
+    assert report is not None
+    if not {"confidence", "split"} & set(report.findings) or report.verdict_kind == "check_labels":
+        return report.advice
+    if v is not model.versions[0]:
+        return Advice("See the comparison.", "Whether another version does better stands in the table below.")
+    best = best_version(model)
+    if best is not None and best.facts is not None:
+        return _apply(model, best, best.facts)
+    if len(model.versions) == 1:
+        return report.advice
+    worse = [o.name for o in model.versions[1:] if o.nll_gaps[0][0] > REACH * o.nll_gaps[0][1]]
+    out = f"With {' and '.join(worse)} it gets worse. " if worse else ""
+    return Advice("None of these helps.", f"{out}{report.advice.lead} {report.advice.rest}", report.advice.command)
+
+
+def _apply(model: ModelResults, best: Version, facts: CalibratorFacts) -> Advice:
+    """Take a calibrator that was given, what it gains, and what is left wrong with it."""
+    if facts.same_rows:
+        why = "It was made from these very cases, on which it cannot fail: what it does on others is not known."
+        command = shlex.join(["calcli", "report", "OTHERS.h5", "--calibrator", facts.path, "-o", "others.html"])
+        return Advice(f"Try {best.name} on other cases.", why, command)
+    report = best.result.report
+    assert report is not None
+    over = report.overconfidence
+    way = "too much" if over.value >= 0 else "too little"
+    rest = (
+        f"Then it claims {points(over.value)} points {way} on average ({span(over.interval.low, over.interval.high)})."
+    )
+    still = " ".join(filter(None, (bin_sentence(best, largest=True), elsewhere(best))))
+    if still:
+        rest += f" Still: {still[0].lower()}{still[1:]}"
+    apart = " Groups need calibrators of their own." if "groups" in report.findings else ""
+    command = shlex.join(["calcli", "apply", facts.path, model.typed, "-o", "calibrated.h5"])
+    return Advice(f"Apply the calibrator {best.name}.", f"{rest}{apart} {changes(best)}", command)
+
+
+def changes(v: Version) -> str:
+    """Which answers a calibrator changes, and what that does to the accuracy."""
+    if not v.changed:
+        return "It changes none of its answers."
+    words = f"It changes {count(v.changed)} answers: {count(v.gained)} become right, {count(v.lost)} wrong"
+    paired = v.result.paired
+    accuracy = None if paired is None else paired.differences.get("accuracy")
+    if accuracy is None or accuracy.interval is None:
+        return f"{words}."
+    low, high = (signed(100 * end) for end in (accuracy.interval.low, accuracy.interval.high))
+    return f"{words}; accuracy {signed(100 * accuracy.value)} points [{low}, {high}]."
 
 
 @dataclass(frozen=True)

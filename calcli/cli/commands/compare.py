@@ -23,8 +23,7 @@ from typing import TYPE_CHECKING, Any
 
 from calcli import __version__
 from calcli.cli import options as o
-from calcli.cli.compare_job import CompareTask, HeldOut, Setting, differing_row, digest_of, opened, outcomes
-from calcli.cli.compare_result_file import Kept, kept
+from calcli.cli.compare_job import CompareTask, HeldOut, Kept, Setting, differing_row, digest_of, kept, opened, outcomes
 from calcli.cli.compare_text import Board
 from calcli.cli.render import Talk, fail, print_json
 from calcli.cli.tables import TEXTS

@@ -6,10 +6,16 @@ calcli completion zsh >> ~/.zshrc
 calcli completion fish > ~/.config/fish/completions/calcli.fish
 """
 
-from calcli.cli.man_and_completion import SCRIPTS
+from collections.abc import Iterator
+from shlex import quote
+
+from calcli import __version__
+from calcli.cli.app import EPILOG, load, summaries
 from calcli.errors import UsageError
 from calcli.fast_dataclass import dataclass
 from calcli.flags import REQUIRED, argument
+from calcli.metrics.catalog import metric_names
+from calcli.registry import method_names
 
 ORDER = 90
 
@@ -21,6 +27,127 @@ class CompletionArgs:
     def __post_init__(self) -> None:
         if self.shell not in SCRIPTS:
             raise UsageError(f"{self.shell}: expected one of {', '.join(SCRIPTS)}")
+
+
+# ---- shell completion and the manual page, made of the definitions that the help is made of
+
+
+@dataclass(frozen=True)
+class Flag:
+    """An option of a command: its spellings, the word for its value ("" for none), help, and known values."""
+
+    names: list[str]
+    value: str
+    help: str
+    values: list[str]
+
+
+def flags(command: str) -> list[Flag]:
+    """Every option of a command."""
+    named = {"--method": [*method_names(), "all"], "--metric": list(metric_names())}
+    found = []
+    for option in load(command).params:
+        if option.param_type_name != "option":
+            continue
+        names = [*option.opts, *option.secondary_opts]
+        switch = getattr(option, "is_flag", False)
+        choices = list(getattr(option.type, "choices", ()))
+        value = "" if switch else option.metavar or "|".join(choices) or "VALUE"
+        values = named.get(names[0], []) or choices or (value.split("|") if "|" in value and value.islower() else [])
+        found.append(Flag(names, value, getattr(option, "help", None) or "", values))
+    return found
+
+
+def listed(command: str) -> tuple[str, ...]:
+    """What the argument of a command is taken from, where it is a list of names."""
+    return {"methods": method_names(), "metrics": tuple(metric_names()), "completion": tuple(SCRIPTS)}.get(command, ())
+
+
+def bash() -> str:
+    """For bash: source it, or put it where bash-completion looks."""
+    values, words = [], []
+    for name in summaries():
+        own = flags(name)
+        for flag in own:
+            if flag.value:
+                spelt = "|".join(quote(f"{name} {each}") for each in flag.names)
+                values.append(f"    {spelt}) words={quote(' '.join(flag.values))} ;;")
+        spelt = " ".join(each for flag in own for each in flag.names if each.startswith("--"))
+        words.append(f"      {name}) if [[ $cur == -* ]]; then words={quote(spelt)}; else words=")
+        words[-1] += f"{quote(' '.join(listed(name)))}; fi ;;"
+    return "\n".join(
+        [
+            "_calcli() {",
+            "  local cur=${COMP_WORDS[COMP_CWORD]} words=",
+            '  case "${COMP_WORDS[1]} ${COMP_WORDS[COMP_CWORD-1]}" in',
+            *values,
+            '    *) case "${COMP_WORDS[1]}" in',
+            *words,
+            "    esac ;;",
+            "  esac",
+            f"  if ((COMP_CWORD == 1)); then words={quote(' '.join(summaries()))}; fi",
+            '  COMPREPLY=($(compgen -W "$words" -- "$cur"))',
+            "}",
+            "complete -o default -F _calcli calcli",
+            "",
+        ]
+    )
+
+
+def zsh() -> str:
+    """For zsh: bash's functions, which zsh can run."""
+    return f"autoload -Uz bashcompinit && bashcompinit\n{bash()}"
+
+
+def fish() -> str:
+    """For fish: into ~/.config/fish/completions/calcli.fish."""
+    lines = []
+    for name, summary in summaries().items():
+        lines.append(f"complete -c calcli -f -n __fish_use_subcommand -a {name} -d {quote(summary)}")
+        here = f"complete -c calcli -n {quote(f'__fish_seen_subcommand_from {name}')}"
+        if listed(name):
+            lines.append(f"{here} -f -a {quote(' '.join(listed(name)))}")
+        for flag in flags(name):
+            spelt = " ".join(f"-l {n[2:]}" if n.startswith("--") else f"-s {n[1:]}" for n in flag.names)
+            takes = "" if not flag.value else f" -x -a {quote(' '.join(flag.values))}" if flag.values else " -r"
+            lines.append(f"{here} {spelt}{takes} -d {quote(flag.help)}")
+    return "\n".join([*lines, ""])
+
+
+SCRIPTS = {"bash": bash, "zsh": zsh, "fish": fish}
+
+
+# ---- the manual page
+
+
+def manual() -> str:
+    """The page calcli(1) in roff."""
+    lines = [f'.TH CALCLI 1 "" "calcli {__version__}"', ".SH NAME", "calcli \\- calibrate classifiers on saved scores"]
+    lines += [".SH SYNOPSIS", ".B calcli", "COMMAND [OPTIONS] [ARGUMENTS]", ".SH COMMANDS"]
+    for name in summaries():
+        lines += [f".SS calcli {name}", *_text(load(name).help or "")]
+        for flag in flags(name):
+            lines += [".TP", f"\\fB{_roff(', '.join(flag.names))}\\fR {_roff(flag.value)}", _roff(flag.help) or "\\&"]
+        lines += [".PP", *_text(load(name).epilog or "")]
+    return "\n".join([*lines, '.SH "EXIT STATUS"', *_text(EPILOG), ""])
+
+
+def _text(text: str) -> Iterator[str]:
+    """Paragraphs; those that the help leaves unfilled stay so."""
+    for paragraph in text.strip().split("\n\n"):
+        plain = paragraph.startswith("\b\n")
+        yield ".PP"
+        yield from [".nf"] * plain
+        yield from map(_roff, paragraph.removeprefix("\b\n").split("\n"))
+        yield from [".fi"] * plain
+
+
+def _roff(line: str) -> str:
+    safe = line.replace("\\", "\\e").replace("-", "\\-")
+    return f"\\&{safe}" if safe.startswith((".", "'")) else safe
+
+
+# ---- the command
 
 
 def run(args: CompletionArgs) -> int:

@@ -13,22 +13,27 @@ calcli extract table.csv --labels truth --kind probs -o probs.h5
 calcli extract --model net.pt2 --inputs images.npz --transform zoom:0.5:0.9 -o logits.h5
 """
 
+import os
 from collections.abc import Iterable
-from dataclasses import asdict
+from dataclasses import asdict, replace
+from glob import glob
 from pathlib import Path
 
+from calcli.calibrator import Context
 from calcli.cli import options as o
-from calcli.cli.extract_model import InputShard, shards_of
 from calcli.cli.render import Talk, fail, print_json, print_path
-from calcli.cli.shards import ShardOutcome, dealt_out
+from calcli.cli.shards import ShardOutcome, attempted, dealt_out
 from calcli.cli.worker_options import Working
-from calcli.errors import CalcliError, UsageError
-from calcli.extract.model_inputs import ModelOptions
+from calcli.errors import CalcliError, DataError, UsageError
+from calcli.extract.model_inputs import ModelJob, ModelOptions
 from calcli.fast_dataclass import dataclass
-from calcli.flags import REQUIRED, argument, flag
+from calcli.flags import REQUIRED, argument, flag, taken
 from calcli.importers.import_report import ImportReport, Splitting, Written
 from calcli.importers.import_request import ImportOptions, ImportRequest
 from calcli.importers.import_scores import import_scores
+from calcli.io.atomic import make_folder, refuse_inputs
+from calcli.io.inputs import note
+from calcli.io.locate import WILD, natural
 from calcli.io.split import parse_split
 from calcli.rows import SCORE_KINDS
 
@@ -126,6 +131,101 @@ class ExtractArgs(ModelOptions, ImportOptions, Working, o.Saying):
         return ImportRequest(scores=scores, labels=labels, groups=groups, **how)
 
 
+# ---- the model half of calcli extract: what is run for a command, shard by shard
+
+
+def shards_of(
+    asked: ModelOptions, output: Path, splitting: Splitting, *, labels: str | None, kind: str, force: bool
+) -> "list[InputShard]":
+    """What is to be run: one bundle, or of a pattern that several files match one each, in the folder ``output``.
+
+    labels, kind : those of ``ModelJob``. Raises UsageError.
+    """
+    if asked.model is None or asked.inputs is None:
+        raise UsageError(f"--model {asked.model}: needs --inputs FILE or FOLDER to run on")
+    job = ModelJob(**taken(ModelOptions, asked), labels=labels, kind=kind, seed=splitting.seed)
+    found = _matching(asked.inputs)
+    if len(found) == 1:
+        return [InputShard(replace(job, inputs=found[0]), output, splitting, force)]
+    targets = [output / f"{Path(name.rpartition(':')[0] or name).stem}.h5" for name in found]
+    if len(set(targets)) < len(targets):
+        twice = next(str(t) for t in targets if targets.count(t) > 1)
+        raise UsageError(f"--inputs {asked.inputs}: two of these files would be written to {twice}; give them names")
+    make_folder(output)
+    for name in found:
+        note(name if os.path.exists(name) else name.rpartition(":")[0])
+    refuse_inputs(targets)
+    pairs = zip(found, targets, strict=True)
+    return [InputShard(replace(job, inputs=name), target, splitting, force) for name, target in pairs]
+
+
+@dataclass(frozen=True)
+class InputShard:
+    """One file of inputs, as a task for a worker."""
+
+    job: "ModelJob"
+    target: Path
+    splitting: Splitting
+    force: bool
+
+    @property
+    def name(self) -> str:
+        """What people call the work."""
+        return self.job.inputs
+
+    def run(self, talk: Talk) -> ImportReport:
+        """Run the model and write its scores."""
+        from calcli.extract.run import run_model
+
+        try:
+            return run_model(
+                self.job, self.target, self.splitting, force=self.force, context=Context(progress=talk.progress)
+            )
+        except KeyboardInterrupt:
+            talk.say(f"interrupted; what is done is kept in {self.target}.part, repeat the command to go on")
+            raise
+        finally:
+            talk.clear()
+
+    def __call__(self) -> ShardOutcome:
+        return attempted(self.run)
+
+    @property
+    def key(self) -> bytes:
+        """What determines the output. Raises DataError for inputs that are gone."""
+        from calcli.workers.journal import key_of
+        from calcli.workers.task import mark
+
+        files = (self.job.inputs.rpartition(":")[0] or self.job.inputs, self.job.model, self.job.weights)
+        stamps = [mark(name) for name in files if name is not None and Path(name).exists()]
+        return key_of(repr((self.job, self.target, self.splitting, stamps)).encode())
+
+    def absolute(self) -> "InputShard":
+        """The same for a process in another folder."""
+
+        def there(name: str) -> str:
+            return str(Path(name).absolute()) if Path(name.rpartition(":")[0] or name).exists() else name
+
+        weights, labels = (None if name is None else there(name) for name in (self.job.weights, self.job.labels))
+        inputs, model = there(self.job.inputs), there(self.job.model)
+        job = replace(self.job, inputs=inputs, model=model, weights=weights, labels=labels)
+        return replace(self, job=job, target=self.target.absolute())
+
+
+def _matching(inputs: str) -> list[str]:
+    """The files that ``--inputs`` stands for: itself, or what matches a quoted pattern, FILES or FILES:ARRAY."""
+    file, colon, array = inputs.rpartition(":") if ":" in inputs and not Path(inputs).exists() else (inputs, "", "")
+    if Path(file).exists() or not any(c in file for c in WILD):
+        return [inputs]
+    found = sorted((name for name in glob(file, recursive=True) if Path(name).is_file()), key=natural)
+    if not found:
+        raise DataError(f"--inputs {inputs}: no file matches; patterns are those of the shell, quoted")
+    return [f"{name}{colon}{array}" for name in found]
+
+
+# ---- the command
+
+
 def run(args: ExtractArgs) -> int:
     """Import saved scores or run a model, and tell what was written; a shard that fails stops no other."""
     talk = Talk(args.quiet)
@@ -173,8 +273,8 @@ def _finish(args: ExtractArgs, made: Iterable[tuple[Path, ShardOutcome]], talk: 
 
 
 def _tell(report: ImportReport, output: Path, talk: Talk) -> None:
-    for note in report.notes:
-        talk.say(note)
+    for line in report.notes:
+        talk.say(line)
     for bundle in report.bundles:
         talk.say(
             f"{output.name}{':' + bundle.name if bundle.name else ''}: {_size(bundle)},"

@@ -12,29 +12,37 @@ calcli fit --method all logits.h5 -o calibrators/
 calcli fit --method ts 'shards/*.h5:cal' -o all.ts.json
 """
 
+import math
+import os
 import re
+import sys
 import time
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from calcli.calibrator import Context, Options
 from calcli.cli import options as o
-from calcli.cli.fit_all import as_json, fit_all, print_fit
-from calcli.cli.render import Talk, print_json, print_path
+from calcli.cli.render import Talk, fail, print_json, print_path
+from calcli.cli.tables import Cell, print_table
 from calcli.cli.worker_options import Working, job_file, opened
-from calcli.errors import FitError, UsageError
+from calcli.errors import CalcliError, DataError, FitError, UsageError
 from calcli.fast_dataclass import dataclass
 from calcli.fit_and_apply import fit_artifact
 from calcli.flags import flag
-from calcli.io.artifact import save
-from calcli.io.atomic import check_output
+from calcli.io.artifact import Artifact, save
+from calcli.io.atomic import check_output, make_folder
+from calcli.io.dataset import DataSet
 from calcli.io.locate import split_where
 from calcli.kernels.device import resolve
+from calcli.mixture import Mixture
 from calcli.registry import parse_options, settings_of, split_method
 
 if TYPE_CHECKING:
+    from calcli.evaluation.cross_validation import Fold
     from calcli.workers.executor import Executor
     from calcli.workers.journal import Journal
+
 
 ORDER = 20
 CALIBRATION = ("cal", "val", "validation", "valid", "calibration", "calib", "dev")
@@ -94,6 +102,198 @@ class FitArgs(o.ReadingSeveral, Working, o.Saying):
             raise UsageError(f"-o {output!r}: expected a file's name, e.g. -o {output}{default}")
         check_output(Path(output), force=self.force, inputs=self.files)
         return output
+
+
+# ---- what calcli fit says of one fit; and --method all: every method that applies, ranked by what held-out rows lose
+
+
+HEAD = ["method", "status", "seconds", "held-out nll"]
+
+
+@dataclass(frozen=True)
+class FittedMethod:
+    """One method: its artifact, or why there is none; the NLL of held-out rows; what it took."""
+
+    name: str
+    path: Path
+    seconds: float
+    cv_nll: float = math.nan
+    artifact: Artifact | None = None
+    error: Exception | None = None
+
+    @property
+    def rank(self) -> float:
+        """Least first, failures last."""
+        return math.inf if math.isnan(self.cv_nll) else self.cv_nll
+
+    @property
+    def code(self) -> int:
+        """Exit code of a failure."""
+        return getattr(self.error, "exit_code", CalcliError.exit_code)
+
+    def as_json(self) -> dict[str, object]:
+        """Stable JSON keys."""
+        if self.artifact is None:
+            return {"method": self.name, "status": "failed", "reason": str(self.error), "exit_code": self.code}
+        return {**as_json(self.artifact, str(self.path)), "seconds": self.seconds, "cv_nll": self.cv_nll}
+
+    def row(self) -> list[Cell]:
+        """A line of the table."""
+        if self.artifact is None:
+            return [self.name, "failed", self.seconds, *[None] * 5]
+        fit = self.artifact.fit
+        return [self.name, fit.status, self.seconds, self.cv_nll, *in_sample(fit.after)]
+
+
+def fit_all(args: FitArgs, rows: DataSet, context: Context, talk: Talk) -> int:
+    """Fit every method that applies, keep going on failures, rank them by cross-validated NLL.
+
+    Returns the worst exit code. Raises UsageError for an output that is no folder.
+    """
+    from calcli.evaluation.cross_validation import folds_of
+
+    targets = _targets(args, rows, talk)
+    folds = folds_of(rows, context)
+    entries: list[FittedMethod] = []
+    for i, (name, path) in enumerate(targets.items(), 1):
+        talk.step(f"{i}/{len(targets)} {name} …")
+        entry = _fit_one(name, path, rows, folds, context, args.force)
+        talk.clear()
+        if entry.artifact is None:
+            fail(f"{name}: {entry.error}", entry.code)
+        else:
+            for warning in entry.artifact.fit.warnings:
+                talk.warn(warning, about=name)
+            if not args.json:
+                print_path(path)
+        entries.append(entry)
+    entries.sort(key=lambda entry: entry.rank)
+    talk.tell_warnings()
+    _print(entries, rows, len(folds), talk)
+    if args.json:
+        print_json({"calcli_fit_all": 1, "results": [entry.as_json() for entry in entries]})
+    worst = max((entry.code for entry in entries if entry.error is not None), default=0)
+    bad = any(entry.artifact is not None and entry.artifact.fit.status != "ok" for entry in entries)
+    return max(worst, FitError.exit_code if args.strict and bad else 0)
+
+
+def _fit_one(name: str, path: Path, rows: DataSet, folds: list["Fold"], context: Context, force: bool) -> FittedMethod:
+    from calcli.evaluation.cross_validation import cross_validated_nll
+
+    begun = time.process_time()
+    try:
+        artifact = fit_artifact(name, parse_options(name, {}), rows, context)
+        cv_nll = cross_validated_nll(name, rows, folds, context)
+        save(artifact, str(path), force=force)
+        return FittedMethod(name, path, time.process_time() - begun, cv_nll, artifact)
+    except DataError:
+        raise
+    except Exception as error:  # one method's failure is no reason to lose the others
+        return FittedMethod(name, path, time.process_time() - begun, error=error)
+
+
+def _print(entries: list[FittedMethod], rows: DataSet, folds: int, talk: Talk) -> None:
+    if talk.quiet:
+        return
+    talk.say(f"{rows.name}, {rows.n} rows, {classes(rows.k)}: ranked by the mean negative log-likelihood of held-out")
+    talk.say(f"rows ({folds} random folds); the columns behind it are in-sample, of the calibration data itself")
+    table: list[list[Any]] = [entry.row() for entry in entries]
+    before = next((entry.artifact.fit.before for entry in entries if entry.artifact is not None), None)
+    if before is not None:
+        nll = before["nll" if rows.k > 1 else "nll_top"] or 0.0
+        table.insert(sum(entry.rank <= nll for entry in entries), ["identity", "", 0.0, nll, *before.values()])
+    names = before or ("accuracy", "nll", "brier", "ece")
+    print_table([*HEAD, *(f"in-sample {name}" for name in names)], table, file=sys.stderr)
+
+
+def _targets(args: FitArgs, rows: DataSet, talk: Talk) -> dict[str, Path]:
+    """The file of every method that applies, in a folder that is there; what to try first at the front."""
+    from calcli.evaluation.leaderboard import applicable
+
+    folder = Path(args.output or f"{args.stem}.calibrators")
+    if args.output == "-" or (os.path.exists(folder) and not os.path.isdir(folder)):
+        raise UsageError(f"-o {args.output}: expected a folder with --method all")
+    make_folder(folder)
+    names, left_out = applicable(rows, args.thorough)
+    for name, reason in left_out.items():
+        talk.say(f"{name}: left out, {reason}")
+    targets = {name: folder / f"{args.stem}.{name}.json" for name in names}
+    for path in targets.values():
+        check_output(path, force=args.force, inputs=args.files)
+    return targets
+
+
+def as_json(artifact: Artifact, path: str) -> dict[str, object]:
+    """One fit as stable JSON keys."""
+    fit = artifact.fit
+    return {
+        "calcli_fit": 1,
+        "artifact": path,
+        "method": artifact.method,
+        "status": fit.status,
+        "warnings": fit.warnings,
+        "n": fit.n,
+        "before": fit.before,
+        "after": fit.after,
+    }
+
+
+ZERO = 1e-9
+"""Calibration error of the rows of the fit below which it is rounding: isotonic and histogram maps have none there."""
+
+
+def in_sample(after: Mapping[str, float | None]) -> list[Cell]:
+    """Figures of the calibration data after the fit, with what is 0 there whatever the model said to be so."""
+    zero = "0 (in-sample, zero by construction)"
+    return [zero if n.startswith("ece") and v is not None and v < ZERO else v for n, v in after.items()]
+
+
+def classes(k: int) -> str:
+    """What a number of classes is called; one is a confidence alone."""
+    return f"{k} classes" if k > 1 else "confidences"
+
+
+def print_fit(artifact: Artifact, source: str, talk: Talk) -> None:
+    """Say what the fit did, on stderr."""
+    if talk.quiet:
+        return
+    fit = artifact.fit
+    temperature = getattr(artifact.calibrator, "temperature", None)
+    found = f", T = {temperature:.6g}" if isinstance(temperature, float) else ""
+    names = artifact.class_names
+    named = f" (class 1 = {names[1]})" if names is not None and len(names) == 2 else ""
+    what = f"{classes(artifact.n_classes)}{named}"
+    talk.say(f"{artifact.method} on {source}: {fit.n} rows, {what}, status {fit.status}{found}")
+    if "auto" in fit.details:  # held-out figures first
+        print_candidates(artifact, talk)
+    lines: list[list[Cell]] = [["before", *fit.before.values()], ["after", *in_sample(fit.after)]]
+    print_table(["in-sample (calibration data)", *fit.before], lines, file=sys.stderr)
+    for warning in fit.warnings:
+        talk.warn(warning)
+
+
+def print_candidates(artifact: Artifact, talk: Talk) -> None:
+    """The table of a cross-validated choice or average, and what the average does to predictions."""
+    record = artifact.fit.details["auto"]
+    done = [row for row in record["table"] if "failed" not in row]
+    if not done:
+        return
+    loss = "brier" if "brier" in done[0] else "nll"
+    head = ["candidate", f"held-out {loss}", "standard error", "weight", "seconds"]
+    lines = []
+    for row in sorted(done, key=lambda row: float(row[loss])):
+        weight = row.get("weight", "chosen" if row.get("chosen") else "")
+        lines.append([row["method"], row[loss], row["error"], weight, artifact.seconds.get(row["method"], "")])
+    print_table(head, lines, file=sys.stderr)
+    for row in record["table"]:
+        if "failed" in row:
+            talk.say(f"{row['method']}: {row['failed']}")
+    if isinstance(artifact.calibrator, Mixture):
+        kept = "every member keeps the predictions" if artifact.calibrator.keeps_argmax else "predictions may change"
+        talk.say(f"average of {len(artifact.calibrator.members)}: {kept}")
+
+
+# ---- the command
 
 
 def run(args: FitArgs) -> int:

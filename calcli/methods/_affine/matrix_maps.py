@@ -8,7 +8,7 @@ import msgspec
 import numpy as np
 from msgspec import Meta
 
-from calcli.calibrator import Calibrator, Context, Fit, Options, Prediction, param
+from calcli.calibrator import Calibrator, Context, Fit, Options, Prediction, check_finite, param
 from calcli.errors import DataError
 from calcli.fast_dataclass import dataclass
 from calcli.methods._affine.fitting import (
@@ -24,7 +24,6 @@ from calcli.methods._affine.fitting import (
 from calcli.methods._affine.matrix import MatrixObjective
 from calcli.methods._affine.objective import Ridge
 from calcli.methods._affine.path import load_table, path_folds, search_path
-from calcli.methods._checks import check_finite
 from calcli.numerics import FloatArray, floored_log, log_softmax, softmax
 from calcli.rows import Block, Rows
 

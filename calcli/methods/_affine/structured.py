@@ -4,12 +4,11 @@ from typing import Any
 
 import numpy as np
 
-from calcli.calibrator import Calibrator, Context, param
+from calcli.calibrator import Calibrator, Context, check_positive, param
 from calcli.errors import DataError
 from calcli.fast_dataclass import dataclass
 from calcli.methods._affine.fitting import FitNotes, identity_map
 from calcli.methods._affine.objective import Features, Ridge, logits_as
-from calcli.methods._checks import check_positive
 from calcli.methods._temperature import search_temperature
 from calcli.methods.ts import nll_series, nll_slope
 from calcli.numerics import FloatArray, softmax

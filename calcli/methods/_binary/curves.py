@@ -2,8 +2,9 @@
 
 import numpy as np
 
+from calcli.calibrator import Prediction
 from calcli.errors import DataError
-from calcli.numerics import FloatArray, overridable
+from calcli.numerics import TINY, FloatArray, IntArray, floored_log, log_softmax, overridable
 
 EMPTY = np.empty(0)
 """Edges, values or knots of the map that changes nothing."""
@@ -50,3 +51,42 @@ def check_probabilities(values: FloatArray) -> None:
     """Raise DataError unless all values lie in [0, 1]."""
     if not ((values >= 0) & (values <= 1)).all():
         raise DataError("values are not all between 0 and 1")
+
+
+# ---- from calibrated probabilities of single classes to rows of log-probabilities
+
+
+def logs(q: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Logarithms of q and of 1 - q, floored."""
+    return floored_log(q), floored_log(1.0 - q)
+
+
+def share_rest(z: FloatArray, label: IntArray, log_q: FloatArray, log_rest: FloatArray) -> FloatArray:
+    """Log-probabilities with q on the label and the rest shared in softmax's proportions.
+
+    z : (b, k) logits, label : (b,), log_q and log_rest : (b,) logarithms of q and 1 - q. The
+    shares are taken among the other classes alone, so they stay exact where 1 - p has no
+    digits left.
+    """
+    at = np.arange(len(z))
+    rest = z.copy()
+    rest[at, label] = -np.inf
+    out = log_softmax(rest)
+    out += log_rest[:, None]
+    out[at, label] = log_q
+    return out
+
+
+def normalize(q: FloatArray, z: FloatArray, label: IntArray) -> Prediction:
+    """Rows of one-vs-all probabilities divided by their sums; rows of zeros stay uncalibrated.
+
+    q : (b, k) in [0, 1]. z, label : uncalibrated logits (b, k) and predictions (b,).
+    """
+    total = q.sum(axis=1)
+    zero = total < TINY
+    log_probs = floored_log(q) - np.log(np.where(zero, 1.0, total))[:, None]
+    if not zero.any():
+        return Prediction(log_probs, q.argmax(axis=1), {"zero_rows": 0}, floored=True)
+    log_probs[zero] = log_softmax(z[zero])
+    counts = {"zero_rows": int(zero.sum())}
+    return Prediction(log_probs, np.where(zero, label, q.argmax(axis=1)), counts, floored=True)

@@ -14,7 +14,7 @@ from calcli.calibrator import Calibrator, Context, Curves, Fit, Laws, Options, P
 from calcli.composition import through
 from calcli.errors import DataError, FitError
 from calcli.fast_dataclass import dataclass
-from calcli.methods._binary.curves import EMPTY, check_line, line
+from calcli.methods._binary.curves import EMPTY, check_line, line, logs, normalize, share_rest
 from calcli.methods._binary.log_odds import (
     Mode,
     Sample,
@@ -28,7 +28,6 @@ from calcli.methods._binary.log_odds import (
     single_sample,
     top_log_odds,
 )
-from calcli.methods._binary.vectors import logs, normalize, share_rest
 from calcli.numerics import TINY, FloatArray, sigmoid
 from calcli.rows import Block, Rows
 

@@ -1,18 +1,178 @@
 """Class-based temperature scaling."""
 
+from collections.abc import Callable
 from typing import Annotated, Self
 
 import numpy as np
 from msgspec import Meta
 
-from calcli.binning import width_edges
-from calcli.calibrator import Calibrator, Context, Fit, Laws, Options, Prediction, Status, param
+from calcli.binning import bin_index, width_edges
+from calcli.calibrator import Calibrator, Context, Fit, Laws, Options, Prediction, Status, check_positive, param
 from calcli.fast_dataclass import dataclass
-from calcli.methods._checks import check_positive
-from calcli.methods.compared._class_search import ClassSearch
 from calcli.methods.ts import TemperatureOptions, TemperatureScaling
-from calcli.numerics import FloatArray, log_softmax
-from calcli.rows import Block, Rows
+from calcli.numerics import FloatArray, IntArray, log_normalizer, log_softmax
+from calcli.rows import BLOCK_BYTES, Block, Rows, rows_per_block, to_logits
+
+# ---- coordinate search over one temperature per class, one column of the softmax at a time
+
+
+STRIPE = 32
+"""Columns for which the sums over all later classes are held at once."""
+
+
+class Others:
+    """What the classes other than one amount to, row by row: a sum and a winner.
+
+    total : (n,) log of the sum of exponentials; top, index : the largest and its class,
+    ties to the lowest index. Starts empty.
+    """
+
+    def __init__(self, n: int) -> None:
+        self.total = np.full(n, -np.inf)
+        self.top = np.full(n, -np.inf)
+        self.index = np.full(n, np.iinfo(np.int64).max)
+
+    def add(self, c: int, u: FloatArray) -> None:
+        """Take in class c with scaled logits u (n,)."""
+        self.total = np.logaddexp(self.total, u)
+        wins = (u > self.top) | ((u == self.top) & (c < self.index))
+        self.top = np.where(wins, u, self.top)
+        self.index = np.where(wins, c, self.index)
+
+    def plus(self, other: "Others") -> "Others":
+        """Both sets of classes together."""
+        both = Others(0)
+        both.total = np.logaddexp(self.total, other.total)
+        wins = (other.top > self.top) | ((other.top == self.top) & (other.index < self.index))
+        both.top = np.where(wins, other.top, self.top)
+        both.index = np.where(wins, other.index, self.index)
+        return both
+
+    def copy(self) -> "Others":
+        """The same; what ``add`` replaces is never written to."""
+        same = Others(0)
+        same.total, same.top, same.index = self.total, self.top, self.index
+        return same
+
+
+class ClassSearch:
+    """The state of the search: temperatures (k,), and the ECE and accuracy they give.
+
+    With class c taken out, a row is known by the log-sum L of the others and the largest
+    of them; the row with z_c / T put back has p_c = sigmoid(z_c / T - L). The others are
+    sums over the classes before c (already moved) and after c (still to move), both built
+    by additions only, so that nothing cancels. Memory: the scores in their own precision and
+    about (classes / 32 + 32) numbers per row.
+    """
+
+    def __init__(self, rows: Rows, start: float, edges: FloatArray) -> None:
+        self.scores, self.kind = rows.array(), rows.kind
+        self.n, self.k = rows.n, rows.k
+        self.y, self.edges = rows.labels(), edges
+        weight = rows.weights()
+        weight = np.ones(rows.n) if weight is None else weight
+        self.share = weight / weight.sum()
+        self.temperature = np.full(rows.k, start)
+        self.ece, self.accuracy = self._measure()
+
+    def column(self, c: int) -> FloatArray:
+        """Logits of class c, (n,) float64."""
+        return to_logits(self.scores[:, c], self.kind)
+
+    def _measure(self) -> tuple[float, float]:
+        gaps, right = np.zeros(len(self.edges) - 1), 0.0
+        step = rows_per_block(self.k)
+        for at in range(0, self.n, step):
+            rows = slice(at, at + step)
+            u = to_logits(self.scores[rows], self.kind) / self.temperature
+            confidence = np.exp(u.max(axis=1) - log_normalizer(u))
+            hit = (u.argmax(axis=1) == self.y[rows]).astype(np.float64)
+            gaps += self._gaps(confidence[None], hit[None], self.share[rows])[0]
+            right += float(self.share[rows] @ hit)
+        return float(np.abs(gaps).sum()), right
+
+    def _gaps(self, confidence: FloatArray, hit: FloatArray, share: FloatArray) -> FloatArray:
+        """Sum of share * (confidence - hit) per bin: (m, n) in, (m, bins) out."""
+        m, bins = len(confidence), len(self.edges) - 1
+        # Equal widths locate the bin by one product; next to an edge the edge itself decides.
+        place = confidence * bins
+        index = np.ceil(place).astype(np.int64)
+        np.rint(place, out=place)
+        close = np.abs(confidence * bins - place) < 1e-9
+        if close.any():
+            index[close] = bin_index(confidence[close], self.edges) + 1
+        np.clip(index, 1, bins, out=index)
+        index += np.arange(m)[:, None] * bins - 1
+        weights = (confidence - hit) * share
+        summed = np.bincount(index.ravel(), weights=weights.ravel(), minlength=m * bins)
+        return np.asarray(summed, dtype=np.float64).reshape(m, bins)
+
+    def candidates(self, c: int, others: Others, grid: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """ECE and accuracy with the temperature of class c set to every value of a grid."""
+        z, own = self.column(c), self.y == c
+        rest_hit = others.index == self.y
+        rest_share = np.exp(others.top - others.total)
+        gaps, right = np.zeros((len(grid), len(self.edges) - 1)), np.zeros(len(grid))
+        step = max(1, BLOCK_BYTES // (32 * len(grid)))  # several arrays of this size at once
+        for at in range(0, self.n, step):
+            rows = slice(at, at + step)
+            u = z[rows] / grid[:, None]
+            top = others.top[rows]
+            wins = (u > top) | ((u == top) & (c < others.index[rows]))
+            hit = np.where(wins, own[rows], rest_hit[rows]).astype(np.float64)
+            odds = np.subtract(others.total[rows], u, out=u)
+            np.minimum(odds, 700.0, out=odds)
+            np.exp(odds, out=odds)
+            p = 1.0 / (1.0 + odds)
+            odds *= p
+            odds *= rest_share[rows]
+            confidence = np.maximum(p, odds, out=p)
+            gaps += self._gaps(confidence, hit, self.share[rows])
+            right += hit @ self.share[rows]
+        return np.abs(gaps).sum(axis=1), right
+
+    def sweep(self, classes: IntArray, grid: FloatArray, floor: float, tell: Callable[[int], None]) -> int:
+        """One pass over ``classes``, in order; returns how many moved.
+
+        A temperature moves to the best candidate whose ECE is strictly below the best so far
+        and whose accuracy is at least ``floor``.
+        """
+        movable = np.zeros(self.k, dtype=bool)
+        movable[classes] = True
+        moved = 0
+        before = Others(self.n)
+        for low, after_stripe in self._stripes():
+            high = min(low + STRIPE, self.k)
+            after = [after_stripe]
+            for c in range(high - 1, low, -1):
+                later = after[-1].copy()
+                later.add(c, self.column(c) / self.temperature[c])
+                after.append(later)
+            for c in range(low, high):
+                others = before.plus(after.pop())
+                if movable[c]:
+                    ece, accuracy = self.candidates(c, others, grid)
+                    ece[accuracy < floor - 1e-12] = np.inf
+                    best = int(ece.argmin())
+                    # A millionth of a millionth of gain is rounding, and would never settle.
+                    if ece[best] < self.ece - 1e-12:
+                        self.temperature[c], self.ece = grid[best], float(ece[best])
+                        self.accuracy = float(accuracy[best])
+                        moved += 1
+                before.add(c, self.column(c) / self.temperature[c])
+                tell(c)
+        return moved
+
+    def _stripes(self) -> list[tuple[int, Others]]:
+        """First column of every stripe, and the sum over the classes behind the stripe."""
+        stripes, behind = [], Others(self.n)
+        for low in reversed(range(0, self.k, STRIPE)):
+            stripes.append((low, behind.copy()))
+            if low > 0:
+                for c in range(low, min(low + STRIPE, self.k)):
+                    behind.add(c, self.column(c) / self.temperature[c])
+        return stripes[::-1]
+
 
 GRID = np.arange(1, 101) / 10.0
 """Temperatures tried for every class: 0.1, 0.2, ..., 10."""

@@ -3,11 +3,10 @@
 from typing import Any, Self
 
 from calcli.cached import cached_property
-from calcli.calibrator import Calibrator, Context, Fit, param
+from calcli.calibrator import Calibrator, Context, Fit, check_positive, param
 from calcli.composition import mapped
 from calcli.fast_dataclass import dataclass
 from calcli.methods._binary.maps import few_rows_per_class, fit_maps
-from calcli.methods._checks import check_positive
 from calcli.methods.compared.irova import IsotonicOneVsAll
 from calcli.methods.ts import TemperatureOptions, TemperatureScaling
 from calcli.rows import Rows
