@@ -31,8 +31,8 @@ trap 'kill $verified 2>/dev/null || true' EXIT
 run expectation_consistency_theory --runs 10
 if [ -n "$ten$hundred" ]; then
   run temperatures $ten $hundred --halves 4
-  run guo_tables $(have cifar100_resnet20) $ten --halves 2 --draw cifar10_resnet20,cifar100_resnet20
-  run hoki_tables $(have cifar100_resnet20 cifar100_vgg19_bn) $ten --seeds 1 --halves 4
+  run guo_tables $hundred $ten --halves 4 --draw cifar10_resnet20,cifar100_resnet20
+  run hoki_tables $hundred $ten --seeds 2 --halves 4
 fi
 if [ -f "$data/cifar100_resnet20.npz" ]; then
   run corrupted_labels "$data" --seeds 10
