@@ -17,13 +17,21 @@ def width_edges(bins: int) -> FloatArray:
     return np.linspace(0.0, 1.0, bins + 1)
 
 
-def mass_edges(scores: FloatArray, bins: int, weight: FloatArray | None = None) -> FloatArray:
+def ends(*, log_odds: bool) -> tuple[float, float]:
+    """The outer edges of bins of probabilities, or of their log-odds."""
+    most = float(np.finfo(np.float64).max)
+    return (-most, most) if log_odds else (0.0, 1.0)
+
+
+def mass_edges(
+    scores: FloatArray, bins: int, weight: FloatArray | None = None, *, log_odds: bool = False
+) -> FloatArray:
     """Edges of bins that hold equally many of the scores, or equal weights of them.
 
-    scores : (n,) in [0, 1]. The sorted scores are cut into ``bins`` chunks (sizes differ
+    scores : (n,) in [0, 1], or log-odds. The sorted scores are cut into ``bins`` chunks (sizes differ
     by at most one); an edge lies midway between neighbouring chunks, or where the cut falls
     among tied scores (equal but for rounding, see ``numerics.TIE``) on the largest of them,
-    so that ties stay together below it. The outer edges are 0 and 1. Edges that coincide are
+    so that ties stay together below it. The outer edges are 0 and 1 (``ends``). Edges that coincide are
     merged, so there may be fewer bins: use ``len(edges) - 1``. An inner edge of exactly 0
     stays: the scores of 0 are a bin. (The rule of Kumar, Liang, Ma 2019, ``get_equal_bins``.)
 
@@ -38,12 +46,13 @@ def mass_edges(scores: FloatArray, bins: int, weight: FloatArray | None = None) 
         below = above - 1
     else:
         ordered, below, above = _weighted_cuts(scores, bins, weight)
-    first = starts_of_ties(ordered)
+    least, most = ends(log_odds=log_odds)
+    first = starts_of_ties(ordered, least=float(log_odds))
     last = np.append(first[1:], len(ordered)) - 1
     own = np.searchsorted(first, below, side="right") - 1
     tied = above <= last[own]
-    edges = distinct(np.append(np.where(tied, ordered[last[own]], 0.5 * (ordered[below] + ordered[above])), 1.0))
-    return np.concatenate([[0.0], edges])
+    edges = distinct(np.append(np.where(tied, ordered[last[own]], 0.5 * (ordered[below] + ordered[above])), most))
+    return np.concatenate([[least], edges])
 
 
 def _weighted_cuts(scores: FloatArray, bins: int, weight: FloatArray) -> tuple[FloatArray, IntArray, IntArray]:

@@ -1,18 +1,17 @@
 """Histogram binning."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Annotated, Any, Literal
 
 import numpy as np
 from msgspec import Meta
 
-from calcli.binning import BinStats, mass_edges, width_edges
-from calcli.calibrator import Curves, param
+from calcli.binning import BinStats, ends, mass_edges, width_edges
 from calcli.fast_dataclass import dataclass
-from calcli.methods._binary.curves import EMPTY, check_steps, step
 from calcli.methods._binary.log_odds import Sample
-from calcli.methods._binary.maps import TOP_LABEL, BinaryCalibrator, MapFit, ModeOptions
-from calcli.numerics import FloatArray
+from calcli.methods._binary.maps import TOP_LABEL, MapFit, ModeOptions, Steps
+from calcli.numerics import FloatArray, sigmoid
 from calcli.rows import Rows
 
 Scheme = Literal["width", "mass"]
@@ -34,7 +33,7 @@ class HistogramOptions(ModeOptions, frozen=True):
 
 
 @dataclass(frozen=True)
-class HistogramBinning(BinaryCalibrator):
+class HistogramBinning(Steps):
     """Replace each confidence by the share of right answers in its bin.
 
     q = mean of the outcomes of the bin (lo, hi] that p falls into; an empty bin gives its
@@ -48,41 +47,31 @@ class HistogramBinning(BinaryCalibrator):
     Reference: Zadrozny, Elkan (2001), ICML; Guo et al. (2017), section 4.1, equation 7.
     """
 
-    edges: Curves = param()
-    values: Curves = param()
-
     place = 33
     aliases = ("histogram",)
     use = "the confidence alone, when the map must be readable as a table"
     title = "histogram binning"
     laws = TOP_LABEL
     Options = HistogramOptions
-    identity = (EMPTY, EMPTY)
 
     @classmethod
     def fit_map(cls, sample: Sample, options: Any) -> MapFit:
-        edges = fit_edges(sample.p, sample.weight, options.bins, options.scheme)
-        seen = BinStats.of(sample.p, sample.hit, edges, sample.weight)
-        middle = 0.5 * (edges[:-1] + edges[1:])
+        if options.scheme == "width":  # which are of probabilities by definition
+            sample = replace(sample, one_map=False)
+        edges = fit_edges(sample.x, sample.weight, options.bins, options.scheme, log_odds=sample.in_log_odds)
+        seen = BinStats.of(sample.x, sample.hit, edges, sample.weight)
+        p = sigmoid(edges) if sample.in_log_odds else edges
+        middle = 0.5 * (p[:-1] + p[1:])
         prior = 1.0 if options.smooth else 0.0
         hits, mass = seen.outcome + prior * middle, seen.weight + prior
         values = np.divide(hits, mass, out=middle, where=mass > 0)
         # Sums of weights may round to a share just above 1.
-        return MapFit((edges, np.minimum(values, 1.0)), record={"empty_bins": float((seen.count == 0).sum())})
-
-    @staticmethod
-    def curve(x: FloatArray, *params: Any) -> FloatArray:
-        return step(x, *params)
+        return MapFit.table(sample, edges, np.minimum(values, 1.0), {"empty_bins": float((seen.count == 0).sum())})
 
     @classmethod
     def advice(cls, rows: Rows, options: Any) -> Iterator[str]:
         yield from ruined_by_mass(rows, options)
         yield from thin_bins(rows.n, options.bins)
-
-    def check(self, k: int) -> None:
-        super().check(k)
-        for edges, values in self.maps:
-            check_steps(edges, values)
 
 
 def ruined_by_mass(rows: Rows, options: Any) -> Iterator[str]:
@@ -104,8 +93,10 @@ def thin_bins(n: int, bins: int) -> Iterator[str]:
         )
 
 
-def fit_edges(scores: FloatArray, weight: FloatArray | None, bins: int, scheme: Scheme) -> FloatArray:
-    """Bin edges for a map, (actual bins + 1,), from 0 to 1. scores, weight : (n,).
+def fit_edges(
+    scores: FloatArray, weight: FloatArray | None, bins: int, scheme: Scheme, *, log_odds: bool = False
+) -> FloatArray:
+    """Bin edges for a map, (actual bins + 1,), from 0 to 1 or of all log-odds. scores, weight : (n,).
 
     An equal-mass edge that coincides with a score (ties across the cut) is moved half way
     to the next larger one: the same rows fall on the same side, but a score that another
@@ -113,8 +104,8 @@ def fit_edges(scores: FloatArray, weight: FloatArray | None, bins: int, scheme: 
     """
     if scheme == "width":
         return width_edges(bins)
-    edges = mass_edges(scores, bins, weight)
-    distinct = np.append(np.unique(scores), 1.0)
+    edges = mass_edges(scores, bins, weight, log_odds=log_odds)
+    distinct = np.append(np.unique(scores), ends(log_odds=log_odds)[1])
     at = np.searchsorted(distinct, edges[1:-1])
     hit = np.flatnonzero(distinct[at] == edges[1:-1])
     edges[hit + 1] = 0.5 * (distinct[at[hit]] + distinct[at[hit] + 1])

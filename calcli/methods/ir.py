@@ -30,8 +30,8 @@ class IsotonicRegression(BrokenLine):
 
     @classmethod
     def fit_map(cls, sample: Sample, options: Any) -> MapFit:
-        scores, values = fit_isotonic(sample.p, sample.hit, sample.weight).knots
-        return MapFit((scores, values), record={"knots": float(len(scores))})
+        scores, values = fit_isotonic(sample.x, sample.hit, sample.weight).knots
+        return MapFit.table(sample, scores, values, {"knots": float(len(scores))})
 
 
 METHOD = IsotonicRegression

@@ -50,16 +50,16 @@ class SplineCalibration(BrokenLine):
         if n < options.knots + 1:
             note = f"{n} rows cannot fix a spline of {options.knots} knots, so nothing changes; ts would serve better"
             return MapFit((np.array([0.0, 1.0]), np.array([0.0, 1.0])), "degenerate", note)
-        order = np.argsort(sample.p, kind="stable")
+        order = np.argsort(sample.x, kind="stable")
         s, right = sample.p[order], sample.hit[order]
         h = np.cumsum(right - s) / n
         values = np.clip(s + spline_slope(h, options.knots), 0.0, 1.0)
-        x, which, count = np.unique(s, return_inverse=True, return_counts=True)
+        x, which, count = np.unique(sample.x[order], return_inverse=True, return_counts=True)
         y = np.bincount(which, weights=values) / count
         if len(x) > options.points:
             rank = np.unique(np.rint(np.linspace(0, len(x) - 1, options.points)).astype(np.int64))
             x, y = x[rank], y[rank]
-        return MapFit((x, np.clip(y, 0.0, 1.0)), record={"ks": float(np.abs(h).max())})
+        return MapFit.table(sample, x, np.clip(y, 0.0, 1.0), {"ks": float(np.abs(h).max())})
 
 
 def spline_slope(h: FloatArray, knots: int) -> FloatArray:

@@ -4,7 +4,7 @@ import numpy as np
 
 from calcli.calibrator import Prediction
 from calcli.errors import DataError
-from calcli.numerics import TINY, FloatArray, IntArray, floored_log, log_softmax, overridable
+from calcli.numerics import TINY, FloatArray, IntArray, floored_log, log_softmax, overridable, sigmoid
 
 EMPTY = np.empty(0)
 """Edges, values or knots of the map that changes nothing."""
@@ -27,24 +27,30 @@ def line(p: FloatArray, x: FloatArray, y: FloatArray) -> FloatArray:
     return np.clip(np.interp(p, x, y), 0.0, 1.0)
 
 
-def check_steps(edges: FloatArray, values: FloatArray) -> None:
-    """Raise DataError unless edges rise from 0 to 1 with one probability per bin between."""
-    if len(edges) == len(values) == 0:
+def check_steps(edges: FloatArray, values: FloatArray, log_odds: FloatArray | None = None) -> None:
+    """Raise DataError unless edges (and their log-odds) rise from 0 to 1 with one probability per bin between."""
+    if len(edges) == len(values) == 0 and log_odds is None:
         return
     if len(edges) != len(values) + 1 or len(edges) < 2:
         raise DataError(f"there are {len(edges)} edges and {len(values)} values, expected one edge more than values")
-    if not (edges[0] == 0.0 and edges[-1] == 1.0 and (np.diff(edges) > 0).all()):
+    rising = (np.diff(edges) > 0).all() if log_odds is None else are_log_odds(log_odds, edges[1:-1])
+    if not (edges[0] == 0.0 and edges[-1] == 1.0 and rising):
         raise DataError("edges do not rise from 0 to 1")
     check_probabilities(values)
 
 
-def check_line(x: FloatArray, y: FloatArray) -> None:
-    """Raise DataError unless knots have rising scores and probabilities for values."""
+def check_line(x: FloatArray, y: FloatArray, log_odds: FloatArray | None = None) -> None:
+    """Raise DataError unless knots have rising scores (and log-odds of these) and probabilities for values."""
     if len(x) != len(y):
         raise DataError(f"there are {len(x)} scores and {len(y)} values, expected as many")
-    if not (np.diff(x) > 0).all():
+    if not ((np.diff(x) > 0).all() if log_odds is None else are_log_odds(log_odds, x)):
         raise DataError("scores of the knots do not rise")
     check_probabilities(y)
+
+
+def are_log_odds(s: FloatArray, p: FloatArray) -> bool:
+    """Whether s rises and is of these probabilities."""
+    return len(s) == len(p) and bool((np.diff(s) > 0).all()) and np.allclose(sigmoid(s), p, rtol=1e-9, atol=0)
 
 
 def check_probabilities(values: FloatArray) -> None:

@@ -9,7 +9,7 @@ import numpy as np
 from calcli.cached import cached_property
 from calcli.errors import FitError
 from calcli.fast_dataclass import dataclass
-from calcli.numerics import TINY, FloatArray, IntArray, floored_log, log_normalizer, row_max, sigmoid
+from calcli.numerics import TIE, TINY, FloatArray, IntArray, floored_log, log_normalizer, row_max, sigmoid
 from calcli.rows import Block, Rows, rows_per_block, to_logits
 
 Mode = Literal["binary", "top", "ova", "marginal"]
@@ -30,12 +30,26 @@ class Sample:
 
     s : (n,) log-odds. hit : (n,) outcomes, 0.0 or 1.0. weight : (n,) all > 0, or None.
     stated : (n,) the probabilities, where these and not log-odds were given.
+    one_map : whether the question is the only one, not one for each class.
     """
 
     s: FloatArray
     hit: FloatArray
     weight: FloatArray | None = None
     stated: FloatArray | None = None
+    one_map: bool = False
+
+    @cached_property
+    def in_log_odds(self) -> bool:
+        """Whether a table must be over log-odds: probabilities tie rows, at 0 or 1, that these tell apart."""
+        sure = np.abs(self.s)
+        sure = sure[sure > -np.log(TIE)]
+        return self.one_map and self.stated is None and len(sure) > 1 and bool((sure != sure[0]).any())
+
+    @property
+    def x(self) -> FloatArray:
+        """What a table is over: the probabilities, or where they do not do the log-odds."""
+        return self.s if self.in_log_odds else self.p
 
     @cached_property
     def p(self) -> FloatArray:
@@ -55,7 +69,7 @@ class Sample:
     def part(self, index: IntArray) -> "Sample":
         """Some of the rows."""
         weight, stated = (None if v is None else v[index] for v in (self.weight, self.stated))
-        return Sample(self.s[index], self.hit[index], weight, stated)
+        return Sample(self.s[index], self.hit[index], weight, stated, self.one_map)
 
 
 # ---- log-odds of logits z : (b, k), never by way of probabilities: 1 - p has no digits left near 1
@@ -139,7 +153,7 @@ def single_sample(rows: Rows, mode: Mode, weight: FloatArray | None = None) -> S
         c = rows.array()[:, 0].astype(np.float64)
         return Sample(confidence_log_odds(c), rows.labels().astype(np.float64), weight, c)
     s, hit = zip(*rows.each(partial(_asked, mode)), strict=True)
-    return Sample(np.concatenate(s), np.concatenate(hit), weight)
+    return Sample(np.concatenate(s), np.concatenate(hit), weight, one_map=True)
 
 
 def _asked(mode: Mode, block: Block) -> tuple[FloatArray, FloatArray]:

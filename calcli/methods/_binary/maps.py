@@ -14,7 +14,7 @@ from calcli.calibrator import Calibrator, Context, Curves, Fit, Laws, Options, P
 from calcli.composition import through
 from calcli.errors import DataError, FitError
 from calcli.fast_dataclass import dataclass
-from calcli.methods._binary.curves import EMPTY, check_line, line, logs, normalize, share_rest
+from calcli.methods._binary.curves import EMPTY, check_line, check_steps, line, logs, normalize, share_rest, step
 from calcli.methods._binary.log_odds import (
     Mode,
     Sample,
@@ -66,13 +66,22 @@ class MapFit(NamedTuple):
 
     params : its parameters, in the order of the calibrator's fields. note : what the user
     should know, a phrase (equal phrases of many classes are told once). record : numbers
-    worth recording; the largest over the classes is kept.
+    worth recording; the largest over the classes is kept. log_odds : see ``Table``.
     """
 
     params: tuple[Any, ...]
     status: Status = "ok"
     note: str = ""
     record: dict[str, float] = {}
+    log_odds: FloatArray | None = None
+
+    @classmethod
+    def table(cls, sample: Sample, at: FloatArray, values: FloatArray, record: dict[str, float]) -> "MapFit":
+        """A table of values at knots, or between edges, of ``sample.x``."""
+        if not sample.in_log_odds:
+            return cls((at, values), record=record)
+        inner = at if len(at) == len(values) else at[1:-1]
+        return cls((sigmoid(at), values), record=record, log_odds=inner)
 
 
 SEVERITY: tuple[Status, ...] = ("ok", "at_bound", "no_root", "degenerate", "not_converged")
@@ -139,7 +148,8 @@ class BinaryCalibrator(Calibrator):
     def fit(cls, rows: Rows, options: Any, context: Context) -> Fit[Self]:
         options = cls.resolve_options(options, rows.k)
         maps = fit_maps(cls, rows, options.mode, lambda sample: cls.fit_map(sample, options), context)
-        return maps.finish(cls(*maps.params, mode=options.mode), (*cls.certainties(rows), *cls.advice(rows, options)))
+        calibrator = cls(*maps.params, mode=options.mode, **maps.more)
+        return maps.finish(calibrator, (*cls.certainties(rows), *cls.advice(rows, options)))
 
     @classmethod
     def certainties(cls, rows: Rows) -> Iterator[str]:
@@ -187,7 +197,7 @@ class BinaryCalibrator(Calibrator):
             s = one_vs_rest_log_odds(z)
         else:
             s = z[:, 1] - z[:, 0] if self.mode == "binary" else top_log_odds(z, block.prediction)
-        return s if self.takes_log_odds else sigmoid(s)
+        return s if self.takes_log_odds or getattr(self, "log_odds", None) is not None else sigmoid(s)
 
     def marginals(self, block: Block) -> FloatArray:
         if len(self.maps) == 1:
@@ -256,39 +266,81 @@ class LogisticCalibrator(BinaryCalibrator):
 
 
 @dataclass(frozen=True)
-class BrokenLine(BinaryCalibrator):
-    """Base of maps that are straight lines between (scores, values)."""
+class Table(BinaryCalibrator):
+    """Base of maps that are tables over the probability.
 
-    scores: Curves = param()
-    values: Curves = param()
+    log_odds : where the calibration rows hold log-odds beyond 27.6 that differ, which
+    probabilities tie (``numerics.TIE``) or round to 1: those of the knots, or of the inner
+    edges. The table is then over log-odds, and its lines are straight in them.
+    """
+
+    _: KW_ONLY
+    log_odds: Curves | None = param(optional=True, default=None)
 
     identity = (EMPTY, EMPTY)
-
-    @staticmethod
-    def curve(x: FloatArray, *params: Any) -> FloatArray:
-        return line(x, *params)
 
     @classmethod
     def advice(cls, rows: Rows, options: Any) -> Iterator[str]:
         yield from few_rows_per_class(rows, options.mode)
 
+    def _arrays(self) -> list[Any]:
+        found = super()._arrays()
+        return found if self.log_odds is None else [*found[1:], found[0]]  # the field of this class is the first
+
     def check(self, k: int) -> None:
         super().check(k)
-        for scores, values in self.maps:
-            check_line(scores, values)
+        if self.log_odds is not None and (self.mode not in ("binary", "top") or len(self.maps) > 1 or k == 1):
+            raise DataError("params.log_odds is of one map of the log-odds of classes")
+
+
+@dataclass(frozen=True)
+class Steps(Table):
+    """Base of maps that have one of the values in each bin between the edges."""
+
+    edges: Curves = param()
+    values: Curves = param()
+
+    @staticmethod
+    def curve(x: FloatArray, *params: Any) -> FloatArray:
+        edges, values, log_odds = (*params, None)[:3]
+        return step(x, edges if log_odds is None else np.pad(log_odds, 1), values)
+
+    def check(self, k: int) -> None:
+        super().check(k)
+        for one in self.maps:
+            check_steps(*one)
+
+
+@dataclass(frozen=True)
+class BrokenLine(Table):
+    """Base of maps that are straight lines between (scores, values)."""
+
+    scores: Curves = param()
+    values: Curves = param()
+
+    @staticmethod
+    def curve(x: FloatArray, *params: Any) -> FloatArray:
+        scores, values, log_odds = (*params, None)[:3]
+        return line(x, scores if log_odds is None else log_odds, values)
+
+    def check(self, k: int) -> None:
+        super().check(k)
+        for one in self.maps:
+            check_line(*one)
 
 
 @dataclass
 class Maps:
     """Fitted maps and what there is to say about them.
 
-    params : one value per field of the calibrator, ready for its constructor.
+    params : one value per field of the calibrator, ready for its constructor; more : further ones by name.
     """
 
     params: list[Any]
     status: Status = "ok"
     warnings: list[str] = field(default_factory=list)
     details: dict[str, Any] = field(default_factory=dict)
+    more: dict[str, Any] = field(default_factory=dict)
 
     def before(self, stage: Fit[Any]) -> None:
         """Add what a fit that came before these maps had to say."""
@@ -318,7 +370,8 @@ def fit_maps(
     if mode in ("binary", "top"):
         one = fit_map(single_sample(rows, cast(Mode, mode), weight).part(counted))
         params = [np.array([v]) if isinstance(v, float) else v for v in one.params]
-        return Maps(params, one.status, [one.note] if one.note else [], dict(one.record))
+        more = {} if one.log_odds is None else {"log_odds": one.log_odds}
+        return Maps(params, one.status, [one.note] if one.note else [], dict(one.record), more)
 
     fits: list[MapFit] = []
     absent: list[int] = []

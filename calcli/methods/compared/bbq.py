@@ -1,6 +1,5 @@
 """Bayesian binning into quantiles."""
 
-from collections.abc import Iterator
 from dataclasses import replace
 from functools import lru_cache
 from typing import Annotated, Any, Literal, NamedTuple
@@ -9,13 +8,11 @@ import numpy as np
 from msgspec import Meta
 from numpy.typing import NDArray
 
-from calcli.calibrator import Curves, param
+from calcli.binning import ends
 from calcli.fast_dataclass import dataclass
-from calcli.methods._binary.curves import EMPTY, check_steps, step
 from calcli.methods._binary.log_odds import Sample
-from calcli.methods._binary.maps import TOP_LABEL, BinaryCalibrator, MapFit, ModeOptions, few_rows_per_class
-from calcli.numerics import FloatArray, IntArray
-from calcli.rows import Rows
+from calcli.methods._binary.maps import TOP_LABEL, MapFit, ModeOptions, Steps
+from calcli.numerics import FloatArray, IntArray, sigmoid
 
 NEGLIGIBLE = 1e-12
 """Models of a smaller posterior weight are dropped."""
@@ -48,7 +45,7 @@ class BayesianBinningOptions(ModeOptions, frozen=True):
 
 
 @dataclass(frozen=True)
-class BayesianBinning(BinaryCalibrator):
+class BayesianBinning(Steps):
     """Average over equal-frequency binnings, weighted by how well each explains the outcomes.
 
     Binnings M with B = max(1, floor(n^(1/3) / 10)) .. min(ceil(n / 5), ceil(10 n^(1/3)))
@@ -68,34 +65,17 @@ class BayesianBinning(BinaryCalibrator):
     ``elbow`` follow the authors' code.
     """
 
-    edges: Curves = param()
-    values: Curves = param()
-
     place = 36
     use = "the confidence alone, to compare with: averages over binnings"
     title = "Bayesian binning into quantiles"
     laws = replace(TOP_LABEL, weights=False)
     Options = BayesianBinningOptions
-    identity = (EMPTY, EMPTY)
 
     @classmethod
     def fit_map(cls, sample: Sample, options: Any) -> MapFit:
         edges, values, weights, bins = fit_bbq(sample, options.prior, options.theta, options.prune)
         record = {"models": float(1.0 / (weights @ weights)), "best_bins": float(bins[weights.argmax()])}
-        return MapFit((edges, values), record=record)
-
-    @staticmethod
-    def curve(x: FloatArray, *params: Any) -> FloatArray:
-        return step(x, *params)
-
-    @classmethod
-    def advice(cls, rows: Rows, options: Any) -> Iterator[str]:
-        yield from few_rows_per_class(rows, options.mode)
-
-    def check(self, k: int) -> None:
-        super().check(k)
-        for edges, values in self.maps:
-            check_steps(edges, values)
+        return MapFit.table(sample, edges, values, record)
 
 
 class Binnings(NamedTuple):
@@ -121,12 +101,12 @@ def all_binnings(n: int) -> Binnings:
 
 
 def fit_bbq(sample: Sample, prior: str, theta: str, prune: str) -> tuple[FloatArray, FloatArray, FloatArray, IntArray]:
-    """Edges and values of the averaged map, weights (m,) and bins (m,) of the models kept."""
+    """Edges (as ``sample.x``) and values of the averaged map, weights (m,) and bins (m,) of the models kept."""
     from scipy.special import gammaln
 
-    order = np.argsort(sample.p, kind="stable")
-    s, hit = sample.p[order], sample.hit[order]
-    n = len(s)
+    order = np.argsort(sample.x, kind="stable")
+    s, p, hit = sample.x[order], sample.p[order], sample.hit[order]
+    n, (least, most) = len(s), ends(log_odds=sample.in_log_odds)
     cut, first = all_binnings(n)
     # A cut inside a run of equal scores separates nothing: its bin joins the one before.
     real = (cut == 0) | (s[cut] > s[cut - 1])
@@ -135,13 +115,14 @@ def fit_bbq(sample: Sample, prior: str, theta: str, prune: str) -> tuple[FloatAr
     model = np.repeat(np.arange(len(first) - 1), np.diff(first))
     stop = np.append(cut[1:], n)
     stop[first[1:] - 1] = n
-    low = np.where(cut == 0, 0.0, 0.5 * (s[np.maximum(cut, 1) - 1] + s[cut]))
-    high = np.append(low[1:], 1.0)
-    high[first[1:] - 1] = 1.0
+    low = np.where(cut == 0, least, 0.5 * (s[np.maximum(cut, 1) - 1] + s[cut]))
+    high = np.append(low[1:], most)
+    high[first[1:] - 1] = most
+    center = 0.5 * (sigmoid(low) + sigmoid(high) if sample.in_log_odds else low + high)
 
     ones = np.concatenate([[0.0], np.cumsum(hit)])
     count, positive = (stop - cut).astype(np.float64), ones[stop] - ones[cut]
-    middle = np.clip(0.5 * (low + high), 0.005, 0.995)
+    middle = np.clip(center, 0.005, 0.995)
     if prior == "bdeu":
         alpha = beta = 1.0 / np.diff(first)[model]
     else:
@@ -153,8 +134,8 @@ def fit_bbq(sample: Sample, prior: str, theta: str, prune: str) -> tuple[FloatAr
     evidence = np.bincount(model, weights=terms)
 
     if theta == "official":
-        scored = np.concatenate([[0.0], np.cumsum(hit * s)])
-        p0 = (scored[stop] - scored[cut] + 0.5 * (low + high)) / (positive + 1.0)
+        scored = np.concatenate([[0.0], np.cumsum(hit * p)])
+        p0 = (scored[stop] - scored[cut] + center) / (positive + 1.0)
         value = (positive + p0) / (count + 1.0)
     else:
         value = (positive + alpha) / (count + strength)
@@ -170,7 +151,7 @@ def fit_bbq(sample: Sample, prior: str, theta: str, prune: str) -> tuple[FloatAr
     kept = np.flatnonzero(weights)
     # Every model is constant on each piece between the union of all cuts.
     inner = [low[first[m] + 1 : first[m + 1]] for m in kept]
-    edges = np.concatenate([[0.0], np.unique(np.concatenate([*inner, [1.0]]))])
+    edges = np.concatenate([[least], np.unique(np.concatenate([*inner, [most]]))])
     average = np.zeros(len(edges) - 1)
     for m, cuts in zip(kept, inner, strict=True):
         average += weights[m] * value[first[m] : first[m + 1]][np.searchsorted(cuts, edges[1:], side="left")]

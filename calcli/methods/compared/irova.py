@@ -6,7 +6,6 @@ from calcli.calibrator import Context, Fit
 from calcli.errors import DataError
 from calcli.fast_dataclass import dataclass
 from calcli.isotonic import fit_isotonic
-from calcli.methods._binary.curves import line
 from calcli.methods._binary.log_odds import Sample
 from calcli.methods._binary.maps import ONE_VS_REST, BrokenLine, MapFit, few_rows_per_class, fit_maps
 from calcli.numerics import FloatArray
@@ -46,7 +45,7 @@ class IsotonicOneVsAll(BrokenLine):
 
     @staticmethod
     def curve(x: FloatArray, *params: Any) -> FloatArray:
-        return line(x, *params) + TIE_BREAK * x
+        return BrokenLine.curve(x, *params) + TIE_BREAK * x
 
     def check(self, k: int) -> None:
         super().check(k)
