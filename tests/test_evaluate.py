@@ -218,7 +218,7 @@ def test_verdicts_name_the_calibrator_where_there_are_several(run, fitted):
 def test_text_is_a_report(run, fitted):
     done = run("evaluate", fitted, "-c", "m.ts.json")
     assert done.code == 0
-    for part in ("600 rows x 4 classes, logits", "expected under calibration", "sampling bias removed", "verdict:"):
+    for part in ("600 samples, 4 classes, logits", "expected under calibration", "sampling bias removed", "verdict:"):
         assert part in done.out
     assert "minus uncalibrated" in done.out
     assert run("evaluate", fitted, "-c", "m.ts.json", "-q").err == ""

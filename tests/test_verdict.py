@@ -106,7 +106,8 @@ def test_groups_that_cancel_are_named(monkeypatch, capsys, tmp_path):
     assert report["groups"]["worst"] in ("north", "south")
     assert abs(report["groups"]["worst_gap"]) == pytest.approx(0.17, abs=0.06)
     assert report["p_overall"] <= LEVEL < report["p_value"]
-    text = run("evaluate", "g.h5").out
+    assert run("evaluate", "g.h5", "-q").out == f"verdict: g.h5: {report['verdict']}\n"
+    text = run("evaluate", "g.h5", "--full").out
     assert text.startswith(f"verdict: g.h5: {report['verdict']}")
     assert "groups: 2 of 3 significantly off" in text
 

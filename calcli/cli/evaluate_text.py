@@ -1,5 +1,8 @@
 """The evaluation as people read it: verdicts, then the table, then the evidence. Every number is in the JSON too."""
 
+import os
+import shutil
+import sys
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, TypeVar
 
@@ -14,10 +17,13 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 SIDE_BY_SIDE = 4
-"""Results of one bundle that fit beside each other in a terminal; more continue below."""
+"""Results of one bundle that stand beside each other at most; more continue below."""
 
-MOST_EVIDENCE = 12
-"""Results up to which the evidence of each is printed."""
+ONE_BY_ONE = 3
+"""Bundles up to which each has a table of its own; more are a line each."""
+
+WIDTH = 10_000
+"""Columns of what is no terminal: a file is read by scrolling."""
 
 
 def say(text: str) -> None:
@@ -25,21 +31,20 @@ def say(text: str) -> None:
     print("\n" * text.startswith("\n") + plain(text.removeprefix("\n")))
 
 
-def print_report(evaluation: "Evaluation", plan: "Plan") -> None:
-    """Print everything that was evaluated."""
-    if plan.report:
-        print_verdicts(evaluation, plan)
-        print()
-    for results in evaluation.bundles:
-        _print_bundle(results, plan)
-    if plan.report:
-        if len(evaluation.results) <= MOST_EVIDENCE:
-            for result in evaluation.results:
-                say(f"evidence: {result.bundle}, {result.title}")
-                for line in _evidence(result):
-                    say(f"  {line}")
-        else:
-            say(f"\nevidence of {len(evaluation.results)} results: with --json, or evaluate fewer at once")
+def print_report(evaluation: "Evaluation", plan: "Plan", full: bool = False) -> None:
+    """Print everything that was evaluated; full : with the evidence behind each verdict."""
+    if plan.report and not full and len(evaluation.bundles) > ONE_BY_ONE:
+        _print_overview(evaluation)
+    else:
+        if plan.report:
+            print_verdicts(evaluation, plan)
+            print()
+        for results in evaluation.bundles:
+            _print_bundle(results, plan)
+    for result in evaluation.results if plan.report and full else ():
+        say(f"evidence: {result.bundle}, {result.title}")
+        for line in _evidence(result):
+            say(f"  {line}")
     for result in evaluation.results:
         _print_per_class(result)
         _print_per_group(result)
@@ -55,18 +60,65 @@ def print_verdicts(evaluation: "Evaluation", plan: "Plan") -> None:
         say(f"verdict: {where}: {result.report.verdict}")
 
 
+def _print_overview(evaluation: "Evaluation") -> None:
+    """A line per result; where the terminal is too narrow for the table, a line per fact."""
+    several = len(evaluation.results) > len(evaluation.bundles)
+    body: list[list[Cell]] = []
+    for result in evaluation.results:
+        report = result.report
+        assert report is not None
+        facts = [_cell(result.scores[name]) if name in result.scores else "-" for name in ("accuracy", "ece", "nll")]
+        verdict: list[Cell] = [report.word, result.n, facts[0], str(report.overconfidence)]
+        advice = report.advice
+        what = report.doubt or advice.lead.rstrip(".,") * (bool(advice.command) or report.verdict_kind == "too_few")
+        body.append([result.bundle, *([result.title] if several else []), *verdict, *facts[1:], what])
+    head = ["bundle", *(["version"] if several else []), "verdict", "n", "accuracy", "overconfidence", "ECE", "NLL"]
+    if _width([*head, "what to do"], body) <= _room():
+        print_table([*head, "what to do"], body)
+    else:
+        for line in body:
+            for name, cell in zip([*head, "what to do"], line, strict=True):
+                say(f"{'  ' * (name != 'bundle')}{name}: {cell}")
+    print(f"{LEGEND}; evidence with --full, terms with --explain")
+
+
+LEGEND = "±: one standard error; ( ): expected under calibration; [ ]: interval; p: p-value (null: perfect calibration)"
+
+
+def _room() -> int:
+    """Columns of the terminal; without one, or ``COLUMNS`` in its place, as many as a table asks for."""
+    return shutil.get_terminal_size((WIDTH, 24)).columns if sys.stdout.isatty() or "COLUMNS" in os.environ else WIDTH
+
+
+def _width(head: Sequence[str], body: Sequence[Sequence[Cell]]) -> int:
+    """Columns that a table takes."""
+    return sum(max(len(str(cell)) for cell in column) + 2 for column in zip(head, *body, strict=True)) - 2
+
+
+def _print_columns(first: Sequence[str], columns: Sequence[Sequence[str]], last: Sequence[str] = ()) -> None:
+    """A table of lines that begin with ``first``; as many columns side by side as fit, and ``last`` where it fits too.
+
+    Each of them is a head with a cell per line.
+    """
+    longest = max(max(map(len, column)) + 2 for column in columns)
+    at_once = max(1, min(SIDE_BY_SIDE, (_room() - max(map(len, first))) // longest))
+    for at in range(0, len(columns), at_once):
+        some = [first, *columns[at : at + at_once]]
+        wider = [*some, last] if last else some
+        head, *body = zip(
+            *(wider if _width([c[0] for c in wider], [*zip(*wider, strict=True)]) <= _room() else some), strict=True
+        )
+        print()
+        print_table(head, body)
+
+
 def _print_bundle(results: "Sequence[Result]", plan: "Plan") -> None:
     """The table of one bundle: a metric per line, a calibrator per column."""
     say(_data_sentence(results[0]))
     shown = [name for name in results[0].scores if not plan.report or metric(name).in_table]
-    for some in _blocks(results):
-        print()
-        head = ["metric", *(["meaning"] if plan.report else []), *(result.title for result in some)]
-        body: list[list[Cell]] = [
-            [name, *([metric(name).meaning] if plan.report else []), *(_cell(result.scores[name]) for result in some)]
-            for name in shown
-        ]
-        print_table(head, body)
+    meaning = ["meaning", *(metric(name).meaning for name in shown)] if plan.report else ()
+    columns = [[result.title, *(_cell(result.scores[name]) for name in shown)] for result in results]
+    _print_columns(["metric", *shown], columns, meaning)
     for result in results:
         for name, score in result.scores.items():
             if score.reason is not None and name in shown:
@@ -74,8 +126,7 @@ def _print_bundle(results: "Sequence[Result]", plan: "Plan") -> None:
         few = {name: str(s.more["ci_reason"]) for name, s in result.scores.items() if "ci_reason" in s.more}
         for reason in dict.fromkeys(few.values()):
             say(f"{', '.join(name for name in few if few[name] == reason)} of {result.title}: {reason}")
-    if plan.report:
-        print("±: one standard error; [ ]: confidence interval; p: p-value (null: perfect calibration)")
+    print(LEGEND)
     _print_paired(results, None if plan.report else plan.metrics)
     print()
 
@@ -87,8 +138,8 @@ def _blocks(columns: Sequence[T]) -> Iterator[Sequence[T]]:
 
 def _data_sentence(result: "Result") -> str:
     """What was evaluated, in a line."""
-    what = "confidences" if result.n_classes is None else f"x {result.n_classes} classes"
-    text = f"{result.bundle}: {result.n} row{'s'[: result.n != 1]} {'of ' * (result.n_classes is None)}{what}"
+    what = "confidences" if result.n_classes is None else f"{result.n_classes} classes"
+    text = f"{result.bundle}: {result.n} sample{'s'[: result.n != 1]}, {what}"
     if result.report is None:
         return text
     d = result.report.data
@@ -98,10 +149,10 @@ def _data_sentence(result: "Result") -> str:
         parts = [
             f"{text}, {d.kind}",
             *named,
-            f"class shares {d.smallest_class_share:.2%} to {d.largest_class_share:.2%}",
+            f"class frequencies {d.smallest_class_share:.2%} to {d.largest_class_share:.2%}",
         ]
     if d.absent_classes:
-        parts.append(f"{d.absent_classes} class{'es' * (d.absent_classes > 1)} without a row")
+        parts.append(f"{d.absent_classes} class{'es' * (d.absent_classes > 1)} without a sample")
     if d.weighted:
         parts.append("weighted")
     if d.distinct_confidences < d.n // 2:
@@ -117,7 +168,8 @@ def _cell(score: "Score") -> str:
         return f"{text} ±{number(score.se)}"
     if score.interval is not None and score.p_value is None:
         return f"{text} [{number(score.interval.low)}, {number(score.interval.high)}]"
-    return text if score.p_value is None else f"{text}  {p_text(score.p_value, score.draws)}"
+    null = "" if score.null is None else f" ({number(score.null.mean)})"
+    return text + null + ("" if score.p_value is None else f" {p_text(score.p_value, score.draws)}")
 
 
 def _print_paired(results: "Sequence[Result]", chosen: Sequence[str] | None) -> None:
@@ -127,19 +179,16 @@ def _print_paired(results: "Sequence[Result]", chosen: Sequence[str] | None) -> 
     if not names:
         return
     against = pairs[0][1].baseline or "uncalibrated"
-    for some in _blocks(pairs):
-        body: list[list[Cell]] = []
+    columns = []
+    for title, paired in pairs:
+        column = [title]
         for name in names:
-            row: list[Cell] = [name]
-            for _, paired in some:
-                d = paired.differences[name]
-                ends = f" [{number(d.interval.low)}, {number(d.interval.high)}]" if d.interval else ""
-                ends = ends if d.reason is None else f" ({d.reason.partition(':')[0]})"
-                p = f" {p_text(d.p_value)}" if d.p_value is not None else ""
-                row.append(f"{d.value:+.4f}{ends}{p}")
-            body.append(row)
-        print()
-        print_table([f"minus {against}", *(title for title, _ in some)], body)
+            d = paired.differences[name]
+            ends = f" [{number(d.interval.low)}, {number(d.interval.high)}]" if d.interval else ""
+            ends = ends if d.reason is None else f" ({d.reason.partition(':')[0]})"
+            column.append(f"{d.value:+.4f}{ends}{f' {p_text(d.p_value)}' if d.p_value is not None else ''}")
+        columns.append(column)
+    _print_columns([f"minus {against}", *names], columns)
     intervals = [d.interval for d in pairs[0][1].differences.values() if d.interval is not None]
     if intervals:
         few = "; no bound: few rows carry the loss" * any(d.reason for _, p in pairs for d in p.differences.values())

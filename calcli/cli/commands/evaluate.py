@@ -66,7 +66,7 @@ class EvaluateArgs(o.Pooling, Working, o.Saying, o.Tabling):
     metric: list[str] | None = flag(None, "Only these metrics (repeatable).", "NAME", "-m")
     max_: list[str] | None = flag(None, "Fail with code 5 above this (see below).", "NAME=VALUE")
     min_: list[str] | None = flag(None, "Fail with code 5 below this.", "NAME=VALUE")
-    full: bool = flag(False, "All metrics and tests but the class-by-class L2.")
+    full: bool = flag(False, "All metrics but the class-by-class L2, and the evidence behind the verdict.")
     baseline: str | None = flag(None, "What differences are taken to.", "ART.json|identity", shown="uncalibrated")
     bins: int = same(MetricSettings, "bins")
     norm: str = flag("1", "Norm of binned errors, 1 or more.", "P|max")
@@ -254,7 +254,7 @@ def _print(args: EvaluateArgs, plan: Plan, evaluation: Evaluation) -> None:
     elif args.wanted == "table" and args.quiet:
         print_verdicts(evaluation, plan)
     elif args.wanted == "table":
-        print_report(evaluation, plan)
+        print_report(evaluation, plan, args.full)
         if args.explain:
             print()
             print_table(["term", "meaning"], explained(evaluation.results, plan.report))
