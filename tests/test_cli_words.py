@@ -1,9 +1,12 @@
 """What people type and read: other names of methods, tables in several formats."""
 
 import csv
+import io
 import json
+import re
 import shutil
 import subprocess
+import sys
 from types import SimpleNamespace
 
 import h5py
@@ -17,6 +20,7 @@ from calcli.calibrator import Context
 from calcli.cli.app import load, summaries
 from calcli.cli.commands.completion import manual
 from calcli.cli.commands.fit import print_candidates
+from calcli.cli.option_groups import HEADINGS
 from calcli.cli.render import Talk
 from calcli.cli.tables import TEXTS, Table
 from calcli.evaluation.cross_validation import cross_validated_nll, folds_of
@@ -261,3 +265,91 @@ def test_an_average_says_whether_it_keeps_predictions(capsys, cls, kept):
     members = tuple(Member(name, None, SimpleNamespace(laws=cls.laws), 0.5) for name in ("a", "b"))
     table = [{"method": "ts", "nll": 0.4, "error": 0.01, "weight": 1.0}]
     assert candidates(capsys, table, AUTO(members, 0.0))[-1].startswith(f"average of 2: {kept}")
+
+
+def test_help_lists_options_under_headings(run):
+    """Every option; extract has hardly any of its own, and nowhere is a heading's name misspelt."""
+    known = {each.name for name in summaries() for each in load(name).params}
+    assert {name for names in HEADINGS.values() for name in names.split()} <= known
+    for command in summaries():
+        text = run(command, "--help").out
+        for option in load(command).params:
+            if option.param_type_name == "option" and not option.hidden:
+                found = re.findall(rf"^  (?:-\w, )?{option.opts[0]}(?![-\w])", text, flags=re.M)
+                assert found, f"{command} {option.opts[0]}"
+    shown = re.findall(r"^(\w[\w ]*):$", run("extract", "--help").out, flags=re.M)
+    assert shown[2:-1] == ["Input", "Columns", "Rows", "Split", "Language models", "Running a model", "Output"]
+
+
+@pytest.fixture
+def four(tmp_path, monkeypatch):
+    """Four bundles of 300 overconfident rows."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("COLUMNS", raising=False)
+    for i in range(4):
+        z, y = truth(300, 3, temperature=2.0, seed=i)
+        with h5py.File(f"b{i}.h5", "w") as file:
+            file["logits"], file["labels"] = z, y
+    return [f"b{i}.h5" for i in range(4)]
+
+
+def test_evaluate_prints_less_where_nobody_asked_for_more(run, four, monkeypatch):
+    one = run("evaluate", four[0], "-c", fitted_to(run, four[0]))
+    assert len(one.out.splitlines()) <= 40 and "evidence: " not in one.out
+    full = run("evaluate", four[0], "--full").out
+    assert "evidence: b0.h5, uncalibrated" in full and "entropy_gap" in full
+    quiet = run("evaluate", four[0], "-q").out
+    assert quiet == full.splitlines()[0] + "\n" and quiet.startswith("verdict: b0.h5: ")
+    assert run("evaluate", four[0], "-q", "-m", "ece").out == ""
+
+
+def test_more_than_three_bundles_are_a_line_each(run, four, monkeypatch):
+    few = run("evaluate", *four[:3]).out
+    assert few.count("verdict: ") == few.count("metric  ") == 3
+    head, *lines, legend = run("evaluate", *four).out.splitlines()
+    assert head.split("  ")[0] == "bundle" and [line.split()[0] for line in lines] == four
+    assert all("overconfident" in line and line.endswith("Fit a calibrator (ts)") for line in lines)
+    assert "--full" in legend and run("evaluate", *four, "--full").out.count("verdict: ") == 4
+    monkeypatch.setenv("COLUMNS", "60")
+    narrow = run("evaluate", *four).out.splitlines()
+    assert max(map(len, narrow[:-1])) <= 60 and [x for x in narrow if x.startswith("bundle: ")] == [
+        f"bundle: {name}" for name in four
+    ]
+    table = run("evaluate", four[0], "-c", fitted_to(run, four[0])).out.splitlines()
+    assert table.count("metric           uncalibrated") == table.count("metric           b0.ts.json") == 1
+
+
+def fitted_to(run, bundle):
+    """The calibrator of a bundle."""
+    assert run("fit", bundle, "-q", "--force").code == 0
+    return bundle.replace(".h5", ".ts.json")
+
+
+PIPED = {"npz": b"", "csv": b"logit,label\n1.5,1\n-0.5,0\n0.25,1\n", "json": b"""[{"logits": [1, 2], "label": 1}]"""}
+
+
+@pytest.mark.parametrize("kind", PIPED)
+def test_readers_take_scores_from_standard_input(kind, tmp_path):
+    """Whatever extract reads from a pipe, evaluate, fit and apply read too."""
+    text = PIPED[kind] or buffer_of(logits=truth(50, 3)[0], labels=truth(50, 3)[1])
+    commands = (["evaluate", "-", "-m", "nll"], ["fit", "-"], ["apply", "stdin.ts.json", "-", "-o", "out.csv"])
+    for command in commands:
+        words = [sys.executable, "-m", "calcli", *command, *(["--kind", "logits"] * (kind == "csv"))]
+        done = subprocess.run(words, input=text, cwd=tmp_path, capture_output=True, check=False)
+        assert done.returncode == 0, done.stderr
+    assert (tmp_path / "stdin.ts.json").exists() and (tmp_path / "out.csv").exists()
+
+
+def buffer_of(**arrays):
+    """The bytes of an npz."""
+    file = io.BytesIO()
+    np.savez(file, **arrays)
+    return file.getvalue()
+
+
+def test_an_export_knows_its_target_by_its_ending(run, four):
+    calibrator = fitted_to(run, four[0])
+    assert run("export", calibrator, "-o", "c.py", "-q").code == 0
+    assert json.loads(run("export", calibrator, "-o", "d.py", "--json").out)["to"] == "python"
+    refused = run("export", calibrator, "-o", "c.bin")
+    assert refused.code == 2 and ".onnx, .pt2, .py" in refused.line

@@ -215,7 +215,8 @@ def test_verdicts_name_the_calibrator_where_there_are_several(run, fitted):
     assert told[2] == ""
 
 
-def test_text_is_a_report(run, fitted):
+def test_text_is_a_report(run, fitted, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "200")
     done = run("evaluate", fitted, "-c", "m.ts.json")
     assert done.code == 0
     for part in ("600 samples, 4 classes, logits", "expected under calibration", "sampling bias removed", "verdict:"):

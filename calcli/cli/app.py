@@ -17,6 +17,7 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 from calcli import __version__
+from calcli.cli.option_groups import HEADINGS, heading_of
 from calcli.errors import UsageError, has_file
 
 PACKAGE = "calcli.cli.commands"
@@ -101,6 +102,19 @@ class Command(TyperCommand):
 
     work: Callable[[Any], int]
     former: dict[str, str]
+
+    def format_options(self, ctx: typer.Context, formatter: Any) -> None:  # type: ignore[override]
+        """Write the arguments, then the options under their headings; the command's own come first."""
+        listed: dict[str, list[tuple[str, str]]] = {name: [] for name in ("Arguments", "Options", *HEADINGS)}
+        for param in self.get_params(ctx):
+            record = param.get_help_record(ctx)
+            own = "Arguments" if param.param_type_name == "argument" else heading_of(str(self.name), str(param.name))
+            if record is not None:
+                listed[own or "Options"].append(record)
+        for heading, records in listed.items():
+            if records:
+                with formatter.section(heading):
+                    formatter.write_dl(records)
 
     def make_parser(self, ctx: typer.Context) -> Any:  # type: ignore[override]
         """The parser, which knows former spellings too."""

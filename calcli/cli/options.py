@@ -99,7 +99,7 @@ class Saying:
     """How a command speaks."""
 
     json: bool = json()
-    quiet: bool = flag(False, "Only errors, and what machines read: paths, JSON, single numbers.", None, "-q")
+    quiet: bool = flag(False, "Only errors, verdicts, and what machines read.", None, "-q")
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -69,6 +69,7 @@ def open_rows(where: str, *, tell: Callable[[str], None] | None = None, **how: U
                 if tell is not None:
                     for note in report.notes:
                         tell(note)
+                path = Path("stdin") if str(path) == "-" else path
                 rows.path, rows.name = path, f"{path.name}:{rows.group}" if rows.group else path.name
                 yield rows
         except CalcliError as problem:
@@ -77,7 +78,9 @@ def open_rows(where: str, *, tell: Callable[[str], None] | None = None, **how: U
 
 
 def _is_foreign(path: Path) -> bool:
-    """Whether a file is there and is no HDF5, which may begin at 512, 1024, 2048, … bytes."""
+    """Is it standard input, or a file that is there and no HDF5, which may begin at 512, 1024, 2048, … bytes?"""
+    if str(path) == "-":
+        return True
     if not os.path.isfile(path):
         return False
     try:

@@ -98,6 +98,8 @@ def _spool(stream: IO[bytes], name: str, stack: ExitStack) -> Path:
     made = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="calcli-"))) / name
     with made.open("wb") as file:
         shutil.copyfileobj(stream, file, 1 << 20)
+    if not made.stat().st_size:
+        raise DataError(f"{name}: nothing came, or it is read a second time; save it to a file and name that")
     return made
 
 

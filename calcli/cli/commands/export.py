@@ -4,10 +4,10 @@ What was written is run at once beside calcli apply, on random and extreme rows 
 on the bundle of --check; a difference above 1e-6 fails the export, and nothing is written.
 
 \b
-calcli export logits.ts.json --to onnx -o calibrator.onnx --check logits.h5:test
-calcli export logits.ts.json --to onnx --onto classifier.onnx -o calibrated.onnx
-calcli export logits.ts.json --to torch -o calibrator.pt2
-calcli export logits.ts.json --to python -o calibrator.py
+calcli export logits.ts.json -o calibrator.onnx --check logits.h5:test
+calcli export logits.ts.json --onto classifier.onnx -o calibrated.onnx
+calcli export logits.ts.json -o calibrator.pt2
+calcli export logits.ts.json -o calibrator.py
 """
 
 from pathlib import Path
@@ -26,21 +26,32 @@ from calcli.io.atomic import check_output, write_bytes
 from calcli.io.locate import expand, split_where
 
 ORDER = 45
+ENDINGS = {".onnx": "onnx", ".pt2": "torch", ".py": "python"}
+"""What an output is for, by the ending of its name."""
 
 
 @dataclass(frozen=True)
 class ExportArgs(o.Reading, o.Saying):
     artifact: str = argument(REQUIRED, "Artifact written by calcli fit, - for stdin.", "ART.json")
-    to: str = flag(REQUIRED, "What the calibrator is written for.", "onnx|torch|python")
     output: str = flag(REQUIRED, "File to write.", "OUT", "-o")
+    to: str | None = flag(
+        None, "What the calibrator is written for.", "onnx|torch|python", shown="by the ending of OUT"
+    )
     onto: str | None = flag(None, "Classifier to join it to; needs --to onnx.", "MODEL.onnx")
     at: str | None = flag(None, "Output of MODEL.onnx with the scores, or a tensor inside.", "OUTPUT")
     check: str | None = flag(None, "Compare with apply on these rows, too.", "BUNDLE")
     force: bool = o.force()
 
     def __post_init__(self) -> None:
+        if self.to is None:
+            ending = Path(self.output).suffix.lower()
+            if ending not in ENDINGS:
+                raise UsageError(
+                    f"-o {self.output}: says no target; name one with --to, or end in {', '.join(ENDINGS)}"
+                )
+            object.__setattr__(self, "to", ENDINGS[ending])  # frozen, but for its default
         if self.to not in TARGETS:
-            raise unknown_name("target of --to", self.to, TARGETS)
+            raise unknown_name("target of --to", str(self.to), TARGETS)
         if self.onto is not None and self.to != "onnx":
             raise UsageError(f"--onto joins ONNX graphs and needs --to onnx, got --to {self.to}")
         if self.at is not None and self.onto is None:
@@ -70,7 +81,7 @@ def run(args: ExportArgs) -> int:
             f"{args.artifact}: maps confidences of which no class is known; only calibrators of the scores of all"
             " classes can be exported; calcli apply uses it"
         )
-    made = export(artifact, args.to) if args.onto is None else export_behind(artifact, args.onto, args.at)
+    made = export(artifact, str(args.to)) if args.onto is None else export_behind(artifact, args.onto, args.at)
     for note in made.notes:
         talk.warn(note)
     agreement = made.agreement

@@ -86,7 +86,7 @@ class FitArgs(o.ReadingSeveral, Working, o.Saying):
     @property
     def stem(self) -> str:
         """What default outputs are named after."""
-        return self.files[0].stem
+        return "stdin" if str(self.files[0]) == "-" else self.files[0].stem
 
     def options(self) -> Options:
         """The method's options. Raises UsageError for unknown names and values."""
