@@ -3,7 +3,7 @@
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import MISSING, field
-from typing import Any, ClassVar, Generic, Literal, NamedTuple, Self, TypeVar
+from typing import Any, ClassVar, Generic, Literal, NamedTuple, Self, TypeVar, get_args
 
 import msgspec
 import numpy as np
@@ -29,8 +29,19 @@ class Options(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=T
     all read from the fields, declared like
     ``bins: Annotated[int, Meta(ge=1, le=100_000, description="number of bins")] = 15``
     or with ``Literal[...]`` for choices. A reserved word gets a trailing underscore and
-    ``msgspec.field(name=...)``.
+    ``msgspec.field(name=...)``. An option that came later, so marked by ``Meta(extra=...)``, is
+    recorded only where it is not at its default: fits without it keep their bytes.
     """
+
+    def recorded(self) -> dict[str, Any]:
+        """What an artifact holds of them."""
+        later = {f.encode_name: f.default for f in msgspec.structs.fields(type(self)) if _came_later(f.type)}
+        named = msgspec.to_builtins(self)
+        return {name: value for name, value in named.items() if name not in later or value != later[name]}
+
+
+def _came_later(declared: Any) -> bool:
+    return any(getattr(meta, "extra", None) for meta in get_args(declared))
 
 
 class NoOptions(Options, frozen=True):
@@ -110,6 +121,7 @@ class Prediction:
     counts : occurrences worth telling, summed over blocks, e.g. {"zero_rows": 3}.
     stated : (b,) the confidence itself, where no logarithm and back may move it off a bin's edge.
     floored : whether probabilities of 0 may occur; without, logarithms are exact however small.
+    columns : further numbers of every row, (b,) each, that are written beside: p0 and p1 of ``venn-abers``.
     """
 
     log_probs: FloatArray
@@ -117,6 +129,7 @@ class Prediction:
     counts: Mapping[str, int] = field(default_factory=dict)
     stated: FloatArray | None = None
     floored: bool = False
+    columns: Mapping[str, FloatArray] = field(default_factory=dict)
 
     @classmethod
     def by_argmax(cls, log_probs: FloatArray) -> "Prediction":

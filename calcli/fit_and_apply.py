@@ -3,7 +3,6 @@
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
@@ -91,7 +90,7 @@ def fit_artifact(
     )
     return Artifact(
         method=name,
-        options=_plain(options),
+        options=options.recorded(),
         calibrator=fitted.calibrator,
         n_classes=rows.k,
         input_kind=rows.kind,
@@ -108,11 +107,6 @@ def _breakdown(name: str, rows: Rows, reason: str) -> FitError:
         f"method {name} broke down on these rows ({reason}); their {rows.kind} go from {low:.3g} to {high:.3g}:"
         " are some of them masks? ts and ec stand any range"
     )
-
-
-def _plain(options: Options) -> dict[str, Any]:
-    plain: dict[str, Any] = msgspec.to_builtins(options)
-    return plain
 
 
 def _summary(rows: Rows, calibrator: Calibrator | None, context: Context) -> Summary:
@@ -311,6 +305,7 @@ class _Calibrating:
             )
         conflicts = int((result.log_probs.argmax(axis=1) != result.label).sum())
         columns: dict[str, NDArray[Any]] = {"prediction": result.label, "confidence": result.confidence}
+        columns |= result.columns
         if block.y is not None:
             columns["labels"] = block.y
         scores = p if self.kind == "probs" else result.log_probs

@@ -159,7 +159,7 @@ def test_artifact_nests_the_stages_and_applies_identically(name, fitted, data):
     text = dumps(artifact)
     written = json.loads(text)["params"]["stages"]
     assert [stage["method"] for stage in written] == name.split("+")
-    assert [stage["options"] for stage in written] == [msgspec.to_builtins(stage.options) for stage in stages]
+    assert [stage["options"] for stage in written] == [stage.options.recorded() for stage in stages]
     loaded = loads(text, "test").calibrator
     unseen = rows_of(data[2], None)
     for a, b in zip(predict(fitted[name].calibrator, unseen), predict(loaded, unseen), strict=True):

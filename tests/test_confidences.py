@@ -18,7 +18,7 @@ from calcli.metrics.rowtable import RowTable
 from calcli.registry import method, parse_options
 from calcli.rows import ArrayRows
 
-ABLE = ("platt", "beta", "ir", "hb", "sb", "spline", "bbq", "quadratic", "identity")
+ABLE = ("platt", "beta", "ir", "hb", "sb", "spline", "bbq", "quadratic", "mline", "venn-abers", "identity")
 
 
 @pytest.fixture
@@ -129,7 +129,7 @@ def test_weights_count_as_repeated_rows():
         np.testing.assert_allclose(through(one, c), through(other, c), atol=1e-8)
 
 
-WORK = "platt, beta, ir, hb, sb, spline, bbq, quadratic, logit-spline, identity"
+WORK = "platt, beta, ir, hb, venn-abers, sb, spline, bbq, mline, quadratic, logit-spline, identity"
 
 
 @pytest.mark.parametrize(
@@ -259,7 +259,7 @@ def test_certain_confidences_are_told_where_log_odds_are_taken(run):
 def test_groups_report_diagram_and_all_methods(run, tmp_path):
     bundle(group=np.arange(800) % 2)
     assert run("fit", "-m", "all", "qa.h5", "-o", "all", "-q").code == 0
-    assert len(list((tmp_path / "all").iterdir())) == 9
+    assert len(list((tmp_path / "all").iterdir())) == 11
     lines = json.loads(run("evaluate", "qa.h5", "--per-group", "--json").out)["results"][0]["per_group"]
     assert {line["group"] for line in lines} == {0, 1}
     assert run("report", "qa.h5", "-c", "all/qa.hb.json", "-o", "r.html").code == 0

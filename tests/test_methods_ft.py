@@ -118,7 +118,7 @@ def test_mixture_bounds_every_loss():
 
 def test_temperature_at_a_bound_leaves_the_weights_at_zero():
     z, _ = truth(100, 3, seed=5)
-    fitted = fit(ArrayRows(z, z.argmax(axis=1)))
+    fitted = fit(ArrayRows(z, z.argmax(axis=1)), prior=0.0)
     assert fitted.status == "at_bound"
     np.testing.assert_array_equal(fitted.calibrator.weights, 0)
 
@@ -139,7 +139,7 @@ def test_without_a_ridge_weights_end_at_numbers_that_an_artifact_may_hold(seed):
     z = np.random.default_rng(seed).normal(size=(1000, 3)) * 2
     y = z.argmax(axis=1)
     y[-1] = np.argsort(z[-1])[-2]
-    fitted = fit(ArrayRows(z, y), ridge=0.0)
+    fitted = fit(ArrayRows(z, y), ridge=0.0, prior=0.0)
     fitted.calibrator.check(3)
     assert fitted.status in ("at_bound", "not_converged")
     assert fitted.warnings

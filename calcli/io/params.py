@@ -42,8 +42,7 @@ def encode_params(calibrator: Calibrator) -> dict[str, Any]:
 
 
 def _encode_part(part: Stage | Member) -> dict[str, Any]:
-    options = msgspec.to_builtins(part.options)
-    return {"method": part.method, "options": options, "params": encode_params(part.calibrator)}
+    return {"method": part.method, "options": part.options.recorded(), "params": encode_params(part.calibrator)}
 
 
 def _is_default(value: Any, default: Any) -> bool:

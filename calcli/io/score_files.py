@@ -31,7 +31,7 @@ from calcli.io.writer import NewBundle, new_bundles
 ROW_GROUP = 32 << 20
 """Bytes of scores in one row group of a Parquet file."""
 
-COLUMNS = ("ids", "labels", "correct", "prediction", "confidence", "accepted", "weights", "group", "unit")
+COLUMNS = ("ids", "labels", "correct", "prediction", "confidence", "p0", "p1", "accepted", "weights", "group", "unit")
 
 Slab = tuple[int, NDArray[Any], Mapping[str, NDArray[Any]]]
 """First row, scores (b, k), and per row labels, prediction, confidence, accepted; or confidences (b,), and correct."""

@@ -1,9 +1,10 @@
 """What the one-temperature methods share: the bracket, the search and the map."""
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 import numpy as np
+from msgspec import Meta
 
 from calcli.calibrator import Calibrator, Context, Prediction, check_positive, param
 from calcli.fast_dataclass import dataclass
@@ -16,6 +17,37 @@ from calcli.solvers import Root, find_root
 
 LOG_BETA_LOW, LOG_BETA_HIGH = float(np.log(1e-2)), float(np.log(1e2))
 """Bracket of log beta, beta = 1/T: T in [0.01, 100]."""
+
+
+USUAL_PRIOR = 0.25
+"""What ``auto``, and the first step of svs, sms and ft, take for ``Prior``."""
+
+Prior = Annotated[
+    float,
+    Meta(
+        ge=0,
+        description="standard deviation of a prior on how far the log-slope may rise above 0, so that few rows that are"
+        " all right do not sharpen the scores without end; 0 for none",
+    ),
+]
+"""An option: beside the mean NLL of n rows stands max(m, 0)^2 / (2 prior^2 n), m the mean log-slope of the map."""
+
+LaterPrior = Annotated[Prior, Meta(extra={"came later": True})]
+"""The same of a method that has none by default."""
+
+
+def sharpening(m: float, prior: float, rows: float) -> tuple[float, float, float]:
+    """The prior's part of the loss at a mean log-slope m, its slope and its curvature (see ``Prior``)."""
+    strength = 1.0 / (prior**2 * rows) if prior and m > 0 else 0.0
+    return 0.5 * strength * m * m, strength * m, strength
+
+
+def effective_rows(rows: Rows) -> float:
+    """Number of rows, or with weights w Kish's (sum w)^2 / sum w^2."""
+    w = rows.weights()
+    if w is None:
+        return float(rows.n)
+    return float(w.sum() ** 2 / max(float(w @ w), 1e-300))
 
 
 @dataclass(frozen=True)

@@ -1,5 +1,6 @@
 """Feature temperature."""
 
+from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from typing import Annotated, Self
@@ -21,7 +22,7 @@ from calcli.calibrator import (
 from calcli.errors import DataError
 from calcli.fast_dataclass import dataclass
 from calcli.kernels.numpy import row_series
-from calcli.methods._temperature import start_rows
+from calcli.methods._temperature import USUAL_PRIOR, Prior, effective_rows, sharpening, start_rows
 from calcli.methods.ts import TemperatureOptions, TemperatureScaling
 from calcli.numerics import FloatArray, IntArray, log_softmax, mixed_with_uniform, row_max
 from calcli.rows import Block, Rows, sample_runs
@@ -56,6 +57,7 @@ class FeatureTemperatureOptions(Options, frozen=True):
         float,
         Meta(ge=0, description="pull of the weights towards plain temperature scaling, divided by the rows"),
     ] = 1.0
+    prior: Prior = USUAL_PRIOR
     mixture: Annotated[
         bool,
         Meta(description="mix in 1/(n+1) of the uniform distribution, which keeps every NLL finite"),
@@ -70,7 +72,8 @@ class FeatureTemperature(Calibrator):
     scaling. The features need no label: with u = z / T, f1 = log(H(softmax u) / log C + 1e-6)
     (entropy), f2 = log(u_(1) - u_(2) + 1e-2) (margin), f3 = log of the standard deviation of
     z over the classes; each standardised by its mean and deviation on the calibration rows
-    and clipped to +-4. w minimises the mean NLL + ridge/n |w|^2 by Newton's method on series
+    and clipped to +-4. w minimises the mean NLL + ridge/n |w|^2 (and, w0 - log T being the
+    mean log-slope, what ``prior`` adds) by Newton's method on series
     of the rows (not convex, but four numbers), in large files from the minimum of some rows, else
     from 0, which is temperature scaling.
     A row's logits are scaled, never bent: predictions stay as they were.
@@ -96,7 +99,7 @@ class FeatureTemperature(Calibrator):
 
     @classmethod
     def fit(cls, rows: Rows, options: FeatureTemperatureOptions, context: Context) -> Fit[Self]:
-        first = TemperatureScaling.fit(rows, TemperatureOptions(), context)
+        first = TemperatureScaling.fit(rows, TemperatureOptions(prior=options.prior), context)
         temperature = first.calibrator.temperature
         uniform = 1.0 / (rows.n + 1) if options.mixture else 0.0
         raw = np.concatenate(list(rows.each(partial(_features, temperature))))
@@ -113,7 +116,8 @@ class FeatureTemperature(Calibrator):
         tolerance = LOOSE_GRADIENT if context.early else GRADIENT
         inputs = design(raw, mean, deviation)
         del raw  # as large as the scores of three classes
-        objective = Weighing(inputs, share, options.ridge / rows.n, temperature, tolerance)
+        held = partial(sharpening, prior=options.prior, rows=effective_rows(rows))
+        objective = Weighing(inputs, share, options.ridge / rows.n, temperature, tolerance, held)
         count = start_rows(rows)
         if count and not begin.any():
             index = np.concatenate([np.arange(*run) for run in sample_runs(rows.n, count)])
@@ -183,7 +187,7 @@ def _features(temperature: float, block: Block) -> FloatArray:
 class Weighing:
     r"""The search for the weights: mean NLL of rows with their own scales, and the ridge.
 
-    inputs : (n, 4). share : (n,), sum 1. ridge : weight of \|w\|^2.
+    inputs : (n, 4). share : (n,), sum 1. ridge : weight of \|w\|^2. held : the prior's part of a mean log-slope.
     """
 
     inputs: FloatArray
@@ -191,13 +195,13 @@ class Weighing:
     ridge: float
     temperature: float
     tolerance: float
+    held: Callable[[float], tuple[float, float, float]]
 
     def part(self, index: IntArray) -> "Weighing":
         """The same of some rows, roughly."""
         share = self.share[index]
-        return Weighing(
-            self.inputs[index], share / max(share.sum(), 1e-300), self.ridge, self.temperature, LOOSE_GRADIENT
-        )
+        share = share / max(share.sum(), 1e-300)
+        return replace(self, inputs=self.inputs[index], share=share, tolerance=LOOSE_GRADIENT)
 
     def minimise(self, rows: Rows, begin: FloatArray, context: Context) -> tuple[BoxMinimum, int]:
         """Where the search ended, and the walks over the rows.
@@ -239,6 +243,8 @@ class Weighing:
         """
         total, gradient = self.ridge * float(w @ w), 2 * self.ridge * w
         hessian = 2 * self.ridge * np.eye(4)
+        held, push, curvature = self.held(float(w[0]) - float(np.log(self.temperature)))
+        total, gradient[0], hessian[0, 0] = total + held, gradient[0] + push, hessian[0, 0] + curvature
         for at in range(0, len(value), AT_ONCE):
             here = slice(at, at + AT_ONCE)
             inputs, share = self.inputs[here], self.share[here]

@@ -12,6 +12,7 @@ from calcli.errors import DataError
 from calcli.fast_dataclass import dataclass
 from calcli.free_memory import check_memory
 from calcli.methods._monotone import ALL_AT_BOUND, check_map, evaluate, minimise_map, nll_in_slopes, pull_together
+from calcli.methods._temperature import LaterPrior, sharpening
 from calcli.methods.ts import TemperatureOptions, TemperatureScaling
 from calcli.numerics import FloatArray, IntArray, log_softmax, mixed_with_uniform, row_max
 from calcli.rows import Block, Rows, rows_per_block, to_logits
@@ -236,6 +237,7 @@ class IntraOrderPreservingOptions(Options, frozen=True):
         Meta(description="one curve for all logits, or a network on the sorted (oi) or plain (op) logits"),
     ] = "diag"
     knots: Annotated[int, Meta(ge=2, le=1000, description="diag: knots of the curve")] = 16
+    prior: LaterPrior = 0.0
     hidden: Annotated[int, Meta(ge=1, le=1000, description="oi, op: units in each of the two hidden layers")] = 50
     epochs: Annotated[int, Meta(ge=1, le=10_000, description="oi, op: passes over the training folds")] = 40
     folds: Annotated[int, Meta(ge=2, le=50, description="oi, op: held-out folds, one network each")] = 5
@@ -298,14 +300,14 @@ class IntraOrderPreserving(Calibrator):
     @classmethod
     def fit(cls, rows: Rows, options: IntraOrderPreservingOptions, context: Context) -> Fit[Self]:
         if options.variant == "diag":
-            fit = cls._fit_curve(rows, options.knots, context)
+            fit = cls._fit_curve(rows, options.knots, options.prior, context)
         else:
             fit = cls._fit_networks(rows, options, context)
         uniform = 1.0 / (rows.n + 1) if options.mixture else 0.0
         return replace(fit, calibrator=replace(fit.calibrator, uniform=uniform))
 
     @classmethod
-    def _fit_curve(cls, rows: Rows, knots: int, context: Context) -> Fit[Self]:
+    def _fit_curve(cls, rows: Rows, knots: int, prior: float, context: Context) -> Fit[Self]:
         edges = np.linspace(*logit_range(rows), knots + 2)[1:-1]
 
         def objective_of(some: Rows) -> Quadratic:
@@ -314,6 +316,10 @@ class IntraOrderPreserving(Calibrator):
             def objective(slopes: FloatArray) -> tuple[float, FloatArray, FloatArray]:
                 value, gradient, hessian = nll(slopes)
                 penalty, pull, stiffness = pull_together(slopes, 1.0 / some.n)
+                held, push, curvature = sharpening(float(np.log(slopes).mean()), prior, some.n)
+                each = 1.0 / (len(slopes) * slopes)
+                penalty, pull = penalty + held, pull + push * each
+                stiffness = stiffness + curvature * np.outer(each, each) - push * np.diag(each / slopes)
                 return value + penalty, gradient + pull, hessian + stiffness
 
             return objective
@@ -333,7 +339,7 @@ class IntraOrderPreserving(Calibrator):
 
     @classmethod
     def _fit_networks(cls, rows: Rows, options: IntraOrderPreservingOptions, context: Context) -> Fit[Self]:
-        first = TemperatureScaling.fit(rows, TemperatureOptions(), context)
+        first = TemperatureScaling.fit(rows, TemperatureOptions(prior=options.prior), context)
         sorted_rows = TrainingRows(rows, sorted_input=options.variant == "oi")
         plan = TrainingPlan(
             options.hidden, options.epochs, options.folds, options.rate, options.decay, options.batch

@@ -9,6 +9,7 @@ from msgspec import Meta
 from calcli.calibrator import ORDER_PRESERVING, Calibrator, Context, Fit, Options, Prediction, check_uniform, param
 from calcli.fast_dataclass import dataclass
 from calcli.methods._monotone import ALL_AT_BOUND, check_map, evaluate, minimise_map, nll_in_slopes, pull_together
+from calcli.methods._temperature import LaterPrior, sharpening
 from calcli.numerics import FloatArray, log_softmax, mixed_with_uniform
 from calcli.rows import Block, Rows
 from calcli.solvers import Quadratic
@@ -23,6 +24,7 @@ class SharedMonotoneOptions(Options, frozen=True):
         int,
         Meta(ge=2, le=200, description="knots, geometric from 0.05 to 30 nats below certainty"),
     ] = 12
+    prior: LaterPrior = 0.0
     smooth: Annotated[
         float,
         Meta(ge=0, description="pull of neighbouring log-slopes towards each other, divided by the rows"),
@@ -73,6 +75,9 @@ class SharedMonotone(Calibrator):
                 slopes = np.exp(theta)
                 value, gradient, hessian = nll(slopes)
                 penalty, pull, stiffness = pull_together(theta, options.smooth / some.n)
+                held, push, curvature = sharpening(float(theta.mean()), options.prior, some.n)
+                penalty, pull = penalty + held, pull + push / len(theta)
+                stiffness = stiffness + curvature / len(theta) ** 2
                 gradient = slopes * gradient
                 hessian = hessian * np.outer(slopes, slopes) + np.diag(gradient)
                 return value + penalty, gradient + pull, hessian + stiffness

@@ -8,10 +8,11 @@ from msgspec import Meta
 
 from calcli.calibrator import Context, Fit, Laws, Options, Prediction, check_finite, param
 from calcli.fast_dataclass import dataclass
-from calcli.methods._affine.fitting import FitNotes, effective_rows, fit_map, identity_map, refuse_hopeless
+from calcli.methods._affine.fitting import FitNotes, fit_map, identity_map, refuse_hopeless
 from calcli.methods._affine.matrix import MatrixObjective
 from calcli.methods._affine.path import load_table, path_folds, search_path
 from calcli.methods._affine.structured import LAMBDAS, Smoothed, presmooth, structured_ridge
+from calcli.methods._temperature import USUAL_PRIOR, Prior, effective_rows
 from calcli.numerics import FloatArray, log_softmax
 from calcli.rows import Block, Rows
 
@@ -26,13 +27,14 @@ class StructuredMatrixOptions(Options, frozen=True):
         Annotated[float, Meta(gt=0)] | Literal["auto", "cv"],
         Meta(description="strength of the ridge; cv chooses it by cross-validation, auto does so when rows are few"),
     ] = msgspec.field(name="lambda", default="auto")
+    prior: Prior = USUAL_PRIOR
 
 
 @dataclass(frozen=True)
 class StructuredMatrixScaling(Smoothed):
     """Matrix scaling of temperature-scaled scores under a ridge that fits the number of rows.
 
-    u = log((1 - a) softmax(z / T) + a / k), T by maximum likelihood, a = 1 / (n + 1);
+    u = log((1 - a) softmax(z / T) + a / k), T by maximum likelihood and ``prior``, a = 1 / (n + 1);
     p = softmax(W u + b), W (k, k), b (k,), that minimise the mean NLL plus
     lambda (k / n) (|diag W - 1|^2 + |b|^2) + lambda (k (k - 1) / n) |off-diagonal W|^2.
     lambda is 1, as its authors advise, or ``cv``: the best of 1, 3, 10, 30 by 5-fold
@@ -54,8 +56,8 @@ class StructuredMatrixScaling(Smoothed):
     @classmethod
     def fit(cls, rows: Rows, options: StructuredMatrixOptions, context: Context) -> Fit[Self]:
         notes, k = FitNotes(), rows.k
-        temperature, smoothing, features = presmooth(rows, notes, context)
-        theta = identity_map(k, k + 1)
+        temperature, smoothing, features = presmooth(rows, options.prior, notes, context)
+        theta, held = identity_map(k, k + 1), (temperature, options.prior)
         if notes.absent_classes(rows, "only the ridge speaks for them"):
             lam, folds = options.lambda_, min(5, rows.n)
             if rows.n < ROWS_PER_CLASS * k:
@@ -69,7 +71,7 @@ class StructuredMatrixScaling(Smoothed):
                 path = search_path(
                     table.folds(complete=True),
                     LAMBDAS,
-                    lambda lam, n: structured_ridge(k, k + 1, lam, n),
+                    lambda lam, n: structured_ridge(k, k + 1, lam, n, held),
                     theta,
                     lambda done: context.progress(f"cross-validating lambda{long}", done, folds * len(LAMBDAS)),
                 )
@@ -78,7 +80,7 @@ class StructuredMatrixScaling(Smoothed):
             else:
                 table = load_table(rows, features)
             notes.details["lambda"] = lam
-            ridge = structured_ridge(k, k + 1, lam, effective_rows(rows))
+            ridge = structured_ridge(k, k + 1, lam, effective_rows(rows), held)
             objective = MatrixObjective(table.chunks(), k, ridge, complete=True)
             begin = theta
             theta = fit_map(cls, objective, lambda: begin, notes, context, f"fitting{long}")

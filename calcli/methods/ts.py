@@ -6,6 +6,7 @@ from typing import Annotated, Literal, Self
 from msgspec import Meta
 
 from calcli.calibrator import ORDER_PRESERVING, Context, Fit, Options, Prediction, check_uniform, param
+from calcli.errors import UsageError
 from calcli.fast_dataclass import dataclass
 from calcli.fit_summary import Summary
 from calcli.kernels.device import Kernels, kernels
@@ -15,9 +16,13 @@ from calcli.methods._temperature import (
     LOG_BETA_LOW,
     NEAR,
     TOLERANCE,
+    USUAL_PRIOR,
+    LaterPrior,
     OneTemperature,
     Search,
+    effective_rows,
     search_temperature,
+    sharpening,
     solve_temperature,
 )
 from calcli.numerics import FloatArray, mixed_with_uniform
@@ -35,6 +40,7 @@ class TemperatureOptions(Options, frozen=True):
         bool,
         Meta(description="mix in 1/(n+1) of the uniform distribution, so that no row can cost more than log((n+1)C)"),
     ] = False
+    prior: LaterPrior = 0.0
 
 
 @dataclass(frozen=True)
@@ -51,6 +57,9 @@ class TemperatureScaling(OneTemperature):
 
     ``loss=brier`` minimises the squared error instead (not convex: the best of a grid,
     then polished), as Mix-n-Match does.
+
+    ``prior`` keeps few rows from sharpening without end: T minimises the mean NLL plus
+    max(-log T, 0)^2 / (2 prior^2 n), so where T > 1 is the optimum it stays as it was.
 
     ``mixture`` makes it (1-a) softmax(z / T) + a/C with a = 1/(n+1) (``uniform``), T as before.
 
@@ -74,7 +83,7 @@ class TemperatureScaling(OneTemperature):
         else:
             # The mixture's summary says nothing of the slope by which T would be checked afterwards.
             left = TOLERANCE if options.mixture else TOLERANCE**0.5
-            search = search_temperature(rows, context, nll_slope, nll_series, unverified=left)
+            search = likeliest(rows, context, options.prior, unverified=left)
         uniform = 1.0 / (rows.n + 1) if options.mixture else 0.0
         fitted, details = cls(search.temperature, uniform), search.details
 
@@ -91,13 +100,18 @@ class TemperatureScaling(OneTemperature):
 
         match search.root.status:
             case "at_high":
-                return Fit(fitted, "at_bound", (TOO_SURE,), details, before=search.before)
+                return Fit(fitted, "at_bound", (TOO_SURE + PRIOR_HOLDS,), details, before=search.before)
             case "at_low":
                 return Fit(fitted, "at_bound", (NO_INFORMATION,), details, before=search.before)
             case "not_converged":
                 return Fit(fitted, "not_converged", ("the search for T did not converge",), details)
         checked = verify if search.by_series and not uniform else None
         return Fit(fitted, "ok", (), details, before=search.before, verify=checked)
+
+    @classmethod
+    def check_options(cls, options: TemperatureOptions) -> None:
+        if options.prior and options.loss != "nll":
+            raise UsageError("option prior of method 'ts' stands beside the likelihood: it goes with loss=nll")
 
     @property
     def logit_scale(self) -> float | None:
@@ -110,6 +124,24 @@ class TemperatureScaling(OneTemperature):
     def check(self, k: int) -> None:
         super().check(k)
         check_uniform(self.uniform)
+
+
+def likeliest(rows: Rows, context: Context, prior: float = 0.0, *, unverified: float = TOLERANCE**0.5) -> Search:
+    """The temperature of greatest likelihood; below 1, with a prior (see ``Prior``), that of greatest posterior.
+
+    unverified : as for ``search_temperature``.
+    """
+    search = search_temperature(rows, context, nll_slope, nll_series, unverified=unverified)
+    if not prior or search.temperature >= 1.0:
+        return search
+    slope, count = nll_slope(kernels(context), rows), effective_rows(rows)
+
+    def penalised(log_beta: float) -> tuple[float, float]:
+        (value, rise), (_, push, stiffness) = slope(log_beta), sharpening(log_beta, prior, count)
+        return value + push, rise + stiffness
+
+    start = search.root.x if search.root.status == "ok" else 0.0
+    return Search(*solve_temperature(penalised, context, start=start), search.expansion)
 
 
 def nll_slope(heavy: Kernels, rows: Rows) -> Slope:
@@ -126,6 +158,7 @@ TOO_SURE = (
     "T ran into its lower bound 0.01: on these rows the loss falls for ever as T -> 0, as it does"
     " when every prediction is right; calibrate on rows that the model gets wrong now and then"
 )
+PRIOR_HOLDS = f", or hold T with --set prior={USUAL_PRIOR}"
 NO_INFORMATION = (
     "T ran into its upper bound 100: the scores say nothing about these labels, or the opposite (check that labels"
     " and scores belong to the same rows and class order), or they are far larger than logits are (divide them first)"

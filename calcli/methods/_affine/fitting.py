@@ -11,8 +11,7 @@ from calcli.errors import FitError
 from calcli.fast_dataclass import dataclass
 from calcli.fit_summary import Summary
 from calcli.methods._affine.objective import AffineObjective, Ridge
-from calcli.methods._temperature import search_temperature
-from calcli.methods.ts import nll_series, nll_slope
+from calcli.methods.ts import likeliest
 from calcli.numerics import FloatArray
 from calcli.rows import Block, Rows
 from calcli.solvers import AIM, LOOSE_AIM, Optimum, minimise_convex
@@ -96,6 +95,22 @@ def uniform_ridge(weight: float, k: int, columns: int) -> Ridge:
     return Ridge(np.full((k, columns), weight), identity_map(k, columns))
 
 
+def held_back(ridge: Ridge, diagonal: float, temperature: float, prior: float, rows: float) -> Ridge:
+    """A ridge that also holds the mean of the map's diagonal by the prior (see ``Prior``), to second order.
+
+    diagonal : where the map is temperature scaling; the ridge stays as it is where that does not sharpen.
+    """
+    if not prior or temperature >= 1.0:
+        return ridge
+    k, columns = ridge.weight.shape
+    at = (np.arange(k), np.zeros(k, np.int64) if columns == 2 else np.arange(k))
+    weight, centre = ridge.weight.copy(), ridge.centre.copy()
+    pull = 1.0 / (2.0 * prior**2 * rows * k * diagonal**2)
+    weight[at] += pull
+    centre[at] += pull / weight[at] * (diagonal * (1.0 + np.log(temperature)) - centre[at])
+    return Ridge(weight, centre)
+
+
 def solve(
     objective: AffineObjective, start: FloatArray, progress: Callable[[int], None], *, early: bool = False
 ) -> Optimum:
@@ -120,9 +135,9 @@ def solve(
     return minimise_convex(objective, theta, aim=aim, progress=progress)
 
 
-def best_temperature(rows: Rows, notes: FitNotes, context: Context) -> float:
-    """Temperature by maximum likelihood, from which searches start; 1 where there is none."""
-    search = search_temperature(rows, context, nll_slope, nll_series)
+def best_temperature(rows: Rows, notes: FitNotes, context: Context, prior: float = 0.0) -> float:
+    """Temperature by maximum likelihood (see ``likeliest``), from which searches start; 1 where there is none."""
+    search = likeliest(rows, context, prior)
     notes.before = search.before
     return search.temperature if search.root.status == "ok" else 1.0
 
@@ -147,14 +162,6 @@ def fit_map(
     found = solve(objective, begin, lambda done: context.progress(what, done, 0), early=context.early)
     notes.optimum(found)
     return found.theta
-
-
-def effective_rows(rows: Rows) -> float:
-    """Number of rows, or with weights w Kish's (sum w)^2 / sum w^2."""
-    w = rows.weights()
-    if w is None:
-        return float(rows.n)
-    return float(w.sum() ** 2 / max(float(w @ w), 1e-300))
 
 
 def refuse_hopeless(rows: Rows, fits: int, advice: str) -> str:

@@ -15,6 +15,7 @@ from calcli.methods._affine.fitting import (
     FitNotes,
     best_temperature,
     fit_map,
+    held_back,
     identity_map,
     refuse_hopeless,
     refuse_level,
@@ -24,6 +25,7 @@ from calcli.methods._affine.fitting import (
 from calcli.methods._affine.matrix import MatrixObjective
 from calcli.methods._affine.objective import Ridge
 from calcli.methods._affine.path import load_table, path_folds, search_path
+from calcli.methods._temperature import LaterPrior, effective_rows
 from calcli.numerics import FloatArray, floored_log, log_softmax, softmax
 from calcli.rows import Block, Rows
 
@@ -80,6 +82,7 @@ class OdirOptions(Options, frozen=True):
         float,
         Meta(ge=0, description="weight of a ridge on the diagonal, which keeps it finite when rows are separable"),
     ] = 1e-6
+    prior: LaterPrior = 0.0
 
 
 @dataclass(frozen=True)
@@ -160,21 +163,21 @@ class OdirMap(Calibrator):
         fold = None if one_fit else path_folds(rows, folds, context.rng())
         table = load_table(rows, cls.features, fold)
         parts = [] if one_fit else table.folds()
-        start = theta / best_temperature(rows, notes, context)
+        temperature = best_temperature(rows, notes, context, options.prior)
+        start = theta / temperature
         lam, thetas = grid[0], [start] * folds
         if len(grid) > 1:
             path = search_path(
                 parts,
                 grid,
-                lambda lam, n: odir_ridge(k, lam, options),
+                lambda lam, n: odir_ridge(k, lam, options, temperature, n),
                 start,
                 lambda done: context.progress(f"cross-validating lambda{long}", done, folds * len(grid)),
             )
             lam, thetas = path.best, path.thetas
             notes.details |= path.details
         notes.details |= {"lambda": lam, "mu": lam if options.mu is None else options.mu}
-        ridge = odir_ridge(k, lam, options)
-
+        ridge = odir_ridge(k, lam, options, temperature, effective_rows(rows))
         if options.final == "refit":
             objective = MatrixObjective(table.chunks(), k, ridge)
             start = np.mean(thetas, axis=0)
@@ -212,11 +215,14 @@ class OdirMap(Calibrator):
         check_finite(**{n: v for n, v in vars(self).items() if v is not None})
 
 
-def odir_ridge(k: int, lam: float, options: OdirOptions) -> Ridge:
-    """Penalty of Kull et al.: lam on off-diagonal entries, mu on the bias, next to nothing on the diagonal."""
+def odir_ridge(k: int, lam: float, options: OdirOptions, temperature: float, rows: float) -> Ridge:
+    """Penalty of Kull et al.: lam on off-diagonal entries, mu on the bias, next to nothing on the diagonal.
+
+    temperature : of likelihood and prior, for ``held_back``.
+    """
     mean = options.penalty == "mean"
     weight = np.full((k, k + 1), lam / (k * (k - 1)) if mean else lam)
     weight[:, -1] = (lam if options.mu is None else options.mu) / (k if mean else 1)
     at = np.arange(k)
     weight[at, at] = options.ridge
-    return Ridge(weight, identity_map(k, k + 1))
+    return held_back(Ridge(weight, identity_map(k, k + 1)), 1.0 / temperature, temperature, options.prior, rows)

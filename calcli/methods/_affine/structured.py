@@ -7,10 +7,9 @@ import numpy as np
 from calcli.calibrator import Calibrator, Context, check_positive, param
 from calcli.errors import DataError
 from calcli.fast_dataclass import dataclass
-from calcli.methods._affine.fitting import FitNotes, identity_map
+from calcli.methods._affine.fitting import FitNotes, held_back, identity_map
 from calcli.methods._affine.objective import Features, Ridge, logits_as
-from calcli.methods._temperature import search_temperature
-from calcli.methods.ts import nll_series, nll_slope
+from calcli.methods.ts import likeliest
 from calcli.numerics import FloatArray, softmax
 from calcli.rows import Block, Rows
 
@@ -42,9 +41,9 @@ def smoothed_log_probs(block: Block, temperature: float, smoothing: float, dtype
     return np.log(p, out=p)
 
 
-def presmooth(rows: Rows, notes: FitNotes, context: Context) -> tuple[float, float, Features]:
+def presmooth(rows: Rows, prior: float, notes: FitNotes, context: Context) -> tuple[float, float, Features]:
     """Temperature and smoothing of the step before the map, and the features that it makes."""
-    search = search_temperature(rows, context, nll_slope, nll_series)
+    search = likeliest(rows, context, prior)
     temperature, notes.before = search.temperature, search.before
     if search.root.status in ("at_low", "at_high"):
         notes.warn(f"the temperature of the first step ran into its bound: T = {temperature:g}", "at_bound")
@@ -52,11 +51,14 @@ def presmooth(rows: Rows, notes: FitNotes, context: Context) -> tuple[float, flo
     return temperature, smoothing, lambda block, *dtype: smoothed_log_probs(block, temperature, smoothing, *dtype)
 
 
-def structured_ridge(k: int, columns: int, lam: float, rows: float) -> Ridge:
-    """lam k/n on diagonal and bias, lam k (k - 1)/n off the diagonal, about the identity map."""
+def structured_ridge(k: int, columns: int, lam: float, rows: float, held: tuple[float, float]) -> Ridge:
+    """lam k/n on diagonal and bias, lam k (k - 1)/n off the diagonal, about the identity map.
+
+    held : temperature of the first step and prior (see ``held_back``).
+    """
     weight = np.full((k, columns), lam * k / rows)
     if columns > 2:
         weight[:, :-1] *= k - 1
         at = np.arange(k)
         weight[at, at] = lam * k / rows
-    return Ridge(weight, identity_map(k, columns))
+    return held_back(Ridge(weight, identity_map(k, columns)), 1.0, *held, rows)

@@ -1,0 +1,132 @@
+"""Venn-Abers prediction."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from calcli.calibrator import Curves, Prediction, param
+from calcli.errors import DataError
+from calcli.fast_dataclass import dataclass
+from calcli.methods._binary.curves import EMPTY, check_probabilities, step
+from calcli.methods._binary.log_odds import Sample
+from calcli.methods._binary.maps import TOP_LABEL, BinaryCalibrator, MapFit, ModeOptions, few_rows_per_class
+from calcli.numerics import FloatArray, sigmoid
+from calcli.rows import Block, Rows
+
+ENDS = np.zeros(1)
+"""Stands for the outer edges of steps, which are open."""
+
+
+@dataclass(frozen=True)
+class VennAbers(BinaryCalibrator):
+    """Fit isotonic regression twice for every row: as if its outcome were 0, and as if it were 1.
+
+    p0 and p1 are the values at the row's log-odds s of the two fits to the calibration rows and the row
+    itself; one of them is calibrated whatever the scores are like, and the further they are
+    apart the less the rows say. q = p1 / (1 - p0 + p1), which errs least in log loss. ``apply``
+    writes p0 and p1 beside (of class 1 of two, or of the prediction's being right). Both are steps in s:
+    found for all scores at once from the corners of the cumulative sums. With sample weights
+    the row itself weighs as much as the mean row (sum w^2 / sum w).
+
+    Reference: Vovk, Petej, Fedorova (2015), arXiv 1511.00213, algorithms 1 to 6; the package venn-abers
+    of Petej gives the same numbers.
+    """
+
+    falls: Curves = param()
+    misses: Curves = param()
+    rises: Curves = param()
+    hits: Curves = param()
+
+    place = 33
+    aliases = ("ivap", "venn")
+    use = "two classes or the confidence alone, with an interval for every row"
+    title = "inductive Venn-Abers prediction"
+    laws = replace(TOP_LABEL, class_shares=False)
+    Options = ModeOptions
+    identity = (EMPTY, EMPTY, EMPTY, EMPTY)
+    takes_log_odds = True
+
+    @classmethod
+    def fit_map(cls, sample: Sample, options: Any) -> MapFit:
+        weight = np.ones_like(sample.s) if sample.weight is None else sample.weight
+        weight = weight * (weight.sum() / (weight @ weight))
+        # As if the outcome were 0 is as if it were 1, with scores and outcomes turned round.
+        falls, misses = as_if_right(-sample.s, 1.0 - sample.hit, weight)
+        rises, hits = as_if_right(sample.s, sample.hit, weight)
+        return MapFit((falls, misses, rises, hits), record={"steps": float(len(falls) + len(rises))})
+
+    @staticmethod
+    def curve(x: FloatArray, *params: Any) -> FloatArray:
+        if not len(params[-1]):
+            return sigmoid(x)
+        p0, p1 = interval(x, *params)
+        return p1 / (1.0 - p0 + p1)
+
+    def apply(self, block: Block) -> Prediction:
+        found = super().apply(block)
+        if len(self.maps) > 1 or block.kind == "confidence":
+            return found
+        p0, p1 = interval(self.inputs(block), *self.maps[0])
+        return replace(found, columns={"p0": p0, "p1": p1})
+
+    @classmethod
+    def advice(cls, rows: Rows, options: Any) -> Iterator[str]:
+        yield from few_rows_per_class(rows, options.mode)
+
+    def check(self, k: int) -> None:
+        super().check(k)
+        for falls, misses, rises, hits in self.maps:
+            for edges, values in ((falls, misses), (rises, hits)):
+                if len(values) not in (0, len(edges) + 1) or not (np.diff(edges) > 0).all():
+                    raise DataError("edges of the steps do not rise, or there is not one value more than edges")
+                check_probabilities(values)
+
+
+def interval(x: FloatArray, falls: FloatArray, misses: FloatArray, rises: FloatArray, hits: FloatArray) -> Any:
+    """p0 and p1 at log-odds x, (b,) each."""
+    p0 = 1.0 - step(-x, np.concatenate([ENDS, falls, ENDS]), misses)
+    return p0, step(x, np.concatenate([ENDS, rises, ENDS]), hits)
+
+
+def as_if_right(s: FloatArray, hit: FloatArray, weight: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Isotonic regression at every score, each with one more row of outcome 1 and weight 1 there.
+
+    Returns rising edges (m,) and values (m + 1,) of right-closed steps (Vovk et al., algorithms 1 and 2).
+    """
+    scores, place = np.unique(s, return_inverse=True)
+    width = np.bincount(place, weights=weight).tolist()
+    height = np.bincount(place, weights=weight * hit).tolist()
+    points = [(0.0, 0.0)]
+    for w, h in zip(width, height, strict=True):
+        points.append((points[-1][0] + w, points[-1][1] + h))
+    corners = [(-1.0, -1.0)]
+    for point in points:
+        while len(corners) > 1 and not turns_left(corners[-2:], point):
+            corners.pop()
+        corners.append(point)
+    corners.reverse()
+    values, at = [], (-1.0, -1.0)
+    for w, h in zip(width, height, strict=True):
+        (x1, y1), (x2, y2) = corners[-1], corners[-2]
+        values.append((y2 - y1) / (x2 - x1))
+        at = (at[0] + w, at[1] + h)  # the row itself moves past this score
+        if (at[1] - y1) * (x2 - x1) >= (y2 - y1) * (at[0] - x1):
+            continue
+        corners.pop()
+        while len(corners) > 1 and not turns_left([at, corners[-1]], corners[-2]):
+            corners.pop()
+        corners.append(at)
+    steps = np.array([*values, 1.0])
+    kept = np.diff(steps) != 0
+    return scores[kept], steps[np.append(kept, True)]
+
+
+def turns_left(two: Sequence[tuple[float, float]], third: tuple[float, float]) -> bool:
+    """Whether the way from the first of two points by the second to a third bends upwards."""
+    (x0, y0), (x1, y1) = two
+    return (x1 - x0) * (third[1] - y0) > (y1 - y0) * (third[0] - x0)
+
+
+METHOD = VennAbers
