@@ -312,7 +312,7 @@ def test_auto_finds_one_temperature_where_that_is_the_truth():
     assert isinstance(chosen.calibrator, TemperatureScaling)
     # Refitted on all rows, not on a fold.
     assert chosen.calibrator.temperature == fit("ts", ArrayRows(z, y)).calibrator.temperature
-    assert chosen.calibrator.uniform == 1 / 1501
+    assert chosen.calibrator.uniform == 0.0  # a share of its own is for the average
 
 
 def test_auto_finds_a_bias_where_there_is_one():
@@ -332,7 +332,7 @@ def test_the_table_records_the_choice():
     record = chosen.details["auto"]
     assert record["chosen"] == chosen.chosen.method
     assert [row["method"] for row in record["table"]] == ["identity", "ts", "ts+beta"]
-    assert [row["parameters"] for row in record["table"]] == [0, 2, 5]
+    assert [row["parameters"] for row in record["table"]] == [0, 1, 4]
     assert min(row["difference"] for row in record["table"]) == 0
     assert all({"brier", "standard_error"} <= set(row) for row in record["table"])
     assert [row["method"] for row in record["table"] if row.get("chosen")] == [chosen.chosen.method]
@@ -345,7 +345,7 @@ def test_held_out_losses_are_those_of_the_folds():
     for fold in (random_folds(200, 5, rng), random_folds(200, 5, rng)):
         for i in range(5):
             learn, held = np.flatnonzero(fold != i), np.flatnonzero(fold == i)
-            calibrator = fit("ts", ArrayRows(z[learn], y[learn]), mixture="true").calibrator
+            calibrator = fit("ts", ArrayRows(z[learn], y[learn]), prior=0.25).calibrator
             expected[held] -= predict(calibrator, ArrayRows(z[held], None))[0][np.arange(len(held)), y[held]] / 2
     table = {row["method"]: row for row in chosen.details["auto"]["table"]}
     assert table["ts"]["nll"] == pytest.approx(expected.mean(), rel=1e-7)  # fits of folds may end early
@@ -442,7 +442,7 @@ def test_an_average_is_the_weighted_mean_of_its_members(averaged):
     assert 1 < len(mixture.members) <= 6
     assert sum(m.weight for m in mixture.members) == pytest.approx(1)
     parts = sum(m.weight * np.exp(predict(m.calibrator, ArrayRows(z, None))[0]) for m in mixture.members)
-    expected = parts * 800 / 801 + 1 / 801 / 4
+    expected = parts * (1 - 0.25 / 801) + 0.25 / 801 / 4  # the one share of the uniform distribution
     assert np.exp(predict(mixture, ArrayRows(z, None))[0]) == pytest.approx(expected, rel=1e-12)
     table = {row["method"]: row for row in fitted.details["auto"]["table"]}
     assert sum("weight" in row for row in table.values()) == len(mixture.members)
@@ -486,7 +486,9 @@ def test_candidates_by_default_are_methods_each_once(n, k):
     assert names[0] == "ts"  # the simplest, which has the prior
     parsed = [parse_candidate(name) for name in names]
     assert len(set(parsed)) == len(names)
-    assert all(getattr(options, "mixture", True) for _, options in parsed)
+    assert not any(getattr(options, "mixture", False) for _, options in parsed)
+    assert all(getattr(options, "prior", 0.25) == 0.25 for _, options in parsed)
+    assert any("sms" in name for name in names) == (2 < k <= 50)
 
 
 @pytest.mark.parametrize("k", [10, 30])

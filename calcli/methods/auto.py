@@ -16,6 +16,7 @@ from calcli.composition import STATUSES, Composition, Known
 from calcli.errors import CalcliError, FitError, UsageError
 from calcli.fast_dataclass import dataclass
 from calcli.folds import sampled_folds
+from calcli.methods._temperature import USUAL_PRIOR
 from calcli.mixture import Member, Mixture
 from calcli.numerics import LOG_ZERO, NLL_OF_ZERO, FloatArray, IntArray
 from calcli.parallel import in_order
@@ -25,7 +26,10 @@ from calcli.rows import ArrayRows, Rows, ScoreKind
 # ---- candidates of ``auto``: which methods a problem of a given size can carry, fitted and scored fold by fold
 
 
-TWO = "ts, platt, beta, quadratic, logit-spline, mono, ft, iop, svs(lambda=0.1)"
+TWO = (
+    "ts, platt(smooth=true), mline, mline(shape=beta), mline(shape=bend), venn-abers, logit-spline, mono, ft, iop,"
+    " svs(lambda=0.1)"
+)
 FEW = (
     "ts, mono, iop, iop+mono(iop.knots=6), svs, svs(lambda=0.1), sms, sms(lambda=0.1), iop+ft+svs, iop+ft+sms,"
     " mono+ft+svs, mono+ft+sms(sms.lambda=0.2), iop+mono+sms(iop.knots=6;sms.lambda=0.2), ms-odir(lambda=1;final=refit)"
@@ -37,11 +41,13 @@ MANY = "ts, ft, mono, iop, iop+mono(iop.knots=4), iop+mono(iop.knots=6), ft+svs,
 """``mono`` bends log-probabilities, ``iop`` logits: few rows do not tell which is right, so a stiff curve of the
 logits with one of the log-probabilities after it stands beside them, for few classes too."""
 
-MATRIX = "ft+sms(sms.lambda=1)"
-"""With a matrix of weights for many classes: where there are 20 rows per class and at most 50 classes,
-beyond which it costs more than all others together."""
+MATRIX = "sms(lambda=1), ft+sms(sms.lambda=1), iop+ft+sms(sms.lambda=1)"
+"""With a matrix of weights for many classes: at most 50, beyond which it costs more than all others together."""
 
-FEW_CLASSES, LONG_SCORES = 12, 40_000
+FEW_CLASSES, MATRIX_CLASSES, LONG_SCORES = 12, 50, 40_000
+
+MEMBER = {"mixture": False, "prior": USUAL_PRIOR}
+"""Options of members: the average mixes in the uniform distribution once, and few rows sharpen none without end."""
 
 KEPT_BYTES = 1 << 27
 """Logits in float64 up to this size are held in memory: they are walked over hundreds of times."""
@@ -73,20 +79,22 @@ def default_candidates(n: int, k: int) -> list[str]:
         return listed(TWO)
     if k <= FEW_CLASSES:
         return listed(FEW if n * k < LONG_SCORES else LONG)
-    return listed(f"{MANY}, {MATRIX}" if n >= 20 * k and k <= 50 else MANY)
+    return listed(f"{MANY}, {MATRIX}" if k <= MATRIX_CLASSES else MANY)
 
 
 @lru_cache(maxsize=256)
 def parse_candidate(text: str) -> tuple[str, Options]:
-    """Method and options of ``svs`` or ``svs(lambda=0.1;...)``; ``mixture`` is on where a method has it.
+    """Method and options of ``svs`` or ``svs(lambda=0.1;...)``, with those of ``MEMBER`` where a method has them.
 
     Raises UsageError for unknown names and options.
     """
-    name, given = split_method(text)
+    name, typed = split_method(text)
+    given: dict[str, Any] = dict(typed)
     struct = method(name).Options
     for option in msgspec.structs.fields(struct):
-        if option.encode_name.split(".")[-1] == "mixture" and not any("mixture" in key for key in given):
-            given[option.encode_name] = "true"
+        short = option.encode_name.split(".")[-1]
+        if short in MEMBER and not any(short in key for key in given):
+            given[option.encode_name] = MEMBER[short]
     return name, parse_options(name, given)
 
 
@@ -208,6 +216,10 @@ PRIOR_ROWS, PRIOR_ROWS_PER_CLASS = 1.0, 20.0
 """Rows' worth of weight that the first candidate (temperature scaling) has before any of n rows of k classes
 is seen, 1 + 20 k / n, unless its held-out NLL is more than one standard error above the best."""
 
+FLOOR_ROWS, UNIFORM_ROWS = 0.1, 0.25
+"""Rows' worth of the uniform distribution, of n + 1, in the held-out probabilities that the weights are made of,
+so that none of them can cost 20 nats, and in the average."""
+
 REPEATED_ROWS = 1000
 """Up to so many rows the folds are drawn twice: weights from one draw are half noise, and few rows cost little."""
 
@@ -252,7 +264,7 @@ class Auto(Mixture):
     sum_i log sum_j w_j p_ij over those rows by EM, started at equal weights, with 1 + 20 C/n rows'
     worth of prior weight on the first candidate unless it is more than a standard error worse.
     The (at most six) members of weight 1 % and more are refitted on all rows;
-    p = (1-a) sum_j w_j p_j + a/C with a = 1/(n+1).
+    p = (1-a) sum_j w_j p_j + a/C with a = 1/(4 (n+1)); the weights see 1/(10 (n+1)) of it in every p_ij.
     Averaging beats choosing: the choice among near equals is itself noise.
 
     ``rule=best`` refits the candidate of the least mean loss instead; ``rule=one-se`` the one
@@ -261,8 +273,8 @@ class Auto(Mixture):
     is then that of the chosen method. The table is recorded under ``auto`` in the details.
 
     Candidates unless given depend on the number of classes: two; up to 12, fewer of them from 40000
-    scores on; more; up to 50 with 20 rows per class. Methods with the option
-    ``mixture`` have it on, so that one held-out row cannot cost 20 nats.
+    scores on; up to 50; more. Methods with the option ``prior`` have
+    it at .25, and with ``mixture`` have that off: the average mixes in the uniform distribution once.
 
     Reference: Wolpert (1992), "Stacked generalization"; Dempster, Laird, Rubin (1977), section 4.3
     (mixture weights); Breiman, Friedman, Olshen, Stone (1984), section 3.4.3 (the one-standard-error rule).
@@ -295,7 +307,8 @@ class Auto(Mixture):
         table = compare(trials, share, options.criterion)
         if options.rule == "average":
             prior = PRIOR_ROWS + PRIOR_ROWS_PER_CLASS * rows.k / rows.n
-            kept, w = sparse_weights(np.stack([trial.log_p for trial in good], axis=-1), share, prior)
+            held_out = np.stack([trial.log_p for trial in good], axis=-1)
+            kept, w = sparse_weights(mixed_in(held_out, FLOOR_ROWS / (rows.n + 1), rows.k), share, prior)
             fit = cls.average({good[j].name: fits[good[j].name] for j in kept}, w, rows)
             for j, weight_j in zip(kept, w, strict=True):
                 table[good[j].name]["weight"] = float(weight_j)
@@ -319,7 +332,7 @@ class Auto(Mixture):
             members.append(Member(bare, options, fit.calibrator, float(weight)))
         status = max((fit.status for fit in fits.values()), key=STATUSES.index)
         warnings = [f"{name}: {warning}" for name, fit in fits.items() for warning in fit.warnings]
-        return Fit(cls(tuple(members), 1.0 / (rows.n + 1)), status, tuple(warnings))
+        return Fit(cls(tuple(members), UNIFORM_ROWS / (rows.n + 1)), status, tuple(warnings))
 
     @classmethod
     def check_options(cls, options: AutoOptions) -> None:
@@ -357,6 +370,11 @@ def alone(text: str, fits: Mapping[str, Fit[Any]], rows: Rows) -> Fit[Any]:
     name, options = parse_candidate(text)
     options = method(name).resolve_options(options, rows.k)
     return replace(fits[text], chosen=Chosen(name, options), before=None, verify=None, after=None)
+
+
+def mixed_in(log_p: FloatArray, uniform: float, k: int) -> FloatArray:
+    """Log-probabilities of single classes after a share of the uniform distribution over k of them is mixed in."""
+    return np.logaddexp(log_p + np.log1p(-uniform), np.log(uniform / k))
 
 
 def likelihood_weights(log_p: FloatArray, share: FloatArray, prior_rows: float = 0.0) -> FloatArray:

@@ -5,11 +5,10 @@ from typing import Annotated, Any, Literal
 import numpy as np
 from msgspec import Meta
 
-from calcli.calibrator import param
+from calcli.calibrator import check_finite, param
 from calcli.fast_dataclass import dataclass
 from calcli.methods._binary.log_odds import Sample, log_sigmoid
 from calcli.methods._binary.maps import TOP_LABEL, LogisticCalibrator, MapFit, ModeOptions
-from calcli.calibrator import check_finite
 from calcli.numerics import FloatArray, sigmoid
 from calcli.solvers import minimise_box
 
@@ -63,7 +62,7 @@ class LineWithPrior(LogisticCalibrator):
         if options.shape == "beta":
             features = [log_sigmoid(s), -log_sigmoid(-s)]
         elif options.shape == "bend":
-            offset = np.sign(s) * np.log1p(np.abs(s))
+            offset = signed_log(s)
             features = [s, offset]
         w = sample.weight
         weight = np.ones_like(s) if w is None else w * (w.sum() / (w @ w))  # they sum to the effective rows
@@ -99,11 +98,16 @@ class LineWithPrior(LogisticCalibrator):
     @staticmethod
     def logit(s: FloatArray, *params: Any) -> FloatArray:
         slope, turn, tail, intercept = params
-        return slope * s + turn * (np.sign(s) * np.log1p(np.abs(s))) + tail * log_sigmoid(s) + intercept
+        return slope * s + turn * signed_log(s) + tail * log_sigmoid(s) + intercept
 
     def check(self, k: int) -> None:
         super().check(k)
         check_finite(slope=self.slope, turn=self.turn, tail=self.tail, intercept=self.intercept)
+
+
+def signed_log(s: FloatArray) -> FloatArray:
+    """sign(s) log(1 + |s|)."""
+    return np.log1p(np.maximum(s, 0.0)) - np.log1p(np.maximum(-s, 0.0))
 
 
 METHOD = LineWithPrior
