@@ -151,3 +151,23 @@ def test_tables_over_log_odds_are_written_read_and_exported(run, name, options):
         with open("b.json", "w") as file:
             json.dump(content, file)
         assert run("inspect", "b.json").code == 3
+
+
+# ---- rows of weight 0
+
+
+def test_folds_of_compare_are_of_the_rows_that_count(run):
+    z, y = truth(300, 3, seed=6)
+    weight = np.random.default_rng(0).random(300).round(1)
+    for name, kept in (("all", weight >= 0), ("counted", weight > 0)):
+        with h5py.File(f"{name}.h5", "w") as file:
+            file["logits"], file["labels"], file["weights"] = z[kept], y[kept], weight[kept]
+    found = []
+    for name in ("all", "counted"):
+        done = run("compare", f"{name}.h5", "-m", "ts,hb,vs", "--json")
+        assert done.code == 0, done.err
+        found.append([each["metrics"] for each in json.loads(done.out)["results"]])
+    assert found[0] == found[1]
+    with h5py.File("other.h5", "w") as file:
+        file["logits"], file["labels"] = z, y
+    assert "row " in run("compare", "all.h5", "-m", "ts", "--baseline-bundle", "other.h5").line

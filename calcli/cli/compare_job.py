@@ -138,7 +138,9 @@ def differing_row(one: DataSet, other: DataSet) -> str | None:
     """Where two bundles are not the same rows of a data set, in words; None when labels and ids agree."""
     if (one.n, one.k) != (other.n, other.k):
         return f"{one.name} has {one.n} rows x {one.k} classes, {other.name} {other.n} x {other.k}"
-    columns: list[tuple[str, Any, Any]] = [("label", one.labels(), other.labels())]
+    weights = one.weights(), other.weights()
+    counts = (np.ones(one.n, dtype=bool) if weight is None else weight > 0 for weight in weights)
+    columns: list[tuple[str, Any, Any]] = [("label", one.labels(), other.labels()), ("weight above 0:", *counts)]
     ids = one.column("ids"), other.column("ids")
     if ids[0] is not None and ids[1] is not None:
         columns.append(("id", *ids))

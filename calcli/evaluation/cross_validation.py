@@ -16,11 +16,12 @@ from calcli.registry import method, parse_options
 from calcli.rows import Rows
 
 Fold = tuple[Rows, Rows, IntArray]
-"""Rows to fit to, rows held out, and where those stand among all."""
+"""Rows to fit to, rows held out, and where those stand among all that count."""
 
 
 def folds_of(rows: Rows, context: Context, folds: int = 5) -> list[Fold]:
-    """Random parts of the rows, each held out once; empty where there are fewer than two rows."""
+    """Random parts of the rows that count, each held out once; empty where there are fewer than two."""
+    rows = rows.counted()
     fold = random_folds(rows.n, min(folds, rows.n), context.rng())
     parts = [(np.flatnonzero(fold != f), np.flatnonzero(fold == f)) for f in range(min(folds, rows.n))]
     return [(rows.take(learn), rows.take(held), held) for learn, held in parts] if rows.n > 1 else []
@@ -71,4 +72,4 @@ def cross_validated_nll(name: str, rows: Rows, folds: Sequence[Fold], context: C
     if not folds:
         return float("nan")
     table = held_out_table(fold_fits(name, parse_options(name, {}), folds, context), folds)
-    return float(np.average(table.nll, weights=rows.weights()))
+    return float(np.average(table.nll, weights=table.weight))
