@@ -2,6 +2,7 @@
 
 import importlib
 import json
+import os
 import subprocess
 import sys
 from contextlib import ExitStack
@@ -15,7 +16,7 @@ import pytest
 from imports import bring
 
 from calcli.errors import DataError, UsageError
-from calcli.importers.archive import Entry, reading
+from calcli.importers.archive import Entry, Mapped, reading
 from calcli.importers.columns import LEFT_OVER
 from calcli.importers.extra_axis import token_rows
 from calcli.importers.formats import open_archive
@@ -343,3 +344,45 @@ def test_a_file_cut_short_while_it_is_read_is_an_error_and_no_end_of_the_process
     done = subprocess.run([sys.executable, "-c", code, str(path)], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     assert "cannot read array" in done.stdout and "is the file complete?" in done.stdout
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="the old code ended the process")
+def test_rows_of_a_file_cut_short_while_they_are_read_are_an_error(tmp_path):
+    path = tmp_path / "logits.npy"
+    np.save(path, np.ones((100_000, 4)))
+
+    def opened():
+        found = np.load(path, mmap_mode="r")
+        os.truncate(path, 4096)
+        return found
+
+    array = Mapped(lambda: np.load(path, mmap_mode="r"), path, "logits")
+    array._open = opened
+    child = os.fork()
+    if not child:
+        try:
+            array[50_000:60_000]
+        except DataError as problem:
+            os._exit(3 if "cut short" in str(problem) else 4)
+        finally:
+            os._exit(5)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 3
+
+
+@pytest.mark.parametrize("dtype", ["f4", ">f8", "f2", "i8"])
+def test_rows_read_are_rows_mapped(tmp_path, dtype):
+    path, values = tmp_path / "a.npy", np.arange(60).reshape(20, 3).astype(dtype)
+    for array in (values, np.asfortranarray(values), values[:, 0], values[:0]):
+        np.save(path, array)
+        found = Mapped(lambda: np.load(path, mmap_mode="r"), path, "a")
+        for key in (
+            slice(3, 9),
+            slice(15, 99),
+            slice(None),
+            slice(None, None, 2),
+            slice(9, 3),
+            [2, 5] if len(array) else [],
+            ...,
+        ):
+            np.testing.assert_array_equal(found[key], array[key])
+            assert found[key].dtype == array.dtype

@@ -139,8 +139,8 @@ def differing_row(one: DataSet, other: DataSet) -> str | None:
     if (one.n, one.k) != (other.n, other.k):
         return f"{one.name} has {one.n} rows x {one.k} classes, {other.name} {other.n} x {other.k}"
     weights = one.weights(), other.weights()
-    counts = (np.ones(one.n, dtype=bool) if weight is None else weight > 0 for weight in weights)
-    columns: list[tuple[str, Any, Any]] = [("label", one.labels(), other.labels()), ("weight above 0:", *counts)]
+    mine, its = (np.ones(one.n, dtype=bool) if weight is None else weight > 0 for weight in weights)
+    columns: list[tuple[str, Any, Any]] = [("label", one.labels(), other.labels()), ("weight above 0:", mine, its)]
     ids = one.column("ids"), other.column("ids")
     if ids[0] is not None and ids[1] is not None:
         columns.append(("id", *ids))

@@ -1,5 +1,6 @@
 """Named arrays of a foreign file, read only when asked for."""
 
+import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import field
@@ -46,7 +47,8 @@ class Mapped:
     """An array that stays in its file until it is sliced.
 
     Every slice maps the file anew, copies and lets go: a mapping that is kept holds on to
-    all the pages it has ever shown. What goes wrong becomes a DataError.
+    all the pages it has ever shown. Rows that lie together are read: a file that is cut short
+    beneath a mapping ends the process. What goes wrong becomes a DataError.
 
     open_map : gives what is sliced. path, name : as messages say it. shape, dtype, ndim :
     as of an array. bfloat16 comes as float32. declared : see ``is_bfloat16``.
@@ -65,11 +67,27 @@ class Mapped:
 
     def __getitem__(self, key: Any) -> NDArray[Any]:
         with reading(self._path, self._what):
-            found = np.array(self._open()[key])
+            found = _rows_read(self._open(), key)
             return bfloat16_to_float32(found) if self._wide else found
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
         return np.asarray(self[...], dtype)
+
+
+def _rows_read(mapped: Any, key: Any) -> NDArray[Any]:
+    """Rows of a memory map as they lie in its file, without touching its pages where they lie together."""
+    rows = slice(None) if key is Ellipsis else key
+    plain = isinstance(mapped, np.memmap) and mapped.ndim and mapped.flags.c_contiguous
+    if not plain or not isinstance(rows, slice) or rows.step not in (None, 1):
+        return np.array(mapped[key])
+    first, last, _ = rows.indices(len(mapped))
+    shape = (max(0, last - first), *mapped.shape[1:])
+    with open(mapped.filename, "rb") as file:
+        file.seek(mapped.offset + first * mapped.strides[0])
+        found = np.fromfile(file, mapped.dtype, math.prod(shape))
+    if found.size < math.prod(shape):
+        raise ValueError("the file is shorter than it says: it was cut short while it was read")
+    return found.reshape(shape)
 
 
 @dataclass(frozen=True)

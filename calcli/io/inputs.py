@@ -9,7 +9,6 @@ import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from mmap import ACCESS_READ, mmap
 from pathlib import Path
 from threading import Lock
 from typing import IO, Any
@@ -79,14 +78,17 @@ def file_sha256(path: Path) -> str:
 def note_onnx(path: Path) -> None:
     """Remember an ONNX model and the files that its weights lie in."""
     note(path)
-    with suppress(OSError, ValueError), path.open("rb") as file, mmap(file.fileno(), 0, access=ACCESS_READ) as model:
-        at = model.find(LOCATION)
-        while at >= 0:
-            low, high = model[at + len(LOCATION) : at + len(LOCATION) + 2]  # of the length, seven bits in each
-            begins = at + len(LOCATION) + (1 if low < 128 else 2)
-            length = low if low < 128 else low % 128 + 128 * high
-            note(path.parent / os.fsdecode(model[begins : begins + length]))
-            at = model.find(LOCATION, begins)
+    model, longest = b"", len(LOCATION) + 2 + (1 << 14)
+    with suppress(OSError), path.open("rb") as file:
+        while piece := file.read(PIECE):
+            model = model[-longest:] + piece  # a name that was cut is whole now
+            at = model.find(LOCATION)
+            while 0 <= at < len(model) - len(LOCATION) - 1:
+                low, high = model[at + len(LOCATION) : at + len(LOCATION) + 2]  # of the length, seven bits in each
+                begins = at + len(LOCATION) + (1 if low < 128 else 2)
+                length = low if low < 128 else low % 128 + 128 * high
+                note(path.parent / os.fsdecode(model[begins : begins + length]))
+                at = model.find(LOCATION, begins)
 
 
 def is_read(path: Path) -> bool:

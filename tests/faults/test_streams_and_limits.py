@@ -204,6 +204,10 @@ def test_weights_beside_an_onnx_model_are_inputs(tmp_path):
     (tmp_path / ("d" * 100)).mkdir()
     weights = {name: b"\n\x08location\x12" + size + name.encode() for name, size in lengths.items()}
     (tmp_path / "m.onnx").write_bytes(b"\x08\x08:".join(weights.values()))
+    lengths["second piece"], lengths["across pieces"] = b"\x0c", b"\x0d"
+    for at, name in (((1 << 20) + 7, "second piece"), ((2 << 20) - 15, "across pieces")):
+        weights[name] = b"\n\x08location\x12" + lengths[name] + name.encode()
+        (tmp_path / "m.onnx").write_bytes((tmp_path / "m.onnx").read_bytes().ljust(at, b"\0") + weights[name])
     for name in (*weights, "other.bin"):
         (tmp_path / name).write_bytes(b"mine")
     with noting():
