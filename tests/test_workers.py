@@ -19,7 +19,7 @@ from cli import process, runner
 from synthetic import TRANSFORMS, transformed, truth
 
 from calcli.calibrator import Context
-from calcli.cli.commands.fit import CALIBRATION
+from calcli.cli.options import CALIBRATION
 from calcli.errors import DataError, UsageError, WorkersLost
 from calcli.fit_and_apply import fit_artifact
 from calcli.importers.open_any_file import open_data

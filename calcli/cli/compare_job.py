@@ -13,6 +13,7 @@ import msgspec
 import numpy as np
 
 from calcli.calibrator import Context, Fit
+from calcli.cli import options as o
 from calcli.errors import CalcliError, DataError, UsageError
 from calcli.evaluation.cross_validation import Fold, fold_fits, folds_of, held_out_table
 from calcli.evaluation.leaderboard import COMPARED, METRICS
@@ -30,9 +31,6 @@ from calcli.rows import Rows
 
 if TYPE_CHECKING:
     from calcli.workers.executor import Executor
-
-
-CALIBRATION = ("cal", "val", "validation", "valid", "calibration", "calib", "dev")
 
 
 @dataclass(frozen=True)
@@ -107,7 +105,7 @@ class CompareTask:
 def opened(setting: Setting, tell: Callable[[str], None] | None = None) -> Iterator[Scene]:
     """Open a bundle and cut it. tell : hears what was taken for what. Raises DataError for rows that cannot be used."""
     s = setting
-    with open_data(s.bundles, prefer=CALIBRATION, layout=s.layout, ignore_labels=s.ignored, tell=tell) as rows:
+    with open_data(s.bundles, prefer=o.CALIBRATION, layout=s.layout, ignore_labels=s.ignored, tell=tell) as rows:
         if rows.kind == "confidence":
             raise DataError(f"{rows.name}: holds confidences, which have no NLL of the label; use fit --method all")
         if s.test is None:

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from calcli.cli.render import Talk
-from calcli.cli.worker_options import opened
+from calcli.cli.context import CommandContext, not_held_out
 from calcli.errors import DataError, UsageError
 from calcli.evaluation.evaluate_bundle import Candidate, Plan, Subject, assess
 from calcli.evaluation.metric_limits import Outcome
@@ -17,7 +16,7 @@ from calcli.evaluation.paired_differences import rank_table
 from calcli.evaluation.results import Evaluation, Result
 from calcli.evaluation.verdict_rules import label_shift_p_value
 from calcli.fast_dataclass import dataclass
-from calcli.fit_and_apply import check_fits, checked_transforms, fitted_on
+from calcli.fit_and_apply import checked_transforms
 from calcli.importers.open_any_file import open_data
 from calcli.io.artifact import Artifact, load
 from calcli.io.dataset import DataSet
@@ -30,7 +29,6 @@ from calcli.metrics.warnings import data_warnings, label_doubts, zero_warnings
 if TYPE_CHECKING:
     from calcli.cli.commands.evaluate import EvaluateArgs
     from calcli.cli.commands.report import ReportArgs
-    from calcli.workers.executor import Executor
 
 UNCALIBRATED = ("identity", "uncalibrated")
 """Names of a baseline that is no artifact."""
@@ -55,16 +53,14 @@ def _twice(artifact: Artifact, where: str, rows: DataSet) -> list[str]:
 class Job:
     """What stays the same from bundle to bundle.
 
-    args : as typed. baseline : artifact as typed; none is the uncalibrated scores. edges_from : bundle whose
+    baseline : artifact as typed; none is the uncalibrated scores. edges_from : bundle whose
     rows choose the bins of a sweep.
     """
 
-    args: "EvaluateArgs | ReportArgs"
+    command: CommandContext
     plan: Plan
-    talk: Talk
     baseline: str | None = None
     edges_from: str | None = None
-    executor: "Executor | None" = None
     loaded: dict[str, Artifact] = field(default_factory=dict)
     noted: dict[str, list[str]] = field(default_factory=dict)
 
@@ -73,6 +69,11 @@ class Job:
             self.baseline = None
         if [*self.calibrators, self.baseline].count("-") > 1:
             raise UsageError("standard input can be read once: only one artifact may be -")
+
+    @property
+    def args(self) -> "EvaluateArgs | ReportArgs":
+        """As typed."""
+        return self.command.args
 
     @property
     def calibrators(self) -> Sequence[str]:
@@ -103,15 +104,15 @@ class Job:
         """Results of bundles taken as one data set, and the result that changes are taken to."""
         bundle = bundles[0]
         artifacts = [self.artifact(template, bundle) for template in self.calibrators]
-        with opened(self.args, bundles, self.executor, self.talk) as rows:
-            rows.progress = self.talk.progress
+        with self.command.rows(bundles) as rows:
+            rows.progress = self.command.progress
             rows.hashed = bool(artifacts)  # to tell rows that a calibrator was fitted on
             candidates = self.candidates(artifacts, rows)
             against = None
             if self.baseline is not None:
                 against = self.candidates([self.artifact(self.baseline, bundle)], rows)[1]
             if rows.upstream and any(name.endswith("_raw") for name in self.plan.metrics):
-                self.talk.warn(
+                self.command.warn(
                     f"{rows.name}: these rows were calibrated and divided by their sums, and the values before that are"
                     " gone: marginal2_raw and mse_raw are of what is stored; give the scores with --calibrator"
                 )
@@ -120,11 +121,9 @@ class Job:
                 raise DataError(f"{rows.name}: has no dataset 'group' to group by; name one with --group-by COLUMN")
             with self._edge_rows(rows) as edge_rows:
                 subject = Subject(rows, rows.name, group, rows.class_names)
-                progress = self.talk.progress
+                progress = self.command.progress
                 done = assess(subject, candidates, self.plan, baseline=against, edge_rows=edge_rows, progress=progress)
             results = self.warned(rows, artifacts, done.seen, done.results)
-            if rows.ignored:
-                self.talk.say(f"{rows.name}: left out {rows.ignored} of {rows.total} rows by their label")
         if against is None or done.baseline is None:
             return results, results[0]
         return results, Result(rows.name, against.name, against.method, rows.n, results[0].n_classes, done.baseline)
@@ -133,10 +132,7 @@ class Job:
         """The scores as they are, then the calibrators; warnings are said. Raises DataError where one does not fit."""
         found = [Candidate(None, "uncalibrated", None)]
         for name, artifact in artifacts:
-            notes = check_fits(artifact, name, rows, again=self.args.again)
-            for note in notes:
-                self.talk.warn(note)
-            self.noted[name] = [*notes, *_twice(artifact, name, rows)]
+            self.noted[name] = [*self.command.check_fits(artifact, name, rows), *_twice(artifact, name, rows)]
             checked_transforms(artifact.calibrator, rows, rows.name)
             found.append(Candidate(name, artifact.method, artifact.calibrator))
         return found
@@ -173,14 +169,11 @@ class Job:
         ]
         each = [[*common, *zeros[0]]]
         for text in each[0]:
-            self.talk.warn(text, about=rows.name)
+            self.command.warn(text, about=rows.name)
         seen = table.label_counts.astype(np.float64)
         for (name, artifact), found in zip(artifacts, zeros[1:], strict=True):
-            if (own := fitted_on(artifact, rows)) is not None:
-                found.append(
-                    f"the calibrator was fitted on {own}: what it shows here is not what new data will show;"
-                    " evaluate it on held-out rows"
-                )
+            if (told := not_held_out(artifact, rows)) is not None:
+                found.append(told)
             counts = np.asarray(getattr(artifact.fit, "label_counts", []), dtype=np.float64)
             if len(counts) == table.k and label_shift_p_value(counts, seen) < 1e-3:
                 found.append(
@@ -189,5 +182,5 @@ class Job:
                 )
             each.append([*common, *self.noted.get(name, ()), *found])
             for text in found:
-                self.talk.warn(text, about=f"{rows.name} with {name}")
+                self.command.warn(text, about=f"{rows.name} with {name}")
         return [replace(result, warnings=warnings) for result, warnings in zip(results, each, strict=True)]

@@ -16,6 +16,9 @@ from calcli.flags import seed as seed
 from calcli.io.locate import ByName, Layout, bundle_names, expand, split_where
 
 force = partial(flag, False, "Replace an output that exists.")
+CALIBRATION = ("cal", "val", "validation", "valid", "calibration", "calib", "dev")
+"""Groups that a fit takes where none is named, the first that is there."""
+
 device = partial(flag, "auto", "Where the heavy loops run.", "auto|cpu|cuda")
 kind = partial(same, Layout, "kind")
 ignore_label = partial(flag, None, "Leave out rows with this label (repeatable).", "L", shown=False)
@@ -92,6 +95,16 @@ def names_of(struct: type) -> tuple[str, ...]:
 def sets_of(names: Sequence[str], pool: bool) -> list[Sequence[str]]:
     """Bundles as one data set, or each by itself."""
     return [names] if pool else [[name] for name in names]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Working:
+    """Who does the work."""
+
+    workers: int | None = flag(None, "Spread shards and ranges of rows over N processes.", "N", min=1, max=4096)
+    cluster: str | None = flag(
+        None, "Spread them over a Dask cluster that is there: tcp://HOST:8786 or a scheduler's JSON file.", "ADDRESS"
+    )
 
 
 @dataclass(frozen=True, kw_only=True)

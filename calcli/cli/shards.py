@@ -2,12 +2,13 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
+from calcli.cli.context import CommandContext, job_file
 from calcli.cli.render import Talk
-from calcli.cli.worker_options import job_file
-from calcli.errors import CalcliError, DataError
+from calcli.errors import CalcliError, DataError, WorkersLost
 from calcli.fast_dataclass import dataclass
 from calcli.io.atomic import discard_abandoned
 from calcli.io.inputs import noting
@@ -38,27 +39,43 @@ class ShardOutcome:
     words: tuple[str, ...] = ()
     kept: bool = False
 
+    def told(self, talk: Talk) -> Any:
+        """Say the words; returns the facts. Raises the error."""
+        talk.clear()
+        for word in self.words:
+            talk.say(word)
+        if self.error is not None:
+            raise self.error
+        return self.facts
 
-class Heard(Talk):
+
+class Heard(CommandContext):
     """Keeps what is said."""
 
-    def __init__(self) -> None:
-        super().__init__(quiet=True)
+    def __init__(self, args: Any) -> None:
+        super().__init__(args, quiet=True)
         self.words: list[str] = []
 
     def say(self, text: str = "") -> None:
         self.words.append(text)
 
 
-def attempted(work: Callable[[Talk], Any]) -> ShardOutcome:
-    """What comes of work in a worker, which talks to nobody."""
-    heard = Heard()
+def tried(work: Callable[[], Any]) -> ShardOutcome:
+    """What comes of work in this process. Raises WorkersLost."""
     try:
-        with noting():
-            facts = work(heard)
+        return ShardOutcome(work())
+    except WorkersLost:
+        raise
     except CalcliError as error:
-        return ShardOutcome(None, error, tuple(heard.words))
-    return ShardOutcome(facts, None, tuple(heard.words))
+        return ShardOutcome(None, error)
+
+
+def attempted(args: Any, work: Callable[[CommandContext], Any]) -> ShardOutcome:
+    """What comes of work in a worker, which talks to nobody. args : options of the command."""
+    heard = Heard(args)
+    with noting():
+        found = tried(lambda: work(heard))
+    return replace(found, words=tuple(heard.words))
 
 
 def dealt_out(shards: Sequence[Shard], executor: "Executor", output: str, talk: Talk) -> Iterator[ShardOutcome]:

@@ -17,12 +17,11 @@ from pathlib import Path
 from calcli.adapt import Adapted, adapt
 from calcli.calibrator import Context
 from calcli.cli import options as o
-from calcli.cli.commands.fit import CALIBRATION
+from calcli.cli.context import CommandContext
 from calcli.cli.render import Talk, print_json, print_path
 from calcli.errors import UsageError
 from calcli.fast_dataclass import dataclass
 from calcli.flags import REQUIRED, argument, flag
-from calcli.importers.open_any_file import Opening, open_data
 from calcli.io.artifact import load, save
 from calcli.io.atomic import check_output
 from calcli.io.dataset import DataSet
@@ -63,22 +62,21 @@ class AdaptArgs(o.Reading, o.Saying):
 
 def run(args: AdaptArgs) -> int:
     """Estimate, test, write and tell."""
-    talk, shares = Talk(args.quiet), args.shares
+    command, shares = CommandContext(args), args.shares
     artifact = load(args.artifact)
     if args.output != "-":
         check_output(Path(args.output), force=args.force, inputs=[Path(args.artifact)])
     with ExitStack() as stack:
 
         def opened(name: str | None, prefer: tuple[str, ...], labels: bool) -> DataSet | None:
-            how = Opening(layout=args.where, prefer=prefer, ignore_labels=args.ignored, need_labels=labels)
-            return None if name is None else stack.enter_context(open_data([name], tell=talk.say, **how))
+            return None if name is None else stack.enter_context(command.rows([name], prefer, need_labels=labels))
 
-        rows, source = opened(args.bundle, ("test",), False), opened(args.source, CALIBRATION, True)
-        context = Context(args.seed, progress=talk.progress)
+        rows, source = opened(args.bundle, ("test",), False), opened(args.source, o.CALIBRATION, True)
+        context = Context(args.seed, progress=command.progress)
         found = adapt(artifact, args.artifact, rows, source, shares, context, force=args.force_shift)
-    talk.clear()
+    command.clear()
     save(found.artifact, args.output, force=args.force)
-    tell(found, talk)
+    tell(found, command)
     if args.json and args.output != "-":
         print_json({"calcli_adapt": 1, **found.to_dict(), "output": args.output})
     elif args.output != "-":

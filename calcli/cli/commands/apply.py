@@ -20,14 +20,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
 from calcli.cli import options as o
-from calcli.cli.render import Talk, fail, print_json, print_path
-from calcli.cli.shards import ShardOutcome, attempted, dealt_out
-from calcli.cli.worker_options import Working, spread
-from calcli.errors import CalcliError, DataError, UsageError, WorkersLost
+from calcli.cli.context import CommandContext
+from calcli.cli.render import print_json, print_path
+from calcli.cli.shards import ShardOutcome, attempted, dealt_out, tried
+from calcli.errors import CalcliError, DataError, UsageError
 from calcli.fast_dataclass import dataclass
-from calcli.fit_and_apply import calibrated_blocks, check_fits, checked_transforms
+from calcli.fit_and_apply import calibrated_blocks, checked_transforms
 from calcli.flags import REQUIRED, argument, flag
-from calcli.importers.open_any_file import look_first, open_rows
+from calcli.importers.open_any_file import look_first
 from calcli.io.artifact import Artifact, dumps, load
 from calcli.io.atomic import check_output, make_folder, refuse_inputs
 from calcli.io.bundle import OWN_NAMES, BundleRows, open_bundle
@@ -39,7 +39,7 @@ from calcli.io.validate import doubts, score_kind
 from calcli.rows import SCORE_KINDS, ScoreKind
 
 if TYPE_CHECKING:
-    from calcli.workers.executor import Executor
+    pass
 
 
 ORDER = 30
@@ -48,7 +48,7 @@ LARGEST_THRESHOLD = 1 << 24
 
 
 @dataclass(frozen=True)
-class ApplyArgs(o.ReadingSeveral, Working, o.Saying):
+class ApplyArgs(o.ReadingSeveral, o.Working, o.Saying):
     FOLDERS: ClassVar[bool] = True
 
     artifact: str = argument(REQUIRED, "Artifact written by calcli fit, - for stdin.", "ART.json")
@@ -96,30 +96,20 @@ WORDS = {"argmax_conflicts": "the prediction is kept, but another class now has 
 
 
 def apply_one(
-    args: ApplyArgs,
-    artifact: Artifact,
-    bundle: str,
-    target: Path,
-    talk: Talk,
-    least: float | None,
-    executor: "Executor | None" = None,
+    command: CommandContext, artifact: Artifact, bundle: str, target: Path, least: float | None
 ) -> dict[str, object]:
-    """Write the calibrated rows of one bundle; what is said of them goes to ``talk``. Returns facts for JSON."""
+    """Write the calibrated rows of one bundle. Returns facts for JSON."""
+    args: ApplyArgs = command.args
     name = "<stdin>" if args.artifact == "-" else args.artifact
     inputs = args.read_with(bundle)
     place = Place(None if args.output == "-" else target, args.force, inputs)
     form = format_of(place.path, args.form)
     if place.path is not None:
         check_output(target, force=args.force, inputs=inputs)
-    with open_rows(
-        bundle, prefer=("test",), layout=args.where, ignore_labels=args.ignored, need_labels=False, tell=talk.say
-    ) as rows:
+    with command.rows([bundle], need_labels=False) as rows:
+        assert isinstance(rows, BundleRows)  # as one bundle is
         rows.hashed = False  # nobody asks
-        spread(
-            rows, [bundle], executor, prefer=("test",), layout=args.where, ignore_labels=args.ignored, need_labels=False
-        )
-        for note in check_fits(artifact, name, rows, again=args.again):
-            talk.warn(note)
+        command.check_fits(artifact, args.artifact, rows)
         alone = rows.kind == "confidence"
         if alone and args.as_ != "probs":
             raise UsageError(f"--as {args.as_}: {rows.name} holds confidences, which are calibrated as such")
@@ -137,17 +127,15 @@ def apply_one(
                 yield start, scores, per_row
                 for what, number in noted.items():
                     counts[what] = counts.get(what, 0) + number
-                talk.progress("applying", start + len(scores), rows.n)
+                command.progress("applying", start + len(scores), rows.n)
 
         form.write(_sheet(rows, artifact, name, kind), slabs(), place)
-        talk.clear()
+        command.clear()
         for doubt in doubts(rows):
-            talk.warn(f"{rows.name}: {doubt}")
-        if rows.ignored:
-            talk.say(f"{rows.name}: left out {rows.ignored} of {rows.total} rows by their label")
+            command.warn(f"{rows.name}: {doubt}")
         for what, number in sorted(counts.items()):
             if number:
-                talk.say(f"{rows.name}: {number} of {rows.n} rows: {WORDS.get(what, what.replace('_', ' '))}")
+                command.say(f"{rows.name}: {number} of {rows.n} rows: {WORDS.get(what, what.replace('_', ' '))}")
         return {"bundle": rows.name, "output": str(target), "n": rows.n, "ignored": rows.ignored, "counts": counts}
 
 
@@ -197,8 +185,7 @@ class ApplyShard:
         return self.bundle
 
     def __call__(self) -> ShardOutcome:
-        a, least = self.args, self.least
-        return attempted(lambda talk: apply_one(a, self.artifact, self.bundle, self.target, talk, least))
+        return attempted(self.args, lambda heard: apply_one(heard, self.artifact, self.bundle, self.target, self.least))
 
     @property
     def key(self) -> bytes:
@@ -217,11 +204,9 @@ class ApplyShard:
 
 def run(args: ApplyArgs) -> int:
     """Apply one artifact to every bundle; of several, one that fails does not stop the others."""
-    talk = Talk(args.quiet)
     artifact = load(args.artifact)
     least = None if args.threshold is None else read_threshold(args.threshold, artifact)
     done: list[dict[str, object]] = []
-    worst = 0
     new_folder = not os.path.exists(args.output)
     targets = _targets(args)
     look_first(args.expanded)
@@ -229,28 +214,19 @@ def run(args: ApplyArgs) -> int:
         _note_all(args)
         refuse_inputs(targets)
     try:
-        with args.executor(talk) as executor:
-            several = len(targets) > 1
-            for target, outcome in zip(targets, _outcomes(args, artifact, targets, talk, least, executor), strict=True):
-                talk.clear()
-                for word in outcome.words:
-                    talk.say(word)
-                if outcome.error is not None:
-                    if not several:
-                        raise outcome.error
-                    worst = max(worst, fail(str(outcome.error), outcome.error.exit_code))
-                    continue
-                assert outcome.facts is not None
-                done.append({**outcome.facts, "output": str(target)})
-                if not args.json and args.output != "-":
-                    print_path(target)
+        with CommandContext(args) as command:
+            for target, outcome in zip(targets, _outcomes(command, artifact, targets, least), strict=True):
+                with command.trying(several=len(targets) > 1):
+                    done.append({**outcome.told(command), "output": str(target)})
+                    if not args.json and args.output != "-":
+                        print_path(target)
     finally:
         if new_folder and not done:
             with suppress(OSError):  # somebody else may have put something there
                 Path(args.output).rmdir()
     if args.json:
         print_json({"calcli_apply": 1, "results": done})
-    return worst
+    return command.code
 
 
 def _note_all(args: ApplyArgs) -> None:
@@ -262,29 +238,20 @@ def _note_all(args: ApplyArgs) -> None:
 
 
 def _outcomes(
-    args: ApplyArgs,
-    artifact: Artifact,
-    targets: Sequence[Path],
-    talk: Talk,
-    least: float | None,
-    executor: "Executor | None",
+    command: CommandContext, artifact: Artifact, targets: Sequence[Path], least: float | None
 ) -> Iterator[ShardOutcome]:
     """What came of every bundle: several are dealt out to workers whole, the rows of one in ranges."""
+    args, executor = command.args, command.executor
     if executor is None or len(targets) == 1:
         for bundle, target in zip(args.expanded, targets, strict=True):
-            try:
-                yield ShardOutcome(apply_one(args, artifact, bundle, target, talk, least, executor))
-            except WorkersLost:
-                raise
-            except CalcliError as error:
-                yield ShardOutcome(None, error)
+            yield tried(lambda: apply_one(command, artifact, bundle, target, least))  # noqa: B023 (called at once)
         return
     shards = [ApplyShard(args, artifact, *pair, least) for pair in zip(args.expanded, targets, strict=True)]
     if executor.remote:
         from calcli.workers.task import absolute
 
         shards = [replace(s, bundle=absolute(s.bundle), target=Path(os.path.abspath(s.target))) for s in shards]
-    yield from dealt_out(shards, executor, args.output, talk)
+    yield from dealt_out(shards, executor, args.output, command)
 
 
 def _targets(args: ApplyArgs) -> list[Path]:

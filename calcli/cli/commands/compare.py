@@ -25,9 +25,9 @@ from calcli import __version__
 from calcli.cli import options as o
 from calcli.cli.compare_job import CompareTask, HeldOut, Kept, Setting, differing_row, digest_of, kept, opened, outcomes
 from calcli.cli.compare_text import Board
-from calcli.cli.render import Talk, fail, print_json
+from calcli.cli.context import CommandContext, job_file
+from calcli.cli.render import print_json
 from calcli.cli.tables import TEXTS
-from calcli.cli.worker_options import Working, job_file
 from calcli.errors import CalcliError, DataError, UsageError
 from calcli.evaluation.leaderboard import UNCALIBRATED, LeaderboardEntry, entrants, ranking, scored, title_of
 from calcli.fast_dataclass import dataclass
@@ -48,7 +48,7 @@ EPILOG = (
 
 
 @dataclass(frozen=True)
-class CompareArgs(o.Pooling, Working, o.Saying, o.Tabling):
+class CompareArgs(o.Pooling, o.Working, o.Saying, o.Tabling):
     bundles: list[str] | None = o.bundles(
         "FILE.h5, FILE.h5:GROUP or FILE.h5:*; group cal (or val) when none. Quoted patterns are expanded."
     )
@@ -116,17 +116,17 @@ class CompareArgs(o.Pooling, Working, o.Saying, o.Tabling):
 
 def run(args: CompareArgs) -> int:
     """Find out what there is to do, do it, and write the leaderboard."""
-    talk = Talk(args.quiet)
+    command = CommandContext(args)
     args.check_outputs()
     with job_file(None if args.output is None else str(args.output)) as journal:
-        work = _Work(args, talk, journal)
+        work = _Work(args, command, journal)
         work.prepare()
         args.check_outputs()  # now patterns and links are followed
         work.remember()
         try:
             work.do()
         finally:
-            talk.clear()
+            command.clear()
         try:
             work.save()
         except CalcliError:
@@ -134,22 +134,22 @@ def run(args: CompareArgs) -> int:
                 journal.forget()  # a disk that is full has no room for it either
             raise
     if not work.plan:
-        return work.code
+        return command.code
     board = work.board()
     _print(args, board, work.to_dict())
     if args.diagram is not None:
-        _draw(args, board, talk)
+        _draw(args, board, command)
     for entry in board.entries:
         if entry.reason is not None:
-            work.code = max(work.code, fail(f"{entry.bundle}, {entry.method}: {entry.reason}", entry.exit_code))
-    return work.code
+            command.fail(f"{entry.bundle}, {entry.method}: {entry.reason}", entry.exit_code)
+    return command.code
 
 
 class _Work:
     """What is to be done, and what is done. plan : per (bundle, method) an entry without its numbers."""
 
-    def __init__(self, args: CompareArgs, talk: Talk, journal: "Journal | None") -> None:
-        self.args, self.talk, self.journal, self.code = args, talk, journal, 0
+    def __init__(self, args: CompareArgs, command: CommandContext, journal: "Journal | None") -> None:
+        self.args, self.command, self.journal = args, command, journal
         self.plan: dict[tuple[str, str], LeaderboardEntry] = {}
         self.tasks: dict[tuple[str, str], CompareTask] = {}
         self.done: dict[tuple[str, str], LeaderboardEntry] = {}
@@ -161,12 +161,8 @@ class _Work:
         """Open every bundle and choose its methods; one that cannot be used does not stop the others."""
         other, sets = self.args.baseline_bundle, self.args.sets
         for bundles in sets:
-            try:
+            with self.command.trying(len(sets) > 1, DataError):
                 self._prepare(bundles)
-            except DataError as error:
-                if len(sets) == 1:
-                    raise
-                self.code = max(self.code, fail(str(error), error.exit_code))
         if self.args.diagram is not None and (other is not None or len({b for b, _ in self.plan}) < 2):
             raise UsageError("--diagram draws ranks over several bundles: name two or more")
 
@@ -174,7 +170,7 @@ class _Work:
         """Say once what was taken for what; the processes that fit read the file again and say nothing."""
         if note not in self.told:
             self.told.add(note)
-            self.talk.say(note)
+            self.command.say(note)
 
     def _prepare(self, bundles: Sequence[str]) -> None:
         args, setting = self.args, self.args.setting(*bundles)
@@ -182,12 +178,11 @@ class _Work:
             for rows in dict.fromkeys((scene.rows, scene.held)):
                 for _ in rows.blocks():
                     pass  # a complete walk checks every row and makes the hash
-                for caveat in rows.caveats:
-                    self.talk.warn(f"{rows.name}: {caveat}")
+                self.command.caveats(rows)
             asked = args.methods if args.methods is not None or args.baseline_bundle is None else UNCALIBRATED
             names, left_out = entrants(asked, scene.rows, args.thorough)
             for method, reason in left_out.items():
-                self.talk.say(f"{scene.rows.name}: {method}: left out, {reason}")
+                self.command.say(f"{scene.rows.name}: {method}: left out, {reason}")
             if args.baseline_bundle is not None:
                 against = self._prepare_other(args.setting(args.baseline_bundle), scene, names)
             else:
@@ -245,7 +240,7 @@ class _Work:
                 if isinstance(found, LeaderboardEntry):
                     self.done.setdefault(key, found)
         if self.done:
-            self.talk.say(f"{path}: {len(self.done)} of {len(self.plan)} results are there already")
+            self.command.say(f"{path}: {len(self.done)} of {len(self.plan)} results are there already")
 
     def _key(self, entry: LeaderboardEntry) -> bytes:
         """What determines the numbers of an entry."""
@@ -308,9 +303,9 @@ class _Work:
         needed = {against for key in missing if (against := self.plan[key].against) is not None}
         keys = [key for key in self.plan if key in needed or key not in self.done]
         settings = MetricSettings(level=self.args.level, seed=self.args.seed)
-        with self.args.executor(self.talk) as executor:
+        with self.command:
             for some in ([key for key in keys if key in needed], [key for key in keys if key not in needed]):
-                with closing(outcomes([self._task(key) for key in some], executor)) as stream:
+                with closing(outcomes([self._task(key) for key in some], self.command.executor)) as stream:
                     self._take(some, stream, settings, needed)
 
     def _take(
@@ -335,7 +330,7 @@ class _Work:
                     if self.journal is not None:
                         self.journal[self._key(entry)] = entry
                 self.done[key] = entry
-            self.talk.progress(f"comparing, {key[0]} {key[1]} done", len(self.done), len(self.plan))
+            self.command.progress(f"comparing, {key[0]} {key[1]} done", len(self.done), len(self.plan))
 
     def _task(self, key: tuple[str, str]) -> CompareTask:
         """What is to be done for a result, with the fits of its baseline."""
@@ -370,7 +365,7 @@ def _print(args: CompareArgs, board: Board, whole: dict[str, Any]) -> None:
         board.print()
 
 
-def _draw(args: CompareArgs, board: Board, talk: Talk) -> None:
+def _draw(args: CompareArgs, board: Board, command: CommandContext) -> None:
     from calcli.diagrams.critical_difference import picture
 
     assert args.diagram is not None
@@ -380,4 +375,4 @@ def _draw(args: CompareArgs, board: Board, talk: Talk) -> None:
     what = f"average rank by NLL over {board.ranks.n_bundles} bundles, {board.how}"
     data = picture(args.diagram, list(board.ranks.methods), ranks, board.ranks.distance, what)
     write_bytes(args.diagram, data, force=args.force, inputs=args.inputs)
-    talk.say(str(args.diagram))
+    command.say(str(args.diagram))

@@ -25,8 +25,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from calcli.cli import options as o
-from calcli.cli.render import Talk, print_json, print_path
-from calcli.cli.worker_options import Working, opened
+from calcli.cli.context import CommandContext, check_weights, not_held_out
+from calcli.cli.render import print_json, print_path
 from calcli.diagrams.curve import CurveSettings, Scheme
 from calcli.diagrams.matplotlib_theme import THEMES, WIDTHS, Paper, width_of
 from calcli.diagrams.outputs import FORMATS, format_of, to_object
@@ -35,18 +35,16 @@ from calcli.diagrams.style import Figure, Request, check, style, style_titles
 from calcli.diagrams.terminal import Look, draw
 from calcli.errors import DataError, UsageError, unknown_name
 from calcli.fast_dataclass import dataclass
-from calcli.fit_and_apply import check_fits, fitted_on
 from calcli.flags import flag, same, taken
 from calcli.io.artifact import Artifact, load
 from calcli.io.atomic import check_output, write_bytes
-from calcli.io.dataset import DataSet
 from calcli.io.locate import split_where
 from calcli.methods._temperature import OneTemperature
 from calcli.metrics.collect import collect_all
 from calcli.metrics.warnings import label_doubts
 
 if TYPE_CHECKING:
-    from calcli.workers.executor import Executor
+    pass
 
 ORDER = 50
 
@@ -55,7 +53,7 @@ Artifacts = list[tuple[str, Artifact]]
 
 
 @dataclass(frozen=True)
-class DiagramArgs(o.Pooling, Working, o.Saying):
+class DiagramArgs(o.Pooling, o.Working, o.Saying):
     bundles: list[str] | None = o.bundles(
         "FILE.h5 or FILE.h5:GROUP; group test when none is named. Quoted patterns are expanded."
     )
@@ -162,12 +160,12 @@ class DiagramArgs(o.Pooling, Working, o.Saying):
 
 def run(args: DiagramArgs) -> int:
     """Compute the figure, and write or show it."""
-    talk, paper, request = Talk(args.quiet), args.paper, args.request
+    command, paper, request = CommandContext(args), args.paper, args.request
     artifacts = [(path, load(path)) for path in args.calibrator or []]
     gather = _sweep if style(args.style).needs_scores else _tables
-    with args.executor(talk) as executor:
-        figure = gather(args, replace(request, progress=talk.progress), artifacts, talk, executor)
-    talk.clear()
+    with command:
+        figure = gather(command, replace(request, progress=command.progress), artifacts)
+    command.clear()
     if args.output is not None:
         written = format_of(args.output).write(figure, paper)
         write_bytes(args.output, written, force=args.force, inputs=args.inputs)
@@ -200,37 +198,35 @@ def _labels(args: DiagramArgs, artifacts: Artifacts) -> list[str]:
     ]
 
 
-def _tables(
-    args: DiagramArgs, request: Request, artifacts: Artifacts, talk: Talk, executor: "Executor | None"
-) -> Figure:
+def _tables(command: CommandContext, request: Request, artifacts: Artifacts) -> Figure:
     """The figure of row tables: every bundle, uncalibrated and through every calibrator."""
+    args: DiagramArgs = command.args
     sets: list[Measured] = []
     notes: list[str] = []
     names: list[str] | None = None
     called = dict(zip([None, *(path for path, _ in artifacts)], _labels(args, artifacts), strict=True))
     matched = _matched(args.expanded, artifacts) if args.match else [artifacts] * len(args.sets)
     for bundles, own in zip(args.sets, matched, strict=True):
-        with opened(args, bundles, executor, talk) as rows:
-            _admit(rows, talk)
+        with command.rows(bundles) as rows:
+            check_weights(rows)
             for path, artifact in own:
-                for note in check_fits(artifact, path, rows, again=args.again):
-                    talk.warn(note)
+                command.check_fits(artifact, path, rows)
             group = rows.column("group") if args.per_group else None
             if args.per_group and group is None:
                 raise DataError(
                     f"{rows.name}: has no dataset 'group' for --per-group; name another with --group-by COLUMN"
                 )
-            tables = collect_all(rows, [None, *(a.calibrator for _, a in own)], group=group, progress=talk.progress)
+            tables = collect_all(rows, [None, *(a.calibrator for _, a in own)], group=group, progress=command.progress)
             notes += [f"{rows.name}: {caveat}" for caveat in rows.caveats]
             notes += [f"{rows.name}: {doubt}" for doubt in label_doubts(tables[0], rows.class_names)]
             names = rows.class_names or [f"class {c}" for c in range(rows.k)]
             for path, artifact in own:
-                if (seen := fitted_on(artifact, rows)) is not None:
-                    notes.append(f"{path} was fitted on {seen} of {rows.name}: it looks better than it is")
+                if (told := not_held_out(artifact, rows)) is not None:
+                    notes.append(f"{rows.name} with {path}: {told}")
             labels = _labels(args, own) if args.names is None else [called[path] for path in (None, *dict(own))]
             sets += [Measured(rows.name, label, table) for label, table in zip(labels, tables, strict=True)]
     for note in notes:
-        talk.warn(note)
+        command.warn(note)
     return style(args.style).measure(replace(request, sets=sets, names=names, notes=notes))
 
 
@@ -250,31 +246,21 @@ def _matched(bundles: Sequence[str], artifacts: Artifacts) -> list[Artifacts]:
     ]
 
 
-def _admit(rows: DataSet, talk: Talk) -> None:
-    """Tell which rows are left out, and refuse a bundle of which nothing is left."""
-    if rows.ignored:
-        talk.say(f"{rows.name}: left out {rows.ignored} of {rows.total} rows by their label")
-    weights = rows.weights()
-    if weights is not None and not weights.any():
-        raise DataError(f"{rows.name}: all rows that are left have weight 0, expected one above; nothing can be drawn")
-
-
-def _sweep(
-    args: DiagramArgs, request: Request, artifacts: Artifacts, talk: Talk, executor: "Executor | None"
-) -> Figure:
+def _sweep(command: CommandContext, request: Request, artifacts: Artifacts) -> Figure:
     """The figure of an open bundle, with the temperatures of the calibrators that have one."""
+    args: DiagramArgs = command.args
     given = []
-    with opened(args, args.sets[0], executor, talk) as rows:
-        _admit(rows, talk)
-        for caveat in rows.caveats:
-            talk.warn(f"{rows.name}: {caveat}")
+    with command.rows(args.sets[0]) as rows:
+        check_weights(rows)
+        command.caveats(rows)
         for label, (path, artifact) in zip(_labels(args, artifacts)[1:], artifacts, strict=True):
-            for note in check_fits(artifact, path, rows, again=args.again):
-                talk.warn(note)
+            command.check_fits(artifact, path, rows)
             if isinstance(artifact.calibrator, OneTemperature):
                 given.append((f"{label}, fitted", artifact.calibrator.temperature))
             else:
-                talk.warn(f"{path}: method {artifact.method} is not one temperature, so it has no place on this axis")
+                command.warn(
+                    f"{path}: method {artifact.method} is not one temperature, so it has no place on this axis"
+                )
         return style(args.style).measure(replace(request, rows=rows, source=rows.name, given=given))
 
 

@@ -19,13 +19,13 @@ from pathlib import Path
 from typing import ClassVar
 
 from calcli.cli import options as o
+from calcli.cli.context import CommandContext
 from calcli.cli.evaluate_formats import junit, model_index, quotable, result_table
 from calcli.cli.evaluate_job import Job
 from calcli.cli.evaluate_text import print_report, print_verdicts
-from calcli.cli.render import Talk, fail, print_json
+from calcli.cli.render import fail, print_json
 from calcli.cli.tables import TEXTS, plain, print_table
-from calcli.cli.worker_options import Working
-from calcli.errors import CalcliError, LimitCrossed, UsageError, WorkersLost, unknown_name
+from calcli.errors import LimitCrossed, UsageError, unknown_name
 from calcli.evaluation.evaluate_bundle import Plan
 from calcli.evaluation.metric_limits import Limit, Outcome, check, limits, needed_metrics
 from calcli.evaluation.results import Evaluation, Result
@@ -49,7 +49,7 @@ Results = list[Result]
 
 
 @dataclass(frozen=True)
-class EvaluateArgs(o.Pooling, Working, o.Saying, o.Tabling):
+class EvaluateArgs(o.Pooling, o.Working, o.Saying, o.Tabling):
     FORMATS: ClassVar[tuple[str, ...]] = (*o.Tabling.FORMATS, "model-index")
 
     bundles: list[str] | None = o.bundles(
@@ -192,53 +192,42 @@ class EvaluateArgs(o.Pooling, Working, o.Saying, o.Tabling):
 
 def run(args: EvaluateArgs) -> int:
     """Evaluate bundle by bundle; of several, one that fails does not stop the others."""
-    talk = Talk(args.quiet)
-    asked = args.limits()
+    command, asked = CommandContext(args), args.limits()
     plan = args.plan(needed_metrics(asked))
-    job = Job(args, plan, talk, args.baseline, args.edges_from)
+    job = Job(command, plan, args.baseline, args.edges_from)
     evaluated: list[Results] = []
     outcomes: list[Outcome] = []
-    bundles, worst = (args.expanded, 0) if args.pool else _expanded(args.given)
+    bundles = args.expanded if args.pool else _expanded(command)
     read = job.reads(bundles)
     if args.junit is not None:
         check_output(Path(args.junit), force=args.force, inputs=read)
-    with args.executor(talk) as job.executor:
+    several = not (args.pool or len(args.given) == len(bundles) == 1)
+    with command:
         for together in o.sets_of(bundles, args.pool):
-            try:
+            results: Results = []
+            with command.trying(several):
                 results, against = job.evaluate(together)
-            except CalcliError as error:
-                if args.pool or len(args.given) == len(bundles) == 1 or isinstance(error, WorkersLost):
-                    raise
-                worst = max(worst, fail(str(error), error.exit_code))
-                continue
-            finally:
-                talk.clear()
-            evaluated.append(results)
+                evaluated.append(results)
             for result in results[1:] or results:
                 outcomes += check(asked, result, against)
             if args.wanted == "jsonl":
                 for result in results:
                     print_json({"calcli_evaluation": 1, **result.to_dict()})
-    talk.tell_warnings()
+    command.tell_warnings()
     evaluation = job.evaluation(evaluated, outcomes)
     _print(args, plan, evaluation)
     if args.junit is not None:
         write_bytes(Path(args.junit), junit(outcomes, evaluation.results), force=args.force, inputs=read)
-    return max(worst, _tell_limits(outcomes, talk))
+    return max(command.code, tell_limits(outcomes, command))
 
 
-def _expanded(bundles: Sequence[str]) -> tuple[list[str], int]:
-    """The bundles that the names stand for, and the worst exit code of names that stand for none."""
-    where: list[str] = []
-    worst = 0
-    for bundle in bundles:
-        try:
-            where += expand(bundle)
-        except CalcliError as error:
-            if len(bundles) == 1:
-                raise
-            worst = max(worst, fail(str(error), error.exit_code))
-    return where, worst
+def _expanded(command: CommandContext) -> list[str]:
+    """The bundles that the names stand for."""
+    given, found = command.args.given, list[str]()
+    for name in given:
+        with command.trying(len(given) > 1):
+            found += expand(name)
+    return found
 
 
 def _print(args: EvaluateArgs, plan: Plan, evaluation: Evaluation) -> None:
@@ -265,7 +254,7 @@ def _print(args: EvaluateArgs, plan: Plan, evaluation: Evaluation) -> None:
             print(plain(line), file=out)
 
 
-def _tell_limits(outcomes: Sequence[Outcome], talk: Talk) -> int:
+def tell_limits(outcomes: Sequence[Outcome], talk: CommandContext) -> int:
     """Say of every limit whether it holds; returns the exit code."""
     code = 0
     for outcome in outcomes:

@@ -13,14 +13,13 @@ calcli export logits.ts.json -o calibrator.py
 from pathlib import Path
 
 from calcli.cli import options as o
-from calcli.cli.render import Talk, print_json, print_path
+from calcli.cli.context import CommandContext
+from calcli.cli.render import print_json, print_path
 from calcli.errors import UsageError, unknown_name
 from calcli.export.exporting import TARGETS, Export, check, export, export_behind
 from calcli.export.verify import TOLERANCE, Agreement, compare
 from calcli.fast_dataclass import dataclass
-from calcli.fit_and_apply import check_fits
 from calcli.flags import REQUIRED, argument, flag
-from calcli.importers.open_any_file import open_data
 from calcli.io.artifact import Artifact, load
 from calcli.io.atomic import check_output, write_bytes
 from calcli.io.locate import expand, split_where
@@ -73,7 +72,7 @@ class ExportArgs(o.Reading, o.Saying):
 
 def run(args: ExportArgs) -> int:
     """Trace, write, load again, compare, and only then keep the file."""
-    talk = Talk(args.quiet)
+    command = CommandContext(args)
     check_output(Path(args.output), force=args.force, inputs=args.inputs)
     artifact = load(args.artifact)
     if artifact.input_kind == "confidence":
@@ -83,39 +82,31 @@ def run(args: ExportArgs) -> int:
         )
     made = export(artifact, str(args.to)) if args.onto is None else export_behind(artifact, args.onto, args.at)
     for note in made.notes:
-        talk.warn(note)
+        command.warn(note)
     agreement = made.agreement
     if args.check:
-        agreement = agreement + checked_on_bundle(args, artifact, made, talk)
+        agreement = agreement + checked_on_bundle(args, artifact, made, command)
     check(agreement, args.output)
     write_bytes(Path(args.output), made.data, force=args.force, inputs=args.inputs)
     if args.json:
         print_json(facts(args, artifact, made, agreement))
     else:
         print_path(args.output)
-    talk.say(sentence(made, agreement, artifact))
+    command.say(sentence(made, agreement, artifact))
     return 0
 
 
-def checked_on_bundle(args: ExportArgs, artifact: Artifact, made: Export, talk: Talk) -> Agreement:
+def checked_on_bundle(args: ExportArgs, artifact: Artifact, made: Export, command: CommandContext) -> Agreement:
     """Compare on the rows of --check."""
     total = Agreement(0, 0.0, 0)
-    with open_data(
-        expand(str(args.check)),
-        prefer=("test",),
-        layout=args.where,
-        ignore_labels=args.ignored,
-        need_labels=False,
-        tell=talk.say,
-    ) as rows:
-        for note in check_fits(artifact, args.artifact, rows):
-            talk.warn(note)
+    with command.rows(expand(str(args.check)), need_labels=False) as rows:
+        command.check_fits(artifact, args.artifact, rows)
         if rows.kind != artifact.input_kind:
             raise UsageError(f"--check {args.check}: holds {rows.kind}, the export takes {artifact.input_kind}")
         for block in rows.blocks():
-            talk.progress("comparing with apply", block.start, rows.n)
+            command.progress("comparing with apply", block.start, rows.n)
             total = total + compare(made.run, artifact, block.scores)
-    talk.clear()
+    command.clear()
     return total
 
 

@@ -14,17 +14,18 @@ calcli extract --model net.pt2 --inputs images.npz --transform zoom:0.5:0.9 -o l
 """
 
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import asdict, replace
+from functools import partial
 from glob import glob
 from pathlib import Path
 
 from calcli.calibrator import Context
 from calcli.cli import options as o
-from calcli.cli.render import Talk, fail, print_json, print_path
-from calcli.cli.shards import ShardOutcome, attempted, dealt_out
-from calcli.cli.worker_options import Working
-from calcli.errors import CalcliError, DataError, UsageError
+from calcli.cli.context import CommandContext
+from calcli.cli.render import Talk, print_json, print_path
+from calcli.cli.shards import ShardOutcome, attempted, dealt_out, tried
+from calcli.errors import DataError, UsageError
 from calcli.extract.model_inputs import ModelJob, ModelOptions
 from calcli.fast_dataclass import dataclass
 from calcli.flags import REQUIRED, argument, flag, taken
@@ -50,7 +51,7 @@ EPILOG = (
 
 
 @dataclass(frozen=True)
-class ExtractArgs(ModelOptions, ImportOptions, Working, o.Saying):
+class ExtractArgs(ModelOptions, ImportOptions, o.Working, o.Saying):
     output: str = flag(REQUIRED, "HDF5 file to write.", "OUT.h5", "-o")
     sources: list[Path] | None = argument(
         None,
@@ -188,7 +189,7 @@ class InputShard:
             talk.clear()
 
     def __call__(self) -> ShardOutcome:
-        return attempted(self.run)
+        return attempted(None, self.run)
 
     @property
     def key(self) -> bytes:
@@ -228,48 +229,35 @@ def _matching(inputs: str) -> list[str]:
 
 def run(args: ExtractArgs) -> int:
     """Import saved scores or run a model, and tell what was written; a shard that fails stops no other."""
-    talk = Talk(args.quiet)
-    output, splitting = Path(args.output), args.splitting
+    command, output, splitting = CommandContext(args), Path(args.output), args.splitting
     if args.model is None:
         ignore = tuple(args.ignore_label or ())
         report = import_scores(args.sources or [], output, args.ask, splitting, ignore_labels=ignore, force=args.force)
-        return _finish(args, [(output, ShardOutcome(report))], talk)
+        return _finish(command, [(output, ShardOutcome(report))])
     labels = args.labels[0] if args.labels else None
     shards = shards_of(args, output, splitting, labels=labels, kind=args.kind or "logits", force=args.force)
-    with args.executor(talk) as executor:
-        if executor is not None and len(shards) > 1:
+    with command:
+        outcomes: Iterator[ShardOutcome] = (tried(partial(shard.run, command)) for shard in shards)
+        if (executor := command.executor) is not None and len(shards) > 1:
             there = [shard.absolute() for shard in shards] if executor.remote else shards
-            outcomes = dealt_out(there, executor, args.output, talk)
-        else:
-            outcomes = (_alone(shard, talk, len(shards)) for shard in shards)
-        return _finish(args, zip((shard.target for shard in shards), outcomes, strict=True), talk)
+            outcomes = dealt_out(there, executor, args.output, command)
+        return _finish(command, zip((shard.target for shard in shards), outcomes, strict=True), len(shards) > 1)
 
 
-def _alone(shard: InputShard, talk: Talk, count: int) -> ShardOutcome:
-    """Make one of some bundles in this process."""
-    try:
-        return ShardOutcome(shard.run(talk))
-    except CalcliError as error:
-        if count == 1:
-            raise
-        return ShardOutcome(None, error)
-
-
-def _finish(args: ExtractArgs, made: Iterable[tuple[Path, ShardOutcome]], talk: Talk) -> int:
+def _finish(command: CommandContext, made: Iterable[tuple[Path, ShardOutcome]], several: bool = False) -> int:
     """Tell of every file that was written; returns the worst exit code."""
-    worst, bundles, notes = 0, [], []
+    args, bundles, notes = command.args, [], []
     for path, outcome in made:
-        if outcome.error is not None:
-            worst = max(worst, fail(str(outcome.error), outcome.error.exit_code))
-            continue
-        _tell(outcome.facts, path, talk)
-        bundles += [asdict(bundle) for bundle in outcome.facts.bundles]
-        notes += outcome.facts.notes
-        if not args.json:
-            print_path(path)
+        with command.trying(several):
+            report = outcome.told(command)
+            _tell(report, path, command)
+            bundles += [asdict(bundle) for bundle in report.bundles]
+            notes += report.notes
+            if not args.json:
+                print_path(path)
     if args.json:
         print_json({"calcli_extract": 1, "output": args.output, "bundles": bundles, "notes": notes})
-    return worst
+    return command.code
 
 
 def _tell(report: ImportReport, output: Path, talk: Talk) -> None:

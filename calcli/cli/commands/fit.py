@@ -23,9 +23,9 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from calcli.calibrator import Context, Options
 from calcli.cli import options as o
-from calcli.cli.render import Talk, fail, print_json, print_path
+from calcli.cli.context import CommandContext, job_file
+from calcli.cli.render import Talk, print_json, print_path
 from calcli.cli.tables import Cell, print_table
-from calcli.cli.worker_options import Working, job_file, opened
 from calcli.errors import CalcliError, DataError, FitError, UsageError
 from calcli.fast_dataclass import dataclass
 from calcli.fit_and_apply import fit_artifact
@@ -40,18 +40,16 @@ from calcli.registry import parse_options, settings_of, split_method
 
 if TYPE_CHECKING:
     from calcli.evaluation.cross_validation import Fold
-    from calcli.workers.executor import Executor
     from calcli.workers.journal import Journal
 
 
 ORDER = 20
-CALIBRATION = ("cal", "val", "validation", "valid", "calibration", "calib", "dev")
 HELD_OUT = re.compile(r"(^|[^a-z])(tests?|hold[-_ ]?outs?|held[-_ ]?out)([^a-z]|$)", re.IGNORECASE)
 EPILOG = "calcli methods lists the methods, calcli methods NAME the options of one."
 
 
 @dataclass(frozen=True)
-class FitArgs(o.ReadingSeveral, Working, o.Saying):
+class FitArgs(o.ReadingSeveral, o.Working, o.Saying):
     FOLDERS: ClassVar[bool] = True
 
     by_default: ClassVar[bool] = False
@@ -145,36 +143,35 @@ class FittedMethod:
         return [self.name, fit.status, self.seconds, self.cv_nll, *in_sample(fit.after)]
 
 
-def fit_all(args: FitArgs, rows: DataSet, context: Context, talk: Talk) -> int:
+def fit_all(args: FitArgs, rows: DataSet, context: Context, command: CommandContext) -> int:
     """Fit every method that applies, keep going on failures, rank them by cross-validated NLL.
 
     Returns the worst exit code. Raises UsageError for an output that is no folder.
     """
     from calcli.evaluation.cross_validation import folds_of
 
-    targets = _targets(args, rows, talk)
+    targets = _targets(args, rows, command)
     folds = folds_of(rows, context)
     entries: list[FittedMethod] = []
     for i, (name, path) in enumerate(targets.items(), 1):
-        talk.step(f"{i}/{len(targets)} {name} …")
+        command.step(f"{i}/{len(targets)} {name} …")
         entry = _fit_one(name, path, rows, folds, context, args.force)
-        talk.clear()
+        command.clear()
         if entry.artifact is None:
-            fail(f"{name}: {entry.error}", entry.code)
+            command.fail(f"{name}: {entry.error}", entry.code)
         else:
             for warning in entry.artifact.fit.warnings:
-                talk.warn(warning, about=name)
+                command.warn(warning, about=name)
             if not args.json:
                 print_path(path)
         entries.append(entry)
     entries.sort(key=lambda entry: entry.rank)
-    talk.tell_warnings()
-    _print(entries, rows, len(folds), talk)
+    command.tell_warnings()
+    _print(entries, rows, len(folds), command)
     if args.json:
         print_json({"calcli_fit_all": 1, "results": [entry.as_json() for entry in entries]})
-    worst = max((entry.code for entry in entries if entry.error is not None), default=0)
     bad = any(entry.artifact is not None and entry.artifact.fit.status != "ok" for entry in entries)
-    return max(worst, FitError.exit_code if args.strict and bad else 0)
+    return max(command.code, FitError.exit_code if args.strict and bad else 0)
 
 
 def _fit_one(name: str, path: Path, rows: DataSet, folds: list["Fold"], context: Context, force: bool) -> FittedMethod:
@@ -298,12 +295,11 @@ def print_candidates(artifact: Artifact, talk: Talk) -> None:
 
 def run(args: FitArgs) -> int:
     """Fit one method, or all that apply; names, options and outputs are checked before rows are read."""
-    talk = Talk(args.quiet)
     _check_held_out(args)
     together = args.method == "all"
     target, options = ("-", None) if together else (args.target(), args.options())
-    with args.executor(talk) as executor, job_file(target if executor is not None else None) as journal:
-        return _fit(args, talk, target, options, executor, journal)
+    with CommandContext(args) as command, job_file(target if command.executor is not None else None) as journal:
+        return _fit(args, command, target, options, journal)
 
 
 def _check_held_out(args: FitArgs) -> None:
@@ -319,34 +315,27 @@ def _check_held_out(args: FitArgs) -> None:
 
 
 def _fit(
-    args: FitArgs,
-    talk: Talk,
-    target: str,
-    options: Options | None,
-    executor: "Executor | None",
-    journal: "Journal | None",
+    args: FitArgs, command: CommandContext, target: str, options: Options | None, journal: "Journal | None"
 ) -> int:
     """Fit, save and tell; options : None for all methods."""
     if args.by_default:
-        talk.say("method ts, temperature scaling (--method chooses another; calcli methods lists them)")
-    with opened(args, args.expanded, executor, talk, CALIBRATION, journal) as rows:
-        rows.progress = talk.progress
-        context = Context(args.seed, resolve(args.device, args.method, rows.n * rows.k), talk.progress)
-        if rows.ignored:
-            talk.say(f"{rows.name}: left out {rows.ignored} of {rows.total} rows by their label")
+        command.say("method ts, temperature scaling (--method chooses another; calcli methods lists them)")
+    with command.rows(args.expanded, o.CALIBRATION, journal) as rows:
+        rows.progress = command.progress
+        context = Context(args.seed, resolve(args.device, args.method, rows.n * rows.k), command.progress)
         if options is None:
-            return fit_all(args, rows, context, talk)
+            return fit_all(args, rows, context, command)
         start = time.process_time()
         artifact = fit_artifact(args.method, options, rows, context)
         seconds = time.process_time() - start  # told, never stored: an artifact has the same bytes every time
-    talk.clear()
+    command.clear()
     save(artifact, target, force=args.force)
-    print_fit(artifact, rows.name, talk)
+    print_fit(artifact, rows.name, command)
     if args.json and target != "-":
         print_json({**as_json(artifact, target), "seconds": seconds})
     elif target != "-":
         print_path(target)
     if args.strict and artifact.fit.status != "ok":
-        talk.say(f"--strict: status is {artifact.fit.status}")
+        command.say(f"--strict: status is {artifact.fit.status}")
         return FitError.exit_code
     return 0

@@ -16,10 +16,10 @@ from dataclasses import replace
 from pathlib import Path
 
 from calcli.cli import options as o
+from calcli.cli.context import CommandContext, check_weights
 from calcli.cli.evaluate_job import Job
-from calcli.cli.render import Talk, fail, print_json, print_path
-from calcli.cli.worker_options import Working, opened
-from calcli.errors import DataError, LimitCrossed, UsageError
+from calcli.cli.render import fail, print_json, print_path
+from calcli.errors import LimitCrossed, UsageError
 from calcli.evaluation.evaluate_bundle import Plan, Subject
 from calcli.evaluation.metric_limits import Outcome, check, limits, needed_metrics
 from calcli.evaluation.results import Result
@@ -41,7 +41,7 @@ MORE = ("gap", "aurc", "auroc")
 
 
 @dataclass(frozen=True)
-class ReportArgs(o.Pooling, Working, o.Saying):
+class ReportArgs(o.Pooling, o.Working, o.Saying):
     output: Path = flag(REQUIRED, "The page to write.", "FILE.html", "-o")
     bundles: list[str] | None = o.bundles(
         "FILE.h5, FILE.h5:GROUP or FILE.h5:*; group test when none is named. Quoted patterns are expanded."
@@ -104,18 +104,18 @@ class ReportArgs(o.Pooling, Working, o.Saying):
 
 def run(args: ReportArgs) -> int:
     """Evaluate every bundle, write the page, and judge the limits."""
-    talk = Talk(args.quiet)
+    command = CommandContext(args)
     asked = limits(args.max_ or [], args.min_ or [])
     plan = args.plan(needed_metrics(asked))
-    job = Job(args, plan, talk)
+    job = Job(command, plan)
     read = job.reads(args.expanded)
     check_output(args.output, force=args.force, inputs=read)
     models: list[ModelResults] = []
     evaluated: list[list[Result]] = []
     outcomes: list[Outcome] = []
-    with args.executor(talk) as job.executor:
+    with command:
         for bundles in args.sets:
-            model, results = _model(args, job, plan, bundles, talk)
+            model, results = _model(job, bundles)
             models.append(model)
             evaluated.append(results)
             for result in results[1:] or results:
@@ -129,8 +129,8 @@ def run(args: ReportArgs) -> int:
         commands=args.commands,
     )
     write_bytes(args.output, text, force=args.force, inputs=read)
-    talk.clear()
-    talk.tell_warnings()
+    command.clear()
+    command.tell_warnings()
     if args.json:
         print_json(evaluation)
     else:
@@ -141,21 +141,15 @@ def run(args: ReportArgs) -> int:
     return LimitCrossed.exit_code if crossed else 0
 
 
-def _model(
-    args: ReportArgs, job: Job, plan: Plan, bundles: Sequence[str], talk: Talk
-) -> tuple[ModelResults, list[Result]]:
+def _model(job: Job, bundles: Sequence[str]) -> tuple[ModelResults, list[Result]]:
     """One data set with its calibrators."""
     artifacts = [job.artifact(template, bundles[0]) for template in job.calibrators]
-    with opened(args, bundles, job.executor, talk) as rows:
-        weights = rows.weights()
-        if weights is not None and not weights.any():
-            raise DataError(f"{rows.name}: all rows have weight 0, expected one above; nothing can be shown")
+    with job.command.rows(bundles) as rows:
+        check_weights(rows)
         group = rows.column("group")
         subject = Subject(rows, rows.name, group, rows.class_names)
-        model, done = gather(subject, job.candidates(artifacts, rows), plan, talk.progress)
+        model, done = gather(subject, job.candidates(artifacts, rows), job.plan, job.command.progress)
         results = job.warned(rows, artifacts, done.tables[0], done.results)
-        if rows.ignored:
-            talk.say(f"{rows.name}: left out {rows.ignored} of {rows.total} rows by their label")
         facts = [None, *(_facts(path, artifact, rows) for path, artifact in artifacts)]
         source = "not recorded" if rows.source is None else json.dumps(rows.source, ensure_ascii=False)
         sha = rows.data_sha256

@@ -18,14 +18,14 @@ from typing import Any
 import numpy as np
 
 from calcli.cli import options as o
+from calcli.cli.context import CommandContext, not_held_out
 from calcli.cli.render import Talk, fail, print_json, print_path
-from calcli.cli.worker_options import Working, opened
 from calcli.errors import DataError, FitError
 from calcli.evaluation.selective_threshold import Choice, choose_threshold
 from calcli.fast_dataclass import dataclass
-from calcli.fit_and_apply import calibrated_blocks, check_fits, checked_transforms, fitted_on
+from calcli.fit_and_apply import calibrated_blocks, checked_transforms
 from calcli.flags import REQUIRED, flag
-from calcli.io.artifact import Artifact, load
+from calcli.io.artifact import Artifact
 from calcli.io.atomic import check_output, write_bytes
 from calcli.io.dataset import DataSet
 from calcli.io.provenance import link_to
@@ -40,7 +40,7 @@ COVERAGES = (1.0, 0.9, 0.8, 0.7, 0.5)
 
 
 @dataclass(frozen=True)
-class ThresholdArgs(o.ReadingSeveral, Working, o.Saying):
+class ThresholdArgs(o.ReadingSeveral, o.Working, o.Saying):
     accuracy: float = flag(REQUIRED, "Accuracy that accepted rows must have.", "A")
     bundles: list[str] | None = o.bundles("Labelled rows, of several bundles together; group test when none is named.")
     calibrator: str | None = flag(None, "Artifact; else the scores as they are.", "ART.json", "-c")
@@ -58,24 +58,18 @@ class ThresholdArgs(o.ReadingSeveral, Working, o.Saying):
 
 def run(args: ThresholdArgs) -> int:
     """Collect confidences, search, and tell; 4 when no threshold satisfies the bound."""
-    talk = Talk(args.quiet)
+    command = CommandContext(args)
     if args.output is not None:
         check_output(Path(args.output), force=args.force, inputs=args.inputs)
-    artifact = None if args.calibrator is None else load(args.calibrator)
-    with args.executor(talk) as executor, opened(args, args.expanded, executor, talk) as rows:
+    artifact = command.calibrator(args.calibrator)
+    with command, command.rows(args.expanded) as rows:
         if rows.weights() is not None:
             raise DataError(f"{rows.name}: has sample weights; the bound is exact for counts only, drop the weights")
-        if artifact is not None:
-            for note in check_fits(artifact, str(args.calibrator), rows, again=args.again):
-                talk.warn(note)
+        command.check_fits(artifact, args.calibrator, rows)
         confidence, correct = confidences(artifact, rows)
-        for caveat in rows.caveats:
-            talk.warn(f"{rows.name}: {caveat}")
-        if artifact is not None and (own := fitted_on(artifact, rows)) is not None:
-            talk.warn(
-                f"{rows.name}: the calibrator was fitted on {own}, so the guarantee does not hold;"
-                " use rows that it has not seen"
-            )
+        command.caveats(rows)
+        if (told := not_held_out(artifact, rows)) is not None:
+            command.warn(f"{rows.name}: {told} (on these the guarantee does not hold)")
         units = rows.given_units
         found = choose_threshold(confidence, correct, args.accuracy, args.confidence, units)
         content = facts(args, artifact, rows, found, confidence, correct)
@@ -91,7 +85,7 @@ def run(args: ThresholdArgs) -> int:
         print(repr(found.best.threshold))
     if found.best is None:
         return fail(why_not(args, content["bundle"], found, confidence, correct, units), FitError.exit_code)
-    tell(args, talk, found, content)
+    tell(command, found, content)
     return 0
 
 
@@ -206,7 +200,7 @@ def why_not(
     )
 
 
-def tell(args: ThresholdArgs, talk: Talk, found: Choice, content: dict[str, Any]) -> None:
+def tell(talk: Talk, found: Choice, content: dict[str, Any]) -> None:
     """The choice and its surroundings, for people."""
     best = found.best
     assert best is not None

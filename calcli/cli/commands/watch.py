@@ -15,21 +15,19 @@ from pathlib import Path
 from typing import Any
 
 from calcli.cli import options as o
-from calcli.cli.render import Talk, print_json
-from calcli.cli.worker_options import Working, opened
+from calcli.cli.context import CommandContext
+from calcli.cli.render import print_json
 from calcli.errors import LimitCrossed, UsageError
 from calcli.evaluation.watch import watch
 from calcli.fast_dataclass import dataclass
-from calcli.fit_and_apply import check_fits
 from calcli.flags import REQUIRED, flag
-from calcli.io.artifact import load
 
 ORDER = 44
 EPILOG = "Exit code 5 while the alarm is on, 0 otherwise. No alarm is no proof of calibration."
 
 
 @dataclass(frozen=True)
-class WatchArgs(o.ReadingSeveral, Working, o.Saying):
+class WatchArgs(o.ReadingSeveral, o.Working, o.Saying):
     state: str = flag(REQUIRED, "File that keeps the evidence; made at the first batch.", "STATE.json")
     bundles: list[str] | None = o.bundles(
         "One batch of labelled rows, of several bundles together; without any, say how things stand."
@@ -57,17 +55,15 @@ class WatchArgs(o.ReadingSeveral, Working, o.Saying):
 
 def run(args: WatchArgs) -> int:
     """Take a batch in, write the state, tell; 5 while alarmed."""
-    talk, path = Talk(args.quiet), Path(args.state)
+    path = Path(args.state)
     if not args.expanded and not path.exists():
         raise UsageError(f"{path}: there is no state yet; name the first batch of labelled rows")
-    artifact = None if args.calibrator is None else load(args.calibrator)
+    command = CommandContext(args)
+    artifact = command.calibrator(args.calibrator)
     if args.expanded:
-        with args.executor(talk) as executor, opened(args, args.expanded, executor, talk) as rows:
-            for caveat in rows.caveats:
-                talk.warn(f"{rows.name}: {caveat}")
-            if artifact is not None:
-                for note in check_fits(artifact, str(args.calibrator), rows, again=args.again):
-                    talk.warn(note)
+        with command, command.rows(args.expanded) as rows:
+            command.caveats(rows)
+            command.check_fits(artifact, args.calibrator, rows)
             state = watch(path, rows, artifact, args.settings, new_episode=args.reset)
     else:
         state = watch(path, None, artifact, args.settings, new_episode=args.reset)

@@ -1,0 +1,151 @@
+"""A command at work: its words, its workers, the bundles that it opens, the worst of its exit codes."""
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Self
+
+from calcli.cli.render import Talk, fail
+from calcli.errors import CalcliError, DataError, FitError, UsageError, WorkersLost
+from calcli.fit_and_apply import check_fits, fitted_on
+from calcli.importers.open_any_file import Opening, open_data
+from calcli.io.artifact import Artifact, load
+from calcli.io.atomic import real_place
+
+if TYPE_CHECKING:
+    from calcli.io.dataset import DataSet
+    from calcli.workers.executor import Executor
+    from calcli.workers.journal import Journal
+
+
+class CommandContext(Talk):
+    """A command at work, from which it speaks. Entered, it has the workers that were asked for, until it is left.
+
+    args : the options. executor : the workers, None for this process alone. code : the worst exit code so far.
+    """
+
+    def __init__(self, args: Any, quiet: bool | None = None) -> None:
+        super().__init__(args.quiet if quiet is None else quiet)
+        self.args, self.code = args, 0
+        self.executor: Executor | None = None
+
+    def __enter__(self) -> Self:
+        workers, cluster = getattr(self.args, "workers", None), getattr(self.args, "cluster", None)
+        if workers is not None and cluster is not None:
+            raise UsageError("--workers and --cluster exclude each other: the cluster has workers of its own")
+        if cluster is not None:
+            from calcli.workers.dask_cluster import DaskCluster
+
+            self.executor = DaskCluster(cluster, self.say)
+        elif workers is not None:
+            from calcli.workers.processes import Processes
+
+            self.executor = Processes(workers, self.say)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self.executor is not None:
+            self.executor.close()
+
+    # ---- what is opened
+
+    @contextmanager
+    def rows(
+        self,
+        names: Sequence[str],
+        prefer: tuple[str, ...] = ("test",),
+        journal: "Journal | None" = None,
+        need_labels: bool = True,
+    ) -> "Iterator[DataSet]":
+        """The rows of bundles as one data set, over which workers walk where there are some.
+
+        Says what was taken for what, and how many rows are left out by their label.
+        """
+        how = Opening(prefer=prefer, layout=self.args.where, ignore_labels=self.args.ignored, need_labels=need_labels)
+        with open_data(names, tell=self.say, **how) as rows:
+            if self.executor is not None:
+                from calcli.workers.task import spread_over
+
+                spread_over(rows, names, self.executor, how, journal)
+            if rows.ignored:
+                self.say(f"{rows.name}: left out {rows.ignored} of {rows.total} rows by their label")
+            yield rows
+
+    def caveats(self, rows: "DataSet") -> None:
+        """Warn of what every report of these rows must say; after a walk over them."""
+        for caveat in rows.caveats:
+            self.warn(f"{rows.name}: {caveat}")
+
+    def calibrator(self, name: str | None) -> Artifact | None:
+        """The calibrator of this name, None for the uncalibrated scores."""
+        return None if name is None else load(name)
+
+    def check_fits(self, artifact: Artifact | None, name: str | None, rows: "DataSet") -> list[str]:
+        """Warn of what is odd about a calibrator on these rows; returns it. Raises DataError where it does not fit."""
+        again = getattr(self.args, "again", False)
+        notes = (
+            [] if artifact is None else check_fits(artifact, "<stdin>" if name == "-" else str(name), rows, again=again)
+        )
+        for note in notes:
+            self.warn(note)
+        return notes
+
+    # ---- what fails
+
+    def fail(self, problem: object, code: int) -> None:
+        """Say what has failed, and remember the exit code if it is the worst so far."""
+        self.code = max(self.code, fail(str(problem), code))
+
+    @contextmanager
+    def trying(self, several: bool, kind: type[CalcliError] = CalcliError) -> Iterator[None]:
+        """One of several things to do: where it fails, that is said, and the others are done. Alone, it raises."""
+        try:
+            yield
+        except kind as problem:
+            if not several or isinstance(problem, WorkersLost):
+                raise
+            self.fail(problem, problem.exit_code)
+        finally:
+            self.clear()
+
+
+def check_weights(rows: "DataSet") -> None:
+    """Refuse rows of which none counts. Raises DataError."""
+    weights = rows.weights()
+    if weights is not None and not weights.any():
+        raise DataError(f"{rows.name}: all rows that are left have weight 0, expected one above; nothing can be shown")
+
+
+def not_held_out(artifact: Artifact | None, rows: "DataSet") -> str | None:
+    """What a calibrator shows on rows that it was fitted on, in a sentence; None where it was not."""
+    own = None if artifact is None else fitted_on(artifact, rows)
+    if own is None:
+        return None
+    return f"the calibrator was fitted on {own}: what it shows here is not what new data will show; use held-out rows"
+
+
+@contextmanager
+def job_file(target: str | None) -> "Iterator[Journal | None]":
+    """Where finished parts of an output are kept beside it while it is made, by one process at a time; None for none.
+
+    Left there when the work was cut short or an input was bad, for the same command to go on from.
+    Raises UsageError while another process makes the output.
+    """
+    if target is None or target == "-":
+        yield None
+        return
+    from calcli.workers.journal import Journal
+
+    path = Path(f"{real_place(Path(target))}.job")
+    journal = Journal(path)
+    done = False
+    try:
+        yield journal
+        done = True
+    except WorkersLost as problem:
+        raise WorkersLost(f"{problem}{f'; what is done is kept in {path}' if len(journal) else ''}") from None
+    except (FitError, UsageError):
+        done = True
+        raise
+    finally:
+        journal.close(done=done)
