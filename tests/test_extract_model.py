@@ -153,7 +153,7 @@ def test_every_kind_of_model_gives_the_same_bundle(folder, kind):
     assert found["ids"].tolist() == list(range(100, 100 + N))
     assert found["class_names"].tolist() == [b"a", b"b", b"c", b"d"]
     assert source["transforms"] == ["brightness:0.5"]
-    assert not (folder / "out.h5.part").exists()
+    assert not (folder / "out.h5.job").exists()
     with open_bundle(str(folder / "out.h5")) as rows:
         assert (rows.n, rows.k, rows.transforms) == (N, K, ("brightness:0.5",))
 
@@ -284,13 +284,13 @@ def test_interrupted_job_goes_on_where_it_stopped(folder):
 
     with pytest.raises(KeyboardInterrupt):
         run(folder, transform=("drop:0.2", "zoom:0.7"), context=Context(progress=interrupt))
-    part = folder / "out.h5.part"
+    part = folder / "out.h5.job"
     assert part.exists()
     assert not (folder / "out.h5").exists()
     with part.open("ab") as file:
         file.write(b"half a row")
     report = run(folder, transform=("drop:0.2", "zoom:0.7"), batch=7)
-    assert report.notes == ["out.h5.part: going on after 10 of 23 rows"]
+    assert report.notes == ["out.h5.job: going on after 10 of 23 rows"]
     one, two = saved(folder, out="whole.h5")[0], saved(folder)[0]
     for name in one:
         np.testing.assert_array_equal(one[name], two[name]) if one[name].dtype.kind in "OSi" else (
@@ -306,10 +306,10 @@ def test_part_of_another_job_is_not_touched(folder):
 
     with pytest.raises(KeyboardInterrupt):
         run(folder, context=Context(progress=interrupt))
-    before = (folder / "out.h5.part").read_bytes()
-    with pytest.raises(UsageError, match=r"out\.h5\.part: holds part of another job \(other mean\)"):
+    before = (folder / "out.h5.job").read_bytes()
+    with pytest.raises(UsageError, match=r"out\.h5\.job: holds part of another job \(other mean\)"):
         run(folder, mean=(0.5,))
-    assert (folder / "out.h5.part").read_bytes() == before
+    assert (folder / "out.h5.job").read_bytes() == before
     run(folder, mean=(0.5,), force=True)
     np.testing.assert_allclose(
         saved(folder)[0]["logits"], expected(pictures(folder)[:, None] - np.float32(0.5)), atol=1e-6
@@ -318,10 +318,10 @@ def test_part_of_another_job_is_not_touched(folder):
         run(folder, model="user_nets:unseeded", out="two.h5", context=Context(progress=interrupt))
     with pytest.raises(UsageError, match=r"part of another job \(other model\)"):  # other weights every time
         run(folder, model="user_nets:unseeded", out="two.h5")
-    (folder / "two.h5.part").write_text("precious\n")
+    (folder / "two.h5.job").write_text("precious\n")
     with pytest.raises(UsageError, match="is in the way"):
         run(folder, out="two.h5", force=True)
-    assert (folder / "two.h5.part").read_text() == "precious\n"
+    assert (folder / "two.h5.job").read_text() == "precious\n"
 
 
 def test_failing_batch_names_its_rows_and_keeps_the_others(folder):
@@ -338,7 +338,7 @@ def test_failing_batch_names_its_rows_and_keeps_the_others(folder):
     assert "\n" not in str(problem.value)
     user_nets.Moody.limit = None
     report = run(folder, model="user_nets:moody")
-    assert first == 0 or report.notes == [f"out.h5.part: going on after {first} of {N} rows"]
+    assert first == 0 or report.notes == [f"out.h5.job: going on after {first} of {N} rows"]
     np.testing.assert_allclose(saved(folder)[0]["logits"], expected(pictures(folder)[:, None]), atol=1e-6)
 
 

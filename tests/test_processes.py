@@ -177,7 +177,7 @@ def test_commands_of_a_parent_that_ignores_its_children(downloads, words, tmp_pa
         ("compare a.h5 -m platt -o two.json --force", "two.json.job"),
         ("fit -m ts a.h5 -o two.fit.json --workers 1", "two.fit.json.job"),
         ("apply t.json a.h5 b.h5 -o two.out --workers 1", "two.out.job"),
-        ("extract --model nets:net --inputs in-0.npz --layout rows -o two.h5", "two.h5.part"),
+        ("extract --model nets:net --inputs in-0.npz --layout rows -o two.h5", "two.h5.job"),
         ("extract --model nets:net --inputs in-*.npz --layout rows -o two.parts --workers 1", "two.parts.job"),
         ("watch a.h5 --state two.state", "two.state"),
     ],

@@ -16,7 +16,7 @@ from calcli.calibrator import Context
 from calcli.errors import CalcliError, DataError, UsageError, one_line
 from calcli.extract.model import Model, load_model
 from calcli.extract.model_inputs import IMAGE_SUFFIXES, Inputs, ModelJob, open_inputs
-from calcli.extract.resume import PartialScores
+from calcli.extract.resume import KeptScores
 from calcli.extract.transforms import Transform, choose, parse
 from calcli.importers.import_report import ImportReport, Splitting, Written
 from calcli.io.atomic import check_output, real_place
@@ -39,10 +39,10 @@ def run_model(
 ) -> ImportReport:
     """Run a model over inputs and write bundles of its scores.
 
-    Scores are kept as they come in ``<output>.part``; repeating the same command after an
+    Scores are kept as they come in ``<output>.job``; repeating the same command after an
     interruption or an error goes on from there. ``context.progress`` hears of every batch;
     its seed and device are not used, the job has its own.
-    Raises UsageError and DataError; what was extracted stays in the part file.
+    Raises UsageError and DataError; what was extracted stays in the job file.
     """
     kind = _checked(job)
     source = _split_name(job.inputs)
@@ -56,26 +56,25 @@ def run_model(
         groups = splitting.deal(inputs.n, inputs.labels, inputs.name) if splitting.parts else {"": np.arange(inputs.n)}
         model = load_model(job.model, job.weights, job.device, job.amp)
         identity = _identity(job, inputs, model, specs)
-        part_path = Path(f"{real_place(output)}.part")
+        path = Path(f"{real_place(output)}.job")
         now = {**identity, "stamps_sha256": sha256(repr(inputs.stamps).encode()).hexdigest()}
-        with PartialScores(part_path, now, 1 + len(specs), job.dtype, force=force) as part:
+        with KeptScores(path, now, force=force) as part:
             report = ImportReport()
             if part.done:
-                report.notes.append(f"{part_path.name}: going on after {part.done} of {inputs.n} rows")
+                report.notes.append(f"{path.name}: going on after {part.done} of {inputs.n} rows")
             _run(job, kind, inputs, model, specs, part, context)
-            scores = part.rows()
+            assert part.k is not None
             form = NewBundle(
                 n=inputs.n,
-                k=scores.shape[2],
+                k=part.k,
                 kind=kind,
-                dtype=part.dtype,
+                dtype=np.dtype(job.dtype),
                 transforms=specs,
                 class_names=inputs.class_names,
                 source=_source(identity, inputs),
             )
             with new_bundles(output, force=force, inputs=read) as out:
-                _write(out, inputs, groups, scores, form, splitting, report)
-            part.remove()
+                _write(out, inputs, groups, part, form, splitting, report)
     return report
 
 
@@ -145,7 +144,7 @@ def _run(
     inputs: Inputs,
     model: Model,
     specs: Sequence[str],
-    part: PartialScores,
+    part: KeptScores,
     context: Context,
 ) -> None:
     """Extract the rows that ``part`` does not hold yet."""
@@ -230,7 +229,7 @@ def _prepared(x: NDArray[Any], inputs: Inputs, job: ModelJob) -> NDArray[Any]:
 
 
 def _scores_of(
-    model: Model, x: NDArray[Any], start: int, stop: int, where: str, part: PartialScores, job: ModelJob
+    model: Model, x: NDArray[Any], start: int, stop: int, where: str, part: KeptScores, job: ModelJob
 ) -> NDArray[Any]:
     """Run one batch; whatever goes wrong in the model becomes a line that names its rows."""
     rows = stop - start
@@ -277,13 +276,12 @@ def _write(
     out: BundleWriter,
     inputs: Inputs,
     groups: dict[str, IntArray],
-    scores: NDArray[Any],
+    part: KeptScores,
     form: NewBundle,
     splitting: Splitting,
     report: ImportReport,
 ) -> None:
-    """Copy the rows into bundles, group by group. scores : (n, 1 + m, k). form : what the bundles have in common."""
-    step = max(1, (4 << 20) // (scores[0].nbytes or 1))
+    """Copy the rows into bundles, group by group. form : what the bundles have in common."""
     for group, index in groups.items():
         record = {**(form.source or {}), "rows": len(index)}
         if splitting.parts:
@@ -292,12 +290,15 @@ def _write(
         columns = {} if inputs.ids is None else {"ids": inputs.ids[index]}
         new = replace(form, n=len(index), labels=labels is not None, columns=columns, source=record)
         writer = out.create(group, new)
-        for at in range(0, len(index), step):
-            rows = scores[index[at : at + step]]
-            per_row = {} if labels is None else {"labels": labels[at : at + step]}
+        for start, batch in part.batches():
+            low, high = np.searchsorted(index, [start, start + len(batch)])  # ascending, as rows keep their order
+            if low == high:
+                continue
+            rows = batch[index[low:high] - start]
+            per_row = {} if labels is None else {"labels": labels[low:high]}
             if new.transforms:
                 per_row["transformed"] = rows[:, 1:].transpose(1, 0, 2)
-            writer.write(at, rows[:, 0], **per_row)
+            writer.write(int(low), rows[:, 0], **per_row)
         report.bundles.append(Written.of(group, new, labels))
     if len(groups) > 1:
         sizes = ", ".join(f"{group} {len(index)}" for group, index in groups.items())

@@ -100,12 +100,21 @@ class Journal:
             raise KeyError(key) from problem
 
     def __setitem__(self, key: bytes, result: Any) -> None:
+        with suppress(OSError):  # a full disk costs the entry, not the work
+            self.add(key, result)
+
+    def add(self, key: bytes, result: Any) -> None:
+        """Keep a result. Raises OSError where there is no room for it."""
         text = pickle.dumps(result, protocol=5)
         entry = key + len(text).to_bytes(8, "little") + zlib.crc32(text).to_bytes(4, "little") + text
-        at = self._file.seek(0, os.SEEK_END)
-        with suppress(OSError):  # a full disk costs the entry, not the work
-            if self._file.write(entry) == len(entry):
-                self._places[key] = at, len(text)
+        at, left = self._file.seek(0, os.SEEK_END), memoryview(entry)
+        try:
+            while left:
+                left = left[self._file.write(left) :]
+        except OSError:
+            self._file.truncate(at)
+            raise
+        self._places[key] = at, len(text)
 
     def forget(self) -> None:
         """Let nothing be kept."""

@@ -1,6 +1,5 @@
 """The file beside the output that extract --model goes on from: its own, and nobody else's."""
 
-import json
 import os
 from pathlib import Path
 
@@ -9,7 +8,7 @@ import pytest
 
 from calcli.errors import CalcliError, UsageError
 from calcli.extract.model_inputs import ModelJob
-from calcli.extract.resume import PartialScores
+from calcli.extract.resume import KeptScores
 from calcli.extract.run import run_model
 
 JOB = {"model": "m", "inputs": [1, 2]}
@@ -17,70 +16,76 @@ ROWS = np.arange(24, dtype="f4").reshape(4, 2, 3)
 
 
 def begin(path, **more):
-    return PartialScores(path, JOB, 2, "float32", **more)
+    return KeptScores(path, JOB, **more)
 
 
-@pytest.fixture
-def whole(tmp_path):
-    """The bytes of a partial result of four rows."""
-    path = tmp_path / "whole.part"
-    with begin(path) as part:
-        part.append(ROWS)
-    data = path.read_bytes()
-    path.unlink()
-    return data
+def rows_of(part):
+    return np.concatenate([rows for _, rows in part.batches()])
 
 
-HEAD = b'{"dtype": "<f4", "format": "calcli partial scores 1", "job": '
-OTHERS = [
-    b"my precious thesis",
-    b"my precious thesis\n",
-    b"{",
-    HEAD[:20] + b"x",
-    HEAD.replace(b"<f4", b"<f8"),
-    b'{"format": "calcli partial scores 1"}\n',
-    b'{"format": "calcli partial scores 1", "dtype": "<f4", "k": 3, "job": []}\n',
-    b'{"format": "calcli partial scores 1", "dtype": "<f4", "k": 3, "job": 7}\n',
-    b'{"format": "calcli partial scores 1", "dtype": 4, "k": 3, "job": {}}\n',
-    b'{"format": "calcli partial scores 1", "job": ' + b"[" * 100_000 + b"\n",
-    *(
-        json.dumps({"format": "calcli partial scores 1", "dtype": "<f4", "job": JOB, "k": k}).encode() + b"\n"
-        for k in (0, -1, True, None, "3", 1.5, 10**30, [3])
-    ),
-]
-
-
-@pytest.mark.parametrize("content", OTHERS, ids=range(len(OTHERS)))
-@pytest.mark.parametrize("force", [False, True])
-def test_what_is_not_its_own_is_refused_and_kept(tmp_path, content, force):
-    path = tmp_path / "out.h5.part"
-    path.write_bytes(content)
-    if content == b"{":  # a prefix of any header: nobody's loss
-        begin(path, force=force).remove()
-        return
-    with pytest.raises(UsageError, match=r"out\.h5\.part: is in the way"):
-        begin(path, force=force)
-    assert path.read_bytes() == content
-
-
-def test_an_empty_file_and_every_prefix_of_its_own_is_gone_on_from(tmp_path, whole):
-    path = tmp_path / "out.h5.part"
-    begins = whole.index(b"\n") + 1
-    for length in range(len(whole) + 1):
+def test_every_prefix_of_its_own_is_gone_on_from(tmp_path):
+    path = tmp_path / "out.h5.job"
+    part = begin(path)
+    ends = [len(path.read_bytes())]
+    for row in ROWS:
+        part.append(row[None])
+        ends.append(len(path.read_bytes()))
+    whole = path.read_bytes()
+    part.__exit__(KeyboardInterrupt, None, None)
+    for length in [0, *range(ends[0], len(whole) + 1)]:
         path.write_bytes(whole[:length])
         with begin(path) as part:
-            assert part.done == max(0, length - begins) // ROWS[0].nbytes
-            part.append(ROWS[part.done :])
-            np.testing.assert_array_equal(part.rows(), ROWS)
-            part.remove()
+            assert part.done == sum(length >= end for end in ends[1:])
+            part.append(ROWS[part.done :]) if part.done < len(ROWS) else None
+            np.testing.assert_array_equal(rows_of(part), ROWS)
         assert not path.exists()
 
 
+def test_a_damaged_batch_and_those_behind_it_are_made_again(tmp_path):
+    path = tmp_path / "out.h5.job"
+    with pytest.raises(KeyboardInterrupt), begin(path) as part:
+        part.append(ROWS[:1])
+        begins = len(path.read_bytes())
+        part.append(ROWS[1:3])
+        part.append(ROWS[3:])
+        raise KeyboardInterrupt
+    data = bytearray(path.read_bytes())
+    data[begins + 100] ^= 1
+    path.write_bytes(data)
+    with begin(path) as part:
+        assert part.done == 1
+        part.append(ROWS[1:3])
+        part.append(ROWS[3:])
+        np.testing.assert_array_equal(rows_of(part), ROWS)
+
+
+def test_another_jobs_file_is_kept_unless_forced(tmp_path):
+    path = tmp_path / "out.h5.job"
+    with pytest.raises(KeyboardInterrupt), begin(path) as part:
+        part.append(ROWS[:2])
+        part.append(ROWS[2:])
+        raise KeyboardInterrupt
+    with pytest.raises(UsageError, match=r"part of another job \(other model\)"):
+        KeptScores(path, {**JOB, "model": "n"})
+    with pytest.raises(KeyboardInterrupt), KeptScores(path, {**JOB, "model": "n"}, force=True) as part:
+        assert part.done == 0
+        part.append(ROWS[:2] + 1)
+        raise KeyboardInterrupt
+    with KeptScores(path, {**JOB, "model": "n"}) as part:
+        assert part.done == 2  # and not what the first job left behind it
+        np.testing.assert_array_equal(rows_of(part), ROWS[:2] + 1)
+
+
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no named pipes here")
-def test_links_pipes_and_folders_are_refused(tmp_path):
-    path, target = tmp_path / "out.h5.part", tmp_path / "target.txt"
+def test_links_pipes_folders_and_other_files_are_refused(tmp_path):
+    path, target = tmp_path / "out.h5.job", tmp_path / "target.txt"
     target.write_text("secret")
-    for make in (lambda: path.symlink_to(target), lambda: path.symlink_to("nowhere"), lambda: os.mkfifo(path)):
+    for make in (
+        lambda: path.symlink_to(target),
+        lambda: path.symlink_to("nowhere"),
+        lambda: os.mkfifo(path),
+        lambda: path.write_text("my precious thesis"),
+    ):
         make()
         with pytest.raises(UsageError, match="is in the way"):
             begin(path, force=True)
@@ -92,22 +97,20 @@ def test_links_pipes_and_folders_are_refused(tmp_path):
     assert not (tmp_path / "nowhere").exists()
 
 
-def test_a_full_disk_is_named_and_an_empty_part_removed(disk):
+def test_a_full_disk_is_named_and_an_empty_file_removed(disk):
     disk.empty()
     disk.resize(4)
-    path = disk.path / "out.h5.part"
-    said = r"out\.h5\.part: cannot be written: No space left on device; "
+    path = disk.path / "out.h5.job"
+    said = r"out\.h5\.job: cannot be written: No space left on device; "
     with pytest.raises(CalcliError, match=said + "nothing kept"), begin(path) as part:
         part.append(np.zeros((1, 2, 3000), "f4"))
     assert not path.exists()
-    with pytest.raises(CalcliError, match=said + r"\d+ rows are kept in it, make room"), begin(path) as part:
+    with pytest.raises(CalcliError, match=said + "4 rows are kept in it, make room"), begin(path) as part:
         part.append(ROWS)
         part.append(np.zeros((400, 2, 3), "f4"))
     disk.resize(64)
     with begin(path) as part:
-        assert 4 < part.done < 404
-        np.testing.assert_array_equal(part.rows()[:4], ROWS)
-        part.remove()
+        np.testing.assert_array_equal(rows_of(part), ROWS)
 
 
 def test_model_weights_and_inputs_are_never_outputs(tmp_path):

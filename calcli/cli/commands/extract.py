@@ -183,7 +183,7 @@ class InputShard:
                 self.job, self.target, self.splitting, force=self.force, context=Context(progress=talk.progress)
             )
         except KeyboardInterrupt:
-            talk.say(f"interrupted; what is done is kept in {self.target}.part, repeat the command to go on")
+            talk.say(f"interrupted; what is done is kept in {self.target}.job, repeat the command to go on")
             raise
         finally:
             talk.clear()
