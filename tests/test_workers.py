@@ -365,7 +365,7 @@ def test_rows_are_spread_as_they_were_opened(run, monkeypatch, tmp_path, words, 
     assert run(*words, "a.h5", "--kind", "logits", "--ignore-label", "7", "--workers", 2, "--force").code == 0
     ((rows, names, by, opening, journal),) = seen
     assert (rows.n, list(names), by is executor, closed) == (300, ["a.h5"], True, [True])
-    how = {"prefer": ("test",), "layout": Layout(kind="logits"), "ignore_labels": (7,)} | more
+    how = {"prefer": ("test",), "layout": Layout(kind="logits"), "ignore_labels": (7,), "need_labels": True} | more
     assert opening == how
     assert (journal is not None) == (words[0] == "fit")
 
