@@ -17,8 +17,8 @@ from synthetic import truth
 
 from calcli.binning import BinStats, width_edges
 from calcli.calibrator import Context
-from calcli.diagrams.caption_text import round_ticks, short, squeeze, unshared
-from calcli.diagrams.curve import CurveSettings, measure_curve
+from calcli.diagrams.caption_text import fall_words, round_ticks, short, squeeze, unshared
+from calcli.diagrams.curve import CurveSettings, clearest_fall, measure_curve
 from calcli.diagrams.outputs import to_csv, to_json, to_object
 from calcli.diagrams.panels import Diagram, Measured, Panel
 from calcli.diagrams.styles.temperature import sweep_temperature
@@ -283,6 +283,31 @@ def test_the_terminal_shows_points_where_they_are():
     width = len(lines[bottom + 1]) - left
     assert (bottom - at) / (bottom - top + 1) == pytest.approx(0.75, abs=0.05)
     assert (lines[at].index("●") - left) / width == pytest.approx(0.7, abs=0.02)
+
+
+def test_reliability_that_falls_is_shown_in_bins_beside_the_isotonic_curve(tmp_path):
+    """Right in .44, .24, .13 and .98 of the rows from .5 to 1: the isotonic curve is level where it falls."""
+    rng = np.random.default_rng(0)
+    c = rng.uniform(0.5, 1.0, 3000)
+    right = (rng.random(3000) < np.select([c < 0.6, c < 0.7, c < 0.8], [0.44, 0.24, 0.13], 0.98)).astype(float)
+    falls, rises = (measure_curve("x", c, y, settings=FAST) for y in (right, (rng.random(3000) < c).astype(float)))
+    assert falls.fall is not None and rises.fall is None
+    early, late = falls.fall
+    assert falls.bins.accuracy_low[early] > falls.bins.accuracy_high[late] and early < late
+    note = fall_words(falls)
+    assert note.startswith("accuracy is not monotone, beyond chance: 0.") and fall_words(rises) == ""
+    panels = [(Panel("p", (curve,)),) for curve in (falls, rises)]
+    many, one = (draw_text(Diagram("corp", each), 80, Look()).count("●") for each in panels)
+    assert many > 4 and one == 0
+
+
+@pytest.mark.parametrize(("n", "share"), [(50, 0.5), (300, 0.5), (3000, 0.9)])
+def test_level_reliability_is_seldom_called_falling(n, share):
+    """The null with most falls by chance; 300 sets at 5 % have at most 27 (p < .003 beyond)."""
+    rng = np.random.default_rng(n)
+    edges = width_edges(15)
+    sets = (BinStats.of(rng.random(n), (rng.random(n) < share).astype(float), edges, None) for _ in range(300))
+    assert sum(clearest_fall(each) is not None for each in sets) <= 27
 
 
 def test_words():

@@ -1,5 +1,6 @@
 """The report page: its sentences, its numbers, and that nothing in it can do harm."""
 
+import html
 import json
 import re
 from dataclasses import replace
@@ -474,3 +475,21 @@ def test_parts_are_counted_in_a_sentence(gaps, said):
         assert f"<span>ts: {said}{whole}{rest}</span>" in seen
     listed = re.findall(r'<th scope="row">(c\d)', seen)
     assert listed == [f"c{at}" for at in sorted(range(4), key=lambda at: (abs(gaps[at]) < 0.1, -abs(gaps[at])))[:2]]
+
+
+def test_groups_of_two_classes_are_about_the_probability_of_class_one(tmp_path, monkeypatch, capsys):
+    """Log-odds .8 too low in the east and too high in the west, which the confidence hardly shows."""
+    monkeypatch.chdir(tmp_path)
+    rng = np.random.default_rng(1)
+    east, odds = np.arange(4000) % 2 == 0, rng.normal(size=4000) * 2
+    with h5py.File("g.h5", "w") as file:
+        file["logits"] = np.stack([np.zeros(4000), odds], axis=1)
+        file["labels"] = (rng.random(4000) < 1 / (1 + np.exp(-odds - np.where(east, 0.8, -0.8)))).astype(int)
+        file["group"] = np.where(east, b"east", b"west")
+    run = runner(monkeypatch, capsys)
+    assert run("report", "g.h5", "-o", "g.html", "-q").code == 0
+    page = html.unescape((tmp_path / "g.html").read_text("utf-8"))
+    assert "by how many points is P(class 1) too low or too high?" in page
+    assert re.search(r"east\W+1\d\.\d points too low", page)
+    report = json.loads(re.search(r'id="calcli-evaluation">(.*?)</script>', page)[1])["results"][0]["report"]
+    assert report["groups"]["of_positive"] and report["groups"]["n_significant"] == 2

@@ -19,7 +19,9 @@ force = partial(flag, False, "Replace an output that exists.")
 CALIBRATION = ("cal", "val", "validation", "valid", "calibration", "calib", "dev")
 """Groups that a fit takes where none is named, the first that is there."""
 
-device = partial(flag, "auto", "Where the heavy loops run.", "auto|cpu|cuda")
+device = partial(
+    flag, "auto", "Where the heavy loops run; auto by a model of the cost, not measured on a GPU.", "auto|cpu|cuda"
+)
 kind = partial(same, Layout, "kind")
 ignore_label = partial(flag, None, "Leave out rows with this label (repeatable).", "L", shown=False)
 again = partial(flag, False, "Take rows that have been through other calibrators than those of the fit.")

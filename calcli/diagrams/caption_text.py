@@ -23,6 +23,17 @@ def direction(curve: Curve) -> str:
     return "equal" if abs(gap) < 5e-5 else f"{abs(gap):.4f} too {'high' if gap > 0 else 'low'}"
 
 
+def fall_words(curve: Curve, show: str = "the dots show bins") -> str:
+    """Where a curve falls that isotonic regression cannot show falling; nothing where it does not."""
+    if curve.fall is None:
+        return ""
+    x, y = curve.words
+    b, ends = curve.bins, []
+    for at in curve.fall:
+        ends.append(f"{b.accuracy[at]:.2f} for {x} {b.low[at]:.2g} to {b.high[at]:.2g}")
+    return f"{y} is not monotone, beyond chance: {' but '.join(ends)}; the isotonic curve is level there, {show}"
+
+
 def short(count: float) -> str:
     """A count in at most five letters: 950, 12345, 250k, 2.5M."""
     if count < 1e5 and count % 1000:

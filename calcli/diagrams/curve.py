@@ -20,6 +20,9 @@ Quantity = Literal["top", "positive"]
 """What a curve holds against what: the confidence and whether the prediction is right, or of two
 classes P(class 1) and whether the label is class 1."""
 
+FALL = 0.05
+"""Chance that some bin of a curve that never falls is taken to lie below an earlier one."""
+
 THIN = 5
 """Bins with fewer rows than this are drawn hatched: their height says next to nothing."""
 
@@ -102,7 +105,8 @@ class Curve:
     it would show as much or more.
     outside : share of the rows where the curve leaves the band (a calibrated model:
     1 - level on average). brier, log : the score split in three. mcb_null_mean : Brier
-    miscalibration of a calibrated model, which is not 0 in a finite sample.
+    miscalibration of a calibrated model, which is not 0 in a finite sample. fall : two bins of which the later is
+    right less often beyond chance, most of all bins, which the isotonic curve makes level; None where there are none.
     """
 
     label: str
@@ -123,6 +127,7 @@ class Curve:
     band: Band
     bins: Bars
     histogram: Histogram
+    fall: tuple[int, int] | None = None
 
     @property
     def words(self) -> tuple[str, str]:
@@ -176,7 +181,24 @@ def measure_curve(
         band=band,
         bins=_bars(edges, stats, null.bin_low, null.bin_high, s.level),
         histogram=Histogram(columns, np.bincount(bin_index(confidence, columns), minlength=s.columns)),
+        fall=clearest_fall(stats),
     )
+
+
+def clearest_fall(stats: BinStats) -> tuple[int, int] | None:
+    """The two bins that most clearly fall, of all pairs at a level of ``FALL`` together (Bonferroni).
+
+    Each pair by Newcombe's interval of a difference of shares (1998, method 10), which holds where shares are near 1.
+    """
+    held = np.flatnonzero(stats.weight > 0)
+    early, late = np.triu_indices(len(held), 1)
+    if not len(early):
+        return None
+    share = np.minimum(stats.outcome[held] / stats.weight[held], 1.0)
+    low, high = wilson_interval(share, stats.effective[held], 1.0 - 2.0 * FALL / len(early))
+    fallen = share[early] - share[late] - np.hypot((share - low)[early], (high - share)[late])
+    most = int(np.argmax(fallen))
+    return (int(held[early[most]]), int(held[late[most]])) if fallen[most] > 0.0 else None
 
 
 def _bars(edges: FloatArray, stats: BinStats, null_low: FloatArray, null_high: FloatArray, level: float) -> Bars:

@@ -7,7 +7,7 @@ from itertools import product
 import numpy as np
 from numpy.typing import NDArray
 
-from calcli.diagrams.caption_text import unshared
+from calcli.diagrams.caption_text import fall_words, unshared
 from calcli.diagrams.curve import Curve, CurveSettings, Quantity, measure_curve
 from calcli.diagrams.style import Request
 from calcli.errors import DataError, UsageError
@@ -129,7 +129,16 @@ def whole(request: Request, style: str) -> Diagram:
             Panel(named(s.label if alone else ", ".join(filter(None, (own[s.bundle], s.label))), q), (c,))
             for s, q, c in curves
         ]
-    return Diagram(style, tuple(p for p in panels if p.curves), title, tuple(request.notes))
+    return Diagram(style, tuple(p for p in panels if p.curves), title, (*request.notes, *_falls(style, panels)))
+
+
+def _falls(style: str, panels: Sequence[Panel]) -> list[str]:
+    """Where isotonic curves hide that what they show is not monotone."""
+    if style != "corp":
+        return []
+    several = sum(len(panel.curves) for panel in panels) > 1
+    named = ((f"{panel.title}, {c.label}: " * several, fall_words(c)) for panel in panels for c in panel.curves)
+    return [name + words for name, words in named if words]
 
 
 def parts_of(request: Request) -> list[RowSubset]:
@@ -173,7 +182,7 @@ def by_part(request: Request, style: str, parts: Sequence[RowSubset], limit: int
         if curves:
             panels.append(Panel(part.name, curves))
     title = f"{sets[0].bundle}, by {what[0]}" if request.title is None else request.title
-    return Diagram(style, tuple(panels), title, tuple(notes))
+    return Diagram(style, tuple(panels), title, (*notes, *_falls(style, panels)))
 
 
 def _distance(sets: Sequence[Measured], masks: Sequence[Mask]) -> float:

@@ -4,6 +4,8 @@ from abc import abstractmethod
 from collections.abc import Iterable, Sequence
 from typing import Any, ClassVar
 
+import numpy as np
+
 from calcli.diagrams.caption_text import direction, p_value
 from calcli.diagrams.curve import Curve
 from calcli.diagrams.matplotlib_theme import Paper
@@ -131,6 +133,29 @@ def diagonal(canvas: Canvas) -> None:
     """The line on which outcome and forecast agree."""
     for column, x in enumerate(canvas.centres()):
         canvas.put(canvas.row(float(x)), column, canvas.look.sign("diagonal"), "diagonal")
+
+
+def bin_points(axes: Any, curve: Curve, pen: Pen, paper: Paper) -> None:
+    """The bins of a curve as points with their intervals, in matplotlib axes."""
+    bins, used = curve.bins, np.flatnonzero(curve.bins.count > 0)
+    colour, marker = (paper.theme.ink, "o") if pen.alone else (pen.colour, pen.marker)
+    x, y = bins.confidence[used] + 0.003 * pen.shift, bins.accuracy[used]
+    reach = np.maximum([y - bins.accuracy_low[used], bins.accuracy_high[used] - y], 0)
+    axes.errorbar(x, y, reach, fmt="none", ecolor=colour, elinewidth=0.9, capsize=1.8, capthick=0.9, zorder=4)
+    face = [(paper.theme.page if thin else colour) for thin in bins.thin[used]]
+    axes.scatter(x, y, s=11, c=face, edgecolors=colour, linewidths=0.9, marker=marker, zorder=5, clip_on=False)
+
+
+def bin_cells(canvas: Canvas, curve: Curve) -> None:
+    """The same in characters."""
+    bins = curve.bins
+    for b in np.flatnonzero(bins.count > 0):
+        outside = not bins.null_low[b] - 1e-12 <= bins.accuracy[b] <= bins.null_high[b] + 1e-12
+        role = "outside" if outside else "curve"
+        x = float(bins.confidence[b])
+        canvas.vertical(x, bins.accuracy_low[b], bins.accuracy_high[b], "whisker", role)
+        sign = canvas.look.sign("thin" if bins.thin[b] else "point")
+        canvas.put(canvas.row(bins.accuracy[b]), canvas.column(x), sign, role)
 
 
 def _curve_rows(curve: Curve) -> Iterable[tuple[Any, ...]]:

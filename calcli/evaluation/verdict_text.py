@@ -168,6 +168,8 @@ def advice_on(report: Report, test: JointTest, name: str) -> Advice:
             rest = "or fit a calibrator that bends (auto)." if not per else "or collect more of them."
         return Advice("Do not use it there,", rest + apart)
     method = remedy_method(split, k, test.positive and abs(test.gap.z) > TWO_SIDED)
+    if kind == "mixed" and method == "ts" and (split is None or not split.nll.detected):
+        method = "auto"  # the average is right: no one temperature mends it
     words = remedy_words(split, k)
     rest = f"on other labelled samples of this model. {words[:1].upper()}{words[1:]}{'.' * bool(words)}"
     return Advice(f"Fit a calibrator ({method})", f"{rest}{apart}".strip(), f"calcli fit --method {method} OTHERS.h5")

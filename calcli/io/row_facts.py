@@ -29,6 +29,9 @@ FEWEST_SHARED = 3
 DEVIATIONS = 5.0
 """Signatures that must be found again to say so, and beyond how many standard deviations of chance."""
 
+COPIED = 0.25
+"""Share of rows with a double from which they are asked about."""
+
 LARGEST_GAP = 80.0
 """Gaps between logits beyond this are not told apart: in float32 such probabilities are 0."""
 
@@ -128,6 +131,21 @@ def unwritten(rows: "Rows") -> list[str]:
     if rows.kind == "logits" and rows.k > 2 and facts.blank > FEW:
         return [f"{facts.blank} of {facts.n} rows have all scores equal: were they ever written? Leave them out"]
     return []
+
+
+def copies(rows: "Rows") -> list[str]:
+    """Plain words where many rows have the scores and the label of another, which intervals and tests take for new.
+
+    Of two classes few rows differ, and many repeat by chance.
+    """
+    facts = facts_of(rows)
+    share = _repeated(facts.signatures) if len(facts.signatures) else 0.0
+    if rows.k < 3 or facts.n < FEW or share < COPIED:
+        return []
+    return [
+        f"about {share:.0%} of the {facts.n} rows have the same scores and label as another row: are they copies?"
+        " Intervals and p-values take every row for a new one; keep one of each, or name what repeats as their unit"
+    ]
 
 
 def _one_score(rows: "Rows") -> bool:

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calcli.errors import DataError
-from calcli.io.row_facts import unwritten
+from calcli.io.row_facts import copies, unwritten
 from calcli.numerics import FloatArray, IntArray, log_normalizer
 from calcli.rows import SCORE_KINDS, Rows, ScoreKind
 
@@ -236,7 +236,7 @@ MOST_BY_CHANCE = 20
 
 def doubts(rows: Rows) -> list[str]:
     """What makes one ask whether these scores were written, and are what they are called."""
-    found = unwritten(rows)
+    found = [*unwritten(rows), *copies(rows)]
     if rows.kind != "logits" or rows.n < MOST_BY_CHANCE:
         return found
     if not all(look_like_probabilities(block.scores) for block in rows.blocks()):

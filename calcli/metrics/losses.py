@@ -264,6 +264,10 @@ FEW, CARRYING = 30, 10
 """Rows below which nothing is known of a spread, and right or wrong rows below which a rate has Wilson's interval."""
 
 
+MANY = 1000
+"""Rows from which a bounded mean is so nearly normal that a bootstrap adds noise of its own to Student's interval."""
+
+
 def gap_interval(context: MetricContext) -> Interval:
     """Interval of the mean score minus the share of outcomes, of what ``--label`` says, within -1..1.
 
@@ -275,7 +279,7 @@ def gap_interval(context: MetricContext) -> Interval:
     bins = context.bins("width")
     rate = min(float(bins.outcome.sum()) / total, 1.0) if (total := float(bins.weight.sum())) > 0.0 else math.nan
     made = t_interval(mean, level)
-    if context.settings.label == "top" and resampled(context):
+    if context.settings.label == "top" and context.n < MANY and resampled(context):
         made = _registered(context, "gap").interval
     ends, method = [mean.value] if made is None else [made.low, made.high], "wilson" if made is None else made.method
     if made is None or not CARRYING <= rate * mean.n <= mean.n - CARRYING:

@@ -60,12 +60,6 @@ def reliability(model: ModelResults, focus: int, positive: bool, ident: str) -> 
         *(_label(LEFT - 8, TOP + SIDE * (1 - t) + 5, f"{100 * t:.0f}%", "end") for t in ticks),
         *(tag("path", d=f"M{_at(t, 0)}V{TOP}", class_="grid") for t in ticks),
         tag("path", d=f"M{_at(0, 0)}L{_at(1, 1)}", class_="diagonal"),
-        _label(
-            LEFT + 10, TOP + 22, "above the line: not sure enough ▲" if not positive else "above: too low ▲", "start"
-        ),
-        _label(
-            LEFT + SIDE - 8, foot - 12, "below the line: too sure ▼" if not positive else "below: too high ▼", "end"
-        ),
         _label(8, 20, "how often it is right" if not positive else happens, "start"),
     ]
     bands = [
@@ -85,13 +79,21 @@ def reliability(model: ModelResults, focus: int, positive: bool, ident: str) -> 
         _label(LEFT + SIDE / 2, h + 110, "how sure the model says it is" if not positive else says),
         _label(LEFT + SIDE / 2, h + 136, f"outline: cases (square root), at most {short(tallest)}"),
     ]
+    sides = [  # over the bands, which are wide where cases are few
+        _label(
+            LEFT + 10, TOP + 22, "above the line: not sure enough ▲" if not positive else "above: too low ▲", "start"
+        ),
+        _label(
+            LEFT + SIDE - 8, foot - 12, "below the line: too sure ▼" if not positive else "below: too high ▼", "end"
+        ),
+    ]
     cursor = tag("path", d=f"M0 {TOP}V{h + 64}", class_="cursor off", data_cursor=True)
     title = "; ".join(
         f"{c.label}: {'says' if not positive else 'mean'} {per_cent(c.mean_confidence)},"
         f" {'right in' if not positive else 'happens in'} {per_cent(c.accuracy)}"
         for c in curves
     )
-    inner = *frame, *bands, *lines, *histograms, *axis, cursor
+    inner = *frame, *bands, *lines, *sides, *histograms, *axis, cursor
     return _svg(WIDTH, h + 146, f"Reliability diagram. {title}", *inner, ident=ident)
 
 
@@ -118,8 +120,16 @@ def _lines(curve: Curve, at: int) -> list[Safe]:
             steps.append(f"{'L' if before else 'M'}{_at(low, value)}H{LEFT + SIDE * high:.1f}")
         before = bool(n >= FEW)
     parts = [tag("polyline", points=pale, class_=f"curve few {pen(at)}", data_curve=at)]
-    full = tag("path", d="".join(steps), class_=f"curve {pen(at)}", data_curve=at)
-    return [*parts, full] if steps else parts
+    if steps:
+        parts.append(tag("path", d="".join(steps), class_=f"curve {pen(at)}", data_curve=at))
+    b = curve.bins
+    for j in np.flatnonzero(b.count > 0) if curve.fall is not None else ():
+        ends = (_at(b.confidence[j], value).split(",") for value in (b.accuracy_high[j], b.accuracy_low[j]))
+        (left, top), (_, foot) = ends
+        across = _at(b.confidence[j] - 0.007, b.accuracy[j])
+        cross = f"M{left} {top}V{foot}M{across}h8"
+        parts.append(tag("path", d=cross, class_=f"curve few {pen(at)}", data_curve=at))
+    return parts
 
 
 def _steps(curve: Curve, tallest: int, top: float, height: float) -> str:

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from calcli.calibrator import Progress
-from calcli.diagrams.curve import Curve, CurveSettings, measure_curve
+from calcli.diagrams.curve import Curve, CurveSettings, Quantity, measure_curve
 from calcli.diagrams.panels import Measured, parts_of
 from calcli.diagrams.style import Request
 from calcli.diagrams.styles.gaps import Gap, gap_series
@@ -60,7 +60,8 @@ class Version:
     """The scores as they are, or through one calibrator.
 
     changed : answers that differ from those as they are; gained, lost : that become right, and wrong.
-    nll_gaps : its mean NLL minus that of every version, with the standard error.
+    nll_gaps : its mean NLL minus that of every version, with the standard error. groups_about : what the gaps of the
+    groups are about: of two classes P(class 1) where the judgement found that most significantly off.
     """
 
     name: str
@@ -76,6 +77,7 @@ class Version:
     gained: int
     lost: int
     nll_gaps: tuple[tuple[float, float], ...]
+    groups_about: Quantity = "top"
 
 
 @dataclass(frozen=True)
@@ -108,7 +110,10 @@ def gather(
     classes: list[tuple[Gap, ...]] = [() for _ in sets]
     if rows.k > 1:
         classes = _gaps(sets, settings, "class", names or [f"class {c}" for c in range(rows.k)])
-    groups = _gaps(sets, settings, "group", None) if subject.group is not None else [() for _ in sets]
+    reports = [each.report for each in done.results if each.report is not None]
+    asked = any(r.groups is not None and r.groups.of_positive for r in reports)
+    about: Quantity = "positive" if asked else "top"
+    groups = _gaps(sets, settings, "group", None, about) if subject.group is not None else [() for _ in sets]
     versions = []
     for at, (each, result) in enumerate(zip(sets, done.results, strict=True)):
         table = each.table
@@ -131,6 +136,7 @@ def gather(
                 int((table.correct > done.tables[0].correct).sum()),
                 int((table.correct < done.tables[0].correct).sum()),
                 tuple((m.value, m.se) for m in (mean_of(table.nll - t.nll, t.weight) for t in done.tables)),
+                about,
             )
         )
         if progress is not None:
@@ -170,10 +176,14 @@ def thresholds_of(table: RowTable, level: float) -> tuple[Threshold, ...]:
 
 
 def _gaps(
-    sets: Sequence[Measured], settings: CurveSettings, by: Any, names: Sequence[str] | None
+    sets: Sequence[Measured],
+    settings: CurveSettings,
+    by: Any,
+    names: Sequence[str] | None,
+    about: Quantity = "top",
 ) -> list[tuple[Gap, ...]]:
     parts = parts_of(Request(settings, sets, by=by, names=names))
-    return [gap_series(s, parts, at, settings.level).gaps for at, s in enumerate(sets)]
+    return [gap_series(s, parts, at, settings.level, about).gaps for at, s in enumerate(sets)]
 
 
 def _sweep(

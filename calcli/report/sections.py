@@ -4,6 +4,7 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
+from calcli.diagrams.caption_text import fall_words
 from calcli.diagrams.styles.gaps import Gap
 from calcli.metrics.intervals import normal_quantile
 from calcli.metrics.warnings import data_warnings
@@ -154,6 +155,7 @@ def where_wrong(model: ModelResults, m: int, focus: int, room: Room) -> Safe:
     both = model.k == 2
     figures = [reliability(model, focus, True, f"reliability-class1-{m}")] if both else []
     figures.append(reliability(model, focus, False, f"reliability-{m}"))
+    curves = [c for v in model.versions for c in ((v.positive, v.top) if both else (v.top,)) if c is not None]
     slider = slider_panel("Read the curves at a confidence of ", "Confidence")
     names = [f"f-reliability-class1-{m}"] if both else []
     return tag(
@@ -166,6 +168,7 @@ def where_wrong(model: ModelResults, m: int, focus: int, room: Room) -> Safe:
             " cannot be told from an honest model with so many cases.",
             *((" Of two classes the first figure shows the probability of class 1.",) if both else ()),
         ),
+        *(tag("p", f"{c.label}: {words}.") for c in curves if (words := fall_words(c, "the crosses show bins"))),
         tag("div", *(tag("figure", f) for f in figures), class_="figures"),
         slider,
         each_version(model, focus, windows, room.short),
@@ -217,8 +220,9 @@ def parts(model: ModelResults, m: int, focus: int, what: str, title: str, room: 
     if not any(everything) or len(everything[0]) < 2:
         return Safe("")
     total = len(everything[0])
-
     called = {"classes": "predicted classes", "groups": "groups"}[what]
+    positive = what == "groups" and model.versions[0].groups_about == "positive"
+    low, high = ("too low", "too high") if positive else ("underconfident", "overconfident")
 
     def body(at: int, v: Version) -> Safe:
         gaps: Sequence[Gap] = [g for g in getattr(v, what) if g.gap == g.gap]
@@ -238,14 +242,14 @@ def parts(model: ModelResults, m: int, focus: int, what: str, title: str, room: 
         seen = "" if len(kept) == len(order) else f" The {len(kept)} furthest off are listed."
         are = "is" if beyond == 1 else "are"
         sentence = (
-            f"{beyond} of {total} {called} {are} significantly off, {same} of them overconfident."
+            f"{beyond} of {total} {called} {are} significantly off, {same} of them {high}."
             if beyond
             else f"None of {total} {called} is significantly off."
         )
         sentence += " That is the whole model rather than single ones." if beyond > total / 2 else ""
         sentence += seen
         caption = join([name(v.name), ": ", sentence])
-        head = (title, "Cases", "◀ underconfident · overconfident ▶", "Points", term("interval"))
+        head = (title, "Cases", f"◀ {low} · {high} ▶", "Points", term("interval"))
         return table(caption, head, rows, f"{what}-{m}-{at}", data_list=True)
 
     finder = tag(
@@ -262,7 +266,7 @@ def parts(model: ModelResults, m: int, focus: int, what: str, title: str, room: 
         tag("h2", title if what == "groups" else "Predicted classes"),
         tag(
             "p",
-            f"{asked}: by how many points is it over- or underconfident? Filled dots are ",
+            f"{asked}: by how many points is {'P(class 1)' if positive else 'it'} {low} or {high}? Filled dots are ",
             term("beyond", "beyond chance"),
             ".",
         ),

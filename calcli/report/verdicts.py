@@ -8,6 +8,7 @@ import shlex
 from collections.abc import Sequence
 
 from calcli.diagrams.caption_text import squeeze
+from calcli.diagrams.curve import Quantity
 from calcli.diagrams.styles.gaps import Gap
 from calcli.evaluation.verdict_results import Advice, Report
 from calcli.fast_dataclass import dataclass
@@ -24,9 +25,10 @@ FEWEST = 50
 NOWHERE = "The tests over all confidences together find it; no single range stands out."
 
 
-def way_words(gap: float) -> str:
+def way_words(gap: float, about: Quantity = "top") -> str:
     """A gap in words."""
-    return f"{points(gap)} points {'over' if gap > 0 else 'under'}confident"
+    ways = ("overconfident", "underconfident") if about == "top" else ("too high", "too low")
+    return f"{points(gap)} points {ways[gap <= 0]}"
 
 
 def bin_sentence(version: Version, way: int = 0, largest: bool = False) -> str:
@@ -61,17 +63,17 @@ def elsewhere(v: Version) -> str:
         called = squeeze(report.data.class_1 or "class 1", 40)
         found.append(f"The probability of {called} is {points(gap)} points too {'high' if gap > 0 else 'low'}.")
     if "groups" in report.findings:
-        found.append(f"It differs by group: {worst_parts(v.groups) or 'see below'}.")
+        found.append(f"It differs by group: {worst_parts(v.groups, v.groups_about) or 'see below'}.")
     off = [g for g in v.classes if g.beyond]
     if "classes" in report.findings and 0 < len(off) <= len(v.classes) / 2:
         found.append(f"Single classes are off: {worst_parts(off)}.")
     return " ".join(found)
 
 
-def worst_parts(gaps: Sequence[Gap]) -> str:
+def worst_parts(gaps: Sequence[Gap], about: Quantity = "top") -> str:
     """The three parts that are furthest off, of those beyond chance."""
     worst = sorted((g for g in gaps if g.beyond), key=lambda g: -abs(g.gap))[:3]
-    return ", ".join(f"{squeeze(g.part, 40)} ({way_words(g.gap)})" for g in worst)
+    return ", ".join(f"{squeeze(g.part, 40)} ({way_words(g.gap, about)})" for g in worst)
 
 
 # ---- what to do about a version that is wrong: apply a calibrator that was given, or make one
@@ -267,7 +269,8 @@ def _mixed(v: Version, r: Report) -> tuple[str, Advice, Advice]:
         off = [(f"{100 * b.low:g} to {100 * b.high:g}%", b.gap) for b in wrong]
     worst = sorted(off, key=lambda each: -abs(each[1]))[:3]
     names = ", ".join(squeeze(part, 40) for part, _ in worst) or f"single {parts}"
-    each = "; ".join(f"{squeeze(part, 40)}: {way_words(gap)}" for part, gap in worst)
+    about = v.groups_about if parts == "groups" else "top"
+    each = "; ".join(f"{squeeze(part, 40)}: {way_words(gap, about)}" for part, gap in worst)
     return (
         f"Right overall, wrong for {number} of {total} {'ranges of confidence' if parts == 'bins' else parts}.",
         Advice("Overall yes,", f"not for {names}."),

@@ -6,7 +6,7 @@ import numpy as np
 
 from calcli.diagrams.curve import THIN, Curve
 from calcli.diagrams.matplotlib_theme import Paper
-from calcli.diagrams.reliability import Key, Pen, ReliabilityStyle, diagonal
+from calcli.diagrams.reliability import Key, Pen, ReliabilityStyle, bin_cells, bin_points, diagonal
 from calcli.diagrams.terminal import Canvas
 
 
@@ -21,14 +21,14 @@ class Bins(ReliabilityStyle):
         bins = curve.bins
         if pen.alone:
             _bars(axes, curve, used, paper)
-            _whiskers(axes, bins.confidence[used], curve, used, paper.theme.ink, "o", paper)
+            bin_points(axes, curve, pen, paper)
             return
         x = bins.confidence[used]
         if pen.band:
             axes.fill_between(x, bins.null_low[used], bins.null_high[used], color=pen.colour, alpha=pen.tint, lw=0)
         axes.plot(x, bins.accuracy[used], color=pen.colour, ls=pen.line, lw=0.9, zorder=pen.order)
         if pen.band:
-            _whiskers(axes, x + 0.003 * pen.shift, curve, used, pen.colour, pen.marker, paper)
+            bin_points(axes, curve, pen, paper)
 
     def key(self, level: str, thin: bool, several: bool) -> list[Key]:
         found = [Key("whisker" if several else "point", f"bin accuracy, {level} interval")]
@@ -50,13 +50,7 @@ class Bins(ReliabilityStyle):
                 for row in range(canvas.row(bins.null_high[b]), canvas.row(bins.null_low[b]) + 1):
                     canvas.put(row, column, canvas.look.sign("band"), "band")
         diagonal(canvas)
-        for b in used:
-            outside = not bins.null_low[b] - 1e-12 <= bins.accuracy[b] <= bins.null_high[b] + 1e-12
-            role = "outside" if outside else "curve"
-            x = float(bins.confidence[b])
-            canvas.vertical(x, bins.accuracy_low[b], bins.accuracy_high[b], "whisker", role)
-            sign = canvas.look.sign("thin" if bins.thin[b] else "point")
-            canvas.put(canvas.row(bins.accuracy[b]), canvas.column(x), sign, role)
+        bin_cells(canvas, curve)
 
     def signs(self, level: str, thin: bool, sign: dict[str, str]) -> list[tuple[str, str]]:
         items = [(f"{sign['point']} accuracy of a bin", "curve"), (f"{sign['whisker']} its {level} interval", "curve")]
@@ -91,15 +85,6 @@ def _bars(axes: Any, curve: Curve, used: Any, paper: Paper) -> None:
             lw=0,
             zorder=1.5,
         )
-
-
-def _whiskers(axes: Any, x: Any, curve: Curve, used: Any, colour: str, marker: str, paper: Paper) -> None:
-    bins = curve.bins
-    y = bins.accuracy[used]
-    reach = np.maximum([y - bins.accuracy_low[used], bins.accuracy_high[used] - y], 0)
-    axes.errorbar(x, y, reach, fmt="none", ecolor=colour, elinewidth=0.9, capsize=1.8, capthick=0.9, zorder=4)
-    face = [(paper.theme.page if thin else colour) for thin in bins.thin[used]]
-    axes.scatter(x, y, s=11, c=face, edgecolors=colour, linewidths=0.9, marker=marker, zorder=5, clip_on=False)
 
 
 STYLE = Bins()

@@ -6,7 +6,7 @@ import numpy as np
 
 from calcli.diagrams.curve import Curve
 from calcli.diagrams.matplotlib_theme import Paper
-from calcli.diagrams.reliability import Key, Pen, ReliabilityStyle, diagonal
+from calcli.diagrams.reliability import Key, Pen, ReliabilityStyle, bin_cells, bin_points, diagonal
 from calcli.diagrams.terminal import Canvas
 
 
@@ -37,6 +37,8 @@ class Corp(ReliabilityStyle):
         axes.plot(x, y, color=pen.colour, ls=pen.line, lw=pen.width, zorder=pen.order, solid_joinstyle="round")
         if len(x) == 1:
             axes.plot(x, y, "o", color=pen.colour, ms=6, zorder=5, clip_on=False)
+        if curve.fall is not None:
+            bin_points(axes, curve, pen, paper)
 
     def key(self, level: str, thin: bool, several: bool) -> list[Key]:
         return [] if several else [Key("line", "isotonic accuracy")]
@@ -65,6 +67,8 @@ class Corp(ReliabilityStyle):
             role = "curve" if inside[0] else "outside"
             canvas.put(canvas.row(y[0]), canvas.column(x[0]), canvas.look.sign("point"), role)
             canvas.dots[:] = False
+        if curve.fall is not None:
+            bin_cells(canvas, curve)
 
     def signs(self, level: str, thin: bool, sign: dict[str, str]) -> list[tuple[str, str]]:
         return [(f"{sign['line']} isotonic accuracy", "curve")]
