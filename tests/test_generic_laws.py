@@ -12,10 +12,15 @@ from synthetic import predict, rows_of, truth
 from test_laws import QUICK, as_json
 
 from calcli.calibrator import Context
+from calcli.evaluation import evaluate_bundle
+from calcli.evaluation.evaluate_bundle import Candidate, Plan, Subject, assess
 from calcli.fit_and_apply import fit_artifact
 from calcli.importers.open_any_file import open_data
 from calcli.io.artifact import dumps, loads
+from calcli.metrics.catalog import metric_names
+from calcli.metrics.context import MetricSettings
 from calcli.registry import method, method_names, parse_options
+from calcli.rows import ArrayRows
 
 METHODS = [name for name in method_names() if method(name).composable]
 
@@ -171,3 +176,52 @@ def test_folds_of_compare_are_of_the_rows_that_count(run):
     with h5py.File("other.h5", "w") as file:
         file["logits"], file["labels"] = z, y
     assert "row " in run("compare", "all.h5", "-m", "ts", "--baseline-bundle", "other.h5").line
+
+
+# ---- metrics
+
+NAMES = [name for name in metric_names() if name not in ("marginal2_raw", "mse_raw")]
+"""All but those of calibrators that divide rows by their sums."""
+
+
+def values(rows, names):
+    """Metric by metric, its value for the scores as they are."""
+    found = assess(
+        Subject(rows), [Candidate(None, "uncalibrated", None)], Plan(names, MetricSettings(resamples=20))
+    ).results[0]
+    metrics = found.to_dict()["metrics"]
+    return {name: np.nan if each["value"] is None else each["value"] for name, each in metrics.items()}
+
+
+@pytest.mark.parametrize(("k", "n"), [(3, 131_072), (2, 131_073), (3, 131_073)])
+def test_every_metric_of_many_rows_is_that_of_their_table(monkeypatch, k, n):
+    """131 072 rows are the most of which a table is kept."""
+    z, y = truth(n, k, seed=6)
+    names = [name for name in NAMES if k == 2 or name != "ece_positive"]
+    found = values(ArrayRows(z, y), names)
+    monkeypatch.setattr(evaluate_bundle, "LONG", 10**9)
+    expected = values(ArrayRows(z, y), names)
+    assert found.keys() == expected.keys()
+    for name in names:
+        assert found[name] == pytest.approx(expected[name], rel=1e-9, abs=1e-12, nan_ok=True), name
+
+
+LIKE = {"plain": lambda z: z, "tied": np.round, "float16": lambda z: z.astype(np.float16), "sure": lambda z: z * 50}
+
+
+@pytest.mark.parametrize("k", [2, 4])
+@pytest.mark.parametrize("like", LIKE)
+def test_every_metric_of_permuted_classes_is_the_same(k, like):
+    """But those of one of two classes, which is another then. Of rows without ties for the largest score; of ties for
+    the second the class of the lower number is the second."""
+    z, y = truth(1200, k, seed=7)
+    z = LIKE[like](z)
+    two = np.sort(z, axis=1)[:, -2:]
+    z, y = (each[two[:, 0] < two[:, 1]] for each in (z, y))
+    order = np.roll(np.arange(k), 1)
+    names = [name for name in NAMES if name != "ece_positive"]
+    one, other = values(ArrayRows(z, y), names), values(ArrayRows(z[:, order], np.argsort(order)[y]), names)
+    for name in names:
+        if (k == 2 and name == "average_precision") or (like != "plain" and name.startswith("top")):
+            continue
+        assert other[name] == pytest.approx(one[name], rel=1e-9, abs=1e-12, nan_ok=True), name
