@@ -3,9 +3,9 @@
 python benchmarks/bootstrap.py [FOLDER] [--resamples 2000] [--record benchmarks/bootstrap.json]
 
 Every array of scores of every ``.npz`` of a folder (``logits``, ``logits_…`` or ``probs``, with ``labels``) goes
-through ``calcli.evaluate``; without a folder logits that are twice too large. Confidences, predictions and P(class 1) are computed here again, rows are drawn with
-replacement, and the 95 % intervals of the mean gap are the quantiles of its means. Printed: the width of what the
-verdict says over the width of the bootstrap's, the ends apart in widths, the worst and the mean.
+through ``calcli.evaluate``; without a folder logits that are twice too large. Confidences, predictions and P(class 1)
+are computed here again, rows are drawn with replacement, and the 95 % intervals of the mean gap are the quantiles of
+its means. Printed: the width of what the verdict says over the width of the bootstrap's, the ends apart in widths.
 """
 
 import argparse
