@@ -54,6 +54,63 @@ def simulated(seed: int = 0) -> Iterator[Problem]:
     yield drawn("1000 classes", z, 0.7 * z)
 
 
+def tables(seed: int = 1) -> Iterator[tuple[str, Array, Array, int]]:
+    """Name, features, labels and training rows: scikit-learn's own data, and made ones with few positives and many
+    classes; labels drawn anew for 15 or 20 % of the rows where the name says noise."""
+    from sklearn.datasets import load_breast_cancer, load_digits, make_classification
+
+    rng = np.random.default_rng(seed)
+    x, y = load_digits(return_X_y=True)
+    yield "digits", x, y, 500
+    yield "digits, noise", x, np.where(rng.random(len(y)) < 0.2, rng.integers(0, 10, len(y)), y), 500
+    yield "digits, even", x, y % 2, 400
+    yield "digits, noise, above 4", x, np.where(rng.random(len(y)) < 0.15, rng.integers(0, 2, len(y)), y > 4), 400
+    yield "digits, eights", x, (y == 8).astype(int), 400
+    yield "breast cancer", *load_breast_cancer(return_X_y=True), 150
+    for positive in (0.01, 0.06):
+        made = make_classification(9000, 20, n_informative=8, weights=[1 - positive], flip_y=0, random_state=seed)
+        yield f"{100 * positive:.0f} % positive", *made, 3000
+    yield (
+        "five, noise",
+        *make_classification(9000, 20, n_informative=10, n_classes=5, flip_y=0.15, random_state=4),
+        2000,
+    )
+    many = make_classification(9000, 30, n_informative=15, n_classes=26, n_clusters_per_class=1, random_state=3)
+    yield "26 classes", *many, 3000
+
+
+def trained(seed: int = 1) -> Iterator[Problem]:
+    """Scores of five kinds of model on the rows that they were not trained on."""
+    from sklearn.ensemble import GradientBoostingClassifier, RandomForestClassifier
+    from sklearn.naive_bayes import GaussianNB
+    from sklearn.neural_network import MLPClassifier
+    from sklearn.preprocessing import StandardScaler
+    from sklearn.svm import SVC
+
+    for name, x, y, count in tables(seed):
+        order = np.random.default_rng(seed).permutation(len(y))
+        learn, rest = order[:count], order[count:]
+        x = StandardScaler().fit(x[learn]).transform(x)
+        models = {
+            "forest": RandomForestClassifier(100, random_state=seed),
+            "boosting": GradientBoostingClassifier(n_estimators=40, random_state=seed),
+            "naive Bayes": GaussianNB(),
+            "net": MLPClassifier((50,), max_iter=150, random_state=seed),
+            "SVM": SVC(random_state=seed),
+        }
+        for kind, model in models.items():
+            if kind == "boosting" and y.max() > 10:
+                continue  # a minute of training
+            model.fit(x[learn], y[learn])
+            if kind == "SVM":
+                z = model.decision_function(x[rest])
+                z = np.stack([0 * z, z], axis=1) if z.ndim == 1 else z
+            else:
+                z = np.log(np.maximum(model.predict_proba(x[rest]), 1e-30))
+            group = "trained, two classes" if y.max() == 1 else "trained, more classes"
+            yield Problem(f"{name}: {kind}", group, z, y[rest].astype(int))
+
+
 def split(y: Array, rows: int, seed: int) -> tuple[Array, Array]:
     """Calibration and test rows: halves of every class, the first thinned evenly."""
     rng = np.random.default_rng(seed)

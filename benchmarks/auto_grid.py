@@ -1,12 +1,13 @@
 """What averaging is worth: auto's three rules and single methods on stratified halves of saved files.
 
     python benchmarks/auto_grid.py FILE.npz ... -o grid.json
+    python benchmarks/auto_grid.py --trained --rows 50,100,250 -o grid.json
     python benchmarks/auto_grid.py -o grid.json
     python benchmarks/auto_grid.py
 
-The second prints the tables of a result file; the third takes simulated problems, 500 rows of each
+The third prints the tables of a result file; the fourth takes simulated problems, 500 rows of each
 once, and keeps nothing. Every task is a half of every class for calibration,
-thinned to 500, 1000, 2500 or 5000 rows, and the other half to test. The candidates are fitted once
+thinned to the rows asked for (50 to 5000), and the other half to test. The candidates are fitted once
 per task; best and one-se are read from the same table as the weights. Tasks that the result file holds
 are not done again, and a run ends after ``--seconds``, so that it can be cut into slices.
 """
@@ -19,10 +20,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from _problems import Problem, saved, simulated, split
+from _problems import Problem, saved, simulated, split, trained
 from quality import test_nll
 
-RULES = ["best", "one-se", "ts", "svs", "sms"]
+TWO = ["platt(smooth=true)", "beta", "venn-abers"]
+"""The best of other libraries for two classes, which ours equal: scikit-learn's sigmoid, betacal, venn-abers."""
+
+RULES = ["best", "one-se", "ts", "svs", "sms", *TWO]
 
 MOST_CLASSES = 12
 """Classes up to which the full matrix is tried beside."""
@@ -43,7 +47,8 @@ def measure(problem: Problem, rows: int, seed: int) -> dict[str, Any]:
     spent = time.process_time() - began
     table = {row["method"]: row for row in fit.details["auto"]["table"]}
     names = {"best": pick(table, AutoOptions(rule="best")), "one-se": pick(table, AutoOptions(rule="one-se"))}
-    names |= {name: name for name in RULES[2:] if name != "sms" or given.k <= MOST_CLASSES}
+    allowed = {"sms": given.k <= MOST_CLASSES} | dict.fromkeys(TWO, given.k == 2)
+    names |= {name: name for name in RULES[2:] if allowed.get(name, True)}
     known, nll = Known(), {"average": test_nll(fit.calibrator, *test)}
     found: dict[str, float] = {}
     for rule, name in names.items():
@@ -108,15 +113,17 @@ def main() -> None:
     parser.add_argument("files", nargs="*", type=Path)
     parser.add_argument("--rows", default="500,1000,2500,5000")
     parser.add_argument("--seeds", type=int, default=4)
+    parser.add_argument("--trained", action="store_true", help="also models trained on tables (scikit-learn)")
     parser.add_argument("--seconds", type=float, default=float("inf"), help="no further task after so many")
     parser.add_argument("-o", "--output", type=Path)
     args = parser.parse_args()
-    if not args.files and args.output is None:
+    if not args.files and args.output is None and not args.trained:
         args.rows, args.seeds = "500", 1
     kept = args.output is not None and args.output.exists()
     tasks = json.loads(args.output.read_text(encoding="utf-8")) if kept else []
     done = {(task["data"], task["rows"], task["seed"]) for task in tasks}
-    problems = [p for path in args.files for p in saved(path)] if args.files or kept else list(simulated())
+    problems = [p for path in args.files for p in saved(path)] + (list(trained()) if args.trained else [])
+    problems = problems if problems or kept else list(simulated())
     began = time.monotonic()
     for problem, rows, seed in todo(problems, [int(n) for n in args.rows.split(",")], range(args.seeds)):
         if (problem.name, rows, seed) in done:

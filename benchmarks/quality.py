@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from _problems import Array, Problem, saved, simulated, split
+from _problems import Array, Problem, saved, simulated, split, trained
 
 OURS = ["ts", "svs", "sms", "beta", "logit-spline", "mono", "iop", "auto"]
 BEST = "auto rule=best"
@@ -188,6 +188,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0] if __doc__ else None)
     parser.add_argument("files", nargs="*", type=Path)
     parser.add_argument("--simulated", action="store_true")
+    parser.add_argument("--trained", action="store_true", help="also models trained on tables (scikit-learn)")
     parser.add_argument("--rows", default="500,1000,2500,5000")
     parser.add_argument("--seeds", type=int, default=1)
     parser.add_argument("--only", default="", help="part of the names of the problems to do")
@@ -199,6 +200,7 @@ def main() -> None:
     tasks = json.loads(args.output.read_text(encoding="utf-8")) if args.output.exists() else []
     known = {key_of(task): task for task in tasks}
     problems = [p for path in args.files for p in saved(path)] + (list(simulated()) if args.simulated else [])
+    problems += list(trained()) if args.trained else []
     peers = Peers(args.peers_python, args.peer_seconds)
     again = [name for name in args.again.split(";") if name]
     for problem, rows, seed in todo(iter(problems), args):

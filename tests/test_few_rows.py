@@ -54,6 +54,15 @@ def test_below_one_many_rows_outweigh_the_prior():
     assert plain < held < plain * 1.003
 
 
+def test_the_series_of_one_walk_has_the_temperature_that_more_walks_find(monkeypatch):
+    z, y = truth(9000, 4, temperature=0.8)
+    series = fit("ts", z, y, prior=0.25)
+    assert series.details["evaluations"] < 10
+    monkeypatch.setattr("calcli.methods.ts.FAR", -1.0)
+    walks = fit("ts", z, y, prior=0.25)
+    assert series.calibrator.temperature == pytest.approx(walks.calibrator.temperature, rel=1e-10)
+
+
 def test_a_fit_at_its_bound_offers_the_prior_and_keeps_its_status():
     found = fit("ts", FIVE, np.array([0, 1, 2, 0, 1]))
     assert found.status == "at_bound"

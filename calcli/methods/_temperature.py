@@ -123,7 +123,7 @@ NEAR = 1e-6
 class Search(NamedTuple):
     """A temperature, how its search ended and what to record; the one walk's expansion, where there was one.
 
-    rise : of the equation by beta at the root, where the series has found it.
+    rise : of the equation by beta at the root, where the series has found it. centre : its beta.
     """
 
     temperature: float
@@ -132,6 +132,7 @@ class Search(NamedTuple):
     expansion: Expansion | None = None
     by_series: bool = False
     rise: float = 0.0
+    centre: float = 0.0
 
     @property
     def before(self) -> Summary | None:
@@ -185,7 +186,19 @@ def search_temperature(
     temperature = float(1.0 / (beta + step))
     root = Root(-float(np.log(temperature)), 0.0, start.evaluations + 1, "ok")
     details = {"evaluations": root.evaluations, "sample": sample.n if sample else 0}
-    return Search(temperature, root, details, expansion, by_series=True, rise=rise)
+    return Search(temperature, root, details, expansion, by_series=True, rise=rise, centre=beta)
+
+
+def series_slope(series: FloatArray, centre: float) -> Slope:
+    """What ``nll_slope`` gives, of the series around one beta."""
+    value, rise = np.polynomial.Polynomial(series), np.polynomial.Polynomial(series).deriv()
+
+    def at(log_beta: float) -> tuple[float, float]:
+        beta = float(np.exp(log_beta))
+        g = float(value(beta - centre))
+        return beta * g, beta * g + beta**2 * float(rise(beta - centre))
+
+    return at
 
 
 def series_root(series: FloatArray) -> tuple[float, float, float]:

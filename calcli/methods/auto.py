@@ -41,8 +41,11 @@ MANY = "ts, ft, mono, iop, iop+mono(iop.knots=4), iop+mono(iop.knots=6), ft+svs,
 """``mono`` bends log-probabilities, ``iop`` logits: few rows do not tell which is right, so a stiff curve of the
 logits with one of the log-probabilities after it stands beside them, for few classes too."""
 
-MATRIX = "sms(lambda=1), ft+sms(sms.lambda=1), iop+ft+sms(sms.lambda=1)"
-"""With a matrix of weights for many classes: at most 50, beyond which it costs more than all others together."""
+MATRIX = (
+    "ts, mono, iop, iop+mono(iop.knots=4), iop+mono(iop.knots=6), sms(lambda=1), ft+sms(sms.lambda=1),"
+    " iop+ft+sms(sms.lambda=1)"
+)
+"""With a matrix of weights in place of vectors: up to ``MATRIX_CLASSES``, beyond which it costs more than all else."""
 
 FEW_CLASSES, MATRIX_CLASSES, LONG_SCORES = 12, 50, 40_000
 
@@ -79,7 +82,7 @@ def default_candidates(n: int, k: int) -> list[str]:
         return listed(TWO)
     if k <= FEW_CLASSES:
         return listed(FEW if n * k < LONG_SCORES else LONG)
-    return listed(f"{MANY}, {MATRIX}" if k <= MATRIX_CLASSES else MANY)
+    return listed(MATRIX if k <= MATRIX_CLASSES else MANY)
 
 
 @lru_cache(maxsize=256)

@@ -1,8 +1,10 @@
 """Temperature scaling."""
 
 from dataclasses import replace
+from functools import partial
 from typing import Annotated, Literal, Self
 
+import numpy as np
 from msgspec import Meta
 
 from calcli.calibrator import ORDER_PRESERVING, Context, Fit, Options, Prediction, check_uniform, param
@@ -12,6 +14,7 @@ from calcli.fit_summary import Summary
 from calcli.kernels.device import Kernels, kernels
 from calcli.kernels.numpy import Expansion, Slope
 from calcli.methods._temperature import (
+    FAR,
     LOG_BETA_HIGH,
     LOG_BETA_LOW,
     NEAR,
@@ -22,11 +25,13 @@ from calcli.methods._temperature import (
     Search,
     effective_rows,
     search_temperature,
+    series_slope,
     sharpening,
     solve_temperature,
 )
 from calcli.numerics import FloatArray, mixed_with_uniform
 from calcli.rows import Block, Rows
+from calcli.solvers import find_root
 
 
 class TemperatureOptions(Options, frozen=True):
@@ -134,14 +139,22 @@ def likeliest(rows: Rows, context: Context, prior: float = 0.0, *, unverified: f
     search = search_temperature(rows, context, nll_slope, nll_series, unverified=unverified)
     if not prior or search.temperature >= 1.0:
         return search
-    slope, count = nll_slope(kernels(context), rows), effective_rows(rows)
+    count = effective_rows(rows)
 
-    def penalised(log_beta: float) -> tuple[float, float]:
+    def penalised(slope: Slope, log_beta: float) -> tuple[float, float]:
         (value, rise), (_, push, stiffness) = slope(log_beta), sharpening(log_beta, prior, count)
         return value + push, rise + stiffness
 
+    if search.by_series and search.expansion is not None:
+        series, beta = nll_series(search.expansion), search.centre
+        root = find_root(partial(penalised, series_slope(series, beta)), LOG_BETA_LOW, LOG_BETA_HIGH, search.root.x)
+        step = abs(float(np.exp(root.x)) - beta)
+        last = abs(float(series[-1])) * step ** (len(series) - 1) / search.rise
+        if root.status == "ok" and step <= FAR * beta and last <= TOLERANCE * beta:
+            return search._replace(temperature=float(np.exp(-root.x)), root=root, by_series=False)
     start = search.root.x if search.root.status == "ok" else 0.0
-    return Search(*solve_temperature(penalised, context, start=start), search.expansion)
+    slope = partial(penalised, nll_slope(kernels(context), rows))
+    return Search(*solve_temperature(slope, context, start=start), search.expansion)
 
 
 def nll_slope(heavy: Kernels, rows: Rows) -> Slope:
