@@ -35,7 +35,7 @@ MOST_CLASSES = 12
 def measure(problem: Problem, rows: int, seed: int) -> dict[str, Any]:
     """Test NLL of the average and of single methods, and the processor seconds of the average."""
     from calcli.calibrator import Context
-    from calcli.composition import Known
+    from calcli.composition import FittedPrefixes
     from calcli.methods.auto import AutoOptions, fit_candidate, pick
     from calcli.registry import method
     from calcli.rows import ArrayRows
@@ -49,7 +49,7 @@ def measure(problem: Problem, rows: int, seed: int) -> dict[str, Any]:
     names = {"best": pick(table, AutoOptions(rule="best")), "one-se": pick(table, AutoOptions(rule="one-se"))}
     allowed = {"sms": given.k <= MOST_CLASSES} | dict.fromkeys(TWO, given.k == 2)
     names |= {name: name for name in RULES[2:] if allowed.get(name, True)}
-    known, nll = Known(), {"average": test_nll(fit.calibrator, *test)}
+    known, nll = FittedPrefixes(), {"average": test_nll(fit.calibrator, *test)}
     found: dict[str, float] = {}
     for rule, name in names.items():
         if name not in found:

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from calcli.calibrator import Calibrator, Context, Fit, Laws, Memory, Options, Prediction, Status
 from calcli.errors import DataError, UsageError
 from calcli.fast_dataclass import dataclass
-from calcli.numerics import FloatArray, IntArray
+from calcli.numerics import FloatArray, IntArray, mixed_with_uniform
 from calcli.rows import ArrayRows, AtOnce, Block, Result, Rows, Walk
 from calcli.statistics.units import Units
 
@@ -44,7 +44,7 @@ Prefix = tuple[tuple[str, Options], ...]
 
 
 @dataclass
-class Known:
+class FittedPrefixes:
     """First stages fitted to the same rows with the same context, and the rows as they leave them."""
 
     fits: dict[Prefix, Fit[Any]] = field(default_factory=dict)
@@ -66,10 +66,10 @@ class Composition(Calibrator):
 
     @classmethod
     def fit(cls, rows: Rows, options: Any, context: Context) -> Fit[Self]:
-        return cls.fit_reusing(rows, options, context, Known())
+        return cls.fit_reusing(rows, options, context, FittedPrefixes())
 
     @classmethod
-    def fit_reusing(cls, rows: Rows, options: Any, context: Context, known: "Known") -> Fit[Self]:
+    def fit_reusing(cls, rows: Rows, options: Any, context: Context, known: "FittedPrefixes") -> Fit[Self]:
         """Fit, taking from ``known`` what is already fitted to these rows, and adding to it."""
         cls.check_options(options)
         stages: list[Stage] = []
@@ -98,7 +98,7 @@ class Composition(Calibrator):
         prediction: Prediction | None = None
         for stage in self.stages:
             if prediction is not None:
-                block = block.calibrated(settled(prediction))
+                block = block.calibrated(argmax_at_prediction(prediction))
             prediction = stage.calibrator.apply(block)
             for what, count in prediction.counts.items():
                 counts[what] = counts.get(what, 0) + count
@@ -265,7 +265,7 @@ def named(context: Context, name: str) -> Context:
     return replace(context, progress=lambda what, done, total: context.progress(f"{name}: {what}", done, total))
 
 
-def settled(prediction: Prediction) -> FloatArray:
+def argmax_at_prediction(prediction: Prediction) -> FloatArray:
     """Log-probabilities whose argmax is the prediction.
 
     They differ where rounding made the predicted class tie with one of lower index (or where
@@ -282,7 +282,7 @@ def settled(prediction: Prediction) -> FloatArray:
 
 def through(calibrator: Calibrator, block: Block) -> Block:
     """A block as a calibrator leaves it."""
-    return block.calibrated(settled(calibrator.apply(block)))
+    return block.calibrated(argmax_at_prediction(calibrator.apply(block)))
 
 
 def _through(calibrator: Calibrator, work: Callable[..., Result], block: Block, *along: NDArray[Any]) -> Result:
@@ -321,3 +321,58 @@ def mapped(rows: Rows, calibrator: Calibrator) -> Rows:
     if 8 * rows.n * rows.k > CACHED_BYTES:
         return lazy
     return ArrayRows(lazy.array(), lazy.labels(), "log_probs", weight=lazy.weights(), units=lazy.units())
+
+
+# ---- weighted means of fitted calibrators: several methods, one set of probabilities
+
+
+class Member(NamedTuple):
+    """One part of a mixture: the method's name, its options, the calibrator, its weight."""
+
+    method: str
+    options: Options
+    calibrator: Calibrator
+    weight: float
+
+
+@dataclass(frozen=True)
+class Mixture(Calibrator):
+    """(1 - uniform) sum_j w_j p_j + uniform / k, the p_j from different calibrators.
+
+    The prediction is the largest entry, or what it was where every member keeps predictions.
+    """
+
+    members: tuple[Member, ...]
+    uniform: float
+
+    @property
+    def keeps_argmax(self) -> bool:
+        """Whether predictions stay as they are: every member keeps them, in the vector as well."""
+        return all(m.calibrator.laws.keeps_argmax and m.calibrator.laws.monotone for m in self.members)
+
+    @property
+    def required_transforms(self) -> Sequence[str]:
+        return list(dict.fromkeys(spec for m in self.members for spec in m.calibrator.required_transforms))
+
+    def apply(self, block: Block) -> Prediction:
+        needed = self.required_transforms
+        total = None
+        for member in self.members:
+            here = block
+            if block.transformed is not None:
+                own = [needed.index(spec) for spec in member.calibrator.required_transforms]
+                here = replace(block, transformed=block.transformed[own])
+            part = member.calibrator.apply(here).log_probs + np.log(member.weight)
+            total = part if total is None else np.logaddexp(total, part, out=total)
+        assert total is not None
+        log_p = mixed_with_uniform(total, self.uniform)
+        return Prediction(log_p, block.prediction if self.keeps_argmax else log_p.argmax(axis=1))
+
+    def check(self, k: int) -> None:
+        weights = np.array([member.weight for member in self.members])
+        if not (len(weights) and np.all(weights > 0) and abs(weights.sum() - 1.0) <= 1e-9):
+            raise DataError(f"weights of the members are {weights.tolist()}, expected positive ones that sum to 1")
+        if not 0 <= self.uniform < 1:
+            raise DataError(f"uniform is {self.uniform}, expected a share in [0, 1)")
+        for member in self.members:
+            member.calibrator.check(k)

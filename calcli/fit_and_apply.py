@@ -15,7 +15,7 @@ from calcli.io.dataset import DataSet
 from calcli.io.provenance import check_upstream
 from calcli.io.row_facts import facts_of, share_seen, sketch, unwritten
 from calcli.kernels.device import kernels
-from calcli.kernels.numpy.scaled import softmax_at
+from calcli.kernels.numpy.temperature import softmax_at
 from calcli.metrics.summarise import summarise
 from calcli.metrics.warnings import data_warnings, zero_warnings
 from calcli.registry import method, method_names

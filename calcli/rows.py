@@ -20,9 +20,8 @@ from numpy.typing import NDArray
 from calcli.cached import cached_property
 from calcli.errors import DataError
 from calcli.fast_dataclass import dataclass
-from calcli.free_memory import check_memory
 from calcli.numerics import FloatArray, IntArray, floored_log
-from calcli.parallel import in_order
+from calcli.parallel import check_memory, in_order
 from calcli.statistics.units import Units
 
 ClassScoreKind = Literal["logits", "log_probs", "probs"]

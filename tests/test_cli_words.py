@@ -21,13 +21,13 @@ from calcli.cli.app import load, summaries
 from calcli.cli.commands.completion import manual
 from calcli.cli.commands.fit import print_candidates
 from calcli.cli.option_groups import HEADINGS
-from calcli.cli.render import Talk
+from calcli.cli.render import Console
 from calcli.cli.tables import TEXTS, Table
+from calcli.composition import Member
 from calcli.evaluation.cross_validation import cross_validated_nll, folds_of
 from calcli.methods.auto import METHOD as AUTO
 from calcli.methods.compared.identity import Identity
 from calcli.methods.ir import METHOD as ISOTONIC
-from calcli.mixture import Member
 from calcli.registry import canonical, method, method_names, parse_method, spelled
 from calcli.rows import ArrayRows
 
@@ -145,7 +145,7 @@ def test_lists_come_in_every_format(run, command):
 
 
 def test_equal_warnings_are_one_line_with_their_count(capsys):
-    talk = Talk()
+    talk = Console()
     for i in range(40):
         talk.warn("3 classes without a row", about=f"b{i}.h5")
     talk.warn("few rows", about="b7.h5")
@@ -237,7 +237,7 @@ def test_metrics_go_by_other_names_too(run, name):
 def candidates(capsys, table, calibrator=None):
     """What people read of a choice among candidates, line by line."""
     record = SimpleNamespace(details={"auto": {"table": table}})
-    print_candidates(SimpleNamespace(fit=record, seconds={"vs": 1.5}, calibrator=calibrator), Talk())
+    print_candidates(SimpleNamespace(fit=record, seconds={"vs": 1.5}, calibrator=calibrator), Console())
     return capsys.readouterr().err.splitlines()
 
 

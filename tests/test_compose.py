@@ -11,7 +11,7 @@ from synthetic import predict, rows_of, truth
 from test_laws import CASES
 
 from calcli.calibrator import Calibrator, Context, Fit, Laws, Prediction
-from calcli.composition import Composition, MappedRows, Stage, composition, mapped, settled
+from calcli.composition import Composition, MappedRows, Stage, argmax_at_prediction, composition, mapped
 from calcli.errors import CalcliError, DataError, UsageError
 from calcli.folds import random_folds
 from calcli.io.artifact import Artifact, FitRecord, dumps, loads
@@ -126,7 +126,7 @@ def test_an_upstream_change_of_prediction_is_carried_on(data):
 
 def test_rounding_ties_do_not_move_a_prediction():
     log_p = np.log([[0.25, 0.25, 0.5], [0.4, 0.4, 0.2], [0.3, 0.4, 0.3]])
-    out = settled(Prediction(log_p, np.array([2, 1, 1])))
+    out = argmax_at_prediction(Prediction(log_p, np.array([2, 1, 1])))
     np.testing.assert_array_equal(out.argmax(axis=1), [2, 1, 1])
     np.testing.assert_allclose(out, log_p, rtol=1e-15)
     assert out[1, 1] > log_p[1, 1]

@@ -8,7 +8,7 @@ from cli import runner
 from calcli.errors import DataError
 from calcli.io import bundle
 from calcli.io.bundle import open_bundle
-from calcli.kernels.numpy.scaled import softmax_at
+from calcli.kernels.numpy.temperature import softmax_at
 from calcli.numerics import log_softmax, store
 
 EDGES = [

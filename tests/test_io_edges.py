@@ -16,7 +16,7 @@ from calcli.importers.open_any_file import open_data
 from calcli.importers.remarks import remarks
 from calcli.io.artifact import dumps, loads
 from calcli.io.bundle import open_bundle
-from calcli.io.hdf5_sources import check_external
+from calcli.io.hdf5 import check_external
 from calcli.io.hdf5_write_errors import DescriptorFile
 from calcli.io.inputs import open_document
 from calcli.io.job_files import open_job_file

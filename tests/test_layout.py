@@ -29,11 +29,11 @@ LAYERS = [
     ["methods"],
     ["registry"],
     ["kernels"],
-    ["composition", "mixture"],
+    ["composition"],
     ["calibrator"],
     ["fit_summary"],
     ["rows", "binning", "folds", "isotonic", "solvers", "statistics"],
-    ["numerics", "parallel", "free_memory"],
+    ["numerics", "parallel"],
     ["cached", "forks", "errors", "fast_dataclass", "flags", "sums"],
 ]
 NUMERICAL = {

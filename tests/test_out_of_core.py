@@ -18,7 +18,7 @@ from calcli.metrics.catalog import metric_names
 from calcli.metrics.context import MetricSettings, Value
 from calcli.metrics.definition import Metric
 from calcli.metrics.external_sort import Runs, keys_of
-from calcli.metrics.out_of_core_walk import measured_long
+from calcli.metrics.out_of_core import measured_long
 from calcli.metrics.ranking import HARMONIC, _inverses
 from calcli.metrics.ties import Ordered
 from calcli.rows import ArrayRows

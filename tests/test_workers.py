@@ -436,7 +436,7 @@ def test_a_dask_cluster(folder, run, monkeypatch):
             if not killed:
                 killed.append(scheduler.kill())
 
-        monkeypatch.setattr("calcli.cli.render.Talk.progress", kill)
+        monkeypatch.setattr("calcli.cli.render.Console.progress", kill)
         begun = time.monotonic()
         lost = run("fit", "--method", "mono", "few/*.h5", "-o", "l.json", "--cluster", address)
         assert lost.code == 1
@@ -566,7 +566,7 @@ def test_progress_is_a_line_a_minute_with_rows_per_second(monkeypatch, capsys):
 
     clock = [0.0]
     monkeypatch.setattr(render.time, "monotonic", lambda: clock[0])
-    talk = render.Talk()
+    talk = render.Console()
     for walk in range(3):  # walks shorter than a minute, other words between
         for done in (1000, 2000, 3000, 4000):
             clock[0] += 10.0
@@ -581,7 +581,7 @@ def test_the_steps_of_a_long_run_are_in_the_line_of_the_minute(monkeypatch, caps
 
     clock = [1.0]
     monkeypatch.setattr(render.time, "monotonic", lambda: clock[0])
-    talk = render.Talk()
+    talk = render.Console()
     for step in range(1, 6):  # of 25 seconds each
         talk.step(f"{step}/5 ts …")
         for done in (0, 500):

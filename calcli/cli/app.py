@@ -96,8 +96,8 @@ class Command(TyperCommand):
 
     former : older spellings of options.
 
-    Where the struct has them: FOLDERS, whether it writes folders too; idle, the options that are not looked at, by
-    the name of their field, and why.
+    Where the struct has them: FOLDERS, whether it writes folders too; unused_options, those that are not looked at,
+    by the name of their field, and why.
     """
 
     work: Callable[[Any], int]
@@ -130,7 +130,7 @@ class Command(TyperCommand):
         for name in () if getattr(args, "FOLDERS", False) else OUTPUTS:
             if str(ctx.params.get(name) or "").endswith(("/", os.sep)):
                 raise UsageError(f"{ctx.params[name]}: names a folder, expected a file to write")
-        for name, why in getattr(args, "idle", {}).items():
+        for name, why in getattr(args, "unused_options", {}).items():
             source = ctx.get_parameter_source(name)
             if source is not None and source.name == "COMMANDLINE":
                 option = next(p.opts[0] for p in self.params if p.name == name)

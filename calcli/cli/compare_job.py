@@ -30,11 +30,11 @@ from calcli.registry import parse_method
 from calcli.rows import Rows
 
 if TYPE_CHECKING:
-    from calcli.workers.executor import Executor
+    from calcli.workers.task import Executor
 
 
 @dataclass(frozen=True)
-class Setting:
+class CompareJob:
     """How the rows of one bundle, or of some as one data set, become rows to fit to and rows held out.
 
     test : group that is scored, while the bundle itself is fitted to; None for folds.
@@ -54,7 +54,7 @@ class Setting:
 
 
 @dataclass(frozen=True)
-class Scene:
+class OpenedFolds:
     """An open bundle. rows : those fitted to. held : those scored, the same ones in folds."""
 
     rows: DataSet
@@ -77,9 +77,9 @@ class HeldOut:
 class CompareTask:
     """A method to be scored on a bundle. against : where and by which fits the baseline was scored."""
 
-    setting: Setting
+    setting: CompareJob
     entrant: str
-    against: tuple[Setting, Sequence[Fit[Any] | None]] | None = None
+    against: tuple[CompareJob, Sequence[Fit[Any] | None]] | None = None
 
     @property
     def name(self) -> str:
@@ -94,7 +94,7 @@ class CompareTask:
         """The same for a process in another folder."""
         from calcli.workers.task import absolute
 
-        def moved(setting: Setting) -> Setting:
+        def moved(setting: CompareJob) -> CompareJob:
             return replace(setting, bundles=tuple(absolute(name) for name in setting.bundles))
 
         against = None if self.against is None else (moved(self.against[0]), self.against[1])
@@ -102,7 +102,7 @@ class CompareTask:
 
 
 @contextmanager
-def opened(setting: Setting, tell: Callable[[str], None] | None = None) -> Iterator[Scene]:
+def opened(setting: CompareJob, tell: Callable[[str], None] | None = None) -> Iterator[OpenedFolds]:
     """Open a bundle and cut it. tell : hears what was taken for what. Raises DataError for rows that cannot be used."""
     s = setting
     with open_data(s.bundles, prefer=o.CALIBRATION, layout=s.layout, ignore_labels=s.ignored, tell=tell) as rows:
@@ -112,7 +112,7 @@ def opened(setting: Setting, tell: Callable[[str], None] | None = None) -> Itera
             folds = folds_of(rows, Context(s.seed), s.folds)
             if not folds:
                 raise DataError(f"{rows.name}: has {rows.n} row, folds need two or more; name rows with --test GROUP")
-            yield Scene(rows, rows, folds)
+            yield OpenedFolds(rows, rows, folds)
             return
         where = list(dict.fromkeys(f"{split_where(bundle)[0]}:{s.test}" for bundle in s.bundles))
         with open_data(where, layout=s.layout, ignore_labels=s.ignored) as held:
@@ -123,7 +123,7 @@ def opened(setting: Setting, tell: Callable[[str], None] | None = None) -> Itera
                     name = "classes" if what == "k" else what
                     got, expected = getattr(held, what), getattr(rows, what)
                     raise DataError(f"{held.name}: {name} {got}, expected {expected} as in {rows.name}")
-            yield Scene(rows, held, [(rows, held, np.arange(held.n))])
+            yield OpenedFolds(rows, held, [(rows, held, np.arange(held.n))])
 
 
 def _places(rows: DataSet) -> set[tuple[Path, str]]:
@@ -178,7 +178,7 @@ def outcomes(tasks: Sequence[CompareTask], executor: "Executor | None") -> Gener
                 yield _outcome(task, scene)
 
 
-def _outcome(task: CompareTask, scene: Scene) -> HeldOut:
+def _outcome(task: CompareTask, scene: OpenedFolds) -> HeldOut:
     begun, setting = time.process_time(), task.setting
     try:
         method, options = parse_method(task.entrant)
@@ -194,7 +194,7 @@ def _outcome(task: CompareTask, scene: Scene) -> HeldOut:
 
 
 @contextmanager
-def _others(task: CompareTask, scene: Scene) -> Iterator[list[tuple[Rows, Fit[Any] | None]]]:
+def _others(task: CompareTask, scene: OpenedFolds) -> Iterator[list[tuple[Rows, Fit[Any] | None]]]:
     """By fold the held-out rows of the baseline, which may be another model's, and its fit."""
     if task.against is None:
         yield []

@@ -15,7 +15,7 @@ MOST_TABLES = 3
 
 
 @dataclass(frozen=True)
-class Board:
+class Leaderboard:
     """Everything that was compared. how : how rows were held out, in words. models : two are compared."""
 
     entries: Sequence[LeaderboardEntry]

@@ -5,7 +5,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
-from calcli.cli.render import Talk, fail
+from calcli.cli.render import Console, fail
 from calcli.errors import CalcliError, DataError, FitError, UsageError, WorkersLost
 from calcli.fit_and_apply import check_fits, fitted_on
 from calcli.importers.open_any_file import Opening, open_data
@@ -14,11 +14,11 @@ from calcli.io.atomic import real_place
 
 if TYPE_CHECKING:
     from calcli.io.dataset import DataSet
-    from calcli.workers.executor import Executor
     from calcli.workers.journal import Journal
+    from calcli.workers.task import Executor
 
 
-class CommandContext(Talk):
+class CommandContext(Console):
     """A command at work, from which it speaks. Entered, it has the workers that were asked for, until it is left.
 
     args : the options. executor : the workers, None for this process alone. code : the worst exit code so far.

@@ -23,7 +23,7 @@ from calcli.io.dataset import DataSet
 from calcli.io.locate import expand, split_where
 from calcli.io.provenance import check_upstream
 from calcli.metrics.rowtable import RowTable
-from calcli.metrics.tally import Tally
+from calcli.metrics.tally import RunningSums
 from calcli.metrics.warnings import data_warnings, label_doubts, zero_warnings
 
 if TYPE_CHECKING:
@@ -154,7 +154,7 @@ class Job:
         self,
         rows: DataSet,
         artifacts: list[tuple[str, Artifact]],
-        table: RowTable | Tally,
+        table: RowTable | RunningSums,
         results: list[Result],
     ) -> list[Result]:
         """The results with warnings about the data, the fit's data, and both together, which are also said."""

@@ -100,7 +100,7 @@ def sets_of(names: Sequence[str], pool: bool) -> list[Sequence[str]]:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Working:
+class WorkerOptions:
     """Who does the work."""
 
     workers: int | None = flag(None, "Spread shards and ranges of rows over N processes.", "N", min=1, max=4096)
@@ -110,7 +110,7 @@ class Working:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Saying:
+class OutputOptions:
     """How a command speaks."""
 
     json: bool = json()
@@ -118,7 +118,7 @@ class Saying:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Tabling:
+class TableOptions:
     """How a command writes the table that it is about. FORMATS : what ``--format`` takes."""
 
     FORMATS: ClassVar[tuple[str, ...]] = (*TEXTS, "json", "jsonl")

@@ -22,7 +22,7 @@ def fail(message: str, code: int) -> int:
     return code
 
 
-class Talk:
+class Console:
     """Words to the user, on stderr; silent with ``quiet``."""
 
     def __init__(self, quiet: bool = False) -> None:

@@ -7,15 +7,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 from calcli.cli.context import CommandContext, job_file
-from calcli.cli.render import Talk
+from calcli.cli.render import Console
 from calcli.errors import CalcliError, DataError, WorkersLost
 from calcli.fast_dataclass import dataclass
 from calcli.io.atomic import discard_abandoned
 from calcli.io.inputs import noting
 
 if TYPE_CHECKING:
-    from calcli.workers.executor import Executor
     from calcli.workers.journal import Journal
+    from calcli.workers.task import Executor
 
 
 class Shard(Protocol):
@@ -39,7 +39,7 @@ class ShardOutcome:
     words: tuple[str, ...] = ()
     kept: bool = False
 
-    def told(self, talk: Talk) -> Any:
+    def told(self, talk: Console) -> Any:
         """Say the words; returns the facts. Raises the error."""
         talk.clear()
         for word in self.words:
@@ -78,7 +78,7 @@ def attempted(args: Any, work: Callable[[CommandContext], Any]) -> ShardOutcome:
     return replace(found, words=tuple(heard.words))
 
 
-def dealt_out(shards: Sequence[Shard], executor: "Executor", output: str, talk: Talk) -> Iterator[ShardOutcome]:
+def dealt_out(shards: Sequence[Shard], executor: "Executor", output: str, talk: Console) -> Iterator[ShardOutcome]:
     """What came of every shard, made by workers; those that an earlier run of the command has made are kept.
 
     output : the folder of all, beside which the job file lies until everything is made.
@@ -95,7 +95,9 @@ def dealt_out(shards: Sequence[Shard], executor: "Executor", output: str, talk: 
         journal.keep = bool(failed)
 
 
-def _outcomes(shards: Sequence[Shard], executor: "Executor", journal: "Journal", talk: Talk) -> Iterator[ShardOutcome]:
+def _outcomes(
+    shards: Sequence[Shard], executor: "Executor", journal: "Journal", talk: Console
+) -> Iterator[ShardOutcome]:
     """What came of every shard, in their order; those that the journal knows to be whole are not done again."""
     from calcli.workers.task import mark
 

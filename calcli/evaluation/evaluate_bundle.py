@@ -32,10 +32,10 @@ from calcli.metrics.collect import collect_all
 from calcli.metrics.context import Label, MetricContext, MetricSettings
 from calcli.metrics.intervals import mean_of
 from calcli.metrics.losses import gap_interval, paired_sums
-from calcli.metrics.out_of_core_walk import LONG, long_contexts, measured_long
+from calcli.metrics.out_of_core import LONG, long_contexts, measured_long
 from calcli.metrics.rowtable import RowTable
 from calcli.metrics.significance import adjusted, class_p_values
-from calcli.metrics.tally import Tally
+from calcli.metrics.tally import RunningSums
 from calcli.metrics.warnings import label_doubts
 from calcli.numerics import FloatArray
 from calcli.rows import Rows
@@ -119,7 +119,7 @@ class Assessed:
     results: list[Result]
     tables: list[RowTable]
     baseline: dict[str, Score] | None
-    seen: RowTable | Tally
+    seen: RowTable | RunningSums
 
 
 def assess(

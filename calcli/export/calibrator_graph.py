@@ -8,7 +8,7 @@ import numpy as np
 
 from calcli.binning import width_edges
 from calcli.calibrator import Calibrator, Prediction
-from calcli.composition import Composition, settled
+from calcli.composition import Composition, Mixture, argmax_at_prediction
 from calcli.errors import UsageError
 from calcli.export.graph import FUNCTIONS, Graph, GraphValue, Operand
 from calcli.io.artifact import Artifact
@@ -26,7 +26,6 @@ from calcli.methods.iop import IntraOrderPreserving
 from calcli.methods.logit_spline import LogitSpline
 from calcli.methods.recal import ReCal
 from calcli.methods.sb import ScalingBinning
-from calcli.mixture import Mixture
 from calcli.numerics import FloatArray, log_softmax, mixed_with_uniform, row_max, sigmoid
 from calcli.rows import Block
 
@@ -42,7 +41,7 @@ def composition(calibrator: Composition, block: Block) -> Prediction:
     first, *others = (stage.calibrator for stage in calibrator.stages)
     done = lower(first, block)
     for stage in others:
-        done = lower(stage, block.calibrated(settled(done)))
+        done = lower(stage, block.calibrated(argmax_at_prediction(done)))
     return done
 
 

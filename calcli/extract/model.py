@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from calcli.errors import DataError, UsageError, needed, one_line
 from calcli.io.inputs import file_sha256, note, note_onnx
-from calcli.io.validate import swells
+from calcli.io.validate import is_decompression_bomb
 
 # ---- programs of torch.export, loaded so that nothing in the archive runs but the model's own operators
 # ``torch.export.load`` unpickles what the archive asks it to, loads compiled libraries and
@@ -60,7 +60,7 @@ def _check_archive(path: Path) -> None:
     try:
         with zipfile.ZipFile(path) as archive:
             for member in archive.infolist():
-                if REFUSED.search(member.filename) or swells(member.file_size, member.compress_size):
+                if REFUSED.search(member.filename) or is_decompression_bomb(member.file_size, member.compress_size):
                     raise DataError(
                         f"{path}: holds {member.filename}, which would have to be run to be read; export the model"
                         " again, or name the code that builds it: --model package.module:factory"

@@ -18,7 +18,7 @@ from calcli.importers.formats import suffixes
 from calcli.io.atomic import is_stream
 from calcli.io.inputs import DESCRIPTORS, note
 from calcli.io.locate import natural
-from calcli.io.validate import swells
+from calcli.io.validate import is_decompression_bomb
 
 GZIP, ZIP = b"\x1f\x8b", b"PK\x03\x04"
 PACKED = frozenset({".csv", ".tsv", ".txt", ".json", ".jsonl", ".ndjson", ".parquet"})
@@ -133,7 +133,7 @@ def _unpacked(path: Path, named: Path, name: str, opened: Callable[[], Any], sta
         with opened() as file, made.open("wb") as out:
             while piece := file.read(1 << 20):
                 size += len(piece)
-                if swells(size, packed):
+                if is_decompression_bomb(size, packed):
                     raise DataError(f"{named}: unpacks to more than {size} bytes, far tighter than scores are packed")
                 out.write(piece)
     except (OSError, EOFError, zlib.error, zipfile.BadZipFile, RuntimeError) as problem:

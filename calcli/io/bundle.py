@@ -17,7 +17,6 @@ from numpy.typing import NDArray
 
 from calcli.cached import cached_property
 from calcli.errors import DataError, UsageError
-from calcli.free_memory import available_memory
 from calcli.io.dataset import DataSet
 from calcli.io.hdf5 import check_bundle_format, check_stored, lookup, names_in, open_file, read, texts
 from calcli.io.locate import Layout, choose_group, intersections, kinds_in, split_where
@@ -35,6 +34,7 @@ from calcli.io.validate import (
     to_ignore,
 )
 from calcli.numerics import FloatArray, IntArray, bfloat16_to_float32, is_bfloat16
+from calcli.parallel import available_memory
 from calcli.rows import SCORE_KINDS, Block, ScoreKind
 
 if TYPE_CHECKING:

@@ -15,10 +15,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calcli.calibrator import Calibrator, Curves
-from calcli.composition import Composition, Stage
+from calcli.composition import Composition, Member, Mixture, Stage
 from calcli.errors import DataError
 from calcli.io.validate import HUGE
-from calcli.mixture import Member, Mixture
 from calcli.numerics import log_normalizer
 from calcli.registry import method
 from calcli.rows import Block

@@ -29,7 +29,7 @@ HUGE = 1e38
 and a class so far below has probability 0 at every temperature."""
 
 
-def swells(declared: int, stored: int) -> bool:
+def is_decompression_bomb(declared: int, stored: int) -> bool:
     """Whether an array is packed tighter than any scores are: a few bytes that would fill the memory."""
     return declared > SMALL and declared > MOST_SHRUNK * stored
 

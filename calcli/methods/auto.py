@@ -12,12 +12,11 @@ import numpy as np
 from msgspec import Meta
 
 from calcli.calibrator import Calibrator, Chosen, Context, Curves, Fit, Laws, Options
-from calcli.composition import STATUSES, Composition, Known
+from calcli.composition import STATUSES, Composition, FittedPrefixes, Member, Mixture
 from calcli.errors import CalcliError, FitError, UsageError
 from calcli.fast_dataclass import dataclass
 from calcli.folds import sampled_folds
 from calcli.methods._temperature import USUAL_PRIOR
-from calcli.mixture import Member, Mixture
 from calcli.numerics import LOG_ZERO, NLL_OF_ZERO, FloatArray, IntArray
 from calcli.parallel import in_order
 from calcli.registry import method, parse_options, spelled, split_list, split_method
@@ -101,7 +100,9 @@ def parse_candidate(text: str) -> tuple[str, Options]:
     return name, parse_options(name, given)
 
 
-def fit_candidate(text: str, rows: Rows, known: Known, context: Context, start: Calibrator | None = None) -> Fit[Any]:
+def fit_candidate(
+    text: str, rows: Rows, known: FittedPrefixes, context: Context, start: Calibrator | None = None
+) -> Fit[Any]:
     """Fit a candidate; ``known`` holds what these rows have seen already, ``start`` is where a search may begin."""
     name, options = parse_candidate(text)
     cls = method(name)
@@ -141,7 +142,7 @@ def cross_validate(
     trials = [Trial(name, np.empty(draws.shape), np.empty(draws.shape)) for name in names]
     parts_of = [(draw, i) for draw, fold in enumerate(draws) for i in range(int(fold.max()) + 1)]
     fits: dict[str, Fit[Any]] = {}
-    started, known = time.monotonic(), Known()
+    started, known = time.monotonic(), FittedPrefixes()
     for done, trial in enumerate(trials):
         context.progress(f"fitting {trial.name}", done, len(trials))
         if budget is not None and done and (time.monotonic() - started) * (len(parts_of) + 1) > budget:
@@ -154,7 +155,7 @@ def cross_validate(
     def score(part_of: tuple[int, int]) -> list[Trial]:
         """The candidates on one fold, with values at its rows only."""
         draw, i = part_of
-        held, known = draws[draw] == i, Known()
+        held, known = draws[draw] == i, FittedPrefixes()
         learn, test = in_memory(rows, np.flatnonzero(~held)), in_memory(rows, np.flatnonzero(held))
         parts = [Trial(trial.name, np.empty(test.n), np.empty(test.n)) for trial in trials]
         for part in parts:
@@ -298,7 +299,7 @@ class Auto(Mixture):
         if rows.n < 2:
             # One row cannot be held out; the first candidate is the simplest by convention.
             warning = "there is one row only, too few to weigh candidates; took the first"
-            only = {names[0]: fit_candidate(names[0], rows, Known(), context)}
+            only = {names[0]: fit_candidate(names[0], rows, FittedPrefixes(), context)}
             fit = cls.average(only, [1.0], rows) if options.rule == "average" else alone(names[0], only, rows)
             return replace(fit, warnings=(*fit.warnings, warning))
         trials, fits = cross_validate(names, rows, draw_folds(rows, options.folds, context), context, options.budget)

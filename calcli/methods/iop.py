@@ -10,11 +10,11 @@ from msgspec import Meta
 from calcli.calibrator import Calibrator, Context, Fit, Laws, Options, Prediction, check_positive, check_uniform, param
 from calcli.errors import DataError
 from calcli.fast_dataclass import dataclass
-from calcli.free_memory import check_memory
 from calcli.methods._monotone import ALL_AT_BOUND, check_map, evaluate, minimise_map, nll_in_slopes, pull_together
 from calcli.methods._temperature import LaterPrior, sharpening
 from calcli.methods.ts import TemperatureOptions, TemperatureScaling
 from calcli.numerics import FloatArray, IntArray, log_softmax, mixed_with_uniform, row_max
+from calcli.parallel import check_memory
 from calcli.rows import Block, Rows, rows_per_block, to_logits
 from calcli.solvers import Quadratic
 

@@ -9,8 +9,15 @@ from calcli.calibrator import Context, Fit, Laws, Options, Prediction, check_fin
 from calcli.fast_dataclass import dataclass
 from calcli.methods._affine.fitting import FitNotes, fit_map, identity_map
 from calcli.methods._affine.objective import Chunks
-from calcli.methods._affine.path import diagonal_folds, path_folds, search_path
-from calcli.methods._affine.structured import LAMBDAS, Smoothed, presmooth, structured_ridge
+from calcli.methods._affine.path import (
+    LAMBDAS,
+    Smoothed,
+    diagonal_folds,
+    path_folds,
+    presmooth,
+    search_path,
+    structured_ridge,
+)
 from calcli.methods._affine.vector import VectorObjective
 from calcli.methods._temperature import USUAL_PRIOR, Prior, effective_rows
 from calcli.numerics import FloatArray, log_softmax

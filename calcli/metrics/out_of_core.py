@@ -1,32 +1,37 @@
 """Metrics of so many rows that no table of them is kept: the same metrics, from sums and from disk.
 
 What a metric asks of its context, a table of all rows answers from its columns
-(``calcli.metrics.context``), and this one from a ``Tally``, which adds, and from the confidences
+(``calcli.metrics.context``), and this one from a ``RunningSums``, which adds, and from the confidences
 in order, which lie in a temporary file. Values are those of the table to rounding, counts exact;
 draws under calibration are made from cells of like scores, not row by row.
 """
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from calcli.binning import BinStats, bin_index
+from calcli.calibrator import Calibrator, Progress
 from calcli.errors import UsageError
 from calcli.fast_dataclass import dataclass
+from calcli.metrics.catalog import class_bins_needed, metric, top_suffices, tops_needed
+from calcli.metrics.collect import reduced
 from calcli.metrics.confidence_bins import EDGES, bin_p_values
 from calcli.metrics.context import Label, MetricContext, MetricSettings
 from calcli.metrics.debiased import SquaredError, plugin_square
-from calcli.metrics.external_sort import SortedOdds, SortedRows
+from calcli.metrics.external_sort import Runs, SortedOdds, SortedRows, check_order_fits
 from calcli.metrics.intervals import Mean
 from calcli.metrics.nulls import EXACT_ROWS, GROUPS, JointDraws, expected_of_bin, poisson_binomial
 from calcli.metrics.rowtable import RowTable
 from calcli.metrics.significance import MeanGap
 from calcli.metrics.smooth import of_draws, smooth_errors
-from calcli.metrics.tally import FINE, Scored, Tally, residual_slope
+from calcli.metrics.tally import FINE, RunningSums, Scored, SumsRequest, residual_slope
 from calcli.numerics import FloatArray, IntArray, distinct
+from calcli.rows import Rows
 
 FEW_VALUES = 1 << 14
 """Distinct scores up to which errors over bins of equal scores are drawn, and not taken to be normal."""
@@ -45,7 +50,7 @@ class _Ordered:
 class LongContext(MetricContext):
     """Metrics of rows by their sums, and by their scores in order, where there are some. See ``MetricContext``."""
 
-    def __init__(self, tally: Tally, settings: MetricSettings, orders: Sequence[SortedRows]) -> None:
+    def __init__(self, tally: RunningSums, settings: MetricSettings, orders: Sequence[SortedRows]) -> None:
         nothing, none = np.empty(0), np.empty(0, np.int64)
         positive = None if tally.positive is None else nothing
         tops = {j: (nothing, nothing) for j in (2, 3, 5) if f"top {j}" in tally.means}
@@ -371,3 +376,67 @@ _OWN: dict[str, Callable[..., Any]] = {
     "distinct": lambda c: c.orders[0].distinct,
 }
 """What metrics ask for once, by the first word of the key, from sums and order."""
+
+
+# ---- which rows and metrics need no table of the rows, and the one walk over them
+
+
+LONG = 1 << 17
+"""Rows from which no table is made of them."""
+
+OF_TWO = {"roc_auc", "average_precision"}
+"""Metrics that need columns of classes where there are more than two."""
+
+
+def measured_long(names: Iterable[str], settings: MetricSettings, k: int) -> bool:
+    """Whether the metrics, so set, need no table of the rows of k classes."""
+    usual = settings.label in ("top", "positive") and settings.compat is None
+    usual = usual and settings.threshold == 0.5 and settings.interval != "bootstrap"
+    asked = [metric(name) for name in names]
+    return usual and all(each.reads != "table" and (k == 2 or each.name not in OF_TWO) for each in asked)
+
+
+@contextmanager
+def long_contexts(
+    rows: Rows,
+    calibrators: Sequence[Calibrator | None],
+    names: Sequence[str],
+    settings: MetricSettings,
+    *,
+    report: bool,
+    progress: Progress | None = None,
+) -> Iterator[Iterator[LongContext]]:
+    """Contexts of the rows through every calibrator (None: uncalibrated), from one walk, one after the other.
+
+    Their order on disk is there until the next is asked for. report : whether the judgement will be made.
+    Raises CalcliError where there is no room for the order.
+    """
+    mass = settings.scheme == "mass" and any(("scheme", None) in metric(name).signature for name in names)
+    ordered = report or mass or any(metric(name).reads == "order" for name in names)
+    wanted = SumsRequest(tuple(names), settings, rows.n, ordered, report)
+    kinds = (2 if rows.k == 2 else 1) if ordered else 0
+    if ordered:
+        check_order_fits(rows.n, kinds * len(calibrators))
+    bins = 0 if rows.k == 1 else settings.bins if report else class_bins_needed(names, settings)
+    top_only = len(calibrators) == 1 and not report and top_suffices(names, settings)
+    with ExitStack() as stack:
+        runs = [[stack.enter_context(closing(Runs())) for _ in range(kinds)] for _ in calibrators]
+        tallies: list[RunningSums] = []
+        tops = tops_needed(names)
+        for part in reduced(rows, calibrators, wanted, class_bins=bins, tops=tops, top_only=top_only):
+            found = [each.tally for each in part]
+            tallies = [a + b for a, b in zip(tallies, found, strict=True)] if tallies else found
+            for own, each in zip(runs, part, strict=True):
+                for run, keys in zip(own, each.keys, strict=True):
+                    run.take(keys)
+            if progress is not None:
+                progress("rows read", tallies[0].n, rows.n)
+
+        def each_in_turn() -> Iterator[LongContext]:
+            for tally, own in zip(tallies, runs, strict=True):
+                with ExitStack() as here:
+                    yield LongContext(
+                        tally, settings, [here.enter_context(closing(run.merged(i == 1))) for i, run in enumerate(own)]
+                    )
+
+        yield each_in_turn()

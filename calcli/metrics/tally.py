@@ -58,7 +58,7 @@ class Moments:
 
 
 @dataclass(frozen=True)
-class Wanted:
+class SumsRequest:
     """What is asked of the rows. total : their number; ordered : whether keys for their order are made."""
 
     names: tuple[str, ...]
@@ -92,7 +92,7 @@ class Scored(Sums):
     spiegelhalter: FloatArray
 
     @classmethod
-    def of(cls, c: FloatArray, y: FloatArray, wanted: Wanted) -> "Scored":
+    def of(cls, c: FloatArray, y: FloatArray, wanted: SumsRequest) -> "Scored":
         """Of scores and outcomes (n,)."""
         edges, cells = fine_edges(wanted.settings.bins), grid_cells(wanted.total)
         where, size = bin_index(c, edges), len(edges) - 1
@@ -187,7 +187,7 @@ MATCHED_CLASSES = 1000
 
 
 @dataclass(frozen=True)
-class Tally(Sums):
+class RunningSums(Sums):
     """Sums over rows. Adds, in the order of the rows.
 
     means : of the means over rows asked for, by name. top, positive : of the confidence, and of P(class 1) of
@@ -213,7 +213,7 @@ class Tally(Sums):
     agreement: LabelAgreement | None
 
     @classmethod
-    def of(cls, table: RowTable, wanted: Wanted, first: RowTable | None) -> "Tally":
+    def of(cls, table: RowTable, wanted: SumsRequest, first: RowTable | None) -> "RunningSums":
         """Of some of the rows. first : the same rows as another set of scores has them."""
         context, c = MetricContext(table, wanted.settings), table.confidence
         columns = {name: rows(context) for name in wanted.names if (rows := metric(name).rows) is not None}
@@ -262,18 +262,18 @@ class Reduced:
     keys : of the confidence, and of the log-odds of class 1 of two classes.
     """
 
-    tally: Tally
+    tally: RunningSums
     keys: tuple[NDArray[np.uint64], ...]
 
     @classmethod
-    def of(cls, table: RowTable, wanted: Wanted, first: RowTable | None) -> "Reduced":
+    def of(cls, table: RowTable, wanted: SumsRequest, first: RowTable | None) -> "Reduced":
         """Of a table of these rows."""
         keys: list[NDArray[Any]] = []
         if wanted.ordered:
             keys.append(keys_of(table.confidence, table.correct))
             if table.log_odds is not None:
                 keys.append(keys_of_odds(table.log_odds, table.y == 1))
-        return cls(Tally.of(table, wanted, first), tuple(keys))
+        return cls(RunningSums.of(table, wanted, first), tuple(keys))
 
 
 def fine_edges(bins: int) -> FloatArray:

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:  # a fit says what its rows are and needs neither
     from calcli.metrics.rowtable import RowTable
-    from calcli.metrics.tally import Tally
+    from calcli.metrics.tally import RunningSums
 
 ROWS_PER_BIN = 50
 
@@ -36,7 +36,7 @@ def zero_warnings(zeros: int, n: int) -> list[str]:
     return [f"{zeros} of {n} labels have a probability of exactly 0, which counts as 1e-12 in the NLL"]
 
 
-def label_doubts(table: "RowTable | Tally", names: Sequence[str] | None) -> list[str]:
+def label_doubts(table: "RowTable | RunningSums", names: Sequence[str] | None) -> list[str]:
     """Plain words where the labels hardly belong to the scores. names : of the classes."""
     met = table.agreement
     return [] if met is None else met.doubts(table.mean_confidence, names)

@@ -13,7 +13,7 @@ from typing import Any
 from calcli import __version__
 from calcli.errors import CalcliError, DataError, UsageError, WorkersLost, needed
 from calcli.io.inputs import read_document
-from calcli.workers.executor import Executor, Named, given_up
+from calcli.workers.task import Executor, Named, given_up
 
 PATIENCE = 30.0
 """Seconds that a scheduler may take to answer, and a cluster to have its first worker."""

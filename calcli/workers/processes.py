@@ -13,7 +13,7 @@ from typing import Any
 
 from calcli.errors import WorkersLost
 from calcli.io.interpreter import start
-from calcli.workers.executor import ATTEMPTS, Executor, Named, given_up
+from calcli.workers.task import ATTEMPTS, Executor, Named, given_up
 
 AHEAD = 2
 """Results per worker that may wait for one before them."""

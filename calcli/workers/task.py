@@ -2,19 +2,20 @@
 
 import os
 import pickle
+from abc import ABC, abstractmethod
 from collections import OrderedDict, deque
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import replace
 from hashlib import sha256
 from pathlib import Path
 from threading import local
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from calcli.errors import DataError
+from calcli.errors import DataError, WorkersLost
 from calcli.fast_dataclass import dataclass
 from calcli.importers.open_any_file import open_rows
 from calcli.io.bundle import BundleRows
@@ -23,8 +24,50 @@ from calcli.io.job_files import stamp
 from calcli.io.locate import split_where
 from calcli.io.pooled_bundles import PooledRows, allow_open_files
 from calcli.rows import Block, Walk
-from calcli.workers.executor import Executor
 from calcli.workers.journal import Journal, key_of
+
+# ---- who does the work: an executor takes tasks and hands back their results in order
+
+
+ATTEMPTS = 3
+"""Workers that may die over a task before it is given up."""
+
+
+class Named(Protocol):
+    """A task: what a worker calls, pickled on the way, with a name for people."""
+
+    @property
+    def name(self) -> str: ...
+    def __call__(self) -> Any: ...
+
+
+class Executor(ABC):
+    """Workers. count : how many; ``remote`` where they may run in another folder, on other machines."""
+
+    count: int
+    remote = False
+
+    @abstractmethod
+    def run(self, tasks: Sequence[Named], lost: Callable[[WorkersLost], Any] | None = None) -> Iterator[Any]:
+        """Results of the tasks, in their order.
+
+        A task whose worker dies is done by another; what a task raises is raised here. lost : makes
+        the result of a task that workers die over one after the other, which otherwise ends the work.
+        Raises WorkersLost then, and when nobody is left to do the work.
+        """
+
+    @abstractmethod
+    def close(self) -> None:
+        """Let the workers go."""
+
+
+def given_up(task: Named) -> WorkersLost:
+    """The error for a task that workers die over."""
+    return WorkersLost(
+        f"{ATTEMPTS} workers died one after the other over {task.name}; is there memory enough? fewer --workers"
+        " need less"
+    )
+
 
 OPEN_BUNDLES = 256
 """Bundles that a worker keeps open."""

@@ -166,11 +166,11 @@ def test_options_of_groups_that_are_not_there_are_refused(here):
 
 @pytest.mark.parametrize("command", summaries())
 def test_reasons_belong_to_options(command):
-    """What ``idle`` names is a field, or it would never be looked up."""
+    """What ``unused_options`` names is a field, or it would never be looked up."""
     fields = {option.name for option in load(command).params}
     if command == "extract":
         args = [ExtractArgs(output="o.h5", sources=[Path("s.npz")]), ExtractArgs(output="o.h5", model="m")]
-        assert all(set(each.idle) <= fields for each in args)
+        assert all(set(each.unused_options) <= fields for each in args)
     assert BASE.keys() == set(summaries())
 
 
@@ -184,8 +184,8 @@ def test_a_setting_is_idle_where_no_number_depends_on_it(setting):
         found = evaluate(z, y, kind="logits", metrics=names, resamples=50, **changed).to_dict()["results"][0]["metrics"]
         numbers.append({name: {**each, "signature": None} for name, each in found.items()})
     for name in names:
-        same, idle = numbers[0][name] == numbers[1][name], not set(setting) & settings_of([name])
-        assert same == idle or (same and "label" in setting), name  # of some "positive" alone is another
+        same, unused_options = numbers[0][name] == numbers[1][name], not set(setting) & settings_of([name])
+        assert same == unused_options or (same and "label" in setting), name  # of some "positive" alone is another
 
 
 @pytest.mark.parametrize("words", [

@@ -18,7 +18,7 @@ from calcli.adapt import Adapted, adapt
 from calcli.calibrator import Context
 from calcli.cli import options as o
 from calcli.cli.context import CommandContext
-from calcli.cli.render import Talk, print_json, print_path
+from calcli.cli.render import Console, print_json, print_path
 from calcli.errors import UsageError
 from calcli.fast_dataclass import dataclass
 from calcli.flags import REQUIRED, argument, flag
@@ -31,7 +31,7 @@ EPILOG = "Exit code 4: the rows are too few, or not what other class shares woul
 
 
 @dataclass(frozen=True)
-class AdaptArgs(o.Reading, o.Saying):
+class AdaptArgs(o.Reading, o.OutputOptions):
     artifact: str = argument(
         REQUIRED, "Calibrator with class biases (svs, vs, auto; platt of two classes).", "ART.json"
     )
@@ -84,7 +84,7 @@ def run(args: AdaptArgs) -> int:
     return 0
 
 
-def tell(found: Adapted, talk: Talk) -> None:
+def tell(found: Adapted, talk: Console) -> None:
     """What was found, for people."""
     shift = found.shift
     if shift is not None:

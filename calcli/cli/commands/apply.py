@@ -27,7 +27,7 @@ from calcli.errors import CalcliError, DataError, UsageError
 from calcli.fast_dataclass import dataclass
 from calcli.fit_and_apply import calibrated_blocks, checked_transforms
 from calcli.flags import REQUIRED, argument, flag
-from calcli.importers.open_any_file import look_first
+from calcli.importers.open_any_file import probe_all
 from calcli.io.artifact import Artifact, dumps, load
 from calcli.io.atomic import check_output, make_folder, refuse_inputs
 from calcli.io.bundle import OWN_NAMES, BundleRows, open_bundle
@@ -48,7 +48,7 @@ LARGEST_THRESHOLD = 1 << 24
 
 
 @dataclass(frozen=True)
-class ApplyArgs(o.ReadingSeveral, o.Working, o.Saying):
+class ApplyArgs(o.ReadingSeveral, o.WorkerOptions, o.OutputOptions):
     FOLDERS: ClassVar[bool] = True
 
     artifact: str = argument(REQUIRED, "Artifact written by calcli fit, - for stdin.", "ART.json")
@@ -209,7 +209,7 @@ def run(args: ApplyArgs) -> int:
     done: list[dict[str, object]] = []
     new_folder = not os.path.exists(args.output)
     targets = _targets(args)
-    look_first(args.expanded)
+    probe_all(args.expanded)
     if len(targets) > 1 and any(map(os.path.exists, targets)):
         _note_all(args)
         refuse_inputs(targets)

@@ -23,8 +23,18 @@ from typing import TYPE_CHECKING, Any
 
 from calcli import __version__
 from calcli.cli import options as o
-from calcli.cli.compare_job import CompareTask, HeldOut, Kept, Setting, differing_row, digest_of, kept, opened, outcomes
-from calcli.cli.compare_text import Board
+from calcli.cli.compare_job import (
+    CompareJob,
+    CompareTask,
+    HeldOut,
+    Kept,
+    differing_row,
+    digest_of,
+    kept,
+    opened,
+    outcomes,
+)
+from calcli.cli.compare_text import Leaderboard
 from calcli.cli.context import CommandContext, job_file
 from calcli.cli.render import print_json
 from calcli.cli.tables import TEXTS
@@ -48,7 +58,7 @@ EPILOG = (
 
 
 @dataclass(frozen=True)
-class CompareArgs(o.Pooling, o.Working, o.Saying, o.Tabling):
+class CompareArgs(o.Pooling, o.WorkerOptions, o.OutputOptions, o.TableOptions):
     bundles: list[str] | None = o.bundles(
         "FILE.h5, FILE.h5:GROUP or FILE.h5:*; group cal (or val) when none. Quoted patterns are expanded."
     )
@@ -87,13 +97,13 @@ class CompareArgs(o.Pooling, o.Working, o.Saying, o.Tabling):
         return [split_where(b)[0] for b in (*self.given, self.baseline_bundle) if b is not None]
 
     @property
-    def idle(self) -> dict[str, str]:
-        idle = {}
+    def unused_options(self) -> dict[str, str]:
+        unused_options = {}
         if self.test is not None:
-            idle["folds"] = "--test scores a group, so that no folds are made"
+            unused_options["folds"] = "--test scores a group, so that no folds are made"
         if "all" not in (self.methods or "").lower().split(","):
-            idle["thorough"] = "it belongs to --methods all"
-        return idle
+            unused_options["thorough"] = "it belongs to --methods all"
+        return unused_options
 
     def check_outputs(self) -> None:
         """Raises UsageError for what may not be written, as far as it is known by now."""
@@ -109,9 +119,9 @@ class CompareArgs(o.Pooling, o.Working, o.Saying, o.Tabling):
             f"scored on group {self.test}, fitted to another" if self.test is not None else f"{self.folds} random folds"
         )
 
-    def setting(self, *bundles: str) -> Setting:
+    def setting(self, *bundles: str) -> CompareJob:
         """How the rows of a bundle, or of some as one data set, are cut."""
-        return Setting(bundles, self.test, self.folds, self.seed, self.where, self.ignored)
+        return CompareJob(bundles, self.test, self.folds, self.seed, self.where, self.ignored)
 
 
 def run(args: CompareArgs) -> int:
@@ -190,7 +200,7 @@ class _Work:
                 names, against = [self.baseline, *names], None
             self._enter(setting, scene, list(dict.fromkeys(names)), against)
 
-    def _prepare_other(self, setting: Setting, scene: Any, names: Sequence[str]) -> str:
+    def _prepare_other(self, setting: CompareJob, scene: Any, names: Sequence[str]) -> str:
         """The other model on the same rows; returns its name."""
         with opened(setting, self._tell) as other:
             for mine, its in ((scene.rows, other.rows), (scene.held, other.held)):
@@ -201,7 +211,7 @@ class _Work:
                     raise DataError(f"--baseline-bundle needs the same rows in the same order: {found}")
             return self._enter(setting, other, names, None)
 
-    def _enter(self, setting: Setting, scene: Any, names: Sequence[str], other: str | None) -> str:
+    def _enter(self, setting: CompareJob, scene: Any, names: Sequence[str], other: str | None) -> str:
         bundle = scene.held.name
         known = {task.setting.bundle for (b, _), task in self.tasks.items() if b == bundle}
         if known - {setting.bundle}:
@@ -343,14 +353,14 @@ class _Work:
         """Ranks over bundles; of two models on the same rows none, as those are no two samples."""
         return ranking(entries, self.args.level) if self.args.baseline_bundle is None else None
 
-    def board(self) -> Board:
+    def board(self) -> Leaderboard:
         """The leaderboard."""
         entries = [self.done[key] for key in self.plan]
         models = self.args.baseline_bundle is not None
-        return Board(entries, self.ranks(entries), self.baseline, self.args.how, self.args.level, models)
+        return Leaderboard(entries, self.ranks(entries), self.baseline, self.args.how, self.args.level, models)
 
 
-def _print(args: CompareArgs, board: Board, whole: dict[str, Any]) -> None:
+def _print(args: CompareArgs, board: Leaderboard, whole: dict[str, Any]) -> None:
     """Write to stdout what was asked for."""
     if args.json or args.form == "json":
         print_json(whole)
@@ -365,7 +375,7 @@ def _print(args: CompareArgs, board: Board, whole: dict[str, Any]) -> None:
         board.print()
 
 
-def _draw(args: CompareArgs, board: Board, command: CommandContext) -> None:
+def _draw(args: CompareArgs, board: Leaderboard, command: CommandContext) -> None:
     from calcli.diagrams.critical_difference import picture
 
     assert args.diagram is not None

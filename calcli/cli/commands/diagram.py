@@ -53,7 +53,7 @@ Artifacts = list[tuple[str, Artifact]]
 
 
 @dataclass(frozen=True)
-class DiagramArgs(o.Pooling, o.Working, o.Saying):
+class DiagramArgs(o.Pooling, o.WorkerOptions, o.OutputOptions):
     bundles: list[str] | None = o.bundles(
         "FILE.h5 or FILE.h5:GROUP; group test when none is named. Quoted patterns are expanded."
     )
@@ -102,19 +102,23 @@ class DiagramArgs(o.Pooling, o.Working, o.Saying):
             check_output(self.output, force=self.force, inputs=self.inputs)
 
     @property
-    def idle(self) -> dict[str, str]:
-        idle = dict.fromkeys(style(self.style).ignores, f"--style {self.style} shows nothing of it")
+    def unused_options(self) -> dict[str, str]:
+        unused_options = dict.fromkeys(style(self.style).ignores, f"--style {self.style} shows nothing of it")
         if not (self.per_class or self.per_group):
-            idle |= dict.fromkeys(("panels", "choose"), "it is about the panels of --per-class and --per-group")
+            unused_options |= dict.fromkeys(
+                ("panels", "choose"), "it is about the panels of --per-class and --per-group"
+            )
         if self.style != "temperature":
-            idle["t_range"] = "it is the axis of --style temperature"
+            unused_options["t_range"] = "it is the axis of --style temperature"
         if not self.calibrator:
-            idle["match"] = "it says which --calibrator belongs to which bundle"
+            unused_options["match"] = "it says which --calibrator belongs to which bundle"
         if self.output is None or not FORMATS[self.output.suffix.lower().lstrip(".")].drawn:
-            idle |= dict.fromkeys(("width", "theme", "no_stats"), "it is about pictures; write one with -o FILE.png")
+            unused_options |= dict.fromkeys(
+                ("width", "theme", "no_stats"), "it is about pictures; write one with -o FILE.png"
+            )
         if self.output is not None or self.json:
-            idle["ascii_"] = "nothing is drawn in the terminal"
-        return idle
+            unused_options["ascii_"] = "nothing is drawn in the terminal"
+        return unused_options
 
     @property
     def inputs(self) -> list[Path]:

@@ -49,8 +49,8 @@ Results = list[Result]
 
 
 @dataclass(frozen=True)
-class EvaluateArgs(o.Pooling, o.Working, o.Saying, o.Tabling):
-    FORMATS: ClassVar[tuple[str, ...]] = (*o.Tabling.FORMATS, "model-index")
+class EvaluateArgs(o.Pooling, o.WorkerOptions, o.OutputOptions, o.TableOptions):
+    FORMATS: ClassVar[tuple[str, ...]] = (*o.TableOptions.FORMATS, "model-index")
 
     bundles: list[str] | None = o.bundles(
         "FILE.h5 or FILE.h5:GROUP; FILE.h5:* is every bundle in it; group test when none is named."
@@ -139,24 +139,24 @@ class EvaluateArgs(o.Pooling, o.Working, o.Saying, o.Tabling):
         _choice("--interval", self.interval, ["auto", "bootstrap", "t"])
 
     @property
-    def idle(self) -> dict[str, str]:
-        idle = {}
+    def unused_options(self) -> dict[str, str]:
+        unused_options = {}
         if self.metric and self.bin_sweep is None and not (self.per_class or self.unnormalized):
             pinned = settings_of([*self.metric, *needed_metrics(self.limits())])
             for name in {"bins", "norm", "scheme", "label", "compat"} - pinned:
-                idle[name] = f"no metric that is asked for depends on it; see calcli metrics {self.metric[0]}"
+                unused_options[name] = f"no metric that is asked for depends on it; see calcli metrics {self.metric[0]}"
         if self.metric:
-            idle["full"] = "--metric names the metrics; leave one of them out"
+            unused_options["full"] = "--metric names the metrics; leave one of them out"
         if self.metric or self.wanted not in WITH_ALL:
-            idle["split"] = "it is part of the whole report; leave --metric and --format out"
+            unused_options["split"] = "it is part of the whole report; leave --metric and --format out"
         if self.value_only:
             tables = ("per_class", "per_group", "group_by", "bin_sweep", "edges_from", "marginal", "unnormalized")
-            idle |= dict.fromkeys((*tables, "explain"), "--value-only prints one number")
+            unused_options |= dict.fromkeys((*tables, "explain"), "--value-only prints one number")
             if not (self.max_ or self.min_):
-                idle["baseline"] = "--value-only prints one number, and no limit asks for a difference"
+                unused_options["baseline"] = "--value-only prints one number, and no limit asks for a difference"
         elif self.wanted != "table":
-            idle["explain"] = "it explains the table for people; calcli metrics NAME explains a metric"
-        return idle
+            unused_options["explain"] = "it explains the table for people; calcli metrics NAME explains a metric"
+        return unused_options
 
     @property
     def wanted(self) -> str:

@@ -30,7 +30,7 @@ ENDINGS = {".onnx": "onnx", ".pt2": "torch", ".py": "python"}
 
 
 @dataclass(frozen=True)
-class ExportArgs(o.Reading, o.Saying):
+class ExportArgs(o.Reading, o.OutputOptions):
     artifact: str = argument(REQUIRED, "Artifact written by calcli fit, - for stdin.", "ART.json")
     output: str = flag(REQUIRED, "File to write.", "OUT", "-o")
     to: str | None = flag(
@@ -59,7 +59,7 @@ class ExportArgs(o.Reading, o.Saying):
             raise UsageError(f"-o {self.output or repr('')}: expected the name of a file to write")
 
     @property
-    def idle(self) -> dict[str, str]:
+    def unused_options(self) -> dict[str, str]:
         return {} if self.check else dict.fromkeys(o.names_of(o.Reading), "it says how the rows of --check are read")
 
     @property

@@ -23,7 +23,7 @@ from pathlib import Path
 from calcli.calibrator import Context
 from calcli.cli import options as o
 from calcli.cli.context import CommandContext
-from calcli.cli.render import Talk, print_json, print_path
+from calcli.cli.render import Console, print_json, print_path
 from calcli.cli.shards import ShardOutcome, attempted, dealt_out, tried
 from calcli.errors import DataError, UsageError
 from calcli.extract.model_inputs import ModelJob, ModelOptions
@@ -51,7 +51,7 @@ EPILOG = (
 
 
 @dataclass(frozen=True)
-class ExtractArgs(ModelOptions, ImportOptions, o.Working, o.Saying):
+class ExtractArgs(ModelOptions, ImportOptions, o.WorkerOptions, o.OutputOptions):
     output: str = flag(REQUIRED, "HDF5 file to write.", "OUT.h5", "-o")
     sources: list[Path] | None = argument(
         None,
@@ -103,20 +103,22 @@ class ExtractArgs(ModelOptions, ImportOptions, o.Working, o.Saying):
             raise UsageError("--model takes one --labels: those of its inputs")
 
     @property
-    def idle(self) -> dict[str, str]:
-        idle = {}
+    def unused_options(self) -> dict[str, str]:
+        unused_options = {}
         if self.model is None:
-            idle = dict.fromkeys(o.names_of(ModelOptions), "it belongs to a --model to run, and none is named")
+            unused_options = dict.fromkeys(
+                o.names_of(ModelOptions), "it belongs to a --model to run, and none is named"
+            )
         else:
             about = (*o.names_of(ImportOptions), "scores", "all_scores", "group", "ignore_label")
-            idle = dict.fromkeys(about, "it is about saved scores, and --model runs a model")
+            unused_options = dict.fromkeys(about, "it is about saved scores, and --model runs a model")
             if not self.transform:
-                idle["transforms"] = "it counts the values drawn from --transform NAME:FROM:TO"
+                unused_options["transforms"] = "it counts the values drawn from --transform NAME:FROM:TO"
         if not self.split:
-            idle |= dict.fromkeys(
+            unused_options |= dict.fromkeys(
                 ("stratify", "ordered"), "it says how to --split; add --split cal=0.5 --split test=0.5"
             )
-        return idle
+        return unused_options
 
     @property
     def splitting(self) -> Splitting:
@@ -174,7 +176,7 @@ class InputShard:
         """What people call the work."""
         return self.job.inputs
 
-    def run(self, talk: Talk) -> ImportReport:
+    def run(self, talk: Console) -> ImportReport:
         """Run the model and write its scores."""
         from calcli.extract.run import run_model
 
@@ -260,7 +262,7 @@ def _finish(command: CommandContext, made: Iterable[tuple[Path, ShardOutcome]], 
     return command.code
 
 
-def _tell(report: ImportReport, output: Path, talk: Talk) -> None:
+def _tell(report: ImportReport, output: Path, talk: Console) -> None:
     for line in report.notes:
         talk.say(line)
     for bundle in report.bundles:

@@ -24,8 +24,9 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from calcli.calibrator import Context, Options
 from calcli.cli import options as o
 from calcli.cli.context import CommandContext, job_file
-from calcli.cli.render import Talk, print_json, print_path
+from calcli.cli.render import Console, print_json, print_path
 from calcli.cli.tables import Cell, print_table
+from calcli.composition import Mixture
 from calcli.errors import CalcliError, DataError, FitError, UsageError
 from calcli.fast_dataclass import dataclass
 from calcli.fit_and_apply import fit_artifact
@@ -35,7 +36,6 @@ from calcli.io.atomic import check_output, make_folder
 from calcli.io.dataset import DataSet
 from calcli.io.locate import split_where
 from calcli.kernels.device import resolve
-from calcli.mixture import Mixture
 from calcli.registry import parse_options, settings_of, split_method
 
 if TYPE_CHECKING:
@@ -49,7 +49,7 @@ EPILOG = "calcli methods lists the methods, calcli methods NAME the options of o
 
 
 @dataclass(frozen=True)
-class FitArgs(o.ReadingSeveral, o.Working, o.Saying):
+class FitArgs(o.ReadingSeveral, o.WorkerOptions, o.OutputOptions):
     FOLDERS: ClassVar[bool] = True
 
     by_default: ClassVar[bool] = False
@@ -77,7 +77,7 @@ class FitArgs(o.ReadingSeveral, o.Working, o.Saying):
             raise UsageError("--thorough belongs to --method all")
 
     @property
-    def idle(self) -> dict[str, str]:
+    def unused_options(self) -> dict[str, str]:
         told = "-o - writes the artifact to standard output, which is JSON already"
         return {"json": told} if self.output in ("-", "/dev/stdout") else {}
 
@@ -189,7 +189,7 @@ def _fit_one(name: str, path: Path, rows: DataSet, folds: list["Fold"], context:
         return FittedMethod(name, path, time.process_time() - begun, error=error)
 
 
-def _print(entries: list[FittedMethod], rows: DataSet, folds: int, talk: Talk) -> None:
+def _print(entries: list[FittedMethod], rows: DataSet, folds: int, talk: Console) -> None:
     if talk.quiet:
         return
     talk.say(f"{rows.name}, {rows.n} rows, {classes(rows.k)}: ranked by the mean negative log-likelihood of held-out")
@@ -203,7 +203,7 @@ def _print(entries: list[FittedMethod], rows: DataSet, folds: int, talk: Talk) -
     print_table([*HEAD, *(f"in-sample {name}" for name in names)], table, file=sys.stderr)
 
 
-def _targets(args: FitArgs, rows: DataSet, talk: Talk) -> dict[str, Path]:
+def _targets(args: FitArgs, rows: DataSet, talk: Console) -> dict[str, Path]:
     """The file of every method that applies, in a folder that is there; what to try first at the front."""
     from calcli.evaluation.leaderboard import applicable
 
@@ -250,7 +250,7 @@ def classes(k: int) -> str:
     return f"{k} classes" if k > 1 else "confidences"
 
 
-def print_fit(artifact: Artifact, source: str, talk: Talk) -> None:
+def print_fit(artifact: Artifact, source: str, talk: Console) -> None:
     """Say what the fit did, on stderr."""
     if talk.quiet:
         return
@@ -269,7 +269,7 @@ def print_fit(artifact: Artifact, source: str, talk: Talk) -> None:
         talk.warn(warning)
 
 
-def print_candidates(artifact: Artifact, talk: Talk) -> None:
+def print_candidates(artifact: Artifact, talk: Console) -> None:
     """The table of a cross-validated choice or average, and what the average does to predictions."""
     record = artifact.fit.details["auto"]
     done = [row for row in record["table"] if "failed" not in row]

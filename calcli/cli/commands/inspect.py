@@ -40,7 +40,7 @@ class InspectArgs(o.Reading):
         return self.file == "-" or (split_where(self.file)[1] is None and _is_json(self.file))
 
     @property
-    def idle(self) -> dict[str, str]:
+    def unused_options(self) -> dict[str, str]:
         told = f"{self.file} is read as an artifact, it says how bundles are read"
         return dict.fromkeys(o.names_of(o.Reading), told) if self.artifact else {}
 

@@ -20,7 +20,7 @@ ORDER = 70
 
 
 @dataclass(frozen=True)
-class MethodsArgs(o.Tabling):
+class MethodsArgs(o.TableOptions):
     name: str | None = argument(None, "Describe this method.", "NAME")
 
 

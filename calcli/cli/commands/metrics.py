@@ -15,7 +15,7 @@ ORDER = 80
 
 
 @dataclass(frozen=True)
-class MetricsArgs(o.Tabling):
+class MetricsArgs(o.TableOptions):
     name: str | None = argument(None, "Describe this metric.", "NAME")
 
 

@@ -41,7 +41,7 @@ MORE = ("gap", "aurc", "auroc")
 
 
 @dataclass(frozen=True)
-class ReportArgs(o.Pooling, o.Working, o.Saying):
+class ReportArgs(o.Pooling, o.WorkerOptions, o.OutputOptions):
     output: Path = flag(REQUIRED, "The page to write.", "FILE.html", "-o")
     bundles: list[str] | None = o.bundles(
         "FILE.h5, FILE.h5:GROUP or FILE.h5:*; group test when none is named. Quoted patterns are expanded."

@@ -29,7 +29,7 @@ ORDER = 15
 
 
 @dataclass(frozen=True)
-class RunArgs(o.Reading, o.Saying):
+class RunArgs(o.Reading, o.OutputOptions):
     FOLDERS: ClassVar[bool] = True
 
     calibration: str = argument(REQUIRED, "Rows to fit to; group cal (or val) when none is named.", "CAL")

@@ -19,7 +19,7 @@ import numpy as np
 
 from calcli.cli import options as o
 from calcli.cli.context import CommandContext, not_held_out
-from calcli.cli.render import Talk, fail, print_json, print_path
+from calcli.cli.render import Console, fail, print_json, print_path
 from calcli.errors import DataError, FitError
 from calcli.evaluation.selective_threshold import Choice, choose_threshold
 from calcli.fast_dataclass import dataclass
@@ -40,7 +40,7 @@ COVERAGES = (1.0, 0.9, 0.8, 0.7, 0.5)
 
 
 @dataclass(frozen=True)
-class ThresholdArgs(o.ReadingSeveral, o.Working, o.Saying):
+class ThresholdArgs(o.ReadingSeveral, o.WorkerOptions, o.OutputOptions):
     accuracy: float = flag(REQUIRED, "Accuracy that accepted rows must have.", "A")
     bundles: list[str] | None = o.bundles("Labelled rows, of several bundles together; group test when none is named.")
     calibrator: str | None = flag(None, "Artifact; else the scores as they are.", "ART.json", "-c")
@@ -200,7 +200,7 @@ def why_not(
     )
 
 
-def tell(talk: Talk, found: Choice, content: dict[str, Any]) -> None:
+def tell(talk: Console, found: Choice, content: dict[str, Any]) -> None:
     """The choice and its surroundings, for people."""
     best = found.best
     assert best is not None

@@ -27,7 +27,7 @@ EPILOG = "Exit code 5 while the alarm is on, 0 otherwise. No alarm is no proof o
 
 
 @dataclass(frozen=True)
-class WatchArgs(o.ReadingSeveral, o.Working, o.Saying):
+class WatchArgs(o.ReadingSeveral, o.WorkerOptions, o.OutputOptions):
     state: str = flag(REQUIRED, "File that keeps the evidence; made at the first batch.", "STATE.json")
     bundles: list[str] | None = o.bundles(
         "One batch of labelled rows, of several bundles together; without any, say how things stand."

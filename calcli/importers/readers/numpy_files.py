@@ -16,7 +16,7 @@ from calcli.importers.formats import reader
 from calcli.importers.import_request import ImportRequest
 from calcli.importers.readers.pickles import content_archive, load_arrays
 from calcli.importers.source_file import SourceFile
-from calcli.io.validate import swells
+from calcli.io.validate import is_decompression_bomb
 from calcli.numerics import bfloat16_to_float32, is_bfloat16
 
 
@@ -137,7 +137,7 @@ def _plain_objects(path: Path, name: str, data: bytes) -> Any:
 def _check_size(path: Path, name: str, archive: Any) -> None:
     """Refuse a member that grows beyond reason as it is unpacked, before memory is given to it."""
     about = next((i for i in archive.zip.infolist() if i.filename in (name, f"{name}.npy")), None)
-    if about is not None and swells(about.file_size, about.compress_size):
+    if about is not None and is_decompression_bomb(about.file_size, about.compress_size):
         raise DataError(
             f"{path}: array {name!r} has {about.file_size} bytes in {about.compress_size} of the file, far more than"
             " scores shrink by; if this is meant, save it with numpy.savez"

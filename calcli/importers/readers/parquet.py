@@ -19,7 +19,7 @@ from calcli.importers.import_request import ImportRequest
 from calcli.importers.multiple_choice import are_scores, by_choices
 from calcli.importers.printed import are_lists, is_number, read_lists
 from calcli.importers.source_file import SourceFile
-from calcli.io.validate import swells
+from calcli.io.validate import is_decompression_bomb
 
 TEXT = ("string", "large_string", "string_view")
 LISTS = ("list", "large_list", "fixed_size_list")
@@ -79,7 +79,7 @@ def read_table(path: Path) -> Any:
         from pyarrow import parquet
     with parquet.ParquetFile(path) as opened:
         declared = opened.metadata.num_rows * opened.metadata.num_columns * 8
-    if swells(declared, path.stat().st_size):
+    if is_decompression_bomb(declared, path.stat().st_size):
         raise DataError(f"{path}: declares {declared} bytes, far more than it can hold; was it cut off?")
     return parquet.read_table(path, page_checksum_verification=True)
 

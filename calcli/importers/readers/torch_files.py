@@ -17,7 +17,7 @@ from calcli.importers.import_request import ImportRequest
 from calcli.importers.nested import flatten, merge_batches
 from calcli.importers.readers.pickles import Unhashing
 from calcli.importers.source_file import SourceFile
-from calcli.io.validate import swells
+from calcli.io.validate import is_decompression_bomb
 
 LEGACY = b"\x80\x02\x8a\nl\xfc\x9cF\xf9 j\xa8P\x19."
 """A pickled number that files of torch.save begin with when they are not zip archives."""
@@ -107,7 +107,7 @@ def _check_structure(path: Path) -> None:
             return
         with zipfile.ZipFile(path) as archive:
             for member in archive.infolist():
-                if swells(member.file_size, member.compress_size):
+                if is_decompression_bomb(member.file_size, member.compress_size):
                     raise DataError(f"{path}: {member.filename} is packed far tighter than scores are")
                 if member.filename.endswith("data.pkl"):
                     if member.file_size > LARGEST_PICKLE:
@@ -132,7 +132,9 @@ def _loader(value: Any, path: Path) -> Callable[[], Any]:
         import torch
 
         tensor = whole(value.detach())
-        if not tensor.is_sparse and swells(tensor.numel() * tensor.element_size(), tensor.untyped_storage().nbytes()):
+        if not tensor.is_sparse and is_decompression_bomb(
+            tensor.numel() * tensor.element_size(), tensor.untyped_storage().nbytes()
+        ):
             raise ValueError("it repeats a few numbers without end; save tensor.contiguous()")
         if tensor.is_sparse:
             tensor = tensor.to_dense()

@@ -15,7 +15,7 @@ import numpy as np
 
 from calcli.fast_dataclass import dataclass
 from calcli.fit_summary import Summary
-from calcli.kernels.numpy.temperature import OfBlock, Tilt, at_once, over_rows, weighted
+from calcli.kernels.numpy.temperature import OfBlock, TemperedRows, at_once, over_rows, weighted
 from calcli.numerics import FloatArray
 from calcli.rows import Block, Rows
 from calcli.sums import Sums
@@ -48,7 +48,7 @@ def expand(rows: Rows, beta: float, *, summarise: bool) -> Expansion:
     return over_rows(rows, partial(_expansion_terms, beta, summarise), partial(_expansion, rows.k, summarise))
 
 
-def _expansion_terms(beta: float, summarise: bool, r: Tilt, block: Block, here: slice) -> Sequence[FloatArray]:
+def _expansion_terms(beta: float, summarise: bool, r: TemperedRows, block: Block, here: slice) -> Sequence[FloatArray]:
     seen = _seen(1.0, r, block, here) if summarise else ()
     return r.tilt(beta), *r.power_sums(ORDER), r.d_y, r.top == r.y, *seen
 
@@ -105,14 +105,14 @@ class _RowSeries:
     """Value and coefficients of a block's rows."""
 
     k: int
-    spare: list[Tilt] = field(default_factory=list)
+    spare: list[TemperedRows] = field(default_factory=list)
 
     def __call__(self, block: Block, scale: FloatArray) -> FloatArray:
         series = OfBlock(self.k, partial(_scaled_terms, scale), _row_series, self.spare)
         return np.concatenate(list(series.each(block)), axis=1)
 
 
-def _scaled_terms(scale: FloatArray, r: Tilt, block: Block, here: slice) -> Sequence[FloatArray]:
+def _scaled_terms(scale: FloatArray, r: TemperedRows, block: Block, here: slice) -> Sequence[FloatArray]:
     r.d *= scale[here, None] if r.axis else scale[here]
     return r.tilt(1.0), *r.power_sums(ROW_ORDER), r.d_y * scale[here]
 
@@ -128,7 +128,7 @@ def summary_at(rows: Rows, beta: float) -> Summary:
     return over_rows(rows, partial(_seen, beta), partial(_summary, rows.k, beta))
 
 
-def _seen(beta: float, r: Tilt, block: Block, here: slice) -> Sequence[FloatArray]:
+def _seen(beta: float, r: TemperedRows, block: Block, here: slice) -> Sequence[FloatArray]:
     """Of e = exp(beta d): its sum, at the prediction, at the label, sums of e^2 and e d; the label's d; correctness."""
     norm = r.tilt(beta)
     label = r.top if block.assigned is None else block.assigned[here]

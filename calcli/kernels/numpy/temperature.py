@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calcli.fast_dataclass import dataclass
-from calcli.numerics import FloatArray, IntArray, tile_rows
+from calcli.numerics import FloatArray, IntArray, store, tile_rows
 from calcli.rows import AtOnce, Block, Rows, ScoreKind, part_blocks, rows_per_block, to_logits
 
 Slope = Callable[[float], tuple[float, float]]
@@ -61,7 +61,7 @@ def subtract_column(z: NDArray[Any], column: FloatArray, out: FloatArray) -> Non
         np.setbufsize(usual)
 
 
-class Tilt:
+class TemperedRows:
     """Some rows, their gaps to the largest logit, and exp(beta d): buffers that are filled again and again.
 
     d = z - max z <= 0 and e = exp(beta d) are (k, b) where classes are few, else (b, k). Every
@@ -145,8 +145,8 @@ class Tilt:
         return tuple(sums)
 
 
-Values = Callable[[Tilt, Block, slice], Sequence[FloatArray]]
-"""Arrays (b,) of some rows of a block, which a ``Tilt`` holds; what can wait for about a thousand rows waits."""
+Values = Callable[[TemperedRows, Block, slice], Sequence[FloatArray]]
+"""Arrays (b,) of some rows of a block that a ``TemperedRows`` holds; what can wait for about a thousand rows waits."""
 
 
 def weighted_sums(rows: Rows, values: Values) -> list[float]:
@@ -172,7 +172,7 @@ class OfBlock(Generic[Sums]):
     k: int
     values: Values
     of_rows: Callable[[Block, FloatArray], Sums]
-    spare: list[Tilt] = field(default_factory=list)
+    spare: list[TemperedRows] = field(default_factory=list)
 
     def __call__(self, block: Block) -> Sums:
         return reduce(add, self.each(block))
@@ -182,7 +182,7 @@ class OfBlock(Generic[Sums]):
         try:
             some = self.spare.pop()
         except IndexError:
-            some = Tilt(self.k)
+            some = TemperedRows(self.k)
         step = some.rows * -(-FEWEST_ROWS // some.rows)
         for first in range(0, len(block), step):
             last, found = min(first + step, len(block)), []
@@ -226,7 +226,7 @@ def nll_slope(rows: Rows) -> Slope:
     return at
 
 
-def _nll_terms(beta: float, r: Tilt, block: Block, here: slice) -> Sequence[FloatArray]:
+def _nll_terms(beta: float, r: TemperedRows, block: Block, here: slice) -> Sequence[FloatArray]:
     """Derivatives of the NLL in beta."""
     norm = r.tilt(beta)
     mean = r.mean(norm)  # leaves e d in e
@@ -247,7 +247,7 @@ def top_mass_slope(rows: Rows, top: int, target: float) -> Slope:
     return at
 
 
-def _top_mass_terms(beta: float, top: int, k: int, r: Tilt, block: Block, here: slice) -> Sequence[FloatArray]:
+def _top_mass_terms(beta: float, top: int, k: int, r: TemperedRows, block: Block, here: slice) -> Sequence[FloatArray]:
     """Probability of the ``top`` largest of k classes, and its derivative in beta."""
     norm = r.tilt(beta)
     mean = r.mean(norm)
@@ -286,7 +286,9 @@ def brier_slope(rows: Rows, low: float, high: float) -> tuple[tuple[float, float
     return around_least(np.concatenate(chains), errors, low, high), at
 
 
-def _brier_errors(chains: tuple[FloatArray, FloatArray], r: Tilt, block: Block, here: slice) -> Sequence[FloatArray]:
+def _brier_errors(
+    chains: tuple[FloatArray, FloatArray], r: TemperedRows, block: Block, here: slice
+) -> Sequence[FloatArray]:
     """Squared error, less 1, at every point of chains of octaves."""
     found = []
     for chain in chains:
@@ -301,7 +303,7 @@ def _brier_errors(chains: tuple[FloatArray, FloatArray], r: Tilt, block: Block, 
     return found
 
 
-def _brier_terms(beta: float, r: Tilt, block: Block, here: slice) -> Sequence[FloatArray]:
+def _brier_terms(beta: float, r: TemperedRows, block: Block, here: slice) -> Sequence[FloatArray]:
     """Derivatives of the squared error in beta."""
     norm = r.tilt(beta)
     p_y, pp = r.at_label(r.e) / norm, r.dot(r.e, r.e) / norm**2
@@ -319,3 +321,35 @@ def around_least(grid: FloatArray, values: Sequence[float], low: float, high: fl
     x = [low, *grid[order].tolist(), high]
     best = 1 + int(np.argmin(np.asarray(values)[order]))
     return x[best - 1], x[best], x[best + 1]
+
+
+# ---- probabilities at one temperature, in the type in which they will be written
+
+
+def softmax_at(
+    scores: NDArray[Any], beta: float, label: IntArray | None, dtype: np.dtype[Any]
+) -> tuple[NDArray[Any], FloatArray, IntArray]:
+    """softmax(beta z) of logits or log-probabilities, and the probability of one class of every row.
+
+    scores : (b, k). label : (b,) that class, None for the largest. Computed in float64, row by row the
+    same whatever the rows beside. Returns (b, k) ``dtype``, (b,) float64, (b,) classes.
+    """
+    n, k = scores.shape
+    out, confidence, top = np.empty((n, k), dtype), np.empty(n), np.empty(n, dtype=np.int64)
+    step = tile_rows(k)
+    room = np.empty((min(step, n), k))
+    for at in range(0, n, step):
+        some = slice(at, min(at + step, n))
+        z = scores[some]
+        here = np.arange(len(z))
+        e = room[: len(z)]
+        e[...] = z
+        top[some] = e.argmax(axis=1)
+        e -= e[here, top[some]][:, None]
+        e *= beta
+        np.exp(e, out=e)
+        norm = e.sum(axis=1)
+        e /= norm[:, None]
+        confidence[some] = e[here, top[some] if label is None else label[some]]
+        store(out[some], e)
+    return out, np.minimum(confidence, 1.0, out=confidence), top if label is None else label

@@ -17,7 +17,7 @@ from calcli.importers.formats import reader
 from calcli.importers.import_request import ImportRequest
 from calcli.importers.source_file import SourceFile
 from calcli.importers.token_logprobs import Answer, answers_archive, positions_of
-from calcli.io.validate import swells
+from calcli.io.validate import is_decompression_bomb
 
 MARKS = {"C": True, "I": False}
 
@@ -94,7 +94,7 @@ def _samples(file: SourceFile) -> list[Mapping[str, Any]]:
         for member in archive.infolist():
             if not (member.filename.startswith("samples/") and member.filename.endswith(".json")):
                 continue
-            if swells(member.file_size, member.compress_size):
+            if is_decompression_bomb(member.file_size, member.compress_size):
                 raise DataError(f"{file.path}: {member.filename} is packed far tighter than a log is")
             found.append(json.loads(_unpacked(file.path, archive, member)))
     if not found or not all(isinstance(sample, dict) for sample in found):
