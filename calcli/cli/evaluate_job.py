@@ -4,7 +4,6 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -25,10 +24,6 @@ from calcli.io.provenance import check_upstream
 from calcli.metrics.rowtable import RowTable
 from calcli.metrics.tally import RunningSums
 from calcli.metrics.warnings import data_warnings, label_doubts, zero_warnings
-
-if TYPE_CHECKING:
-    from calcli.cli.commands.evaluate import EvaluateArgs
-    from calcli.cli.commands.report import ReportArgs
 
 UNCALIBRATED = ("identity", "uncalibrated")
 """Names of a baseline that is no artifact."""
@@ -71,14 +66,9 @@ class Job:
             raise UsageError("standard input can be read once: only one artifact may be -")
 
     @property
-    def args(self) -> "EvaluateArgs | ReportArgs":
-        """As typed."""
-        return self.command.args
-
-    @property
     def calibrators(self) -> Sequence[str]:
         """Artifacts as typed."""
-        return self.args.calibrator or []
+        return self.command.args.calibrator or []
 
     def evaluation(self, evaluated: Sequence[list[Result]], outcomes: Sequence[Outcome]) -> Evaluation:
         """All results with the ranks of the calibrators, and what became of the limits."""
@@ -143,7 +133,8 @@ class Job:
         if self.edges_from is None:
             yield None
             return
-        with open_data(expand(self.edges_from), layout=self.args.where, ignore_labels=self.args.ignored) as chosen:
+        args = self.command.args
+        with open_data(expand(self.edges_from), layout=args.where, ignore_labels=args.ignored) as chosen:
             if chosen.k != rows.k:
                 if 1 in (chosen.k, rows.k):
                     raise DataError(f"{chosen.name}: holds {chosen.kind}, {rows.name} {rows.kind}; name a bundle alike")

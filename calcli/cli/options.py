@@ -133,18 +133,27 @@ class TableOptions:
             raise UsageError(f"--json and --format {self.form} exclude each other")
 
     @property
+    def wanted(self) -> str:
+        """The format, short forms included."""
+        return "json" if self.json else self.form
+
+    @property
     def people(self) -> bool:
         """Whether people are to read it."""
-        return self.form == "table" and not self.json
+        return self.wanted == "table"
 
-    def print(self, table: Table, name: str, lines: list[dict[str, Any]]) -> None:
-        """Write the table; as JSON: its lines under ``name``, in an object marked calcli_<name>."""
-        if self.json or self.form == "json":
-            print_json({f"calcli_{name}": 1, name: lines})
-        elif self.form == "jsonl":
+    def print(self, name: str, tables: Sequence[Table], lines: list[dict[str, Any]], whole: Any = None) -> None:
+        """Write the tables; as JSON: their lines, each marked calcli_<name>, or all of them together.
+
+        whole : what is written for json, where it is more than the lines under ``name``.
+        """
+        if self.wanted == "json":
+            print_json({f"calcli_{name}": 1, name: lines} if whole is None else whole)
+        elif self.wanted == "jsonl":
             for line in lines:
                 print_json({f"calcli_{name}": 1, **line})
         elif self.people:
-            print_table(table.columns, table.rows)
+            for table in tables:
+                print_table(table.columns, table.rows)
         else:
-            print(TEXTS[self.form](table), end="")
+            print("\n".join(TEXTS[self.wanted](table) for table in tables), end="")

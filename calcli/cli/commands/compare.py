@@ -36,8 +36,6 @@ from calcli.cli.compare_job import (
 )
 from calcli.cli.compare_text import Leaderboard
 from calcli.cli.context import CommandContext, job_file
-from calcli.cli.render import print_json
-from calcli.cli.tables import TEXTS
 from calcli.errors import CalcliError, DataError, UsageError
 from calcli.evaluation.leaderboard import UNCALIBRATED, LeaderboardEntry, entrants, ranking, scored, title_of
 from calcli.fast_dataclass import dataclass
@@ -362,15 +360,8 @@ class _Work:
 
 def _print(args: CompareArgs, board: Leaderboard, whole: dict[str, Any]) -> None:
     """Write to stdout what was asked for."""
-    if args.json or args.form == "json":
-        print_json(whole)
-    elif args.form == "jsonl":
-        for line in whole["results"]:
-            print_json({"calcli_compare": 1, **line})
-    elif args.form == "csv":
-        print(TEXTS["csv"](board.whole()), end="")
-    elif args.form != "table":
-        print("\n".join(TEXTS[args.form](table) for table in board.tables()), end="")
+    if not args.people:
+        args.print("compare", [board.whole()] if args.form == "csv" else board.tables(), whole["results"], whole)
     elif not args.quiet:
         board.print()
 

@@ -24,7 +24,7 @@ from calcli.cli.evaluate_formats import junit, model_index, quotable, result_tab
 from calcli.cli.evaluate_job import Job
 from calcli.cli.evaluate_text import print_report, print_verdicts
 from calcli.cli.render import fail, print_json
-from calcli.cli.tables import TEXTS, plain, print_table
+from calcli.cli.tables import plain, print_table
 from calcli.errors import LimitCrossed, UsageError, unknown_name
 from calcli.evaluation.evaluate_bundle import Plan
 from calcli.evaluation.metric_limits import Limit, Outcome, check, limits, needed_metrics
@@ -160,8 +160,7 @@ class EvaluateArgs(o.Pooling, o.WorkerOptions, o.OutputOptions, o.TableOptions):
 
     @property
     def wanted(self) -> str:
-        """The format, short forms included."""
-        return "json" if self.json else "jsonl" if self.jsonl else self.form
+        return "jsonl" if self.jsonl else super().wanted
 
     def limits(self) -> list[Limit]:
         """The limits asked for. Raises UsageError for one that cannot be checked."""
@@ -232,17 +231,17 @@ def _expanded(command: CommandContext) -> list[str]:
 
 def _print(args: EvaluateArgs, plan: Plan, evaluation: Evaluation) -> None:
     """Write to stdout what was asked for; with --quiet the verdicts alone."""
-    if args.wanted == "json":
-        print_json(evaluation.to_dict())
-    elif args.value_only:
+    if args.value_only:
         _print_values(evaluation, plan.metrics[0])
     elif args.wanted == "model-index":
         print(model_index(evaluation), end="")
-    elif args.wanted in TEXTS and args.wanted != "table":
-        print(TEXTS[args.wanted](result_table(evaluation, args.wanted)), end="")
-    elif args.wanted == "table" and args.quiet:
+    elif args.wanted == "json":
+        print_json(evaluation.to_dict())
+    elif args.wanted in ("markdown", "latex", "csv"):
+        args.print("evaluation", [result_table(evaluation, args.wanted)], [])
+    elif args.people and args.quiet:
         print_verdicts(evaluation, plan)
-    elif args.wanted == "table":
+    elif args.people:
         print_report(evaluation, plan, args.full)
         if args.explain:
             print()

@@ -33,7 +33,7 @@ def run(args: MethodsArgs) -> int:
         return 0
     head = ["method", "name", "keeps predictions", "when to use it"]
     rows = [[m["name"], m["title"], "yes" if m["keeps_argmax"] else "no", m["use"]] for m in found]
-    args.print(Table(head, rows), "methods", found)
+    args.print("methods", [Table(head, rows)], found)
     if args.people:
         print("\nMethods compose with +, left to right, e.g. ts+hb. calcli methods NAME describes one.")
     return 0

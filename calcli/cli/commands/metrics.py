@@ -25,5 +25,6 @@ def run(args: MetricsArgs) -> int:
     if args.name and args.people:
         print(f"{found[0]['name']}\n\n{found[0]['description']}")
     else:
-        args.print(Table(["metric", "what it measures"], [[m["name"], m["summary"]] for m in found]), "metrics", found)
+        table = Table(["metric", "what it measures"], [[m["name"], m["summary"]] for m in found])
+        args.print("metrics", [table], found)
     return 0
