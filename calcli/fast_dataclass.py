@@ -8,10 +8,10 @@ directions and pickles are those of the standard library.
 """
 
 import dataclasses
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, ClassVar
 
-__all__ = ["dataclass"]
+__all__ = ["Record", "as_json", "dataclass"]
 
 if TYPE_CHECKING:
     from dataclasses import dataclass
@@ -39,6 +39,40 @@ else:
             return cls
 
         return made if cls is None else made(cls)
+
+
+def as_json(value: Any) -> Any:
+    """A value as JSON shows it: records and mappings as objects, sequences and arrays as lists."""
+    if hasattr(value, "to_dict"):
+        return value.to_dict()
+    if dataclasses.is_dataclass(value):
+        return {each.name: as_json(getattr(value, each.name)) for each in dataclasses.fields(value)}
+    if isinstance(value, Mapping):
+        return {name: as_json(held) for name, held in value.items()}
+    if isinstance(value, list | tuple):
+        return [as_json(held) for held in value]
+    return value.tolist() if hasattr(value, "tolist") else value
+
+
+class Record:
+    """A dataclass that JSON shows by its fields.
+
+    JSON : by field the key, where it is another; "" puts what it holds beside the others, None leaves it out.
+    OPTIONAL : fields that are left out where they hold nothing.
+    """
+
+    JSON: ClassVar[Mapping[str, str | None]] = {}
+    OPTIONAL: ClassVar[tuple[str, ...]] = ()
+
+    def to_dict(self) -> dict[str, Any]:
+        """Keys of the JSON output, which other programs read."""
+        found: dict[str, Any] = {}
+        for each in dataclasses.fields(self):  # type: ignore[arg-type]
+            key, held = self.JSON.get(each.name, each.name), getattr(self, each.name)
+            if key is None or (each.name in self.OPTIONAL and (held is None or held == {})):
+                continue
+            found |= {key: as_json(held)} if key else as_json(held) or {}
+        return found
 
 
 PARAMS = "__dataclass_params__"

@@ -350,8 +350,8 @@ def group_lines(
             gaps[g].p_value,
             float(together[g]),
             bool(together[g] <= LEVEL),
-            gap_interval(part.labelled("positive" if gaps[g].of_positive else "top")),
             *_class_1(part.table),
+            gap_interval(part.labelled("positive" if gaps[g].of_positive else "top")),
             scores_of(part, names),
         )
         for g, (group, part) in enumerate(zip(groups, parts, strict=True))

@@ -4,24 +4,17 @@
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, field
+from dataclasses import field
 from html import escape
 from typing import Any
 
 from calcli.evaluation.verdict_results import Report
-from calcli.fast_dataclass import dataclass
+from calcli.fast_dataclass import Record, as_json, dataclass
 from calcli.metrics.catalog import signature
 from calcli.metrics.context import MetricSettings, Value
 from calcli.metrics.friedman import Friedman
 from calcli.metrics.intervals import Interval
 from calcli.metrics.nulls import Null
-
-
-def _interval_dict(interval: Interval | None) -> dict[str, Any]:
-    if interval is None:
-        return {}
-    return {"ci": [interval.low, interval.high], "ci_level": interval.level, "ci_method": interval.method}
-
 
 ENDS = {"lo": "ci", "hi": "ci", "p": "p_value", "null": "null_mean", "se": "se"}
 """Keys of what belongs to a value, by the word that names it after a dot: ``nll.lo``, ``ece.p``."""
@@ -34,7 +27,7 @@ def end_of(facts: Mapping[str, Any], end: str) -> float | None:
 
 
 @dataclass(frozen=True)
-class Score:
+class Score(Record):
     """One metric of one result: its value, or the reason why it has none, and how far to trust it.
 
     null : what a calibrated model would show. p_value : how often it would show as much.
@@ -51,6 +44,9 @@ class Score:
     p_value: float | None = None
     more: Mapping[str, Any] = field(default_factory=dict)
 
+    JSON = {"name": None, "interval": "", "null": "", "more": ""}
+    OPTIONAL = ("reason", "se", "p_value")
+
     @classmethod
     def of(cls, name: str, value: Value, settings: MetricSettings) -> "Score":
         """A measured value with its signature."""
@@ -62,20 +58,6 @@ class Score:
     def draws(self) -> int:
         """Resamples behind the p-value, 0 where a formula gives it."""
         return int(self.more.get("resamples", 0)) if self.null is None else self.null.resamples
-
-    def to_dict(self) -> dict[str, Any]:
-        """Keys of the JSON output; those that are not defined here are absent."""
-        out: dict[str, Any] = {"value": self.value, "signature": self.signature}
-        if self.reason is not None:
-            out["reason"] = self.reason
-        if self.se is not None:
-            out["se"] = self.se
-        out |= _interval_dict(self.interval)
-        if self.null is not None:
-            out |= {"null_mean": self.null.mean, "null_q95": self.null.q95}
-        if self.p_value is not None:
-            out["p_value"] = self.p_value
-        return out | dict(self.more)
 
 
 @dataclass(frozen=True)
@@ -90,23 +72,20 @@ class Difference:
 
     def to_dict(self) -> dict[str, Any]:
         p = {} if self.p_value is None else {"p_value": self.p_value}
-        ci = _interval_dict(self.interval) if self.reason is None else {"ci": None, "ci_reason": self.reason}
+        ci = as_json(self.interval) or {} if self.reason is None else {"ci": None, "ci_reason": self.reason}
         return {"value": self.value, "se": self.se, **ci, **p}
 
 
 @dataclass(frozen=True)
-class Paired:
+class Paired(Record):
     """Differences to the baseline by metric. baseline : artifact, None for the uncalibrated scores."""
 
     baseline: str | None
     differences: Mapping[str, Difference]
 
-    def to_dict(self) -> dict[str, Any]:
-        return {"baseline": self.baseline, "differences": {name: d.to_dict() for name, d in self.differences.items()}}
-
 
 @dataclass(frozen=True)
-class ClassLine:
+class ClassLine(Record):
     """One class: rows, predictions, mean probability beside frequency with the p-value of their gap, errors.
 
     p_adjusted : the p-value that decides, all classes and the verdict considered; significant : is it at most 5 %?
@@ -126,13 +105,11 @@ class ClassLine:
     recall: float | None
     ece: float
 
-    def to_dict(self) -> dict[str, Any]:
-        fields = asdict(self)
-        return {"class": fields.pop("index"), **fields}
+    JSON = {"index": "class"}
 
 
 @dataclass(frozen=True)
-class GroupLine:
+class GroupLine(Record):
     """One group of rows: how far it is off on average with its p-value, and the metrics.
 
     gap : mean confidence minus accuracy; where ``of_positive``, which only two classes have, mean P(class 1)
@@ -147,19 +124,16 @@ class GroupLine:
     p_value: float
     p_adjusted: float
     significant: bool
-    interval: Interval
     frequency: float | None
     mean: float | None
+    interval: Interval
     scores: Mapping[str, Score]
 
-    def to_dict(self) -> dict[str, Any]:
-        metrics = {name: score.to_dict() for name, score in self.scores.items()}
-        facts = {name: value for name, value in vars(self).items() if name not in ("scores", "interval")}
-        return {**facts, **_interval_dict(self.interval), "metrics": metrics}
+    JSON = {"interval": "", "scores": "metrics"}
 
 
 @dataclass(frozen=True)
-class Sweep:
+class Sweep(Record):
     """Errors over mass bins, along ``bins``: of the norm as set, and debiased L2; of the top label and per class."""
 
     norm: str
@@ -169,13 +143,11 @@ class Sweep:
     marginal: tuple[float, ...] | None = None
     marginal_debiased: tuple[float, ...] | None = None
 
-    def to_dict(self) -> dict[str, Any]:
-        found = {name: value for name, value in asdict(self).items() if value is not None}
-        return {name: list(value) if isinstance(value, tuple) else value for name, value in found.items()}
+    OPTIONAL = ("marginal", "marginal_debiased")
 
 
 @dataclass(frozen=True)
-class Result:
+class Result(Record):
     """One bundle with one calibrator (None: the scores as they are). n_classes : None of confidences alone."""
 
     bundle: str
@@ -192,47 +164,24 @@ class Result:
     sweep: Sweep | None = None
     warnings: Sequence[str] = ()
 
+    JSON = {"scores": "metrics", "sweep": "bin_sweep"}
+    OPTIONAL = ("paired", "counts", "report", "per_class", "per_group", "sweep")
+
     @property
     def title(self) -> str:
         """The calibrator as people call it."""
         return self.calibrator or "uncalibrated"
 
-    def to_dict(self) -> dict[str, Any]:
-        """Keys of the JSON output; parts that were not asked for are absent."""
-        out: dict[str, Any] = {
-            "bundle": self.bundle,
-            "calibrator": self.calibrator,
-            "method": self.method,
-            "n": self.n,
-            "n_classes": self.n_classes,
-            "metrics": {name: score.to_dict() for name, score in self.scores.items()},
-        }
-        if self.paired is not None:
-            out["paired"] = self.paired.to_dict()
-        if self.counts:
-            out["counts"] = dict(self.counts)
-        if self.report is not None:
-            out["report"] = self.report.to_dict()
-        if self.per_class is not None:
-            out["per_class"] = [line.to_dict() for line in self.per_class]
-        if self.per_group is not None:
-            out["per_group"] = [line.to_dict() for line in self.per_group]
-        if self.sweep is not None:
-            out["bin_sweep"] = self.sweep.to_dict()
-        return {**out, "warnings": list(self.warnings)}
-
 
 @dataclass(frozen=True)
-class Ranks:
+class Ranks(Record):
     """Average ranks of the calibrators over bundles with Friedman's test, by metric."""
 
     calibrators: tuple[str, ...]
     n_bundles: int
     tests: Mapping[str, Friedman]
 
-    def to_dict(self) -> dict[str, Any]:
-        tests = {name: test.to_dict() for name, test in self.tests.items()}
-        return {"calibrators": list(self.calibrators), "n_bundles": self.n_bundles, "metrics": tests}
+    JSON = {"tests": "metrics"}
 
 
 @dataclass(frozen=True)

@@ -2,10 +2,10 @@
 
 import math
 from collections.abc import Mapping
-from dataclasses import asdict, field
+from dataclasses import field
 from typing import Any, Literal
 
-from calcli.fast_dataclass import dataclass
+from calcli.fast_dataclass import Record, as_json, dataclass
 from calcli.metrics.confidence_bins import ConfidenceBin
 from calcli.metrics.intervals import Interval, normal_quantile
 from calcli.metrics.significance import MeanGap, p_text
@@ -131,11 +131,13 @@ class Groupwise:
 
 
 @dataclass(frozen=True)
-class Estimate:
+class Estimate(Record):
     """A value with its confidence interval."""
 
     value: float
     interval: Interval
+
+    JSON = {"interval": ""}
 
     def __str__(self) -> str:
         return f"{self.value:.4f} [{self.interval.low:.4f}, {self.interval.high:.4f}]"
@@ -151,10 +153,6 @@ class Estimate:
         """A word for how large it is."""
         return next(word for limit, word in SIZES if not abs(self.value) >= limit)
 
-    def to_dict(self) -> dict[str, Any]:
-        i = self.interval
-        return {"value": self.value, "ci": [i.low, i.high], "ci_level": i.level, "ci_method": i.method}
-
 
 @dataclass(frozen=True)
 class Advice:
@@ -163,6 +161,13 @@ class Advice:
     lead: str
     rest: str = ""
     command: str = ""
+
+
+SHOWN = (
+    *("data", "direction", "classwise", "split", "groups", "positive", "overconfidence", "bins", "findings"),
+    *("verdict", "verdict_kind", "verdict_size", "advice", "rows_needed", "tested", "p_value", "p_overall"),
+)
+"""What JSON has of a report."""
 
 
 @dataclass(frozen=True)
@@ -230,32 +235,10 @@ class Report:
         )
 
     def to_dict(self) -> dict[str, Any]:
-        classwise = None
-        if self.classwise is not None:
-            classwise = asdict(self.classwise) | {"significant_classes": list(self.classwise.significant_classes)}
-        return {
-            "data": asdict(self.data),
-            "direction": asdict(self.direction),
-            "classwise": classwise,
-            "split": None if self.split is None else self.split.to_dict(),
-            "groups": None if self.groups is None else asdict(self.groups),
-            "positive": None
-            if (p := self.positive) is None or (g := self.positive_gap) is None
-            else {
-                "gap": p.gap,
-                "z": p.z,
-                "p_value": p.p_value,
-                **{k: v for k, v in g.to_dict().items() if k != "value"},
-            },
-            "overconfidence": self.overconfidence.to_dict(),
-            "bins": [asdict(each) for each in self.bins if each.accuracy == each.accuracy],  # those that hold rows
-            "findings": list(self.findings),
-            "verdict": self.verdict,
-            "verdict_kind": self.verdict_kind,
+        p, interval = self.positive, self.positive_gap and self.positive_gap.interval
+        facts = vars(self) | {
+            "positive": p and interval and {"gap": p.gap, "z": p.z, "p_value": p.p_value, **interval.to_dict()},
+            "bins": [each for each in self.bins if each.accuracy == each.accuracy],  # those that hold rows
             "verdict_size": self.size,
-            "advice": asdict(self.advice),
-            "rows_needed": self.rows_needed,
-            "tested": self.tested,
-            "p_value": self.p_value,
-            "p_overall": self.p_overall,
         }
+        return {name: as_json(facts[name]) for name in SHOWN}

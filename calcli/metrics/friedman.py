@@ -1,16 +1,15 @@
 """Comparing calibrators over several data sets by ranks."""
 
 from math import factorial
-from typing import Any
 
 import numpy as np
 
-from calcli.fast_dataclass import dataclass
+from calcli.fast_dataclass import Record, dataclass
 from calcli.numerics import FloatArray
 
 
 @dataclass(frozen=True)
-class Friedman:
+class Friedman(Record):
     """Average ranks (1 is best) and the Friedman test that all calibrators are alike.
 
     ranks : (k,) averages over data sets. chi2, p_value : Friedman's statistic, corrected
@@ -25,14 +24,7 @@ class Friedman:
     f: float
     f_p_value: float
 
-    def to_dict(self) -> dict[str, Any]:
-        return {
-            "ranks": self.ranks.tolist(),
-            "chi2": self.chi2,
-            "p_value": self.p_value,
-            "iman_davenport_f": self.f,
-            "iman_davenport_p_value": self.f_p_value,
-        }
+    JSON = {"f": "iman_davenport_f", "f_p_value": "iman_davenport_p_value"}
 
 
 def average_ranks(row: FloatArray) -> FloatArray:

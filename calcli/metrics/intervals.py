@@ -6,6 +6,7 @@ with the signal), so nothing here is meant for one; means of losses are another 
 
 import math
 from statistics import NormalDist
+from typing import Any
 
 import numpy as np
 
@@ -27,6 +28,10 @@ class Interval:
     high: float
     level: float
     method: str
+
+    def to_dict(self) -> dict[str, Any]:
+        """Keys of the JSON output, beside those of the value that it belongs to."""
+        return {"ci": [self.low, self.high], "ci_level": self.level, "ci_method": self.method}
 
 
 @dataclass(frozen=True)

@@ -36,6 +36,10 @@ class Null:
     p_value: float
     resamples: int
 
+    def to_dict(self) -> dict[str, float]:
+        """Keys of the JSON output, beside those of the value that it belongs to."""
+        return {"null_mean": self.mean, "null_q95": self.q95}
+
 
 SAME = 1e-6
 """Two statistics that differ by no more than this share of themselves are equal, and a spread below it is none: what
