@@ -77,8 +77,7 @@ def test_the_prior_goes_with_the_likelihood_only():
 @pytest.mark.parametrize("name", FAMILIES)
 def test_rows_that_are_all_right_do_not_sharpen_without_end(name):
     """Of a model wrong on .2 % of rows, whose scores are exact, 250 rows without an error: on new rows the fit is no
-    worse than the scores by .004 nats (ft, whose features the prior leaves
-    free; ts .0001), without the prior it is worse."""
+    worse than the scores by .002 nats (ts .0001), without the prior it is worse."""
     rng = np.random.default_rng(3)
     z = 1.6 * rng.normal(size=(20_000, 3)) + 9.6 * np.eye(3)[rng.integers(0, 3, 20_000)]
     y = (z + rng.gumbel(size=z.shape)).argmax(axis=1)
@@ -89,7 +88,7 @@ def test_rows_that_are_all_right_do_not_sharpen_without_end(name):
     held, free = (fit(name, z[few], y[few], prior=prior, **options) for prior in (0.25, 0.0))
     assert held.status == "ok"
     after = nll(held.calibrator, z[new], y[new])
-    assert after < nll(method("identity")(), z[new], y[new]) + 0.004
+    assert after < nll(method("identity")(), z[new], y[new]) + 0.002
     assert after < nll(free.calibrator, z[new], y[new])
 
 

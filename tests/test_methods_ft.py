@@ -72,7 +72,9 @@ def test_no_independent_solver_does_better_from_any_start():
 
     def objective(w):
         value, slopes = row_series(rows, np.exp(inputs @ w) / c.temperature)
-        return value.mean() + w @ w / len(y), inputs.T @ slopes[0] / len(y) + 2 * w / len(y)
+        sharp = np.maximum(inputs @ w - np.log(c.temperature), 0.0)  # under the prior of .25: 1 / .25^2 = 16
+        penalty, pull = w @ w + 8 * sharp @ sharp / len(y), 2 * w + 16 * inputs.T @ sharp / len(y)
+        return value.mean() + penalty / len(y), (inputs.T @ slopes[0] + pull) / len(y)
 
     ours = objective(c.weights)[0]
     assert fitted.details["gradient"] <= 1e-10
@@ -167,8 +169,8 @@ def test_features_that_do_not_vary_carry_nothing():
 def test_weights_count_like_repeated_rows():
     z, y = uneven(300)
     times = np.random.default_rng(4).integers(0, 3, 300)
-    a = fit(ArrayRows(z, y, weight=times.astype(float)), ridge=0.0).calibrator
-    b = fit(ArrayRows(np.repeat(z, times, axis=0), np.repeat(y, times)), ridge=0.0).calibrator
+    a = fit(ArrayRows(z, y, weight=times.astype(float)), ridge=0.0, prior=0.0).calibrator
+    b = fit(ArrayRows(np.repeat(z, times, axis=0), np.repeat(y, times)), ridge=0.0, prior=0.0).calibrator
     np.testing.assert_allclose(a.weights, b.weights, atol=1e-6)
 
 

@@ -1,6 +1,5 @@
 """Feature temperature."""
 
-from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from typing import Annotated, Self
@@ -22,7 +21,7 @@ from calcli.calibrator import (
 from calcli.errors import DataError
 from calcli.fast_dataclass import dataclass
 from calcli.kernels.numpy import row_series
-from calcli.methods._temperature import USUAL_PRIOR, Prior, effective_rows, sharpening, start_rows
+from calcli.methods._temperature import USUAL_PRIOR, Prior, effective_rows, start_rows
 from calcli.methods.ts import TemperatureOptions, TemperatureScaling
 from calcli.numerics import FloatArray, IntArray, log_softmax, mixed_with_uniform, row_max
 from calcli.rows import Block, Rows, sample_runs
@@ -72,8 +71,8 @@ class FeatureTemperature(Calibrator):
     scaling. The features need no label: with u = z / T, f1 = log(H(softmax u) / log C + 1e-6)
     (entropy), f2 = log(u_(1) - u_(2) + 1e-2) (margin), f3 = log of the standard deviation of
     z over the classes; each standardised by its mean and deviation on the calibration rows
-    and clipped to +-4. w minimises the mean NLL + ridge/n |w|^2 (and, w0 - log T being the
-    mean log-slope, what ``prior`` adds) by Newton's method on series
+    and clipped to +-4. w minimises the mean NLL + ridge/n |w|^2 and, m_i being the log scale
+    of row i, sum_i max(m_i, 0)^2 / (2 prior^2 n^2), by Newton's method on series
     of the rows (not convex, but four numbers), in large files from the minimum of some rows, else
     from 0, which is temperature scaling.
     A row's logits are scaled, never bent: predictions stay as they were.
@@ -116,7 +115,7 @@ class FeatureTemperature(Calibrator):
         tolerance = LOOSE_GRADIENT if context.early else GRADIENT
         inputs = design(raw, mean, deviation)
         del raw  # as large as the scores of three classes
-        held = partial(sharpening, prior=options.prior, rows=effective_rows(rows))
+        held = 1.0 / (options.prior**2 * effective_rows(rows)) if options.prior else 0.0
         objective = Weighing(inputs, share, options.ridge / rows.n, temperature, tolerance, held)
         count = start_rows(rows)
         if count and not begin.any():
@@ -187,7 +186,7 @@ def _features(temperature: float, block: Block) -> FloatArray:
 class Weighing:
     r"""The search for the weights: mean NLL of rows with their own scales, and the ridge.
 
-    inputs : (n, 4). share : (n,), sum 1. ridge : weight of \|w\|^2. held : the prior's part of a mean log-slope.
+    inputs : (n, 4). share : (n,), sum 1. ridge : weight of \|w\|^2. held : weight of the prior on rows that sharpen.
     """
 
     inputs: FloatArray
@@ -195,7 +194,7 @@ class Weighing:
     ridge: float
     temperature: float
     tolerance: float
-    held: Callable[[float], tuple[float, float, float]]
+    held: float
 
     def part(self, index: IntArray) -> "Weighing":
         """The same of some rows, roughly."""
@@ -243,12 +242,15 @@ class Weighing:
         """
         total, gradient = self.ridge * float(w @ w), 2 * self.ridge * w
         hessian = 2 * self.ridge * np.eye(4)
-        held, push, curvature = self.held(float(w[0]) - float(np.log(self.temperature)))
-        total, gradient[0], hessian[0, 0] = total + held, gradient[0] + push, hessian[0, 0] + curvature
         for at in range(0, len(value), AT_ONCE):
             here = slice(at, at + AT_ONCE)
             inputs, share = self.inputs[here], self.share[here]
             change = np.clip(inputs @ (w - centre), -REACH, REACH)
+            sharp = np.maximum(inputs @ w - np.log(self.temperature), 0.0)
+            push = self.held * share * sharp
+            total += 0.5 * float(push @ sharp)
+            gradient += inputs.T @ push
+            hessian += (inputs * (self.held * share * (sharp > 0))[:, None]).T @ inputs
             x, inside = np.expm1(change), np.where(np.abs(change) < REACH, share, 0.0)
             rise, slope, bend = (np.zeros(len(x)) for _ in range(3))
             for j in range(len(slopes) - 1 - cut, -1, -1):  # Horner's scheme
