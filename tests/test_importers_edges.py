@@ -24,7 +24,6 @@ from calcli.importers.import_report import Splitting
 from calcli.importers.import_request import ImportRequest
 from calcli.importers.import_scores import corrupt_labels, import_scores
 from calcli.importers.join import _ordered
-from calcli.importers.labelled_scores import per_row
 from calcli.importers.nested import _join, flatten, merge_batches
 from calcli.importers.readers.pickles import _tensor
 from calcli.importers.readers.torch_files import _Anything
@@ -102,13 +101,6 @@ def test_only_what_has_a_value_per_row_is_put_in_order():
     assert load("weights", np.arange(4)) == [0, 1, 2, 3]
     assert load("class_names", np.array([7, 8, 9])) == [7, 8, 9]
     assert load("transformed", np.arange(6).reshape(2, 3)) == [[2, 0, 1], [5, 3, 4]]
-
-
-def test_a_value_per_sample_is_repeated_for_each_of_its_rows():
-    assert per_row(entry_of(np.array([1, 2])), "ids", 4, repeats=2).tolist() == [1, 1, 2, 2]
-    assert per_row(entry_of(np.array([1, 2, 3, 4])), "ids", 4, repeats=2).tolist() == [1, 2, 3, 4]
-    with pytest.raises(DataError, match=r"shape \(3,\), expected \(4,\)"):
-        per_row(entry_of(np.arange(3)), "ids", 4, repeats=2)
 
 
 def test_lists_of_words_and_numbers_are_no_scores(tmp_path):

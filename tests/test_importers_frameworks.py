@@ -2,7 +2,6 @@
 
 import pickle
 
-import h5py
 import numpy as np
 import pytest
 from imports import bring
@@ -178,6 +177,7 @@ def test_positions_of_tokens_become_rows(tmp_path, out):
     found = bring(tmp_path / "a.npz", out)
     assert np.array_equal(found["logits"], Z) and np.array_equal(found["labels"], Y)
     assert "4 x 3 positions became 12 rows" in found["notes"]
+    assert found["unit"].tolist() == [0, 0, 0, 1, 1, 1, 2, 2, 2, 3, 3, 3]
 
 
 # ---- what is none
@@ -249,17 +249,26 @@ def test_samples_of_two_arrays(sample, out):
 # ---- several labels at once
 
 
-def test_a_bundle_for_every_label(tmp_path, out):
+def test_rows_of_several_labels_become_a_row_for_each(tmp_path, out):
     truth = np.random.default_rng(2).integers(0, 2, (N, K))
     np.savez(tmp_path / "a.npz", logits=Z, labels=truth, class_names=["cat", "dog", "eel"])
     with pytest.raises(DataError, match="is not one-hot.*--per-label"):
         bring(tmp_path / "a.npz", out)
-    report = import_scores([tmp_path / "a.npz"], out, ImportRequest(per_label=True), force=True)
-    assert [(b.name, b.n, b.k) for b in report.bundles] == [("cat", N, 2), ("dog", N, 2), ("eel", N, 2)]
-    with h5py.File(out) as file:
-        for c, name in enumerate(("cat", "dog", "eel")):
-            assert np.array_equal(file[f"{name}/labels"][()], truth[:, c])
-            assert np.array_equal(file[f"{name}/logits"][()], np.stack([0 * Z[:, c], Z[:, c]], axis=1))
+    found = bring(tmp_path / "a.npz", out, per_label=True)
+    assert found["logits"].shape == (3 * N, 2) and np.array_equal(found["labels"].reshape(N, 3), truth)
+    assert found["group"].reshape(N, 3).tolist() == [[b"cat", b"dog", b"eel"]] * N
+    assert np.array_equal(found["unit"].reshape(N, 3), np.arange(N)[:, None].repeat(3, axis=1))
+    for c in range(3):
+        assert np.array_equal(found["logits"][c::3], np.stack([0 * Z[:, c], Z[:, c]], axis=1))
+    table = [("key", "p_cat", "p_dog", "p_eel", "is_cat", "is_dog", "is_eel")]
+    table += [(f"r{i}", *P[i].tolist(), *truth[i].tolist()) for i in range(N)]
+    (tmp_path / "a.csv").write_text("".join(",".join(map(str, row)) + "\n" for row in table))
+    named = {"scores": ("p_cat:p_eel",), "labels": ("is_cat:is_eel",), "kind": "probs", "ids": "key"}
+    from_table = bring(tmp_path / "a.csv", out, per_label=True, **named)
+    assert np.array_equal(from_table["probs"][:, 1].reshape(N, 3), P)
+    assert np.array_equal(from_table["labels"], found["labels"]) and "ids" not in from_table
+    assert from_table["group"][:4].tolist() == [b"cat", b"dog", b"eel", b"cat"]
+    assert from_table["unit"][2:4].tolist() == [b"r0", b"r1"]
     np.savez(tmp_path / "a.npz", logits=Z, labels=Y)
     with pytest.raises(DataError, match=r"has shape \(12,\), expected zeros and ones of shape \(12, 3\)"):
         bring(tmp_path / "a.npz", out, per_label=True)

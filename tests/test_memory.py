@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+import zipfile
 from pathlib import Path
 
 import h5py
@@ -72,3 +73,28 @@ def test_apply_takes_the_same_memory_for_ten_times_the_rows(tmp_path):
             assert peak(tmp_path, "fit", "-m", "ts", "a.h5", "-o", "a.json", "-q")
         found.append(peak(tmp_path, "apply", "a.json", "a.h5", "-o", "b.h5", "--force", "-q"))
     assert found[1] - found[0] < 30 * MIB
+
+
+def write_pixels(path, n):
+    """Scores of n x 8 x 256 x 256 pixels and a label each in an npz, one image after the other."""
+    rng = np.random.default_rng(0)
+    arrays = (
+        ("logits", "<f4", (8, 256, 256), rng.normal(size=(8, 256, 256)).astype("f4")),
+        ("labels", "|u1", (256, 256), rng.integers(0, 8, (256, 256), "u1")),
+    )
+    with zipfile.ZipFile(path, "w") as archive:
+        for name, dtype, shape, image in arrays:
+            with archive.open(f"{name}.npy", "w", force_zip64=True) as member:
+                about = {"descr": dtype, "fortran_order": False, "shape": (n, *shape)}
+                np.lib.format.write_array_header_1_0(member, about)
+                for _ in range(n):
+                    member.write(image.tobytes())
+
+
+def test_ten_times_the_images_take_the_same_memory(tmp_path):
+    """60 x 65 536 pixels x 8 classes against 6: 126 MB of scores, and a byte a pixel for the labels."""
+    found = []
+    for n in (6, 60):
+        write_pixels(tmp_path / "a.npz", n)
+        found.append(peak(tmp_path, "extract", "a.npz", "-o", "a.h5", "--force", "-q"))
+    assert found[1] - found[0] < 40 * MIB

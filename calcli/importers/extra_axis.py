@@ -18,15 +18,13 @@ from calcli.rows import ScoreKind
 class Viewed:
     """Scores with two axes.
 
-    labels : as they belong to them. moved : transformed scores and their specs. repeats : how
-    many rows each row of the source became. kind : of the
+    labels : as they belong to them. moved : transformed scores and their specs. kind : of the
     scores, where it has changed.
     """
 
     scores: Any
     labels: NDArray[Any] | None
     moved: tuple[Any, tuple[str, ...]] | None = None
-    repeats: int = 1
     kind: ScoreKind | None = None
 
 
@@ -35,8 +33,7 @@ def settle_views(
 ) -> Viewed:
     """Give scores (views, n, k), (n, views, k) or (n, positions, k) their two axes.
 
-    labels (n,) tell which axis the views are; labels (n, positions) make every position a
-    row. wish : ``take=I`` one view, ``mean`` the mean of what is saved (logits or
+    labels (n,) tell which axis the views are. wish : ``take=I`` one view, ``mean`` the mean of what is saved (logits or
     probabilities), ``transforms`` view 0 with the others as transforms for ReCal. reduce : how
     the positions of a sequence, the second axis, become one where labels are (n,): what is
     added up or compared are logits afterwards, as it sums to no 1. Raises DataError for a third
@@ -49,10 +46,6 @@ def settle_views(
             raise UsageError(f"--views {wish}: {where} has shape {tuple(scores.shape)}, no axis of views")
         return Viewed(scores, labels)
     shape = tuple(scores.shape)
-    if labels is not None and labels.shape == shape[:2] and shape[1] > 1:
-        remark(f"{where}: {shape[0]} x {shape[1]} positions became {shape[0] * shape[1]} rows")
-        whole = np.asarray(scores[()]).reshape(-1, shape[2])
-        return Viewed(whole, labels.reshape(-1), repeats=shape[1])
     axes = [axis for axis in (0, 1) if labels is not None and shape[1 - axis] == labels.shape[0]]
     if len(axes) != 1:
         raise DataError(
@@ -83,14 +76,12 @@ def settle_views(
 
 
 def _reduced(scores: Any, labels: NDArray[Any] | None, how: str, kind: ScoreKind, where: str) -> Viewed:
-    """Scores (n, positions, k), with one position in the place of all, or with every one as a row (none)."""
+    """Scores (n, positions, k), with one position in the place of all."""
     if len(scores.shape) != 3 or (labels is not None and len(labels) != scores.shape[0]):
         shape = tuple(scores.shape)
         raise UsageError(f"--reduce {how}: {where} has shape {shape}, expected (rows, positions, classes)")
     if how == "none":
-        if labels is None or labels.shape != tuple(scores.shape[:2]):
-            raise UsageError(f"--reduce none: {where} needs a label per position, {tuple(scores.shape[:2])}")
-        return settle_views(scores, labels, None, kind, where)
+        raise UsageError(f"--reduce none: {where} needs a label per position, {tuple(scores.shape[:2])}")
     if labels is not None and labels.ndim > 1 and labels.shape[1] > 1:
         raise UsageError(f"--reduce {how}: labels have shape {labels.shape}, expected one per row; --reduce none")
     values = np.asarray(scores[()], dtype=np.float64)

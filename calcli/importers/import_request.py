@@ -32,6 +32,8 @@ class ImportOptions(ByName):
     choices: int | None = flag(None, "Take the questions with N candidates only.", "N")
     filter: str | None = flag(None, "Take the answers after this filter.", "NAME")
     classes: int | None = flag(None, "Of top-k tables: how many classes there are.", "C", min=2)
+    class_axis: int | None = flag(None, "Axis of the classes, of scores of pixels or tokens.", "AXIS", min=-9, max=9)
+    sample: int | None = flag(None, "Take N positions, or rows, of each unit, drawn by --seed.", "N", min=1)
     reduce: str | None = flag(None, "Of token sequences: how positions become one.", "|".join(REDUCE))
     gold: str | None = flag(None, "Another file with the right answers, joined by ids.", "FILE")
     join: bool = flag(False, "The sources are parts of one data set: shards, ranks.")
@@ -61,7 +63,7 @@ class ImportRequest(ImportOptions):
     """These with the arrays that are named.
 
     scores, labels : names of arrays. kind : of all scores. groups : parts of the source to take. all_scores : take
-    every array of scores. no_labels : labels may be missing.
+    every array of scores. no_labels : labels may be missing. seed : of draws.
     """
 
     scores: tuple[str, ...] = ()
@@ -70,3 +72,4 @@ class ImportRequest(ImportOptions):
     groups: tuple[str, ...] = ()
     all_scores: bool = False
     no_labels: bool = False
+    seed: int = 0

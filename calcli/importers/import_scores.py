@@ -20,7 +20,8 @@ from calcli.importers.gold_labels import add_gold, aligned_labels
 from calcli.importers.import_report import Chance, ImportReport, Splitting, Written, absent_classes, remark_taken
 from calcli.importers.import_request import ImportRequest
 from calcli.importers.join import first_rows, join_archives, remark_shards, without_missing
-from calcli.importers.labelled_scores import Imported, load, load_labels
+from calcli.importers.labelled_scores import Imported, labels_as_rows, load
+from calcli.importers.positions import Positions
 from calcli.importers.remarks import remark, remarks
 from calcli.importers.sources import settle_sources
 from calcli.importers.unnamed_arrays import take_obvious
@@ -69,11 +70,11 @@ def import_scores(
             where = ", ".join(str(path) for path in sources)
             origin = _Origin(archives, ask)
             with new_bundles(output, force=force, inputs=sources) as out:
-                for imported in _bundles(entries, ask, ignore_labels, splitting, where):
+                for imported, arrays in _bundles(entries, ask, ignore_labels, splitting, where):
                     if ask.corrupt_labels:
                         imported, origin.corrupted = corrupt_labels(imported, ask.corrupt_labels, splitting.seed)
                     groups = _deal(imported, splitting, ignore_labels, ask)
-                    _write(out, imported, groups, origin, entries, splitting, report)
+                    _write(out, imported, groups, origin, arrays, splitting, report)
         except CalcliError as problem:
             raise type(problem)(settled.translated(str(problem))) from None
         report.notes = [settled.translated(note) for note in told]
@@ -110,14 +111,14 @@ def _given(ask: ImportRequest, option: str) -> bool:
 
 def _bundles(
     entries: Mapping[str, Entry], ask: ImportRequest, ignore: Sequence[int], splitting: Splitting, where: str
-) -> Iterator[Imported]:
-    """What the arrays make: one bundle of confidences, or scores with labels by their names."""
+) -> Iterator[tuple[Imported, Mapping[str, Entry]]]:
+    """What the arrays make, and the arrays: one bundle of confidences, or scores with labels by their names."""
     ask = confidences_by_name(entries, ask)
     if ask.confidence or ask.correct:
         if ask.drop_missing:
             pieces = [piece.strip() for text in (ask.confidence, ask.correct) for piece in (text or "").split("=")]
             entries = without_missing(entries, [path for path in entries if path in pieces], where)
-        yield load_confidences(entries, ask, ignore, where)
+        yield load_confidences(entries, ask, ignore, where), entries
         return
     filled = take_obvious(entries, replace(ask, kind=ask.kind or ("probs" if ask.percent else None)), where)
     if ask.percent and filled.kind != "probs":
@@ -130,10 +131,10 @@ def _bundles(
         if ask.drop_missing:
             paths = [candidate.scores] if candidate.labels is None else [candidate.scores, candidate.labels]
             entries = without_missing(entries, paths, where)
+        arrays, asked = entries, ask
         if ask.per_label:
-            yield from load_labels(candidate, entries, ask, ignore)
-            continue
-        yield load(candidate, entries, ask, ignore=ignore)
+            candidate, arrays, asked = labels_as_rows(candidate, entries, ask)
+        yield load(candidate, arrays, asked, ignore=ignore), arrays
 
 
 def _refuse_second_split(candidates: Sequence[BundleArrays], splitting: Splitting, where: str) -> None:
@@ -152,17 +153,25 @@ def _refuse_second_split(candidates: Sequence[BundleArrays], splitting: Splittin
         raise UsageError(f"{where}: has a column that splits it already; leave out --split")
 
 
-def _deal(imported: Imported, splitting: Splitting, ignore: Sequence[int], ask: ImportRequest) -> dict[str, IntArray]:
+Chosen = IntArray | slice
+"""Rows that go to a group: their numbers, or all of them."""
+
+
+def _deal(imported: Imported, splitting: Splitting, ignore: Sequence[int], ask: ImportRequest) -> dict[str, Chosen]:
     """Which rows of the source go to which group of the output."""
     name, labels = imported.candidate.name, imported.labels
+    if imported.dense and imported.parts is None and ask.draw is None and not splitting.parts:
+        return {name: slice(None)}  # of 1e8 positions their numbers alone would fill the memory
     rows = np.arange(imported.n)
-    if ignore and labels is not None:
+    if ignore and labels is not None and not imported.dense:
         rows = np.flatnonzero(~np.isin(labels, np.asarray(ignore)))
         if len(rows) < imported.n:
             remark(f"{imported.where}: {imported.n - len(rows)} of {imported.n} rows left out by their labels")
         if len(rows) == 0:
             raise DataError(f"{imported.where}: every row has an ignored label, nothing is left")
     rows = _unrepeated(imported, rows, ask)
+    if ask.sample is not None and not imported.dense:
+        rows = _sampled(imported, rows, ask.sample, splitting.seed)
     if imported.parts is not None:
         texts = imported.parts.astype("U")[rows]
         found = np.unique(texts)
@@ -190,6 +199,21 @@ def _deal(imported: Imported, splitting: Splitting, ignore: Sequence[int], ask: 
     }[splitting.method(labels is not None)]
     remark(f"{name + ': ' if name else ''}{len(rows)} rows split {how}: {sizes}{f', {left} left out' if left else ''}")
     return {_join(imported.candidate.model, group): rows[index] for group, index in dealt.items()}
+
+
+def _sampled(imported: Imported, rows: IntArray, most: int, seed: int) -> IntArray:
+    """At most so many rows of every unit, drawn without replacement. Raises UsageError where no units are known."""
+    unit = imported.columns.get("unit")
+    if unit is None:
+        raise UsageError(f"--sample: {imported.where} has no units to draw rows of; name their column with --unit")
+    drawn = np.random.default_rng(seed).permutation(rows)
+    _, code = np.unique(np.asarray(unit[drawn]).astype("U"), return_inverse=True)
+    order = np.argsort(code.reshape(-1), kind="stable")
+    ordered = code.reshape(-1)[order]
+    place = np.arange(len(order)) - np.searchsorted(ordered, ordered)
+    kept = np.sort(drawn[order[place < most]])
+    remark(f"{imported.where}: {len(kept)} of {len(rows)} rows, at most {most} of each unit (seed {seed})")
+    return kept
 
 
 def _unrepeated(imported: Imported, rows: IntArray, ask: ImportRequest) -> IntArray:
@@ -236,7 +260,7 @@ class _Origin:
             digest = file_sha256(archive.path)
             self.files.append({"name": archive.path.name, "format": archive.format, "sha256": digest})
         self.kind_given = ask.kind is not None
-        self.draw = ask.draw
+        self.draw, self.sample = ask.draw, ask.sample
         self.corrupted: dict[str, Any] | None = None
 
     def source(
@@ -257,6 +281,8 @@ class _Origin:
         }
         if self.draw is not None:
             record["drawn_with_replacement"] = {"rows": self.draw, "seed": splitting.seed}
+        if self.sample is not None:
+            record["sampled"] = {"of_each_unit": self.sample, "seed": splitting.seed}
         if splitting.parts:
             record["split"] = splitting.record(group, imported.labels is not None)
         return record
@@ -285,27 +311,29 @@ def _own_names(candidate: BundleArrays, entries: Mapping[str, Entry]) -> dict[st
 def _write(
     out: BundleWriter,
     imported: Imported,
-    groups: Mapping[str, IntArray],
+    groups: Mapping[str, Chosen],
     origin: _Origin,
     entries: Mapping[str, Entry],
     splitting: Splitting,
     report: ImportReport,
 ) -> None:
     """Make the groups of one source bundle, report them, and fill them."""
-    writers: list[tuple[GroupWriter, IntArray]] = []
+    writers: list[tuple[GroupWriter, Chosen]] = []
+    whole = {name: column for name, column in imported.columns.items() if not isinstance(column, Positions)}
     provenance = _provenance(imported.candidate, entries)
     for group, index in groups.items():
         labels = None if imported.labels is None else imported.labels[index]
+        rows = imported.n if isinstance(index, slice) else len(index)
         new = NewBundle(
-            n=len(index),
+            n=rows,
             k=imported.k,
             kind=imported.kind,
             dtype=imported.dtype,
             labels=labels is not None and bool(imported.k),
             transforms=imported.specs,
             class_names=imported.class_names,
-            columns={name: values[index] for name, values in imported.columns.items()},
-            source=origin.source(imported, entries, splitting, group.rsplit("/", 1)[-1], len(index)),
+            columns={name: values[index] for name, values in whole.items()},
+            source=origin.source(imported, entries, splitting, group.rsplit("/", 1)[-1], rows),
         )
         writer = out.create(group, new)
         for name, text in {**provenance, **_own_names(imported.candidate, entries)}.items():
@@ -326,20 +354,25 @@ def _write(
         chance.remark_doubts()
 
 
-def _fill(imported: Imported, writers: Sequence[tuple[GroupWriter, IntArray]]) -> Chance:
+def _fill(imported: Imported, writers: Sequence[tuple[GroupWriter, Chosen]]) -> Chance:
     """Write the rows of every group in one pass over the source, and see how often the label scores highest."""
     chance = Chance(imported)
+    lazy = {name: column for name, column in imported.columns.items() if isinstance(column, Positions)}
     for slab in imported.slabs():
         chance.see(slab)
+        here = slice(slab.start, slab.start + len(slab.scores))
+        columns = {name: column[here] for name, column in lazy.items()}
         for writer, index in writers:
-            first, last = np.searchsorted(index, [slab.start, slab.start + len(slab.scores)])
-            if first == last:
+            first, local = slab.start, np.arange(len(slab.scores))
+            if not isinstance(index, slice):
+                first, last = np.searchsorted(index, [here.start, here.stop])
+                local = index[first:last] - slab.start
+            if not len(local):
                 continue
-            local = index[first:last] - slab.start
             whole = np.array_equal(local, np.arange(len(slab.scores)))  # rows may be drawn twice
-            per_row: dict[str, Any] = {}
+            per_row: dict[str, Any] = {name: column[local] for name, column in columns.items()}
             if imported.labels is not None:
-                right = imported.labels[index[first:last]]
+                right = imported.labels[here][local]
                 per_row["labels" if imported.k else "correct"] = right if imported.k else right.astype(bool)
             if slab.transformed is not None:
                 per_row["transformed"] = slab.transformed if whole else slab.transformed[:, local]

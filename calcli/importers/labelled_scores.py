@@ -1,5 +1,6 @@
 """From arrays as somebody saved them to checked scores, labels and columns."""
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Literal
@@ -10,7 +11,7 @@ from numpy.typing import NDArray
 from calcli.errors import DataError, UsageError
 from calcli.fast_dataclass import dataclass
 from calcli.importers.archive import Entry, constant
-from calcli.importers.array_names import COLUMNS, BundleArrays, group_name, parse_name
+from calcli.importers.array_names import COLUMNS, BundleArrays, parse_name
 from calcli.importers.extra_axis import settle_views
 from calcli.importers.import_request import ImportRequest
 from calcli.importers.labels import texts_of, to_labels
@@ -22,6 +23,8 @@ from calcli.importers.mistaken_for_scores import (
     refuse_other_order,
     refuse_ranks,
 )
+from calcli.importers.positions import Dense, Positions, class_axis_of
+from calcli.importers.remarks import remark
 from calcli.io.validate import check_labels, check_scores, check_shape, check_weights, score_kind
 from calcli.numerics import IntArray
 from calcli.rows import ScoreKind
@@ -46,7 +49,7 @@ class Slab:
 class Imported:
     """One bundle to be, with its scores still where they are.
 
-    labels : (n,) int64, ignored labels still in place, or None; of confidences whether
+    labels : (n,) integers, ignored labels still in place, or None; of confidences whether
     they are right. columns : per-row arrays by the name they have in a bundle. parts : the group
     each row was already in, or None.
     """
@@ -64,6 +67,11 @@ class Imported:
     parts: NDArray[Any] | None
     _scores: Any
     _moved: Any
+
+    @property
+    def dense(self) -> bool:
+        """Whether rows are positions, of which those with ignored labels are out and samples drawn already."""
+        return isinstance(self._scores, Positions)
 
     def slabs(self) -> Iterator[Slab]:
         """Walk over the rows once. Raises DataError at the first that breaks the rules of bundles."""
@@ -108,10 +116,16 @@ def load(
     """
     scores_entry = entries[candidate.scores]
     where, kind = scores_entry.where, score_kind(candidate.kind)
-    raw = None if candidate.labels is None else np.asarray(entries[candidate.labels].load()[()])
+    truth = None if candidate.labels is None else entries[candidate.labels].load()
     given = scores_entry.load()
     if ask.percent:
         given = np.asarray(given[()], dtype=np.float64) / 100.0
+    if ask.views is None and ask.reduce in (None, "none"):
+        axis = class_axis_of(given, truth, ask.class_axis, where)
+        if axis is not None:
+            dense = Dense(given, truth, axis, where, ignore=ignore, sample=ask.sample, seed=ask.seed)
+            return _load_dense(dense, candidate, entries, ask, kind)
+    raw = None if truth is None else np.asarray(truth[()])
     viewed = settle_views(given, raw, ask.views, kind, where, ask.reduce)
     kind = viewed.kind or kind
     scores, raw = viewed.scores, viewed.labels
@@ -146,10 +160,9 @@ def load(
             refuse_confidences(scores, labels, kind, where)
     if not ask.scores:
         check_logs(scores, candidate.scores, labels, names, entries)
-    columns = carried_columns(candidate, entries, n, viewed.repeats)
-    parts = None
-    if "split" in candidate.extras:
-        parts = per_row(entries[candidate.extras["split"]], "split", n, viewed.repeats)
+    columns = carried_columns(candidate, entries, n)
+    split = candidate.extras.get("split")
+    parts = None if split is None else per_row(entries[split], "split", n)
 
     moved, specs = _transforms(candidate, entries, (n, k), binary) if viewed.moved is None else viewed.moved
     dtype = np.dtype(scores.dtype).newbyteorder("=")
@@ -160,13 +173,39 @@ def load(
     )  # fmt: skip
 
 
-def load_labels(
-    candidate: BundleArrays, entries: Mapping[str, Entry], ask: ImportRequest, ignore: Sequence[int]
-) -> Iterator[Imported]:
-    """For classes that may hold together: a bundle per column of (n, c) scores and labels of 0 and 1, by its name.
+def _load_dense(
+    dense: Dense, candidate: BundleArrays, entries: Mapping[str, Entry], ask: ImportRequest, kind: ScoreKind
+) -> Imported:
+    """Scores of positions as rows, whose unit is the image or the sequence: by its id where there is one, or number."""
+    where, scores = entries[candidate.scores].where, dense.scores()
+    n, k = check_shape(scores.shape, scores.dtype, where)
+    refuse_impostors(scores, kind, where, forced=ask.kind is not None)
+    names, _ = _class_names(candidate, entries, k, False, ask)
+    labels = None if candidate.labels is None else dense.labels(entries[candidate.labels].where)
+    extras, columns = dict(candidate.extras), {}
+    if "ids" in extras:
+        extras = {"unit": extras.pop("ids"), **extras}
+    if ask.named.get("unit") == []:
+        extras.pop("unit", None)
+    elif "unit" not in extras:
+        columns["unit"] = dense.column(np.arange(dense.units, dtype=np.int32))
+    for role in (role for role in COLUMNS if role in extras):
+        entry = entries[extras[role]]
+        values = entry.column()
+        if values.shape != dense.positions:
+            values = per_row(entry, role, dense.units)
+        columns[role] = dense.column(values)
+    candidate, dtype = replace(candidate, extras=extras), np.dtype(scores.dtype).newbyteorder("=")
+    return Imported(candidate, where, kind, n, k, dtype, labels, columns, names, (), None, scores, None)
 
-    Every column is the score of a model for two classes: does the label hold? Raises
-    DataError for scores and labels of another form.
+
+def labels_as_rows(
+    candidate: BundleArrays, entries: Mapping[str, Entry], ask: ImportRequest
+) -> tuple[BundleArrays, dict[str, Entry], ImportRequest]:
+    """Scores and labels (rows, labels) of which several may hold as rows of two classes, one per row and label.
+
+    The group of such a row is its label, the unit its row of the source. Raises DataError for
+    scores and labels of another form.
     """
     scores_entry = entries[candidate.scores]
     if candidate.labels is None:
@@ -178,25 +217,44 @@ def load_labels(
             f"{labels_entry.where}: has shape {truth.shape}, expected zeros and ones of shape {scores.shape}, one per"
             " row and label, for --per-label"
         )
-    names = list(ask.class_names)
-    if not names and "class_names" in candidate.extras:
-        entry = entries[candidate.extras["class_names"]]
-        names = texts_of(np.asarray(entry.load()[()]), entry.where)
-    names = [group_name(name) for name in names] if names else [f"label{c}" for c in range(scores.shape[1])]
-    if len(names) != scores.shape[1] or len(set(names)) < len(names):
-        raise DataError(
-            f"{scores_entry.where}: {len(set(names))} names for {scores.shape[1]} labels; --class-names A,B,…"
-        )
-    extras = {role: path for role, path in candidate.extras.items() if role in (*COLUMNS, "split")}
-    named = replace(ask, scores=(candidate.scores,), labels=(candidate.labels,), class_names=())
-    for c, name in enumerate(names):
-        column = {
-            candidate.scores: replace(scores_entry, load=constant(scores[:, c])),
-            candidate.labels: replace(labels_entry, load=constant(truth[:, c].astype(np.int64))),
-        }
-        model = "/".join(part for part in (candidate.model, name) if part)
-        one = replace(candidate, model=model, extras=extras)
-        yield load(one, {**entries, **column}, named, ignore=ignore)
+    n, c = scores.shape
+    names = _label_names(candidate, entries, ask) or [f"label{i}" for i in range(c)]
+    if len(names) != c or len(set(names)) < len(names):
+        raise DataError(f"{scores_entry.where}: {len(set(names))} names for {c} labels; --class-names A,B,…")
+    each = {
+        role: entries[path] for role, path in candidate.extras.items() if role in ("unit", "ids", "weights", "split")
+    }
+    rows = {role: np.repeat(per_row(entry, role, n), c) for role, entry in each.items()}
+    unit = next((role for role in ("unit", "ids") if role in rows), "row")
+    made = {role: Entry(entry.path, entry.name, constant(rows[role])) for role, entry in each.items() if role != "ids"}
+    if ask.named.get("unit") != []:
+        own = each[unit].name if unit in each else "row"
+        made["unit"] = Entry(scores_entry.path, own, constant(rows.get(unit, np.repeat(np.arange(n), c))))
+    made["group"] = Entry(scores_entry.path, "label", constant(np.tile(np.array(names, dtype=object), n)))
+    made = {f"{candidate.scores} by label/{role}": entry for role, entry in made.items()}
+    flat = {
+        candidate.scores: replace(scores_entry, load=constant(scores.reshape(-1))),
+        candidate.labels: replace(labels_entry, load=constant(truth.astype(np.int64).reshape(-1))),
+    }
+    remark(f"{scores_entry.where}: {n} rows x {c} labels became {n * c} rows; a row's labels are a unit, each a group")
+    asked = replace(ask, scores=(candidate.scores,), labels=(candidate.labels,), class_names=())
+    return (
+        replace(candidate, extras={path.rpartition("/")[2]: path for path in made}),
+        {**entries, **made, **flat},
+        asked,
+    )
+
+
+def _label_names(candidate: BundleArrays, entries: Mapping[str, Entry], ask: ImportRequest) -> list[str]:
+    """Names of labels: those given, of their columns, or of the columns of scores, without what all begin with."""
+    own = [f"class_names_{candidate.labels}", candidate.extras.get("class_names", "")]
+    entry = next((entries[path] for path in own if path in entries), None)
+    if ask.class_names or entry is None:
+        return list(ask.class_names)
+    parts = [re.split(r"(?<=[_.])", name) for name in texts_of(np.asarray(entry.load()[()]), entry.where)]
+    while len({part[0] for part in parts}) == 1 < min(map(len, parts)):
+        parts = [part[1:] for part in parts]
+    return ["".join(part) for part in parts]
 
 
 def _native(values: Any) -> NDArray[Any]:
@@ -225,20 +283,16 @@ def _class_names(
     return names, own
 
 
-def carried_columns(
-    candidate: BundleArrays, entries: Mapping[str, Entry], n: int, repeats: int = 1
-) -> dict[str, NDArray[Any]]:
+def carried_columns(candidate: BundleArrays, entries: Mapping[str, Entry], n: int) -> dict[str, NDArray[Any]]:
     """Ids, weights, groups and units of the rows, and what groups are put together from. Raises DataError."""
     named = [(role, entries[path]) for role, path in candidate.extras.items() if role in COLUMNS]
     parts = [pair for _, entry in named for pair in entry.made_of.items() if not parse_name(pair[0]).role]
-    return {role: per_row(entry, role, n, repeats) for role, entry in [*named, *parts]}
+    return {role: per_row(entry, role, n) for role, entry in [*named, *parts]}
 
 
-def per_row(entry: Entry, role: str, n: int, repeats: int = 1) -> NDArray[Any]:
+def per_row(entry: Entry, role: str, n: int) -> NDArray[Any]:
     """A column of ids, weights or the like, one value per row. Raises DataError."""
     values = entry.column()
-    if repeats > 1 and len(values) * repeats == n:
-        values = np.repeat(values, repeats, axis=0)
     if role == "weights":
         return check_weights(values, n, entry.where)
     if values.shape != (n,):

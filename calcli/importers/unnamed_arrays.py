@@ -48,7 +48,7 @@ def take_obvious(entries: Mapping[str, Entry], ask: ImportRequest, where: str) -
         said = f"--scores {shlex.quote(found[0])} --labels {shlex.quote(found[1])} --kind probs"
         remark(f"{where}: {found[0]!r} lies in [0, 1] and {found[1]!r} has two words: read as with {said}")
         return replace(ask, scores=found[:1], labels=found[1:], kind="probs")
-    cores = {names[path].core for path, array in floats.items() if array.ndim in (2, 3) and array.shape[-1] > 0}
+    cores = {names[path].core for path, array in floats.items() if array.ndim > 1 and array.shape[-1] > 0}
     cores = {core for core in cores if core.lower() in SCORE_WORDS} or cores
     cores = cores or {names[p].core for p, a in floats.items() if a.ndim == 1 and names[p].core.lower() in SCORE_WORDS}
     if not ask.labels and (pairs := _pairs(names, floats)):
@@ -67,11 +67,12 @@ def take_obvious(entries: Mapping[str, Entry], ask: ImportRequest, where: str) -
         fitting = {
             names[p].core: a
             for p, a in arrays.items()
-            if a.dtype.kind in "iuU" and a.ndim == 1 and len(a) in array.shape[:2] and not names[p].role
+            if a.dtype.kind in "iuU" and not names[p].role
+            if (a.ndim == 1 and len(a) in array.shape[:2]) or (a.ndim > 1 and a.ndim == array.ndim - 1)
             if not says_correct(names[p].core)
         }
         if len(fitting) > 1:  # row numbers and paths beside the labels
-            k = max(array.shape[-1] if array.ndim > 1 else 2, 2)
+            k = max(array.shape[1:], default=2)
             fitting = {core: a for core, a in fitting.items() if _few(a, k)}
         labels = tuple(fitting) if len(fitting) == 1 else ()
     kind = ask.kind
@@ -141,7 +142,7 @@ def _look(entry: Entry) -> Any:
         array = entry.load()
     except DataError:
         return None
-    return array if hasattr(array, "dtype") and array.ndim in (1, 2, 3) and len(array) else None
+    return array if hasattr(array, "dtype") and array.ndim and len(array) else None
 
 
 def _is_feature(path: str, where: str) -> bool:

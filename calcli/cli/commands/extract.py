@@ -130,7 +130,10 @@ class ExtractArgs(ModelOptions, ImportOptions, o.WorkerOptions, o.OutputOptions)
     def ask(self) -> ImportRequest:
         """What to take from the sources."""
         scores, labels, groups = (tuple(names or ()) for names in (self.scores, self.labels, self.group))
-        how = {name: getattr(self, name) for name in (*o.names_of(ImportOptions), "kind", "all_scores", "no_labels")}
+        how = {
+            name: getattr(self, name)
+            for name in (*o.names_of(ImportOptions), "kind", "all_scores", "no_labels", "seed")
+        }
         return ImportRequest(scores=scores, labels=labels, groups=groups, **how)
 
 

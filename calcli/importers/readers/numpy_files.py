@@ -2,9 +2,11 @@
 
 import io
 import re
+import zipfile
 from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
+from struct import unpack
 from typing import IO, Any
 
 import numpy as np
@@ -18,6 +20,9 @@ from calcli.importers.readers.pickles import content_archive, load_arrays
 from calcli.importers.source_file import SourceFile
 from calcli.io.validate import is_decompression_bomb
 from calcli.numerics import bfloat16_to_float32, is_bfloat16
+
+MAPPED, NAME_LENGTH = 16 << 20, 26
+"""Bytes from which an array stays in its file; where a zip archive has the lengths of a member's name and of more."""
 
 
 @reader(
@@ -47,16 +52,16 @@ def read_npy(file: SourceFile, stack: ExitStack, ask: ImportRequest) -> Archive:
     return Archive.of(path, "npy", {path.stem: load}, loose=True)
 
 
-def _header(file: IO[bytes]) -> tuple[np.dtype[Any], tuple[int, ...]] | None:
-    """Type and shape of a .npy file, which is then at its data; None for a broken one."""
+def _header(file: IO[bytes]) -> tuple[np.dtype[Any], tuple[int, ...], bool] | None:
+    """Type, shape and whether columns come first of a .npy file, which is then at its data; None for a broken one."""
     from numpy.lib import format as npy
 
     try:
         read_header = {(1, 0): npy.read_array_header_1_0, (2, 0): npy.read_array_header_2_0}
-        shape, _, dtype = read_header[npy.read_magic(file)](file)
+        shape, columns_first, dtype = read_header[npy.read_magic(file)](file)
     except Exception:  # the header is a Python expression that may be broken in any way
         return None
-    return dtype, shape
+    return dtype, shape, columns_first
 
 
 def _structured(path: Path, ask: ImportRequest) -> Archive:
@@ -93,6 +98,8 @@ def read_npz(file: SourceFile, stack: ExitStack, ask: ImportRequest) -> Archive:
     def loader(name: str) -> Any:
         def load() -> Any:
             _check_size(path, name, archive)
+            if (stored := _in_one_piece(path, name, archive.zip)) is not None:
+                return stored
             try:
                 found = archive[name]
             except ValueError as problem:
@@ -113,6 +120,21 @@ def read_npz(file: SourceFile, stack: ExitStack, ask: ImportRequest) -> Archive:
     if twice := next((name for name in names if names.count(name) > 1), None):
         raise DataError(f"{path}: holds two arrays named {twice!r}; keep the right one")
     return Archive.of(path, "npz", {name: loader(name) for name in names if not hidden.fullmatch(name)})
+
+
+def _in_one_piece(path: Path, name: str, archive: zipfile.ZipFile) -> Mapped | None:
+    """A large array that was not packed, as it lies in the file; None for any other."""
+    about = next((each for each in archive.infolist() if each.filename == f"{name}.npy"), None)
+    if about is None or about.compress_type != zipfile.ZIP_STORED or about.file_size < MAPPED:
+        return None
+    with path.open("rb") as file:
+        file.seek(about.header_offset + NAME_LENGTH)
+        file.seek(sum(unpack("<HH", file.read(4))), 1)
+        header, start = _header(file), file.tell()
+    if header is None or header[0].hasobject or header[2]:
+        return None
+    dtype, shape, _ = header
+    return Mapped(lambda: np.memmap(path, dtype, "r", offset=start, shape=shape), path, name)
 
 
 def _plain_objects(path: Path, name: str, data: bytes) -> Any:
