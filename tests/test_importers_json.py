@@ -111,3 +111,28 @@ def test_a_name_that_stands_twice_is_refused(tmp_path, monkeypatch, capsys, text
     found = runner(monkeypatch, capsys)("extract", path, "-o", tmp_path / "o.h5")
     assert found.code == 3
     assert "stands twice" in found.line
+
+
+def test_log_probabilities_of_the_best_tokens_by_name(tmp_path):
+    """By hand: A .7 (with " A"), B .2 and C at most .1, all that is left; then A .6, C .3, and B at most .1."""
+    rows = [
+        {"logprobs": {"A": np.log(0.6), "B": np.log(0.2), " A": np.log(0.1)}, "label": "A"},
+        {"logprobs": {"A": np.log(0.6), "C": np.log(0.3)}, "label": "C"},
+        {"logprobs": {"B": np.log(0.5), "C": np.log(0.4), "A": np.log(0.05)}, "label": "B"},
+    ]
+
+    def text():
+        return "".join(json.dumps(row) + "\n" for row in rows)
+
+    found = bring(tmp_path, text())
+    wanted = np.array([[0.7, 0.2, 0.1], [0.6, 0.1, 0.3], [0.05, 0.5, 0.4]])
+    np.testing.assert_allclose(np.exp(found["log_probs"]), wanted / wanted.sum(axis=1, keepdims=True))
+    assert found["labels"].tolist() == [0, 2, 1]
+    assert (
+        "is of other tokens and was left out, and the classes A, B, C divided by their sum; 2 times" in found["notes"]
+    )
+    rows[1]["logprobs"] = {"The": -0.1, "A": -3.0}
+    with pytest.raises(UsageError, match="which are the classes. --class-names"):
+        bring(tmp_path, text())
+    two = bring(tmp_path, text(), class_names=("A", "B", "C"))
+    assert two["log_probs"].shape == (3, 3)

@@ -93,7 +93,6 @@ def test_digits_as_choices_are_told_apart_by_acc_or_refused(tmp_path):
         ({"target": "9"}, "names no choice"),
         ({"filtered_resps": ["some text"]}, "holds generated text"),
         ({"filtered_resps": [["-1.0", "True"]]}, "one candidate only"),
-        ({"doc_id": 0}, "id 0 occurs twice"),
         ({"filter": "strict"}, "once per filter"),
     ],
 )
@@ -122,6 +121,14 @@ def test_questions_with_other_numbers_of_choices_have_their_own_group(tmp_path):
 def test_questions_may_be_known_by_hashes_beyond_64_bits(tmp_path):
     rows = [record((1 << 70) + i, lls, gold) for i, (lls, gold) in enumerate(zip(LLS, GOLD, strict=True))]
     assert bring(tmp_path, rows)["ids"].tolist() == [str((1 << 70) + i).encode() for i in range(3)]
+
+
+def test_a_question_that_is_asked_again_is_a_unit_and_a_second_run_is_not(tmp_path):
+    again = record(0, [-9.0, -1.0, -5.0], 1)
+    found = bring(tmp_path, [*RECORDS, again])
+    assert found["unit"].tolist() == [b"0", b"0", b"1", b"2"] and found["ids"].tolist() == [0, 0, 1, 2]
+    with pytest.raises(DataError, match="id 0 occurs twice with the same scores; was a second run appended"):
+        bring(tmp_path, [*RECORDS, RECORDS[0]])
 
 
 def test_one_filter_is_chosen(tmp_path):

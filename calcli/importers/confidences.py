@@ -52,7 +52,8 @@ def load_confidences(entries: Mapping[str, Entry], ask: ImportRequest, ignore: S
     confidence = confidence / 100.0 if ask.percent else confidence
     check_confidences(confidence, entry.where)
     left, equals, right = ask.correct.partition("=")
-    first = entries[matching(names, left.strip(), "array that says what is correct")[0].path]
+    place = matching(names, left.strip(), "array that says what is correct")[0].path
+    first = entries[place]
     raw, told, dropped = _column(first), f"{ask.correct!r}", np.zeros(len(confidence), dtype=bool)
     if equals:
         other = _column(entries[matching(names, right.strip(" ="), "array that says what is correct")[0].path])
@@ -67,7 +68,7 @@ def load_confidences(entries: Mapping[str, Entry], ask: ImportRequest, ignore: S
     extras = {role: path for role in roles if (path := extra_of(found[0], names, role))}
     n = len(confidence)
     remark(f"{ask.confidence!r} was taken as the confidence, {told} as correct ({int(correct.sum())} of {n})")
-    candidate = BundleArrays("", found[0].split, "confidence", found[0].path, first.name, extras)
+    candidate = BundleArrays("", found[0].split, "confidence", found[0].path, place, extras)
     columns = carried_columns(candidate, entries, n)
     labels = np.where(dropped, min(ignore, default=-1), correct) if dropped.any() else correct
     dtype = np.dtype(confidence.dtype if confidence.dtype.kind == "f" else np.float64).newbyteorder("=")

@@ -111,10 +111,16 @@ def _aligned(ids: Entry, other: Entry, answers: Entry) -> NDArray[Any]:
 
 
 def _texts(entry: Entry) -> NDArray[Any]:
-    """Ids as texts: 7 and 7.0 are the same."""
-    values = np.asarray(entry.load()[()])
-    if values.dtype.kind == "f" and (values == np.floor(values)).all():
-        values = values.astype(np.int64)
+    values = texts_in(entry)
     if values.ndim != 1:
         raise DataError(f"{entry.where}: ids have shape {values.shape}, expected one per row")
-    return np.array([v.decode() if isinstance(v, bytes) else str(v) for v in values.tolist()], dtype="U")
+    return values
+
+
+def texts_in(entry: Entry) -> NDArray[Any]:
+    """Values as texts without space around them: 7 and 7.0 are the same."""
+    values = entry.column()
+    if values.dtype.kind == "f" and (values == np.floor(values)).all():
+        values = values.astype(np.int64)
+    texts = [v.decode() if isinstance(v, bytes) else str(v) for v in values.ravel().tolist()]
+    return np.array([text.strip() for text in texts], dtype="U").reshape(values.shape)

@@ -35,7 +35,10 @@ class ImportOptions(ByName):
     class_axis: int | None = flag(None, "Axis of the classes, of scores of pixels or tokens.", "AXIS", min=-9, max=9)
     sample: int | None = flag(None, "Take N positions, or rows, of each unit, drawn by --seed.", "N", min=1)
     reduce: str | None = flag(None, "Of token sequences: how positions become one.", "|".join(REDUCE))
-    gold: str | None = flag(None, "Another file with the right answers, joined by ids.", "FILE")
+    gold: str | None = flag(
+        None, "Another file with the right answers, joined by ids; with --votes their column.", "FILE|COLUMN"
+    )
+    votes: str | None = flag(None, "Answers drawn several times a question; see --gold and --unit.", "COLUMN|A:B")
     join: bool = flag(False, "The sources are parts of one data set: shards, ranks.")
     drop_duplicates: bool = flag(False, "Drop rows that repeat id, scores and label of an earlier one; count them.")
     drop_missing: bool = flag(False, "Leave out rows whose scores or label are blank or NaN; count them.")

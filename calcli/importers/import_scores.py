@@ -25,6 +25,7 @@ from calcli.importers.positions import Positions
 from calcli.importers.remarks import remark, remarks
 from calcli.importers.sources import settle_sources
 from calcli.importers.unnamed_arrays import take_obvious
+from calcli.importers.votes import count_votes
 from calcli.io.atomic import check_output
 from calcli.io.bundle import OWN_NAMES
 from calcli.io.inputs import file_sha256
@@ -61,13 +62,16 @@ def import_scores(
             else:
                 entries = unite(archives, settled.folders)
                 remark_shards(archives)
-            if ask.gold is not None:
+            if ask.gold is not None and not (ask.votes and any(path.endswith(ask.gold) for path in entries)):
                 settle_sources([Path(ask.gold)], stack, settled)
                 gold = open_archive(settled.files[-1], stack, ImportRequest(labels=ask.labels))
                 entries, ask = add_gold(entries, gold, ask)
                 archives.append(gold)
+                ask = replace(ask, gold=None)
             entries = columns_by_name(entries, ask.named)
             where = ", ".join(str(path) for path in sources)
+            if ask.votes is not None:
+                entries, ask = count_votes(entries, ask, where)
             origin = _Origin(archives, ask)
             with new_bundles(output, force=force, inputs=sources) as out:
                 for imported, arrays in _bundles(entries, ask, ignore_labels, splitting, where):
@@ -224,6 +228,9 @@ def _unrepeated(imported: Imported, rows: IntArray, ask: ImportRequest) -> IntAr
         if ask.drop_duplicates:
             raise UsageError(f"--drop-duplicates: {imported.where} has no ids to tell rows by")
         return rows
+    unit = imported.columns.get("unit")
+    if unit is not None and not ask.drop_duplicates and np.array_equal(ids.astype("U"), unit[:].astype("U")):
+        return rows  # asked several times, as their source says
     first = first_rows(ids[rows], None if group is None else group[rows])
     later = np.flatnonzero(first != np.arange(len(rows)))
     if not len(later):
@@ -234,7 +241,8 @@ def _unrepeated(imported: Imported, rows: IntArray, ask: ImportRequest) -> IntAr
         remark(
             f"{imported.where}: {others} rows have the id of an earlier row and other scores or another label (row"
             f" {row}: {str(ids[row])!r}): rows of one id belong together (an image, a patient, a question) and are not"
-            " independent; where every file counts its rows anew, these are no ids"
+            f" independent: --unit {imported.candidate.extras['ids'].rpartition('/')[2]}; where every file counts its"
+            " rows anew, these are no ids: --ids none"
         )
     elif not ask.drop_duplicates:
         raise DataError(

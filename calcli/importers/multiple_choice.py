@@ -23,11 +23,15 @@ FOLDER = re.compile(r"^choices_\d+/")
 
 @dataclass(frozen=True)
 class Question:
-    """One question: its id, a score per candidate (higher is better, natural log), the right candidate."""
+    """One question: its id, a score per candidate (higher is better, natural log), the right candidate.
+
+    of : what it asks once more, where it is a further trial of it or another wording; None for its own id.
+    """
 
     id: Any
     scores: Sequence[float]
     gold: int
+    of: Any = None
 
 
 def agrees(lls: Sequence[float], gold: int, right: float | None) -> bool:
@@ -77,13 +81,15 @@ def normalised(
 def choice_archive(path: Path, format: str, questions: Sequence[Question], task: str, ask: ImportRequest) -> Archive:
     """logits, labels, ids and group (the task) of questions, as ``by_choices`` divides them.
 
-    Raises DataError for ids that occur twice.
+    Questions that were asked several times are a unit. Raises DataError for ids that occur twice with the same scores.
     """
-    seen: set[Any] = set()
+    seen: dict[Any, Sequence[float]] = {}
     for question in questions:
-        if question.id in seen and not ask.drop_duplicates:
-            raise DataError(f"{path}: id {question.id!r} occurs twice; was a second run appended to the file?")
-        seen.add(question.id)
+        if list(seen.get(question.id, ())) == list(question.scores) and not ask.drop_duplicates:
+            raise DataError(
+                f"{path}: id {question.id!r} occurs twice with the same scores; was a second run appended to the file?"
+            )
+        seen[question.id] = question.scores
     if all(isinstance(question.id, int) for question in questions):
         questions = sorted(questions, key=lambda question: question.id)
     plain = all(isinstance(q.id, int | float) and abs(q.id) < 1 << 63 for q in questions)  # else texts: some are hashes
@@ -92,6 +98,9 @@ def choice_archive(path: Path, format: str, questions: Sequence[Question], task:
         {"logits": list(q.scores), "labels": q.gold, "ids": one, "group": task}
         for q, one in zip(questions, ids, strict=True)
     ]
+    asked = [str(one if q.of is None else q.of) for q, one in zip(questions, ids, strict=True)]
+    if len(set(asked)) < len(asked):
+        rows = [row | {"unit": unit} for row, unit in zip(rows, asked, strict=True)]
     return by_choices(path, format, rows, ask)
 
 

@@ -97,6 +97,8 @@ def answers_archive(path: Path, format: str, answers: Sequence[Answer], ask: Imp
         remark(f"{path.name}: 'confidence' is the exponential of the answer's token log-probabilities ({how})")
     if all(answer.id for answer in kept):
         arrays["ids"] = np.array([answer.id for answer in kept], dtype="U")
+        if len(np.unique(arrays["ids"])) < len(kept):  # asked several times, as in epochs
+            arrays["unit"] = arrays["ids"]
     for name in dict.fromkeys(name for answer in kept for name in answer.more):
         column: Column = value_column(path, name, [answer.more.get(name) for answer in kept])
         arrays[name] = column.load()

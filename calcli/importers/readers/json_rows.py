@@ -19,7 +19,7 @@ from calcli.importers.nested import flatten
 from calcli.importers.records import in_one_order, record_columns, value_column
 from calcli.importers.remarks import remark
 from calcli.importers.source_file import SourceFile
-from calcli.importers.topk import named_scores
+from calcli.importers.topk import listed_logprobs, named_scores
 from calcli.io.locate import natural
 
 
@@ -82,7 +82,8 @@ def read_json(file: SourceFile, stack: ExitStack, ask: ImportRequest) -> Archive
         if "class_name" in named_scores(wrapped[:1])[0]:  # as a pipeline of transformers returns them
             records = wrapped
     if records:
-        rows = named_scores(token_rows(in_one_order(records, ask, str(path)), ask, str(path)))
+        rows = in_one_order(listed_logprobs(records, ask, str(path)), ask, str(path))
+        rows = named_scores(token_rows(rows, ask, str(path)))
         ask = _all_named(rows, ask, str(path))
         return by_choices(path, "json", rows, ask)
     if isinstance(value, list) and value and all(isinstance(row, (list, int, float)) for row in value):

@@ -112,7 +112,7 @@ def _separate(path: Path, states: Sequence[State], marks: Mapping[str, float]) -
         best = max(scores)
         if scores.count(best) == 1:
             _hold(where, marks.get(id), float(scores[gold[0]] == best))
-        yield Question(id, scores, gold[0])
+        yield Question(id, scores, gold[0], str(next(iter(requests.values()))["instance"].get("id")))
 
 
 def _per_token(where: str, state: State) -> float:
