@@ -60,7 +60,7 @@ ROLES = {
 }  # fmt: skip
 OUTCOME_WORDS = frozenset({
     "acc", "accuracies", "accuracy", "answeredcorrectly", "correct", "correctness", "em", "exactmatch", "hit", "hits",
-    "iscorrect", "ishit", "isright", "right", "wascorrect", "wasright",
+    "iscorrect", "ishit", "isright", "matched", "right", "wascorrect", "wasright",
 })  # fmt: skip
 """Names for whether an answer was right, without what stands between their words."""
 COLUMNS = ("ids", "weights", "group", "unit")
@@ -234,24 +234,13 @@ def _chosen_scores(names: Sequence[Name], ask: ImportRequest, where: str) -> lis
         listing = ", ".join(real_names(names)[:20]) or "nothing"
         raise DataError(
             f"{where}: holds no array named logits, log_probs or probs (it has: {listing});"
-            f" name yours with --scores NAME --labels NAME --kind logits|log_probs|probs{_try(names, where)}"
+            f" name yours with --scores NAME --labels NAME --kind logits|log_probs|probs"
             f"{outcome_hint(names)}"
         )
     for name in chosen:
         if not (ask.kind or name.kind):
             raise UsageError(f"{where}: say what {name.path!r} holds with --kind logits, log_probs or probs")
     return [Name(n.path, n.folder, n.core, "scores", ask.kind or n.kind, n.model, n.split) for n in chosen]
-
-
-def _try(names: Sequence[Name], where: str) -> str:
-    """The whole command for a table of numbered columns beside labels, as the end of a sentence."""
-    paths = [name.path for name in names]
-    stems = [p for p in paths if sum(bool(re.fullmatch(re.escape(p) + r"[_.]?\d+", other)) for other in paths) > 1]
-    labels = [name.path for name in names if name.role == "labels"]
-    if len(stems) != 1 or len(labels) != 1 or "," in where:
-        return ""
-    words = " ".join(map(shlex.quote, (where, "--scores", stems[0], "--labels", labels[0])))
-    return f", as in calcli extract {words} --kind probs -o OUT.h5"
 
 
 def real_names(names: Sequence[Name]) -> list[str]:

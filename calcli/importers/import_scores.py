@@ -24,6 +24,7 @@ from calcli.importers.labelled_scores import Imported, labels_as_rows, load
 from calcli.importers.positions import Positions
 from calcli.importers.remarks import remark, remarks
 from calcli.importers.sources import settle_sources
+from calcli.importers.suggest import suggestion
 from calcli.importers.unnamed_arrays import take_obvious
 from calcli.importers.votes import count_votes
 from calcli.io.atomic import check_output
@@ -124,10 +125,14 @@ def _bundles(
             entries = without_missing(entries, [path for path in entries if path in pieces], where)
         yield load_confidences(entries, ask, ignore, where), entries
         return
-    filled = take_obvious(entries, replace(ask, kind=ask.kind or ("probs" if ask.percent else None)), where)
+    try:
+        filled = take_obvious(entries, replace(ask, kind=ask.kind or ("probs" if ask.percent else None)), where)
+        candidates = plan(entries, filled, where)
+    except CalcliError as problem:
+        more = "" if "valid names" in str(problem) else suggestion(entries, ask, where)
+        raise type(problem)(f"{problem}{more}") from None
     if ask.percent and filled.kind != "probs":
         raise UsageError(f"--percent is about probabilities, got --kind {filled.kind}")
-    candidates = plan(entries, filled, where)
     _refuse_second_split(candidates, splitting, where)
     for candidate in candidates:
         remark_taken(candidate, entries)

@@ -17,7 +17,7 @@ from calcli.io.pooled_bundles import PooledRows, check_open_files
 from calcli.io.probe import probe_together
 
 OPTION = re.compile(r"(?<![\w-])--[a-z][a-z-]+")
-OWN = ("--scores", "--labels", "--kind", "--ignore-label")
+OWN = ("--scores", "--labels", "--kind", "--ignore-label", "--group-by", "--sample-weight", "--ids", "--unit")
 """Options of every command that reads score files."""
 
 HDF5 = b"\x89HDF\r\n\x1a\n"
@@ -59,6 +59,7 @@ def open_rows(where: str, *, tell: Callable[[str], None] | None = None, **how: U
             report = import_scores([path], made, ask, ignore_labels=how.get("ignore_labels", ()))
         except CalcliError as problem:
             foreign = [option for option in dict.fromkeys(OPTION.findall(str(problem))) if option not in OWN]
+            foreign = [] if "calcli extract" in str(problem) else foreign
             hint = f"; {', '.join(foreign)}: of calcli extract, which makes a bundle of it" if foreign else ""
             raise type(problem)(f"{problem}{hint}") from None
         inside = f"{made}:{group}" if group is not None else str(made)

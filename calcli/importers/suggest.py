@@ -1,0 +1,103 @@
+"""What the columns of a file look like, and the whole command to try, where their names say too little."""
+
+import re
+import shlex
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from calcli.errors import DataError
+from calcli.importers.archive import Entry
+from calcli.importers.array_names import parse_name, real_names, says_correct
+from calcli.importers.columns import BOOKKEEPING
+from calcli.importers.import_request import ImportRequest
+from calcli.io.validate import SUM_TOLERANCE
+
+LOOKED_AT, MOST_COLUMNS, MOST_GROUPS = 10_000, 40, 50
+"""Rows and columns that are looked at; more values than this are no groups."""
+
+KINDS = {"probabilities": "probs", "logits": "logits"}
+OPTIONS = {"ids": "--ids", "units": "--unit", "groups": "--group-by", "weights": "--sample-weight"}
+
+
+def suggestion(entries: Mapping[str, Entry], ask: ImportRequest, where: str) -> str:
+    """The end of a sentence: what each array looks like, and the command that takes them so; "" where that is open."""
+    paths = [path for path in real_names([parse_name(path) for path in entries]) if "/" not in path][:MOST_COLUMNS]
+    looks = {path: look for path in paths if (look := _look(path, entries[path]))}
+    pieces = {other for path in paths for other in paths if re.fullmatch(re.escape(path) + r"[_.]?\d+", other)}
+    whole = {path: look for path, look in looks.items() if path not in pieces}
+    found = {what: [path for path, look in whole.items() if look == what] for what in set(whole.values())}
+    scores, kind = list(ask.scores), ask.kind
+    for what in KINDS:
+        if not scores and found.get(what):
+            scores, kind = found[what], kind or KINDS[what]
+    outcome = [path for path in paths if says_correct(path)]
+    truths = (
+        list(ask.labels) or [path for path in paths if parse_name(path).role == "labels"] or found.get("labels", [])
+    )
+    words = {path: np.unique(entries[path].column()).tolist() for path in found.get("groups", [])}
+    words |= {path: np.unique(entries[path].column()).tolist() for path in truths if path in entries}
+    for path, classes in words.items():  # columns that are called as the labels are
+        own = [name for name in paths if name in classes]
+        if len(own) == len(classes) > 1 and not ask.scores:
+            scores, truths, looks = [",".join(own)], [path], looks | dict.fromkeys(own, "scores") | {path: "labels"}
+            kind = kind or KINDS.get(_kind(np.stack([entries[name].column() for name in own], axis=1)))
+    truths = truths or (list(words) if len(words) == 1 else [])
+    listed = ", ".join(f"{path} ({looks[path]}?)" if path in looks else path for path in paths)
+    if "," in where or len(scores) != 1 or len(truths) > 1 or not (truths or outcome) or not kind or ask.confidence:
+        return f"; it has {listed}" if looks else ""
+    one = (
+        len(scores[0].split(",")) == 1
+        and looks.get(scores[0]) == "probabilities"
+        and entries[scores[0]].column().ndim == 1
+    )
+    if outcome and one:
+        options = ["--confidence", scores[0], "--correct", outcome[0]]
+    elif truths:
+        options = ["--scores", scores[0], "--labels", truths[0], "--kind", kind]
+    else:
+        return f"; it has {listed}"
+    for what, option in OPTIONS.items():
+        own = [path for path in found.get(what, []) if path not in options]
+        if len(own) == 1 or (what == "groups" and own):
+            options += [word for path in own for word in (option, path)]
+    command = shlex.join(["calcli", "extract", where, *options, "-o", str(Path(where).with_suffix(".h5"))])
+    return f"; it has {listed}; to try: {command}"
+
+
+def _look(path: str, entry: Entry) -> str:
+    """What an array looks like by its name and its values: a key of ``OPTIONS``, a kind of scores, labels, or ""."""
+    try:
+        array = entry.load()
+        values: NDArray[Any] = np.asarray(array[:LOOKED_AT]) if getattr(array, "ndim", 0) else np.empty(0)
+    except (DataError, MemoryError):
+        return ""
+    if not len(values) or values.ndim > 2 or values.dtype.kind not in "biufU":
+        return ""
+    if values.ndim == 2:
+        return _kind(values) if values.dtype.kind == "f" else ""
+    values = values.reshape(-1)
+    distinct = np.unique(values)
+    named = parse_name(path)
+    if named.role in ("ids", "unit") or BOOKKEEPING.fullmatch(path):
+        return "ids" if len(distinct) == len(values) and named.role != "unit" else "units"
+    if named.role == "weights" or re.fullmatch(r"(?i)w|.*weights?", path):
+        return "weights"
+    if named.role == "labels":
+        return "labels"
+    if values.dtype.kind == "U":
+        if len(distinct) == len(values):
+            return "ids"
+        return "groups" if len(distinct) <= MOST_GROUPS else "units"
+    if values.dtype.kind != "f":
+        return "labels" if len(distinct) < 3 and distinct[-1] <= 1 and not says_correct(path) else ""
+    return "probabilities" if len(distinct) > 2 and distinct[0] >= 0 and distinct[-1] <= 1 else ""
+
+
+def _kind(values: NDArray[Any]) -> str:
+    if (values < 0).any() or (values > 1).any():
+        return "logits"
+    return "probabilities" if (np.abs(values.sum(axis=1, dtype=float) - 1) <= SUM_TOLERANCE).all() else ""
