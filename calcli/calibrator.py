@@ -254,6 +254,11 @@ class Calibrator(ABC):
         return ()
 
     @property
+    def required_columns(self) -> Mapping[str, Sequence[str]]:
+        """Columns of ``Block.columns`` that ``apply`` reads, each with the names it knows; most methods need none."""
+        return {}
+
+    @property
     def logit_scale(self) -> float | None:
         """What every logit is multiplied by, of a method that does nothing else; else None."""
         return None
@@ -268,6 +273,11 @@ class Calibrator(ABC):
         These are what an artifact records. Raises FitError for options that cannot serve k classes.
         """
         return options
+
+    @classmethod
+    def columns_to_fit(cls, options: Any) -> Sequence[str]:
+        """Names of the columns of ``Block.columns`` that ``fit`` reads."""
+        return ()
 
     @classmethod  # noqa: B027 (for most methods every combination is allowed)
     def check_options(cls, options: Any) -> None:

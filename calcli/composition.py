@@ -117,6 +117,10 @@ class Composition(Calibrator):
     def required_transforms(self) -> Sequence[str]:
         return self.stages[0].calibrator.required_transforms
 
+    @property
+    def required_columns(self) -> Mapping[str, Sequence[str]]:
+        return {name: known for stage in self.stages for name, known in stage.calibrator.required_columns.items()}
+
     def check(self, k: int) -> None:
         if tuple(stage.method for stage in self.stages) != self.names:
             raise DataError(

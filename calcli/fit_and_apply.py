@@ -54,6 +54,8 @@ def fit_artifact(
                 f" methods need no more: {', '.join(sorted(able, key=lambda each: method(each).place))}"
             )
         options = method(name).resolve_options(options, rows.k)
+        for column in method(name).columns_to_fit(options):
+            rows.carry(column)
         counted = rows.counted()
         fitted = method(name).fit(counted, options, context)
         if fitted.chosen is not None:
@@ -192,7 +194,23 @@ def check_fits(artifact: Artifact, where: str, rows: DataSet, *, again: bool = F
             f" {rows.name} holds {rows.kind}; fit and apply on the same kind of scores"
         )
     kinds = f"{rows.name}: holds {rows.kind}, {where} was fitted on {artifact.input_kind}"
-    return [kinds] * (artifact.input_kind != rows.kind) + check_names(artifact, where, rows)
+    return [kinds] * (artifact.input_kind != rows.kind) + check_names(artifact, where, rows) + _carry(artifact, rows)
+
+
+def _carry(artifact: Artifact, rows: DataSet) -> list[str]:
+    """Let rows bring along the columns that a calibrator reads; says which names in them it has not seen."""
+    told = []
+    for column, known in artifact.calibrator.required_columns.items():
+        names, code = rows.carry(column)
+        new = [c for c, name in enumerate(names) if name not in set(known)]
+        if new:
+            count = int(np.isin(code, new).sum())
+            shown = _some([names[c] for c in new])
+            told.append(
+                f"{rows.name}: {count} of {rows.n} rows are of {len(new)} {column} that the fit has not seen ({shown}):"
+                " they get the common map"
+            )
+    return told
 
 
 def check_names(artifact: Artifact, where: str, rows: DataSet) -> list[str]:

@@ -7,12 +7,12 @@ in a core's cache: whole-array NumPy is slower, not faster.
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import field, replace
 from functools import reduce
 from itertools import islice
 from operator import add
-from typing import Any, Literal, TypeVar, get_args
+from typing import Any, Literal, NamedTuple, TypeVar, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -57,6 +57,23 @@ def to_logits(scores: NDArray[Any], kind: ScoreKind) -> FloatArray:
     return floored_log(z) if kind == "probs" else z
 
 
+class Codes(NamedTuple):
+    """A column of names, one per row: ``names[code]``. names : each once. code : (n,) integers."""
+
+    names: tuple[str, ...]
+    code: IntArray
+
+    @classmethod
+    def of(cls, values: NDArray[Any]) -> "Codes":
+        """The codes of a column (n,) of texts or numbers; a number is named by its digits."""
+        names, code = np.unique(values, return_inverse=True)
+        return cls(tuple(str(name) for name in names.tolist()), code.reshape(-1).astype(np.int64))
+
+    def take(self, rows: "slice | IntArray") -> "Codes":
+        """Some of its rows."""
+        return Codes(self.names, self.code[rows])
+
+
 @dataclass(frozen=True)
 class Block:
     """Consecutive rows.
@@ -68,6 +85,7 @@ class Block:
     transformed : (m, b, k) logits of the same rows under the m transforms asked for.
     assigned : (b,) int64 predictions made upstream, by an earlier calibrator whose
     prediction need not be the argmax of the scores; None when there was none.
+    columns : further columns, of the names that were asked for (``DataSet.carry``).
 
     Of kind ``confidence``, scores are (b, 1), the confidence in the answer that was given, and
     y is 1 where that answer is right, else 0.
@@ -80,6 +98,7 @@ class Block:
     weight: FloatArray | None = None
     transformed: NDArray[Any] | None = None
     assigned: IntArray | None = None
+    columns: Mapping[str, Codes] = field(default_factory=dict)
 
     def __len__(self) -> int:
         return len(self.scores)
@@ -91,7 +110,8 @@ class Block:
             return None if column is None else column[rows]
 
         moved = None if self.transformed is None else self.transformed[:, rows]
-        return Block(start, self.scores[rows], self.kind, some(self.y), some(self.weight), moved, some(self.assigned))
+        own = some(self.y), some(self.weight), moved, some(self.assigned)
+        return Block(start, self.scores[rows], self.kind, *own, {c: v.take(rows) for c, v in self.columns.items()})
 
     def cut(self, low: int, high: int) -> "Block":
         """Some consecutive rows, as views."""
@@ -99,7 +119,7 @@ class Block:
 
     def calibrated(self, log_probs: FloatArray) -> "Block":
         """The same rows with calibrated log-probabilities in place of the scores."""
-        return Block(self.start, log_probs, "log_probs", self.y, self.weight)
+        return Block(self.start, log_probs, "log_probs", self.y, self.weight, columns=self.columns)
 
     @cached_property
     def z(self) -> FloatArray:
@@ -282,7 +302,10 @@ class ArrayRows(Rows):
 
     scores : (n, k) of kind ``kind``; labels : (n,) integers or None; weight : (n,) or
     None; units : which rows belong together; transformed : (m, n, k) logits with ``transforms`` naming its first axis.
+    columns : of ``Block``; may be set.
     """
+
+    columns: Mapping[str, Codes] = {}
 
     def __init__(
         self,
@@ -305,7 +328,8 @@ class ArrayRows(Rows):
         self.block_rows = block_rows or rows_per_block(self.k)
 
     def blocks(self, transforms: Sequence[int] = (), at_once: AtOnce = 1) -> Iterator[Block]:
-        step, whole = at_once * self.block_rows, Block(0, self.scores, self.kind, self.y, self.weight)
+        step, own = at_once * self.block_rows, (self.y, self.weight)
+        whole = Block(0, self.scores, self.kind, *own, columns=self.columns)
         for start in range(0, self.n, step):
             block = whole.cut(start, start + step)
             if len(transforms) and self.transformed is not None:

@@ -6,7 +6,9 @@ has the same bytes however the rows are cut into files.
 
 import hashlib
 from abc import abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
 from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -19,7 +21,7 @@ from calcli.errors import DataError
 from calcli.io.row_facts import RowFacts, row_facts
 from calcli.io.validate import doubts
 from calcli.numerics import IntArray
-from calcli.rows import ArrayRows, AtOnce, Block, Rows, Walk, joined, part_blocks, rows_per_block, sample_runs
+from calcli.rows import ArrayRows, AtOnce, Block, Codes, Rows, Walk, joined, part_blocks, rows_per_block, sample_runs
 from calcli.statistics.units import Units
 
 if TYPE_CHECKING:
@@ -46,6 +48,7 @@ class DataSet(Rows):
     facts : what single rows tell, known after it too (see ``facts_of``).
     spread : walks over the rows in other processes, where there are such. progress : hears of the
     rows that a walk has read. unit : the dataset of the units as asked for, ``none`` for independent rows.
+    columns : that every block brings along (see ``carry``).
     """
 
     name: str
@@ -59,6 +62,7 @@ class DataSet(Rows):
     spread: Callable[["DataSet", Walk], Iterator[Any]] | None = None
     progress: Callable[[str, int, int], None] | None = None
     unit: str | None = None
+    columns: Mapping[str, Codes] = {}
 
     @property
     def ignored(self) -> int:
@@ -132,6 +136,15 @@ class DataSet(Rows):
             )
         return units
 
+    def carry(self, name: str) -> Codes:
+        """Let every block bring a column along, and return the whole of it. Raises DataError where there is none."""
+        if name not in self.columns:
+            values = self.column(name)
+            if values is None:
+                raise DataError(f"{self.name}: has no dataset {name!r} with one value per row, which is needed here")
+            self.columns = {**self.columns, name: Codes.of(values)}
+        return self.columns[name]
+
     @abstractmethod
     def pieces(self, transforms: Sequence[int], rows: int, start: int = 0, stop: int | None = None) -> Iterator[Block]:
         """Rows from start to stop, in pieces as they are read: of about ``rows`` rows, and multiples where possible."""
@@ -154,7 +167,12 @@ class DataSet(Rows):
     def blocks(self, transforms: Sequence[int] = (), at_once: AtOnce = 1) -> Iterator[Block]:
         step = at_once * self.step(transforms)
         pieces = self.pieces(transforms, self.slab_rows(transforms, step))
-        return regular(self._told(self._watched(pieces)), step)
+        made = regular(self._told(self._watched(pieces)), step)
+        return map(self._with_columns, made) if self.columns else made
+
+    def _with_columns(self, block: Block) -> Block:
+        here = slice(block.start, block.start + len(block))
+        return replace(block, columns={name: column.take(here) for name, column in self.columns.items()})
 
     def _told(self, pieces: Iterator[Block]) -> Iterator[Block]:
         facts, known = None, self.facts is not None
@@ -186,6 +204,10 @@ class DataSet(Rows):
     def walked(self, walk: Walk) -> Iterator[Any]:
         if self.spread is None or self.n <= self.part_rows(walk.transforms):
             return super().walked(walk)
+        if self.columns:
+            names = {name: column.names for name, column in self.columns.items()}
+            along = (*(column.code for column in self.columns.values()), *walk.along)
+            walk = replace(walk, work=partial(_carrying, walk.work, names), along=along)
         found = self.spread(self, walk)
         return found if walk.add_up else chain.from_iterable(found)
 
@@ -220,6 +242,12 @@ class DataSet(Rows):
     def sample(self, count: int) -> ArrayRows:
         drawn = joined([self.run(start, stop) for start, stop in sample_runs(self.n, count)])
         return ArrayRows(drawn.scores, drawn.labels, self.kind, weight=drawn.weight)
+
+
+def _carrying(work: Callable[..., Any], names: Mapping[str, tuple[str, ...]], block: Block, *along: Any) -> Any:
+    """Work on a block that brings columns along, as another process has them: names here, codes beside the rows."""
+    columns = {name: Codes(known, code) for (name, known), code in zip(names.items(), along, strict=False)}
+    return work(replace(block, columns=columns), *along[len(names) :])
 
 
 def within(counts: Iterable[int], start: int, stop: int) -> Iterator[tuple[int, int, int, int]]:

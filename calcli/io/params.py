@@ -8,7 +8,8 @@ import base64
 import binascii
 import dataclasses
 import json
-from typing import Any, get_args, get_type_hints
+from collections.abc import Mapping
+from typing import Any, get_args, get_origin, get_type_hints
 
 import msgspec
 import numpy as np
@@ -20,7 +21,7 @@ from calcli.errors import DataError
 from calcli.io.validate import HUGE
 from calcli.numerics import log_normalizer
 from calcli.registry import method
-from calcli.rows import Block
+from calcli.rows import Block, Codes
 
 LONGEST_EMPTY = 1_000_000
 """No bytes at all make any shape with a 0 in it; written as lists, its other lengths take memory."""
@@ -147,6 +148,11 @@ def _decode(name: str, value: Any, hint: Any, metadata: Any, sizes: dict[str, in
         if isinstance(value, list) and value and isinstance(value[0], list | dict):
             return tuple(_array(f"{name}[{i}]", v, "float64", (None,), {}) for i, v in enumerate(value))
         return _array(name, value, "float64", (None,), {})
+    if get_origin(hint) is Mapping:
+        try:
+            return msgspec.convert(value, dict[get_args(hint)])  # type: ignore[misc]
+        except msgspec.ValidationError as problem:
+            raise DataError(f"params.{name}: {problem}") from None
     scalar = next(
         (t for t in (bool, int, float, str) if hint is t or (metadata["optional"] and t in get_args(hint))), None
     )
@@ -251,7 +257,8 @@ def check_extremes(calibrator: Calibrator, k: int) -> None:
     if k == 1:
         stated = np.array([0.0, 1e-300, 1e-9, 0.5, 1.0 - 1e-9, np.nextafter(1.0, 0.0), 1.0])
         with np.errstate(all="ignore"):
-            q = calibrator.apply(Block(0, stated[:, None], "confidence")).confidence
+            columns = {name: Codes(("",), np.zeros(7, dtype=np.int64)) for name in calibrator.required_columns}
+            q = calibrator.apply(Block(0, stated[:, None], "confidence", columns=columns)).confidence
         if not ((q >= 0) & (q <= 1)).all():
             raise DataError(f"params give {q[~((q >= 0) & (q <= 1))][0]:g} for a confidence; were they edited?")
         return
@@ -261,11 +268,13 @@ def check_extremes(calibrator: Calibrator, k: int) -> None:
     rows = [np.concatenate([level * shapes, np.zeros((1, k))]) for level in LEVELS]
     log_p = [np.maximum(z - log_normalizer(z)[:, None], -700.0) for z in rows]
     transforms = calibrator.required_transforms
+    columns = {name: Codes(("",), np.zeros(5, dtype=np.int64)) for name in calibrator.required_columns}
     for scores, kind in [*((z, "logits") for z in rows), *((z, "log_probs") for z in log_p)]:
         moved = np.broadcast_to(scores, (len(transforms), *scores.shape)) if transforms else None
         try:
             with np.errstate(all="ignore"):
-                found = calibrator.apply(Block(0, scores, kind, transformed=moved)).log_probs  # type: ignore[arg-type]
+                block = Block(0, scores, kind, transformed=moved, columns=columns)  # type: ignore[arg-type]
+                found = calibrator.apply(block).log_probs
                 wrong = ~(np.abs(np.exp(found).sum(axis=1) - 1.0) <= SUM_ERROR) | ~np.isfinite(found).all(axis=1)
         except (ArithmeticError, LookupError, MemoryError, TypeError, ValueError) as problem:
             raise DataError(f"params do not work on rows of {k} classes: {' '.join(str(problem).split())}") from None
