@@ -4,7 +4,7 @@ import html
 import json
 import math
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import fields, is_dataclass
 from os import PathLike
@@ -25,7 +25,7 @@ from calcli.diagrams.terminal import draw
 from calcli.errors import DataError, UsageError, unknown_name
 from calcli.evaluation.evaluate_bundle import Candidate, Plan, Subject, assess
 from calcli.evaluation.results import Evaluation
-from calcli.fit_and_apply import calibrated_blocks, check_fits, checked_transforms, fit_artifact, fitted_on
+from calcli.fit_and_apply import calibrated_blocks, check_fits, checked_transforms, fit_artifact, fitted_on, unseen
 from calcli.importers.labels import labels_in_memory
 from calcli.importers.open_any_file import open_data, open_rows
 from calcli.importers.remarks import remarks
@@ -35,7 +35,7 @@ from calcli.io.artifact import save as save_artifact
 from calcli.io.atomic import write_bytes
 from calcli.io.dataset import DataSet
 from calcli.io.locate import Layout, expand
-from calcli.io.memory import bundle_in_memory, plain_array
+from calcli.io.memory import as_array, bundle_in_memory, plain_array
 from calcli.io.validate import check_confidences, check_scores, check_shape, check_type, doubts, score_kind
 from calcli.kernels.device import resolve
 from calcli.metrics.catalog import metric, report_metrics
@@ -44,8 +44,8 @@ from calcli.metrics.context import MetricSettings, norm_of
 from calcli.metrics.other_programs import PROGRAMS
 from calcli.metrics.warnings import label_doubts
 from calcli.numerics import FloatArray, IntArray
-from calcli.registry import held_to, parse_options, split_method
-from calcli.rows import ArrayRows, Rows
+from calcli.registry import by_group, held_to, parse_options, split_method
+from calcli.rows import ArrayRows, Codes, Rows
 
 # ---- what a program hands over: arrays, tensors and paths of bundles as rows, keyword arguments as settings
 
@@ -113,6 +113,14 @@ def open_scores(
         yield rows
 
 
+def bring(rows: Rows, groups: Any, columns: Iterable[str]) -> None:
+    """Let rows of arrays bring their groups along, (n,), under each name. Raises DataError."""
+    values = as_array(groups, "groups")
+    if values.shape != (rows.n,):
+        raise DataError(f"groups: have shape {values.shape}, expected ({rows.n},): one per row")
+    rows.columns = {**rows.columns, **dict.fromkeys(columns, Codes.of(values))}
+
+
 @contextmanager
 def open_unlabelled(scores: Scores, kind: str) -> Iterator[Rows]:
     """Rows to apply a calibrator to: those of a bundle, or an array as it lies in memory."""
@@ -142,6 +150,7 @@ def fit(
     *,
     weights: Any = None,
     units: Any = None,
+    groups: Any = None,
     class_names: Sequence[str] | None = None,
     seed: int = 0,
     device: str = "auto",
@@ -155,8 +164,9 @@ def fit(
     kind : ``logits``, ``log_probs`` or ``probs`` (natural logarithm, 0..1); or ``confidence``, where scores
     are (n,) confidences and labels whether each answer was right (bool or 0/1), for methods of the top label.
     units : (n,) numbers or words that rows which belong together share (a patient, an image, a question); of a bundle
-    the name of its dataset, or ``none``. options : those of ``calcli methods NAME``; a trailing underscore is
-    dropped (``lambda_=1``).
+    the name of its dataset, or ``none``. groups : (n,) numbers or words, each of which gets a map of its own, pulled
+    towards the common one; of a bundle the name of its dataset, or ``prediction`` (methods ts and platt). options :
+    those of ``calcli methods NAME``; a trailing underscore is dropped (``lambda_=1``).
 
     Raises UsageError for methods and options that do not exist, DataError for bad rows,
     FitError where a fit is impossible. A fit that went badly has a ``status`` and ``warnings``,
@@ -169,10 +179,14 @@ def fit(
     (3.641, 'ok')
     """
     method, written = split_method(method)
+    if groups is not None:
+        method, written = by_group(method), written | {"by": groups if isinstance(groups, str) else "group"}
     chosen = parse_options(method, written | {name.rstrip("_"): plain(value) for name, value in options.items()})
     seed = checked(MetricSettings, {"seed": seed}).seed
     more = {"weights": weights, "units": units, "class_names": class_names}
     with open_scores(scores, labels, kind, prefer=("cal", "val"), **more) as rows:
+        if groups is not None and not isinstance(groups, str):
+            bring(rows, groups, ["group"])
         context = Context(seed=seed, device=resolve(device, method, rows.n * rows.k))
         fitted = FittedCalibrator(fit_artifact(method, chosen, rows, context))
     warn_all(fitted.warnings)
@@ -188,13 +202,15 @@ def evaluate(
     metrics: Sequence[str] | None = None,
     weights: Any = None,
     units: Any = None,
+    groups: Any = None,
     class_names: Sequence[str] | None = None,
     again: bool = False,
     **settings: Any,
 ) -> Evaluation:
     """Measure scores with labels, as they are and through each calibrator, with uncertainty.
 
-    scores, labels, kind, weights, units, class_names : as for ``fit``. metrics : names of ``calcli metrics``;
+    scores, labels, kind, weights, units, class_names : as for ``fit``. groups : (n,) of arrays, for findings by group
+    and for calibrators by group. metrics : names of ``calcli metrics``;
     left out, the report with its verdict. settings : fields of ``MetricSettings`` (``bins``, ``norm``,
     ``scheme``, ``label``, ``level``, ``resamples``, ``seed``, ``threshold``, …). again : accept rows that a
     calibrator has been applied to. The result's ``to_dict()`` is the JSON of ``calcli evaluate``.
@@ -218,6 +234,7 @@ def evaluate(
     more = {"weights": weights, "units": units, "class_names": class_names}
     with open_scores(scores, labels, kind, prefer=("test",), **more) as rows:
         candidates = [Candidate(None, "uncalibrated", None)]
+        _bring(rows, groups, given)
         for i, each in enumerate(given):
             own = each._artifact
             notes = check_fits(own, each.method, rows, again=again)
@@ -227,7 +244,7 @@ def evaluate(
             candidates.append(
                 Candidate(each.method if alone else f"{each.method} {i + 1}", each.method, own.calibrator)
             )
-        group = rows.column("group") if plan.report else None
+        group = (rows.column("group") if groups is None else as_array(groups, "groups")) if plan.report else None
         found = assess(Subject(rows, rows.name, group, rows.class_names), candidates, plan)
         met = [(each.method, fitted_on(each._artifact, rows)) for each in given]
         seen = [f"{name} was fitted on {what}: evaluate it on held-out rows" for name, what in met if what is not None]
@@ -272,12 +289,13 @@ def diagram(
     title: str | None = None,
     weights: Any = None,
     units: Any = None,
+    groups: Any = None,
     again: bool = False,
     **settings: Any,
 ) -> Picture:
     """Draw the reliability of scores with labels, as they are and through each calibrator.
 
-    scores, labels, calibrators, kind, weights, units, again : as for ``evaluate``. style : one of
+    scores, labels, calibrators, kind, weights, units, groups, again : as for ``evaluate``. style : one of
     ``calcli diagram --help``. settings : fields of ``CurveSettings`` (``bins``, ``scheme``, ``level``,
     ``resamples``, ``seed``). Raises UsageError and DataError as ``evaluate`` does.
 
@@ -292,6 +310,7 @@ def diagram(
         raise UsageError(f"style {style!r} is drawn by calcli diagram only")
     curves = checked(CurveSettings, settings)
     with open_scores(scores, labels, kind, prefer=("test",), weights=weights, units=units) as rows:
+        _bring(rows, groups, given)
         for each in given:
             warn_all(check_fits(each._artifact, each.method, rows, again=again))
         tables = collect_all(rows, [None, *(each._artifact.calibrator for each in given)])
@@ -309,6 +328,7 @@ def watch(
     kind: str = "logits",
     *,
     units: Any = None,
+    groups: Any = None,
     state: str | PathLike[str],
     reset: bool = False,
     again: bool = False,
@@ -316,10 +336,10 @@ def watch(
 ) -> dict[str, Any]:
     """Take one batch of labelled rows into a state file, and say whether a deployed calibrator still holds.
 
-    scores, labels, kind, units, again : as for ``evaluate``. state : the file of ``calcli watch``, made at the first
-    batch. reset : open a new episode. settings : ``tolerance`` (0..0.5), ``level`` (0..1), ``label`` (``top`` or
-    ``positive``); left out, those of the batches before. Returns what ``calcli watch --json`` prints: ``alarm``,
-    ``e``, ``log_e``, ``batches``, ``rows``, ``overconfidence``, ``since``, …
+    scores, labels, kind, units, groups, again : as for ``evaluate``. state : the file of ``calcli watch``, made at
+    the first batch. reset : open a new episode. settings : ``tolerance`` (0..0.5), ``level`` (0..1), ``label``
+    (``top`` or ``positive``); left out, those of the batches before. Returns what ``calcli watch --json`` prints:
+    ``alarm``, ``e``, ``log_e``, ``batches``, ``rows``, ``overconfidence``, ``since``, …
 
     Raises UsageError for settings that do not exist, DataError for bad rows, a batch that was there before, rows of
     the fit, and where calibrator or settings are others than before.
@@ -331,7 +351,8 @@ def watch(
     given = {name: getattr(checked(Settings, {name: value}), name) for name, value in settings.items()}
     with open_scores(scores, labels, kind, prefer=("test",), units=units) as rows:
         warn_all(rows.caveats)
-        if own is not None:
+        if own is not None and calibrator is not None:
+            _bring(rows, groups, [calibrator])
             warn_all(check_fits(own, own.method, rows, again=again))
         return take_in(Path(state), rows, own, given, new_episode=reset).to_dict()
 
@@ -343,6 +364,12 @@ def _fitted(calibrators: "FittedCalibrator | Sequence[FittedCalibrator]") -> "li
         if not isinstance(each, FittedCalibrator):
             raise UsageError(f"calibrators: found {each!r}, expected what fit or load gives: calcli.load(PATH)")
     return given
+
+
+def _bring(rows: Rows, groups: Any, calibrators: "Sequence[FittedCalibrator]") -> None:
+    """Let rows bring their groups along, for the calibrators by group."""
+    if groups is not None:
+        bring(rows, groups, [name for each in calibrators for name in each._artifact.calibrator.required_columns])
 
 
 def warn_all(notes: Sequence[str]) -> None:
@@ -415,21 +442,22 @@ class FittedCalibrator:
         """Kind of the scores it was fitted on."""
         return self._artifact.input_kind
 
-    def predict_proba(self, scores: Scores, kind: str | None = None) -> FloatArray:
+    def predict_proba(self, scores: Scores, kind: str | None = None, groups: Any = None) -> FloatArray:
         """Calibrated probabilities, (n, k) float64; every row sums to 1.
 
-        scores : as for ``fit``. kind : of the scores, where it is not that of the fit. Of confidences the
-        columns are the probabilities that the answer is wrong, and right. Raises DataError for scores of
+        scores : as for ``fit``. kind : of the scores, where it is not that of the fit. groups : (n,), which a
+        calibrator by group needs beside an array; those that its fit has not seen get the common map. Of confidences
+        the columns are the probabilities that the answer is wrong, and right. Raises DataError for scores of
         other classes or kinds, and for NaN.
         """
-        return self._applied(scores, kind)[0]
+        return self._applied(scores, kind, groups)[0]
 
-    def predict(self, scores: Scores, kind: str | None = None) -> IntArray:
+    def predict(self, scores: Scores, kind: str | None = None, groups: Any = None) -> IntArray:
         """Predicted classes, (n,) int64; of confidences 1 where the answer is likelier right than wrong.
 
         They need not be the largest probability's: see the method's laws.
         """
-        return self._applied(scores, kind)[1]
+        return self._applied(scores, kind, groups)[1]
 
     def save(self, path: str | PathLike[str], *, force: bool = False) -> None:
         """Write the artifact that ``calcli apply`` reads. Raises UsageError where a file exists, unless ``force``."""
@@ -440,8 +468,9 @@ class FittedCalibrator:
         """The artifact as plain values, those of its JSON."""
         return dict(json.loads(dumps(self._artifact)))
 
-    def _applied(self, scores: Scores, kind: str | None) -> tuple[FloatArray, IntArray]:
+    def _applied(self, scores: Scores, kind: str | None, groups: Any) -> tuple[FloatArray, IntArray]:
         with open_unlabelled(scores, kind or self.kind) as rows:
+            _bring(rows, groups, [self])
             for doubt in doubts(rows):
                 warnings.warn(doubt, stacklevel=3)
             if isinstance(rows, DataSet):
@@ -450,6 +479,10 @@ class FittedCalibrator:
                 raise DataError(f"scores are {rows.kind}, this calibrator was fitted on {self.kind}: the kinds differ")
             elif rows.k != self.n_classes:
                 raise DataError(f"scores have {rows.k} classes, this calibrator was fitted for {self.n_classes}")
+            elif lacking := [c for c in self._artifact.calibrator.required_columns if c not in rows.columns]:
+                raise DataError(f"scores: this calibrator is by {lacking[0]!r}; pass groups= with one value per row")
+            else:
+                warn_all(unseen(self._artifact.calibrator, rows, "scores"))
             transforms = checked_transforms(self._artifact.calibrator, rows, "scores")
             if rows.kind == "confidence":
                 return self._of_confidences(rows)

@@ -194,21 +194,23 @@ def check_fits(artifact: Artifact, where: str, rows: DataSet, *, again: bool = F
             f" {rows.name} holds {rows.kind}; fit and apply on the same kind of scores"
         )
     kinds = f"{rows.name}: holds {rows.kind}, {where} was fitted on {artifact.input_kind}"
-    return [kinds] * (artifact.input_kind != rows.kind) + check_names(artifact, where, rows) + _carry(artifact, rows)
+    for column in artifact.calibrator.required_columns:
+        rows.carry(column)
+    odd = [*check_names(artifact, where, rows), *unseen(artifact.calibrator, rows, rows.name)]
+    return [kinds] * (artifact.input_kind != rows.kind) + odd
 
 
-def _carry(artifact: Artifact, rows: DataSet) -> list[str]:
-    """Let rows bring along the columns that a calibrator reads; says which names in them it has not seen."""
+def unseen(calibrator: Calibrator, rows: Rows, where: str) -> list[str]:
+    """Which groups of rows a calibrator by group has not seen in its fit."""
     told = []
-    for column, known in artifact.calibrator.required_columns.items():
-        names, code = rows.carry(column)
-        new = [c for c, name in enumerate(names) if name not in set(known)]
-        if new:
-            count = int(np.isin(code, new).sum())
+    for column, known in calibrator.required_columns.items():
+        names, code = rows.columns[column]
+        new = np.flatnonzero([name not in set(known) for name in names])
+        if count := int(np.isin(code, new).sum()):
             shown = _some([names[c] for c in new])
             told.append(
-                f"{rows.name}: {count} of {rows.n} rows are of {len(new)} {column} that the fit has not seen ({shown}):"
-                " they get the common map"
+                f"{where}: {count} of {rows.n} rows are of groups that the fit has not seen ({column}:"
+                f" {shown}); they get the common map"
             )
     return told
 

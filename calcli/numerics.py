@@ -50,6 +50,12 @@ def tile_rows(k: int) -> int:
     return max(1, min(TILE_ITEMS // k, TILE_ROWS))
 
 
+@overridable
+def entries(index: IntArray, table: NDArray[Any]) -> NDArray[Any]:
+    """Entries of a table (m,) at indices (n,)."""
+    return table[index]
+
+
 def floored_log(p: FloatArray) -> FloatArray:
     """Logarithm of probabilities with a floor, so that a zero stays finite (-708.4)."""
     return np.log(np.maximum(p, TINY))

@@ -75,6 +75,14 @@ def method(name: str) -> type[Calibrator]:
     return cls
 
 
+def by_group(name: str) -> str:
+    """The method that fits another group by group. Raises UsageError where there is none."""
+    able = [each.removesuffix("-by") for each in method_names() if each.endswith("-by")]
+    if name.removesuffix("-by") not in able:
+        raise UsageError(f"by group there are the methods {' and '.join(able)}, not {name!r}")
+    return f"{name.removesuffix('-by')}-by"
+
+
 def split_list(text: str, by: str = ",") -> list[str]:
     """The parts of a list, without blanks around them; brackets keep theirs: ``ts, auto(candidates=ts,ec)``."""
     parts, depth = [""], 0

@@ -198,13 +198,15 @@ class Rows(ABC):
     """A re-iterable source of blocks.
 
     n, k : number of rows and of classes; k = 1 where only confidences are known. transforms :
-    specs of the transforms that the source holds, ``name:argument``. Subclasses yield every row exactly once, in order.
+    specs of the transforms that the source holds, ``name:argument``. columns : that a source lets every block bring
+    along. Subclasses yield every row exactly once, in order.
     """
 
     n: int
     k: int
     kind: ScoreKind
     transforms: tuple[str, ...] = ()
+    columns: Mapping[str, Codes] = {}
 
     @abstractmethod
     def blocks(self, transforms: Sequence[int] = (), at_once: AtOnce = 1) -> Iterator[Block]:
@@ -302,10 +304,7 @@ class ArrayRows(Rows):
 
     scores : (n, k) of kind ``kind``; labels : (n,) integers or None; weight : (n,) or
     None; units : which rows belong together; transformed : (m, n, k) logits with ``transforms`` naming its first axis.
-    columns : of ``Block``; may be set.
     """
-
-    columns: Mapping[str, Codes] = {}
 
     def __init__(
         self,

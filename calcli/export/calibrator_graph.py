@@ -1,6 +1,6 @@
 """From a fitted calibrator to the graph of its ``apply``, which is run on traced values; few methods need more."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import singledispatch
 from typing import Any, NamedTuple
 
@@ -27,7 +27,7 @@ from calcli.methods.logit_spline import LogitSpline
 from calcli.methods.recal import ReCal
 from calcli.methods.sb import ScalingBinning
 from calcli.numerics import FloatArray, log_softmax, mixed_with_uniform, row_max, sigmoid
-from calcli.rows import Block
+from calcli.rows import Block, Codes
 
 
 @singledispatch
@@ -345,6 +345,19 @@ PAIR = {"logits": ([[0.0, 1.0]], [[0.0, 0.0]]), "probs": ([[-1.0, 1.0]], [[1.0, 
 """From a binary model's one score s to two: (0, s) or (1 - s, s)."""
 
 
+UNSEEN = "\0"
+"""The name of a group that the fit has not seen, which no group has."""
+
+
+def groups_of(artifact: Artifact) -> Mapping[str, Sequence[str]]:
+    """The groups of a calibrator by group, under the name of its column: the second input is the place among them,
+    any other number a group that the fit has not seen. Raises UsageError for a calibrator by several columns."""
+    columns = artifact.calibrator.required_columns
+    if len(columns) > 1:
+        raise UsageError(f"an export has one group as its second input, this calibrator is by {' and '.join(columns)}")
+    return columns
+
+
 def trace(artifact: Artifact, *, one_column: bool = False, nudge: FloatArray | None = None) -> Graph:
     """Trace a calibrator. Raises UsageError for a method that no graph can hold.
 
@@ -357,7 +370,11 @@ def trace(artifact: Artifact, *, one_column: bool = False, nudge: FloatArray | N
             raise UsageError(f"one column of scores is not what {artifact.n_classes} classes have")
         weight, bias = PAIR[artifact.input_kind]
         scores = scores @ np.array(weight) + np.array(bias)
-    end: Operand = lower(artifact.calibrator, Block(0, scores, artifact.input_kind))
+    columns = {}
+    for column, known in groups_of(artifact).items():
+        group = graph.group()
+        columns[column] = Codes((*known, UNSEEN), np.where((group >= 0) & (group < len(known)), group, len(known)))
+    end: Operand = lower(artifact.calibrator, Block(0, scores, artifact.input_kind, columns=columns))
     probs = np.exp(end.log_probs)
     confidence = np.minimum(probs[np.arange(len(probs)), end.label], 1.0)
     outputs: dict[str, Operand] = {"probs": probs, "prediction": end.label, "confidence": confidence}

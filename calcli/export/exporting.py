@@ -4,9 +4,9 @@ from typing import Any, Literal, get_args
 
 import numpy as np
 
-from calcli.errors import CalcliError, needed, one_line
+from calcli.errors import CalcliError, UsageError, needed, one_line
 from calcli.export import onnx_after_classifier
-from calcli.export.calibrator_graph import trace
+from calcli.export.calibrator_graph import groups_of, trace
 from calcli.export.numpy_source import load_source, write_source
 from calcli.export.onnx_model import OPSET, build_model, session
 from calcli.export.torch_module import build_module, load_program, save_program
@@ -57,6 +57,11 @@ def export(artifact: Artifact, target: str) -> Export:
 
 def export_behind(artifact: Artifact, path: str, output: str | None = None) -> Export:
     """A calibrator behind the classifier of an ONNX file; the whole is run on random inputs, its part on hard rows."""
+    if groups_of(artifact):
+        raise UsageError(
+            f"--onto {path}: the calibrator takes the group of every row beside the scores; export it by itself, and"
+            " feed it the classifier's output"
+        )
     joined = onnx_after_classifier.join(artifact, path, output)
     try:
         data: bytes = joined.model.SerializeToString()
@@ -96,16 +101,16 @@ def require_torch() -> None:
 
 def _python(data: bytes) -> Run:
     module = load_source(data.decode())
-    return lambda scores: (module["predict_proba"](scores), module["predict"](scores))
+    return lambda *given: (module["predict_proba"](*given), module["predict"](*given))
 
 
 def torch_run(module: Any) -> Run:
     """A torch module as a function of arrays."""
     import torch
 
-    def run(scores: Any) -> Any:
+    def run(*given: Any) -> Any:
         with torch.no_grad():
-            out = module(torch.from_numpy(np.array(scores)))
+            out = module(*(torch.from_numpy(np.array(each)) for each in given))
         return out["probs"].numpy(), out["prediction"].numpy()
 
     return run
@@ -113,8 +118,8 @@ def torch_run(module: Any) -> Run:
 
 def _onnx(data: bytes) -> Run:
     model = session(data)
-    name = model.get_inputs()[0].name
-    return lambda scores: tuple(model.run(["probs", "prediction"], {name: scores}))
+    names = [each.name for each in model.get_inputs()]
+    return lambda *given: tuple(model.run(["probs", "prediction"], dict(zip(names, given, strict=True))))
 
 
 def check(agreement: Agreement, what: str) -> None:

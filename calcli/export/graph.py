@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from calcli.errors import UsageError
 from calcli.fast_dataclass import dataclass
+from calcli.numerics import entries
 
 Operand = Any
 """A ``GraphValue``, typed as what it stands in for; or a number or array that becomes a constant."""
@@ -255,6 +256,10 @@ class Graph:
         self.rows = self.rows if k % self.rows else 10007
         return GraphValue(self, (self.op("scores").place,), (self.rows, k))
 
+    def group(self) -> Operand:
+        """The second input, (rows,) integers: the group of every row."""
+        return GraphValue(self, (self.op("group").place,), (self.rows,), np.int64)
+
     def op(self, op: str, *inputs: Operand, dtype: Any = np.float64) -> GraphValue:
         """The value of an operation on nodes as they are, in the shape of the first of them that is a value."""
         places = tuple(self._place(x) for x in inputs)
@@ -442,6 +447,7 @@ FUNCTIONS: dict[Any, Callable[..., Any]] = {
     np.ones_like: lambda x, dtype=None: _full_like(x, 1.0),
     np.flatnonzero: lambda mask: mask,
     np.take_along_axis: _along_columns,
+    entries: lambda index, table: index.like(index.graph.op("take", table, index), table.dtype),
     np.einsum: _rows_of_products,
     np.dot: np.matmul,
     np.ndim: lambda x: x.ndim,

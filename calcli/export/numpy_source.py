@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from calcli.export.calibrator_graph import PAIR
+from calcli.export.calibrator_graph import PAIR, groups_of
 from calcli.export.graph import Graph
 from calcli.io.artifact import Artifact
 
@@ -54,8 +54,8 @@ SHORT = 16
 
 PAGE = '''"""Calibrated probabilities of {k} classes: method {method}, exported by calcli {version}. Needs NumPy only.
 
-predict_proba(scores) gives (n, {k}) float64, rows that sum to 1; predict(scores) gives (n,) int64, the
-classes that the method predicts. scores : (n, {k}) {kind}{binary}.
+predict_proba(scores{group}) gives (n, {k}) float64, rows that sum to 1; predict(scores{group}) gives (n,) int64, the
+classes that the method predicts. scores : (n, {k}) {kind}{binary}.{about_group}
 """
 
 import base64
@@ -69,7 +69,7 @@ def _array(text, dtype, shape):
     return np.frombuffer(base64.b64decode(text), dtype).reshape(shape)
 
 
-{constants}
+{groups}{constants}
 def _scores(scores):
     scores = np.asarray(scores, dtype=np.float64)
 {pair}    if scores.ndim != 2 or scores.shape[1] != {k}:
@@ -79,20 +79,26 @@ def _scores(scores):
     return scores
 
 
-def _calibrate(scores):
-{lines}
+def _calibrate(scores{group}):
+{shape}{lines}
     return {probs}, {prediction}[:, 0]
 
 
-def predict_proba(scores):
+def predict_proba(scores{group}):
     """Calibrated probabilities, (n, {k}) float64."""
-    return _calibrate(_scores(scores))[0]
+    return _calibrate(_scores(scores){group})[0]
 
 
-def predict(scores):
+def predict(scores{group}):
     """Predicted classes, (n,) int64."""
-    return _calibrate(_scores(scores))[1]
+    return _calibrate(_scores(scores){group})[1]
 '''
+
+
+GROUP = """    group = np.asarray(group, dtype=np.int64).reshape(-1, 1)
+    if len(group) != len(scores):
+        raise ValueError(f"there are {len(group)} groups for {len(scores)} rows")
+"""
 
 
 def write_source(artifact: Artifact, graph: Graph) -> str:
@@ -105,8 +111,8 @@ def write_source(artifact: Artifact, graph: Graph) -> str:
         elif node.array is not None:
             names[place] = f"C{place}"
             constants.append(f"C{place} = {_constant(node.array)}\n")
-        elif node.op == "scores":
-            names[place] = "scores"
+        elif node.op in ("scores", "group"):
+            names[place] = node.op
         else:
             names[place] = f"v{place}"
             lines.append(f"    v{place} = {FORMS[node.op].format(*(names[i] for i in node.inputs))}")
@@ -118,8 +124,17 @@ def write_source(artifact: Artifact, graph: Graph) -> str:
             "    if scores.ndim == 1 or (scores.ndim == 2 and scores.shape[1] == 1):\n"
             f"        scores = scores.reshape(-1, 1) * np.array({weight}) + np.array({bias})\n"
         )
+    by = list(groups_of(artifact).items())
+    about = [
+        f"\ngroup : (n,) integers, GROUPS of the {c!r}; any other number is a group that the fit has not seen."
+        for c, _ in by
+    ]
     return PAGE.format(
         k=k,
+        group=", group" * len(by),
+        about_group="".join(about),
+        groups="".join(f"GROUPS = {dict(zip(known, range(len(known)), strict=True))!r}\n" for _, known in by),
+        shape=GROUP * len(by),
         kind=kind,
         method=artifact.method,
         version=artifact.calcli_version,

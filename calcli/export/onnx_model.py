@@ -1,10 +1,12 @@
 """A graph as an ONNX model, alone or behind a classifier's own graph."""
 
+import json
 from typing import Any
 
 import numpy as np
 
 from calcli.errors import needed
+from calcli.export.calibrator_graph import groups_of
 from calcli.export.graph import Graph, Node
 from calcli.io.artifact import Artifact
 
@@ -133,6 +135,9 @@ class Writer:
             elif node.op == "scores":
                 names[place] = self.node("Cast", [scores], [f"{self.prefix}float64"], to=11)
                 self.ranks[names[place]] = 2
+            elif node.op == "group":
+                names[place] = self.node("Unsqueeze", ["group", self.prefix + "last"], [f"{self.prefix}group2"])
+                self.ranks[names[place]] = 2
             else:
                 names[place] = self.add(node, [names[i] for i in node.inputs], f"v{place}")
         axis = self.prefix + "last"
@@ -159,8 +164,10 @@ def build_model(artifact: Artifact, graph: Graph) -> Any:
     writer = Writer(artifact.n_classes, OPSET, "")
     writer.write(graph, "scores")
     scores = onnx.helper.make_tensor_value_info("scores", onnx.TensorProto.FLOAT, ["rows", artifact.n_classes])
+    group = onnx.helper.make_tensor_value_info("group", onnx.TensorProto.INT64, ["rows"])
+    inputs = [scores, *[group] * len(groups_of(artifact))]
     body = onnx.helper.make_graph(
-        writer.nodes, f"calcli_{artifact.method}", [scores], writer.outputs("rows"), writer.initializers
+        writer.nodes, f"calcli_{artifact.method}", inputs, writer.outputs("rows"), writer.initializers
     )
     model = onnx.helper.make_model(
         body, producer_name="calcli", opset_imports=[onnx.helper.make_opsetid("", OPSET)], ir_version=IR_VERSION
@@ -173,7 +180,8 @@ def build_model(artifact: Artifact, graph: Graph) -> Any:
 
 def properties(artifact: Artifact) -> dict[str, str]:
     """What a model says of itself."""
-    return {"calcli_method": artifact.method, "calcli_input_kind": artifact.input_kind}
+    groups = {f"calcli_groups_{column}": json.dumps(known) for column, known in groups_of(artifact).items()}
+    return {"calcli_method": artifact.method, "calcli_input_kind": artifact.input_kind, **groups}
 
 
 def require_onnx() -> Any:

@@ -69,12 +69,17 @@ def build_module(graph: Graph) -> Any:
                     self.register_buffer(f"c{place}", torch.from_numpy(np.array(node.array)))
 
         def forward(self, scores: Any) -> dict[str, Any]:
+            return self.run(scores, None)
+
+        def run(self, scores: Any, group: Any) -> dict[str, Any]:
             values: dict[int, Any] = {}
             for place, node in nodes:
                 if node.array is not None:
                     values[place] = getattr(self, f"c{place}")
                 elif node.op == "scores":
                     values[place] = scores.to(torch.float64)
+                elif node.op == "group":
+                    values[place] = group.unsqueeze(-1)
                 else:
                     values[place] = operations[node.op](*(values[i] for i in node.inputs))
             out = {name: values[place] for name, place in graph.outputs.items()}
@@ -84,16 +89,26 @@ def build_module(graph: Graph) -> Any:
                 "confidence": out["confidence"].squeeze(-1).to(scores.dtype),
             }
 
-    return ExportedCalibrator().eval()
+    class ByGroup(ExportedCalibrator):
+        """The same with the group of every row beside its scores."""
+
+        def forward(self, scores: Any, group: Any) -> dict[str, Any]:  # type: ignore[override]
+            return self.run(scores, group)
+
+    return (ByGroup if any(node.op == "group" for _, node in nodes) else ExportedCalibrator)().eval()
 
 
 def save_program(module: Any, k: int) -> bytes:
-    """The module as the bytes of a ``.pt2``, for any number of rows of float32 scores."""
+    """The module as the bytes of a ``.pt2``, for any number of rows of float32 scores (and int64 groups)."""
+    import inspect
+
     import torch
 
     rows = torch.export.Dim("rows")
-    example = torch.zeros((3, k), dtype=torch.float32)
-    program = torch.export.export(module, (example,), dynamic_shapes={"scores": {0: rows}})
+    example = {"scores": torch.zeros((3, k), dtype=torch.float32), "group": torch.zeros(3, dtype=torch.int64)}
+    taken = tuple(inspect.signature(module.forward).parameters)
+    shapes = {name: {0: rows} for name in taken}
+    program = torch.export.export(module, tuple(example[name] for name in taken), dynamic_shapes=shapes)
     for node in program.graph.nodes:  # where calcli's own lines lie on this machine is nobody's business
         node.meta.pop("stack_trace", None)
     buffer = io.BytesIO()

@@ -1,18 +1,18 @@
 """Run what was exported beside ``apply``, on rows that are hard to get right."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import chain
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from calcli.export.calibrator_graph import trace
+from calcli.export.calibrator_graph import UNSEEN, groups_of, trace
 from calcli.export.numpy_source import load_source, write_source
 from calcli.fast_dataclass import dataclass
 from calcli.io.artifact import Artifact
 from calcli.numerics import FloatArray, IntArray, log_softmax, softmax
-from calcli.rows import Block, ScoreKind
+from calcli.rows import Block, Codes, ScoreKind
 
 TOLERANCE = 1e-6
 """Largest difference of a probability that an export may have: float32 at its ends."""
@@ -26,8 +26,8 @@ NUDGES = 16
 SLAB = 1 << 21
 """Scores tried at once."""
 
-Run = Callable[[NDArray[np.float32]], tuple[NDArray[Any], IntArray]]
-"""Scores (n, k) in, probabilities (n, k) and predictions (n,) out."""
+Run = Callable[..., tuple[NDArray[Any], IntArray]]
+"""Scores (n, k) in, and the groups (n,) of a calibrator by group; probabilities (n, k) and predictions (n,) out."""
 
 
 @dataclass(frozen=True)
@@ -88,25 +88,40 @@ def _slabs(rows: FloatArray, most: int) -> Iterator[FloatArray]:
     return (rows[start : start + most] for start in range(0, len(rows), most))
 
 
-def compare(run: Run, artifact: Artifact, scores: NDArray[Any]) -> Agreement:
-    """Compare an export with ``apply`` on scores (n, k), which become float32 first."""
+def compare(
+    run: Run, artifact: Artifact, scores: NDArray[Any], columns: Mapping[str, Codes] | None = None
+) -> Agreement:
+    """Compare an export with ``apply`` on scores (n, k), which become float32 first.
+
+    columns : the groups of the rows, for a calibrator by group; left out, they take turns.
+    """
     narrow = np.asarray(scores, dtype=np.float32)
-    probs, label = run(narrow)
-    expected, expected_label = applied(artifact, narrow)
+    groups = {name: codes_of(known, len(narrow), columns, name) for name, known in groups_of(artifact).items()}
+    probs, label = run(narrow, *(column.code for column in groups.values()))
+    expected, expected_label = applied(artifact, narrow, groups)
     off = np.abs(probs - expected).max(axis=1)
     wrong = label != expected_label
     excused = np.zeros(len(off), dtype=np.bool_)
     suspects = np.flatnonzero(~(off <= TOLERANCE) | wrong)
-    if len(suspects):
+    if len(suspects) and not groups:
         excused[suspects] = beside_a_jump(artifact, narrow[suspects], np.asarray(probs)[suspects], label[suspects])
     off, wrong = off[~excused], wrong[~excused]
     return Agreement(len(narrow), float(off.max(initial=0.0)), int(wrong.sum()), int(excused.sum()))
 
 
-def applied(artifact: Artifact, scores: NDArray[Any]) -> tuple[FloatArray, IntArray]:
+def codes_of(known: Sequence[str], n: int, columns: Mapping[str, Codes] | None, name: str) -> Codes:
+    """The second input of an export: places (n,) among the groups that a calibrator knows, -1 for others."""
+    if columns is None:
+        return Codes((*known, UNSEEN), np.arange(n) % (len(known) + 1))
+    place = {group: i for i, group in enumerate(known)}
+    names, code = columns[name]
+    return Codes((*known, UNSEEN), np.array([place.get(group, -1) for group in names], dtype=np.int64)[code])
+
+
+def applied(artifact: Artifact, scores: NDArray[Any], columns: Mapping[str, Codes]) -> tuple[FloatArray, IntArray]:
     """Probabilities and predictions of ``apply``."""
     with np.errstate(all="ignore"):
-        result = artifact.calibrator.apply(Block(0, scores, artifact.input_kind))
+        result = artifact.calibrator.apply(Block(0, scores, artifact.input_kind, columns=columns))
         return np.exp(result.log_probs), result.label
 
 

@@ -48,7 +48,6 @@ class DataSet(Rows):
     facts : what single rows tell, known after it too (see ``facts_of``).
     spread : walks over the rows in other processes, where there are such. progress : hears of the
     rows that a walk has read. unit : the dataset of the units as asked for, ``none`` for independent rows.
-    columns : that every block brings along (see ``carry``).
     """
 
     name: str
@@ -62,7 +61,6 @@ class DataSet(Rows):
     spread: Callable[["DataSet", Walk], Iterator[Any]] | None = None
     progress: Callable[[str, int, int], None] | None = None
     unit: str | None = None
-    columns: Mapping[str, Codes] = {}
 
     @property
     def ignored(self) -> int:
@@ -139,9 +137,12 @@ class DataSet(Rows):
     def carry(self, name: str) -> Codes:
         """Let every block bring a column along, and return the whole of it. Raises DataError where there is none."""
         if name not in self.columns:
-            values = self.column(name)
+            values = self.column("group" if self.own_name("group") == name else name)
             if values is None:
-                raise DataError(f"{self.name}: has no dataset {name!r} with one value per row, which is needed here")
+                raise DataError(
+                    f"{self.name}: has no dataset {name!r} with one value per row, which is needed here; of a table"
+                    f" name it with --group-by {name}"
+                )
             self.columns = {**self.columns, name: Codes.of(values)}
         return self.columns[name]
 

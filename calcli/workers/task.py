@@ -116,7 +116,7 @@ class Source:
 
     def _opened(self, at: int) -> BundleRows:
         """A bundle, opened unless it is open in this thread."""
-        name, key = self.names[at], (self.names[at], self.stamps[at], self.opening)
+        name, key = self.names[at], (self.names[at], self.stamps[at], repr(self.opening))
         bundles: OrderedDict[Any, tuple[ExitStack, BundleRows]] = _opened_here()
         if key not in bundles:
             if mark(name)[SEEN_ALIKE] != self.stamps[at]:

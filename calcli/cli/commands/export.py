@@ -105,13 +105,14 @@ def checked_on_bundle(args: ExportArgs, artifact: Artifact, made: Export, comman
             raise UsageError(f"--check {args.check}: holds {rows.kind}, the export takes {artifact.input_kind}")
         for block in rows.blocks():
             command.progress("comparing with apply", block.start, rows.n)
-            total = total + compare(made.run, artifact, block.scores)
+            total = total + compare(made.run, artifact, block.scores, block.columns)
     command.clear()
     return total
 
 
 def facts(args: ExportArgs, artifact: Artifact, made: Export, agreement: Agreement) -> dict[str, object]:
     """What --json prints."""
+    groups = artifact.calibrator.required_columns
     return {
         "calcli_export": 1,
         "output": args.output,
@@ -119,6 +120,7 @@ def facts(args: ExportArgs, artifact: Artifact, made: Export, agreement: Agreeme
         "method": artifact.method,
         "input_kind": artifact.input_kind,
         "n_classes": artifact.n_classes,
+        **({"groups": {column: list(known) for column, known in groups.items()}} if groups else {}),
         "opset": made.opset,
         "scores": made.scores,
         "rows": agreement.rows,
@@ -133,12 +135,14 @@ def sentence(made: Export, agreement: Agreement, artifact: Artifact) -> str:
     """What was written and how it compares."""
     opset = f"opset {made.opset}, " if made.opset else ""
     behind = f"calibrates output {made.scores!r} as {artifact.input_kind}, " if made.scores else ""
+    beside = "".join(f" and the place of {c!r} among the groups" for c in artifact.calibrator.required_columns)
     jumps = (
         f"; {agreement.on_jumps} rows lie on the edge of a step, where the last bit decides"
         if agreement.on_jumps
         else ""
     )
     return (
-        f"{opset}{behind}takes {artifact.input_kind} of {artifact.n_classes} classes; on {agreement.rows} rows the"
-        f" largest difference to apply is {agreement.difference:.1e}, no prediction differs{jumps}"
+        f"{opset}{behind}takes {artifact.input_kind} of {artifact.n_classes} classes{beside};"
+        f" on {agreement.rows} rows the largest difference to apply is {agreement.difference:.1e}, no prediction"
+        f" differs{jumps}"
     )

@@ -36,7 +36,7 @@ from calcli.io.atomic import check_output, make_folder
 from calcli.io.dataset import DataSet
 from calcli.io.locate import split_where
 from calcli.kernels.device import resolve
-from calcli.registry import parse_options, settings_of, split_method
+from calcli.registry import by_group, parse_options, settings_of, split_method
 
 if TYPE_CHECKING:
     from calcli.evaluation.cross_validation import Fold
@@ -59,6 +59,9 @@ class FitArgs(o.ReadingSeveral, o.WorkerOptions, o.OutputOptions):
         "FILE.h5 or FILE.h5:GROUP; group cal (or val) when none is named. Quoted patterns are expanded."
     )
     output: str | None = flag(None, "Artifact to write, - for stdout; a folder with --method all.", "ART.json", "-o")
+    by: str | None = flag(
+        None, "A map for every group in this dataset, pulled towards the common one; or prediction.", "NAME"
+    )
     set_: list[str] | None = flag(None, "Option of the method (repeatable).", "NAME=VALUE")
     device: str = o.device()
     seed: int = o.seed()
@@ -69,6 +72,10 @@ class FitArgs(o.ReadingSeveral, o.WorkerOptions, o.OutputOptions):
     def __post_init__(self) -> None:
         object.__setattr__(self, "by_default", not self.method)
         name, settings = split_method(self.method or "ts")
+        if self.by is not None:
+            name, settings = by_group(name), {"by": self.by, **settings}
+            if self.by != "prediction" and not self.group_by:
+                object.__setattr__(self, "group_by", [self.by])
         object.__setattr__(self, "method", "all" if name.lower() == "all" else name)  # frozen, but for its aliases
         object.__setattr__(self, "set_", [*(f"{key}={value}" for key, value in settings.items()), *(self.set_ or ())])
         if self.method == "all" and self.set_:

@@ -1,0 +1,231 @@
+"""Partial pooling: every group its own map, pulled towards the common one as far as the groups are alike."""
+
+from abc import abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from typing import Annotated, Any, ClassVar, NamedTuple, Self
+
+import numpy as np
+from msgspec import Meta
+
+from calcli.calibrator import Calibrator, Chosen, Context, Fit, Options
+from calcli.errors import DataError
+from calcli.fast_dataclass import dataclass
+from calcli.folds import content_folds, random_folds
+from calcli.numerics import NLL_OF_ZERO, FloatArray, IntArray, entries
+from calcli.rows import Block, Codes, Rows
+from calcli.sums import Sums
+
+PREDICTION = "prediction"
+"""The grouping that needs no column."""
+
+FOLDS = 5
+ROUNDS = 3
+START, LEAST = 0.1, 1e-7
+"""Variance between groups at which the search begins, and which stands for none; ten times that is none as well:
+towards 0 the EM only creeps."""
+
+STEPS, UPDATES = 100, 500
+LARGEST_STEP = 1.0
+EXACT, SETTLED, CHANGE = 1e-11, 1e-6, 1e-4
+"""Step of a parameter, and relative change of a variance between updates and between walks, where a search ends."""
+
+
+class ByOptions(Options, frozen=True):
+    """Options of the methods by group."""
+
+    by: Annotated[str, Meta(min_length=1, description="column with the group of every row, or prediction")] = PREDICTION
+    tau: Annotated[
+        float,
+        Meta(ge=0, description="standard deviation between groups; 0 estimates it (1e3 fits every group by itself)"),
+    ] = 0.0
+    guard: Annotated[
+        bool, Meta(description="keep the common map unless held-out rows of the calibration data speak for the groups")
+    ] = True
+
+
+def groups_of(block: Block, by: str) -> Codes:
+    """The groups of a block's rows. Raises DataError where they do not come with it."""
+    if by == PREDICTION:
+        return Codes(tuple(map(str, range(block.scores.shape[1]))), block.prediction)
+    if by not in block.columns:
+        raise DataError(f"these rows do not say their {by!r}, by which the calibrator is")
+    return block.columns[by]
+
+
+def places(by: str, names: Sequence[str], block: Block) -> IntArray:
+    """Where in ``names`` the group of every row is, (b,); their number for a group that is not there."""
+    found, known = groups_of(block, by), {name: i for i, name in enumerate(names)}
+    return entries(found.code, np.array([known.get(name, len(known)) for name in found.names], dtype=np.int64))
+
+
+@dataclass(frozen=True)
+class GroupSums(Sums):
+    """Sums over the rows of every group: weight (g,), gradient (g, m) and information (g, m, m) of the NLL."""
+
+    weight: FloatArray
+    gradient: FloatArray
+    information: FloatArray
+
+    @classmethod
+    def of(cls, code: IntArray, g: int, weight: FloatArray, gradient: FloatArray, information: FloatArray) -> Self:
+        """The sums of rows with gradient (b, m) and information (b, m, m)."""
+        m = gradient.shape[1]
+
+        def total(values: FloatArray) -> FloatArray:
+            return np.asarray(np.bincount(code, weights=weight * values, minlength=g), dtype=np.float64)
+
+        slopes = np.stack([total(gradient[:, i]) for i in range(m)], axis=1)
+        bends = np.stack([total(information[:, i, j]) for i in range(m) for j in range(m)], axis=1)
+        return cls(total(np.ones(len(code))), slopes, bends.reshape(g, m, m))
+
+
+class Pooled(NamedTuple):
+    """Parameters of the groups. centre : (m,). theta : (g, m) differences to it. variance : (m,) between groups."""
+
+    centre: FloatArray
+    theta: FloatArray
+    variance: FloatArray
+    converged: bool
+    passes: int
+
+
+def pool(walk: Callable[[FloatArray], GroupSums], g: int, m: int, tau: float) -> Pooled:
+    """The parameters at which NLL + sum_g theta_g^2 / (2 variance) is least, with the variance between groups by EM.
+
+    walk : sums over the rows at parameters (g, m). tau : standard deviation between groups, 0 to estimate it. Steps
+    are those of Fisher's scoring: of the centre alone, then of theta, where the EM runs on the quadratic that a walk
+    has given until both agree. Thrice theta is centred, weighted by the rows, and the centre moves along.
+    """
+    centre, theta = np.zeros(m), np.zeros((g, m))
+    variance, passes, converged = np.full(m, tau**2 or START), 0, False
+    for _ in range(STEPS):
+        sums, passes = walk(np.broadcast_to(centre, (g, m))), passes + 1
+        step = np.linalg.pinv(sums.information.sum(axis=0)) @ sums.gradient.sum(axis=0)
+        centre = centre - np.clip(step, -LARGEST_STEP, LARGEST_STEP)
+        if np.abs(step).max() <= EXACT:
+            break
+    for rounds in range(ROUNDS + 1):
+        for _ in range(STEPS):
+            sums, passes, before = walk(centre + theta), passes + 1, variance
+            variance = variance if tau else between(sums, theta, variance)
+            bend, slope = sums.information + np.diag(1.0 / variance), sums.gradient + theta / variance
+            step = np.linalg.solve(bend, slope[..., None])[..., 0]
+            theta = theta - np.clip(step, -LARGEST_STEP, LARGEST_STEP)
+            still = (np.abs(variance - before) <= CHANGE * variance + LEAST).all()
+            converged = bool(still and np.abs(step).max() <= EXACT)
+            if converged:
+                break
+        mean = sums.weight @ theta / sums.weight.sum()
+        if rounds == ROUNDS or np.abs(mean).max() <= EXACT:
+            break
+        centre, theta = centre + mean, theta - mean
+    return Pooled(centre, theta, variance, converged, passes)
+
+
+def between(sums: GroupSums, theta: FloatArray, variance: FloatArray) -> FloatArray:
+    """The variance between groups (m,): the fixed point of variance = mean(theta^2 + posterior variance)."""
+    target = np.einsum("gij,gj->gi", sums.information, theta) - sums.gradient
+    for _ in range(UPDATES):
+        inverse = np.linalg.inv(sums.information + np.diag(1.0 / variance))
+        mode = np.einsum("gij,gj->gi", inverse, target)
+        old, variance = variance, (mode**2 + np.diagonal(inverse, axis1=1, axis2=2)).mean(axis=0)
+        variance[variance < 10.0 * LEAST] = LEAST
+        if np.abs(variance / old - 1.0).max() <= SETTLED:
+            break
+    return variance
+
+
+class ByGroup(Calibrator):
+    """Base of the methods by group: a method for all rows, and differences from it for every group.
+
+    COMMON : that method's name. OF_COMMON : its class.
+    """
+
+    composable = False
+    Options: ClassVar[type[Options]] = ByOptions
+    COMMON: ClassVar[str]
+    OF_COMMON: ClassVar[type[Calibrator]]
+
+    @classmethod
+    @abstractmethod
+    def pooled(cls, rows: Rows, common: Any, names: Sequence[str], options: ByOptions) -> tuple[Self, Pooled]:
+        """The calibrator of rows, around one that is fitted to all of them; names : of the groups."""
+
+    @classmethod
+    def columns_to_fit(cls, options: ByOptions) -> Sequence[str]:
+        return () if options.by == PREDICTION else (options.by,)
+
+    @classmethod
+    def fit(cls, rows: Rows, options: ByOptions, context: Context) -> Fit[Any]:
+        plain = cls.OF_COMMON.resolve_options(cls.OF_COMMON.Options(), rows.k)
+        common = cls.OF_COMMON.fit(rows, plain, context)
+        names = [name for name, weight in rows.sum(partial(_weights, options.by)).of.items() if weight > 0]
+        kept = replace(common, chosen=Chosen(cls.COMMON, plain))
+        reason = f"status {common.status}" if common.status != "ok" else "there is one group" * (len(names) < 2)
+        if not reason:
+            calibrator, found = cls.pooled(rows, common.calibrator, names, options)
+            reason = "the groups do not differ" * bool(not options.tau and (found.variance <= LEAST).all())
+        if reason:
+            return replace(kept, warnings=(*common.warnings, f"by {options.by}: {reason}, so the common map is kept"))
+        details: dict[str, Any] = {"groups": len(names), "passes": found.passes}
+        if options.guard:
+            own, one = cls.held_out(rows, plain, names, options, context)
+            details["held_out_nll"] = {"by_group": own, "common": one}
+            if own >= one:
+                sentence = f"by {options.by}: held-out NLL {own:.5f}, of the common map {one:.5f}, which is kept"
+                return replace(kept, warnings=(*common.warnings, sentence), details={**common.details, **details})
+        warnings = () if found.converged else ("the search for the groups' maps did not converge",)
+        return Fit(calibrator, "ok" if found.converged else "not_converged", warnings, details)
+
+    @classmethod
+    def held_out(
+        cls, rows: Rows, plain: Any, names: Sequence[str], options: ByOptions, context: Context
+    ) -> tuple[float, float]:
+        """Mean NLL of rows (or units) left out in turn, by group and by the common map, fitted to the others."""
+        weight, units = rows.weights(), rows.units()
+        if units is not None:
+            fold = random_folds(units.n, FOLDS, context.rng())[units.code]
+        else:
+            losses = _losses(cls.OF_COMMON.fit(rows, plain, context).calibrator, rows)
+            fold = content_folds(codes(rows, options.by, names), losses, FOLDS, context.rng())
+        own, one = np.empty(rows.n), np.empty(rows.n)
+        for f in np.unique(fold):
+            context.progress("cross-validating", int(f), FOLDS)
+            held, learn = np.flatnonzero(fold == f), rows.take(np.flatnonzero(fold != f))
+            common = cls.OF_COMMON.fit(learn, plain, Context(context.seed, context.device)).calibrator
+            for into, calibrator in ((own, cls.pooled(learn, common, names, options)[0]), (one, common)):
+                into[held] = _losses(calibrator, rows.take(held))
+        return float(np.average(own, weights=weight)), float(np.average(one, weights=weight))
+
+
+@dataclass(frozen=True)
+class _Weights(Sums):
+    """The weight of the rows of every group, by its name."""
+
+    of: Mapping[str, float]
+
+
+def _weights(by: str, block: Block) -> _Weights:
+    names, code = groups_of(block, by)
+    found = np.bincount(code, weights=block.weight, minlength=len(names))
+    return _Weights(dict(zip(names, found.tolist(), strict=True)))
+
+
+def codes(rows: Rows, by: str, names: Sequence[str]) -> IntArray:
+    """Where in ``names`` the group of every row is, (n,)."""
+    return np.concatenate(list(rows.each(partial(places, by, tuple(names)))))
+
+
+def _losses(calibrator: Calibrator, rows: Rows) -> FloatArray:
+    """NLL of every row through a calibrator, (n,); of a confidence that of being right or wrong."""
+    return np.concatenate(list(rows.each(partial(_losses_of, calibrator))))
+
+
+def _losses_of(calibrator: Calibrator, block: Block) -> FloatArray:
+    found = calibrator.apply(block)
+    if block.kind != "confidence":
+        return -found.log_probs[np.arange(len(block)), block.labels]
+    q = np.where(block.labels == 1, found.confidence, 1.0 - found.confidence)
+    return np.minimum(-np.log(np.maximum(q, np.finfo(float).tiny)), NLL_OF_ZERO)

@@ -1,0 +1,83 @@
+"""Platt scaling by group."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Self, cast
+
+import numpy as np
+
+from calcli.calibrator import Prediction, check_finite, param
+from calcli.errors import DataError
+from calcli.fast_dataclass import dataclass
+from calcli.methods._binary.log_odds import Mode, single_sample
+from calcli.methods._binary.maps import TOP_LABEL
+from calcli.methods._groups import PREDICTION, ByGroup, ByOptions, GroupSums, Pooled, codes, places, pool
+from calcli.methods.platt import PlattScaling
+from calcli.numerics import FloatArray, entries, sigmoid
+from calcli.rows import Block, Rows
+
+
+@dataclass(frozen=True)
+class PlattByGroup(ByGroup):
+    """Give every group of rows its own Platt map, pulled towards the common one (partial pooling).
+
+    q = sigmoid((slope + a_g) s + intercept + b_g) with s the log-odds of Platt scaling: of class 1 of two classes, of
+    the prediction otherwise. Around the common map u = slope s + intercept a group has the map u + e_g u + f_g with
+    e_g ~ N(0, tau_1^2), f_g ~ N(0, tau_2^2), which are found and estimated as in ``ts-by``; a_g = e_g slope and
+    b_g = e_g intercept + f_g. ``groups`` holds (a_g, b_g); a group that the fit has not seen has the common map, and
+    so has every group where held-out rows do not speak for the groups (``guard``).
+
+    Reference: Platt (1999); Gelman, Hill (2006), chapter 13 (varying slopes).
+    """
+
+    by: str = param()
+    slope: float = param()
+    intercept: float = param()
+    tau: FloatArray = param(2)
+    groups: Mapping[str, tuple[float, float]] = param()
+    mode: str = param()
+
+    place = 35
+    aliases = ("platt-by-group",)
+    use = "two classes or confidences, of sites or tasks that differ: fit --by NAME"
+    title = "Platt scaling by group"
+    laws = TOP_LABEL
+    COMMON, OF_COMMON = "platt", PlattScaling
+
+    @classmethod
+    def pooled(cls, rows: Rows, common: PlattScaling, names: Sequence[str], options: ByOptions) -> tuple[Self, Pooled]:
+        weight, mode = rows.weights(), str(common.mode)
+        sample = single_sample(rows, cast(Mode, mode), weight)
+        code = codes(rows, options.by, names)
+        slope, intercept = float(common.slope[0]), float(common.intercept[0])
+        u, own = slope * sample.s + intercept, np.ones(rows.n) if weight is None else weight
+        design = np.stack([u, np.ones(rows.n)], axis=1)
+
+        def walk(theta: FloatArray) -> GroupSums:
+            p = sigmoid(u + np.einsum("ij,ij->i", design, theta[code]))
+            information = (p * (1.0 - p))[:, None, None] * design[:, :, None] * design[:, None, :]
+            return GroupSums.of(code, len(names), own, (p - sample.hit)[:, None] * design, information)
+
+        found = pool(walk, len(names), 2, options.tau)
+        (e, f), own_maps = found.centre, found.theta @ np.array([[slope, intercept], [0.0, 1.0]])
+        groups = {name: (a, b) for name, (a, b) in zip(names, own_maps.tolist(), strict=True)}
+        centre = float((1.0 + e) * slope), float((1.0 + e) * intercept + f)
+        return cls(options.by, *centre, np.sqrt(found.variance), groups, mode), found
+
+    @property
+    def required_columns(self) -> Mapping[str, Sequence[str]]:
+        return {} if self.by == PREDICTION else {self.by: tuple(self.groups)}
+
+    def apply(self, block: Block) -> Prediction:
+        maps = np.array([(self.slope, self.intercept)]) + np.array([*self.groups.values(), (0.0, 0.0)])
+        at = places(self.by, tuple(self.groups), block)
+        own: Any = tuple((entries(at, column),) for column in maps.T)
+        return PlattScaling(*own, mode=self.mode).apply(block)
+
+    def check(self, k: int) -> None:
+        check_finite(groups=np.array([(self.slope, self.intercept), *self.groups.values()]), tau=self.tau)
+        PlattScaling(np.array([self.slope]), np.array([self.intercept]), mode=self.mode).check(k)
+        if not (self.tau > 0).all():
+            raise DataError(f"params.tau is {self.tau.tolist()}, expected positive numbers")
+
+
+METHOD = PlattByGroup

@@ -1,0 +1,98 @@
+"""Temperature scaling by group."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Self
+
+import numpy as np
+
+from calcli.calibrator import ORDER_PRESERVING, Prediction, check_finite, check_positive, param
+from calcli.fast_dataclass import dataclass
+from calcli.methods._groups import PREDICTION, ByGroup, ByOptions, GroupSums, Pooled, places, pool
+from calcli.methods._temperature import LOG_BETA_HIGH, LOG_BETA_LOW
+from calcli.methods.ts import TemperatureScaling
+from calcli.numerics import FloatArray, entries, log_softmax
+from calcli.rows import Block, Rows
+
+
+@dataclass(frozen=True)
+class TemperatureByGroup(ByGroup):
+    """Give every group of rows its own temperature, pulled towards the common one (partial pooling).
+
+    p = softmax(beta exp(d_g) z) with d_g ~ N(0, tau^2): the d of the least NLL + sum_g d_g^2 / (2 tau^2). tau is
+    estimated by EM on Laplace's approximation, tau^2 = mean(d_g^2 + 1 / (J_g + 1 / tau^2)) with J_g the sum of
+    Var_p of the scaled logits; then beta takes on the mean of d, weighted by the rows, three times. A group of few
+    rows hardly leaves the common temperature, one of many has its own. A group that the fit has not seen has d = 0.
+
+    By cross-validation inside the calibration rows (units stay together) it is tried against the common temperature,
+    which is what the fit gives where that does as well (``guard``). ``by=prediction`` needs no column: the groups are
+    the predicted classes.
+
+    Reference: Gelman, Hill (2006), chapter 12 (partial pooling); Dempster, Laird, Rubin (1977), the EM algorithm.
+    """
+
+    by: str = param()
+    beta: float = param()
+    tau: float = param()
+    groups: Mapping[str, float] = param()
+
+    place = 15
+    aliases = ("temperature-by-group",)
+    use = "sites, sensors or tasks that differ: fit --by NAME"
+    title = "temperature scaling by group"
+    laws = replace(ORDER_PRESERVING, memory="row")
+    COMMON, OF_COMMON = "ts", TemperatureScaling
+
+    @classmethod
+    def pooled(
+        cls, rows: Rows, common: TemperatureScaling, names: Sequence[str], options: ByOptions
+    ) -> tuple[Self, Pooled]:
+        start = -float(np.log(common.temperature))
+
+        def walk(shift: FloatArray) -> GroupSums:
+            log_beta = np.clip(start + shift[:, 0], LOG_BETA_LOW, LOG_BETA_HIGH)
+            return rows.sum(_Scaled(options.by, tuple(names), np.exp(log_beta)))
+
+        found = pool(walk, len(names), 1, options.tau)
+        d = np.clip(found.theta[:, 0], LOG_BETA_LOW - start, LOG_BETA_HIGH - start)
+        tau = float(np.sqrt(found.variance[0]))
+        beta = float(np.exp(start + found.centre[0]))
+        return cls(options.by, beta, tau, dict(zip(names, d.tolist(), strict=True))), found
+
+    @property
+    def required_columns(self) -> Mapping[str, Sequence[str]]:
+        return {} if self.by == PREDICTION else {self.by: tuple(self.groups)}
+
+    def apply(self, block: Block) -> Prediction:
+        scale = self.beta * np.exp([*self.groups.values(), 0.0])
+        own = entries(places(self.by, tuple(self.groups), block), scale)
+        return Prediction(log_softmax(block.z * own[:, None]), block.prediction)
+
+    def check(self, k: int) -> None:
+        check_positive(beta=self.beta, tau=self.tau)
+        d = np.array([0.0, *self.groups.values()])
+        check_finite(groups=d)
+        check_positive(groups=self.beta * np.exp(np.minimum(d, 800.0)))
+
+
+@dataclass(frozen=True)
+class _Scaled:
+    """Sums by group over a block, at the groups' own scales (g,): by the logarithm of the scale."""
+
+    by: str
+    names: tuple[str, ...]
+    scale: FloatArray
+
+    def __call__(self, block: Block) -> GroupSums:
+        code = places(self.by, self.names, block)
+        l = block.z * self.scale[code][:, None]
+        p = np.exp(log_softmax(l))
+        mean = np.einsum("ij,ij->i", p, l)
+        l -= mean[:, None]
+        gradient = -l[np.arange(len(l)), block.labels]
+        variance = np.einsum("ij,ij,ij->i", p, l, l)
+        weight = np.ones(len(l)) if block.weight is None else block.weight
+        return GroupSums.of(code, len(self.names), weight, gradient[:, None], variance[:, None, None])
+
+
+METHOD = TemperatureByGroup
