@@ -1,6 +1,7 @@
 """Small numerical tools that several methods and metrics share. NumPy only."""
 
 import math
+import re
 from collections.abc import Callable
 from functools import wraps
 from typing import Any, TypeVar, cast
@@ -48,6 +49,20 @@ def overridable(function: F) -> F:
 def tile_rows(k: int) -> int:
     """Rows of k classes worked on at once."""
     return max(1, min(TILE_ITEMS // k, TILE_ROWS))
+
+
+def in_order(column: NDArray[Any]) -> NDArray[Any]:
+    """The distinct values of a column (n,), in order of time where they are times: numbers by size, texts with digits
+    by their numbers (2024-9 before 2024-10), other texts as they first occur."""
+    values, first = np.unique(column, return_index=True)
+    if values.dtype.kind in "biuf":
+        return values
+    texts = [str(value) for value in values.tolist()]
+    if not all(any(map(str.isdigit, text)) for text in texts):
+        return np.asarray(values[np.argsort(first)])
+    parts = [re.split(r"(\d+)", text) for text in texts]
+    keys = [[int(part) if i % 2 else part for i, part in enumerate(each)] for each in parts]
+    return np.asarray(values[sorted(range(len(keys)), key=keys.__getitem__)])
 
 
 @overridable

@@ -238,7 +238,8 @@ def test_workers_and_cuts_change_no_byte(folder, run, monkeypatch, bundle, metho
 def test_exports_take_the_group_beside_the_scores(folder, run, bundle, method, by, to):
     if to != "python":
         pytest.importorskip("onnxruntime" if to == "onnx" else "torch")
-    run("fit", "-m", method, "--by", by, bundle, "-o", "by.json")
+    done = run("fit", "-m", method, "--by", by, bundle, "-o", "by.json")
+    assert done.code == 0, done.err
     done = run("export", "by.json", "--to", to, "-o", "out.x", "--check", bundle, "--json")
     assert done.code == 0, done.err
     found = json.loads(done.out)

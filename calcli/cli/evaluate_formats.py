@@ -10,6 +10,7 @@ from calcli.cli.tables import Cell, Table, number, plain
 from calcli.evaluation.metric_limits import Outcome
 from calcli.evaluation.results import Evaluation, Result, Score, end_of
 from calcli.metrics.catalog import metric
+from calcli.metrics.significance import p_cell
 
 
 def result_table(evaluation: Evaluation, form: str) -> Table:
@@ -29,6 +30,37 @@ def result_table(evaluation: Evaluation, form: str) -> Table:
         row += [result.method, result.n, result.n_classes] if whole else []
         rows.append([*row, *(_fact(result.scores.get(name), fact) for name in names for fact in facts[name])])
     return Table([*head, *(fact for each in facts.values() for fact in each)], rows)
+
+
+def batch_table(evaluation: Evaluation, form: str) -> Table:
+    """A line per bundle, calibrator and batch, in order of time; overconfidence with its interval.
+
+    ECE and its value expected under calibration stand beside each other: small batches have a large one by chance.
+    """
+    several = len(evaluation.bundles) > 1
+    ends = ["overconfidence.lo", "overconfidence.hi"] if form == "csv" else ["interval"]
+    head = ["batch", "rows", "accuracy", "overconfidence", *ends, "p", "ECE", "expected", "NLL"]
+    rows: list[list[Cell]] = []
+    for result in evaluation.results:
+        for line in result.per_group or ():
+            ece = line.scores.get("ece")
+            values = {name: score.value for name, score in line.scores.items()}
+            low, high = line.interval.low, line.interval.high
+            gap: list[Cell] = [f"{line.gap:+.4f}{'*' * line.significant}", f"[{low:+.4f}, {high:+.4f}]"]
+            rows.append(
+                [
+                    *([result.bundle] if several else []),
+                    result.title,
+                    str(line.group),
+                    line.n,
+                    values.get("accuracy"),
+                    *([line.gap, low, high, line.p_adjusted] if form == "csv" else [*gap, p_cell(line.p_adjusted)]),
+                    values.get("ece"),
+                    None if ece is None or ece.null is None else ece.null.mean,
+                    values.get("nll"),
+                ]
+            )
+    return Table([*(["bundle"] if several else []), "calibrator", *head], rows)
 
 
 def _shown(result: Result) -> list[str]:

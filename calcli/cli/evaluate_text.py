@@ -12,7 +12,7 @@ from calcli.metrics.significance import p_cell, p_text
 
 if TYPE_CHECKING:
     from calcli.evaluation.evaluate_bundle import Plan
-    from calcli.evaluation.results import Evaluation, Result, Score
+    from calcli.evaluation.results import Difference, Evaluation, Result, Score
 
 T = TypeVar("T")
 
@@ -47,7 +47,8 @@ def print_report(evaluation: "Evaluation", plan: "Plan", full: bool = False) -> 
             say(f"  {line}")
     for result in evaluation.results:
         _print_per_class(result)
-        _print_per_group(result)
+        if not plan.ordered:
+            _print_per_group(result)
         _print_sweep(result)
     _print_ranks(evaluation)
 
@@ -189,10 +190,29 @@ def _print_paired(results: "Sequence[Result]", chosen: Sequence[str] | None) -> 
             column.append(f"{d.value:+.4f}{ends}{f' {p_text(d.p_value)}' if d.p_value is not None else ''}")
         columns.append(column)
     _print_columns([f"minus {against}", *names], columns)
+    if pairs[0][1].baseline is not None:
+        for title, paired in pairs:
+            if title not in (against, "uncalibrated") and "nll" in paired.differences:
+                say(advice(title, against, paired.differences["nll"]))
     intervals = [d.interval for d in pairs[0][1].differences.values() if d.interval is not None]
     if intervals:
         few = "; no bound: few rows carry the loss" * any(d.reason for _, p in pairs for d in p.differences.values())
         say(f"[ ]: {intervals[0].level:.0%} interval of the difference on the same rows; p: two-sided{few}")
+
+
+def advice(new: str, old: str, change: "Difference") -> str:
+    """Whether a calibrator should take the place of another, by the change of the NLL on the same rows."""
+    if change.interval is None:
+        return f"{new} instead of {old}: too few samples to tell which is better"
+    low, high = change.interval.low, change.interval.high
+    by = f"{abs(change.value):.4f} [{min(abs(low), abs(high)):.4f}, {max(abs(low), abs(high)):.4f}]"
+    if high < 0:
+        return f"{new} instead of {old} helps: NLL is lower by {by}"
+    if low > 0:
+        return f"keep {old}: with {new} NLL is higher by {by}"
+    return (
+        f"keep {old}: with {new} NLL changes by {change.value:+.4f} [{low:+.4f}, {high:+.4f}], which is not significant"
+    )
 
 
 def _evidence(result: "Result") -> Iterator[str]:

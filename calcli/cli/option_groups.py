@@ -3,9 +3,9 @@
 HEADINGS = {
     "Input": "scores all_scores labels no_labels kind percent gold join files_from pool allow_external"
     " group confidence correct per_label class_names classes views",
-    "Columns": "ids unit group_by sample_weight",
+    "Columns": "ids unit group_by ordered sample_weight",
     "Rows": "ignore_label drop_duplicates drop_missing draw corrupt_labels",
-    "Split": "stratify ordered",
+    "Split": "stratify",
     "Language models": "normalize choices filter reduce",
     "Running a model": "model inputs weights layout scale resize grey transform transforms mean std batch device amp"
     " dtype",
@@ -17,7 +17,11 @@ HEADINGS = {
 }
 """Heading -> options, by the name of their field; all others are listed first, as options of the command."""
 
-OWN = {"fit": {"device": ""}, "extract": {"split": "Split", "seed": "Split"}, "apply": {"threshold": ""}}
+OWN = {
+    "fit": {"device": ""},
+    "extract": {"split": "Split", "seed": "Split", "ordered": "Split"},
+    "apply": {"threshold": ""},
+}
 OWN |= {"threshold": {"confidence": ""}, "diagram": {"layout": "", "label": "", "bins": "", "scheme": "", "level": ""}}
 """Command -> options that stand elsewhere there."""
 

@@ -13,7 +13,7 @@ from calcli.diagrams.style import Request
 from calcli.errors import DataError, UsageError
 from calcli.fast_dataclass import dataclass
 from calcli.metrics.rowtable import RowTable
-from calcli.numerics import FloatArray
+from calcli.numerics import FloatArray, in_order
 
 Mask = NDArray[np.bool_]
 FEW_BUNDLES = 4
@@ -142,14 +142,15 @@ def _falls(style: str, panels: Sequence[Panel]) -> list[str]:
 
 
 def parts_of(request: Request) -> list[RowSubset]:
-    """Predicted classes or groups, in the order of their values. Raises DataError without groups."""
+    """Predicted classes or groups, in the order of their values, or of time. Raises DataError without groups."""
     columns: list[NDArray[np.generic]] = []
     for s in request.sets:
         column = s.table.group if request.by == "group" else s.table.prediction
         if column is None:
             raise DataError(f"{s.bundle}: has no dataset 'group' with one value per row, which --per-group needs")
         columns.append(column)
-    values = np.unique(np.concatenate([np.unique(c) for c in columns])).tolist()
+    listed = in_order if request.ordered else np.unique
+    values = listed(np.concatenate([listed(c) for c in columns])).tolist()
     named = request.names if request.by == "class" else None
     if request.by == "class" and any(s.table.k == 1 for s in request.sets):
         raise UsageError("--per-class: these rows hold one confidence each and no classes; leave it out")

@@ -43,7 +43,8 @@ class Request:
     sets : row tables of every bundle and calibrator. rows, source, given : the open bundle,
     its name and (name, temperature) of calibrators, for styles with ``needs_scores``. quantity : None is
     both for two classes. by : one panel or line per predicted class or group. names : of
-    the classes. panels, choose : how many of them, and which. t_range : temperatures.
+    the classes. ordered : groups are batches in order of time. panels, choose : how many of them, and which.
+    t_range : temperatures.
     """
 
     settings: "CurveSettings"
@@ -54,6 +55,7 @@ class Request:
     quantity: "Quantity | None" = None
     by: Literal["class", "group"] | None = None
     names: Sequence[str] | None = None
+    ordered: bool = False
     panels: int | None = None
     choose: Literal["worst", "frequent"] = "worst"
     rows: "Rows | None" = None

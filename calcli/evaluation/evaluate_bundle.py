@@ -37,7 +37,7 @@ from calcli.metrics.rowtable import RowTable
 from calcli.metrics.significance import adjusted, class_p_values
 from calcli.metrics.tally import RunningSums
 from calcli.metrics.warnings import label_doubts
-from calcli.numerics import FloatArray
+from calcli.numerics import FloatArray, in_order
 from calcli.rows import Rows
 
 
@@ -77,7 +77,8 @@ class Plan:
     metrics : names, in order; with ``report`` those that two classes have are added to
     them. report : the judgement beside the metrics. split : the cross-fitted split of the
     losses, None where it is cheap. about : ``top`` or ``positive`` where the question is put so; else it is what the
-    number of classes makes of it. per_class, per_group : extra rows. sweep : numbers of
+    number of classes makes of it. per_class, per_group : extra rows. ordered : groups are batches in order of time, of
+    which the overconfidence is asked. sweep : numbers of
     bins for the binned lower bound; ``sweep_marginal`` per class. tables : are the tables of
     the rows needed afterwards?
     """
@@ -89,6 +90,7 @@ class Plan:
     about: Label | None = None
     per_class: bool = False
     per_group: bool = False
+    ordered: bool = False
     sweep: Sequence[int] = ()
     sweep_marginal: bool = False
     tables: bool = False
@@ -263,7 +265,7 @@ class _Each:
             {name: n for name, n in table.counts.items() if any(table.counts.values())},
             report,
             class_lines(context, self.subject.class_names, report) if plan.per_class else None,
-            group_lines(context, self.names, report, plan.about) if plan.per_group else None,
+            group_lines(context, self.names, report, plan) if plan.per_group else None,
             sweep,
         )
 
@@ -330,14 +332,18 @@ def _class_1(table: RowTable) -> tuple[float | None, float | None]:
 
 
 def group_lines(
-    context: MetricContext, names: Sequence[str], report: Report | None = None, about: Label | None = None
+    context: MetricContext, names: Sequence[str], report: Report | None = None, plan: Plan | None = None
 ) -> list[GroupLine]:
-    """The metrics on the rows of every group that need no class sums, the group most significantly off first."""
+    """The metrics on the rows of every group that need no class sums, the group most significantly off first.
+
+    plan : what the gap is about, and whether the groups are batches in order of time.
+    """
+    ordered, about = (False, None) if plan is None else (plan.ordered, "top" if plan.ordered else plan.about)
     table = context.table
     assert table.group is not None
     names = [name for name in names if not metric(name).needs]
-    groups, which = np.unique(table.group, return_inverse=True)
-    parts = [MetricContext(table.take(which == g), context.settings) for g in range(len(groups))]
+    groups = in_order(table.group) if ordered else np.unique(table.group)
+    parts = [MetricContext(table.take(table.group == group), context.settings) for group in groups]
     gaps = [group_gap(part.table, about) for part in parts]
     p_values = np.array([gap.p_value for gap in gaps])
     together = _deciding(p_values, report, "groups")
@@ -356,4 +362,4 @@ def group_lines(
         )
         for g, (group, part) in enumerate(zip(groups, parts, strict=True))
     ]
-    return sorted(lines, key=lambda line: (line.p_value, -abs(line.gap)))
+    return lines if ordered else sorted(lines, key=lambda line: (line.p_value, -abs(line.gap)))

@@ -82,7 +82,10 @@ class Version:
 
 @dataclass(frozen=True)
 class ModelResults:
-    """One bundle and all versions of it, the scores as they are first. typed : the bundle as the user wrote it."""
+    """One bundle and all versions of it, the scores as they are first. typed : the bundle as the user wrote it.
+
+    ordered : groups are batches in order of time.
+    """
 
     name: str
     n: int
@@ -93,6 +96,7 @@ class ModelResults:
     sweep: TemperatureSweep | None
     swept_rows: int
     typed: str
+    ordered: bool = False
 
 
 def gather(
@@ -112,8 +116,10 @@ def gather(
         classes = _gaps(sets, settings, "class", names or [f"class {c}" for c in range(rows.k)])
     reports = [each.report for each in done.results if each.report is not None]
     asked = any(r.groups is not None and r.groups.of_positive for r in reports)
-    about: Quantity = "positive" if asked else "top"
-    groups = _gaps(sets, settings, "group", None, about) if subject.group is not None else [() for _ in sets]
+    about: Quantity = "positive" if asked and not plan.ordered else "top"
+    groups: list[tuple[Gap, ...]] = [() for _ in sets]
+    if subject.group is not None:
+        groups = _gaps(sets, settings, "group", None, about, plan.ordered)
     versions = []
     for at, (each, result) in enumerate(zip(sets, done.results, strict=True)):
         table = each.table
@@ -142,7 +148,8 @@ def gather(
         if progress is not None:
             progress("drawing", at + 1, len(sets))
     sweep, swept = _sweep(rows, name, candidates, calls, settings, progress)
-    return ModelResults(name, rows.n, rows.k, None, "", tuple(versions), sweep, swept, name), done
+    found = ModelResults(name, rows.n, rows.k, None, "", tuple(versions), sweep, swept, name, plan.ordered)
+    return found, done
 
 
 def _calls(candidates: Sequence[Candidate]) -> list[str]:
@@ -181,8 +188,9 @@ def _gaps(
     by: Any,
     names: Sequence[str] | None,
     about: Quantity = "top",
+    ordered: bool = False,
 ) -> list[tuple[Gap, ...]]:
-    parts = parts_of(Request(settings, sets, by=by, names=names))
+    parts = parts_of(Request(settings, sets, by=by, names=names, ordered=ordered))
     return [gap_series(s, parts, at, settings.level, about).gaps for at, s in enumerate(sets)]
 
 

@@ -214,6 +214,45 @@ def alone(model: ModelResults, m: int, focus: int, room: Room) -> Safe:
     )
 
 
+def batches(model: ModelResults, m: int, focus: int, room: Room) -> Safe:
+    """Batches in order of time: what was said, what came true, and the numbers of each."""
+
+    def body(at: int, v: Version) -> Safe:
+        lines = v.result.per_group or ()
+        reach = max((max(abs(g.low), abs(g.high)) for g in v.groups), default=1.0)
+        rows = []
+        for line, gap in zip(lines, v.groups, strict=True):
+            ece, value = line.scores.get("ece"), {each: score.value for each, score in line.scores.items()}
+            by_chance = None if ece is None or ece.null is None else ece.null.mean
+            cells = (fixed(value.get("accuracy")), gap_line(gap, reach), signed(100 * line.gap))
+            ends = span(line.interval.low, line.interval.high)
+            rows.append(
+                row(
+                    name(line.group),
+                    count(line.n),
+                    *cells,
+                    ends,
+                    *map(fixed, (value.get("ece"), by_chance, value.get("nll"))),
+                )
+            )
+        off = sum(line.significant for line in lines)
+        caption = join(
+            [name(v.name), f": {off} of {len(lines)} batches {'is' if off == 1 else 'are'} significantly off."]
+        )
+        dots = "◀ underconfident · overconfident ▶"
+        head = ("Batch", "Cases", "Accuracy", dots, "Points", term("interval"), "ECE", "By chance alone", "NLL")
+        return table(caption, head, rows, f"batches-{m}-{at}", data_list=True)
+
+    return tag(
+        "section",
+        tag("h2", "Batches in order of time"),
+        tag("p", "By how many points is each batch over- or underconfident?"),
+        each_version(model, focus, body, room.short),
+        download(*(f"t-batches-{m}-{at}" for at in range(len(model.versions)))),
+        class_="parts",
+    )
+
+
 def parts(model: ModelResults, m: int, focus: int, what: str, title: str, room: Room) -> Safe:
     """Classes or groups, sorted by how far they are off, each with its interval and its dot."""
     everything = [getattr(v, what) for v in model.versions]
@@ -384,7 +423,7 @@ def model_body(model: ModelResults, m: int, room: Room) -> Safe:
             where_wrong(model, m, focus, room),
             alone(model, m, focus, room),
             parts(model, m, focus, "classes", "Class", room),
-            parts(model, m, focus, "groups", "Groups", room),
+            batches(model, m, focus, room) if model.ordered else parts(model, m, focus, "groups", "Groups", room),
             loss_split(model, m),
             "" if room.tight else temperatures(model, m),
             tag(

@@ -67,6 +67,7 @@ class DiagramArgs(o.Pooling, o.WorkerOptions, o.OutputOptions):
     layout: Literal["side", "overlay"] = flag("side", "Calibrators side by side, or over each other.")
     per_class: bool = flag(False, "One panel per predicted class.")
     per_group: bool = flag(False, "One panel per value of the dataset group.")
+    ordered: bool = o.ordered()
     panels: int | None = flag(
         None, "Show at most so many classes or groups; more than 12 as lines of a dot plot.", "N", min=1, max=1000
     )
@@ -89,6 +90,10 @@ class DiagramArgs(o.Pooling, o.WorkerOptions, o.OutputOptions):
     def __post_init__(self) -> None:
         if self.group_by:
             object.__setattr__(self, "per_group", True)
+        if self.ordered and not self.per_group:
+            raise UsageError("--ordered puts batches in order of time: name their column, e.g. --group-by month")
+        if self.ordered and self.style == type(self).style:
+            object.__setattr__(self, "style", "gaps")
         if self.per_class and self.per_group:
             raise UsageError("--per-class and --per-group are two figures; ask for one at a time")
         by = "--per-class" if self.per_class else "--per-group" if self.per_group else None
@@ -156,6 +161,7 @@ class DiagramArgs(o.Pooling, o.WorkerOptions, o.OutputOptions):
             layout=self.layout,
             quantity=self.label,
             by="class" if self.per_class else "group" if self.per_group else None,
+            ordered=self.ordered,
             panels=self.panels,
             choose=self.choose,
             t_range=self.temperatures,

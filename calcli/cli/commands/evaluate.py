@@ -20,7 +20,7 @@ from typing import ClassVar
 
 from calcli.cli import options as o
 from calcli.cli.context import CommandContext
-from calcli.cli.evaluate_formats import junit, model_index, quotable, result_table
+from calcli.cli.evaluate_formats import batch_table, junit, model_index, quotable, result_table
 from calcli.cli.evaluate_job import Job
 from calcli.cli.evaluate_text import print_report, print_verdicts
 from calcli.cli.render import fail, print_json
@@ -94,6 +94,7 @@ class EvaluateArgs(o.Pooling, o.WorkerOptions, o.OutputOptions, o.TableOptions):
     )
     per_class: bool = flag(False, "One line per class.")
     per_group: bool = flag(False, "The metrics in every group.")
+    ordered: bool = o.ordered()
     bin_sweep: str | None = flag(
         None, "Also the error over mass bins for these numbers of bins: plugin in --norm, and debiased L2.", "B,B,…"
     )
@@ -127,7 +128,10 @@ class EvaluateArgs(o.Pooling, o.WorkerOptions, o.OutputOptions, o.TableOptions):
             raise UsageError("--edges-from and --marginal belong to --bin-sweep: give it, e.g. --bin-sweep 2,4,8,16")
         if self.junit is not None and not (self.max_ or self.min_):
             raise UsageError("--junit reports limits: give some with --max or --min")
-        by_group = self.per_group or self.group_by
+        by_group = bool(self.per_group or self.group_by)
+        if self.ordered and not by_group:
+            raise UsageError("--ordered puts batches in order of time: name their column, e.g. --group-by month")
+        by_group = by_group and not self.ordered
         tables = {"--per-class": self.per_class, "--per-group": by_group, "--bin-sweep": self.bin_sweep}
         for option in (name for name, asked in tables.items() if asked and self.wanted not in WITH_ALL):
             raise UsageError(f"{option} is a table of its own, which --format {self.form} has no place for; json has")
@@ -150,8 +154,10 @@ class EvaluateArgs(o.Pooling, o.WorkerOptions, o.OutputOptions, o.TableOptions):
         if self.metric or self.wanted not in WITH_ALL:
             unused_options["split"] = "it is part of the whole report; leave --metric and --format out"
         if self.value_only:
-            tables = ("per_class", "per_group", "group_by", "bin_sweep", "edges_from", "marginal", "unnormalized")
-            unused_options |= dict.fromkeys((*tables, "explain"), "--value-only prints one number")
+            tables = ("per_class", "per_group", "ordered", "group_by", "bin_sweep", "edges_from")
+            unused_options |= dict.fromkeys(
+                (*tables, "marginal", "unnormalized", "explain"), "--value-only prints one number"
+            )
             if not (self.max_ or self.min_):
                 unused_options["baseline"] = "--value-only prints one number, and no limit asks for a difference"
         elif self.wanted != "table":
@@ -184,6 +190,7 @@ class EvaluateArgs(o.Pooling, o.WorkerOptions, o.OutputOptions, o.TableOptions):
             about=self.label,  # type: ignore[arg-type]
             per_class=self.per_class,
             per_group=self.per_group or bool(self.group_by),
+            ordered=self.ordered,
             sweep=_numbers_of_bins(self.bin_sweep) if self.bin_sweep is not None else (),
             sweep_marginal=self.marginal,
         )
@@ -238,11 +245,16 @@ def _print(args: EvaluateArgs, plan: Plan, evaluation: Evaluation) -> None:
     elif args.wanted == "json":
         print_json(evaluation.to_dict())
     elif args.wanted in ("markdown", "latex", "csv"):
-        args.print("evaluation", [result_table(evaluation, args.wanted)], [])
+        table = batch_table(evaluation, args.wanted) if args.ordered else result_table(evaluation, args.wanted)
+        args.print("evaluation", [table], [])
     elif args.people and args.quiet:
         print_verdicts(evaluation, plan)
     elif args.people:
         print_report(evaluation, plan, args.full)
+        if args.ordered:
+            print("\nbatches in order of time")
+            table = batch_table(evaluation, args.wanted)
+            print_table(table.columns, table.rows)
         if args.explain:
             print()
             print_table(["term", "meaning"], explained(evaluation.results, plan.report))

@@ -60,6 +60,7 @@ class ReportArgs(o.Pooling, o.WorkerOptions, o.OutputOptions):
     split: bool | None = flag(
         None, "Cross-fitted split of the losses.", None, "--split/--no-split", shown="up to 2e6 scores"
     )
+    ordered: bool = o.ordered()
     again: bool = o.again()
     seed: int = o.seed()
     force: bool = o.force()
@@ -67,13 +68,15 @@ class ReportArgs(o.Pooling, o.WorkerOptions, o.OutputOptions):
     def __post_init__(self) -> None:
         if self.output.suffix.lower() not in (".html", ".htm"):
             raise UsageError(f"-o {self.output}: expected a name that ends in .html; diagram writes pictures")
+        if self.ordered and not self.group_by:
+            raise UsageError("--ordered puts batches in order of time: name their column, e.g. --group-by month")
         check_output(self.output, force=self.force, inputs=self.files)
 
     def plan(self, limited: Sequence[str]) -> Plan:
         """What is measured; limited : metrics that limits need."""
         names = tuple(dict.fromkeys((*report_metrics(), *MORE, *limited)))
         settings = MetricSettings(**taken(MetricSettings, self))
-        return Plan(names, settings, split=self.split)
+        return Plan(names, settings, split=self.split, per_group=self.ordered, ordered=self.ordered)
 
     @property
     def commands(self) -> list[list[str]]:
@@ -95,7 +98,7 @@ class ReportArgs(o.Pooling, o.WorkerOptions, o.OutputOptions):
                 typed += [f"--{option.replace('_', '-')}", name]
         typed += [word for label in self.ignored for word in ("--ignore-label", str(label))]
         typed += ["--allow-external"] if self.allow_external else []
-        typed += ["--again"] if self.again else []
+        typed += ["--ordered"] * self.ordered + ["--again"] * self.again
         for name in ("bins", "level", "seed"):
             value = getattr(self, name)
             typed += [f"--{name}", str(value)] if value != getattr(type(self), name) else []

@@ -1,4 +1,4 @@
-"""gaps: how much too sure every class or group is, sorted, with intervals."""
+"""gaps: how much too sure every class or group is, sorted or in order of time, with intervals."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -102,7 +102,7 @@ class GapPlot(Style[Gaps]):
     ignores = ("layout", "bins", "scheme", "no_stats")
 
     def measure(self, request: Request) -> Figure:
-        """Lines sorted by the first set's gap; of very many parts those most standard errors off."""
+        """Lines sorted by the first set's gap, batches by time; of very many parts those most standard errors off."""
         by = request.by or "class"
         parts = parts_of(replace(request, by=by))
         level, one = request.settings.level, NAMES[by]
@@ -116,6 +116,7 @@ class GapPlot(Style[Gaps]):
             reason = "those with the most rows" if request.choose == "frequent" else "the most significant"
             notes.insert(0, f"{limit} of {len(parts)} {one[1]}: {reason}")
         order = sorted(chosen.tolist(), key=lambda j: -np.nan_to_num(series[0].gaps[j].gap, nan=-9.0))
+        order = sorted(chosen.tolist()) if request.ordered else order
         kept = tuple(Series(s.label, tuple(s.gaps[j] for j in order)) for s in series)
         title = f"{request.sets[0].bundle}, by {one[0]}" if request.title is None else request.title
         return Gaps(title, one[1], level, len(parts), kept, tuple(notes), wanted[0])
