@@ -270,6 +270,18 @@ def test_exports_take_the_group_beside_the_scores(folder, run, bundle, method, b
     assert np.abs(p - expected).max() < 1e-6
 
 
+def test_several_labels_a_row_are_fitted_by_label(folder, run):
+    rng = np.random.default_rng(2)
+    held = {name: two_classes(rng, 1, 400)[:2] for name in ("cat", "dog", "eel")}
+    p = np.stack([1 / (1 + np.exp(-s * (1 + i))) for i, (s, _) in enumerate(held.values())], axis=1)
+    np.savez("labels.npz", probs=p, labels=np.stack([y for _, y in held.values()], axis=1), class_names=list(held))
+    assert run("extract", "labels.npz", "--per-label", "-o", "labels.h5").code == 0
+    done = run("fit", "-m", "platt", "--by", "label", "labels.h5", "-o", "label.json")
+    assert done.code == 0, done.err
+    assert set(calcli.load("label.json").params["groups"]) == {"cat", "dog", "eel"}
+    assert run("apply", "label.json", "labels.h5", "-o", "out.h5").code == 0
+
+
 def test_python_says_what_is_missing(folder):
     by = calcli.fit("cal.h5", groups="site")
     z = np.zeros((3, 10))

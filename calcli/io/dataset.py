@@ -138,6 +138,8 @@ class DataSet(Rows):
         """Let every block bring a column along, and return the whole of it. Raises DataError where there is none."""
         if name not in self.columns:
             values = self.column("group" if self.own_name("group") == name else name)
+            if values is None and name == "label":  # several labels a row: their names are the groups
+                values = self.column("group")
             if values is None:
                 raise DataError(
                     f"{self.name}: has no dataset {name!r} with one value per row, which is needed here; of a table"

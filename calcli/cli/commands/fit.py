@@ -74,7 +74,7 @@ class FitArgs(o.ReadingSeveral, o.WorkerOptions, o.OutputOptions):
         name, settings = split_method(self.method or "ts")
         if self.by is not None:
             name, settings = by_group(name), {"by": self.by, **settings}
-            if self.by != "prediction" and not self.group_by:
+            if self.by not in ("prediction", "label") and not self.group_by:
                 object.__setattr__(self, "group_by", [self.by])
         object.__setattr__(self, "method", "all" if name.lower() == "all" else name)  # frozen, but for its aliases
         object.__setattr__(self, "set_", [*(f"{key}={value}" for key, value in settings.items()), *(self.set_ or ())])
