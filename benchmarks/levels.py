@@ -2,6 +2,7 @@
 
 python benchmarks/levels.py level|power|split|coverage|areas|paired [--classes 2,10,100] [--rows 200,1000]
 python benchmarks/levels.py … --record benchmarks/levels.json [--replicates 2000] [--seconds 480]
+python benchmarks/levels.py units|promise [--replicates 400]
 python benchmarks/levels.py table benchmarks/levels.json
 
 level : share of verdicts on calibrated rows that are anything but clean, and of each of its tests; with --scores
@@ -14,6 +15,9 @@ aurc and eaurc, of rows drawn from --pool where one is given, and how often ther
 of known scores (--pool FILE.npz: of its logits), labels from a known truth: how often the paired test and
 Student's find the first better or worse at 2.5 % each, how often their intervals miss, and how often there is none.
 
+units : the verdict and its tests, by unit, on calibrated rows that depend on each other within units. promise : how
+often a threshold by unit breaks its promise; flat: where no threshold keeps it.
+
 Replicate r of a cell draws from the seed (experiment, n, k, r) and goes through the code of evaluate,
 split included. With --record sums are kept in a file, from which the next run goes on, so that a
 long simulation can be made in pieces. Called without a word it is a short ``level``.
@@ -24,6 +28,7 @@ import json
 import math
 import sys
 import time
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -32,14 +37,17 @@ from calcli.evaluation.joint_test import joint_test
 from calcli.evaluation.loss_decomposition import cross_fitted_split
 from calcli.evaluation.paired_differences import differences
 from calcli.evaluation.results import Score
+from calcli.evaluation.selective_threshold import choose_threshold
 from calcli.evaluation.verdict_rules import CLAUSE, LEVEL, MAIN, data_summary, judge, normal_tail
 from calcli.metrics.catalog import measure
+from calcli.metrics.class_columns import class_columns
 from calcli.metrics.collect import collect
 from calcli.metrics.context import MetricContext, MetricSettings
 from calcli.metrics.intervals import Mean, t_interval, t_p_value
 from calcli.numerics import log_softmax, softmax
 from calcli.rows import ArrayRows
 from calcli.statistics.paired import PairedSums, expected_powers
+from calcli.statistics.units import Units
 
 LOSSES = ("nll", "brier", "brier_top", "accuracy", "mean_confidence")
 TRUTH_ROWS = 400_000
@@ -102,6 +110,82 @@ def level(cell, r):
     n, k = cell["rows"], cell["classes"]
     made = SCORES[cell.get("scores", "plain")]
     return verdict(*made(n, k, np.random.default_rng([1, n, k, r])), r, cell.get("split", True))[0]
+
+
+def normal_share(x):
+    """P(Z <= x), (n,)."""
+    return np.array([0.5 * math.erfc(-each / math.sqrt(2.0)) for each in x])
+
+
+UNIT_SCORES = {
+    "wide": lambda n, rng: 0.5 + 0.5 * rng.beta(2, 1, n),
+    "mixed": lambda n, rng: rng.uniform(0.5, 1.0, n),
+    "near": lambda n, rng: 1.0 - np.exp(rng.uniform(math.log(0.001), math.log(0.05), n)),
+    "nearer": lambda n, rng: 1.0 - np.exp(rng.uniform(math.log(0.0001), math.log(0.01), n)),
+    "threshold": lambda n, rng: 1.0 / (1.0 + np.exp(-rng.normal(1.6, 1.6, n))),
+}
+"""Confidences of the cells of units, by name."""
+
+
+def in_units(cell, rng):
+    """Units of rows, and a uniform number for each: marginally independent of the score, alike within the unit.
+
+    A Gaussian copula with correlation rho, which is not the law of the null that is tested.
+    """
+    size, g, rho = cell["rows"], cell["units"], cell.get("rho", 0.0)
+    if size == "exponential":
+        count = np.maximum(1, np.rint(rng.exponential(cell["mean"], g)).astype(int))
+    else:
+        count = rng.integers(size[0], size[1] + 1, g) if isinstance(size, list) else np.full(g, size)
+    unit = np.repeat(np.arange(g), count)
+    both = math.sqrt(rho) * rng.normal(size=g)[unit] + math.sqrt(1.0 - rho) * rng.normal(size=len(unit))
+    return Units.of(unit), normal_share(both)
+
+
+def units(cell, r):
+    """Calibrated rows in units: how often the verdict and each test of it, by unit, finds them anything else."""
+    rng, k = np.random.default_rng([7, cell["units"], r]), cell.get("classes", 1)
+    known, v = in_units(cell, rng)
+    if k == 1:
+        c = UNIT_SCORES[cell["scores"]](len(v), rng)
+        rows = ArrayRows(c[:, None], (v < c).astype(np.int64), "confidence", units=known)
+    else:
+        z, _ = calibrated(len(v), k, rng)
+        top, p = z.argmax(axis=1), softmax(z)
+        if cell.get("luck") == "class":  # units are lucky to be of a class, not to be right
+            top = np.zeros(len(v), dtype=np.int64)
+        here = np.arange(len(v))
+        p[here, top] = 0.0
+        left = np.maximum(v - softmax(z)[here, top], 0.0)[:, None]  # the prediction first, then the other classes
+        y = np.where(v < softmax(z)[here, top], top, np.minimum((p.cumsum(axis=1) <= left).sum(axis=1), k - 1))
+        rows = ArrayRows(z, y, units=known)
+    context = MetricContext(
+        collect(rows, class_bins=15 if k > 1 else 0), MetricSettings(seed=r), partial(class_columns, rows, None)
+    )
+    split = cross_fitted_split(rows, None, context.table, r) if k > 1 else None
+    report = judge(data_summary(rows.kind, context), context, split)
+    found = {"not clean": float(report.p_overall <= LEVEL or report.p_value <= LEVEL)}
+    found |= {name: float(name in report.findings) for name in ("confidence", "classes", "bins", "split")}
+    for name in ("gap", "ece", "ece_mass", "tce2", "smece", "ks"):
+        found[name] = float(Score.of(name, measure(name, context), context.settings).p_value <= 0.05)
+    over = report.overconfidence.interval
+    found["no interval"], found["misses 0"] = float(not over.known), float(over.low > 0.0 or over.high < 0.0)
+    return found
+
+
+def promise(cell, r):
+    """The promise of threshold by unit, and as if rows were independent: how often it is broken, and the coverage."""
+    rng, accuracy = np.random.default_rng([8, cell["units"], r]), cell["accuracy"]
+    known, v = in_units(cell, rng)
+    c, many = (UNIT_SCORES["threshold"](n, rng) for n in (len(v), 200_000))
+    right = (v < (accuracy if cell.get("flat") else c)).astype(np.float64)
+    found = {}
+    for name, together in (("", known), (", rows", None)):
+        best = choose_threshold(c, right, accuracy, units=together).best
+        held = many[many >= best.threshold] if best is not None else many[:0]
+        broken = len(held) > 0 and (bool(cell.get("flat")) or float(held.mean()) < accuracy)
+        found[f"broken{name}"], found[f"coverage{name}"] = float(broken), len(held) / len(many)
+    return found
 
 
 def power(cell, r):
@@ -264,7 +348,16 @@ def paired(cell, r):
     }
 
 
-EXPERIMENTS = {"paired": paired, "areas": areas, "level": level, "power": power, "split": split, "coverage": coverage}
+EXPERIMENTS = {
+    "units": units,
+    "promise": promise,
+    "paired": paired,
+    "areas": areas,
+    "level": level,
+    "power": power,
+    "split": split,
+    "coverage": coverage,
+}
 GRID = {"classes": [2, 3, 10, 100], "rows": [50, 200, 1000, 10000]}
 SHIFTS = [
     {"rows": 10000, "classes": 10, "temperature": 0.95},
@@ -291,8 +384,38 @@ def paired_cells(args):
     return [json.loads(json.dumps(cell)) for cell in cells]  # tuples as a record has them
 
 
+UNIT_CELLS = [
+    *(("nearer", 30, 1, 0.0), ("nearer", 100, [1, 5], 0.9), ("nearer", 1000, 1, 0.0), ("nearer", 1000, [1, 5], 0.9)),
+    *(("near", 30, [1, 5], 0.9), ("near", 100, [1, 5], 0.3), ("near", 100, 5, 0.9), ("near", 300, [1, 5], 0.9)),
+    *(("near", 1000, [1, 5], 0.9), ("near", 3000, [1, 5], 0.9), ("near", 30, 50, 0.3)),
+    *(("wide", 30, 1, 0.0), ("wide", 30, 50, 0.3), ("wide", 100, 50, 0.3), ("wide", 400, 5, 0.3)),
+    *(("wide", 400, 5, 0.9), ("wide", 200, 50, 0.05), ("wide", 200, 50, 0.3)),
+    *(("mixed", 12, 20, 0.3), ("mixed", 30, 50, 0.3), ("mixed", 100, [1, 5], 0.9), ("mixed", 1000, [1, 5], 0.9)),
+]
+CLASS_CELLS = [(2, 100, 10, 0.3), (2, 30, 20, 0.9), (10, 100, 10, 0.3), (10, 30, 20, 0.3), (100, 200, 10, 0.3)]
+PROMISES = [(400, 5, 0.9), (200, 50, 0.3), (60, 20, 0.3), (30, 50, 0.3), (400, "exponential", 0.9)]
+FLAT = [(400, 5, 0.9), (60, 20, 0.3), (60, 20, 0.99), (200, 20, 0.99)]
+
+
+def unit_cells(what):
+    """Units of few and many rows that are hardly and nearly alike, of scores that are wide and nearly certain."""
+    if what == "units":
+        cells = [{"scores": s, "units": g, "rows": m, "rho": rho} for s, g, m, rho in UNIT_CELLS]
+        cells += [{"classes": k, "units": g, "rows": m, "rho": rho} for k, g, m, rho in CLASS_CELLS]
+        return cells + [{"classes": k, "units": 30, "rows": 20, "rho": 0.9, "luck": "class"} for k in (2, 10)]
+    mean = {"exponential": {"mean": 5}}
+    return [
+        {"units": g, "rows": m, "rho": rho, "accuracy": a, **mean.get(m, {}), **flat}
+        for cells, flat in ((PROMISES, {}), (FLAT, {"flat": True}))
+        for g, m, rho in cells
+        for a in (0.8, 0.9, 0.95)
+    ]
+
+
 def cells_of(args):
     """The cells of an experiment, with what tells them apart."""
+    if args.what in ("units", "promise"):
+        return unit_cells(args.what)
     if args.what == "paired":
         return paired_cells(args)
     if args.what == "areas":

@@ -194,7 +194,7 @@ def _held_out(artifact: Artifact, source: DataSet, context: Context) -> FloatArr
     p = _probabilities(artifact.calibrator, source)
     if artifact.fit.data_sha256 != source.data_sha256:
         return p
-    fold = random_folds(source.n, FOLDS, context.rng())
+    fold = random_folds(source.n, FOLDS, context.rng(), source.units())
     for f in range(FOLDS):
         context.progress("cross-fitting", f, FOLDS)
         kept, held = np.flatnonzero(fold != f), np.flatnonzero(fold == f)

@@ -245,7 +245,7 @@ def evaluate(
                 Candidate(each.method if alone else f"{each.method} {i + 1}", each.method, own.calibrator)
             )
         group = (rows.column("group") if groups is None else as_array(groups, "groups")) if plan.report else None
-        found = assess(Subject(rows, rows.name, group, rows.class_names), candidates, plan)
+        found = assess(Subject(rows, rows.name, group, rows.class_names, rows.unit_name), candidates, plan)
         met = [(each.method, fitted_on(each._artifact, rows)) for each in given]
         seen = [f"{name} was fitted on {what}: evaluate it on held-out rows" for name, what in met if what is not None]
         warn_all([*rows.caveats, *label_doubts(found.seen, rows.class_names), *seen])

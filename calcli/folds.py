@@ -3,19 +3,41 @@
 import numpy as np
 
 from calcli.numerics import FloatArray, IntArray
+from calcli.statistics.units import Units
 
 LOWER_TAIL = 3.09
 """Normal deviate that one draw in a thousand falls below."""
 
 
-def random_folds(n: int, folds: int, rng: np.random.Generator) -> IntArray:
+def random_folds(n: int, folds: int, rng: np.random.Generator, units: Units | None = None) -> IntArray:
     """Fold of every row, (n,), at random; sizes differ by at most one.
+
+    Where rows belong together whole units are dealt out (see ``unit_folds``).
 
     The training rows then say nothing about which labels were held out. Stratified folds do:
     a method that learns class frequencies finds exactly those of the held-out rows, and
     looks better than it is on new ones.
     """
+    if units is not None:
+        return unit_folds(units, folds, rng)
     return rng.permutation(np.arange(n, dtype=np.int64) % folds)
+
+
+def unit_folds(units: Units, folds: int, rng: np.random.Generator) -> IntArray:
+    """Fold of every row, (n,), all rows of a unit in one: units at random, in folds of about as many rows.
+
+    Each in turn goes where its middle row lies in folds of equal size; where that leaves a fold without any, folds of
+    as many units instead.
+    """
+    shuffled = rng.permutation(units.n)
+    count = units.count[shuffled]
+    middle = (np.cumsum(count) - count / 2.0) / count.sum()
+    dealt = np.minimum((middle * folds).astype(np.int64), folds - 1)
+    if len(np.unique(dealt)) < min(folds, units.n):
+        dealt = np.arange(units.n) % folds
+    fold = np.empty(units.n, dtype=np.int64)
+    fold[shuffled] = dealt
+    return np.asarray(fold[units.code])
 
 
 def stratified_folds(y: IntArray, folds: int, rng: np.random.Generator) -> IntArray:
@@ -38,22 +60,29 @@ def even_by_design(y: IntArray, k: int) -> bool:
     return int(np.ptp(count)) <= 2 and chance < 1.0 - spread - LOWER_TAIL * spread**0.5
 
 
-def sampled_folds(y: IntArray, k: int, folds: int, rng: np.random.Generator) -> IntArray:
+def sampled_folds(y: IntArray, k: int, folds: int, rng: np.random.Generator, units: Units | None = None) -> IntArray:
     """Folds, (n,), that repeat how the rows were sampled: at random, or evenly by class where they were.
 
-    y : (n,) labels of k classes. Of rows drawn evenly by design the held-out counts are known beforehand, and random
+    y : (n,) labels of k classes. Where rows belong together whole units are dealt out at random.
+    Of rows drawn evenly by design the held-out counts are known beforehand, and random
     folds would hold against a method that learns class frequencies a noise which its final fit does not have: a class
     short among the training rows is long among those held out.
     """
-    return stratified_folds(y, folds, rng) if even_by_design(y, k) else random_folds(len(y), folds, rng)
+    even = units is None and even_by_design(y, k)
+    return stratified_folds(y, folds, rng) if even else random_folds(len(y), folds, rng, units)
 
 
-def content_folds(y: IntArray, loss: FloatArray, folds: int, rng: np.random.Generator) -> IntArray:
+def content_folds(
+    y: IntArray, loss: FloatArray, folds: int, rng: np.random.Generator, units: Units | None = None
+) -> IntArray:
     """Random folds, (n,), that depend on what the rows hold and not on how they or the classes are ordered.
 
     y : (n,) labels; loss : (n,). The rows are lined up class by class and by loss within a
-    class, and given random folds along the line: so a fit does not depend on the order either.
+    class, and given random folds along the line: so a fit does not depend on the order either. Units are dealt out
+    in the order of their names.
     """
+    if units is not None:
+        return unit_folds(units, folds, rng)
     count = np.bincount(y)
     mean = np.bincount(y, weights=loss) / np.maximum(count, 1)
     fold = np.empty(len(y), dtype=np.int64)

@@ -34,7 +34,7 @@ from calcli.metrics.intervals import (
     t_quantile,
 )
 from calcli.metrics.losses import paired_sums, resampled
-from calcli.metrics.nulls import _successes_of_one_bin, expected_error
+from calcli.metrics.nulls import _successes_of_one_bin, expected_error, outcome_draws
 from calcli.metrics.rowtable import ClassStats
 from calcli.metrics.significance import adaptive_test, class_p_values, cumulative_gaps, simes, spiegelhalter
 from calcli.metrics.smooth import grid_cells, smooth_errors, smooth_residuals
@@ -87,10 +87,11 @@ def test_the_adaptive_test_looks_at_fine_bins():
     """Too sure and not sure enough in turn, every 2^-11 of the confidence: no bin wider than that sees it."""
     c = np.repeat((np.arange(512, 1024) + 0.5) / 1024, 4)
     y = np.repeat(np.arange(512) % 2, 4).astype(float)
-    _, p, levels = adaptive_test(c, y, 99, np.random.default_rng(0))
+    _, p, levels = adaptive_test(c, y, 99, outcome_draws(np.sort(c), 99, np.random.default_rng(0)))
     assert levels == int(2 * math.log2(2048 / math.sqrt(math.log(2048)))) == 19
     assert p == pytest.approx(0.01)
-    assert adaptive_test(np.linspace(0.1, 0.9, 9000), np.ones(9000), 3, np.random.default_rng(0))[2] == 20
+    c = np.linspace(0.1, 0.9, 9000)
+    assert adaptive_test(c, np.ones(9000), 3, outcome_draws(c, 3, np.random.default_rng(0)))[2] == 20
 
 
 def test_kuiper_begins_at_zero():

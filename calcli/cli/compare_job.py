@@ -185,7 +185,7 @@ def _outcome(task: CompareTask, scene: OpenedFolds) -> HeldOut:
         context = Context(setting.seed, resolve("auto", method, scene.rows.n * scene.rows.k))
         fits = fold_fits(method, options, scene.folds, context)
         with _others(task, scene) as others:
-            table = held_out_table(fits, scene.folds, others)
+            table = held_out_table(fits, scene.folds, others, scene.held.units())
         return HeldOut(time.process_time() - begun, table, fits=fits)
     except Exception as error:  # one method's failure is no reason to lose the others
         code = getattr(error, "exit_code", CalcliError.exit_code)

@@ -104,10 +104,9 @@ def model_index(evaluation: Evaluation) -> str:
                 over, known = report.overconfidence, report.overconfidence.interval
                 lines += ['    - type: "overconfidence"', f"      value: {_number(over.value)}"]
                 lines += [f"      name: {_quoted(f'overconfidence, {result.title}')}", "      args:"]
-                lines += [
-                    f"        ci: [{_number(known.low)}, {_number(known.high)}]",
-                    f"        ci_level: {known.level}",
-                ]
+                if known.known:
+                    lines += [f"        ci: [{_number(known.low)}, {_number(known.high)}]"]
+                    lines += [f"        ci_level: {known.level}"]
                 lines += [
                     f'        verdict_kind: "{report.verdict_kind}"',
                     f"        verdict: {_quoted(report.verdict)}",

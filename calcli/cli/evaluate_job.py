@@ -21,9 +21,12 @@ from calcli.io.artifact import Artifact, load
 from calcli.io.dataset import DataSet
 from calcli.io.locate import expand, split_where
 from calcli.io.provenance import check_upstream
+from calcli.metrics.collect import collect
+from calcli.metrics.out_of_core import LONG
 from calcli.metrics.rowtable import RowTable
 from calcli.metrics.tally import RunningSums
-from calcli.metrics.warnings import data_warnings, label_doubts, zero_warnings
+from calcli.metrics.warnings import data_warnings, label_doubts, unit_warnings, zero_warnings
+from calcli.rows import ArrayRows
 
 UNCALIBRATED = ("identity", "uncalibrated")
 """Names of a baseline that is no artifact."""
@@ -42,6 +45,16 @@ def _twice(artifact: Artifact, where: str, rows: DataSet) -> list[str]:
     except DataError as error:
         return [str(error).rpartition("; ")[0]]
     return []
+
+
+def together(rows: DataSet, table: RowTable | RunningSums) -> list[str]:
+    """Doubts that rows are independent, where nothing is said of it; of very many rows from the first ones."""
+    if rows.unit_name is not None:
+        return []
+    if not isinstance(table, RowTable):
+        first = rows.run(0, LONG)
+        table = collect(ArrayRows(first.scores, first.labels, rows.kind))
+    return unit_warnings(table)
 
 
 @dataclass
@@ -110,7 +123,7 @@ class Job:
             if self.plan.per_group and group is None:
                 raise DataError(f"{rows.name}: has no dataset 'group' to group by; name one with --group-by COLUMN")
             with self._edge_rows(rows) as edge_rows:
-                subject = Subject(rows, rows.name, group, rows.class_names)
+                subject = Subject(rows, rows.name, group, rows.class_names, rows.unit_name)
                 progress = self.command.progress
                 done = assess(subject, candidates, self.plan, baseline=against, edge_rows=edge_rows, progress=progress)
             results = self.warned(rows, artifacts, done.seen, done.results)
@@ -152,7 +165,7 @@ class Job:
         binned = any("|bins:" in score.signature for score in results[0].scores.values())
         bins = self.plan.settings.bins if binned else None
         classes = int((table.label_counts > 0).sum()) if table.k > 1 else None
-        doubts = [*rows.caveats, *label_doubts(table, rows.class_names)]
+        doubts = [*rows.caveats, *label_doubts(table, rows.class_names), *together(rows, table)]
         common = [*doubts, *data_warnings(table.n, classes, table.spread, bins)]
         zeros = [
             zero_warnings(result.scores["nll"].more.get("clipped", 0), result.n) if "nll" in result.scores else []

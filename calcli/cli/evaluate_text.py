@@ -116,6 +116,8 @@ def _print_columns(first: Sequence[str], columns: Sequence[Sequence[str]], last:
 def _print_bundle(results: "Sequence[Result]", plan: "Plan") -> None:
     """The table of one bundle: a metric per line, a calibrator per column."""
     say(_data_sentence(results[0]))
+    if results[0].units_words:
+        say(results[0].units_words)
     shown = [name for name in results[0].scores if not plan.report or metric(name).in_table]
     meaning = ["meaning", *(metric(name).meaning for name in shown)] if plan.report else ()
     columns = [[result.title, *(_cell(result.scores[name]) for name in shown)] for result in results]
@@ -308,7 +310,7 @@ def _print_per_group(result: "Result") -> None:
                 line.n,
                 *([line.frequency, line.mean] if alone else []),
                 f"{line.gap:+.4f}{'*' if line.significant else ' '}{' (1)' * (line.of_positive and not alone)}"
-                f" [{line.interval.low:.4f}, {line.interval.high:.4f}]",
+                f" {line.interval}",
                 p_cell(line.p_adjusted),
                 *(_cell(line.scores[name]) for name in some),
             ]

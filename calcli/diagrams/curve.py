@@ -9,10 +9,11 @@ from calcli.binning import BinStats, bin_index, mass_edges, width_edges
 from calcli.fast_dataclass import dataclass
 from calcli.flags import flag, seed
 from calcli.isotonic import IsotonicFit, fit_isotonic
-from calcli.metrics.corp import RESAMPLES, Decomposition, consistency_band, decompose
+from calcli.metrics.corp import RESAMPLES, Decomposition, UnitDraws, consistency_band, decompose
 from calcli.metrics.intervals import wilson_interval
 from calcli.metrics.nulls import expected_error, reaching
 from calcli.numerics import FloatArray, IntArray
+from calcli.statistics.units import Luck, Units
 
 Scheme = Literal["width", "mass"]
 
@@ -142,21 +143,25 @@ def measure_curve(
     weight: FloatArray | None = None,
     settings: CurveSettings = CurveSettings(),
     quantity: Quantity = "top",
+    units: Units | None = None,
 ) -> Curve:
     """Everything a reliability diagram shows of one set of rows.
 
     confidence : (n,) in [0, 1], n >= 1. correct : (n,) 0/1. weight : (n,) >= 0, not all
-    zero, or None. The same rows and settings give the same numbers.
+    zero, or None. units : which rows belong together; bands and p-values are then drawn with the luck that they share,
+    and intervals of bars hold for as many rows as theirs are worth. The same rows and settings give the same numbers.
     """
     s = settings
     edges = width_edges(s.bins) if s.scheme == "width" else mass_edges(confidence, s.bins, weight)
     index, count = bin_index(confidence, edges), len(edges) - 1
     stats = BinStats.of(confidence, correct, edges, weight)
-    null = consistency_band(
-        confidence, index, count, np.random.default_rng(s.seed), weight, resamples=s.resamples, level=s.level
-    )
+    luck = None if units is None else Luck.of(confidence, correct, units, weight, both=quantity == "positive")
+    rng = np.random.default_rng(s.seed)
+    draws = rng if units is None or luck is None else UnitDraws(rng, units, luck.share)
+    null = consistency_band(confidence, index, count, draws, weight, resamples=s.resamples, level=s.level)
     fit = fit_isotonic(confidence, correct, weight)
     brier = decompose(confidence, correct, weight, fit=fit)
+    effect = effects_of(confidence, correct, index, count, units)
     ece = float(np.abs(stats.score - stats.outcome).sum() / stats.weight.sum())
     band = Band(null.x, null.low, null.high)
     inside = band.contains(confidence, fit.at(confidence))
@@ -169,7 +174,7 @@ def measure_curve(
         accuracy=float(np.average(correct, weights=weight)),
         mean_confidence=float(np.average(confidence, weights=weight)),
         ece=ece,
-        ece_null_mean=expected_error(confidence, edges, weight),
+        ece_null_mean=expected_error(confidence, edges, weight) if units is None else float(null.ece.mean()),
         ece_null_q95=float(np.quantile(null.ece, 0.95)),
         # The observed sample counts as one of the draws: p is never 0.
         ece_p=(1 + reaching(null.ece, ece)) / (1 + s.resamples),
@@ -179,33 +184,48 @@ def measure_curve(
         mcb_null_mean=null.mcb_mean,
         isotonic=fit,
         band=band,
-        bins=_bars(edges, stats, null.bin_low, null.bin_high, s.level),
+        bins=_bars(edges, stats, null.bin_low, null.bin_high, s.level, effect),
         histogram=Histogram(columns, np.bincount(bin_index(confidence, columns), minlength=s.columns)),
-        fall=clearest_fall(stats),
+        fall=clearest_fall(stats, effect),
     )
 
 
-def clearest_fall(stats: BinStats) -> tuple[int, int] | None:
+def clearest_fall(stats: BinStats, effect: "FloatArray | float" = 1.0) -> tuple[int, int] | None:
     """The two bins that most clearly fall, of all pairs at a level of ``FALL`` together (Bonferroni).
 
     Each pair by Newcombe's interval of a difference of shares (1998, method 10), which holds where shares are near 1.
+    effect : (bins,) design effects.
     """
     held = np.flatnonzero(stats.weight > 0)
     early, late = np.triu_indices(len(held), 1)
     if not len(early):
         return None
     share = np.minimum(stats.outcome[held] / stats.weight[held], 1.0)
-    low, high = wilson_interval(share, stats.effective[held], 1.0 - 2.0 * FALL / len(early))
+    low, high = wilson_interval(share, (stats.effective / effect)[held], 1.0 - 2.0 * FALL / len(early))
     fallen = share[early] - share[late] - np.hypot((share - low)[early], (high - share)[late])
     most = int(np.argmax(fallen))
     return (int(held[early[most]]), int(held[late[most]])) if fallen[most] > 0.0 else None
 
 
-def _bars(edges: FloatArray, stats: BinStats, null_low: FloatArray, null_high: FloatArray, level: float) -> Bars:
+def effects_of(
+    confidence: FloatArray, correct: FloatArray, index: IntArray, bins: int, units: Units | None
+) -> FloatArray:
+    """By how much the variance of the number of right rows grows in every bin as rows belong together, at least 1."""
+    effect = np.ones(bins)
+    for b in np.unique(index).tolist() if units is not None else ():
+        here = index == b
+        own = None if units is None else units.take(here)
+        effect[b] = 1.0 if own is None else Luck.of(confidence[here], correct[here], own).effect
+    return effect
+
+
+def _bars(
+    edges: FloatArray, stats: BinStats, null_low: FloatArray, null_high: FloatArray, level: float, effect: FloatArray
+) -> Bars:
     empty = np.full(len(stats.weight), np.nan)
     rows = stats.weight > 0
     accuracy = np.minimum(np.divide(stats.outcome, stats.weight, out=empty.copy(), where=rows), 1.0)
-    low, high = wilson_interval(accuracy, stats.effective, level)
+    low, high = wilson_interval(accuracy, stats.effective / effect, level)
     return Bars(
         low=edges[:-1],
         high=edges[1:],

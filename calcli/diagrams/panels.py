@@ -14,6 +14,7 @@ from calcli.errors import DataError, UsageError
 from calcli.fast_dataclass import dataclass
 from calcli.metrics.rowtable import RowTable
 from calcli.numerics import FloatArray, in_order
+from calcli.statistics.units import Units
 
 Mask = NDArray[np.bool_]
 FEW_BUNDLES = 4
@@ -40,6 +41,11 @@ class Measured:
         if keep is None:
             return forecast, outcome, weight
         return forecast[keep], outcome[keep], None if weight is None else weight[keep]
+
+    def units(self, keep: Mask | None = None) -> Units | None:
+        """Which of all or some rows belong together."""
+        units = self.table.units
+        return units if keep is None or units is None else units.take(keep)
 
 
 @dataclass(frozen=True)
@@ -87,7 +93,7 @@ def _curve(what: Measured, settings: CurveSettings, quantity: Quantity, rows: Ma
     forecast, outcome, weight = what.columns(quantity, rows)
     if not len(forecast) or (weight is not None and not weight.sum() > 0):
         return None
-    return measure_curve(what.label, forecast, outcome, weight, settings, quantity)
+    return measure_curve(what.label, forecast, outcome, weight, settings, quantity, what.units(rows))
 
 
 def _about(quantity: Quantity, names: Sequence[str] | None) -> str:

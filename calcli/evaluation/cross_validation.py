@@ -14,6 +14,7 @@ from calcli.metrics.summarise import summarise
 from calcli.numerics import IntArray
 from calcli.registry import method, parse_options
 from calcli.rows import Rows
+from calcli.statistics.units import Units
 
 Fold = tuple[Rows, Rows, IntArray]
 """Rows to fit to, rows held out, and where those stand among all that count."""
@@ -22,8 +23,10 @@ Fold = tuple[Rows, Rows, IntArray]
 def folds_of(rows: Rows, context: Context, folds: int = 5) -> list[Fold]:
     """Random parts of the rows that count, each held out once; empty where there are fewer than two."""
     rows = rows.counted()
-    fold = random_folds(rows.n, min(folds, rows.n), context.rng())
-    parts = [(np.flatnonzero(fold != f), np.flatnonzero(fold == f)) for f in range(min(folds, rows.n))]
+    units = rows.units()
+    folds = min(folds, rows.n if units is None else units.n)
+    fold = random_folds(rows.n, folds, context.rng(), units)
+    parts = [(np.flatnonzero(fold != f), np.flatnonzero(fold == f)) for f in range(folds)]
     return [(rows.take(learn), rows.take(held), held) for learn, held in parts] if rows.n > 1 else []
 
 
@@ -33,12 +36,15 @@ def fold_fits(name: str, options: Options, folds: Sequence[Fold], context: Conte
 
 
 def held_out_table(
-    fits: Sequence[Fit[Any] | None], folds: Sequence[Fold], others: Sequence[tuple[Rows, Fit[Any] | None]] = ()
+    fits: Sequence[Fit[Any] | None],
+    folds: Sequence[Fold],
+    others: Sequence[tuple[Rows, Fit[Any] | None]] = (),
+    units: Units | None = None,
 ) -> RowTable:
     """The row table of every held-out row under the fit that has not seen it, in the order of the rows.
 
     fits : of every fold, None for the scores as they are. others : by fold the same rows, perhaps as another model
-    has them, and the fit they are compared with (``RowTable.expected``). Needs a fold or more.
+    has them, and the fit they are compared with (``RowTable.expected``). units : of all rows. Needs a fold or more.
     """
     parts = []
     for at, ((_, held, _), fit) in enumerate(zip(folds, fits, strict=True)):
@@ -53,7 +59,9 @@ def held_out_table(
         else:
             parts.append(collect(held, calibrators[0], against=predicted(rows, calibrators[1])))
     whole = sum(parts[1:], start=parts[0])
-    return replace(whole.take(np.argsort(np.concatenate([at for _, _, at in folds]))), expected=whole.expected)
+    return replace(
+        whole.take(np.argsort(np.concatenate([at for _, _, at in folds]))), expected=whole.expected, units=units
+    )
 
 
 def _fitted(name: str, options: Options, rows: Rows, context: Context) -> Fit[Any]:

@@ -12,7 +12,7 @@ from calcli.calibrator import Calibrator, Progress
 from calcli.errors import DataError
 from calcli.evaluation.bin_sweep import bin_sweep
 from calcli.evaluation.loss_decomposition import cross_fitted_split, split_is_cheap
-from calcli.evaluation.paired_differences import differences
+from calcli.evaluation.paired_differences import compared, differences
 from calcli.evaluation.results import ClassLine, GroupLine, Paired, Result, Score
 from calcli.evaluation.verdict_results import Report, Split
 from calcli.evaluation.verdict_rules import LEVEL, data_summary, group_gap, judge
@@ -30,25 +30,33 @@ from calcli.metrics.catalog import (
 from calcli.metrics.class_columns import class_columns
 from calcli.metrics.collect import collect_all
 from calcli.metrics.context import Label, MetricContext, MetricSettings
+from calcli.metrics.debiased import class_p_values_of
 from calcli.metrics.intervals import mean_of
-from calcli.metrics.losses import gap_interval, paired_sums
+from calcli.metrics.losses import gap_interval
 from calcli.metrics.out_of_core import LONG, long_contexts, measured_long
 from calcli.metrics.rowtable import RowTable
-from calcli.metrics.significance import adjusted, class_p_values
+from calcli.metrics.significance import adjusted
 from calcli.metrics.tally import RunningSums
 from calcli.metrics.warnings import label_doubts
 from calcli.numerics import FloatArray, in_order
+from calcli.parallel import check_memory
 from calcli.rows import Rows
+from calcli.statistics.units import design_effect
+
+TABLE_BYTES = 160
+"""Memory of a row of a table, and of what is made of it."""
 
 
 @dataclass(frozen=True)
 class Subject:
-    """Rows to evaluate. name : what they are called. group : of every row. class_names : one a class."""
+    """Rows to evaluate. name : what they are called. group : of every row. class_names : one a class. unit : what the
+    units of rows that belong together are called, ``none`` where rows are said to be independent."""
 
     rows: Rows
     name: str = ""
     group: NDArray[Any] | None = None
     class_names: Sequence[str] | None = None
+    unit: str | None = None
 
     def counted(self) -> "Subject":
         """Without the rows of weight 0."""
@@ -139,6 +147,7 @@ def assess(
     the first candidate. edge_rows : rows that choose the bins of a sweep. Raises DataError for
     calibrators that do not fit.
     """
+    plan = replace(plan, settings=replace(plan.settings, unit=subject.unit))
     subject, edge_rows = subject.counted(), None if edge_rows is None else edge_rows.counted()
     rows = subject.rows
     if rows.k == 1 and (plan.per_class or plan.sweep_marginal):
@@ -174,6 +183,9 @@ def _long(subject: Subject, plan: Plan, names: Sequence[str]) -> bool:
     """Whether rows are so many that no table of them is made, and everything is known without."""
     rows = subject.rows
     beyond = plan.per_class or plan.per_group or plan.sweep or plan.split or plan.tables
+    if rows.units() is not None:  # their draws need the rows' order, unit by unit
+        check_memory(rows.n * TABLE_BYTES, f"a table of {rows.n} rows in units")
+        return False
     if rows.n <= LONG or beyond or (plan.report and subject.group is not None):
         return False
     return measured_long(names, plan.settings, rows.k) and rows.weights() is None
@@ -212,7 +224,18 @@ def _of_long(
             if plan.report:
                 report = _judged(subject, context, None, plan, doubts)
             results.append(
-                Result(subject.name, candidate.name, candidate.method, context.n, k, scores, paired, counts, report)
+                Result(
+                    subject.name,
+                    candidate.name,
+                    candidate.method,
+                    context.n,
+                    k,
+                    scores,
+                    paired,
+                    counts,
+                    report,
+                    units=units_of(context),
+                )
             )
     assert seen is not None
     return Assessed(results, [], reference, seen)
@@ -249,7 +272,7 @@ class _Each:
         paired = None
         if table is not self.reference.table:
             name = None if self.baseline is None else self.baseline.name
-            paired = Paired(name, differences(paired_sums(context, self.reference), s.level))
+            paired = Paired(name, compared(context, self.reference))
         sweep = None
         if plan.sweep:
             sweep = bin_sweep(rows, candidate.calibrator, table, plan.sweep, s.norm, edge_rows, plan.sweep_marginal)
@@ -267,6 +290,7 @@ class _Each:
             class_lines(context, self.subject.class_names, report) if plan.per_class else None,
             group_lines(context, self.names, report, plan) if plan.per_group else None,
             sweep,
+            units=units_of(context),
         )
 
     def report(self, candidate: Candidate, context: MetricContext) -> Report:
@@ -277,6 +301,25 @@ class _Each:
             seed = self.plan.settings.seed
             split = cross_fitted_split(self.subject.rows, candidate.calibrator, table, seed, self.progress)
         return _judged(self.subject, context, split, self.plan, self.doubts)
+
+
+def units_of(context: MetricContext) -> dict[str, Any] | None:
+    """What is said of rows that belong together: how many units, and how many rows theirs are worth."""
+    t, name = context.table, context.settings.unit
+    if t.units is None:
+        return None if name is None else {"name": name}
+    luck = context.labelled("top").luck
+    assert luck is not None
+    effect = design_effect(t.confidence - t.correct, t.units, t.weight)
+    return {
+        "name": name or "unit",
+        "n": t.units.n,
+        "largest": int(t.units.count.max()),
+        "design_effect": effect,
+        "effective_rows": t.n / effect,
+        "luck": luck.estimate,
+        "wrong_units": luck.wrong,
+    }
 
 
 def _judged(subject: Subject, context: MetricContext, split: Split | None, plan: Plan, doubts: Sequence[str]) -> Report:
@@ -294,7 +337,8 @@ def class_lines(context: MetricContext, names: Sequence[str] | None, report: Rep
     table, stats = context.table, context.table.classes
     assert stats is not None
     (mean, labels, _), total = stats.whole, stats.weight.sum(axis=1)
-    p_values = class_p_values(stats, table.weight is not None)
+    p_values = class_p_values_of(context)
+    assert p_values is not None
     together = _deciding(p_values, report, "classes")
     errors = per_class_errors(context, "width", context.settings.norm)
     weight = np.ones(table.n) if table.weight is None else table.weight

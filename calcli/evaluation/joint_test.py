@@ -14,8 +14,8 @@ import numpy as np
 from calcli.fast_dataclass import dataclass
 from calcli.metrics.context import MetricContext
 from calcli.metrics.intervals import normal_p_value, normal_tail
-from calcli.metrics.nulls import SAME, JointDraws, label_losses, standardised
-from calcli.metrics.significance import MeanGap, direction_of
+from calcli.metrics.nulls import SAME, JointDraws, standardised
+from calcli.metrics.significance import MeanGap, direction_of, entropy_columns, entropy_draws
 from calcli.metrics.smooth import null_draws
 from calcli.metrics.tally import log_odds, residual_slope
 from calcli.numerics import FloatArray
@@ -89,20 +89,21 @@ def _drawn(context: MetricContext) -> JointDraws:
     """The three statistics of outcomes drawn from the confidences."""
     t = context.table
     w = np.ones(t.n) if t.weight is None else t.weight
-    right, wrong, variance = label_losses(t.confidence, t.entropy, t.varentropy)
-    columns = np.stack([w, w * (right - wrong), w**2 * variance], axis=1)
-    (smooth, observed), sums = null_draws(context, columns)
-    noise = context.rng("joint").standard_normal(len(smooth)) * np.sqrt(
-        np.maximum(float(w**2 @ variance) - sums[:, 2], 0.0)
-    )
+    (smooth, observed), sums = null_draws(context, entropy_columns(t))
+    wider = _widening(context)
     return JointDraws(
         smooth,
         observed,
         float(w @ t.confidence) - sums[:, 0],
-        float(w @ (wrong - t.entropy)) + sums[:, 1] + noise,
-        float(np.sqrt(w**2 @ (t.confidence * (1.0 - t.confidence)))),
-        float(np.sqrt(w**2 @ t.varentropy)),
+        entropy_draws(context, sums),
+        float(np.sqrt(w**2 @ (t.confidence * (1.0 - t.confidence)))) * wider,
+        float(np.sqrt(w**2 @ t.varentropy)) * wider,
     )
+
+
+def _widening(context: MetricContext) -> float:
+    """By what standard deviations of sums grow as rows belong together."""
+    return 1.0 if context.luck is None else math.sqrt(context.luck.effect)
 
 
 def _slope_drawn(context: MetricContext) -> tuple[MeanGap, JointDraws]:
@@ -114,7 +115,8 @@ def _slope_drawn(context: MetricContext) -> tuple[MeanGap, JointDraws]:
     lift = w * (odds - mean) if sd > 0.0 else np.zeros(t.n)
     (smooth, observed), sums = null_draws(context, np.stack([w, lift], axis=1))
     gap, slope = float(w @ p) - sums[:, 0], float(lift @ p) - sums[:, 1]
-    drawn = JointDraws(smooth, observed, gap, slope, math.sqrt(float(v.sum())), sd)
+    sd = sd if context.luck is None else float(slope.std())
+    drawn = JointDraws(smooth, observed, gap, slope, math.sqrt(float(v.sum())) * _widening(context), sd)
     return MeanGap.of(float(lift @ (p - context.outcomes)) / float(w.sum()), sd / float(w.sum())), drawn
 
 

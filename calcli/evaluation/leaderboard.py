@@ -7,11 +7,10 @@ from typing import Any
 
 from calcli.calibrator import Calibrator
 from calcli.evaluation.evaluate_bundle import scores_of
-from calcli.evaluation.paired_differences import differences, tests_of
+from calcli.evaluation.paired_differences import compared, tests_of
 from calcli.fast_dataclass import dataclass
 from calcli.metrics.context import MetricContext, MetricSettings
 from calcli.metrics.friedman import Friedman, nemenyi_distance
-from calcli.metrics.losses import paired_sums
 from calcli.metrics.rowtable import RowTable
 from calcli.registry import method, method_names, parse_method, spelled, split_list
 from calcli.rows import Rows
@@ -134,7 +133,7 @@ def scored(
     metrics = {name: score.to_dict() for name, score in scores_of(context, METRICS).items()}
     if baseline is None:
         return metrics, None
-    paired = differences(paired_sums(context, MetricContext(baseline, settings)), settings.level)
+    paired = compared(context, MetricContext(baseline, settings))
     return metrics, {name: paired[name].to_dict() for name in COMPARED}
 
 

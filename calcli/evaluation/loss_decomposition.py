@@ -11,7 +11,7 @@ from calcli.metrics.intervals import mean_of
 from calcli.metrics.rowtable import RowTable
 from calcli.numerics import FloatArray, IntArray
 from calcli.registry import method, parse_options
-from calcli.rows import ArrayRows, Rows
+from calcli.rows import ArrayRows, Rows, ScoreKind
 
 FOLDS = 5
 CHEAP_SCORES = 2_000_000
@@ -43,8 +43,9 @@ def cross_fitted_split(
     for block in rows.blocks(needed):
         z = block.z if calibrator is None else calibrator.apply(block).log_probs
         scores[block.start : block.start + len(block)] = z
-    whole = ArrayRows(scores, table.y, "logits" if calibrator is None else "log_probs", weight=table.weight)
-    fold = random_folds(rows.n, FOLDS, np.random.default_rng(seed))
+    kind: ScoreKind = "logits" if calibrator is None else "log_probs"
+    whole = ArrayRows(scores, table.y, kind, weight=table.weight, units=table.units)
+    fold = random_folds(rows.n, FOLDS, np.random.default_rng(seed), table.units)
     if table.weight is not None and (np.bincount(fold, weights=table.weight) > 0).sum() < 2:
         return None
     try:
@@ -55,9 +56,9 @@ def cross_fitted_split(
     return Split(
         RECALIBRATION,
         FOLDS,
-        _part(table.nll, best["nll"], table.weight),
-        _part(table.brier, best["brier"], table.weight),
-        _part(table.nll, alone["nll"], table.weight),
+        _part(table.nll, best["nll"], table),
+        _part(table.brier, best["brier"], table),
+        _part(table.nll, alone["nll"], table),
     )
 
 
@@ -71,9 +72,13 @@ def _held_out(
         if progress is not None:
             progress("cross-fitting", f, FOLDS)
         kept, held = np.flatnonzero(fold != f), np.flatnonzero(fold == f)
-        weight = rows.weight
+        weight, units = rows.weight, rows.units()
         training = ArrayRows(
-            rows.scores[kept], rows.labels()[kept], rows.kind, weight=None if weight is None else weight[kept]
+            rows.scores[kept],
+            rows.labels()[kept],
+            rows.kind,
+            weight=None if weight is None else weight[kept],
+            units=None if units is None else units.take(kept),
         )
         fitted = method(name).fit(training, options, Context(seed)).calibrator
         table = collect(ArrayRows(rows.scores[held], rows.labels()[held], rows.kind), fitted)
@@ -81,6 +86,7 @@ def _held_out(
     return out
 
 
-def _part(before: FloatArray, after: FloatArray, weight: FloatArray | None) -> LossPart:
-    gain = mean_of(before - after, weight)
-    return LossPart(mean_of(before, weight).value, mean_of(after, weight).value, gain.value, gain.se)
+def _part(before: FloatArray, after: FloatArray, table: RowTable) -> LossPart:
+    gain = mean_of(before - after, table.weight, table.units)
+    loss, refinement = (mean_of(each, table.weight).value for each in (before, after))
+    return LossPart(loss, refinement, gain.value, gain.se, gain.n if gain.by_unit else None)

@@ -2,25 +2,51 @@
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 import numpy as np
 
 from calcli.evaluation.results import Difference, Ranks, Result
 from calcli.metrics.catalog import metric
+from calcli.metrics.context import MetricContext
 from calcli.metrics.friedman import Friedman, friedman
 from calcli.metrics.intervals import Interval, Mean, normal_quantile, t_interval, t_p_value
+from calcli.metrics.losses import paired_means, paired_sums
 from calcli.statistics.paired import PairedSums, fair_signs, share_ends
 
 FEW = "no bound: few rows carry the loss"
 
 
-def differences(sums: Mapping[str, PairedSums], level: float) -> dict[str, Difference]:
+def differences(
+    sums: Mapping[str, PairedSums], level: float, by_unit: Mapping[str, Mean] | None = None, few: str | None = None
+) -> dict[str, Difference]:
     """Mean paired differences, this minus the baseline, with interval and two-sided p-value.
 
     Of losses by ``PairedSums.tails``, an end of the interval never nearer than Student's; of the accuracy McNemar's
     test and Tango's interval; of what no label decides Student's. Rows that do not differ at all give 0 with p = 1.
+
+    by_unit : the means with standard errors of rows that belong together; p-value and ends of the interval are then
+    the farther ones of Student's over units and of those for rows. few : why units have no intervals.
     """
-    return {name: _difference(name, each, level) for name, each in sums.items()}
+    alone = {name: _difference(name, each, level) for name, each in sums.items()}
+    return {name: _over_units(each, by_unit[name], level, few) if by_unit else each for name, each in alone.items()}
+
+
+def compared(context: MetricContext, baseline: MetricContext) -> dict[str, Difference]:
+    """The differences between two sets of the same rows."""
+    sums, means = paired_sums(context, baseline), paired_means(context, baseline)
+    return differences(sums, context.settings.level, means, context.few_wrong or baseline.few_wrong)
+
+
+def _over_units(alone: Difference, mean: Mean, level: float, few: str | None) -> Difference:
+    """A difference where units are drawn, from that of independent rows."""
+    own, rows = t_interval(mean, level), alone.interval
+    if few is not None or own is None or alone.p_value is None:
+        return replace(alone, se=mean.se, interval=None, p_value=None, reason=few or "one unit: no interval")
+    p = 1.0 if alone.value == 0.0 else t_p_value(mean.value / mean.se if mean.se > 0.0 else math.inf, mean.n - 1.0)
+    if rows is not None:
+        own = replace(own, low=min(own.low, rows.low), high=max(own.high, rows.high))
+    return replace(alone, se=mean.se, interval=None if alone.reason else own, p_value=max(p, alone.p_value))
 
 
 def _difference(name: str, sums: PairedSums, level: float) -> Difference:

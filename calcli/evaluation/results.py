@@ -148,7 +148,8 @@ class Sweep(Record):
 
 @dataclass(frozen=True)
 class Result(Record):
-    """One bundle with one calibrator (None: the scores as they are). n_classes : None of confidences alone."""
+    """One bundle with one calibrator (None: the scores as they are). n_classes : None of confidences alone. units :
+    what is known of rows that belong together."""
 
     bundle: str
     calibrator: str | None
@@ -163,9 +164,21 @@ class Result(Record):
     per_group: Sequence[GroupLine] | None = None
     sweep: Sweep | None = None
     warnings: Sequence[str] = ()
+    units: Mapping[str, Any] | None = None
+
+    @property
+    def units_words(self) -> str:
+        """How many units there are, and what their rows are worth; empty where each row is alone."""
+        u = self.units
+        if u is None or "n" not in u:
+            return "" if u is None else f"rows are taken as independent (--unit {u['name']})"
+        return (
+            f"{u['n']:,} units ({u['name']}) of up to {u['largest']:,} rows: design effect {u['design_effect']:.2f},"
+            f" worth {u['effective_rows']:,.0f} independent rows"
+        )
 
     JSON = {"scores": "metrics", "sweep": "bin_sweep"}
-    OPTIONAL = ("paired", "counts", "report", "per_class", "per_group", "sweep")
+    OPTIONAL = ("paired", "counts", "report", "per_class", "per_group", "sweep", "units")
 
     @property
     def title(self) -> str:

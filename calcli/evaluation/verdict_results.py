@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 from calcli.fast_dataclass import Record, as_json, dataclass
 from calcli.metrics.confidence_bins import ConfidenceBin
-from calcli.metrics.intervals import Interval, normal_quantile
+from calcli.metrics.intervals import Interval, normal_quantile, t_to_normal
 from calcli.metrics.significance import MeanGap, p_text
 
 Kind = Literal["calibrated", "overconfident", "underconfident", "mixed", "too_few", "check_labels"]
@@ -23,17 +23,20 @@ OFF = 0.03
 
 @dataclass(frozen=True)
 class LossPart:
-    """loss = refinement + calibration; se of the calibration part from paired differences."""
+    """loss = refinement + calibration; se of the calibration part from paired differences, where rows
+    belong together of so many units."""
 
     loss: float
     refinement: float
     calibration: float
     se: float
+    units: float | None = None
 
     @property
     def z(self) -> float:
         """Standard score of the calibration part; 0 where it has no spread."""
-        return self.calibration / self.se if self.se > 0 else 0.0
+        z = self.calibration / self.se if self.se > 0 else 0.0
+        return z if self.units is None else t_to_normal(z, self.units - 1.0)
 
     @property
     def detected(self) -> bool:
@@ -140,7 +143,7 @@ class Estimate(Record):
     JSON = {"interval": ""}
 
     def __str__(self) -> str:
-        return f"{self.value:.4f} [{self.interval.low:.4f}, {self.interval.high:.4f}]"
+        return f"{self.value:.4f} {self.interval}"
 
     @property
     def turned(self) -> "Estimate":
@@ -181,6 +184,7 @@ class Report:
     ``confidence`` (what is ``tested``), ``classes``, ``groups``, ``bins``, ``split``. bins : by stated confidence.
     gates : p-values that classes, groups and bins must pass together before one of them is called significant.
     rows_needed : that tell the overconfidence to one point. doubt : why the labels may not belong to the scores.
+    units : how many there are, None where each row is alone.
     """
 
     data: DataSummary
@@ -203,6 +207,7 @@ class Report:
     rows_needed: int = 0
     gates: Mapping[str, float] = field(default_factory=dict)
     doubt: str = ""
+    units: int | None = None
 
     @property
     def size(self) -> str:

@@ -23,14 +23,13 @@ from calcli.evaluation.verdict_results import (
 from calcli.fast_dataclass import dataclass
 from calcli.metrics.confidence_bins import ConfidenceBin, confidence_bins
 from calcli.metrics.context import Label, MetricContext
-from calcli.metrics.debiased import cwece2
+from calcli.metrics.debiased import class_p_values_of, cwece2
 from calcli.metrics.intervals import normal_quantile, normal_tail
 from calcli.metrics.losses import FEW, gap_interval
 from calcli.metrics.rowtable import RowTable
 from calcli.metrics.significance import (
     MeanGap,
     benjamini_hochberg,
-    class_p_values,
     confidence_direction,
     direction_of,
     positive_direction,
@@ -38,6 +37,7 @@ from calcli.metrics.significance import (
     sum_p_value,
 )
 from calcli.numerics import FloatArray, distinct
+from calcli.statistics.units import FEWEST_UNITS
 
 LEVEL = 0.05
 """How often a verdict on calibrated rows may be anything but clean."""
@@ -84,17 +84,20 @@ def judge(
     confidence, or of two classes of P(class 1) unless the question is ``about`` the top label, share
     ``MAIN`` of the 5 %, and each of its clauses (classes, of more than two; groups; bins of confidence; the
     split of the loss) has ``CLAUSE``. What is said beside it follows the same decisions. Of fewer
-    than ``FEW`` rows nothing is said; nor is what cannot be told apart called calibrated where the mean gap is known
-    to no better than ``WIDE``. doubt : why the labels may not belong to the scores. name : of the rows, in commands.
+    than ``FEW`` rows, or ``FEWEST_UNITS`` units, nothing is said; nor is what cannot be told apart called calibrated
+    where the mean gap is known to no better than ``WIDE``. doubt : why the labels may not belong to the scores.
+    name : of the rows, in commands.
     """
-    few, k = data.n < FEW, data.n_classes
+    table, k = context.table, data.n_classes
+    units = None if table.units is None else table.units.n
+    few = data.n < FEW or (units is not None and units < FEWEST_UNITS)
     test = joint_test(context, positive=k == 2 and about != "top")
     classes, groups, bins = _class_findings(context), _group_findings(context, about), confidence_bins(context)
     clauses = {
         "classes": 1.0 if classes is None or test.positive else classes.p_value,
         "groups": 1.0 if groups is None else groups.p_value,
         "bins": min(each.p_adjusted for each in bins),
-        "split": 1.0 if split is None else normal_tail(split.nll.z),
+        "split": 1.0 if split is None or context.labelled("top").few_wrong else normal_tail(split.nll.z),
     }
     found = ["confidence"] * (test.p_value <= MAIN) + [clause for clause, p in clauses.items() if p <= CLAUSE]
     findings = () if few else tuple(found)
@@ -109,7 +112,7 @@ def judge(
     bins = tuple(replace(b, p_adjusted=own, significant=own <= LEVEL) for b, own in zip(bins, told, strict=True))
     top, entropy = direction_of(context, "confidence"), direction_of(context, "entropy")
     over = _estimate(context, "top")
-    half = max((over.interval.high - over.interval.low) / 2.0, 0.98 / math.sqrt(data.n) if few else 0.0)
+    half = _half_width(over, units or data.n, few)
     words = "too few rows to say" if few else direction_words(test, k, rejected)
     report = Report(
         data,
@@ -125,16 +128,23 @@ def judge(
         min(gates.values()),
         0 if few else (test.draws + 1) * MAIN / LEVEL - 1,
         groups,
-        None if context.table.positive is None else direction_of(context, "positive"),
-        None if context.table.positive is None else _estimate(context, "positive"),
+        None if table.positive is None else direction_of(context, "positive"),
+        None if table.positive is None else _estimate(context, "positive"),
         findings,
         bins,
         max(math.ceil(data.n * (half / 0.01) ** 2 / 100 - 1e-9) * 100, 100),
         gates,
         doubt,
+        units,
     )
     report = replace(report, advice=advice_on(report, test, name))
     return replace(report, verdict=sentence(report, test))
+
+
+def _half_width(over: Estimate, n: int, few: bool) -> float:
+    """How well the mean gap is known; of few draws, or without an interval, no better than a coin's share."""
+    half, coin = (over.interval.high - over.interval.low) / 2.0, 0.98 / math.sqrt(n)
+    return max(half, coin if few else 0.0) if math.isfinite(half) else max(coin, 2.0 * WIDE)
 
 
 def _estimate(context: MetricContext, label: Label) -> Estimate:
@@ -157,11 +167,10 @@ def _kind(test: JointTest, top: MeanGap, findings: Sequence[str], doubt: str, un
 
 def _class_findings(context: MetricContext) -> Classwise | None:
     """Debiased error by class, and Simes' test that the total probability of every class is right."""
-    stats = context.table.classes
-    if stats is None:
+    p = class_p_values_of(context)
+    if p is None:
         return None
     value = cwece2(context)
-    p = class_p_values(stats, context.table.weight is not None)
     off = benjamini_hochberg(p, LEVEL).tolist()
     return Classwise(value.value, value.more["signed_square"], simes(p), len(off), tuple(off[:20]))
 
@@ -182,11 +191,13 @@ def group_gap(part: RowTable, about: Label | None = None) -> GroupGap:
     """
     found = []
     if part.positive is None or about != "positive":
-        p = sum_p_value(part.confidence, part.correct, part.weight)
+        p = sum_p_value(part.confidence, part.correct, part.weight, part.units)
         found.append(GroupGap(confidence_direction(part).gap, p, False))
     if part.positive is not None and about != "top":
         y = (part.y == 1).astype(np.float64)
-        found.append(GroupGap(positive_direction(part).gap, sum_p_value(part.positive, y, part.weight), True))
+        found.append(
+            GroupGap(positive_direction(part).gap, sum_p_value(part.positive, y, part.weight, part.units), True)
+        )
     least = min(found, key=lambda each: each.p_value)
     return replace(least, p_value=min(1.0, len(found) * least.p_value))
 
@@ -288,7 +299,12 @@ def sentence(report: Report, test: JointTest) -> str:
     if kind == "check_labels":
         return f"check the labels first: {report.doubt}"
     if kind == "too_few":
-        tested = f"no evidence of miscalibration in {n} rows" if report.draws else f"too few rows to test: {n}"
+        size = f"rows{f' of {report.units} units' if report.units else ''}"
+        few = f"{report.units} units" if report.units and report.units < FEWEST_UNITS else f"{n}"
+        what = "units" if few.endswith("units") else "rows"
+        tested = f"no evidence of miscalibration in {n} {size}" if report.draws else f"too few {what} to test: {few}"
+        if not over.interval.known:
+            return f"{tested}; {over.interval.method} of the mean gap"
         low, high = (whole_points(end) for end in (over.interval.low, over.interval.high))
         needed = f"about {report.rows_needed:,} rows tell it to within 1 point"
         return f"{tested}; the mean gap lies between {low} and {high} points ({needed})"

@@ -16,6 +16,7 @@ from calcli.importers.remarks import remark
 from calcli.io.split import Part, deal_rows
 from calcli.io.writer import NewBundle
 from calcli.numerics import IntArray
+from calcli.statistics.units import Units
 
 ROLE_WORDS = {
     "class_names": "the class names", "ids": "ids", "weights": "weights", "group": "groups", "unit": "units",
@@ -37,26 +38,28 @@ class Splitting:
     ordered: bool = False
     texts: tuple[str, ...] = ()
 
-    def method(self, labelled: bool) -> str:
-        """How rows are dealt, in a word."""
+    def method(self, labelled: bool, units: bool = False) -> str:
+        """How rows are dealt, in a word. units : do some belong together?"""
         if any(part.rows is not None for part in self.parts):
             return "position"
         if self.ordered:
             return "ordered"
+        if units:
+            return "by unit"
         return "stratified" if self.stratify and labelled else "shuffled"
 
-    def deal(self, n: int, labels: IntArray | None, where: str) -> dict[str, IntArray]:
+    def deal(self, n: int, labels: IntArray | None, where: str, units: Units | None = None) -> dict[str, IntArray]:
         """Which of n rows go to which group. Raises UsageError where there are no labels to stratify by."""
-        method = self.method(labels is not None)
+        method = self.method(labels is not None, units is not None)
         if labels is None and self.stratify and method == "shuffled":
             raise UsageError(f"{where}: has no labels to stratify the split by; pass --no-stratify or --ordered")
         by = labels if method == "stratified" else None
-        return deal_rows(self.parts, n, labels=by, seed=self.seed, ordered=self.ordered)
+        return deal_rows(self.parts, n, labels=by, seed=self.seed, ordered=self.ordered, units=units)
 
-    def record(self, group: str, labelled: bool) -> dict[str, Any]:
+    def record(self, group: str, labelled: bool, units: bool = False) -> dict[str, Any]:
         """What a bundle records of its part in the split."""
-        method = self.method(labelled)
-        seed = {"seed": self.seed} if method in ("stratified", "shuffled") else {}
+        method = self.method(labelled, units)
+        seed = {"seed": self.seed} if method in ("stratified", "shuffled", "by unit") else {}
         return {"groups": list(self.texts), "method": method, "name": group, **seed}
 
 

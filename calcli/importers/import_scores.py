@@ -33,6 +33,7 @@ from calcli.io.inputs import file_sha256
 from calcli.io.provenance import carried, unmarked
 from calcli.io.writer import BundleWriter, GroupWriter, NewBundle, new_bundles
 from calcli.numerics import IntArray
+from calcli.statistics.units import Units
 
 
 def import_scores(
@@ -197,15 +198,19 @@ def _deal(imported: Imported, splitting: Splitting, ignore: Sequence[int], ask: 
         return {name: drawn}
     if not splitting.parts:
         return {name: rows}
-    dealt = splitting.deal(len(rows), None if labels is None else labels[rows], imported.where)
+    unit = imported.columns.get("unit")
+    units = None if unit is None else Units.of(np.asarray(unit[:])[rows].astype("U"))
+    units = None if units is None or units.single else units
+    dealt = splitting.deal(len(rows), None if labels is None else labels[rows], imported.where, units)
     sizes = ", ".join(f"{group} {len(index)}" for group, index in dealt.items())
     left = len(rows) - sum(len(index) for index in dealt.values())
     how = {
+        "by unit": f"by unit, seed {splitting.seed}",
         "stratified": f"stratified by label, seed {splitting.seed}",
         "shuffled": f"shuffled, not stratified, seed {splitting.seed}",
         "ordered": "in the order of the source",
         "position": "by position",
-    }[splitting.method(labels is not None)]
+    }[splitting.method(labels is not None, units is not None)]
     remark(f"{name + ': ' if name else ''}{len(rows)} rows split {how}: {sizes}{f', {left} left out' if left else ''}")
     return {_join(imported.candidate.model, group): rows[index] for group, index in dealt.items()}
 
@@ -297,7 +302,7 @@ class _Origin:
         if self.sample is not None:
             record["sampled"] = {"of_each_unit": self.sample, "seed": splitting.seed}
         if splitting.parts:
-            record["split"] = splitting.record(group, imported.labels is not None)
+            record["split"] = splitting.record(group, imported.labels is not None, "unit" in imported.columns)
         return record
 
 

@@ -113,6 +113,13 @@ class DataSet(Rows):
         found = self.given_units
         return None if found is None or found.single else found
 
+    @property
+    def unit_name(self) -> str | None:
+        """The dataset that units come from, ``none`` where they were opted out of, None where each row is alone."""
+        if self.unit == NO_UNIT:
+            return NO_UNIT
+        return None if self.units() is None else self.own_name("unit")
+
     @cached_property
     def given_units(self) -> Units | None:
         """The units, also where each is a row alone. Raises DataError for what are none: NaN, all rows in one."""

@@ -140,11 +140,11 @@ def copies(rows: "Rows") -> list[str]:
     """
     facts = facts_of(rows)
     share = _repeated(facts.signatures) if len(facts.signatures) else 0.0
-    if rows.k < 3 or facts.n < FEW or share < COPIED:
+    if rows.k < 3 or facts.n < FEW or share < COPIED or rows.units() is not None:
         return []
     return [
         f"about {share:.0%} of the {facts.n} rows have the same scores and label as another row: are they copies?"
-        " Intervals and p-values take every row for a new one; keep one of each, or name what repeats as their unit"
+        " Intervals and p-values take every row for a new one; keep one of each, or name what repeats with --unit NAME"
     ]
 
 

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from calcli.errors import UsageError
 from calcli.fast_dataclass import dataclass
 from calcli.numerics import IntArray, whole_number
+from calcli.statistics.units import Units
 
 SUM_TOLERANCE = 1e-9
 """How far fractions may sum beyond 1: .1 + .2 + .7 is not 1 in binary."""
@@ -71,6 +72,7 @@ def deal_rows(
     labels: NDArray[Any] | None = None,
     seed: int = 0,
     ordered: bool = False,
+    units: Units | None = None,
 ) -> dict[str, IntArray]:
     """Deal n rows into groups: indices of each group's rows, in the order of the source.
 
@@ -80,7 +82,9 @@ def deal_rows(
     less than one row for two groups, less than one more for each further group; the
     sizes of the groups are exact. Without labels all rows are shuffled and dealt.
     ``ordered`` deals without shuffling: the first rows to the first group, and so on.
-    Parts given by position are never shuffled. Deterministic under ``seed``.
+    Parts given by position are never shuffled. Where rows belong together whole ``units`` are dealt, at random or in
+    the order in which they begin: each goes where its middle row lies, so that sizes hold to the rows of a unit.
+    Deterministic under ``seed``.
 
     Raises UsageError for sizes that do not fit n rows or leave a group empty.
     """
@@ -88,6 +92,8 @@ def deal_rows(
     if any(part.rows is not None for part in parts):
         return _by_position(parts, n)
     sizes = _sizes(parts, n)
+    if units is not None:
+        return _by_unit(parts, sizes, units, None if ordered else np.random.default_rng(seed))
     if ordered:
         line = np.arange(n)
     else:
@@ -100,6 +106,20 @@ def deal_rows(
             return _spread(line, parts, sizes)
     ends = np.cumsum([0, *sizes])
     return {part.name: np.sort(line[ends[i] : ends[i + 1]]) for i, part in enumerate(parts)}
+
+
+def _by_unit(
+    parts: Sequence[Part], sizes: Sequence[int], units: Units, rng: np.random.Generator | None
+) -> dict[str, IntArray]:
+    """Give each group whole units. rng : None for the order in which they begin."""
+    line = np.argsort(units.order[units.starts]) if rng is None else rng.permutation(units.n)
+    count, group = units.count[line], np.empty(units.n, dtype=np.int64)
+    group[line] = np.searchsorted(np.cumsum(sizes), np.cumsum(count) - count / 2.0, side="right")
+    dealt = {part.name: np.flatnonzero(group[units.code] == i) for i, part in enumerate(parts)}
+    for name, rows in dealt.items():
+        if not len(rows):
+            raise UsageError(f"--split {name}: would get none of the {units.n} units; ask for more, or leave it out")
+    return dealt
 
 
 def _spread(line: IntArray, parts: Sequence[Part], sizes: Sequence[int]) -> dict[str, IntArray]:

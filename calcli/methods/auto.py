@@ -123,7 +123,7 @@ def in_memory(rows: Rows, index: IntArray | None = None) -> Rows:
     if rows.transforms or 8 * rows.n * rows.k > KEPT_BYTES:
         return rows
     kind: ScoreKind = "logits" if rows.kind == "logits" else "log_probs"
-    return ArrayRows(rows.logits(), rows.labels(), kind, weight=rows.weights())
+    return ArrayRows(rows.logits(), rows.labels(), kind, weight=rows.weights(), units=rows.units())
 
 
 def cross_validate(
@@ -351,9 +351,10 @@ METHOD = Auto
 
 def draw_folds(rows: Rows, folds: int, context: Context) -> IntArray:
     """The fold of every row, (draws, n)."""
-    rng, y = context.rng(), rows.labels()
+    rng, y, units = context.rng(), rows.labels(), rows.units()
+    folds = min(folds, rows.n if units is None else units.n)
     draws = 2 if rows.n <= REPEATED_ROWS else 1
-    return np.stack([sampled_folds(y, rows.k, min(folds, rows.n), rng) for _ in range(draws)])
+    return np.stack([sampled_folds(y, rows.k, folds, rng, units) for _ in range(draws)])
 
 
 def usable(names: Sequence[str], rows: Rows, options: AutoOptions) -> list[str]:

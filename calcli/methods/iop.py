@@ -10,6 +10,7 @@ from msgspec import Meta
 from calcli.calibrator import Calibrator, Context, Fit, Laws, Options, Prediction, check_positive, check_uniform, param
 from calcli.errors import DataError
 from calcli.fast_dataclass import dataclass
+from calcli.folds import unit_folds
 from calcli.methods._monotone import ALL_AT_BOUND, check_map, evaluate, minimise_map, nll_in_slopes, pull_together
 from calcli.methods._temperature import LaterPrior, sharpening
 from calcli.methods.ts import TemperatureOptions, TemperatureScaling
@@ -127,6 +128,7 @@ class TrainingRows:
         self.inputs = self.ranked if sorted_input else rows.array()
         weight = rows.weights()
         self.weight = np.ones(rows.n) if weight is None else weight
+        self.units = rows.units()
 
     def part(self, index: IntArray) -> tuple[FloatArray, FloatArray, IntArray, FloatArray]:
         """Standardised inputs (b, k), gaps (b, k-1), places of the labels (b,) and weights (b,)."""
@@ -160,7 +162,12 @@ def train_folds(
     own rows.
     """
     folds = min(plan.folds, rows.n // 2) if rows.n >= 4 else 1
-    parts = np.array_split(rng.permutation(rows.n), folds)
+    if rows.units is None or folds == 1:
+        parts = np.array_split(rng.permutation(rows.n), folds)
+    else:
+        dealt = unit_folds(rows.units, min(folds, rows.units.n), rng)
+        parts = [np.flatnonzero(dealt == f) for f in range(int(dealt.max()) + 1)]
+        folds = len(parts)
     nets, values, epochs = [], [], []
     for fold, held in enumerate(parts):
         learn = np.setdiff1d(np.arange(rows.n), held) if folds > 1 else held

@@ -5,11 +5,12 @@ null distribution costs one call.
 """
 
 import math
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
-from calcli.binning import BinStats, binned_error, mass_edges
+from calcli.binning import BinStats, bin_index, binned_error, mass_edges, width_edges
 from calcli.errors import UsageError
 from calcli.metrics.context import MetricContext, Value
 from calcli.metrics.debiased import squared_of
@@ -17,6 +18,7 @@ from calcli.metrics.definition import BINNED_L1, metric
 from calcli.metrics.intervals import Interval, mean_of, t_interval
 from calcli.metrics.nulls import class_bin_outcomes, null_of
 from calcli.numerics import FloatArray
+from calcli.statistics.units import Luck, SharedOutcomes
 
 
 def gap_variance(bins: BinStats) -> FloatArray:
@@ -57,10 +59,10 @@ def _binned(context: MetricContext, scheme: str, norm: float) -> Value:
     bins = context.bins(scheme)
     value = float(binned_error(bins, norm))
     draws = binned_error(bins.with_outcomes(context.null_outcomes(scheme)), norm)
-    mean = context.expected(scheme) if norm == 1.0 else None
+    mean = context.expected(scheme) if norm == 1.0 and t.units is None else None
     more: dict[str, Any] = {"bins_used": context.bins_used(scheme)}
-    interval = _bracket(context, scheme) if norm == 1.0 and t.weight is None else None
-    return Value(value, interval=interval, null=null_of(value, draws, mean), more=more)
+    interval = _bracket(context, scheme) if norm == 1.0 and t.weight is None and t.units is None else None
+    return Value(value, interval=interval, null=context.null_of(value, draws, mean), more=more)
 
 
 def _bracket(context: MetricContext, scheme: str) -> Interval | None:
@@ -214,7 +216,26 @@ def cwece(context: MetricContext) -> Value:
     value = _class_mean(context, "width", norm)
     if stats is None or value.value is None or context.foreign("width") is not None:
         return value
+    if context.table.units is not None:
+        draws = _drawn_by_unit(context, norm)
+        return value if draws is None else replace(value, null=context.null_of(value.value, draws))
     weighted = context.table.weight is not None
     drawn = class_bin_outcomes(stats.score, stats.variance, context.heavy_resamples, context.rng("cwece"), weighted)
     draws = np.array([float(binned_error(stats.with_outcomes(outcome), norm).mean()) for outcome in drawn])
     return Value(value.value, null=null_of(value.value, draws), signature=value.signature)
+
+
+def _drawn_by_unit(context: MetricContext, norm: float) -> FloatArray | None:
+    """Class-wise errors under calibration where rows belong together, (draws,): each class with luck of its own."""
+    t, bins, draws = context.table, context.settings.bins, context.heavy_draws
+    if context.columns is None or t.units is None:
+        return None
+    total, edges = np.zeros(draws), width_edges(bins)
+    for c, p in context.columns():
+        outcome = (t.y == c).astype(np.float64)
+        share = Luck.of(p, outcome, t.units, t.weight, both=True).share
+        drawn = SharedOutcomes.drawn(p, t.units, share, draws, context.rng(f"cwece {c}"))
+        index = bin_index(p, edges)
+        stats = BinStats.at(index, bins, p, outcome, t.weight)
+        total += binned_error(stats.with_outcomes(drawn.by_bin(index, bins, t.weight)), norm)
+    return total / t.k

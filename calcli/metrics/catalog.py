@@ -76,6 +76,7 @@ def signature(name: str, settings: MetricSettings, own: Iterable[tuple[str, str]
     for key, constant in each.signature:
         parts.append(f"{key}:{added.pop(key, constant if constant is not None else as_set[key])}")
     parts += [f"{key}:{text}" for key, text in added.items()]
+    parts += [f"unit:{settings.unit}"] if settings.unit is not None else []
     return "|".join([*parts, f"calcli:{__version__}"])
 
 

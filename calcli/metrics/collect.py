@@ -106,7 +106,8 @@ def collect_all(
             gatherer.take(part)
         if progress is not None:
             progress("rows read", gatherers[0].done, rows.n)
-    return [gatherer.table(group) for gatherer in gatherers]
+    units = rows.units()
+    return [replace(gatherer.table(group), units=units) for gatherer in gatherers]
 
 
 def reduced(
@@ -395,7 +396,7 @@ class _Gatherer:
 
     def table(self, group: NDArray[Any] | None) -> RowTable:
         """Everything gathered."""
-        c = self.columns
+        c: dict[str, Any] = self.columns
         return RowTable(
             k=self.k,
             **{name: c.get(name, np.empty(0)) for name in (*COLUMNS, *TOP_COLUMNS[1:])},

@@ -10,8 +10,10 @@ from calcli.fast_dataclass import dataclass
 from calcli.metrics.context import MetricContext
 from calcli.metrics.intervals import wilson_interval
 from calcli.metrics.nulls import EXACT_ROWS
-from calcli.metrics.significance import MeanGap, adjusted, exact_p_value, poisson_p_value
+from calcli.metrics.rowtable import RowTable
+from calcli.metrics.significance import MeanGap, adjusted, exact_p_value, poisson_p_value, sum_p_value
 from calcli.numerics import FloatArray
+from calcli.statistics.units import Luck
 
 EDGES = np.array([*np.arange(0, 10) / 10, 0.99, 1.0])
 """Tens of percent, and the last one by itself."""
@@ -66,14 +68,30 @@ def confidence_bins(context: MetricContext) -> tuple[ConfidenceBin, ...]:
     """The bins of the predicted class's probability, significance at a false discovery rate of 5 %."""
     own = context.labelled("top")
     bins, p_values = own.once(("confidence bins",), lambda: _of_table(own))
+    effect = _effects(own) if own.table.units is not None else 1.0
     with np.errstate(invalid="ignore", divide="ignore"):
         confidence, accuracy = bins.score / bins.weight, np.minimum(bins.outcome / bins.weight, 1.0)
-    low, high = wilson_interval(accuracy, bins.effective, context.settings.level)
+    low, high = wilson_interval(accuracy, bins.effective / effect, context.settings.level)
     together = np.ones(len(p_values))
     held = bins.count > 0
     together[held] = adjusted(p_values[held])
     columns = (EDGES[:-1], EDGES[1:], bins.count, confidence, accuracy, low, high, together, together <= 0.05)
     return tuple(ConfidenceBin(*values) for values in zip(*(column.tolist() for column in columns), strict=True))
+
+
+def _parts(context: MetricContext) -> list[RowTable]:
+    index = bin_index(context.table.confidence, EDGES)
+    return context.once(("parts",), lambda: [context.table.take(index == b) for b in range(len(EDGES) - 1)])
+
+
+def _effects(context: MetricContext) -> FloatArray:
+    """By what the variance of the number of right rows grows in every bin as rows belong together."""
+    return np.array(
+        [
+            1.0 if part.units is None else Luck.of(part.confidence, part.correct, part.units, part.weight).effect
+            for part in _parts(context)
+        ]
+    )
 
 
 def _of_table(context: MetricContext) -> tuple[BinStats, FloatArray]:
@@ -82,4 +100,7 @@ def _of_table(context: MetricContext) -> tuple[BinStats, FloatArray]:
     w = np.ones(t.n) if t.weight is None else t.weight
     variance = np.bincount(index, w**2 * c * (1.0 - c), size).astype(np.float64)
     bins = BinStats.at(index, size, c, t.correct, t.weight)
+    if t.units is not None:
+        parts = _parts(context)
+        return bins, np.array([sum_p_value(p.confidence, p.correct, p.weight, p.units) if p.n else 1.0 for p in parts])
     return bins, bin_p_values(bins, variance, lambda b: c[index == b], t.weight is not None)

@@ -7,18 +7,21 @@ from typing import Any, Literal
 from zlib import crc32
 
 import numpy as np
+from numpy.typing import NDArray
 
-from calcli.binning import BinStats, mass_edges, width_edges
+from calcli.binning import BinStats, bin_index, mass_edges, width_edges
 from calcli.cached import cached_property
 from calcli.errors import UsageError
 from calcli.fast_dataclass import dataclass
 from calcli.flags import flag, seed
 from calcli.metrics.intervals import Interval
-from calcli.metrics.nulls import Laws, Null, bin_laws, bin_outcomes, expected_error
+from calcli.metrics.nulls import Laws, Null, bin_laws, bin_outcomes, expected_error, null_of, outcome_draws
 from calcli.metrics.other_programs import CONVENTIONS, Convention
 from calcli.metrics.rowtable import RowTable
 from calcli.metrics.ties import Ordered, Ranked
 from calcli.numerics import FloatArray, IntArray, starts_of_ties
+from calcli.parallel import check_memory
+from calcli.statistics.units import FEW_WRONG, Luck, SharedOutcomes, opposed_luck
 
 Label = Literal["top", "positive", "class", "all"]
 Scheme = Literal["width", "mass"]
@@ -30,6 +33,13 @@ LARGEST_NORM = 100.0
 HEAVY_RESAMPLES = 200
 """Most resamples of an estimator that looks at every row of every resample."""
 
+MOST_OUTCOMES = 1 << 30
+"""Outcomes of rows in units that are drawn, eight to a byte: of more rows fewer times, but ``HEAVY_RESAMPLES``."""
+
+
+SHARED_LUCK = "shared luck"
+"""How nulls of rows that belong together are drawn (``statistics.units.Luck``)."""
+
 
 @dataclass(frozen=True)
 class MetricSettings:
@@ -38,6 +48,7 @@ class MetricSettings:
     label : what the errors of a score are about: the prediction (``top``), P(class 1) of two
     classes (``positive``), every class, or all classes pooled. threshold : P(class 1) above
     which class 1 is predicted. level : of intervals. compat : another program's bins, or None.
+    unit : what rows that belong together share, ``none`` where they are said to be independent; for the signature.
     """
 
     bins: int = flag(15, "Number of bins.", "N", min=1, max=10_000)
@@ -48,6 +59,7 @@ class MetricSettings:
     level: float = flag(0.95, "Level of intervals.", "P", min=0.5, max=0.9999)
     resamples: int = flag(1000, "Draws under calibration.", "N", min=1, max=1_000_000)
     seed: int = seed()
+    unit: str | None = None
     interval: Literal["auto", "bootstrap", "t"] = "auto"
     threshold: float = flag(0.5, "P(class 1) above which class 1 is predicted.", "P", min=0.0, max=1.0)
 
@@ -155,6 +167,52 @@ class MetricContext:
     def n(self) -> int:
         return self.table.n
 
+    # ---- rows that belong together
+
+    @property
+    def luck(self) -> Luck | None:
+        """What the scores' rows of a unit have in common; None where each row is alone."""
+        t, positive = self.table, self.settings.label == "positive"
+        if t.units is None:
+            return None
+        units = t.units
+        return self.once(("luck",), lambda: Luck.of(self.scores, self.outcomes, units, t.weight, both=positive))
+
+    @property
+    def few_wrong(self) -> str | None:
+        """Why means over units have no interval: too few of them are expected to hold a wrong row."""
+        luck = self.luck
+        if luck is None or luck.wrong >= FEW_WRONG:
+            return None
+        return f"about {luck.wrong:.0f} of {luck.units} units hold all errors: no interval"
+
+    @property
+    def shared(self) -> SharedOutcomes | None:
+        """Outcomes of the rows of units under calibration; None where each row is alone. Raises DataError for too many.
+
+        One fewer than resamples, so that with the observed ones they are a round number; of very many rows fewer.
+        """
+        t, luck = self.table, self.luck
+        if luck is None or t.units is None:
+            return None
+        units = t.units
+        draws = min(self.settings.resamples, max(HEAVY_RESAMPLES, MOST_OUTCOMES // t.n)) - 1
+
+        def made() -> SharedOutcomes:
+            check_memory(draws * t.n // 8, f"{draws} draws of the outcomes of {t.n} rows in units")
+            share = [luck.share, 0.0]
+            if self.settings.label == "positive" and luck.share < 1.0:
+                share = opposed_luck(self.scores, self.outcomes, units, t.weight)
+            return SharedOutcomes.drawn(self.scores, units, share[0], max(draws, 1), self.rng("shared"), share[1])
+
+        return self.once(("shared",), made)
+
+    def drawn(self, name: str, draws: int) -> Iterator[tuple[slice, NDArray[Any]]]:
+        """Outcomes under calibration in the order of the scores, some draws at a time. name : of their generator."""
+        if self.shared is not None:
+            return self.shared.some(draws)
+        return outcome_draws(np.sort(self.scores), draws, self.rng(name))
+
     @property
     def variance(self) -> float:
         """Variance of the sum of outcomes under calibration, sum w^2 c (1 - c)."""
@@ -211,8 +269,8 @@ class MetricContext:
         return CONVENTIONS.get(self.settings.compat or "") if scheme == "width" else None
 
     def laws(self, scheme: str) -> Laws | None:
-        """The laws of the bins' successes were the scores right; None with weights."""
-        if self.table.weight is not None:
+        """The laws of the bins' successes were the scores right; None with weights and units."""
+        if self.table.weight is not None or self.table.units is not None:
             return None
         return self.once(("laws", scheme), lambda: bin_laws(self.scores, self.edges(scheme)))
 
@@ -225,7 +283,11 @@ class MetricContext:
 
     def null_outcomes(self, scheme: str) -> FloatArray:
         """Sums of outcomes per bin were the scores right, (resamples, bins)."""
-        s = self.settings
+        s, shared = self.settings, self.shared
+        if shared is not None:
+            edges = self.edges(scheme)
+            index = bin_index(self.scores, edges)
+            return self.once(("outcomes", scheme), lambda: shared.by_bin(index, len(edges) - 1, self.table.weight))
         return self.once(
             ("outcomes", scheme),
             lambda: bin_outcomes(
@@ -242,6 +304,16 @@ class MetricContext:
     def heavy_resamples(self) -> int:
         """Resamples for estimators that are dear."""
         return min(self.settings.resamples, HEAVY_RESAMPLES)
+
+    @property
+    def heavy_draws(self) -> int:
+        """The same as draws of outcomes."""
+        return self.heavy_resamples if self.shared is None else min(self.heavy_resamples - 1, len(self.shared))
+
+    def null_of(self, observed: float, draws: FloatArray, mean: float | None = None) -> Null:
+        """``nulls.null_of``, which says so where rows belong together."""
+        null = null_of(observed, draws, mean)
+        return null if self.table.units is None else replace(null, method=SHARED_LUCK)
 
     # ---- classes
 

@@ -13,6 +13,7 @@ import numpy as np
 from calcli.fast_dataclass import dataclass
 from calcli.isotonic import IsotonicFit, fit_isotonic, pool_adjacent_violators
 from calcli.numerics import NLL_FLOOR, FloatArray, IntArray
+from calcli.statistics.units import SharedOutcomes, Units
 
 Score = Literal["brier", "log"]
 
@@ -145,11 +146,20 @@ class ConsistencyBand:
     mcb_mean: float
 
 
+@dataclass(frozen=True)
+class UnitDraws:
+    """A generator of outcomes for rows that belong together. share : a^2 of ``statistics.units.Luck``."""
+
+    rng: np.random.Generator
+    units: Units
+    share: float
+
+
 def consistency_band(
     confidence: FloatArray,
     bin_of: IntArray,
     bins: int,
-    rng: np.random.Generator,
+    rng: "np.random.Generator | UnitDraws",
     weight: FloatArray | None = None,
     *,
     resamples: int = RESAMPLES,
@@ -163,7 +173,7 @@ def consistency_band(
     calibrated model's curve leaves it at a share 1 - level of the confidences on average.
     Confidences are merged into ``cells`` first (at most 0.002 wide by default), which
     moves the band by less than its sampling error; without weights the right outcomes of a
-    cell are then one binomial draw.
+    cell are then one binomial draw. rng : of rows that belong together with the luck that they share.
 
     Reference: Bröcker, Smith (2007), Weather and Forecasting 22; for the isotonic curve
     Dimitriadis, Gneiting, Jordan (2021).
@@ -171,6 +181,8 @@ def consistency_band(
     if weight is not None:
         used = weight > 0
         confidence, bin_of, weight = confidence[used], bin_of[used], weight[used]
+        if isinstance(rng, UnitDraws):
+            rng = UnitDraws(rng.rng, Units.of(rng.units.code[used]), rng.share)
     merged = merge_cells(confidence, bin_of, weight, cells)
     m, c = merged.weight, merged.confidence
     right = _draw_right(confidence, merged, weight, resamples, rng)
@@ -202,10 +214,19 @@ def _fit_each(right: FloatArray, weight: FloatArray) -> FloatArray:
 
 
 def _draw_right(
-    confidence: FloatArray, cells: Cells, weight: FloatArray | None, resamples: int, rng: np.random.Generator
+    confidence: FloatArray,
+    cells: Cells,
+    weight: FloatArray | None,
+    resamples: int,
+    rng: "np.random.Generator | UnitDraws",
 ) -> FloatArray:
     """Weighted number of right outcomes per cell under calibration, (resamples, g)."""
     p = np.clip(cells.confidence, 0.0, 1.0)
+    if isinstance(rng, UnitDraws):
+        index = np.empty(len(confidence), dtype=np.int64)
+        index[cells.order] = np.repeat(np.arange(len(p)), np.diff(np.append(cells.first, len(confidence))))
+        drawn = SharedOutcomes.drawn(confidence, rng.units, rng.share, resamples, rng.rng)
+        return drawn.by_bin(index, len(p), weight)
     if weight is None:
         return rng.binomial(cells.weight.astype(np.int64), p, size=(resamples, len(p))).astype(np.float64)
     right = np.empty((resamples, len(p)))

@@ -115,6 +115,9 @@ def _weighted_curve(confidence: FloatArray, correct: FloatArray, weight: FloatAr
     return np.cumsum(weight[order])[ends], np.cumsum((weight * correct)[order])[ends]
 
 
+ROWS_ALONE = {"ci_reason": "its interval is exact for independent rows only: no interval with units"}
+
+
 def _share(value: float, name: str) -> float:
     if not 0 < value <= 1:
         raise UsageError(f"{name} is {value:g}, expected a number above 0, at most 1")
@@ -141,6 +144,8 @@ def accuracy_at(context: MetricContext, coverage: float = 0.8) -> Value:
         return Value(float(right[j] / accepted[j]), signature=signature | {"share": "weight"})
     found = accuracy_at_coverage(t.confidence, t.correct, coverage)
     level = context.settings.level
+    if t.units is not None:
+        return Value(found.accuracy, signature=signature, more={**_where(found), **ROWS_ALONE})
     interval = Interval(*exact_interval(found.right, found.accepted, level), level, "clopper-pearson")
     return Value(found.accuracy, interval=interval, signature=signature, more=_where(found))
 
@@ -165,6 +170,9 @@ def coverage_at(context: MetricContext, accuracy: float = 0.95) -> Value:
         value = float(good[-1] / accepted[-1]) if len(good) else 0.0
         return Value(value, signature=signature | {"share": "weight"})
     found, level = coverage_at_accuracy(t.confidence, t.correct, accuracy), context.settings.level
+    if t.units is not None:
+        value, where = (0.0, {}) if found is None else (found.coverage, _where(found))
+        return Value(value, signature=signature, more={**where, **ROWS_ALONE})
     ends_at = coverage_interval(t.confidence, t.correct, accuracy, level)
     interval = Interval(*ends_at, level, "inverted clopper-pearson")
     value = 0.0 if found is None else found.coverage

@@ -2,17 +2,18 @@
 
 import math
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 
 import numpy as np
 
-from calcli.binning import BinStats, bin_index, binned_error, mass_edges
+from calcli.binning import BinStats, bin_index, binned_error, mass_edges, width_edges
 from calcli.fast_dataclass import dataclass
 from calcli.metrics.context import MetricContext, Value, edges_of_values
 from calcli.metrics.definition import metric
 from calcli.metrics.intervals import Interval, normal_quantile, normal_tail
-from calcli.metrics.nulls import Null, null_of
-from calcli.metrics.significance import vanishes
-from calcli.numerics import FloatArray, quantile
+from calcli.metrics.significance import class_p_values, sum_p_value, vanishes
+from calcli.numerics import FloatArray, IntArray, quantile
+from calcli.statistics.units import SharedOutcomes, Units
 
 
 def plugin_square(bins: BinStats) -> FloatArray:
@@ -145,10 +146,63 @@ def square_and_draws(
     """A squared error over the bins of a scheme, and its values under calibration."""
 
     def made() -> tuple[float, FloatArray]:
+        if context.shared is not None and square is signed_square:
+            return _of_units(context, scheme, context.shared)
         bins = context.bins(scheme)
         return float(square(bins)), square(bins.with_outcomes(context.null_outcomes(scheme)))
 
     return context.once(("square", scheme, square), made)
+
+
+@dataclass(frozen=True)
+class UnitPairs:
+    """Squared L2 error of binned rows by the pairs of rows of different units.
+
+    T = sum_b (W_b / W) [(sum r)^2 - sum_g (sum of r in g and b)^2] / (W_b^2 - sum_g W_gb^2), with r = w (y - score) and
+    W the sums of weights: what rows of a unit have in common does not count as error. Bins of one unit contribute
+    nothing. cell : (n,) where unit and bin meet; bin_of : (cells,) its bin; share : (bins,) W_b / W over the last term.
+    """
+
+    cell: IntArray
+    bin_of: IntArray
+    share: FloatArray
+
+    @classmethod
+    def of(cls, index: IntArray, bins: int, units: Units, weight: FloatArray | None = None) -> "UnitPairs":
+        """Of rows in bins (n,)."""
+        cell, bin_of = index * units.n + units.code, np.repeat(np.arange(bins), units.n)
+        if len(bin_of) > 4 * len(cell):
+            held, cell = np.unique(cell, return_inverse=True)
+            cell, bin_of = cell.reshape(-1), bin_of[held]
+        mass = np.bincount(cell, weights=weight, minlength=len(bin_of)).astype(np.float64)
+        whole = np.bincount(bin_of, weights=mass, minlength=bins)
+        pairs = whole**2 - np.bincount(bin_of, weights=mass**2, minlength=bins)
+        share = np.divide(whole / mass.sum(), pairs, out=np.zeros(bins), where=pairs > 1e-9 * whole**2)
+        return cls(cell, bin_of, share)
+
+    def square(self, residual: FloatArray) -> float:
+        """The squared error of residuals w (y - score), (n,); may be negative."""
+        return self.of_sums(np.bincount(self.cell, weights=residual, minlength=len(self.bin_of)).astype(np.float64))
+
+    def of_sums(self, sums: FloatArray) -> float:
+        """The same of sums of residuals by cell, (cells,)."""
+        whole, own = (np.bincount(self.bin_of, weights=s, minlength=len(self.share)) for s in (sums, sums**2))
+        return float(self.share @ (whole**2 - own))
+
+
+def _of_units(context: MetricContext, scheme: str, shared: SharedOutcomes) -> tuple[float, FloatArray]:
+    """The squared error by pairs of different units, and its values under calibration."""
+    t, c, edges = context.table, context.scores, context.edges(scheme)
+    assert t.units is not None
+    w = np.ones(t.n) if t.weight is None else t.weight
+    pairs = UnitPairs.of(bin_index(c, edges), len(edges) - 1, t.units, t.weight)
+    cell, weight = pairs.cell[shared.order], w[shared.order]
+    size, draws = len(pairs.bin_of), []
+    said = np.bincount(pairs.cell, weights=w * c, minlength=size).astype(np.float64)
+    for _, drawn in shared.some():
+        for one in drawn if t.weight is None else drawn * weight:
+            draws.append(pairs.of_sums(np.bincount(cell, weights=one, minlength=size) - said))
+    return pairs.square(w * (context.outcomes - c)), np.array(draws)
 
 
 L2 = (("norm", "2"), ("bins", None), ("scheme", "mass"), ("closed", "right"), ("label", None))
@@ -175,11 +229,11 @@ def tce2(context: MetricContext) -> Value:
     if context.fullest(scheme) < 2:
         return Value.undefined("no bin holds two rows; use fewer --bins")
     square, draws = square_and_draws(context, scheme, signed_square)
-    null = null_of(square, draws)
+    null = context.null_of(square, draws)
     roots = np.sqrt(np.maximum(draws, 0.0))
-    null = Null(float(roots.mean()), float(quantile(roots, 0.95)), null.p_value, null.resamples)
+    null = replace(null, mean=float(roots.mean()), q95=float(quantile(roots, 0.95)))
     interval = None
-    if context.table.weight is None:
+    if context.table.weight is None and context.table.units is None:
         squared = squared_of(context, scheme).interval(s.level)
         interval = Interval(math.sqrt(squared.low), math.sqrt(squared.high), s.level, squared.method)
     more = {"signed_square": square, "bins_used": context.bins_used(scheme)}
@@ -199,7 +253,7 @@ def tce2_plugin(context: MetricContext) -> Value:
     scheme = _l2_scheme(context)
     square, draws = square_and_draws(context, scheme, plugin_square)
     value, draws = math.sqrt(square), np.sqrt(draws)
-    return Value(value, null=null_of(value, draws), signature={"scheme": scheme})
+    return Value(value, null=context.null_of(value, draws), signature={"scheme": scheme})
 
 
 @metric(
@@ -236,10 +290,44 @@ def _marginal(context: MetricContext, square: Callable[[BinStats], FloatArray]) 
         scheme = "values" if len(by_value) == context.table.k else "mass"
         squares = by_value if scheme == "values" else [float(square(bins)) for bins in context.class_bins("mass")]
         squares, signature = [max(each, 0.0) for each in squares], {"scheme": scheme, "compat": "verified"}
+    elif context.table.units is not None and square is signed_square:
+        bins, weight, signature = context.settings.bins, context.table.weight, {}
+        squares = [_unit_square(context, c, p, mass_edges(p, bins, weight)) for c, p in context.columns()]
     else:
         squares, signature = [float(square(bins)) for bins in context.class_bins("mass")], {}
     mean = float(np.mean(squares))
     return Value(signed_root(mean), signature=signature, more={"signed_square": mean})
+
+
+def _unit_square(context: MetricContext, c: int, p: FloatArray, edges: FloatArray) -> float:
+    """The squared error of class c with probabilities p (n,) by pairs of different units."""
+    t = context.table
+    assert t.units is not None
+    pairs, residual = UnitPairs.of(bin_index(p, edges), len(edges) - 1, t.units, t.weight), (t.y == c) - p
+    return pairs.square(residual if t.weight is None else t.weight * residual)
+
+
+def classes_by_unit(context: MetricContext) -> tuple[FloatArray, FloatArray]:
+    """By class where rows belong together: the p-value of its frequency, and its squared error over width bins."""
+    t, columns, edges = context.table, context.columns, width_edges(context.settings.bins)
+    assert columns is not None
+
+    def made() -> tuple[FloatArray, FloatArray]:
+        found = [
+            (sum_p_value(p, (t.y == c).astype(np.float64), t.weight, t.units), _unit_square(context, c, p, edges))
+            for c, p in columns()
+        ]
+        return np.array([p for p, _ in found]), np.array([square for _, square in found])
+
+    return context.once(("classes by unit",), made)
+
+
+def class_p_values_of(context: MetricContext) -> FloatArray | None:
+    """``class_p_values`` of the rows of a context, by unit where they belong together; None without class sums."""
+    t = context.table
+    if t.classes is None or (t.units is not None and context.columns is None):
+        return None
+    return class_p_values(t.classes, t.weight is not None) if t.units is None else classes_by_unit(context)[0]
 
 
 @dataclass(frozen=True)
@@ -272,7 +360,8 @@ def _raw(context: MetricContext) -> _Raw | None:
             edges = mass_edges(p, context.settings.bins, t.weight) if edges is None else edges
             bins = BinStats.of(p, outcome, edges, t.weight)
             squares = float(np.average((p - outcome) ** 2, weights=t.weight))
-            each.append((float(signed_square(bins)), float(plugin_square(bins)), squares))
+            debiased = signed_square(bins) if t.units is None else _unit_square(context, c, p, edges)
+            each.append((float(debiased), float(plugin_square(bins)), squares))
             sums += p
         debiased, plugin, difference = np.array(each).T
         return _Raw(debiased, plugin, difference, sums)
@@ -330,6 +419,11 @@ def cwece2(context: MetricContext) -> Value:
     stats = context.table.classes
     if stats is None:
         return Value.undefined("needs the class sums, which are not at hand here")
+    if context.table.units is not None:
+        if context.columns is None:
+            return Value.undefined(NO_CLASSES)
+        mean = float(np.mean(classes_by_unit(context)[1]))
+        return Value(signed_root(mean), more={"signed_square": mean})
     squares = signed_square(stats)
     mean, k = float(squares.mean()), len(squares)
     # Under calibration a bin's squared sum has variance 2 V^2; the K/(K-1) allows for the

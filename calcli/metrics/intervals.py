@@ -12,6 +12,7 @@ import numpy as np
 
 from calcli.fast_dataclass import dataclass
 from calcli.numerics import FloatArray, quantile
+from calcli.statistics.units import Units, unit_mean
 
 BOOTSTRAP_WORK = 5_000_000
 """Rows times resamples up to which ``auto`` intervals are bootstrapped (a quarter second)."""
@@ -22,25 +23,37 @@ MANY_DEGREES = 200.0
 
 @dataclass(frozen=True)
 class Interval:
-    """A confidence interval, its level (0..1) and how it was made."""
+    """A confidence interval, its level (0..1) and how it was made; where it has no ends (NaN), why not."""
 
     low: float
     high: float
     level: float
     method: str
 
+    def __str__(self) -> str:
+        return f"[{self.low:.4f}, {self.high:.4f}]" if self.known else f"({self.method})"
+
+    @property
+    def known(self) -> bool:
+        """Has it ends?"""
+        return math.isfinite(self.low)
+
     def to_dict(self) -> dict[str, Any]:
         """Keys of the JSON output, beside those of the value that it belongs to."""
+        if not self.known:
+            return {"ci": None, "ci_reason": self.method}
         return {"ci": [self.low, self.high], "ci_level": self.level, "ci_method": self.method}
 
 
 @dataclass(frozen=True)
 class Mean:
-    """A mean over rows with its standard error; n is the effective number of rows."""
+    """A mean over rows with its standard error; n is the effective number of rows, or where rows belong together of
+    units."""
 
     value: float
     se: float
     n: float
+    by_unit: bool = False
 
 
 def normal_quantile(p: float) -> float:
@@ -60,7 +73,7 @@ def normal_tail(z: float) -> float:
     return 0.5 * math.erfc(z / math.sqrt(2.0))
 
 
-def _t_to_normal(t: float, df: float) -> float:
+def t_to_normal(t: float, df: float) -> float:
     """Normal deviate with nearly the same tail area (Wallace 1959)."""
     return math.copysign(math.sqrt(df * math.log1p(t * t / df)) * (8 * df + 1) / (8 * df + 3), t)
 
@@ -70,7 +83,7 @@ def t_p_value(t: float, df: float) -> float:
     if not math.isfinite(t):
         return 0.0
     if df > MANY_DEGREES:
-        return normal_p_value(_t_to_normal(t, df))
+        return normal_p_value(t_to_normal(t, df))
     from scipy.special import stdtr
 
     return 2.0 * float(stdtr(df, -abs(t)))
@@ -86,8 +99,10 @@ def t_quantile(p: float, df: float) -> float:
     return float(stdtrit(df, p))
 
 
-def mean_of(values: FloatArray, weight: FloatArray | None = None) -> Mean:
-    """Mean and standard error of values (n,); with weights by linearisation of the ratio."""
+def mean_of(values: FloatArray, weight: FloatArray | None = None, units: Units | None = None) -> Mean:
+    """Mean and standard error of values (n,); with weights by linearisation of the ratio, with units by their sums."""
+    if units is not None:
+        return Mean(*unit_mean(values, units, weight), units.n, by_unit=True)
     if weight is None:
         n = len(values)
         value = float(values.mean())
@@ -106,7 +121,7 @@ def t_interval(mean: Mean, level: float) -> Interval | None:
     if not mean.n > 1.0 or not math.isfinite(mean.se):
         return None
     reach = t_quantile(0.5 + level / 2.0, mean.n - 1.0) * mean.se
-    return Interval(mean.value - reach, mean.value + reach, level, "t")
+    return Interval(mean.value - reach, mean.value + reach, level, "unit t" if mean.by_unit else "t")
 
 
 def bootstrap_interval(values: FloatArray, level: float, resamples: int, rng: np.random.Generator) -> list[Interval]:

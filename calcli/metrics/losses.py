@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from calcli.metrics.context import MetricContext, Value
+from calcli.metrics.context import SHARED_LUCK, MetricContext, Value
 from calcli.metrics.definition import METRICS, TOP, metric
 from calcli.metrics.intervals import (
     BOOTSTRAP_WORK,
@@ -46,6 +46,15 @@ def paired_sums(context: MetricContext, baseline: MetricContext) -> dict[str, Pa
     }
 
 
+def paired_means(context: MetricContext, baseline: MetricContext) -> dict[str, Mean]:
+    """Means of the same differences where rows belong together, else none."""
+    table = context.table
+    if table.units is None:
+        return {}
+    known = compared_losses(table.k).items()
+    return {name: mean_of(rows(context) - rows(baseline), table.weight, table.units) for name, rows in known}
+
+
 def row_mean(mean: Mean, interval: Interval | None) -> Value:
     """A mean over rows with its standard error and an interval."""
     return Value(mean.value, se=_finite(mean.se), interval=interval)
@@ -57,7 +66,7 @@ def mean_named(context: MetricContext, name: str) -> Mean:
     def made() -> Mean:
         rows = METRICS[name].rows
         assert rows is not None, f"{name} is no mean over rows"
-        return mean_of(rows(context), context.table.weight)
+        return mean_of(rows(context), context.table.weight, context.table.units)
 
     return context.once(("mean", name), made)
 
@@ -66,11 +75,12 @@ def resampled(context: MetricContext) -> bool:
     """Are the intervals of row means bootstrapped?
 
     ``auto`` resamples up to five million rows x resamples; beyond, the means are normal.
-    Weighted means always take Student's t.
+    Weighted means, and those over units, always take Student's t.
     """
     s, n = context.settings, context.n
     wanted = s.interval == "bootstrap" or (s.interval == "auto" and n * s.resamples <= BOOTSTRAP_WORK)
-    return n > 2 and wanted and context.table.weight is None and s.resamples > 1
+    alone = context.table.weight is None and context.table.units is None
+    return n > 2 and wanted and alone and s.resamples > 1
 
 
 def _bootstrap(context: MetricContext, columns: FloatArray) -> list[Interval]:
@@ -107,6 +117,8 @@ def few_rows_carry(context: MetricContext, name: str, mean: Mean) -> str | None:
     A sample without any of the rare wrong rows has a small loss in every row and looks sound; so half the carrying
     rows of the losses and their expectations together are asked for too.
     """
+    if context.few_wrong is not None and name != "mean_confidence":
+        return context.few_wrong
     if name not in LOSSES or not mean.n > 1.0:
         return None
     weight = context.table.weight
@@ -119,6 +131,8 @@ def few_rows_carry(context: MetricContext, name: str, mean: Mean) -> str | None:
     both = mean.n * (mean.value + first) ** 2 / (square + second) / 2.0 if square + second > 0.0 else 0.0
     if min(own, both) >= min(FEWEST, mean.n / 2.0):
         return None
+    if mean.by_unit:
+        return f"about {own:.0f} of {mean.n:.0f} units carry this loss: no interval"
     rows = METRICS[name].rows
     if own >= FEWEST or rows is None:
         return f"these {context.n} rows hold too few of the rare ones that carry this loss: no interval"
@@ -169,6 +183,9 @@ def _finite(x: float) -> float | None:
 )
 def accuracy(context: MetricContext) -> Value:
     mean = mean_named(context, "accuracy")
+    if mean.by_unit:
+        value = _registered(context, "accuracy")
+        return replace(value, interval=_within(value.interval, 0.0, 1.0), signature=context.threshold_signature)
     low, high = wilson_interval(np.array(mean.value), np.array(mean.n), context.settings.level)
     interval = Interval(float(low), float(high), context.settings.level, "wilson")
     return Value(mean.value, se=_finite(mean.se), interval=interval, signature=context.threshold_signature)
@@ -192,7 +209,8 @@ def nll(context: MetricContext) -> Value:
     assert value.value is not None
     expected = value.value - direction.gap
     sd = direction.gap / direction.z if direction.z and math.isfinite(direction.z) else 0.0
-    null = Null(expected, expected + normal_quantile(0.95) * abs(sd), direction.p_value, 0)
+    how = None if context.table.units is None else SHARED_LUCK
+    null = Null(expected, expected + normal_quantile(0.95) * abs(sd), direction.p_value, 0, how)
     return replace(value, null=null, more={**value.more, "clipped": context.table.clipped})
 
 
@@ -260,6 +278,11 @@ def confidence_variance(context: MetricContext) -> Value:
     return Value(context.once(("confidence variance",), made))
 
 
+def _within(interval: Interval | None, low: float, high: float) -> Interval | None:
+    """The part of an interval that is possible."""
+    return interval and replace(interval, low=max(interval.low, low), high=min(interval.high, high))
+
+
 FEW, CARRYING = 30, 10
 """Rows below which nothing is known of a spread, and right or wrong rows below which a rate has Wilson's interval."""
 
@@ -273,9 +296,13 @@ def gap_interval(context: MetricContext) -> Interval:
 
     That of a mean over rows. Where fewer than ten rows are right, or wrong, they do not tell their own spread, and it
     holds the ends of Wilson's interval of the share too; of fewer than 30 rows also those of a coin, +-.98 / sqrt n.
+    Over units it is Student's; NaN, with the reason as its method, where too few of them are wrong.
     """
-    level = context.settings.level
-    mean: Mean = context.once(("gap",), lambda: mean_of(context.scores - context.outcomes, context.table.weight))
+    level, t = context.settings.level, context.table
+    mean: Mean = context.once(("gap",), lambda: mean_of(context.scores - context.outcomes, t.weight, t.units))
+    if mean.by_unit:
+        made = None if context.few_wrong is not None else t_interval(mean, level)
+        return _within(made, -1.0, 1.0) or Interval(math.nan, math.nan, level, context.few_wrong or "one unit")
     bins = context.bins("width")
     rate = min(float(bins.outcome.sum()) / total, 1.0) if (total := float(bins.weight.sum())) > 0.0 else math.nan
     made = t_interval(mean, level)
@@ -305,8 +332,11 @@ def gap_interval(context: MetricContext) -> Interval:
 )
 def gap(context: MetricContext) -> Value:
     direction, own = direction_of(context, "confidence"), context.labelled("top")
-    value = replace(_registered(context, "gap"), interval=gap_interval(own))
-    return replace(value, p_value=direction.p_value, more={"z": _finite(direction.z)})
+    interval = gap_interval(own)
+    value = replace(_registered(context, "gap"), interval=interval if math.isfinite(interval.low) else None)
+    return replace(
+        value, p_value=direction.p_value, more={**value.more, "z": _finite(direction.z), **drawn_how(context)}
+    )
 
 
 @metric(
@@ -324,13 +354,21 @@ def gap(context: MetricContext) -> Value:
 def entropy_gap(context: MetricContext) -> Value:
     direction = direction_of(context, "entropy")
     value = _registered(context, "entropy_gap")
-    return replace(value, p_value=direction.p_value, more={"z": _finite(direction.z)})
+    return replace(
+        value, p_value=direction.p_value, more={**value.more, "z": _finite(direction.z), **drawn_how(context)}
+    )
+
+
+def drawn_how(context: MetricContext) -> dict[str, str]:
+    """What a p-value without the rest of a null says of itself where rows belong together."""
+    return {} if context.table.units is None else {"null_method": SHARED_LUCK}
 
 
 def top_means(t: RowTable, j: int) -> tuple[Mean, Mean, Mean]:
     """Means of the gap, of the probability of the j largest classes, and of whether the label is among them."""
     sums, inside = t.tops[j]
-    return mean_of(sums - inside, t.weight), mean_of(sums, t.weight), mean_of(inside, t.weight)
+    first, second, third = (mean_of(each, t.weight, t.units) for each in (sums - inside, sums, inside))
+    return first, second, third
 
 
 def _top_gap(j: int) -> Callable[[MetricContext], Value]:
@@ -341,7 +379,7 @@ def _top_gap(j: int) -> Callable[[MetricContext], Value]:
         if j not in t.tops:
             return Value.undefined("the largest classes were not gathered here")
         gaps, mass, accuracy = context.once(("top means", j), lambda: top_means(t, j))
-        interval = t_interval(gaps, context.settings.level)
+        interval = None if context.few_wrong is not None else t_interval(gaps, context.settings.level)
         if resampled(context):
             sums, inside = t.tops[j]
             interval = _bootstrap(context, (sums - inside)[:, None])[0]

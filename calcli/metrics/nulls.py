@@ -29,16 +29,19 @@ DRAW_ITEMS = 1 << 20
 
 @dataclass(frozen=True)
 class Null:
-    """Where an observed value lies among values under calibration. p_value: of one at least as large."""
+    """Where an observed value lies among values under calibration. p_value: of one at least as large. method : how
+    they were drawn, where rows belong together."""
 
     mean: float
     q95: float
     p_value: float
     resamples: int
+    method: str | None = None
 
-    def to_dict(self) -> dict[str, float]:
+    def to_dict(self) -> dict[str, "float | str"]:
         """Keys of the JSON output, beside those of the value that it belongs to."""
-        return {"null_mean": self.mean, "null_q95": self.q95}
+        how = {} if self.method is None else {"null_method": self.method}
+        return {"null_mean": self.mean, "null_q95": self.q95, **how}
 
 
 SAME = 1e-6

@@ -9,9 +9,10 @@ import numpy as np
 from calcli.fast_dataclass import dataclass
 from calcli.metrics.context import MetricContext, Value
 from calcli.metrics.definition import TOP, metric
-from calcli.metrics.intervals import Interval, t_quantile
+from calcli.metrics.intervals import Interval, Mean, t_interval, t_quantile
 from calcli.metrics.ties import Ordered, Ranked, running
 from calcli.numerics import FloatArray
+from calcli.statistics.units import Units
 
 
 def area_under_roc(ranked: Ranked) -> float | None:
@@ -188,7 +189,7 @@ def auroc(context: MetricContext) -> Value:
     if value is None:
         which = "right" if ranked.right > 0 else "wrong"
         return Value.undefined(f"every row is {which}: nothing to separate")
-    return _with_delong(context, ranked, value)
+    return _with_delong(context, ranked, value, (context.table.confidence, context.table.correct))
 
 
 @metric(
@@ -212,12 +213,40 @@ def roc_auc(context: MetricContext) -> Value:
     value = area_under_roc(ranked)
     if value is None:
         return Value.undefined("all labels are the same class: nothing to rank")
-    return _with_delong(context, ranked, value)
+    return _with_delong(context, ranked, value, (t.log_odds, (t.y == 1).astype(np.float64)))
 
 
-def _with_delong(context: MetricContext, ranked: Ranked, value: float) -> Value:
-    """An area under the ROC curve with its interval."""
-    return _with_interval(context, ranked, Value(value), "delong", lambda: delong(ranked, value))
+def delong_se_of_units(score: FloatArray, outcome: FloatArray, area: float, units: Units) -> float:
+    """Standard error of the area under the ROC curve where rows belong together: pairs won, summed by unit.
+
+    score, outcome : (n,). Reference: Obuchowski (1997), Biometrics 53, 567-578.
+    """
+    right, wrong = np.sort(score[outcome > 0]), np.sort(score[outcome <= 0])
+
+    def below(ordered: FloatArray, at: FloatArray) -> FloatArray:
+        ends = (np.searchsorted(ordered, at, side=side) for side in ("left", "right"))
+        return np.asarray(sum(ends) / (2.0 * len(ordered)))
+
+    part = np.where(
+        outcome > 0, (below(wrong, score) - area) / len(right), (1 - below(right, score) - area) / len(wrong)
+    )
+    return math.sqrt(units.n / (units.n - 1) * float((units.sums(part) ** 2).sum()))
+
+
+def _with_delong(
+    context: MetricContext, ranked: Ranked, value: float, rows: tuple[FloatArray | None, FloatArray]
+) -> Value:
+    """An area under the ROC curve with its interval. rows : scores and outcomes."""
+    units = context.table.units
+    if units is None or ranked.weighted:
+        return _with_interval(context, ranked, Value(value), "delong", lambda: delong(ranked, value))
+    score, outcome = rows
+    assert score is not None
+    se = delong_se_of_units(score, outcome, value, units)
+    made = t_interval(Mean(value, se, units.n, by_unit=True), context.settings.level)
+    if made is None or context.few_wrong is not None:
+        return Value(value, se=se, more={"ci_reason": context.few_wrong or "one unit: no interval"})
+    return Value(value, se=se, interval=replace(made, low=max(made.low, 0.0), high=min(made.high, 1.0)))
 
 
 def _with_interval(
@@ -229,8 +258,9 @@ def _with_interval(
     """
     area = value.value
     assert area is not None
-    if ranked.weighted:
-        return replace(value, more={"ci_reason": "not computed for weighted rows"})
+    if ranked.weighted or context.table.units is not None:
+        what = "weighted rows" if ranked.weighted else "rows that belong together"
+        return replace(value, more={"ci_reason": f"not computed for {what}"})
     spread, level = spread_of(), context.settings.level
     se = spread.se if math.isfinite(spread.se) else None
     if spread.carrying < LEAST or not 0.0 < area < 1.0 or se is None:

@@ -13,9 +13,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calcli.binning import BinStats
+from calcli.cached import cached_property
 from calcli.fast_dataclass import dataclass
 from calcli.metrics.label_agreement import LabelAgreement
 from calcli.numerics import NLL_OF_ZERO, FloatArray, IntArray
+from calcli.statistics.units import Units, design_effect
 
 TOP_COLUMNS = ("confidence", "correct", "prediction", "y")
 COLUMNS = ("confidence", "nll", "brier", "entropy", "varentropy")
@@ -50,7 +52,7 @@ class RowTable:
     p_y that is stored as 0 that of 1e-12. brier : sum over classes of (p - 1[y = c])^2. entropy : -sum p ln p.
     varentropy : variance of -ln p_Y when Y ~ p. positive, log_odds : probability of class 1 where there
     are two classes, and its log-odds, which are exact where it rounds to 1; else None. weight : float64
-    or None. group : any labels or None.
+    or None. group : any labels or None. units : which rows belong together, None where each is alone.
     Where only ``TOP_COLUMNS`` were asked for, the other statistics are empty.
     clipped : rows whose label has a probability stored as 0. counts : what the calibrator reported.
     tops : j -> (sum of the j largest p, 1.0 where the label is among them), when asked for. expected : of each
@@ -70,6 +72,7 @@ class RowTable:
     log_odds: FloatArray | None = None
     weight: FloatArray | None = None
     group: NDArray[Any] | None = None
+    units: Units | None = None
     clipped: int = 0
     classes: ClassStats | None = None
     counts: Mapping[str, int] = field(default_factory=dict)
@@ -110,6 +113,15 @@ class RowTable:
         """Squared error of the confidence, (n,)."""
         return (self.confidence - self.correct) ** 2
 
+    @cached_property
+    def accuracy_effect(self) -> float:
+        """Design effect of the accuracy where rows belong together, else 1."""
+        if self.units is None:
+            return 1.0
+        return design_effect(
+            self.correct - float(np.average(self.correct, weights=self.weight)), self.units, self.weight
+        )
+
     def take(self, index: NDArray[Any]) -> "RowTable":
         """The rows at ``index`` (indices or a mask); sums over rows cannot follow and are dropped."""
         columns = {name: getattr(self, name) for name in ROW_COLUMNS}
@@ -117,12 +129,13 @@ class RowTable:
         return RowTable(
             k=self.k,
             **columns,
+            units=None if self.units is None else self.units.take(index),
             clipped=int((columns["nll"] == NLL_OF_ZERO).sum()),
             tops={j: (sums[index], inside[index]) for j, (sums, inside) in self.tops.items()},
         )
 
     def __add__(self, other: "RowTable") -> "RowTable":
-        """The rows of both, one after the other."""
+        """The rows of both, one after the other, units apart."""
         pairs = {name: (getattr(self, name), getattr(other, name)) for name in ROW_COLUMNS}
         columns: dict[str, Any] = {
             name: None if a is None or b is None else np.concatenate([a, b]) for name, (a, b) in pairs.items()

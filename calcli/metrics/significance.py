@@ -1,17 +1,21 @@
 """Tests of calibration whose level is known: direction, cumulative sums, classes, bins of all sizes."""
 
 import math
+from collections.abc import Iterable
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from calcli.fast_dataclass import dataclass
 from calcli.metrics.context import MetricContext, Value
 from calcli.metrics.definition import metric
-from calcli.metrics.intervals import normal_p_value
-from calcli.metrics.nulls import Null, outcome_draws, poisson_binomial, reaching
+from calcli.metrics.intervals import normal_p_value, t_p_value
+from calcli.metrics.nulls import Null, label_losses, poisson_binomial, reaching
 from calcli.metrics.rowtable import ClassStats, RowTable
 from calcli.metrics.ties import Ranked
 from calcli.numerics import FloatArray, IntArray
+from calcli.statistics.units import Luck, Units
 
 
 def vanishes(gap: float) -> bool:
@@ -24,20 +28,29 @@ def vanishes(gap: float) -> bool:
 
 @dataclass(frozen=True)
 class MeanGap:
-    """A mean gap with its standard deviation under calibration, and z = gap / sd."""
+    """A mean gap with its standard deviation under calibration, and z = gap / sd. drawn : the p-value, where it is not
+    normal."""
 
     gap: float
     z: float
+    drawn: float | None = None
 
     @classmethod
     def of(cls, gap: float, sd: float) -> "MeanGap":
         """Of a mean gap and its standard deviation."""
         return cls(gap, gap / sd if sd > 0.0 else 0.0 if vanishes(gap) else math.copysign(math.inf, gap))
 
+    def with_luck(self, context: MetricContext, draws: FloatArray) -> "MeanGap":
+        """The same where rows belong together. draws : of the gap under calibration, (draws,)."""
+        luck = context.luck
+        assert luck is not None
+        p = (1 + reaching(np.abs(draws), abs(self.gap))) / (1 + len(draws))
+        return MeanGap(self.gap, self.z / math.sqrt(luck.effect), p)
+
     @property
     def p_value(self) -> float:
         """Two-sided."""
-        return normal_p_value(self.z)
+        return normal_p_value(self.z) if self.drawn is None else self.drawn
 
 
 def _direction(gap: FloatArray, variance: FloatArray, weight: FloatArray | None) -> MeanGap:
@@ -72,14 +85,83 @@ DIRECTIONS = {"confidence": confidence_direction, "entropy": entropy_direction, 
 
 def direction_of(context: MetricContext, name: str) -> MeanGap:
     """The direction called ``confidence``, ``entropy`` or ``positive``."""
-    return context.once(("direction", name), lambda: DIRECTIONS[name](context.table))
+
+    def made() -> MeanGap:
+        found = DIRECTIONS[name](context.table)
+        return found if context.table.units is None else _with_luck(context, name, found)
+
+    return context.once(("direction", name), made)
 
 
-def sum_p_value(scores: FloatArray, outcomes: FloatArray, weight: FloatArray | None = None) -> float:
+def _with_luck(context: MetricContext, name: str, found: MeanGap) -> MeanGap:
+    """A direction where rows belong together: z for their luck, the p-value from draws."""
+    t, own = context.table, context.labelled("positive" if name == "positive" else "top")
+    total = t.n if t.weight is None else float(t.weight.sum())
+    if name == "entropy":
+        assert own.shared is not None
+        draws = entropy_draws(own, own.shared.sums(entropy_columns(t), own.heavy_draws))
+    else:
+        said = float(own.scores.sum() if t.weight is None else t.weight @ own.scores)
+        draws = np.asarray(said - own.null_outcomes("width").sum(axis=1))
+    return found.with_luck(own, draws / total)
+
+
+def entropy_columns(t: RowTable) -> FloatArray:
+    """What right outcomes bring to the sum of -ln p_Y, and take from the variance that the labels leave, (n, 3)."""
+    w = np.ones(t.n) if t.weight is None else t.weight
+    right, wrong, variance = label_losses(t.confidence, t.entropy, t.varentropy)
+    return np.stack([w, w * (right - wrong), w**2 * variance], axis=1)
+
+
+def entropy_draws(context: MetricContext, sums: FloatArray) -> FloatArray:
+    """Sums of NLL minus entropy under calibration, (draws,). sums : (draws, 3) of ``entropy_columns`` over right rows.
+
+    What the labels of wrong rows cost is drawn normal. Of units its variance is that of rows that share the luck of
+    their unit as the outcomes do, at most: P(both wrong) <= the root of the product of both chances.
+    """
+    t = context.table
+    w = np.ones(t.n) if t.weight is None else t.weight
+    _, wrong, variance = label_losses(t.confidence, t.entropy, t.varentropy)
+    left, luck = np.maximum(float(w**2 @ variance) - sums[:, 2], 0.0), context.luck
+    if luck is not None and t.units is not None:
+        apart = w**2 * (1.0 - t.confidence) * variance
+        alone = float(apart.sum())
+        together = float((t.units.sums(np.sqrt(apart)) ** 2).sum())
+        left *= 1.0 + luck.share * (together / alone - 1.0) if alone > 0.0 else 1.0
+    noise = context.rng("joint").standard_normal(len(sums)) * np.sqrt(left)
+    return np.asarray(float(w @ (wrong - t.entropy)) + sums[:, 1] + noise)
+
+
+def luck_p_value(luck: Luck, scores: FloatArray, outcomes: FloatArray, weight: FloatArray | None = None) -> float:
+    """Two-sided p-value that outcomes (n,) of rows in units happen as often as ``scores`` (n,) say, all together.
+
+    By Student's law with a degree of freedom fewer than units; where few outcomes are expected for their variance,
+    and rows have no weights, by Poisson's of the rarer outcome in steps of as many rows as the variance grows by.
+    """
+    w = np.ones(len(scores)) if weight is None else weight
+    said, found = float(w @ scores), float(w @ outcomes)
+    if not luck.variance > 0.0:
+        return float(vanishes(said - found))
+    mean, count = min((said, found), (len(scores) - said, len(scores) - found))
+    if weight is not None or luck.rows >= 10.0 * luck.effect:
+        return t_p_value((said - found) / math.sqrt(luck.variance), luck.units - 1.0)
+    from scipy.special import gammainc, gammaincc
+
+    step = luck.effect
+    at_least = float(gammainc(count / step, mean / step)) if count > 0.0 else 1.0
+    return min(1.0, 2.0 * min(at_least, float(gammaincc(count / step + 1.0, mean / step))))
+
+
+def sum_p_value(
+    scores: FloatArray, outcomes: FloatArray, weight: FloatArray | None = None, units: Units | None = None
+) -> float:
     """Two-sided p-value that outcomes (n,) happen as often as their probabilities ``scores`` (n,) say, all together.
 
-    By the normal law of the sum, or where its variance is below 10 and rows have no weights by its own.
+    By the normal law of the sum, or where its variance is below 10 and rows have no weights by its own; of rows in
+    units by ``luck_p_value``.
     """
+    if units is not None:
+        return luck_p_value(Luck.of(scores, outcomes, units, weight, both=True), scores, outcomes, weight)
     variance = scores * (1.0 - scores)
     if weight is not None or float(variance.sum()) >= 10.0:
         return _direction(scores - outcomes, variance, weight).p_value
@@ -174,7 +256,7 @@ def cumulative_gaps(ranked: Ranked, variance: float) -> Cumulative:
 
 
 def adaptive_test(
-    scores: FloatArray, outcomes: FloatArray, resamples: int, rng: np.random.Generator
+    scores: FloatArray, outcomes: FloatArray, resamples: int, draws: Iterable[tuple[slice, NDArray[Any]]]
 ) -> tuple[float, float, int]:
     """Adaptive test over bins of all sizes: (statistic, p-value, levels).
 
@@ -216,7 +298,7 @@ def adaptive_test(
         )
 
     observed = float(largest((y - c)[None])[0])
-    reached = sum(reaching(largest(drawn - c), observed) for _, drawn in outcome_draws(c, resamples, rng))
+    reached = sum(reaching(largest(drawn - c), observed) for _, drawn in draws)
     return observed, (1 + reached) / (1 + resamples), levels
 
 
@@ -272,6 +354,24 @@ def benjamini_hochberg(p_values: FloatArray, level: float = 0.05) -> IntArray:
     return order[: passed[-1] + 1] if len(passed) else order[:0]
 
 
+def _drawn_paths(context: MetricContext) -> FloatArray:
+    """Largest cumulative gap, and range of the cumulative gaps, under calibration of rows in units, (2, draws)."""
+
+    def made() -> FloatArray:
+        t, shared = context.table, context.shared
+        assert shared is not None
+        c = context.scores[shared.order]
+        w = np.ones(t.n) if t.weight is None else t.weight[shared.order]
+        last, found = np.append(np.flatnonzero(np.diff(c) > 0), t.n - 1), []
+        for _, drawn in shared.some():
+            path = np.cumsum(w * (drawn - c), axis=1)[:, last] / w.sum()
+            high, low = np.maximum(path.max(axis=1), 0.0), np.minimum(path.min(axis=1), 0.0)
+            found.append([np.maximum(high, -low), high - low])
+        return np.concatenate(found, axis=1)
+
+    return context.once(("paths",), made)
+
+
 SCORED = (("label", None),)
 IMPOSSIBLE = "the confidences are certain, and wrong somewhere"
 
@@ -287,6 +387,8 @@ IMPOSSIBLE = "the confidences are certain, and wrong somewhere"
 )
 def ks(context: MetricContext) -> Value:
     path = cumulative_gaps(context.ranked(), context.variance)
+    if context.shared is not None:
+        return Value(path.mad, null=context.null_of(path.mad, _drawn_paths(context)[0]))
     # Mean and 95 % point of max |B|: sqrt(pi/2) and 2.2414.
     null = Null(math.sqrt(math.pi / 2.0) * path.sigma, 2.241402728 * path.sigma, path.p_mad, 0)
     return Value(path.mad, null=null)
@@ -303,6 +405,8 @@ def ks(context: MetricContext) -> Value:
 )
 def kuiper(context: MetricContext) -> Value:
     path = cumulative_gaps(context.ranked(), context.variance)
+    if context.shared is not None:
+        return Value(path.kuiper, null=context.null_of(path.kuiper, _drawn_paths(context)[1]))
     # Mean and 95 % point of the range of B: 2 sqrt(2/pi) and 2.4977.
     null = Null(2.0 * math.sqrt(2.0 / math.pi) * path.sigma, 2.497672161 * path.sigma, path.p_kuiper, 0)
     return Value(path.kuiper, null=null)
@@ -322,6 +426,12 @@ def spiegelhalter_z(context: MetricContext) -> Value:
     direction: MeanGap = context.once(
         ("spiegelhalter",), lambda: spiegelhalter(context.scores, context.outcomes, context.table.weight)
     )
+    if context.shared is not None:
+        slope, w = 1.0 - 2.0 * context.scores, context.table.weight
+        slope = slope / len(slope) if w is None else slope * w / w.sum()
+        direction = direction.with_luck(
+            context, context.shared.sums(slope[:, None])[:, 0] - float(slope @ context.scores)
+        )
     if not math.isfinite(direction.z):
         return Value.undefined(IMPOSSIBLE)
     return Value(direction.z, p_value=direction.p_value)
@@ -339,8 +449,8 @@ def tcal(context: MetricContext) -> Value:
     if context.table.weight is not None:
         return Value.undefined("not defined for weighted rows")
     statistic, p_value, levels = adaptive_test(
-        context.scores, context.outcomes, context.heavy_resamples, context.rng("tcal")
+        context.scores, context.outcomes, context.heavy_draws, context.drawn("tcal", context.heavy_draws)
     )
     if math.isinf(statistic):
         return Value.undefined(IMPOSSIBLE)
-    return Value(statistic, p_value=p_value, more={"levels": levels, "resamples": context.heavy_resamples})
+    return Value(statistic, p_value=p_value, more={"levels": levels, "resamples": context.heavy_draws})

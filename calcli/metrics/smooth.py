@@ -7,7 +7,6 @@ from numpy.typing import NDArray
 
 from calcli.metrics.context import MetricContext, Value
 from calcli.metrics.definition import metric
-from calcli.metrics.nulls import null_of, outcome_draws
 from calcli.numerics import FloatArray
 
 SMALLEST = 1e-5
@@ -149,7 +148,7 @@ def smece(context: MetricContext) -> Value:
         return Value(dyadic_smooth_error(_own_spectrum(context)), signature={"compat": "relplot-rule"})
     value = smooth_error(context)
     draws, own = context.once(("smooth draws",), lambda: null_draws(context)[0])
-    return Value(value, null=null_of(own, draws))
+    return Value(value, null=context.null_of(own, draws))
 
 
 def smooth_error(context: MetricContext) -> float:
@@ -190,7 +189,7 @@ def null_draws(
     first = np.flatnonzero(np.concatenate([[True], np.diff(cell) > 0]))
     score = np.bincount(cell, weights=w * c, minlength=cells)
     beside = np.empty((t.n, 0)) if columns is None else columns[order]
-    draws = context.heavy_resamples
+    draws = context.heavy_draws
     right, sums = np.zeros((draws + 1, cells)), np.empty((draws, beside.shape[1]))
 
     def by_cell(outcomes: NDArray[Any]) -> FloatArray:
@@ -198,7 +197,7 @@ def null_draws(
         return np.add.reduceat(weighted, first, axis=1, dtype=np.float64)
 
     right[-1:, cell[first]] = by_cell(context.outcomes[None, order] > 0)
-    for rows, drawn in outcome_draws(c, draws, context.rng("smece")):
+    for rows, drawn in context.drawn("smece", draws):
         right[rows, cell[first]] = by_cell(drawn)
         if beside.shape[1]:
             sums[rows] = drawn @ beside

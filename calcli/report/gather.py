@@ -126,22 +126,22 @@ def gather(
         columns = each.columns("top")
         positive = None
         if rows.k == 2:
-            positive = measure_curve(each.label, *each.columns("positive"), settings, "positive")
+            positive = measure_curve(each.label, *each.columns("positive"), settings, "positive", each.units())
         versions.append(
             Version(
                 each.label,
                 None,
                 result,
-                measure_curve(each.label, *columns, settings),
+                measure_curve(each.label, *columns, settings, units=each.units()),
                 positive,
                 thresholds_of(table, settings.level),
-                coverage_curve(each.label, *columns, settings.level),
+                coverage_curve(each.label, *columns, settings.level, table.accuracy_effect),
                 classes[at],
                 groups[at],
                 int((table.prediction != done.tables[0].prediction).sum()),
                 int((table.correct > done.tables[0].correct).sum()),
                 int((table.correct < done.tables[0].correct).sum()),
-                tuple((m.value, m.se) for m in (mean_of(table.nll - t.nll, t.weight) for t in done.tables)),
+                tuple((m.value, m.se) for m in (mean_of(table.nll - t.nll, t.weight, t.units) for t in done.tables)),
                 about,
             )
         )
@@ -176,6 +176,7 @@ def thresholds_of(table: RowTable, level: float) -> tuple[Threshold, ...]:
             continue
         right = min(hits / mass, 1.0)
         effective = n if table.weight is None else mass**2 / square
+        effective /= table.accuracy_effect
         low, high = wilson_interval(np.array([right]), np.array([effective]), level)
         share = mass / float(sums[0][-1])
         found.append(Threshold(percent / 100, n, share, right, float(low[0]), float(high[0]), said / mass, effective))

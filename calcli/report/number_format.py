@@ -57,7 +57,9 @@ def fixed(value: float | None, digits: int = 3) -> str:
 
 
 def span(low: float, high: float, scale: float = 100.0, digits: int = 1) -> str:
-    """``12.1 to 14.2``; never the half width, which would hide an interval's skew."""
+    """``12.1 to 14.2``; never the half width, which would hide an interval's skew. Words where there is none (NaN)."""
+    if math.isnan(low):
+        return "no interval"
     return f"{signed(low * scale, digits)} to {signed(high * scale, digits)}".replace("+", "")
 
 

@@ -203,10 +203,11 @@ def _reach(r: Report) -> str:
 
 
 def _too_few(v: Version, r: Report) -> tuple[str, Advice, Advice]:
-    low, high = r.overconfidence.interval.low, r.overconfidence.interval.high
+    i = r.overconfidence.interval
+    reach = f"from {way_words(i.low)} to {way_words(i.high)}" if i.known else f"({i.method})"
     return (
         "Too few cases to tell.",
-        Advice("Unknown.", f"With {cases(v.result.n)} it may be anywhere from {way_words(low)} to {way_words(high)}."),
+        Advice("Unknown.", f"With {cases(v.result.n)} it may be anywhere {reach}."),
         Advice("Cannot be seen.", "The cases do not show whether it is over- or underconfident."),
     )
 

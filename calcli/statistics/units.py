@@ -2,7 +2,7 @@
 
 The number that decides what can be said is not the number of rows or of units but ``wrong_units``: how many
 units are expected to hold a wrong row. Where it is small, tests that only flip the signs of the units' sums
-reject calibrated rows nearly always; the null by shared luck (``luck``) does not.
+reject calibrated rows nearly always; the null by shared luck (``Luck``) does not.
 """
 
 import math
@@ -71,42 +71,173 @@ def wrong_units(score: FloatArray, units: Units) -> float:
     return float((1.0 - np.multiply.reduceat(score[units.order], units.starts)).sum())
 
 
-def luck(score: FloatArray, residual: FloatArray, units: Units, weight: FloatArray | None = None) -> float:
-    """Share a^2 of the luck that rows of a unit have in common, 0..1.
+FEW_WRONG = 12.0
+"""Expected units with a wrong row below which their spread cannot be told from the outcomes."""
+
+FEWEST_UNITS = 8
+"""Units below which nothing is said about calibration."""
+
+
+@dataclass(frozen=True)
+class Luck:
+    """How much luck rows of a unit have in common, and what that does to the sum of outcomes under calibration.
 
     Outcomes are y_i = 1[V_i < c_i], where V_i is the unit's own uniform number with chance a and else the row's.
     Then P(y_i = 1) = c_i exactly and cov(y_i, y_j) = a^2 (min(c_i, c_j) - c_i c_j), so that a^2 is the sum of the
     products of residuals of pairs within units over what it would be if all luck were shared.
 
-    score : (n,) chances c; residual : (n,) y - c; weight : (n,) or None.
+    estimate : a^2, 0..1. wrong : W, the expected number of units with an outcome that is the rarer one. share : a^2 as
+    it is used: 1 where so few units are wrong that their outcomes tell nothing of it. units : how many there are.
+    rows, variance : variance of the sum of outcomes, weights squared, of independent rows and as it is.
     """
-    w = np.ones(len(score)) if weight is None else weight
-    shared = float((units.sums(w * residual) ** 2).sum() - (w**2 @ residual**2))
-    order = np.lexsort((score, units.code))
-    c, v = score[order], w[order]
+
+    estimate: float
+    wrong: float
+    share: float
+    units: int
+    rows: float
+    variance: float
+
+    @classmethod
+    def of(
+        cls,
+        score: FloatArray,
+        outcome: FloatArray,
+        units: Units,
+        weight: FloatArray | None = None,
+        both: bool = False,
+    ) -> "Luck":
+        """Of chances and outcomes (n,). both : is an outcome 1 as remarkable as an outcome 0, as of P(class 1)?"""
+        w = np.ones(len(score)) if weight is None else weight
+        residual, spread = w * (outcome - score), w**2 * score * (1.0 - score)
+        together = float((units.sums(residual) ** 2).sum() - residual @ residual)
+        wrong = wrong_units(score, units)
+        wrong = min(wrong, wrong_units(1.0 - score, units)) if both else wrong
+        few = wrong < FEW_WRONG and wrong < units.n / 2
+        pairs = float(pair_covariance(score, units, weight).sum()) if few or together > 0.0 else 0.0
+        estimate = min(1.0, max(0.0, together / pairs)) if pairs > 0.0 else 0.0
+        share, alone = 1.0 if few else estimate, float(spread.sum())
+        return cls(estimate, wrong, share, units.n, alone, alone + share * pairs)
+
+    @property
+    def effect(self) -> float:
+        """Variance of the sum over that of independent rows."""
+        return self.variance / self.rows if self.rows > 0.0 else 1.0
+
+
+def pair_covariance(score: FloatArray, units: Units, weight: FloatArray | None = None) -> FloatArray:
+    """Sum over the ordered pairs of rows of each unit of w_i w_j (min(c_i, c_j) - c_i c_j), (g,)."""
+    if weight is None:
+        # scores in order within their unit: one sort of numbers whose whole part is the unit
+        c = np.sort(units.code + score) - np.repeat(np.arange(units.n), units.count)
+        v, mass = np.ones(len(c)), score
+    else:
+        order = np.lexsort((score, units.code))
+        c, v, mass = score[order], weight[order], weight * score
     # w_j of the rows after each one in its unit: these have the larger score of the pair
     upto = np.cumsum(v)
-    ends = units.starts + units.count - 1
-    later = np.repeat(upto[ends], units.count) - upto
-    pairs = 2.0 * float((c * v) @ later)
-    pairs -= float((units.sums(w * score) ** 2).sum() - ((w * score) @ (w * score)))
-    return min(1.0, max(0.0, shared / pairs)) if pairs > 0.0 else 0.0
+    later = np.repeat(upto[units.starts + units.count - 1], units.count) - upto
+    smaller = np.add.reduceat(c * v * later, units.starts)
+    return np.asarray(2.0 * smaller - (units.sums(mass) ** 2 - units.sums(mass**2)))
 
 
-def shared_uniforms(
-    units: Units, share: float, resamples: int, rng: np.random.Generator
-) -> Iterator[tuple[slice, FloatArray]]:
-    """Uniform numbers V of every row under shared luck, some resamples at a time: (which, (m, n) float32).
+def opposed_luck(score: FloatArray, outcome: FloatArray, units: Units, weight: FloatArray | None = None) -> list[float]:
+    """Luck of P(class 1) that rows of a unit share in two ways: to be of class 1, and to be as the prediction says.
 
-    share : a^2 of ``luck``. A row takes its unit's number with chance a.
+    The second pushes rows above and below one half apart, so that it hardly shows in their sum, but in what a slope
+    or a smooth error sees. With r the residuals, pairs on the same side have sum r r' = (a^2 + b^2) sum cov, those on
+    opposite sides a^2 sum cov - b^2 sum cov', where cov is as of ``Luck`` and cov' that of being as predicted.
+    Returns a^2 and b^2, which are such that a + b <= 1.
     """
-    n, chance = len(units.code), math.sqrt(share)
-    step = max(1, DRAW_ITEMS // max(n, 1))
-    for at in range(0, resamples, step):
-        m = min(step, resamples - at)
-        own = rng.random((m, n), dtype=np.float32)
-        together = rng.random((m, units.n), dtype=np.float32)[:, units.code]
-        yield slice(at, at + m), np.where(rng.random((m, n), dtype=np.float32) < chance, together, own)
+    side = score >= 0.5
+    own = Units.of(2 * units.code + side)
+    w = np.ones(len(score)) if weight is None else weight
+    residual = w * (outcome - score)
+    same = float((own.sums(residual) ** 2).sum() - residual @ residual)
+    apart = float((units.sums(residual) ** 2).sum()) - float((own.sums(residual) ** 2).sum())
+    alike = float(pair_covariance(score, own, weight).sum())
+    across = float(pair_covariance(score, units, weight).sum()) - alike
+    against = float(pair_covariance(np.where(side, score, 1.0 - score), units, weight).sum()) - alike
+    if not alike > 0.0 or not across + against > 0.0:
+        return [min(1.0, max(0.0, same / alike)) if alike > 0.0 else 0.0, 0.0]
+    both = same / alike
+    first = (apart + both * against) / (across + against)
+    found = [max(0.0, min(first, both)), max(0.0, both - max(first, 0.0))]
+    most = sum(map(math.sqrt, found))
+    return [each / max(1.0, most) ** 2 for each in found]
+
+
+@dataclass(frozen=True)
+class SharedOutcomes:
+    """Outcomes of rows drawn from their scores with shared luck.
+
+    order : (n,) row numbers by score, in which the outcomes of a draw lie. bits : (draws, n / 8), eight to a byte.
+    """
+
+    order: IntArray
+    bits: NDArray[np.uint8]
+
+    @classmethod
+    def drawn(
+        cls,
+        score: FloatArray,
+        units: Units,
+        share: float,
+        draws: int,
+        rng: np.random.Generator,
+        opposed: float = 0.0,
+    ) -> "SharedOutcomes":
+        """Of chances (n,). share : a^2 of ``Luck``. A row takes its unit's number with chance a.
+
+        opposed : b^2 of ``opposed_luck``; with chance b it takes another number of its unit, which is turned around
+        for chances below one half.
+        """
+        order = np.argsort(score, kind="stable")
+        n, code = len(order), units.code[order]
+        c, chance = score[order].astype(np.float32), np.float32(math.sqrt(share))
+        apart = chance + np.float32(math.sqrt(opposed))
+        own, below = apart + (np.float32(1.0) - apart) * c, c < 0.5
+        bits = np.empty((draws, -(-n // 8)), dtype=np.uint8)
+        step = max(1, DRAW_ITEMS // n)
+        for at in range(0, draws, step):
+            m = min(step, draws - at)
+            # one number a row says whether its luck is its own, and if so what it is
+            number = rng.random((m, n), dtype=np.float32)
+            together = np.take(rng.random((m, units.n), dtype=np.float32), code, axis=1) < c
+            found = (number < own) & ((number >= chance) | together)
+            if opposed > 0.0:
+                turned = np.take(rng.random((m, units.n), dtype=np.float32), code, axis=1)
+                turned = np.where(below, turned >= np.float32(1.0) - c, turned < c)
+                found = np.where((number >= chance) & (number < apart), turned, found)
+            bits[at : at + m] = np.packbits(found, axis=1)
+        return cls(order, bits)
+
+    def __len__(self) -> int:
+        return len(self.bits)
+
+    def some(self, draws: int | None = None) -> Iterator[tuple[slice, NDArray[np.uint8]]]:
+        """The outcomes of the first draws, in the order of the scores, some at a time: (which, (m, n) 0 or 1)."""
+        n, most = len(self.order), len(self.bits) if draws is None else min(draws, len(self.bits))
+        step = max(1, DRAW_ITEMS // n)
+        for at in range(0, most, step):
+            here = slice(at, min(at + step, most))
+            yield here, np.unpackbits(self.bits[here], axis=1, count=n)
+
+    def sums(self, columns: FloatArray, draws: int | None = None) -> FloatArray:
+        """Sums of columns (n, k), in the order of the rows, over the rows with outcome 1, (draws, k)."""
+        beside = columns[self.order]
+        return np.concatenate([drawn.astype(np.float64) @ beside for _, drawn in self.some(draws)])
+
+    def by_bin(self, index: IntArray, bins: int, weight: FloatArray | None = None) -> FloatArray:
+        """Sums of outcomes, weighted, per bin of the scores, (draws, bins). index : (n,) bins of the rows."""
+        ordered = index[self.order]
+        first = np.flatnonzero(np.concatenate([[True], np.diff(ordered) > 0]))
+        out = np.zeros((len(self.bits), bins))
+        for here, drawn in self.some():
+            values = drawn if weight is None else drawn * weight[self.order]
+            kind = np.int64 if weight is None else np.float64
+            out[here, ordered[first]] = np.add.reduceat(values, first, axis=1, dtype=kind)
+        return out
 
 
 def unit_mean(values: FloatArray, units: Units, weight: FloatArray | None = None) -> tuple[float, float]:

@@ -172,10 +172,10 @@ def course(label: str, sets: Sequence[Measured], level: float) -> Course:
     reach, columns = normal_quantile(0.5 + level / 2), []
     for s in sets:
         t = s.table
-        nll = mean_of(t.nll, t.weight)
+        nll = mean_of(t.nll, t.weight, t.units)
         error = float(np.average(1.0 - t.correct, weights=t.weight))
         n = t.n if t.weight is None else t.weight.sum() ** 2 / (t.weight**2).sum()
-        low, high = wilson_interval(np.array(error), np.array(n), level)
+        low, high = wilson_interval(np.array(error), np.array(n) / t.accuracy_effect, level)
         far = reach * nll.se if np.isfinite(nll.se) else 0.0
         columns.append((nll.value, nll.value - far, nll.value + far, error, float(low), float(high)))
     return Course(label, *(tuple(map(float, column)) for column in zip(*columns, strict=True)))

@@ -15,6 +15,7 @@ from calcli.diagrams.terminal import Look
 from calcli.fast_dataclass import dataclass
 from calcli.metrics.intervals import wilson_interval
 from calcli.metrics.significance import benjamini_hochberg, sum_p_value
+from calcli.statistics.units import Luck
 
 NAN = float("nan")
 LINES = 100
@@ -86,9 +87,11 @@ def gap_series(what: Measured, parts: Sequence[RowSubset], at: int, level: float
             rows.append((part.name, len(c), NAN, NAN, NAN, NAN, NAN, 1.0))
             continue
         mean, right = float(w @ c) / total, float(w @ correct) / total
-        ends = wilson_interval(np.array([right]), np.array([total**2 / float(w @ w)]), level)
+        units = what.units(part.rows[at])
+        effect = 1.0 if units is None else Luck.of(c, correct, units, weight, both=True).effect
+        ends = wilson_interval(np.array([right]), np.array([total**2 / float(w @ w) / effect]), level)
         high, low = (mean - float(end[0]) for end in ends)
-        p = sum_p_value(c, correct, weight)
+        p = sum_p_value(c, correct, weight, units)
         rows.append((part.name, len(c), mean, right, mean - right, low, high, p))
     wrong = set(benjamini_hochberg(np.array([row[-1] for row in rows])).tolist())
     return Series(what.label, tuple(Gap(*row, j in wrong) for j, row in enumerate(rows)))

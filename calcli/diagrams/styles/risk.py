@@ -48,12 +48,17 @@ class Risk:
 
 
 def coverage_curve(
-    label: str, confidence: FloatArray, correct: FloatArray, weight: FloatArray | None = None, level: float = 0.95
+    label: str,
+    confidence: FloatArray,
+    correct: FloatArray,
+    weight: FloatArray | None = None,
+    level: float = 0.95,
+    effect: float = 1.0,
 ) -> Coverage:
     """Keep the rows above every threshold; rows of equal confidence are kept or left together.
 
-    confidence : (n,) in [0, 1]. correct : (n,) 0/1. weight : (n,) >= 0 or None.
-    Reference: El-Yaniv, Wiener (2010), JMLR 11.
+    confidence : (n,) in [0, 1]. correct : (n,) 0/1. weight : (n,) >= 0 or None. effect : design effect of
+    rows that belong together. Reference: El-Yaniv, Wiener (2010), JMLR 11.
     """
     order = np.argsort(-confidence, kind="stable")
     c, w = confidence[order], np.ones(len(confidence)) if weight is None else weight[order]
@@ -68,7 +73,7 @@ def coverage_curve(
     if len(ends) > POINTS:
         keep = np.unique(np.searchsorted(mass, np.linspace(0, mass[-1], POINTS), side="left").clip(0, len(mass) - 1))
         ends, mass, hits, square, promised, accuracy = (x[keep] for x in (ends, mass, hits, square, promised, accuracy))
-    low, high = wilson_interval(accuracy, mass**2 / square, level)
+    low, high = wilson_interval(accuracy, mass**2 / square / effect, level)
     return Coverage(label, len(c), area, c[ends], mass / mass[-1], accuracy, low, high, promised / mass)
 
 
@@ -86,10 +91,11 @@ class RiskCoverage(Style[Risk]):
         single = len({s.label for s in request.sets}) == 1
         curves = []
         for s in request.sets:
-            confidence, correct, weight = s.columns("top")
+            weight = s.table.weight
             if weight is None or weight.sum() > 0:
                 label = s.label if not several else s.bundle if single else f"{s.bundle}, {s.label}"
-                curves.append(coverage_curve(label, confidence, correct, weight, request.settings.level))
+                effect = s.table.accuracy_effect
+                curves.append(coverage_curve(label, *s.columns("top"), request.settings.level, effect))
         title = request.sets[0].bundle if not several else f"{len({s.bundle for s in request.sets})} bundles"
         title = title if request.title is None else request.title
         return Risk(title, request.settings.level, tuple(curves), tuple(request.notes))

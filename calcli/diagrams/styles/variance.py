@@ -176,7 +176,7 @@ def _point(what: Measured, request: Request) -> Point | None:
     confidence, correct, weight = what.columns("top")
     if weight is not None and not weight.sum() > 0:
         return None
-    curve = measure_curve(what.label, confidence, correct, weight, request.settings)
+    curve = measure_curve(what.label, confidence, correct, weight, request.settings, units=what.units())
     mean = np.average(confidence, weights=weight)
     variance = float(np.average((confidence - mean) ** 2, weights=weight))
     return Point(what.bundle, what.label, curve.n, variance, curve.ece, curve.ece_null_mean)

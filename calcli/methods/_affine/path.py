@@ -46,7 +46,7 @@ def _label_losses(block: Block) -> FloatArray:
 
 def path_folds(rows: Rows, folds: int, rng: np.random.Generator) -> IntArray:
     """Random fold of each row, (n,), whatever the order of rows and classes."""
-    return content_folds(rows.labels(), label_losses(rows), folds, rng)
+    return content_folds(rows.labels(), label_losses(rows), folds, rng, rows.units())
 
 
 @dataclass(frozen=True)

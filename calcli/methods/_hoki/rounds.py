@@ -11,9 +11,11 @@ from calcli.binning import bin_index, width_edges
 from calcli.calibrator import Context
 from calcli.errors import FitError, UsageError
 from calcli.fast_dataclass import dataclass
+from calcli.folds import unit_folds
 from calcli.kernels.device import kernels
 from calcli.numerics import NLL_FLOOR, FloatArray, IntArray
 from calcli.rows import Block, Rows
+from calcli.statistics.units import Units
 
 # ---- which of a bundle's transforms of the input a method uses
 
@@ -264,7 +266,8 @@ def choose_noise(rows: Rows, options: Any, context: Context, counted: IntArray, 
         if options.gamma == "exact":
             gamma = retention(rows, families[0], [options.scale], context)[counted, 0]
         return NoiseChoice(families[0], options.scale, gamma, {})
-    folds = two_folds(base.hit, context.seed)
+    units = rows.units()
+    folds = two_folds(base.hit, context.seed, None if units is None else units.take(counted))
     found: list[tuple[float, NoiseChoice]] = []
     for family in families:
         scales = grid(rows, options, context, counted, family)
@@ -302,9 +305,12 @@ def spread(evidence: Evidence) -> float:
     return float(np.sqrt(share @ (evidence.gamma - share @ evidence.gamma) ** 2))
 
 
-def two_folds(hit: FloatArray, seed: int) -> tuple[IntArray, IntArray]:
-    """Rows split in halves, right and wrong ones alike."""
+def two_folds(hit: FloatArray, seed: int, units: Units | None = None) -> tuple[IntArray, IntArray]:
+    """Rows split in halves, right and wrong ones alike; or whole units."""
     rng = np.random.default_rng(seed)
+    if units is not None:
+        fold = unit_folds(units, 2, rng)
+        return np.flatnonzero(fold == 0), np.flatnonzero(fold == 1)
     groups = [rng.permutation(np.flatnonzero(hit == outcome)) for outcome in (0.0, 1.0)]
     return tuple(np.sort(np.concatenate([g[i::2] for g in groups])) for i in (0, 1))  # type: ignore[return-value]
 
