@@ -312,7 +312,7 @@ def test_auto_finds_one_temperature_where_that_is_the_truth():
     assert isinstance(chosen.calibrator, TemperatureScaling)
     # Refitted on all rows, not on a fold.
     assert chosen.calibrator.temperature == fit("ts", ArrayRows(z, y)).calibrator.temperature
-    assert chosen.calibrator.uniform == 0.0  # a share of its own is for the average
+    assert chosen.calibrator.uniform == 1 / 1501  # an average would mix it in once for all
 
 
 def test_auto_finds_a_bias_where_there_is_one():
@@ -332,7 +332,7 @@ def test_the_table_records_the_choice():
     record = chosen.details["auto"]
     assert record["chosen"] == chosen.chosen.method
     assert [row["method"] for row in record["table"]] == ["identity", "ts", "ts+beta"]
-    assert [row["parameters"] for row in record["table"]] == [0, 1, 4]
+    assert [row["parameters"] for row in record["table"]] == [0, 2, 5]
     assert min(row["difference"] for row in record["table"]) == 0
     assert all({"brier", "standard_error"} <= set(row) for row in record["table"])
     assert [row["method"] for row in record["table"] if row.get("chosen")] == [chosen.chosen.method]
@@ -345,7 +345,7 @@ def test_held_out_losses_are_those_of_the_folds():
     for fold in (random_folds(200, 5, rng), random_folds(200, 5, rng)):
         for i in range(5):
             learn, held = np.flatnonzero(fold != i), np.flatnonzero(fold == i)
-            calibrator = fit("ts", ArrayRows(z[learn], y[learn]), prior=0.25).calibrator
+            calibrator = fit("ts", ArrayRows(z[learn], y[learn]), prior=0.25, mixture="true").calibrator
             expected[held] -= predict(calibrator, ArrayRows(z[held], None))[0][np.arange(len(held)), y[held]] / 2
     table = {row["method"]: row for row in chosen.details["auto"]["table"]}
     assert table["ts"]["nll"] == pytest.approx(expected.mean(), rel=1e-7)  # fits of folds may end early

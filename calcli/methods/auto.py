@@ -48,8 +48,14 @@ MATRIX = (
 
 FEW_CLASSES, MATRIX_CLASSES, LONG_SCORES = 12, 50, 40_000
 
-MEMBER = {"mixture": False, "prior": USUAL_PRIOR}
-"""Options of members: the average mixes in the uniform distribution once, and few rows sharpen none without end."""
+
+def member_options(alone: bool) -> dict[str, Any]:
+    """Options of candidates: few rows sharpen none without end, and an average mixes in the uniform distribution once.
+
+    alone : for a candidate that is chosen, which has its own share of the uniform distribution.
+    """
+    return {"mixture": alone, "prior": USUAL_PRIOR}
+
 
 KEPT_BYTES = 1 << 27
 """Logits in float64 up to this size are held in memory: they are walked over hundreds of times."""
@@ -85,26 +91,30 @@ def default_candidates(n: int, k: int) -> list[str]:
 
 
 @lru_cache(maxsize=256)
-def parse_candidate(text: str) -> tuple[str, Options]:
-    """Method and options of ``svs`` or ``svs(lambda=0.1;...)``, with those of ``MEMBER`` where a method has them.
+def parse_candidate(text: str, alone: bool = False) -> tuple[str, Options]:
+    """Method and options of ``svs`` or ``svs(lambda=0.1;...)``, with ``member_options`` where a method has them.
 
     Raises UsageError for unknown names and options.
     """
     name, typed = split_method(text)
     given: dict[str, Any] = dict(typed)
-    struct = method(name).Options
-    for option in msgspec.structs.fields(struct):
+    usual = member_options(alone)
+    for option in msgspec.structs.fields(method(name).Options):
         short = option.encode_name.split(".")[-1]
-        if short in MEMBER and not any(short in key for key in given):
-            given[option.encode_name] = MEMBER[short]
+        if short in usual and not any(short in key for key in given):
+            given[option.encode_name] = usual[short]
     return name, parse_options(name, given)
 
 
 def fit_candidate(
-    text: str, rows: Rows, known: FittedPrefixes, context: Context, start: Calibrator | None = None
+    candidate: tuple[str, Options],
+    rows: Rows,
+    known: FittedPrefixes,
+    context: Context,
+    start: Calibrator | None = None,
 ) -> Fit[Any]:
     """Fit a candidate; ``known`` holds what these rows have seen already, ``start`` is where a search may begin."""
-    name, options = parse_candidate(text)
+    name, options = candidate
     cls = method(name)
     quiet = Context(context.seed, context.device, start=start)
     if issubclass(cls, Composition):
@@ -127,11 +137,11 @@ def in_memory(rows: Rows, index: IntArray | None = None) -> Rows:
 
 
 def cross_validate(
-    names: Sequence[str], rows: Rows, draws: IntArray, context: Context, budget: float | None
+    candidates: Mapping[str, tuple[str, Options]], rows: Rows, draws: IntArray, context: Context, budget: float | None
 ) -> tuple[list[Trial], dict[str, Fit[Any]]]:
     """Fit every candidate to all rows, then to all folds but one, and score the rows left out.
 
-    draws : (draws, n) the fold of every row, in each draw of folds.
+    candidates : method and options by name. draws : (draws, n) the fold of every row, in each draw of folds.
 
     The fits to all rows come first, so that each fit to a part begins near its end; they are
     returned by name. Folds are worked on side by side where there are processors; the numbers do not depend on that.
@@ -139,7 +149,7 @@ def cross_validate(
     budget : seconds for everything; candidates that would exceed it, in the order of the
     list, are left out (the first never is).
     """
-    trials = [Trial(name, np.empty(draws.shape), np.empty(draws.shape)) for name in names]
+    trials = [Trial(name, np.empty(draws.shape), np.empty(draws.shape)) for name in candidates]
     parts_of = [(draw, i) for draw, fold in enumerate(draws) for i in range(int(fold.max()) + 1)]
     fits: dict[str, Fit[Any]] = {}
     started, known = time.monotonic(), FittedPrefixes()
@@ -149,7 +159,7 @@ def cross_validate(
             trial.failed = f"left out: the budget of {budget:g} s was spent"
             continue
         with tried(trial):
-            fits[trial.name] = fit_candidate(trial.name, rows, known, context)
+            fits[trial.name] = fit_candidate(candidates[trial.name], rows, known, context)
             trial.parameters = stored_numbers(fits[trial.name].calibrator)
 
     def score(part_of: tuple[int, int]) -> list[Trial]:
@@ -162,7 +172,7 @@ def cross_validate(
             if part.name in fits:
                 with tried(part):
                     near = fits[part.name].calibrator
-                    calibrator = fit_candidate(part.name, learn, known, context, near).calibrator
+                    calibrator = fit_candidate(candidates[part.name], learn, known, context, near).calibrator
                     part.log_p[:], part.brier[:] = held_out(calibrator, test)
         return parts
 
@@ -278,7 +288,8 @@ class Auto(Mixture):
 
     Candidates unless given depend on the number of classes: two; up to 12, fewer of them from 40000
     scores on; up to 50; more. Methods with the option ``prior`` have
-    it at .25, and with ``mixture`` have that off: the average mixes in the uniform distribution once.
+    it at .25, and with ``mixture`` have that off: the average mixes in the uniform distribution once, a chosen
+    candidate for itself.
 
     Reference: Wolpert (1992), "Stacked generalization"; Dempster, Laird, Rubin (1977), section 4.3
     (mixture weights); Breiman, Friedman, Olshen, Stone (1984), section 3.4.3 (the one-standard-error rule).
@@ -295,21 +306,23 @@ class Auto(Mixture):
     @classmethod
     def fit(cls, rows: Rows, options: AutoOptions, context: Context) -> Fit[Any]:
         names = usable(listed(options.candidates) or default_candidates(rows.n, rows.k), rows, options)
-        rows = in_memory(rows)
+        averaged, rows = options.rule == "average", in_memory(rows)
+        candidates = {name: parse_candidate(name, alone=not averaged) for name in names}
         if rows.n < 2:
             # One row cannot be held out; the first candidate is the simplest by convention.
             warning = "there is one row only, too few to weigh candidates; took the first"
-            only = {names[0]: fit_candidate(names[0], rows, FittedPrefixes(), context)}
-            fit = cls.average(only, [1.0], rows) if options.rule == "average" else alone(names[0], only, rows)
+            only = fit_candidate(candidates[names[0]], rows, FittedPrefixes(), context)
+            fit = cls.average({names[0]: only}, [1.0], rows) if averaged else alone(candidates[names[0]], only, rows)
             return replace(fit, warnings=(*fit.warnings, warning))
-        trials, fits = cross_validate(names, rows, draw_folds(rows, options.folds, context), context, options.budget)
+        folds = draw_folds(rows, options.folds, context)
+        trials, fits = cross_validate(candidates, rows, folds, context, options.budget)
         good = [trial for trial in trials if not trial.failed]
         if not good:
             raise FitError(f"no candidate could be fitted; {trials[0].name}: {trials[0].failed}")
         weight = rows.weights()
         share = np.full(rows.n, 1.0 / rows.n) if weight is None else weight / weight.sum()
         table = compare(trials, share, options.criterion)
-        if options.rule == "average":
+        if averaged:
             prior = PRIOR_ROWS + PRIOR_ROWS_PER_CLASS * rows.k / rows.n
             held_out = np.stack([trial.log_p for trial in good], axis=-1)
             kept, w = sparse_weights(mixed_in(held_out, FLOOR_ROWS / (rows.n + 1), rows.k), share, prior)
@@ -319,7 +332,7 @@ class Auto(Mixture):
         else:
             chosen = pick(table, options)
             table[chosen]["chosen"] = True
-            fit = alone(chosen, fits, rows)
+            fit = alone(candidates[chosen], fits[chosen], rows)
         record: dict[str, Any] = {"rule": options.rule, "table": list(table.values())}
         if fit.chosen is not None:
             record["chosen"] = fit.chosen.method
@@ -370,11 +383,11 @@ def usable(names: Sequence[str], rows: Rows, options: AutoOptions) -> list[str]:
     return left
 
 
-def alone(text: str, fits: Mapping[str, Fit[Any]], rows: Rows) -> Fit[Any]:
+def alone(candidate: tuple[str, Options], fit: Fit[Any], rows: Rows) -> Fit[Any]:
     """The fit of the chosen candidate, as a method by itself."""
-    name, options = parse_candidate(text)
+    name, options = candidate
     options = method(name).resolve_options(options, rows.k)
-    return replace(fits[text], chosen=Chosen(name, options), before=None, verify=None, after=None)
+    return replace(fit, chosen=Chosen(name, options), before=None, verify=None, after=None)
 
 
 def mixed_in(log_p: FloatArray, uniform: float, k: int) -> FloatArray:
