@@ -1,4 +1,4 @@
-"""Adapt a calibrator to class shares that changed, from unlabelled rows or known shares."""
+"""Adapt a calibrator to class frequencies that changed, from unlabelled rows or known shares."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -38,7 +38,7 @@ ROWS_A_CLASS = 5
 class Adapted:
     """An adapted calibrator, or the one that came where nothing speaks for a change.
 
-    changed : whether it was adapted. source, target : (k,) class shares before and now. shift : what the rows
+    changed : whether it was adapted. source, target : (k,) class frequencies before and now. shift : what the rows
     say, None where the shares were given and no rows.
     """
 
@@ -109,7 +109,7 @@ def adapt(
     laws = artifact.calibrator.laws
     if not laws.class_shares or (laws.top_label_only and k != 2) or artifact.input_kind == "confidence":
         raise UsageError(
-            f"{where}: method {artifact.method} has no class biases, so its probabilities do not tell class shares;"
+            f"{where}: method {artifact.method} has no class biases, so it shows no class frequencies;"
             " fit svs (or vs, auto) and adapt that"
         )
     shift = None
@@ -118,7 +118,7 @@ def adapt(
             check_fits(artifact, where, each)
         if rows.n < ROWS_A_CLASS * k:
             raise FitError(
-                f"{rows.name}: {rows.n} rows say too little of {k} class shares; at least {ROWS_A_CLASS * k}"
+                f"{rows.name}: {rows.n} rows say too little of {k} class frequencies; at least {ROWS_A_CLASS * k}"
             )
         raw = Identity()
         before = Source(_held_out(artifact, source, context), source.labels(), _probabilities(raw, source))
@@ -140,7 +140,7 @@ def adapt(
     if not found.holds and not force:
         assert rows is not None and shift is not None
         raise FitError(
-            f"{rows.name}: is not what other class shares would make of {source.name if source else 'the source'}"
+            f"{rows.name}: is not what other class frequencies would make of {source.name if source else 'the source'}"
             f" (p = {shift.distance_p:.3f}): the inputs have changed too, and shares estimated from such rows do harm;"
             " label some rows and refit, or pass --force-shift"
         )

@@ -1,4 +1,4 @@
-"""calcli adapt: class shares from unlabelled rows, the gate, the check of the assumption, and what is refused."""
+"""calcli adapt: class frequencies from unlabelled rows, the gate, the check of the assumption, and what is refused."""
 
 import json
 

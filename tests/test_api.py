@@ -223,10 +223,10 @@ def test_what_are_no_confidences_is_refused(scores, labels, options, sentence):
     ("labels", "warning"),
     [
         (lambda y: y.astype(float), None),
-        (lambda y: y.astype(bool), "true was taken as class 1"),
-        (lambda y: 2 * y - 1, r"\+1 was taken as class 1"),
-        (lambda y: np.where(y, "spam", "ham"), "'spam' was taken as class 1"),
-        (lambda y: ["dog" if each else "cat" for each in y], "'dog' was taken as class 1"),
+        (lambda y: y.astype(bool), "true was read as class 1"),
+        (lambda y: 2 * y - 1, r"\+1 was read as class 1"),
+        (lambda y: np.where(y, "spam", "ham"), "'spam' was read as class 1"),
+        (lambda y: ["dog" if each else "cat" for each in y], "'dog' was read as class 1"),
     ],
 )
 def test_labels_of_two_classes_are_taken_as_people_have_them(labels, warning):
@@ -241,7 +241,7 @@ def test_labels_of_two_classes_are_taken_as_people_have_them(labels, warning):
 
 def test_words_become_the_class_names_of_the_calibrator():
     scores = np.array([-1.0, 2.0, 3.0, -4.0, -0.5, 0.5])
-    with pytest.warns(UserWarning, match="'pos' was taken as class 1"):
+    with pytest.warns(UserWarning, match="'pos' was read as class 1"):
         fitted = calcli.fit(scores, ["neg", "pos", "pos", "neg", "pos", "neg"])
     assert fitted.to_dict()["class_names"] == ["neg", "pos"]
     assert calcli.fit(scores, [0, 1, 1, 0, 1, 0]).to_dict()["class_names"] is None

@@ -229,7 +229,7 @@ def test_metrics_of_the_whole_vector_say_why_not(run):
         (
             {"confidence": [0.5, 0.2, np.nan]},
             "qa.h5: confidence: row 2 is nan, expected a confidence in [0, 1]; drop the row"
-            " (calcli extract --drop-missing) or mend what made it",
+            " (calcli extract --drop-missing) or correct what made it",
         ),
         (
             {"confidence": np.ones((3, 2)) / 2},
@@ -237,7 +237,7 @@ def test_metrics_of_the_whole_vector_say_why_not(run):
         ),
         (
             {"correct": [0, 1, 2]},
-            "qa.h5: correct: row 2 is 2, expected 1 (right) or 0 (wrong); drop or mend the row",
+            "qa.h5: correct: row 2 is 2, expected 1 (right) or 0 (wrong); drop or correct the row",
         ),
         ({"correct": [0, 1]}, "qa.h5: correct: has shape (2,), expected (3,): one per row"),
     ],

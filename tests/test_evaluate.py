@@ -185,7 +185,7 @@ def test_verdicts_follow_their_rules(run, fitted, tmp_path):
         file["logits"], file["labels"] = LOGITS, LABELS
     true = evaluated(run, "true.h5")["results"][0]["report"]
     assert true["verdict_kind"] == "too_few" and true["verdict"].startswith("no evidence of miscalibration in ")
-    assert true["direction"]["words"] == "neither over- nor underconfident beyond chance"
+    assert true["direction"]["words"] == "neither significantly over- nor underconfident"
     split = before["report"]["split"]["nll"]
     assert split["refinement"] + split["calibration"] == pytest.approx(split["value"])
     assert split["calibration"] > 5 * split["calibration_se"]
@@ -229,7 +229,7 @@ def test_per_class_and_per_group(run, fitted):
     result = evaluated(run, fitted, "--per-class", "--per-group", "--resamples", "50")["results"][0]
     assert sorted(line["name"] for line in result["per_class"]) == ["w", "x", "y", "z"]
     p_values = [line["p_value"] for line in result["per_class"]]
-    assert p_values == sorted(p_values)  # what is most significantly off comes first
+    assert p_values == sorted(p_values)  # what is most significantly miscalibrated comes first
     assert sum(line["n"] for line in result["per_class"]) == 600
     for line in result["per_class"]:
         c = line["class"]

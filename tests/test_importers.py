@@ -245,7 +245,7 @@ def test_npy_files_with_other_names_have_one_obvious_reading(tmp_path, scores, l
     for asked in ({}, {"scores": ["z"], "labels": ["truth"]}):
         found = bring(sources, tmp_path / "out.h5", kind="logits", **asked)
         assert np.array_equal(found[""]["labels"], labels)
-    assert found["notes"][0] == "'z' was taken as the scores (logits), 'truth' as the labels"
+    assert found["notes"][0] == "'z' was read as the scores (logits), 'truth' as the labels"
     np.save(tmp_path / "w.npy", -scores)
     with pytest.raises(DataError, match=r"--scores NAME --labels NAME --kind"):
         bring([*sources, tmp_path / "w.npy"], tmp_path / "out.h5", kind="logits")

@@ -72,11 +72,11 @@ def test_the_prediction_that_a_writer_logged_is_checked_row_by_row(tmp_path, out
 @pytest.mark.parametrize(
     ("labels", "says"),
     [
-        ([-1, 1, 1, -1], "+1 was taken as class 1"),
-        ([False, True, True, False], "true was taken as class 1"),
-        (["No", "Yes", "Yes", "No"], "'Yes' was taken as class 1"),
-        (["malignant", "benign", "benign", "malignant"], "'malignant' was taken as class 1"),
-        (["abc", "abd", "abd", "abc"], "'abd' was taken as class 1, 'abc' as class 0, the later in the alphabet"),
+        ([-1, 1, 1, -1], "+1 was read as class 1"),
+        ([False, True, True, False], "true was read as class 1"),
+        (["No", "Yes", "Yes", "No"], "'Yes' was read as class 1"),
+        (["malignant", "benign", "benign", "malignant"], "'malignant' was read as class 1"),
+        (["abc", "abd", "abd", "abc"], "'abd' was read as class 1, 'abc' as class 0, the later in the alphabet"),
         (["0", "1", "1", "0"], ""),
     ],
 )
@@ -96,7 +96,7 @@ def test_the_only_column_names_class_1(tmp_path, out):
     found = bring(tmp_path / "a.csv", out, scores=("yes",), labels=("truth",), kind="probs")
     assert found["labels"].tolist() == [1, 0, 1]
     assert found["probs"][:, 1].tolist() == [0.9, 0.25, 0.75]
-    assert "'yes' was taken as class 1, 'aye' as class 0" in found["notes"]
+    assert "'yes' was read as class 1, 'aye' as class 0" in found["notes"]
 
 
 def test_class_names_may_be_given(tmp_path, out):
@@ -151,7 +151,7 @@ def test_pickled_tensors_are_read_without_torch(tmp_path, out):
     (tmp_path / "result.pkl").write_bytes(pickle.dumps(rows))
     found = bring(tmp_path / "result.pkl", out)
     assert np.array_equal(found["probs"], P) and np.array_equal(found["labels"], Y)
-    assert "pred_score was taken as probs" in found["notes"]
+    assert "pred_score was read as probs" in found["notes"]
 
 
 # ---- views and positions

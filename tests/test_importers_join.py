@@ -192,7 +192,7 @@ def test_the_word_of_the_column_is_class_1_whatever_the_alphabet_says():
     with remarks() as told:
         labels, names = to_labels(np.array(["ill", "well", "ill"]), 3, 2, None, "x", "ill")
     assert labels.tolist() == [1, 0, 1] and names == ["well", "ill"]
-    assert told == ["x: 'ill' was taken as class 1, 'well' as class 0"]
+    assert told == ["x: 'ill' was read as class 1, 'well' as class 0"]
 
 
 def test_members_of_a_zip_are_told_and_nothing_else_has_any(tmp_path):

@@ -115,7 +115,7 @@ def test_questions_with_other_numbers_of_choices_have_their_own_group(tmp_path):
     with pytest.raises(UsageError, match="has rows with 2, 3 scores"):
         bring(tmp_path, rows, choices=4)
     named = bring(tmp_path, rows, scores=("choices_2/logits",))
-    assert named["logits"].shape == (1, 2) and "'choices_2/logits' was taken as the scores" in named["notes"]
+    assert named["logits"].shape == (1, 2) and "'choices_2/logits' was read as the scores" in named["notes"]
 
 
 def test_questions_may_be_known_by_hashes_beyond_64_bits(tmp_path):

@@ -71,7 +71,7 @@ def test_separators_quotes_byte_order_marks_and_line_ends(tmp_path, separator):
         [[1.5, 2], [3, -1000]],
         [1, 0],
         ["a b", "c"],
-        ["'logits' was taken as the scores (logits), 'label' as the labels, the column names as the class names"],
+        ["'logits' was read as the scores (logits), 'label' as the labels, the column names as the class names"],
     )
 
 

@@ -38,7 +38,7 @@ def test_row_names_without_a_column_name_as_write_table_of_r_has_them(run):
         for i, (p, word) in enumerate(zip(P.tolist(), WORDS, strict=True), 1)
     ]
     write("t.txt", names + "".join(lines))
-    assert "was taken as the ids of the rows" in check(rows_of(run, "t.txt"))
+    assert "was read as the ids of the rows" in check(rows_of(run, "t.txt"))
     write("t.txt", (names + "".join(lines)).replace(" ", ","))
     check(rows_of(run, "t.txt"))
     write("t.csv", HEAD + PLAIN.replace("\n", ",\n"))  # nothing is in the cell too many

@@ -185,7 +185,7 @@ def test_savetxt_alone_is_read_with_its_kind(run):
     np.savetxt("t.txt", np.c_[P, Y])
     p, labels, said = rows_of(run, "t.txt", "--kind", "probs")
     np.testing.assert_allclose(p, P, atol=1e-9)
-    assert (labels == Y).all() and "column 4 was taken as the labels" in said
+    assert (labels == Y).all() and "column 4 was read as the labels" in said
 
 
 REFUSED = {
@@ -297,4 +297,4 @@ def test_compare_says_once_what_was_taken_for_what(run):
     np.savez("s.npz", logits=Z, labels=Y)
     done = run("compare", "s.npz", "--methods", "identity,ts", "--folds", "2", "--workers", "1")
     assert done.code == 0, done.err
-    assert done.err.count("'logits' was taken as the scores (logits), 'labels' as the labels") == 1
+    assert done.err.count("'logits' was read as the scores (logits), 'labels' as the labels") == 1

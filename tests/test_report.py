@@ -152,8 +152,8 @@ def binary_rows(n, says, right, seed=0):
         (0.9, 0.88, 8000, "▲", "A little overconfident."),
         (0.7, 0.90, 2000, "▼", "Much underconfident: it is right more often than it says."),
         (0.9, 0.90, 9000, "✓", "Its confidence can be taken at face value."),
-        (0.9, 0.80, 20, "?", "Too few cases to tell."),
-        (0.6, 0.60, 400, "?", "Too few cases to tell."),
+        (0.9, 0.80, 20, "?", "Too few samples to tell."),
+        (0.6, 0.60, 400, "?", "Too few samples to tell."),
     ],
 )
 def test_the_verdict_is_the_first_rule_that_fits(says, right, n, sign, headline):
@@ -171,23 +171,23 @@ def test_a_verdict_names_the_range_that_costs_most_and_the_remedy():
     versions = (model.versions[0], replace(model.versions[1], facts=facts))
     verdict = verdict_of(replace(model, versions=versions))
     assert re.match(
-        r"When it says \d+ to \d+% \([\d\u202f]+ of 2\u202f000 cases\) it is right in", verdict.direction.rest
+        r"When it says \d+ to \d+% \([\d\u202f]+ of 2\u202f000 samples\) it is right in", verdict.direction.rest
     )
     assert verdict.advice.lead == "Apply the calibrator ts."
     assert "changes none of its answers" in verdict.advice.rest
     assert verdict.advice.command == "calcli apply 'my ts.json' a.h5:test -o calibrated.h5"
     same = replace(versions[1], facts=replace(facts, same_rows=True))
     untried = verdict_of(replace(model, versions=(versions[0], same)))
-    assert untried.advice.lead == "Try ts on other cases."
+    assert untried.advice.lead == "Try ts on other samples."
     assert untried.advice.command == "calcli report OTHERS.h5 --calibrator 'my ts.json' -o others.html"
-    assert verdict_of(model, same).headline.startswith("Not a fair test: these are the cases that ts was made from.")
+    assert verdict_of(model, same).headline.startswith("Not a fair test: these are the samples that ts was made from.")
 
 
 def test_right_on_average_and_wrong_in_places_is_said():
     sure, y1 = binary_rows(3000, 0.9, 0.8)
     shy, y2 = binary_rows(3000, 0.6, 0.7, seed=5)
     verdict = verdict_of(model_of(np.vstack([sure, shy]), np.r_[y1, y2])[0])
-    assert (verdict.sign, verdict.word) == ("▲▼", "wrong in places")
+    assert (verdict.sign, verdict.word) == ("▲▼", "miscalibrated in places")
     assert "it is right in" in verdict.direction.rest
 
 
@@ -207,7 +207,7 @@ def test_intervals_and_bins_of_the_page_are_those_asked_for():
     plan = Plan((*report_metrics(), "gap"), MetricSettings(resamples=200, level=0.9, bins=7), split=False)
     words = Elements(page_of(model_of(z, y, plan=plan)[0])).text()
     assert "95 times in 100" not in words and "hold the true value 90 times in 100" in words
-    assert "over 7 ranges of confidence" in words
+    assert "over 7 bins of confidence" in words
 
 
 def test_several_models_are_counted():
@@ -421,10 +421,10 @@ def test_a_thousand_classes_stay_below_two_megabytes():
 
 
 def test_one_case_is_one_case_and_shows_nothing():
-    """1.96 / 2 of a coin: 9604 cases for one point, and from -53 to +100 points around what one case says."""
+    """1.96 / 2 of a coin: 9604 samples for one point, and from -53 to +100 points around what one case says."""
     z, y = truth(40, 6, temperature=1.6)
     verdict = verdict_of(model_of(z[:1], y[:1])[0])
-    assert verdict.headline == "Too few cases to tell."
+    assert verdict.headline == "Too few samples to tell."
     assert verdict.trusted.rest.startswith("With 1 case it may be anywhere from ")
     assert "points underconfident to 100.0 points overconfident" in verdict.trusted.rest
     low, high = (float(x) for x in re.findall(r"[\d.]+", verdict.trusted.rest)[1:3])
@@ -456,13 +456,13 @@ def test_the_page_says_every_option_that_made_its_numbers(run, bundle):
 @pytest.mark.parametrize(
     ("gaps", "said"),
     [
-        ([0.1, -0.2, 0.05, 0.0], "2 of 4 predicted classes are significantly off, 1 of them overconfident."),
+        ([0.1, -0.2, 0.05, 0.0], "2 of 4 predicted classes are significantly miscalibrated, 1 of them overconfident."),
         (
             [0.1, 0.2, 0.3, 0.0],
-            "3 of 4 predicted classes are significantly off, 3 of them overconfident. That is the whole model",
+            "3 of 4 predicted classes are significantly miscalibrated, 3 of them overconfident. That is",
         ),
-        ([-0.1, 0.05, 0.0, 0.0], "1 of 4 predicted classes is significantly off, 0 of them overconfident."),
-        ([0.05, -0.05, 0.0, 0.0], "None of 4 predicted classes is significantly off."),
+        ([-0.1, 0.05, 0.0, 0.0], "1 of 4 predicted classes is significantly miscalibrated, 0 of them overconfident."),
+        ([0.05, -0.05, 0.0, 0.0], "None of 4 predicted classes is significantly miscalibrated."),
     ],
 )
 def test_parts_are_counted_in_a_sentence(gaps, said):

@@ -124,7 +124,7 @@ def test_slider_hover_and_keys_read_the_same_numbers(opened, made):
     slider.fill("95")
     by_slider = box.inner_text()
     window = made[1].versions[0].result.report.bins[9]
-    assert f"of {window.n} cases" in by_slider.replace("\u202f", "")
+    assert f"of {window.n} samples" in by_slider.replace("\u202f", "")
     assert f"{100 * window.accuracy:.0f}%" in by_slider
     slider.fill("94")
     slider.press("ArrowRight")
@@ -147,7 +147,7 @@ def test_the_threshold_is_a_recount_of_the_rows(opened, made):
         seen.page.locator(".threshold").fill(str(at))
         kept = confidence >= at / 100
         words = seen.page.locator(".threshold ~ .readout").inner_text().replace("\u202f", "")
-        assert f"{100 * kept.mean():.1f}% of the cases ({kept.sum()} of 2000)" in words
+        assert f"{100 * kept.mean():.1f}% of the samples ({kept.sum()} of 2000)" in words
         assert f"{100 * right[kept].mean():.1f}% of those are right" in words
         assert f"{100 * confidence[kept].mean():.1f}% is what the model promises" in words
         t = made[1].versions[0].thresholds[at]
@@ -310,7 +310,7 @@ def test_tables_and_figures_can_be_had(opened, made, tmp_path):
             page.locator(f'button[data-download="{name}"]').click()
         waiting.value.save_as(tmp_path / waiting.value.suggested_filename)
         got[name] = (tmp_path / waiting.value.suggested_filename).read_text("utf-8")
-    assert got["ranges-0-0"].startswith('"It says","Cases"')
+    assert got["ranges-0-0"].startswith('"Confidence","Samples"')
     assert len(got["classes-0-0"].splitlines()) == CLASSES + 1
     assert re.search(r'<svg[^>]*xmlns="http://www.w3.org/2000/svg"', got["reliability-0"])
     assert "var(--" not in got["reliability-0"] and "rgb(" in got["reliability-0"]
@@ -335,7 +335,7 @@ def test_the_lowest_threshold_for_a_share_of_wrong_answers(opened, made):
     def lower_end():
         return float(re.search(r"interval ([\d.]+)%", page.locator(".threshold ~ .readout").inner_text())[1])
 
-    assert "These cases chose it" in page.locator(".threshold ~ .readout").inner_text()
+    assert "These samples chose it" in page.locator(".threshold ~ .readout").inner_text()
     assert lower_end() >= 100 - wrong - 0.05
     page.locator(".threshold").fill(str(at - 1))
     assert at == 0 or lower_end() < 100 - wrong + 0.05

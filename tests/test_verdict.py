@@ -48,7 +48,7 @@ def test_calibrated_rows_are_called_calibrated(n, k, weighted):
         report = report_of(rows_of(n, k, rng, weight=weight), seed)
         clean = report.p_overall > LEVEL
         assert clean == (report.verdict_kind in ("calibrated", "too_few")) == (not report.findings)
-        assert not clean or report.direction.words == "neither over- nor underconfident beyond chance"
+        assert not clean or report.direction.words == "neither significantly over- nor underconfident"
         assert not clean or report.classwise.n_significant == 0
         alarms += not clean
     assert alarms <= most(60, LEVEL)
@@ -109,7 +109,7 @@ def test_groups_that_cancel_are_named(monkeypatch, capsys, tmp_path):
     assert run("evaluate", "g.h5", "-q").out == f"verdict: g.h5: {report['verdict']}\n"
     text = run("evaluate", "g.h5", "--full").out
     assert text.startswith(f"verdict: g.h5: {report['verdict']}")
-    assert "groups: 2 of 3 significantly off" in text
+    assert "groups: 2 of 3 significantly miscalibrated" in text
 
 
 def test_random_folds_do_not_find_what_is_not_there():

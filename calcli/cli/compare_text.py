@@ -116,10 +116,8 @@ class Leaderboard:
                         if status != "ok":
                             print(plain(f"{e.method}: {count} of {sum(e.fits.values())} fits ended {status}"))
                 print()
-            print(f"[ ]: {self.level:.0%} interval of the difference on the same rows; * beyond chance, all methods")
-            print(
-                "considered (Holm); no bound: few rows carry the loss; ece floor: what a calibrated model would show;"
-            )
+            print(f"[ ]: {self.level:.0%} interval of the difference on the same rows; * significant,")
+            print("adjusted (Holm); no bound: few rows carry the loss; ece floor: expected under calibration;")
             print("CPU s: all fits and their scoring")
         if self.ranks is not None:
             self._print_ranks(self.ranks)
@@ -128,7 +126,7 @@ class Leaderboard:
         print(f"\naverage ranks over {ranks.n_bundles} bundles (1 is best), {self.how}")
         table = self.summary()
         print_table(table.columns, table.rows)
-        print(f"better, worse: bundles on which the NLL differs from {plain(self.baseline)}'s beyond chance (Holm)")
+        print(f"better, worse: bundles on which the NLL differs from {plain(self.baseline)}'s significantly (Holm)")
         for line in _tests(ranks):
             print(plain(line))
         absent = [m for m in dict.fromkeys(e.method for e in self.entries) if m not in ranks.methods]
@@ -144,7 +142,7 @@ def _tests(ranks: Ranking) -> Iterator[str]:
             f" Iman-Davenport F {f}, p {number(t.f_p_value)}"
         )
     yield (
-        f"ranks that are less than {ranks.distance:.2f} apart are not told apart (Nemenyi, {ranks.level:.0%}); by nll:"
+        f"ranks less than {ranks.distance:.2f} apart do not differ significantly (Nemenyi, {ranks.level:.0%}); by nll:"
     )
     for alike in not_told_apart(ranks.tests["nll"].ranks, ranks.distance):
         yield f"  {' = '.join(ranks.methods[i] for i in alike)}"

@@ -131,7 +131,7 @@ def quotable(evaluation: Evaluation, name: str) -> Iterator[str]:
         where = f"{results[0].bundle} ({results[0].n} rows, {results[0].n_classes} classes)"
         values = ", ".join(_value_with_floor(result.scores[name], result.title) for result in results)
         settings = " ".join(results[0].scores[name].signature.split("|")[1:-1])
-        floor = "floor: what a calibrated model would show; " if "(floor" in values else ""
+        floor = "floor: the value expected under calibration; " if "(floor" in values else ""
         yield f"signature: {where}: {name} {values}; {settings}{'; ' * bool(settings)}{floor}calcli {__version__}"
 
 

@@ -182,7 +182,7 @@ class Job:
             adapted = artifact.method.endswith("+prior")  # to shares that are not those of its fit
             if len(counts) == table.k and not adapted and label_shift_p_value(counts, seen) < 1e-3:
                 found.append(
-                    "the label shares differ from those that the calibrator was fitted on beyond chance: expect its"
+                    "the label frequencies differ significantly from those of the calibrator's fit: expect its"
                     " class probabilities to be off"
                 )
             each.append([*common, *self.noted.get(name, ()), *found])

@@ -254,7 +254,7 @@ def _evidence(result: "Result") -> Iterator[str]:
     if report.groups is not None:
         g = report.groups
         yield (
-            f"groups: {g.n_significant} of {g.n_groups} significantly off; most significant {g.worst}"
+            f"groups: {g.n_significant} of {g.n_groups} significantly miscalibrated; most significant {g.worst}"
             f" ({g.worst_n} rows) by {g.worst_gap:+.4f}{' of P(class 1)' * g.of_positive}"
             f" ({p_text(g.p_value)}, adjusted)"
         )

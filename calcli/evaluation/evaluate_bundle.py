@@ -333,7 +333,7 @@ def _deciding(p_values: FloatArray, report: Report | None, what: str) -> FloatAr
 
 
 def class_lines(context: MetricContext, names: Sequence[str] | None, report: Report | None = None) -> list[ClassLine]:
-    """One line per class, the most significantly off first: shares, gap, precision and recall, one-vs-all ECE."""
+    """One line per class, most significant first: frequencies, gap, precision and recall, one-vs-all ECE."""
     table, stats = context.table, context.table.classes
     assert stats is not None
     (mean, labels, _), total = stats.whole, stats.weight.sum(axis=1)

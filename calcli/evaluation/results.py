@@ -30,7 +30,7 @@ def end_of(facts: Mapping[str, Any], end: str) -> float | None:
 class Score(Record):
     """One metric of one result: its value, or the reason why it has none, and how far to trust it.
 
-    null : what a calibrated model would show. p_value : how often it would show as much.
+    null : the value expected under calibration. p_value : under calibration.
     more : further facts of one metric, under the names of the JSON output.
     """
 

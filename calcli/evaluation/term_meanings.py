@@ -6,31 +6,31 @@ from calcli.evaluation.results import Result
 from calcli.metrics.catalog import metric
 
 REPORT = {
-    "verdict": "whether the probabilities can be trusted, in which direction they are wrong, and what would mend it",
-    "no significant miscalibration": "as far off as a perfectly calibrated model would be on as many rows, by chance",
+    "verdict": "whether the probabilities can be trusted, in which direction they are wrong, and what would help",
+    "no significant miscalibration": "an error that a perfectly calibrated model shows as well on as many samples",
     "overconfidence": "mean confidence minus accuracy; negative where the model is underconfident",
-    "mixed": "right on average, and significantly wrong for some confidences, classes or groups",
+    "mixed": "right on average, and significantly miscalibrated for some confidences, classes or groups",
     "confidence": "probability of the predicted class",
     "P(class 1)": "probability of the second of two classes; its error on average is a bias towards one of them",
-    "±": "one standard error of a mean over rows",
-    "p": "p-value (null: perfect calibration): how often a calibrated model would show as much or more",
+    "±": "one standard error of a mean over samples",
+    "p": "p-value (null: perfect calibration): the probability of an error at least as large under calibration",
     "[low, high]": "interval that covers the true value at the level given, 95 % unless --level says otherwise",
-    "expected under calibration": "noise floor: the value that chance alone gives a perfectly calibrated model",
-    "refinement": "part of the loss that no calibrator can remove: how well the scores tell the classes apart",
-    "calibration": "part of the loss that the best calibrator would remove, estimated on rows held out from its fit",
-    "entropy": "log loss that the probabilities promise: what it would be on average if they were right",
+    "expected under calibration": "mean of the metric under perfect calibration, behind the value in brackets",
+    "refinement": "refinement loss: what no calibrator can remove; lower where scores separate the classes better",
+    "calibration": "calibration loss: what of the loss recalibration would remove, cross-validated by the method named",
+    "entropy": "NLL expected if the probabilities were right",
     "root-mean-square gap": "root of the mean squared distance of probability and frequency",
-    "z": "a difference in units of its standard error under calibration; alone, beyond 2 is more than chance",
+    "z": "a difference in units of its standard error under calibration; alone, beyond 2 is significant at 5 %",
 }
 """Terms of the report, in the order in which they come up."""
 
 
 BY_PART = {
-    "rows, predicted": "rows whose label it is, and rows for which it is predicted",
-    "share, mean p": "share of the label, and mean probability that it gets",
-    "gap": "by class: mean probability minus share; by group: mean confidence minus accuracy",
-    "precision, recall": "share of right answers among its predictions, and among its rows",
-    "p, all considered": "the same when every class or group is a chance to be off (Benjamini, Hochberg)",
+    "rows, predicted": "samples with this label, and samples for which it is predicted",
+    "share, mean p": "frequency of the label, and mean probability that it gets",
+    "gap": "by class: mean probability minus frequency; by group: mean confidence minus accuracy",
+    "precision, recall": "proportion of right answers among its predictions, and among its samples",
+    "p, adjusted": "the p-value adjusted for the number of classes or groups (Benjamini, Hochberg)",
 }
 """Terms of the tables by class and by group."""
 

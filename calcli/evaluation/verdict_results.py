@@ -234,7 +234,11 @@ class Report:
         if self.size:
             return f"{self.size} {self.verdict_kind}"
         if self.verdict_kind == "mixed":
-            return "wrong in places" if "confidence" in self.findings else f"wrong for some {self.findings[0]}"
+            return (
+                "miscalibrated in places"
+                if "confidence" in self.findings
+                else f"miscalibrated for some {self.findings[0]}"
+            )
         return {"too_few": "too few samples", "check_labels": "Check the labels first"}.get(
             self.verdict_kind, self.verdict_kind
         )

@@ -176,7 +176,7 @@ def _without_index(path: Path, columns: dict[str, Column], n: int) -> dict[str, 
             remark(f"{what} counts the rows and was left out")
         elif values.ndim == 1 and len(np.unique(values)) == n and not any(role_of(c) == "ids" for c in columns):
             columns["ids"] = index
-            remark(f"{what} was taken as the ids of the rows")
+            remark(f"{what} was read as the ids of the rows")
         else:
             remark(f"{what} looks like an index and was left out")
     return columns

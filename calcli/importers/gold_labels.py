@@ -35,7 +35,7 @@ def add_gold(
     added = dict(entries)
     if ids is None and not homes:
         added[GOLD] = Entry(answers.path, answers.name, answers.load)
-        remark(f"{answers.where} was taken as the gold, row by row: there are no ids")
+        remark(f"{answers.where} was read as the gold, row by row: there are no ids")
         return added, ask
     if ids is None or not homes:
         lacking = archive.path if ids is None else next(iter(entries.values())).path
@@ -43,7 +43,7 @@ def add_gold(
     for folder, path in homes.items():
         load = partial(_aligned, entries[path], ids, answers)
         added["/".join((*folder, GOLD))] = Entry(answers.path, answers.name, load)
-    remark(f"{answers.where} was taken as the gold, {ids.name!r} as its ids; rows were joined by them")
+    remark(f"{answers.where} was read as the gold, {ids.name!r} as its ids; rows were joined by them")
     return added, ask
 
 

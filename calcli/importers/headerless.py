@@ -41,7 +41,7 @@ def headerless_archive(path: Path, columns: Mapping[str, Column], n: int, ask: I
     scores = [name for name in left if name not in ends]
     if len(ends) == 1 and (len(scores) > 1 or scores == lists != []) and all(_is_real(arrays[name]) for name in scores):
         remark(
-            f"{path.name}: has no column names; column {ends[0]} was taken as the labels, {scores[0]} to {scores[-1]}"
+            f"{path.name}: has no column names; column {ends[0]} was read as the labels, {scores[0]} to {scores[-1]}"
             " as the scores"
         )
         parts, labels = [arrays[name] for name in scores], arrays[ends[0]]

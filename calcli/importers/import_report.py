@@ -109,7 +109,7 @@ def remark_taken(candidate: BundleArrays, entries: Mapping[str, Entry]) -> None:
         for role, path in candidate.extras.items()
     ]
     head = f"{candidate.name}: " if candidate.name else ""
-    scores = f"{shown(candidate.scores)} was taken as the scores ({candidate.kind})"
+    scores = f"{shown(candidate.scores)} was read as the scores ({candidate.kind})"
     remark(head + ", ".join([scores, *labels, *extras]))
 
 

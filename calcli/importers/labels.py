@@ -65,10 +65,10 @@ def to_labels(
         said = [name.lower() for name in class_names or ()]
         if sorted(said) == ["false", "true"]:
             return TakenLabels(np.where(raw, said.index("true"), said.index("false")))
-        remark(f"{where}: true was taken as class 1, false as class 0")
+        remark(f"{where}: true was read as class 1, false as class 0")
         return TakenLabels(raw.astype(np.int64))
     if k == 2 and raw.ndim == 1 and raw.dtype.kind == "i" and set(np.unique(raw).tolist()) == {-1, 1}:
-        remark(f"{where}: +1 was taken as class 1, -1 as class 0")
+        remark(f"{where}: +1 was read as class 1, -1 as class 0")
         return TakenLabels((raw > 0).astype(np.int64))
     return TakenLabels(raw)
 
@@ -104,7 +104,7 @@ def _named(
     own = class_names is None
     if class_names is None and positive in texts and len(texts) == 2:
         class_names = [text for text in texts if text != positive] + [str(positive)]
-        remark(f"{where}: {positive!r} was taken as class 1, {class_names[0]!r} as class 0")
+        remark(f"{where}: {positive!r} was read as class 1, {class_names[0]!r} as class 0")
     elif class_names is None:
         class_names = _understood(texts, k, where)
     elif not set(texts) <= set(class_names):
@@ -159,12 +159,12 @@ def _understood(texts: Sequence[str], k: int, where: str) -> list[str] | None:
         known = next((pair for pair in OPPOSITES if set(pair) == set(lower)), None)
         names = [lower[word] for word in known] if known else sorted(texts)
         how = "" if known else ", the later in the alphabet; --class-names says otherwise"
-        remark(f"{where}: {names[1]!r} was taken as class 1, {names[0]!r} as class 0{how}")
+        remark(f"{where}: {names[1]!r} was read as class 1, {names[0]!r} as class 0{how}")
         return names
     letters = [chr(ord("A") + i) for i in range(min(k, 26))]
     for alphabet in (letters, [letter.lower() for letter in letters]):
         if set(texts) <= set(alphabet):
-            remark(f"{where}: the letters {alphabet[0]} to {alphabet[-1]} were taken as classes 0 to {k - 1}")
+            remark(f"{where}: the letters {alphabet[0]} to {alphabet[-1]} were read as classes 0 to {k - 1}")
             return alphabet
     return None
 

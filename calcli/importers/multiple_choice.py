@@ -53,7 +53,7 @@ def check_logged(where: str, lls: Sequence[float], gold: int, right: float | Non
     if right != float(best[gold]) and not (best[gold] and best.sum() > 1):
         raise DataError(
             f"{where}: {measure} is {right:g}, but the largest score is candidate {int(scores.argmax())} and"
-            f" the right one {gold}; the field taken for the answer is not it, or the candidates were shuffled"
+            f" the right one {gold}; the field read as the answer is not it, or the candidates were shuffled"
         )
 
 

@@ -38,7 +38,7 @@ def open_rows(where: str, *, tell: Callable[[str], None] | None = None, **how: U
 
     What is no HDF5 is imported, as ``calcli extract`` would with the names and the kind
     in ``layout``, into a temporary bundle that goes when the rows are closed; the rows
-    bear the name of the file. tell : hears what was taken for what. Raises as ``open_bundle`` and ``import_scores`` do.
+    bear the name of the file. tell : hears what was read as what. Raises as ``open_bundle`` and ``import_scores`` do.
     """
     path, group = split_where(where)
     if not _is_foreign(path):

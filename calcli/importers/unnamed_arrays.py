@@ -158,7 +158,7 @@ def _evidence(array: Any) -> str:
     """What the numbers themselves say about their kind, as the end of a sentence."""
     rows = np.asarray(array[:ROWS_SEEN], dtype=np.float64).reshape(-1, array.shape[-1] if array.ndim > 1 else 1)
     if ((rows < 0) | (rows > 1)).any():
-        return "; some lie outside 0 to 1, so that they are no probabilities"
+        return "; values lie outside [0, 1], so they cannot be probabilities"
     if rows.shape[1] > 1 and (np.abs(rows.sum(axis=1) - 1) < 1e-3).all():
         return "; its rows sum to 1, as probabilities do"
     return ""

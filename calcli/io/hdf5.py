@@ -271,7 +271,7 @@ def lookup(group: h5py.Group, path: str, links: int = 0) -> Any:
         if isinstance(link, h5py.SoftLink):
             node = lookup(node, link.path, links + 1) if links < MOST_LINKS else None
             if node is None:
-                raise DataError(f"{where} is a link to {link.path}, where nothing can be found; mend it")
+                raise DataError(f"{where} is a link to {link.path}, where nothing can be found; correct it")
             continue
         if isinstance(link, h5py.ExternalLink):
             _check_target(node, link, where, links)
@@ -290,7 +290,7 @@ def _check_target(group: h5py.Group, link: h5py.ExternalLink, where: str, links:
         raise DataError(f"{told}which cannot be opened; is that file here?")
     with open_file(path) as other:
         if lookup(other, link.path, links + 1) is None:
-            raise DataError(f"{told}where nothing can be found; mend it")
+            raise DataError(f"{told}where nothing can be found; correct it")
 
 
 def _link(node: Any, name: str) -> Any:

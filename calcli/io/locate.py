@@ -64,8 +64,10 @@ class Layout(ByName):
 
     scores: str | None = flag(None, "Dataset with the scores, when it has another name.", "PATH")
     labels: str | None = flag(None, "Dataset with the labels, when it has another name.", "PATH")
-    kind: str | None = flag(None, "What the scores read are, when the name does not say it.", "logits|log_probs|probs")
-    external: bool = flag(False, "Values may lie in files elsewhere than beside the bundle.")
+    kind: str | None = flag(
+        None, "Type of the scores, if the dataset's name does not imply it.", "logits|log_probs|probs"
+    )
+    external: bool = flag(False, "Allow HDF5 external storage outside the bundle's folder.")
 
     def __post_init__(self) -> None:
         if self.kind is not None and self.kind not in SCORE_KINDS:

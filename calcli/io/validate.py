@@ -41,11 +41,11 @@ def check_confidences(confidence: NDArray[Any], where: str, first_row: int = 0) 
     if not inside.all():
         row = int(np.argmin(inside))
         percent = column.min() >= 0 and 20 < column.max() <= 100
-        advice = "drop the row or mend what made it"
+        advice = "drop the row or correct what made it"
         if percent:
             advice = "divide percentages by 100 (calcli extract --percent)"
         elif np.isnan(column[row]):
-            advice = "drop the row (calcli extract --drop-missing) or mend what made it"
+            advice = "drop the row (calcli extract --drop-missing) or correct what made it"
         raise DataError(f"{where}: row {first_row + row} is {column[row]:g}, expected a confidence in [0, 1]; {advice}")
     return column[:, None]
 
@@ -58,7 +58,7 @@ def check_correct(correct: NDArray[Any], n: int, where: str) -> IntArray:
     if bad.any():
         row = int(np.argmax(bad))
         raise DataError(
-            f"{where}: row {row} is {correct[row]:g}, expected 1 (right) or 0 (wrong); drop or mend the row"
+            f"{where}: row {row} is {correct[row]:g}, expected 1 (right) or 0 (wrong); drop or correct the row"
         )
     return correct.astype(np.int64)
 
@@ -314,7 +314,7 @@ def check_weights(weights: NDArray[Any], n: int, where: str) -> FloatArray:
     bad = ~np.isfinite(w) | (w < 0)
     if bad.any():
         row = int(np.argmax(bad))
-        raise DataError(f"{where}: row {row} has weight {w[row]}, expected a finite number >= 0; mend it")
+        raise DataError(f"{where}: row {row} has weight {w[row]}, expected a finite number >= 0; correct it")
     if not w.any():
         raise DataError(f"{where}: all weights are zero, expected at least one positive weight; delete them if unused")
     if w.max() > LARGEST_WEIGHT or w.max() < 1 / LARGEST_WEIGHT:

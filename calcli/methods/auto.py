@@ -379,7 +379,7 @@ def usable(names: Sequence[str], rows: Rows, options: AutoOptions) -> list[str]:
     if options.keep_argmax:
         left = [name for name in left if laws[name].keeps_argmax and laws[name].monotone]
         if not left:
-            raise FitError("no candidate is left: none of those listed keeps every prediction (keep_argmax=true)")
+            raise FitError("no candidate is left: none of those listed is accuracy-preserving (keep_argmax=true)")
     return left
 
 

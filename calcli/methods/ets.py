@@ -70,7 +70,7 @@ class EnsembleTemperatureScaling(Calibrator):
 
     place = 23
     aliases = ("ensemble-temperature",)
-    use = "when one temperature leaves the tails wrong; keeps predictions"
+    use = "when one temperature leaves the tails wrong; accuracy-preserving"
     title = "ensemble temperature scaling"
     Options = EnsembleTemperatureOptions
     laws = replace(ORDER_PRESERVING, improves_nll=True, memory="row")

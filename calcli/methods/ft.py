@@ -90,7 +90,7 @@ class FeatureTemperature(Calibrator):
     uniform: float = param()
 
     place = 20
-    use = "when rows differ in how sure the model should be; keeps predictions"
+    use = "when rows differ in how sure the model should be; accuracy-preserving"
     title = "feature temperature"
     Options = FeatureTemperatureOptions
     # the uniform part can cost 1/n where the scores were perfect

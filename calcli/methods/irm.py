@@ -36,7 +36,7 @@ class IsotonicMulticlass(Calibrator):
 
     place = 43
     aliases = ("isotonic-multiclass",)
-    use = "all classes at once without a formula; keeps predictions"
+    use = "all classes at once without a formula; accuracy-preserving"
     title = "isotonic regression, multi-class"
     laws = replace(ORDER_PRESERVING, memory="row")
 

@@ -59,7 +59,7 @@ class SharedMonotone(Calibrator):
 
     place = 24
     aliases = ("monotone",)
-    use = "when the error depends on the level of the probability; keeps predictions"
+    use = "when the error depends on the level of the probability; accuracy-preserving"
     title = "shared monotone map"
     Options = SharedMonotoneOptions
     laws = replace(ORDER_PRESERVING, improves_nll=True, memory="stream")

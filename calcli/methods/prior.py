@@ -1,4 +1,4 @@
-"""Class shares that changed."""
+"""Class frequencies that changed."""
 
 from functools import partial
 from typing import Any, Self
@@ -18,7 +18,7 @@ LEAST = 1e-12
 
 @dataclass(frozen=True)
 class PriorShift(Calibrator):
-    """Move probabilities from the class shares of one population to those of another.
+    """Move probabilities from the class frequencies of one population to those of another.
 
     p' = p target / source, divided by its sum: right where the classes have other frequencies than among the rows of
     the fit, and rows of a class are as they were (label shift). ``calcli adapt`` makes it behind a calibrator with
@@ -34,7 +34,7 @@ class PriorShift(Calibrator):
     place = 97
     aliases = ("label-shift", "prior-shift")
     use = "the classes have other frequencies than before: calcli adapt"
-    title = "correction of class shares"
+    title = "correction of class frequencies"
     laws = Laws(shift_invariant=True, equivariant=True, weights=True, memory="stream")
 
     @classmethod

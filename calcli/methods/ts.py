@@ -75,7 +75,7 @@ class TemperatureScaling(OneTemperature):
 
     place = 10
     aliases = ("temperature",)
-    use = "start here: one number, every prediction kept"
+    use = "start here: one number, accuracy-preserving"
     title = "temperature scaling"
     Options = TemperatureOptions
     laws = replace(ORDER_PRESERVING, improves_nll=True, memory="stream")

@@ -109,7 +109,7 @@ def ece(context: MetricContext) -> Value:
     signature=(*BINNED_L1[:4], ("label", "positive")),
     aliases=("ece1", "class1_ece"),
     report="two classes",
-    meaning="mean gap of P(class 1) and the share of class 1",
+    meaning="mean gap of P(class 1) and the frequency of class 1",
     whole=True,
     reads="sums",
 )

@@ -172,12 +172,12 @@ def _finite(x: float) -> float | None:
 
 @metric(
     "accuracy",
-    "Share of rows whose predicted class is the label",
+    "Proportion of samples whose predicted class is the label",
     "mean 1[argmax p = y], ties to the lowest index; with --threshold T, 1[(p_1 > T) = y]",
     better="high",
     aliases=("acc",),
     report="default",
-    meaning="share of right predictions",
+    meaning="proportion of right predictions",
     rows=lambda context: context.right,
     reads="sums",
 )

@@ -19,46 +19,49 @@ GLOSSARY: dict[str, tuple[str, str]] = {
     ),
     "calibrator": (
         "Calibrator",
-        "A small function, fitted on cases with known answers, that corrects the confidence after the model answered.",
+        "A small function, fitted on labelled samples, that corrects the confidence after the model answered.",
     ),
     "points": ("Points", "Percentage points: from 80% to 90% are ten points."),
     "overstates": (
-        "Overstates by",
-        "Mean confidence minus the share of right answers. Positive: too sure. Negative: not sure enough.",
+        "Overconfidence",
+        "Mean confidence minus accuracy. Positive: overconfident. Negative: underconfident.",
     ),
     "ece": (
         "Calibration error (ECE)",
-        "The average distance between stated confidence and share of right answers over {bins} ranges of confidence."
-        " Even an honest model shows some by chance, which is why the chance level stands beside it.",
+        "The average distance between confidence and accuracy over {bins} bins of confidence."
+        " A calibrated model has some as well; the value expected under calibration stands beside it.",
     ),
     "loss": (
-        "Loss (NLL)",
-        "Minus the logarithm of the probability given to the true class, averaged. Lower is better; it rewards honest"
-        " and sharp probabilities alike.",
+        "NLL",
+        "Negative log-likelihood, also log loss: minus the logarithm of the probability given to the true class,"
+        " averaged. Lower is better; it rewards calibrated and sharp probabilities.",
     ),
     "split": (
-        "Loss split",
-        "The part of the loss that better calibration would remove, and the rest, which only a better model could.",
+        "NLL decomposition",
+        "Calibration loss, which recalibration would remove, and refinement loss, which only a better model could.",
     ),
     "band": (
         "Grey band",
-        "Where the curve of a calibrated model with these confidences lies, {level} times in 100 at each place.",
+        "Where the curve of a calibrated model with these confidences lies with probability {level} %, at each place.",
     ),
     "interval": (
         "Interval",
-        "With new cases of the same kind, intervals made like this hold the true value {level} times in 100.",
+        "Confidence interval: intervals made like this contain the true value with probability {level} %.",
     ),
-    "coverage": ("Coverage", "The share of cases that the model decides alone, above a threshold of confidence."),
+    "coverage": (
+        "Coverage",
+        "The proportion of samples above a threshold of confidence, which the model decides alone.",
+    ),
     "beyond": (
-        "Beyond chance",
-        "More than an honest model would show by luck, all classes, groups or ranges in the table considered together"
+        "Significant",
+        "Larger than chance explains, adjusted for all classes, groups or bins of the table"
         " (Benjamini and Hochberg, 5%).",
     ),
     "temperature": (
         "Temperature",
         "One number that all scores are divided by. Above 1 it makes the model less sure, below 1 more.",
     ),
-    "window": ("Range", "All cases whose stated confidence lies in it."),
+    "window": ("Bin", "All samples whose stated confidence lies in it."),
 }
 """Name in the page -> term, meaning."""
 

@@ -20,7 +20,7 @@ LEFT, TOP, SIDE, WIDTH = 78.0, 46.0, 560.0, 668.0
 POINTS = 120
 
 FEW = 30
-"""Cases below which a step of a curve is thin and pale: it looks dramatic and means little."""
+"""Samples below which a step of a curve is thin and pale: it looks dramatic and means little."""
 
 
 def _at(x: float, y: float) -> str:
@@ -76,8 +76,8 @@ def reliability(model: ModelResults, focus: int, positive: bool, ident: str) -> 
     axis = [
         tag("path", d=f"M{LEFT} {h + 64}H{LEFT + SIDE}", class_="axis"),
         *(_label(LEFT + SIDE * t, h + 84, f"{100 * t:.0f}%") for t in ticks),
-        _label(LEFT + SIDE / 2, h + 110, "how sure the model says it is" if not positive else says),
-        _label(LEFT + SIDE / 2, h + 136, f"outline: cases (square root), at most {short(tallest)}"),
+        _label(LEFT + SIDE / 2, h + 110, "stated confidence" if not positive else says),
+        _label(LEFT + SIDE / 2, h + 136, f"outline: samples (square root), at most {short(tallest)}"),
     ]
     sides = [  # over the bands, which are wide where cases are few
         _label(
@@ -107,7 +107,7 @@ def _band(curve: Curve) -> str:
 
 
 def _lines(curve: Curve, at: int) -> list[Safe]:
-    """The whole curve thin and pale, and over it, in full, the steps that enough cases stand behind."""
+    """The whole curve thin and pale, and over it, in full, the steps that enough samples stand behind."""
     fit = curve.isotonic
     x, y = fit.knots
     if len(x) == 1:  # a short dash, so that it is seen
@@ -196,7 +196,7 @@ def risk(model: ModelResults, ident: str) -> Safe:
         *(tag("path", d=f"M{at(0, t)}H{LEFT + width}", class_="grid") for t in ticks),
         *(_label(LEFT - 8, float(at(0, t).split(",")[1]) + 5, f"{100 * t:.0f}%", "end") for t in ticks),
         *(_label(LEFT + width * t, TOP + height + 22, f"{100 * t:.0f}%") for t in np.linspace(0, 1, 6)),
-        _label(LEFT + width / 2, TOP + height + 46, "share of the cases that it decides alone"),
+        _label(LEFT + width / 2, TOP + height + 46, "coverage: proportion of the samples that it decides alone"),
         _label(8, 20, "of them right", "start"),
     ]
     for number, v in enumerate(model.versions):
@@ -207,7 +207,7 @@ def risk(model: ModelResults, ident: str) -> Safe:
     parts.append(tag("path", d=f"M0 {TOP}V{TOP + height}", class_="cursor off", data_cursor=True))
     halves = [float(np.interp(0.5, v.coverage.coverage, v.coverage.accuracy)) for v in model.versions]
     words = "; ".join(
-        f"{v.name}: half of the cases decided alone, {per_cent(half)} of them right"
+        f"{v.name}: half of the samples decided alone, {per_cent(half)} of them right"
         for v, half in zip(model.versions, halves, strict=True)
     )
     return _svg(WIDTH, height + TOP + 60, f"Risk and coverage. {words}", *parts, ident=ident)
@@ -239,10 +239,10 @@ def sweep_figure(sweep: TemperatureSweep, ident: str) -> Safe:
                 ]
             )
 
-    panel(sweep.nll, TOP, 140, "loss (NLL)", "curve v1", (float(sweep.nll.min()), float(sweep.nll.max())))
+    panel(sweep.nll, TOP, 140, "NLL", "curve v1", (float(sweep.nll.min()), float(sweep.nll.max())))
     most = float(max(sweep.ece.max(), sweep.ece_null_mean.max()))
     panel(sweep.ece_null_mean, 220, 140, "", "curve chance", (0.0, most))
-    panel(sweep.ece, 220, 140, "calibration error (ECE); dotted: by chance alone", "curve v0", (0.0, most))
+    panel(sweep.ece, 220, 140, "calibration error (ECE); dotted: expected under calibration", "curve v0", (0.0, most))
     parts.extend(_marks(sorted(mark.temperature for mark in sweep.marks), low, high))
     for tick in round_ticks(float(sweep.temperature[0]), float(sweep.temperature[-1])):
         parts.append(_label(LEFT + SIDE * (np.log(tick) - low) / (high - low), 382, f"{tick:g}"))

@@ -156,7 +156,7 @@ def _calls(candidates: Sequence[Candidate]) -> list[str]:
     """What readers call the versions: methods, with the file where two share one."""
     methods = [c.method for c in candidates]
     return [
-        "as it is" if c.name is None else c.method if methods.count(c.method) == 1 else f"{c.method} ({c.name})"
+        "uncalibrated" if c.name is None else c.method if methods.count(c.method) == 1 else f"{c.method} ({c.name})"
         for c in candidates
     ]
 

@@ -10,9 +10,9 @@ def count(value: int) -> str:
     return f"{value:,}".replace(",", THIN_SPACE)
 
 
-def cases(n: int) -> str:
-    """``1 case``, ``12 345 cases``."""
-    return f"{count(n)} case{'s'[: n != 1]}"
+def samples(n: int) -> str:
+    """``1 sample``, ``12 345 samples``."""
+    return f"{count(n)} sample{'s'[: n != 1]}"
 
 
 def per_cent(share: float) -> str:

@@ -173,10 +173,10 @@
         const v = versions[k], share = at / 100;
         const w = v.windows.find((each, j) => share <= each[1] + 1e-9 && (share > each[0] || j === 0));
         const range = Math.round(100 * w[0]) + " to " + Math.round(100 * w[1]) + "%";
-        if (!w[2]) return v.name + ": no case between " + range;
+        if (!w[2]) return v.name + ": no samples between " + range;
         const band = v.band[Math.round(at / 2)];
-        const curve = v.curve[at] === null ? "" : "; the curve at " + at + "%: " + percent(v.curve[at]) + ", an honest one " + percent(band[1]) + " to " + percent(band[2]);
-        return v.name + ": of " + count(w[2]) + " cases at " + range + " right in " + percent(w[3]) + " (" + percent(w[4]) + " to " + percent(w[5]) + ")" + curve;
+        const curve = v.curve[at] === null ? "" : "; the curve at " + at + "%: " + percent(v.curve[at]) + ", expected if calibrated: " + percent(band[1]) + " to " + percent(band[2]);
+        return v.name + ": of " + count(w[2]) + " samples at " + range + " right in " + percent(w[3]) + " (" + percent(w[4]) + " to " + percent(w[5]) + ")" + curve;
       }));
       all(body, '[data-file^="reliability"]').forEach((svg) => cursor(svg, 78 + 5.6 * at));
     };
@@ -184,10 +184,10 @@
       const at = Number(sliders.threshold.value), v = versions[Number(focus.value)], t = v.thresholds[at];
       const share = t.length > 3 ? t[3] : t[0] / v.n;
       const lines = t[0]
-        ? [exact(share) + " of the cases (" + count(t[0]) + " of " + count(v.n) + ") are decided alone; the rest go to a person.",
+        ? [exact(share) + " of the samples (" + count(t[0]) + " of " + count(v.n) + ") are decided alone; the rest go to a person.",
            exact(t[1]) + " of those are right (interval " + wilson(t[1], t.length > 4 ? t[4] : t[0], v.z).map(exact).join(" to ") + ").",
-           exact(t[2]) + " is what the model promises for them."]
-        : ["No case is that sure."];
+           exact(t[2]) + " is their mean confidence."]
+        : ["No sample is that confident."];
       if (typeof sought === "string") lines.push(sought);
       say(sliders.threshold, lines);
       const svg = body.querySelector('svg[data-file^="risk"]');
@@ -205,8 +205,8 @@
       }
       if (found !== null) sliders.threshold.value = found;
       threshold(found === null
-        ? "No threshold shows at most " + exact(wrong) + " wrong: too few cases are that sure, or they are wrong too often."
-        : "The lowest threshold whose interval stays within " + exact(wrong) + " wrong. These cases chose it: check it on others (calcli threshold).");
+        ? "No threshold shows at most " + exact(wrong) + " wrong: too few samples are that sure, or they are wrong too often."
+        : "The lowest threshold whose interval stays within " + exact(wrong) + " wrong. These samples chose it: check it on others (calcli threshold).");
     };
     const follow = () => {
       const k = focus.value;

@@ -17,7 +17,7 @@ from calcli.metrics.intervals import normal_quantile
 from calcli.report.components import GLOSSARY, Room, download, drawn_of, focus_of, row, state_word, table, term
 from calcli.report.gather import ModelResults, Threshold, Version
 from calcli.report.markup import Safe, data_block, join, name, tag, visible
-from calcli.report.number_format import cases, count, share, signed, span
+from calcli.report.number_format import count, samples, share, signed, span
 from calcli.report.sections import card, model_body, signatures
 from calcli.report.verdicts import overall, report_of, verdict_of
 
@@ -48,7 +48,7 @@ def page(
     one = len(models) == 1
     called = title or (models[0].name if one else f"{len(models)} models")
     known = f"{models[0].k} classes" if models[0].k > 1 else "confidences alone"
-    facts = f" · {cases(models[0].n)} · {known}" if one else f" · {len(models)} models" if title else ""
+    facts = f" · {samples(models[0].n)} · {known}" if one else f" · {len(models)} models" if title else ""
     foot = join([_how(models, commands), _words(models[0].versions[0].top.settings)])
     around = _document(called, _header(called, facts), foot, data_block("calcli-evaluation", evaluation))
     versions = sum(len(m.versions) for m in models)
@@ -203,10 +203,10 @@ def _overview(models: Sequence[ModelResults]) -> Safe:
         "Model",
         "Rank",
         "Verdict",
-        "Overstates by (points)",
+        "Overconfidence (points)",
         term("interval"),
         "Right",
-        "Cases",
+        "Samples",
         "Best calibrator given",
     )
     chooser = tag(
@@ -215,7 +215,7 @@ def _overview(models: Sequence[ModelResults]) -> Safe:
         tag("select", *(tag("option", m.name, value=at) for at, m in enumerate(models)), id="model"),
         class_="script",
     )
-    caption = "The most overstating first; those whose intervals overlap share ranks, as they cannot be told apart."
+    caption = "The most overconfident first; models whose intervals overlap share ranks."
     listing = table(caption, head, rows, "models", data_list=True)
     finder = tag(
         "div",
@@ -276,7 +276,7 @@ def _for_script(version: Version) -> dict[str, Any]:
 
 
 def _threshold(t: Threshold) -> list[int | float | None]:
-    """Cases, share right and promise; of weighted rows also the coverage and the effective number of cases."""
+    """Samples, share right and promise; of weighted rows also the coverage and the effective number of samples."""
     found: list[int | float | None] = [t.n, _four(t.right), _four(t.promised)]
     return found if not t.n or t.effective == t.n else [*found, _four(t.coverage), round(t.effective, 1)]
 

@@ -66,15 +66,15 @@ def warnings(model: ModelResults) -> Safe:
 def compare(model: ModelResults, m: int) -> Safe:
     """One row per version: state, what it says and what happens, error beside its chance level, loss."""
     rows = []
-    loss, called = ("nll", term("loss", "Loss")) if model.k > 1 else ("brier_top", "Squared error")
+    loss, called = ("nll", term("loss", "NLL")) if model.k > 1 else ("brier_top", "Squared error")
     best = focus_of(model)
     for at, v in enumerate(model.versions):
         verdict, over, scores = verdict_of(model, v), report_of(v).overconfidence, v.result.scores
         ece, measured = scores["ece"], scores[loss]
-        by_chance: Any = "no chance level"
+        by_chance: Any = "no expected value"
         if ece.null is not None:
             mean, q95 = ece.null.mean, ece.null.q95
-            by_chance = f"chance alone {signed(100 * mean)}, rarely over {signed(100 * q95)}".replace("+", "")
+            by_chance = f"expected {signed(100 * mean)}, 95th percentile {signed(100 * q95)}".replace("+", "")
         change: Any = tag("small", "–")
         if v.result.paired is not None and loss in v.result.paired.differences:
             d = v.result.paired.differences[loss]
@@ -98,14 +98,14 @@ def compare(model: ModelResults, m: int) -> Safe:
     head = (
         "Version",
         "Verdict",
-        "● right, ○ says",
+        "● accuracy, ○ mean confidence",
         join([term("overstates"), " (points, ", term("interval", "interval"), ")"]),
         join([term("ece", "Calibration error"), " (points)"]),
         called,
-        "The same against as it is",
-        "Right answers",
+        "Change in NLL",
+        "Accuracy",
     )
-    caption = "The closer ● and ○, the more honest. A calibrator changes how sure the model says it is."
+    caption = "Accuracy ● and mean confidence ○ should coincide."
     listing = table(caption, head, rows, f"versions-{m}")
     return tag("section", tag("h2", "With and without a calibrator"), listing, download(f"t-versions-{m}"))
 
@@ -135,7 +135,7 @@ def where_wrong(model: ModelResults, m: int, focus: int, room: Room) -> Safe:
         for b in report_of(v).bins:
             says = f"{100 * b.low:.0f}–{100 * b.high:.0f}%"
             if not b.n:
-                rows.append(row(says, "0", "–", "no case"))
+                rows.append(row(says, "0", "–", "no samples"))
                 continue
             word = "not significant"
             if b.significant:
@@ -144,10 +144,10 @@ def where_wrong(model: ModelResults, m: int, focus: int, room: Room) -> Safe:
             right = join([per_cent(b.accuracy), tag("small", reach)])
             rows.append(row(says, count(b.n), right, word))
         head = (
-            "It says",
-            "Cases",
+            "Confidence",
+            "Samples",
             join(["Right, ", term("interval", "interval")]),
-            join(["Verdict (", term("beyond", "beyond chance"), ")"]),
+            join(["Verdict (", term("beyond", "significant"), ")"]),
         )
         caption = join([name(v.name), ", by stated ", term("confidence", "confidence")])
         return table(caption, head, rows, f"ranges-{m}-{at}")
@@ -165,7 +165,7 @@ def where_wrong(model: ModelResults, m: int, focus: int, room: Room) -> Safe:
             "p",
             "Each curve shows how often the model is right when it says how sure it is. A curve inside the ",
             term("band", "grey band"),
-            " cannot be told from an honest model with so many cases.",
+            " is what a calibrated model shows on so many samples.",
             *((" Of two classes the first figure shows the probability of class 1.",) if both else ()),
         ),
         *(tag("p", f"{c.label}: {words}.") for c in curves if (words := fall_words(c, "the crosses show bins"))),
@@ -185,14 +185,14 @@ def alone(model: ModelResults, m: int, focus: int, room: Room) -> Safe:
                 f"{100 * t.at:.0f}%",
                 per_cent(t.coverage),
                 count(t.n),
-                per_cent(t.right) if t.n else "no case",
+                per_cent(t.right) if t.n else "no samples",
                 f"{share(t.right_low)} to {share(t.right_high)}" if t.n else "–",
                 per_cent(t.promised) if t.n else "–",
             )
             for t in v.thresholds
             if round(100 * t.at) in (0, 50, 60, 70, 80, 90, 95, 99)
         ]
-        head = ("From", term("coverage", "Decides alone"), "Cases", "Right", term("interval"), "Says")
+        head = ("From", term("coverage", "Decides alone"), "Samples", "Right", term("interval"), "Says")
         return table(join([name(v.name), ", thresholds"]), head, rows, f"thresholds-{m}-{at}")
 
     wanted = tag(
@@ -205,7 +205,7 @@ def alone(model: ModelResults, m: int, focus: int, room: Room) -> Safe:
     slider = slider_panel("Decide alone from a confidence of ", "Threshold", wanted)
     return tag(
         "section",
-        tag("h2", "Let it decide alone only when it is sure enough"),
+        tag("h2", "Selective prediction"),
         tag("p", "Above the threshold the model decides alone; below it, a person looks."),
         tag("figure", risk(model, f"risk-{m}")),
         slider,
@@ -283,7 +283,7 @@ def parts(model: ModelResults, m: int, focus: int, what: str, title: str, room: 
         sentence = (
             f"{beyond} of {total} {called} {are} significantly off, {same} of them {high}."
             if beyond
-            else f"None of {total} {called} is significantly off."
+            else f"None of {total} {called} is significantly miscalibrated."
         )
         sentence += " That is the whole model rather than single ones." if beyond > total / 2 else ""
         sentence += seen
@@ -294,7 +294,7 @@ def parts(model: ModelResults, m: int, focus: int, what: str, title: str, room: 
     finder = tag(
         "div",
         tag("label", f"Find {what} ", tag("input", type="search", class_="search")),
-        tag("label", tag("input", type="checkbox", class_="only"), " only beyond chance"),
+        tag("label", tag("input", type="checkbox", class_="only"), " only significant"),
         tag("button", "Show more", type="button", class_="more"),
         tag("span", class_="shown", role="status"),
         class_="script panel finder",
@@ -322,7 +322,7 @@ def loss_split(model: ModelResults, m: int) -> Safe:
     for v in model.versions:
         split = None if v.result.report is None else v.result.report.split
         if split is not None:
-            for what, part in (("loss (NLL)", split.nll), ("Brier score", split.brier)):
+            for what, part in (("NLL", split.nll), ("Brier score", split.brier)):
                 half = normal_quantile(0.5 + v.top.settings.level / 2) * part.se
                 rows.append(
                     row(
@@ -336,10 +336,10 @@ def loss_split(model: ModelResults, m: int) -> Safe:
                 )
     if not rows:
         return Safe("")
-    head = ("Of", "Whole", "Only a better model removes", "A calibrator removes", term("interval"), "Found by")
-    caption = join([term("split"), ": cross-fitted on these cases; below 0 means nothing to find."])
+    head = ("Of", "Whole", "Refinement", "Calibration", term("interval"), "Found by")
+    caption = join([term("split"), ": cross-validated on these samples."])
     listing = table(caption, head, rows, f"split-{m}")
-    return tag("section", tag("h2", "What of the loss can be mended"), listing, download(f"t-split-{m}"))
+    return tag("section", tag("h2", "NLL decomposition"), listing, download(f"t-split-{m}"))
 
 
 def temperatures(model: ModelResults, m: int) -> Safe:
@@ -351,8 +351,8 @@ def temperatures(model: ModelResults, m: int) -> Safe:
         row(name(k.name), fixed(k.temperature), fixed(k.nll), fixed(100 * k.ece, 1), per_cent(k.mean_confidence))
         for k in s.marks
     ]
-    part = "" if model.swept_rows == model.n else f" On {count(model.swept_rows)} cases drawn from {count(model.n)}."
-    head = (term("temperature"), "T", term("loss", "Loss"), term("ece", "Calibration error"), "Says")
+    part = "" if model.swept_rows == model.n else f" On {count(model.swept_rows)} samples drawn from {count(model.n)}."
+    head = (term("temperature"), "T", term("loss", "NLL"), term("ece", "Calibration error"), "Says")
     return tag(
         "section",
         tag("h2", "One temperature"),
@@ -376,11 +376,11 @@ def numbers(model: ModelResults, m: int) -> Safe:
                     span(i.low, i.high, 1, 4)
                     if i
                     else tag("small", score.reason or score.more.get("ci_reason", "not computed")),
-                    f"{fixed(score.null.mean, 4)}, rarely over {fixed(score.null.q95, 4)}" if score.null else "–",
+                    f"{fixed(score.null.mean, 4)}, 95th percentile {fixed(score.null.q95, 4)}" if score.null else "–",
                     chance(score.p_value),
                 )
             )
-    head = ("Metric", "Value", term("interval"), "By chance alone", "As much by chance")
+    head = ("Metric", "Value", term("interval"), "Expected under calibration", "p-value")
     inner = table("All numbers", head, rows, f"numbers-{m}")
     return tag("details", tag("summary", "All numbers"), inner, download(f"t-numbers-{m}"))
 
@@ -401,14 +401,14 @@ def provenance(model: ModelResults, m: int) -> Safe:
         )
 
     source = origin(model.data_sha256, "recorded as ", tag("code", short(model.source)))
-    rows = [row("Cases", name(model.name), count(model.n), source)]
+    rows = [row("Samples", name(model.name), count(model.n), source)]
     for v in model.versions:
         if v.facts is not None:
             f = v.facts
             options = tag("code", f"{f.method} {json.dumps(f.options, ensure_ascii=False)}")
             made = origin(f.data_sha256, "fitted on ", name(f.source or "unknown rows"), " by ", options)
             rows.append(row(join(["Calibrator ", name(v.name)]), name(f.path), count(f.n), made))
-    return join([table("Files", ("What", "File", "Cases", "Origin"), rows, f"files-{m}"), download(f"t-files-{m}")])
+    return join([table("Files", ("What", "File", "Samples", "Origin"), rows, f"files-{m}"), download(f"t-files-{m}")])
 
 
 def model_body(model: ModelResults, m: int, room: Room) -> Safe:

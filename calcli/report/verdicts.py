@@ -14,7 +14,7 @@ from calcli.evaluation.verdict_results import Advice, Report
 from calcli.fast_dataclass import dataclass
 from calcli.metrics.intervals import normal_quantile
 from calcli.report.gather import CalibratorFacts, ModelResults, Version
-from calcli.report.number_format import cases, count, per_cent, points, signed, span
+from calcli.report.number_format import count, per_cent, points, samples, signed, span
 
 # ---- where a version is wrong, in sentences: the bins, groups and classes that stand out
 
@@ -32,7 +32,7 @@ def way_words(gap: float, about: Quantity = "top") -> str:
 
 
 def bin_sentence(version: Version, way: int = 0, largest: bool = False) -> str:
-    """The stated confidences that go wrong most, in cases times points, or in points; nothing where none does.
+    """The stated confidences that go wrong most, in samples times points, or in points; nothing where none does.
 
     way : 1 overconfident, -1 underconfident, 0 either.
     """
@@ -43,14 +43,14 @@ def bin_sentence(version: Version, way: int = 0, largest: bool = False) -> str:
         return ""
     b = max(found, key=lambda b: abs(b.gap) * (1 if largest else b.n))
     return (
-        f"When it says {100 * b.low:g} to {100 * b.high:g}% ({count(b.n)} of {count(version.result.n)} cases)"
+        f"When it says {100 * b.low:g} to {100 * b.high:g}% ({count(b.n)} of {count(version.result.n)} samples)"
         f" it is right in {per_cent(b.accuracy)} ({per_cent(b.accuracy_low)} to {per_cent(b.accuracy_high)})."
     )
 
 
 def where_wrong(v: Version, way: int) -> str:
     """Where a wrong version goes wrong: range of confidences, class 1 of two, groups, classes."""
-    found = bin_sentence(v, way) or "On average: no single range of confidences stands out."
+    found = bin_sentence(v, way) or "On average: no single bin of confidence stands out."
     return f"{found} {elsewhere(v)}".strip()
 
 
@@ -66,7 +66,7 @@ def elsewhere(v: Version) -> str:
         found.append(f"It differs by group: {worst_parts(v.groups, v.groups_about) or 'see below'}.")
     off = [g for g in v.classes if g.beyond]
     if "classes" in report.findings and 0 < len(off) <= len(v.classes) / 2:
-        found.append(f"Single classes are off: {worst_parts(off)}.")
+        found.append(f"Single classes are miscalibrated: {worst_parts(off)}.")
     return " ".join(found)
 
 
@@ -132,9 +132,9 @@ def advice_on(model: ModelResults, v: Version) -> Advice:
 def _apply(model: ModelResults, best: Version, facts: CalibratorFacts) -> Advice:
     """Take a calibrator that was given, what it gains, and what is left wrong with it."""
     if facts.same_rows:
-        why = "It was made from these very cases, on which it cannot fail: what it does on others is not known."
+        why = "It was made from these very samples, on which it cannot fail: what it does on others is not known."
         command = shlex.join(["calcli", "report", "OTHERS.h5", "--calibrator", facts.path, "-o", "others.html"])
-        return Advice(f"Try {best.name} on other cases.", why, command)
+        return Advice(f"Try {best.name} on other samples.", why, command)
     report = best.result.report
     assert report is not None
     over = report.overconfidence
@@ -194,7 +194,7 @@ def verdict_of(model: ModelResults, version: Version | None = None) -> Verdict:
     r = report_of(v)
     headline, trusted, direction = _WORDS[r.verdict_kind](v, r)
     if v.facts is not None and v.facts.same_rows:
-        headline = f"Not a fair test: these are the cases that {v.name} was made from. {headline}"
+        headline = f"Not a fair test: these are the samples that {v.name} was made from. {headline}"
     return Verdict(r.sign, r.word, headline, r.verdict, trusted, direction, advice_on(model, v))
 
 
@@ -224,7 +224,7 @@ def _calibrated(v: Version, r: Report) -> tuple[str, Advice, Advice]:
     off = f"off by {signed(100 * r.overconfidence.value)} points ({_reach(r)}), not significantly."
     return (
         "Its confidence can be taken at face value.",
-        Advice(f"Yes, as far as {count(v.result.n)} cases can show:", off),
+        Advice(f"Yes, as far as {count(v.result.n)} samples can show:", off),
         Advice("Neither way.", "No test finds it over- or underconfident."),
     )
 
@@ -273,7 +273,7 @@ def _mixed(v: Version, r: Report) -> tuple[str, Advice, Advice]:
     about = v.groups_about if parts == "groups" else "top"
     each = "; ".join(f"{squeeze(part, 40)}: {way_words(gap, about)}" for part, gap in worst)
     return (
-        f"Right overall, wrong for {number} of {total} {'ranges of confidence' if parts == 'bins' else parts}.",
+        f"Calibrated overall, miscalibrated for {number} of {total} {parts}.",
         Advice("Overall yes,", f"not for {names}."),
         Advice("It differs.", f"{each}." if each else "Some classes get too much probability, others too little."),
     )
@@ -283,10 +283,14 @@ def _wrong_in_places(v: Version, r: Report) -> tuple[str, Advice, Advice]:
     both = " ".join(filter(None, (bin_sentence(v, 1), bin_sentence(v, -1), elsewhere(v)))) or NOWHERE
     trusted = Advice("Only the average is right.", "Single confidences are significantly off.")
     if r.tested == "confidence":
-        return "Right on average, wrong in places.", trusted, Advice("Both ways.", both)
+        return "Calibrated on average, miscalibrated in places.", trusted, Advice("Both ways.", both)
     words = r.direction.words
     headline = f"{words[0].upper()}{words[1:]}."
-    return headline, Advice("Not as it is.", "The probability of class 1 is significantly off."), Advice("", both)
+    return (
+        headline,
+        Advice("Not as it is.", "The probability of class 1 is significantly miscalibrated."),
+        Advice("", both),
+    )
 
 
 _WORDS = {
@@ -306,9 +310,9 @@ def overall(models: Sequence[ModelResults]) -> str:
         "check_labels": ("needs its labels checked first", "need their labels checked first"),
         "overconfident": ("is overconfident", "are overconfident"),
         "underconfident": ("is underconfident", "are underconfident"),
-        "mixed": ("is wrong in places", "are wrong in places"),
+        "mixed": ("is miscalibrated in places", "are miscalibrated in places"),
         "calibrated": ("is calibrated", "are calibrated"),
-        "too_few": ("has too few cases to tell", "have too few cases to tell"),
+        "too_few": ("has too few samples to tell", "have too few samples to tell"),
     }
     counts = {kind: sum(each == kind for each in kinds) for kind in words}
     parts = [f"{n} {words[kind][n > 1]}" for kind, n in counts.items() if n]

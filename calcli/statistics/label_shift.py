@@ -1,4 +1,4 @@
-"""Class shares of unlabelled rows, from calibrated probabilities: maximum likelihood by EM, with a prior.
+"""Class frequencies of unlabelled rows, from calibrated probabilities: maximum likelihood by EM, with a prior.
 
 Label shift: the classes have other frequencies than before, and within a class the rows are as they were. Then
 p'(y | x) is proportional to p(y | x) q_y / s_y, where s are the shares before and q those now.
@@ -99,7 +99,7 @@ class Source:
 
 @dataclass(frozen=True)
 class Shift:
-    """What unlabelled rows say of the class shares.
+    """What unlabelled rows say of the class frequencies.
 
     shares : (k,). low, high : (k,) ends of 95 % bootstrap intervals. ratio, ratio_p : likelihood ratio against
     no shift, and its p-value. distance, distance_p : how far the rows are from the source with these shares, and the
@@ -116,7 +116,7 @@ class Shift:
 
 
 def estimate_shift(p: FloatArray, raw: FloatArray, source: Source, resamples: int, rng: np.random.Generator) -> Shift:
-    """Class shares of rows with their interval, the test of no shift, and the check of the assumption.
+    """Class frequencies of rows with their interval, the test of no shift, and the check of the assumption.
 
     p, raw : (n, k) calibrated and uncalibrated probabilities of the unlabelled rows.
 

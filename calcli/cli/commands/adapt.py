@@ -1,4 +1,4 @@
-"""Adapt a calibrator to class shares that changed (label shift), from unlabelled rows or from known shares.
+"""Adapt a calibrator to class frequencies that changed (label shift), from unlabelled rows or from known shares.
 
 The shares among the new rows are estimated by maximum likelihood. The calibrator is changed only where the rows
 speak against the old shares (5 %), and refused where they contradict the assumption that rows of a class are as they
@@ -27,7 +27,7 @@ from calcli.io.atomic import check_output
 from calcli.io.dataset import DataSet
 
 ORDER = 25
-EPILOG = "Exit code 4: the rows are too few, or not what other class shares would make of the source."
+EPILOG = "Exit code 4: the rows are too few, or not what other class frequencies would make of the source."
 
 
 @dataclass(frozen=True)
@@ -88,9 +88,11 @@ def tell(found: Adapted, talk: Console) -> None:
     """What was found, for people."""
     shift = found.shift
     if shift is not None:
-        talk.say(f"label shift: p = {shift.distance_p:.3f}; no change of the class shares: p = {shift.ratio_p:.3f}")
+        talk.say(
+            f"label shift: p = {shift.distance_p:.3f}; no change of the class frequencies: p = {shift.ratio_p:.3f}"
+        )
     if not found.changed:
-        talk.say(f"no significant change of the class shares (n = {found.n}): the calibrator is written unchanged")
+        talk.say(f"no significant change of the class frequencies (n = {found.n}): the calibrator is written unchanged")
         return
     if not found.holds:
         talk.warn("the rows contradict label shift; the calibrator was adapted because of --force-shift")

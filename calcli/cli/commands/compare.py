@@ -175,7 +175,7 @@ class _Work:
             raise UsageError("--diagram draws ranks over several bundles: name two or more")
 
     def _tell(self, note: str) -> None:
-        """Say once what was taken for what; the processes that fit read the file again and say nothing."""
+        """Say once what was read as what; the processes that fit read the file again and say nothing."""
         if note not in self.told:
             self.told.add(note)
             self.command.say(note)

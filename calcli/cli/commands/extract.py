@@ -40,8 +40,8 @@ from calcli.rows import SCORE_KINDS
 
 ORDER = 10
 EPILOG = (
-    "Splits: NAME=0.5 or NAME=50% is a share of the rows, NAME=5000 a number of rows, NAME=rest what is left,"
-    " NAME=0:5000 a range of positions. Rows are dealt stratified by label: every group gets its share of each"
+    "Splits: NAME=0.5 or NAME=50% is a proportion of the rows, NAME=5000 a number of rows, NAME=rest what is left,"
+    " NAME=0:5000 a range of positions. The split is stratified by label: every subset gets its proportion of each"
     " class to within a row; --no-stratify shuffles without regard to labels, --ordered takes the first rows"
     " for the first group and so on. Within a group rows keep the order of the source. A source that is split"
     " already (logits_val, logits_test; val/logits; a column named split) keeps its groups."
@@ -65,7 +65,7 @@ class ExtractArgs(ModelOptions, ImportOptions, o.WorkerOptions, o.OutputOptions)
     no_labels: bool = flag(False, "Accept scores without labels.")
     kind: str | None = o.kind()
     group: list[str] | None = flag(None, "Take only this part of the source (repeatable).", "NAME")
-    split: list[str] | None = flag(None, "Deal the rows into groups (repeatable, see below).", "NAME=SIZE")
+    split: list[str] | None = flag(None, "Split the rows into named subsets (repeatable, see below).", "NAME=SIZE")
     stratify: bool = flag(True, "Split each class in proportion.", None, "--stratify/--no-stratify")
     ordered: bool = flag(False, "Split without shuffling: first rows first.")
     seed: int = o.seed()

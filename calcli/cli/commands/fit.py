@@ -293,7 +293,7 @@ def print_candidates(artifact: Artifact, talk: Console) -> None:
         if "failed" in row:
             talk.say(f"{row['method']}: {row['failed']}")
     if isinstance(artifact.calibrator, Mixture):
-        kept = "every member keeps the predictions" if artifact.calibrator.keeps_argmax else "predictions may change"
+        kept = "every member is accuracy-preserving" if artifact.calibrator.keeps_argmax else "predictions may change"
         talk.say(f"average of {len(artifact.calibrator.members)}: {kept}")
 
 

@@ -31,7 +31,7 @@ def run(args: MethodsArgs) -> int:
     if args.name and args.people:
         _print_one(found[0])
         return 0
-    head = ["method", "name", "keeps predictions", "when to use it"]
+    head = ["method", "name", "accuracy-preserving", "when to use it"]
     rows = [[m["name"], m["title"], "yes" if m["keeps_argmax"] else "no", m["use"]] for m in found]
     args.print("methods", [Table(head, rows)], found)
     if args.people:
@@ -44,7 +44,7 @@ def _print_one(facts: dict[str, Any]) -> None:
     for key, words in (("aliases", "also called"), ("use", "when to use it"), ("memory", "memory")):
         if facts[key]:
             print(f"{words}: {', '.join(facts[key]) if key == 'aliases' else facts[key]}")
-    print(f"keeps predictions: {'yes' if facts['keeps_argmax'] else 'no'}\n")
+    print(f"accuracy-preserving: {'yes' if facts['keeps_argmax'] else 'no'}\n")
     if facts["options"]:
         print_table(
             ["option (--set)", "default", "allowed", "meaning"],

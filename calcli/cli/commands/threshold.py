@@ -44,7 +44,7 @@ class ThresholdArgs(o.ReadingSeveral, o.WorkerOptions, o.OutputOptions):
     accuracy: float = flag(REQUIRED, "Accuracy that accepted rows must have.", "A")
     bundles: list[str] | None = o.bundles("Labelled rows, of several bundles together; group test when none is named.")
     calibrator: str | None = flag(None, "Artifact; else the scores as they are.", "ART.json", "-c")
-    confidence: float = flag(0.95, "Chance with which the promise holds.", "LEVEL")
+    confidence: float = flag(0.95, "Probability with which the guarantee holds.", "LEVEL")
     output: str | None = flag(None, "File for apply --threshold.", "OUT.json", "-o")
     again: bool = o.again()
     force: bool = o.force()
@@ -189,14 +189,14 @@ def why_not(
             )
     elif len(confidence) < found.least:
         return (
-            f"{where}: no threshold can promise accuracy {args.accuracy:g} at {args.confidence:g} on"
-            f" {len(confidence)} rows; even without an error it takes {found.least}"
+            f"{where}: no threshold guarantees accuracy >= {args.accuracy:g} with confidence {args.confidence:g} on"
+            f" {len(confidence)} samples; even without an error it takes {found.least}"
         )
     seen = coverage_at_accuracy(confidence, correct, args.accuracy)
-    best = f"reached on {seen.coverage:.1%} of these rows, too few to promise it" if seen else "not even reached here"
+    best = f"too few samples: it is reached on {seen.coverage:.1%} of them" if seen else "it is not reached here"
     return (
-        f"{where}: no threshold promises accuracy {args.accuracy:g} at {args.confidence:g}; it is {best};"
-        " give more rows, or a lower --accuracy"
+        f"{where}: no threshold guarantees accuracy >= {args.accuracy:g} with confidence {args.confidence:g} ({best});"
+        " give more samples, or a lower --accuracy"
     )
 
 

@@ -223,7 +223,7 @@ class GapPlot(Style[Gaps]):
         for s in figure.series:
             worst = max(s.gaps, key=lambda g: abs(np.nan_to_num(g.gap)))
             found.append(
-                f"{s.label}: {s.beyond} of {len(s.gaps)} {figure.what} significantly off,"
+                f"{s.label}: {s.beyond} of {len(s.gaps)} {figure.what} significantly miscalibrated,"
                 f" largest {worst.part} with {worst.gap:+.4f}."
             )
         return f"{figure.words[0].capitalize()} with intervals. {' '.join(found)}"

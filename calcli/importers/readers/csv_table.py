@@ -94,7 +94,7 @@ def read_csv(file: SourceFile, stack: ExitStack, ask: ImportRequest) -> Archive:
     bare = _is_bare(first) and not counted
     names, columns, n = _columns(path, opening, None if bare else first, file.size)
     if counted:
-        remark(f"{path.name}: the first line counts the columns, it was taken as their names")
+        remark(f"{path.name}: the first line counts the columns, it was read as their names")
     if not (bare or (counted and first == named)):
         refuse_doubles(path, names)
         return table_archive(path, "csv", columns, n, ask)

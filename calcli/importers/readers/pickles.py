@@ -320,7 +320,7 @@ def _named_by_framework(named: dict[str, Any]) -> dict[str, Any]:
         scores = named.get(key)
         if needed in named and isinstance(scores, np.ndarray) and scores.ndim == 2 and "probs" not in named:
             renamed["probs"] = renamed.pop(key)
-            remark(f"{key} was taken as probs, which MMPretrain writes there")
+            remark(f"{key} was read as probs, which MMPretrain writes there")
             break
     return renamed
 
