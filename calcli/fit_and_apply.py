@@ -147,7 +147,7 @@ def harm(b: dict[str, float], a: dict[str, float], before: Summary, after: Summa
     if a["accuracy"] < b["accuracy"] - WORSE:
         found.append(
             f"accuracy on the calibration data fell from {b['accuracy']:.4f} to {a['accuracy']:.4f};"
-            " ts, ec, ets and ft keep every prediction"
+            " ts, ec, ets and ft are accuracy-preserving"
         )
     if a["accuracy"] > max(2.0 * b["accuracy"], b["accuracy"] + LEAP):
         found.append(

@@ -6,6 +6,7 @@ import subprocess
 import sys
 from decimal import Decimal
 from fractions import Fraction
+from types import SimpleNamespace
 
 import h5py
 import numpy as np
@@ -335,3 +336,21 @@ def test_a_package_that_is_missing_is_named_with_its_extra(package, source, tmp_
     done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=False)
     assert f"pip install 'calcli[{extra}]'" in done.stderr
     assert done.returncode == (1 if package == "sklearn" else 2)  # an ImportError; a usage error
+
+
+def test_an_evaluation_says_its_verdict_in_a_few_lines(monkeypatch):
+    z, y = truth(600, 4, temperature=1.8)
+    found = calcli.evaluate(z[300:], y[300:], calcli.fit(z[:300], y[:300]))
+    one, other = (result.report.verdict for result in found.results)
+    assert found.verdict.splitlines() == [f"scores, uncalibrated: {one}", f"scores, ts: {other}"]
+    assert repr(found).splitlines()[1:] == found.verdict.splitlines() and len(repr(found)) < 1000
+    assert calcli.evaluate(z, y).verdict.startswith("overconfident by ")
+    few = calcli.evaluate(z, y, metrics=["accuracy"])
+    assert few.verdict == "" and "uncalibrated: accuracy 0." in repr(few)
+    monkeypatch.setitem(sys.modules, "pandas", SimpleNamespace(DataFrame=list))  # what it is given is held instead
+    lines = found.to_frame()
+    assert [line["value"] for line in lines if line["metric"] == "nll"] == [
+        r.scores["nll"].value for r in found.results
+    ]
+    assert {line["version"] for line in lines} == {"uncalibrated", "ts"}
+    assert all(line["expected"] > 0 and line["p_value"] is not None for line in lines if line["metric"] == "ece")

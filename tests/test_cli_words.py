@@ -260,7 +260,9 @@ def test_candidates_stand_best_first_and_failures_are_named(capsys):
     assert [line.split() for line in lines] == [["ec", "0.1000", "0.0100"], ["ts", "0.2000", "0.0100", "chosen"]]
 
 
-@pytest.mark.parametrize(("cls", "kept"), [(Identity, "every member keeps the"), (ISOTONIC, "predictions may change")])
+@pytest.mark.parametrize(
+    ("cls", "kept"), [(Identity, "every member is accuracy-preserving"), (ISOTONIC, "predictions may change")]
+)
 def test_an_average_says_whether_it_keeps_predictions(capsys, cls, kept):
     members = tuple(Member(name, None, SimpleNamespace(laws=cls.laws), 0.5) for name in ("a", "b"))
     table = [{"method": "ts", "nll": 0.4, "error": 0.01, "weight": 1.0}]

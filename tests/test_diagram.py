@@ -295,7 +295,7 @@ def test_reliability_that_falls_is_shown_in_bins_beside_the_isotonic_curve(tmp_p
     early, late = falls.fall
     assert falls.bins.accuracy_low[early] > falls.bins.accuracy_high[late] and early < late
     note = fall_words(falls)
-    assert note.startswith("accuracy is not monotone, beyond chance: 0.") and fall_words(rises) == ""
+    assert note.startswith("accuracy is significantly not monotone: 0.") and fall_words(rises) == ""
     panels = [(Panel("p", (curve,)),) for curve in (falls, rises)]
     many, one = (draw_text(Diagram("corp", each), 80, Look()).count("●") for each in panels)
     assert many > 4 and one == 0

@@ -184,7 +184,7 @@ def test_verdicts_follow_their_rules(run, fitted, tmp_path):
     with h5py.File(tmp_path / "true.h5", "w") as file:
         file["logits"], file["labels"] = LOGITS, LABELS
     true = evaluated(run, "true.h5")["results"][0]["report"]
-    assert true["verdict_kind"] == "too_few" and true["verdict"].startswith("no evidence of miscalibration in ")
+    assert true["verdict_kind"] == "too_few" and true["verdict"].startswith("no evidence of miscalibration (n = ")
     assert true["direction"]["words"] == "neither significantly over- nor underconfident"
     split = before["report"]["split"]["nll"]
     assert split["refinement"] + split["calibration"] == pytest.approx(split["value"])
@@ -400,7 +400,7 @@ def test_leak_and_shift_and_thin_bins_are_told(run, fitted, tmp_path):
     few = np.flatnonzero(LABELS[600:] < 2)
     with h5py.File(tmp_path / "s.h5", "w") as file:
         file["logits"], file["labels"] = LOGITS[600:][few], LABELS[600:][few]
-    assert "label shares" in run("evaluate", "s.h5", "-c", "m.ts.json").err
+    assert "label frequencies" in run("evaluate", "s.h5", "-c", "m.ts.json").err
 
 
 def test_wrong_calibrator_and_missing_files(run, fitted, tmp_path):
@@ -460,7 +460,7 @@ def test_binary_and_weighted_bundles(run, tmp_path, kind):
             file["weights"] = rng.random_sample(400)
     done = run("evaluate", "b.h5", "--full", "--per-class", "--resamples", "99")
     assert done.code == 0, done.err
-    assert "no evidence of miscalibration in 400 rows" in done.out
+    assert "no evidence of miscalibration (n = 400)" in done.out
     result = evaluated(run, "b.h5")["results"][0]
     assert result["n_classes"] == 2
     weighted = kind == "weighted"

@@ -26,7 +26,7 @@ P = np.exp(Z) / np.exp(Z).sum(axis=1, keepdims=True)
 def test_names_of_frameworks_need_a_kind_unless_they_have_one(tmp_path, out, scores, labels):
     np.savez(tmp_path / "a.npz", **{scores: Z, labels: Y})
     if labels != "label_ids":  # which the Trainer writes beside logits
-        with pytest.raises(UsageError, match=f"say what '{scores}' holds with --kind .*outside 0 to 1"):
+        with pytest.raises(UsageError, match=f"say what '{scores}' holds with --kind .*outside \\[0, 1\\]"):
             bring(tmp_path / "a.npz", out)
     found = bring(tmp_path / "a.npz", out, kind=None if labels == "label_ids" else "logits")
     assert np.array_equal(found["logits"], Z) and np.array_equal(found["labels"], Y)

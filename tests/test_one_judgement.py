@@ -109,7 +109,7 @@ def test_a_share_of_one_has_wilsons_interval_and_few_rows_say_what_they_leave_op
     text = runner(monkeypatch, capsys)("evaluate", "a.h5").out
     low = float(wilson_interval(np.array(1.0), np.array(40.0))[0])
     assert f"[{low:.4f}, 1.0000]" in text and "1.0000 ±" not in text
-    assert "no evidence of miscalibration in 40 rows" in text or "underconfident" in text
+    assert "no evidence of miscalibration (n = 40)" in text or "underconfident" in text
     own = calcli.evaluate(z, np.zeros(40, int)).results[0].report.overconfidence
     assert own.interval.method == "wilson"
     assert (own.interval.low, own.interval.high) == pytest.approx((0.9 - 1.0, 0.9 - low))

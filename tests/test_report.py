@@ -206,7 +206,7 @@ def test_intervals_and_bins_of_the_page_are_those_asked_for():
     z, y = truth(300, 3)
     plan = Plan((*report_metrics(), "gap"), MetricSettings(resamples=200, level=0.9, bins=7), split=False)
     words = Elements(page_of(model_of(z, y, plan=plan)[0])).text()
-    assert "95 times in 100" not in words and "hold the true value 90 times in 100" in words
+    assert "probability 95 %" not in words and "contain the true value with probability 90 %" in words
     assert "over 7 bins of confidence" in words
 
 
@@ -241,7 +241,7 @@ def test_the_page_is_whole_without_script_or_network():
         "Predicted classes",
         "Groups",
         "night",
-        "Let it decide alone",
+        "Selective prediction",
         "All numbers",
         "Words",
     ):
@@ -396,7 +396,7 @@ def test_a_shorter_page_gives_the_same_advice():
     model = replace(model, versions=(*model.versions[:2], replace(model.versions[2], name="good", facts=facts)))
     assert best_version(model).name == "good"
     for listed in drawn_of(model, Room(20, short=True, tight=True)):
-        assert [v.name for v in listed.versions][:2] == ["as it is", "good"]
+        assert [v.name for v in listed.versions][:2] == ["uncalibrated", "good"]
         assert best_version(listed).name == "good"
         assert verdict_of(listed).advice == verdict_of(model).advice
 
@@ -425,12 +425,12 @@ def test_one_case_is_one_case_and_shows_nothing():
     z, y = truth(40, 6, temperature=1.6)
     verdict = verdict_of(model_of(z[:1], y[:1])[0])
     assert verdict.headline == "Too few samples to tell."
-    assert verdict.trusted.rest.startswith("With 1 case it may be anywhere from ")
+    assert verdict.trusted.rest.startswith("With 1 sample it may be anywhere from ")
     assert "points underconfident to 100.0 points overconfident" in verdict.trusted.rest
     low, high = (float(x) for x in re.findall(r"[\d.]+", verdict.trusted.rest)[1:3])
     assert low + high > 90
     assert verdict.advice.lead == "Label about 9,700 samples,"
-    assert "· 1 case ·" in page_of(model_of(z[:1], y[:1])[0])
+    assert "· 1 sample ·" in page_of(model_of(z[:1], y[:1])[0])
 
 
 def test_nothing_that_is_missing_is_printed_as_none():
@@ -459,7 +459,8 @@ def test_the_page_says_every_option_that_made_its_numbers(run, bundle):
         ([0.1, -0.2, 0.05, 0.0], "2 of 4 predicted classes are significantly miscalibrated, 1 of them overconfident."),
         (
             [0.1, 0.2, 0.3, 0.0],
-            "3 of 4 predicted classes are significantly miscalibrated, 3 of them overconfident. That is",
+            "3 of 4 predicted classes are significantly miscalibrated, 3 of them overconfident. That is the"
+            " whole model rather than single ones.",
         ),
         ([-0.1, 0.05, 0.0, 0.0], "1 of 4 predicted classes is significantly miscalibrated, 0 of them overconfident."),
         ([0.05, -0.05, 0.0, 0.0], "None of 4 predicted classes is significantly miscalibrated."),

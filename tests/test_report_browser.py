@@ -134,7 +134,7 @@ def test_slider_hover_and_keys_read_the_same_numbers(opened, made):
     where = figure.bounding_box()
     seen.page.mouse.move(where["x"] + where["width"] * (78 + 560 * 0.95) / 668, where["y"] + where["height"] / 3)
     assert box.inner_text() == by_slider
-    assert slider.get_attribute("aria-valuetext").startswith("95%: as it is")
+    assert slider.get_attribute("aria-valuetext").startswith("95%: uncalibrated")
 
 
 def test_the_threshold_is_a_recount_of_the_rows(opened, made):
@@ -149,7 +149,7 @@ def test_the_threshold_is_a_recount_of_the_rows(opened, made):
         words = seen.page.locator(".threshold ~ .readout").inner_text().replace("\u202f", "")
         assert f"{100 * kept.mean():.1f}% of the samples ({kept.sum()} of 2000)" in words
         assert f"{100 * right[kept].mean():.1f}% of those are right" in words
-        assert f"{100 * confidence[kept].mean():.1f}% is what the model promises" in words
+        assert f"{100 * confidence[kept].mean():.1f}% is their mean confidence" in words
         t = made[1].versions[0].thresholds[at]
         assert f"(interval {100 * t.right_low:.1f}% to {100 * t.right_high:.1f}%)" in words
 
@@ -233,7 +233,7 @@ def test_models_are_found_sorted_and_ranked(opened, several):
     rows = page.locator("#models tbody tr:visible")
     assert [r.split(".h5")[0] for r in rows.locator("th").all_inner_texts()] == ["sure", "good", "modest"]
     assert rows.locator("td:nth-child(2)").all_inner_texts() == ["1", "2", "3"]
-    page.get_by_role("button", name="Sort by Overstates").click()
+    page.get_by_role("button", name="Sort by Overconfidence").click()
     assert rows.locator("th").first.inner_text().startswith("modest")
     page.locator(".overview .search").fill("SURE")
     assert rows.count() == 1

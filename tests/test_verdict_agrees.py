@@ -82,11 +82,11 @@ def test_no_clause_contradicts_a_number(seed):
         return
     assert (kind in ("calibrated", "too_few")) == (not findings)
     if rows.n < FEW:
-        assert kind == "too_few" and direction["words"] == "too few rows to say"
+        assert kind == "too_few" and direction["words"] == "too few samples to say"
     else:
         assert direction["words"].startswith("neither") == ("confidence" not in findings)
     if kind == "too_few":
-        low, high, needed = number(r"between ([+\-\d]+) and ([+\-\d]+) points \(about ([\d,]+) rows", verdict)
+        low, high, needed = number(r"between ([+\-\d]+) and ([+\-\d]+) points \(about ([\d,]+) samples", verdict)
         assert [int(low), int(high)] == [round(100 * end) for end in over["ci"]]
         assert int(needed.replace(",", "")) == report["rows_needed"]
         assert rows.n < FEW or over["ci"][1] - over["ci"][0] > 2 * WIDE
@@ -109,11 +109,11 @@ def test_no_clause_contradicts_a_number(seed):
         assert said[0] == ("high" if positive["gap"] > 0 else "low")
         assert float(said[1]) == pytest.approx(abs(positive["gap"]), abs=1e-4)
         assert float(said[2]) == pytest.approx(min(map(abs, positive["ci"])), abs=1e-4)
-    said = number(r"(\d+) of (\d+) classes (?:is|are) miscalibrated in frequency", verdict)
+    said = number(r"(\d+) of (\d+) classes (?:is|are) miscalibrated", verdict)
     assert (said is not None) == (rows.k > 2 and findings >= {"classes"} and "confidence" not in findings)
     if said:
         assert [int(x) for x in said] == [classes["n_significant"], rows.k]
-    said = number(r"(\d+) of (\d+) groups are off, most of all (\w+) by ([+-][\d.]+)", verdict)
+    said = number(r"(\d+) of (\d+) groups are miscalibrated, most of all (\w+) by ([+-][\d.]+)", verdict)
     assert (said is not None) == ("groups" in findings)
     if said:
         assert [int(said[0]), int(said[1])] == [groups["n_significant"], groups["n_groups"]]

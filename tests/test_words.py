@@ -37,7 +37,9 @@ RETIRED = {
 def retired(text):
     """Which of these words a text has."""
     plain = " ".join(text.split())
-    return [f"{found[0]!r}: write {instead}" for word, instead in RETIRED.items() if (found := re.search(word, plain, re.I))]
+    return [
+        f"{found[0]!r}: write {instead}" for word, instead in RETIRED.items() if (found := re.search(word, plain, re.I))
+    ]
 
 
 def messages(path):
@@ -89,4 +91,10 @@ def test_what_commands_print_uses_the_words_of_the_field(tmp_path, monkeypatch, 
     assert not retired(" ".join(re.findall(r'"([^"]*)"', script)))
     shown = done.out
     absent = [term for term in (*REPORT, *BY_PART) if not any(word in shown for word in term.split(", "))]
-    assert absent == ["no significant miscalibration", "mixed", "P(class 1)", "[low, high]", "root-mean-square gap"][: len(absent)] or absent == []
+    assert (
+        absent
+        == ["no significant miscalibration", "mixed", "P(class 1)", "[low, high]", "root-mean-square gap"][
+            : len(absent)
+        ]
+        or absent == []
+    )

@@ -59,7 +59,7 @@ class CommandContext(Console):
     ) -> "Iterator[DataSet]":
         """The rows of bundles as one data set, over which workers walk where there are some.
 
-        Says what was taken for what, and how many rows are left out by their label.
+        Says what was read as what, and how many rows are left out by their label.
         """
         how = Opening(prefer=prefer, layout=self.args.where, ignore_labels=self.args.ignored, need_labels=need_labels)
         with open_data(names, tell=self.say, **how) as rows:

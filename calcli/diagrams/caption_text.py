@@ -31,7 +31,7 @@ def fall_words(curve: Curve, show: str = "the dots show bins") -> str:
     b, ends = curve.bins, []
     for at in curve.fall:
         ends.append(f"{b.accuracy[at]:.2f} for {x} {b.low[at]:.2g} to {b.high[at]:.2g}")
-    return f"{y} is not monotone, beyond chance: {' but '.join(ends)}; the isotonic curve is level there, {show}"
+    return f"{y} is significantly not monotone: {' but '.join(ends)}; the isotonic curve is level there, {show}"
 
 
 def short(count: float) -> str:

@@ -99,7 +99,7 @@ class Curve:
     """One set of confidences, measured.
 
     label : what the reader calls it. quantity : see ``Quantity``; for ``positive`` read
-    confidence as P(class 1) and accuracy as the share of class 1. n : rows. accuracy,
+    confidence as P(class 1) and accuracy as the frequency of class 1. n : rows. accuracy,
     mean_confidence : means. ece : L1
     over ``settings.bins`` bins; ece_null_mean, ece_null_q95 : mean (exact) and 95 % point
     (drawn) of what a calibrated model with these confidences would show; ece_p : how often
@@ -133,7 +133,7 @@ class Curve:
     @property
     def words(self) -> tuple[str, str]:
         """What its x and its y axis show."""
-        return ("confidence", "accuracy") if self.quantity == "top" else ("P(class 1)", "share of class 1")
+        return ("confidence", "accuracy") if self.quantity == "top" else ("P(class 1)", "frequency of class 1")
 
 
 def measure_curve(

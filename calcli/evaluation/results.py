@@ -210,6 +210,41 @@ class Evaluation:
         """All results in order."""
         return [result for results in self.bundles for result in results]
 
+    @property
+    def verdict(self) -> str:
+        """The verdict in a sentence; of several versions a line each, with its name before it."""
+        told = [(result, result.report.verdict) for result in self.results if result.report is not None]
+        if len(told) == 1:
+            return told[0][1]
+        return "\n".join(f"{result.bundle}, {result.title}: {words}" for result, words in told)
+
+    def to_frame(self) -> Any:
+        """A pandas DataFrame of a line per bundle, version and metric: value, interval, p-value, expected value.
+
+        Raises ImportError without pandas, which nothing else needs.
+        """
+        from pandas import DataFrame
+
+        return DataFrame(
+            {
+                "bundle": result.bundle,
+                "version": result.title,
+                "metric": name,
+                "value": score.value,
+                "low": None if score.interval is None else score.interval.low,
+                "high": None if score.interval is None else score.interval.high,
+                "p_value": score.p_value,
+                "expected": None if score.null is None else score.null.mean,
+            }
+            for result in self.results
+            for name, score in result.scores.items()
+        )
+
+    def __repr__(self) -> str:
+        """A few lines: the verdict, or what was measured where there is none."""
+        found = [f"{r.title}: {', '.join(f'{n} {_shown(s)}' for n, s in r.scores.items())}" for r in self.results]
+        return f"<calcli evaluation of {len(self.results)} versions>\n" + (self.verdict or "\n".join(found))
+
     def to_dict(self) -> dict[str, Any]:
         """The JSON output."""
         whole: dict[str, Any] = {"calcli_evaluation": 1, "results": [result.to_dict() for result in self.results]}

@@ -47,7 +47,7 @@ class ImportOptions(ByName):
     confidence: str | None = flag(None, "Array that says how sure, instead of scores of classes.", "NAME")
     correct: str | None = flag(None, "Array that says whether right, or where two agree.", "NAME|A=B")
     corrupt_labels: float = flag(
-        0.0, "Make the labels of this share of classes random.", "SHARE", shown=False, min=0.0, max=1.0
+        0.0, "Make the labels of this proportion of the classes random.", "SHARE", shown=False, min=0.0, max=1.0
     )
     draw: int | None = flag(None, "Draw N rows with replacement, by --seed.", "N", min=1, max=10_000_000)
 

@@ -260,7 +260,7 @@ class AutoOptions(Options, frozen=True):
         Literal["average", "best", "one-se"],
         Meta(description="a weighted mean of candidates, the best one, or the simplest within one standard error"),
     ] = "average"
-    keep_argmax: Annotated[bool, Meta(description="only candidates that keep every prediction")] = False
+    keep_argmax: Annotated[bool, Meta(description="only candidates that are accuracy-preserving")] = False
     budget: Annotated[
         Annotated[float, Meta(gt=0)] | None,
         Meta(description="seconds; candidates that would exceed them are left out, the last of the list first"),

@@ -66,7 +66,7 @@ def confidence_direction(table: RowTable) -> MeanGap:
 
 
 def positive_direction(table: RowTable) -> MeanGap:
-    """Mean P(class 1) minus the share of class 1, for two classes."""
+    """Mean P(class 1) minus the frequency of class 1, for two classes."""
     assert table.positive is not None
     p = table.positive
     return _direction(p - (table.y == 1), p * (1.0 - p), table.weight)
@@ -75,7 +75,7 @@ def positive_direction(table: RowTable) -> MeanGap:
 def entropy_direction(table: RowTable) -> MeanGap:
     """Mean NLL minus mean entropy, with the variance of -ln p_Y under Y ~ p.
 
-    Zero at the optimum of a temperature; positive for probabilities that are too sure.
+    Zero at the optimum of a temperature; positive for overconfident probabilities.
     """
     return _direction(table.nll - table.entropy, table.varentropy, table.weight)
 

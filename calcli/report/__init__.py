@@ -1,1 +1,1 @@
-"""One page that people read: what was evaluated, in sentences, figures and tables."""
+"""The HTML report: what was evaluated, in sentences, figures and tables."""

@@ -22,7 +22,7 @@ GLOSSARY: dict[str, tuple[str, str]] = {
         "A small function, fitted on labelled samples, that corrects the confidence after the model answered.",
     ),
     "points": ("Points", "Percentage points: from 80% to 90% are ten points."),
-    "overstates": (
+    "overconfidence": (
         "Overconfidence",
         "Mean confidence minus accuracy. Positive: overconfident. Negative: underconfident.",
     ),

@@ -79,12 +79,15 @@ def reliability(model: ModelResults, focus: int, positive: bool, ident: str) -> 
         _label(LEFT + SIDE / 2, h + 110, "stated confidence" if not positive else says),
         _label(LEFT + SIDE / 2, h + 136, f"outline: samples (square root), at most {short(tallest)}"),
     ]
-    sides = [  # over the bands, which are wide where cases are few
+    sides = [  # over the bands, which are wide where samples are few
         _label(
-            LEFT + 10, TOP + 22, "above the line: not sure enough ▲" if not positive else "above: too low ▲", "start"
+            LEFT + 10, TOP + 22, "above the line: underconfident ▲" if not positive else "above: too low ▲", "start"
         ),
         _label(
-            LEFT + SIDE - 8, foot - 12, "below the line: too sure ▼" if not positive else "below: too high ▼", "end"
+            LEFT + SIDE - 8,
+            foot - 12,
+            "below the line: overconfident ▼" if not positive else "below: too high ▼",
+            "end",
         ),
     ]
     cursor = tag("path", d=f"M0 {TOP}V{h + 64}", class_="cursor off", data_cursor=True)

@@ -61,7 +61,7 @@ class Version:
 
     changed : answers that differ from those as they are; gained, lost : that become right, and wrong.
     nll_gaps : its mean NLL minus that of every version, with the standard error. groups_about : what the gaps of the
-    groups are about: of two classes P(class 1) where the judgement found that most significantly off.
+    groups are about: of two classes P(class 1) where the judgement found that most significantly miscalibrated.
     """
 
     name: str

@@ -99,7 +99,7 @@ def compare(model: ModelResults, m: int) -> Safe:
         "Version",
         "Verdict",
         "● accuracy, ○ mean confidence",
-        join([term("overstates"), " (points, ", term("interval", "interval"), ")"]),
+        join([term("overconfidence"), " (points, ", term("interval", "interval"), ")"]),
         join([term("ece", "Calibration error"), " (points)"]),
         called,
         "Change in NLL",
@@ -281,14 +281,14 @@ def parts(model: ModelResults, m: int, focus: int, what: str, title: str, room: 
         seen = "" if len(kept) == len(order) else f" The {len(kept)} furthest off are listed."
         are = "is" if beyond == 1 else "are"
         sentence = (
-            f"{beyond} of {total} {called} {are} significantly off, {same} of them {high}."
+            f"{beyond} of {total} {called} {are} significantly miscalibrated, {same} of them {high}."
             if beyond
             else f"None of {total} {called} is significantly miscalibrated."
         )
         sentence += " That is the whole model rather than single ones." if beyond > total / 2 else ""
         sentence += seen
         caption = join([name(v.name), ": ", sentence])
-        head = (title, "Cases", f"◀ {low} · {high} ▶", "Points", term("interval"))
+        head = (title, "Samples", f"◀ {low} · {high} ▶", "Points", term("interval"))
         return table(caption, head, rows, f"{what}-{m}-{at}", data_list=True)
 
     finder = tag(
@@ -306,7 +306,7 @@ def parts(model: ModelResults, m: int, focus: int, what: str, title: str, room: 
         tag(
             "p",
             f"{asked}: by how many points is {'P(class 1)' if positive else 'it'} {low} or {high}? Filled dots are ",
-            term("beyond", "beyond chance"),
+            term("beyond", "significant"),
             ".",
         ),
         finder,

@@ -1,9 +1,9 @@
-"""Draw reliability diagrams with a noise band.
+"""Draw reliability diagrams with a band under calibration.
 
 The band is where a calibrated model would lie. The curve is the isotonic regression of
 correctness on confidence, so no bins are chosen. Beneath it are the confidences; in the
-corner the expected calibration error (ECE) with the value that a calibrated model would
-show by chance, and the Brier score of the confidence split into miscalibration (MCB),
+corner the expected calibration error (ECE) with its expected value
+under calibration, and the Brier score of the confidence split into miscalibration (MCB),
 discrimination (DSC) and uncertainty (UNC): Brier = MCB - DSC + UNC. Two classes show
 P(class 1) from 0 to 1 beside the top label. More than 12 classes or groups are one sorted
 dot plot. PNG, SVG and PDF need matplotlib: pip install 'calcli[plot]'.

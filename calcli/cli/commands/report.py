@@ -1,4 +1,4 @@
-"""Write one page that people read.
+"""Write an HTML report.
 
 The page begins with a verdict in one sentence for every model and calibrator; then come
 reliability diagrams, uncertainties, thresholds, classes and groups, and where everything

@@ -98,7 +98,7 @@ def gap_series(what: Measured, parts: Sequence[RowSubset], at: int, level: float
 
 
 class GapPlot(Style[Gaps]):
-    """One line per predicted class or group, from not sure enough to too sure."""
+    """One line per predicted class or group, from underconfident to overconfident."""
 
     parts = True
 
