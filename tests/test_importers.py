@@ -240,7 +240,7 @@ def test_npy_files_with_other_names_have_one_obvious_reading(tmp_path, scores, l
     np.save(tmp_path / "z.npy", scores)
     np.save(tmp_path / "truth.npy", labels)
     sources = [tmp_path / "z.npy", tmp_path / "truth.npy"]
-    with pytest.raises(UsageError, match=r"say what 'z' holds with --kind.*outside \\[0, 1\\]"):
+    with pytest.raises(UsageError, match=r"say what 'z' holds with --kind.*outside \[0, 1\]"):
         bring(sources, tmp_path / "out.h5")
     for asked in ({}, {"scores": ["z"], "labels": ["truth"]}):
         found = bring(sources, tmp_path / "out.h5", kind="logits", **asked)

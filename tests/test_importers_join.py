@@ -180,7 +180,7 @@ def test_what_is_said_of_the_gold_file_is_heard_too(tmp_path, out):
     (tmp_path / "gold.csv").write_text(f",id,answer\n{lines}\n")
     notes = import_scores([tmp_path / "a.npz"], out, ImportRequest(gold=str(tmp_path / "gold.csv"))).notes
     assert "the first column, without a name, counts the rows and was left out" in notes[0]
-    assert [sum(text in note for note in notes) for text in ("taken as the gold", "taken as the scores")] == [1, 1]
+    assert [sum(text in note for note in notes) for text in ("read as the gold", "read as the scores")] == [1, 1]
     with remarks() as outer:
         with remarks() as inner:
             remark("a")

@@ -199,7 +199,7 @@ def test_a_first_line_that_counts_the_columns_is_their_names(tmp_path):
     (tmp_path / "y.csv").write_text("0\n1\n2\n")
     report = import_scores([tmp_path / "logits.csv", tmp_path / "y.csv"], tmp_path / "out.h5")
     assert (report.bundles[0].n, report.bundles[0].k) == (3, 3)
-    assert any("taken as their names" in note for note in report.notes)
+    assert any("read as their names" in note for note in report.notes)
 
 
 def test_a_column_that_counts_folds_is_no_class(tmp_path):

@@ -103,7 +103,7 @@ class CompareTask:
 
 @contextmanager
 def opened(setting: CompareJob, tell: Callable[[str], None] | None = None) -> Iterator[OpenedFolds]:
-    """Open a bundle and cut it. tell : hears what was taken for what. Raises DataError for rows that cannot be used."""
+    """Open a bundle and cut it. tell : hears what was read as what. Raises DataError for rows that cannot be used."""
     s = setting
     with open_data(s.bundles, prefer=o.CALIBRATION, layout=s.layout, ignore_labels=s.ignored, tell=tell) as rows:
         if rows.kind == "confidence":

@@ -258,7 +258,7 @@ TWO_SIDED = normal_quantile(0.975)
 MENDS = 0.9
 """Share of the calibration loss that a temperature must remove to be the remedy."""
 
-CLEAN_DIRECTION = "neither over- nor underconfident beyond chance"
+CLEAN_DIRECTION = "neither significantly over- nor underconfident"
 
 
 def direction_words(test: JointTest, k: int | None, rejected: bool) -> str:
@@ -274,7 +274,7 @@ def direction_words(test: JointTest, k: int | None, rejected: bool) -> str:
         return "; ".join(found) or "P(class 1) is right on average, not at every probability"
     if not off:
         return (
-            f"the confidence is right on average, but {_sharpness(sharp_z, k)}"
+            f"confidence is calibrated on average, but {_sharpness(sharp_z, k)}"
             if sharp
             else "right on average, not at every confidence"
         )
@@ -286,10 +286,10 @@ def direction_words(test: JointTest, k: int | None, rejected: bool) -> str:
 
 
 def _sharpness(z: float, k: int | None, positive: bool = False) -> str:
-    """What is too sure, or not sure enough."""
+    """What is over- or underconfident."""
     if positive or k == 2:
         return f"P(class 1) is often too {'close to' if z > 0 else 'far from'} 0 and 1"
-    what = "single confidences are" if k is None else "NLL shows the probabilities as a whole to be"
+    what = "single confidences are" if k is None else "NLL shows that the probabilities as a whole are"
     return f"{what} {'overconfident' if z > 0 else 'underconfident'}"
 
 
@@ -306,8 +306,8 @@ def sentence(report: Report, test: JointTest) -> str:
         if not over.interval.known:
             return f"{tested}; {over.interval.method} of the mean gap"
         low, high = (whole_points(end) for end in (over.interval.low, over.interval.high))
-        needed = f"about {report.rows_needed:,} rows tell it to within 1 point"
-        return f"{tested}; the mean gap lies between {low} and {high} points ({needed})"
+        needed = f"about {report.rows_needed:,} samples give it to within 1 point"
+        return f"{tested}; the overconfidence lies between {low} and {high} points ({needed})"
     if kind == "calibrated":
         what = " of P(class 1)" if test.positive else ""
         p = report.p_text.removeprefix(f"{report.tested}: ")
@@ -348,7 +348,7 @@ def _clauses(report: Report) -> list[str]:
     found, classes = [], report.classwise
     if "classes" in report.findings and classes is not None and "confidence" not in report.findings:
         are = "is" if classes.n_significant == 1 else "are"
-        found.append(f"{classes.n_significant} of {report.data.n_classes} classes {are} miscalibrated in frequency")
+        found.append(f"{classes.n_significant} of {report.data.n_classes} classes {are} miscalibrated")
     if "groups" in report.findings and report.groups is not None:
         found.append(groups_words(report.groups))
     if "bins" in report.findings and report.size in ("", SIZES[0][1]):
@@ -358,14 +358,14 @@ def _clauses(report: Report) -> list[str]:
 
 def groups_words(groups: Groupwise) -> str:
     """How many groups are off, and the worst."""
-    count = f"{groups.n_significant} of {groups.n_groups} groups are off"
+    count = f"{groups.n_significant} of {groups.n_groups} groups are miscalibrated"
     return f"{count}, most of all {groups.worst} by {groups.worst_gap:+.4f}{' of P(class 1)' * groups.of_positive}"
 
 
 def bin_words(b: ConfidenceBin) -> str:
     """What happens in one bin of confidences."""
     ends = f"[{b.accuracy_low:.4f}, {b.accuracy_high:.4f}]"
-    return f"of {b.n} rows with confidence {b.low:g} to {b.high:g}, {b.accuracy:.4f} {ends} are right"
+    return f"of {b.n} samples with confidence {b.low:g} to {b.high:g}, {b.accuracy:.4f} {ends} are right"
 
 
 def whole_points(gap: float) -> str:
@@ -404,7 +404,7 @@ def advice_on(report: Report, test: JointTest, name: str) -> Advice:
         command = f"calcli inspect {shlex.quote(name)}" if name else ""
         return Advice("Check the labels first.", report.doubt[0].upper() + report.doubt[1:], command)
     if kind == "too_few":
-        why = "which tell the mean gap to within 1 point. Until then do not rely on it."
+        why = "which give the overconfidence to within 1 point. Until then do not rely on it."
         return Advice(f"Label about {report.rows_needed:,} samples,", why)
     if kind == "calibrated":
         return Advice("Nothing.", "Measure again when the data change.")
