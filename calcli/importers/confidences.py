@@ -67,7 +67,7 @@ def load_confidences(entries: Mapping[str, Entry], ask: ImportRequest, ignore: S
     roles = (*COLUMNS, "calibrated_by")
     extras = {role: path for role in roles if (path := extra_of(found[0], names, role))}
     n = len(confidence)
-    remark(f"{ask.confidence!r} was taken as the confidence, {told} as correct ({int(correct.sum())} of {n})")
+    remark(f"{ask.confidence!r} was read as the confidence, {told} as correct ({int(correct.sum())} of {n})")
     candidate = BundleArrays("", found[0].split, "confidence", found[0].path, place, extras)
     columns = carried_columns(candidate, entries, n)
     labels = np.where(dropped, min(ignore, default=-1), correct) if dropped.any() else correct
