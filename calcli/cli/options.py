@@ -25,7 +25,7 @@ device = partial(
 kind = partial(same, Layout, "kind")
 ignore_label = partial(flag, None, "Leave out rows with this label (repeatable).", "L", shown=False)
 ordered = partial(flag, False, "Groups are batches, a line each in order of time: --group-by month --ordered.")
-again = partial(flag, False, "Take rows that have been through other calibrators than those of the fit.")
+again = partial(flag, False, "Allow scores that are already calibrated.")
 json = partial(flag, False, "Print one JSON object on stdout.")
 
 

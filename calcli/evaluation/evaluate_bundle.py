@@ -378,7 +378,7 @@ def _class_1(table: RowTable) -> tuple[float | None, float | None]:
 def group_lines(
     context: MetricContext, names: Sequence[str], report: Report | None = None, plan: Plan | None = None
 ) -> list[GroupLine]:
-    """The metrics on the rows of every group that need no class sums, the group most significantly off first.
+    """The metrics on the rows of every group that need no class sums, the most significant group first.
 
     plan : what the gap is about, and whether the groups are batches in order of time.
     """

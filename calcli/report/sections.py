@@ -237,10 +237,13 @@ def batches(model: ModelResults, m: int, focus: int, room: Room) -> Safe:
             )
         off = sum(line.significant for line in lines)
         caption = join(
-            [name(v.name), f": {off} of {len(lines)} batches {'is' if off == 1 else 'are'} significantly off."]
+            [
+                name(v.name),
+                f": {off} of {len(lines)} batches {'is' if off == 1 else 'are'} significantly miscalibrated.",
+            ]
         )
         dots = "◀ underconfident · overconfident ▶"
-        head = ("Batch", "Cases", "Accuracy", dots, "Points", term("interval"), "ECE", "By chance alone", "NLL")
+        head = ("Batch", "Samples", "Accuracy", dots, "Points", term("interval"), "ECE", "Expected", "NLL")
         return table(caption, head, rows, f"batches-{m}-{at}", data_list=True)
 
     return tag(

@@ -1,4 +1,4 @@
-"""gaps: how much too sure every class or group is, sorted or in order of time, with intervals."""
+"""gaps: how overconfident every class or group is, sorted or in order of time, with intervals."""
 
 from collections.abc import Sequence
 from dataclasses import replace
