@@ -113,7 +113,7 @@ def judge(
     top, entropy = direction_of(context, "confidence"), direction_of(context, "entropy")
     over = _estimate(context, "top")
     half = _half_width(over, units or data.n, few)
-    words = "too few rows to say" if few else direction_words(test, k, rejected)
+    words = "too few samples to say" if few else direction_words(test, k, rejected)
     report = Report(
         data,
         Direction(top.gap, top.z, entropy.gap, entropy.z, words),
@@ -299,12 +299,12 @@ def sentence(report: Report, test: JointTest) -> str:
     if kind == "check_labels":
         return f"check the labels first: {report.doubt}"
     if kind == "too_few":
-        size = f"rows{f' of {report.units} units' if report.units else ''}"
+        size = f"n = {n}{f', {report.units} units' if report.units else ''}"
         few = f"{report.units} units" if report.units and report.units < FEWEST_UNITS else f"{n}"
-        what = "units" if few.endswith("units") else "rows"
-        tested = f"no evidence of miscalibration in {n} {size}" if report.draws else f"too few {what} to test: {few}"
+        what = "units" if few.endswith("units") else "samples"
+        tested = f"no evidence of miscalibration ({size})" if report.draws else f"too few {what} to test: {few}"
         if not over.interval.known:
-            return f"{tested}; {over.interval.method} of the mean gap"
+            return f"{tested}; {over.interval.method} of the overconfidence"
         low, high = (whole_points(end) for end in (over.interval.low, over.interval.high))
         needed = f"about {report.rows_needed:,} samples give it to within 1 point"
         return f"{tested}; the overconfidence lies between {low} and {high} points ({needed})"

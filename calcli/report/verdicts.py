@@ -206,9 +206,9 @@ def _too_few(v: Version, r: Report) -> tuple[str, Advice, Advice]:
     i = r.overconfidence.interval
     reach = f"from {way_words(i.low)} to {way_words(i.high)}" if i.known else f"({i.method})"
     return (
-        "Too few cases to tell.",
-        Advice("Unknown.", f"With {cases(v.result.n)} it may be anywhere {reach}."),
-        Advice("Cannot be seen.", "The cases do not show whether it is over- or underconfident."),
+        "Too few samples to tell.",
+        Advice("Unknown.", f"With {samples(v.result.n)} it may be anywhere {reach}."),
+        Advice("Cannot be seen.", "The samples do not show whether it is over- or underconfident."),
     )
 
 
