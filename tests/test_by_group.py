@@ -10,7 +10,7 @@ from cli import runner
 from synthetic import truth
 
 import calcli
-from calcli.errors import DataError
+from calcli.errors import DataError, UsageError
 from calcli.io.bundle import open_bundle
 from calcli.rows import Codes
 
@@ -310,3 +310,10 @@ def test_edited_files_are_refused(folder, run, old, new, says):
     done = run("inspect", "bad.json")
     assert done.code == 3
     assert says in done.line
+
+
+def test_auto_takes_no_method_that_may_hand_back_another():
+    """The guard may keep the common map, which would stand in the average under the name of the other."""
+    z, y = np.eye(3)[[0, 1, 2, 0]] * 2, [0, 1, 2, 1]
+    with pytest.raises(UsageError, match="ts-by keeps a choice of its own"):
+        calcli.fit(z, y, "auto", candidates="ts,ts-by")

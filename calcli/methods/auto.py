@@ -355,8 +355,9 @@ class Auto(Mixture):
     def check_options(cls, options: AutoOptions) -> None:
         for candidate in listed(options.candidates):
             name, _ = parse_candidate(candidate)
-            if name == "auto":
-                raise UsageError("option candidates of method 'auto': auto cannot choose itself")
+            if not method(name).composable:
+                why = "cannot choose itself" if name == "auto" else "keeps a choice of its own and cannot be a candidate"
+                raise UsageError(f"option candidates of method 'auto': {name} {why}")
 
 
 METHOD = Auto
