@@ -147,7 +147,8 @@ def between(sums: GroupSums, theta: FloatArray, variance: FloatArray) -> FloatAr
         if np.abs(second).max() <= SETTLED:
             return np.asarray(np.exp(once + second))
         bend = second - first
-        length = min(max(float(np.sqrt((first @ first) / max(bend @ bend, 1e-300))), 1.0), LONGEST)
+        square = float(first @ first) / max(float(bend @ bend), 1e-300)
+        length = min(max(math.sqrt(square), 1.0), LONGEST)
         at = step(np.clip(at + 2.0 * length * first + length**2 * bend, math.log(LEAST), FAR))
     return np.asarray(np.exp(at))
 

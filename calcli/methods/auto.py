@@ -356,7 +356,7 @@ class Auto(Mixture):
         for candidate in listed(options.candidates):
             name, _ = parse_candidate(candidate)
             if not method(name).composable:
-                why = "cannot choose itself" if name == "auto" else "keeps a choice of its own and cannot be a candidate"
+                why = "cannot choose itself" if name == "auto" else "keeps a choice of its own, so it is no candidate"
                 raise UsageError(f"option candidates of method 'auto': {name} {why}")
 
 
