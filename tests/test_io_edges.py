@@ -60,7 +60,7 @@ def test_a_calibrator_that_breaks_on_rows_is_refused_as_damaged():
         raise ValueError("shapes (2,)\nand (3,) differ")
 
     with pytest.raises(DataError, match=r"params do not work on rows of 3 classes: shapes \(2,\) and \(3,\) differ"):
-        check_extremes(SimpleNamespace(required_transforms=(), apply=apply), 3)
+        check_extremes(SimpleNamespace(required_transforms=(), required_columns=(), apply=apply), 3)
 
 
 def test_a_mapping_that_breaks_names_file_and_array(tmp_path):
