@@ -36,7 +36,7 @@ def measure(problem: Problem, rows: int, seed: int) -> dict[str, Any]:
     """Test NLL of the average and of single methods, and the processor seconds of the average."""
     from calcli.calibrator import Context
     from calcli.composition import FittedPrefixes
-    from calcli.methods.auto import AutoOptions, fit_candidate, pick
+    from calcli.methods.auto import AutoOptions, fit_candidate, parse_candidate, pick
     from calcli.registry import method
     from calcli.rows import ArrayRows
 
@@ -53,7 +53,7 @@ def measure(problem: Problem, rows: int, seed: int) -> dict[str, Any]:
     found: dict[str, float] = {}
     for rule, name in names.items():
         if name not in found:
-            found[name] = test_nll(fit_candidate(name, given, known, Context()).calibrator, *test)
+            found[name] = test_nll(fit_candidate(parse_candidate(name, alone=True), given, known, Context()).calibrator, *test)
         nll[rule] = found[name]
     weights = {name: round(row["weight"], 3) for name, row in table.items() if "weight" in row}
     nll = {rule: round(value, 7) for rule, value in nll.items()}

@@ -51,7 +51,7 @@ def ours(wanted: list[str], z: Array, y: Array, z_test: Array, y_test: Array) ->
     """Test NLL and processor seconds of methods of ours. What rule=best would take stands in the table of auto."""
     from calcli.calibrator import Context
     from calcli.composition import FittedPrefixes
-    from calcli.methods.auto import fit_candidate
+    from calcli.methods.auto import fit_candidate, parse_candidate
     from calcli.registry import method, parse_options
     from calcli.rows import ArrayRows
 
@@ -67,7 +67,7 @@ def ours(wanted: list[str], z: Array, y: Array, z_test: Array, y_test: Array) ->
         if name == "auto":
             tried = [row for row in fit.details["auto"]["table"] if "failed" not in row]
             best = min(tried, key=lambda row: row["nll"])["method"]
-            chosen = fit_candidate(best, rows, FittedPrefixes(), Context()).calibrator
+            chosen = fit_candidate(parse_candidate(best, alone=True), rows, FittedPrefixes(), Context()).calibrator
             found[BEST] = {"nll": test_nll(chosen, z_test, y_test), "cpu_seconds": spent}
     return found
 
