@@ -53,7 +53,8 @@ def measure(problem: Problem, rows: int, seed: int) -> dict[str, Any]:
     found: dict[str, float] = {}
     for rule, name in names.items():
         if name not in found:
-            found[name] = test_nll(fit_candidate(parse_candidate(name, alone=True), given, known, Context()).calibrator, *test)
+            alone = parse_candidate(name, alone=True)
+            found[name] = test_nll(fit_candidate(alone, given, known, Context()).calibrator, *test)
         nll[rule] = found[name]
     weights = {name: round(row["weight"], 3) for name, row in table.items() if "weight" in row}
     nll = {rule: round(value, 7) for rule, value in nll.items()}
