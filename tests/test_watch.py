@@ -13,6 +13,7 @@ from cli import runner
 
 import calcli
 from calcli.errors import DataError, UsageError
+from calcli.evaluation.watch import held
 
 
 @pytest.fixture
@@ -167,6 +168,17 @@ def test_what_cannot_be_asked(run, words):
     list(batches(1))
     assert run("watch", *words, "-q").code == 2
     assert not Path("s.json").exists()
+
+
+def test_who_finds_a_new_state_in_use_leaves_it_there(tmp_path):
+    """Deleting it would let a third process start another, and the batch of the first would be lost."""
+    path = tmp_path / "s.json"
+    with held(path):
+        for _ in range(2):
+            with pytest.raises(UsageError, match="another calcli"), held(path):
+                pass
+        assert path.exists()
+    assert not path.exists()  # the first wrote nothing
 
 
 def test_of_two_processes_at_once_none_is_lost(run, tmp_path):

@@ -19,7 +19,7 @@ from calcli.errors import DataError, UsageError
 from calcli.io.artifact import Artifact
 from calcli.io.atomic import write_bytes
 from calcli.io.dataset import DataSet
-from calcli.io.job_files import lock, open_job_file
+from calcli.io.job_files import lock, open_job_file, remove
 from calcli.io.provenance import link_to
 from calcli.metrics.collect import collect
 from calcli.numerics import FloatArray
@@ -169,16 +169,15 @@ def held(path: Path) -> Iterator[State | None]:
     Raises DataError for a file that is no state, UsageError while another process is at it.
     """
     new = not os.path.lexists(path)
-    with os.fdopen(open_job_file(path), "rb") as file:
+    with os.fdopen(open_job_file(path), "rb", buffering=0) as file:
+        lock(file.fileno(), path)
         try:
-            lock(file.fileno(), path)
-            if not path.exists() or not os.path.samestat(os.fstat(file.fileno()), path.stat()):
-                raise UsageError(f"{path}: another calcli is writing it; run the command again")
             data = file.read()
             yield loads(data, str(path)) if data else None  # a process that was killed may have left an empty file
         finally:
-            if new and path.exists() and not path.stat().st_size:
-                path.unlink()
+            # Only who holds the lock may: another process could be about to fill this very file.
+            if new and not os.fstat(file.fileno()).st_size:
+                remove(file, path)
 
 
 def watch(

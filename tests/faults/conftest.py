@@ -59,9 +59,8 @@ class Warm:
 def calcli(tmp_path_factory):
     """Run calcli: ``calcli("fit", …, cwd=…)``."""
     warm = Warm(tmp_path_factory.mktemp("streams"))
-    yield warm
-    warm.server.stdin.close()
-    warm.server.wait()
+    with warm.server:  # closes its pipes, then waits
+        yield warm
 
 
 @pytest.fixture(scope="session")
