@@ -7,7 +7,7 @@ os.environ["OPENBLAS_NUM_THREADS"] = "1"  # as the command does; read when NumPy
 
 import numpy as np
 import pytest
-from cli import RUNS
+from run_calcli import RUNS, runner
 
 REPOSITORY = Path(__file__).resolve().parent.parent
 SHARED_DATA = Path(os.environ.get("CALCLI_TEST_DATA", REPOSITORY.parent / "shared" / "data"))
@@ -59,3 +59,10 @@ def sample():
 def out(tmp_path):
     """Where an import goes."""
     return tmp_path / "out.h5"
+
+
+@pytest.fixture
+def run(monkeypatch, capsys, tmp_path):
+    """Run the command line in this process, in an empty folder: ``run("fit", "x.h5").code``."""
+    monkeypatch.chdir(tmp_path)
+    return runner(monkeypatch, capsys)

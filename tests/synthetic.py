@@ -39,3 +39,28 @@ def predict(calibrator, rows):
     wanted = [rows.transforms.index(spec) for spec in calibrator.required_transforms]
     parts = [calibrator.apply(block) for block in rows.blocks(wanted)]
     return np.concatenate([p.log_probs for p in parts]), np.concatenate([p.label for p in parts])
+
+
+def _degenerate():
+    rng = np.random.default_rng(11)
+    z, y = truth(120, 3, seed=7)
+    absent = y.copy()
+    absent[absent == 2] = 0
+    tied = np.round(z)
+    tied[:20] = 0.0
+    yield "two classes", *truth(150, 2, seed=8)
+    yield "absent class", z, absent
+    yield "one class only", z, np.zeros(120, dtype=np.int64)
+    yield "all right", z, z.argmax(axis=1)
+    yield "all wrong", z, z.argmin(axis=1)
+    yield "exact ties", tied, y
+    yield "constant scores", np.zeros((60, 3)), rng.integers(0, 3, 60)
+    yield "huge logits", z * 1e4, y
+    yield "sure and right", np.eye(3)[y] * 1e4, y
+    yield "few rows, many classes", *truth(12, 30, seed=9)
+    yield "one row", z[:1], y[:1]
+    yield "uninformative", z, rng.permutation(y)
+
+
+DEGENERATE = list(_degenerate())
+"""Data sets that leave little or nothing to fit: (what, scores, labels)."""

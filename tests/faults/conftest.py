@@ -15,7 +15,7 @@ from pathlib import Path
 import h5py
 import numpy as np
 import pytest
-from cli import count
+from run_calcli import count
 from synthetic import truth
 
 SECONDS = float(os.environ.get("CALCLI_FUZZ_SECONDS", 0))

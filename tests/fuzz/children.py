@@ -7,7 +7,7 @@ import sys
 import time
 from pathlib import Path
 
-from cli import count
+from run_calcli import count
 
 import calcli.cli.main as entry
 

@@ -7,16 +7,9 @@ import zipfile
 import h5py
 import numpy as np
 import pytest
-from cli import runner
 from synthetic import truth
 
 Z, Y = truth(30, 3)
-
-
-@pytest.fixture
-def run(monkeypatch, capsys, tmp_path):
-    monkeypatch.chdir(tmp_path)
-    return runner(monkeypatch, capsys)
 
 
 def laugh(levels=40):

@@ -8,7 +8,6 @@ from pathlib import Path
 import h5py
 import numpy as np
 import pytest
-from cli import runner
 from synthetic import truth
 
 from calcli.errors import DataError
@@ -16,12 +15,6 @@ from calcli.io import artifact
 from calcli.io.artifact import loads
 
 GOLDEN = Path(__file__).resolve().parent.parent / "golden" / "v01"
-
-
-@pytest.fixture
-def run(monkeypatch, capsys, tmp_path):
-    monkeypatch.chdir(tmp_path)
-    return runner(monkeypatch, capsys)
 
 
 def times(value, factor):

@@ -6,7 +6,7 @@ import os
 
 import h5py
 import pytest
-from cli import runner
+from run_calcli import runner
 from synthetic import truth
 
 from calcli.io.inputs import PIECE, at_most

@@ -7,7 +7,7 @@ import zlib
 import h5py
 import numpy as np
 import pytest
-from cli import runner
+from run_calcli import runner
 from synthetic import truth
 
 from calcli.workers.journal import HEAD, Journal

@@ -7,7 +7,7 @@ import zipfile
 from pathlib import Path
 
 import pytest
-from cli import runner
+from run_calcli import runner
 
 SAMPLE = Path(__file__).resolve().parent.parent.parent / "sample_data"
 

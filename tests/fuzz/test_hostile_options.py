@@ -10,7 +10,7 @@ import h5py
 import numpy as np
 import pytest
 from children import run
-from cli import runner
+from run_calcli import runner
 from synthetic import truth
 
 from calcli import evaluate

@@ -10,7 +10,7 @@ import xml.dom.minidom
 import h5py
 import numpy as np
 import pytest
-from cli import runner
+from run_calcli import runner
 from synthetic import truth
 
 Z, Y = truth(300, 4)

@@ -1,0 +1,156 @@
+"""Calibrated twice: which calibrators rows have been through, and who minds."""
+
+import json
+from pathlib import Path
+
+import h5py
+import numpy as np
+import pytest
+from conftest import REPOSITORY
+from run_calcli import runner
+from synthetic import truth
+
+from calcli.io.artifact import load
+from calcli.io.provenance import chain_of, identity
+
+Z, Y = truth(400, 4)
+GOLDEN = f"{REPOSITORY}/tests/golden/v01"
+
+
+@pytest.fixture
+def run(monkeypatch, capsys, tmp_path):
+    """A folder with raw.h5, ts.json fitted on it, and once.h5 = ts.json applied to it."""
+    monkeypatch.chdir(tmp_path)
+    with h5py.File("raw.h5", "w") as file:
+        file["logits"], file["labels"] = Z, Y
+    call = runner(monkeypatch, capsys)
+    assert call("fit", "-m", "ts", "raw.h5", "-o", "ts.json", "-q").code == 0
+    assert call("apply", "ts.json", "raw.h5", "-o", "once.h5", "-q").code == 0
+    return call
+
+
+def chain(path):
+    with h5py.File(path) as file:
+        return [link.method for link in chain_of(file.attrs)]
+
+
+@pytest.mark.parametrize("form", ["as written now", "as 0.1 wrote it"])
+def test_calibrated_twice_is_refused_unless_asked_for(run, form):
+    if form == "as 0.1 wrote it":
+        with h5py.File("once.h5", "a") as file:
+            del file.attrs["calibrated_by"]
+    for words in (
+        ["apply", "ts.json", "once.h5", "-o", "twice.h5"],
+        ["evaluate", "once.h5", "-c", "ts.json"],
+        ["evaluate", "once.h5", "--baseline", "ts.json"],
+        ["diagram", "once.h5", "-c", "ts.json", "-o", "d.json"],
+        ["diagram", "once.h5", "-c", "ts.json", "--style", "temperature", "-o", "t.json"],
+    ):
+        done = run(*words)
+        assert done.code == 3
+        assert "once.h5: is already calibrated by ts (" in done.line
+        assert "calibrated twice" in done.line
+        assert run(*words, "--again", "-q").code == 0
+    assert chain("twice.h5") == ["ts", "ts"]
+
+
+def test_a_fit_says_how_many_rows_and_classes_it_had(run):
+    told = run("fit", "-m", "ts", "raw.h5", "-o", "again.json").err
+    assert f"ts on raw.h5: {len(Z)} rows, {Z.shape[1]} classes, status ok" in told
+
+
+def test_of_two_bundles_the_good_one_is_written(run):
+    done = run("apply", "ts.json", "once.h5", "raw.h5", "-o", "both", "-q")
+    assert (done.code, "once.h5: is already calibrated" in done.line) == (3, True)
+    assert [path.name for path in Path("both").iterdir()] == ["raw.h5"]
+
+
+def test_a_calibrator_fitted_behind_another_belongs_there(run):
+    assert run("fit", "-m", "vs", "once.h5", "-o", "vs.json", "-q").code == 0
+    upstream = json.loads(Path("vs.json").read_text())["fit"]["upstream"]
+    assert upstream == [{"sha256": identity(load("ts.json")), "method": "ts", "fitted_on": "raw.h5"}]
+    assert json.loads(Path("ts.json").read_text())["fit"]["upstream"] is None
+    assert run("apply", "vs.json", "once.h5", "-o", "both.h5", "-q").code == 0
+    assert chain("both.h5") == ["ts", "vs"]
+    wrong = run("apply", "vs.json", "raw.h5", "-o", "wrong.h5")
+    assert (wrong.code, "raw.h5: is uncalibrated" in wrong.line) == (3, True)
+    assert run("apply", "vs.json", "both.h5", "-o", "wrong.h5").code == 3
+    shown = json.loads(run("inspect", "both.h5", "--json").out)["bundles"][0]["calibrated_by"]
+    assert [link["method"] for link in shown] == ["ts", "vs"]
+    assert shown[0] == upstream[0]
+    assert run("inspect", "vs.json").out.splitlines().count("fit:") == 1
+    assert "\n  status             ok\n" in run("inspect", "vs.json").out
+
+
+def test_the_chain_comes_through_extract(run):
+    assert run("extract", "once.h5", "--split", "a=0.5", "--split", "b=0.5", "-o", "parts.h5", "-q").code == 0
+    assert "already calibrated by ts" in run("apply", "ts.json", "parts.h5:a", "-o", "x.h5").line
+
+
+@pytest.mark.parametrize("ending", ["npz", "parquet"])
+def test_other_formats_carry_the_chain(run, ending):
+    if ending == "parquet":
+        pytest.importorskip("pyarrow")
+    once = f"once.{ending}"
+    assert run("apply", "ts.json", "raw.h5", "-o", once, "-q").code == 0
+    done = run("apply", "ts.json", once, "-o", "twice.h5")
+    assert (done.code, f"{once}: is already calibrated by ts (" in done.err) == (3, True)
+    assert run("extract", once, "-o", "back.h5", "-q").code == 0
+    assert chain("back.h5") == ["ts"]
+
+
+def test_an_identity_is_that_of_what_is_computed(run):
+    """The same rows under another name give the same parameters, and so the same calibrator."""
+    with h5py.File("copy.h5", "w") as file:
+        file["logits"], file["labels"] = Z, Y
+    assert run("fit", "-m", "ts", "copy.h5", "-o", "copy.json", "-q").code == 0
+    assert identity(load("copy.json")) == identity(load("ts.json"))
+    assert run("fit", "-m", "ec", "copy.h5", "-o", "ec.json", "-q").code == 0
+    assert identity(load("ec.json")) != identity(load("ts.json"))
+
+
+def test_artifacts_of_0_1_have_no_upstream_and_load():
+    assert load(f"{GOLDEN}/rows4.ts.json").fit.upstream is None
+
+
+def test_attributes_that_cannot_be_read_are_no_missing_calibrator():
+    assert chain_of({}) == chain_of({"calibrator": "Fluke 5520A"}) == chain_of({"calibrator": np.float64(3)}) == ()
+    for attributes in ({"calibrator": '{"calcli_artifact": 99}'}, {"calibrated_by": "["}, {"calibrated_by": b"\xff"}):
+        assert [link.method for link in chain_of(attributes)] == ["unknown"]
+
+
+def test_other_kinds_are_said(run):
+    with h5py.File("logs.h5", "w") as file:
+        file["log_probs"] = Z - np.log(np.exp(Z).sum(axis=1, keepdims=True))
+        file["labels"] = Y
+    done = run("apply", "ts.json", "logs.h5", "-o", "x.h5")
+    assert (done.code, done.err) == (0, "warning: logs.h5: holds log_probs, ts.json was fitted on logits\n")
+    assert "holds log_probs" in run("evaluate", "logs.h5", "-c", "ts.json").err
+
+
+@pytest.mark.parametrize("form", ["csv", "jsonl", "npz", "parquet"])
+def test_tables_carry_the_calibrators_of_their_rows(run, form):
+    if form == "parquet":
+        pytest.importorskip("pyarrow")
+    assert run("apply", "ts.json", "raw.h5", "-o", f"once.{form}", "-q").code == 0
+    for words in (["apply", "ts.json", f"once.{form}", "-o", "x.h5"], ["evaluate", f"once.{form}", "-c", "ts.json"]):
+        done = run(*words)
+        assert (done.code, "is already calibrated by ts (" in done.err) == (3, True)
+    assert run("fit", "-m", "hb", f"once.{form}", "-o", "hb.json", "-q").code == 0
+    assert (
+        run("apply", "hb.json", "once.h5", "-o", "both.csv", "-q").code == 0
+    )  # the same calibrator, in another format
+    assert "is uncalibrated" in run("apply", "hb.json", "raw.h5", "-o", "x.h5").line
+    assert run("extract", "both.csv", "-o", "both.h5", "-q").code == 0
+    assert chain("both.h5") == ["ts", "hb"]
+
+
+def test_rows_of_different_calibrators_in_one_table_are_refused(run):
+    assert run("apply", "ts.json", "raw.h5", "-o", "once.csv", "-q").code == 0
+    head, *lines = Path("once.csv").read_text().splitlines(keepends=True)
+    cut = [line.rpartition(",")[0] for line in lines]
+    mixed = [*lines[:9], *(f"{line},vs:0123456789abcdef\n" for line in cut[9:])]
+    Path("some.csv").write_text("".join([head, *mixed]))
+    assert "row 9 through 'vs:0123456789abcdef'" in run("evaluate", "some.csv").err
+    Path("odd.csv").write_text("".join([head, *(f"{line},somebody\n" for line in cut)]))
+    assert "calibrated by unknown" in run("apply", "ts.json", "odd.csv", "-o", "x.h5").err

@@ -1,0 +1,287 @@
+"""Rows never written, rows that a calibrator was fitted on, classes in another order: every command says so."""
+
+import json
+import warnings
+from pathlib import Path
+
+import h5py
+import numpy as np
+import pytest
+
+import calcli
+from calcli.errors import DataError
+from calcli.io.artifact import loads
+from calcli.io.row_facts import KEPT, copies, facts_of, row_facts, share_seen, sketch, unwritten
+from calcli.rows import ArrayRows, Block
+
+
+def drawn(n, k, seed=0, size=2.0):
+    """Logits, and labels from their probabilities at temperature 1.5."""
+    rng = np.random.default_rng(seed)
+    z = rng.normal(size=(n, k)) * size
+    return z, (z / 1.5 + rng.gumbel(size=(n, k))).argmax(axis=1)
+
+
+def softmax(z):
+    e = np.exp(z - z.max(axis=1, keepdims=True))
+    return e / e.sum(axis=1, keepdims=True)
+
+
+def written(path, z, y, kind="logits", **more):
+    with h5py.File(path, "w") as file:
+        file[kind], file["labels"] = z, y
+        for name, values in more.items():
+            file[name] = values
+
+
+# ---- every row several times
+
+
+@pytest.mark.parametrize("times", [2, 5])
+def test_rows_that_repeat_are_said(times, run):
+    """Every row twice: calibrated sets were called miscalibrated in .375 of them, five times in .958."""
+    z, y = drawn(400, 4)
+    written("once.h5", z, y)
+    written("often.h5", np.tile(z, (times, 1)), np.tile(y, times))
+    words = f"about 100% of the {400 * times} rows have the same scores and label as another row"
+    for command in (["evaluate"], ["fit", "-m", "ts", "-o", "t.json"]):
+        assert "as another row" not in run(*command, "once.h5").err
+        assert words in run(*command, "often.h5", *(["--force"] if command[0] == "fit" else [])).err
+    half = ArrayRows(np.concatenate([z, z[:40]]), np.concatenate([y, y[:40]]))
+    assert copies(half) == [] == copies(ArrayRows(np.round(drawn(400, 2)[0], 1), drawn(400, 2)[1]))
+
+
+# ---- never written
+
+
+@pytest.mark.parametrize("k", [2, 3, 100])
+def test_half_a_file_of_zeros_is_no_data(k, run):
+    z, y = drawn(600, k)
+    with h5py.File("half.h5", "w") as file:  # a loop that died: one contiguous dataset, partly written
+        scores = file.create_dataset("logits", z.shape, "f4")
+        labels = file.create_dataset("labels", y.shape, "i8")
+        scores[:300], labels[:300] = z[:300], y[:300]
+    told = "the last 300 of 600 rows have all scores equal and label 0"
+    done = run("fit", "-m", "ts", "half.h5", "-o", "ts.json", "--strict")
+    assert done.code == 4 and told in done.err
+    fit = json.loads(Path("ts.json").read_text("utf-8"))["fit"]
+    assert fit["status"] == "degenerate" and told in " ".join(fit["warnings"])
+    for command in (
+        ("evaluate", "half.h5"),
+        ("evaluate", "half.h5", "-c", "ts.json"),
+        ("apply", "ts.json", "half.h5", "-o", "out.h5"),
+        ("diagram", "half.h5"),
+        ("threshold", "half.h5", "--accuracy", "0.5"),
+        ("report", "half.h5", "-o", "page.html"),
+        ("inspect", "half.h5"),
+        ("compare", "half.h5", "--methods", "ts"),
+    ):
+        done = run(*command)
+        assert told in done.err + done.out, command
+    with pytest.warns(UserWarning, match="the last 300 of 600"):
+        calcli.evaluate("half.h5", metrics=["nll"])
+    with pytest.warns(UserWarning, match="the last 300 of 600"):
+        calcli.load("ts.json").predict_proba(np.where(np.arange(600)[:, None] < 300, z, 0.0))
+    written("whole.h5", z, y)
+    assert run("fit", "-m", "ts", "whole.h5", "-o", "ts.json", "--force", "--strict").code == 0
+
+
+def test_rows_of_zeros_in_the_middle_and_ones_by_chance():
+    z, y = drawn(600, 5)
+    z[100:200] = 0.0
+    assert "100 of 600 rows have all scores equal" in unwritten(ArrayRows(z, y))[0]
+    assert unwritten(ArrayRows(z[98:102], y[98:102])) == []  # two of four may be
+    z, y = drawn(600, 2)
+    z = z.round()  # ties are natural where scores are whole numbers
+    z[-1] = 0.0
+    assert unwritten(ArrayRows(z, y)) == []
+
+
+def test_one_score_of_zero_at_the_end():
+    p = np.random.default_rng(0).uniform(0.01, 1.0, 400)
+    y = (p > 0.5).astype(int)
+    both = np.stack([1 - p, p], axis=1)
+    both[300:], y[300:] = (1.0, 0.0), 0
+    assert "the last 100 of 400 rows have probability 0 of class 1" in unwritten(ArrayRows(both, y, "probs"))[0]
+    assert "score 0" in unwritten(ArrayRows(both[:, 1:], y, "confidence"))[0]
+    y[:300] = 1  # rows in the order of their classes, and a perfect model
+    assert unwritten(ArrayRows(both, y, "probs")) == []
+
+
+def test_facts_do_not_depend_on_how_rows_are_cut():
+    z, y = drawn(1000, 3)
+    z[700:] = 1.0
+    z[650] = 0.0
+    whole = row_facts(Block(0, z, "logits", y))
+    for step in (1, 7, 299, 300, 301):
+        parts = [row_facts(Block(i, z[i : i + step], "logits", y[i : i + step])) for i in range(0, 1000, step)]
+        found = parts[0]
+        for part in parts[1:]:
+            found = found + part
+        assert (found.n, found.blank, found.tail) == (whole.n, whole.blank, whole.tail) == (1000, 301, 300)
+        np.testing.assert_array_equal(found.signatures, whole.signatures)
+
+
+# ---- fitted on these rows
+
+ALL = "fitted on these very rows"
+
+
+@pytest.mark.parametrize("k", [2, 3, 100])
+def test_rows_of_the_fit_are_known_again(k, run):
+    z, y = drawn(1000, k)
+    other, labels = drawn(1000, k, seed=1)
+    p, order = softmax(z), np.random.default_rng(2).permutation(1000)
+    written("cal.h5", z, y)
+    assert run("fit", "-m", "ts", "cal.h5", "-o", "ts.json").code == 0
+    cases = {
+        "permuted": (z[order], y[order], "logits", ALL),
+        "one less": (z[1:], y[1:], "logits", ALL),
+        "a fifth": (z[:200], y[:200], "logits", ALL),
+        "float32": (z.astype("f4"), y, "logits", ALL),
+        "shifted": (z + 3.0, y, "logits", ALL),
+        "probabilities": (p, y, "probs", ALL),
+        "of float32": (softmax(z.astype("f4")), y, "probs", ALL),
+        "logarithms": (np.log(p).astype("f4"), y, "log_probs", ALL),
+        "pooled": (np.concatenate([z, other]), np.concatenate([y, labels]), "logits", "% of these rows"),
+        "a quarter": (
+            np.concatenate([z[:250], other[:750]]),
+            np.r_[y[:250], labels[:750]],
+            "logits",
+            "% of these rows",
+        ),
+        "others": (other, labels, "logits", None),
+    }
+    for name, (scores, truth, kind, told) in cases.items():
+        written("rows.h5", scores, truth, kind)
+        said = run("evaluate", "rows.h5", "-c", "ts.json", "--metric", "nll").err
+        assert ("the calibrator was fitted on" in said) == (told is not None), (name, said)
+        assert (told or "") in said, (name, said)
+    written("rows.h5", z[order], y[order])
+    for command in (
+        ("diagram", "rows.h5", "-c", "ts.json"),
+        ("threshold", "rows.h5", "-c", "ts.json", "--accuracy", "0.2"),
+    ):
+        assert "fitted on these very rows" in run(*command).err, command
+    assert run("report", "rows.h5", "-c", "ts.json", "-o", "page.html").code == 0
+    with warnings.catch_warnings(record=True) as seen:
+        warnings.simplefilter("always")
+        calcli.evaluate(z[order], y[order], calcli.load("ts.json"), metrics=["nll"])
+    assert any("ts was fitted on these very rows" in str(each.message) for each in seen)
+
+
+def test_pooled_rows_are_told_by_their_share():
+    """Of so many rows that a sketch holds few of them: 400 of 2000 are shared."""
+    z, y = drawn(2000, 10)
+    other, labels = drawn(1600, 10, seed=1)
+    stored = sketch(facts_of(ArrayRows(z, y)))
+    both = ArrayRows(np.concatenate([z[:400], other]), np.concatenate([y[:400], labels]))
+    assert share_seen(stored, 2000, facts_of(both)) == pytest.approx(0.2, abs=0.12)  # 3 sd of 96 x .2 hits
+
+
+@pytest.mark.parametrize("digits", [0, 1, 2, 3, None])
+@pytest.mark.parametrize("k", [2, 3])
+@pytest.mark.parametrize("sizes", [(100, 5000), (5000, 100), (2000, 2000)])
+def test_rounded_scores_of_other_rows_are_not_known_again(sizes, k, digits):
+    """They agree by chance: of two classes few gaps are possible, rounded to a digit very few."""
+    for seed in range(10):
+        found = []
+        for n, own in zip(sizes, (2 * seed, 2 * seed + 1), strict=True):
+            z, y = drawn(n, k, own)
+            found.append(facts_of(ArrayRows(z if digits is None else z.round(digits), y)))
+        assert share_seen(sketch(found[0]), sizes[0], found[1]) == 0.0
+
+
+def test_more_rows_than_are_kept():
+    z, y = drawn(3 * KEPT, 3)
+    facts = facts_of(ArrayRows(z, y))
+    assert len(facts.signatures) == KEPT
+    half = ArrayRows(z[: KEPT // 2], y[: KEPT // 2])
+    assert share_seen(sketch(facts), 3 * KEPT, facts_of(half)) == 1.0
+    assert share_seen(sketch(facts_of(half)), KEPT // 2, facts) == pytest.approx(1 / 6, abs=0.12)
+
+
+def test_artifacts_without_a_sketch_load_and_those_with_a_bad_one_do_not(run):
+    written("cal.h5", *drawn(200, 3))
+    run("fit", "-m", "ts", "cal.h5", "-o", "ts.json")
+    content = json.loads(Path("ts.json").read_text("utf-8"))
+    assert loads(json.dumps(content), "a").fit.row_sketch is not None
+    good = content["fit"].pop("row_sketch")
+    assert loads(json.dumps(content), "a").fit.row_sketch is None
+    for bad in (
+        {**good, "smallest": "AAAA"},
+        {**good, "smallest": "!"},
+        {**good, "repeated": 2.0},
+        {**good, "x": 1},
+        "s",
+    ):
+        content["fit"]["row_sketch"] = bad
+        with pytest.raises(DataError, match="row_sketch"):
+            loads(json.dumps(content), "a")
+
+
+# ---- what an artifact says of its fit
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("n", -1),
+        ("n", 0),
+        ("seed", -1),
+        ("ignored", -1),
+        ("label_counts", [-10, 110, 100]),
+        ("label_counts", [100, 100]),
+        ("label_counts", [100, 100, 1]),
+        ("probability_floor", 2),
+        ("probability_floor", 0),
+        ("data_sha256", "no hash"),
+        ("before", {"accuracy": 1.5}),
+        ("after", {"ece": 2.0}),
+        ("after", {"nll": -1.0}),
+        ("status", "fine"),
+    ],
+)
+def test_what_no_fit_can_have_recorded_is_refused(field, value, run):
+    written("cal.h5", *drawn(200, 3))
+    run("fit", "-m", "ts", "cal.h5", "-o", "ts.json")
+    content = json.loads(Path("ts.json").read_text("utf-8"))
+    assert field in content["fit"]
+    content["fit"][field] = value
+    Path("ts.json").write_text(json.dumps(content), "utf-8")
+    done = run("apply", "ts.json", "cal.h5", "-o", "out.h5")
+    assert done.code == 3 and "is no valid artifact" in done.err
+
+
+# ---- names of classes
+
+
+@pytest.mark.parametrize("names", [["b", "a", "c"], ["a", "c", "b"], ["A ", "c", "b"], ["a", "c", "d"]])
+def test_classes_in_another_order_are_refused(names, run):
+    z, y = drawn(200, 3)
+    written("cal.h5", z, y, class_names=["a", "b", "c"])
+    written("new.h5", z, y, class_names=names)
+    assert run("fit", "-m", "vs", "cal.h5", "-o", "vs.json").code == 0
+    for command in (
+        ("apply", "vs.json", "new.h5", "-o", "out.h5"),
+        ("evaluate", "new.h5", "-c", "vs.json"),
+        ("diagram", "new.h5", "-c", "vs.json"),
+        ("threshold", "new.h5", "-c", "vs.json", "--accuracy", "0.2"),
+        ("export", "vs.json", "--to", "python", "-o", "vs.py", "--check", "new.h5"),
+    ):
+        done = run(*command)
+        assert done.code == 3 and "the classes are in another order" in done.err, command
+    with pytest.raises(DataError, match="another order"):
+        calcli.evaluate(z, y, calcli.load("vs.json"), class_names=names)
+
+
+def test_classes_of_other_names_are_asked_about(run):
+    z, y = drawn(200, 3)
+    written("cal.h5", z, y, class_names=["a", "b", "c"])
+    assert run("fit", "-m", "vs", "cal.h5", "-o", "vs.json").code == 0
+    for i, (names, told) in enumerate(((["A", "b ", "C"], False), (["a", "b", "d"], True), (["x", "y", "z"], True))):
+        written("new.h5", z, y, class_names=names)
+        for done in (run("evaluate", "new.h5", "-c", "vs.json"), run("apply", "vs.json", "new.h5", "-o", f"{i}.h5")):
+            assert done.code == 0 and ("check the class order" in done.err) == told
+    written("new.h5", z, y, class_names=["a", "a", "a"])
+    assert "all class_names are 'a'" in run("fit", "-m", "ts", "new.h5").err

@@ -1,0 +1,80 @@
+"""calcli run: what the three commands do, in one; and fit without a method."""
+
+import json
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+from conftest import REPOSITORY
+from run_calcli import runner
+from synthetic import truth
+
+
+@pytest.fixture
+def run(monkeypatch, capsys, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    for name, seed in (("val", 1), ("test", 2)):
+        z, y = truth(300, 4, seed=seed)
+        np.savez(f"{name}.npz", logits=z.astype(np.float32), labels=y)
+    return runner(monkeypatch, capsys)
+
+
+def test_it_equals_the_three_commands(run):
+    done = run("run", "val.npz", "test.npz", "-o", "all")
+    assert done.code == 0
+    assert run("fit", "--method", "ts", "val.npz", "-o", "ts.json", "-q").code == 0
+    assert Path("all/val.ts.json").read_bytes() == Path("ts.json").read_bytes()
+    table = run("evaluate", "test.npz", "-c", "all/val.ts.json").out
+    assert table in done.out
+    assert done.out.splitlines()[0] == "all/val.ts.json" and done.out.splitlines()[-1] == "all/test.report.html"
+    page = Path("all/test.report.html").read_text("utf-8")
+    assert 'id="verdict"' in page
+
+
+def test_json_names_the_files_and_holds_the_evaluation(run):
+    done = run("run", "val.npz", "test.npz", "--method", "svs", "--set", "lambda=2", "--json", "-q")
+    found = json.loads(done.out)
+    assert done.code == 0 and done.err == ""
+    assert (
+        found["calibrator"] == "val.svs.json" and json.loads(Path("val.svs.json").read_text())["options"]["lambda"] == 2
+    )
+    alone = json.loads(run("evaluate", "test.npz", "-c", "val.svs.json", "--json", "-q").out)
+    assert found["evaluation"] == alone
+    assert Path(found["report"]).exists()
+
+
+def test_one_file_with_both_groups_may_stand_alone(run):
+    shutil.copy(REPOSITORY / "sample_data" / "digits.h5", ".")
+    assert run("run", "digits.h5", "-q").code == 0
+    assert Path("digits.ts.json").exists() and Path("digits.report.html").exists()
+
+
+@pytest.mark.parametrize(
+    ("words", "code"),
+    [
+        (("val.npz", "test.npz", "--method", "nope"), 2),
+        (("val.npz", "test.npz", "--set", "nope=1"), 2),
+        (("none.npz", "test.npz"), 3),
+    ],
+)
+def test_what_is_refused_writes_nothing(run, words, code):
+    done = run("run", *words, "-o", "all", "-q")
+    assert done.code == code and done.err.count("\n") == 1
+    assert not Path("all").exists() or not list(Path("all").iterdir())
+
+
+def test_no_output_is_replaced_without_force(run):
+    assert run("run", "val.npz", "test.npz", "-q").code == 0
+    before = Path("val.ts.json").read_bytes()
+    Path("test.report.html").unlink()
+    assert run("run", "val.npz", "test.npz", "-q").code == 2
+    assert Path("val.ts.json").read_bytes() == before and not Path("test.report.html").exists()
+    assert run("run", "val.npz", "test.npz", "--force", "-q").code == 0
+
+
+def test_fit_without_a_method_fits_ts_and_says_so(run):
+    done = run("fit", "val.npz")
+    assert done.code == 0 and done.out == "val.ts.json\n"
+    assert "method ts" in done.err
+    assert "method ts" not in run("fit", "val.npz", "--method", "ts", "--force").err

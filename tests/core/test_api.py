@@ -1,0 +1,349 @@
+"""The public Python API: arrays, tensors and bundles through the same core as the command line."""
+
+import doctest
+import json
+import subprocess
+import sys
+from decimal import Decimal
+from fractions import Fraction
+from types import SimpleNamespace
+
+import h5py
+import numpy as np
+import pytest
+from conftest import REPOSITORY
+from synthetic import truth
+
+import calcli
+import calcli.api
+from calcli.errors import CalcliError, DataError, UsageError
+from calcli.sklearn import ScoreCalibrator
+
+
+@pytest.fixture
+def bundle(tmp_path):
+    z, y = truth(400, 5)
+    with h5py.File(tmp_path / "b.h5", "w") as file:
+        file["logits"], file["labels"] = z.astype(np.float32), y
+    return tmp_path / "b.h5", z.astype(np.float32), y
+
+
+def test_everything_public_has_a_docstring_and_nothing_else_is_there():
+    for name in set(calcli.__all__) - {"__version__"}:
+        assert getattr(calcli, name).__doc__
+    with pytest.raises(AttributeError, match="public names"):
+        calcli.nonsense  # noqa: B018
+
+
+@pytest.mark.parametrize("module", ["calcli", "calcli.api", "calcli.sklearn"])
+def test_the_examples_of_the_docstrings_run(module):
+    __import__(module)
+    found = doctest.testmod(sys.modules[module])
+    assert found.attempted > 0
+    assert found.failed == 0
+
+
+def test_importing_calcli_loads_no_package(tmp_path):
+    code = "import sys, calcli; print(sorted({m.split('.')[0] for m in sys.modules} & {'numpy', 'h5py', 'typer'}))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=REPOSITORY)
+    assert done.stdout.strip() == "[]"
+
+
+@pytest.mark.parametrize("method", ["ts", "svs", "ts+hb"])
+def test_python_and_the_command_line_give_the_same_calibrator(run, bundle, method):
+    path, z, y = bundle
+    assert run("fit", "-m", method, "b.h5", "-o", "cli.json").code == 0
+    typed = json.loads((path.parent / "cli.json").read_text())
+    for scores, labels in ((z, y), (str(path), None), (path, None)):
+        ours = calcli.fit(scores, labels, method=method).to_dict()
+        ours["fit"]["source"] = typed["fit"]["source"]  # arrays have no file to name
+        assert ours == typed
+
+
+def test_probabilities_are_those_of_apply(run, bundle):
+    path, z, _ = bundle
+    calcli.fit(path, method="ec").save("ec.json")
+    assert run("apply", "ec.json", "b.h5", "-o", "out.h5").code == 0
+    loaded = calcli.load("ec.json")
+    with h5py.File("out.h5") as file:
+        np.testing.assert_allclose(loaded.predict_proba(z), file["probs"][()], atol=1e-7)  # stored as float32
+        np.testing.assert_array_equal(loaded.predict(z), file["prediction"][()])
+    np.testing.assert_array_equal(loaded.predict_proba(path), loaded.predict_proba(z))
+
+
+def test_lists_integers_tensors_and_one_column_are_taken():
+    torch = pytest.importorskip("torch")
+    z, y = truth(200, 3)
+    plain = calcli.fit(z, y)
+    assert calcli.fit(z.tolist(), y.tolist()).params == plain.params
+    assert calcli.fit(torch.tensor(z, requires_grad=True), torch.tensor(y)).params == plain.params
+    half = torch.tensor(z).bfloat16()
+    assert calcli.fit(half, y).params == calcli.fit(half.float().numpy(), y).params
+    whole = np.round(4 * z).astype(int)
+    assert calcli.fit(whole, y).params == calcli.fit(whole.astype(float), y).params
+    binary = calcli.fit(z[:, 0] - z[:, 1], (y == 0).astype(int))
+    assert binary.predict_proba(z[:3, 0] - z[:3, 1]).shape == (3, 2)
+
+
+def test_options_are_those_of_the_method():
+    z, y = truth(200, 3)
+    assert calcli.fit(z, y, method="ts+hb", **{"hb.bins": 7}).options == calcli.fit(z, y, "ts+hb", bins=7).options
+    assert calcli.fit(z, y, "sms", lambda_=2.0).options["lambda"] == 2.0
+    with pytest.raises(UsageError, match="bins"):
+        calcli.fit(z, y, "hb", bins=-1)
+    with pytest.raises(UsageError, match="did you mean"):
+        calcli.fit(z, y, "tss")
+
+
+@pytest.mark.parametrize(
+    ("scores", "labels", "words"),
+    [
+        (np.zeros((3, 2)), None, "without labels"),
+        (np.zeros((3, 2)), [0, 1], "has 2 rows|labels"),
+        (np.full((3, 2), np.nan), [0, 1, 1], "row 0, class 0 is nan"),
+        (np.zeros((3, 2)), [0, 1, 2], "label"),
+        ([["a", "b"]], [0], "type"),
+        (np.zeros((2, 2, 2)), [0, 1], "shape"),
+    ],
+)
+def test_bad_rows_are_refused_with_a_sentence(scores, labels, words):
+    with pytest.raises(DataError, match=words):
+        calcli.fit(scores, labels)
+
+
+def test_a_calibrator_refuses_other_classes():
+    z, y = truth(200, 3)
+    with pytest.raises(DataError, match="fitted for 3"):
+        calcli.fit(z, y).predict_proba(np.zeros((2, 4)))
+
+
+def test_notebooks_see_an_escaped_table():
+    z, y = truth(200, 3)
+    fitted = calcli.fit(z, y, class_names=["<b>", "b", "c"])
+    page = fitted._repr_html_()
+    assert "<td>" in page
+    assert f"{fitted.before['nll']:.4f}" in page
+    assert "ts" in repr(fitted)
+
+
+def test_an_evaluation_is_that_of_the_command(run, bundle):
+    path, z, y = bundle
+    calibrator = calcli.fit(z, y)
+    calibrator.save("c.json")
+    done = run("evaluate", "b.h5", "-c", "c.json", "--json", "-q")
+    typed = json.loads(done.out)["results"]
+    ours = calcli.evaluate(z, y, calibrator).to_dict()["results"]
+    for a, b in zip(ours, typed, strict=True):
+        assert a["metrics"] == b["metrics"]
+        assert a["report"] == b["report"]
+    chosen = calcli.evaluate(path, calibrators=[calibrator], metrics=["ECE"], bins=10)
+    assert [list(result.scores) for result in chosen.results] == [["ece"], ["ece"]]
+    assert "|bins:10|" in chosen.results[0].scores["ece"].signature
+    assert "uncalibrated" in chosen._repr_html_()
+
+
+def test_an_evaluation_refuses_what_does_not_exist_or_fit(bundle):
+    _, z, y = bundle
+    with pytest.raises(UsageError, match="did you mean"):
+        calcli.evaluate(z, y, metrics=["eec"])
+    with pytest.raises(UsageError, match="bins"):
+        calcli.evaluate(z, y, bin=3)
+    with pytest.raises(DataError, match="fitted for 5 classes"):
+        calcli.evaluate(z[:, :4], y % 4, calcli.fit(z, y))
+
+
+def test_a_picture_is_that_of_the_command(run, bundle):
+    pytest.importorskip("matplotlib")
+    path, z, y = bundle
+    calibrator = calcli.fit(z, y)
+    calibrator.save("c.json")
+    typed = json.loads(run("diagram", "b.h5", "-c", "c.json", "--json").out)
+    ours = calcli.diagram(path, calibrators=calibrator)
+    drawn = ours.to_dict()
+    assert [panel["curves"] for panel in drawn["panels"]] == [panel["curves"] for panel in typed["panels"]]
+    assert ours._repr_svg_().lstrip().startswith("<?xml")
+    ours.save("p.png")
+    assert (path.parent / "p.png").read_bytes().startswith(b"\x89PNG")
+    assert "uncalibrated" in str(ours)
+    with pytest.raises(UsageError, match="style"):
+        calcli.diagram(z, y, style="nonsense")
+    __import__("calcli.diagrams.style")  # the room has another name, or it would hide the function
+    assert callable(calcli.diagram)
+
+
+@pytest.mark.parametrize("method", ["ir", "platt"])
+def test_confidences_go_through_the_api_as_through_the_commands(run, method):
+    rng = np.random.default_rng(0)
+    confidence = rng.random(300) ** 0.4
+    right = rng.random(300) < confidence**1.5
+    with h5py.File("qa.h5", "w") as file:
+        file["confidence"], file["correct"] = confidence, right
+    assert run("fit", "-m", method, "qa.h5", "-o", "qa.json", "-q").code == 0
+    assert run("apply", "qa.json", "qa.h5", "-o", "out.h5", "-q").code == 0
+    fitted = calcli.fit(confidence, right, method, kind="confidence")
+    with h5py.File("out.h5") as file:
+        calibrated = file["confidence"][()]
+    for scores in (confidence, confidence[:, None], "qa.h5"):
+        p = fitted.predict_proba(scores)  # wrong, right
+        np.testing.assert_array_equal(p[:, 1], calibrated)
+        np.testing.assert_array_equal(p[:, 0], 1 - calibrated)
+        np.testing.assert_array_equal(fitted.predict(scores), calibrated > 0.5)
+    told = json.loads(run("evaluate", "qa.h5", "-c", "qa.json", "--json").out)["results"]
+    found = calcli.evaluate(confidence, right, fitted, kind="confidence").to_dict()["results"]
+    for ours, theirs in zip(found, told, strict=True):
+        assert (ours["metrics"], ours["report"]) == (theirs["metrics"], theirs["report"])
+    assert calcli.diagram(confidence, right, fitted, kind="confidence", resamples=50).to_dict()["panels"]
+    model = ScoreCalibrator(method=method, kind="confidence").fit(confidence[:, None], right)
+    np.testing.assert_array_equal(model.predict_proba(confidence[:, None])[:, 1], calibrated)
+
+
+@pytest.mark.parametrize(
+    ("scores", "labels", "options", "sentence"),
+    [
+        ([0.5, 0.7], [1, 0], {"method": "ts"}, "method ts needs the scores of every class"),
+        ([50.0, 70.0], [1, 0], {}, "divide percentages by 100"),
+        ([0.5, 0.7], [1, 2], {}, "row 1 is 2, expected 1 \\(right\\) or 0 \\(wrong\\)"),
+        ([[0.5, 0.5], [0.7, 0.3]], [1, 0], {}, "expected \\(rows,\\): one a row"),
+        ([0.5, 0.7], None, {}, "pass whether each answer was right"),
+        ([0.5, 0.7], [1, 0], {"class_names": ["a", "b"]}, "of which no class is known"),
+    ],
+)
+def test_what_are_no_confidences_is_refused(scores, labels, options, sentence):
+    with pytest.raises(CalcliError, match=sentence):
+        calcli.fit(scores, labels, **{"method": "ir", **options}, kind="confidence")
+
+
+@pytest.mark.parametrize(
+    ("labels", "warning"),
+    [
+        (lambda y: y.astype(float), None),
+        (lambda y: y.astype(bool), "true was read as class 1"),
+        (lambda y: 2 * y - 1, r"\+1 was read as class 1"),
+        (lambda y: np.where(y, "spam", "ham"), "'spam' was read as class 1"),
+        (lambda y: ["dog" if each else "cat" for each in y], "'dog' was read as class 1"),
+    ],
+)
+def test_labels_of_two_classes_are_taken_as_people_have_them(labels, warning):
+    z, y = truth(200, 2)
+    plain = calcli.fit(z, y, "platt")
+    if warning is None:
+        assert calcli.fit(z, labels(y), "platt").params == plain.params
+        return
+    with pytest.warns(UserWarning, match=warning):
+        assert calcli.fit(z, labels(y), "platt").params == plain.params
+
+
+def test_words_become_the_class_names_of_the_calibrator():
+    scores = np.array([-1.0, 2.0, 3.0, -4.0, -0.5, 0.5])
+    with pytest.warns(UserWarning, match="'pos' was read as class 1"):
+        fitted = calcli.fit(scores, ["neg", "pos", "pos", "neg", "pos", "neg"])
+    assert fitted.to_dict()["class_names"] == ["neg", "pos"]
+    assert calcli.fit(scores, [0, 1, 1, 0, 1, 0]).to_dict()["class_names"] is None
+
+
+@pytest.mark.parametrize(
+    ("doing", "setting", "value", "said"),
+    [
+        ("evaluate", "bins", 0, "integer from 1 to 10000"),
+        ("evaluate", "bins", 2.5, "integer from 1 to 10000"),
+        ("evaluate", "norm", -1, ">= 1"),
+        ("evaluate", "norm", 1e3, "from 1 to 100, or max"),
+        ("evaluate", "scheme", "x", "width"),
+        ("evaluate", "label", "x", "positive"),
+        ("evaluate", "level", 2, "from 0.5 to 0.9999"),
+        ("evaluate", "level", float("nan"), "from 0.5 to 0.9999"),
+        ("evaluate", "resamples", 0, "from 1 to 1000000"),
+        ("evaluate", "threshold", 4, "from 0 to 1"),
+        ("evaluate", "seed", "x", "integer >= 0"),
+        ("evaluate", "compat", "x", "torchmetrics"),
+        ("diagram", "bins", 0, "integer from 1 to 10000"),
+        ("diagram", "level", 7, "from 0.5 to 0.999"),
+        ("diagram", "resamples", -4, "from 1 to 100000"),
+        ("fit", "seed", -1, "integer >= 0"),
+        ("fit", "seed", "x", "integer >= 0"),
+    ],
+)
+def test_settings_are_held_to_the_bounds_of_the_command_line(doing, setting, value, said):
+    z, y = truth(50, 3, seed=1)
+    with pytest.raises(UsageError, match=said):
+        getattr(calcli, doing)(z, y, **{setting: value})
+
+
+def test_numbers_of_numpy_are_numbers():
+    z, y = truth(200, 3, seed=1)
+    assert calcli.fit(z, y, "hb", bins=np.int64(7)).options["bins"] == 7
+    found = calcli.evaluate(z, y, metrics=["ece"], bins=np.int32(7), norm=np.float32(2))
+    assert "norm:2|bins:7|" in found.results[0].scores["ece"].signature
+    most = calcli.evaluate(z, y, metrics=["ece"], norm=np.inf)
+    assert "norm:max|" in most.results[0].scores["ece"].signature
+
+
+def inputs():
+    """Scores as programs have them, and labels: name, scores, labels, what is said or None."""
+    z, y = truth(60, 3)
+    missing = z.astype(object)
+    missing[3, 1] = None  # as pandas' Float64 and Arrow columns become with NA
+    plain = [[Decimal(repr(float(v))) for v in row] for row in z]
+    yield "Decimal", plain, y, None
+    yield "Fraction", [[Fraction(float(v)) for v in row] for row in z], y, None
+    yield "objects", z.astype(object), y.astype(object), None
+    yield "Decimal labels", z, [Decimal(int(c)) for c in y], None
+    yield "missing", missing, y, "scores: row 3 has None, expected numbers"
+    yield "ragged", [[1.0, 2.0], [1.0]], [0, 1], "scores: are rows of different lengths"
+    yield "ragged labels", z, [[0], [1, 2]] * 30, "labels: are rows of different lengths"
+    yield "bool", z > 0, y, "scores: are true or false"
+    yield "complex", z + 1j, y, "scores: have type complex128"
+    yield "no array", object(), y, "scores: have type object"
+
+
+@pytest.mark.parametrize(("scores", "labels", "said"), [pytest.param(*each, id=name) for name, *each in inputs()])
+def test_scores_as_programs_have_them(scores, labels, said):
+    if said is None:
+        assert calcli.fit(scores, labels).params == calcli.fit(*truth(60, 3)).params
+        return
+    with pytest.raises(DataError, match=said):
+        calcli.fit(scores, labels)
+    if said.startswith("scores"):
+        with pytest.raises(DataError, match=said):
+            calcli.fit(*truth(60, 3)).predict_proba(scores)
+
+
+def test_tensors_that_are_views_or_empty_shells():
+    torch = pytest.importorskip("torch")
+    z, y = truth(60, 3)
+    t = torch.tensor(z)
+    assert calcli.fit(torch.complex(t, -t).conj().imag, y).params == calcli.fit(z, y).params  # its negative bit is set
+    for scores, labels, what in ((t.to("meta"), y, "scores"), (z, torch.tensor(y).to("meta"), "labels")):
+        with pytest.raises(DataError, match=f"{what}: are no array of numbers"):
+            calcli.fit(scores, labels)
+    with pytest.raises(DataError, match="weights: are no array of numbers"):
+        calcli.fit(z, y, weights=torch.ones(len(y), device="meta"))
+
+
+@pytest.mark.parametrize(("package", "source"), [("sklearn", "import calcli.sklearn"), ("pyarrow", "read")])
+def test_a_package_that_is_missing_is_named_with_its_extra(package, source, tmp_path):
+    extra = {"sklearn": "sklearn", "pyarrow": "parquet"}[package]
+    (tmp_path / "a.parquet").write_bytes(b"PAR1....PAR1")
+    command = "from calcli.cli.main import process; sys.argv[1:] = ['extract', 'a.parquet', '-o', 'a.h5']; process()"
+    code = f"import sys; sys.modules[{package!r}] = None; {source if 'import' in source else command}"
+    done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert f"pip install 'calcli[{extra}]'" in done.stderr
+    assert done.returncode == (1 if package == "sklearn" else 2)  # an ImportError; a usage error
+
+
+def test_an_evaluation_says_its_verdict_in_a_few_lines(monkeypatch):
+    z, y = truth(600, 4, temperature=1.8)
+    found = calcli.evaluate(z[300:], y[300:], calcli.fit(z[:300], y[:300]))
+    one, other = (result.report.verdict for result in found.results)
+    assert found.verdict.splitlines() == [f"scores, uncalibrated: {one}", f"scores, ts: {other}"]
+    assert repr(found).splitlines()[1:] == found.verdict.splitlines() and len(repr(found)) < 1000
+    assert calcli.evaluate(z, y).verdict.startswith("overconfident by ")
+    few = calcli.evaluate(z, y, metrics=["accuracy"])
+    assert few.verdict == "" and "uncalibrated: accuracy 0." in repr(few)
+    monkeypatch.setitem(sys.modules, "pandas", SimpleNamespace(DataFrame=list))  # what it is given is held instead
+    lines = found.to_frame()
+    assert [line["value"] for line in lines if line["metric"] == "nll"] == [
+        r.scores["nll"].value for r in found.results
+    ]
+    assert {line["version"] for line in lines} == {"uncalibrated", "ts"}
+    assert all(line["expected"] > 0 and line["p_value"] is not None for line in lines if line["metric"] == "ece")

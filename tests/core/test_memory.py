@@ -1,0 +1,100 @@
+"""Memory does not grow with the rows."""
+
+import os
+import subprocess
+import sys
+import zipfile
+
+import h5py
+import numpy as np
+import pytest
+from conftest import REPOSITORY
+
+MIB = 2**20
+
+PEAK = """
+import resource, sys
+from calcli.cli.main import run
+code = run(sys.argv[1:])
+print("peak", resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024, file=sys.stderr)
+sys.exit(code)
+"""
+
+
+def write(path, n, k=10):
+    """Rows of a pattern that repeats, cheap to make."""
+    rng = np.random.default_rng(0)
+    z, y = rng.normal(size=(10_000, k)).astype("f4"), rng.integers(0, k, 10_000)
+    z[np.arange(len(z)), y] += 2
+    with h5py.File(path, "w") as file:
+        scores, labels = file.create_dataset("logits", (n, k), "f4"), file.create_dataset("labels", (n,), "i8")
+        for at in range(0, n, len(z)):
+            scores[at : at + len(z)], labels[at : at + len(z)] = z, y
+
+
+def peak(folder, *words):
+    """Peak memory in bytes of a command in a process of its own."""
+    done = subprocess.run(
+        [sys.executable, "-c", PEAK, *words], cwd=folder, capture_output=True, text=True,
+        env={**os.environ, "PYTHONPATH": str(REPOSITORY / "tests")},
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    return int(done.stderr.split()[-1])
+
+
+@pytest.mark.parametrize("method", ["ts", "ec"])
+def test_a_fit_takes_the_same_memory_for_ten_times_the_rows(tmp_path, method):
+    """2e6 x 10 against 2e5 x 10: slabs, a byte a row for labels, and no table."""
+    found = []
+    for n in (200_000, 2_000_000):
+        write(tmp_path / "a.h5", n)
+        found.append(peak(tmp_path, "fit", "-m", method, "a.h5", "-o", "a.json", "--force", "-q"))
+    assert found[1] - found[0] < 30 * MIB
+
+
+@pytest.mark.parametrize("words", [("--metric", "ece", "--metric", "nll"), ("-c", "a.json")], ids=["sums", "report"])
+def test_an_evaluation_takes_the_same_memory_for_ten_times_the_rows(tmp_path, words):
+    """2e6 x 10 against 2e5 x 10, the default report with a calibrator too: a table would take 72 bytes a row."""
+    found = []
+    for n in (200_000, 2_000_000):
+        write(tmp_path / "a.h5", n)
+        if not found:
+            assert peak(tmp_path, "fit", "-m", "ts", "a.h5", "-o", "a.json", "-q")
+        found.append(peak(tmp_path, "evaluate", "a.h5", *words, "-q"))
+    assert found[1] - found[0] < 40 * MIB
+
+
+def test_apply_takes_the_same_memory_for_ten_times_the_rows(tmp_path):
+    """2e6 x 10 against 2e5 x 10; labels are read and written piece by piece."""
+    found = []
+    for n in (200_000, 2_000_000):
+        write(tmp_path / "a.h5", n)
+        if not found:
+            assert peak(tmp_path, "fit", "-m", "ts", "a.h5", "-o", "a.json", "-q")
+        found.append(peak(tmp_path, "apply", "a.json", "a.h5", "-o", "b.h5", "--force", "-q"))
+    assert found[1] - found[0] < 30 * MIB
+
+
+def write_pixels(path, n):
+    """Scores of n x 8 x 256 x 256 pixels and a label each in an npz, one image after the other."""
+    rng = np.random.default_rng(0)
+    arrays = (
+        ("logits", "<f4", (8, 256, 256), rng.normal(size=(8, 256, 256)).astype("f4")),
+        ("labels", "|u1", (256, 256), rng.integers(0, 8, (256, 256), "u1")),
+    )
+    with zipfile.ZipFile(path, "w") as archive:
+        for name, dtype, shape, image in arrays:
+            with archive.open(f"{name}.npy", "w", force_zip64=True) as member:
+                about = {"descr": dtype, "fortran_order": False, "shape": (n, *shape)}
+                np.lib.format.write_array_header_1_0(member, about)
+                for _ in range(n):
+                    member.write(image.tobytes())
+
+
+def test_ten_times_the_images_take_the_same_memory(tmp_path):
+    """60 x 65 536 pixels x 8 classes against 6: 126 MB of scores, and a byte a pixel for the labels."""
+    found = []
+    for n in (6, 60):
+        write_pixels(tmp_path / "a.npz", n)
+        found.append(peak(tmp_path, "extract", "a.npz", "-o", "a.h5", "--force", "-q"))
+    assert found[1] - found[0] < 40 * MIB

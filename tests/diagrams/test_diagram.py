@@ -1,0 +1,465 @@
+"""Diagrams: the numbers, what is drawn of them, and the command."""
+
+import csv
+import io
+import json
+import os
+import re
+import subprocess
+import sys
+
+import h5py
+import numpy as np
+import pytest
+from drawings import FAST, every_figure, figure_of, laid_out, one, rows_like, tables
+from run_calcli import process
+from synthetic import truth
+
+from calcli.binning import BinStats, width_edges
+from calcli.calibrator import Context
+from calcli.diagrams.caption_text import fall_words, round_ticks, short, squeeze, unshared
+from calcli.diagrams.curve import CurveSettings, clearest_fall, measure_curve
+from calcli.diagrams.outputs import to_csv, to_json, to_object
+from calcli.diagrams.panels import Diagram, Measured, Panel
+from calcli.diagrams.styles.temperature import sweep_temperature
+from calcli.diagrams.terminal import Look
+from calcli.diagrams.terminal import draw as draw_text
+from calcli.methods.ec import ExpectationConsistency
+from calcli.methods.ts import TemperatureScaling
+from calcli.metrics.collect import collect
+from calcli.rows import ArrayRows
+
+
+@pytest.fixture
+def logits(tmp_path, monkeypatch):
+    """An overconfident file with groups cal and test, in a folder of its own."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "80")
+    z, y = truth(1600, 5, temperature=1.8)
+    with h5py.File("logits.h5", "w") as file:
+        for group, rows in (("cal", slice(0, 800)), ("test", slice(800, None))):
+            file[f"{group}/logits"] = z[rows].astype(np.float32)
+            file[f"{group}/labels"] = y[rows]
+            file[f"{group}/group"] = np.array([b"day", b"night"])[np.arange(800) % 2]
+    return tmp_path / "logits.h5"
+
+
+# ---- the numbers
+
+
+def test_the_numbers_are_those_of_the_metrics(resnet20):
+    # CIFAR-100 ResNet-20, test half: ECE .11040 uncalibrated and .01933 at T = 1.434451,
+    # verified independently; mean confidence .69331 at that T.
+    *_, z, y = resnet20
+    plain = collect(ArrayRows(z, y))
+    curve = measure_curve("uncalibrated", plain.confidence, plain.correct, settings=FAST)
+    assert curve.ece == pytest.approx(0.11040, abs=5e-6)
+    assert curve.accuracy == pytest.approx(0.6846)
+    assert curve.brier.score == pytest.approx(plain.brier_top.mean())
+    assert curve.outside > 0.8
+    assert curve.ece_p == pytest.approx(1 / 101)
+    scaled = collect(ArrayRows(z.astype(float) / 1.434451, y))
+    curve = measure_curve("ts", scaled.confidence, scaled.correct, settings=FAST)
+    assert curve.ece == pytest.approx(0.01933, abs=5e-6)
+    assert curve.mean_confidence == pytest.approx(0.69331, abs=5e-6)
+    assert curve.ece_p > 0.02
+
+
+def test_bars_and_histogram_count_every_row_once():
+    c, y = rows_like()
+    c[:7] = 0.0, 1.0, 1 / 15, 0.5, 0.5, 1.0, 0.0
+    curve = measure_curve("a", c, y, settings=FAST)
+    stats = BinStats.of(c, y, width_edges(15))
+    np.testing.assert_array_equal(curve.bins.count, stats.count)
+    used = stats.count > 0
+    np.testing.assert_allclose(curve.bins.accuracy[used], (stats.outcome / np.maximum(stats.count, 1))[used])
+    assert np.isnan(curve.bins.accuracy[~used]).all()
+    assert curve.histogram.count.sum() == len(c)
+    inside = (curve.bins.accuracy_low <= curve.bins.accuracy) & (curve.bins.accuracy <= curve.bins.accuracy_high)
+    assert inside[used].all()
+    gaps = np.abs(curve.bins.confidence - curve.bins.accuracy)[used]
+    assert curve.ece == pytest.approx((gaps * stats.share[used]).sum())
+
+
+def test_mass_bins_hold_equally_many():
+    c, y = rows_like()
+    curve = measure_curve("a", c, y, settings=CurveSettings(scheme="mass", resamples=100))
+    assert set(curve.bins.count) == {100}
+
+
+def test_weights_count_as_repeated_rows_do():
+    c, y = rows_like(300)
+    w = np.random.default_rng(1).integers(0, 4, 300)
+    weighted = measure_curve("a", c, y, w.astype(float), FAST)
+    repeated = measure_curve("a", np.repeat(c, w), np.repeat(y, w), settings=FAST)
+    for name in ("accuracy", "mean_confidence", "ece"):
+        assert getattr(weighted, name) == pytest.approx(getattr(repeated, name))
+    assert weighted.brier.miscalibration == pytest.approx(repeated.brier.miscalibration)
+    np.testing.assert_allclose(weighted.isotonic.value, repeated.isotonic.value)
+
+
+DEGENERATE = {
+    "one row right": ([0.7], [1]),
+    "one row wrong": ([0.7], [0]),
+    "all equal": ([0.6] * 9, [1, 0] * 4 + [1]),
+    "all right and sure": ([1.0] * 6, [1] * 6),
+    "all wrong and sure": ([1.0] * 6, [0] * 6),
+    "all right": (np.linspace(0.1, 1, 40), np.ones(40)),
+    "all wrong": (np.linspace(0.0, 1, 40), np.zeros(40)),
+    "zeros and ones": ([0.0, 0.0, 1.0, 1.0], [0, 1, 0, 1]),
+    "falling": (np.linspace(0, 1, 50), (np.arange(50) < 25) * 1),
+}
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("style", ["corp", "bins"])
+@pytest.mark.parametrize("case", DEGENERATE)
+def test_degenerate_rows_are_drawn_and_not_crashed_on(case, style, weighted):
+    c, y = (np.asarray(v, dtype=float) for v in DEGENERATE[case])
+    with np.errstate(all="raise"):
+        curve = measure_curve("x", c, y, np.arange(1.0, len(c) + 1) if weighted else None, FAST)
+        figure = Diagram(style, (Panel("p", (curve,)),))
+        texts = [draw_text(figure, 80, look) for look in (Look(), Look(False), Look(True, True))]
+    assert all("ECE" in text for text in texts)
+    assert 0 <= curve.ece <= 1
+    assert 0 < curve.ece_p <= 1
+    b = curve.brier
+    assert b.score == pytest.approx(b.miscalibration - b.discrimination + b.uncertainty)
+    assert json.loads(to_json(figure))
+    laid_out(figure)
+
+
+def test_a_single_sure_miss_is_told_apart_from_noise():
+    # Nine rows at .6: six of nine right is what calibration gives; none of nine is not.
+    fine = measure_curve("x", np.full(9, 0.6), np.r_[np.ones(6), np.zeros(3)], settings=CurveSettings())
+    bad = measure_curve("x", np.full(9, 0.6), np.zeros(9), settings=CurveSettings())
+    assert fine.outside == 0
+    assert fine.ece_p > 0.5
+    assert bad.outside == 1
+    assert bad.ece_p < 0.01
+
+
+# ---- which panels there are
+
+
+def test_sides_and_overlays():
+    sets = tables()
+    side = figure_of(sets, notes=["a note"])
+    assert [p.title for p in side.panels] == ["uncalibrated", "hot"]
+    assert (side.title, side.notes) == ("a.h5", ("a note",))
+    over = figure_of(sets, "bins", layout="overlay")
+    assert [c.label for c in over.panels[0].curves] == ["uncalibrated", "hot"]
+    two = figure_of([*sets, Measured("b.h5", "uncalibrated", sets[0].table)])
+    assert [p.title for p in two.panels] == ["a.h5, uncalibrated", "a.h5, hot", "b.h5, uncalibrated"]
+
+
+def test_the_worst_classes_are_chosen_and_that_is_said():
+    sets = tables()
+    column = sets[0].table.prediction
+    chosen = figure_of(sets, by="class", panels=1)
+    assert [p.title for p in chosen.panels] == ["2"]
+    assert "1 of 4 predicted classes: those least calibrated" in chosen.notes[0]
+    rows = np.array([(column == c).sum() for c in range(4)])
+    common = figure_of(sets, by="class", panels=1, choose="frequent", names=list("abcd"))
+    assert [p.title for p in common.panels] == ["abcd"[rows.argmax()]]
+    everything = figure_of(sets, by="class")
+    assert [p.title for p in everything.panels] == ["0", "1", "2", "3"]
+    assert sum(p.curves[0].n for p in everything.panels) == 2000
+    assert not everything.notes
+
+
+def test_scatter_points():
+    sets = tables()
+    figure = figure_of(sets, "variance")
+    assert [p.method for p in figure.points] == ["uncalibrated", "hot"]
+    assert figure.points[0].variance == pytest.approx(sets[0].table.confidence.var())
+    assert "variance" in draw_text(figure, 80)
+
+
+# ---- the sweep
+
+
+def test_the_sweep_marks_what_the_methods_find():
+    z, y = truth(1500, 6, temperature=1.7)
+    rows = ArrayRows(z, y)
+    sweep = sweep_temperature(rows, "a", given=[("mine", 2.0)], points=9)
+    marks = {m.name.split(",")[0]: m for m in sweep.marks}
+    ts = TemperatureScaling.fit(rows, TemperatureScaling.Options(), Context()).calibrator
+    ec = ExpectationConsistency.fit(rows, ExpectationConsistency.Options(), Context()).calibrator
+    assert marks["TS"].temperature == pytest.approx(ts.temperature, rel=1e-9)
+    assert marks["EC"].temperature == pytest.approx(ec.temperature, rel=1e-9)
+    assert marks["EC"].mean_confidence == pytest.approx(sweep.accuracy, abs=1e-9)
+    assert marks["mine"].temperature == 2.0
+    table = collect(rows)
+    curve = measure_curve("a", table.confidence, table.correct, settings=FAST)
+    assert marks["T = 1"].nll == pytest.approx(table.nll.mean())
+    assert marks["T = 1"].ece == pytest.approx(curve.ece)
+    # The normal approximation of the floor against its exact mean.
+    assert marks["T = 1"].ece_null_mean == pytest.approx(curve.ece_null_mean, rel=0.05)
+    assert min(sweep.nll) == marks["TS"].nll
+    for mark in sweep.marks:  # every mark is a point of the curves
+        at = sweep.temperature.tolist().index(mark.temperature)
+        assert (mark.nll, mark.ece, mark.mean_confidence) == (sweep.nll[at], sweep.ece[at], sweep.mean_confidence[at])
+    assert (np.diff(sweep.mean_confidence) < 0).all()
+
+
+def test_a_sweep_without_optimum_marks_none():
+    z, _ = truth(200, 3)
+    sweep = sweep_temperature(ArrayRows(z, z.argmax(axis=1)), "all right", points=5)
+    assert [m.name for m in sweep.marks] == ["T = 1"]
+    draw_text(sweep, 80)
+    laid_out(sweep)
+
+
+# ---- exports
+
+
+def test_json_holds_the_numbers_exactly():
+    figure = one(title="t", notes=("n",))
+    curve = figure.panels[0].curves[0]
+    read = json.loads(to_json(figure))
+    assert (read["calcli_diagram"], read["style"], read["notes"]) == (1, "corp", ["n"])
+    got = read["panels"][0]["curves"][0]
+    assert got["ece"] == curve.ece
+    assert got["isotonic"]["value"] == curve.isotonic.value.tolist()
+    assert got["band"]["low"] == curve.band.low.tolist()
+    assert got["bins"]["count"] == curve.bins.count.tolist()
+    assert got["brier"]["miscalibration"] == curve.brier.miscalibration
+    assert got["bins"]["accuracy"][0] is None
+    assert to_object(figure_of(tables(), "variance"))["style"] == "variance"
+
+
+def test_csv_holds_the_numbers_exactly():
+    figure = one()
+    curve = figure.panels[0].curves[0]
+    lines = list(csv.DictReader(io.StringIO(to_csv(figure).decode())))
+    x, y = curve.isotonic.knots
+    drawn = [line for line in lines if line["element"] == "curve"]
+    assert [float(line["x"]) for line in drawn] == x.tolist()
+    assert [float(line["y"]) for line in drawn] == y.tolist()
+    summary = {line["x"]: float(line["y"]) for line in lines if line["element"] == "summary"}
+    assert summary["ece"] == curve.ece
+    assert summary["log_miscalibration"] == curve.log.miscalibration
+    histogram = [int(line["count"]) for line in lines if line["element"] == "histogram"]
+    assert histogram == curve.histogram.count.tolist()
+    z, labels = truth(100, 3)
+    sweep = sweep_temperature(ArrayRows(z, labels), "a", points=5)
+    read = list(csv.DictReader(io.StringIO(to_csv(sweep).decode())))
+    size = len(sweep.nll)
+    assert [float(line["nll"]) for line in read[:size]] == sweep.nll.tolist()
+    assert read[size]["name"] == "T = 1"
+
+
+# ---- the terminal
+
+
+@pytest.mark.parametrize("look", [Look(), Look(False), Look(True, True)], ids=["unicode", "ascii", "colour"])
+@pytest.mark.parametrize("width", [30, 47, 80, 120, 200])
+def test_terminal_drawings_keep_to_the_width(width, look):
+    drawn = every_figure()
+    figures = [one(title="a title " * 30, notes=("a note " * 30,))]
+    figures += [f for f in drawn.values() if width >= 80 or f.style not in ("variance", "temperature")]
+    for figure in figures:
+        text = draw_text(figure, width, look)
+        plain = re.sub("\x1b\\[[0-9;]*m", "", text)
+        assert max(map(len, plain.splitlines())) <= width
+        assert (text == plain) != look.colour
+        assert look.unicode or text.isascii()
+
+
+def test_the_terminal_shows_points_where_they_are():
+    # One confidence, .7, and accuracy 3/4: the point is in column 70 % and row 75 %.
+    curve = measure_curve("x", np.full(4, 0.7), np.array([1.0, 1, 1, 0]), settings=FAST)
+    text = draw_text(Diagram("corp", (Panel("p", (curve,)),)), 80, Look())
+    lines = text.splitlines()
+    top, bottom = (next(i for i, line in enumerate(lines) if line.strip().startswith(t)) for t in ("1.0┤", "0.0┤"))
+    at = next(i for i, line in enumerate(lines) if "●" in line)
+    left = lines[top].index("┤") + 1
+    width = len(lines[bottom + 1]) - left
+    assert (bottom - at) / (bottom - top + 1) == pytest.approx(0.75, abs=0.05)
+    assert (lines[at].index("●") - left) / width == pytest.approx(0.7, abs=0.02)
+
+
+def test_reliability_that_falls_is_shown_in_bins_beside_the_isotonic_curve(tmp_path):
+    """Right in .44, .24, .13 and .98 of the rows from .5 to 1: the isotonic curve is level where it falls."""
+    rng = np.random.default_rng(0)
+    c = rng.uniform(0.5, 1.0, 3000)
+    right = (rng.random(3000) < np.select([c < 0.6, c < 0.7, c < 0.8], [0.44, 0.24, 0.13], 0.98)).astype(float)
+    falls, rises = (measure_curve("x", c, y, settings=FAST) for y in (right, (rng.random(3000) < c).astype(float)))
+    assert falls.fall is not None and rises.fall is None
+    early, late = falls.fall
+    assert falls.bins.accuracy_low[early] > falls.bins.accuracy_high[late] and early < late
+    note = fall_words(falls)
+    assert note.startswith("accuracy is significantly not monotone: 0.") and fall_words(rises) == ""
+    panels = [(Panel("p", (curve,)),) for curve in (falls, rises)]
+    many, one = (draw_text(Diagram("corp", each), 80, Look()).count("●") for each in panels)
+    assert many > 4 and one == 0
+
+
+@pytest.mark.parametrize(("n", "share"), [(50, 0.5), (300, 0.5), (3000, 0.9)])
+def test_level_reliability_is_seldom_called_falling(n, share):
+    """The null with most falls by chance; 300 sets at 5 % have at most 27 (p < .003 beyond)."""
+    rng = np.random.default_rng(n)
+    edges = width_edges(15)
+    sets = (BinStats.of(rng.random(n), (rng.random(n) < share).astype(float), edges, None) for _ in range(300))
+    assert sum(clearest_fall(each) is not None for each in sets) <= 27
+
+
+def test_words():
+    assert [short(v) for v in (0, 950, 8259, 10_000, 250_000, 2_500_000)] == ["0", "950", "8259", "10k", "250k", "2.5M"]
+    assert squeeze("abcdefghij", 5) == "ab…ij"
+    assert round_ticks(0.5, 4) == [0.5, 0.7, 1, 1.5, 2, 3]
+    assert round_ticks(0.001, 1) == [0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1]
+
+
+# ---- the command
+
+
+def test_command_draws_in_the_terminal(run, logits):
+    result = run("diagram", "logits.h5", "--resamples", 100)
+    assert (result.code, result.err) == (0, "")
+    assert "logits.h5:test, uncalibrated" in result.out
+    assert "\x1b[" not in result.out
+    assert max(map(len, result.out.splitlines())) <= 80
+    plain = run("diagram", "logits.h5", "--ascii", "--resamples", 100)
+    assert plain.out.isascii()
+
+
+def test_command_writes_what_the_name_ends_in(run, logits):
+    pytest.importorskip("matplotlib")
+    assert run("fit", "--method", "ts", "logits.h5", "-q").code == 0
+    starts = {"png": b"\x89PNG", "svg": b"<?xml", "pdf": b"%PDF", "json": b'{"calcli_diagram"', "csv": b"panel,"}
+    for form, start in starts.items():
+        result = run("diagram", "logits.h5", "-c", "logits.ts.json", "-o", f"rel.{form}", "--resamples", 100)
+        assert (result.code, result.out) == (0, f"rel.{form}\n")
+        assert (logits.parent / f"rel.{form}").read_bytes().startswith(start)
+    numbers = json.loads((logits.parent / "rel.json").read_text())
+    assert [p["title"] for p in numbers["panels"]] == ["uncalibrated", "ts"]
+    again = run("diagram", "logits.h5", "-c", "logits.ts.json", "--json", "--resamples", 100)
+    assert json.loads(again.out) == numbers
+    refused = run("diagram", "logits.h5", "-o", "rel.png")
+    assert refused.code == 2
+    assert "--force" in refused.line
+    assert run("diagram", "logits.h5", "-o", "rel.png", "--force", "--resamples", 100).code == 0
+    assert sorted(p.name for p in logits.parent.iterdir() if p.name.startswith(".")) == []
+    before = (logits.parent / "logits.ts.json").read_bytes()
+    refused = run("diagram", "logits.h5", "-c", "logits.ts.json", "-o", "logits.ts.json", "--force")
+    assert refused.code == 2
+    assert "is an input" in refused.line
+    assert (logits.parent / "logits.ts.json").read_bytes() == before
+
+
+def test_command_draws_groups_classes_and_other_styles(run, logits):
+    groups = run("diagram", "logits.h5", "--per-group", "--json", "--resamples", 100)
+    assert [p["title"] for p in json.loads(groups.out)["panels"]] == ["day", "night"]
+    classes = run("diagram", "logits.h5", "--per-class", "--panels", 2, "--json", "--resamples", 100)
+    assert len(json.loads(classes.out)["panels"]) == 2
+    assert "TS, refitted on these rows" in run("diagram", "logits.h5", "--style", "temperature").out
+    assert "variance" in run("diagram", "logits.h5", "logits.h5:cal", "--style", "variance").out
+
+
+def test_command_says_when_the_rows_are_those_of_the_fit(run, logits):
+    assert run("fit", "--method", "ts", "logits.h5", "-q").code == 0
+    result = run("diagram", "logits.h5:cal", "-c", "logits.ts.json", "--json", "--resamples", 100)
+    assert "very rows" in result.err
+    assert "very rows" in json.loads(result.out)["notes"][0]
+    assert run("diagram", "logits.h5:test", "-c", "logits.ts.json", "--resamples", 100).err == ""
+
+
+def test_match_pairs_calibrators_with_their_files(run, logits):
+    (logits.parent / "other.h5").write_bytes(logits.read_bytes())
+    for name in ("logits", "other"):
+        assert run("fit", "--method", "ts", f"{name}.h5", "-q").code == 0
+    words = ["logits.h5", "other.h5", "-c", "logits.ts.json", "-c", "other.ts.json", "--style", "variance"]
+    points = json.loads(run("diagram", *words, "--match", "--json").out)["points"]
+    assert [(p["bundle"], p["method"]) for p in points] == [
+        ("logits.h5:test", "uncalibrated"),
+        ("logits.h5:test", "ts"),
+        ("other.h5:test", "uncalibrated"),
+        ("other.h5:test", "ts"),
+    ]
+    assert len(json.loads(run("diagram", *words, "--json").out)["points"]) == 6
+    assert run("diagram", "other.h5", "-c", "logits.ts.json", "--match").code == 2
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "part"),
+    [
+        (["logits.h5", "-o", "rel.gif"], 2, ".png"),
+        (["logits.h5", "-o", "no/rel.png"], 2, "does not exist"),
+        (["logits.h5", "-o", "a", "--resamples", "3"], 2, "resamples"),
+        (["absent.h5"], 3, "no such file"),
+        (["logits.h5", "-c", "absent.json"], 3, "absent.json"),
+        (["logits.h5", "--per-class", "--per-group"], 2, "one at a time"),
+        (["logits.h5", "logits.h5:cal", "--per-class"], 2, "one bundle"),
+        (["logits.h5", "--style", "temperature", "--t-range", "4:1"], 2, "LOW:HIGH"),
+        (["logits.h5", "--style", "pie"], 2, "pie"),
+        (["logits.h5", "--bins", "0"], 2, "bins"),
+    ],
+)
+def test_bad_words_are_one_line(run, logits, words, code, part):
+    result = run("diagram", *words)
+    assert result.code == code
+    assert part in result.line
+    assert result.out == ""
+
+
+@pytest.mark.parametrize("ending", ["png", "svg"])
+def test_a_backend_that_does_not_exist_is_no_reason_not_to_draw(logits, tmp_path, ending):
+    env = {**os.environ, "MPLBACKEND": "nonsense"}
+    words = [sys.executable, "-m", "calcli", "diagram", str(logits), "-o", str(tmp_path / f"x.{ending}")]
+    done = subprocess.run(words, capture_output=True, text=True, env=env)
+    assert (done.returncode, (tmp_path / f"x.{ending}").exists()) == (0, True), done.stderr
+
+
+def test_without_matplotlib_only_pictures_are_missing(run, logits, monkeypatch):
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    result = run("diagram", "logits.h5", "-o", "rel.png")
+    assert result.code == 2
+    assert "pip install 'calcli[plot]'" in result.line
+    assert run("diagram", "logits.h5", "--resamples", 100).code == 0
+    assert run("diagram", "logits.h5", "-o", "rel.csv", "--resamples", 100).code == 0
+
+
+def test_the_terminal_drawing_loads_no_heavy_package(logits):
+    code = (
+        "import sys; from calcli.cli.main import run; run(['diagram', 'logits.h5', '--resamples', '100']);"
+        "print(sorted({m.split('.')[0] for m in sys.modules} & {'matplotlib', 'scipy', 'torch', 'rich'}))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=logits.parent)
+    assert done.stdout.splitlines()[-1] == "[]"
+
+
+def test_a_latin_terminal_gets_ascii(logits, monkeypatch):
+    monkeypatch.setenv("PYTHONIOENCODING", "latin-1")
+    result = process("diagram", "logits.h5", "--resamples", 100, cwd=logits.parent)
+    assert result.code == 0
+    assert result.out.isascii()
+
+
+def test_a_thousand_classes_and_few_rows(run, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    z, y = truth(60, 1000)
+    with h5py.File("wide.h5", "w") as file:
+        file["logits"], file["labels"] = z.astype(np.float32), y
+    assert run("diagram", "wide.h5", "--per-class", "--panels", 3, "--resamples", 100).code == 0
+
+
+def test_weights_that_leave_nothing_are_an_error(run, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    z, y = truth(30, 3)
+    y[0] = 2
+    with h5py.File("w.h5", "w") as file:
+        file["logits"], file["labels"], file["weights"] = z, y, np.where(np.arange(30) == 0, 1.0, 0.0)
+    for name in ("corp", "temperature", "variance"):
+        result = run("diagram", "w.h5", "--ignore-label", 2, "--style", name, "-q")
+        assert result.code == 3
+        assert "weight 0" in result.line
+
+
+def test_what_many_names_share_stands_once():
+    names = [f"vlm.h5:logits_{name}_test" for name in ("a", "bcd", "e")]
+    assert unshared(names) == ("vlm.h5:logits_…_test", dict(zip(names, ("a", "bcd", "e"), strict=True)))
+    assert unshared(["ab", "abc"]) == ("", {"ab": "ab", "abc": "abc"})  # whole words only
+    assert unshared(["x.h5", "x.h5"]) == ("", {"x.h5": "x.h5"})
+    assert unshared(["m.h5:a", "m.h5:"])[1]["m.h5:"] == "m.h5:"  # never nothing

@@ -1,0 +1,295 @@
+"""compare: methods on rows that they were not fitted on, beside a baseline, over bundles, resumed, drawn."""
+
+import csv
+import json
+from pathlib import Path
+
+import h5py
+import numpy as np
+import pytest
+from run_calcli import process
+from synthetic import truth
+
+from calcli.calibrator import Context
+from calcli.evaluation.cross_validation import fold_fits, folds_of, held_out_table
+from calcli.evaluation.leaderboard import holm
+from calcli.evaluation.paired_differences import differences
+from calcli.metrics.context import MetricContext, MetricSettings
+from calcli.metrics.friedman import nemenyi_distance, not_told_apart
+from calcli.metrics.losses import paired_sums
+from calcli.registry import parse_method
+from calcli.rows import ArrayRows
+
+
+def write(name, z, y, **more):
+    with h5py.File(name, "w") as file:
+        file["logits"], file["labels"] = z, y
+        for key, value in more.items():
+            file[key] = value
+
+
+@pytest.fixture
+def three(run):
+    """Files of three models that are too sure by different factors."""
+    for i, scale in enumerate((1.0, 1.5, 2.0)):
+        z, y = truth(300, 4, seed=i)
+        write(f"m{i}.h5", scale * z, y)
+    return ["m0.h5", "m1.h5", "m2.h5"]
+
+
+def compared(run, *words):
+    done = run("compare", *words, "--json", "-q")
+    assert done.code == 0, done.err
+    return json.loads(done.out)
+
+
+# ---- scores
+
+
+def test_every_row_is_scored_by_a_fit_that_has_not_seen_it():
+    """Labels at random: what has learnt them by heart loses on rows left out, and gains on its own."""
+    rng = np.random.default_rng(0)
+    rows = ArrayRows(rng.normal(size=(300, 3)), rng.integers(0, 3, 300))
+    folds = folds_of(rows, Context(), 5)
+    table = held_out_table(fold_fits(*parse_method("ms"), folds, Context()), folds)
+    assert table.n == 300 and (table.y == rows.labels()).all()
+    whole = [(rows, rows, np.arange(300))]
+    whole = held_out_table(fold_fits(*parse_method("ms"), whole, Context()), whole)
+    assert table.nll.mean() > np.log(3) > whole.nll.mean()
+
+
+def test_json_has_the_promised_shape(run, three):
+    found = compared(run, "m0.h5", "--methods", "temperature,svs,hb(bins=5)")
+    assert [r["method"] for r in found["results"]] == ["ts", "uncalibrated", "svs", "hb(bins=5)"]
+    z, y = truth(300, 4, seed=0)
+    rows = ArrayRows(z, y)
+    folds = folds_of(rows, Context(), 5)
+    fits = {name: fold_fits(*parse_method(name), folds, Context()) for name in ("ts", "svs", "uncalibrated")}
+    others = [(held, fit) for (_, held, _), fit in zip(folds, fits["ts"], strict=True)]
+    tables = {name: held_out_table(fits[name], folds, others) for name in fits}
+    for result in found["results"][:3]:
+        assert result["bundle"] == "m0.h5" and result["n"] == 300 and result["seconds"] > 0
+        assert result["metrics"]["nll"]["value"] == pytest.approx(tables[result["method"]].nll.mean(), rel=1e-12)
+        assert {"value", "signature", "null_mean", "p_value"} <= set(result["metrics"]["ece"])
+    settings = MetricSettings()
+    contexts = [MetricContext(tables[name], settings) for name in ("svs", "ts")]
+    expected = differences(paired_sums(*contexts), 0.95)["nll"]
+    own = next(d for d in found["differences"] if d["method"] == "svs")
+    assert own["baseline"] == "ts" and own["metrics"]["nll"] == expected.to_dict()
+    assert found["ranks"] is None
+    again = compared(run, "m0.h5", "--methods", "temperature,svs,hb(bins=5)")
+    assert again["differences"] == found["differences"]
+
+
+def test_one_group_can_be_fitted_to_and_another_scored(run):
+    z, y = truth(400, 3)
+    with h5py.File("m.h5", "w") as file:
+        for name, part in (("cal", slice(0, 250)), ("test", slice(250, 400))):
+            file[f"{name}/logits"], file[f"{name}/labels"] = 2 * z[part], y[part]
+    found = compared(run, "m.h5", "--test", "test", "--methods", "ts")
+    assert run("fit", "-m", "ts", "m.h5", "-q").code == 0
+    evaluated = json.loads(run("evaluate", "m.h5", "-c", "m.ts.json", "--json").out)["results"]
+    for mine, its in zip(sorted(found["results"], key=lambda r: r["method"]), evaluated[::-1], strict=True):
+        assert (mine["bundle"], mine["n"]) == ("m.h5:test", 150)
+        assert mine["metrics"]["nll"]["value"] == pytest.approx(its["metrics"]["nll"]["value"], rel=1e-12)
+    assert "fitted to and scored" in run("compare", "m.h5:test", "--test", "test").line
+    assert run("compare", "m.h5", "--test", "nothing").code == 3
+
+
+def test_default_methods_are_the_first_and_all_leaves_out_what_cannot_apply(run, three):
+    assert [r["method"] for r in compared(run, "m0.h5")["results"]][:4] == ["ts", "uncalibrated", "ec", "ft"]
+    z, y = truth(30, 6)
+    write("few.h5", z, y)
+    done = run("compare", "few.h5", "--methods", "all", "--folds", "2", "--json")
+    names = {r["method"] for r in json.loads(done.out)["results"]}
+    assert "ms" not in names and "recal" not in names and {"hb", "beta", "irm"} <= names
+    assert "few.h5: ms: left out, its 42 parameters outnumber the 30 rows" in done.err
+
+
+def test_a_method_that_fails_is_a_row_with_its_reason(run, three):
+    done = run("compare", "m0.h5", "--methods", "ts,recal", "--format", "csv", "-q")
+    assert done.code == 4
+    lines = {line["method"]: line for line in csv.DictReader(done.out.splitlines())}
+    assert lines["recal"]["nll"] == "" and "transform" in lines["recal"]["reason"]
+    assert float(lines["ts"]["nll"]) > 0 and "recal" in done.err
+
+
+def test_the_spreadsheet_holds_every_number_in_its_column(run, three, monkeypatch):
+    monkeypatch.setattr("calcli.workers.processes.Processes", None)  # nobody asks for other processes
+    words = ("compare", "m0.h5", "--methods", "ts,ec")
+    head, *rows = csv.reader(run(*words, "--format", "csv").out.splitlines())
+    facts = ["nll", "nll.lo", "nll.hi", "nll.p", "nll.null", "brier", "brier.lo", "brier.hi", "ece", "ece.lo", "ece.hi"]
+    facts += ["ece.p", "ece.null", "accuracy", "accuracy.lo", "accuracy.hi"]
+    minus = [f"{m}_minus_baseline{end}" for m in ("nll", "brier", "accuracy") for end in ("", ".lo", ".hi", ".p")]
+    assert head == ["bundle", "method", "n", "n_classes", "seconds", *facts, "baseline", *minus, "reason"]
+    whole = json.loads(run(*words, "--json").out)
+    for row, result in zip(rows, whole["results"], strict=True):
+        cells = dict(zip(head, row, strict=True))
+        assert (cells["bundle"], cells["method"], cells["n"], cells["n_classes"]) == (
+            "m0.h5",
+            result["method"],
+            "300",
+            "4",
+        )
+        ece, nll = result["metrics"]["ece"], result["metrics"]["nll"]
+        assert [float(cells[name]) for name in ("ece", "ece.null", "ece.p")] == [
+            ece[key] for key in ("value", "null_mean", "p_value")
+        ]
+        assert [float(cells["nll.lo"]), float(cells["nll.hi"])] == nll["ci"]
+        own = [d["metrics"]["brier"] for d in whole["differences"] if d["method"] == result["method"]]
+        assert cells["brier_minus_baseline.hi"] == (str(own[0]["ci"][1]) if own else "")
+        assert cells["baseline"] == ("m0.h5:ts" if own else "") and cells["reason"] == ""
+
+
+# ---- tables
+
+
+def test_text_is_best_first_with_the_baseline_marked(run, three):
+    done = run("compare", "m2.h5", "--methods", "ec,ts", "--baseline", "ec")
+    lines = done.out.splitlines()
+    assert lines[0] == "m2.h5: 300 rows x 4 classes, 5 random folds"
+    assert "minus ec" in lines[1]
+    nll = [float(line.replace(" (baseline)", "").split()[1]) for line in lines[2:5]]
+    assert nll == sorted(nll) and any(line.startswith("ec (baseline)") for line in lines)
+    assert lines[4].startswith("uncalibrated") and "*" in lines[4]  # twice too sure: beyond chance
+
+
+@pytest.mark.parametrize("written", ["hb(bins=5; scheme=mass)", "Histogram( bins=5 ;scheme=mass )"])
+def test_a_method_written_with_spaces_is_no_second_one(run, three, written):
+    asked = f"ts,hb(bins=5;scheme=mass),{written}"
+    found = compared(run, "m0.h5", "--methods", asked, "--baseline", written)
+    assert {r["method"] for r in found["results"]} == {"uncalibrated", "ts", "hb(bins=5;scheme=mass)"}
+    against = {d["method"]: d["baseline"] for d in found["differences"]}
+    assert against == dict.fromkeys(["uncalibrated", "ts"], "hb(bins=5;scheme=mass)")
+
+
+def test_several_bundles_are_ranked_in_every_format(run, three, monkeypatch):
+    found = compared(run, *three, "--methods", "ts,ec")
+    ranks = found["ranks"]
+    values = {(r["bundle"], r["method"]): r["metrics"]["nll"]["value"] for r in found["results"]}
+    for at, name in enumerate(ranks["methods"]):
+        each = [sum(values[b, other] <= values[b, name] for other in ranks["methods"]) for b in three]
+        assert ranks["metrics"]["nll"]["ranks"][at] == pytest.approx(np.mean(each))
+    assert ranks["nemenyi"]["critical_difference"] == pytest.approx(2.343 * np.sqrt(3 * 4 / 18), abs=2e-3)
+    text = run("compare", *three, "--methods", "ts,ec").out
+    assert "average ranks over 3 bundles" in text and "Iman-Davenport" in text and "Nemenyi" in text
+    assert text.count("300 rows x 4 classes") == 3
+    monkeypatch.setattr("calcli.cli.compare_text.MOST_TABLES", 2)
+    short = run("compare", *three, "--methods", "ts,ec").out
+    assert "rows x" not in short and short.lstrip().startswith("average ranks over 3 bundles")
+    assert len(run("compare", *three, "--methods", "ts,ec", "--format", "markdown").out.splitlines()) == 5
+    assert r"\toprule" in run("compare", *three, "--methods", "ts,ec", "--format", "latex").out
+    assert len(run("compare", *three, "--methods", "ts,ec", "--format", "jsonl").out.splitlines()) == 9
+
+
+# ---- two models
+
+
+def test_two_models_on_the_same_rows(run):
+    z, y = truth(200, 3)
+    write("new.h5", z, y, ids=np.arange(200))
+    write("old.h5", 3 * z, y, ids=np.arange(200))
+    found = compared(run, "new.h5", "--baseline-bundle", "old.h5", "--methods", "ts")
+    pairs = {d["method"]: d for d in found["differences"]}
+    assert set(pairs) == {"ts", "uncalibrated"} and pairs["ts"]["baseline_bundle"] == "old.h5"
+    assert pairs["uncalibrated"]["metrics"]["nll"]["value"] < 0
+    assert abs(pairs["ts"]["metrics"]["nll"]["value"]) < 1e-6  # one temperature takes the factor away
+    y[17] = (y[17] + 1) % 3
+    write("other.h5", z, y)
+    done = run("compare", "new.h5", "--baseline-bundle", "other.h5")
+    assert done.code == 3 and "row 17 has label" in done.line
+    write("shuffled.h5", z, truth(200, 3)[1], ids=np.r_[0, 2, 1, 3:200])
+    assert (
+        "row 1 has id 1 in new.h5 and 2 in shuffled.h5"
+        in run("compare", "new.h5", "--baseline-bundle", "shuffled.h5").line
+    )
+
+
+# ---- results kept
+
+
+def test_a_result_file_is_gone_on_from(run, three):
+    words = ("-o", "r.json", "--baseline", "ts")
+    first = compared(run, *three[:2], "--methods", "ec", *words)
+    kept = json.loads(Path("r.json").read_text())
+    assert kept["results"] == first["results"]
+    whole = compared(run, *three, "--methods", "ec,ft", *words)
+    fresh = compared(run, *three, "--methods", "ec,ft", "--baseline", "ts")
+    seconds = {(r["bundle"], r["method"]): r["seconds"] for r in whole["results"]}
+    assert all(seconds[r["bundle"], r["method"]] == r["seconds"] for r in first["results"])
+    for one, other in zip(whole["results"], fresh["results"], strict=True):
+        assert one["metrics"] == other["metrics"]
+    assert whole["differences"] == fresh["differences"] and whole["ranks"] == fresh["ranks"]
+    z, y = truth(300, 4, seed=9)
+    write("m0.h5", z, y)  # other rows under the old name
+    assert "8 of 12 results are there already" in run("compare", *three, "--methods", "ec,ft", *words).err
+    assert json.loads(Path("r.json").read_text())["data"]["m0.h5"] != kept["data"]["m0.h5"]
+    assert "seed 0, not 1" in run("compare", *three, "--methods", "ec,ft", "--seed", "1", *words).line
+    assert "not asked for" in run("compare", "m1.h5", "--methods", "ec,ft", *words).line
+    cut = json.loads(Path("r.json").read_text())
+    del cut["results"][0]["metrics"]["nll"]
+    Path("cut.json").write_text(json.dumps(cut))
+    assert run("compare", *three, "--methods", "ec,ft", "--baseline", "ts", "-o", "cut.json").code == 2
+    Path("no.json").write_text("{}")
+    assert run("compare", "m0.h5", "-o", "no.json").code == 2
+
+
+def test_processes_change_no_number(tmp_path, run, three):
+    alone = compared(run, *three[:2], "--methods", "ts,ec")
+    done = process("compare", *three[:2], "--methods", "ts,ec", "--workers", "2", "--json", "-q", cwd=tmp_path)
+    together = json.loads(done.out)
+    for one in (alone, together):
+        for result in one["results"]:
+            del result["seconds"]
+    assert together == alone
+
+
+# ---- ranks
+
+
+def test_critical_differences_of_demsar():
+    """Demsar (2006), Table 5(a): q for 2..10 classifiers at 0.05 and 0.10, printed to three decimals."""
+    printed = {
+        0.95: (1.960, 2.343, 2.569, 2.728, 2.850, 2.949, 3.031, 3.102, 3.164),
+        0.90: (1.645, 2.052, 2.291, 2.459, 2.589, 2.693, 2.780, 2.855, 2.920),
+    }
+    for level, row in printed.items():
+        for k, q in enumerate(row, 2):
+            assert nemenyi_distance(k, 7, level) == pytest.approx(q * np.sqrt(k * (k + 1) / 42), rel=6e-4)
+
+
+def test_sets_that_are_not_told_apart():
+    assert not_told_apart(np.array([1.0, 2.5, 2.0, 5.0]), 1.2) == [[0, 2], [2, 1]]
+    assert not_told_apart(np.array([1.0, 3.0]), 1.5) == []
+    assert not_told_apart(np.array([2.0, 1.0, 3.0]), 5.0) == [[1, 0, 2]]
+
+
+def test_holm_by_hand():
+    assert holm([0.01, 0.04, 0.03]) == pytest.approx([0.03, 0.06, 0.06])
+
+
+def test_the_picture(run, three):
+    done = run("compare", *three, "--methods", "ts,ec,svs", "--diagram", "cd.svg", "-q")
+    assert done.code == 0
+    drawn = Path("cd.svg").read_text()
+    assert all(word in drawn for word in (">ts  ", "uncalibrated", "critical difference", "average rank by NLL"))
+    assert run("compare", "m0.h5", "--diagram", "one.png").code == 2
+    assert run("compare", *three, "--diagram", "cd.gif").code == 2
+
+
+@pytest.mark.parametrize(
+    ("words", "part"),
+    [
+        (["--methods", "tss"], "did you mean ts"),
+        (["--methods", "hb(bins)"], "NAME=VALUE"),
+        (["--methods", "hb(bins=20"], "expected a method"),
+        (["--baseline", "ts", "--baseline-bundle", "m1.h5"], "exclude"),
+        (["-o", "r.csv"], ".json"),
+        (["--format", "html"], "latex, markdown"),
+        (["--workers", "0"], "1<=x<=4096"),
+        (["--workers", "4097"], "1<=x<=4096"),
+    ],
+)
+def test_usage_errors(run, three, words, part):
+    done = run("compare", "m0.h5", *words)
+    assert done.code == 2 and part in done.line

@@ -1,0 +1,110 @@
+"""Labels that do not belong to the scores are asked about; those that do, however badly, are not."""
+
+import json
+
+import h5py
+import numpy as np
+import pytest
+from run_calcli import runner
+from synthetic import truth
+
+import calcli
+from calcli.metrics.label_agreement import LabelAgreement
+
+
+def overconfident(n, k, seed=1):
+    """Logits twice too large, and labels of the model itself."""
+    z, y = truth(n, k, seed=seed, scale=6.0)
+    return 2.0 * z, y
+
+
+def biased(seed):
+    """A model that says the first class far too often."""
+    z, y = overconfident(500, 5, seed)
+    return z + np.array([20.0, 0, 0, 0, 0]), y
+
+
+WRONG = {
+    "from 1": (lambda z, y: (z[y < z.shape[1] - 1], y[y < z.shape[1] - 1] + 1), "counted from 1"),
+    "a class too many": (lambda z, y: (z[y > 0], y[y > 0] - 1), "begin with a class that labels lack"),
+    "reversed": (lambda z, y: (z[:, ::-1], y), "same order"),
+    "two exchanged": (lambda z, y: (z[:, [0, 2, 1, *range(3, z.shape[1])]], y), r"class [12], \d+ are labelled [12]"),
+    "other rows": (lambda z, y: (z, np.random.default_rng(0).permutation(y)), "hardly better than chance"),
+    "its own predictions": (lambda z, y: (z, z.argmax(axis=1)), "the model's own predictions"),
+    "negated": (lambda z, y: (-z, y), "hardly better than chance|same order"),
+}
+
+
+@pytest.mark.parametrize("k", [5, 40])
+@pytest.mark.parametrize("way", WRONG)
+def test_labels_of_other_rows_or_classes_are_asked_about(way, k):
+    change, said = WRONG[way]
+    z, y = change(*overconfident(4000, k))
+    with pytest.warns(UserWarning, match=said):
+        calcli.evaluate(z, y, metrics=["accuracy"])
+
+
+def test_two_classes_exchanged():
+    z, y = overconfident(1000, 2)
+    with pytest.warns(UserWarning, match="same order"):
+        calcli.evaluate(z, 1 - y, metrics=["accuracy"])
+    with pytest.warns(UserWarning, match=r"rose from 0\.\d+ to 0\.\d+, more than miscalibration explains"):
+        calcli.fit(z, 1 - y, "platt")
+
+
+@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda rng: overconfident(300, 10, seed=int(rng.integers(1000))),
+        lambda rng: (rng.normal(size=(400, 100)) * 0.3, rng.integers(0, 100, 400)),  # knows nothing, claims little
+        lambda rng: (np.tile([4.0, 0.0], (500, 1)), (rng.random(500) < 0.02).astype(int)),  # rare, never predicted
+        lambda rng: biased(int(rng.integers(1000))),  # one class absorbs the others
+        lambda rng: (rng.normal(size=(49, 3)) * 9, rng.integers(0, 3, 49)),  # too few to tell
+    ],
+    ids=["good", "knows nothing and says so", "rare class", "absorbing class", "few rows"],
+)
+def test_models_that_are_merely_bad_are_not(make, seed):
+    z, y = make(np.random.default_rng(seed))
+    p = np.exp(z) / np.exp(z).sum(axis=1, keepdims=True)
+    found = LabelAgreement.of(z.argmax(axis=1), y, z.shape[1]).doubts(float(p.max(axis=1).mean()), None)
+    assert found == []
+
+
+def test_counts_add():
+    rng = np.random.default_rng(0)
+    a, b = rng.integers(0, 7, 500), rng.integers(0, 7, 500)
+    whole = LabelAgreement.of(a, b, 7)
+    parts = LabelAgreement.of(a[:123], b[:123], 7) + LabelAgreement.of(a[123:], b[123:], 7)
+    assert np.array_equal(parts.code, whole.code)
+    assert np.array_equal(parts.count, whole.count)
+    assert whole.count.sum() == 500
+
+
+def test_commands_ask_with_the_names_of_the_classes(monkeypatch, capsys, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    z, y = overconfident(2000, 4)
+    with h5py.File("x.h5", "w") as file:
+        file["logits"], file["labels"] = z[:, [0, 2, 1, 3]], y
+        file["class_names"] = np.array(["ant", "bee", "cat", "dog"], dtype=object)
+    run = runner(monkeypatch, capsys)
+    for words in (
+        ("evaluate", "x.h5", "--metric", "ece"),
+        ("diagram", "x.h5", "-o", "d.json"),
+        ("report", "x.h5", "-o", "r.html", "--no-split"),
+    ):
+        found = run(*words)
+        assert found.code == 0
+        assert "same order?" in found.err, words
+        assert "(bee)" in found.err
+        assert "(cat)" in found.err
+    assert "same order?" in (tmp_path / "r.html").read_text(encoding="utf-8")
+    told = json.loads(run("evaluate", "x.h5", "--metric", "ece", "--json").out)["results"][0]["warnings"]
+    assert any("same order?" in text for text in told)
+
+
+def test_very_many_rows_are_asked_too(monkeypatch):
+    monkeypatch.setattr("calcli.evaluation.evaluate_bundle.LONG", 1000)
+    z, y = overconfident(3000, 5)
+    with pytest.warns(UserWarning, match="same order"):
+        calcli.evaluate(z[:, ::-1], y, metrics=["ece"])

@@ -1,0 +1,136 @@
+"""The verdict: its level, its power, its clauses, and that nothing beside it contradicts it."""
+
+import json
+from math import comb
+
+import h5py
+import numpy as np
+import pytest
+from metric_cases import draw_labels, softmax
+from run_calcli import runner
+
+from calcli.evaluation.joint_test import joint_test
+from calcli.evaluation.loss_decomposition import cross_fitted_split
+from calcli.evaluation.verdict_results import LossPart, Split
+from calcli.evaluation.verdict_rules import CLAUSE, LEVEL, MAIN, data_summary, judge
+from calcli.metrics.collect import collect
+from calcli.metrics.context import MetricContext, MetricSettings
+from calcli.rows import ArrayRows
+
+
+def rows_of(n, k, rng, scale=1.0, weight=None):
+    """Logits that are ``scale`` times the true ones, with labels."""
+    z = rng.normal(size=(n, k)) * 2.5
+    return ArrayRows(scale * z, draw_labels(softmax(z), rng), weight=weight)
+
+
+def report_of(rows, seed=0, split=None, group=None):
+    context = MetricContext(collect(rows, class_bins=15, group=group), MetricSettings(seed=seed))
+    return judge(data_summary("logits", context), context, split)
+
+
+def most(n, p, tail=1e-3):
+    """Smallest count that a binomial exceeds with probability below ``tail``."""
+    total, j = 0.0, -1
+    while 1 - total > tail:
+        j += 1
+        total += comb(n, j) * p**j * (1 - p) ** (n - j)
+    return j
+
+
+@pytest.mark.parametrize(("n", "k", "weighted"), [(200, 2, False), (200, 30, False), (300, 4, True)])
+def test_calibrated_rows_are_called_calibrated(n, k, weighted):
+    """5 % of the verdicts may be anything else; 60 replicates (benchmarks/levels.py has more)."""
+    rng = np.random.RandomState(n + k)
+    alarms = 0
+    for seed in range(60):
+        weight = rng.random_sample(n) + 0.1 if weighted else None
+        report = report_of(rows_of(n, k, rng, weight=weight), seed)
+        clean = report.p_overall > LEVEL
+        assert clean == (report.verdict_kind in ("calibrated", "too_few")) == (not report.findings)
+        assert not clean or report.direction.words == "neither significantly over- nor underconfident"
+        assert not clean or report.classwise.n_significant == 0
+        alarms += not clean
+    assert alarms <= most(60, LEVEL)
+
+
+def test_a_temperature_is_seen():
+    """T = .85 at 1000 rows of 10 classes: quality asks for .988; 40 replicates, at most 3 missed."""
+    rng = np.random.RandomState(3)
+    assert sum(report_of(rows_of(1000, 10, rng, 1 / 0.85), seed).p_overall > LEVEL for seed in range(40)) <= 3
+
+
+def test_the_draws_have_the_law_of_the_labels():
+    """z of gap and entropy gap over many label draws of fixed rows, and the joint p-values uniform."""
+    rng = np.random.RandomState(5)
+    z = rng.normal(size=(400, 6)) * 2
+    p = []
+    for seed in range(80):
+        table = collect(ArrayRows(z, draw_labels(softmax(z), rng)))
+        p.append(joint_test(MetricContext(table, MetricSettings(seed=seed))).p_value)
+    assert np.mean(p) == pytest.approx(0.5, abs=4.5 * 0.289 / np.sqrt(80))
+    assert min(p) < 0.2 < 0.8 < max(p)
+
+
+def test_each_clause_has_its_own_words():
+    rng = np.random.RandomState(6)
+    rows = rows_of(2000, 3, rng)
+    plain = report_of(rows)
+    assert plain.p_overall > LEVEL
+    gain = LossPart(0.9, 0.8, 0.1, 0.01)
+    split = Split("svs", 5, gain, gain, gain)
+    improvable = report_of(rows, split=split)
+    assert improvable.verdict.startswith("mixed: the confidence is right overall (p = ")
+    assert "temperature scaling could reduce NLL by 0.1000 (cross-validated)" in improvable.verdict
+    assert improvable.p_overall <= LEVEL < improvable.p_value
+    faint = LossPart(0.9, 0.88, 0.02, 0.01)  # z = 2: not enough for one clause of several
+    assert report_of(rows, split=Split("svs", 5, faint, faint, faint)).verdict == plain.verdict
+    assert MAIN + CLAUSE * 3 < 1.15 * LEVEL
+
+
+def test_groups_that_cancel_are_named(monkeypatch, capsys, tmp_path):
+    """One group too sure, one not sure enough, right over all: the default report says which."""
+    monkeypatch.chdir(tmp_path)
+    rng = np.random.RandomState(7)
+    c = np.full(1200, 0.7)
+    group = np.arange(1200) % 3
+    y = (rng.random_sample(1200) >= c + np.array([-0.17, 0.17, 0.0])[group]).astype(int)
+    with h5py.File("g.h5", "w") as file:
+        file["probs"], file["labels"] = np.stack([c, 1 - c], axis=1), y
+        file["group"] = np.array(["north", "south", "west"], dtype=object)[group]
+    run = runner(monkeypatch, capsys)
+    done = run("evaluate", "g.h5", "--json", "-q")
+    report = json.loads(done.out)["results"][0]["report"]
+    assert report["verdict"].startswith("mixed: P(class 1) is right overall (P(class 1): p = ")
+    assert "; 2 of 3 groups are miscalibrated, most of all " in report["verdict"]
+    assert report["groups"]["worst"] in ("north", "south")
+    assert abs(report["groups"]["worst_gap"]) == pytest.approx(0.17, abs=0.06)
+    assert report["p_overall"] <= LEVEL < report["p_value"]
+    assert run("evaluate", "g.h5", "-q").out == f"verdict: g.h5: {report['verdict']}\n"
+    text = run("evaluate", "g.h5", "--full").out
+    assert text.startswith(f"verdict: g.h5: {report['verdict']}")
+    assert "groups: 2 of 3 significantly miscalibrated" in text
+
+
+def test_random_folds_do_not_find_what_is_not_there():
+    """Calibrated rows, 20 classes: the mean calibration part is not above 0 (4 standard errors, 12 data sets)."""
+    rng = np.random.RandomState(8)
+    found = []
+    for seed in range(12):
+        rows = rows_of(400, 20, rng)
+        found.append(cross_fitted_split(rows, None, collect(rows), seed).nll.calibration)
+    assert np.mean(found) <= 4 * np.std(found) / np.sqrt(12)
+
+
+def test_p_values_at_the_floor_of_their_draws_are_bounds(monkeypatch, capsys, tmp_path):
+    """200 draws cannot give less than 1/201; 20 not less than 1/21."""
+    monkeypatch.chdir(tmp_path)
+    rng = np.random.RandomState(9)
+    with h5py.File("o.h5", "w") as file:
+        rows = rows_of(600, 3, rng, 3.0)
+        file["logits"], file["labels"] = rows.scores, rows.y
+    run = runner(monkeypatch, capsys)
+    lines = run("evaluate", "o.h5", "-m", "smece", "-m", "ece").out.splitlines()
+    assert [line.split("p ")[1] for line in lines if line.startswith(("smece", "ece"))] == ["< 0.005", "< 0.001"]
+    few = run("evaluate", "o.h5", "-m", "ece", "--resamples", "20").out
+    assert "p < 0.048" in few

@@ -1,0 +1,326 @@
+"""Shards joined to one bundle, (confidence, correct) pairs, sources that are folders, pipes or gzipped."""
+
+import gzip
+from pathlib import Path
+
+import h5py
+import numpy as np
+import pytest
+from imports import bring
+from run_calcli import process, runner
+
+from calcli.errors import DataError, UsageError
+from calcli.importers.archive import Archive, unite
+from calcli.importers.array_names import plan
+from calcli.importers.import_report import Splitting
+from calcli.importers.import_request import ImportRequest
+from calcli.importers.import_scores import import_scores
+from calcli.importers.labels import to_labels
+from calcli.importers.nested import flatten, merge_batches
+from calcli.importers.remarks import remark, remarks
+from calcli.importers.source_file import SourceFile
+from calcli.io.split import parse_split
+
+N, K = 10, 3
+Z = np.random.default_rng(0).normal(0, 2, (N, K)).astype(np.float32)
+Y = np.random.default_rng(1).integers(0, K, N)
+
+
+def ranks(folder, world=4, *, ids=True):
+    """As DistributedSampler deals rows without shuffling: r, r + W, …, padded with the first ones."""
+    padded = np.concatenate([np.arange(N), np.arange(-N % world)])
+    files = []
+    for rank in range(world):
+        rows = padded[rank::world]
+        files.append(folder / f"preds_rank{rank}.npz")
+        np.savez(files[-1], logits=Z[rows], labels=Y[rows], **({"ids": rows} if ids else {}))
+    return files
+
+
+def test_ranks_are_joined_by_id_and_padding_is_dropped_when_asked(tmp_path, out):
+    files = ranks(tmp_path)
+    with pytest.raises(DataError, match=r"has the id '0' of an earlier row, .*as 2 rows have; .*--drop-duplicates"):
+        bring(files, out, join=True)
+    found = bring(files[::-1], out, join=True, drop_duplicates=True)
+    assert np.array_equal(found["logits"], Z) and np.array_equal(found["labels"], Y)
+    assert "2 rows that repeat an earlier one of their id were dropped" in found["notes"]
+
+
+def test_padding_is_told_by_its_scores_where_there_are_no_ids(tmp_path, out):
+    files = ranks(tmp_path, ids=False)
+    with pytest.raises(DataError, match="last rows of the last 2 files repeat the first .*--drop-duplicates"):
+        bring(files, out, join=True)
+    found = bring(files, out, join=True, drop_duplicates=True)
+    dealt = [*range(0, N, 4), *range(1, N, 4), *range(2, N, 4), *range(3, N, 4)]
+    assert np.array_equal(found["logits"], Z[dealt]) and np.array_equal(found["labels"], Y[dealt])
+    assert "last rows of the last 2 files repeat first ones: left out" in found["notes"]
+    report = import_scores(files, out, ImportRequest(), force=True)
+    assert any("look like shards of one data set; --join" in note for note in report.notes)
+
+
+def test_members_of_an_ensemble_are_no_shards(tmp_path, out):
+    for seed in range(2):
+        np.savez(tmp_path / f"seed{seed}.npz", logits=Z + seed, labels=Y)
+    files = sorted(tmp_path.glob("seed*.npz"))
+    with pytest.raises(DataError, match=r"seed1.npz: has the labels of .*seed0.npz row by row.*leave out --join"):
+        bring(files, out, join=True)
+    assert len(import_scores(files, out, ImportRequest(), force=True).bundles) == 2
+
+
+def test_without_ids_files_come_in_natural_order(tmp_path, out):
+    for part in range(N):
+        np.save(tmp_path / f"logits_part{part + 1}_of_{N}.npy", Z[part : part + 1])
+        np.save(tmp_path / f"labels_part{part + 1}_of_{N}.npy", Y[part : part + 1])
+    found = bring(sorted(tmp_path.glob("*.npy")), out, join=True)
+    assert np.array_equal(found["logits"], Z) and np.array_equal(found["labels"], Y)
+    assert "no ids to check it by" in found["notes"]
+    with pytest.raises(UsageError, match="no ids to tell rows by"):
+        bring(sorted(tmp_path.glob("*.npy")), out, join=True, drop_duplicates=True)
+
+
+def test_files_that_do_not_fit_together_are_named(tmp_path, out):
+    np.savez(tmp_path / "a.npz", logits=Z, labels=Y)
+    np.savez(tmp_path / "b.npz", logits=Z[:, :2], labels=Y % 2)
+    with pytest.raises(DataError, match=r"b\.npz: logits: has shape \(10, 2\)"):
+        bring([tmp_path / "a.npz", tmp_path / "b.npz"], out, join=True)
+    np.savez(tmp_path / "b.npz", logits=Z)
+    with pytest.raises(DataError, match=r"b\.npz: has no array 'labels'"):
+        bring([tmp_path / "a.npz", tmp_path / "b.npz"], out, join=True)
+
+
+def test_repeated_rows_are_refused_without_a_join_too(tmp_path, out):
+    z, y, ids = Z.copy(), Y.copy(), np.r_[np.arange(N - 1), 3]
+    z[9], y[9] = z[3] * (1 + 1e-6), y[3]  # as computed in another batch
+    np.savez(tmp_path / "a.npz", logits=z, labels=y, ids=ids)
+    with pytest.raises(DataError, match="row 9 has the id '3' of an earlier row, and its scores and label"):
+        bring(tmp_path / "a.npz", out)
+
+
+@pytest.mark.parametrize("drop", [False, True])
+@pytest.mark.parametrize("kind", ["logits", "confidence"])
+def test_rows_of_one_id_with_other_scores_belong_together(tmp_path, out, kind, drop):
+    """Detections of an image: 40 rows of 8 images, two of which are alike by chance."""
+    rng = np.random.default_rng(0)
+    z, y, image = rng.normal(size=(40, K)).astype(np.float32), rng.integers(0, K, 40), np.arange(40) // 5
+    z[1], y[1] = z[0], y[0]
+    arrays = {"logits": z, "labels": y} if kind == "logits" else {"confidence": rng.random(40), "correct": y % 2}
+    np.savez(tmp_path / "a.npz", ids=image, **arrays)
+    found = bring(tmp_path / "a.npz", out, drop_duplicates=drop)
+    assert "rows of one id belong together" in found["notes"]
+    alike = drop and kind == "logits"
+    assert ("1 rows that repeat" in found["notes"]) == alike
+    assert len(found["labels" if kind == "logits" else "correct"]) == 40 - alike
+
+
+def test_the_writer_of_lightning(sample, out):
+    pytest.importorskip("torch")
+    folder = sample("made/lightning")
+    found = bring([folder], out, join=True, no_labels=True, kind="logits")
+    assert found["ids"].tolist() == list(range(10))
+    first = bring(folder / "predictions_0.pt", out, no_labels=True, kind="logits")["logits"]
+    assert np.array_equal(found["logits"][::2], first), "rank 0 has the even rows"
+
+
+# ---- folders, pipes, gzip
+
+
+def test_labels_of_another_split_are_not_taken():
+    with pytest.raises(DataError, match="found no labels for 'val/logits' among test/labels"):
+        plan(["val/logits", "test/labels"], ImportRequest(), "x")
+    (found,) = plan(["val/logits", "labels"], ImportRequest(), "x")
+    assert found.labels == "labels"
+
+
+def test_only_several_files_of_several_arrays_become_folders():
+    def made(name, *arrays, loose=False):
+        return Archive.of(Path(name), "npz", dict.fromkeys(arrays, list), loose=loose)
+
+    assert list(unite([made("a.npz", "logits", "ids"), made("y.npy", "y", loose=True)])) == ["logits", "ids", "y"]
+    assert list(unite([made("x.npy", "x", loose=True), made("y.npy", "y", loose=True), made("a.npz", "ids")])) == [
+        "x", "y", "ids",
+    ]  # fmt: skip
+    assert list(unite([made("a.npz", "logits"), made("b.npz", "logits")])) == ["a/logits", "b/logits"]
+
+
+def test_containers_nested_too_deeply_are_refused():
+    deep = np.zeros(1)
+    for _ in range(70):
+        deep = [deep]
+    with pytest.raises(DataError, match="nested too deeply"):
+        flatten(deep, lambda item: isinstance(item, np.ndarray), "x")
+    deep = np.zeros(1)
+    for _ in range(5000):
+        deep = {"a": deep}
+    with pytest.raises(DataError, match="nested too deeply"):
+        merge_batches(deep, Path("x"))
+    assert list(flatten([[np.zeros(1)]], lambda item: isinstance(item, np.ndarray), "x")) == ["0/0"]
+
+
+def test_classes_that_only_a_part_lacks_are_told(tmp_path, out):
+    """Of three classes the source has 0 and 1, its last half only 1."""
+    np.savez(tmp_path / "a.npz", logits=Z, labels=np.repeat([0, 1], N // 2))
+    parts = Splitting((parse_split(f"a=:{N // 2 + 1}"), parse_split("b=rest")))
+    notes = import_scores([tmp_path / "a.npz"], out, ImportRequest(), parts).notes
+    assert [note for note in notes if "have no row here" in note] == [
+        "b: 2 of 3 classes have no row here (1 have none in the source)"
+    ]
+
+
+def test_labels_to_leave_out_need_labels(tmp_path, out):
+    np.savez(tmp_path / "a.npz", logits=Z)
+    asked = ImportRequest(no_labels=True)
+    (bundle,) = import_scores([tmp_path / "a.npz"], out, asked, ignore_labels=[-1]).bundles
+    assert (bundle.n, bundle.labelled) == (N, False)
+
+
+def test_what_is_said_of_the_gold_file_is_heard_too(tmp_path, out):
+    """One log: how every file was read, whichever function read it, in the order of reading."""
+    np.savez(tmp_path / "a.npz", logits=Z, ids=np.arange(N))
+    lines = "\n".join(f"{i},{i},{Y[i]}" for i in range(N))
+    (tmp_path / "gold.csv").write_text(f",id,answer\n{lines}\n")
+    notes = import_scores([tmp_path / "a.npz"], out, ImportRequest(gold=str(tmp_path / "gold.csv"))).notes
+    assert "the first column, without a name, counts the rows and was left out" in notes[0]
+    assert [sum(text in note for note in notes) for text in ("read as the gold", "read as the scores")] == [1, 1]
+    with remarks() as outer:
+        with remarks() as inner:
+            remark("a")
+        remark("b")
+    assert (inner, outer) == (["a"], ["b"])
+
+
+def test_the_word_of_the_column_is_class_1_whatever_the_alphabet_says():
+    with remarks() as told:
+        labels, names = to_labels(np.array(["ill", "well", "ill"]), 3, 2, None, "x", "ill")
+    assert labels.tolist() == [1, 0, 1] and names == ["well", "ill"]
+    assert told == ["x: 'ill' was read as class 1, 'well' as class 0"]
+
+
+def test_members_of_a_zip_are_told_and_nothing_else_has_any(tmp_path):
+    np.savez(tmp_path / "a.npz", logits=Z)
+    np.save(tmp_path / "a.npy", Z)
+    (tmp_path / "cut.npz").write_bytes((tmp_path / "a.npz").read_bytes()[:100])
+    found = [SourceFile(tmp_path / name).members for name in ("a.npz", "a.npy", "cut.npz")]
+    assert found == [["logits.npy"], None, None]
+
+
+@pytest.mark.parametrize(
+    ("names", "nearest"),
+    [
+        (("labels", "runs/labels", "runs/a/labels"), "runs/a/labels"),
+        (("labels", "runs/labels", "other/labels"), "runs/labels"),
+        (("labels", "other/labels", "runs/b/labels"), "labels"),
+    ],
+)
+def test_labels_of_the_nearest_folder_belong_to_the_scores(names, nearest):
+    for order in (names, names[::-1]):
+        (found,) = plan(["runs/a/logits", *order], ImportRequest(), "x")
+        assert found.labels == nearest
+
+
+def test_a_folder_is_the_files_in_it(tmp_path, out):
+    for split, rows in (("val", slice(0, 6)), ("test", slice(6, N))):
+        (tmp_path / "run" / split).mkdir(parents=True)
+        np.save(tmp_path / "run" / split / "predictions.npy", Z[rows])
+        np.save(tmp_path / "run" / split / "targets.npy", Y[rows])
+    report = import_scores([tmp_path / "run"], out, ImportRequest(kind="logits"))
+    assert [(b.name, b.n) for b in report.bundles] == [("test", 4), ("val", 6)]
+    with pytest.raises(DataError, match="is a folder without any file of scores"):
+        (tmp_path / "none").mkdir()
+        import_scores([tmp_path / "none"], out, force=True)
+
+
+def test_gzipped_tables_and_broken_ones(tmp_path, out):
+    text = "label,logits_a,logits_b\n" + "".join(f"{i % 2},{i},{i / 2}\n" for i in range(50))
+    (tmp_path / "t.csv.gz").write_bytes(gzip.compress(text.encode()))
+    assert bring(tmp_path / "t.csv.gz", out)["logits"].shape == (50, 2)
+    (tmp_path / "t.csv.gz").write_bytes(gzip.compress(text.encode())[:-20])
+    with pytest.raises(DataError, match=r"t\.csv\.gz: cannot be unpacked"):
+        bring(tmp_path / "t.csv.gz", out)
+
+
+@pytest.mark.parametrize("name", ["-", "/dev/stdin"])
+def test_standard_input_is_a_source(tmp_path, name):
+    text = "label,logits_a,logits_b\n1,0.5,2\n0,1,-1\n"
+    done = process("extract", name, "-o", "out.h5", cwd=tmp_path, stdin=text)
+    assert (done.code, done.out) == (0, "out.h5\n"), done.err
+    bad = process("extract", name, "-o", "bad.h5", cwd=tmp_path, stdin="label,a\n1\n")
+    assert bad.code == 3 and bad.line.startswith("calcli: stdin: cannot be read as a table")
+
+
+def test_a_zip_of_npy_pairs(tmp_path, out):
+    import io
+    import zipfile
+
+    with zipfile.ZipFile(tmp_path / "pairs.zip", "w") as archive:
+        for name, array in (("net/val_logits.npy", Z), ("net/val_labels.npy", Y)):
+            buffer = io.BytesIO()
+            np.save(buffer, array)
+            archive.writestr(name, buffer.getvalue())
+    report = import_scores([tmp_path / "pairs.zip"], out)
+    assert [(b.name, b.n, b.labelled) for b in report.bundles] == [("val", N, True)]
+
+
+# ---- (confidence, correct)
+
+
+def test_confidences_and_whether_they_are_right(tmp_path, out):
+    (tmp_path / "t.csv").write_text("id,prob,is_correct\na,0.75,True\nb,0.5,False\nc,1,True\n")
+    with pytest.raises(DataError, match="--confidence prob --correct is_correct"):
+        bring(tmp_path / "t.csv", out)
+    found = bring(tmp_path / "t.csv", out, confidence="prob", correct="is_correct")
+    assert found["confidence"].tolist() == [0.75, 0.5, 1]
+    assert found["correct"].tolist() == [True, False, True]
+    assert found["correct"].dtype == bool
+    assert set(found) == {"confidence", "correct", "ids", "notes"}
+    assert "(2 of 3)" in found["notes"]
+
+
+@pytest.mark.parametrize("words", [("wrong", "right"), ("I", "C"), ("0", "1"), ("False", "True")])
+def test_right_and_wrong_may_be_words(tmp_path, out, words):
+    (tmp_path / "t.csv").write_text("conf,correct\n" + "".join(f"0.5,{words[i % 2]}\n" for i in range(4)))
+    found = bring(tmp_path / "t.csv", out, confidence="conf", correct="correct")
+    assert found["correct"].tolist() == [False, True, False, True]
+
+
+def test_where_prediction_and_label_agree(tmp_path, out):
+    np.savez(tmp_path / "cifar10.npz", pred=[0, 1, 2, 2], conf=[0.5, 0.6, 0.7, 0.8], label=[0, 2, 2, -1])
+    with pytest.raises(DataError, match="--confidence conf --correct pred=label"):
+        bring(tmp_path / "cifar10.npz", out)
+    found = bring(tmp_path / "cifar10.npz", out, confidence="conf", correct="pred=label")
+    assert found["correct"].tolist() == [True, False, True, False]
+    report = import_scores(
+        [tmp_path / "cifar10.npz"],
+        out,
+        ImportRequest(confidence="conf", correct="pred=label"),
+        ignore_labels=[-1],
+        force=True,
+    )
+    assert report.bundles[0].n == 3
+
+
+@pytest.mark.parametrize(
+    ("confidence", "correct", "message"),
+    [
+        ([0.5, 85], [1, 0], r"row 1 is 85, expected a confidence in \[0, 1\]; divide percentages by 100"),
+        ([0.5, np.nan], [1, 0], "row 1 is nan"),
+        ([0.5, 0.5], [1, 2], r"row 1 has label 2"),
+        ([0.5, 0.5], [1, 0.5], "row 1 has label 0.5"),
+        ([0.5, 0.5], [1, 0, 1], "3 labels for 2 rows"),
+    ],
+)
+def test_what_is_no_confidence_is_refused(tmp_path, out, confidence, correct, message):
+    np.savez(tmp_path / "a.npz", confidence=np.array(confidence, float), correct=np.array(correct))
+    with pytest.raises(DataError, match=message):
+        bring(tmp_path / "a.npz", out, confidence="confidence", correct="correct")
+
+
+def test_confidences_are_split_stratified_by_whether_they_are_right(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    np.savez("a.npz", confidence=np.linspace(0, 1, 100), correct=np.arange(100) < 30)
+    run = runner(monkeypatch, capsys)
+    words = ("--confidence", "confidence", "--correct", "correct", "--split", "cal=0.5", "--split", "test=0.5")
+    done = run("extract", "a.npz", *words, "-o", "a.h5")
+    assert done.code == 0, done.err
+    assert "a.h5:cal: 50 rows of (confidence, correct), float64" in done.err
+    with h5py.File("a.h5") as file:
+        assert file["cal/correct"][()].sum() == file["test/correct"][()].sum() == 15

@@ -1,0 +1,220 @@
+"""Laws of every method and every metric, over the registries: a new one has them too, or fails here."""
+
+import json
+import warnings
+
+import h5py
+import msgspec
+import numpy as np
+import pytest
+from synthetic import predict, rows_of, truth
+from test_laws import QUICK, as_json
+
+from calcli.calibrator import Context
+from calcli.evaluation import evaluate_bundle
+from calcli.evaluation.evaluate_bundle import Candidate, Plan, Subject, assess
+from calcli.fit_and_apply import fit_artifact
+from calcli.importers.open_any_file import open_data
+from calcli.io.artifact import dumps, loads
+from calcli.metrics.catalog import metric_names
+from calcli.metrics.context import MetricSettings
+from calcli.registry import method, method_names, parse_options
+from calcli.rows import ArrayRows
+
+METHODS = [name for name in method_names() if method(name).composable]
+
+
+def fit(name, rows, **options):
+    parsed = parse_options(name, {**QUICK.get(name, {}), **options})
+    return method(name).fit(rows, parsed, Context(seed=0))
+
+
+def probabilities(name, z, y, **options):
+    """P(class 1) of the rows of a fit, from its artifact."""
+    rows = rows_of(z, y)
+    calibrator = loads(as_json(name, fit(name, rows, **options), z.shape[1]), "a.json").calibrator
+    return np.exp(predict(calibrator, rows)[0])
+
+
+# ---- methods
+
+
+@pytest.mark.parametrize("n", [50, 6000, 131_073])
+@pytest.mark.parametrize("name", METHODS)
+def test_every_method_at_any_number_of_rows(name, n):
+    """50 are few, 6000 more than any search begins on, 131 073 more than are worked on at once."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        q = probabilities(name, *truth(n, 2, seed=3))
+    assert np.isfinite(q).all()
+    np.testing.assert_allclose(q.sum(axis=1), 1.0, atol=1e-9)
+
+
+def choices(kind):
+    """Values of an option's type: words, yes and no, ends of the range and a number between."""
+    inspect = msgspec.inspect
+    match kind:
+        case inspect.LiteralType():
+            yield from kind.values
+        case inspect.BoolType():
+            yield from ("true", "false")
+        case inspect.UnionType():
+            for each in kind.types:
+                yield from choices(each)
+        case inspect.Metadata():
+            yield from choices(kind.type)
+        case inspect.IntType():
+            yield from (value for value in (kind.ge, 3, kind.le) if value is not None and value <= 20)
+        case inspect.FloatType():
+            yield from (value for value in (kind.ge, 0.37, kind.le) if value is not None)
+
+
+OPTIONS = [
+    (name, option.encode_name, str(value))
+    for name in method_names()
+    for option in msgspec.inspect.type_info(method(name).Options).fields
+    for value in dict.fromkeys(choices(option.type))
+    if (name, value) != ("ec", 3)  # which two classes do not have
+]
+
+
+@pytest.fixture(scope="module")
+def bundle(tmp_path_factory):
+    """A file of 120 rows of two classes with transforms, and the rows."""
+    path = tmp_path_factory.mktemp("laws") / "x.h5"
+    rows = rows_of(*truth(120, 2, seed=3))
+    with h5py.File(path, "w") as file:
+        file["logits"], file["labels"] = rows.scores, rows.y
+        file["transforms/logits"], file["transforms/specs"] = rows.transformed, list(rows.transforms)
+    return str(path), rows
+
+
+@pytest.mark.parametrize(("name", "option", "value"), OPTIONS)
+def test_every_value_of_every_option_can_be_written_and_applied(bundle, name, option, value):
+    path, rows = bundle
+    with open_data([path]) as data:
+        fitted = fit_artifact(name, parse_options(name, {**QUICK.get(name, {}), option: value}), data, Context())
+    log_probs, _ = predict(loads(dumps(fitted), "a.json").calibrator, rows)
+    np.testing.assert_allclose(np.exp(log_probs).sum(axis=1), 1.0, atol=1e-9)
+
+
+TABLES = [("ir", {}), ("hb", {"scheme": "mass"}), ("bbq", {}), ("spline", {}), ("hb", {})]
+"""Methods that rank or bin P(class 1)."""
+
+
+@pytest.mark.parametrize("factor", [50.0, 1e3])
+@pytest.mark.parametrize(("name", "options"), TABLES[:2], ids=["ir", "hb"])
+@pytest.mark.parametrize("mode", ["binary", "top"])
+def test_ranks_beyond_the_digits_of_probabilities_are_kept(name, options, mode, factor):
+    """Shares of outcomes by rank alone are those of logits of any unit: 0.2 % of log-odds x 50 lie below 37 x 50."""
+    z, y = truth(1500, 2, seed=4)
+    plain, sure = (probabilities(name, c * z, y, mode=mode, **options) for c in (1.0, factor))
+    np.testing.assert_allclose(sure, plain, atol=1e-12)
+
+
+@pytest.mark.parametrize("factor", [1.0, 50.0, 1e3])
+@pytest.mark.parametrize(("name", "options"), [each for each in TABLES if each[0] != "bbq"], ids=str)
+def test_tables_of_swapped_classes_are_swapped(name, options, factor):
+    """Ranks and shares exactly; spline's cumulative sums begin at one end (1/n); bbq's last bins take the remainder."""
+    z, y = truth(1500, 2, seed=4)
+    one = probabilities(name, factor * z, y, **options)
+    other = probabilities(name, factor * z[:, ::-1], 1 - y, **options)[:, ::-1]
+    np.testing.assert_allclose(other, one, atol=1e-12 if name in ("ir", "hb") else 0.02)
+
+
+@pytest.mark.parametrize(("name", "options"), TABLES, ids=str)
+def test_tables_over_log_odds_are_written_read_and_exported(run, name, options):
+    z, y = truth(400, 2, seed=4)
+    with h5py.File("x.h5", "w") as file:
+        file["logits"], file["labels"] = 50 * z, y
+    more = [word for item in options.items() for word in ("--set", "=".join(item))]
+    assert run("fit", "-m", name, *more, "x.h5", "-o", "a.json", "-q").code == 0
+    with open("a.json") as file:
+        content = json.load(file)
+    params = content["params"]
+    if (name, options) == ("hb", {}):  # equal widths are of probabilities
+        assert "log_odds" not in params
+        return
+    assert np.abs(params["log_odds"]).max() > 37
+    for target in ("python", "torch", "onnx"):
+        done = run("export", "a.json", "--to", target, "--check", "x.h5", "-o", f"a.{target}")
+        assert (done.code, "no prediction differs" in done.err) == (0, True), done.err
+    for spoilt in (
+        params["log_odds"][:-1],
+        params["log_odds"][::-1],
+        [[0.0], [1.0]],
+        [v + 1 for v in params["log_odds"]],
+    ):
+        content["params"] = params | {"log_odds": spoilt}
+        with open("b.json", "w") as file:
+            json.dump(content, file)
+        assert run("inspect", "b.json").code == 3
+
+
+# ---- rows of weight 0
+
+
+def test_folds_of_compare_are_of_the_rows_that_count(run):
+    z, y = truth(300, 3, seed=6)
+    weight = np.random.default_rng(0).random(300).round(1)
+    for name, kept in (("all", weight >= 0), ("counted", weight > 0)):
+        with h5py.File(f"{name}.h5", "w") as file:
+            file["logits"], file["labels"], file["weights"] = z[kept], y[kept], weight[kept]
+    found = []
+    for name in ("all", "counted"):
+        done = run("compare", f"{name}.h5", "-m", "ts,hb,vs", "--json")
+        assert done.code == 0, done.err
+        found.append([each["metrics"] for each in json.loads(done.out)["results"]])
+    assert found[0] == found[1]
+    with h5py.File("other.h5", "w") as file:
+        file["logits"], file["labels"] = z, y
+    assert "row " in run("compare", "all.h5", "-m", "ts", "--baseline-bundle", "other.h5").line
+
+
+# ---- metrics
+
+NAMES = [name for name in metric_names() if name not in ("marginal2_raw", "mse_raw")]
+"""All but those of calibrators that divide rows by their sums."""
+
+
+def values(rows, names):
+    """Metric by metric, its value for the scores as they are."""
+    found = assess(
+        Subject(rows), [Candidate(None, "uncalibrated", None)], Plan(names, MetricSettings(resamples=20))
+    ).results[0]
+    metrics = found.to_dict()["metrics"]
+    return {name: np.nan if each["value"] is None else each["value"] for name, each in metrics.items()}
+
+
+@pytest.mark.parametrize(("k", "n"), [(3, 131_072), (2, 131_073), (3, 131_073)])
+def test_every_metric_of_many_rows_is_that_of_their_table(monkeypatch, k, n):
+    """131 072 rows are the most of which a table is kept."""
+    z, y = truth(n, k, seed=6)
+    names = [name for name in NAMES if k == 2 or name != "ece_positive"]
+    found = values(ArrayRows(z, y), names)
+    monkeypatch.setattr(evaluate_bundle, "LONG", 10**9)
+    expected = values(ArrayRows(z, y), names)
+    assert found.keys() == expected.keys()
+    for name in names:
+        assert found[name] == pytest.approx(expected[name], rel=1e-9, abs=1e-12, nan_ok=True), name
+
+
+LIKE = {"plain": lambda z: z, "tied": np.round, "float16": lambda z: z.astype(np.float16), "sure": lambda z: z * 50}
+
+
+@pytest.mark.parametrize("k", [2, 4])
+@pytest.mark.parametrize("like", LIKE)
+def test_every_metric_of_permuted_classes_is_the_same(k, like):
+    """But those of one of two classes, which is another then. Of rows without ties for the largest score; of ties for
+    the second the class of the lower number is the second."""
+    z, y = truth(1200, k, seed=7)
+    z = LIKE[like](z)
+    two = np.sort(z, axis=1)[:, -2:]
+    z, y = (each[two[:, 0] < two[:, 1]] for each in (z, y))
+    order = np.roll(np.arange(k), 1)
+    names = [name for name in NAMES if name != "ece_positive"]
+    one, other = values(ArrayRows(z, y), names), values(ArrayRows(z[:, order], np.argsort(order)[y]), names)
+    for name in names:
+        if (k == 2 and name == "average_precision") or (like != "plain" and name.startswith("top")):
+            continue
+        assert other[name] == pytest.approx(one[name], rel=1e-9, abs=1e-12, nan_ok=True), name

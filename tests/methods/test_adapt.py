@@ -1,0 +1,178 @@
+"""calcli adapt: class frequencies from unlabelled rows, the gate, the check of the assumption, and what is refused."""
+
+import json
+
+import h5py
+import numpy as np
+import pytest
+from run_calcli import runner
+
+import calcli
+from calcli.io.artifact import load
+from calcli.statistics.label_shift import Source, class_shares, estimate_shift
+
+P = np.array([[0.7, 0.2, 0.1], [0.6, 0.3, 0.1], [0.1, 0.8, 0.1], [0.2, 0.2, 0.6], [0.8, 0.1, 0.1]])
+S = np.array([0.5, 0.3, 0.2])
+
+
+@pytest.mark.parametrize(
+    ("prior_rows", "expected"),
+    [
+        # QuaPy 0.1.9's EMQ with epsilon 1e-12 gives these to 3e-12; its default epsilon of 1e-4 does not.
+        (0, [0.4336001856, 0.3739883646, 0.1924114498]),
+        # The same EM with three rows of shares S added, computed outside this code.
+        (3, [0.4779521707, 0.3229395980, 0.1991082313]),
+    ],
+)
+def test_shares_of_five_rows(prior_rows, expected):
+    assert class_shares(P, S, prior_rows) == pytest.approx(expected, abs=2e-8)  # SETTLED is 1e-9 a step
+
+
+def test_resamples_at_once_equal_one_at_a_time():
+    counts = np.random.default_rng(0).integers(0, 4, size=(5, 6)).astype(float)
+    together = class_shares(P, S, 3, counts)
+    for r in range(6):
+        rows = np.repeat(np.arange(5), counts[:, r].astype(int))
+        assert together[:, r] == pytest.approx(class_shares(P[rows], S, 3), abs=1e-7)
+
+
+def test_a_class_that_the_source_lacks_keeps_its_share():
+    q = class_shares(P, S, 0, fixed=np.array([False, False, True]))
+    assert q[2] == 0.2 and q.sum() == pytest.approx(1)
+
+
+def softmax(z):
+    e = np.exp(z - z.max(axis=1, keepdims=True))
+    return e / e.sum(axis=1, keepdims=True)
+
+
+def population(n, shares, seed, noise=1.0):
+    """Rows of four classes whose true probabilities under even shares are softmax(z); logits, labels."""
+    rng = np.random.default_rng(seed)
+    y = rng.choice(4, n, p=shares)
+    x = 2.0 * np.eye(4)[y] + noise * rng.normal(size=(n, 4))
+    return 2.0 * x, y
+
+
+EVEN, RARE = np.full(4, 0.25), np.array([0.7, 0.1, 0.1, 0.1])
+
+
+def test_the_true_shares_are_found_and_their_intervals_hold_them():
+    """Of 40 intervals of 95 % at least 33 hold the truth: fewer have a chance below .001 (binomial)."""
+    held = 0
+    for seed in range(10):
+        (zs, ys), (zt, _) = population(2000, EVEN, seed), population(2000, RARE, 100 + seed)
+        source = Source(softmax(zs), ys, softmax(zs))
+        found = estimate_shift(softmax(zt), softmax(zt), source, 99, np.random.default_rng(seed))
+        assert found.shares == pytest.approx(RARE, abs=0.05)
+        assert found.ratio_p == 0.01
+        held += int(((found.low <= RARE) & (found.high >= RARE)).sum())
+    assert held >= 33
+
+
+def test_the_gate_and_the_check_keep_their_levels():
+    """60 sets without shift, N = n = 400: rejections at .05 and .01 stay where a binomial allows them (p < .001)."""
+    opened = refused = 0
+    for seed in range(60):
+        (zs, ys), (zt, _) = population(400, EVEN, 1000 + seed), population(400, EVEN, 2000 + seed)
+        source = Source(softmax(zs), ys, softmax(zs))
+        found = estimate_shift(softmax(zt), softmax(zt), source, 99, np.random.default_rng(seed))
+        opened, refused = opened + (found.ratio_p <= 0.05), refused + (found.distance_p <= 0.01)
+    assert opened <= 10 and refused <= 4
+
+
+# ---- the command
+
+
+def write(name, z, y=None):
+    with h5py.File(name, "w") as file:
+        file["logits"] = z
+        if y is not None:
+            file["labels"] = y
+
+
+@pytest.fixture
+def run(monkeypatch, capsys, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    run = runner(monkeypatch, capsys)
+    write("cal.h5", *population(1500, EVEN, 1))
+    assert run("fit", "--method", "svs", "cal.h5", "-o", "svs.json", "-q").code == 0
+    return run
+
+
+def test_from_unlabelled_rows_to_a_better_nll(run):
+    z, y = population(1500, RARE, 2)
+    write("new.h5", z)
+    write("labelled.h5", z, y)
+    done = run("adapt", "svs.json", "new.h5", "--source", "cal.h5", "-o", "new.json", "--json")
+    found = json.loads(done.out)
+    assert done.code == 0 and found["adapted"] and found["method"] == "svs+prior"
+    assert [each["target"] for each in found["classes"]] == pytest.approx(RARE, abs=0.04)
+    assert all(each["ci"][0] < each["target"] < each["ci"][1] for each in found["classes"])
+    before, after = (calcli.load(name) for name in ("svs.json", "new.json"))
+    p, q = before.predict_proba(z), after.predict_proba(z)
+    source, target = (np.array([each[name] for each in found["classes"]]) for name in ("source", "target"))
+    moved = p * target / source
+    assert q == pytest.approx(moved / moved.sum(axis=1, keepdims=True), abs=1e-12)
+    rows = np.arange(len(y))
+    assert np.log(q[rows, y]).mean() > np.log(p[rows, y]).mean() + 0.05
+    assert run("apply", "new.json", "new.h5", "-o", "out.h5", "-q").code == 0
+    assert run("inspect", "new.json").code == 0
+    assert run("export", "new.json", "--to", "python", "-o", "m.py", "--check", "labelled.h5", "-q").code == 0
+
+
+def test_without_a_change_the_calibrator_stays(run):
+    write("same.h5", population(600, EVEN, 5)[0])
+    done = run("adapt", "svs.json", "same.h5", "--source", "cal.h5", "-o", "same.json")
+    assert done.code == 0 and "no significant change" in done.err
+    assert load("same.json").method == "svs"
+
+
+def test_other_inputs_are_refused(run):
+    write("noisy.h5", population(800, EVEN, 5, noise=2.5)[0])
+    done = run("adapt", "svs.json", "noisy.h5", "--source", "cal.h5", "-o", "noisy.json", "-q")
+    assert done.code == 4 and "inputs have changed" in done.line
+    forced = run("adapt", "svs.json", "noisy.h5", "--source", "cal.h5", "-o", "noisy.json", "--force-shift", "-q")
+    assert forced.code == 0
+
+
+def test_known_shares_need_no_rows(run):
+    assert run("adapt", "svs.json", "--prior", "0.7,0.1,0.1,0.1", "-o", "known.json", "-q").code == 0
+    params = calcli.load("known.json").params["stages"][-1]["params"]
+    assert params["target"] == pytest.approx(RARE)
+    counts = np.bincount(population(1500, EVEN, 1)[1], minlength=4) + 0.5
+    assert params["source"] == pytest.approx(counts / counts.sum())
+
+
+@pytest.mark.parametrize("method", ["auto", "vs", "ft+svs"])
+def test_every_calibrator_with_class_biases_can_be_adapted_and_loaded(run, method):
+    assert run("fit", "--method", method, "cal.h5", "-o", "own.json", "-q").code == 0
+    assert run("adapt", "own.json", "--prior", "0.7,0.1,0.1,0.1", "-o", "moved.json", "-q").code == 0
+    z, _ = population(50, RARE, 3)
+    p = calcli.load("own.json").predict_proba(z)
+    assert calcli.load("moved.json").predict_proba(z).sum(axis=0)[0] > p.sum(axis=0)[0]
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "part"),
+    [
+        (("ts.json", "--prior", "0.7,0.1,0.1,0.1"), 2, "svs"),
+        (("svs.json",), 2, "--prior"),
+        (("svs.json", "cal.h5"), 2, "--source"),
+        (("svs.json", "--prior", "0.7,0.3"), 2, "4 positive shares"),
+        (("svs.json", "--prior", "0.7,0.1,0.1,0.2"), 2, "sum to 1"),
+        (("svs.json", "--prior", "1,0,0,0"), 2, "positive"),
+        (("svs.json", "--prior", "a,b"), 2, "numbers"),
+        (("svs.json", "few.h5", "--source", "cal.h5"), 4, "at least 20"),
+        (("svs.json", "five.h5", "--source", "cal.h5"), 3, "5"),
+        (("svs.json", "cal.h5", "--source", "none.h5"), 3, "labels"),
+    ],
+)
+def test_what_is_refused_writes_nothing(run, tmp_path, words, code, part):
+    run("fit", "--method", "ts", "cal.h5", "-o", "ts.json", "-q")
+    write("few.h5", population(19, EVEN, 5)[0])
+    write("five.h5", np.zeros((100, 5)) + np.arange(5))
+    write("none.h5", population(50, EVEN, 5)[0])
+    done = run("adapt", *words, "-o", "out.json", "-q")
+    assert done.code == code and part in done.line
+    assert not (tmp_path / "out.json").exists()

@@ -1,0 +1,313 @@
+"""Calibration by group: columns that rows bring along, partial pooling, its guard, its files and its exports."""
+
+import json
+import warnings
+
+import h5py
+import numpy as np
+import pytest
+from synthetic import truth
+
+import calcli
+from calcli.errors import DataError, UsageError
+from calcli.io.bundle import open_bundle
+from calcli.rows import Codes
+
+
+def write(path, z, y, **columns):
+    """A bundle with further columns."""
+    with h5py.File(path, "w") as file:
+        file["logits"], file["labels"] = z, y
+        for name, values in columns.items():
+            file[name] = values
+    return path
+
+
+def sites_of(block):
+    """The sites of a block's rows, and their first scores."""
+    names, code = block.columns["site"]
+    return [(names[c], float(s)) for c, s in zip(code, block.scores[:, 0], strict=True)]
+
+
+def test_columns_come_with_every_block_and_every_part_of_it(tmp_path, monkeypatch):
+    monkeypatch.setattr("calcli.rows.BLOCK_BYTES", 8 * 4 * 100)
+    z, y = truth(3000, 4, seed=1)
+    site = np.array(["east", "north", "west"])[np.random.default_rng(0).integers(0, 3, 3000)].astype("S")
+    path = write(tmp_path / "a.h5", z, y, site=site, year=np.arange(3000) % 4 + 2020)
+    expected = [(name.decode(), float(s)) for name, s in zip(site, z[:, 0], strict=True)]
+    with open_bundle(str(path)) as rows:
+        assert next(iter(rows.blocks())).columns == {}  # nobody asked
+        assert rows.carry("year").names == ("2020", "2021", "2022", "2023")
+        rows.carry("site")
+        assert [pair for found in rows.each(sites_of) for pair in found] == expected
+        index = np.flatnonzero(np.random.default_rng(1).random(3000) < 0.3)
+        some = [pair for found in rows.take(index).each(sites_of) for pair in found]
+        assert some == [expected[i] for i in index]
+        with pytest.raises(DataError, match="has no dataset 'town' with one value per row"):
+            rows.carry("town")
+
+
+def test_numbers_are_named_by_their_digits():
+    assert Codes.of(np.array([10, 9, 10])).names == ("9", "10")
+
+
+# ---- the fits
+
+
+def drawn(rng, groups, rows, k=10, tau=0.3, size=2.0):
+    """Logits, labels and groups, each with a temperature of its own; logits times exp(d) are calibrated."""
+    g = np.repeat(np.arange(groups), rows)
+    z, d = rng.normal(size=(groups * rows, k)) * size, rng.normal(size=groups) * tau
+    p = np.exp(z * np.exp(d[g])[:, None])
+    p /= p.sum(axis=1, keepdims=True)
+    return z, (p.cumsum(axis=1) > rng.random(len(p))[:, None]).argmax(axis=1), g, d
+
+
+def two_classes(rng, groups, rows):
+    """Log-odds, labels and groups, each with a slope and an offset of its own."""
+    g, s = np.repeat(np.arange(groups), rows), rng.normal(size=groups * rows) * 2
+    a, b = rng.normal(size=(2, groups)) * 0.3
+    return s, (rng.random(len(s)) < 1 / (1 + np.exp(-((1 + a[g]) * s + b[g])))).astype(int), g
+
+
+def test_between_the_common_temperature_and_one_per_group():
+    z, y, g, d = drawn(np.random.default_rng(0), 12, 1500)
+    one = calcli.fit(z, y).params["temperature"]
+    none = calcli.fit(z, y, groups=g, tau=1e-7, guard=False).params
+    assert none["beta"] * one == pytest.approx(1.0, abs=1e-11)  # tau -> 0 is ts (derivation)
+    assert max(map(abs, none["groups"].values())) < 1e-11
+    free = calcli.fit(z, y, groups=g, tau=1e3, guard=False).params
+    # d / (tau^2 J) is what the penalty leaves: 0.3 / (1e6 x 1500 x Var), below 1e-9.
+    for c in range(12):
+        own = calcli.fit(z[g == c], y[g == c]).params["temperature"]
+        assert free["beta"] * np.exp(free["groups"][str(c)]) * own == pytest.approx(1.0, abs=1e-9)
+    found = calcli.fit(z, y, groups=g)
+    assert found.method == "ts-by"
+    assert found.params["tau"] == pytest.approx(d.std(), rel=0.25)
+    assert np.corrcoef(d, list(found.params["groups"].values()))[0, 1] > 0.99
+
+
+def test_between_the_common_line_and_one_per_group():
+    s, y, g = two_classes(np.random.default_rng(1), 8, 1000)
+    one = calcli.fit(s, y, "platt").params
+    none = calcli.fit(s, y, "platt", groups=g, tau=1e-7, guard=False).params
+    assert [none["slope"], none["intercept"]] == pytest.approx([one["slope"][0], one["intercept"][0]], abs=1e-11)
+    free = calcli.fit(s, y, "platt", groups=g, tau=1e3, guard=False).params
+    for c in range(8):
+        own, (a, b) = calcli.fit(s[g == c], y[g == c], "platt").params, free["groups"][str(c)]
+        assert [free["slope"] + a, free["intercept"] + b] == pytest.approx(
+            [own["slope"][0], own["intercept"][0]], abs=1e-7
+        )
+    assert calcli.fit(s, y, "platt", groups=g).method == "platt-by"
+
+
+def nll(p, y):
+    return -np.log(p[np.arange(len(y)), y]).mean()
+
+
+def test_random_groups_cost_nothing():
+    changes = []
+    for seed in range(5):
+        rng = np.random.default_rng(seed)
+        z, y, _, _ = drawn(rng, 50, 10, tau=0.0)
+        g = np.repeat(np.arange(50), 10)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            by, one = calcli.fit(z, y, groups=g), calcli.fit(z, y)
+        new, label, _, _ = drawn(rng, 50, 40, tau=0.0)
+        own = np.repeat(np.arange(50), 40)
+        p = by.predict_proba(new, groups=own) if by.method == "ts-by" else by.predict_proba(new)
+        changes.append(nll(p, label) - nll(one.predict_proba(new), label))
+    assert np.mean(np.abs(changes)) < 1e-3  # the bar: nats at 10 rows a group
+
+
+def test_groups_that_are_alike_keep_the_common_map_and_a_sentence():
+    z, y, _, _ = drawn(np.random.default_rng(8), 10, 100, tau=0.0)
+    with pytest.warns(UserWarning, match="the groups do not differ, so the common map is kept|which is kept"):
+        by = calcli.fit(z, y, groups=np.arange(1000) % 10)
+    one = calcli.fit(z, y)
+    assert by.method == "ts"
+    assert by.params == one.params
+    with pytest.warns(UserWarning, match="there is one group, so the common map is kept"):
+        assert calcli.fit(z, y, groups=np.zeros(1000, int)).method == "ts"
+
+
+def test_neither_the_order_of_rows_nor_names_of_classes_nor_weights_of_one_change_it():
+    z, y, g, _ = drawn(np.random.default_rng(4), 8, 150, k=4)
+    first = calcli.fit(z, y, groups=g).params
+    order = np.random.default_rng(0).permutation(len(y))
+    turned = np.array([2, 0, 3, 1])
+    for found in (
+        calcli.fit(z[order], y[order], groups=g[order]),
+        calcli.fit(z[:, np.argsort(turned)], turned[y], groups=g),
+        calcli.fit(z, y, groups=g, weights=np.ones(len(y))),
+    ):
+        assert found.params["beta"] == pytest.approx(first["beta"], rel=1e-9)
+        assert found.params["groups"] == pytest.approx(first["groups"], abs=1e-8)
+    doubled = calcli.fit(z, y, groups=g, weights=np.full(len(y), 2.0), tau=0.3, guard=False).params
+    twice = calcli.fit(np.tile(z, (2, 1)), np.tile(y, 2), groups=np.tile(g, 2), tau=0.3, guard=False).params
+    assert doubled["groups"] == pytest.approx(twice["groups"], abs=1e-9)
+
+
+def test_units_are_held_out_whole():
+    # Ten near-copies of 60 rows: by rows, groups of 6 units explain their own copies; by unit they do not.
+    rng = np.random.default_rng(5)
+    z, y, _, _ = drawn(rng, 60, 1, tau=0.0, size=3.0)
+    unit = np.repeat(np.arange(60), 10)
+    copies = z[unit] + rng.normal(size=(600, 10)) * 1e-3
+    assert calcli.fit(copies, y[unit], groups=unit // 6).method == "ts-by"
+    with pytest.warns(UserWarning, match="which is kept"):
+        assert calcli.fit(copies, y[unit], groups=unit // 6, units=unit).method == "ts"
+
+
+# ---- its files, its commands, its exports
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    """Bundles with sites, the last of which the fit has not seen; one of two classes, one without sites."""
+    monkeypatch.chdir(tmp_path)
+    rng = np.random.default_rng(7)
+    z, y, g, _ = drawn(rng, 6, 400)
+    names = np.array(["north", "south", "east", "west", "sea", "air"])[g].astype("S")
+    write("cal.h5", z[g < 5].astype("f4"), y[g < 5], site=names[g < 5], clinic=g[g < 5])
+    write("new.h5", z[::3].astype("f4"), y[::3], site=names[::3], clinic=g[::3])
+    write("none.h5", z[:50], y[:50])
+    s, y, g = two_classes(rng, 5, 300)
+    write("two.h5", np.stack([0 * s, s], axis=1), y, site=g)
+    return tmp_path
+
+
+def test_every_command_takes_it(folder, run):
+    done = run("fit", "--by", "site", "cal.h5", "-o", "by.json")
+    assert done.code == 0, done.err
+    params = json.loads((folder / "by.json").read_text())["params"]
+    assert list(params) == ["by", "beta", "tau", "groups"]
+    assert set(params["groups"]) == {"north", "south", "east", "west", "sea"}
+    for words in (
+        ("apply", "by.json", "new.h5", "-o", "out.h5"),
+        ("evaluate", "new.h5", "-c", "by.json"),
+        ("diagram", "new.h5", "-c", "by.json"),
+        ("report", "new.h5", "-c", "by.json", "-o", "r.html"),
+        ("threshold", "new.h5", "-c", "by.json", "--accuracy", "0.3"),
+        ("watch", "new.h5", "-c", "by.json", "--state", "w.json"),
+        ("export", "by.json", "--to", "python", "-o", "by.py", "--check", "new.h5"),
+    ):
+        done = run(*words)
+        assert done.code in (0, 5), (words, done.err)
+        assert "133 of 800 rows are of groups that the fit has not seen (site: air)" in done.err, words
+        done = run(*("none.h5" if word == "new.h5" else word for word in words), *["--force"][: "-o" in words])
+        assert done.code == 3, words
+        assert "has no dataset 'site'" in done.err
+    assert "ts-by" in run("inspect", "by.json").out
+    assert "ts-by" in run("methods").out
+    assert run("fit", "--by", "site", "none.h5").code == 3
+    assert "has no dataset 'site'" in run("fit", "--by", "site", "none.h5").err
+    assert "platt and ts, not 'vs'" in run("fit", "--by", "site", "-m", "vs", "cal.h5").line
+
+
+def test_calibrators_by_two_columns_are_evaluated_together(folder, run):
+    run("fit", "--by", "site", "cal.h5", "-o", "site.json")
+    run("fit", "--by", "clinic", "cal.h5", "-o", "clinic.json")
+    done = run("evaluate", "new.h5", "-c", "site.json", "-c", "clinic.json", "--metric", "nll", "--json")
+    _, site, clinic = json.loads(done.out)["results"]
+    assert site["metrics"]["nll"]["value"] == clinic["metrics"]["nll"]["value"]  # the same groups under other names
+
+
+@pytest.mark.parametrize(("bundle", "method"), [("cal.h5", "ts"), ("two.h5", "platt")])
+def test_workers_and_cuts_change_no_byte(folder, run, monkeypatch, bundle, method):
+    monkeypatch.setattr("calcli.rows.PART_BLOCKS", 4)
+    monkeypatch.setattr("calcli.rows.BLOCK_BYTES", 8 * 10 * 50)
+    for name, more in (("one", ()), ("many", ("--workers", 2))):
+        done = run("fit", "-m", method, "--by", "site", bundle, "-o", f"{name}.json", *more)
+        assert done.code == 0, done.err
+        assert run("apply", f"{name}.json", bundle, "-o", f"{name}.npz", *more).code == 0
+    assert (folder / "one.json").read_bytes() == (folder / "many.json").read_bytes()
+    a, b = np.load("one.npz"), np.load("many.npz")
+    assert (a["probs"] == b["probs"]).all()
+
+
+@pytest.mark.parametrize("to", ["python", "onnx", "torch"])
+@pytest.mark.parametrize(("bundle", "method", "by"), [("cal.h5", "ts", "site"), ("two.h5", "platt", "site")])
+def test_exports_take_the_group_beside_the_scores(folder, run, bundle, method, by, to):
+    if to != "python":
+        pytest.importorskip("onnxruntime" if to == "onnx" else "torch")
+    done = run("fit", "-m", method, "--by", by, bundle, "-o", "by.json")
+    assert done.code == 0, done.err
+    done = run("export", "by.json", "--to", to, "-o", "out.x", "--check", bundle, "--json")
+    assert done.code == 0, done.err
+    found = json.loads(done.out)
+    calibrator = calcli.load("by.json")
+    assert found["groups"] == {"site": list(calibrator.params["groups"])}
+    with h5py.File(bundle) as file:
+        z = file["logits"][:60].astype("f4")
+    with open_bundle(bundle) as rows:
+        names, code = rows.carry(by)
+    site = np.array(names, dtype=object)[code[:60]]
+    place = np.array([found["groups"]["site"].index(name) for name in site])
+    place[::7] = -1
+    site[::7] = "elsewhere"
+    with pytest.warns(UserWarning, match="9 of 60 rows"):
+        expected = calibrator.predict_proba(z, groups=site)
+    if to == "python":
+        module = {}
+        exec((folder / "out.x").read_text(), module)
+        p = module["predict_proba"](z, place)
+    elif to == "onnx":
+        import onnxruntime
+
+        (p,) = onnxruntime.InferenceSession("out.x").run(["probs"], {"scores": z, "group": place})
+    else:
+        import torch
+
+        p = torch.export.load("out.x").module()(torch.from_numpy(z), torch.from_numpy(place))["probs"].numpy()
+    assert np.abs(p - expected).max() < 1e-6
+
+
+def test_several_labels_a_row_are_fitted_by_label(folder, run):
+    rng = np.random.default_rng(2)
+    held = {name: two_classes(rng, 1, 400)[:2] for name in ("cat", "dog", "eel")}
+    p = np.stack([1 / (1 + np.exp(-s * (1 + i))) for i, (s, _) in enumerate(held.values())], axis=1)
+    np.savez("labels.npz", probs=p, labels=np.stack([y for _, y in held.values()], axis=1), class_names=list(held))
+    assert run("extract", "labels.npz", "--per-label", "-o", "labels.h5").code == 0
+    done = run("fit", "-m", "platt", "--by", "label", "labels.h5", "-o", "label.json")
+    assert done.code == 0, done.err
+    assert set(calcli.load("label.json").params["groups"]) == {"cat", "dog", "eel"}
+    assert run("apply", "label.json", "labels.h5", "-o", "out.h5").code == 0
+
+
+def test_python_says_what_is_missing(folder):
+    by = calcli.fit("cal.h5", groups="site")
+    z = np.zeros((3, 10))
+    with pytest.raises(DataError, match="by 'site'; pass groups= with one value per row"):
+        by.predict_proba(z)
+    with pytest.raises(DataError, match=r"groups: have shape \(2,\), expected \(3,\)"):
+        by.predict_proba(z, groups=["north", "east"])
+    assert (by.predict_proba("new.h5")[:5].shape) == (5, 10)
+    with pytest.raises(calcli.errors.UsageError, match="by group there are the methods platt and ts, not 'vs'"):
+        calcli.fit(z, [0, 1, 2], "vs", groups=[0, 1, 0])
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "says"),
+    [
+        ('"north": ', '"north": "x", "n2": ', "params.groups"),
+        ('"tau": ', '"tau": -', "tau"),
+        ('"beta": ', '"beta": -', "beta"),
+        ('"groups": {', '"groups": {"far": 1e6, ', "groups"),
+    ],
+)
+def test_edited_files_are_refused(folder, run, old, new, says):
+    run("fit", "--by", "site", "cal.h5", "-o", "by.json")
+    text = new.join((folder / "by.json").read_text().rsplit(old, 1))
+    (folder / "bad.json").write_text(text)
+    done = run("inspect", "bad.json")
+    assert done.code == 3
+    assert says in done.line
+
+
+def test_auto_takes_no_method_that_may_hand_back_another():
+    """The guard may keep the common map, which would stand in the average under the name of the other."""
+    z, y = np.eye(3)[[0, 1, 2, 0]] * 2, [0, 1, 2, 1]
+    with pytest.raises(UsageError, match="ts-by keeps a choice of its own"):
+        calcli.fit(z, y, "auto", candidates="ts,ts-by")

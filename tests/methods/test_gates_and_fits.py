@@ -1,0 +1,64 @@
+"""What gates and fits say, so that noise is no finding, and a figure of the fit's own rows none of others."""
+
+import json
+import re
+
+import h5py
+import numpy as np
+import pytest
+from metric_cases import draw_labels, softmax
+from run_calcli import runner
+
+
+@pytest.fixture
+def run(monkeypatch, capsys, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    rng = np.random.RandomState(0)
+    with h5py.File("m.h5", "w") as file:
+        for name, n in (("cal", 400), ("my_test", 800)):
+            z = rng.normal(size=(n, 4)) * 2
+            file[f"{name}/logits"], file[f"{name}/labels"] = z, draw_labels(softmax(z), rng)
+    return runner(monkeypatch, capsys)
+
+
+def test_a_limit_that_noise_decides_says_how_often(run):
+    """The share of draws beyond the limit, to the error of a normal law through their mean and 95th percentile."""
+    score = json.loads(run("evaluate", "m.h5:my_test", "-m", "ece", "--json").out)["results"][0]["metrics"]["ece"]
+    limit = round(score["null_mean"], 4)
+    done = run("evaluate", "m.h5:my_test", "-m", "ece", "--json", "--max", f"ece={limit}")
+    found = json.loads(done.out)["limits"][0]
+    assert found["false_alarm"] == pytest.approx(0.5, abs=0.02) and found["null_q95"] == score["null_q95"]
+    said = re.search(r"about (\d+)% of samples of this size: take --min ece.p=0.05, or a limit above", done.err)
+    assert int(said[1]) == round(100 * found["false_alarm"])
+    at_q95 = run("evaluate", "m.h5:my_test", "-m", "ece", "--json", "--max", f"ece={score['null_q95']}")
+    assert json.loads(at_q95.out)["limits"][0]["false_alarm"] == pytest.approx(0.05, abs=1e-9)
+    for more in (["--max", "ece=0.3"], ["--min", "ece.p=0.001"], ["--max", "nll=9"]):
+        assert "false_alarm" not in json.loads(run("evaluate", "m.h5:my_test", "--json", *more).out)["limits"][0]
+
+
+@pytest.mark.parametrize("name", ["my_test", "holdout", "Held-Out", "test2"])
+def test_a_pattern_takes_no_held_out_rows_for_a_fit(run, name):
+    with h5py.File("m.h5", "a") as file:
+        file.move("my_test", name)
+    refused = run("fit", "-m", "ts", "m.h5:*")
+    assert refused.code == 2 and f"m.h5:{name}: a pattern takes it for the fit" in refused.line
+    assert run("fit", "-m", "ts", "m.h5:cal", f"m.h5:{name}", "-q").code == 0
+    assert run("fit", "-m", "ts", "m.h5:c*", "-q", "--force").code == 0
+
+
+def test_names_that_only_contain_the_letters_are_taken(run):
+    with h5py.File("m.h5", "a") as file:
+        file.move("my_test", "latest")
+    assert run("fit", "-m", "ts", "m.h5:*", "-q").code == 0
+
+
+@pytest.mark.parametrize("method", ["ir", "hb"])
+def test_an_error_that_is_zero_by_construction_is_said_to_be_so(run, method):
+    told = run("fit", "-m", method, "m.h5:cal").err
+    assert "0 (in-sample, zero by construction)" in told and "e-1" not in told
+    assert "zero by construction" not in run("fit", "-m", "ts", "m.h5:cal").err
+
+
+def test_a_choice_leads_with_held_out_figures(run):
+    told = run("fit", "-m", "auto", "m.h5:cal").err
+    assert 0 < told.index("held-out") < told.index("in-sample (calibration data)")
