@@ -21,7 +21,7 @@ PAPERS = ("hoki", "verified_calibration", "recal", "expectation_consistency", "g
 def results(text):
     """How many rows of a page say each of ``STATES``. Raises SystemExit for another word."""
     found = Counter(
-        line.split(" | ")[5] for line in text.splitlines() if line.count(" | ") == 6 and "| ---" not in line
+        line.split(" | ")[1] for line in text.splitlines() if line.count(" | ") == 6 and "| ---" not in line
     )
     del found["result"]
     if not set(found) <= set(STATES):

@@ -38,7 +38,7 @@ def test_every_row_names_data_networks_trials_and_one_of_six_words(name):
     text = (PAGES / f"{name}.md").read_text(encoding="utf-8")
     rows = [line.strip("| ").split(" | ") for line in text.splitlines() if line.startswith("| ")][2:]
     counts = dict.fromkeys(STATES, 0)
-    for item, theirs, ours, networks, trials, word, evidence in rows:
+    for item, word, evidence, theirs, ours, networks, trials in rows:
         assert len(item) > 3 and theirs and ours and len(evidence) > 3
         assert re.fullmatch(r"\d+|–", networks) and re.fullmatch(r"\d+|–", trials)
         assert (networks == "0") <= (word == "impossible"), item
