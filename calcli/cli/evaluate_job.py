@@ -1,7 +1,6 @@
 """What evaluate and report do bundle by bundle: open, load, assess, warn."""
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import field, replace
 from pathlib import Path
 
@@ -16,10 +15,9 @@ from calcli.evaluation.results import Evaluation, Result
 from calcli.evaluation.verdict_rules import label_shift_p_value
 from calcli.fast_dataclass import dataclass
 from calcli.fit_and_apply import checked_transforms
-from calcli.importers.open_any_file import open_data
 from calcli.io.artifact import Artifact, load
 from calcli.io.dataset import DataSet
-from calcli.io.locate import expand, split_where
+from calcli.io.locate import split_where
 from calcli.io.provenance import check_upstream
 from calcli.metrics.collect import collect
 from calcli.metrics.out_of_core import LONG
@@ -61,14 +59,12 @@ def together(rows: DataSet, table: RowTable | RunningSums) -> list[str]:
 class Job:
     """What stays the same from bundle to bundle.
 
-    baseline : artifact as typed; none is the uncalibrated scores. edges_from : bundle whose
-    rows choose the bins of a sweep.
+    baseline : artifact as typed; none is the uncalibrated scores.
     """
 
     command: CommandContext
     plan: Plan
     baseline: str | None = None
-    edges_from: str | None = None
     loaded: dict[str, Artifact] = field(default_factory=dict)
     noted: dict[str, list[str]] = field(default_factory=dict)
 
@@ -101,7 +97,7 @@ class Job:
         """Every file that evaluating these bundles reads, templates filled in."""
         templates = [name for name in (*self.calibrators, self.baseline) if name not in (None, "-")]
         names = [Path(_filled(str(template), bundle)) for template in templates for bundle in bundles]
-        return [*(split_where(b)[0] for b in (*bundles, self.edges_from) if b is not None), *names]
+        return [*(split_where(bundle)[0] for bundle in bundles), *names]
 
     def evaluate(self, bundles: Sequence[str]) -> tuple[list[Result], Result | None]:
         """Results of bundles taken as one data set, and the result that changes are taken to."""
@@ -122,10 +118,8 @@ class Job:
             group = rows.column("group") if self.plan.per_group or self.plan.report else None
             if self.plan.per_group and group is None:
                 raise DataError(f"{rows.name}: has no dataset 'group' to group by; name one with --group-by COLUMN")
-            with self._edge_rows(rows) as edge_rows:
-                subject = Subject(rows, rows.name, group, rows.class_names, rows.unit_name)
-                progress = self.command.progress
-                done = assess(subject, candidates, self.plan, baseline=against, edge_rows=edge_rows, progress=progress)
+            subject = Subject(rows, rows.name, group, rows.class_names, rows.unit_name)
+            done = assess(subject, candidates, self.plan, baseline=against, progress=self.command.progress)
             results = self.warned(rows, artifacts, done.seen, done.results)
         if against is None or done.baseline is None:
             return results, results[0]
@@ -139,20 +133,6 @@ class Job:
             checked_transforms(artifact.calibrator, rows, rows.name)
             found.append(Candidate(name, artifact.method, artifact.calibrator))
         return found
-
-    @contextmanager
-    def _edge_rows(self, rows: DataSet) -> Iterator[DataSet | None]:
-        """The rows that choose the bins of a sweep."""
-        if self.edges_from is None:
-            yield None
-            return
-        args = self.command.args
-        with open_data(expand(self.edges_from), layout=args.where, ignore_labels=args.ignored) as chosen:
-            if chosen.k != rows.k:
-                if 1 in (chosen.k, rows.k):
-                    raise DataError(f"{chosen.name}: holds {chosen.kind}, {rows.name} {rows.kind}; name a bundle alike")
-                raise DataError(f"{chosen.name}: has {chosen.k} classes, {rows.name} has {rows.k}")
-            yield chosen
 
     def warned(
         self,

@@ -49,7 +49,6 @@ def print_report(evaluation: "Evaluation", plan: "Plan", full: bool = False) -> 
         _print_per_class(result)
         if not plan.ordered:
             _print_per_group(result)
-        _print_sweep(result)
     _print_ranks(evaluation)
 
 
@@ -317,22 +316,6 @@ def _print_per_group(result: "Result") -> None:
             for line in lines
         ]
         print_table(["group", "rows", *two, "gap", "p", *some], body)
-
-
-def _print_sweep(result: "Result") -> None:
-    sweep = result.sweep
-    if sweep is None:
-        return
-    columns: dict[str, Sequence[Cell] | None] = {
-        "bins": sweep.bins,
-        f"top L{sweep.norm}": sweep.top,
-        "top L2 debiased": sweep.top_debiased,
-        f"marginal L{sweep.norm}": sweep.marginal,
-        "marginal L2 debiased": sweep.marginal_debiased,
-    }
-    held = {name: column for name, column in columns.items() if column is not None}
-    say(f"\n{result.bundle}, {result.title}, error over mass bins")
-    print_table(list(held), [list(row) for row in zip(*held.values(), strict=True)])
 
 
 def _print_ranks(evaluation: "Evaluation") -> None:

@@ -4,13 +4,12 @@ HEADINGS = {
     "Input": "scores all_scores labels no_labels kind percent gold join files_from pool allow_external"
     " group confidence correct per_label class_names classes views",
     "Columns": "ids unit group_by ordered sample_weight",
-    "Rows": "ignore_label drop_duplicates drop_missing draw corrupt_labels",
+    "Rows": "ignore_label drop_duplicates drop_missing",
     "Split": "stratify",
     "Language models": "normalize choices filter reduce",
     "Running a model": "model inputs weights layout scale resize grey transform transforms mean std batch device amp"
     " dtype",
-    "Metrics": "metric bins norm scheme label threshold compat level resamples interval bin_sweep edges_from marginal"
-    " unnormalized",
+    "Metrics": "metric bins norm scheme label threshold compat level resamples interval",
     "Limits": "max_ min_ junit",
     "Output": "output form force json jsonl quiet value_only signature explain full",
     "Workers": "workers cluster",

@@ -10,7 +10,6 @@ from numpy.typing import NDArray
 
 from calcli.calibrator import Calibrator, Progress
 from calcli.errors import DataError
-from calcli.evaluation.bin_sweep import bin_sweep
 from calcli.evaluation.loss_decomposition import cross_fitted_split, split_is_cheap
 from calcli.evaluation.paired_differences import compared, differences
 from calcli.evaluation.results import ClassLine, GroupLine, Paired, Result, Score
@@ -86,9 +85,7 @@ class Plan:
     them. report : the judgement beside the metrics. split : the cross-fitted split of the
     losses, None where it is cheap. about : ``top`` or ``positive`` where the question is put so; else it is what the
     number of classes makes of it. per_class, per_group : extra rows. ordered : groups are batches in order of time, of
-    which the overconfidence is asked. sweep : numbers of
-    bins for the binned lower bound; ``sweep_marginal`` per class. tables : are the tables of
-    the rows needed afterwards?
+    which the overconfidence is asked. tables : are the tables of the rows needed afterwards?
     """
 
     metrics: Sequence[str]
@@ -99,8 +96,6 @@ class Plan:
     per_class: bool = False
     per_group: bool = False
     ordered: bool = False
-    sweep: Sequence[int] = ()
-    sweep_marginal: bool = False
     tables: bool = False
 
     def metrics_for(self, k: int) -> list[str]:
@@ -116,7 +111,7 @@ class Plan:
     @property
     def is_plain(self) -> bool:
         """Whether there are the metrics alone."""
-        return not (self.report or self.per_class or self.per_group or self.sweep)
+        return not (self.report or self.per_class or self.per_group)
 
 
 @dataclass(frozen=True)
@@ -138,23 +133,18 @@ def assess(
     plan: Plan,
     *,
     baseline: Candidate | None = None,
-    edge_rows: Rows | None = None,
     progress: Progress | None = None,
 ) -> Assessed:
     """Evaluate candidates on rows.
 
     candidates : the uncalibrated scores first. baseline : what differences are taken to, None for
-    the first candidate. edge_rows : rows that choose the bins of a sweep. Raises DataError for
-    calibrators that do not fit.
+    the first candidate. Raises DataError for calibrators that do not fit.
     """
     plan = replace(plan, settings=replace(plan.settings, unit=subject.unit))
-    subject, edge_rows = subject.counted(), None if edge_rows is None else edge_rows.counted()
+    subject = subject.counted()
     rows = subject.rows
-    if rows.k == 1 and (plan.per_class or plan.sweep_marginal):
-        option = "--per-class" if plan.per_class else "--marginal"
-        raise DataError(
-            f"{subject.name}: holds one confidence a row and no classes, which {option} needs; leave it out"
-        )
+    if rows.k == 1 and plan.per_class:
+        raise DataError(f"{subject.name}: holds one confidence a row and no classes, which --per-class needs")
     compared = candidates if baseline is None else [*candidates, baseline]
     names = plan.metrics_for(rows.k)
     if _long(subject, plan, names):
@@ -174,7 +164,7 @@ def assess(
     reference = tables[0] if baseline is None else tables[-1]
     doubts = label_doubts(tables[0], subject.class_names) if plan.report else []
     each = _Each(subject, plan, names, baseline, MetricContext(reference, plan.settings), doubts, progress)
-    results = [each.result(c, t, edge_rows) for c, t in zip(candidates, tables[: len(candidates)], strict=True)]
+    results = [each.result(c, t) for c, t in zip(candidates, tables[: len(candidates)], strict=True)]
     against = None if baseline is None else scores_of(each.reference, names)
     return Assessed(results, tables[: len(candidates)], against, tables[0])
 
@@ -182,7 +172,7 @@ def assess(
 def _long(subject: Subject, plan: Plan, names: Sequence[str]) -> bool:
     """Whether rows are so many that no table of them is made, and everything is known without."""
     rows = subject.rows
-    beyond = plan.per_class or plan.per_group or plan.sweep or plan.split or plan.tables
+    beyond = plan.per_class or plan.per_group or plan.split or plan.tables
     if rows.units() is not None:  # their draws need the rows' order, unit by unit
         check_memory(rows.n * TABLE_BYTES, f"a table of {rows.n} rows in units")
         return False
@@ -263,7 +253,7 @@ class _Each:
     doubts: Sequence[str]
     progress: Progress | None
 
-    def result(self, candidate: Candidate, table: RowTable, edge_rows: Rows | None) -> Result:
+    def result(self, candidate: Candidate, table: RowTable) -> Result:
         """Everything about one candidate."""
         plan, s, rows = self.plan, self.plan.settings, self.subject.rows
         walk = partial(class_columns, rows, candidate.calibrator)
@@ -273,9 +263,6 @@ class _Each:
         if table is not self.reference.table:
             name = None if self.baseline is None else self.baseline.name
             paired = Paired(name, compared(context, self.reference))
-        sweep = None
-        if plan.sweep:
-            sweep = bin_sweep(rows, candidate.calibrator, table, plan.sweep, s.norm, edge_rows, plan.sweep_marginal)
         report = self.report(candidate, context) if plan.report else None
         return Result(
             self.subject.name,
@@ -289,7 +276,6 @@ class _Each:
             report,
             class_lines(context, self.subject.class_names, report) if plan.per_class else None,
             group_lines(context, self.names, report, plan) if plan.per_group else None,
-            sweep,
             units=units_of(context),
         )
 

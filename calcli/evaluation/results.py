@@ -133,20 +133,6 @@ class GroupLine(Record):
 
 
 @dataclass(frozen=True)
-class Sweep(Record):
-    """Errors over mass bins, along ``bins``: of the norm as set, and debiased L2; of the top label and per class."""
-
-    norm: str
-    bins: tuple[int, ...]
-    top: tuple[float, ...]
-    top_debiased: tuple[float, ...]
-    marginal: tuple[float, ...] | None = None
-    marginal_debiased: tuple[float, ...] | None = None
-
-    OPTIONAL = ("marginal", "marginal_debiased")
-
-
-@dataclass(frozen=True)
 class Result(Record):
     """One bundle with one calibrator (None: the scores as they are). n_classes : None of confidences alone. units :
     what is known of rows that belong together."""
@@ -162,7 +148,6 @@ class Result(Record):
     report: Report | None = None
     per_class: Sequence[ClassLine] | None = None
     per_group: Sequence[GroupLine] | None = None
-    sweep: Sweep | None = None
     warnings: Sequence[str] = ()
     units: Mapping[str, Any] | None = None
 
@@ -177,8 +162,8 @@ class Result(Record):
             f" worth {u['effective_rows']:,.0f} independent rows"
         )
 
-    JSON = {"scores": "metrics", "sweep": "bin_sweep"}
-    OPTIONAL = ("paired", "counts", "report", "per_class", "per_group", "sweep", "units")
+    JSON = {"scores": "metrics"}
+    OPTIONAL = ("paired", "counts", "report", "per_class", "per_group", "units")
 
     @property
     def title(self) -> str:

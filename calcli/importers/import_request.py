@@ -46,10 +46,6 @@ class ImportOptions(ByName):
     per_label: bool = flag(False, "Labels of which several may hold: a two-class bundle for each.")
     confidence: str | None = flag(None, "Array that says how sure, instead of scores of classes.", "NAME")
     correct: str | None = flag(None, "Array that says whether right, or where two agree.", "NAME|A=B")
-    corrupt_labels: float = flag(
-        0.0, "Make the labels of this proportion of the classes random.", "SHARE", shown=False, min=0.0, max=1.0
-    )
-    draw: int | None = flag(None, "Draw N rows with replacement, by --seed.", "N", min=1, max=10_000_000)
 
     def __post_init__(self) -> None:
         if self.normalize not in NORMALIZE:

@@ -1,7 +1,6 @@
 """Importing from beginning to end: sources in, one file of bundles out."""
 
 import json
-import math
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
@@ -77,8 +76,6 @@ def import_scores(
             origin = _Origin(archives, ask)
             with new_bundles(output, force=force, inputs=sources) as out:
                 for imported, arrays in _bundles(entries, ask, ignore_labels, splitting, where):
-                    if ask.corrupt_labels:
-                        imported, origin.corrupted = corrupt_labels(imported, ask.corrupt_labels, splitting.seed)
                     groups = _deal(imported, splitting, ignore_labels, ask)
                     _write(out, imported, groups, origin, arrays, splitting, report)
         except CalcliError as problem:
@@ -95,7 +92,7 @@ LOGS = {
 }
 """Options that only some formats look at: logs of multiple choice, tables."""
 
-OF_CLASSES = ("--per-label", "--views", "--class-names", "--corrupt-labels", "--all-scores")
+OF_CLASSES = ("--per-label", "--views", "--class-names", "--all-scores")
 """Options that have no meaning for confidences."""
 
 
@@ -170,7 +167,7 @@ Chosen = IntArray | slice
 def _deal(imported: Imported, splitting: Splitting, ignore: Sequence[int], ask: ImportRequest) -> dict[str, Chosen]:
     """Which rows of the source go to which group of the output."""
     name, labels = imported.candidate.name, imported.labels
-    if imported.dense and imported.parts is None and ask.draw is None and not splitting.parts:
+    if imported.dense and imported.parts is None and not splitting.parts:
         return {name: slice(None)}  # of 1e8 positions their numbers alone would fill the memory
     rows = np.arange(imported.n)
     if ignore and labels is not None and not imported.dense:
@@ -191,11 +188,6 @@ def _deal(imported: Imported, splitting: Splitting, ignore: Sequence[int], ask: 
                 f"{imported.where}: its splits {', '.join(found)} differ only in signs that names cannot have"
             )
         return {group: rows[texts == part] for group, part in zip(names, found, strict=True)}
-    if ask.draw is not None:
-        drawn = rows[np.sort(np.random.default_rng(splitting.seed).integers(0, len(rows), ask.draw))]
-        distinct = len(np.unique(drawn))
-        remark(f"{imported.where}: {ask.draw} rows drawn with replacement, {distinct} distinct (seed {splitting.seed})")
-        return {name: drawn}
     if not splitting.parts:
         return {name: rows}
     unit = imported.columns.get("unit")
@@ -278,8 +270,7 @@ class _Origin:
             digest = file_sha256(archive.path)
             self.files.append({"name": archive.path.name, "format": archive.format, "sha256": digest})
         self.kind_given = ask.kind is not None
-        self.draw, self.sample = ask.draw, ask.sample
-        self.corrupted: dict[str, Any] | None = None
+        self.sample = ask.sample
 
     def source(
         self, imported: Imported, entries: Mapping[str, Entry], splitting: Splitting, group: str, rows: int
@@ -297,8 +288,6 @@ class _Origin:
             "rows": rows,
             "rows_of_source": imported.n,
         }
-        if self.draw is not None:
-            record["drawn_with_replacement"] = {"rows": self.draw, "seed": splitting.seed}
         if self.sample is not None:
             record["sampled"] = {"of_each_unit": self.sample, "seed": splitting.seed}
         if splitting.parts:
@@ -356,8 +345,6 @@ def _write(
         writer = out.create(group, new)
         for name, text in {**provenance, **_own_names(imported.candidate, entries)}.items():
             writer.attribute(name, text)
-        if origin.corrupted is not None:
-            writer.attribute("corrupted_labels", json.dumps(origin.corrupted, sort_keys=True))
         writers.append((writer, index))
         written = Written.of(group, new, labels)
         everywhere = absent_classes(imported.labels, imported.k)
@@ -367,9 +354,7 @@ def _write(
                 f"{f' ({everywhere} have none in the source)' if everywhere else ''}"
             )
         report.bundles.append(written)
-    chance = _fill(imported, writers)
-    if origin.corrupted is None:
-        chance.remark_doubts()
+    _fill(imported, writers).remark_doubts()
 
 
 def _fill(imported: Imported, writers: Sequence[tuple[GroupWriter, Chosen]]) -> Chance:
@@ -387,7 +372,7 @@ def _fill(imported: Imported, writers: Sequence[tuple[GroupWriter, Chosen]]) -> 
                 local = index[first:last] - slab.start
             if not len(local):
                 continue
-            whole = np.array_equal(local, np.arange(len(slab.scores)))  # rows may be drawn twice
+            whole = len(local) == len(slab.scores)
             per_row: dict[str, Any] = {name: column[local] for name, column in columns.items()}
             if imported.labels is not None:
                 right = imported.labels[here][local]
@@ -396,27 +381,3 @@ def _fill(imported: Imported, writers: Sequence[tuple[GroupWriter, Chosen]]) -> 
                 per_row["transformed"] = slab.transformed if whole else slab.transformed[:, local]
             writer.write(int(first), slab.scores if whole else slab.scores[local], **per_row)
     return chance
-
-
-def corrupt_labels(imported: Imported, share: float, seed: int) -> tuple[Imported, dict[str, Any]]:
-    """The bundle with the labels of its first classes drawn anew, and what to record of it.
-
-    Of C classes the first ``ceil(share C)`` lose their labels: each of their rows gets one of all C
-    classes, the true one included, drawn uniformly in the order of the source. Scores stay.
-    Raises UsageError for rows without class labels.
-
-    Reference: Clarte, Loureiro, Krzakala, Zdeborova (2023), appendix C.
-    """
-    if imported.labels is None or not imported.k:
-        raise UsageError(f"--corrupt-labels: {imported.where} has no class labels")
-    classes = math.ceil(share * imported.k)
-    y = imported.labels.copy()
-    rows = np.flatnonzero((y >= 0) & (y < classes))
-    y[rows] = np.random.default_rng(seed).integers(0, imported.k, len(rows))
-    changed = int((y != imported.labels).sum())
-    record = {"share": share, "classes": classes, "drawn": len(rows), "changed": changed, "seed": seed}
-    remark(
-        f"{imported.where}: the labels of {classes} of {imported.k} classes are now random:"
-        f" {len(rows)} drawn, {changed} of {imported.n} changed (seed {seed})"
-    )
-    return replace(imported, labels=y), record

@@ -154,3 +154,16 @@ def test_rows_of_different_calibrators_in_one_table_are_refused(run):
     assert "row 9 through 'vs:0123456789abcdef'" in run("evaluate", "some.csv").err
     Path("odd.csv").write_text("".join([head, *(f"{line},somebody\n" for line in cut)]))
     assert "calibrated by unknown" in run("apply", "ts.json", "odd.csv", "-o", "x.h5").err
+
+
+def test_labels_corrupted_on_purpose_are_said_of_all_that_is_made_of_them(run):
+    """Bundles of 0.1 may say so of themselves."""
+    with h5py.File("raw.h5", "a") as file:
+        file.attrs["corrupted_labels"] = json.dumps({"share": 0.1})
+    for words in (("fit", "-m", "ts", "raw.h5"), ("evaluate", "raw.h5"), ("diagram", "raw.h5", "--resamples", "100")):
+        assert "labels corrupted on purpose" in run(*words).err, words
+    assert run("apply", "ts.json", "raw.h5", "-o", "c.h5").code == 0
+    assert "labels corrupted on purpose" in run("evaluate", "c.h5").err
+    assert json.loads(run("inspect", "raw.h5", "--json").out)["bundles"][0]["corrupted_labels"] is not None
+    assert run("extract", "raw.h5", "-o", "again.h5").code == 0
+    assert "labels corrupted on purpose" in run("evaluate", "again.h5").err

@@ -39,7 +39,7 @@ def whole(monkeypatch, capsys, tmp_path):
             group["logits"], group["labels"] = 2 * LOGITS[part], LABELS[part]
             group["group"] = np.array(["a", "b"], dtype=object)[np.arange(200) % 2]
     assert run("fit", "-m", "ts", "m.h5", "-q").code == 0
-    words = ["--per-class", "--per-group", "--bin-sweep", "2,4", "--marginal", "--max", "ece=1", "--resamples", "50"]
+    words = ["--per-class", "--per-group", "--max", "ece=1", "--resamples", "50"]
     done = run("evaluate", "m.h5:*", "-c", "m.ts.json", *words, "--json", "-q")
     assert done.code == 0, done.err
     return json.loads(done.out)
@@ -48,7 +48,7 @@ def whole(monkeypatch, capsys, tmp_path):
 def test_the_keys_of_the_json_output(whole):
     assert list(whole) == ["calcli_evaluation", "results", "ranks", "limits"]
     plain, mended = whole["results"][:2]
-    parts = ["report", "per_class", "per_group", "bin_sweep", "warnings"]
+    parts = ["report", "per_class", "per_group", "warnings"]
     assert list(plain) == [*RESULT, *parts]
     assert list(mended) == [*RESULT, "paired", *parts]
     assert list(plain["metrics"]) == METRICS
@@ -68,7 +68,6 @@ def test_the_keys_of_the_json_output(whole):
     line = {"class", "name", "n", "predicted", "share", "mean_probability", "gap", "p_value", "significant", "recall"}
     assert line | {"precision", "ece"} <= set(plain["per_class"][0])
     assert {"group", "n", "gap", "p_value", "metrics"} <= set(plain["per_group"][0])
-    assert list(plain["bin_sweep"]) == ["norm", "bins", "top", "top_debiased", "marginal", "marginal_debiased"]
     assert list(whole["ranks"]) == ["calibrators", "n_bundles", "metrics"]
     rank = ["ranks", "chi2", "p_value", "iman_davenport_f", "iman_davenport_p_value"]
     assert list(whole["ranks"]["metrics"]["nll"]) == rank

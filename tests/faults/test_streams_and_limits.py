@@ -159,7 +159,6 @@ def test_an_input_is_never_an_output(calcli, desk, tmp_path):
         [*gate, "-c", "{stem}.ts.json", "--junit", "good.ts.json"],
         [*gate, "--baseline", "{stem}.ts.json", "-c", "ts.json", "--junit", "./good.ts.json"],
         ["evaluate", "good.h5:*", *gate[2:], "--junit", "link.h5"],
-        [*gate, "--bin-sweep", "4", "--edges-from", "hard.h5", "--junit", "good.h5"],
         ["diagram", "good.h5", "-c", "ts.json", "-q", "-o", "ts.json"],
         ["fit", "-m", "ts", "good.h5", "-q", "-o", "link.h5"],
         ["apply", "ts.json", "good.h5", "-q", "-o", "hard.h5"],

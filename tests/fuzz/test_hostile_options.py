@@ -39,9 +39,9 @@ BASE = {
     "completion": [],
 }
 TEXTS = {  # options whose numbers are part of a text
-    "extract": ["--split a=", "--split a=0:", "--draw ", "--corrupt-labels "],
+    "extract": ["--split a=", "--split a=0:"],
     "fit": ["--set bins=", "--set mode=ova --set bins="],
-    "evaluate": ["--bin-sweep ", "--max ece=", "--min ece.lo=", "--bin-sweep 4,"],
+    "evaluate": ["--max ece=", "--min ece.lo="],
     "diagram": ["--style temperature --t-range ", "--style temperature --t-range 1:", "--per-class --panels "],
     "compare": ["--methods hb(bins=", "--test "],
     "report": ["--max ece=", "-o o.html --bins "],
@@ -116,7 +116,7 @@ IDLE = [
     )),
     *([*MODEL, *words.split()] for words in (
         "--class-names a,b", "--views mean", "--normalize chars", "--choices 2", "--filter x", "--join", "--per-label",
-        "--drop-duplicates", "--confidence a", "--correct b", "--corrupt-labels 0.1", "--draw 3", "--all-scores",
+        "--drop-duplicates", "--confidence a", "--correct b", "--all-scores",
         "--group a", "--unit a", "--ignore-label 1", "--scores a", "--transforms 4",
     )),
     ["extract", "s.npz", "-o", "n.h5", "--all-scores", "--scores", "logits"],
@@ -125,11 +125,10 @@ IDLE = [
     ["fit", "-m", "ts", "x.h5", "-o", "-", "--json"], ["fit", "-m", "ts", "x.h5", "-o", "n.json", "--thorough"],
     *(["evaluate", "x.h5", *words.split()] for words in (
         "-m nll --full", "-m nll --split", "-m nll --value-only --per-class", "-m nll --value-only --explain",
-        "-m nll --value-only --baseline ts.json", "--json --explain", "--format markdown --per-class", "--marginal",
-        "--edges-from x.h5", "--junit n.xml", "-m nll --bins 7", "-m nll -m brier --norm 2",
+        "-m nll --value-only --baseline ts.json", "--json --explain", "--format markdown --per-class",
+        "--junit n.xml", "-m nll --bins 7", "-m nll -m brier --norm 2",
         "-m mce --norm 2", "-m ece_mass --scheme mass", "-m smece --scheme mass", "-m accuracy --value-only --bins 7",
         "-m nll --label class", "-m nll --compat guo", "-m nll --value-only --group g",
-        "-m nll --value-only --unnormalized",
         "--format markdown --split", "--format csv --group g",
     )),
     ["compare", "x.h5", "--test", "t", "--folds", "5"], ["compare", "x.h5", "--thorough"],

@@ -8,7 +8,6 @@ import sys
 from contextlib import ExitStack
 from pathlib import Path
 from pickle import UnpicklingError
-from types import SimpleNamespace
 
 import h5py
 import numpy as np
@@ -22,7 +21,7 @@ from calcli.importers.extra_axis import token_rows
 from calcli.importers.formats import open_archive
 from calcli.importers.import_report import Splitting
 from calcli.importers.import_request import ImportRequest
-from calcli.importers.import_scores import corrupt_labels, import_scores
+from calcli.importers.import_scores import import_scores
 from calcli.importers.join import _ordered
 from calcli.importers.nested import _join, flatten, merge_batches
 from calcli.importers.readers.pickles import _tensor
@@ -233,12 +232,6 @@ def test_tensors_of_pickles_lie_in_one_piece():
             _tensor(storage, 0, (2, 3), strides)
         with pytest.raises(UnpicklingError, match="does not lie in one piece"):
             _tensor(storage, 0, (3, 2), strides)
-
-
-def test_labels_cannot_be_corrupted_where_there_are_none():
-    for labels, k in ((None, 3), (np.zeros(2), 0)):
-        with pytest.raises(UsageError, match="t.csv has no class labels"):
-            corrupt_labels(SimpleNamespace(labels=labels, k=k, where="t.csv"), 0.5, 0)
 
 
 def test_lists_among_numbers_are_no_column():

@@ -11,7 +11,6 @@ from metric_cases import draw_labels, measured, plain_scores, softmax, top_label
 
 from calcli.binning import BinStats, width_edges
 from calcli.errors import UsageError
-from calcli.evaluation.bin_sweep import bin_sweep
 from calcli.evaluation.evaluate_bundle import _deciding, class_lines
 from calcli.evaluation.loss_decomposition import cross_fitted_split, split_is_cheap
 from calcli.evaluation.metric_limits import check, limits
@@ -320,14 +319,6 @@ def test_spiegelhalters_z_by_its_formula():
     """(y - c)(1 - 2c): -.1 x .8, .4 x -.2, .1 x -.8 sum to -.24; variances (1 - 2c)^2 c (1 - c) to .1248."""
     found = spiegelhalter(np.array([0.1, 0.6, 0.9]), np.array([0.0, 1.0, 1.0]))
     assert found.z == pytest.approx(-0.24 / math.sqrt(0.64 * 0.09 + 0.04 * 0.24 + 0.64 * 0.09))
-
-
-def test_one_bin_per_class_is_the_gap_of_its_mean():
-    p, y = np.array([[0.7, 0.2, 0.1], [0.3, 0.3, 0.4], [0.5, 0.4, 0.1], [0.2, 0.2, 0.6]]), np.array([0, 1, 1, 2])
-    rows = ArrayRows(p, y, "probs")
-    found = bin_sweep(rows, None, collect(rows), (1, 2), 1.0, None, True)
-    gaps = p.mean(axis=0) - np.bincount(y) / 4
-    assert found.marginal[0] == pytest.approx(np.abs(gaps).mean())
 
 
 @pytest.mark.parametrize("text", ["ece", "ece=", "ece=nan", "ece=x"])

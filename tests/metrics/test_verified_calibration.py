@@ -71,27 +71,6 @@ def test_binned_lower_bounds(shuffled, norm):
     assert got == pytest.approx(LOWER_BOUNDS[norm], abs=6e-7)  # six printed digits
 
 
-@pytest.mark.parametrize("norm", LOWER_BOUNDS)
-def test_binned_lower_bounds_from_the_command_line(shuffled, norm, monkeypatch, capsys, tmp_path):
-    """The whole protocol as commands; the exact fit and rows that sum to 1 move it by 3e-5 at most."""
-    monkeypatch.chdir(tmp_path)
-    run = runner(monkeypatch, capsys)
-    p, y = shuffled(2)
-    np.savez("probs.npz", probs=p, labels=y)
-    for target, first in (("fit.h5", "a=0:1000"), ("bins.h5", "a=0:2000")):
-        assert run("extract", "probs.npz", "-o", target, "--split", first, "--split", "rest=rest").code == 0
-    assert run("fit", "--method", "platt", "fit.h5:a", "-o", "platt.json").code == 0
-    fitted = json.loads((tmp_path / "platt.json").read_text())["params"]
-    assert (fitted["slope"][0], fitted["intercept"][0]) == pytest.approx(PLATT_1000, abs=1e-3)
-    sweep = ("--bin-sweep", ",".join(map(str, BINS)), "--edges-from", "bins.h5:a", "--norm", norm)
-    done = run("evaluate", "bins.h5:rest", "-c", "platt.json", "-m", "ece", *sweep, "--json")
-    assert done.code == 0, done.err
-    got = json.loads(done.out)["results"][1]["bin_sweep"]
-    assert got["bins"] == list(BINS)
-    assert got["norm"] == str(norm)
-    assert got["top"] == pytest.approx(LOWER_BOUNDS[norm], abs=3e-5)
-
-
 def test_a_lower_bound_can_dip(shuffled):
     """The l1 bound falls from 16 to 32 bins: bins of equal mass do not nest exactly."""
     confidence, correct = top(*shuffled(2))

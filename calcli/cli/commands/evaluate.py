@@ -42,8 +42,6 @@ ORDER = 40
 WITH_ALL = ("table", "json", "jsonl")
 """Formats that hold everything that can be asked for."""
 
-RAW = ("marginal2_raw", "mse_raw")
-
 Results = list[Result]
 """What was measured on one bundle: the uncalibrated scores, then each calibrator."""
 
@@ -95,14 +93,6 @@ class EvaluateArgs(o.Pooling, o.WorkerOptions, o.OutputOptions, o.TableOptions):
     per_class: bool = flag(False, "One line per class.")
     per_group: bool = flag(False, "The metrics in every group.")
     ordered: bool = o.ordered()
-    bin_sweep: str | None = flag(
-        None, "Also the error over mass bins for these numbers of bins: plugin in --norm, and debiased L2.", "B,B,…"
-    )
-    edges_from: str | None = flag(None, "Rows that choose the bins of --bin-sweep.", "BUNDLE")
-    marginal: bool = flag(False, "--bin-sweep also class by class.")
-    unnormalized: bool = flag(
-        False, "Also marginal2_raw and mse_raw: each class's own value, before a row is divided by its sum."
-    )
     value_only: bool = flag(False, "Print the number alone.")
     jsonl: bool = flag(False, "One JSON object per line and result.")
     form: str = flag(
@@ -124,15 +114,13 @@ class EvaluateArgs(o.Pooling, o.WorkerOptions, o.OutputOptions, o.TableOptions):
             raise UsageError("--json, --jsonl, --value-only and --format exclude each other")
         if self.value_only and len(self.metric or []) != 1:
             raise UsageError("--value-only prints one metric: name it with --metric NAME")
-        if self.bin_sweep is None and (self.edges_from is not None or self.marginal):
-            raise UsageError("--edges-from and --marginal belong to --bin-sweep: give it, e.g. --bin-sweep 2,4,8,16")
         if self.junit is not None and not (self.max_ or self.min_):
             raise UsageError("--junit reports limits: give some with --max or --min")
         by_group = bool(self.per_group or self.group_by)
         if self.ordered and not by_group:
             raise UsageError("--ordered puts batches in order of time: name their column, e.g. --group-by month")
         by_group = by_group and not self.ordered
-        tables = {"--per-class": self.per_class, "--per-group": by_group, "--bin-sweep": self.bin_sweep}
+        tables = {"--per-class": self.per_class, "--per-group": by_group}
         for option in (name for name, asked in tables.items() if asked and self.wanted not in WITH_ALL):
             raise UsageError(f"{option} is a table of its own, which --format {self.form} has no place for; json has")
         if self.compat is not None:
@@ -145,7 +133,7 @@ class EvaluateArgs(o.Pooling, o.WorkerOptions, o.OutputOptions, o.TableOptions):
     @property
     def unused_options(self) -> dict[str, str]:
         unused_options = {}
-        if self.metric and self.bin_sweep is None and not (self.per_class or self.unnormalized):
+        if self.metric and not self.per_class:
             pinned = settings_of([*self.metric, *needed_metrics(self.limits())])
             for name in {"bins", "norm", "scheme", "label", "compat"} - pinned:
                 unused_options[name] = f"no metric that is asked for depends on it; see calcli metrics {self.metric[0]}"
@@ -154,10 +142,8 @@ class EvaluateArgs(o.Pooling, o.WorkerOptions, o.OutputOptions, o.TableOptions):
         if self.metric or self.wanted not in WITH_ALL:
             unused_options["split"] = "it is part of the whole report; leave --metric and --format out"
         if self.value_only:
-            tables = ("per_class", "per_group", "ordered", "group_by", "bin_sweep", "edges_from")
-            unused_options |= dict.fromkeys(
-                (*tables, "marginal", "unnormalized", "explain"), "--value-only prints one number"
-            )
+            tables = ("per_class", "per_group", "ordered", "group_by", "explain")
+            unused_options |= dict.fromkeys(tables, "--value-only prints one number")
             if not (self.max_ or self.min_):
                 unused_options["baseline"] = "--value-only prints one number, and no limit asks for a difference"
         elif self.wanted != "table":
@@ -179,7 +165,6 @@ class EvaluateArgs(o.Pooling, o.WorkerOptions, o.OutputOptions, o.TableOptions):
     def plan(self, limited: Sequence[str]) -> Plan:
         """What is measured, and how; limited : metrics that limits need. Raises UsageError."""
         names = [*([metric(name).name for name in self.metric or ()] or report_metrics(self.full)), *limited]
-        names += RAW if self.unnormalized else ()
         own = {"norm": norm_of(self.norm), "label": self.label or "top"}
         settings = MetricSettings(**taken(MetricSettings, self) | own)
         return Plan(
@@ -191,8 +176,6 @@ class EvaluateArgs(o.Pooling, o.WorkerOptions, o.OutputOptions, o.TableOptions):
             per_class=self.per_class,
             per_group=self.per_group or bool(self.group_by),
             ordered=self.ordered,
-            sweep=_numbers_of_bins(self.bin_sweep) if self.bin_sweep is not None else (),
-            sweep_marginal=self.marginal,
         )
 
 
@@ -200,7 +183,7 @@ def run(args: EvaluateArgs) -> int:
     """Evaluate bundle by bundle; of several, one that fails does not stop the others."""
     command, asked = CommandContext(args), args.limits()
     plan = args.plan(needed_metrics(asked))
-    job = Job(command, plan, args.baseline, args.edges_from)
+    job = Job(command, plan, args.baseline)
     evaluated: list[Results] = []
     outcomes: list[Outcome] = []
     bundles = args.expanded if args.pool else _expanded(command)
@@ -279,21 +262,6 @@ def tell_limits(outcomes: Sequence[Outcome], talk: CommandContext) -> int:
 def _choice(option: str, value: str, allowed: Sequence[str]) -> None:
     if value not in allowed:
         raise unknown_name(f"choice of {option}", value, allowed)
-
-
-MOST_BINS = 100_000
-
-
-def _numbers_of_bins(text: str) -> tuple[int, ...]:
-    try:
-        numbers = tuple(int(part) for part in text.split(","))
-    except ValueError:
-        numbers = ()
-    if not numbers or min(numbers) < 1 or max(numbers) > MOST_BINS:
-        raise UsageError(
-            f"--bin-sweep {text[:40]}: expected numbers of bins up to {MOST_BINS}, e.g. --bin-sweep 2,4,8,16"
-        )
-    return numbers
 
 
 def _print_values(evaluation: Evaluation, name: str) -> None:

@@ -79,8 +79,6 @@ class ExtractArgs(ModelOptions, ImportOptions, o.WorkerOptions, o.OutputOptions)
             raise UsageError("-o -: HDF5 cannot be written to a pipe, name a file")
         if self.kind is not None and self.kind not in SCORE_KINDS:
             raise UsageError(f"--kind {self.kind}: expected one of {', '.join(SCORE_KINDS)}")
-        if self.draw is not None and self.split:
-            raise UsageError("--draw and --split both say which rows to take: do one, then the other")
         if self.model is None:
             self._check_import()
         else:
