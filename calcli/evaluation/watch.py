@@ -19,6 +19,7 @@ from calcli.errors import DataError, UsageError
 from calcli.io.artifact import Artifact
 from calcli.io.atomic import write_bytes
 from calcli.io.dataset import DataSet
+from calcli.io.inputs import open_document
 from calcli.io.job_files import lock, open_job_file, remove
 from calcli.io.provenance import link_to
 from calcli.metrics.collect import collect
@@ -69,6 +70,11 @@ class Batch(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     accuracy: float
     overconfidence: float
     log_e: float
+
+    @property
+    def e(self) -> float:
+        """The evidence, at most e^700."""
+        return math.exp(min(self.log_e, LARGEST_LOG))
 
 
 class State(msgspec.Struct, forbid_unknown_fields=True):
@@ -148,6 +154,12 @@ class State(msgspec.Struct, forbid_unknown_fields=True):
         return f"no alarm: {seen}; {evidence}; {newest}"
 
 
+def read(path: str) -> State:
+    """The state in a file, as it stands. Raises DataError."""
+    with open_document(path, "the state file of calcli watch") as file:
+        return loads(file.read(), path)
+
+
 def loads(data: bytes, where: str) -> State:
     """Read a state. Raises DataError for anything but the bytes that were written."""
     try:
@@ -157,7 +169,8 @@ def loads(data: bytes, where: str) -> State:
     if state.calcli_watch != FORMAT:
         raise DataError(f"{where}: format {state.calcli_watch} is not known to calcli {__version__}; upgrade calcli")
     sizes = {len(state.log_sums), len(state.log_best), len(state.best_start)}
-    if state.sha256 != state.digest() or sizes not in ({len(ALTERNATIVES)}, {0}) or bool(state.current) == (0 in sizes):
+    whole = sizes == ({len(ALTERNATIVES)} if state.current else {0}) and state.batches
+    if state.sha256 != state.digest() or not whole:
         raise DataError(f"{where}: was edited or damaged (its checksum differs); restore it, or start a new state file")
     return state
 

@@ -9,10 +9,11 @@ from calcli.diagrams.caption_text import round_ticks, short
 from calcli.diagrams.curve import Curve
 from calcli.diagrams.styles.gaps import Gap
 from calcli.diagrams.styles.temperature import TemperatureSweep
+from calcli.evaluation.watch import State
 from calcli.numerics import FloatArray
 from calcli.report.gather import ModelResults
 from calcli.report.markup import Safe, tag, text
-from calcli.report.number_format import fixed, per_cent
+from calcli.report.number_format import fixed, per_cent, signed
 
 LEFT, TOP, SIDE, WIDTH = 78.0, 46.0, 560.0, 668.0
 """The script knows LEFT, SIDE and WIDTH too."""
@@ -265,6 +266,53 @@ def _marks(temperatures: list[float], low: float, high: float) -> list[Safe]:
             near_end = x > LEFT + SIDE - 50
             parts.append(_label(x - 6 if near_end else x + 6, TOP + 14, said, "end" if near_end else "start"))
     return parts
+
+
+def evidence_figure(state: State, ident: str) -> Safe:
+    """Evidence of a watched calibrator above and overconfidence beneath, over batches; a line where a reset was."""
+    n, least, tolerance = len(state.batches), -math.log(state.settings.level), state.settings.tolerance
+    logs = np.array([batch.log_e for batch in state.batches])
+    gaps = np.array([batch.overconfidence for batch in state.batches])
+    ends = float(min(logs.min(), 0.0)), float(np.clip(logs.max(), 1.2 * least, 4.0 * least))
+    reach = float(max(1.2 * tolerance, np.abs(gaps).max(), 0.01))
+    x = LEFT + SIDE * (np.arange(n) + 0.5) / n
+
+    def at(value: float, top: float, low: float, high: float) -> float:
+        return top + 150 * (1 - (min(value, high) - low) / (high - low))
+
+    parts: list[Safe] = []
+    for values, top, low, high, class_ in ((logs, TOP, *ends, "curve v0"), (gaps, 280.0, -reach, reach, "curve v1")):
+        y = [at(float(value), top, low, high) for value in values]
+        if class_ == "curve v1":
+            edges = [at(edge, top, low, high) for edge in (tolerance, -tolerance)]
+            size = f"{SIDE:g}", f"{edges[1] - edges[0]:.1f}"
+            parts.append(tag("rect", x=LEFT, y=f"{edges[0]:.1f}", width=size[0], height=size[1], class_="band"))
+        parts.append(tag("path", d=f"M{LEFT} {at(0.0, top, low, high):.1f}h{SIDE}", class_="axis"))
+        for episode in sorted({batch.episode for batch in state.batches}):
+            own = [i for i, batch in enumerate(state.batches) if batch.episode == episode]
+            parts.append(tag("polyline", points=" ".join(f"{x[i]:.1f},{y[i]:.1f}" for i in own), class_=class_))
+            if own[0]:
+                parts.append(tag("path", d=f"M{(x[own[0]] + x[own[0] - 1]) / 2:.1f} {top}v150", class_="axis"))
+        dots = n if n <= POINTS else 0
+        parts += [tag("circle", cx=f"{x[i]:.1f}", cy=f"{y[i]:.1f}", r=4, class_="ring") for i in range(dots)]
+    level, first = at(least, TOP, *ends), n - len(state.current)
+    parts += [
+        tag("path", d=f"M{LEFT} {level:.1f}h{SIDE}", class_="diagonal"),
+        _label(8, 20, "evidence (logarithmic); dotted: alarm", "start"),
+        _label(LEFT - 8, level + 5, f"{1 / state.settings.level:.3g}", "end"),
+        _label(LEFT - 8, at(0.0, TOP, *ends) + 5, "1", "end"),
+        *([_label(LEFT - 8, TOP + 5, f"≥{math.exp(ends[1]):.0e}", "end")] if logs.max() > ends[1] else []),
+        _label(8, 254, f"overconfidence; grey: tolerated, {100 * tolerance:g} points", "start"),
+        *(_label(LEFT - 8, at(e, 280.0, -reach, reach) + 5, signed(100 * e), "end") for e in (reach, 0.0, -reach)),
+        _label(x[0], 456, 1),
+        *([_label(x[-1], 456, n)] if n > 1 else []),
+        _label(LEFT + SIDE / 2, 478, "batch"),
+    ]
+    if state.alarm_at is not None:
+        alarm = x[first + state.alarm_at - 1]
+        words, side = ("alarm ", "end") if alarm > LEFT + SIDE / 2 else (" alarm", "start")
+        parts += [tag("path", d=f"M{alarm:.1f} {TOP}V430", class_="mark"), _label(alarm, 228, words, side)]
+    return _svg(WIDTH, 488, f"Evidence and overconfidence over {n} batches. {state.sentence()}", *parts, ident=ident)
 
 
 def sample(at: int) -> Safe:

@@ -13,12 +13,13 @@ import numpy as np
 from calcli import __version__
 from calcli.diagrams.curve import CurveSettings
 from calcli.evaluation.verdict_results import Estimate
+from calcli.evaluation.watch import State
 from calcli.metrics.intervals import normal_quantile
 from calcli.report.components import GLOSSARY, Room, download, drawn_of, focus_of, row, state_word, table, term
 from calcli.report.gather import ModelResults, Threshold, Version
 from calcli.report.markup import Safe, data_block, join, name, tag, visible
 from calcli.report.number_format import count, samples, share, signed, span
-from calcli.report.sections import card, model_body, signatures
+from calcli.report.sections import card, model_body, signatures, watched
 from calcli.report.verdicts import overall, report_of, verdict_of
 
 COLOURS = (("", "as the system"), ("light", "light"), ("dark", "dark"))
@@ -40,22 +41,30 @@ def page(
     title: str = "",
     limits: Sequence[tuple[bool, str]] = (),
     commands: Sequence[Sequence[str]] = (),
+    watch: tuple[str, State] | None = None,
 ) -> str:
     """A whole HTML document. evaluation : the JSON of ``calcli evaluate``. limits : (crossed, sentence).
 
-    The same input gives the same text: there is no clock in it.
+    watch : a state of ``calcli watch`` and the name of its file; with it there may be no models. The same input gives
+    the same text: there is no clock in it.
     """
     one = len(models) == 1
-    called = title or (models[0].name if one else f"{len(models)} models")
-    known = f"{models[0].k} classes" if models[0].k > 1 else "confidences alone"
-    facts = f" · {samples(models[0].n)} · {known}" if one else f" · {len(models)} models" if title else ""
-    foot = join([_how(models, commands), _words(models[0].versions[0].top.settings)])
+    called = title or (models[0].name if one else f"{len(models)} models" if models else watch[0] if watch else "")
+    facts = f" · {len(models)} models" if title and models else ""
+    if one:
+        known = f"{models[0].k} classes" if models[0].k > 1 else "confidences alone"
+        facts = f" · {samples(models[0].n)} · {known}"
+    settings = models[0].versions[0].top.settings if models else CurveSettings()
+    foot = join([_how(models, commands), _words(settings)])
+    between = join(
+        [*([watched(watch[1], watch[0], "watch" if models else "verdict")] if watch else []), _limits(limits)]
+    )
     around = _document(called, _header(called, facts), foot, data_block("calcli-evaluation", evaluation))
     versions = sum(len(m.versions) for m in models)
     for room in ROOMS[sum(versions > most for most in MOST) :]:
         bodies = {at: model_body(model, at, room) for at, model in enumerate(models)}
         data: list[Any] = [[_for_script(v) for v in drawn_of(model, room)[1].versions] for model in models]
-        text = around(_content(models, _limits(limits), bodies), data)
+        text = around(_content(models, between, bodies), data)
         if len(text.encode()) <= LARGEST:
             return text
     kept = sorted(range(len(models)), key=lambda at: -report_of(models[at].versions[0]).overconfidence.value)
@@ -64,7 +73,7 @@ def page(
             at = kept.pop()
             spare -= len(bodies[at].encode()) + len(json.dumps(data[at]))
             bodies[at], data[at] = _left_out(models[at]), []
-        text = around(_content(models, _limits(limits), bodies), data)
+        text = around(_content(models, between, bodies), data)
     return text
 
 
@@ -117,7 +126,12 @@ def _header(called: str, facts: str) -> Safe:
 
 
 def _content(models: Sequence[ModelResults], limits: Safe, bodies: Mapping[int, Safe]) -> Safe:
-    """Verdict, limits and all about one model, or an overview and an article a model. bodies : by model."""
+    """Verdict, limits and all about one model, or an overview and an article a model. bodies : by model.
+
+    limits : what stands between, and alone where there is no model.
+    """
+    if not models:
+        return limits
 
     def body(at: int) -> Safe:
         return tag("div", bodies[at], class_="body", data_body=at)
@@ -163,7 +177,7 @@ def _how(models: Sequence[ModelResults], commands: Sequence[Sequence[str]]) -> S
         tag("h2", "Commands"),
         tag("p", "What made this page, and what shows its numbers again:"),
         *(tag("pre", tag("code", line), tabindex=0) for line in lines),
-        signatures(models),
+        signatures(models) if models else "",
         tag("p", f"calcli {__version__}. This page needs no network and keeps nothing.", class_="muted"),
     )
 

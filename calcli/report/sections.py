@@ -6,6 +6,7 @@ from typing import Any
 
 from calcli.diagrams.caption_text import fall_words
 from calcli.diagrams.styles.gaps import Gap
+from calcli.evaluation.watch import State
 from calcli.metrics.intervals import normal_quantile
 from calcli.metrics.warnings import data_warnings
 from calcli.report.components import (
@@ -20,13 +21,16 @@ from calcli.report.components import (
     table,
     term,
 )
-from calcli.report.figures import bars, dumbbell, gap_line, reliability, risk, sample, sweep_figure
+from calcli.report.figures import bars, dumbbell, evidence_figure, gap_line, reliability, risk, sample, sweep_figure
 from calcli.report.gather import ModelResults, Version
-from calcli.report.markup import Safe, join, name, short, tag
+from calcli.report.markup import Safe, join, name, short, tag, text
 from calcli.report.number_format import chance, count, fixed, per_cent, share, signed, span
 from calcli.report.verdicts import Verdict, report_of, verdict_of, way_words
 
 RECOMMENDED = tag("span", "★ recommended", class_="recommended")
+
+NEWEST = 200
+"""Batches of a watched calibrator that are listed."""
 
 FIRST = 20
 """Lines of a long table that are shown before "show more"."""
@@ -253,6 +257,44 @@ def batches(model: ModelResults, m: int, focus: int, room: Room) -> Safe:
         each_version(model, focus, body, room.short),
         download(*(f"t-batches-{m}-{at}" for at in range(len(model.versions)))),
         class_="parts",
+    )
+
+
+def watched(state: State, path: str, ident: str) -> Safe:
+    """What ``calcli watch`` knows of a deployed calibrator: the alarm, and every batch."""
+    alarm, level = state.alarm_at, state.settings.level
+    lead = text("○ No alarm") if alarm is None else join(["✗ Alarm since ", name(state.current[alarm - 1].name)])
+    rows = [
+        row(
+            name(batch.name),
+            count(batch.n),
+            share(batch.accuracy),
+            signed(100 * batch.overconfidence),
+            f"{batch.e:.3g}{' ✗' * (batch.e >= 1 / level)}",
+            count(batch.episode),
+        )
+        for batch in state.batches[-NEWEST:]
+    ]
+    right = "Accuracy" if state.settings.label == "top" else "Class 1"
+    head = ("Batch", "Samples", right, "Overconfidence (points)", "Evidence", "Episode")
+    order = f"The newest {len(rows)} of {len(state.batches)} batches in order of time"
+    caption = f"{order}; ✗: evidence of {1 / level:g} or more."
+    return tag(
+        "section",
+        tag("h2", lead, class_="headline"),
+        tag("p", name(path), f": {state.sentence()}.", class_="sentence"),
+        tag(
+            "p",
+            f"While the confidence is right within the tolerance, the evidence ever reaches {1 / level:g} with chance"
+            f" at most {per_cent(level)}, however often one looks.",
+            class_="muted",
+        ),
+        tag("figure", evidence_figure(state, "evidence")),
+        table(caption, head, rows, "watched"),
+        download("f-evidence", "t-watched"),
+        id=ident,
+        class_=f"card{' unknown' * (alarm is None)}",
+        aria_label="Watch",
     )
 
 

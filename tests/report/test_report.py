@@ -2,6 +2,7 @@
 
 import html
 import json
+import math
 import re
 from dataclasses import replace
 from html.parser import HTMLParser
@@ -489,3 +490,73 @@ def test_groups_of_two_classes_are_about_the_probability_of_class_one(tmp_path, 
     assert re.search(r"east\W+1\d\.\d points too low", page)
     report = json.loads(re.search(r'id="calcli-evaluation">(.*?)</script>', page)[1])["results"][0]["report"]
     assert report["groups"]["of_positive"] and report["groups"]["n_significant"] == 2
+
+
+# ---- the state of calcli watch
+
+
+@pytest.fixture
+def watched(run, tmp_path, monkeypatch):
+    """Six weeks, the last three overconfident, and a seventh after a reset. The state before that and after."""
+    monkeypatch.chdir(tmp_path)
+    for week in range(7):
+        z, y = truth(400, 4, temperature=2.5 if 3 <= week < 6 else 1.0, seed=week)
+        with h5py.File(f"w{week}.h5", "w") as file:
+            file["logits"], file["labels"] = z, y
+        if week == 6:
+            (tmp_path / "alarmed.json").write_bytes((tmp_path / "s.json").read_bytes())
+        run("watch", f"w{week}.h5", "--state", "s.json", "-q", *["--reset"] * (week == 6))
+    return tmp_path
+
+
+def test_a_page_draws_the_state_of_watch_alone(run, watched):
+    done = run("report", "--state", "alarmed.json", "-o", "r.html")
+    assert (done.code, done.out) == (0, "r.html\n")
+    source = (watched / "r.html").read_text("utf-8")
+    words = Elements(source).text()
+    state = json.loads((watched / "alarmed.json").read_text())
+    first = next(batch["name"] for batch in state["batches"] if batch["log_e"] >= math.log(20))
+    assert '<section id="verdict"' in source and f"✗ Alarm since {first}" in words
+    assert "calcli watch --state alarmed.json" in words and "evaluate" not in words.split("Words")[0]
+    cells = re.findall(r'<tr><th scope="row">(w\d.h5)</th>(.*?)</tr>', source)
+    assert [name for name, _ in cells] == [batch["name"] for batch in state["batches"]]
+    for batch, (_, rest) in zip(state["batches"], cells, strict=True):
+        over, evidence = re.findall(r"<td>(.*?)</td>", rest)[2:4]
+        assert over == signed(100 * batch["overconfidence"])
+        assert evidence == f"{np.exp(batch['log_e']):.3g}" + " ✗" * (batch["log_e"] >= math.log(20))
+    dots = [(float(x), float(y)) for x, y in re.findall(r'<circle cx="([\d.]+)" cy="([\d.]+)"', source)]
+    level = float(re.search(r'd="M78.0 ([\d.]+)h560.0" class="diagonal"', source)[1])
+    above = [y <= level for _, y in dots[:6]]  # of the evidence; heights grow downwards
+    assert above == [batch["log_e"] >= math.log(20) for batch in state["batches"]]
+    mark = float(re.search(r'd="M([\d.]+) 46.0V430" class="mark"', source)[1])
+    assert mark == dots[above.index(True)][0]
+    assert run("report", "--state", "alarmed.json", "-o", "again.html", "-q").code == 0
+    assert (watched / "again.html").read_text("utf-8").replace("again.html", "r.html") == source
+
+
+def test_a_page_draws_the_state_of_watch_beside_bundles(run, watched):
+    assert run("report", "w6.h5", "--state", "s.json", "-o", "r.html", "--no-split", "-q").code == 0
+    source = (watched / "r.html").read_text("utf-8")
+    assert source.index('<section id="verdict"') < source.index('<section id="watch"') < source.index("Where it is")
+    words = Elements(source).text()
+    assert "○ No alarm" in words and "calcli report w6.h5 --no-split --state s.json -o r.html" in words
+    assert source.count('class="curve v0" points') + source.count("<polyline") >= 4  # two lines, each in two episodes
+    assert "w0.h5" in words  # what was before the reset is seen
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "part"),
+    [
+        ((), 2, "no bundle is named"),
+        (("--state", "s.json", "-c", "ts.json"), 2, "name one beside --state"),
+        (("--state", "s.json", "--max", "ece=0.1"), 2, "name one beside --state"),
+        (("--state", "absent.json"), 3, "absent.json"),
+        (("--state", "w0.h5"), 3, "is no state of calcli watch"),
+        (("--state", "edited.json"), 3, "edited or damaged"),
+    ],
+)
+def test_a_state_that_cannot_be_drawn_is_one_line(run, watched, words, code, part):
+    (watched / "edited.json").write_text((watched / "s.json").read_text().replace('"n": 400', '"n": 401', 1))
+    done = run("report", *words, "-o", "r.html", "-q")
+    assert done.code == code and part in done.line
+    assert not (watched / "r.html").exists()

@@ -12,6 +12,10 @@ import pytest
 from synthetic import truth
 from test_report import HOSTILE, fitted, model_of, page_of
 
+import calcli
+from calcli.evaluation.watch import read
+from calcli.report.page import page
+
 sync_api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
 if CHROMIUM is None:
@@ -99,14 +103,43 @@ def test_nothing_is_asked_for_and_nothing_complains(opened, made, tmp_path):
     assert len(opened(control, offline=True).asked) == 3
 
 
-@pytest.mark.parametrize(("width", "scheme"), [(390, "dark"), (1000, "light"), (1600, "dark")])
-def test_axe_finds_no_violation(opened, width, scheme):
+@pytest.fixture(scope="module")
+def drawn_state(tmp_path_factory):
+    """A page of a state of calcli watch alone, with an alarm."""
+    folder = tmp_path_factory.mktemp("watch")
+    for week in range(5):
+        z, y = truth(400, 4, temperature=1.0 if week < 3 else 2.5, seed=week)
+        calcli.watch(z, y, state=folder / "s.json")
+    path = folder / "watch.html"
+    path.write_text(page([], {}, watch=(HOSTILE, read(str(folder / "s.json")))), "utf-8")
+    return path
+
+
+@pytest.mark.parametrize("width", [320, 390, 1280])
+def test_the_state_of_watch_is_read_on_every_screen(opened, drawn_state, width):
+    seen = opened(drawn_state, viewport={"width": width, "height": 900}, offline=True)
+    assert (seen.asked, seen.said) == ([drawn_state.as_uri()], [])
+    assert seen.page.evaluate("document.documentElement.scrollWidth") <= width
+    assert seen.page.locator("#verdict h2").inner_text().startswith("✗ Alarm since")
+    mark, level = (seen.page.locator(f"#verdict {what}").bounding_box() for what in (".mark", ".diagonal"))
+    assert mark["y"] < level["y"] < mark["y"] + mark["height"]
+    texts = seen.page.locator("#verdict svg text").evaluate_all("all => all.map(t => t.getBoundingClientRect().height)")
+    assert min(texts) >= (11 if width >= 390 else 10)
+    no_violation(seen)
+
+
+def no_violation(seen):
     axe = pytest.importorskip("axe_playwright_python")
-    seen = opened(viewport={"width": width, "height": 900}, color_scheme=scheme)
-    seen.page.evaluate("document.querySelectorAll('details').forEach(d => d.open = true)")
     seen.page.evaluate(files(axe).joinpath("axe.min.js").read_text("utf-8"))
     found = seen.page.evaluate("axe.run(document, {resultTypes: ['violations']})")["violations"]
     assert [(v["id"], v["nodes"][0]["html"][:200]) for v in found] == []
+
+
+@pytest.mark.parametrize(("width", "scheme"), [(390, "dark"), (1000, "light"), (1600, "dark")])
+def test_axe_finds_no_violation(opened, width, scheme):
+    seen = opened(viewport={"width": width, "height": 900}, color_scheme=scheme)
+    seen.page.evaluate("document.querySelectorAll('details').forEach(d => d.open = true)")
+    no_violation(seen)
 
 
 def test_nothing_overflows_on_a_small_telephone(opened):

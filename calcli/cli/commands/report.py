@@ -8,6 +8,7 @@ its script. Limits are shown, and a crossed one gives exit code 5.
 \b
 calcli report logits.h5 --calibrator logits.ts.json -o report.html
 calcli report 'models.h5:*' -o report.html --max ece=0.05
+calcli report --state watch.json -o watched.html
 """
 
 import json
@@ -23,6 +24,7 @@ from calcli.errors import LimitCrossed, UsageError
 from calcli.evaluation.evaluate_bundle import Plan, Subject
 from calcli.evaluation.metric_limits import Outcome, check, limits, needed_metrics
 from calcli.evaluation.results import Result
+from calcli.evaluation.watch import read as read_state
 from calcli.fast_dataclass import dataclass
 from calcli.fit_and_apply import fitted_on
 from calcli.flags import REQUIRED, flag, same, taken
@@ -52,6 +54,7 @@ class ReportArgs(o.Pooling, o.WorkerOptions, o.OutputOptions):
         "ART.json",
         "-c",
     )
+    state: str | None = flag(None, "State of calcli watch to draw, beside bundles or alone.", "STATE.json")
     title: str | None = flag(None, "Name of the page.", "TEXT")
     max_: list[str] | None = flag(None, "Limit, as for evaluate.", "NAME=VALUE")
     min_: list[str] | None = flag(None, "Limit, as for evaluate.", "NAME=VALUE")
@@ -70,7 +73,14 @@ class ReportArgs(o.Pooling, o.WorkerOptions, o.OutputOptions):
             raise UsageError(f"-o {self.output}: expected a name that ends in .html; diagram writes pictures")
         if self.ordered and not self.group_by:
             raise UsageError("--ordered puts batches in order of time: name their column, e.g. --group-by month")
+        if not self.given and (self.calibrator or self.max_ or self.min_):
+            raise UsageError("--calibrator, --max and --min are about bundles: name one beside --state")
         check_output(self.output, force=self.force, inputs=self.files)
+
+    @property
+    def given(self) -> list[str]:
+        """The names of bundles as typed and listed; none for a page of --state alone."""
+        return super().given if self.bundles or self.files_from or self.state is None else []
 
     def plan(self, limited: Sequence[str]) -> Plan:
         """What is measured; limited : metrics that limits need."""
@@ -86,7 +96,10 @@ class ReportArgs(o.Pooling, o.WorkerOptions, o.OutputOptions):
         listed = [] if self.files_from is None else ["--files-from", self.files_from]
         together = ["--pool"] if self.pool else []
         common = [*(self.bundles or []), *listed, *together, *calibrators, *gates, *self._more]
-        return [["calcli", "report", *common, "-o", str(self.output)], ["calcli", "evaluate", *common, "--json"]]
+        state = [] if self.state is None else ["--state", self.state]
+        told = [["calcli", "watch", *state]] if state else []
+        told += [["calcli", "evaluate", *common, "--json"]] if self.given else []
+        return [["calcli", "report", *common, *state, "-o", str(self.output)], *told]
 
     @property
     def _more(self) -> list[str]:
@@ -111,13 +124,14 @@ def run(args: ReportArgs) -> int:
     asked = limits(args.max_ or [], args.min_ or [])
     plan = args.plan(needed_metrics(asked))
     job = Job(command, plan)
-    read = job.reads(args.expanded)
+    state = None if args.state is None else (args.state, read_state(args.state))
+    read = [*job.reads(args.expanded), *([] if args.state is None else [Path(args.state)])]
     check_output(args.output, force=args.force, inputs=read)
     models: list[ModelResults] = []
     evaluated: list[list[Result]] = []
     outcomes: list[Outcome] = []
     with command:
-        for bundles in args.sets:
+        for bundles in args.sets if args.given else ():
             model, results = _model(job, bundles)
             models.append(model)
             evaluated.append(results)
@@ -130,6 +144,7 @@ def run(args: ReportArgs) -> int:
         title=args.title or "",
         limits=[(outcome.crossed, outcome.sentence) for outcome in outcomes],
         commands=args.commands,
+        watch=state,
     )
     write_bytes(args.output, text, force=args.force, inputs=read)
     command.clear()
