@@ -4,7 +4,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calcli.fast_dataclass import dataclass
-from calcli.numerics import FloatArray, IntArray
+from calcli.numerics import TIE, FloatArray, IntArray, tie_groups
 
 _PASSES = 60
 """Vectorised pooling passes before the linear-time loop takes over."""
@@ -74,17 +74,19 @@ class IsotonicFit:
         return np.interp(confidence, *self.knots)
 
 
-def fit_isotonic(confidence: FloatArray, correct: FloatArray, weight: FloatArray | None = None) -> IsotonicFit:
+def fit_isotonic(
+    confidence: FloatArray, correct: FloatArray, weight: FloatArray | None = None, least: float = 0.0
+) -> IsotonicFit:
     """Isotonic regression of 0/1 outcomes on confidences: the CORP reliability curve.
 
-    confidence : (n,) in [0, 1]. correct : (n,) 0/1. weight : (n,) >= 0 or None. Equal
-    confidences are one point. Rows of weight 0 do not count.
+    confidence : (n,) in [0, 1]. correct : (n,) 0/1. weight : (n,) >= 0 or None. Confidences
+    equal but for rounding (see ``numerics.starts_of_ties``, of least) are one point. Rows of weight 0 do not count.
     Reference: Dimitriadis, Gneiting, Jordan (2021), PNAS 118(8), equation 2.
     """
     if weight is not None:
         used = weight > 0
         confidence, correct, weight = confidence[used], correct[used], weight[used]
-    x, index = np.unique(confidence, return_inverse=True)
+    x, index = tie_groups(confidence, least)
     mass = np.bincount(index, weights=weight, minlength=len(x)).astype(np.float64)
     right = np.asarray(correct if weight is None else correct * weight, dtype=np.float64)
     hits = np.bincount(index, weights=right, minlength=len(x)).astype(np.float64)
@@ -110,12 +112,12 @@ class PooledOutcomes:
     exact, add over blocks of rows, and are as many as there are positives: one map over all
     n x k pairs needs no sort of n x k numbers.
 
-    positive : (m,) scores of the positive outcomes, any order; weight : (m,) or None (1 each).
+    positive : (m,) scores of the positive outcomes, >= 0, any order; weight : (m,) or None (1 each).
     Add the negatives with ``add_negative``, in any order and any number of calls.
     """
 
     def __init__(self, positive: FloatArray, weight: FloatArray | None = None) -> None:
-        self.start, which = np.unique(positive, return_inverse=True)
+        self.start, which = tie_groups(positive)
         ones = np.bincount(which, weights=weight, minlength=len(self.start))
         # Group 0 holds the negatives below every positive; group j + 1 starts at start[j].
         self.ones = np.concatenate([[0.0], ones])
@@ -127,7 +129,7 @@ class PooledOutcomes:
         """Take in negative outcomes. scores : (m,); weight : (m,) or None (1 each)."""
         if not len(scores):
             return
-        group = np.searchsorted(self.start, scores, side="right")
+        group = np.searchsorted(self.start - TIE * self.start, scores, side="right")
         self.zeros += np.bincount(group, weights=weight, minlength=len(self.zeros))
         np.maximum.at(self.end, group, scores)
         self.least = min(self.least, float(scores.min()))

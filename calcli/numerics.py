@@ -107,6 +107,19 @@ def starts_of_ties(ordered: FloatArray, least: float = 0.0) -> IntArray:
     return np.flatnonzero(step)
 
 
+def tie_groups(values: FloatArray, least: float = 0.0) -> tuple[FloatArray, IntArray]:
+    """The largest of each run of tied values (n,), ascending, (t,); and which of them every value is, (n,).
+
+    ``np.unique`` of values of which some are equal but for rounding; least : see ``starts_of_ties``.
+    """
+    order = np.argsort(values, kind="stable")
+    ordered = values[order]
+    begins = np.append(starts_of_ties(ordered, least), len(values))
+    which = np.empty(len(values), dtype=np.intp)
+    which[order] = np.repeat(np.arange(len(begins) - 1), np.diff(begins))
+    return ordered[begins[1:] - 1], which
+
+
 def distinct(values: FloatArray) -> FloatArray:
     """The values once each, ascending: ``np.unique`` without ``numpy.ma``."""
     ordered = np.sort(values, axis=None)

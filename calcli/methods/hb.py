@@ -11,7 +11,7 @@ from calcli.binning import BinStats, ends, mass_edges, width_edges
 from calcli.fast_dataclass import dataclass
 from calcli.methods._binary.log_odds import Sample
 from calcli.methods._binary.maps import TOP_LABEL, MapFit, ModeOptions, Steps
-from calcli.numerics import FloatArray, sigmoid
+from calcli.numerics import FloatArray, sigmoid, tie_groups
 from calcli.rows import Rows
 
 Scheme = Literal["width", "mass"]
@@ -105,7 +105,7 @@ def fit_edges(
     if scheme == "width":
         return width_edges(bins)
     edges = mass_edges(scores, bins, weight, log_odds=log_odds)
-    distinct = np.append(np.unique(scores), ends(log_odds=log_odds)[1])
+    distinct = np.append(tie_groups(scores, float(log_odds))[0], ends(log_odds=log_odds)[1])
     at = np.searchsorted(distinct, edges[1:-1])
     hit = np.flatnonzero(distinct[at] == edges[1:-1])
     edges[hit + 1] = 0.5 * (distinct[at[hit]] + distinct[at[hit] + 1])

@@ -9,7 +9,7 @@ from msgspec import Meta
 from calcli.fast_dataclass import dataclass
 from calcli.methods._binary.log_odds import Sample
 from calcli.methods._binary.maps import TOP_LABEL, BrokenLine, MapFit, ModeOptions
-from calcli.numerics import FloatArray
+from calcli.numerics import FloatArray, tie_groups
 
 
 class SplineOptions(ModeOptions, frozen=True):
@@ -30,8 +30,8 @@ class SplineCalibration(BrokenLine):
     t_i = (i - 1) / (n - 1), the natural cubic spline with ``knots`` even knots on [0, 1]
     nearest to the h_i in least squares has the slope h'(t), the local gap between accuracy
     and confidence: q(s_i) = s_i + h'(t_i). In between, straight lines; beyond the ends,
-    their values; always cut to [0, 1]. Equal confidences get the mean of their values, so
-    that the map is a function (the authors leave them in sorting order); a map of more
+    their values; always cut to [0, 1]. Equal confidences enter with the mean of their outcomes
+    and get the mean of their values (the authors leave them in sorting order); a map of more
     than ``points`` points is thinned to that many ranks. The map need not be monotone.
 
     Reference: Gupta, Rahimi, Ajanthan, Mensink, Sminchisescu, Hartley (2021), arXiv 2006.12800.
@@ -50,11 +50,12 @@ class SplineCalibration(BrokenLine):
         if n < options.knots + 1:
             note = f"{n} rows cannot fix a spline of {options.knots} knots, so nothing changes; ts would serve better"
             return MapFit((np.array([0.0, 1.0]), np.array([0.0, 1.0])), "degenerate", note)
-        order = np.argsort(sample.x, kind="stable")
-        s, right = sample.p[order], sample.hit[order]
+        x, which = tie_groups(sample.x, float(sample.in_log_odds))
+        order = np.argsort(which, kind="stable")
+        which, count = which[order], np.bincount(which)
+        s, right = sample.p[order], (np.bincount(which, weights=sample.hit[order]) / count)[which]
         h = np.cumsum(right - s) / n
         values = np.clip(s + spline_slope(h, options.knots), 0.0, 1.0)
-        x, which, count = np.unique(sample.x[order], return_inverse=True, return_counts=True)
         y = np.bincount(which, weights=values) / count
         if len(x) > options.points:
             rank = np.unique(np.rint(np.linspace(0, len(x) - 1, options.points)).astype(np.int64))

@@ -12,7 +12,7 @@ from calcli.fast_dataclass import dataclass
 from calcli.methods._binary.curves import EMPTY, check_probabilities, step
 from calcli.methods._binary.log_odds import Sample
 from calcli.methods._binary.maps import TOP_LABEL, BinaryCalibrator, MapFit, ModeOptions, few_rows_per_class
-from calcli.numerics import FloatArray, sigmoid
+from calcli.numerics import TIE, FloatArray, sigmoid, tie_groups
 from calcli.rows import Block, Rows
 
 ENDS = np.zeros(1)
@@ -93,9 +93,10 @@ def interval(x: FloatArray, falls: FloatArray, misses: FloatArray, rises: FloatA
 def as_if_right(s: FloatArray, hit: FloatArray, weight: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Isotonic regression at every score, each with one more row of outcome 1 and weight 1 there.
 
-    Returns rising edges (m,) and values (m + 1,) of right-closed steps (Vovk et al., algorithms 1 and 2).
+    Returns rising edges (m,), above all scores that are tied, and values (m + 1,) of right-closed steps (Vovk et al.,
+    algorithms 1 and 2).
     """
-    scores, place = np.unique(s, return_inverse=True)
+    scores, place = tie_groups(s, least=1.0)
     width = np.bincount(place, weights=weight).tolist()
     height = np.bincount(place, weights=weight * hit).tolist()
     points = [(0.0, 0.0)]
@@ -120,7 +121,8 @@ def as_if_right(s: FloatArray, hit: FloatArray, weight: FloatArray) -> tuple[Flo
         corners.append(at)
     steps = np.array([*values, 1.0])
     kept = np.diff(steps) != 0
-    return scores[kept], steps[np.append(kept, True)]
+    edges = scores[kept]
+    return edges + TIE * np.maximum(np.abs(edges), 1.0), steps[np.append(kept, True)]
 
 
 def turns_left(two: Sequence[tuple[float, float]], third: tuple[float, float]) -> bool:

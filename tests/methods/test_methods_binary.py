@@ -517,17 +517,16 @@ def test_spline_thinned_stays_close_and_ties_become_one_point():
     assert (np.diff(rounded.scores) > 0).all()
 
 
-def test_equal_confidences_of_the_spline_get_the_mean_of_their_slopes():
-    """By hand: knots at 0, 1/2, 1 with h = 0, .1, 0 there; on [0, 1/2] h = .3 t - .4 t^3, and the mirror image."""
-    confidence = np.array([0.5, 0.5, 0.5, 0.6, 0.6])
-    h = 0.1 * np.array([0.0, 0.6875, 1.0, 0.6875, 0.0])  # at t = 0, 1/4, 1/2, 3/4, 1
-    hit = confidence + 5 * np.diff(h, prepend=0.0)
+@pytest.mark.parametrize("order", [[0, 1, 2, 3, 4], [4, 2, 0, 3, 1]])
+def test_equal_confidences_enter_the_spline_with_their_mean_outcome(order):
+    """By hand: outcomes are .1 above either confidence on average, so the h are .02, .04, ..., .1 at t = 0, 1/4, ..., 1,
+    a straight line of slope .08, whatever the order of the rows."""
+    confidence, hit = np.array([0.5, 0.5, 0.5, 0.6, 0.6]), np.array([0.3, 0.8, 0.7, 0.5, 0.9])
     Spline = method("spline")
-    found = Spline.fit_map(Sample(np.log(confidence / (1 - confidence)), hit), Spline.Options(knots=3))
-    scores, values = found.params
+    sample = Sample(np.log(confidence / (1 - confidence)), hit).part(np.array(order))
+    scores, values = Spline.fit_map(sample, Spline.Options(knots=3)).params
     np.testing.assert_allclose(scores, [0.5, 0.6], atol=1e-12)
-    # Slopes .3 - 1.2 t^2: .3, .225, 0, then -.225, -.3.
-    np.testing.assert_allclose(values, [0.5 + 0.525 / 3, 0.6 - 0.525 / 2], atol=1e-12)
+    np.testing.assert_allclose(values, [0.58, 0.68], atol=1e-12)
 
 
 # ---- artifacts that no fit could have produced

@@ -12,7 +12,7 @@ from calcli.binning import ends
 from calcli.fast_dataclass import dataclass
 from calcli.methods._binary.log_odds import Sample
 from calcli.methods._binary.maps import TOP_LABEL, MapFit, ModeOptions, Steps
-from calcli.numerics import FloatArray, IntArray, sigmoid
+from calcli.numerics import FloatArray, IntArray, sigmoid, tie_groups
 
 NEGLIGIBLE = 1e-12
 """Models of a smaller posterior weight are dropped."""
@@ -104,8 +104,9 @@ def fit_bbq(sample: Sample, prior: str, theta: str, prune: str) -> tuple[FloatAr
     """Edges (as ``sample.x``) and values of the averaged map, weights (m,) and bins (m,) of the models kept."""
     from scipy.special import gammaln
 
-    order = np.argsort(sample.x, kind="stable")
-    s, p, hit = sample.x[order], sample.p[order], sample.hit[order]
+    x, which = tie_groups(sample.x, float(sample.in_log_odds))
+    order = np.argsort(which, kind="stable")
+    s, p, hit = x[which[order]], sample.p[order], sample.hit[order]
     n, (least, most) = len(s), ends(log_odds=sample.in_log_odds)
     cut, first = all_binnings(n)
     # A cut inside a run of equal scores separates nothing: its bin joins the one before.
