@@ -151,6 +151,84 @@ def test_tables_over_log_odds_are_written_read_and_exported(run, name, options):
         assert run("inspect", "b.json").code == 3
 
 
+# ---- scores equal but for rounding, and rounded probabilities
+
+
+FOLDS_BY_LOSS = {"ms-odir", "dir-odir"}
+"""Methods whose folds are dealt by the losses of rows, ties at random."""
+
+ENDS = {"bbq", "sb", "spline"}
+"""Methods whose bins of ranks, or cumulative sums, begin at one end: of two classes swapped, at the other."""
+
+
+def coarse(k, n=360):
+    """Integer logits whose largest is one, so that the prediction is no matter of rounding: (n, k), labels."""
+    z, y = truth(2 * n, k, seed=12)
+    z = np.round(z)
+    two = np.sort(z, axis=1)[:, -2:]
+    kept = np.flatnonzero(two[:, 0] < two[:, 1])[:n]
+    return z[kept], y[kept]
+
+
+@pytest.mark.parametrize("k", [2, 4])
+@pytest.mark.parametrize("name", [name for name in METHODS if method(name).laws.shift_invariant])
+def test_scores_equal_but_for_rounding_are_tied_in_every_method(name, k):
+    """A constant per row changes no probability but the last bits of all; so does the order of the classes."""
+    z, y = coarse(k)
+    rows = rows_of(z, y)
+    p = np.exp(predict(fit(name, rows).calibrator, rows)[0])
+    moved = ArrayRows(
+        z + np.random.default_rng(5).normal(size=(len(z), 1)) * 3,
+        y,
+        transformed=rows.transformed,
+        transforms=rows.transforms,
+    )
+    if name not in FOLDS_BY_LOSS:
+        np.testing.assert_allclose(np.exp(predict(fit(name, moved).calibrator, moved)[0]), p, atol=1e-6)
+    if method(name).laws.equivariant and name not in FOLDS_BY_LOSS and (k > 2 or name not in ENDS):
+        order = np.roll(np.arange(k), 1)
+        turned = ArrayRows(
+            z[:, order], np.argsort(order)[y], transformed=rows.transformed[:, :, order], transforms=rows.transforms
+        )
+        q = np.exp(predict(fit(name, turned).calibrator, turned)[0])
+        np.testing.assert_allclose(q, p[:, order], atol=1e-6)
+
+
+def isotonic(x, hit):
+    """Isotonic regression at every x, by the formula max over a <= x of min over b >= x of the mean between them."""
+    values, which, count = np.unique(x, return_inverse=True, return_counts=True)
+    hits = np.concatenate([[0.0], np.cumsum(np.bincount(which, weights=hit))])
+    rows = np.concatenate([[0.0], np.cumsum(count)])
+    with np.errstate(divide="ignore", invalid="ignore"):
+        means = np.subtract.outer(hits[1:], hits[:-1]) / np.subtract.outer(rows[1:], rows[:-1])  # [b, a]
+    least = np.where(np.tri(len(values), dtype=bool), means, np.inf)[::-1]
+    least = np.minimum.accumulate(least, axis=0)[::-1]  # over all b from here on
+    return np.maximum.accumulate(np.where(np.tri(len(values), dtype=bool), least, -np.inf), axis=1).diagonal()[which]
+
+
+@pytest.mark.parametrize("n", [12, 50, 1500])
+@pytest.mark.parametrize("unit", [1000, 100, 2], ids=["3 decimals", "2 decimals", "halves"])
+@pytest.mark.parametrize("name", ["irova", "irm", "ir"])
+def test_isotonic_maps_of_rounded_probabilities_are_those_of_the_numbers(name, unit, n):
+    """Of shares of ``unit`` that sum to 1: what a row's sum rounds to must not tell equal probabilities apart."""
+    z, y = truth(n, 5, seed=13)
+    p = np.exp(z) / np.exp(z).sum(axis=1, keepdims=True)
+    share = np.floor(unit * p)
+    share[np.arange(n), p.argmax(axis=1)] += unit - share.sum(axis=1)
+    p, hit = share / unit, np.eye(5)[y]
+    if name == "irm":
+        q = isotonic(p.ravel(), hit.ravel()).reshape(p.shape)
+    else:
+        q = np.stack([isotonic(p[:, c], hit[:, c]) if hit[:, c].any() else p[:, c] for c in range(5)], axis=1)
+    q += 1e-9 * p if name != "ir" else 0.0
+    q = np.where(q.sum(axis=1, keepdims=True) > 1e-300, q, p)
+    q /= q.sum(axis=1, keepdims=True)
+    rows = ArrayRows(p, y, "probs")
+    parsed = parse_options(name, {"mode": "ova"} if name == "ir" else {})
+    found = np.exp(predict(method(name).fit(rows, parsed, Context(seed=0)).calibrator, rows)[0])
+    np.testing.assert_allclose(found, q, atol=1e-9)
+
+
 # ---- rows of weight 0
 
 

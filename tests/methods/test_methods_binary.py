@@ -519,7 +519,7 @@ def test_spline_thinned_stays_close_and_ties_become_one_point():
 
 @pytest.mark.parametrize("order", [[0, 1, 2, 3, 4], [4, 2, 0, 3, 1]])
 def test_equal_confidences_enter_the_spline_with_their_mean_outcome(order):
-    """By hand: outcomes are .1 above either confidence on average, so the h are .02, .04, ..., .1 at t = 0, 1/4, ..., 1,
+    """By hand: outcomes are .1 above either confidence on average, so the h are .02, .04 to .1 at t = 0, 1/4 to 1,
     a straight line of slope .08, whatever the order of the rows."""
     confidence, hit = np.array([0.5, 0.5, 0.5, 0.6, 0.6]), np.array([0.3, 0.8, 0.7, 0.5, 0.9])
     Spline = method("spline")
