@@ -4,7 +4,7 @@
 # make lint   ruff and mypy
 # make bench  every benchmark; needs nothing but this checkout
 # make papers  the published tables and figures from real logits: make papers DATA=FOLDER
-# make reports  the report pages that the documentation shows: make reports DATA=FOLDER
+# make reports  the report pages that the documentation shows, and their pictures: make reports DATA=FOLDER
 # make exports  docs/exports.json: how far every export is from apply: make exports DATA=FOLDER
 # make man    the manual page, calcli.1
 # make docs   the documentation, docs/_build/index.html
@@ -79,6 +79,7 @@ papers: $(VENV)/.plot
 
 reports: $(VENV)/.plot
 	@PATH="$(abspath $(BIN)):$$PATH" sh docs/reports.sh $(DATA) docs/reports
+	@$(BIN)/python docs/screenshots.py docs/reports/sample.html docs
 
 exports: $(VENV)/.test
 	$(BIN)/python benchmarks/exports.py $(DATA)/cifar10_resnet20.npz $(DATA)/cifar100_resnet20.npz -o docs/exports.json

@@ -111,17 +111,29 @@ def _taken(model: ModelResults, order: Sequence[int]) -> ModelResults:
     return replace(model, versions=tuple(replace(v, nll_gaps=tuple(gaps)) for v, gaps in each))
 
 
-def table(caption: object, head: Sequence[object], rows: Sequence[Safe], ident: str, **attributes: object) -> Safe:
-    """A table that scrolls by itself where it is too wide, and can be had as CSV."""
-    heads = tag("thead", tag("tr", *(tag("th", h, scope="col") for h in head)))
-    called = tag("caption", tag("span", caption))
-    inner = tag("table", called, heads, tag("tbody", *rows), id=ident, data_file=ident, **attributes)
-    return tag("div", inner, class_="scroll", tabindex=0, role="region", aria_label=f"Table {ident}")
+NONE = "–"
+"""A cell that has nothing to say; a column of nothing else is left out."""
 
 
-def row(first: object, *cells: object, **attributes: object) -> Safe:
-    """A row whose first cell names it."""
-    return tag("tr", tag("th", first, scope="row"), *(tag("td", c) for c in cells), **attributes)
+def table(
+    caption: object, head: Sequence[object], rows: Sequence[Safe | Sequence[object]], ident: str, **attributes: object
+) -> Safe:
+    """A table that scrolls by itself where it is too wide, and can be had as CSV.
+
+    rows : cells, the first of which names the row, or finished markup.
+    """
+    cells = [row for row in rows if not isinstance(row, Safe)]
+    kept = [at for at in range(len(head)) if not cells or any(row[at] != NONE for row in cells)]
+    heads = tag("thead", tag("tr", *(tag("th", head[at], scope="col") for at in kept)))
+    lines = (
+        row
+        if isinstance(row, Safe)
+        else tag("tr", tag("th", row[0], scope="row"), *(tag("td", row[at]) for at in kept[1:]))
+        for row in rows
+    )
+    called = tag("caption", tag("span", caption, id=f"about-{ident}"))
+    inner = tag("table", called, heads, tag("tbody", *lines), id=ident, data_file=ident, **attributes)
+    return tag("div", inner, class_="scroll", tabindex=0, role="region", aria_labelledby=f"about-{ident}")
 
 
 def each_version(model: ModelResults, focus: int, make: Callable[[int, Version], Safe], short: bool = False) -> Safe:

@@ -61,7 +61,7 @@ def reliability(model: ModelResults, focus: int, positive: bool, ident: str) -> 
         *(_label(LEFT - 8, TOP + SIDE * (1 - t) + 5, f"{100 * t:.0f}%", "end") for t in ticks),
         *(tag("path", d=f"M{_at(t, 0)}V{TOP}", class_="grid") for t in ticks),
         tag("path", d=f"M{_at(0, 0)}L{_at(1, 1)}", class_="diagonal"),
-        _label(8, 20, "how often it is right" if not positive else happens, "start"),
+        _label(8, 20, "accuracy" if not positive else happens, "start"),
     ]
     bands = [
         tag("polygon", points=_band(c), class_="band" + (" off" if at != focus else ""), data_band=at)
@@ -93,9 +93,7 @@ def reliability(model: ModelResults, focus: int, positive: bool, ident: str) -> 
     ]
     cursor = tag("path", d=f"M0 {TOP}V{h + 64}", class_="cursor off", data_cursor=True)
     title = "; ".join(
-        f"{c.label}: {'says' if not positive else 'mean'} {per_cent(c.mean_confidence)},"
-        f" {'right in' if not positive else 'happens in'} {per_cent(c.accuracy)}"
-        for c in curves
+        f"{c.label}: mean {says} {per_cent(c.mean_confidence)}, {happens} {per_cent(c.accuracy)}" for c in curves
     )
     inner = *frame, *bands, *lines, *sides, *histograms, *axis, cursor
     return _svg(WIDTH, h + 146, f"Reliability diagram. {title}", *inner, ident=ident)
@@ -154,16 +152,14 @@ def bars(says: float, right: float) -> Safe:
         drawn = tag("svg", bar, value, viewBox="0 0 300 22", preserveAspectRatio="none", aria_hidden="true")
         return tag("p", tag("span", words), drawn, tag("strong", per_cent(share)))
 
-    return tag(
-        "div", line("it claims to be right in", says, "hollow"), line("it is right in", right, "filled"), class_="bars"
-    )
+    return tag("div", line("mean confidence", says, "hollow"), line("accuracy", right, "filled"), class_="bars")
 
 
 def dumbbell(says: float, right: float) -> Safe:
     """One line of a table: filled what happens, hollow what it says."""
     x, y = 8 + 144 * right, 8 + 144 * says
     return _svg(
-        160, 16, f"right {per_cent(right)}, says {per_cent(says)}",
+        160, 16, f"accuracy {per_cent(right)}, mean confidence {per_cent(says)}",
         tag("path", d="M8 8H152", class_="grid"),
         tag("path", d=f"M{x:.1f} 8H{y:.1f}", class_="bar"),
         tag("circle", cx=f"{x:.1f}", cy=8, r=5, class_="dot"),
@@ -200,8 +196,8 @@ def risk(model: ModelResults, ident: str) -> Safe:
         *(tag("path", d=f"M{at(0, t)}H{LEFT + width}", class_="grid") for t in ticks),
         *(_label(LEFT - 8, float(at(0, t).split(",")[1]) + 5, f"{100 * t:.0f}%", "end") for t in ticks),
         *(_label(LEFT + width * t, TOP + height + 22, f"{100 * t:.0f}%") for t in np.linspace(0, 1, 6)),
-        _label(LEFT + width / 2, TOP + height + 46, "coverage: proportion of the samples that it decides alone"),
-        _label(8, 20, "of them right", "start"),
+        _label(LEFT + width / 2, TOP + height + 46, "coverage: proportion decided alone"),
+        _label(8, 20, "accuracy of these", "start"),
     ]
     for number, v in enumerate(model.versions):
         c = v.coverage

@@ -84,6 +84,7 @@ class Version:
 class ModelResults:
     """One bundle and all versions of it, the scores as they are first. typed : the bundle as the user wrote it.
 
+    source : what the file records about its origin, as JSON has it, None where it records nothing.
     ordered : groups are batches in order of time.
     """
 
@@ -91,7 +92,7 @@ class ModelResults:
     n: int
     k: int
     data_sha256: str | None
-    source: str
+    source: Any
     versions: tuple[Version, ...]
     sweep: TemperatureSweep | None
     swept_rows: int
@@ -148,7 +149,7 @@ def gather(
         if progress is not None:
             progress("drawing", at + 1, len(sets))
     sweep, swept = _sweep(rows, name, candidates, calls, settings, progress)
-    found = ModelResults(name, rows.n, rows.k, None, "", tuple(versions), sweep, swept, name, plan.ordered)
+    found = ModelResults(name, rows.n, rows.k, None, None, tuple(versions), sweep, swept, name, plan.ordered)
     return found, done
 
 

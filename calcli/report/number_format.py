@@ -1,6 +1,8 @@
 """Numbers as people read them. Nothing rounds to 0 % or 100 %; minus is a minus sign."""
 
 import math
+from collections.abc import Mapping
+from typing import Any
 
 THIN_SPACE = "\u202f"
 
@@ -63,13 +65,12 @@ def span(low: float, high: float, scale: float = 100.0, digits: int = 1) -> str:
     return f"{signed(low * scale, digits)} to {signed(high * scale, digits)}".replace("+", "")
 
 
-def chance(p: float | None) -> str:
-    """A p-value in words: ``1 in 3 000``."""
-    if p is None or not math.isfinite(p):
-        return "–"
-    if p < 1e-4:
-        return f"under 1 in 10{THIN_SPACE}000"
-    if p > 0.1:
-        return f"{p:.0%} of the time"
-    size = 1 / p
-    return f"1 in {count(round(size, -2 if size >= 1000 else -1 if size >= 100 else 0).__int__())}"
+def in_words(value: Any) -> str:
+    """What a file records about its origin, a JSON value, as words; what is empty is left out."""
+    if isinstance(value, Mapping):
+        kept = [(key, each) for key, each in value.items() if each is None or isinstance(each, bool | int) or each]
+        nested = ((f"({in_words(e)})" if isinstance(e, Mapping) else in_words(e)) for _, e in kept)
+        return ", ".join(f"{str(key).replace('_', ' ')} {words}" for (key, _), words in zip(kept, nested, strict=True))
+    if isinstance(value, list | tuple):
+        return " ".join(in_words(each) for each in value)
+    return {True: "yes", False: "no", None: "none"}[value] if value is None or isinstance(value, bool) else str(value)

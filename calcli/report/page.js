@@ -59,6 +59,20 @@
     openModel(wanted && models[wanted[1]] ? wanted[1] : chooser.value);
   }
 
+  // On a telephone a row is a card: every value stands behind the head of its column, and stays a cell for readers.
+  all(document, "table").forEach((table) => {
+    const heads = all(table, "thead th");
+    const called = heads.map((head) => head.textContent.trim());
+    heads.forEach((head) => head.setAttribute("role", "columnheader"));
+    table.setAttribute("role", "table");
+    all(table, "thead,tbody").forEach((part) => part.setAttribute("role", "rowgroup"));
+    all(table, "tr").forEach((row) => row.setAttribute("role", "row"));
+    all(table, "tbody tr").forEach((row) => Array.from(row.children).forEach((cell, at) => {
+      cell.setAttribute("role", at ? "cell" : "rowheader");
+      if (at) cell.dataset.label = called[at];
+    }));
+  });
+
   const first = (row, at) => {
     const words = row.children[at].textContent.trim();
     const number = parseFloat(words.replace(/\u2212/g, "-").replace(/[+\u202f]/g, ""));
@@ -161,35 +175,29 @@
       line.classList.remove("off");
       line.setAttribute("transform", "translate(" + x + " 0)");
     };
-    const say = (slider, lines) => {
-      const box = panel(slider).querySelector(".readout");
-      box.replaceChildren(...lines.map((words) => make("p", words)));
+    const say = (slider, lines, note) => {
+      const list = document.createElement("dl");
+      lines.forEach(([what, words]) => { make("dt", what, list); make("dd", words, list); });
+      panel(slider).querySelector(".readout").replaceChildren(list, ...(note ? [make("p", note)] : []));
       panel(slider).querySelector(".at").textContent = slider.value + "%";
-      slider.setAttribute("aria-valuetext", slider.value + "%: " + lines.join("; "));
+      slider.setAttribute("aria-valuetext", slider.value + "%, " + focus.selectedOptions[0].textContent + ": " + lines.map((line) => line.join(" ")).join("; "));
     };
     const confidence = () => {
       const at = Number(sliders.confidence.value);
-      say(sliders.confidence, shown().map((k) => {
-        const v = versions[k], share = at / 100;
-        const w = v.windows.find((each, j) => share <= each[1] + 1e-9 && (share > each[0] || j === 0));
-        const range = Math.round(100 * w[0]) + " to " + Math.round(100 * w[1]) + "%";
-        if (!w[2]) return v.name + ": no samples between " + range;
-        const band = v.band[Math.round(at / 2)];
-        const curve = v.curve[at] === null ? "" : "; the curve at " + at + "%: " + percent(v.curve[at]) + ", expected if calibrated: " + percent(band[1]) + " to " + percent(band[2]);
-        return v.name + ": of " + count(w[2]) + " samples at " + range + " right in " + percent(w[3]) + " (" + percent(w[4]) + " to " + percent(w[5]) + ")" + curve;
-      }));
+      const v = versions[Number(focus.value)], share = at / 100, band = v.band[Math.round(at / 2)];
+      const w = v.windows.find((each, j) => share <= each[1] + 1e-9 && (share > each[0] || j === 0));
+      const lines = [["Bin", Math.round(100 * w[0]) + " to " + Math.round(100 * w[1]) + "%"], ["Samples", count(w[2])]];
+      if (w[2]) lines.push(["Mean confidence", exact(w[6])], ["Accuracy (interval)", exact(w[3]) + " (" + exact(w[4]) + " to " + exact(w[5]) + ")"]);
+      if (v.curve[at] !== null) lines.push(["Curve at " + at + "%", percent(v.curve[at])], ["Expected if calibrated", percent(band[1]) + " to " + percent(band[2])]);
+      say(sliders.confidence, lines);
       all(body, '[data-file^="reliability"]').forEach((svg) => cursor(svg, 78 + 5.6 * at));
     };
     const threshold = (sought) => {
       const at = Number(sliders.threshold.value), v = versions[Number(focus.value)], t = v.thresholds[at];
       const share = t.length > 3 ? t[3] : t[0] / v.n;
-      const lines = t[0]
-        ? [exact(share) + " of the samples (" + count(t[0]) + " of " + count(v.n) + ") are decided alone; the rest go to a person.",
-           exact(t[1]) + " of those are right (interval " + wilson(t[1], t.length > 4 ? t[4] : t[0], v.z).map(exact).join(" to ") + ").",
-           exact(t[2]) + " is their mean confidence."]
-        : ["No sample is that confident."];
-      if (typeof sought === "string") lines.push(sought);
-      say(sliders.threshold, lines);
+      const lines = [["Coverage", exact(t[0] ? share : 0) + " (" + count(t[0]) + " of " + count(v.n) + " samples)"]];
+      if (t[0]) lines.push(["Accuracy (interval)", exact(t[1]) + " (" + wilson(t[1], t.length > 4 ? t[4] : t[0], v.z).map(exact).join(" to ") + ")"], ["Mean confidence", exact(t[2])]);
+      say(sliders.threshold, lines, typeof sought === "string" ? sought : "");
       const svg = body.querySelector('svg[data-file^="risk"]');
       cursor(svg, 78 + 560 * (t[0] ? share : 0));
     };
@@ -218,11 +226,11 @@
       });
       lists.forEach((list) => list());
       threshold();
+      confidence();
     };
     const toggle = () => {
       const on = shown();
       all(body, "[data-curve]").forEach((e) => e.classList.toggle("off", !on.includes(Number(e.dataset.curve))));
-      confidence();
     };
     focus.addEventListener("change", follow);
     boxes.forEach((b) => b.addEventListener("change", toggle));

@@ -15,10 +15,10 @@ from calcli.diagrams.curve import CurveSettings
 from calcli.evaluation.verdict_results import Estimate
 from calcli.evaluation.watch import State
 from calcli.metrics.intervals import normal_quantile
-from calcli.report.components import GLOSSARY, Room, download, drawn_of, focus_of, row, state_word, table, term
+from calcli.report.components import GLOSSARY, NONE, Room, download, drawn_of, focus_of, state_word, table, term
 from calcli.report.gather import ModelResults, Threshold, Version
-from calcli.report.markup import Safe, data_block, join, name, tag, visible
-from calcli.report.number_format import count, samples, share, signed, span
+from calcli.report.markup import Safe, data_block, distinct, join, name, tag, visible
+from calcli.report.number_format import count, fixed, samples, share, signed, span
 from calcli.report.sections import card, model_body, signatures, watched
 from calcli.report.verdicts import overall, report_of, verdict_of
 
@@ -67,7 +67,7 @@ def page(
         text = around(_content(models, between, bodies), data)
         if len(text.encode()) <= LARGEST:
             return text
-    kept = sorted(range(len(models)), key=lambda at: -report_of(models[at].versions[0]).overconfidence.value)
+    kept = sorted(range(len(models)), key=lambda at: -abs(report_of(models[at].versions[0]).overconfidence.value))
     while len(kept) > 1 and (spare := len(text.encode()) - LARGEST) > 0:
         while len(kept) > 1 and spare > 0:
             at = kept.pop()
@@ -195,31 +195,34 @@ def _policy(style: str, script: str) -> str:
 
 
 def _overview(models: Sequence[ModelResults]) -> Safe:
-    """Of several models how many are what, and a table of them, the most overstating first."""
+    """Of several models how many are what, and a table of them, the one closest to calibrated first."""
     states = [report_of(m.versions[0]).overconfidence for m in models]
+    verdicts = [verdict_of(m) for m in models]
+    called = distinct([m.name for m in models])
     rows = []
-    for at in sorted(range(len(models)), key=lambda at: -states[at].value):
+    for at in sorted(range(len(models)), key=lambda at: abs(states[at].value)):
         m, s = models[at], states[at]
-        focus = m.versions[focus_of(m)]
+        base, focus = m.versions[0], m.versions[focus_of(m)]
+        nll = base.result.scores.get("nll")
         rows.append(
-            row(
-                tag("a", name(m.name), href=f"#model-{at}", data_open=at),
+            (
+                tag("a", name(called[at]), href=f"#model-{at}", data_open=at, title=visible(m.name)),
                 _rank(s, states),
-                state_word(verdict_of(m)),
-                signed(100 * s.value),
-                span(s.interval.low, s.interval.high),
-                share(m.versions[0].top.accuracy),
+                state_word(verdicts[at]),
+                join([signed(100 * s.value), tag("small", span(s.interval.low, s.interval.high))]),
+                share(base.top.accuracy),
+                NONE if nll is None else fixed(nll.value),
                 count(m.n),
-                name(focus.name) if focus is not m.versions[0] else "–",
+                NONE if focus is base else name(focus.name),
             )
         )
     head = (
         "Model",
         "Rank",
         "Verdict",
-        "Overconfidence (points)",
-        term("interval"),
-        "Right",
+        join(["Overconfidence (points, ", term("interval", "interval"), ")"]),
+        "Accuracy",
+        term("loss"),
         "Samples",
         "Best calibrator given",
     )
@@ -229,7 +232,7 @@ def _overview(models: Sequence[ModelResults]) -> Safe:
         tag("select", *(tag("option", m.name, value=at) for at, m in enumerate(models)), id="model"),
         class_="script",
     )
-    caption = "The most overconfident first; models whose intervals overlap share ranks."
+    caption = "By absolute overconfidence, the least first; models whose intervals overlap share ranks."
     listing = table(caption, head, rows, "models", data_list=True)
     finder = tag(
         "div",
@@ -237,27 +240,35 @@ def _overview(models: Sequence[ModelResults]) -> Safe:
         tag("span", class_="shown", role="status"),
         class_="script finder",
     )
-    given = any(len(m.versions) > 1 for m in models)
-    todo = "Apply the calibrator in the last column where there is one; of the others see" if given else "See"
+    leads = [verdict.advice.lead.rstrip(".,: ") for verdict in verdicts]
+    todo = "; ".join(f"{lead}: {leads.count(lead)} of {len(models)}" for lead in dict.fromkeys(leads))
+    tones = {verdict.tone for verdict in verdicts}
     return tag(
         "section",
         tag("h2", overall(models), class_="headline"),
-        tag("p", tag("strong", "What to do?"), f" {todo} the model's own answers below."),
+        tag("p", tag("strong", "What to do?"), f" {todo}."),
         finder,
         listing,
         download("t-models"),
         chooser,
         id="verdict",
-        class_="card parts overview",
+        class_=f"card parts overview {tones.pop() if len(tones) == 1 else 'warning'}",
         aria_label="Verdict",
     )
 
 
 def _rank(state: Estimate, states: Sequence[Estimate]) -> str:
-    """The places that a model may have, given its interval and those of the others."""
-    best = 1 + sum(other.interval.low > state.interval.high for other in states)
-    worst = len(states) - sum(other.interval.high < state.interval.low for other in states)
+    """The places that a model may have, given the interval of its absolute overconfidence and those of the others."""
+    low, high = _size(state)
+    best = 1 + sum(_size(other)[1] < low for other in states)
+    worst = len(states) - sum(_size(other)[0] > high for other in states)
     return f"{best}" if best == worst else f"{best}–{worst}"
+
+
+def _size(state: Estimate) -> tuple[float, float]:
+    """The interval of the absolute value."""
+    ends = abs(state.interval.low), abs(state.interval.high)
+    return (0.0 if state.interval.low < 0 < state.interval.high else min(ends)), max(ends)
 
 
 def _limits(limits: Sequence[tuple[bool, str]]) -> Safe:
@@ -279,7 +290,8 @@ def _for_script(version: Version) -> dict[str, Any]:
         "name": visible(version.name),
         "curve": curve,
         "windows": [
-            [round(b.low, 2), round(b.high, 2), b.n, *map(_four, (b.accuracy, b.accuracy_low, b.accuracy_high))]
+            [round(b.low, 2), round(b.high, 2), b.n]
+            + [_four(value) for value in (b.accuracy, b.accuracy_low, b.accuracy_high, b.confidence)]
             for b in report_of(version).bins
         ],
         "band": [[round(g, 2), *_band_at(version, g)] for g in grid[::2]],

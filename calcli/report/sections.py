@@ -1,6 +1,5 @@
 """The parts of a page about one model."""
 
-import json
 from collections.abc import Sequence
 from typing import Any
 
@@ -8,14 +7,15 @@ from calcli.diagrams.caption_text import fall_words
 from calcli.diagrams.styles.gaps import Gap
 from calcli.evaluation.watch import State
 from calcli.metrics.intervals import normal_quantile
+from calcli.metrics.significance import p_cell
 from calcli.metrics.warnings import data_warnings
 from calcli.report.components import (
+    NONE,
     Room,
     download,
     drawn_of,
     each_version,
     focus_of,
-    row,
     slider_panel,
     state_word,
     table,
@@ -24,7 +24,7 @@ from calcli.report.components import (
 from calcli.report.figures import bars, dumbbell, evidence_figure, gap_line, reliability, risk, sample, sweep_figure
 from calcli.report.gather import ModelResults, Version
 from calcli.report.markup import Safe, join, name, short, tag, text
-from calcli.report.number_format import chance, count, fixed, per_cent, share, signed, span
+from calcli.report.number_format import count, fixed, in_words, per_cent, share, signed, span
 from calcli.report.verdicts import Verdict, report_of, verdict_of, way_words
 
 RECOMMENDED = tag("span", "★ recommended", class_="recommended")
@@ -79,22 +79,24 @@ def compare(model: ModelResults, m: int) -> Safe:
         if ece.null is not None:
             mean, q95 = ece.null.mean, ece.null.q95
             by_chance = f"expected {signed(100 * mean)}, 95th percentile {signed(100 * q95)}".replace("+", "")
-        change: Any = tag("small", "–")
+        change: Any = NONE
         if v.result.paired is not None and loss in v.result.paired.differences:
             d = v.result.paired.differences[loss]
-            interval = span(d.interval.low, d.interval.high, 1, 3) if d.interval else d.reason or "no interval"
-            change = join([signed(d.value, 3), tag("small", interval)])
+            interval = span(d.interval.low, d.interval.high, 1, 4) if d.interval else d.reason or "no interval"
+            change = join([signed(d.value, 4), tag("small", interval)])
         accuracy = scores["accuracy"]
         i = accuracy.interval
         answers = f"{share(i.low)} to {share(i.high)}" if i else ""
         rows.append(
-            row(
+            (
                 join([sample(at), " ", name(v.name), *([" ", RECOMMENDED] if at and at == best else [])]),
                 state_word(verdict),
                 dumbbell(v.top.mean_confidence, v.top.accuracy),
                 join([signed(100 * over.value), tag("small", span(over.interval.low, over.interval.high))]),
                 join([tag("data", fixed(100 * (ece.value or 0), 1), value=repr(ece.value)), tag("small", by_chance)]),
-                join([fixed(measured.value), *(tag("small", why) for why in [measured.more.get("ci_reason")] if why)]),
+                join(
+                    [fixed(measured.value, 4), *(tag("small", why) for why in [measured.more.get("ci_reason")] if why)]
+                ),
                 change,
                 join([share(v.top.accuracy), tag("small", answers)]),
             )
@@ -139,21 +141,21 @@ def where_wrong(model: ModelResults, m: int, focus: int, room: Room) -> Safe:
         for b in report_of(v).bins:
             says = f"{100 * b.low:.0f}–{100 * b.high:.0f}%"
             if not b.n:
-                rows.append(row(says, "0", "–", "no samples"))
                 continue
             word = "not significant"
             if b.significant:
                 word = f"{'▲' if b.gap > 0 else '▼'} {way_words(b.gap)}"
-            reach = f"{per_cent(b.accuracy_low)} to {per_cent(b.accuracy_high)}"
-            right = join([per_cent(b.accuracy), tag("small", reach)])
-            rows.append(row(says, count(b.n), right, word))
+            reach = f"{share(b.accuracy_low)} to {share(b.accuracy_high)}"
+            right = join([share(b.accuracy), tag("small", reach)])
+            rows.append((says, count(b.n), share(b.confidence), right, word))
         head = (
             "Confidence",
             "Samples",
-            join(["Right, ", term("interval", "interval")]),
+            "Mean confidence",
+            join(["Accuracy, ", term("interval", "interval")]),
             join(["Verdict (", term("beyond", "significant"), ")"]),
         )
-        caption = join([name(v.name), ", by stated ", term("confidence", "confidence")])
+        caption = join([name(v.name), ", by bins of confidence"])
         return table(caption, head, rows, f"ranges-{m}-{at}")
 
     both = model.k == 2
@@ -167,7 +169,9 @@ def where_wrong(model: ModelResults, m: int, focus: int, room: Room) -> Safe:
         tag("h2", "Where it is wrong"),
         tag(
             "p",
-            "Each curve shows how often the model is right when it says how sure it is. A curve inside the ",
+            "Each curve shows the accuracy at every stated ",
+            term("confidence", "confidence"),
+            ". A curve inside the ",
             term("band", "grey band"),
             " is what a calibrated model shows on so many samples.",
             *((" Of two classes the first figure shows the probability of class 1.",) if both else ()),
@@ -185,18 +189,18 @@ def alone(model: ModelResults, m: int, focus: int, room: Room) -> Safe:
 
     def thresholds(at: int, v: Version) -> Safe:
         rows = [
-            row(
+            (
                 f"{100 * t.at:.0f}%",
-                per_cent(t.coverage),
+                share(t.coverage),
                 count(t.n),
-                per_cent(t.right) if t.n else "no samples",
-                f"{share(t.right_low)} to {share(t.right_high)}" if t.n else "–",
-                per_cent(t.promised) if t.n else "–",
+                share(t.right),
+                f"{share(t.right_low)} to {share(t.right_high)}",
+                share(t.promised),
             )
             for t in v.thresholds
-            if round(100 * t.at) in (0, 50, 60, 70, 80, 90, 95, 99)
+            if t.n and round(100 * t.at) in (0, 50, 60, 70, 80, 90, 95, 99)
         ]
-        head = ("From", term("coverage", "Decides alone"), "Samples", "Right", term("interval"), "Says")
+        head = ("Threshold", term("coverage"), "Samples", "Accuracy", term("interval"), "Mean confidence")
         return table(join([name(v.name), ", thresholds"]), head, rows, f"thresholds-{m}-{at}")
 
     wanted = tag(
@@ -211,9 +215,9 @@ def alone(model: ModelResults, m: int, focus: int, room: Room) -> Safe:
         "section",
         tag("h2", "Selective prediction"),
         tag("p", "Above the threshold the model decides alone; below it, a person looks."),
-        tag("figure", risk(model, f"risk-{m}")),
         slider,
         each_version(model, focus, thresholds, room.short),
+        tag("figure", risk(model, f"risk-{m}")),
         download(f"f-risk-{m}", *(f"t-thresholds-{m}-{at}" for at in range(len(model.versions)))),
     )
 
@@ -231,7 +235,7 @@ def batches(model: ModelResults, m: int, focus: int, room: Room) -> Safe:
             cells = (fixed(value.get("accuracy")), gap_line(gap, reach), signed(100 * line.gap))
             ends = span(line.interval.low, line.interval.high)
             rows.append(
-                row(
+                (
                     name(line.group),
                     count(line.n),
                     *cells,
@@ -265,7 +269,7 @@ def watched(state: State, path: str, ident: str) -> Safe:
     alarm, level = state.alarm_at, state.settings.level
     lead = text("○ No alarm") if alarm is None else join(["✗ Alarm since ", name(state.current[alarm - 1].name)])
     rows = [
-        row(
+        (
             name(batch.name),
             count(batch.n),
             share(batch.accuracy),
@@ -370,11 +374,11 @@ def loss_split(model: ModelResults, m: int) -> Safe:
             for what, part in (("NLL", split.nll), ("Brier score", split.brier)):
                 half = normal_quantile(0.5 + v.top.settings.level / 2) * part.se
                 rows.append(
-                    row(
+                    (
                         join([name(v.name), ", ", what]),
-                        fixed(part.loss),
-                        fixed(part.refinement),
-                        fixed(part.calibration, 4),
+                        fixed(part.loss, 4),
+                        fixed(part.refinement, 4),
+                        fixed(part.calibration, 4) if part.detected else "none detected",
                         span(part.calibration - half, part.calibration + half, 1, 4),
                         split.method,
                     )
@@ -382,9 +386,8 @@ def loss_split(model: ModelResults, m: int) -> Safe:
     if not rows:
         return Safe("")
     head = ("Of", "Whole", "Refinement", "Calibration", term("interval"), "Found by")
-    caption = join([term("split"), ": cross-validated on these samples."])
-    listing = table(caption, head, rows, f"split-{m}")
-    return tag("section", tag("h2", "NLL decomposition"), listing, download(f"t-split-{m}"))
+    listing = table("Cross-validated on these samples.", head, rows, f"split-{m}")
+    return tag("section", tag("h2", term("split")), listing, download(f"t-split-{m}"))
 
 
 def temperatures(model: ModelResults, m: int) -> Safe:
@@ -393,11 +396,11 @@ def temperatures(model: ModelResults, m: int) -> Safe:
         return Safe("")
     s = model.sweep
     rows = [
-        row(name(k.name), fixed(k.temperature), fixed(k.nll), fixed(100 * k.ece, 1), per_cent(k.mean_confidence))
+        (name(k.name), fixed(k.temperature), fixed(k.nll, 4), fixed(100 * k.ece, 1), share(k.mean_confidence))
         for k in s.marks
     ]
     part = "" if model.swept_rows == model.n else f" On {count(model.swept_rows)} samples drawn from {count(model.n)}."
-    head = (term("temperature"), "T", term("loss", "NLL"), term("ece", "Calibration error"), "Says")
+    head = (term("temperature"), "T", term("loss", "NLL"), term("ece", "Calibration error"), "Mean confidence")
     return tag(
         "section",
         tag("h2", "One temperature"),
@@ -415,14 +418,14 @@ def numbers(model: ModelResults, m: int) -> Safe:
         for score in v.result.scores.values():
             i = score.interval
             rows.append(
-                row(
+                (
                     join([name(v.name), ", ", score.name]),
-                    tag("data", fixed(score.value, 4), value=repr(score.value)) if score.value is not None else "–",
+                    tag("data", fixed(score.value, 4), value=repr(score.value)) if score.value is not None else NONE,
                     span(i.low, i.high, 1, 4)
                     if i
                     else tag("small", score.reason or score.more.get("ci_reason", "not computed")),
-                    f"{fixed(score.null.mean, 4)}, 95th percentile {fixed(score.null.q95, 4)}" if score.null else "–",
-                    chance(score.p_value),
+                    f"{fixed(score.null.mean, 4)}, 95th percentile {fixed(score.null.q95, 4)}" if score.null else NONE,
+                    NONE if score.p_value is None else p_cell(score.p_value, score.draws),
                 )
             )
     head = ("Metric", "Value", term("interval"), "Expected under calibration", "p-value")
@@ -445,14 +448,17 @@ def provenance(model: ModelResults, m: int) -> Safe:
             [tag("p", *words), tag("small", "SHA-256 of scores and labels ", tag("code", sha or "not recorded"))]
         )
 
-    source = origin(model.data_sha256, "recorded as ", tag("code", short(model.source)))
-    rows = [row("Samples", name(model.name), count(model.n), source)]
+    recorded = "not recorded" if model.source is None else short(in_words(model.source))
+    source = origin(model.data_sha256, f"{recorded[:1].upper()}{recorded[1:]}.")
+    rows: list[Sequence[object]] = [("Samples", name(model.name), count(model.n), source)]
     for v in model.versions:
         if v.facts is not None:
             f = v.facts
-            options = tag("code", f"{f.method} {json.dumps(f.options, ensure_ascii=False)}")
-            made = origin(f.data_sha256, "fitted on ", name(f.source or "unknown rows"), " by ", options)
-            rows.append(row(join(["Calibrator ", name(v.name)]), name(f.path), count(f.n), made))
+            options = f" with {short(in_words(f.options))}" if f.options else ""
+            made = origin(
+                f.data_sha256, f"Method {f.method}{options}; fitted on ", name(f.source or "unknown rows"), "."
+            )
+            rows.append((join(["Calibrator ", name(v.name)]), name(f.path), count(f.n), made))
     return join([table("Files", ("What", "File", "Samples", "Origin"), rows, f"files-{m}"), download(f"t-files-{m}")])
 
 
@@ -465,8 +471,8 @@ def model_body(model: ModelResults, m: int, room: Room) -> Safe:
             warnings(everything),
             compare(everything, m),
             controls(model, m, focus),
-            where_wrong(model, m, focus, room),
             alone(model, m, focus, room),
+            where_wrong(model, m, focus, room),
             parts(model, m, focus, "classes", "Class", room),
             batches(model, m, focus, room) if model.ordered else parts(model, m, focus, "groups", "Groups", room),
             loss_split(model, m),

@@ -27,8 +27,8 @@ from calcli.metrics.context import MetricContext, MetricSettings
 from calcli.report.components import GLOSSARY, Room, drawn_of
 from calcli.report.figures import pen
 from calcli.report.gather import CalibratorFacts, gather, thresholds_of
-from calcli.report.markup import data_block, name, tag, text
-from calcli.report.number_format import chance, count, per_cent, points, share, signed, span
+from calcli.report.markup import data_block, distinct, name, tag, text
+from calcli.report.number_format import count, in_words, per_cent, points, share, signed, span
 from calcli.report.page import page
 from calcli.report.sections import parts
 from calcli.report.verdicts import best_version, overall, verdict_of
@@ -107,8 +107,49 @@ def test_numbers_for_people():
     assert count(12345) == "12\u202f345"
     assert (points(-0.131), signed(-0.04), signed(13.14)) == ("13.1", "0.0", "+13.1")
     assert span(-0.01, 0.02) == "−1.0 to 2.0"
-    assert chance(1 / 3000) == "1 in 3\u202f000"
-    assert chance(1e-9).startswith("under 1 in 10")
+
+
+def test_what_a_file_records_is_put_into_words():
+    source = {"file": "a.npz", "split": {"groups": ["cal=0.5", "test=rest"], "seed": 0}, "std": [], "amp": False}
+    assert in_words(source) == "file a.npz, split (groups cal=0.5 test=rest, seed 0), amp no"
+    assert (in_words("typed"), in_words(None), in_words({"top_n": None})) == ("typed", "none", "top n none")
+
+
+@pytest.mark.parametrize(
+    ("names", "shown"),
+    [
+        (["runs/a/x_1.h5:test", "runs/a/x_2.h5:test"], ["x_1", "x_2"]),
+        (["m.h5:day", "m.h5:night"], ["day", "night"]),
+        (["good.h5", "modest.h5"], ["good", "modest"]),
+        (["a/b.h5:cal", "b.h5:test"], ["a/b.h5:cal", "b.h5:test"]),
+        (["same", "same"], ["same", "same"]),
+    ],
+)
+def test_names_are_shown_without_what_all_share(names, shown):
+    assert distinct(names) == shown
+
+
+def test_columns_and_bins_without_content_are_left_out():
+    """One version has no difference to another; no sample has a confidence below a third of three classes."""
+    source = page_of(model_of(*truth(900, 3, temperature=2.0))[0])
+    assert "Change in NLL" not in source and "no samples" not in source
+    bins = re.search(r'<table id="ranges-0-0".*?</table>', source)[0]
+    assert "Mean confidence" in bins and "20–30%" not in bins
+    with_ts = model_of(*truth(900, 3, temperature=2.0), fitted(*truth(900, 3, temperature=2.0)))[0]
+    assert "Change in NLL" in page_of(with_ts)
+
+
+def test_several_models_are_advised_in_one_sentence():
+    good, bad = model_of(*binary_rows(9000, 0.9, 0.9))[0], model_of(*binary_rows(2000, 0.9, 0.7))[0]
+    lead = verdict_of(bad).advice.lead.rstrip(".,: ")
+    assert f"{lead}: 2 of 3" in Elements(page_of(good, bad, bad)).text()
+
+
+def test_tables_are_named_by_their_captions():
+    read = Elements(page_of(model_of(*truth(300, 3))[0]))
+    idents = {a["id"] for _, a in read.found if "id" in a}
+    regions = [a for _, a in read.found if a.get("role") == "region"]
+    assert len(regions) > 4 and all(a["aria-labelledby"] in idents for a in regions)
 
 
 def test_a_page_quotes_nothing_it_was_given_as_markup():
@@ -469,7 +510,7 @@ def test_parts_are_counted_in_a_sentence(gaps, said):
     for room, rest in ((Room(), ""), (Room(lines=2), " The 2 furthest off are listed.")):
         seen = parts(model, 0, 0, "classes", "Class", room)
         whole = " rather than single ones." if said.endswith("model") else ""
-        assert f"<span>ts: {said}{whole}{rest}</span>" in seen
+        assert f'<span id="about-classes-0-0">ts: {said}{whole}{rest}</span>' in seen
     listed = re.findall(r'<th scope="row">(c\d)', seen)
     assert listed == [f"c{at}" for at in sorted(range(4), key=lambda at: (abs(gaps[at]) < 0.1, -abs(gaps[at])))[:2]]
 

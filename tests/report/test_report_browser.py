@@ -154,11 +154,12 @@ def test_nothing_overflows_on_a_small_telephone(opened):
 def test_slider_hover_and_keys_read_the_same_numbers(opened, made):
     seen = opened()
     slider, box = seen.page.locator(".confidence"), seen.page.locator(".confidence ~ .readout")
+    seen.page.locator(".focus").select_option("0")
     slider.fill("95")
     by_slider = box.inner_text()
     window = made[1].versions[0].result.report.bins[9]
-    assert f"of {window.n} samples" in by_slider.replace("\u202f", "")
-    assert f"{100 * window.accuracy:.0f}%" in by_slider
+    assert f"Samples\n{window.n}\n" in by_slider.replace("\u202f", "")
+    assert f"{100 * window.accuracy:.1f}% (" in by_slider and f"{100 * window.confidence:.1f}%" in by_slider
     slider.fill("94")
     slider.press("ArrowRight")
     assert box.inner_text() == by_slider
@@ -167,7 +168,7 @@ def test_slider_hover_and_keys_read_the_same_numbers(opened, made):
     where = figure.bounding_box()
     seen.page.mouse.move(where["x"] + where["width"] * (78 + 560 * 0.95) / 668, where["y"] + where["height"] / 3)
     assert box.inner_text() == by_slider
-    assert slider.get_attribute("aria-valuetext").startswith("95%: uncalibrated")
+    assert slider.get_attribute("aria-valuetext").startswith("95%, uncalibrated: Bin 90 to 99%; Samples")
 
 
 def test_the_threshold_is_a_recount_of_the_rows(opened, made):
@@ -180,11 +181,11 @@ def test_the_threshold_is_a_recount_of_the_rows(opened, made):
         seen.page.locator(".threshold").fill(str(at))
         kept = confidence >= at / 100
         words = seen.page.locator(".threshold ~ .readout").inner_text().replace("\u202f", "")
-        assert f"{100 * kept.mean():.1f}% of the samples ({kept.sum()} of 2000)" in words
-        assert f"{100 * right[kept].mean():.1f}% of those are right" in words
-        assert f"{100 * confidence[kept].mean():.1f}% is their mean confidence" in words
+        assert f"{100 * kept.mean():.1f}% ({kept.sum()} of 2000 samples)" in words
         t = made[1].versions[0].thresholds[at]
-        assert f"(interval {100 * t.right_low:.1f}% to {100 * t.right_high:.1f}%)" in words
+        interval = f"({100 * t.right_low:.1f}% to {100 * t.right_high:.1f}%)"
+        assert f"{100 * right[kept].mean():.1f}% {interval}" in words
+        assert f"Mean confidence\n{100 * confidence[kept].mean():.1f}%" in words
 
 
 def test_focus_moves_band_tables_and_threshold_together(opened):
@@ -202,7 +203,6 @@ def test_focus_moves_band_tables_and_threshold_together(opened):
     assert page.locator('[data-curve="1"]').evaluate_all(
         "all => all.every(e => getComputedStyle(e).display === 'none')"
     )
-    assert "ts:" not in page.locator(".confidence ~ .readout").inner_text()
 
 
 def test_glossary_words_have_their_tooltip(opened):
@@ -250,7 +250,7 @@ def test_a_list_is_sorted_by_its_heads_and_says_so(opened, made):
 
 @pytest.fixture(scope="module")
 def several(tmp_path_factory):
-    """A page of a good, a too sure and a modest model."""
+    """A page of a calibrated, an overconfident and an underconfident model."""
     ts = fitted(*truth(500, 4, temperature=1.5))
     models = [model_of(*truth(2000, 4, temperature=t), ts, bundle=f"{n}.h5")[0] for n, t in TEMPERATURES.items()]
     path = tmp_path_factory.mktemp("several") / "report.html"
@@ -264,9 +264,9 @@ TEMPERATURES = {"good": 1.0, "sure": 2.5, "modest": 0.4}
 def test_models_are_found_sorted_and_ranked(opened, several):
     page = opened(several).page
     rows = page.locator("#models tbody tr:visible")
-    assert [r.split(".h5")[0] for r in rows.locator("th").all_inner_texts()] == ["sure", "good", "modest"]
+    assert rows.locator("th").all_inner_texts() == ["good", "modest", "sure"]  # by absolute overconfidence
     assert rows.locator("td:nth-child(2)").all_inner_texts() == ["1", "2", "3"]
-    page.get_by_role("button", name="Sort by Overconfidence").click()
+    page.get_by_role("button", name="Sort by Overconfidence").click()  # its sign counts
     assert rows.locator("th").first.inner_text().startswith("modest")
     page.locator(".overview .search").fill("SURE")
     assert rows.count() == 1
@@ -366,7 +366,7 @@ def test_the_lowest_threshold_for_a_share_of_wrong_answers(opened, made):
     at = int(page.locator(".threshold").input_value())
 
     def lower_end():
-        return float(re.search(r"interval ([\d.]+)%", page.locator(".threshold ~ .readout").inner_text())[1])
+        return float(re.search(r"\(([\d.]+)% to", page.locator(".threshold ~ .readout").inner_text())[1])
 
     assert "These samples chose it" in page.locator(".threshold ~ .readout").inner_text()
     assert lower_end() >= 100 - wrong - 0.05
@@ -375,6 +375,33 @@ def test_the_lowest_threshold_for_a_share_of_wrong_answers(opened, made):
     page.locator(".wanted").fill("0.1")
     page.get_by_role("button", name="Find the threshold").click()
     assert "No threshold shows" in page.locator(".threshold ~ .readout").inner_text()
+
+
+def test_rows_are_cards_on_a_telephone(opened, several):
+    """No value of a table is out of sight, each has its column's name, and a reader still meets a table."""
+    for where in ([], [several]):
+        page = opened(*where, viewport={"width": 390, "height": 844}).page
+        page.evaluate("document.querySelectorAll('details').forEach(d => d.open = true)")
+        cells = page.locator("tbody td:visible")
+        assert cells.count() > 50
+        assert cells.evaluate_all("all => all.every(e => e.getBoundingClientRect().right <= innerWidth)")
+        assert cells.evaluate_all("all => all.every(e => e.dataset.label)")
+        assert page.get_by_role("cell").count() >= cells.count()
+        wide = "Array.from(document.querySelectorAll('.scroll')).filter(e => e.scrollWidth > e.clientWidth + 1).length"
+        assert page.evaluate(wide) == 0
+    page.get_by_role("button", name="Sort by NLL").click()
+    assert page.locator("#models tbody th:visible").first.inner_text() == "modest"
+
+
+def test_text_of_figures_can_be_read(opened):
+    """At least 11 pixels high at every width, two figures beside each other too."""
+    for width in (390, 700, 900, 1100, 1280):
+        page = opened(viewport={"width": width, "height": 900}).page
+        sizes = page.locator("svg.figure text:visible").evaluate_all(
+            "all => all.map(e => parseFloat(getComputedStyle(e).fontSize)"
+            " * e.ownerSVGElement.getBoundingClientRect().width / e.ownerSVGElement.viewBox.baseVal.width)"
+        )
+        assert min(sizes) >= 11, width
 
 
 def test_captions_stay_in_sight_on_a_telephone(opened):
@@ -394,7 +421,7 @@ def test_tab_reaches_every_control_in_order(opened):
     for control in ("skip", "colours", "print", "focus", "confidence", "threshold", "search", "only"):
         assert any(control in stop.split() for stop in stops), control
     assert stops[0] == "skip"
-    order = [next(i for i, s in enumerate(stops) if c in s.split()) for c in ("focus", "confidence", "threshold")]
+    order = [next(i for i, s in enumerate(stops) if c in s.split()) for c in ("focus", "threshold", "confidence")]
     assert order == sorted(order)
 
 

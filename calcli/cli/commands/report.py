@@ -11,7 +11,6 @@ calcli report 'models.h5:*' -o report.html --max ece=0.05
 calcli report --state watch.json -o watched.html
 """
 
-import json
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -169,8 +168,7 @@ def _model(job: Job, bundles: Sequence[str]) -> tuple[ModelResults, list[Result]
         model, done = gather(subject, job.candidates(artifacts, rows), job.plan, job.command.progress)
         results = job.warned(rows, artifacts, done.tables[0], done.results)
         facts = [None, *(_facts(path, artifact, rows) for path, artifact in artifacts)]
-        source = "not recorded" if rows.source is None else json.dumps(rows.source, ensure_ascii=False)
-        sha = rows.data_sha256
+        source, sha = rows.source, rows.data_sha256
     each = zip(model.versions, results, facts, strict=True)
     versions = tuple(replace(v, result=r, facts=f) for v, r, f in each)
     typed = bundles[0] if len(bundles) == 1 else "BUNDLE"
