@@ -6,12 +6,24 @@ accuracy that of the accepted.
 
 import math
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
-from calcli.errors import UsageError
+from calcli.errors import DataError, UsageError
 from calcli.fast_dataclass import dataclass
-from calcli.metrics.coverage import AcceptanceCurve, Accepted
+from calcli.fit_and_apply import calibrated_blocks, checked_transforms
+from calcli.io.artifact import Artifact
+from calcli.io.dataset import DataSet
+from calcli.io.provenance import link_to
+from calcli.methods.compared.identity import Identity
+from calcli.metrics.coverage import (
+    AcceptanceCurve,
+    Accepted,
+    accuracy_at_coverage,
+    coverage_at_accuracy,
+    exact_interval,
+)
 from calcli.numerics import FloatArray
 from calcli.statistics.units import AcceptedUnits, Units
 
@@ -145,3 +157,117 @@ def clopper_pearson_lower(here: Accepted, alpha: float) -> float:
     from scipy.special import betaincinv
 
     return float(betaincinv(here.right, here.accepted - here.right + 1, alpha)) if here.right else 0.0
+
+
+# ---- of labelled rows through a calibrator: the search, and all that ``calcli threshold --json`` says of it
+
+
+COVERAGES = (1.0, 0.9, 0.8, 0.7, 0.5)
+
+
+@dataclass(frozen=True)
+class SearchedThreshold:
+    """A search on the rows of a data set. content : what ``calcli threshold --json`` prints; numbers are None
+    where there is no threshold."""
+
+    choice: Choice
+    content: dict[str, Any]
+    confidence: FloatArray
+    correct: FloatArray
+    units: Units | None
+
+    @property
+    def why_not(self) -> str:
+        """Why there is no threshold, and what would help."""
+        found, where, accuracy, level = self.choice, *(self.content[key] for key in ("bundle", "target", "level"))
+        none = f"{where}: no threshold guarantees accuracy >= {accuracy:g} with confidence {level:g}"
+        if self.units is not None and not self.units.single:
+            if self.units.n < found.least:
+                return (
+                    f"{none} on {self.units.n} units; {found.least} units must be accepted, all right, before any can"
+                )
+        elif len(self.confidence) < found.least:
+            return f"{none} on {len(self.confidence)} samples; even without an error it takes {found.least}"
+        seen = coverage_at_accuracy(self.confidence, self.correct, accuracy)
+        best = f"too few samples: it is reached on {seen.coverage:.1%} of them" if seen else "it is not reached here"
+        return f"{none} ({best}); give more samples, or a lower accuracy"
+
+
+def search_threshold(
+    rows: DataSet, artifact: Artifact | None, accuracy: float, level: float, calibrator: str | None
+) -> SearchedThreshold:
+    """Search a threshold on labelled rows, as they are or through a calibrator that fits them.
+
+    calibrator : what the JSON calls it. Raises DataError for weighted rows, UsageError for an accuracy or a level
+    that is no proportion.
+    """
+    if rows.weights() is not None:
+        raise DataError(f"{rows.name}: has sample weights; the bound is exact for counts only, drop the weights")
+    confidence, correct = _confidences(artifact, rows)
+    units = rows.given_units
+    found = choose_threshold(confidence, correct, accuracy, level, units)
+    best, alone = found.best, units is None or units.single
+    content: dict[str, Any] = {
+        "calcli_threshold": 1,
+        "bundle": rows.name,
+        "calibrator": calibrator,
+        "calibrator_sha256": None if artifact is None else link_to(artifact).sha256,
+        "target": accuracy,
+        "level": level,
+        "n": len(confidence),
+        "threshold": None if best is None else best.threshold,
+        "coverage": None if best is None else best.coverage,
+        "coverage_ci": None if best is None or not alone else list(exact_interval(best.accepted, best.n, level)),
+        "accuracy": None if best is None else best.accuracy,
+        "accuracy_lower": found.lower,
+        "accepted": None if best is None else best.accepted,
+        "right": None if best is None else best.right,
+        "tests": found.tests,
+        "guarantee": _guarantee(accuracy, level, alone),
+        "accuracy_at_coverage": [
+            _described(accuracy_at_coverage(confidence, correct, c), level if alone else None) for c in COVERAGES
+        ],
+    }
+    if units is not None:
+        content["units"] = {"name": rows.own_name("unit"), "n": units.n, "largest": int(units.count.max())}
+    elif rows.unit is not None:
+        content["units"] = {"name": rows.unit}
+    if found.design_effect is not None and best is not None:
+        effect = {"design_effect": found.design_effect, "effective_rows": best.accepted / found.design_effect}
+        content["units"] = {**content["units"], **effect}
+    return SearchedThreshold(found, content, confidence, correct, units)
+
+
+def _confidences(artifact: Artifact | None, rows: DataSet) -> tuple[FloatArray, FloatArray]:
+    """Confidence of every row and 1.0 where its prediction is the label, as ``apply`` gives them."""
+    calibrator = Identity() if artifact is None else artifact.calibrator
+    transforms = checked_transforms(calibrator, rows, rows.name)
+    known = rows.kind == "confidence"  # the rows say themselves whether they are right
+    parts = []
+    for _, scores, columns, _ in calibrated_blocks(calibrator, rows, "confidence" if known else "probs", transforms):
+        right = columns["correct"] if known else columns["prediction"] == columns["labels"]
+        parts.append((scores if known else columns["confidence"], right.astype(np.float64)))
+    return np.concatenate([c for c, _ in parts]), np.concatenate([right for _, right in parts])
+
+
+def _guarantee(accuracy: float, level: float, independent: bool) -> str:
+    """What is guaranteed, in a sentence. independent : rows, else units."""
+    if not independent:
+        return (
+            f"With probability {level:g} if units are drawn independently (approximate: binomial at the"
+            f" effective number of rows), new rows that are accepted are right at least {accuracy:g} of the time."
+        )
+    return (
+        f"With probability {level:g} over the draw of these rows, new rows of the same kind that are"
+        f" accepted are right at least {accuracy:g} of the time (exact binomial tests, corrected for the search)."
+    )
+
+
+def _described(here: Accepted, level: float | None) -> dict[str, Any]:
+    """One point of the curve; the interval is for this point alone, and left out without a level."""
+    return {
+        "coverage": here.coverage,
+        "threshold": here.threshold,
+        "accuracy": here.accuracy,
+        "accuracy_ci": None if level is None else list(exact_interval(here.right, here.accepted, level)),
+    }
