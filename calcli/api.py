@@ -44,7 +44,7 @@ from calcli.metrics.context import MetricSettings, norm_of
 from calcli.metrics.other_programs import PROGRAMS
 from calcli.metrics.warnings import label_doubts
 from calcli.numerics import FloatArray, IntArray
-from calcli.registry import by_group, held_to, parse_options, split_method
+from calcli.registry import by_group, default_method, held_to, parse_options, split_method
 from calcli.rows import ArrayRows, Codes, Rows
 
 # ---- what a program hands over: arrays, tensors and paths of bundles as rows, keyword arguments as settings
@@ -145,7 +145,7 @@ __all__ = ["Evaluation", "FittedCalibrator", "Picture", "Scores", "diagram", "ev
 def fit(
     scores: Scores,
     labels: Any = None,
-    method: str = "ts",
+    method: str | None = None,
     kind: str = "logits",
     *,
     weights: Any = None,
@@ -156,11 +156,13 @@ def fit(
     device: str = "auto",
     **options: Any,
 ) -> "FittedCalibrator":
-    """Fit one calibrator to scores with labels.
+    """Fit one calibrator to scores with labels, by temperature scaling unless ``method`` names another.
 
     scores : (n, k) array or tensor, (n,) for a binary model's score of class 1, or the path
     of a bundle (or several, taken together), whose labels, weights and kind are then its own. labels : (n,) integers in
     0..k-1; also words (of ``class_names``, or two), bool or -1 and +1, where a warning says what was read as class 1.
+    method : a name of ``calcli methods``, or a composition such as ``ts+hb``; left out, ``ts``, and of confidences
+    ``platt``, or ``ir`` where some are exactly 0 or 1.
     kind : ``logits``, ``log_probs`` or ``probs`` (natural logarithm, 0..1); or ``confidence``, where scores
     are (n,) confidences and labels whether each answer was right (bool or 0/1), for methods of the top label.
     units : (n,) numbers or words that rows which belong together share (a patient, an image, a question); of a bundle
@@ -178,13 +180,13 @@ def fit(
     >>> round(calibrator.params["temperature"], 4), calibrator.status
     (3.641, 'ok')
     """
-    method, written = split_method(method)
-    if groups is not None:
-        method, written = by_group(method), written | {"by": groups if isinstance(groups, str) else "group"}
-    chosen = parse_options(method, written | {name.rstrip("_"): plain(value) for name, value in options.items()})
     seed = checked(MetricSettings, {"seed": seed}).seed
     more = {"weights": weights, "units": units, "class_names": class_names}
     with open_scores(scores, labels, kind, prefer=("cal", "val"), **more) as rows:
+        method, written = split_method(method or default_method(rows))
+        if groups is not None:
+            method, written = by_group(method), written | {"by": groups if isinstance(groups, str) else "group"}
+        chosen = parse_options(method, written | {name.rstrip("_"): plain(value) for name, value in options.items()})
         if groups is not None and not isinstance(groups, str):
             bring(rows, groups, ["group"])
         context = Context(seed=seed, device=resolve(device, method, rows.n * rows.k))

@@ -5,13 +5,16 @@ from collections.abc import Iterable, Mapping
 from functools import cache
 from importlib import import_module
 from pkgutil import iter_modules
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from calcli.calibrator import Calibrator, Laws, Options
 from calcli.composition import composition, full_option_names
 from calcli.errors import UsageError, has_file, unknown_name
+
+if TYPE_CHECKING:
+    from calcli.rows import Rows
 
 HOMES = ("calcli.methods", "calcli.methods.compared")  # the methods that people choose, and those to compare with
 
@@ -118,6 +121,17 @@ def split_method(text: str) -> tuple[str, dict[str, str]]:
         raise UsageError(f"{text!r}: expected a method, with options as in hb(bins=20;scheme=mass)")
     name = canonical(found[1].strip())
     return name, settings_of(split_list(found[2] or "", ";"), f"{name}: ")
+
+
+DEFAULT_METHOD = "ts"
+
+
+def default_method(rows: "Rows") -> str:
+    """What is fitted where no method is named: ``ts``; to confidences ``platt``, or ``ir`` where some are exactly
+    0 or 1, whose log-odds are infinite."""
+    if rows.kind != "confidence":
+        return DEFAULT_METHOD
+    return "ir" if any(((block.scores == 0) | (block.scores == 1)).any() for block in rows.blocks()) else "platt"
 
 
 def spelled(text: str) -> str:

@@ -10,6 +10,8 @@ from conftest import REPOSITORY
 from run_calcli import runner
 from synthetic import truth
 
+import calcli
+
 
 @pytest.fixture
 def run(monkeypatch, capsys, tmp_path):
@@ -78,3 +80,33 @@ def test_fit_without_a_method_fits_ts_and_says_so(run):
     assert done.code == 0 and done.out == "val.ts.json\n"
     assert "method ts" in done.err
     assert "method ts" not in run("fit", "val.npz", "--method", "ts", "--force").err
+
+
+@pytest.fixture
+def answers(tmp_path):
+    """Confidences and whether each answer was right, half as often as said above one half; some say 1."""
+
+    def write(name, ends):
+        rng = np.random.default_rng(len(name))
+        c = rng.uniform(0.5, 0.99, 400).round(3)
+        c[: 40 * ends] = 1.0
+        lines = [f"{said},{int(hit)}" for said, hit in zip(c, rng.random(400) < 0.25 + c / 2, strict=True)]
+        (tmp_path / name).write_text("\n".join(["confidence,correct", *lines]) + "\n")
+
+    return write
+
+
+@pytest.mark.parametrize(("ends", "method"), [(False, "platt"), (True, "ir")])
+def test_confidences_have_a_default_of_their_own(run, answers, ends, method):
+    """Temperature scaling needs the scores of every class, and log-odds of 1 are infinite."""
+    answers("cal.csv", ends)
+    answers("held.csv", ends)
+    done = run("run", "cal.csv", "held.csv")
+    assert (done.code, Path(f"cal.{method}.json").exists()) == (0, True)
+    assert done.out.splitlines()[0] == f"cal.{method}.json" and f"method {method}, " in done.err
+    assert run("fit", "cal.csv", "-o", "other.json", "-q").code == 0
+    assert Path("other.json").read_bytes() == Path(f"cal.{method}.json").read_bytes()
+    table = np.genfromtxt("cal.csv", delimiter=",", skip_header=1)
+    fitted = calcli.fit(table[:, 0], table[:, 1].astype(int), kind="confidence")
+    assert (fitted.method, fitted.params) == (method, calcli.load("other.json").params)
+    assert run("fit", "cal.csv", "--method", "ts", "--force").code == 4  # asked for by name it is refused

@@ -18,6 +18,7 @@ import re
 import sys
 import time
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -36,16 +37,18 @@ from calcli.io.atomic import check_output, make_folder
 from calcli.io.dataset import DataSet
 from calcli.io.locate import split_where
 from calcli.kernels.device import resolve
-from calcli.registry import by_group, parse_options, settings_of, split_method
+from calcli.registry import DEFAULT_METHOD, by_group, default_method, method, parse_options, settings_of, split_method
 
 if TYPE_CHECKING:
     from calcli.evaluation.cross_validation import Fold
-    from calcli.workers.journal import Journal
 
 
 ORDER = 20
 HELD_OUT = re.compile(r"(^|[^a-z])(tests?|hold[-_ ]?outs?|held[-_ ]?out)([^a-z]|$)", re.IGNORECASE)
 EPILOG = "calcli methods lists the methods, calcli methods NAME the options of one."
+
+
+DEFAULTS = "ts; of confidences platt, or ir where some are 0 or 1"
 
 
 @dataclass(frozen=True)
@@ -54,7 +57,7 @@ class FitArgs(o.ReadingSeveral, o.WorkerOptions, o.OutputOptions):
 
     by_default: ClassVar[bool] = False
 
-    method: str = flag("", "Method, a composition such as ts+hb, or all.", "NAME", "-m", shown="ts")
+    method: str = flag("", "Method, a composition such as ts+hb, or all.", "NAME", "-m", shown=DEFAULTS)
     bundles: list[str] | None = o.bundles(
         "FILE.h5 or FILE.h5:GROUP; group cal (or val) when none is named. Quoted patterns are expanded."
     )
@@ -71,7 +74,7 @@ class FitArgs(o.ReadingSeveral, o.WorkerOptions, o.OutputOptions):
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "by_default", not self.method)
-        name, settings = split_method(self.method or "ts")
+        name, settings = split_method(self.method or DEFAULT_METHOD)
         if self.by is not None:
             name, settings = by_group(name), {"by": self.by, **settings}
             if self.by not in ("prediction", "label") and not self.group_by:
@@ -97,9 +100,9 @@ class FitArgs(o.ReadingSeveral, o.WorkerOptions, o.OutputOptions):
         """The method's options. Raises UsageError for unknown names and values."""
         return parse_options(self.method, settings_of(self.set_ or (), "--set "))
 
-    def target(self) -> str:
+    def target(self, folder: Path = Path()) -> str:
         """Where the one artifact goes: a path that may be written, or - for stdout. Raises UsageError."""
-        default = f"{self.stem}.{self.method}.json"
+        default = str(folder / f"{self.stem}.{self.method}.json")
         output = default if self.output is None else self.output
         if output in ("-", "/dev/stdout"):
             return "-"
@@ -301,12 +304,31 @@ def print_candidates(artifact: Artifact, talk: Console) -> None:
 
 
 def run(args: FitArgs) -> int:
-    """Fit one method, or all that apply; names, options and outputs are checked before rows are read."""
+    """Fit one method, or all that apply."""
+    return fitted(args)[0]
+
+
+def fitted(args: FitArgs, folder: Path = Path()) -> tuple[int, str]:
+    """The same; returns the exit code, and where the calibrator is: by default in ``folder``.
+
+    Names, options and outputs are checked before rows are read.
+    """
     _check_held_out(args)
     together = args.method == "all"
-    target, options = ("-", None) if together else (args.target(), args.options())
-    with CommandContext(args) as command, job_file(target if command.executor is not None else None) as journal:
-        return _fit(args, command, target, options, journal)
+    target, options = ("-", None) if together else (args.target(folder), args.options())
+    with (
+        CommandContext(args) as command,
+        job_file(target if command.executor is not None else None) as journal,
+        command.rows(args.expanded, o.CALIBRATION, journal) as rows,
+    ):
+        by_default = args.by_default and args.by is None
+        if by_default and (name := default_method(rows)) != args.method:
+            args = replace(args, method=name)
+            target, options = args.target(folder), args.options()
+        if by_default:
+            called = f"method {args.method}, {method(args.method).title}"
+            command.say(f"{called} (--method chooses another; calcli methods lists them)")
+        return _fit(args, command, rows, target, options), target
 
 
 def _check_held_out(args: FitArgs) -> None:
@@ -321,20 +343,15 @@ def _check_held_out(args: FitArgs) -> None:
             )
 
 
-def _fit(
-    args: FitArgs, command: CommandContext, target: str, options: Options | None, journal: "Journal | None"
-) -> int:
+def _fit(args: FitArgs, command: CommandContext, rows: DataSet, target: str, options: Options | None) -> int:
     """Fit, save and tell; options : None for all methods."""
-    if args.by_default:
-        command.say("method ts, temperature scaling (--method chooses another; calcli methods lists them)")
-    with command.rows(args.expanded, o.CALIBRATION, journal) as rows:
-        rows.progress = command.progress
-        context = Context(args.seed, resolve(args.device, args.method, rows.n * rows.k), command.progress)
-        if options is None:
-            return fit_all(args, rows, context, command)
-        start = time.process_time()
-        artifact = fit_artifact(args.method, options, rows, context)
-        seconds = time.process_time() - start  # told, never stored: an artifact has the same bytes every time
+    rows.progress = command.progress
+    context = Context(args.seed, resolve(args.device, args.method, rows.n * rows.k), command.progress)
+    if options is None:
+        return fit_all(args, rows, context, command)
+    start = time.process_time()
+    artifact = fit_artifact(args.method, options, rows, context)
+    seconds = time.process_time() - start  # told, never stored: an artifact has the same bytes every time
     command.clear()
     save(artifact, target, force=args.force)
     print_fit(artifact, rows.name, command)

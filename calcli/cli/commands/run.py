@@ -10,9 +10,7 @@ calcli run logits.h5 --method svs -o calibration/
 
 import json
 import sys
-from collections.abc import Callable
 from contextlib import redirect_stdout
-from dataclasses import replace
 from io import StringIO
 from pathlib import Path
 from typing import Any, ClassVar
@@ -34,7 +32,7 @@ class RunArgs(o.Reading, o.OutputOptions):
 
     calibration: str = argument(REQUIRED, "Rows to fit to; group cal (or val) when none is named.", "CAL")
     test: str | None = argument(None, "Rows to evaluate; those of CAL's file when none are named.", "TEST")
-    method: str = flag("ts", "Method, or a composition such as ts+hb.", "NAME", "-m")
+    method: str = flag("", "Method, or a composition such as ts+hb.", "NAME", "-m", shown=fit.DEFAULTS)
     set_: list[str] | None = flag(None, "Option of the method (repeatable).", "NAME=VALUE")
     output: str = flag(".", "Folder of the calibrator and the report.", "FOLDER", "-o", shown="here")
     seed: int = o.seed()
@@ -61,27 +59,20 @@ def run(args: RunArgs) -> int:
     """Fit, evaluate, report; the first that fails ends it with its exit code."""
     folder, test = Path(args.output), args.test or args.calibration
     fitting = fit.FitArgs(method=args.method, bundles=[args.calibration], set_=args.set_, **args.common)
-    calibrator = folder / f"{fitting.stem}.{fitting.method}.json"
     page = folder / f"{split_where(test)[0].stem}.report.html"
     fitting.options()  # refuses unknown ones before a folder is made
     make_folder(folder)
     inputs = [split_where(name)[0] for name in (args.calibration, test)]
-    for path in (calibrator, page):
-        check_output(path, force=args.force, inputs=inputs)
-    reading = {**args.common, "bundles": [test], "calibrator": [str(calibrator)]}
-    steps: list[Callable[[], int]] = [
-        lambda: fit.run(replace(fitting, output=str(calibrator))),
-        lambda: evaluate.run(evaluate.EvaluateArgs(**reading, json=args.json)),
-        lambda: report.run(report.ReportArgs(**{**reading, "quiet": True}, output=page)),  # evaluate has warned
-    ]
-    printed: list[Any] = []
-    for step in steps:
-        with redirect_stdout(StringIO() if args.json else sys.stdout) as out:
-            code = step()
-        if code:
-            return code
-        printed.append(out)
-    if args.json:
-        evaluation = json.loads(printed[1].getvalue())
-        print_json({"calcli_run": 1, "calibrator": str(calibrator), "report": str(page), "evaluation": evaluation})
-    return 0
+    check_output(page, force=args.force, inputs=inputs)
+    printed = StringIO()
+    with redirect_stdout(StringIO() if args.json else sys.stdout):
+        code, calibrator = fit.fitted(fitting, folder)
+    reading = {**args.common, "bundles": [test], "calibrator": [calibrator]}
+    with redirect_stdout(printed if args.json else sys.stdout):
+        code = code or evaluate.run(evaluate.EvaluateArgs(**reading, json=args.json))
+    with redirect_stdout(StringIO() if args.json else sys.stdout):  # quiet, as evaluate has warned
+        code = code or report.run(report.ReportArgs(**{**reading, "quiet": True}, output=page))
+    if args.json and not code:
+        evaluation = json.loads(printed.getvalue())
+        print_json({"calcli_run": 1, "calibrator": calibrator, "report": str(page), "evaluation": evaluation})
+    return code
