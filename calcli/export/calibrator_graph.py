@@ -298,7 +298,7 @@ def gaussian(z: Operand, scale: float) -> Operand:
     cell = np.where(d >= table.far, float(table.cells), place.astype(np.int64))
     t = (place - cell) * 2.0 - 1.0
     op = z.graph.op
-    member = op("float", op("equal", op("whole", op("expand", cell)), np.arange(table.cells)[None, None, :]))
+    member = op("float", op("eq", op("whole", op("expand", cell)), np.arange(table.cells)[None, None, :]))
     coefficients = table.per_scale[0].reshape(table.cells, DEGREE + 1, -1)
     power, total = np.ones_like(t), table.log_weight
     for degree in range(DEGREE + 1):

@@ -367,7 +367,7 @@ def _next_after(graph: Graph, x: Operand, towards: Operand) -> GraphValue:
 
 def _power(graph: Graph, x: Operand, exponent: Operand) -> GraphValue:
     squared = not isinstance(exponent, GraphValue) and np.all(exponent == 2.0)
-    return graph.op("mul", x, x) if squared else graph.op("power", x, exponent)
+    return graph.op("mul", x, x) if squared else graph.op("pow", x, exponent)
 
 
 def _exp_minus_one(graph: Graph, x: Operand) -> GraphValue:
@@ -378,14 +378,14 @@ UFUNCS: dict[str, Make] = {
     "add": _op("add"), "subtract": _op("sub"), "multiply": _op("mul"), "divide": _op("div"), "negative": _op("neg"),
     "absolute": _op("abs"), "exp": _op("exp"), "log": _op("log"), "log1p": _op("log1p"), "sqrt": _op("sqrt"),
     "tanh": _op("tanh"), "maximum": _op("maximum"), "minimum": _op("minimum"), "where": _op("where"),
-    "less": _op("less"), "less_equal": _op("less_equal"), "equal": _op("equal"),
+    "less": _op("less"), "less_equal": _op("less_equal"), "equal": _op("eq"),
     "expm1": _exp_minus_one,
     "greater": lambda graph, a, b: graph.op("less", b, a),
     "greater_equal": lambda graph, a, b: graph.op("less_equal", b, a),
-    "not_equal": lambda graph, a, b: graph.op("not", graph.op("equal", a, b)),
+    "not_equal": lambda graph, a, b: graph.op("logical_not", graph.op("eq", a, b)),
     "isfinite": lambda graph, x: graph.op("less", graph.op("abs", x), np.inf),
-    "logical_and": _op("and"), "logical_or": _op("or"), "logical_not": _op("not"),
-    "bitwise_and": _op("and"), "bitwise_or": _op("or"), "invert": _op("not"),
+    "logical_and": _op("logical_and"), "logical_or": _op("logical_or"), "logical_not": _op("logical_not"),
+    "bitwise_and": _op("logical_and"), "bitwise_or": _op("logical_or"), "invert": _op("logical_not"),
     "square": lambda graph, x: graph.op("mul", x, x),
     "power": _power,
     "logaddexp": _log_add,

@@ -8,46 +8,8 @@ from numpy.typing import NDArray
 
 from calcli.export.calibrator_graph import PAIR, groups_of
 from calcli.export.graph import Graph
+from calcli.export.operations import OPERATIONS
 from calcli.io.artifact import Artifact
-
-FORMS = {
-    "add": "{} + {}",
-    "sub": "{} - {}",
-    "mul": "{} * {}",
-    "div": "{} / {}",
-    "neg": "-{}",
-    "abs": "np.abs({})",
-    "exp": "np.exp({})",
-    "log": "np.log({})",
-    "log1p": "np.log1p({})",
-    "sqrt": "np.sqrt({})",
-    "tanh": "np.tanh({})",
-    "power": "{} ** {}",
-    "maximum": "np.maximum({}, {})",
-    "minimum": "np.minimum({}, {})",
-    "less": "{} < {}",
-    "less_equal": "{} <= {}",
-    "equal": "{} == {}",
-    "and": "{} & {}",
-    "or": "{} | {}",
-    "not": "~{}",
-    "where": "np.where({}, {}, {})",
-    "matmul": "{} @ {}",
-    "row_sum": "{}.sum(axis=-1, keepdims=True)",
-    "row_max": "{}.max(axis=-1, keepdims=True)",
-    "row_argmax": "{}.argmax(axis=-1)[:, None]",
-    "at": "np.take_along_axis({}, {}, axis=-1)",
-    "take": "{}[{}]",
-    "columns": "{}[:, {}]",
-    "descending": 'np.argsort(-{}, axis=-1, kind="stable")',
-    "sum_from_right": "{}[:, ::-1].cumsum(axis=-1)[:, ::-1]",
-    "float": "{}.astype(np.float64)",
-    "whole": "{}.astype(np.int64)",
-    "expand": "{}[..., None]",
-    "beside": "np.concatenate([{}, {}], axis=-1)",
-    "squeeze": "{}[..., 0]",
-    "swap": "{}.swapaxes(-1, -2)",
-}
 
 SHORT = 16
 """Constants of more entries are written as base64."""
@@ -115,7 +77,7 @@ def write_source(artifact: Artifact, graph: Graph) -> str:
             names[place] = node.op
         else:
             names[place] = f"v{place}"
-            lines.append(f"    v{place} = {FORMS[node.op].format(*(names[i] for i in node.inputs))}")
+            lines.append(f"    v{place} = {OPERATIONS[node.op].source.format(*(names[i] for i in node.inputs))}")
     k, kind = artifact.n_classes, artifact.input_kind
     pair = ""
     if k == 2 and kind in PAIR:

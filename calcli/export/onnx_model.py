@@ -8,6 +8,7 @@ import numpy as np
 from calcli.errors import needed
 from calcli.export.calibrator_graph import groups_of
 from calcli.export.graph import Graph, Node
+from calcli.export.operations import OPERATIONS
 from calcli.io.artifact import Artifact
 
 OPSET = 17
@@ -15,45 +16,6 @@ OPSET = 17
 
 OLDEST_OPSET = 13
 IR_VERSION = 8
-
-PLAIN = {
-    "add": "Add",
-    "sub": "Sub",
-    "mul": "Mul",
-    "div": "Div",
-    "neg": "Neg",
-    "abs": "Abs",
-    "exp": "Exp",
-    "log": "Log",
-    "sqrt": "Sqrt",
-    "tanh": "Tanh",
-    "power": "Pow",
-    "maximum": "Max",
-    "minimum": "Min",
-    "less": "Less",
-    "less_equal": "LessOrEqual",
-    "equal": "Equal",
-    "and": "And",
-    "or": "Or",
-    "not": "Not",
-    "where": "Where",
-    "matmul": "MatMul",
-    "take": "Gather",
-}
-WITH_ATTRIBUTES: dict[str, tuple[str, dict[str, Any]]] = {
-    "at": ("GatherElements", {"axis": -1}),
-    "columns": ("Gather", {"axis": 1}),
-    "float": ("Cast", {"to": 11}),
-    "whole": ("Cast", {"to": 7}),
-    "swap": ("Transpose", {"perm": [0, 2, 1]}),
-    "beside": ("Concat", {"axis": -1}),
-}
-WITH_AXIS: dict[str, tuple[str, dict[str, Any]]] = {
-    "row_sum": ("ReduceSum", {"keepdims": 1}),
-    "sum_from_right": ("CumSum", {"reverse": 1}),
-    "expand": ("Unsqueeze", {}),
-    "squeeze": ("Squeeze", {}),
-}
 
 
 class Writer:
@@ -85,15 +47,10 @@ class Writer:
         rank = sum(ranks) - 1 if node.op == "take" else max(ranks)
         self.ranks[out] = rank + {"expand": 1, "squeeze": -1}.get(node.op, 0)
         axis = self.prefix + f"axis{rank - 1}"
-        if node.op in PLAIN:
-            return self.node(PLAIN[node.op], inputs, [out])
-        if node.op in WITH_ATTRIBUTES:
-            op, attributes = WITH_ATTRIBUTES[node.op]
-            return self.node(op, inputs, [out], **attributes)
-        if node.op in WITH_AXIS:
-            op, attributes = WITH_AXIS[node.op]
-            along = {"CumSum": "along", "Unsqueeze": "last"}.get(op)
-            return self.node(op, [*inputs, axis if along is None else self.prefix + along], [out], **attributes)
+        known = OPERATIONS[node.op]
+        if known.onnx:
+            along = [axis if known.axis == "axis" else self.prefix + known.axis] if known.axis else []
+            return self.node(known.onnx, [*inputs, *along], [out], **known.attributes)
         match node.op:
             case "row_max":
                 if self.opset >= 18:

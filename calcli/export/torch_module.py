@@ -1,55 +1,12 @@
 """A graph as a torch module, saved by torch.export."""
 
 import io
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from calcli.export.graph import Graph
-
-
-def _operations() -> dict[str, Callable[..., Any]]:
-    import torch
-
-    return {
-        "add": torch.add,
-        "sub": torch.sub,
-        "mul": torch.mul,
-        "div": torch.div,
-        "neg": torch.neg,
-        "abs": torch.abs,
-        "exp": torch.exp,
-        "log": torch.log,
-        "log1p": torch.log1p,
-        "sqrt": torch.sqrt,
-        "tanh": torch.tanh,
-        "power": torch.pow,
-        "maximum": torch.maximum,
-        "minimum": torch.minimum,
-        "less": torch.lt,
-        "less_equal": torch.le,
-        "equal": torch.eq,
-        "and": torch.logical_and,
-        "or": torch.logical_or,
-        "not": torch.logical_not,
-        "where": torch.where,
-        "matmul": torch.matmul,
-        "row_sum": lambda x: x.sum(-1, keepdim=True),
-        "row_max": lambda x: x.amax(-1, keepdim=True),
-        "row_argmax": lambda x: x.argmax(-1, keepdim=True),
-        "at": lambda x, index: x.gather(-1, index),
-        "take": lambda table, index: table[index],
-        "columns": lambda x, index: x[:, index],
-        "descending": lambda x: torch.sort(x, dim=-1, descending=True, stable=True).indices,
-        "sum_from_right": lambda x: x.flip(-1).cumsum(-1).flip(-1),
-        "float": lambda x: x.to(torch.float64),
-        "whole": lambda x: x.to(torch.int64),
-        "expand": lambda x: x.unsqueeze(-1),
-        "beside": lambda x, y: torch.cat([x, y], -1),
-        "squeeze": lambda x: x.squeeze(-1),
-        "swap": lambda x: x.transpose(-1, -2),
-    }
+from calcli.export.operations import OPERATIONS
 
 
 def build_module(graph: Graph) -> Any:
@@ -57,7 +14,7 @@ def build_module(graph: Graph) -> Any:
     of that type, prediction int64 out. Its constants are buffers, so they move with ``.to(device)``."""
     import torch
 
-    nodes, operations = graph.needed(), _operations()
+    nodes = graph.needed()
 
     class ExportedCalibrator(torch.nn.Module):  # type: ignore[misc]  # the base is Any without torch
         """Runs the graph, node by node, in float64."""
@@ -81,7 +38,8 @@ def build_module(graph: Graph) -> Any:
                 elif node.op == "group":
                     values[place] = group.unsqueeze(-1)
                 else:
-                    values[place] = operations[node.op](*(values[i] for i in node.inputs))
+                    run = OPERATIONS[node.op].torch or getattr(torch, node.op)
+                    values[place] = run(*(values[i] for i in node.inputs))
             out = {name: values[place] for name, place in graph.outputs.items()}
             return {
                 "probs": out["probs"].to(scores.dtype),

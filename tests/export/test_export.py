@@ -20,7 +20,7 @@ from calcli.export import exporting
 from calcli.export.calibrator_graph import Pieces, piecewise, trace
 from calcli.export.exporting import build_module, export, torch_run, tried
 from calcli.export.graph import Graph
-from calcli.export.numpy_source import FORMS
+from calcli.export.operations import OPERATIONS
 from calcli.export.verify import SLAB, TOLERANCE, Agreement, compare, trying_rows
 from calcli.fast_dataclass import dataclass
 from calcli.io.artifact import Artifact, FitRecord, load
@@ -547,7 +547,7 @@ def test_a_score_on_an_edge_belongs_below_it_unless_the_map_is_closed_there():
         end = piecewise(graph.scores(1), [steps], **how).place
         values = {}
         for place, node in enumerate(graph.nodes):
-            text = FORMS.get(node.op, "").format(*(f"x[{i}]" for i in node.inputs))
+            text = OPERATIONS[node.op].source.format(*(f"x[{i}]" for i in node.inputs)) if node.inputs else ""
             values[place] = eval(text, {"np": np, "x": values}) if text else node.array
             values[place] = np.array([[0.5]]) if node.op == "scores" else values[place]
         assert values[end] == expected

@@ -1,0 +1,80 @@
+"""The operations of a graph, and how each is written for NumPy, ONNX and torch: one line an operation."""
+
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+from typing import Any, NamedTuple
+
+NONE: Mapping[str, Any] = MappingProxyType({})
+
+
+class Operation(NamedTuple):
+    """An operation on arrays (rows, columns).
+
+    source : in NumPy's words. onnx : the operator with its attributes; "" where it takes several. axis : the constant
+    that it takes as its last input, of ``onnx_model.Writer``. torch : its function; None for the one of the same
+    name.
+    """
+
+    source: str
+    onnx: str = ""
+    attributes: Mapping[str, Any] = NONE
+    axis: str = ""
+    torch: Callable[..., Any] | None = None
+
+
+def _beside(x: Any, y: Any) -> Any:
+    import torch
+
+    return torch.cat([x, y], -1)
+
+
+OPERATIONS: dict[str, Operation] = {
+    "add": Operation("{} + {}", "Add"),
+    "sub": Operation("{} - {}", "Sub"),
+    "mul": Operation("{} * {}", "Mul"),
+    "div": Operation("{} / {}", "Div"),
+    "neg": Operation("-{}", "Neg"),
+    "abs": Operation("np.abs({})", "Abs"),
+    "exp": Operation("np.exp({})", "Exp"),
+    "log": Operation("np.log({})", "Log"),
+    "log1p": Operation("np.log1p({})"),
+    "sqrt": Operation("np.sqrt({})", "Sqrt"),
+    "tanh": Operation("np.tanh({})", "Tanh"),
+    "pow": Operation("{} ** {}", "Pow"),
+    "maximum": Operation("np.maximum({}, {})", "Max"),
+    "minimum": Operation("np.minimum({}, {})", "Min"),
+    "less": Operation("{} < {}", "Less"),
+    "less_equal": Operation("{} <= {}", "LessOrEqual"),
+    "eq": Operation("{} == {}", "Equal"),
+    "logical_and": Operation("{} & {}", "And"),
+    "logical_or": Operation("{} | {}", "Or"),
+    "logical_not": Operation("~{}", "Not"),
+    "where": Operation("np.where({}, {}, {})", "Where"),
+    "matmul": Operation("{} @ {}", "MatMul"),
+    "row_sum": Operation(
+        "{}.sum(axis=-1, keepdims=True)", "ReduceSum", {"keepdims": 1}, "axis", lambda x: x.sum(-1, True)
+    ),
+    "row_max": Operation("{}.max(axis=-1, keepdims=True)", torch=lambda x: x.amax(-1, True)),
+    "row_argmax": Operation("{}.argmax(axis=-1)[:, None]", torch=lambda x: x.argmax(-1, True)),
+    "at": Operation(
+        "np.take_along_axis({}, {}, axis=-1)", "GatherElements", {"axis": -1}, "", lambda x, i: x.gather(-1, i)
+    ),
+    "take": Operation("{}[{}]", "Gather", torch=lambda table, i: table[i]),
+    "columns": Operation("{}[:, {}]", "Gather", {"axis": 1}, "", lambda x, i: x[:, i]),
+    "descending": Operation(
+        'np.argsort(-{}, axis=-1, kind="stable")', torch=lambda x: x.argsort(dim=-1, descending=True, stable=True)
+    ),
+    "sum_from_right": Operation(
+        "{}[:, ::-1].cumsum(axis=-1)[:, ::-1]",
+        "CumSum",
+        {"reverse": 1},
+        "along",
+        lambda x: x.flip(-1).cumsum(-1).flip(-1),
+    ),
+    "float": Operation("{}.astype(np.float64)", "Cast", {"to": 11}, "", lambda x: x.double()),
+    "whole": Operation("{}.astype(np.int64)", "Cast", {"to": 7}, "", lambda x: x.long()),
+    "expand": Operation("{}[..., None]", "Unsqueeze", NONE, "last", lambda x: x.unsqueeze(-1)),
+    "beside": Operation("np.concatenate([{}, {}], axis=-1)", "Concat", {"axis": -1}, "", _beside),
+    "squeeze": Operation("{}[..., 0]", "Squeeze", NONE, "axis", lambda x: x.squeeze(-1)),
+    "swap": Operation("{}.swapaxes(-1, -2)", "Transpose", {"perm": [0, 2, 1]}, "", lambda x: x.transpose(-1, -2)),
+}
