@@ -196,7 +196,7 @@ def plan(paths: Iterable[str], ask: ImportRequest, where: str) -> list[BundleArr
             others = ", ".join(path for path in real_names(names)[:40] if path != score.path)
             raise DataError(
                 f"{where}: found no labels for {score.path!r}{f' among {others}' if others else ', the only array'};"
-                f" name them with --labels {_unnamed(names, score)}{outcome_hint(names)}, or pass --no-labels for"
+                f" name them with --labels {_unnamed(names, score)}, or pass --no-labels for"
                 " scores that are only to be calibrated; --gold FILE joins them from another file"
             )
         extras = {role: extra for role in ROLES if role != "labels" if (extra := extra_of(score, names, role))}
@@ -235,7 +235,6 @@ def _chosen_scores(names: Sequence[Name], ask: ImportRequest, where: str) -> lis
         raise DataError(
             f"{where}: holds no array named logits, log_probs or probs (it has: {listing});"
             f" name yours with --scores NAME --labels NAME --kind logits|log_probs|probs"
-            f"{outcome_hint(names)}"
         )
     for name in chosen:
         if not (ask.kind or name.kind):
@@ -253,23 +252,6 @@ def real_names(names: Sequence[Name]) -> list[str]:
 def says_correct(name: str) -> bool:
     """Whether a name is one for "was the answer right", in any spelling: never labels, unless they are asked for."""
     return re.sub(r"[\W_\d]", "", name.lower()) in OUTCOME_WORDS
-
-
-def outcome_hint(names: Sequence[Name]) -> str:
-    """What to pass for confidences, when names say that some are there: the end of a sentence."""
-    by_word = {re.sub(r"[\W_]", "", name.core.lower()): name.path for name in names}
-
-    def first(words: str) -> str | None:
-        return next((by_word[word] for word in words.split() if word in by_word), None)
-
-    right = next((name.path for name in names if says_correct(name.core)), None)
-    sure = first("confidence confidences conf certainty prob probs probability score scores")
-    guess = first("pred prediction predlabel preds")
-    truth = next((name.path for name in names if name.role == "labels"), None)
-    if sure is None or not (right or (guess and truth)):
-        return ""
-    correct = right or f"{guess}={truth}"
-    return f"; a confidence and whether it was right: --confidence {shlex.quote(sure)} --correct {shlex.quote(correct)}"
 
 
 def columns_by_name(entries: Mapping[str, Entry], named: Mapping[str, Sequence[str]]) -> dict[str, Entry]:

@@ -93,7 +93,7 @@ def table_archive(path: Path, format: str, columns: Mapping[str, Column], n: int
         whole = _matrix(path, columns, names)
         return Archive.of(path, format, {path.stem: whole}, loose=True)
     asked_lists = [asked for asked in (*ask.scores, *ask.labels) if asked not in columns and set(asked) & {",", ":"}]
-    chosen = {asked: _listed(names, asked) for asked in asked_lists}
+    chosen = {asked: listed_columns(names, asked) for asked in asked_lists}
     taken = {name for listed in chosen.values() for name in listed}
     taken |= {*ask.labels, *(name for listed in ask.named.values() for name in listed)}
     free = [name for name in names if role_of(name) not in PER_ROW and name not in taken]
@@ -186,7 +186,7 @@ def _some(names: Sequence[str]) -> str:
     return ", ".join(names if len(names) <= 6 else [*names[:3], "…", names[-1]])
 
 
-def _listed(names: Sequence[str], asked: str) -> list[str]:
+def listed_columns(names: Sequence[str], asked: str) -> list[str]:
     """The columns that ``A,B,C`` or ``A:C`` means; none when one is not there."""
     found: list[str] = []
     for piece in asked.split(","):

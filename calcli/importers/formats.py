@@ -1,6 +1,5 @@
 """Which reader a file needs: told by its content, with its name as a hint."""
 
-import re
 from collections.abc import Callable, Iterable
 from contextlib import ExitStack
 from functools import cache
@@ -129,55 +128,19 @@ def commands() -> list[tuple[str, str, str]]:
 
 
 AS_CSV = "save the table as CSV"
-IN_UTF8 = "convert it: iconv -f {} -t UTF-8 FILE | calcli extract - -o STEM.h5"
-BY_NAME = {
-    ".joblib": "is a packed dump of joblib; load it there and save its arrays with numpy.savez",
-    ".tfrecord": "is a file of TensorFlow records; save the arrays with numpy.savez",
-    ".csv": f"is no text in UTF-8; {IN_UTF8.format('LATIN1')}",
-}
-"""What is said of files by their names when no reader knows them."""
-
+IN_UTF8 = "convert it: iconv -t UTF-8"
 ELSEWHERE = (
-    (
-        b"MATLAB 5.0",
-        "is a MATLAB file; in Python: m = scipy.io.loadmat('FILE'); numpy.savez('STEM.npz', logits=m['logits'],"
-        " labels=m['labels'].ravel())",
-    ),
-    (
-        b"MATLAB 7.3",
-        "is a MATLAB file, whose arrays stand on their side; in Python: f = h5py.File('FILE');"
-        " numpy.savez('STEM.npz', logits=f['logits'][()].T, labels=f['labels'][()].ravel())",
-    ),
+    (b"MATLAB", "is a MATLAB file; load it with scipy.io.loadmat (v7.3: h5py) and save its arrays with numpy.savez"),
     (b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1", f"is an Excel workbook of the old kind; {AS_CSV}"),
-    (b"SQLite format 3", f"is a database; {AS_CSV}: sqlite3 -csv -header FILE 'select * from TABLE'"),
-    (b"ORC", f"is an ORC table; {AS_CSV} or Parquet"),
-    (b"Obj\x01", f"is an Avro file; {AS_CSV} or JSON Lines"),
-    (b"BZh", "is packed with bzip2; unpack it first, or pipe it: bunzip2 -c FILE | calcli extract - -o STEM.h5"),
-    (b"\xfd7zXZ", "is packed with xz; unpack it first, or pipe it: xz -dc FILE | calcli extract - -o STEM.h5"),
-    (
-        b"\x28\xb5\x2f\xfd",
-        "is packed with zstd; unpack it first, or pipe it: zstd -dc FILE | calcli extract - -o STEM.h5",
-    ),
-    (b"7z\xbc\xaf", "is a 7z archive; unpack it first"),
-    ((b"\xff\xfe", b"\xfe\xff"), f"is text in UTF-16; {IN_UTF8.format('UTF-16')}"),
-    (b"X\n\0\0\0", "holds an R object; in R: write.csv(readRDS('FILE'), 'STEM.csv')"),
-    (b"RDX", "is an R workspace; in R: load('FILE'); write.csv(OBJECT, 'STEM.csv')"),
-    (b"<stata_dta>", f"is a Stata file; {AS_CSV}"),
-    (b"$FL2", f"is an SPSS file; {AS_CSV}"),
+    (b"SQLite format 3", f"is a database; {AS_CSV}"),
+    (b"BZh", "is packed with bzip2; unpack it first"),
+    (b"\xfd7zXZ", "is packed with xz; unpack it first"),
+    (b"\x28\xb5\x2f\xfd", "is packed with zstd; unpack it first"),
+    ((b"\xff\xfe", b"\xfe\xff"), f"is text in UTF-16; {IN_UTF8}"),
+    ((b"X\n\0\0\0", b"RDX"), "holds an R object; write it with write.csv"),
     ((b"<!DOCTYPE", b"<!doctype", b"<html"), "is a web page; was it downloaded in place of the file?"),
-    (b"<table", f"is a table of a web page; {AS_CSV}"),
 )
-"""How files begin that are known and not read, and what to do about them: FILE is the file, STEM without its ending."""
-
-
-def _in_full(advice: str, path: Path) -> str:
-    """Advice with the names of this file, so that its commands work as they are printed."""
-
-    def name(found: re.Match[str]) -> str:
-        known = str(path) if found[2] == "FILE" else f"{path.with_suffix('')}{found[3]}"
-        return repr(known) if found[1] else quote(known)
-
-    return re.sub(r"('?)(FILE|STEM)((?:\.\w+)?)\1", name, advice)
+"""How files begin that are known and not read, and what to do about them."""
 
 
 def recognise(file: SourceFile) -> tuple[Format, str | None]:
@@ -192,7 +155,7 @@ def recognise(file: SourceFile) -> tuple[Format, str | None]:
             f" calcli extract --model {quote(str(path))} --inputs INPUTS -o OUT.h5"
         )
     if about := next((about for begins, about in ELSEWHERE if file.head.startswith(begins)), None):
-        raise DataError(f"{path}: {_in_full(about, path)}")
+        raise DataError(f"{path}: {about}")
     if any(name.startswith("xl/") for name in file.members or []):
         raise DataError(f"{path}: is an Excel workbook; {AS_CSV}")
     found = next((format for format in own_formats() if format.sniff(file)), None)
@@ -204,8 +167,8 @@ def recognise(file: SourceFile) -> tuple[Format, str | None]:
         raise DataError(f"{path}: is a tar archive; unpack it and name the folder")
     if found is None and len(file.members or []) > 1:
         raise DataError(f"{path}: is a zip archive without NumPy arrays; unpack it and name the folder")
-    if found is None and file.suffix in BY_NAME:
-        raise DataError(f"{path}: {_in_full(BY_NAME[file.suffix], path)}")
+    if found is None and file.suffix == ".csv":
+        raise DataError(f"{path}: is no text in UTF-8; {IN_UTF8}")
     if found is None:
         told = (
             f"is not the {promised} file its name promises (cut off at its start?)"

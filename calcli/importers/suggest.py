@@ -14,7 +14,8 @@ from calcli.importers.archive import Entry
 from calcli.importers.array_names import parse_name, real_names, says_correct
 from calcli.importers.columns import BOOKKEEPING
 from calcli.importers.import_request import ImportRequest
-from calcli.io.validate import SUM_TOLERANCE
+from calcli.importers.mistaken_for_scores import PREDICTIONS
+from calcli.importers.unnamed_arrays import kind_of
 
 LOOKED_AT, MOST_COLUMNS, MOST_GROUPS = 10_000, 40, 50
 """Rows and columns that are looked at; more values than this are no groups."""
@@ -34,17 +35,17 @@ def suggestion(entries: Mapping[str, Entry], ask: ImportRequest, where: str) -> 
     for what in KINDS:
         if not scores and found.get(what):
             scores, kind = found[what], kind or KINDS[what]
-    outcome = [path for path in paths if says_correct(path)]
-    truths = (
-        list(ask.labels) or [path for path in paths if parse_name(path).role == "labels"] or found.get("labels", [])
-    )
+    labels = list(ask.labels) or [path for path in paths if parse_name(path).role == "labels"]
+    outcome, truths = [path for path in paths if says_correct(path)], labels or found.get("labels", [])
+    if labels and not outcome and scores and scores[0].lower().startswith(("conf", "certain")):
+        outcome = [f"{path}={labels[0]}" for path in paths if path.lower() in PREDICTIONS]
     words = {path: np.unique(entries[path].column()).tolist() for path in found.get("groups", [])}
     words |= {path: np.unique(entries[path].column()).tolist() for path in truths if path in entries}
     for path, classes in words.items():  # columns that are called as the labels are
         own = [name for name in paths if name in classes]
         if len(own) == len(classes) > 1 and not ask.scores:
             scores, truths, looks = [",".join(own)], [path], looks | dict.fromkeys(own, "scores") | {path: "labels"}
-            kind = kind or KINDS.get(_kind(np.stack([entries[name].column() for name in own], axis=1)))
+            kind = kind or KINDS.get(kind_of(np.stack([entries[name].column() for name in own], axis=1)))
     truths = truths or (list(words) if len(words) == 1 else [])
     listed = ", ".join(f"{path} ({looks[path]}?)" if path in looks else path for path in paths)
     if "," in where or len(scores) != 1 or len(truths) > 1 or not (truths or outcome) or not kind or ask.confidence:
@@ -78,7 +79,7 @@ def _look(path: str, entry: Entry) -> str:
     if not len(values) or values.ndim > 2 or values.dtype.kind not in "biufU":
         return ""
     if values.ndim == 2:
-        return _kind(values) if values.dtype.kind == "f" else ""
+        return kind_of(values) if values.dtype.kind == "f" else ""
     values = values.reshape(-1)
     distinct = np.unique(values)
     named = parse_name(path)
@@ -95,9 +96,3 @@ def _look(path: str, entry: Entry) -> str:
     if values.dtype.kind != "f":
         return "labels" if len(distinct) < 3 and distinct[-1] <= 1 and not says_correct(path) else ""
     return "probabilities" if len(distinct) > 2 and distinct[0] >= 0 and distinct[-1] <= 1 else ""
-
-
-def _kind(values: NDArray[Any]) -> str:
-    if (values < 0).any() or (values > 1).any():
-        return "logits"
-    return "probabilities" if (np.abs(values.sum(axis=1, dtype=float) - 1) <= SUM_TOLERANCE).all() else ""

@@ -7,14 +7,15 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from calcli.errors import DataError, UsageError
 from calcli.importers.archive import Entry
-from calcli.importers.array_names import Name, outcome_hint, parse_name, says_correct
+from calcli.importers.array_names import Name, parse_name, says_correct
 from calcli.importers.columns import LEFT_OVER
 from calcli.importers.import_request import ImportRequest
 from calcli.importers.remarks import remark
-from calcli.io.validate import MOST_BY_CHANCE
+from calcli.io.validate import MOST_BY_CHANCE, SUM_TOLERANCE
 
 SCORE_WORDS = {
     "predictions", "prediction", "outputs", "output", "scores", "score", "y_score", "y_scores", "preds", "pred_score",
@@ -80,8 +81,7 @@ def take_obvious(entries: Mapping[str, Entry], ask: ImportRequest, where: str) -
         kind = "logits"
     if kind is None:
         what = "the columns hold" if path == LEFT_OVER else f"{path!r} holds"
-        hint = _evidence(array) + outcome_hint(list(names.values()))
-        raise UsageError(f"{where}: say what {what} with --kind logits, log_probs or probs{hint}")
+        raise UsageError(f"{where}: say what {what} with --kind logits, log_probs or probs{_evidence(array)}")
     return replace(ask, scores=(core,), labels=labels, kind=kind)
 
 
@@ -154,11 +154,21 @@ def _is_feature(path: str, where: str) -> bool:
     return inputs or core.endswith((".weight", ".bias"))
 
 
+def kind_of(values: NDArray[Any]) -> str:
+    """What the numbers of some rows can be: logits, which leave [0, 1], probabilities, or "" for what may be either."""
+    if ((values < 0) | (values > 1)).any():
+        return "logits"
+    return "probabilities" if (np.abs(values.sum(axis=1, dtype=float) - 1) <= SUM_TOLERANCE).all() else ""
+
+
+EVIDENCE = {
+    "logits": "; values lie outside [0, 1], so they cannot be probabilities",
+    "probabilities": "; its rows sum to 1, as probabilities do",
+    "": "",
+}
+
+
 def _evidence(array: Any) -> str:
     """What the numbers themselves say about their kind, as the end of a sentence."""
-    rows = np.asarray(array[:ROWS_SEEN], dtype=np.float64).reshape(-1, array.shape[-1] if array.ndim > 1 else 1)
-    if ((rows < 0) | (rows > 1)).any():
-        return "; values lie outside [0, 1], so they cannot be probabilities"
-    if rows.shape[1] > 1 and (np.abs(rows.sum(axis=1) - 1) < 1e-3).all():
-        return "; its rows sum to 1, as probabilities do"
-    return ""
+    rows = np.asarray(array[:ROWS_SEEN], dtype=np.float64)
+    return EVIDENCE[kind_of(rows.reshape(-1, array.shape[-1] if array.ndim > 1 else 1))]

@@ -1,5 +1,6 @@
 """Answers drawn several times to each question: how sure the most frequent one is."""
 
+import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -10,6 +11,7 @@ import numpy as np
 from calcli.errors import DataError, UsageError
 from calcli.importers.archive import Entry, constant
 from calcli.importers.array_names import matching, parse_name
+from calcli.importers.columns import listed_columns
 from calcli.importers.gold_labels import GOLD, texts_in
 from calcli.importers.import_request import ImportRequest
 from calcli.importers.join import BLANK
@@ -78,26 +80,12 @@ def count_votes(entries: Mapping[str, Entry], ask: ImportRequest, where: str) ->
 
 
 def _columns(entries: Mapping[str, Entry], asked: str) -> list[Entry]:
-    """The columns of answers that a name, a list or a range of names stands for."""
-    if asked in entries:
-        return [entries[asked]]
-    names = list(entries)
-    found: list[str] = []
-    for piece in asked.split(","):
-        first, _, last = (end.strip() for end in piece.partition(":"))
-        last = last or first
-        if first not in names or last not in names:
-            found = []
-            break
-        found += names[names.index(first) : names.index(last) + 1]
-    found = found or sorted((name for name in names if _number(name, asked)), key=natural)
-    if not found:
-        return [entries[each.path] for each in matching([parse_name(n) for n in names], asked, "column of answers")]
+    """The columns of answers that a name, a list or a range of names stands for, or what all their names begin with."""
+    found = [asked] if asked in entries else listed_columns(list(entries), asked)
+    stem = re.compile(re.escape(asked) + r"[_. -]*\d+")
+    found = found or sorted(filter(stem.fullmatch, entries), key=natural)
+    found = found or [each.path for each in matching([parse_name(n) for n in entries], asked, "column of answers")]
     return [entries[name] for name in found]
-
-
-def _number(name: str, stem: str) -> bool:
-    return name.startswith(stem) and name[len(stem) :].strip("_-. ").isdigit()
 
 
 def _most_frequent(answers: Sequence[Any]) -> tuple[str, int]:

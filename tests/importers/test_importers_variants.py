@@ -92,12 +92,6 @@ def as_npz(**arrays):
     return write
 
 
-def of_records():
-    kinds = [*((name, "f8") for name in PROBS), ("label", "i8")]
-    np.save("t.npy", np.array([tuple(row) for row in labelled(P)], dtype=kinds))
-    return "t.npy"
-
-
 READ = {
     "header of savetxt": with_a_header_of_savetxt,
     "comments above": below_comments,
@@ -125,13 +119,6 @@ READ = {
     "classes by name, ranked": as_json(
         [{"probs": by_class(p, ranked=True), "label": NAMES[y]} for p, y in zip(P, Y, strict=True)]
     ),
-    "zero-shot": as_json(
-        [
-            {"labels": list(ranks), "scores": list(ranks.values()), "gold": NAMES[y]}
-            for ranks, y in zip((by_class(p, ranked=True) for p in P), Y, strict=True)
-        ]
-    ),
-    "records": of_records,
     "objects": as_npz(logits=Z.astype(object), labels=Y.astype(object)),
     "truth": as_npz(logits=Z, truth=Y),
 }  # fmt: skip
@@ -214,7 +201,7 @@ REFUSED = {
     ),
     "a workbook": (lambda: a_file("t.xls", b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1" + bytes(99)), "save the table as CSV"),
     "MATLAB": (lambda: a_file("t.mat", b"MATLAB 5.0 MAT-file" + bytes(200)), "scipy.io.loadmat"),
-    "xz": (lambda: a_file("t.csv.xz", b"\xfd7zXZ\x00" + bytes(99)), "xz -dc t.csv.xz"),
+    "xz": (lambda: a_file("t.csv.xz", b"\xfd7zXZ\x00" + bytes(99)), "is packed with xz; unpack it"),
 }  # fmt: skip
 
 
