@@ -43,17 +43,7 @@ def seconds(work, wait, repeats=3):
 
 def loops(module, rows, draws, **device):
     """The loops by name, each a function without arguments."""
-    slopes = {}
-
-    def one_round(name, make):
-        if name not in slopes:
-            slopes[name] = make()
-        return slopes[name](0.1)
-
     return {
-        "upload and one NLL round": lambda: module.nll_slope(rows, **device)(0.1),
-        "NLL round (ts)": lambda: one_round("nll", lambda: module.nll_slope(rows, **device)),
-        "top-1 round (ec)": lambda: one_round("top", lambda: module.top_mass_slope(rows, 1, 0.7, **device)),
         "Hoki exact, one scale": lambda: module.retention_rates(rows, "gaussian", [SIGMA], **device),
         "Hoki exact, 13 scales": lambda: module.retention_rates(rows, "gaussian", SEARCH, **device),
         "Hoki 1000 draws": lambda: module.retention_rates(rows, "gaussian", [SIGMA], draws, **device),

@@ -89,7 +89,7 @@ class Context:
     """What a fit may use from outside: a seed, a device, a place to report progress.
 
     device : "cpu" or "cuda", already resolved. progress(what, done, total) may be called
-    as often as wanted. notices : what the user should know of how the work was done.
+    as often as wanted.
     seconds : time spent on the parts of the work, by name; told, never stored. start : a calibrator
     of the same method fitted to much the same rows (folds of a cross-validation): near its parameters
     a search may begin, and it may end ``early``, when the loss is right to about 1e-7.
@@ -98,7 +98,6 @@ class Context:
     seed: int = 0
     device: str = "cpu"
     progress: Progress = lambda what, done, total: None
-    notices: list[str] = field(default_factory=list)
     seconds: dict[str, float] = field(default_factory=dict)
     start: "Calibrator | None" = None
 

@@ -14,7 +14,8 @@ from calcli.io.artifact import Artifact, FitRecord
 from calcli.io.dataset import DataSet
 from calcli.io.provenance import check_upstream
 from calcli.io.row_facts import facts_of, share_seen, sketch, unwritten
-from calcli.kernels.device import kernels
+from calcli.kernels.device import idle
+from calcli.kernels.numpy import summary_at
 from calcli.kernels.numpy.temperature import softmax_at
 from calcli.metrics.summarise import summarise
 from calcli.metrics.warnings import data_warnings, zero_warnings
@@ -73,7 +74,7 @@ def fit_artifact(
     was, became = before.values(), after.values()
     if not np.isfinite(list(became.values())).all():
         raise _breakdown(name, rows, "its probabilities are not finite")
-    said = *fitted.warnings, *context.notices, *harm(was, became, before, after)
+    said = *fitted.warnings, *idle(name, context), *harm(was, became, before, after)
     warnings = [*fit_warnings(rows, before, fitted.calibrator.laws), *said]
     record = FitRecord(
         n=before.n,
@@ -115,7 +116,7 @@ def _summary(rows: Rows, calibrator: Calibrator | None, context: Context) -> Sum
     """The summary of the rows, calibrated or as they are; at one temperature by the loop that makes temperatures."""
     scale = 1.0 if calibrator is None else calibrator.logit_scale
     if scale is not None and rows.kind not in ("probs", "confidence"):
-        return kernels(context).summary_at(rows, scale)
+        return summary_at(rows, scale)
     return summarise(rows, calibrator, context.progress)
 
 

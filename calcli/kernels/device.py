@@ -1,48 +1,36 @@
 """The only place that chooses where the heavy loops run."""
 
 from os.path import exists
+from typing import Any
 
 from calcli.calibrator import Context
 from calcli.errors import UsageError
-from calcli.fit_summary import Summary
-from calcli.kernels import numpy as loops
-from calcli.rows import Rows
-
-# ---- the heavy loops of a device; NumPy's, where no other has its own
-
-
-class Kernels:
-    """The heavy loops: NumPy's, of which a device's class overrides what the device has (``cuda.py``)."""
-
-    nll_slope = staticmethod(loops.nll_slope)
-    top_mass_slope = staticmethod(loops.top_mass_slope)
-    brier_slope = staticmethod(loops.brier_slope)
-    retention_rates = staticmethod(loops.retention_rates)
-    runner_up_gaps = staticmethod(loops.runner_up_gaps)
-    row_sharpness = staticmethod(loops.row_sharpness)
-
-    def expand(self, rows: Rows, beta: float, *, summarise: bool) -> loops.Expansion:
-        return loops.expand(rows, beta, summarise=summarise)
-
-    def summary_at(self, rows: Rows, beta: float) -> Summary:
-        return loops.summary_at(rows, beta)
-
 
 DEVICES = ("auto", "cpu", "cuda")
 
 CPU_SECONDS = {"hoki": 5e-8, "recal": 1e-8}
 """CPU time per score, at the least, of the loops that a GPU takes over in a fit: Hoki's retention probabilities at 13
 scales, one round of ReCal. Measured with NumPy on float32 scores of 100 to 1000 classes (2e6 to 4e6 of them). Other
-methods are not here: ``ts`` and ``ec`` walk over the rows twice, both times on the CPU."""
+loops have no twin: a fit of ``ts`` or ``ec`` walks over the rows twice, in less time than the import of torch takes."""
 
 GPU_SECONDS = 9.0
 """CPU time that a GPU must save. Importing torch alone takes 1.8 s; no GPU has been measured: five times as much."""
 
 
+def seconds_on_cpu(method: str) -> float:
+    """CPU time per score of the loops that a GPU takes over in a fit of a method (``ts+hoki``; ``all``)."""
+    return sum(CPU_SECONDS.get(name, 0.0) for name in (CPU_SECONDS if method == "all" else method.split("+")))
+
+
 def pays(method: str, scores: int) -> bool:
-    """Whether a GPU is worth its start for a method (``ts+hoki``; ``all``) and so many scores (rows x classes)."""
-    loops = CPU_SECONDS if method == "all" else method.split("+")
-    return scores * sum(CPU_SECONDS.get(name, 0.0) for name in loops) > GPU_SECONDS
+    """Whether a GPU is worth its start for a method and so many scores (rows x classes)."""
+    return scores * seconds_on_cpu(method) > GPU_SECONDS
+
+
+def idle(method: str, context: Context) -> list[str]:
+    """Plain words where a GPU was asked for and does nothing in a fit of this method."""
+    asked = context.device == "cuda" and not seconds_on_cpu(method)
+    return [f"{method} has no loops for a GPU and was fitted on the CPU"] if asked else []
 
 
 def resolve(device: str, method: str, scores: int) -> str:
@@ -72,10 +60,11 @@ def _driver_present() -> bool:
     return exists("/proc/driver/nvidia/version") or exists("/dev/nvidiactl")
 
 
-def kernels(context: Context) -> Kernels:
-    """The heavy loops for a context's device. Loops that it lacks run on the CPU and add a notice."""
-    if context.device != "cuda":
-        return Kernels()
-    from calcli.kernels.cuda import Cuda
-
-    return Cuda(context.notices)
+def kernels(context: Context) -> Any:
+    """The package with the loops that run on a context's device: ``retention_rates``, ``runner_up_gaps``,
+    ``row_sharpness``."""
+    if context.device == "cuda":
+        from calcli.kernels import torch as loops
+    else:
+        from calcli.kernels import numpy as loops  # type: ignore[no-redef]
+    return loops

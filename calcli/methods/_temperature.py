@@ -9,8 +9,7 @@ from msgspec import Meta
 from calcli.calibrator import Calibrator, Context, Prediction, check_positive, param
 from calcli.fast_dataclass import dataclass
 from calcli.fit_summary import Summary
-from calcli.kernels.device import Kernels, kernels
-from calcli.kernels.numpy import Expansion, Slope
+from calcli.kernels.numpy import Expansion, Slope, expand
 from calcli.numerics import FloatArray, log_softmax
 from calcli.rows import Block, Rows
 from calcli.solvers import Root, find_root
@@ -140,7 +139,7 @@ class Search(NamedTuple):
         return None if self.expansion is None else self.expansion.summary
 
 
-SlopeOf = Callable[[Kernels, Rows], Slope]
+SlopeOf = Callable[[Rows], Slope]
 SeriesOf = Callable[[Expansion], FloatArray]
 
 
@@ -167,21 +166,20 @@ def search_temperature(
     sample has no root, or the series would be asked too far, Newton's method walks on.
     unverified : how far, relatively, its last term may move the root; the caller checks what is left.
     """
-    heavy = kernels(context)
-    count = 0 if context.device != "cpu" else start_rows(rows)
+    count = start_rows(rows)
     sample = rows.sample(count) if count else None
     start = None
     if sample is not None and (sample.weight is None or sample.weight.any()):
-        start = find_root(slope_of(heavy, sample), LOG_BETA_LOW, LOG_BETA_HIGH, 0.0, step=ROUGH)
+        start = find_root(slope_of(sample), LOG_BETA_LOW, LOG_BETA_HIGH, 0.0, step=ROUGH)
     if start is None or start.status != "ok":
-        return Search(*solve_temperature(slope_of(heavy, rows), context, flat=flat))
+        return Search(*solve_temperature(slope_of(rows), context, flat=flat))
     context.progress("searching the temperature", 1, 2)
     beta = float(np.exp(start.x))
-    expansion = heavy.expand(rows, beta, summarise=rows.kind != "probs")
+    expansion = expand(rows, beta, summarise=rows.kind != "probs")
     step, last, rise = series_root(series_of(expansion))
     if not (abs(step) <= FAR * beta and abs(last) <= unverified * beta):
         first = np.log(beta + step) if abs(step) <= FAR * beta else start.x
-        found = solve_temperature(slope_of(heavy, rows), context, start=float(first), flat=flat)
+        found = solve_temperature(slope_of(rows), context, start=float(first), flat=flat)
         return Search(*found, expansion)
     temperature = float(1.0 / (beta + step))
     root = Root(-float(np.log(temperature)), 0.0, start.evaluations + 1, "ok")

@@ -11,8 +11,7 @@ from calcli.calibrator import ORDER_PRESERVING, Context, Fit, Options, param
 from calcli.errors import FitError
 from calcli.fast_dataclass import dataclass
 from calcli.fit_summary import Summary
-from calcli.kernels.device import Kernels, kernels
-from calcli.kernels.numpy import Expansion, Slope
+from calcli.kernels.numpy import Expansion, Slope, top_mass_slope
 from calcli.methods._temperature import TOLERANCE, OneTemperature, Search, search_temperature, solve_temperature
 from calcli.numerics import FloatArray
 from calcli.rows import Block, Rows
@@ -57,13 +56,13 @@ class ExpectationConsistency(OneTemperature):
         if top >= rows.k:
             raise FitError(f"option top={top} needs more than {top} classes, these scores have {rows.k}")
 
-        def slope(heavy: Kernels, some: Rows) -> Slope:
-            return heavy.top_mass_slope(some, top, top_accuracy(some, top))
+        def slope(some: Rows) -> Slope:
+            return top_mass_slope(some, top, top_accuracy(some, top))
 
         if top == 1:
             search = search_temperature(rows, context, slope, confidence_series, flat=1e-15)
         else:
-            search = Search(*solve_temperature(slope(kernels(context), rows), context, flat=1e-15))
+            search = Search(*solve_temperature(slope(rows), context, flat=1e-15))
         seen = search.expansion
         accuracy = top_accuracy(rows, top) if seen is None else seen.right / seen.weight
         if accuracy == 1.0:  # a confidence within rounding of 1 is no root either
@@ -73,7 +72,7 @@ class ExpectationConsistency(OneTemperature):
         def verify(after: Summary) -> Fit[Self] | None:
             if abs(after.confidence_gap) <= TOLERANCE:
                 return None
-            again = solve_temperature(slope(kernels(context), rows), context, start=search.root.x, flat=1e-15)
+            again = solve_temperature(slope(rows), context, start=search.root.x, flat=1e-15)
             return Fit(cls(again[0], top, accuracy), "ok", (), again[2], before=search.before)
 
         match search.root.status:

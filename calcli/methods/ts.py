@@ -11,8 +11,7 @@ from calcli.calibrator import ORDER_PRESERVING, Context, Fit, Options, Predictio
 from calcli.errors import UsageError
 from calcli.fast_dataclass import dataclass
 from calcli.fit_summary import Summary
-from calcli.kernels.device import Kernels, kernels
-from calcli.kernels.numpy import Expansion, Slope
+from calcli.kernels.numpy import Expansion, Slope, brier_slope, nll_slope
 from calcli.methods._temperature import (
     FAR,
     LOG_BETA_HIGH,
@@ -83,7 +82,7 @@ class TemperatureScaling(OneTemperature):
     @classmethod
     def fit(cls, rows: Rows, options: TemperatureOptions, context: Context) -> Fit[Self]:
         if options.loss == "brier":
-            (low, best, high), slope = kernels(context).brier_slope(rows, LOG_BETA_LOW, LOG_BETA_HIGH)
+            (low, best, high), slope = brier_slope(rows, LOG_BETA_LOW, LOG_BETA_HIGH)
             search = Search(*solve_temperature(slope, context, start=best, low=low, high=high))
         else:
             # The mixture's summary says nothing of the slope by which T would be checked afterwards.
@@ -100,7 +99,7 @@ class TemperatureScaling(OneTemperature):
             if abs(residual) <= NEAR:
                 nearer = cls(1.0 / (beta - residual / beta / search.rise), uniform)
                 return Fit(nearer, "ok", (), search.details, before=search.before)
-            again = solve_temperature(nll_slope(kernels(context), rows), context, start=search.root.x)
+            again = solve_temperature(nll_slope(rows), context, start=search.root.x)
             return Fit(cls(again[0], uniform), "ok", (), again[2], before=search.before)
 
         match search.root.status:
@@ -153,13 +152,8 @@ def likeliest(rows: Rows, context: Context, prior: float = 0.0, *, unverified: f
         if root.status == "ok" and step <= FAR * beta and last <= TOLERANCE * beta:
             return search._replace(temperature=float(np.exp(-root.x)), root=root, by_series=False)
     start = search.root.x if search.root.status == "ok" else 0.0
-    slope = partial(penalised, nll_slope(kernels(context), rows))
+    slope = partial(penalised, nll_slope(rows))
     return Search(*solve_temperature(slope, context, start=start), search.expansion)
-
-
-def nll_slope(heavy: Kernels, rows: Rows) -> Slope:
-    """The slope of the mean NLL, on some rows."""
-    return heavy.nll_slope(rows)
 
 
 def nll_series(expansion: Expansion) -> FloatArray:

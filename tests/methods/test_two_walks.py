@@ -11,7 +11,6 @@ from calcli.calibrator import Context
 from calcli.fit_and_apply import fit_artifact
 from calcli.io.bundle import BundleRows, open_bundle
 from calcli.kernels import device as device_module
-from calcli.kernels.device import kernels
 from calcli.kernels.numpy import expand, nll_slope, summary_at, top_mass_slope
 from calcli.methods._temperature import series_root, start_rows
 from calcli.metrics.summarise import summarise
@@ -233,14 +232,9 @@ def test_auto_takes_a_gpu_only_where_its_loops_are_dear(method, scores, taken, m
     assert device_module.resolve("cpu", method, scores) == "cpu"
 
 
-def test_a_missing_twin_falls_back_with_a_notice():
-    pytest.importorskip("torch")
-    context = Context(device="cuda")
-    z, y = truth(50, 3)
-    heavy = kernels(context)
-    assert heavy.summary_at(ArrayRows(z, y), 1.0).n == 50
-    assert heavy.summary_at(ArrayRows(z, y), 1.0).n == 50
-    assert context.notices == ["summary at: this loop has no CUDA twin and ran on the CPU"]
+def test_a_gpu_that_does_nothing_is_said():
+    assert device_module.idle("ts", Context(device="cuda")) == ["ts has no loops for a GPU and was fitted on the CPU"]
+    assert not device_module.idle("ts+hoki", Context(device="cuda")) and not device_module.idle("ts", Context())
 
 
 def test_the_sample_of_many_rows_stays_small(monkeypatch):

@@ -1,10 +1,8 @@
 """The heavy loops, in torch, for a GPU: twins of ``calcli.kernels.numpy``, name by name.
 
 Scores are uploaded once, in their own precision, when they fit into the device's memory
-(else once per pass, chunk by chunk); a round of a search sends back a few sums. In float64,
-the default, results equal those of NumPy to 1e-9 relative. Two kinds of numbers are
-differences of larger ones, and are measured against those: the value of a slope function,
-which crosses zero, against its derivative; ReCal's cumulants, 1e-11 absolute. With
+(else once per pass, chunk by chunk). In float64, the default, results equal those of NumPy
+to 1e-9 relative; ReCal's cumulants, differences of larger numbers, to 1e-11 absolute. With
 ``dtype=torch.float32`` the arithmetic of single rows is in float32 and all sums over rows
 in float64, and values agree to 1e-5 (sums relative, probabilities absolute).
 ``device="cpu"`` runs the same code without a GPU, which is how the tests compare the two.
@@ -12,6 +10,5 @@ in float64, and values agree to 1e-5 (sums relative, probabilities absolute).
 
 from calcli.kernels.torch.hoki_retention import retention_rates, runner_up_gaps
 from calcli.kernels.torch.recal import row_sharpness
-from calcli.kernels.torch.temperature import brier_slope, nll_slope, top_mass_slope
 
-__all__ = ["brier_slope", "nll_slope", "retention_rates", "row_sharpness", "runner_up_gaps", "top_mass_slope"]
+__all__ = ["retention_rates", "row_sharpness", "runner_up_gaps"]

@@ -23,15 +23,11 @@ KEPT_SHARE = 0.5
 class DeviceChunk:
     """Consecutive rows on the device.
 
-    start : index of the first row. scores : (b, k) in the precision of the source. y : (b,)
-    int64 or None. weight : (b,) float64, ones when the source has none. transformed :
-    (m, b, k) or None.
+    start : index of the first row. scores : (b, k) in the precision of the source. transformed : (m, b, k) or None.
     """
 
     start: int
     scores: Any
-    y: Any
-    weight: Any
     transformed: Any
 
     def __len__(self) -> int:
@@ -56,15 +52,14 @@ class DeviceRows:
     def __iter__(self) -> Iterator[DeviceChunk]:
         return iter(self._upload() if self.kept is None else self.kept)
 
-    def gaps(self, scores: Any, kind: str | None = None) -> Any:
+    def gaps(self, scores: Any) -> Any:
         """Logits minus the largest of their row, (b, k) <= 0, in the arithmetic's precision.
 
         Subtracted before they are narrowed: a constant on a row must not cost digits.
-        kind : of these scores, the source's when None.
         """
         import torch
 
-        if (kind or self.rows.kind) == "probs":
+        if self.rows.kind == "probs":
             z = scores.to(torch.float64).clamp_min(TINY).log()
         else:
             z = scores.to(torch.promote_types(scores.dtype, self.dtype))
@@ -103,11 +98,8 @@ class DeviceRows:
             return torch.from_numpy(np.concatenate(parts, axis=axis)).to(self.device)
 
         first = blocks[0]
-        n = sum(map(len, blocks))
         return DeviceChunk(
             first.start,
             send([b.scores for b in blocks]),
-            None if first.y is None else send([b.y for b in blocks]),
-            send([b.weight for b in blocks]) if first.weight is not None else self.zeros(n) + 1.0,
             send([b.transformed for b in blocks], axis=1) if first.transformed is not None else None,
         )
