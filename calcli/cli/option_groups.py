@@ -7,8 +7,7 @@ HEADINGS = {
     "Rows": "ignore_label drop_duplicates drop_missing",
     "Split": "stratify",
     "Language models": "normalize choices filter reduce",
-    "Running a model": "model inputs weights layout scale resize grey transform transforms mean std batch device amp"
-    " dtype",
+    "Running a model": "model inputs weights layout scale resize grey transform transforms mean std batch device dtype",
     "Metrics": "metric bins norm scheme label threshold compat level resamples interval",
     "Limits": "max_ min_ junit",
     "Output": "output form force json jsonl quiet value_only signature explain full",

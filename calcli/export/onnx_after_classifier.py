@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from calcli.errors import DataError, UsageError, one_line
 from calcli.export.calibrator_graph import trace
-from calcli.export.onnx_model import IR_VERSION, OLDEST_OPSET, OPSET, Writer, properties, require_onnx, session
+from calcli.export.onnx_model import OLDEST_OPSET, OPSET, Writer, properties, require_onnx, session
 from calcli.fast_dataclass import dataclass
 from calcli.io.artifact import Artifact
 from calcli.io.inputs import note_onnx
@@ -103,7 +103,7 @@ def join(artifact: Artifact, path: str, output: str | None = None) -> Joined:
     one_column = (seen[chosen].shape[1] if seen else declared[1].dim_value if declared else None) == 1
     writer = Writer(artifact.n_classes, opset, PREFIX)
     writer.write(trace(artifact, one_column=one_column), chosen)
-    part = _part(artifact, writer, chosen, one_column)
+    part: bytes = writer.model("calibrator", chosen, 1 if one_column else artifact.n_classes).SerializeToString()
     outputs = writer.outputs("calcli_rows")
     for node in writer.nodes:
         node.output[:] = [names.get(name, name) for name in node.output]
@@ -131,16 +131,6 @@ def read_model(path: str) -> Any:
     if not model.graph.output:
         raise DataError(f"{path}: has no outputs, or is no ONNX model")
     return model
-
-
-def _part(artifact: Artifact, writer: Writer, scores: str, one_column: bool) -> bytes:
-    """What a writer holds, as a model of its own."""
-    onnx, columns = writer.onnx, 1 if one_column else artifact.n_classes
-    given = onnx.helper.make_tensor_value_info(scores, onnx.TensorProto.FLOAT, ["rows", columns])
-    graph = onnx.helper.make_graph(writer.nodes, "calibrator", [given], writer.outputs("rows"), writer.initializers)
-    opset = onnx.helper.make_opsetid("", writer.opset)
-    made: bytes = onnx.helper.make_model(graph, opset_imports=[opset], ir_version=IR_VERSION).SerializeToString()
-    return made
 
 
 # ---- which output holds the scores

@@ -105,6 +105,15 @@ class Writer:
         used = {name for node in self.nodes for name in node.input}  # others would be warned of as the model is loaded
         self.initializers = [each for each in self.initializers if each.name in used]
 
+    def model(self, name: str, scores: str, columns: int, groups: int = 0) -> Any:
+        """What was written as a model of its own, of scores (rows, columns) and the groups of the rows."""
+        helper, kinds = self.onnx.helper, self.onnx.TensorProto
+        given = [helper.make_tensor_value_info(scores, kinds.FLOAT, ["rows", columns])]
+        given += [helper.make_tensor_value_info("group", kinds.INT64, ["rows"])] * groups
+        graph = helper.make_graph(self.nodes, name, given, self.outputs("rows"), self.initializers)
+        opsets = [helper.make_opsetid("", self.opset)]
+        return helper.make_model(graph, producer_name="calcli", opset_imports=opsets, ir_version=IR_VERSION)
+
     def outputs(self, rows: str) -> list[Any]:
         """Descriptions of the three outputs."""
         of, kinds = self.onnx.helper.make_tensor_value_info, self.onnx.TensorProto
@@ -120,15 +129,7 @@ def build_model(artifact: Artifact, graph: Graph) -> Any:
     onnx = require_onnx()
     writer = Writer(artifact.n_classes, OPSET, "")
     writer.write(graph, "scores")
-    scores = onnx.helper.make_tensor_value_info("scores", onnx.TensorProto.FLOAT, ["rows", artifact.n_classes])
-    group = onnx.helper.make_tensor_value_info("group", onnx.TensorProto.INT64, ["rows"])
-    inputs = [scores, *[group] * len(groups_of(artifact))]
-    body = onnx.helper.make_graph(
-        writer.nodes, f"calcli_{artifact.method}", inputs, writer.outputs("rows"), writer.initializers
-    )
-    model = onnx.helper.make_model(
-        body, producer_name="calcli", opset_imports=[onnx.helper.make_opsetid("", OPSET)], ir_version=IR_VERSION
-    )
+    model = writer.model(f"calcli_{artifact.method}", "scores", artifact.n_classes, len(groups_of(artifact)))
     model.producer_version = artifact.calcli_version
     onnx.helper.set_model_props(model, properties(artifact))
     onnx.checker.check_model(model)

@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib import import_module
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -102,10 +102,6 @@ def _without_pickles(torch: Any) -> Iterator[None]:
         torch.load, pickle.loads = load, loads
 
 
-Amp = Literal["off", "bf16", "fp16"]
-AMP: tuple[str, ...] = get_args(Amp)
-
-
 class Model(ABC):
     """A batch of inputs in, a batch of scores out.
 
@@ -122,23 +118,21 @@ class Model(ABC):
         """Scores (b, k), (b, 1) or (b,) of inputs (b, ...), in float32."""
 
 
-def load_model(spec: str, weights: str | None = None, device: str = "auto", amp: str = "off") -> Model:
+def load_model(spec: str, weights: str | None = None, device: str = "auto") -> Model:
     """Load a model.
 
     spec : a ``.pt2`` program of torch.export, a ``.pt`` TorchScript, an ``.onnx`` file, or
     ``package.module:factory``, a callable without arguments that builds a torch module,
     with ``weights`` as its state dict (``.pt`` read weights-only, or ``.safetensors``).
-    device : auto, cpu or cuda. amp : mixed precision, off, bf16 or fp16.
+    device : auto, cpu or cuda.
     Raises UsageError and DataError.
     """
-    if amp not in AMP:
-        raise UsageError(f"--amp {amp}: expected one of {', '.join(AMP)}")
     path = Path(spec)
     if path.suffix == ".onnx":
         if weights is not None:
             raise UsageError(f"--weights: {path.name} holds its own weights")
         note_onnx(_existing(path))
-        return OnnxModel(path, device, amp)
+        return OnnxModel(path, device)
     if path.suffix in (".pt2", ".pt", ".pth") or path.exists():
         _existing(path)
         if weights is not None:
@@ -148,7 +142,7 @@ def load_model(spec: str, weights: str | None = None, device: str = "auto", amp:
             f"--model {spec}: expected a .pt2, TorchScript .pt or .onnx file, or package.module:factory;"
             " there is no such file"
         )
-    return TorchModel(spec, weights, device, amp)
+    return TorchModel(spec, weights, device)
 
 
 def _existing(path: Path) -> Path:
@@ -166,11 +160,10 @@ def _torch() -> Any:
 class TorchModel(Model):
     """Any of the three kinds of torch models."""
 
-    def __init__(self, spec: str, weights: str | None, device: str, amp: str) -> None:
+    def __init__(self, spec: str, weights: str | None, device: str) -> None:
         torch = _torch()
         self.name = spec
         self.device = _torch_device(torch, device)
-        self.dtype = {"off": None, "bf16": torch.bfloat16, "fp16": torch.float16}[amp]
         path = Path(spec)
         if path.suffix == ".pt2":
             self.module = self._exported(torch, path)
@@ -184,7 +177,6 @@ class TorchModel(Model):
                 _load_weights(torch, self.module, Path(weights))
             self.identity = {"model": spec, **_module_identity(torch, spec, self.module)}
             self.module = self.module.to(self.device).eval()
-        self.identity["amp"] = amp
 
     def _exported(self, torch: Any, path: Path) -> Any:
         program = load_exported(torch, path)
@@ -214,7 +206,7 @@ class TorchModel(Model):
         import torch
 
         inputs = torch.from_numpy(np.ascontiguousarray(x)).to(self.device)
-        with torch.inference_mode(), torch.autocast(self.device, self.dtype, enabled=self.dtype is not None):
+        with torch.inference_mode():
             output = self.module(inputs)
         scores: NDArray[Any] = _scores(output).detach().float().cpu().numpy()
         return scores
@@ -306,11 +298,9 @@ def _load_weights(torch: Any, module: Any, path: Path) -> None:
 class OnnxModel(Model):
     """An ONNX graph, run by onnxruntime."""
 
-    def __init__(self, path: Path, device: str, amp: str) -> None:
+    def __init__(self, path: Path, device: str) -> None:
         with needed("running an ONNX model needs onnxruntime", "onnx"):
             import onnxruntime
-        if amp != "off":
-            raise UsageError(f"--amp {amp}: an ONNX model has the precision it was saved in")
         known = onnxruntime.get_available_providers()
         if device == "cuda" and "CUDAExecutionProvider" not in known:
             raise UsageError("--device cuda: this onnxruntime has no CUDA (pip install onnxruntime-gpu); use cpu")

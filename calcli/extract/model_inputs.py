@@ -25,6 +25,7 @@ from calcli.importers.array_names import ROLES
 from calcli.importers.formats import open_archive
 from calcli.io.inputs import note
 from calcli.io.job_files import stamp
+from calcli.io.locate import split_where
 from calcli.numerics import whole_number
 
 Layout = Literal["nhwc", "nchw", "nhw", "sequence", "rows"]
@@ -108,7 +109,6 @@ class ModelOptions:
     std: tuple[float, ...] = flag((), "See --mean.", "S[,S,S]", typed=str | None)
     batch: int = flag(64, "Inputs at a time.", "N", min=1, max=1_000_000)
     device: str = flag("auto", "Where the model runs.", "auto|cpu|cuda")
-    amp: str = flag("off", "Mixed precision of a torch model.", "off|bf16|fp16")
     dtype: str = flag("float32", "Precision to store scores in.", "float16|float32|float64")
 
     def __post_init__(self) -> None:
@@ -237,12 +237,12 @@ def _pick(entries: Any, wish: str | None, names: Sequence[str], path: Path, what
 
 def _labels_elsewhere(wish: str, stack: ExitStack, name: str, entries: dict[str, Entry]) -> Entry:
     """Labels in a file of their own: FILE or FILE:NAME."""
-    file, _, array = (wish, "", "") if Path(wish).exists() else wish.rpartition(":")
-    if not file or not Path(file).is_file():
+    file, array = split_where(wish)
+    if not file.is_file():
         have = ", ".join(entries) or "no other array"
         raise DataError(f"--labels {wish}: is neither an array beside {name} ({have}) nor a file")
-    archive = open_archive(Path(file), stack)
-    return _pick(archive.entries, array or None, ROLES["labels"], Path(file), "labels", loose=archive.loose)
+    archive = open_archive(file, stack)
+    return _pick(archive.entries, array, ROLES["labels"], file, "labels", loose=archive.loose)
 
 
 def _check_labels(labels: NDArray[Any], n: int, where: str) -> NDArray[Any]:

@@ -20,6 +20,7 @@ from calcli.extract.resume import KeptScores
 from calcli.extract.transforms import Transform, choose, parse
 from calcli.importers.import_report import ImportReport, Splitting, Written
 from calcli.io.atomic import check_output, real_place
+from calcli.io.locate import split_where
 from calcli.io.validate import check_labels, check_scores, score_kind
 from calcli.io.writer import BundleWriter, NewBundle, new_bundles
 from calcli.numerics import FloatArray, IntArray, floored_log
@@ -45,7 +46,9 @@ def run_model(
     Raises UsageError and DataError; what was extracted stays in the job file.
     """
     kind = _checked(job)
-    source = _split_name(job.inputs)
+    source = split_where(job.inputs)
+    if not source[0].exists():
+        raise DataError(f"{job.inputs}: no such file or folder of inputs")
     read = _read(job, source[0], output)
     check_output(output, force=force, inputs=read)
     specs = choose(job.transform, job.transforms, job.seed)
@@ -54,7 +57,7 @@ def run_model(
         _check_transforms(specs, inputs)
         # which rows go where, decided before the model runs
         groups = splitting.deal(inputs.n, inputs.labels, inputs.name) if splitting.parts else {"": np.arange(inputs.n)}
-        model = load_model(job.model, job.weights, job.device, job.amp)
+        model = load_model(job.model, job.weights, job.device)
         identity = _identity(job, inputs, model, specs)
         path = Path(f"{real_place(output)}.job")
         now = {**identity, "stamps_sha256": sha256(repr(inputs.stamps).encode()).hexdigest()}
@@ -91,21 +94,11 @@ def _checked(job: ModelJob) -> ScoreKind:
     return score_kind(job.kind)
 
 
-def _split_name(inputs: str) -> tuple[Path, str | None]:
-    """FILE or FILE:ARRAY."""
-    if Path(inputs).exists() or ":" not in inputs:
-        if not Path(inputs).exists():
-            raise DataError(f"{inputs}: no such file or folder of inputs")
-        return Path(inputs), None
-    file, _, array = inputs.rpartition(":")
-    return Path(file), array
-
-
 def _read(job: ModelJob, source: Path, output: Path) -> list[Path]:
     """Files that the job reads; ``output`` itself when it is one of a folder of inputs."""
     named = [source, Path(job.model), *(Path(name) for name in (job.weights, job.labels) if name)]
     if job.labels and ":" in job.labels:
-        named.append(Path(job.labels.rpartition(":")[0]))
+        named.append(split_where(job.labels)[0])
     inside = (
         source.is_dir()
         and output.suffix.lower() in IMAGE_SUFFIXES

@@ -5,7 +5,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import field
 from pathlib import Path
-from typing import Any
+from struct import unpack
+from typing import IO, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -88,6 +89,12 @@ def _rows_read(mapped: Any, key: Any) -> NDArray[Any]:
     if found.size < math.prod(shape):
         raise ValueError("the file is shorter than it says: it was cut short while it was read")
     return found.reshape(shape)
+
+
+def member_start(file: IO[bytes], header: int) -> None:
+    """Put an open zip archive at the bytes of a member. header : where the header before them lies."""
+    file.seek(header + 26)  # where it has the lengths of a name and of more, 2 bytes each
+    file.seek(sum(unpack("<HH", file.read(4))), 1)
 
 
 @dataclass(frozen=True)

@@ -57,10 +57,11 @@ class Splitting:
         return deal_rows(self.parts, n, labels=by, seed=self.seed, ordered=self.ordered, units=units)
 
     def record(self, group: str, labelled: bool, units: bool = False) -> dict[str, Any]:
-        """What a bundle records of its part in the split."""
+        """What the bundle of a group records of the split."""
         method = self.method(labelled, units)
         seed = {"seed": self.seed} if method in ("stratified", "shuffled", "by unit") else {}
-        return {"groups": list(self.texts), "method": method, "name": group, **seed}
+        name = group.rpartition("/")[2]
+        return {"groups": list(self.texts), "method": method, "name": name, **seed}
 
 
 @dataclass(frozen=True)

@@ -73,7 +73,15 @@ def import_scores(
             where = ", ".join(str(path) for path in sources)
             if ask.votes is not None:
                 entries, ask = count_votes(entries, ask, where)
-            origin = _Origin(archives, ask)
+            origin = {
+                "calcli_version": __version__,
+                "files": [
+                    {"name": one.path.name, "format": one.format, "sha256": file_sha256(one.path)} for one in archives
+                ],
+                "kind_given": ask.kind is not None,
+            }
+            if ask.sample is not None:
+                origin["sampled"] = {"of_each_unit": ask.sample, "seed": splitting.seed}
             with new_bundles(output, force=force, inputs=sources) as out:
                 for imported, arrays in _bundles(entries, ask, ignore_labels, splitting, where):
                     groups = _deal(imported, splitting, ignore_labels, ask)
@@ -261,40 +269,6 @@ def _join(*parts: str) -> str:
     return "/".join(part for part in parts if part)
 
 
-class _Origin:
-    """Where the scores came from, as the bundle records it: names and hashes, no clock, no host, no folders."""
-
-    def __init__(self, archives: Sequence[Archive], ask: ImportRequest) -> None:
-        self.files = []
-        for archive in archives:
-            digest = file_sha256(archive.path)
-            self.files.append({"name": archive.path.name, "format": archive.format, "sha256": digest})
-        self.kind_given = ask.kind is not None
-        self.sample = ask.sample
-
-    def source(
-        self, imported: Imported, entries: Mapping[str, Entry], splitting: Splitting, group: str, rows: int
-    ) -> dict[str, Any]:
-        candidate = imported.candidate
-        paths = {"scores": candidate.scores, **candidate.extras}
-        if candidate.labels is not None:
-            paths["labels"] = candidate.labels
-        arrays = {role: f"{entries[path].path.name}:{entries[path].name}" for role, path in paths.items()}
-        record: dict[str, Any] = {
-            "arrays": arrays,
-            "calcli_version": __version__,
-            "files": self.files,
-            "kind_given": self.kind_given,
-            "rows": rows,
-            "rows_of_source": imported.n,
-        }
-        if self.sample is not None:
-            record["sampled"] = {"of_each_unit": self.sample, "seed": splitting.seed}
-        if splitting.parts:
-            record["split"] = splitting.record(group, imported.labels is not None, "unit" in imported.columns)
-        return record
-
-
 def _provenance(candidate: BundleArrays, entries: Mapping[str, Entry]) -> dict[str, str]:
     """What the source says of calibrators: beside its arrays, or of a table in a column."""
     scores = entries[candidate.scores]
@@ -319,16 +293,23 @@ def _write(
     out: BundleWriter,
     imported: Imported,
     groups: Mapping[str, Chosen],
-    origin: _Origin,
+    origin: Mapping[str, Any],
     entries: Mapping[str, Entry],
     splitting: Splitting,
     report: ImportReport,
 ) -> None:
-    """Make the groups of one source bundle, report them, and fill them."""
+    """Make the groups of one source bundle, report them, and fill them.
+
+    origin : where the scores came from, as all bundles record it: names and hashes, no clock, no host, no folders.
+    """
+    candidate = imported.candidate
+    paths = {"scores": candidate.scores, "labels": candidate.labels, **candidate.extras}
+    arrays = {role: f"{entries[path].path.name}:{entries[path].name}" for role, path in paths.items() if path}
     writers: list[tuple[GroupWriter, Chosen]] = []
     whole = {name: column for name, column in imported.columns.items() if not isinstance(column, Positions)}
-    provenance = _provenance(imported.candidate, entries)
+    provenance = _provenance(candidate, entries)
     for group, index in groups.items():
+        split = splitting.record(group, imported.labels is not None, "unit" in imported.columns)
         labels = None if imported.labels is None else imported.labels[index]
         rows = imported.n if isinstance(index, slice) else len(index)
         new = NewBundle(
@@ -340,10 +321,16 @@ def _write(
             transforms=imported.specs,
             class_names=imported.class_names,
             columns={name: values[index] for name, values in whole.items()},
-            source=origin.source(imported, entries, splitting, group.rsplit("/", 1)[-1], rows),
+            source={
+                **origin,
+                "arrays": arrays,
+                "rows": rows,
+                "rows_of_source": imported.n,
+                **({"split": split} if splitting.parts else {}),
+            },
         )
         writer = out.create(group, new)
-        for name, text in {**provenance, **_own_names(imported.candidate, entries)}.items():
+        for name, text in {**provenance, **_own_names(candidate, entries)}.items():
             writer.attribute(name, text)
         writers.append((writer, index))
         written = Written.of(group, new, labels)

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from calcli.errors import DataError
 from calcli.importers.archive import Entry
-from calcli.importers.array_names import parse_name
+from calcli.importers.array_names import parse_name, says_correct
 from calcli.importers.labels import OPPOSITES
 from calcli.importers.remarks import remark
 from calcli.io.validate import SUM_TOLERANCE
@@ -24,9 +24,6 @@ PREDICTIONS = {
     "predicted_labels", "predicted_class", "pred_class", "y_pred", "y_hat", "yhat", "argmax",
 }  # fmt: skip
 """Names under which writers log the class they predict."""
-
-OUTCOMES = frozenset({"acc", "correct", "is_correct", "iscorrect", "exact_match"})
-"""Names under which they log whether it was right."""
 
 FEW = 4
 """Fewer rows than this are in order by chance."""
@@ -144,14 +141,14 @@ def check_logs(
         core = other.core.lower()
         if core in PREDICTIONS and not calibrated:
             logged = _classes(entry, n, names)
-        elif core in OUTCOMES and labels is not None:
+        elif says_correct(core) and labels is not None:
             right = _truths(entry, n)
             logged = None if right is None else np.where(right, labels, -1 if k > 2 else 1 - labels)
         else:
             continue
         if logged is None:
             continue
-        _hold(scores, labels if core in OUTCOMES else None, logged, path, entry)
+        _hold(scores, labels if says_correct(core) else None, logged, path, entry)
         told.append(f"{other.core!r} agrees in every row")
     if told:
         remark(f"{entries[path].where}: {', '.join(told)}")

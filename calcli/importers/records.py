@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Mapping, Sequence
+from math import nan
 from pathlib import Path
 from typing import Any, Literal
 
@@ -67,7 +68,17 @@ def _is_scores(cell: Any) -> bool:
 
 
 def value_column(path: Path, name: str, cells: Sequence[Any]) -> Column:
-    """The column of these cells: numbers, texts, or lists of numbers of one length."""
+    """The column of these cells: numbers, texts, or lists of numbers of one length; None is a gap."""
+    column = _column(path, name, cells)
+    first = next((cell for cell in cells if cell is not None), None)
+    if first is None or None not in cells:
+        return column
+    blank: Any = [nan] * len(first) if isinstance(first, list) else "" if isinstance(first, str) else nan
+    filled = [blank if cell is None else cell for cell in cells]
+    return Column(column.kind, column.load, lambda: _column(path, name, filled).load())
+
+
+def _column(path: Path, name: str, cells: Sequence[Any]) -> Column:
     kinds = {_kind(cell) for cell in cells if cell is not None}
     if kinds <= {"number"} and kinds:
         return Column("number", lambda: _numbers(path, name, cells))

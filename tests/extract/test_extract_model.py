@@ -369,7 +369,6 @@ def test_failing_batch_names_its_rows_and_keeps_the_others(folder):
         ({"transform": ("zoom:0.5",), "layout": "rows"}, UsageError, "needs images"),
         ({"mean": (0.1, 0.2)}, UsageError, "--mean: has 2 numbers, expected 1 or 1"),
         ({"std": (0.0,)}, UsageError, "expected positive numbers"),
-        ({"amp": "fp8"}, UsageError, "expected one of off, bf16, fp16"),
         ({"dtype": "int8"}, UsageError, "expected one of float16"),
         ({"device": "tpu"}, UsageError, "expected one of auto, cpu, cuda"),
         ({"resize": (3, 3)}, UsageError, "--resize is for image folders"),
@@ -397,11 +396,6 @@ def test_labels_outside_the_classes_are_refused_after_the_first_batch(folder):
     np.savez(folder / "bad.npz", images=np.zeros((N, 6, 6), np.uint8), labels=np.arange(N))
     with pytest.raises(DataError, match=r"labels of .*row 4 has label 4, expected 0\.\.3"):
         run(folder, inputs="bad.npz")
-
-
-def test_mixed_precision_is_close(folder):
-    run(folder, amp="bf16", device="cpu")
-    np.testing.assert_allclose(saved(folder)[0]["logits"], expected(pictures(folder)[:, None]), atol=0.05)
 
 
 def test_sample_digits_are_what_their_model_says(tmp_path):

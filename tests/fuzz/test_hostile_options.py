@@ -110,7 +110,7 @@ MODEL = ["extract", "--model", "m.pt2", "--inputs", "s.npz", "-o", "n.h5"]
 IDLE = [
     *(["extract", "s.npz", "-o", "n.h5", *words.split()] for words in (
         "--mean 0.5", "--std 1", "--resize 32", "--grey", "--layout nhwc", "--scale 255", "--transforms 3", "--batch 4",
-        "--device cpu", "--amp off", "--dtype float32", "--dtype float16", "--weights w.pt", "--inputs s.npz",
+        "--device cpu", "--dtype float32", "--dtype float16", "--weights w.pt", "--inputs s.npz",
         "--transform zoom:0.5", "--choices 4", "--filter none", "--normalize chars", "--ordered", "--no-stratify",
         "--stratify",
     )),

@@ -28,7 +28,7 @@ from calcli.importers.readers.pickles import _tensor
 from calcli.importers.readers.torch_files import _Anything
 from calcli.importers.records import value_column
 from calcli.importers.sources import settle_sources
-from calcli.importers.token_logprobs import _lookup
+from calcli.importers.token_logprobs import by_token
 from calcli.io.split import deal_rows, parse_split
 from calcli.io.validate import check_confidences
 
@@ -207,11 +207,11 @@ def test_one_column_that_is_left_over_is_no_array_of_classes(tmp_path):
 
 
 def test_other_cases_of_a_class_are_known_where_they_leave_no_doubt():
-    found = _lookup(["yes", "No", "a", "A"])
+    found = by_token(["yes", "No", "a", "A"])
     assert {token: found[token] for token in ("yes", "Yes", "YES", "no", "NO", "a", "A")} == {
         "yes": 0, "Yes": 0, "YES": 0, "no": 1, "NO": 1, "a": 2, "A": 3,
     }  # fmt: skip
-    assert len(_lookup(["ab", "aB"])) == 2
+    assert len(by_token(["ab", "aB"])) == 2
 
 
 @pytest.mark.parametrize("around", [lambda inner: [inner], lambda inner: {"a": inner}], ids=["lists", "dicts"])

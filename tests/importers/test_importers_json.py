@@ -136,3 +136,13 @@ def test_log_probabilities_of_the_best_tokens_by_name(tmp_path):
         bring(tmp_path, text())
     two = bring(tmp_path, text(), class_names=("A", "B", "C"))
     assert two["log_probs"].shape == (3, 3)
+
+
+def test_rows_with_null_are_left_out_where_that_is_asked_for(tmp_path):
+    rows = [{"id": f"r{i}", "logits": [0.1 * i, -0.2, 0.3], "label": i % 3} for i in range(12)]
+    rows[2]["label"], rows[4]["logits"] = None, None
+    with pytest.raises(DataError, match="has no value in row"):
+        bring(tmp_path, lines(rows))
+    found = bring(tmp_path, lines(rows), drop_missing=True)
+    assert found["labels"].tolist() == [row["label"] for i, row in enumerate(rows) if i not in (2, 4)]
+    assert "2 of 12 rows left out" in found["notes"]

@@ -5,13 +5,12 @@ import re
 import zipfile
 from contextlib import ExitStack
 from pathlib import Path
-from struct import unpack
 from typing import IO, Any
 
 import numpy as np
 
 from calcli.errors import DataError
-from calcli.importers.archive import Archive, Mapped
+from calcli.importers.archive import Archive, Mapped, member_start
 from calcli.importers.formats import reader
 from calcli.importers.import_request import ImportRequest
 from calcli.importers.readers.pickles import content_archive, load_arrays
@@ -19,8 +18,8 @@ from calcli.importers.source_file import SourceFile
 from calcli.io.validate import is_decompression_bomb
 from calcli.numerics import bfloat16_to_float32, is_bfloat16
 
-MAPPED, NAME_LENGTH = 16 << 20, 26
-"""Bytes from which an array stays in its file; where a zip archive has the lengths of a member's name and of more."""
+MAPPED = 16 << 20
+"""Bytes from which an array stays in its file."""
 
 
 @reader(
@@ -113,8 +112,7 @@ def _in_one_piece(path: Path, name: str, archive: zipfile.ZipFile) -> Mapped | N
     if about is None or about.compress_type != zipfile.ZIP_STORED or about.file_size < MAPPED:
         return None
     with path.open("rb") as file:
-        file.seek(about.header_offset + NAME_LENGTH)
-        file.seek(sum(unpack("<HH", file.read(4))), 1)
+        member_start(file, about.header_offset)
         header, start = _header(file), file.tell()
     if header is None or header[0].hasobject or header[2]:
         return None

@@ -8,11 +8,10 @@ from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 from shlex import quote
-from struct import unpack
 from typing import Any
 
 from calcli.errors import DataError, UsageError, needed
-from calcli.importers.archive import Archive
+from calcli.importers.archive import Archive, member_start
 from calcli.importers.formats import reader
 from calcli.importers.import_request import ImportRequest
 from calcli.importers.source_file import SourceFile
@@ -21,8 +20,8 @@ from calcli.io.validate import is_decompression_bomb
 
 MARKS = {"C": True, "I": False}
 
-ZSTD, NAME_LENGTH = 93, 26
-"""A zip archive's number for zstd; where its header of a member has the lengths of a name and of more, 2 bytes each."""
+ZSTD = 93
+"""A zip archive's number for zstd."""
 
 
 def _is_inspect(file: SourceFile) -> bool:
@@ -114,8 +113,7 @@ def _unpacked(path: Path, archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> 
         with needed(f"{path}: {how} rewrites it; zstandard reads it", "zstd"):
             import zstandard
     with path.open("rb") as opened:
-        opened.seek(member.header_offset + NAME_LENGTH)
-        opened.seek(sum(unpack("<HH", opened.read(4))), 1)
+        member_start(opened, member.header_offset)
         packed = opened.read(member.compress_size)
     data: bytes = zstandard.ZstdDecompressor().stream_reader(packed, read_across_frames=True).read(member.file_size + 1)
     if len(data) != member.file_size or zlib.crc32(data) != member.CRC:
