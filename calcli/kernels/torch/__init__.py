@@ -8,7 +8,7 @@ in float64, and values agree to 1e-5 (sums relative, probabilities absolute).
 ``device="cpu"`` runs the same code without a GPU, which is how the tests compare the two.
 """
 
-from calcli.kernels.torch.hoki_retention import retention_rates, runner_up_gaps
+from calcli.kernels.torch.hoki_retention import retention_rates
 from calcli.kernels.torch.recal import row_sharpness
 
-__all__ = ["retention_rates", "row_sharpness", "runner_up_gaps"]
+__all__ = ["retention_rates", "row_sharpness"]

@@ -72,16 +72,6 @@ def gaps_to_top(gaps: Any) -> tuple[Any, Any]:
     return d, top
 
 
-def runner_up_gaps(rows: Rows, *, device: Any = "cuda", dtype: Any = None) -> FloatArray:
-    """Gap between the two largest logits of every row, (n,) float64."""
-    import torch
-
-    data = DeviceRows(rows, device, dtype)
-    gaps = [gaps_to_top(data.gaps(chunk.scores))[0].amin(dim=1) for chunk in data]
-    found: FloatArray = torch.cat(gaps).double().cpu().numpy()
-    return found
-
-
 def gaussian_into(out: Any, d: Any, table: GapTable, tables: list[Any]) -> None:
     """Exact retention of one chunk under Gaussian noise, written to out (b, scales)."""
     moments = power_sums(d, table)

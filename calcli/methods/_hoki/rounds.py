@@ -13,6 +13,7 @@ from calcli.errors import FitError, UsageError
 from calcli.fast_dataclass import dataclass
 from calcli.folds import unit_folds
 from calcli.kernels.device import kernels
+from calcli.kernels.numpy import runner_up_gaps
 from calcli.numerics import NLL_FLOOR, FloatArray, IntArray
 from calcli.rows import Block, Rows
 from calcli.statistics.units import Units
@@ -253,7 +254,7 @@ def grid(rows: Rows, options: Any, context: Context, counted: IntArray, family: 
         return listed_scales(options.scales)
     if options.grid == "printed":
         return [float(scale) for scale in range(1, PRINTED[family] + 1)]
-    gaps = kernels(context).runner_up_gaps(rows)[counted]
+    gaps = runner_up_gaps(rows)[counted]
     unit = float(np.median(gaps)) or float(gaps.mean()) or 1.0
     return [unit * 2.0 ** (i / 2) for i in range(-6, 7)]
 
