@@ -17,6 +17,7 @@ from calcli.importers.extra_axis import reduced
 from calcli.importers.import_request import ImportRequest
 from calcli.importers.records import value_column
 from calcli.importers.remarks import remark
+from calcli.numerics import FloatArray
 
 UNLIKELY = -9999.0
 """What servers write for a token of which they know no log-probability."""
@@ -114,21 +115,14 @@ def _confidence(answer: Answer, how: str) -> float:
 
 def _class_rows(path: Path, answers: Sequence[Answer], names: Sequence[str]) -> tuple[list[Answer], NDArray[Any]]:
     """The answers that list a class, and their log-probabilities (n, classes)."""
-    index = _lookup(names)
+    index = by_token(names)
     rows, kept, missing = [], [], 0
     for answer in answers:
         place = _place(answer, index)
         if place is None:
             continue
-        found = np.full(len(names), -np.inf)
-        top = answer.positions[place].top
-        for token, lp in top.items():
-            if (c := index.get(_bare(token))) is not None:
-                found[c] = np.logaddexp(found[c], lp)
-        rest = 1.0 - sum(map(exp, top.values()))
-        absent = np.isneginf(found)
-        found[absent] = min(min(top.values()), log(rest) if rest > 0 else 0.0)
-        missing += bool(absent.any())
+        found, absent = of_classes(answer.positions[place].top, index, len(names))
+        missing += absent > 0
         rows.append(found)
         kept.append(answer)
     if len(kept) * 2 < len(answers) or not kept:
@@ -147,11 +141,29 @@ def _class_rows(path: Path, answers: Sequence[Answer], names: Sequence[str]) -> 
     return kept, np.array(rows)
 
 
+def of_classes(top: Mapping[str, float], index: Mapping[str, int], k: int) -> tuple[FloatArray, int]:
+    """Log-probabilities (k,) of classes among the tokens listed, those of one class added, and how many are not listed.
+
+    index : classes by token (see ``by_token``). A class that is not listed gets its upper bound: the least that is
+    listed, or all that the listed ones leave where that is less; where none is, all are -inf.
+    """
+    found = np.full(k, -np.inf)
+    known = {token: min(lp, 0.0) for token, lp in top.items() if lp > UNLIKELY}
+    for token, lp in known.items():
+        if (c := index.get(_bare(token))) is not None:
+            found[c] = np.logaddexp(found[c], lp)
+    absent = np.isneginf(found)
+    if absent.any() and not absent.all():
+        rest = 1.0 - sum(map(exp, known.values()))
+        found[absent] = min(min(known.values()), log(rest) if rest > 0 else 0.0)
+    return found, int(absent.sum())
+
+
 def _bare(token: str) -> str:
     return token.strip(" \t\r\n\u0120\u2581")  # tokenizers write the space before a word as these
 
 
-def _lookup(names: Sequence[str]) -> dict[str, int]:
+def by_token(names: Sequence[str]) -> dict[str, int]:
     """Classes by token; in other cases too where that leaves no doubt."""
     index = {_bare(name): c for c, name in enumerate(names)}
     for change in (str.lower, str.upper, str.capitalize):

@@ -1,7 +1,7 @@
 """Tables of the k best classes with their probabilities, as inference scripts write them."""
 
 from collections.abc import Callable, Mapping, Sequence
-from math import exp, log
+from math import exp
 from pathlib import Path
 from typing import Any
 
@@ -13,11 +13,9 @@ from calcli.importers.array_names import parse_name
 from calcli.importers.columns import NUMBERED, Column
 from calcli.importers.import_request import ImportRequest
 from calcli.importers.remarks import remark
+from calcli.importers.token_logprobs import by_token, of_classes
 from calcli.io.locate import natural
 from calcli.io.validate import SUM_TOLERANCE
-
-TINY = 1e-300
-"""The least probability, whose logarithm is a number."""
 
 SCORES = ("prob", "probs", "probability", "score", "scores", "p")
 PLACES = ("index", "idx", "indices", "class_index", "class_idx", "class", "label", "pred", "class_name", "classes")
@@ -138,9 +136,8 @@ def _as_index(path: Path, places: NDArray[Any], names: Sequence[str]) -> NDArray
 def listed_logprobs(rows: Sequence[Mapping[str, Any]], ask: ImportRequest, where: str) -> list[dict[str, Any]]:
     """Rows whose log-probabilities by name, ``{"logprobs": {"A": -0.1, …}}``, are of the best few tokens, as classes.
 
-    Tokens that differ by spaces are one class and added. A class that a row does not list gets its upper bound: the
-    least that is listed there, or what the listed ones leave to all such where that is less. The rest is of other
-    tokens: the classes are divided by their sum. The classes are those of ``--class-names``, else all that are listed
+    What is listed makes log-probabilities of classes as ``of_classes`` says. The rest is of other tokens: the classes
+    are divided by their sum. The classes are those of ``--class-names``, else all that are listed
     where they are the same in every row, or where the labels or the alphabet know them. Raises UsageError otherwise.
     """
     made = [dict(row) for row in rows]
@@ -150,22 +147,19 @@ def listed_logprobs(rows: Sequence[Mapping[str, Any]], ask: ImportRequest, where
         cells = [row.get(key) for row in made]
         if not all(isinstance(cell, Mapping) and cell and all(map(_is_real, cell.values())) for cell in cells):
             continue
-        listed = [_by_class(cell) for cell in cells if isinstance(cell, Mapping)]
-        if all(each.keys() == listed[0].keys() and abs(sum(each.values()) - 1) <= SUM_TOLERANCE for each in listed):
+        listed = [{str(token): float(lp) for token, lp in cell.items()} for cell in cells if isinstance(cell, Mapping)]
+        if all(each.keys() == listed[0].keys() and _is_whole(each) for each in listed):
             continue
         names = ask.class_names or _classes_of(listed, made, f"{where}: {key!r}")
-        absent, rest = 0, 0.0
+        index, absent, rest = by_token(names), 0, 0.0
         for row, p in zip(made, listed, strict=True):
-            own = [name for name in names if name in p]
-            if not own:
+            found, missing = of_classes(p, index, len(names))
+            if missing == len(names):
                 raise DataError(f"{where}: {key!r} of a row lists none of {', '.join(names)}, but {', '.join(p)}")
-            left = max(1.0 - sum(p.values()), 0.0)
-            bound = max(min(min(p.values()), left / max(len(names) - len(own), 1)), TINY)
-            whole = {name: p.get(name, bound) for name in names}
-            total = sum(whole.values())
-            row[key] = {name: log(max(value / total, TINY)) for name, value in whole.items()}
-            absent += len(names) - len(own)
-            rest += max(1.0 - total, 0.0) / len(made)
+            norm = float(np.logaddexp.reduce(found))
+            row[key] = dict(zip(names, (found - norm).tolist(), strict=True))
+            absent += missing
+            rest += max(1.0 - exp(norm), 0.0) / len(made)
         bounded = f"; {absent} times a class was not listed and got its upper bound" if absent else ""
         remark(
             f"{where}: {key!r} sums to less than 1: {rest:.2%} on average is of other tokens and was left out, and the"
@@ -174,18 +168,16 @@ def listed_logprobs(rows: Sequence[Mapping[str, Any]], ask: ImportRequest, where
     return made
 
 
-def _by_class(cell: Mapping[Any, Any]) -> dict[str, float]:
-    """Probabilities by class, tokens without the spaces around them."""
-    found: dict[str, float] = {}
-    for token, lp in cell.items():
-        found[str(token).strip()] = found.get(str(token).strip(), 0.0) + exp(min(float(lp), 0.0))
-    return found
+def _is_whole(listed: Mapping[str, float]) -> bool:
+    """Whether these are the log-probabilities of all there is."""
+    return abs(sum(exp(min(lp, 0.0)) for lp in listed.values()) - 1) <= SUM_TOLERANCE
 
 
 def _classes_of(listed: Sequence[Mapping[str, float]], rows: Sequence[Mapping[str, Any]], where: str) -> list[str]:
-    every = sorted({name for each in listed for name in each}, key=natural)
-    if all(len(each) == len(every) for each in listed):
-        return list(listed[0])
+    named = [dict.fromkeys(token.strip() for token in each) for each in listed]
+    every = sorted({name for each in named for name in each}, key=natural)
+    if all(len(each) == len(every) for each in named):
+        return list(named[0])
     truths = {str(cell).strip() for row in rows for key, cell in row.items() if parse_name(key).role == "labels"}
     letters = [chr(ord("A") + i) for i in range(26)]
     if truths <= set(every) and (truths == set(every) or set(every) <= set(letters)):
