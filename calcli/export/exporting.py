@@ -56,7 +56,7 @@ def export(artifact: Artifact, target: str) -> Export:
 
 
 def export_behind(artifact: Artifact, path: str, output: str | None = None) -> Export:
-    """A calibrator behind the classifier of an ONNX file; the whole is run on random inputs, its part on hard rows."""
+    """A calibrator behind the classifier of an ONNX file; both are run, on random inputs and on hard rows."""
     if groups_of(artifact):
         raise UsageError(
             f"--onto {path}: the calibrator takes the group of every row beside the scores; export it by itself, and"
@@ -68,16 +68,12 @@ def export_behind(artifact: Artifact, path: str, output: str | None = None) -> E
         model = session(data)
     except Exception as problem:  # protobuf and onnxruntime have errors of their own
         raise CalcliError(f"{path}: cannot be joined with the calibrator: {one_line(problem)}") from None
-    run = _onnx(joined.part) if not joined.one_column else export(artifact, "onnx").run
-    agreement, notes = tried(run, artifact), [f"{path} does not run on random inputs: only the calibrator's part was"]
-    if joined.feeds is not None:
-        seen, probs, label = model.run([joined.scores, *joined.outputs[:2]], joined.feeds)
-        agreement += compare(lambda _: (probs, label), artifact, both_columns(seen, artifact))
-        notes = []
+    alone = export(artifact, "onnx")
+    seen, probs, label = model.run([joined.scores, *joined.outputs[:2]], joined.feeds)
+    agreement = alone.agreement + compare(lambda _: (probs, label), artifact, both_columns(seen, artifact))
     names = ", ".join(name for name in joined.outputs if name.startswith(onnx_after_classifier.OTHERWISE))
-    if names:
-        notes.append(f"{path} has tensors of these names: the calibrator's outputs are called {names}")
-    return Export(data, run, agreement, joined.opset, joined.scores, tuple(notes))
+    note = f"{path} has tensors of these names: the calibrator's outputs are called {names}"
+    return Export(data, alone.run, agreement, joined.opset, joined.scores, (note,) * bool(names))
 
 
 def both_columns(scores: Any, artifact: Artifact) -> Any:

@@ -25,8 +25,7 @@ PREFIX, OTHERWISE = "calcli/", "calibrated_"
 """Of tensors inside, and of an output whose name the classifier has given away."""
 
 ENDS = {"Softmax": "probs", "Sigmoid": "probs", "LogSoftmax": "log_probs"}
-LINEAR = {"Gemm", "MatMul", "Add"}
-"""Kinds of scores by the operation that makes them; what a last layer does."""
+"""Kinds of scores by the operation that makes them."""
 
 PASSING = {"Identity", "Cast", "Dropout", "Reshape", "Flatten", "Squeeze", "Unsqueeze"}
 """Operations that leave the values as they are."""
@@ -47,19 +46,15 @@ Seen = Mapping[str, NDArray[Any]]
 class Joined:
     """Classifier and calibrator in one graph.
 
-    model : an ``onnx.ModelProto``. part : the bytes of its part from the scores on, as a model of
-    float32 scores. scores : the output that is calibrated. outputs : what probs, prediction and
-    confidence are called. one_column : whether the scores are one column of class 1. feeds : inputs
-    that it runs on, None where there are none.
+    model : an ``onnx.ModelProto``. scores : the output that is calibrated. outputs : what probs, prediction and
+    confidence are called. feeds : inputs that it runs on.
     """
 
     model: Any
-    part: bytes
     scores: str
     outputs: tuple[str, ...]
-    one_column: bool
     opset: int
-    feeds: dict[str, Any] | None
+    feeds: dict[str, Any]
 
 
 def join(artifact: Artifact, path: str, output: str | None = None) -> Joined:
@@ -74,14 +69,8 @@ def join(artifact: Artifact, path: str, output: str | None = None) -> Joined:
     onnx, model = require_onnx(), read_model(path)
     if output is not None:
         _take_out(model, output)
-    feeds, seen, problem = observed(model)
+    feeds, seen = observed(model, path)
     chosen = score_output(model, path, artifact, output, seen)
-    made = ending(model, chosen)[0]
-    if not seen and ENDS.get(made, "logits" if made in LINEAR else None) != artifact.input_kind:
-        raise DataError(
-            f"{path}: does not run on random inputs ({problem}), so that nothing tells whether its output {chosen!r} is"
-            f" {artifact.input_kind}; give its inputs fixed shapes (onnxruntime.tools.make_dynamic_shape_fixed)"
-        )
     used = {name for node in model.graph.node for name in (*node.input, *node.output)}
     used |= {value.name for value in (*model.graph.input, *model.graph.initializer)}
     if taken := sorted(name for name in used if name.startswith(PREFIX)):
@@ -99,11 +88,8 @@ def join(artifact: Artifact, path: str, output: str | None = None) -> Joined:
             f" convert it with onnx.version_converter.convert_version(model, {OPSET})"
         )
     model.ir_version = max(model.ir_version, 7)
-    declared = next(o for o in model.graph.output if o.name == chosen).type.tensor_type.shape.dim
-    one_column = (seen[chosen].shape[1] if seen else declared[1].dim_value if declared else None) == 1
     writer = Writer(artifact.n_classes, opset, PREFIX)
-    writer.write(trace(artifact, one_column=one_column), chosen)
-    part: bytes = writer.model("calibrator", chosen, 1 if one_column else artifact.n_classes).SerializeToString()
+    writer.write(trace(artifact, one_column=seen[chosen].shape[1] == 1), chosen)
     outputs = writer.outputs("calcli_rows")
     for node in writer.nodes:
         node.output[:] = [names.get(name, name) for name in node.output]
@@ -114,7 +100,7 @@ def join(artifact: Artifact, path: str, output: str | None = None) -> Joined:
     model.graph.output.extend(outputs)
     known = {p.key: p.value for p in model.metadata_props}
     onnx.helper.set_model_props(model, {**known, **properties(artifact), "calcli_scores": chosen})
-    return Joined(model, part, chosen, tuple(names.values()), one_column, opset, feeds)
+    return Joined(model, chosen, tuple(names.values()), opset, feeds)
 
 
 def read_model(path: str) -> Any:
@@ -147,8 +133,8 @@ def ending(model: Any, name: str) -> tuple[str, str]:
 def other_kind(model: Any, name: str, kind: ScoreKind, seen: Seen) -> str | None:
     """What an output is, where that is not scores of a kind, by its last operation and its values."""
     made = ENDS.get(ending(model, name)[0], kind)
-    if made != kind or not seen:
-        return None if made == kind else made
+    if made != kind:
+        return made
     values = seen[name].astype(np.float64)
     if kind != "logits":
         return None if _can_be(kind, values) else f"no {kind}"
@@ -171,13 +157,7 @@ def score_output(model: Any, path: str, artifact: Artifact, wanted: str | None, 
     names = [o.name for o in model.graph.output]
     if wanted is not None and wanted not in names:
         raise UsageError(f"{path}: has no output {wanted!r}; its outputs: {', '.join(names)}")
-
-    if seen:
-        fit = [name for name in names if name in seen and seen[name].ndim == 2 and seen[name].shape[1] in widths]
-    else:
-        floats = [o for o in model.graph.output if o.type.tensor_type.elem_type in FLOATS]
-        shapes = {o.name: [d.dim_value for d in o.type.tensor_type.shape.dim] for o in floats}
-        fit = [name for name, s in shapes.items() if not s or (len(s) == 2 and s[1] in (0, *widths))]
+    fit = [name for name in names if name in seen and seen[name].ndim == 2 and seen[name].shape[1] in widths]
     if wanted is not None and wanted not in fit:
         raise DataError(f"{path}: output {wanted!r} is no array (rows, {k}) of floats")
     fit = fit if wanted is None else [wanted]
@@ -214,19 +194,19 @@ def _take_out(model: Any, name: str) -> None:
 # ---- its values on random inputs
 
 
-def observed(model: Any) -> tuple[dict[str, Any] | None, Seen, str]:
-    """Inputs that a model runs on, its outputs of floats on many such, and why it does not run.
+def observed(model: Any, path: str) -> tuple[dict[str, Any], Seen]:
+    """Inputs that a model runs on, and its outputs of floats on many such, all rows of them that are finite.
 
-    The values are those of all rows that are finite; none where it does not run.
+    Raises DataError for a model that does not run.
     """
     names = [o.name for o in model.graph.output if o.type.tensor_type.elem_type in FLOATS]
     if not names:
-        return None, {}, ""
+        return {}, {}
     problem: Exception | None = None
     try:
         run = session(model.SerializeToString()).run
     except Exception as failed:  # onnxruntime and protobuf have errors of their own
-        return None, {}, one_line(failed)[:200]
+        raise _does_not_run(path, failed) from None
     for free in FREE:
         for most in (1, 0):
             try:
@@ -241,8 +221,16 @@ def observed(model: Any) -> tuple[dict[str, Any] | None, Seen, str]:
             except Exception as failed:
                 problem = problem or failed
             else:
-                return first, _finite(names, found), ""
-    return None, {}, "" if problem is None else one_line(problem)[:200]
+                return first, _finite(names, found)
+    raise _does_not_run(path, problem)
+
+
+def _does_not_run(path: str, problem: Exception | None) -> DataError:
+    return DataError(
+        f"{path}: does not run on random inputs ({one_line(problem or Exception())[:200]}), so that nothing tells what"
+        " its outputs are; give its inputs fixed shapes (onnxruntime.tools.make_dynamic_shape_fixed), or export the"
+        " calibrator by itself"
+    )
 
 
 def _finite(names: list[str], found: list[Any]) -> Seen:
