@@ -144,7 +144,9 @@ def assess(
     subject = subject.counted()
     rows = subject.rows
     if rows.k == 1 and plan.per_class:
-        raise DataError(f"{subject.name}: holds one confidence a row and no classes, which --per-class needs")
+        raise DataError(
+            f"{subject.name}: holds one confidence a row and no classes, which --per-class needs; leave it out"
+        )
     compared = candidates if baseline is None else [*candidates, baseline]
     names = plan.metrics_for(rows.k)
     if _long(subject, plan, names):
