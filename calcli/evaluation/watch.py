@@ -20,7 +20,7 @@ from calcli.io.artifact import Artifact
 from calcli.io.atomic import write_bytes
 from calcli.io.dataset import DataSet
 from calcli.io.inputs import open_document
-from calcli.io.job_files import lock, open_job_file, remove
+from calcli.io.job_files import in_use, lock, open_job_file, remove
 from calcli.io.provenance import link_to
 from calcli.metrics.collect import collect
 from calcli.numerics import FloatArray
@@ -191,6 +191,8 @@ def held(path: Path) -> Iterator[State | None]:
             # Only who holds the lock may: another process could be about to fill this very file.
             if new and not os.fstat(file.fileno()).st_size:
                 remove(file, path)
+            else:
+                in_use(file.fileno(), "LOCK_UN")
 
 
 def watch(

@@ -62,6 +62,7 @@ def run_model(
         path = Path(f"{real_place(output)}.job")
         now = {**identity, "stamps_sha256": sha256(repr(inputs.stamps).encode()).hexdigest()}
         with KeptScores(path, now, force=force) as part:
+            check_output(output, force=force, inputs=read)  # the job that was there a moment ago may have made it
             report = ImportReport()
             if part.done:
                 report.notes.append(f"{path.name}: going on after {part.done} of {inputs.n} rows")

@@ -15,6 +15,7 @@ from typing import Any, NoReturn
 
 from calcli.errors import CalcliError, UsageError
 from calcli.io.inputs import is_read
+from calcli.io.job_files import in_use
 
 PIECE = 1 << 20
 """Bytes read back at once."""
@@ -153,6 +154,7 @@ def new_file(path: Path, *, force: bool = False, inputs: Iterable[Path] = ()) ->
     try:
         with _blaming(path):
             descriptor = os.open(temporary, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o666)
+        in_use(descriptor, "LOCK_SH")  # until it is closed: no file that was abandoned
         file = NewFile(path, temporary, descriptor)
         yield file
         file.sync()
@@ -166,6 +168,7 @@ def new_file(path: Path, *, force: bool = False, inputs: Iterable[Path] = ()) ->
         with suppress(OSError):
             temporary.unlink()
         if descriptor >= 0:
+            in_use(descriptor, "LOCK_UN")
             with suppress(OSError):
                 os.close(descriptor)
         _unfinished.discard(temporary)
@@ -185,11 +188,12 @@ def discard_unfinished() -> None:
 
 
 def discard_abandoned(path: Path) -> None:
-    """Remove what a process that was killed has left of a file; nobody may be at it."""
+    """Remove what a process that was killed has left of a file, or of one whose name begins alike."""
     place = real_place(path)
     for left in place.parent.glob(f".{escape(place.name[:40])}.????????????.tmp"):
-        with suppress(OSError):
-            left.unlink()
+        with suppress(OSError), left.open("r+b") as file:
+            if not in_use(file.fileno(), "LOCK_EX"):
+                left.unlink()
 
 
 @contextmanager

@@ -36,17 +36,25 @@ def open_job_file(path: Path, mode: int = 0o666) -> int:
 
 def lock(descriptor: int, path: Path) -> None:
     """Keep a second process off the file, where the system can. Raises UsageError where another is at it."""
-    taken = UsageError(f"{path}: another calcli is writing it; wait for it or choose another -o")
+    # Without a name the other has ended in between: removed it, or put a new one in its place.
+    if in_use(descriptor, "LOCK_EX") or not _has_name(descriptor, path):
+        raise UsageError(f"{path}: another calcli is writing it; wait for it or choose another -o")
+
+
+def in_use(descriptor: int, how: str) -> bool:
+    """Lock an open file, or unlock it, where the system can (see ``flock``); whether the lock of another forbids it.
+
+    Closed only, a file stays locked while a process lives that was forked meanwhile.
+    """
     try:
         import fcntl
 
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        fcntl.flock(descriptor, getattr(fcntl, how) | fcntl.LOCK_NB)
     except BlockingIOError:
-        raise taken from None
+        return True
     except (ImportError, OSError):  # a system, or a file system, without locks
         pass
-    if not _has_name(descriptor, path):  # the other has ended in between: removed it, or put a new one in its place
-        raise taken
+    return False
 
 
 def _has_name(descriptor: int, path: Path) -> bool:

@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import signal
 import subprocess
 import sys
 import time
@@ -12,7 +13,12 @@ import numpy as np
 import pytest
 from synthetic import truth
 
+import calcli.extract.run as run_of_models
 from calcli.errors import UsageError
+from calcli.evaluation.watch import held
+from calcli.extract.model_inputs import ModelJob
+from calcli.importers.import_report import Splitting
+from calcli.io.atomic import discard_abandoned, new_file
 from calcli.io.job_files import lock, open_job_file
 
 SCRIPT = "from calcli.cli.main import process\nprocess()\n"
@@ -180,6 +186,7 @@ def test_commands_of_a_parent_that_ignores_its_children(downloads, words, tmp_pa
         ("extract --model nets:net --inputs in-0.npz --layout rows -o two.h5", "two.h5.job"),
         ("extract --model nets:net --inputs in-*.npz --layout rows -o two.parts --workers 1", "two.parts.job"),
         ("watch a.h5 --state two.state", "two.state"),
+        ("run a.h5 b.h5 -o two --force", "two/a.job"),
     ],
 )
 def test_an_output_that_grows_has_one_writer(downloads, words, busy):
@@ -189,6 +196,7 @@ def test_an_output_that_grows_has_one_writer(downloads, words, busy):
     if "link" in words and not (downloads / "link.json").is_symlink():
         (downloads / "link.json").symlink_to("two.json")
     path = downloads / busy
+    path.parent.mkdir(exist_ok=True)
     with os.fdopen(open_job_file(path), "r+b") as file:
         lock(file.fileno(), path)
         before = path.read_bytes()
@@ -208,6 +216,113 @@ def test_a_job_that_ended_in_between_is_no_job_to_enter(tmp_path):
             then()
             with pytest.raises(UsageError, match="another calcli is writing it"):
                 lock(late.fileno(), path)
+
+
+def test_what_another_is_writing_is_not_abandoned(tmp_path):
+    """Workers that died leave unfinished files; another command may be at one whose name begins alike."""
+    one, other = (tmp_path / f"calibrated_scores_of_the_test_split_of_2026_part_{i}.h5" for i in "12")
+    left = tmp_path / f".{one.name[:40]}.0123456789ab.tmp"
+    left.write_bytes(b"left by one that was killed")
+    with new_file(one) as file:
+        file.write(b"abc")
+        discard_abandoned(other)
+    assert one.read_bytes() == b"abc" and not left.exists()
+
+
+@pytest.mark.parametrize("written", [False, True])
+def test_a_child_forked_meanwhile_keeps_no_state_locked(tmp_path, written):
+    """It shares the descriptors of all threads, for as long as it lives."""
+    path, child = tmp_path / "s.json", 0
+    path.touch()
+    try:
+        with held(path):
+            if written:
+                with new_file(path, force=True) as file:
+                    child = child or os.fork() or wait_to_be_killed()
+                    file.write(b"")
+            child = child or os.fork() or wait_to_be_killed()
+        with held(path):
+            pass
+    finally:
+        os.kill(child, signal.SIGKILL)
+        os.waitpid(child, 0)
+
+
+def wait_to_be_killed():
+    while True:
+        signal.pause()
+
+
+def test_a_model_is_not_run_for_an_output_that_another_has_just_made(tmp_path, monkeypatch):
+    """It was not there when the command began; nor is a job file left for it."""
+    pytest.importorskip("torch")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    np.savez(tmp_path / "in.npz", inputs=np.zeros((4, 6), "f4"), labels=np.zeros(4, int))
+    made = tmp_path / "made.h5"
+    # Made while the model is loaded, which would fail on these inputs.
+    (tmp_path / "late_nets.py").write_text(
+        f"{NETS.replace('Linear(6', 'Linear(5')}open({str(made)!r}, 'wb').write(b'x')\n"
+    )
+    job = ModelJob(model="late_nets:net", inputs=str(tmp_path / "in.npz"), layout="rows")
+    with pytest.raises(UsageError, match="exists already"):
+        run_of_models.run_model(job, made, Splitting())
+    assert sorted(path.name for path in tmp_path.glob("made*")) == ["made.h5"]
+
+
+AT_ONCE = """
+import json, os, sys, time
+import h5py, numpy as np
+import calcli
+import calcli.cli.main as entry
+
+def live(at, words):
+    os.dup2(os.open(os.devnull, os.O_RDWR), 1)
+    os.dup2(os.open("said", os.O_RDWR | os.O_CREAT | os.O_APPEND), 2)
+    time.sleep(max(0.0, at - time.time()))
+    code = 99
+    try:
+        sys.argv = ["calcli", *words, "-q"]
+        entry.main()
+    except SystemExit as end:
+        code = end.code or 0
+        sys.stderr.flush()
+    finally:
+        os._exit(code)
+
+def together(commands):
+    at, children = time.time() + 0.05, []
+    for words in commands:
+        at += 0.0005
+        child = os.fork()
+        if child == 0:
+            live(at, words)
+        children.append(child)
+    return [os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) for child in children]
+
+rng = np.random.default_rng(0)
+names = [f"now{i}.h5" for i in range(4)]
+for name in names:
+    with h5py.File(name, "w") as file:
+        z = rng.normal(size=(50, 3))
+        file["logits"], file["labels"] = z, (z + rng.gumbel(size=z.shape)).argmax(axis=1)
+calcli.watch(names[0], state="warm.json")  # imports what all need
+for at in range(int(sys.argv[1])):
+    codes = together([["watch", name, "--state", f"{at}.json"] for name in names])
+    with open(f"{at}.json") as file:
+        there = {batch["name"] for batch in json.load(file)["batches"]}
+    print(set(codes) <= {0, 2}, there == {name for name, code in zip(names, codes) if code == 0})
+codes = together([["compare", *names[: i + 1], "-m", "platt", "-o", "r.json"] for i in range(4)])
+with open("r.json") as file:
+    there = {result["bundle"] for result in json.load(file)["results"]}
+print(set(codes) <= {0, 2}, there >= {name for i, code in enumerate(codes) if code == 0 for name in names[: i + 1]})
+print(not [name for name in os.listdir() if name.endswith((".job", ".tmp"))])
+"""
+
+
+def test_commands_that_begin_within_a_millisecond(tmp_path):
+    """Of four that write one output, each ends with 0 and its part is there, or with 2 and a sentence."""
+    done = subprocess.run([sys.executable, "-P", "-c", AT_ONCE, "8"], cwd=tmp_path, capture_output=True, text=True)
+    assert (done.stdout.split("\n"), done.stderr) == (["True True"] * 9 + ["True", ""], "")
 
 
 def test_two_comparisons_at_once_lose_nothing(downloads, tmp_path):

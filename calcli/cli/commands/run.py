@@ -17,6 +17,7 @@ from typing import Any, ClassVar
 
 from calcli.cli import options as o
 from calcli.cli.commands import evaluate, fit, report
+from calcli.cli.context import job_file
 from calcli.cli.render import print_json
 from calcli.fast_dataclass import dataclass
 from calcli.flags import REQUIRED, argument, flag
@@ -65,13 +66,14 @@ def run(args: RunArgs) -> int:
     inputs = [split_where(name)[0] for name in (args.calibration, test)]
     check_output(page, force=args.force, inputs=inputs)
     printed = StringIO()
-    with redirect_stdout(StringIO() if args.json else sys.stdout):
-        code, calibrator = fit.fitted(fitting, folder)
-    reading = {**args.common, "bundles": [test], "calibrator": [calibrator]}
-    with redirect_stdout(printed if args.json else sys.stdout):
-        code = code or evaluate.run(evaluate.EvaluateArgs(**reading, json=args.json))
-    with redirect_stdout(StringIO() if args.json else sys.stdout):  # quiet, as evaluate has warned
-        code = code or report.run(report.ReportArgs(**{**reading, "quiet": True}, output=page))
+    with job_file(str(folder / fitting.stem)):  # the calibrator is read again: nobody else may write it meanwhile
+        with redirect_stdout(StringIO() if args.json else sys.stdout):
+            code, calibrator = fit.fitted(fitting, folder)
+        reading = {**args.common, "bundles": [test], "calibrator": [calibrator]}
+        with redirect_stdout(printed if args.json else sys.stdout):
+            code = code or evaluate.run(evaluate.EvaluateArgs(**reading, json=args.json))
+        with redirect_stdout(StringIO() if args.json else sys.stdout):  # quiet, as evaluate has warned
+            code = code or report.run(report.ReportArgs(**{**reading, "quiet": True}, output=page))
     if args.json and not code:
         evaluation = json.loads(printed.getvalue())
         print_json({"calcli_run": 1, "calibrator": calibrator, "report": str(page), "evaluation": evaluation})
