@@ -8,7 +8,7 @@ import numpy as np
 
 from calcli.calibrator import Calibrator, Context
 from calcli.composition import Composition, Stage
-from calcli.errors import FitError, UsageError
+from calcli.errors import DataError, FitError, UsageError
 from calcli.fast_dataclass import dataclass
 from calcli.fit_and_apply import check_fits
 from calcli.folds import random_folds
@@ -95,18 +95,23 @@ def adapt(
     context: Context,
     *,
     force: bool = False,
+    own: bool = False,
 ) -> Adapted:
     """A calibrator for rows whose classes have other shares than among those of its fit.
 
     artifact : with class biases (``Laws.class_shares``); where : its name. rows : unlabelled, of the model as it is
     now. source : labelled rows of the model as it was: those of the fit (which are then cross-fitted), or others.
-    prior : the shares now, if they are known. force : adapt even where the rows contradict label shift.
+    prior : the shares now, if they are known. force : adapt even where the rows contradict label shift. own : source
+    must be the rows of the fit.
 
     Raises UsageError for a calibrator without class biases and for shares that are none; DataError for rows of other
-    scores; FitError for fewer than 5 rows a class, and where the rows contradict label shift.
+    scores, and for a calibrator that lacks the class frequencies of its fit; FitError for fewer than 5 rows a class,
+    and where the rows contradict label shift.
     """
     k = artifact.n_classes
     laws = artifact.calibrator.laws
+    if artifact.method.endswith("+prior"):
+        raise UsageError(f"{where}: is adapted already; adapt the calibrator that it was made from")
     if not laws.class_shares or (laws.top_label_only and k != 2) or artifact.input_kind == "confidence":
         raise UsageError(
             f"{where}: method {artifact.method} has no class biases, so it shows no class frequencies;"
@@ -121,12 +126,18 @@ def adapt(
                 f"{rows.name}: {rows.n} rows say too little of {k} class frequencies; at least {ROWS_A_CLASS * k}"
             )
         raw = Identity()
-        before = Source(_held_out(artifact, source, context), source.labels(), _probabilities(raw, source))
+        held_out = _held_out(artifact, source, context, own)
+        before = Source(held_out, source.labels(), _probabilities(raw, source))
         p = _probabilities(artifact.calibrator, rows)
         shift = estimate_shift(p, _probabilities(raw, rows), before, RESAMPLES, context.rng())
         shares = before.shares
     elif source is not None:
         shares = _probabilities(artifact.calibrator, source).mean(axis=0)
+    elif not artifact.fit.label_counts:
+        raise DataError(
+            f"{where}: lacks the class frequencies of its fit, as calibrators of older versions do; fit again, or name"
+            " labelled rows of then: --source BUNDLE"
+        )
     else:
         shares = np.array(artifact.fit.label_counts, dtype=float) + 0.5
     shares = np.maximum(shares / shares.sum(), LEAST)
@@ -135,8 +146,8 @@ def adapt(
         target = _shares(prior, k)
     changed = prior is not None or (shift is not None and shift.ratio_p <= OPEN)
     target = np.maximum(target / target.sum(), LEAST)
-    own = with_prior(artifact, shares, target, 0 if rows is None else rows.n) if changed else artifact
-    found = Adapted(own, changed, shares, target, shift, 0 if rows is None else rows.n)
+    adapted = with_prior(artifact, shares, target, 0 if rows is None else rows.n) if changed else artifact
+    found = Adapted(adapted, changed, shares, target, shift, 0 if rows is None else rows.n)
     if not found.holds and not force:
         assert rows is not None and shift is not None
         raise FitError(
@@ -189,10 +200,14 @@ def _probabilities(calibrator: Calibrator, rows: Rows) -> FloatArray:
     return p
 
 
-def _held_out(artifact: Artifact, source: DataSet, context: Context) -> FloatArray:
+def _held_out(artifact: Artifact, source: DataSet, context: Context, own: bool) -> FloatArray:
     """Calibrated probabilities of labelled rows, those of the fit each by a fit to four fifths of the others."""
     p = _probabilities(artifact.calibrator, source)
     if artifact.fit.data_sha256 != source.data_sha256:
+        if own:
+            raise DataError(
+                f"{source.name}: holds other rows than at the fit; name labelled rows of then: --source BUNDLE"
+            )
         return p
     fold = random_folds(source.n, FOLDS, context.rng(), source.units())
     for f in range(FOLDS):

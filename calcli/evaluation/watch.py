@@ -16,6 +16,7 @@ import numpy as np
 
 from calcli import __version__
 from calcli.errors import DataError, UsageError
+from calcli.fit_and_apply import fitted_on
 from calcli.io.artifact import Artifact
 from calcli.io.atomic import write_bytes
 from calcli.io.dataset import DataSet
@@ -239,8 +240,9 @@ def _with_batch(state: State, rows: DataSet, artifact: Artifact | None) -> State
     if rows.weights() is not None:
         raise DataError(f"{rows.name}: has sample weights; the evidence is exact for rows that count alike")
     table = collect(rows, None if artifact is None else artifact.calibrator, top_only=settings.label == "top")
-    if artifact is not None and artifact.fit.data_sha256 == rows.data_sha256:
-        raise DataError(f"{rows.name}: the calibrator was fitted to these rows; watch rows that it has not seen")
+    own = None if artifact is None else fitted_on(artifact, rows)
+    if own is not None:
+        raise DataError(f"{rows.name}: the calibrator was fitted on {own}; watch rows that it has not seen")
     score, outcome = table.confidence, table.correct
     if settings.label == "positive":
         if table.positive is None:

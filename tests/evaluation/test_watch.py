@@ -109,13 +109,18 @@ def test_two_classes_watch_what_is_asked_for(run):
         (("none.h5",), "labels"),
         (("weighted.h5",), "sample weights"),
         (("missing.h5",), "missing.h5"),
-        (("cal.h5", "-c", "ts.json", "--reset"), "fitted to these rows"),
+        (("cal.h5", "-c", "ts.json", "--reset"), "fitted on these very rows"),
+        (("half.h5", "-c", "ts.json", "--reset"), "of these rows"),
+        (("w1.h5", "--label", "positive"), "another label"),
     ],
 )
 def test_what_is_refused_leaves_the_state_unchanged(run, words, part):
     write("cal.h5", *drawn(500, seed=50))
     assert run("fit", "--method", "ts", "cal.h5", "-o", "ts.json").code == 0
     list(batches(2))
+    z, y = drawn(500, seed=50)
+    new = drawn(200, seed=70)
+    write("half.h5", np.concatenate([z[::2], new[0]]), np.concatenate([y[::2], new[1]]))
     z, y = drawn(300, seed=0)
     order = np.random.default_rng(1).permutation(300)
     write("shuffled.h5", z[order], y[order])

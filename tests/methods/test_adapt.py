@@ -158,7 +158,11 @@ def test_every_calibrator_with_class_biases_can_be_adapted_and_loaded(run, metho
     [
         (("ts.json", "--prior", "0.7,0.1,0.1,0.1"), 2, "svs"),
         (("svs.json",), 2, "--prior"),
-        (("svs.json", "cal.h5"), 2, "--source"),
+        (("away.json", "cal.h5"), 2, "(gone.h5) are not here: --source"),
+        (("other.json", "cal.h5"), 3, "holds other rows than at the fit"),
+        (("old.json", "--prior", "0.7,0.1,0.1,0.1"), 3, "lacks the class frequencies of its fit"),
+        (("moved.json", "--prior", "0.7,0.1,0.1,0.1"), 2, "is adapted already"),
+        (("svs.json", "cal.h5", "--source", "three.h5"), 4, "inputs have changed"),
         (("svs.json", "--prior", "0.7,0.3"), 2, "4 positive shares"),
         (("svs.json", "--prior", "0.7,0.1,0.1,0.2"), 2, "sum to 1"),
         (("svs.json", "--prior", "1,0,0,0"), 2, "positive"),
@@ -173,6 +177,33 @@ def test_what_is_refused_writes_nothing(run, tmp_path, words, code, part):
     write("few.h5", population(19, EVEN, 5)[0])
     write("five.h5", np.zeros((100, 5)) + np.arange(5))
     write("none.h5", population(50, EVEN, 5)[0])
+    z, y = population(1500, EVEN, 1)
+    write("three.h5", z[y < 3], y[y < 3])  # a class that the new rows have is absent in the source
+    run("adapt", "svs.json", "--prior", "0.7,0.1,0.1,0.1", "-o", "moved.json", "-q")
+    record = json.loads((tmp_path / "svs.json").read_text())
+    fits = {"away": {"source": "gone.h5"}, "other": {"source": "three.h5"}, "old": {"label_counts": []}}
+    for name, other in fits.items():
+        (tmp_path / f"{name}.json").write_text(json.dumps({**record, "fit": {**record["fit"], **other}}))
     done = run("adapt", *words, "-o", "out.json", "-q")
     assert done.code == code and part in done.line
     assert not (tmp_path / "out.json").exists()
+
+
+def test_the_rows_of_the_fit_are_found_by_themselves(run, tmp_path, monkeypatch):
+    """In the folder at hand or beside the calibrator, and only if they are those of then."""
+    write("new.h5", population(1500, RARE, 2)[0])
+    assert run("adapt", "svs.json", "new.h5", "-o", "here.json", "-q").code == 0
+    assert run("adapt", "svs.json", "new.h5", "--source", "cal.h5", "-o", "named.json", "-q").code == 0
+    (tmp_path / "elsewhere").mkdir()
+    monkeypatch.chdir(tmp_path / "elsewhere")
+    assert run("adapt", "../svs.json", "../new.h5", "-o", "../beside.json", "-q").code == 0
+    assert (tmp_path / "named.json").read_bytes() == (tmp_path / "here.json").read_bytes()
+    assert (tmp_path / "named.json").read_bytes() == (tmp_path / "beside.json").read_bytes()
+
+
+def test_an_adapted_calibrator_is_evaluated_without_a_warning_of_class_frequencies(run):
+    write("new.h5", *population(1500, RARE, 2))
+    assert run("adapt", "svs.json", "new.h5", "-o", "new.json", "-q").code == 0
+    told = {name: run("evaluate", "new.h5", "-c", f"{name}.json", "--no-split").err for name in ("svs", "new")}
+    assert "label frequencies differ significantly" in told["svs"]
+    assert "label frequencies" not in told["new"]

@@ -2,10 +2,11 @@
 
 The shares among the new rows are estimated by maximum likelihood. The calibrator is changed only where the rows
 speak against the old shares (5 %), and refused where they contradict the assumption that rows of a class are as they
-were (1 %); both tests are simulated from --source, labelled rows of the model before. The result is an ordinary
-calibrator.
+were (1 %); both tests are simulated from labelled rows of the model before: those of the fit, which the calibrator
+names, or --source. The result is an ordinary calibrator.
 
 \b
+calcli adapt logits.svs.json october.h5 -o october.json
 calcli adapt logits.svs.json october.h5 --source logits.h5:cal -o october.json
 calcli adapt logits.svs.json --prior 0.9,0.1 -o rare.json
 calcli apply october.json october.h5 -o calibrated.h5
@@ -22,9 +23,10 @@ from calcli.cli.render import Console, print_json, print_path
 from calcli.errors import UsageError
 from calcli.fast_dataclass import dataclass
 from calcli.flags import REQUIRED, argument, flag
-from calcli.io.artifact import load, save
+from calcli.io.artifact import Artifact, load, save
 from calcli.io.atomic import check_output
 from calcli.io.dataset import DataSet
+from calcli.io.locate import split_where
 
 ORDER = 25
 EPILOG = "Exit code 4: the rows are too few, or not what other class frequencies would make of the source."
@@ -37,7 +39,9 @@ class AdaptArgs(o.Reading, o.OutputOptions):
     )
     output: str = flag(REQUIRED, "Calibrator to write, - for stdout.", "OUT.json", "-o")
     bundle: str | None = argument(None, "Unlabelled rows of the model as it is used now.", "NEW")
-    source: str | None = flag(None, "Labelled rows of the model before: those of the fit, or others.", "BUNDLE")
+    source: str | None = flag(
+        None, "Labelled rows of the model before: those of the fit, or others.", "BUNDLE", shown="those of the fit"
+    )
     prior: str | None = flag(None, "The shares of the classes now, if they are known.", "P,P,…")
     force_shift: bool = flag(False, "Adapt even where the rows contradict the assumption.")
     seed: int = o.seed()
@@ -46,10 +50,6 @@ class AdaptArgs(o.Reading, o.OutputOptions):
     def __post_init__(self) -> None:
         if self.bundle is None and self.prior is None:
             raise UsageError("name unlabelled rows (NEW), or the shares of the classes (--prior P,P,…)")
-        if self.bundle is not None and self.source is None:
-            raise UsageError(
-                f"{self.bundle}: the tests need labelled rows of the model before, those of the fit: --source BUNDLE"
-            )
 
     @property
     def shares(self) -> list[float] | None:
@@ -60,10 +60,25 @@ class AdaptArgs(o.Reading, o.OutputOptions):
             raise UsageError(f"--prior {str(self.prior)[:40]}: expected numbers, e.g. --prior 0.9,0.1") from None
 
 
+def source_of(args: AdaptArgs, artifact: Artifact) -> str | None:
+    """The labelled rows as named, else those of the fit: here, or beside the calibrator. Raises UsageError."""
+    if args.source is not None or args.bundle is None:
+        return args.source
+    fit = artifact.fit.source or ""
+    for folder in (Path(), Path(args.artifact).parent):
+        if fit and split_where(str(folder / fit))[0].is_file():
+            return str(folder / fit)
+    raise UsageError(
+        f"{args.bundle}: the tests need labelled rows of the model before, and those of the fit"
+        f" ({fit or 'not recorded'}) are not here: --source BUNDLE"
+    )
+
+
 def run(args: AdaptArgs) -> int:
     """Estimate, test, write and tell."""
     command, shares = CommandContext(args), args.shares
     artifact = load(args.artifact)
+    named = source_of(args, artifact)
     if args.output != "-":
         check_output(Path(args.output), force=args.force, inputs=[Path(args.artifact)])
     with ExitStack() as stack:
@@ -71,9 +86,10 @@ def run(args: AdaptArgs) -> int:
         def opened(name: str | None, prefer: tuple[str, ...], labels: bool) -> DataSet | None:
             return None if name is None else stack.enter_context(command.rows([name], prefer, need_labels=labels))
 
-        rows, source = opened(args.bundle, ("test",), False), opened(args.source, o.CALIBRATION, True)
+        rows, source = opened(args.bundle, ("test",), False), opened(named, o.CALIBRATION, True)
         context = Context(args.seed, progress=command.progress)
-        found = adapt(artifact, args.artifact, rows, source, shares, context, force=args.force_shift)
+        own = args.source is None
+        found = adapt(artifact, args.artifact, rows, source, shares, context, force=args.force_shift, own=own)
     command.clear()
     save(found.artifact, args.output, force=args.force)
     tell(found, command)
