@@ -14,16 +14,59 @@ True
 What is listed in ``__all__`` is public, and ``calcli.sklearn``; everything else may change.
 """
 
+import sys
+from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from calcli import forks  # noqa: F401  # from the start on
 
 if TYPE_CHECKING:
-    from calcli.api import Evaluation, FittedCalibrator, Picture, diagram, evaluate, fit, load, watch
+    from calcli.api import (
+        Evaluation,
+        FittedCalibrator,
+        Picture,
+        compare,
+        diagram,
+        evaluate,
+        export,
+        extract,
+        fit,
+        load,
+        report,
+        threshold,
+        watch,
+    )
 
 __version__ = "0.2.0.dev0"
 
-__all__ = ["Evaluation", "FittedCalibrator", "Picture", "__version__", "diagram", "evaluate", "fit", "load", "watch"]
+__all__ = [
+    "Evaluation",
+    "FittedCalibrator",
+    "Picture",
+    "__version__",
+    "compare",
+    "diagram",
+    "evaluate",
+    "export",
+    "extract",
+    "fit",
+    "load",
+    "report",
+    "threshold",
+    "watch",
+]
+
+
+class _Package(ModuleType):
+    """The package, in which ``report``, ``export`` and ``extract`` stay the functions once the subpackages of these
+    names are imported."""
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if name not in __all__ or not isinstance(value, ModuleType):
+            super().__setattr__(name, value)
+
+
+sys.modules[__name__].__class__ = _Package
 
 
 def __getattr__(name: str) -> Any:

@@ -5,8 +5,8 @@ import json
 import math
 import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import fields, is_dataclass
+from contextlib import contextmanager, nullcontext
+from dataclasses import fields, is_dataclass, replace
 from os import PathLike
 from pathlib import Path
 from typing import Annotated, Any, TypeVar, get_type_hints
@@ -22,7 +22,8 @@ from calcli.diagrams.panels import Measured
 from calcli.diagrams.style import Figure, Request
 from calcli.diagrams.style import style as find_style
 from calcli.diagrams.terminal import draw
-from calcli.errors import DataError, UsageError, unknown_name
+from calcli.errors import DataError, FitError, UsageError, unknown_name
+from calcli.evaluation.cross_validation import folds_of
 from calcli.evaluation.evaluate_bundle import Candidate, Plan, Subject, assess
 from calcli.evaluation.results import Evaluation
 from calcli.fit_and_apply import calibrated_blocks, check_fits, checked_transforms, fit_artifact, fitted_on, unseen
@@ -33,6 +34,7 @@ from calcli.io.artifact import Artifact, dumps
 from calcli.io.artifact import load as load_artifact
 from calcli.io.artifact import save as save_artifact
 from calcli.io.atomic import write_bytes
+from calcli.io.cells import finite
 from calcli.io.dataset import DataSet
 from calcli.io.locate import Layout, expand
 from calcli.io.memory import as_array, bundle_in_memory, plain_array
@@ -139,7 +141,22 @@ def open_unlabelled(scores: Scores, kind: str) -> Iterator[Rows]:
     yield ArrayRows(check_scores(array, own, "scores"), kind=own)
 
 
-__all__ = ["Evaluation", "FittedCalibrator", "Picture", "Scores", "diagram", "evaluate", "fit", "load", "watch"]
+__all__ = [
+    "Evaluation",
+    "FittedCalibrator",
+    "Picture",
+    "Scores",
+    "compare",
+    "diagram",
+    "evaluate",
+    "export",
+    "extract",
+    "fit",
+    "load",
+    "report",
+    "threshold",
+    "watch",
+]
 
 
 def fit(
@@ -226,32 +243,292 @@ def evaluate(
     >>> found.results[0].scores["accuracy"].value
     0.75
     """
-    given = _fitted(calibrators)
-    names = report_metrics() if metrics is None else [metric(name).name for name in metrics]
+    plan = _plan(None if metrics is None else [metric(name).name for name in metrics], settings)
+    more = {"weights": weights, "units": units, "class_names": class_names}
+    with (
+        open_scores(scores, labels, kind, prefer=("test",), **more) as rows,
+        _tried(rows, _fitted(calibrators), groups, again) as (subject, candidates, notes),
+    ):
+        found = assess(subject if plan.report else replace(subject, group=None), candidates, plan)
+        notes += label_doubts(found.seen, rows.class_names)
+        return Evaluation([found.results])
+
+
+def report(
+    scores: Scores,
+    labels: Any = None,
+    calibrators: "FittedCalibrator | Sequence[FittedCalibrator]" = (),
+    kind: str = "logits",
+    *,
+    path: str | PathLike[str],
+    title: str = "",
+    weights: Any = None,
+    units: Any = None,
+    groups: Any = None,
+    class_names: Sequence[str] | None = None,
+    again: bool = False,
+    force: bool = False,
+    **settings: Any,
+) -> Evaluation:
+    """Write an HTML report of scores with labels, uncalibrated and through each calibrator.
+
+    path : of the page, which ends in .html. title : its name. The rest is as for ``evaluate``, whose result is
+    returned; the page holds its JSON. Raises UsageError where a file exists, unless ``force``, and what
+    ``evaluate`` raises.
+
+    >>> import tempfile, numpy as np
+    >>> page = Path(tempfile.mkdtemp()) / "report.html"
+    >>> found = report(np.eye(2)[[0, 1, 1, 0]] * 3, [0, 1, 1, 1], path=page)
+    >>> page.exists(), found.results[0].method
+    (True, 'uncalibrated')
+    """
+    from calcli.report.gather import facts_of, gather, metrics_of_page
+    from calcli.report.page import page
+
+    target, given = Path(path), _fitted(calibrators)
+    if target.suffix.lower() not in (".html", ".htm"):
+        raise UsageError(f"{target}: expected a name that ends in .html")
+    _check_free(target, force)
+    plan = replace(_plan(None, settings), metrics=metrics_of_page())
+    more = {"weights": weights, "units": units, "class_names": class_names}
+    with (
+        open_scores(scores, labels, kind, prefer=("test",), **more) as rows,
+        _tried(rows, given, groups, again) as (subject, candidates, notes),
+    ):
+        model, found = gather(subject, candidates, plan)
+        notes += label_doubts(found.seen, rows.class_names)
+        facts = [None, *(facts_of(f"{each.method}.json", each._artifact, rows) for each in given)]
+        versions = tuple(replace(v, facts=own) for v, own in zip(model.versions, facts, strict=True))
+        model = replace(model, versions=versions, source=rows.source, data_sha256=rows.data_sha256)
+        evaluation = Evaluation([found.results])
+    write_bytes(target, page([model], evaluation.to_dict(), title=title), force=force)
+    return evaluation
+
+
+def _plan(names: Sequence[str] | None, settings: Mapping[str, Any]) -> Plan:
+    """What is measured: metrics, or without them the report. Raises UsageError for settings that do not exist."""
     how = checked(MetricSettings, settings)
     norm_of("max" if math.isinf(how.norm) else str(how.norm))
     if how.compat is not None and how.compat not in PROGRAMS:
         raise unknown_name("program", how.compat, PROGRAMS)
-    plan = Plan(tuple(names), how, report=metrics is None, about=settings.get("label"))
+    return Plan(tuple(names or report_metrics()), how, report=names is None, about=settings.get("label"))
+
+
+@contextmanager
+def _tried(
+    rows: DataSet, given: "Sequence[FittedCalibrator]", groups: Any, again: bool
+) -> Iterator[tuple[Subject, list[Candidate], list[str]]]:
+    """What is evaluated on rows, and a list of doubts to add to: at the end they are warnings of the caller's line."""
+    candidates = [Candidate(None, "uncalibrated", None)]
+    _bring(rows, groups, given)
+    first: list[str] = []
+    for i, each in enumerate(given):
+        own = each._artifact
+        first += check_fits(own, each.method, rows, again=again)
+        checked_transforms(own.calibrator, rows, rows.name)
+        alone = [other.method for other in given].count(each.method) == 1
+        candidates.append(Candidate(each.method if alone else f"{each.method} {i + 1}", each.method, own.calibrator))
+    group = rows.column("group") if groups is None else as_array(groups, "groups")
+    notes: list[str] = []
+    yield Subject(rows, rows.name, group, rows.class_names, rows.unit_name), candidates, notes
+    met = [(each.method, fitted_on(each._artifact, rows)) for each in given]
+    seen = [f"{name} was fitted on {what}: evaluate it on held-out rows" for name, what in met if what is not None]
+    for note in (*first, *rows.caveats, *notes, *seen):
+        warnings.warn(note, stacklevel=4)
+
+
+def compare(
+    scores: Scores,
+    labels: Any = None,
+    methods: str | Sequence[str] | None = None,
+    kind: str = "logits",
+    *,
+    baseline: str | None = None,
+    folds: int = 5,
+    weights: Any = None,
+    units: Any = None,
+    class_names: Sequence[str] | None = None,
+    thorough: bool = False,
+    seed: int = 0,
+    level: float = 0.95,
+) -> dict[str, Any]:
+    """Rank methods by rows that they were not fitted on.
+
+    scores, labels, kind, weights, units, class_names : as for ``fit``. methods : names, with options as in
+    ``hb(bins=20)``, or ``all``; left out, those that ``calcli methods`` lists first. baseline : what differences are
+    taken to, ``ts`` unless named. folds : random parts of the rows, each scored by the fit to the others. thorough :
+    of ``all`` also methods with more parameters than rows. Returns what ``calcli compare --json`` prints.
+
+    Raises UsageError for methods that do not exist, DataError for bad rows and for confidences. A method whose fit
+    fails has ``status`` ``failed`` and a reason.
+
+    >>> import numpy as np
+    >>> rng = np.random.default_rng(0)
+    >>> labels = rng.integers(0, 3, 300)
+    >>> logits = 4 * (rng.normal(size=(300, 3)) + 1.5 * np.eye(3)[labels])
+    >>> found = compare(logits, labels, ["ts", "ec"])
+    >>> [each["method"] for each in found["results"]]
+    ['ts', 'uncalibrated', 'ec']
+    >>> found["differences"][0]["metrics"]["nll"]["value"] > 0  # of the uncalibrated scores minus ts
+    True
+    """
+    from calcli.evaluation import leaderboard as board
+
+    if not 2 <= folds <= 1000:
+        raise UsageError(f"folds is {folds}, expected a whole number from 2 to 1000")
+    asked = methods if methods is None or isinstance(methods, str) else ",".join(methods)
+    how = checked(MetricSettings, {"seed": seed, "level": level})
     more = {"weights": weights, "units": units, "class_names": class_names}
-    with open_scores(scores, labels, kind, prefer=("test",), **more) as rows:
-        candidates = [Candidate(None, "uncalibrated", None)]
+    with open_scores(scores, labels, kind, prefer=("cal", "val"), **more) as rows:
+        if rows.kind == "confidence":
+            raise DataError(f"{rows.name}: holds confidences, which have no NLL of the label")
+        parts = folds_of(rows, Context(how.seed), folds)
+        if not parts:
+            raise DataError(f"{rows.name}: has {rows.n} row, folds need two or more")
+        for _ in rows.blocks():
+            pass  # a complete walk checks every row and makes the hash
+        warn_all(rows.caveats)
+        names, _ = board.entrants(asked, rows, thorough)
+        base, scene = board.baseline_of(baseline, names), board.OpenedFolds(rows, rows, parts)
+        first = board.held_out(base, scene, how.seed, nullcontext(()))
+        fits = first.fits if first.table is not None else ()
+        against = [(held, fit) for (_, held, _), fit in zip(parts, fits, strict=False)]
+        planned = board.LeaderboardEntry(rows.name, base, rows.n, rows.k, board.digest_of(rows), 0.0, {})
+        entries = [board.entered(planned, first, None, how)]
+        for name in dict.fromkeys(names):
+            if name != base:
+                plan = replace(planned, method=name, against=(rows.name, base))
+                done = board.held_out(name, scene, how.seed, nullcontext(against))
+                entries.append(board.entered(plan, done, first, how))
+    common = {"folds": folds, "test": None, "seed": how.seed, "level": how.level, "baseline": base}
+    return dict(finite(board.comparison(entries, common, None)))
+
+
+def threshold(
+    scores: Scores,
+    labels: Any = None,
+    calibrator: "FittedCalibrator | None" = None,
+    kind: str = "logits",
+    *,
+    accuracy: float,
+    confidence: float = 0.95,
+    units: Any = None,
+    groups: Any = None,
+    again: bool = False,
+) -> dict[str, Any]:
+    """Find the lowest confidence above which accuracy is at least ``accuracy``, with a guarantee.
+
+    scores, labels, kind, units, groups, again : as for ``evaluate``; held-out rows, without weights. accuracy : in
+    0..1, of the rows that are accepted. confidence : probability with which the guarantee holds. Returns what
+    ``calcli threshold --json`` prints: ``threshold``, ``coverage``, ``accuracy``, ``accuracy_lower``, ``level``, …
+
+    Raises FitError where no threshold guarantees it, UsageError for an accuracy outside 0..1, DataError for bad rows.
+
+    >>> import numpy as np
+    >>> right = np.arange(1000) >= 100
+    >>> threshold(np.linspace(0.5, 1.0, 1000), right, kind="confidence", accuracy=0.95)["accuracy"] >= 0.95
+    True
+    """
+    from calcli.evaluation.selective_threshold import search_threshold
+
+    given = [] if calibrator is None else _fitted(calibrator)
+    own = given[0]._artifact if given else None
+    with open_scores(scores, labels, kind, prefer=("test",), units=units) as rows:
         _bring(rows, groups, given)
-        for i, each in enumerate(given):
-            own = each._artifact
-            notes = check_fits(own, each.method, rows, again=again)
-            warn_all(notes)
-            checked_transforms(own.calibrator, rows, rows.name)
-            alone = [other.method for other in given].count(each.method) == 1
-            candidates.append(
-                Candidate(each.method if alone else f"{each.method} {i + 1}", each.method, own.calibrator)
-            )
-        group = (rows.column("group") if groups is None else as_array(groups, "groups")) if plan.report else None
-        found = assess(Subject(rows, rows.name, group, rows.class_names, rows.unit_name), candidates, plan)
-        met = [(each.method, fitted_on(each._artifact, rows)) for each in given]
-        seen = [f"{name} was fitted on {what}: evaluate it on held-out rows" for name, what in met if what is not None]
-        warn_all([*rows.caveats, *label_doubts(found.seen, rows.class_names), *seen])
-        return Evaluation([found.results])
+        notes = [] if own is None else check_fits(own, own.method, rows, again=again)
+        searched = search_threshold(rows, own, accuracy, confidence, None if own is None else own.method)
+        met = None if own is None else fitted_on(own, rows)
+        seen = [] if met is None else [f"{given[0].method} was fitted on {met}: here the guarantee does not hold"]
+        warn_all([*notes, *rows.caveats, *seen])
+    if searched.choice.best is None:
+        raise FitError(searched.why_not)
+    return searched.content
+
+
+def export(
+    calibrator: "FittedCalibrator",
+    path: str | PathLike[str],
+    to: str | None = None,
+    *,
+    onto: str | PathLike[str] | None = None,
+    at: str | None = None,
+    force: bool = False,
+) -> dict[str, Any]:
+    """Write a calibrator for a serving stack: ONNX, torch, or a Python file that needs NumPy only.
+
+    to : ``onnx``, ``torch`` or ``python``; left out, by the ending of ``path`` (.onnx, .pt2, .py). onto : an ONNX
+    classifier to join it to, at its output ``at``. What was written is run beside the calibrator before it is kept.
+    Returns what ``calcli export --json`` prints: ``rows`` tried, the largest ``difference``, ``labels_differ``, …
+
+    Raises UsageError for another target, for a method that cannot be exported, for a package that is missing, and
+    where a file exists, unless ``force``; CalcliError where the export differs by more than 1e-6.
+
+    >>> import tempfile, numpy as np
+    >>> file = Path(tempfile.mkdtemp()) / "calibrator.py"
+    >>> logits = np.array([[4.0, 0.0], [0.0, 4.0], [4.0, 0.0], [4.0, 0.0]])
+    >>> export(fit(logits, [0, 1, 0, 1]), file)["labels_differ"]
+    0
+    """
+    from calcli.export.exporting import check, export_facts, target_of
+    from calcli.export.exporting import export as made_of
+
+    (own,) = _fitted(calibrator)
+    target = target_of(str(path), to)
+    _check_free(Path(path), force)
+    made = made_of(own._artifact, target, None if onto is None else str(onto), at)
+    warn_all(made.notes)
+    check(made.agreement, str(path))
+    write_bytes(Path(path), made.data, force=force)
+    return export_facts(str(path), target, own._artifact, made, made.agreement)
+
+
+LISTS = ("scores", "labels", "groups")
+"""Settings of an import that take one name or several."""
+
+
+def extract(
+    sources: str | PathLike[str] | Sequence[str | PathLike[str]],
+    path: str | PathLike[str],
+    *,
+    split: str | Sequence[str] = (),
+    stratify: bool = True,
+    ordered: bool = False,
+    seed: int = 0,
+    ignore_labels: Sequence[int] = (),
+    force: bool = False,
+    **options: Any,
+) -> dict[str, Any]:
+    """Import files of saved scores into a bundle.
+
+    sources : one file or several, of any format of ``calcli extract``. path : the HDF5 file to write. split :
+    ``cal=0.5``, ``test=rest``, …: named parts of the rows, stratified by label unless ``stratify`` is False, drawn by
+    ``seed``, or in order if ``ordered``. ignore_labels : rows with these are left out. options : fields of
+    ``ImportRequest``, those of the command with underscores (``scores=("val_logits",)``, ``kind``, ``confidence``,
+    ``unit``, …). Returns what ``calcli extract --json`` prints: ``bundles`` with their sizes, and ``notes``.
+
+    Raises UsageError for options that do not exist and where a file exists, unless ``force``; DataError for sources
+    that cannot be read; then nothing is written.
+
+    >>> import tempfile, numpy as np
+    >>> folder = Path(tempfile.mkdtemp())
+    >>> np.savez(folder / "a.npz", logits=3 * np.eye(3)[[0, 1, 2, 0]], labels=[0, 1, 2, 1])
+    >>> made = extract(folder / "a.npz", folder / "a.h5", split=["cal=0.5", "test=rest"], stratify=False)
+    >>> [(bundle["name"], bundle["n"]) for bundle in made["bundles"]]
+    [('cal', 2), ('test', 2)]
+    """
+    from calcli.importers.import_report import Splitting
+    from calcli.importers.import_request import ImportRequest
+    from calcli.importers.import_scores import import_scores
+    from calcli.io.split import parse_split
+
+    files = [sources] if isinstance(sources, str | PathLike) else list(sources)
+    texts = (split,) if isinstance(split, str) else tuple(split)
+    splitting = Splitting(tuple(map(parse_split, texts)), seed, stratify, ordered, texts)
+    many = {name: (value,) for name, value in options.items() if name in LISTS and isinstance(value, str)}
+    ask = checked(ImportRequest, {**options, **many, "seed": seed})
+    where = [Path(file) for file in files]
+    made = import_scores(where, Path(path), ask, splitting, ignore_labels=tuple(ignore_labels), force=force)
+    return made.to_dict(str(path))
 
 
 class Picture:

@@ -360,10 +360,25 @@ def python_api() -> str:
 
 
 def signature(name: str, function: Any) -> list[str]:
-    """A function as it is called."""
+    """A function as it is called, with its types, a parameter a line."""
     given = inspect.signature(function)
-    plain = [p.replace(annotation=p.empty) for p in given.parameters.values() if p.name != "self"]
-    return ["```python", f"{name}{given.replace(parameters=plain, return_annotation=given.empty)}", "```", ""]
+    kept = [p for p in given.parameters.values() if p.name != "self"]
+    lines, starred = [], False
+    for p in kept:
+        if p.kind is p.KEYWORD_ONLY and not starred:
+            lines, starred = [*lines, "*"], True
+        lines.append(str(p).replace("calcli.api.", ""))
+    back = given.return_annotation
+    end = "" if back is given.empty else f" -> {inspect.formatannotation(back)}"
+    whole = f"{name}({', '.join(lines)}){end}"
+    if len(whole) > 80:
+        whole = "\n".join([f"{name}(", *(f"    {line}," for line in lines), f"){end}"])
+    return [
+        "```python",
+        whole.replace("collections.abc.", "").replace("typing.", "").replace("calcli.api.", ""),
+        "```",
+        "",
+    ]
 
 
 def glossary() -> str:

@@ -1,10 +1,8 @@
 """What compare does with every bundle and method: open, cut into folds, fit, score."""
 
-import time
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import replace
-from hashlib import sha256
 from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,9 +12,9 @@ import numpy as np
 
 from calcli.calibrator import Context, Fit
 from calcli.cli import options as o
-from calcli.errors import CalcliError, DataError, UsageError
-from calcli.evaluation.cross_validation import Fold, fold_fits, folds_of, held_out_table
-from calcli.evaluation.leaderboard import COMPARED, METRICS
+from calcli.errors import DataError, UsageError
+from calcli.evaluation.cross_validation import folds_of
+from calcli.evaluation.leaderboard import COMPARED, METRICS, HeldOut, OpenedFolds, held_out
 from calcli.fast_dataclass import dataclass
 from calcli.importers.open_any_file import open_data
 from calcli.io.bundle import BundleRows
@@ -24,9 +22,6 @@ from calcli.io.dataset import DataSet
 from calcli.io.inputs import read_document
 from calcli.io.locate import Layout, split_where
 from calcli.io.pooled_bundles import PooledRows
-from calcli.kernels.device import resolve
-from calcli.metrics.rowtable import RowTable
-from calcli.registry import parse_method
 from calcli.rows import Rows
 
 if TYPE_CHECKING:
@@ -51,26 +46,6 @@ class CompareJob:
     def bundle(self) -> str:
         """The first bundle."""
         return self.bundles[0]
-
-
-@dataclass(frozen=True)
-class OpenedFolds:
-    """An open bundle. rows : those fitted to. held : those scored, the same ones in folds."""
-
-    rows: DataSet
-    held: DataSet
-    folds: Sequence[Fold]
-
-
-@dataclass(frozen=True)
-class HeldOut:
-    """The held-out rows of one method on one bundle and its fits, or why there are none. seconds : of CPU time."""
-
-    seconds: float
-    table: RowTable | None = None
-    reason: str | None = None
-    exit_code: int = 0
-    fits: Sequence[Fit[Any] | None] = ()
 
 
 @dataclass(frozen=True)
@@ -150,22 +125,6 @@ def differing_row(one: DataSet, other: DataSet) -> str | None:
     return None
 
 
-def digest_of(rows: DataSet) -> str:
-    """The hash of rows that were walked over, with that of what else a comparison reads of them."""
-    digest, more = sha256(), False
-    units = rows.units()
-    unit = None if units is None else units.code
-    for name, column in (("w", rows.weights()), ("unit", unit), ("p", rows.column("prediction"))):
-        if column is not None:
-            more = True
-            digest.update(f"{name} {column.tolist()}".encode())
-    every = range(len(rows.transforms))
-    for block in rows.blocks(every) if every else ():
-        more = True
-        digest.update(np.ascontiguousarray(block.transformed).data)
-    return f"{rows.data_sha256}/{digest.hexdigest()}" if more else str(rows.data_sha256)
-
-
 def outcomes(tasks: Sequence[CompareTask], executor: "Executor | None") -> Generator[HeldOut, None, None]:
     """The outcome of every task in order, from this process or from workers; one that they die over has a reason."""
     if executor is not None:
@@ -179,18 +138,7 @@ def outcomes(tasks: Sequence[CompareTask], executor: "Executor | None") -> Gener
 
 
 def _outcome(task: CompareTask, scene: OpenedFolds) -> HeldOut:
-    begun, setting = time.process_time(), task.setting
-    try:
-        method, options = parse_method(task.entrant)
-        context = Context(setting.seed, resolve("auto", method, scene.rows.n * scene.rows.k))
-        fits = fold_fits(method, options, scene.folds, context)
-        with _others(task, scene) as others:
-            table = held_out_table(fits, scene.folds, others, scene.held.units())
-        return HeldOut(time.process_time() - begun, table, fits=fits)
-    except Exception as error:  # one method's failure is no reason to lose the others
-        code = getattr(error, "exit_code", CalcliError.exit_code)
-        words = " ".join(str(error).split()) or type(error).__name__
-        return HeldOut(time.process_time() - begun, reason=words, exit_code=code)
+    return held_out(task.entrant, scene, task.setting.seed, _others(task, scene))
 
 
 @contextmanager

@@ -1,14 +1,25 @@
 """An honest leaderboard: methods scored on rows that they were not fitted on, beside a baseline, over bundles."""
 
 import math
+import time
+from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import field, fields
+from contextlib import AbstractContextManager
+from dataclasses import field, fields, replace
+from hashlib import sha256
 from typing import Any
 
-from calcli.calibrator import Calibrator
+import numpy as np
+
+from calcli import __version__
+from calcli.calibrator import Calibrator, Context, Fit
+from calcli.errors import CalcliError
+from calcli.evaluation.cross_validation import Fold, fold_fits, held_out_table
 from calcli.evaluation.evaluate_bundle import scores_of
 from calcli.evaluation.paired_differences import compared, tests_of
 from calcli.fast_dataclass import dataclass
+from calcli.io.dataset import DataSet
+from calcli.kernels.device import resolve
 from calcli.metrics.context import MetricContext, MetricSettings
 from calcli.metrics.friedman import Friedman, nemenyi_distance
 from calcli.metrics.rowtable import RowTable
@@ -120,6 +131,98 @@ class LeaderboardEntry:
         bundle, name = self.against
         own = {"bundle": self.bundle, "method": self.method, "baseline": name, "baseline_bundle": bundle}
         return {**own, "metrics": dict(self.differences)}
+
+
+@dataclass(frozen=True)
+class OpenedFolds:
+    """An open bundle. rows : those fitted to. held : those scored, the same ones in folds."""
+
+    rows: DataSet
+    held: DataSet
+    folds: Sequence[Fold]
+
+
+@dataclass(frozen=True)
+class HeldOut:
+    """The held-out rows of one method on one bundle and its fits, or why there are none. seconds : of CPU time."""
+
+    seconds: float
+    table: RowTable | None = None
+    reason: str | None = None
+    exit_code: int = 0
+    fits: Sequence[Fit[Any] | None] = ()
+
+
+def digest_of(rows: DataSet) -> str:
+    """The hash of rows that were walked over, with that of what else a comparison reads of them."""
+    digest, more = sha256(), False
+    units = rows.units()
+    unit = None if units is None else units.code
+    for name, column in (("w", rows.weights()), ("unit", unit), ("p", rows.column("prediction"))):
+        if column is not None:
+            more = True
+            digest.update(f"{name} {column.tolist()}".encode())
+    every = range(len(rows.transforms))
+    for block in rows.blocks(every) if every else ():
+        more = True
+        digest.update(np.ascontiguousarray(block.transformed).data)
+    return f"{rows.data_sha256}/{digest.hexdigest()}" if more else str(rows.data_sha256)
+
+
+def held_out(
+    entrant: str,
+    opened: OpenedFolds,
+    seed: int,
+    others: AbstractContextManager[Sequence[tuple[Rows, Fit[Any] | None]]],
+) -> HeldOut:
+    """Fit a method to every fold and keep its held-out rows; one that fails has a reason, and costs no other.
+
+    others : by fold the held-out rows of the baseline, and its fit.
+    """
+    begun = time.process_time()
+    try:
+        name, options = parse_method(entrant)
+        context = Context(seed, resolve("auto", name, opened.rows.n * opened.rows.k))
+        fits = fold_fits(name, options, opened.folds, context)
+        with others as against:
+            table = held_out_table(fits, opened.folds, against, opened.held.units())
+        return HeldOut(time.process_time() - begun, table, fits=fits)
+    except Exception as error:
+        code = getattr(error, "exit_code", CalcliError.exit_code)
+        words = " ".join(str(error).split()) or type(error).__name__
+        return HeldOut(time.process_time() - begun, reason=words, exit_code=code)
+
+
+def entered(
+    entry: LeaderboardEntry, outcome: HeldOut, baseline: HeldOut | None, settings: MetricSettings
+) -> LeaderboardEntry:
+    """A planned entry with what came of it."""
+    entry = replace(entry, seconds=outcome.seconds, reason=outcome.reason, exit_code=outcome.exit_code)
+    if outcome.table is None:
+        return entry
+    metrics, changes = scored(outcome.table, None if baseline is None else baseline.table, settings)
+    fits = Counter(str(fit.status) for fit in outcome.fits if fit is not None)
+    return replace(entry, metrics=metrics, differences=changes, fits=fits)
+
+
+def comparison(
+    entries: Sequence[LeaderboardEntry], settings: Mapping[str, Any], ranks: "Ranking | None"
+) -> dict[str, Any]:
+    """The JSON of ``calcli compare``."""
+    differences = [d for d in (entry.difference_dict() for entry in entries) if d is not None]
+    return {
+        "calcli_compare": 1,
+        "settings": {**settings, "calcli_version": __version__},
+        "data": {entry.bundle: entry.data_sha256 for entry in entries},
+        "results": [entry.to_dict() for entry in entries],
+        "differences": differences,
+        "ranks": None if ranks is None else ranks.to_dict(),
+    }
+
+
+def baseline_of(asked: str | None, names: Sequence[str]) -> str:
+    """What differences are taken to: as asked, else temperature scaling where it takes part."""
+    return title_of(asked) if asked else "ts" if "ts" in names else UNCALIBRATED
 
 
 def scored(

@@ -1,10 +1,11 @@
 """Write a calibrator for a target, load what was written, and hold it against ``apply``."""
 
+from pathlib import PurePath
 from typing import Any, Literal, get_args
 
 import numpy as np
 
-from calcli.errors import CalcliError, UsageError, needed, one_line
+from calcli.errors import CalcliError, UsageError, needed, one_line, unknown_name
 from calcli.export import onnx_after_classifier
 from calcli.export.calibrator_graph import groups_of, trace
 from calcli.export.numpy_source import load_source, write_source
@@ -16,6 +17,8 @@ from calcli.io.artifact import Artifact
 
 Target = Literal["onnx", "torch", "python"]
 TARGETS: tuple[str, ...] = get_args(Target)
+ENDINGS = {".onnx": "onnx", ".pt2": "torch", ".py": "python"}
+"""What an output is for, by the ending of its name."""
 NONE = Agreement(0, 0.0, 0)
 
 
@@ -36,11 +39,53 @@ class Export:
     notes: tuple[str, ...] = ()
 
 
-def export(artifact: Artifact, target: str) -> Export:
-    """A calibrator by itself, for one of ``TARGETS``, tried on hard rows.
+def target_of(output: str, to: str | None) -> str:
+    """What a file is for: as asked, or by its ending. Raises UsageError."""
+    if to is not None and to not in TARGETS:
+        raise unknown_name("target of --to", to, TARGETS)
+    found = to or ENDINGS.get(PurePath(output).suffix.lower())
+    if found is None:
+        raise UsageError(f"-o {output}: says no target; name one with --to, or end in {', '.join(ENDINGS)}")
+    return found
+
+
+def export(artifact: Artifact, target: str, onto: str | None = None, at: str | None = None) -> Export:
+    """A calibrator for one of ``TARGETS``, by itself or behind output ``at`` of the classifier ``onto``, tried on
+    hard rows.
 
     Raises UsageError for a method that cannot be exported, or a package that is missing.
     """
+    if artifact.input_kind == "confidence":
+        raise UsageError(
+            f"{artifact.method}: maps confidences of which no class is known; only calibrators of the scores of all"
+            " classes can be exported; calcli apply uses it"
+        )
+    return _alone(artifact, target) if onto is None else _behind(artifact, onto, at)
+
+
+def export_facts(output: str, target: str, artifact: Artifact, made: Export, agreement: Agreement) -> dict[str, Any]:
+    """What ``calcli export --json`` prints."""
+    groups = artifact.calibrator.required_columns
+    return {
+        "calcli_export": 1,
+        "output": output,
+        "to": target,
+        "method": artifact.method,
+        "input_kind": artifact.input_kind,
+        "n_classes": artifact.n_classes,
+        **({"groups": {column: list(known) for column, known in groups.items()}} if groups else {}),
+        "opset": made.opset,
+        "scores": made.scores,
+        "rows": agreement.rows,
+        "difference": agreement.difference,
+        "labels_differ": agreement.labels,
+        "on_jumps": agreement.on_jumps,
+        "tolerance": TOLERANCE,
+    }
+
+
+def _alone(artifact: Artifact, target: str) -> Export:
+    """A calibrator by itself."""
     graph = trace(artifact)
     if target == "python":
         data = write_source(artifact, graph).encode()
@@ -55,7 +100,7 @@ def export(artifact: Artifact, target: str) -> Export:
     return Export(data, run, tried(run, artifact), OPSET if target == "onnx" else None)
 
 
-def export_behind(artifact: Artifact, path: str, output: str | None = None) -> Export:
+def _behind(artifact: Artifact, path: str, output: str | None = None) -> Export:
     """A calibrator behind the classifier of an ONNX file; both are run, on random inputs and on hard rows."""
     if groups_of(artifact):
         raise UsageError(
@@ -68,7 +113,7 @@ def export_behind(artifact: Artifact, path: str, output: str | None = None) -> E
         model = session(data)
     except Exception as problem:  # protobuf and onnxruntime have errors of their own
         raise CalcliError(f"{path}: cannot be joined with the calibrator: {one_line(problem)}") from None
-    alone = export(artifact, "onnx")
+    alone = _alone(artifact, "onnx")
     seen, probs, label = model.run([joined.scores, *joined.outputs[:2]], joined.feeds)
     agreement = alone.agreement + compare(lambda _: (probs, label), artifact, both_columns(seen, artifact))
     names = ", ".join(name for name in joined.outputs if name.startswith(onnx_after_classifier.OTHERWISE))

@@ -1,7 +1,7 @@
 """What extract is asked to split, what it reports having written, and what it says of every import."""
 
 from collections.abc import Mapping
-from dataclasses import field
+from dataclasses import asdict, field
 from math import sqrt
 from typing import Any
 
@@ -95,6 +95,11 @@ class ImportReport:
 
     bundles: list[Written] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
+
+    def to_dict(self, output: str) -> dict[str, Any]:
+        """What ``calcli extract --json`` prints."""
+        bundles = [asdict(bundle) for bundle in self.bundles]
+        return {"calcli_extract": 1, "output": output, "bundles": bundles, "notes": self.notes}
 
 
 def remark_taken(candidate: BundleArrays, entries: Mapping[str, Entry]) -> None:

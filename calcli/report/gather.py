@@ -16,7 +16,11 @@ from calcli.diagrams.styles.temperature import TemperatureSweep, sweep_temperatu
 from calcli.evaluation.evaluate_bundle import Assessed, Candidate, Plan, Subject, assess
 from calcli.evaluation.results import Result
 from calcli.fast_dataclass import dataclass
+from calcli.fit_and_apply import fitted_on
+from calcli.io.artifact import Artifact
+from calcli.io.dataset import DataSet
 from calcli.methods._temperature import OneTemperature
+from calcli.metrics.catalog import report_metrics
 from calcli.metrics.intervals import mean_of, wilson_interval
 from calcli.metrics.rowtable import RowTable
 from calcli.rows import ArrayRows, Rows
@@ -98,6 +102,17 @@ class ModelResults:
     swept_rows: int
     typed: str
     ordered: bool = False
+
+
+def metrics_of_page(more: Sequence[str] = ()) -> tuple[str, ...]:
+    """The metrics of a page, with those that limits need."""
+    return tuple(dict.fromkeys((*report_metrics(), "gap", "aurc", "auroc", *more)))
+
+
+def facts_of(path: str, artifact: Artifact, rows: DataSet) -> CalibratorFacts:
+    """Where a calibrator comes from, which is tried on these rows."""
+    fit, same = artifact.fit, fitted_on(artifact, rows) is not None
+    return CalibratorFacts(path, artifact.method, artifact.options, fit.source, fit.data_sha256, fit.n, same)
 
 
 def gather(

@@ -2,21 +2,24 @@
 
 import doctest
 import json
+import re
 import subprocess
 import sys
 from decimal import Decimal
 from fractions import Fraction
+from pathlib import Path
 from types import SimpleNamespace
 
 import h5py
 import numpy as np
 import pytest
 from conftest import REPOSITORY
+from run_calcli import runner
 from synthetic import truth
 
 import calcli
 import calcli.api
-from calcli.errors import CalcliError, DataError, UsageError
+from calcli.errors import CalcliError, DataError, FitError, UsageError
 from calcli.sklearn import ScoreCalibrator
 
 
@@ -347,3 +350,104 @@ def test_an_evaluation_says_its_verdict_in_a_few_lines(monkeypatch):
     ]
     assert {line["version"] for line in lines} == {"uncalibrated", "ts"}
     assert all(line["expected"] > 0 and line["p_value"] is not None for line in lines if line["metric"] == "ece")
+
+
+# ---- the functions of commands return what the commands print
+
+
+@pytest.fixture
+def files(tmp_path, monkeypatch, capsys):
+    """val.npz and test.npz here, and a way to run the command line on them."""
+    monkeypatch.chdir(tmp_path)
+    for name, seed in (("val", 1), ("test", 2)):
+        z, y = truth(400, 3, temperature=2.0, seed=seed)
+        np.savez(f"{name}.npz", logits=z, labels=y)
+    return runner(monkeypatch, capsys)
+
+
+def printed(run, *words):
+    done = run(*words, "--json", "-q")
+    assert done.code == 0, done.err
+    return json.loads(done.out)
+
+
+def without_time(found):
+    for each in found["results"]:
+        each.pop("seconds")
+    return found
+
+
+def test_compare_returns_what_the_command_prints(files):
+    own = calcli.compare("val.npz", methods=["ts", "ec", "vs"], folds=4, seed=3)
+    theirs = printed(files, "compare", "val.npz", "--methods", "ts,ec,vs", "--folds", "4", "--seed", "3")
+    assert without_time(own) == without_time(theirs)
+    assert own["settings"]["baseline"] == "ts" and len(own["differences"]) == 3
+    data = np.load("val.npz")
+    arrays = calcli.compare(data["logits"], data["labels"], "ts,ec,vs", folds=4, seed=3)
+    assert [each["metrics"] for each in arrays["results"]] == [each["metrics"] for each in own["results"]]
+    with pytest.raises(UsageError, match="temprature"):
+        calcli.compare("val.npz", methods="temprature")
+    with pytest.raises(UsageError, match="folds is 1"):
+        calcli.compare("val.npz", folds=1)
+
+
+def test_threshold_returns_what_the_command_prints(files):
+    fitted = calcli.fit("val.npz")
+    fitted.save("ts.json")
+    own = calcli.threshold("test.npz", calibrator=fitted, accuracy=0.7)
+    theirs = printed(files, "threshold", "test.npz", "-c", "ts.json", "--accuracy", "0.7")
+    assert own | {"calibrator": "ts.json"} == theirs
+    assert own["accuracy_lower"] >= 0.7
+    with pytest.raises(FitError, match="no threshold guarantees accuracy >= 0.999"):
+        calcli.threshold("test.npz", accuracy=0.999)
+    with pytest.warns(UserWarning, match="the guarantee does not hold"):
+        calcli.threshold("val.npz", calibrator=fitted, accuracy=0.7)
+
+
+def test_report_writes_the_page_of_the_command(files):
+    fitted = calcli.fit("val.npz")
+    fitted.save("ts.json")
+    own = calcli.report("test.npz", calibrators=fitted, path="own.html")
+    assert files("report", "test.npz", "-c", "ts.json", "-o", "theirs.html", "-q").code == 0
+    pages = [Path(name).read_text("utf-8") for name in ("own.html", "theirs.html")]
+    evaluations = [json.loads(re.search(r'id="calcli-evaluation">(.*?)</script>', page)[1]) for page in pages]
+    assert own.to_dict() == evaluations[0]
+    ours, theirs = ([each["metrics"] for each in e["results"]] for e in evaluations)
+    assert ours == theirs
+    assert own.verdict.splitlines()[0].partition(": ")[2] == evaluations[1]["results"][0]["report"]["verdict"]
+    with pytest.raises(UsageError, match="force=True"):
+        calcli.report("test.npz", path="own.html")
+    with pytest.raises(UsageError, match=r"\.html"):
+        calcli.report("test.npz", path="own.pdf")
+
+
+def test_export_writes_the_file_of_the_command(files):
+    fitted = calcli.fit("val.npz")
+    fitted.save("ts.json")
+    own = calcli.export(fitted, "own.py")
+    theirs = printed(files, "export", "ts.json", "-o", "theirs.py")
+    assert own | {"output": "theirs.py"} == theirs
+    assert Path("own.py").read_bytes() == Path("theirs.py").read_bytes()
+    with pytest.raises(UsageError, match="force=True"):
+        calcli.export(fitted, "own.py")
+    with pytest.raises(UsageError, match="says no target"):
+        calcli.export(fitted, "own.txt")
+
+
+def test_functions_stay_where_packages_have_their_names():
+    """calcli.report, export and extract are packages too, which an import puts in their place."""
+    code = "import calcli, calcli.report.page, calcli.export.exporting, calcli.extract.run"
+    code += "; from calcli.report import page; print(*map(callable, (calcli.report, calcli.export, calcli.extract)))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.stdout.split() == ["True"] * 3, done.stderr
+
+
+def test_extract_writes_the_bundles_of_the_command(files):
+    own = calcli.extract("val.npz", "own.h5", split=["cal=0.5", "test=rest"], seed=4, scores="logits")
+    words = ["--split", "cal=0.5", "--split", "test=rest", "--seed", "4"]
+    theirs = printed(files, "extract", "val.npz", "-o", "theirs.h5", *words)
+    assert own["bundles"] == theirs["bundles"] and own["output"] == "own.h5"
+    assert calcli.fit("own.h5:cal").params == calcli.fit("theirs.h5:cal").params
+    with pytest.raises(UsageError, match="clasess"):
+        calcli.extract("val.npz", "more.h5", clasess=3)
+    assert not Path("more.h5").exists()

@@ -17,9 +17,9 @@ PACKAGE = Path(calcli.__file__).parent
 LAYERS = [
     ["__main__"],
     ["cli"],
-    ["report"],
     ["sklearn"],
     ["api"],
+    ["report"],
     ["diagrams", "evaluation", "export", "extract"],
     ["fit_and_apply", "adapt"],
     ["workers"],

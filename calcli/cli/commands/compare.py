@@ -14,7 +14,6 @@ calcli compare new.h5:test --baseline-bundle old.h5:test
 
 import json
 import os
-from collections import Counter
 from collections.abc import Iterable, Sequence
 from contextlib import closing, suppress
 from dataclasses import replace
@@ -26,10 +25,8 @@ from calcli.cli import options as o
 from calcli.cli.compare_job import (
     CompareJob,
     CompareTask,
-    HeldOut,
     Kept,
     differing_row,
-    digest_of,
     kept,
     opened,
     outcomes,
@@ -37,7 +34,17 @@ from calcli.cli.compare_job import (
 from calcli.cli.compare_text import Leaderboard
 from calcli.cli.context import CommandContext, job_file
 from calcli.errors import CalcliError, DataError, UsageError
-from calcli.evaluation.leaderboard import UNCALIBRATED, LeaderboardEntry, entrants, ranking, scored, title_of
+from calcli.evaluation.leaderboard import (
+    UNCALIBRATED,
+    HeldOut,
+    LeaderboardEntry,
+    baseline_of,
+    comparison,
+    digest_of,
+    entered,
+    entrants,
+    ranking,
+)
 from calcli.fast_dataclass import dataclass
 from calcli.flags import flag, same
 from calcli.io.atomic import check_output, is_stream, write_bytes
@@ -194,7 +201,7 @@ class _Work:
             if args.baseline_bundle is not None:
                 against = self._prepare_other(args.setting(args.baseline_bundle), scene, names)
             else:
-                self.baseline = title_of(args.baseline) if args.baseline else "ts" if "ts" in names else UNCALIBRATED
+                self.baseline = baseline_of(args.baseline, names)
                 names, against = [self.baseline, *names], None
             self._enter(setting, scene, list(dict.fromkeys(names)), against)
 
@@ -286,16 +293,7 @@ class _Work:
     def to_dict(self) -> dict[str, Any]:
         """The JSON output."""
         entries = [self.done[key] for key in self.plan if key in self.done]
-        ranks = self.ranks(entries)
-        differences = [d for d in (entry.difference_dict() for entry in entries) if d is not None]
-        return {
-            "calcli_compare": 1,
-            "settings": self.settings,
-            "data": {entry.bundle: entry.data_sha256 for entry in entries},
-            "results": [entry.to_dict() for entry in entries],
-            "differences": differences,
-            "ranks": None if ranks is None else ranks.to_dict(),
-        }
+        return comparison(entries, self.settings, self.ranks(entries))
 
     def save(self) -> None:
         """Write the result file, if there is to be one and something to keep."""
@@ -329,14 +327,10 @@ class _Work:
             if key in needed:
                 self.baselines[key] = outcome
             if key not in self.done:
-                entry = replace(entry, seconds=outcome.seconds, reason=outcome.reason, exit_code=outcome.exit_code)
-                if outcome.table is not None:
-                    base = self.baselines.get(entry.against) if entry.against is not None else None
-                    metrics, changes = scored(outcome.table, None if base is None else base.table, settings)
-                    fits = Counter(str(fit.status) for fit in outcome.fits if fit is not None)
-                    entry = replace(entry, metrics=metrics, differences=changes, fits=fits)
-                    if self.journal is not None:
-                        self.journal[self._key(entry)] = entry
+                base = self.baselines.get(entry.against) if entry.against is not None else None
+                entry = entered(entry, outcome, base, settings)
+                if outcome.table is not None and self.journal is not None:
+                    self.journal[self._key(entry)] = entry
                 self.done[key] = entry
             self.command.progress(f"comparing, {key[0]} {key[1]} done", len(self.done), len(self.plan))
 

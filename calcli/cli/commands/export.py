@@ -15,9 +15,9 @@ from pathlib import Path
 from calcli.cli import options as o
 from calcli.cli.context import CommandContext
 from calcli.cli.render import print_json, print_path
-from calcli.errors import UsageError, unknown_name
-from calcli.export.exporting import TARGETS, Export, check, export, export_behind
-from calcli.export.verify import TOLERANCE, Agreement, compare
+from calcli.errors import UsageError
+from calcli.export.exporting import Export, check, export, export_facts, target_of
+from calcli.export.verify import Agreement, compare
 from calcli.fast_dataclass import dataclass
 from calcli.flags import REQUIRED, argument, flag
 from calcli.io.artifact import Artifact, load
@@ -25,8 +25,6 @@ from calcli.io.atomic import check_output, write_bytes
 from calcli.io.locate import expand, split_where
 
 ORDER = 45
-ENDINGS = {".onnx": "onnx", ".pt2": "torch", ".py": "python"}
-"""What an output is for, by the ending of its name."""
 
 
 @dataclass(frozen=True)
@@ -42,15 +40,7 @@ class ExportArgs(o.Reading, o.OutputOptions):
     force: bool = o.force()
 
     def __post_init__(self) -> None:
-        if self.to is None:
-            ending = Path(self.output).suffix.lower()
-            if ending not in ENDINGS:
-                raise UsageError(
-                    f"-o {self.output}: says no target; name one with --to, or end in {', '.join(ENDINGS)}"
-                )
-            object.__setattr__(self, "to", ENDINGS[ending])  # frozen, but for its default
-        if self.to not in TARGETS:
-            raise unknown_name("target of --to", str(self.to), TARGETS)
+        object.__setattr__(self, "to", target_of(self.output, self.to))  # frozen, but for its default
         if self.onto is not None and self.to != "onnx":
             raise UsageError(f"--onto joins ONNX graphs and needs --to onnx, got --to {self.to}")
         if self.at is not None and self.onto is None:
@@ -75,12 +65,7 @@ def run(args: ExportArgs) -> int:
     command = CommandContext(args)
     check_output(Path(args.output), force=args.force, inputs=args.inputs)
     artifact = load(args.artifact)
-    if artifact.input_kind == "confidence":
-        raise UsageError(
-            f"{args.artifact}: maps confidences of which no class is known; only calibrators of the scores of all"
-            " classes can be exported; calcli apply uses it"
-        )
-    made = export(artifact, str(args.to)) if args.onto is None else export_behind(artifact, args.onto, args.at)
+    made = export(artifact, str(args.to), args.onto, args.at)
     for note in made.notes:
         command.warn(note)
     agreement = made.agreement
@@ -89,7 +74,7 @@ def run(args: ExportArgs) -> int:
     check(agreement, args.output)
     write_bytes(Path(args.output), made.data, force=args.force, inputs=args.inputs)
     if args.json:
-        print_json(facts(args, artifact, made, agreement))
+        print_json(export_facts(args.output, str(args.to), artifact, made, agreement))
     else:
         print_path(args.output)
     command.say(sentence(made, agreement, artifact))
@@ -108,27 +93,6 @@ def checked_on_bundle(args: ExportArgs, artifact: Artifact, made: Export, comman
             total = total + compare(made.run, artifact, block.scores, block.columns)
     command.clear()
     return total
-
-
-def facts(args: ExportArgs, artifact: Artifact, made: Export, agreement: Agreement) -> dict[str, object]:
-    """What --json prints."""
-    groups = artifact.calibrator.required_columns
-    return {
-        "calcli_export": 1,
-        "output": args.output,
-        "to": args.to,
-        "method": artifact.method,
-        "input_kind": artifact.input_kind,
-        "n_classes": artifact.n_classes,
-        **({"groups": {column: list(known) for column, known in groups.items()}} if groups else {}),
-        "opset": made.opset,
-        "scores": made.scores,
-        "rows": agreement.rows,
-        "difference": agreement.difference,
-        "labels_differ": agreement.labels,
-        "on_jumps": agreement.on_jumps,
-        "tolerance": TOLERANCE,
-    }
 
 
 def sentence(made: Export, agreement: Agreement, artifact: Artifact) -> str:

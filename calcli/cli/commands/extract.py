@@ -15,7 +15,7 @@ calcli extract --model net.pt2 --inputs images.npz --transform zoom:0.5:0.9 -o l
 
 import os
 from collections.abc import Iterable, Iterator
-from dataclasses import asdict, replace
+from dataclasses import replace
 from functools import partial
 from glob import glob
 from pathlib import Path
@@ -249,17 +249,17 @@ def run(args: ExtractArgs) -> int:
 
 def _finish(command: CommandContext, made: Iterable[tuple[Path, ShardOutcome]], several: bool = False) -> int:
     """Tell of every file that was written; returns the worst exit code."""
-    args, bundles, notes = command.args, [], []
+    args, told = command.args, ImportReport()
     for path, outcome in made:
         with command.trying(several):
             report = outcome.told(command)
             _tell(report, path, command)
-            bundles += [asdict(bundle) for bundle in report.bundles]
-            notes += report.notes
+            told.bundles += report.bundles
+            told.notes += report.notes
             if not args.json:
                 print_path(path)
     if args.json:
-        print_json({"calcli_extract": 1, "output": args.output, "bundles": bundles, "notes": notes})
+        print_json(told.to_dict(args.output))
     return command.code
 
 

@@ -25,20 +25,14 @@ from calcli.evaluation.metric_limits import Outcome, check, limits, needed_metri
 from calcli.evaluation.results import Result
 from calcli.evaluation.watch import read as read_state
 from calcli.fast_dataclass import dataclass
-from calcli.fit_and_apply import fitted_on
 from calcli.flags import REQUIRED, flag, same, taken
-from calcli.io.artifact import Artifact
 from calcli.io.atomic import check_output, write_bytes
-from calcli.io.dataset import DataSet
 from calcli.io.locate import ByName
-from calcli.metrics.catalog import report_metrics
 from calcli.metrics.context import MetricSettings
-from calcli.report.gather import CalibratorFacts, ModelResults, gather
+from calcli.report.gather import ModelResults, facts_of, gather, metrics_of_page
 from calcli.report.page import page
 
 ORDER = 55
-MORE = ("gap", "aurc", "auroc")
-"""Metrics of the page that the text of evaluate leaves out."""
 
 
 @dataclass(frozen=True)
@@ -83,9 +77,8 @@ class ReportArgs(o.Pooling, o.WorkerOptions, o.OutputOptions):
 
     def plan(self, limited: Sequence[str]) -> Plan:
         """What is measured; limited : metrics that limits need."""
-        names = tuple(dict.fromkeys((*report_metrics(), *MORE, *limited)))
         settings = MetricSettings(**taken(MetricSettings, self))
-        return Plan(names, settings, split=self.split, per_group=self.ordered, ordered=self.ordered)
+        return Plan(metrics_of_page(limited), settings, split=self.split, per_group=self.ordered, ordered=self.ordered)
 
     @property
     def commands(self) -> list[list[str]]:
@@ -167,14 +160,9 @@ def _model(job: Job, bundles: Sequence[str]) -> tuple[ModelResults, list[Result]
         subject = Subject(rows, rows.name, group, rows.class_names, rows.unit_name)
         model, done = gather(subject, job.candidates(artifacts, rows), job.plan, job.command.progress)
         results = job.warned(rows, artifacts, done.tables[0], done.results)
-        facts = [None, *(_facts(path, artifact, rows) for path, artifact in artifacts)]
+        facts = [None, *(facts_of(path, artifact, rows) for path, artifact in artifacts)]
         source, sha = rows.source, rows.data_sha256
     each = zip(model.versions, results, facts, strict=True)
     versions = tuple(replace(v, result=r, facts=f) for v, r, f in each)
     typed = bundles[0] if len(bundles) == 1 else "BUNDLE"
     return replace(model, versions=versions, data_sha256=sha, source=source, typed=typed), results
-
-
-def _facts(path: str, artifact: Artifact, rows: DataSet) -> CalibratorFacts:
-    fit, same = artifact.fit, fitted_on(artifact, rows) is not None
-    return CalibratorFacts(path, artifact.method, artifact.options, fit.source, fit.data_sha256, fit.n, same)
