@@ -2,7 +2,7 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import MISSING, field
+from dataclasses import MISSING, field, fields
 from typing import Any, ClassVar, Generic, Literal, NamedTuple, Self, TypeVar, get_args
 
 import msgspec
@@ -181,7 +181,9 @@ class Fit(Generic[C]):
     after: Callable[[], Summary] | None = None
 
 
-def param(*shape: str | int, dtype: str = "float64", optional: bool = False, default: Any = MISSING) -> Any:
+def param(
+    *shape: str | int, dtype: str = "float64", optional: bool = False, default: Any = MISSING, within: str = ""
+) -> Any:
     """Declare a fitted parameter of a calibrator: a field that the artifact stores.
 
     shape : its dimensions; "k" is the number of classes, an integer is itself, any other
@@ -189,9 +191,10 @@ def param(*shape: str | int, dtype: str = "float64", optional: bool = False, def
     scalar of the annotated type (float, int, bool, str). dtype : "float64", "int64" or
     "str" for arrays. A field annotated ``Curves`` holds one 1-D array or a tuple of them.
     optional : may be None. default : the value of a parameter that artifacts leave out when
-    it has that value, as those of earlier versions do; such fields come last (below ``_: KW_ONLY``).
+    it has that value, as those of earlier versions do; such fields come last (below ``_: KW_ONLY``). within : what
+    the numbers must be but finite: ``positive``, or a ``share`` in [0, 1).
     """
-    return field(default=default, metadata={"shape": shape, "dtype": dtype, "optional": optional})
+    return field(default=default, metadata={"shape": shape, "dtype": dtype, "optional": optional, "within": within})
 
 
 @dataclass(frozen=True)
@@ -211,7 +214,8 @@ class Calibrator(ABC):
       ``Options`` are its options. ``composable`` is False for a method whose fit is
       that of another (``Fit.chosen``), which no composition can hold.
     - Fields are declared with ``param``; they hold float, int, bool, str or arrays, never
-      objects. ``check`` refuses values that cannot come from a fit.
+      objects. ``check`` refuses values that cannot come from a fit: numbers that are not finite or not ``within``
+      what is declared, and what a method adds.
     - ``fit`` is a class method: rows, options and context in, ``Fit`` out. It never
       raises for data that merely make the method useless: it returns parameters that do
       no harm, a status and a warning in plain words. FitError is for the impossible.
@@ -262,8 +266,13 @@ class Calibrator(ABC):
         """What every logit is multiplied by, of a method that does nothing else; else None."""
         return None
 
-    def check(self, k: int) -> None:  # noqa: B027 (most methods have nothing to check)
+    def check(self, k: int) -> None:
         """Raise DataError for parameters no fit could have produced (k classes)."""
+        for each in fields(self):
+            value = getattr(self, each.name)
+            for one in value if isinstance(value, tuple) else (value,):
+                if isinstance(one, float) or getattr(getattr(one, "dtype", None), "kind", "") == "f":
+                    check_numbers(each.name, one, each.metadata.get("within", ""))
 
     @classmethod
     def resolve_options(cls, options: Any, k: int) -> Any:
@@ -286,21 +295,11 @@ class Calibrator(ABC):
 # ---- what fitted parameters must be, as an artifact that holds them is read
 
 
-def check_finite(**params: float | FloatArray | None) -> None:
-    """Raise DataError for a parameter that holds NaN or infinity."""
-    for name, value in params.items():
-        if value is not None and not np.isfinite(value).all():
-            raise DataError(f"params.{name} holds a number that is not finite")
-
-
-def check_positive(**params: float | FloatArray | None) -> None:
-    """Raise DataError for a parameter, one number or several, that is not positive and finite."""
-    for name, value in params.items():
-        if value is not None and not np.all((np.asarray(value) > 0) & np.isfinite(value)):
-            raise DataError(f"{name} is {value}, expected a positive number")
-
-
-def check_uniform(uniform: float) -> None:
-    """Raise DataError for a share of the uniform distribution outside [0, 1)."""
-    if not 0 <= uniform < 1:
-        raise DataError(f"uniform is {uniform}, expected a share in [0, 1)")
+def check_numbers(name: str, value: float | FloatArray, within: str = "") -> None:
+    """Raise DataError for a parameter that holds NaN or infinity, or a number outside what is declared of it."""
+    if within == "positive" and not np.all((np.asarray(value) > 0) & np.isfinite(value)):
+        raise DataError(f"{name} is {value}, expected a positive number")
+    if within == "share" and not np.all((np.asarray(value) >= 0) & (np.asarray(value) < 1)):
+        raise DataError(f"{name} is {value}, expected a share in [0, 1)")
+    if not np.isfinite(value).all():
+        raise DataError(f"params.{name} holds a number that is not finite")

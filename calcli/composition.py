@@ -16,7 +16,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from calcli.calibrator import Calibrator, Context, Fit, Laws, Memory, Options, Prediction, Status
+from calcli.calibrator import Calibrator, Context, Fit, Laws, Memory, Options, Prediction, Status, check_numbers
 from calcli.errors import DataError, UsageError
 from calcli.fast_dataclass import dataclass
 from calcli.numerics import FloatArray, IntArray, mixed_with_uniform
@@ -376,7 +376,6 @@ class Mixture(Calibrator):
         weights = np.array([member.weight for member in self.members])
         if not (len(weights) and np.all(weights > 0) and abs(weights.sum() - 1.0) <= 1e-9):
             raise DataError(f"weights of the members are {weights.tolist()}, expected positive ones that sum to 1")
-        if not 0 <= self.uniform < 1:
-            raise DataError(f"uniform is {self.uniform}, expected a share in [0, 1)")
+        check_numbers("uniform", self.uniform, "share")
         for member in self.members:
             member.calibrator.check(k)

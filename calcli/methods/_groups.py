@@ -156,8 +156,11 @@ def between(sums: GroupSums, theta: FloatArray, variance: FloatArray) -> FloatAr
 class ByGroup(Calibrator):
     """Base of the methods by group: a method for all rows, and differences from it for every group.
 
-    COMMON : that method's name. OF_COMMON : its class.
+    COMMON : that method's name. OF_COMMON : its class. by : the column. groups : the differences, by the groups' names.
     """
+
+    by: str
+    groups: Mapping[str, Any]
 
     composable = False
     Options: ClassVar[type[Options]] = ByOptions
@@ -168,6 +171,10 @@ class ByGroup(Calibrator):
     @abstractmethod
     def pooled(cls, rows: Rows, common: Any, names: Sequence[str], options: ByOptions) -> tuple[Self, Pooled]:
         """The calibrator of rows, around one that is fitted to all of them; names : of the groups."""
+
+    @property
+    def required_columns(self) -> Mapping[str, Sequence[str]]:
+        return {} if self.by == PREDICTION else {self.by: tuple(self.groups)}
 
     @classmethod
     def columns_to_fit(cls, options: ByOptions) -> Sequence[str]:

@@ -6,7 +6,7 @@ from typing import Annotated, Any, NamedTuple
 import numpy as np
 from msgspec import Meta
 
-from calcli.calibrator import Calibrator, Context, Prediction, check_positive, param
+from calcli.calibrator import Calibrator, Context, Prediction, param
 from calcli.fast_dataclass import dataclass
 from calcli.fit_summary import Summary
 from calcli.kernels.numpy import Expansion, Slope, expand
@@ -35,6 +35,12 @@ LaterPrior = Annotated[Prior, Meta(extra={"came later": True})]
 """The same of a method that has none by default."""
 
 
+Mixing = Annotated[
+    bool,
+    Meta(description="mix in 1/(n+1) of the uniform distribution, so that no row can cost more than log((n+1)C)"),
+]
+
+
 def sharpening(m: float, prior: float, rows: float) -> tuple[float, float, float]:
     """The prior's part of the loss at a mean log-slope m, its slope and its curvature (see ``Prior``)."""
     strength = 1.0 / (prior**2 * rows) if prior and m > 0 else 0.0
@@ -53,7 +59,7 @@ def effective_rows(rows: Rows) -> float:
 class OneTemperature(Calibrator):
     """softmax(z / T)."""
 
-    temperature: float = param()
+    temperature: float = param(within="positive")
 
     @property
     def logit_scale(self) -> float | None:
@@ -61,9 +67,6 @@ class OneTemperature(Calibrator):
 
     def apply(self, block: Block) -> Prediction:
         return Prediction(log_softmax(block.z / self.temperature), block.prediction)
-
-    def check(self, k: int) -> None:
-        check_positive(temperature=self.temperature)
 
 
 def solve_temperature(

@@ -5,7 +5,7 @@ from typing import Annotated, Any, Literal
 import numpy as np
 from msgspec import Meta
 
-from calcli.calibrator import check_finite, param
+from calcli.calibrator import param
 from calcli.errors import DataError
 from calcli.fast_dataclass import dataclass
 from calcli.methods._binary.log_odds import Sample, log_sigmoid
@@ -67,7 +67,6 @@ class BetaCalibration(LogisticCalibrator):
 
     def check(self, k: int) -> None:
         super().check(k)
-        check_finite(a=self.a, b=self.b, c=self.c)
         if (self.a < 0).any() or (self.b < 0).any():
             raise DataError("params.a or params.b holds a negative number")
 

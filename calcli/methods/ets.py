@@ -16,11 +16,11 @@ from calcli.calibrator import (
     Options,
     Prediction,
     Status,
-    check_positive,
     param,
 )
 from calcli.errors import DataError
 from calcli.fast_dataclass import dataclass
+from calcli.methods._temperature import Mixing
 from calcli.methods.ts import TemperatureOptions, TemperatureScaling
 from calcli.numerics import FloatArray, log_softmax, softmax
 from calcli.rows import Block, Rows
@@ -36,10 +36,7 @@ class EnsembleTemperatureOptions(Options, frozen=True):
         Literal["nll", "brier"],
         Meta(description="what the temperature, and then the weights, minimise on the calibration data"),
     ] = "nll"
-    mixture: Annotated[
-        bool,
-        Meta(description="mix in 1/(n+1) of the uniform distribution, so that no row can cost more than log((n+1)C)"),
-    ] = False
+    mixture: Mixing = False
 
 
 @dataclass(frozen=True)
@@ -65,7 +62,7 @@ class EnsembleTemperatureScaling(Calibrator):
     Reference: Zhang, Kailkhura, Han (2020), "Mix-n-Match" (ICML), ensemble temperature scaling.
     """
 
-    temperature: float = param()
+    temperature: float = param(within="positive")
     weights: FloatArray = param(3)
 
     place = 23
@@ -117,7 +114,7 @@ class EnsembleTemperatureScaling(Calibrator):
         return Prediction(log_p, block.prediction)
 
     def check(self, k: int) -> None:
-        check_positive(temperature=self.temperature)
+        super().check(k)
         if not (np.all(self.weights >= 0) and abs(self.weights.sum() - 1.0) <= 1e-9):
             raise DataError(f"weights are {self.weights.tolist()}, expected three that are >= 0 and sum to 1")
 

@@ -14,8 +14,6 @@ from calcli.calibrator import (
     Fit,
     Options,
     Prediction,
-    check_positive,
-    check_uniform,
     param,
 )
 from calcli.errors import DataError
@@ -83,11 +81,11 @@ class FeatureTemperature(Calibrator):
     margin and spread of the logits stand beside it here.
     """
 
-    temperature: float = param()
+    temperature: float = param(within="positive")
     weights: FloatArray = param(4)
     mean: FloatArray = param(3)
-    deviation: FloatArray = param(3)
-    uniform: float = param()
+    deviation: FloatArray = param(3, within="positive")
+    uniform: float = param(within="share")
 
     place = 20
     use = "when rows differ in how sure the model should be; accuracy-preserving"
@@ -140,12 +138,9 @@ class FeatureTemperature(Calibrator):
         return Prediction(mixed_with_uniform(log_p, self.uniform), block.prediction)
 
     def check(self, k: int) -> None:
-        check_positive(temperature=self.temperature)
+        super().check(k)
         if not np.all(np.abs(self.weights) * [1, CLIP, CLIP, CLIP] < 100):
             raise DataError(f"weights are {self.weights.tolist()}, expected numbers below 100 (25 for a feature)")
-        if not (np.all(np.isfinite(self.mean)) and np.all(self.deviation > 0)):
-            raise DataError("mean or deviation of the features are not what a fit gives (finite; above 0)")
-        check_uniform(self.uniform)
 
 
 def features(z: FloatArray, temperature: float) -> FloatArray:

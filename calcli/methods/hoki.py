@@ -10,7 +10,7 @@ from msgspec import Meta
 from numpy.typing import NDArray
 
 from calcli.binning import BinStats, mass_edges
-from calcli.calibrator import Calibrator, Context, Fit, Options, Prediction, Status, check_positive, param
+from calcli.calibrator import Calibrator, Context, Fit, Options, Prediction, Status, check_numbers, param
 from calcli.errors import DataError, UsageError
 from calcli.fast_dataclass import dataclass
 from calcli.kernels.numpy.hoki_draws import Races
@@ -265,7 +265,7 @@ class Hoki(Calibrator):
             raise DataError(f"noise is {self.noise!r}, expected one of {', '.join(QUANTILES)}")
         if self.init not in ("accuracy", "confidence"):
             raise DataError(f"init is {self.init!r}, expected accuracy or confidence")
-        check_positive(scale=self.scale)
+        check_numbers("scale", self.scale, "positive")
         if not 0 <= self.accuracy <= 1:
             raise DataError(f"accuracy is {self.accuracy}, expected a number between 0 and 1")
         if self.samples < 0 or self.seed < 0:

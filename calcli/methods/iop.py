@@ -7,12 +7,12 @@ from typing import Annotated, Any, Literal, NamedTuple, Self
 import numpy as np
 from msgspec import Meta
 
-from calcli.calibrator import Calibrator, Context, Fit, Laws, Options, Prediction, check_positive, check_uniform, param
+from calcli.calibrator import Calibrator, Context, Fit, Laws, Options, Prediction, param
 from calcli.errors import DataError
 from calcli.fast_dataclass import dataclass
 from calcli.folds import unit_folds
 from calcli.methods._monotone import ALL_AT_BOUND, check_map, evaluate, minimise_map, nll_in_slopes, pull_together
-from calcli.methods._temperature import LaterPrior, sharpening
+from calcli.methods._temperature import LaterPrior, Mixing, sharpening
 from calcli.methods.ts import TemperatureOptions, TemperatureScaling
 from calcli.numerics import FloatArray, IntArray, log_softmax, mixed_with_uniform, row_max
 from calcli.parallel import check_memory
@@ -251,10 +251,7 @@ class IntraOrderPreservingOptions(Options, frozen=True):
     rate: Annotated[float, Meta(gt=0, le=1, description="oi, op: step size of Adam")] = 5e-3
     decay: Annotated[float, Meta(ge=0, description="oi, op: weight decay")] = 5e-4
     batch: Annotated[int, Meta(ge=1, description="oi, op: rows in a batch")] = 256
-    mixture: Annotated[
-        bool,
-        Meta(description="mix in 1/(n+1) of the uniform distribution, so that no row can cost more than log((n+1)C)"),
-    ] = False
+    mixture: Mixing = False
 
 
 @dataclass(frozen=True)
@@ -288,14 +285,14 @@ class IntraOrderPreserving(Calibrator):
     edges: FloatArray | None = param("edges", optional=True)
     slopes: FloatArray | None = param("segments", optional=True)
     center: float | None = param(optional=True)
-    spread: float | None = param(optional=True)
+    spread: float | None = param(optional=True, within="positive")
     w1: FloatArray | None = param("folds", "k", "hidden", optional=True)
     b1: FloatArray | None = param("folds", "hidden", optional=True)
     w2: FloatArray | None = param("folds", "hidden", "hidden", optional=True)
     b2: FloatArray | None = param("folds", "hidden", optional=True)
     w3: FloatArray | None = param("folds", "hidden", "gaps", optional=True)
     b3: FloatArray | None = param("folds", "gaps", optional=True)
-    uniform: float = param(default=0.0)
+    uniform: float = param(default=0.0, within="share")
 
     place = 25
     aliases = ("intra-order-preserving",)
@@ -387,7 +384,6 @@ class IntraOrderPreserving(Calibrator):
         return [Net(*fold) for fold in zip(*layers, strict=True)]
 
     def check(self, k: int) -> None:
-        check_uniform(self.uniform)
         layers = (self.center, self.spread, self.w1, self.b1, self.w2, self.b2, self.w3, self.b3)
         if self.variant == "diag":
             if self.edges is None or self.slopes is None:
@@ -396,13 +392,11 @@ class IntraOrderPreserving(Calibrator):
         elif self.variant in ("oi", "op"):
             if any(w is None for w in layers):
                 raise DataError(f"variant is {self.variant!r}, expected center, spread and the layers w1 .. b3")
-            if not all(np.all(np.isfinite(w)) for w in layers if w is not None):
-                raise DataError("the layers hold numbers that are not finite")
             if self.w3 is not None and self.w3.shape[2] != k - 1:
                 raise DataError(f"w3 gives {self.w3.shape[2]} weights, expected one per gap: {k - 1}")
-            check_positive(spread=self.spread)
         else:
             raise DataError(f"variant is {self.variant!r}, expected diag, oi or op")
+        super().check(k)
 
 
 def logit_range(rows: Rows) -> tuple[float, float]:

@@ -1,19 +1,17 @@
 """Monotone spline of the log-odds."""
 
-from collections.abc import Iterator
 from typing import Annotated, Any
 
 import numpy as np
 from msgspec import Meta
 
-from calcli.calibrator import Curves, check_finite, param
+from calcli.calibrator import Curves, param
 from calcli.errors import DataError
 from calcli.fast_dataclass import dataclass
 from calcli.methods._binary.log_odds import Sample
 from calcli.methods._binary.logistic import regress
-from calcli.methods._binary.maps import TOP_LABEL, LogisticCalibrator, MapFit, ModeOptions, few_rows_per_class
+from calcli.methods._binary.maps import TOP_LABEL, LogisticCalibrator, MapFit, ModeOptions
 from calcli.numerics import FloatArray, sigmoid
-from calcli.rows import Rows
 from calcli.solvers import minimise_box
 
 STIFFNESS = 10.0 ** np.arange(5.0, -2.0, -1.0)
@@ -54,6 +52,7 @@ class LogitSpline(LogisticCalibrator):
     laws = TOP_LABEL
     Options = LogitSplineOptions
     identity = (0.0, np.zeros(1), np.ones(1))
+    flexible = True
 
     @classmethod
     def fit_map(cls, sample: Sample, options: Any) -> MapFit:
@@ -81,14 +80,9 @@ class LogitSpline(LogisticCalibrator):
             u += t * (slopes[j] + t * (0.5 * (slopes[j + 1] - slopes[j]) / width))
         return u
 
-    @classmethod
-    def advice(cls, rows: Rows, options: Any) -> Iterator[str]:
-        yield from few_rows_per_class(rows, options.mode)
-
     def check(self, k: int) -> None:
         super().check(k)
-        for intercept, knots, slopes in self.maps:
-            check_finite(intercept=intercept, knots=knots, slopes=slopes)
+        for _, knots, slopes in self.maps:
             if len(knots) != len(slopes) or not len(knots) or not (np.diff(knots) > 0).all():
                 raise DataError("params.knots do not rise, or there are not as many slopes")
             if (slopes < 0).any():

@@ -5,7 +5,7 @@ from typing import Annotated, Any, Literal
 import numpy as np
 from msgspec import Meta
 
-from calcli.calibrator import check_finite, param
+from calcli.calibrator import param
 from calcli.fast_dataclass import dataclass
 from calcli.methods._binary.log_odds import Sample, log_sigmoid
 from calcli.methods._binary.maps import TOP_LABEL, LogisticCalibrator, MapFit, ModeOptions
@@ -99,10 +99,6 @@ class LineWithPrior(LogisticCalibrator):
     def logit(s: FloatArray, *params: Any) -> FloatArray:
         slope, turn, tail, intercept = params
         return slope * s + turn * signed_log(s) + tail * log_sigmoid(s) + intercept
-
-    def check(self, k: int) -> None:
-        super().check(k)
-        check_finite(slope=self.slope, turn=self.turn, tail=self.tail, intercept=self.intercept)
 
 
 def signed_log(s: FloatArray) -> FloatArray:

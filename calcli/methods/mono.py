@@ -6,10 +6,10 @@ from typing import Annotated, Self
 import numpy as np
 from msgspec import Meta
 
-from calcli.calibrator import ORDER_PRESERVING, Calibrator, Context, Fit, Options, Prediction, check_uniform, param
+from calcli.calibrator import ORDER_PRESERVING, Calibrator, Context, Fit, Options, Prediction, param
 from calcli.fast_dataclass import dataclass
 from calcli.methods._monotone import ALL_AT_BOUND, check_map, evaluate, minimise_map, nll_in_slopes, pull_together
-from calcli.methods._temperature import LaterPrior, sharpening
+from calcli.methods._temperature import LaterPrior, Mixing, sharpening
 from calcli.numerics import FloatArray, log_softmax, mixed_with_uniform
 from calcli.rows import Block, Rows
 from calcli.solvers import Quadratic
@@ -29,10 +29,7 @@ class SharedMonotoneOptions(Options, frozen=True):
         float,
         Meta(ge=0, description="pull of neighbouring log-slopes towards each other, divided by the rows"),
     ] = 1.0
-    mixture: Annotated[
-        bool,
-        Meta(description="mix in 1/(n+1) of the uniform distribution, so that no row can cost more than log((n+1)C)"),
-    ] = False
+    mixture: Mixing = False
 
 
 @dataclass(frozen=True)
@@ -55,7 +52,7 @@ class SharedMonotone(Calibrator):
 
     edges: FloatArray = param("edges")
     slopes: FloatArray = param("segments")
-    uniform: float = param(default=0.0)
+    uniform: float = param(default=0.0, within="share")
 
     place = 24
     aliases = ("monotone",)
@@ -103,7 +100,7 @@ class SharedMonotone(Calibrator):
 
     def check(self, k: int) -> None:
         check_map(self.edges, self.slopes)
-        check_uniform(self.uniform)
+        super().check(k)
 
 
 METHOD = SharedMonotone

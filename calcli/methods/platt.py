@@ -4,10 +4,10 @@ from typing import Annotated, Any
 
 from msgspec import Meta
 
-from calcli.calibrator import check_finite, param
+from calcli.calibrator import param
 from calcli.fast_dataclass import dataclass
 from calcli.methods._binary.log_odds import Sample
-from calcli.methods._binary.logistic import Loss, regress
+from calcli.methods._binary.logistic import Loss, Smooth, regress
 from calcli.methods._binary.maps import TOP_LABEL, LogisticCalibrator, MapFit, ModeOptions
 from calcli.numerics import FloatArray
 
@@ -15,10 +15,7 @@ from calcli.numerics import FloatArray
 class PlattOptions(ModeOptions, frozen=True):
     """Options of Platt scaling."""
 
-    smooth: Annotated[
-        bool,
-        Meta(description="fit to Platt's smoothed targets (n1+1)/(n1+2) and 1/(n0+2) instead of 1 and 0"),
-    ] = False
+    smooth: Smooth = False
     loss: Annotated[Loss, Meta(description="what the line minimises: log loss, or squared error")] = "log"
 
 
@@ -67,10 +64,6 @@ class PlattScaling(LogisticCalibrator):
     def logit(s: FloatArray, *params: Any) -> FloatArray:
         slope, intercept = params
         return slope * s + intercept
-
-    def check(self, k: int) -> None:
-        super().check(k)
-        check_finite(slope=self.slope, intercept=self.intercept)
 
 
 def fit_platt(

@@ -5,12 +5,11 @@ from typing import Any, Self, cast
 
 import numpy as np
 
-from calcli.calibrator import Prediction, check_finite, param
-from calcli.errors import DataError
+from calcli.calibrator import Prediction, check_numbers, param
 from calcli.fast_dataclass import dataclass
 from calcli.methods._binary.log_odds import Mode, single_sample
 from calcli.methods._binary.maps import TOP_LABEL
-from calcli.methods._groups import PREDICTION, ByGroup, ByOptions, GroupSums, Pooled, codes, places, pool
+from calcli.methods._groups import ByGroup, ByOptions, GroupSums, Pooled, codes, places, pool
 from calcli.methods.platt import PlattScaling
 from calcli.numerics import FloatArray, entries, sigmoid
 from calcli.rows import Block, Rows
@@ -32,7 +31,7 @@ class PlattByGroup(ByGroup):
     by: str = param()
     slope: float = param()
     intercept: float = param()
-    tau: FloatArray = param(2)
+    tau: FloatArray = param(2, within="positive")
     groups: Mapping[str, tuple[float, float]] = param()
     mode: str = param()
 
@@ -63,10 +62,6 @@ class PlattByGroup(ByGroup):
         centre = float((1.0 + e) * slope), float((1.0 + e) * intercept + f)
         return cls(options.by, *centre, np.sqrt(found.variance), groups, mode), found
 
-    @property
-    def required_columns(self) -> Mapping[str, Sequence[str]]:
-        return {} if self.by == PREDICTION else {self.by: tuple(self.groups)}
-
     def apply(self, block: Block) -> Prediction:
         maps = np.array([(self.slope, self.intercept)]) + np.array([*self.groups.values(), (0.0, 0.0)])
         at = places(self.by, tuple(self.groups), block)
@@ -74,10 +69,9 @@ class PlattByGroup(ByGroup):
         return PlattScaling(*own, mode=self.mode).apply(block)
 
     def check(self, k: int) -> None:
-        check_finite(groups=np.array([(self.slope, self.intercept), *self.groups.values()]), tau=self.tau)
+        super().check(k)
+        check_numbers("groups", np.array([(0.0, 0.0), *self.groups.values()]))
         PlattScaling(np.array([self.slope]), np.array([self.intercept]), mode=self.mode).check(k)
-        if not (self.tau > 0).all():
-            raise DataError(f"params.tau is {self.tau.tolist()}, expected positive numbers")
 
 
 METHOD = PlattByGroup

@@ -1,28 +1,22 @@
 """Quadratic scaling."""
 
-from collections.abc import Iterator
-from typing import Annotated, Any
+from typing import Any
 
 import numpy as np
-from msgspec import Meta
 
-from calcli.calibrator import check_finite, param
+from calcli.calibrator import param
 from calcli.errors import DataError
 from calcli.fast_dataclass import dataclass
 from calcli.methods._binary.log_odds import Sample
-from calcli.methods._binary.logistic import regress
-from calcli.methods._binary.maps import TOP_LABEL, LogisticCalibrator, MapFit, ModeOptions, few_rows_per_class
+from calcli.methods._binary.logistic import Smooth, regress
+from calcli.methods._binary.maps import TOP_LABEL, LogisticCalibrator, MapFit, ModeOptions
 from calcli.numerics import FloatArray
-from calcli.rows import Rows
 
 
 class QuadraticOptions(ModeOptions, frozen=True):
     """Options of quadratic scaling."""
 
-    smooth: Annotated[
-        bool,
-        Meta(description="fit to Platt's smoothed targets (n1+1)/(n1+2) and 1/(n0+2) instead of 1 and 0"),
-    ] = False
+    smooth: Smooth = False
 
 
 @dataclass(frozen=True)
@@ -54,6 +48,7 @@ class QuadraticScaling(LogisticCalibrator):
     laws = TOP_LABEL
     Options = QuadraticOptions
     identity = (0.0, 1.0, 0.0, -1.0, 1.0)
+    flexible = True
 
     @classmethod
     def fit_map(cls, sample: Sample, options: Any) -> MapFit:
@@ -83,13 +78,8 @@ class QuadraticScaling(LogisticCalibrator):
         slope = np.maximum(b + 2.0 * c * inside, 0.0)  # rounding must not make an end fall
         return a + inside * (b + c * inside) + slope * (s - inside)
 
-    @classmethod
-    def advice(cls, rows: Rows, options: Any) -> Iterator[str]:
-        yield from few_rows_per_class(rows, options.mode)
-
     def check(self, k: int) -> None:
         super().check(k)
-        check_finite(a=self.a, b=self.b, c=self.c, low=self.low, high=self.high)
         if (self.low > self.high).any():
             raise DataError("params.low is above params.high")
 

@@ -9,7 +9,7 @@ from msgspec import Meta
 from numpy.typing import NDArray
 
 from calcli.binning import BinStats, width_edges
-from calcli.calibrator import Calibrator, Context, Fit, Options, Prediction, Status, check_positive, param
+from calcli.calibrator import Calibrator, Context, Fit, Options, Prediction, Status, param
 from calcli.errors import DataError
 from calcli.fast_dataclass import dataclass
 from calcli.kernels.device import kernels
@@ -200,7 +200,7 @@ class ReCal(Calibrator):
     transforms: NDArray[np.str_] = param("l", dtype="str")
     own: bool = param()
     _: KW_ONLY
-    temperature: float = param(default=1.0)
+    temperature: float = param(default=1.0, within="positive")
 
     place = 51
     use = "when scores under transforms of the input are at hand"
@@ -282,7 +282,7 @@ class ReCal(Calibrator):
         return Prediction(log_softmax(gaps * scale[:, None]), block.prediction)
 
     def check(self, k: int) -> None:
-        check_positive(temperature=self.temperature)
+        super().check(k)
         sigma = self.inverse_temperatures
         if not ((sigma > 0) & (sigma < np.inf)).all():
             at = int(np.flatnonzero(~((sigma > 0) & (sigma < np.inf)).all(axis=1))[0])

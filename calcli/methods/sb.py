@@ -9,7 +9,7 @@ from msgspec import Meta
 
 from calcli.binning import BinStats
 from calcli.cached import cached_property
-from calcli.calibrator import Calibrator, Context, Curves, Fit, check_finite, check_positive, param
+from calcli.calibrator import Calibrator, Context, Curves, Fit, param
 from calcli.composition import mapped
 from calcli.errors import FitError
 from calcli.fast_dataclass import dataclass
@@ -93,7 +93,7 @@ class ScalingBinning(BinaryCalibrator):
     intercept: FloatArray = param("maps")
     edges: Curves = param()
     values: Curves = param()
-    temperature: float | None = param(optional=True)
+    temperature: float | None = param(optional=True, within="positive")
     _: KW_ONLY
     slope_rest: FloatArray | None = param("maps", optional=True, default=None)
     scale: FloatArray | None = param("k", optional=True, default=None)
@@ -183,15 +183,6 @@ class ScalingBinning(BinaryCalibrator):
 
     def check(self, k: int) -> None:
         super().check(k)
-        check_finite(
-            slope=self.slope,
-            intercept=self.intercept,
-            slope_rest=self.slope_rest,
-            scale=self.scale,
-            weight=self.weight,
-            bias=self.bias,
-        )
-        check_positive(temperature=self.temperature)
         for _, _, edges, values, *_ in self.maps:
             check_steps(edges, values)
 

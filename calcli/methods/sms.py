@@ -6,7 +6,7 @@ import msgspec
 import numpy as np
 from msgspec import Meta
 
-from calcli.calibrator import Context, Fit, Laws, Options, Prediction, check_finite, param
+from calcli.calibrator import Context, Fit, Laws, Options, Prediction, param
 from calcli.fast_dataclass import dataclass
 from calcli.methods._affine.fitting import FitNotes, fit_map, identity_map, refuse_hopeless
 from calcli.methods._affine.matrix import MatrixObjective
@@ -95,10 +95,6 @@ class StructuredMatrixScaling(Smoothed):
 
     def apply(self, block: Block) -> Prediction:
         return Prediction.by_argmax(log_softmax(self.smoothed(block) @ self.weight.T + self.bias))
-
-    def check(self, k: int) -> None:
-        super().check(k)
-        check_finite(weight=self.weight, bias=self.bias)
 
 
 METHOD = StructuredMatrixScaling

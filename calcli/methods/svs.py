@@ -5,7 +5,7 @@ from typing import Annotated, Literal, Self
 import msgspec
 from msgspec import Meta
 
-from calcli.calibrator import Context, Fit, Laws, Options, Prediction, check_finite, param
+from calcli.calibrator import Context, Fit, Laws, Options, Prediction, param
 from calcli.fast_dataclass import dataclass
 from calcli.methods._affine.fitting import FitNotes, fit_map, identity_map
 from calcli.methods._affine.objective import Chunks
@@ -83,10 +83,6 @@ class StructuredVectorScaling(Smoothed):
 
     def apply(self, block: Block) -> Prediction:
         return Prediction.by_argmax(log_softmax(self.smoothed(block) * self.scale + self.bias))
-
-    def check(self, k: int) -> None:
-        super().check(k)
-        check_finite(scale=self.scale, bias=self.bias)
 
 
 METHOD = StructuredVectorScaling

@@ -7,7 +7,7 @@ from typing import Annotated, Literal, Self
 import numpy as np
 from msgspec import Meta
 
-from calcli.calibrator import ORDER_PRESERVING, Context, Fit, Options, Prediction, check_uniform, param
+from calcli.calibrator import ORDER_PRESERVING, Context, Fit, Options, Prediction, param
 from calcli.errors import UsageError
 from calcli.fast_dataclass import dataclass
 from calcli.fit_summary import Summary
@@ -20,6 +20,7 @@ from calcli.methods._temperature import (
     TOLERANCE,
     USUAL_PRIOR,
     LaterPrior,
+    Mixing,
     OneTemperature,
     Search,
     effective_rows,
@@ -40,10 +41,7 @@ class TemperatureOptions(Options, frozen=True):
         Literal["nll", "brier"],
         Meta(description="what the temperature minimises on the calibration data"),
     ] = "nll"
-    mixture: Annotated[
-        bool,
-        Meta(description="mix in 1/(n+1) of the uniform distribution, so that no row can cost more than log((n+1)C)"),
-    ] = False
+    mixture: Mixing = False
     prior: LaterPrior = 0.0
 
 
@@ -70,7 +68,7 @@ class TemperatureScaling(OneTemperature):
     Reference: Guo, Pleiss, Sun, Weinberger (2017), section 4.2, equation 9.
     """
 
-    uniform: float = param(default=0.0)
+    uniform: float = param(default=0.0, within="share")
 
     place = 10
     aliases = ("temperature",)
@@ -124,10 +122,6 @@ class TemperatureScaling(OneTemperature):
     def apply(self, block: Block) -> Prediction:
         plain = super().apply(block)
         return Prediction(mixed_with_uniform(plain.log_probs, self.uniform), plain.label)
-
-    def check(self, k: int) -> None:
-        super().check(k)
-        check_uniform(self.uniform)
 
 
 def likeliest(rows: Rows, context: Context, prior: float = 0.0, *, unverified: float = TOLERANCE**0.5) -> Search:

@@ -6,9 +6,9 @@ from typing import Self
 
 import numpy as np
 
-from calcli.calibrator import ORDER_PRESERVING, Prediction, check_finite, check_positive, param
+from calcli.calibrator import ORDER_PRESERVING, Prediction, check_numbers, param
 from calcli.fast_dataclass import dataclass
-from calcli.methods._groups import PREDICTION, ByGroup, ByOptions, GroupSums, Pooled, places, pool
+from calcli.methods._groups import ByGroup, ByOptions, GroupSums, Pooled, places, pool
 from calcli.methods._temperature import LOG_BETA_HIGH, LOG_BETA_LOW
 from calcli.methods.ts import TemperatureScaling
 from calcli.numerics import FloatArray, entries, log_softmax
@@ -32,8 +32,8 @@ class TemperatureByGroup(ByGroup):
     """
 
     by: str = param()
-    beta: float = param()
-    tau: float = param()
+    beta: float = param(within="positive")
+    tau: float = param(within="positive")
     groups: Mapping[str, float] = param()
 
     place = 15
@@ -59,20 +59,16 @@ class TemperatureByGroup(ByGroup):
         beta = float(np.exp(start + found.centre[0]))
         return cls(options.by, beta, tau, dict(zip(names, d.tolist(), strict=True))), found
 
-    @property
-    def required_columns(self) -> Mapping[str, Sequence[str]]:
-        return {} if self.by == PREDICTION else {self.by: tuple(self.groups)}
-
     def apply(self, block: Block) -> Prediction:
         scale = self.beta * np.exp([*self.groups.values(), 0.0])
         own = entries(places(self.by, tuple(self.groups), block), scale)
         return Prediction(log_softmax(block.z * own[:, None]), block.prediction)
 
     def check(self, k: int) -> None:
-        check_positive(beta=self.beta, tau=self.tau)
+        super().check(k)
         d = np.array([0.0, *self.groups.values()])
-        check_finite(groups=d)
-        check_positive(groups=self.beta * np.exp(np.minimum(d, 800.0)))
+        check_numbers("groups", d)
+        check_numbers("groups", self.beta * np.exp(np.minimum(d, 800.0)), "positive")
 
 
 @dataclass(frozen=True)

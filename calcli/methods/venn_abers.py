@@ -1,6 +1,6 @@
 """Venn-Abers prediction."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -11,9 +11,9 @@ from calcli.errors import DataError
 from calcli.fast_dataclass import dataclass
 from calcli.methods._binary.curves import EMPTY, check_probabilities, step
 from calcli.methods._binary.log_odds import Sample
-from calcli.methods._binary.maps import TOP_LABEL, BinaryCalibrator, MapFit, ModeOptions, few_rows_per_class
+from calcli.methods._binary.maps import TOP_LABEL, BinaryCalibrator, MapFit, ModeOptions
 from calcli.numerics import TIE, FloatArray, sigmoid, tie_groups
-from calcli.rows import Block, Rows
+from calcli.rows import Block
 
 ENDS = np.zeros(1)
 """Stands for the outer edges of steps, which are open."""
@@ -46,6 +46,7 @@ class VennAbers(BinaryCalibrator):
     laws = replace(TOP_LABEL, class_shares=False)
     Options = ModeOptions
     identity = (EMPTY, EMPTY, EMPTY, EMPTY)
+    flexible = True
     takes_log_odds = True
 
     @classmethod
@@ -70,10 +71,6 @@ class VennAbers(BinaryCalibrator):
             return found
         p0, p1 = interval(self.inputs(block), *self.maps[0])
         return replace(found, columns={"p0": p0, "p1": p1})
-
-    @classmethod
-    def advice(cls, rows: Rows, options: Any) -> Iterator[str]:
-        yield from few_rows_per_class(rows, options.mode)
 
     def check(self, k: int) -> None:
         super().check(k)

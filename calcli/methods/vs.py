@@ -4,7 +4,7 @@ from typing import Annotated, Self
 
 from msgspec import Meta
 
-from calcli.calibrator import Calibrator, Context, Fit, Laws, Options, Prediction, check_finite, param
+from calcli.calibrator import Calibrator, Context, Fit, Laws, Options, Prediction, param
 from calcli.fast_dataclass import dataclass
 from calcli.methods._affine.fitting import (
     FitNotes,
@@ -71,9 +71,6 @@ class VectorScaling(Calibrator):
 
     def apply(self, block: Block) -> Prediction:
         return Prediction.by_argmax(log_softmax(block.z * self.scale + self.bias))
-
-    def check(self, k: int) -> None:
-        check_finite(scale=self.scale, bias=self.bias)
 
 
 METHOD = VectorScaling

@@ -8,7 +8,7 @@ import msgspec
 import numpy as np
 from msgspec import Meta
 
-from calcli.calibrator import Calibrator, Context, Fit, Options, Prediction, check_finite, param
+from calcli.calibrator import Calibrator, Context, Fit, Options, Prediction, param
 from calcli.errors import DataError
 from calcli.fast_dataclass import dataclass
 from calcli.methods._affine.fitting import (
@@ -117,9 +117,6 @@ class FullMap(Calibrator):
     def apply(self, block: Block) -> Prediction:
         return Prediction.by_argmax(log_softmax(self.features(block) @ self.weight.T + self.bias))
 
-    def check(self, k: int) -> None:
-        check_finite(weight=self.weight, bias=self.bias)
-
 
 @dataclass(frozen=True)
 class OdirMap(Calibrator):
@@ -212,7 +209,7 @@ class OdirMap(Calibrator):
     def check(self, k: int) -> None:
         if (self.fold_weight is None) != (self.fold_bias is None):
             raise DataError("expected both or neither of 'fold_weight' and 'fold_bias'")
-        check_finite(**{n: v for n, v in vars(self).items() if v is not None})
+        super().check(k)
 
 
 def odir_ridge(k: int, lam: float, options: OdirOptions, temperature: float, rows: float) -> Ridge:

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from calcli.calibrator import Calibrator, Context, check_positive, param
+from calcli.calibrator import Calibrator, Context, param
 from calcli.errors import DataError
 from calcli.fast_dataclass import dataclass
 from calcli.folds import content_folds
@@ -181,7 +181,7 @@ LAMBDAS = (30.0, 10.0, 3.0, 1.0)
 class Smoothed(Calibrator):
     """Scores brought to the temperature-scaling optimum and mixed with the uniform vector."""
 
-    temperature: float = param()
+    temperature: float = param(within="positive")
     smoothing: float = param()
 
     def smoothed(self, block: Block) -> FloatArray:
@@ -189,7 +189,7 @@ class Smoothed(Calibrator):
         return smoothed_log_probs(block, self.temperature, self.smoothing)
 
     def check(self, k: int) -> None:
-        check_positive(temperature=self.temperature)
+        super().check(k)
         if not 0 <= self.smoothing <= 1:
             raise DataError(f"smoothing is {self.smoothing}, expected 0..1")
 

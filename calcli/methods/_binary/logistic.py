@@ -1,8 +1,9 @@
 """Logistic regression with a few features, to the optimum, and what to do where there is none."""
 
-from typing import Literal, NamedTuple
+from typing import Annotated, Literal, NamedTuple
 
 import numpy as np
+from msgspec import Meta
 from numpy.typing import NDArray
 
 from calcli.calibrator import Status
@@ -11,6 +12,10 @@ from calcli.numerics import FloatArray
 from calcli.solvers import minimise_box
 
 Loss = Literal["log", "brier"]
+
+Smooth = Annotated[
+    bool, Meta(description="fit to Platt's smoothed targets (n1+1)/(n1+2) and 1/(n0+2) instead of 1 and 0")
+]
 
 GRADIENT = 1e-12
 """A fit is at the optimum when no entry of the mean gradient, features scaled to size 1, is larger."""

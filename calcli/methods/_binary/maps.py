@@ -128,10 +128,14 @@ class BinaryCalibrator(Calibrator):
         """Logarithms of the map's value and of its complement, (b,) each."""
         return logs(self.curve(x, *params))
 
+    flexible: ClassVar[bool] = False
+    """Whether a map follows the noise of few rows."""
+
     @classmethod
     def advice(cls, rows: Rows, options: Any) -> Iterator[str]:
         """Warnings that follow from the sizes alone."""
-        yield from ()
+        if cls.flexible:
+            yield from few_rows_per_class(rows, options.mode)
 
     @classmethod
     def resolve_options(cls, options: Any, k: int) -> Any:
@@ -239,6 +243,7 @@ class BinaryCalibrator(Calibrator):
             found = " and ".join(map(str, sorted(counts)))
             wanted = f"1 or one for each of {k} classes" if self.mode is None else str(expected[0])
             raise DataError(f"there are {found} maps, expected {wanted}")
+        super().check(k)
 
 
 class LogisticCalibrator(BinaryCalibrator):
@@ -278,10 +283,7 @@ class Table(BinaryCalibrator):
     log_odds: Curves | None = param(optional=True, default=None)
 
     identity = (EMPTY, EMPTY)
-
-    @classmethod
-    def advice(cls, rows: Rows, options: Any) -> Iterator[str]:
-        yield from few_rows_per_class(rows, options.mode)
+    flexible = True
 
     def _arrays(self) -> list[Any]:
         found = super()._arrays()

@@ -7,7 +7,7 @@ import numpy as np
 from msgspec import Meta
 
 from calcli.binning import bin_index, width_edges
-from calcli.calibrator import Calibrator, Context, Fit, Laws, Options, Prediction, Status, check_positive, param
+from calcli.calibrator import Calibrator, Context, Fit, Laws, Options, Prediction, Status, param
 from calcli.fast_dataclass import dataclass
 from calcli.methods.ts import TemperatureOptions, TemperatureScaling
 from calcli.numerics import FloatArray, IntArray, log_normalizer, log_softmax
@@ -211,7 +211,7 @@ class ClassTemperatureScaling(Calibrator):
     Reference: Frenkel, Goldberger (2021), "Network calibration by class-based temperature scaling".
     """
 
-    temperature: FloatArray = param("k")
+    temperature: FloatArray = param("k", within="positive")
 
     place = 60
     aliases = ("class-temperature",)
@@ -260,9 +260,6 @@ class ClassTemperatureScaling(Calibrator):
     def apply(self, block: Block) -> Prediction:
         scaled = block.z / self.temperature
         return Prediction(log_softmax(scaled), scaled.argmax(axis=1))
-
-    def check(self, k: int) -> None:
-        check_positive(temperature=self.temperature)
 
 
 METHOD = ClassTemperatureScaling

@@ -3,7 +3,7 @@
 from typing import Any, Self
 
 from calcli.cached import cached_property
-from calcli.calibrator import Calibrator, Context, Fit, check_positive, param
+from calcli.calibrator import Calibrator, Context, Fit, param
 from calcli.composition import mapped
 from calcli.fast_dataclass import dataclass
 from calcli.methods._binary.maps import few_rows_per_class, fit_maps
@@ -23,7 +23,7 @@ class IsotonicAfterTemperature(IsotonicOneVsAll):
     Reference: Zhang, Kailkhura, Han (2020), Mix-n-Match, arXiv 2003.07329 (IROvA-TS).
     """
 
-    temperature: float = param()
+    temperature: float = param(within="positive")
 
     place = 62
     use = "to compare with: loses accuracy with many classes"
@@ -42,10 +42,6 @@ class IsotonicAfterTemperature(IsotonicOneVsAll):
     @cached_property
     def upstream(self) -> Calibrator:
         return TemperatureScaling(self.temperature)
-
-    def check(self, k: int) -> None:
-        super().check(k)
-        check_positive(temperature=self.temperature)
 
 
 METHOD = IsotonicAfterTemperature
