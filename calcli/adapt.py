@@ -16,6 +16,7 @@ from calcli.io.artifact import Artifact
 from calcli.io.dataset import DataSet
 from calcli.methods.compared.identity import Identity
 from calcli.methods.prior import LEAST, PriorShift
+from calcli.metrics.collect import predicted
 from calcli.metrics.intervals import Interval
 from calcli.numerics import FloatArray
 from calcli.registry import method
@@ -193,11 +194,7 @@ def _shares(prior: Sequence[float], k: int) -> FloatArray:
 
 def _probabilities(calibrator: Calibrator, rows: Rows) -> FloatArray:
     """Calibrated probabilities, (n, k)."""
-    p = np.empty((rows.n, rows.k))
-    wanted = [rows.transforms.index(spec) for spec in calibrator.required_transforms]
-    for block in rows.blocks(wanted):
-        p[block.start : block.start + len(block)] = np.exp(calibrator.apply(block).log_probs)
-    return p
+    return np.exp(predicted(rows, calibrator).log_probs)
 
 
 def _held_out(artifact: Artifact, source: DataSet, context: Context, own: bool) -> FloatArray:

@@ -192,7 +192,7 @@ def param(
     "str" for arrays. A field annotated ``Curves`` holds one 1-D array or a tuple of them.
     optional : may be None. default : the value of a parameter that artifacts leave out when
     it has that value, as those of earlier versions do; such fields come last (below ``_: KW_ONLY``). within : what
-    the numbers must be but finite: ``positive``, or a ``share`` in [0, 1).
+    the numbers must be but finite: ``positive``, or a ``share`` in [0, 1); ``gaps`` may be NaN.
     """
     return field(default=default, metadata={"shape": shape, "dtype": dtype, "optional": optional, "within": within})
 
@@ -214,8 +214,8 @@ class Calibrator(ABC):
       ``Options`` are its options. ``composable`` is False for a method whose fit is
       that of another (``Fit.chosen``), which no composition can hold.
     - Fields are declared with ``param``; they hold float, int, bool, str or arrays, never
-      objects. ``check`` refuses values that cannot come from a fit: numbers that are not finite or not ``within``
-      what is declared, and what a method adds.
+      objects. Numbers that are not finite, or not ``within`` what is declared, are refused, as is what ``check_own``
+      finds that cannot come from a fit.
     - ``fit`` is a class method: rows, options and context in, ``Fit`` out. It never
       raises for data that merely make the method useless: it returns parameters that do
       no harm, a status and a warning in plain words. FitError is for the impossible.
@@ -266,8 +266,12 @@ class Calibrator(ABC):
         """What every logit is multiplied by, of a method that does nothing else; else None."""
         return None
 
+    def check_own(self, k: int) -> None:  # noqa: B027 (most methods have nothing to add)
+        """Raise DataError for parameters no fit could have produced, beside what is declared of them (k classes)."""
+
     def check(self, k: int) -> None:
         """Raise DataError for parameters no fit could have produced (k classes)."""
+        self.check_own(k)
         for each in fields(self):
             value = getattr(self, each.name)
             for one in value if isinstance(value, tuple) else (value,):
@@ -301,5 +305,5 @@ def check_numbers(name: str, value: float | FloatArray, within: str = "") -> Non
         raise DataError(f"{name} is {value}, expected a positive number")
     if within == "share" and not np.all((np.asarray(value) >= 0) & (np.asarray(value) < 1)):
         raise DataError(f"{name} is {value}, expected a share in [0, 1)")
-    if not np.isfinite(value).all():
+    if within != "gaps" and not np.isfinite(value).all():
         raise DataError(f"params.{name} holds a number that is not finite")

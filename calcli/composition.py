@@ -121,7 +121,7 @@ class Composition(Calibrator):
     def required_columns(self) -> Mapping[str, Sequence[str]]:
         return {name: known for stage in self.stages for name, known in stage.calibrator.required_columns.items()}
 
-    def check(self, k: int) -> None:
+    def check_own(self, k: int) -> None:
         if tuple(stage.method for stage in self.stages) != self.names:
             raise DataError(
                 f"the stages are {'+'.join(stage.method for stage in self.stages)}, expected {'+'.join(self.names)}"
@@ -372,7 +372,7 @@ class Mixture(Calibrator):
         log_p = mixed_with_uniform(total, self.uniform)
         return Prediction(log_p, block.prediction if self.keeps_argmax else log_p.argmax(axis=1))
 
-    def check(self, k: int) -> None:
+    def check_own(self, k: int) -> None:
         weights = np.array([member.weight for member in self.members])
         if not (len(weights) and np.all(weights > 0) and abs(weights.sum() - 1.0) <= 1e-9):
             raise DataError(f"weights of the members are {weights.tolist()}, expected positive ones that sum to 1")

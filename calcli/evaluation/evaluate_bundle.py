@@ -1,6 +1,7 @@
 """Evaluate calibrators on the rows of one bundle: one walk over the file, then arithmetic."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import field, replace
 from functools import partial
 from typing import Any
@@ -12,8 +13,8 @@ from calcli.calibrator import Calibrator, Progress
 from calcli.errors import DataError
 from calcli.evaluation.loss_decomposition import cross_fitted_split, split_is_cheap
 from calcli.evaluation.paired_differences import compared, differences
-from calcli.evaluation.results import ClassLine, GroupLine, Paired, Result, Score
-from calcli.evaluation.verdict_results import Report, Split
+from calcli.evaluation.results import ClassLine, Difference, GroupLine, Paired, Result, Score
+from calcli.evaluation.verdict_results import Report
 from calcli.evaluation.verdict_rules import LEVEL, data_summary, group_gap, judge
 from calcli.fast_dataclass import dataclass
 from calcli.metrics.binned_errors import per_class_errors
@@ -32,7 +33,7 @@ from calcli.metrics.context import Label, MetricContext, MetricSettings
 from calcli.metrics.debiased import class_p_values_of
 from calcli.metrics.intervals import mean_of
 from calcli.metrics.losses import gap_interval
-from calcli.metrics.out_of_core import LONG, long_contexts, measured_long
+from calcli.metrics.out_of_core import LONG, LongContext, long_contexts, measured_long
 from calcli.metrics.rowtable import RowTable
 from calcli.metrics.significance import adjusted
 from calcli.metrics.tally import RunningSums
@@ -141,34 +142,73 @@ def assess(
     the first candidate. Raises DataError for calibrators that do not fit.
     """
     plan = replace(plan, settings=replace(plan.settings, unit=subject.unit))
-    subject = subject.counted()
+    subject, tables = subject.counted(), list[RowTable]()
     rows = subject.rows
     if rows.k == 1 and plan.per_class:
         raise DataError(
             f"{subject.name}: holds one confidence a row and no classes, which --per-class needs; leave it out"
         )
-    compared = candidates if baseline is None else [*candidates, baseline]
-    names = plan.metrics_for(rows.k)
+    asked = [*candidates] if baseline is None else [baseline, *candidates]
+    names, results, doubts = plan.metrics_for(rows.k), list[Result](), list[str]()
+    first, reference, against = None, None, None
+    with _contexts(subject, [c.calibrator for c in asked], plan, names, progress) as contexts:
+        for candidate, context in zip(asked, contexts, strict=True):
+            scores, long = scores_of(context, names, progress), isinstance(context, LongContext)
+            if plan.report and (long or candidate is not baseline):
+                doubts = doubts or label_doubts(_seen(context), subject.class_names)
+            if candidate is baseline:
+                reference, against = context, scores
+                continue
+            result = _result(subject, candidate, context, plan, scores, doubts, progress)
+            if reference is not None:
+                paired = Paired(None if baseline is None else baseline.name, _differences(context, reference))
+                result = replace(result, paired=paired)
+            results.append(result)
+            first, reference = first or context, reference or context
+            tables += [] if long else [context.table]
+    assert first is not None
+    return Assessed(results, tables, against, _seen(first))
+
+
+def _seen(context: MetricContext) -> RowTable | RunningSums:
+    """What is known of the rows of a context."""
+    return context.tally if isinstance(context, LongContext) else context.table
+
+
+def _differences(context: MetricContext, reference: MetricContext) -> dict[str, Difference]:
+    """The paired differences to a reference, which are among the sums where no table of the rows is kept."""
+    if isinstance(context, LongContext):
+        return differences(context.tally.paired, context.settings.level)
+    return compared(context, reference)
+
+
+@contextmanager
+def _contexts(
+    subject: Subject,
+    calibrators: Sequence[Calibrator | None],
+    plan: Plan,
+    names: Sequence[str],
+    progress: Progress | None,
+) -> Iterator[Iterator[MetricContext]]:
+    """The rows through every calibrator, from one walk; compared with the first."""
+    rows, s = subject.rows, plan.settings
     if _long(subject, plan, names):
-        return _of_long(subject, candidates, plan, names, baseline, progress)
-    by_class = plan.report or plan.per_class
-    bins = 0 if rows.k == 1 else plan.settings.bins if by_class else class_bins_needed(names, plan.settings)
+        with long_contexts(rows, calibrators, names, s, report=plan.report, progress=progress) as contexts:
+            yield contexts
+        return
+    by_class, several = plan.report or plan.per_class, len(calibrators) > 1
     tables = collect_all(
         rows,
-        [c.calibrator for c in compared],
-        class_bins=bins,
+        calibrators,
+        class_bins=0 if rows.k == 1 else s.bins if by_class else class_bins_needed(names, s),
         tops=tops_needed(names),
         group=subject.group,
         progress=progress,
-        top_only=len(compared) == 1 and plan.is_plain and top_suffices(names, plan.settings),
-        against=None if len(compared) == 1 else 0 if baseline is None else len(compared) - 1,
+        top_only=not several and plan.is_plain and top_suffices(names, s),
+        against=0 if several else None,
     )
-    reference = tables[0] if baseline is None else tables[-1]
-    doubts = label_doubts(tables[0], subject.class_names) if plan.report else []
-    each = _Each(subject, plan, names, baseline, MetricContext(reference, plan.settings), doubts, progress)
-    results = [each.result(c, t) for c, t in zip(candidates, tables[: len(candidates)], strict=True)]
-    against = None if baseline is None else scores_of(each.reference, names)
-    return Assessed(results, tables[: len(candidates)], against, tables[0])
+    walks = [partial(class_columns, rows, calibrator) for calibrator in calibrators]
+    yield (MetricContext(table, s, walk, partial(walk, raw=True)) for table, walk in zip(tables, walks, strict=True))
 
 
 def _long(subject: Subject, plan: Plan, names: Sequence[str]) -> bool:
@@ -183,56 +223,6 @@ def _long(subject: Subject, plan: Plan, names: Sequence[str]) -> bool:
     return measured_long(names, plan.settings, rows.k) and rows.weights() is None
 
 
-def _of_long(
-    subject: Subject,
-    candidates: Sequence[Candidate],
-    plan: Plan,
-    names: Sequence[str],
-    baseline: Candidate | None,
-    progress: Progress | None,
-) -> Assessed:
-    """The same in memory that does not grow with the rows."""
-    compared = candidates if baseline is None else [baseline, *candidates]
-    calibrators = [c.calibrator for c in compared]
-    results, seen, reference, doubts = [], None, None, list[str]()
-    with long_contexts(
-        subject.rows, calibrators, names, plan.settings, report=plan.report, progress=progress
-    ) as contexts:
-        for candidate, context in zip(compared, contexts, strict=True):
-            scores = scores_of(context, names, progress)
-            doubts = doubts or label_doubts(context.tally, subject.class_names)  # known of the first alone
-            if candidate is baseline:
-                reference = scores
-                continue
-            seen = seen or context.tally
-            paired = None
-            if context.tally.paired:
-                paired = Paired(
-                    None if baseline is None else baseline.name, differences(context.tally.paired, plan.settings.level)
-                )
-            counts = context.tally.counts if any(context.tally.counts.values()) else {}
-            k = context.table.k if context.table.k > 1 else None
-            report = None
-            if plan.report:
-                report = _judged(subject, context, None, plan, doubts)
-            results.append(
-                Result(
-                    subject.name,
-                    candidate.name,
-                    candidate.method,
-                    context.n,
-                    k,
-                    scores,
-                    paired,
-                    counts,
-                    report,
-                    units=units_of(context),
-                )
-            )
-    assert seen is not None
-    return Assessed(results, [], reference, seen)
-
-
 def scores_of(context: MetricContext, names: Sequence[str], progress: Progress | None = None) -> dict[str, Score]:
     """Metrics of one set of rows, by name."""
     scores = {}
@@ -243,52 +233,38 @@ def scores_of(context: MetricContext, names: Sequence[str], progress: Progress |
     return scores
 
 
-@dataclass(frozen=True)
-class _Each:
-    """What the results of one bundle have in common."""
-
-    subject: Subject
-    plan: Plan
-    names: Sequence[str]
-    baseline: Candidate | None
-    reference: MetricContext
-    doubts: Sequence[str]
-    progress: Progress | None
-
-    def result(self, candidate: Candidate, table: RowTable) -> Result:
-        """Everything about one candidate."""
-        plan, s, rows = self.plan, self.plan.settings, self.subject.rows
-        walk = partial(class_columns, rows, candidate.calibrator)
-        context = MetricContext(table, s, walk, partial(walk, raw=True))
-        scores = scores_of(context, self.names, self.progress)
-        paired = None
-        if table is not self.reference.table:
-            name = None if self.baseline is None else self.baseline.name
-            paired = Paired(name, compared(context, self.reference))
-        report = self.report(candidate, context) if plan.report else None
-        return Result(
-            self.subject.name,
-            candidate.name,
-            candidate.method,
-            table.n,
-            table.k if table.k > 1 else None,
-            scores,
-            paired,
-            {name: n for name, n in table.counts.items() if any(table.counts.values())},
-            report,
-            class_lines(context, self.subject.class_names, report) if plan.per_class else None,
-            group_lines(context, self.names, report, plan) if plan.per_group else None,
-            units=units_of(context),
-        )
-
-    def report(self, candidate: Candidate, context: MetricContext) -> Report:
-        """The judgement beside the metrics."""
-        table, split = context.table, None
-        cheap = self.plan.split is None and split_is_cheap(table.n, table.k)
-        if table.k > 1 and (self.plan.split or cheap):
-            seed = self.plan.settings.seed
-            split = cross_fitted_split(self.subject.rows, candidate.calibrator, table, seed, self.progress)
-        return _judged(self.subject, context, split, self.plan, self.doubts)
+def _result(
+    subject: Subject,
+    candidate: Candidate,
+    context: MetricContext,
+    plan: Plan,
+    scores: dict[str, Score],
+    doubts: Sequence[str],
+    progress: Progress | None,
+) -> Result:
+    """Everything about one candidate but how it differs from others."""
+    k, n, report = context.table.k, context.n, None
+    if plan.report:
+        split, known = None, k > 1 and not isinstance(context, LongContext)
+        if known and (plan.split or (plan.split is None and split_is_cheap(n, k))):
+            seed = plan.settings.seed
+            split = cross_fitted_split(subject.rows, candidate.calibrator, context.table, seed, progress)
+        data = data_summary(subject.rows.kind, context, subject.class_names)
+        report = judge(data, context, split, about=plan.about, doubt=" ".join(doubts), name=subject.name)
+    counts = context.table.counts
+    return Result(
+        subject.name,
+        candidate.name,
+        candidate.method,
+        n,
+        k if k > 1 else None,
+        scores,
+        counts=counts if any(counts.values()) else {},
+        report=report,
+        per_class=class_lines(context, subject.class_names, report) if plan.per_class else None,
+        per_group=group_lines(context, list(scores), report, plan) if plan.per_group else None,
+        units=units_of(context),
+    )
 
 
 def units_of(context: MetricContext) -> dict[str, Any] | None:
@@ -308,11 +284,6 @@ def units_of(context: MetricContext) -> dict[str, Any] | None:
         "luck": luck.estimate,
         "wrong_units": luck.wrong,
     }
-
-
-def _judged(subject: Subject, context: MetricContext, split: Split | None, plan: Plan, doubts: Sequence[str]) -> Report:
-    data = data_summary(subject.rows.kind, context, subject.class_names)
-    return judge(data, context, split, about=plan.about, doubt=" ".join(doubts), name=subject.name)
 
 
 def _deciding(p_values: FloatArray, report: Report | None, what: str) -> FloatArray:

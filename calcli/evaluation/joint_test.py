@@ -7,17 +7,14 @@ behind its sharpness: outcomes are drawn from the confidences, and what the labe
 then is from its first two moments.
 """
 
-import math
-
 import numpy as np
 
 from calcli.fast_dataclass import dataclass
-from calcli.metrics.context import MetricContext
+from calcli.metrics.context import MetricContext, made_once
 from calcli.metrics.intervals import normal_p_value, normal_tail
-from calcli.metrics.nulls import SAME, JointDraws, standardised
-from calcli.metrics.significance import MeanGap, direction_of, entropy_columns, entropy_draws
-from calcli.metrics.smooth import null_draws
-from calcli.metrics.tally import log_odds, residual_slope
+from calcli.metrics.joint_draws import JointDraws, drawn_from_confidences, drawn_from_positive
+from calcli.metrics.nulls import SAME, standardised
+from calcli.metrics.significance import MeanGap, direction_of
 from calcli.numerics import FloatArray
 
 TOP_SHARES, POSITIVE_SHARES = (0.3, 0.45, 0.25), (0.4, 0.35, 0.25)
@@ -49,19 +46,20 @@ def joint_test(context: MetricContext, positive: bool = False) -> JointTest:
     that stands for the labels of wrong rows. Reference: Westfall, Young (1993), section 2 (min-p).
     """
     own = context.labelled("positive" if positive else "top")
-    return own.once(("joint",), lambda: _of_positive(own) if positive else _of_top(own))
+    return _of_positive(own) if positive else _of_top(own)
 
 
+@made_once
 def _of_top(context: MetricContext) -> JointTest:
     gap, entropy = direction_of(context, "confidence"), direction_of(context, "entropy")
-    drawn: JointDraws = context.once(("joint draws",), lambda: _drawn(context))
-    return _joint(context, gap, entropy, drawn)
+    return _joint(context, gap, entropy, drawn_from_confidences(context))
 
 
+@made_once
 def _of_positive(context: MetricContext) -> JointTest:
     """z_gap = sum r / sqrt(sum w) and z_slope = sum r (l - m) / sqrt(sum w (l - m)^2), with r = p - y, w = p (1 - p),
     l the log-odds and m their mean with weights w: the two are uncorrelated under calibration."""
-    slope, drawn = context.once(("slope draws",), lambda: _slope_drawn(context))
+    slope, drawn = drawn_from_positive(context)
     return _joint(context, direction_of(context, "positive"), slope, drawn, positive=True)
 
 
@@ -83,41 +81,6 @@ def min_p(
     """The joint statistic, (m,): the least of three p-values over its share, of standard scores (m,) each."""
     p = [*([normal_p_value(z) for z in each] for each in (gap_z, sharpness_z)), [normal_tail(z) for z in smooth_z]]
     return np.asarray((np.array(p) / np.array(shares)[:, None]).min(axis=0))
-
-
-def _drawn(context: MetricContext) -> JointDraws:
-    """The three statistics of outcomes drawn from the confidences."""
-    t = context.table
-    w = np.ones(t.n) if t.weight is None else t.weight
-    (smooth, observed), sums = null_draws(context, entropy_columns(t))
-    wider = _widening(context)
-    return JointDraws(
-        smooth,
-        observed,
-        float(w @ t.confidence) - sums[:, 0],
-        entropy_draws(context, sums),
-        float(np.sqrt(w**2 @ (t.confidence * (1.0 - t.confidence)))) * wider,
-        float(np.sqrt(w**2 @ t.varentropy)) * wider,
-    )
-
-
-def _widening(context: MetricContext) -> float:
-    """By what standard deviations of sums grow as rows belong together."""
-    return 1.0 if context.luck is None else math.sqrt(context.luck.effect)
-
-
-def _slope_drawn(context: MetricContext) -> tuple[MeanGap, JointDraws]:
-    """The residual slope of P(class 1), and the three statistics of outcomes drawn from it."""
-    t, p = context.table, context.scores
-    w = np.ones(t.n) if t.weight is None else t.weight
-    odds, v = log_odds(p), w**2 * p * (1.0 - p)
-    mean, sd = residual_slope(float(v.sum()), float(v @ odds), float(v @ odds**2))
-    lift = w * (odds - mean) if sd > 0.0 else np.zeros(t.n)
-    (smooth, observed), sums = null_draws(context, np.stack([w, lift], axis=1))
-    gap, slope = float(w @ p) - sums[:, 0], float(lift @ p) - sums[:, 1]
-    sd = sd if context.luck is None else float(slope.std())
-    drawn = JointDraws(smooth, observed, gap, slope, math.sqrt(float(v.sum())) * _widening(context), sd)
-    return MeanGap.of(float(lift @ (p - context.outcomes)) / float(w.sum()), sd / float(w.sum())), drawn
 
 
 def _scaled(values: FloatArray, sd: float) -> FloatArray:

@@ -1,12 +1,15 @@
 """How much of a loss a recalibration would remove: refinement plus calibration, cross-fitted."""
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from calcli.calibrator import Calibrator, Context, Progress
 from calcli.errors import FitError
+from calcli.evaluation.cross_validation import Fold, held_out_table
 from calcli.evaluation.verdict_results import LossPart, Split
 from calcli.folds import random_folds
-from calcli.metrics.collect import collect
+from calcli.metrics.collect import predicted
 from calcli.metrics.intervals import mean_of
 from calcli.metrics.rowtable import RowTable
 from calcli.numerics import FloatArray, IntArray
@@ -38,52 +41,42 @@ def cross_fitted_split(
 
     Reference: Berta, Bach, Jordan (2025), arXiv 2501.19195; Ferrer, Ramos (2025).
     """
-    scores = np.empty((rows.n, rows.k))
-    needed = [] if calibrator is None else [rows.transforms.index(t) for t in calibrator.required_transforms]
-    for block in rows.blocks(needed):
-        z = block.z if calibrator is None else calibrator.apply(block).log_probs
-        scores[block.start : block.start + len(block)] = z
+    scores = rows.logits() if calibrator is None else predicted(rows, calibrator).log_probs
     kind: ScoreKind = "logits" if calibrator is None else "log_probs"
     whole = ArrayRows(scores, table.y, kind, weight=table.weight, units=table.units)
     fold = random_folds(rows.n, FOLDS, np.random.default_rng(seed), table.units)
     if table.weight is not None and (np.bincount(fold, weights=table.weight) > 0).sum() < 2:
         return None
+    parts = [(np.flatnonzero(fold != f), np.flatnonzero(fold == f)) for f in range(FOLDS)]
+    folds = [(_some(whole, learn), _some(whole, held), held) for learn, held in parts]
     try:
-        best = _held_out(whole, fold, RECALIBRATION, seed, progress)
-        alone = _held_out(whole, fold, "ts", seed, progress)
+        best, alone = (_held_out(name, folds, seed, progress) for name in (RECALIBRATION, "ts"))
     except FitError:
         return None
     return Split(
         RECALIBRATION,
         FOLDS,
-        _part(table.nll, best["nll"], table),
-        _part(table.brier, best["brier"], table),
-        _part(table.nll, alone["nll"], table),
+        _part(table.nll, best.nll, table),
+        _part(table.brier, best.brier, table),
+        _part(table.nll, alone.nll, table),
     )
 
 
-def _held_out(
-    rows: ArrayRows, fold: IntArray, name: str, seed: int, progress: Progress | None
-) -> dict[str, FloatArray]:
-    """Per-row losses of the recalibration, each row by the fit that has not seen it."""
-    out = {"nll": np.empty(rows.n), "brier": np.empty(rows.n)}
-    options = parse_options(name, {})
-    for f in range(FOLDS):
+def _some(rows: ArrayRows, index: IntArray) -> ArrayRows:
+    """Some of the rows, copied: the fits walk over them again and again."""
+    weight, units = rows.weight, rows.units()
+    weight, units = None if weight is None else weight[index], None if units is None else units.take(index)
+    return ArrayRows(rows.scores[index], rows.labels()[index], rows.kind, weight=weight, units=units)
+
+
+def _held_out(name: str, folds: Sequence[Fold], seed: int, progress: Progress | None) -> RowTable:
+    """The rows through a recalibration, each by the fit that has not seen it."""
+    fits = []
+    for f, (learn, _, _) in enumerate(folds):
         if progress is not None:
             progress("cross-fitting", f, FOLDS)
-        kept, held = np.flatnonzero(fold != f), np.flatnonzero(fold == f)
-        weight, units = rows.weight, rows.units()
-        training = ArrayRows(
-            rows.scores[kept],
-            rows.labels()[kept],
-            rows.kind,
-            weight=None if weight is None else weight[kept],
-            units=None if units is None else units.take(kept),
-        )
-        fitted = method(name).fit(training, options, Context(seed)).calibrator
-        table = collect(ArrayRows(rows.scores[held], rows.labels()[held], rows.kind), fitted)
-        out["nll"][held], out["brier"][held] = table.nll, table.brier
-    return out
+        fits.append(method(name).fit(learn, parse_options(name, {}), Context(seed)))
+    return held_out_table(fits, folds)
 
 
 def _part(before: FloatArray, after: FloatArray, table: RowTable) -> LossPart:

@@ -36,7 +36,7 @@ from calcli.metrics.significance import (
     simes,
     sum_p_value,
 )
-from calcli.numerics import FloatArray, distinct
+from calcli.numerics import FloatArray
 from calcli.statistics.units import FEWEST_UNITS
 
 LEVEL = 0.05
@@ -55,7 +55,7 @@ def data_summary(kind: str, context: MetricContext, names: Sequence[str] | None 
     """What was evaluated. names : of the classes, where they are known."""
     table, n = context.table, context.n
     alone = table.k == 1
-    count = context.once(("label counts",), lambda: table.label_counts)
+    count = context.label_counts
     return DataSummary(
         n=n,
         n_classes=None if alone else table.k,
@@ -64,7 +64,7 @@ def data_summary(kind: str, context: MetricContext, names: Sequence[str] | None 
         largest_class_share=None if alone else float(count.max() / n),
         smallest_class_share=None if alone else float(count.min() / n),
         absent_classes=0 if alone else int((count == 0).sum()),
-        distinct_confidences=context.once(("distinct",), lambda: len(distinct(table.confidence))),
+        distinct_confidences=context.distinct,
         class_1=names[1] if names is not None and table.k == 2 else None,
     )
 

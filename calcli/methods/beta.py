@@ -65,8 +65,8 @@ class BetaCalibration(LogisticCalibrator):
         a, b, c = params
         return c + a * log_sigmoid(s) - b * log_sigmoid(-s)
 
-    def check(self, k: int) -> None:
-        super().check(k)
+    def check_own(self, k: int) -> None:
+        super().check_own(k)
         if (self.a < 0).any() or (self.b < 0).any():
             raise DataError("params.a or params.b holds a negative number")
 

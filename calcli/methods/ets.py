@@ -113,8 +113,7 @@ class EnsembleTemperatureScaling(Calibrator):
         assert log_p is not None
         return Prediction(log_p, block.prediction)
 
-    def check(self, k: int) -> None:
-        super().check(k)
+    def check_own(self, k: int) -> None:
         if not (np.all(self.weights >= 0) and abs(self.weights.sum() - 1.0) <= 1e-9):
             raise DataError(f"weights are {self.weights.tolist()}, expected three that are >= 0 and sum to 1")
 

@@ -10,7 +10,7 @@ from msgspec import Meta
 from numpy.typing import NDArray
 
 from calcli.binning import BinStats, mass_edges
-from calcli.calibrator import Calibrator, Context, Fit, Options, Prediction, Status, check_numbers, param
+from calcli.calibrator import Calibrator, Context, Fit, Options, Prediction, Status, param
 from calcli.errors import DataError, UsageError
 from calcli.fast_dataclass import dataclass
 from calcli.kernels.numpy.hoki_draws import Races
@@ -146,11 +146,11 @@ class Hoki(Calibrator):
     """
 
     noise: str = param()
-    scale: float = param()
+    scale: float = param(within="positive")
     init: str = param()
     accuracy: float = param()
-    alpha: FloatArray = param("rounds", "bins")
-    beta: FloatArray = param("rounds", "bins")
+    alpha: FloatArray = param("rounds", "bins", within="gaps")
+    beta: FloatArray = param("rounds", "bins", within="gaps")
     samples: int = param()
     seed: int = param()
     draws_sha256: str = param()
@@ -251,7 +251,7 @@ class Hoki(Calibrator):
     def required_transforms(self) -> Sequence[str]:
         return () if self.transforms is None else tuple(map(str, self.transforms))
 
-    def check(self, k: int) -> None:
+    def check_own(self, k: int) -> None:
         if (self.noise == "transforms" or self.mix > 0) != (self.transforms is not None):
             raise DataError(
                 f"noise is {self.noise!r} and mix {self.mix:g}, and transforms are"
@@ -265,7 +265,6 @@ class Hoki(Calibrator):
             raise DataError(f"noise is {self.noise!r}, expected one of {', '.join(QUANTILES)}")
         if self.init not in ("accuracy", "confidence"):
             raise DataError(f"init is {self.init!r}, expected accuracy or confidence")
-        check_numbers("scale", self.scale, "positive")
         if not 0 <= self.accuracy <= 1:
             raise DataError(f"accuracy is {self.accuracy}, expected a number between 0 and 1")
         if self.samples < 0 or self.seed < 0:

@@ -383,7 +383,7 @@ class IntraOrderPreserving(Calibrator):
         layers = [w for w in (self.w1, self.b1, self.w2, self.b2, self.w3, self.b3) if w is not None]
         return [Net(*fold) for fold in zip(*layers, strict=True)]
 
-    def check(self, k: int) -> None:
+    def check_own(self, k: int) -> None:
         layers = (self.center, self.spread, self.w1, self.b1, self.w2, self.b2, self.w3, self.b3)
         if self.variant == "diag":
             if self.edges is None or self.slopes is None:
@@ -396,7 +396,6 @@ class IntraOrderPreserving(Calibrator):
                 raise DataError(f"w3 gives {self.w3.shape[2]} weights, expected one per gap: {k - 1}")
         else:
             raise DataError(f"variant is {self.variant!r}, expected diag, oi or op")
-        super().check(k)
 
 
 def logit_range(rows: Rows) -> tuple[float, float]:

@@ -71,7 +71,7 @@ class IsotonicMulticlass(Calibrator):
         assert isinstance(self.values, np.ndarray), "all classes share one map"
         return self.scores, self.values
 
-    def check(self, k: int) -> None:
+    def check_own(self, k: int) -> None:
         if isinstance(self.scores, tuple) or isinstance(self.values, tuple):
             raise DataError("params.scores or params.values holds a list per class, expected one flat list")
         if not len(self.scores):

@@ -80,8 +80,8 @@ class LogitSpline(LogisticCalibrator):
             u += t * (slopes[j] + t * (0.5 * (slopes[j + 1] - slopes[j]) / width))
         return u
 
-    def check(self, k: int) -> None:
-        super().check(k)
+    def check_own(self, k: int) -> None:
+        super().check_own(k)
         for _, knots, slopes in self.maps:
             if len(knots) != len(slopes) or not len(knots) or not (np.diff(knots) > 0).all():
                 raise DataError("params.knots do not rise, or there are not as many slopes")

@@ -68,10 +68,9 @@ class PlattByGroup(ByGroup):
         own: Any = tuple((entries(at, column),) for column in maps.T)
         return PlattScaling(*own, mode=self.mode).apply(block)
 
-    def check(self, k: int) -> None:
-        super().check(k)
-        check_numbers("groups", np.array([(0.0, 0.0), *self.groups.values()]))
+    def check_own(self, k: int) -> None:
         PlattScaling(np.array([self.slope]), np.array([self.intercept]), mode=self.mode).check(k)
+        check_numbers("groups", np.array([(0.0, 0.0), *self.groups.values()]))
 
 
 METHOD = PlattByGroup

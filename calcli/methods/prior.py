@@ -46,7 +46,7 @@ class PriorShift(Calibrator):
     def apply(self, block: Block) -> Prediction:
         return Prediction.by_argmax(log_softmax(block.z + (np.log(self.target) - np.log(self.source))))
 
-    def check(self, k: int) -> None:
+    def check_own(self, k: int) -> None:
         for name, shares in (("source", self.source), ("target", self.target)):
             if not (np.all(shares > 0) and abs(float(shares.sum()) - 1.0) < 1e-6):
                 raise DataError(f"params.{name} are {shares[:5]}…, expected positive shares that sum to 1")

@@ -78,8 +78,8 @@ class QuadraticScaling(LogisticCalibrator):
         slope = np.maximum(b + 2.0 * c * inside, 0.0)  # rounding must not make an end fall
         return a + inside * (b + c * inside) + slope * (s - inside)
 
-    def check(self, k: int) -> None:
-        super().check(k)
+    def check_own(self, k: int) -> None:
+        super().check_own(k)
         if (self.low > self.high).any():
             raise DataError("params.low is above params.high")
 

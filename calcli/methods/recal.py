@@ -281,8 +281,7 @@ class ReCal(Calibrator):
             log_p = log_confidence(gaps, scale)
         return Prediction(log_softmax(gaps * scale[:, None]), block.prediction)
 
-    def check(self, k: int) -> None:
-        super().check(k)
+    def check_own(self, k: int) -> None:
         sigma = self.inverse_temperatures
         if not ((sigma > 0) & (sigma < np.inf)).all():
             at = int(np.flatnonzero(~((sigma > 0) & (sigma < np.inf)).all(axis=1))[0])

@@ -181,8 +181,8 @@ class ScalingBinning(BinaryCalibrator):
         yield from thin_bins(n, options.bins)
         yield from ruined_by_mass(rows, options)
 
-    def check(self, k: int) -> None:
-        super().check(k)
+    def check_own(self, k: int) -> None:
+        super().check_own(k)
         for _, _, edges, values, *_ in self.maps:
             check_steps(edges, values)
 

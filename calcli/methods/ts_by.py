@@ -64,11 +64,10 @@ class TemperatureByGroup(ByGroup):
         own = entries(places(self.by, tuple(self.groups), block), scale)
         return Prediction(log_softmax(block.z * own[:, None]), block.prediction)
 
-    def check(self, k: int) -> None:
-        super().check(k)
+    def check_own(self, k: int) -> None:
         d = np.array([0.0, *self.groups.values()])
         check_numbers("groups", d)
-        check_numbers("groups", self.beta * np.exp(np.minimum(d, 800.0)), "positive")
+        check_numbers("groups", abs(self.beta) * np.exp(np.minimum(d, 800.0)), "positive")
 
 
 @dataclass(frozen=True)

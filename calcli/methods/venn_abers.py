@@ -72,8 +72,8 @@ class VennAbers(BinaryCalibrator):
         p0, p1 = interval(self.inputs(block), *self.maps[0])
         return replace(found, columns={"p0": p0, "p1": p1})
 
-    def check(self, k: int) -> None:
-        super().check(k)
+    def check_own(self, k: int) -> None:
+        super().check_own(k)
         for falls, misses, rises, hits in self.maps:
             for edges, values in ((falls, misses), (rises, hits)):
                 if len(values) not in (0, len(edges) + 1) or not (np.diff(edges) > 0).all():

@@ -15,7 +15,8 @@ from calcli.errors import UsageError
 from calcli.metrics.context import MetricContext, Value
 from calcli.metrics.debiased import squared_of
 from calcli.metrics.definition import BINNED_L1, metric
-from calcli.metrics.intervals import Interval, mean_of, t_interval
+from calcli.metrics.intervals import Interval, t_interval
+from calcli.metrics.losses import mean_gap
 from calcli.metrics.nulls import class_bin_outcomes, null_of
 from calcli.numerics import FloatArray
 from calcli.statistics.units import Luck, SharedOutcomes
@@ -72,7 +73,7 @@ def _bracket(context: MetricContext, scheme: str) -> Interval | None:
     lower end is that of the mean gap, the upper that of Sun et al.
     """
     level = context.settings.level
-    gap = t_interval(context.once(("gap",), lambda: mean_of(context.scores - context.outcomes)), level)
+    gap = t_interval(mean_gap(context), level)
     if gap is None:
         return None
     squared = squared_of(context, scheme).interval(level)

@@ -7,7 +7,7 @@ import numpy as np
 
 from calcli.binning import BinStats, bin_index
 from calcli.fast_dataclass import dataclass
-from calcli.metrics.context import MetricContext
+from calcli.metrics.context import MetricContext, made_once
 from calcli.metrics.intervals import wilson_interval
 from calcli.metrics.nulls import EXACT_ROWS
 from calcli.metrics.rowtable import RowTable
@@ -67,7 +67,7 @@ def bin_p_values(
 def confidence_bins(context: MetricContext) -> tuple[ConfidenceBin, ...]:
     """The bins of the predicted class's probability, significance at a false discovery rate of 5 %."""
     own = context.labelled("top")
-    bins, p_values = own.once(("confidence bins",), lambda: _of_table(own))
+    bins, p_values = binned(own)
     effect = _effects(own) if own.table.units is not None else 1.0
     with np.errstate(invalid="ignore", divide="ignore"):
         confidence, accuracy = bins.score / bins.weight, np.minimum(bins.outcome / bins.weight, 1.0)
@@ -79,9 +79,10 @@ def confidence_bins(context: MetricContext) -> tuple[ConfidenceBin, ...]:
     return tuple(ConfidenceBin(*values) for values in zip(*(column.tolist() for column in columns), strict=True))
 
 
+@made_once
 def _parts(context: MetricContext) -> list[RowTable]:
     index = bin_index(context.table.confidence, EDGES)
-    return context.once(("parts",), lambda: [context.table.take(index == b) for b in range(len(EDGES) - 1)])
+    return [context.table.take(index == b) for b in range(len(EDGES) - 1)]
 
 
 def _effects(context: MetricContext) -> FloatArray:
@@ -94,7 +95,9 @@ def _effects(context: MetricContext) -> FloatArray:
     )
 
 
-def _of_table(context: MetricContext) -> tuple[BinStats, FloatArray]:
+@made_once
+def binned(context: MetricContext) -> tuple[BinStats, FloatArray]:
+    """Sums over the bins, and the p-value of each."""
     t = context.table
     c, index, size = t.confidence, bin_index(t.confidence, EDGES), len(EDGES) - 1
     w = np.ones(t.n) if t.weight is None else t.weight

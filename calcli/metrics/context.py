@@ -3,7 +3,8 @@
 import math
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import field, replace
-from typing import Any, Literal
+from functools import wraps
+from typing import Any, ClassVar, Literal, TypeVar, cast
 from zlib import crc32
 
 import numpy as np
@@ -19,13 +20,14 @@ from calcli.metrics.nulls import Laws, Null, bin_laws, bin_outcomes, expected_er
 from calcli.metrics.other_programs import CONVENTIONS, Convention
 from calcli.metrics.rowtable import RowTable
 from calcli.metrics.ties import Ordered, Ranked
-from calcli.numerics import FloatArray, IntArray, starts_of_ties
+from calcli.numerics import FloatArray, IntArray, distinct, starts_of_ties
 from calcli.parallel import check_memory
 from calcli.statistics.units import FEW_WRONG, Luck, SharedOutcomes, opposed_luck
 
 Label = Literal["top", "positive", "class", "all"]
 Scheme = Literal["width", "mass"]
 Columns = Callable[[], Iterator[tuple[int, FloatArray]]]
+Work = TypeVar("Work", bound=Callable[..., Any])
 
 LARGEST_NORM = 100.0
 """Beyond it powers of small gaps are 0; the limit is ``max``."""
@@ -86,13 +88,30 @@ class Value:
         return cls(None, reason)
 
 
+def made_once(make: Work) -> Work:
+    """A function of a context, and perhaps of more, whose result is made once for each.
+
+    It is made from the table of the rows, or as ``MetricContext.instead`` says.
+    """
+
+    @wraps(make)
+    def found(context: "MetricContext", *args: Any) -> Any:
+        way = context.instead.get(found, make)
+        return context.once((found, *args), lambda: way(context, *args))
+
+    return cast(Work, found)
+
+
 @dataclass
 class MetricContext:
     """One set of calibrated rows, with what several metrics share computed once.
 
     columns : probabilities class by class, or None where only the row table is at hand.
     raw_columns : each class's own value, before rows are divided by their sums; likewise.
+    instead : how a subclass makes what is ``made_once``, where it has no table of the rows.
     """
+
+    instead: ClassVar[Mapping[Any, Callable[..., Any]]] = {}
 
     table: RowTable
     settings: MetricSettings = field(default_factory=MetricSettings)
@@ -102,12 +121,15 @@ class MetricContext:
 
     def labelled(self, label: Label) -> "MetricContext":
         """The same rows under another ``--label``."""
-        if label == self.settings.label:
-            return self
-        return self.once(
-            ("label", label),
-            lambda: MetricContext(self.table, replace(self.settings, label=label), self.columns, self.raw_columns),
-        )
+        return self if label == self.settings.label else self._labelled(label)
+
+    @made_once
+    def _labelled(self, label: Label) -> "MetricContext":
+        return self.with_settings(replace(self.settings, label=label))
+
+    def with_settings(self, settings: MetricSettings) -> "MetricContext":
+        """The same rows, measured otherwise."""
+        return MetricContext(self.table, settings, self.columns, self.raw_columns)
 
     def rng(self, name: str) -> np.random.Generator:
         """A generator of its own for each use, so that asking for more metrics changes none."""
@@ -167,16 +189,23 @@ class MetricContext:
     def n(self) -> int:
         return self.table.n
 
+    @property
+    def label_counts(self) -> IntArray:
+        """Rows of every class, (k,); of confidences alone those that are wrong and right."""
+        return self.table.label_counts
+
+    @cached_property
+    def distinct(self) -> int:
+        """Number of distinct confidences."""
+        return len(distinct(self.table.confidence))
+
     # ---- rows that belong together
 
-    @property
+    @cached_property
     def luck(self) -> Luck | None:
         """What the scores' rows of a unit have in common; None where each row is alone."""
         t, positive = self.table, self.settings.label == "positive"
-        if t.units is None:
-            return None
-        units = t.units
-        return self.once(("luck",), lambda: Luck.of(self.scores, self.outcomes, units, t.weight, both=positive))
+        return None if t.units is None else Luck.of(self.scores, self.outcomes, t.units, t.weight, both=positive)
 
     @property
     def few_wrong(self) -> str | None:
@@ -186,7 +215,7 @@ class MetricContext:
             return None
         return f"about {luck.wrong:.0f} of {luck.units} units hold all errors: no interval"
 
-    @property
+    @cached_property
     def shared(self) -> SharedOutcomes | None:
         """Outcomes of the rows of units under calibration; None where each row is alone. Raises DataError for too many.
 
@@ -195,17 +224,12 @@ class MetricContext:
         t, luck = self.table, self.luck
         if luck is None or t.units is None:
             return None
-        units = t.units
         draws = min(self.settings.resamples, max(HEAVY_RESAMPLES, MOST_OUTCOMES // t.n)) - 1
-
-        def made() -> SharedOutcomes:
-            check_memory(draws * t.n // 8, f"{draws} draws of the outcomes of {t.n} rows in units")
-            share = [luck.share, 0.0]
-            if self.settings.label == "positive" and luck.share < 1.0:
-                share = opposed_luck(self.scores, self.outcomes, units, t.weight)
-            return SharedOutcomes.drawn(self.scores, units, share[0], max(draws, 1), self.rng("shared"), share[1])
-
-        return self.once(("shared",), made)
+        check_memory(draws * t.n // 8, f"{draws} draws of the outcomes of {t.n} rows in units")
+        share = [luck.share, 0.0]
+        if self.settings.label == "positive" and luck.share < 1.0:
+            share = opposed_luck(self.scores, self.outcomes, t.units, t.weight)
+        return SharedOutcomes.drawn(self.scores, t.units, share[0], max(draws, 1), self.rng("shared"), share[1])
 
     def drawn(self, name: str, draws: int) -> Iterator[tuple[slice, NDArray[Any]]]:
         """Outcomes under calibration in the order of the scores, some draws at a time. name : of their generator."""
@@ -239,6 +263,7 @@ class MetricContext:
         """
         return edges_of_values(self.scores)
 
+    @made_once
     def edges(self, scheme: str) -> FloatArray:
         """Edges of the bins: ``width``, ``mass`` or ``values``."""
         bins = self.settings.bins
@@ -247,14 +272,12 @@ class MetricContext:
         if scheme == "values":
             assert self.discrete is not None
             return self.discrete
-        return self.once(("mass",), lambda: mass_edges(self.scores, bins, self.table.weight))
+        return mass_edges(self.scores, bins, self.table.weight)
 
+    @made_once
     def bins(self, scheme: str) -> BinStats:
         """Sums of scores and outcomes over bins."""
-        return self.once(
-            ("bins", scheme),
-            lambda: BinStats.of(self.scores, self.outcomes, self.edges(scheme), self.table.weight),
-        )
+        return BinStats.of(self.scores, self.outcomes, self.edges(scheme), self.table.weight)
 
     def bins_used(self, scheme: str) -> int:
         """Bins that hold rows."""
@@ -268,37 +291,26 @@ class MetricContext:
         """The other program whose bins take the place of our width bins, if one is asked for."""
         return CONVENTIONS.get(self.settings.compat or "") if scheme == "width" else None
 
+    @made_once
     def laws(self, scheme: str) -> Laws | None:
         """The laws of the bins' successes were the scores right; None with weights and units."""
         if self.table.weight is not None or self.table.units is not None:
             return None
-        return self.once(("laws", scheme), lambda: bin_laws(self.scores, self.edges(scheme)))
+        return bin_laws(self.scores, self.edges(scheme))
 
+    @made_once
     def expected(self, scheme: str) -> float:
         """Mean ECE (norm 1) were the scores right."""
-        return self.once(
-            ("expected", scheme),
-            lambda: expected_error(self.scores, self.edges(scheme), self.table.weight, self.laws(scheme)),
-        )
+        return expected_error(self.scores, self.edges(scheme), self.table.weight, self.laws(scheme))
 
+    @made_once
     def null_outcomes(self, scheme: str) -> FloatArray:
         """Sums of outcomes per bin were the scores right, (resamples, bins)."""
-        s, shared = self.settings, self.shared
-        if shared is not None:
-            edges = self.edges(scheme)
-            index = bin_index(self.scores, edges)
-            return self.once(("outcomes", scheme), lambda: shared.by_bin(index, len(edges) - 1, self.table.weight))
-        return self.once(
-            ("outcomes", scheme),
-            lambda: bin_outcomes(
-                self.scores,
-                self.edges(scheme),
-                s.resamples,
-                self.rng("hits:" + scheme),
-                self.table.weight,
-                self.laws(scheme),
-            ),
-        )
+        edges, weight = self.edges(scheme), self.table.weight
+        if self.shared is not None:
+            return self.shared.by_bin(bin_index(self.scores, edges), len(edges) - 1, weight)
+        rng, draws = self.rng("hits:" + scheme), self.settings.resamples
+        return bin_outcomes(self.scores, edges, draws, rng, weight, self.laws(scheme))
 
     @property
     def heavy_resamples(self) -> int:

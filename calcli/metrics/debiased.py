@@ -8,7 +8,7 @@ import numpy as np
 
 from calcli.binning import BinStats, bin_index, binned_error, mass_edges, width_edges
 from calcli.fast_dataclass import dataclass
-from calcli.metrics.context import MetricContext, Value, edges_of_values
+from calcli.metrics.context import MetricContext, Value, edges_of_values, made_once
 from calcli.metrics.definition import metric
 from calcli.metrics.intervals import Interval, normal_quantile, normal_tail
 from calcli.metrics.significance import class_p_values, sum_p_value, vanishes
@@ -133,25 +133,21 @@ def squared_error(scores: FloatArray, outcomes: FloatArray, edges: FloatArray) -
     return SquaredError.of_sums([(count, total, square, variance)])
 
 
+@made_once
 def squared_of(context: MetricContext, scheme: str) -> SquaredError:
     """The same of the rows of a context over the bins of a scheme."""
-    return context.once(
-        ("squared", scheme), lambda: squared_error(context.scores, context.outcomes, context.edges(scheme))
-    )
+    return squared_error(context.scores, context.outcomes, context.edges(scheme))
 
 
+@made_once
 def square_and_draws(
     context: MetricContext, scheme: str, square: Callable[[BinStats], FloatArray]
 ) -> tuple[float, FloatArray]:
     """A squared error over the bins of a scheme, and its values under calibration."""
-
-    def made() -> tuple[float, FloatArray]:
-        if context.shared is not None and square is signed_square:
-            return _of_units(context, scheme, context.shared)
-        bins = context.bins(scheme)
-        return float(square(bins)), square(bins.with_outcomes(context.null_outcomes(scheme)))
-
-    return context.once(("square", scheme, square), made)
+    if context.shared is not None and square is signed_square:
+        return _of_units(context, scheme, context.shared)
+    bins = context.bins(scheme)
+    return float(square(bins)), square(bins.with_outcomes(context.null_outcomes(scheme)))
 
 
 @dataclass(frozen=True)
@@ -307,19 +303,16 @@ def _unit_square(context: MetricContext, c: int, p: FloatArray, edges: FloatArra
     return pairs.square(residual if t.weight is None else t.weight * residual)
 
 
+@made_once
 def classes_by_unit(context: MetricContext) -> tuple[FloatArray, FloatArray]:
     """By class where rows belong together: the p-value of its frequency, and its squared error over width bins."""
     t, columns, edges = context.table, context.columns, width_edges(context.settings.bins)
     assert columns is not None
-
-    def made() -> tuple[FloatArray, FloatArray]:
-        found = [
-            (sum_p_value(p, (t.y == c).astype(np.float64), t.weight, t.units), _unit_square(context, c, p, edges))
-            for c, p in columns()
-        ]
-        return np.array([p for p, _ in found]), np.array([square for _, square in found])
-
-    return context.once(("classes by unit",), made)
+    found = [
+        (sum_p_value(p, (t.y == c).astype(np.float64), t.weight, t.units), _unit_square(context, c, p, edges))
+        for c, p in columns()
+    ]
+    return np.array([p for p, _ in found]), np.array([square for _, square in found])
 
 
 def class_p_values_of(context: MetricContext) -> FloatArray | None:
@@ -346,27 +339,24 @@ class _Raw:
         return {f"row_sum_{name}": float(value) for name, value in of}
 
 
+@made_once
 def _raw(context: MetricContext) -> _Raw | None:
     """What the classes' own values give, or None where they are not at hand."""
     if context.raw_columns is None:
         return None
-    walk, t = context.raw_columns, context.table
-
-    def made() -> _Raw:
-        each, sums = [], np.zeros(t.n)
-        for c, p in walk():
-            outcome = (t.y == c).astype(np.float64)
-            edges = edges_of_values(p)
-            edges = mass_edges(p, context.settings.bins, t.weight) if edges is None else edges
-            bins = BinStats.of(p, outcome, edges, t.weight)
-            squares = float(np.average((p - outcome) ** 2, weights=t.weight))
-            debiased = signed_square(bins) if t.units is None else _unit_square(context, c, p, edges)
-            each.append((float(debiased), float(plugin_square(bins)), squares))
-            sums += p
-        debiased, plugin, difference = np.array(each).T
-        return _Raw(debiased, plugin, difference, sums)
-
-    return context.once(("raw",), made)
+    t = context.table
+    each, sums = [], np.zeros(t.n)
+    for c, p in context.raw_columns():
+        outcome = (t.y == c).astype(np.float64)
+        edges = edges_of_values(p)
+        edges = mass_edges(p, context.settings.bins, t.weight) if edges is None else edges
+        bins = BinStats.of(p, outcome, edges, t.weight)
+        squares = float(np.average((p - outcome) ** 2, weights=t.weight))
+        debiased = signed_square(bins) if t.units is None else _unit_square(context, c, p, edges)
+        each.append((float(debiased), float(plugin_square(bins)), squares))
+        sums += p
+    debiased, plugin, difference = np.array(each).T
+    return _Raw(debiased, plugin, difference, sums)
 
 
 NO_CLASSES = "needs the values of every class, which are not at hand here"

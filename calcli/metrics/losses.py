@@ -7,12 +7,11 @@ cross-fitted split take it from there.
 import math
 from collections.abc import Callable, Iterable
 from dataclasses import replace
-from functools import partial
 from typing import Any
 
 import numpy as np
 
-from calcli.metrics.context import SHARED_LUCK, MetricContext, Value
+from calcli.metrics.context import SHARED_LUCK, MetricContext, Value, made_once
 from calcli.metrics.definition import METRICS, TOP, metric
 from calcli.metrics.intervals import (
     BOOTSTRAP_WORK,
@@ -60,15 +59,18 @@ def row_mean(mean: Mean, interval: Interval | None) -> Value:
     return Value(mean.value, se=_finite(mean.se), interval=interval)
 
 
+@made_once
 def mean_named(context: MetricContext, name: str) -> Mean:
     """A registered mean over rows."""
+    rows = METRICS[name].rows
+    assert rows is not None, f"{name} is no mean over rows"
+    return mean_of(rows(context), context.table.weight, context.table.units)
 
-    def made() -> Mean:
-        rows = METRICS[name].rows
-        assert rows is not None, f"{name} is no mean over rows"
-        return mean_of(rows(context), context.table.weight, context.table.units)
 
-    return context.once(("mean", name), made)
+@made_once
+def mean_gap(context: MetricContext) -> Mean:
+    """Mean score minus the share of outcomes."""
+    return mean_of(context.scores - context.outcomes, context.table.weight, context.table.units)
 
 
 def resampled(context: MetricContext) -> bool:
@@ -111,6 +113,13 @@ def expected_losses(table: RowTable, names: Iterable[str]) -> dict[str, FloatArr
     return found
 
 
+@made_once
+def expected_means(context: MetricContext, name: str) -> tuple[float, ...]:
+    """Means of the loss and of its square that the scores expect."""
+    t = context.table
+    return tuple(mean_of(values, t.weight).value for values in expected_losses(t, [name]).values())
+
+
 def few_rows_carry(context: MetricContext, name: str, mean: Mean) -> str | None:
     """Why the mean of a loss has no interval: too few rows carry it, (sum l)^2 / sum l^2, here or as the scores expect.
 
@@ -122,10 +131,7 @@ def few_rows_carry(context: MetricContext, name: str, mean: Mean) -> str | None:
     if name not in LOSSES or not mean.n > 1.0:
         return None
     weight = context.table.weight
-    first, second = (
-        context.once(("mean", key), partial(mean_of, values, weight)).value
-        for key, values in expected_losses(context.table, [name]).items()
-    )
+    first, second = expected_means(context, name)
     square = mean.value**2 + mean.se**2 * (mean.n - 1.0)
     own = mean.n * mean.value**2 / square if square > 0.0 else 0.0
     both = mean.n * (mean.value + first) ** 2 / (square + second) / 2.0 if square + second > 0.0 else 0.0
@@ -152,11 +158,13 @@ def _registered(context: MetricContext, name: str) -> Value:
         return replace(row_mean(mean, None), more={"ci_reason": reason})
     if not resampled(context):
         return row_mean(mean, t_interval(mean, context.settings.level))
-    columns = {each.name: each.rows for each in METRICS.values() if each.rows is not None}
-    shared = context.once(
-        ("bootstrap",), lambda: _bootstrap(context, np.stack([rows(context) for rows in columns.values()], axis=1))
-    )
-    return row_mean(mean, shared[list(columns).index(name)])
+    return row_mean(mean, _resampled_means(context)[name])
+
+
+@made_once
+def _resampled_means(context: MetricContext) -> dict[str, Interval]:
+    columns = {each.name: each.rows(context) for each in METRICS.values() if each.rows is not None}
+    return dict(zip(columns, _bootstrap(context, np.stack(list(columns.values()), axis=1)), strict=True))
 
 
 def _mean_metric(
@@ -269,13 +277,14 @@ _mean_metric(
     reads="sums",
 )
 def confidence_variance(context: MetricContext) -> Value:
+    return Value(variance_of_confidence(context))
+
+
+@made_once
+def variance_of_confidence(context: MetricContext) -> float:
+    """Population variance of the confidence."""
     t = context.table
-
-    def made() -> float:
-        mean = mean_of(t.confidence, t.weight).value
-        return mean_of((t.confidence - mean) ** 2, t.weight).value
-
-    return Value(context.once(("confidence variance",), made))
+    return mean_of((t.confidence - mean_of(t.confidence, t.weight).value) ** 2, t.weight).value
 
 
 def _within(interval: Interval | None, low: float, high: float) -> Interval | None:
@@ -298,8 +307,7 @@ def gap_interval(context: MetricContext) -> Interval:
     holds the ends of Wilson's interval of the share too; of fewer than 30 rows also those of a coin, +-.98 / sqrt n.
     Over units it is Student's; NaN, with the reason as its method, where too few of them are wrong.
     """
-    level, t = context.settings.level, context.table
-    mean: Mean = context.once(("gap",), lambda: mean_of(context.scores - context.outcomes, t.weight, t.units))
+    level, mean = context.settings.level, mean_gap(context)
     if mean.by_unit:
         made = None if context.few_wrong is not None else t_interval(mean, level)
         return _within(made, -1.0, 1.0) or Interval(math.nan, math.nan, level, context.few_wrong or "one unit")
@@ -364,8 +372,10 @@ def drawn_how(context: MetricContext) -> dict[str, str]:
     return {} if context.table.units is None else {"null_method": SHARED_LUCK}
 
 
-def top_means(t: RowTable, j: int) -> tuple[Mean, Mean, Mean]:
+@made_once
+def top_means(context: MetricContext, j: int) -> tuple[Mean, Mean, Mean]:
     """Means of the gap, of the probability of the j largest classes, and of whether the label is among them."""
+    t = context.table
     sums, inside = t.tops[j]
     first, second, third = (mean_of(each, t.weight, t.units) for each in (sums - inside, sums, inside))
     return first, second, third
@@ -378,7 +388,7 @@ def _top_gap(j: int) -> Callable[[MetricContext], Value]:
             return Value.undefined(f"there are only {t.k} classes")
         if j not in t.tops:
             return Value.undefined("the largest classes were not gathered here")
-        gaps, mass, accuracy = context.once(("top means", j), lambda: top_means(t, j))
+        gaps, mass, accuracy = top_means(context, j)
         interval = None if context.few_wrong is not None else t_interval(gaps, context.settings.level)
         if resampled(context):
             sums, inside = t.tops[j]

@@ -217,24 +217,6 @@ def class_bin_outcomes(
         yield rng.binomial(size.astype(np.int64), chance).astype(np.float64)
 
 
-# ---- the joint test
-
-
-@dataclass(frozen=True)
-class JointDraws:
-    """Smooth errors, and sums of the gap and the entropy gap, (draws,) each; sd_gap, sd_entropy : of the sums.
-
-    observed : the smooth error of the outcomes themselves, found as those of the draws are.
-    """
-
-    smooth: FloatArray
-    observed: float
-    gap: FloatArray
-    entropy: FloatArray
-    sd_gap: float
-    sd_entropy: float
-
-
 def label_losses(
     c: FloatArray, entropy: FloatArray, varentropy: FloatArray
 ) -> tuple[FloatArray, FloatArray, FloatArray]:

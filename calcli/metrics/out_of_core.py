@@ -10,26 +10,28 @@ import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 
 from calcli.binning import BinStats, bin_index
+from calcli.cached import cached_property
 from calcli.calibrator import Calibrator, Progress
 from calcli.errors import UsageError
 from calcli.fast_dataclass import dataclass
 from calcli.metrics.catalog import class_bins_needed, metric, top_suffices, tops_needed
 from calcli.metrics.collect import reduced
-from calcli.metrics.confidence_bins import EDGES, bin_p_values
-from calcli.metrics.context import Label, MetricContext, MetricSettings
-from calcli.metrics.debiased import SquaredError, plugin_square
+from calcli.metrics.confidence_bins import EDGES, bin_p_values, binned
+from calcli.metrics.context import MetricContext, MetricSettings, made_once
+from calcli.metrics.debiased import SquaredError, plugin_square, square_and_draws, squared_of
 from calcli.metrics.external_sort import Runs, SortedOdds, SortedRows, check_order_fits
 from calcli.metrics.intervals import Mean
-from calcli.metrics.nulls import EXACT_ROWS, GROUPS, JointDraws, expected_of_bin, poisson_binomial
+from calcli.metrics.joint_draws import JointDraws, drawn_from_confidences, drawn_from_positive, residual_slope
+from calcli.metrics.losses import expected_means, mean_gap, mean_named, top_means, variance_of_confidence
+from calcli.metrics.nulls import EXACT_ROWS, GROUPS, expected_of_bin, poisson_binomial
 from calcli.metrics.rowtable import RowTable
-from calcli.metrics.significance import MeanGap
-from calcli.metrics.smooth import of_draws, smooth_errors
-from calcli.metrics.tally import FINE, RunningSums, Scored, SumsRequest, residual_slope
+from calcli.metrics.significance import MeanGap, direction_of, spiegelhalter_of
+from calcli.metrics.smooth import of_draws, smooth_draws, smooth_error, smooth_errors
+from calcli.metrics.tally import FINE, RunningSums, Scored, SumsRequest
 from calcli.numerics import FloatArray, IntArray, distinct
 from calcli.rows import Rows
 
@@ -66,21 +68,20 @@ class LongContext(MetricContext):
         super().__init__(table, replace(settings, interval="t"))
         self.tally, self.orders = tally, orders
 
-    def labelled(self, label: Label) -> MetricContext:
-        if label == self.settings.label:
-            return self
-        return super().once(
-            ("label", label), lambda: LongContext(self.tally, replace(self.settings, label=label), self.orders)
-        )
-
-    def once(self, key: tuple[Any, ...], make: Callable[[], Any]) -> Any:
-        name, *rest = key
-        own = _OWN.get(name)
-        return super().once(key, make if own is None else lambda: own(self, *rest))
+    def with_settings(self, settings: MetricSettings) -> MetricContext:
+        return LongContext(self.tally, settings, self.orders)
 
     @property
     def n(self) -> int:
         return self.tally.n
+
+    @property
+    def label_counts(self) -> IntArray:
+        return self.tally.label_counts
+
+    @property
+    def distinct(self) -> int:
+        return self.orders[0].distinct
 
     @property
     def scored(self) -> Scored:
@@ -111,13 +112,22 @@ class LongContext(MetricContext):
     def discrete(self) -> FloatArray | None:
         return None if self.order.distinct > self.n / 4 else np.empty(0)
 
+    @made_once
     def bins_used(self, scheme: str) -> int:
         if scheme != "values":
             return super().bins_used(scheme)
-        return super().once(("values used",), lambda: sum(len(bins.count) for bins, *_ in self._values()))
+        return sum(len(bins.count) for bins, *_ in self._values())
 
     def fullest(self, scheme: str) -> int:
         return 2 if scheme == "values" else super().fullest(scheme)  # fewer values than a quarter of the rows
+
+    @made_once
+    def bins(self, scheme: str) -> BinStats:
+        return self._width_bins() if scheme == "width" else self._mass.bins
+
+    @made_once
+    def null_outcomes(self, scheme: str) -> FloatArray:
+        return self._width_outcomes() if scheme == "width" else self._mass_outcomes()
 
     # ---- width bins
 
@@ -141,11 +151,8 @@ class LongContext(MetricContext):
 
     # ---- bins of equally many rows
 
-    @property
+    @cached_property
     def _mass(self) -> _Ordered:
-        return super().once(("ordered",), self._over_mass)
-
-    def _over_mass(self) -> _Ordered:
         order, n, wanted = self.order, self.n, self.settings.bins
         sizes = np.array([n // wanted + (b < n % wanted) for b in range(wanted)])
         inner = [order.edge(rank) for rank in np.cumsum(sizes[sizes > 0])[:-1].tolist()]
@@ -181,7 +188,8 @@ class LongContext(MetricContext):
             out[:, b] = rng.binomial(size, mean, size=(draws, len(size))).sum(axis=1)
         return out
 
-    def _expected(self, scheme: str) -> float:
+    @made_once
+    def expected(self, scheme: str) -> float:
         """Mean error of bins under calibration (see ``nulls.expected_error``)."""
         if scheme == "width":
             count, variance = self._width_bins().count, self._coarse(self.scored.spread)
@@ -280,17 +288,13 @@ class LongContext(MetricContext):
 
     # ---- the smooth error and the joint test
 
-    @property
+    @cached_property
     def _cell_hits(self) -> FloatArray:
         """Right rows per cell of the smooth error's grid under calibration, (draws, cells)."""
         rows, score, _ = self.scored.grid
-
-        def made() -> FloatArray:
-            chance = np.clip(np.divide(score, rows, out=np.zeros_like(score), where=rows > 0), 0.0, 1.0)
-            size = (self.heavy_resamples, len(rows))
-            return self.rng("smece").binomial(rows.astype(np.int64), chance, size=size).astype(np.float64)
-
-        return super().once(("cell hits",), made)
+        chance = np.clip(np.divide(score, rows, out=np.zeros_like(score), where=rows > 0), 0.0, 1.0)
+        size = (self.heavy_resamples, len(rows))
+        return self.rng("smece").binomial(rows.astype(np.int64), chance, size=size).astype(np.float64)
 
     def _smooth_draws(self) -> tuple[FloatArray, float]:
         _, score, hits = self.scored.grid
@@ -308,7 +312,7 @@ class LongContext(MetricContext):
         of_wrong = np.divide(joint.cells[4], score, out=np.zeros_like(score), where=score > 0)
         right = joint.right(hits, score, rng)
         spread = np.sqrt(np.maximum(joint.totals[1] - hits @ of_wrong, 0.0))
-        smooth, observed = self.once(("smooth draws",), lambda: None)
+        smooth, observed = smooth_draws(self)
         return JointDraws(
             smooth,
             observed,
@@ -327,7 +331,7 @@ class LongContext(MetricContext):
         gap = float(score.sum()) - hits.sum(axis=1)
         slope = float(joint.cells[3].sum()) - joint.right(hits, score, self.rng("joint")) - mean * gap
         observed = float(joint.totals[0]) - mean * self.n * self._direction("positive").gap
-        smooth, error = self.once(("smooth draws",), lambda: None)
+        smooth, error = smooth_draws(self)
         drawn = JointDraws(smooth, error, gap, slope, math.sqrt(v), sd)
         return MeanGap.of(observed / self.n if sd > 0.0 else 0.0, sd / self.n), drawn
 
@@ -355,27 +359,22 @@ def _direction(sums: FloatArray, n: int) -> MeanGap:
 
 _BIN_SUMS = ("count", "score", "outcome", "weight", "weight_square")
 
-_OWN: dict[str, Callable[..., Any]] = {
-    "mean": lambda c, name: c.tally.means[name].as_mean,
-    "top means": LongContext._top_means,
-    "gap": lambda c: c.scored.gap.as_mean,
-    "confidence variance": lambda c: c.tally.top.moments.square / c.n,
-    "direction": LongContext._direction,
-    "spiegelhalter": lambda c: _direction(c.scored.spiegelhalter, c.n),
-    "square": LongContext._square,
-    "bins": lambda c, scheme: c._width_bins() if scheme == "width" else c._mass.bins,
-    "outcomes": lambda c, scheme: c._width_outcomes() if scheme == "width" else c._mass_outcomes(),
-    "expected": LongContext._expected,
-    "squared": LongContext._squared,
-    "smooth": lambda c: float(smooth_errors(c.scored.smooth)[0]),
-    "smooth draws": LongContext._smooth_draws,
-    "joint draws": LongContext._joint_draws,
-    "confidence bins": LongContext._confidence_bins,
-    "slope draws": LongContext._slope_draws,
-    "label counts": lambda c: c.tally.label_counts,
-    "distinct": lambda c: c.orders[0].distinct,
+LongContext.instead = {
+    mean_named: lambda c, name: c.tally.means[name].as_mean,
+    expected_means: lambda c, name: tuple(c.tally.means[f"{name} {key}"].mean for key in ("expected", "squared")),
+    top_means: LongContext._top_means,
+    mean_gap: lambda c: c.scored.gap.as_mean,
+    variance_of_confidence: lambda c: c.tally.top.moments.square / c.n,
+    direction_of: LongContext._direction,
+    spiegelhalter_of: lambda c: _direction(c.scored.spiegelhalter, c.n),
+    square_and_draws: LongContext._square,
+    squared_of: LongContext._squared,
+    smooth_error: lambda c: float(smooth_errors(c.scored.smooth)[0]),
+    smooth_draws: LongContext._smooth_draws,
+    drawn_from_confidences: LongContext._joint_draws,
+    drawn_from_positive: LongContext._slope_draws,
+    binned: LongContext._confidence_bins,
 }
-"""What metrics ask for once, by the first word of the key, from sums and order."""
 
 
 # ---- which rows and metrics need no table of the rows, and the one walk over them

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calcli.fast_dataclass import dataclass
-from calcli.metrics.context import MetricContext, Value
+from calcli.metrics.context import MetricContext, Value, made_once
 from calcli.metrics.definition import metric
 from calcli.metrics.intervals import normal_p_value, t_p_value
 from calcli.metrics.nulls import Null, label_losses, poisson_binomial, reaching
@@ -83,14 +83,11 @@ def entropy_direction(table: RowTable) -> MeanGap:
 DIRECTIONS = {"confidence": confidence_direction, "entropy": entropy_direction, "positive": positive_direction}
 
 
+@made_once
 def direction_of(context: MetricContext, name: str) -> MeanGap:
     """The direction called ``confidence``, ``entropy`` or ``positive``."""
-
-    def made() -> MeanGap:
-        found = DIRECTIONS[name](context.table)
-        return found if context.table.units is None else _with_luck(context, name, found)
-
-    return context.once(("direction", name), made)
+    found = DIRECTIONS[name](context.table)
+    return found if context.table.units is None else _with_luck(context, name, found)
 
 
 def _with_luck(context: MetricContext, name: str, found: MeanGap) -> MeanGap:
@@ -195,6 +192,12 @@ def spiegelhalter(scores: FloatArray, outcomes: FloatArray, weight: FloatArray |
     """
     slope = 1.0 - 2.0 * scores
     return _direction((outcomes - scores) * slope, slope**2 * scores * (1.0 - scores), weight)
+
+
+@made_once
+def spiegelhalter_of(context: MetricContext) -> MeanGap:
+    """The same of the rows of a context."""
+    return spiegelhalter(context.scores, context.outcomes, context.table.weight)
 
 
 def max_brownian_tail(x: float) -> float:
@@ -354,22 +357,19 @@ def benjamini_hochberg(p_values: FloatArray, level: float = 0.05) -> IntArray:
     return order[: passed[-1] + 1] if len(passed) else order[:0]
 
 
+@made_once
 def _drawn_paths(context: MetricContext) -> FloatArray:
     """Largest cumulative gap, and range of the cumulative gaps, under calibration of rows in units, (2, draws)."""
-
-    def made() -> FloatArray:
-        t, shared = context.table, context.shared
-        assert shared is not None
-        c = context.scores[shared.order]
-        w = np.ones(t.n) if t.weight is None else t.weight[shared.order]
-        last, found = np.append(np.flatnonzero(np.diff(c) > 0), t.n - 1), []
-        for _, drawn in shared.some():
-            path = np.cumsum(w * (drawn - c), axis=1)[:, last] / w.sum()
-            high, low = np.maximum(path.max(axis=1), 0.0), np.minimum(path.min(axis=1), 0.0)
-            found.append([np.maximum(high, -low), high - low])
-        return np.concatenate(found, axis=1)
-
-    return context.once(("paths",), made)
+    t, shared = context.table, context.shared
+    assert shared is not None
+    c = context.scores[shared.order]
+    w = np.ones(t.n) if t.weight is None else t.weight[shared.order]
+    last, found = np.append(np.flatnonzero(np.diff(c) > 0), t.n - 1), []
+    for _, drawn in shared.some():
+        path = np.cumsum(w * (drawn - c), axis=1)[:, last] / w.sum()
+        high, low = np.maximum(path.max(axis=1), 0.0), np.minimum(path.min(axis=1), 0.0)
+        found.append([np.maximum(high, -low), high - low])
+    return np.concatenate(found, axis=1)
 
 
 SCORED = (("label", None),)
@@ -423,9 +423,7 @@ def kuiper(context: MetricContext) -> Value:
     reads="sums",
 )
 def spiegelhalter_z(context: MetricContext) -> Value:
-    direction: MeanGap = context.once(
-        ("spiegelhalter",), lambda: spiegelhalter(context.scores, context.outcomes, context.table.weight)
-    )
+    direction = spiegelhalter_of(context)
     if context.shared is not None:
         slope, w = 1.0 - 2.0 * context.scores, context.table.weight
         slope = slope / len(slope) if w is None else slope * w / w.sum()

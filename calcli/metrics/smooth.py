@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from calcli.metrics.context import MetricContext, Value
+from calcli.metrics.context import MetricContext, Value, made_once
 from calcli.metrics.definition import metric
 from calcli.numerics import FloatArray
 
@@ -146,14 +146,20 @@ def dyadic_smooth_error(one: FloatArray) -> float:
 def smece(context: MetricContext) -> Value:
     if context.settings.compat == "relplot":
         return Value(dyadic_smooth_error(_own_spectrum(context)), signature={"compat": "relplot-rule"})
-    value = smooth_error(context)
-    draws, own = context.once(("smooth draws",), lambda: null_draws(context)[0])
-    return Value(value, null=context.null_of(own, draws))
+    draws, own = smooth_draws(context)
+    return Value(smooth_error(context), null=context.null_of(own, draws))
 
 
+@made_once
 def smooth_error(context: MetricContext) -> float:
     """The smooth calibration error of the rows."""
-    return context.once(("smooth",), lambda: float(smooth_errors(_own_spectrum(context))[0]))
+    return float(smooth_errors(_own_spectrum(context))[0])
+
+
+@made_once
+def smooth_draws(context: MetricContext) -> tuple[FloatArray, float]:
+    """Smooth errors under calibration, (draws,), and that of the observed outcomes, found as those are."""
+    return null_draws(context)[0]
 
 
 def _own_spectrum(context: MetricContext) -> FloatArray:
@@ -201,4 +207,4 @@ def null_draws(
         right[rows, cell[first]] = by_cell(drawn)
         if beside.shape[1]:
             sums[rows] = drawn @ beside
-    return context.once(("smece",), lambda: of_draws((score - right) / total)), sums
+    return context.once((of_draws,), lambda: of_draws((score - right) / total)), sums

@@ -18,6 +18,7 @@ from calcli.metrics.catalog import metric
 from calcli.metrics.context import MetricContext, MetricSettings
 from calcli.metrics.external_sort import keys_of, keys_of_odds
 from calcli.metrics.intervals import Mean
+from calcli.metrics.joint_draws import log_odds
 from calcli.metrics.label_agreement import LabelAgreement
 from calcli.metrics.losses import expected_losses, paired_sums
 from calcli.metrics.nulls import label_losses
@@ -159,27 +160,6 @@ class Joint(Sums):
         each = np.divide(va, v, out=np.zeros_like(v), where=v > 0)
         rest = math.sqrt(max(float((vaa - va * each).sum()), 0.0))
         return np.asarray(hits @ each + float((ca - each * score).sum()) + rest * rng.standard_normal(len(hits)))
-
-
-FARTHEST = -math.log(1e-12)
-"""Log-odds beyond which those of a stored probability have no digits."""
-
-
-def log_odds(p: FloatArray) -> FloatArray:
-    """Log-odds of probabilities (n,), within +-27.6."""
-    with np.errstate(divide="ignore"):
-        return np.clip(np.log(p) - np.log1p(-p), -FARTHEST, FARTHEST)
-
-
-def residual_slope(v: float, vl: float, vll: float) -> tuple[float, float]:
-    """Mean m of log-odds l with weights v, and the root of sum v (l - m)^2: 0 where they hardly differ.
-
-    v, vl, vll : sums of v, v l and v l^2.
-    """
-    if v <= 0.0:
-        return 0.0, 0.0
-    spread = vll - vl * vl / v
-    return vl / v, math.sqrt(spread) if spread > 1e-12 * vll else 0.0
 
 
 MATCHED_CLASSES = 1000

@@ -206,10 +206,9 @@ class OdirMap(Calibrator):
             log_p = floored_log(p / len(self.fold_weight))
         return Prediction(log_p, log_p.argmax(axis=1), floored=self.fold_weight is not None)
 
-    def check(self, k: int) -> None:
+    def check_own(self, k: int) -> None:
         if (self.fold_weight is None) != (self.fold_bias is None):
             raise DataError("expected both or neither of 'fold_weight' and 'fold_bias'")
-        super().check(k)
 
 
 def odir_ridge(k: int, lam: float, options: OdirOptions, temperature: float, rows: float) -> Ridge:

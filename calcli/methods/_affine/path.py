@@ -188,8 +188,7 @@ class Smoothed(Calibrator):
         """u0 = log((1 - a) softmax(z / T) + a / k), (b, k)."""
         return smoothed_log_probs(block, self.temperature, self.smoothing)
 
-    def check(self, k: int) -> None:
-        super().check(k)
+    def check_own(self, k: int) -> None:
         if not 0 <= self.smoothing <= 1:
             raise DataError(f"smoothing is {self.smoothing}, expected 0..1")
 

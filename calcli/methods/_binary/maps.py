@@ -230,7 +230,7 @@ class BinaryCalibrator(Calibrator):
         changed = {"predictions_changed": int((label != block.prediction).sum())}
         return Prediction(log_probs, label, changed, floored=self.mode is None or not self.takes_log_odds)
 
-    def check(self, k: int) -> None:
+    def check_own(self, k: int) -> None:
         counts = {len(v) for v in self._arrays()}
         expected = {None: (1, k), "binary": (1,), "top": (1,), "ova": (k,), "marginal": (k,)}.get(self.mode)
         if expected is None:
@@ -243,7 +243,6 @@ class BinaryCalibrator(Calibrator):
             found = " and ".join(map(str, sorted(counts)))
             wanted = f"1 or one for each of {k} classes" if self.mode is None else str(expected[0])
             raise DataError(f"there are {found} maps, expected {wanted}")
-        super().check(k)
 
 
 class LogisticCalibrator(BinaryCalibrator):
@@ -289,8 +288,8 @@ class Table(BinaryCalibrator):
         found = super()._arrays()
         return found if self.log_odds is None else [*found[1:], found[0]]  # the field of this class is the first
 
-    def check(self, k: int) -> None:
-        super().check(k)
+    def check_own(self, k: int) -> None:
+        super().check_own(k)
         if self.log_odds is not None and (self.mode not in ("binary", "top") or len(self.maps) > 1 or k == 1):
             raise DataError("params.log_odds is of one map of the log-odds of classes")
 
@@ -307,8 +306,8 @@ class Steps(Table):
         edges, values, log_odds = (*params, None)[:3]
         return step(x, edges if log_odds is None else np.pad(log_odds, 1), values)
 
-    def check(self, k: int) -> None:
-        super().check(k)
+    def check_own(self, k: int) -> None:
+        super().check_own(k)
         for one in self.maps:
             check_steps(*one)
 
@@ -325,8 +324,8 @@ class BrokenLine(Table):
         scores, values, log_odds = (*params, None)[:3]
         return line(x, scores if log_odds is None else log_odds, values)
 
-    def check(self, k: int) -> None:
-        super().check(k)
+    def check_own(self, k: int) -> None:
+        super().check_own(k)
         for one in self.maps:
             check_line(*one)
 

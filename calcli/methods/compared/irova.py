@@ -47,8 +47,8 @@ class IsotonicOneVsAll(BrokenLine):
     def curve(x: FloatArray, *params: Any) -> FloatArray:
         return BrokenLine.curve(x, *params) + TIE_BREAK * x
 
-    def check(self, k: int) -> None:
-        super().check(k)
+    def check_own(self, k: int) -> None:
+        super().check_own(k)
         if len(self.maps) != k:
             raise DataError(f"there are {len(self.maps)} maps, expected one for each of {k} classes")
 
