@@ -14,6 +14,7 @@ from importlib import import_module
 from importlib.util import find_spec
 from typing import Any
 
+from calcli.diagrams.caption_text import round_ticks
 from calcli.errors import UsageError
 from calcli.fast_dataclass import dataclass
 
@@ -154,6 +155,15 @@ class Paper:
             "savefig.dpi": 200,
             "figure.facecolor": t.page,
         }
+
+
+def log_ticks(axis: Any, low: float, high: float) -> None:
+    """Round ticks on a logarithmic axis between two positive values, as plain numbers."""
+    from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
+
+    axis.set_major_locator(FixedLocator(round_ticks(low, high)))
+    axis.set_minor_locator(NullLocator())
+    axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
 
 
 def need_matplotlib() -> None:

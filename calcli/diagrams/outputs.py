@@ -5,7 +5,6 @@ import io
 import json
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import fields, is_dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -14,8 +13,8 @@ from calcli.diagrams.caption_text import printable
 from calcli.diagrams.matplotlib_theme import Paper, need_matplotlib
 from calcli.diagrams.style import Figure, style
 from calcli.errors import UsageError
-from calcli.fast_dataclass import dataclass
-from calcli.io.cells import harmless_cell
+from calcli.fast_dataclass import as_json, dataclass
+from calcli.io.cells import finite, harmless_cell
 
 FORMAT = 1
 
@@ -83,7 +82,7 @@ def _pdf(figure: Figure, paper: Paper) -> bytes:
 
 def to_object(figure: Figure) -> dict[str, Any]:
     """All numbers of a figure as JSON values; a number that does not exist is null."""
-    return {"calcli_diagram": FORMAT, "style": figure.style, **_plain(figure)}
+    return {"calcli_diagram": FORMAT, "style": figure.style, **finite(as_json(figure))}
 
 
 @output_format("json")
@@ -91,16 +90,6 @@ def to_json(figure: Figure, paper: Paper | None = None) -> bytes:
     """``to_object`` as one line of text. Numbers read back exactly."""
     text = json.dumps(to_object(figure), ensure_ascii=False, allow_nan=False) + "\n"
     return text.encode("utf-8", "surrogateescape")
-
-
-def _plain(value: Any) -> Any:
-    if is_dataclass(value) and not isinstance(value, type):
-        return {field.name: _plain(getattr(value, field.name)) for field in fields(value)}
-    if hasattr(value, "tolist"):  # of NumPy
-        value = value.tolist()
-    if isinstance(value, list | tuple):
-        return [_plain(v) for v in value]
-    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 @output_format("csv")

@@ -166,21 +166,16 @@ def parts_of(request: Request) -> list[RowSubset]:
 def by_part(request: Request, style: str, parts: Sequence[RowSubset], limit: int) -> Diagram:
     """Small multiples: one panel per class or group, the sets laid over each other.
 
-    With more parts than ``limit``, ``worst`` takes those whose mean confidence and accuracy
-    lie the most standard errors apart in any set, ``frequent`` those with the most rows.
+    With more parts than ``limit`` it takes those whose mean confidence and accuracy lie the most standard errors
+    apart in any set.
     """
     assert request.by is not None
     what, sets, quantity = NAMES[request.by], request.sets, quantities(request)[0]
     notes, chosen = list(request.notes), list(parts)
     if len(chosen) > limit:
-        score = _distance if request.choose == "worst" else _frequency
         # Stable: values that are equal in this respect keep their order.
-        chosen = sorted(chosen, key=lambda part: -score(sets, part.rows))[:limit]
-        reason = (
-            "those least calibrated in standard errors, which is why they look worse than the rest"
-            if request.choose == "worst"
-            else "those with the most rows"
-        )
+        chosen = sorted(chosen, key=lambda part: -_distance(sets, part.rows))[:limit]
+        reason = "those least calibrated in standard errors, which is why they look worse than the rest"
         notes.insert(0, f"{limit} of {len(parts)} {what[1]}: {reason}")
     panels = []
     for part in chosen:
@@ -201,7 +196,3 @@ def _distance(sets: Sequence[Measured], masks: Sequence[Mask]) -> float:
         # The small term keeps confidences of exactly 0 and 1 finite.
         worst = max(worst, abs(float(w @ (c - correct))) / float(np.sqrt(w**2 @ (c * (1 - c)) + 1e-12)))
     return worst
-
-
-def _frequency(sets: Sequence[Measured], masks: Sequence[Mask]) -> float:
-    return float(max(int(rows.sum()) for rows in masks))

@@ -43,8 +43,7 @@ class Request:
     sets : row tables of every bundle and calibrator. rows, source, given : the open bundle,
     its name and (name, temperature) of calibrators, for styles with ``needs_scores``. quantity : None is
     both for two classes. by : one panel or line per predicted class or group. names : of
-    the classes. ordered : groups are batches in order of time. panels, choose : how many of them, and which.
-    t_range : temperatures.
+    the classes. ordered : groups are batches in order of time. panels : how many of them.
     """
 
     settings: "CurveSettings"
@@ -57,11 +56,9 @@ class Request:
     names: Sequence[str] | None = None
     ordered: bool = False
     panels: int | None = None
-    choose: Literal["worst", "frequent"] = "worst"
     rows: "Rows | None" = None
     source: str = ""
     given: Sequence[tuple[str, float]] = ()
-    t_range: tuple[float | None, float | None] = (None, None)
     progress: Callable[[str, int, int], None] = field(default=lambda what, done, total: None)
 
 

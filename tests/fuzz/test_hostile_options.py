@@ -42,7 +42,7 @@ TEXTS = {  # options whose numbers are part of a text
     "extract": ["--split a=", "--split a=0:"],
     "fit": ["--set bins=", "--set mode=ova --set bins="],
     "evaluate": ["--max ece=", "--min ece.lo="],
-    "diagram": ["--style temperature --t-range ", "--style temperature --t-range 1:", "--per-class --panels "],
+    "diagram": ["--per-class --panels "],
     "compare": ["--methods hb(bins=", "--test "],
     "report": ["--max ece=", "-o o.html --bins "],
     "apply": ["--threshold ", "--as "],
@@ -136,7 +136,7 @@ IDLE = [
         "--scores a", "--labels a", "--kind logits", "--ignore-label 1", "--allow-external", "--at y", "--onto m.onnx",
     )),
     *(["diagram", "x.h5", *words.split()] for words in (
-        "--panels 3", "--choose worst", "--t-range 1:2", "--match", "--theme light", "--width column", "--no-stats",
+        "--panels 3", "--match", "--theme light", "--width column", "--no-stats",
         *(f"--style {name}" for name in (
             "gaps --layout overlay", "gaps --bins 9", "gaps --scheme mass", "risk --label top",
             "risk --layout overlay", "risk --bins 9", "temperature --scheme mass", "temperature --level 0.9",

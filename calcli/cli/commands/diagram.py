@@ -69,14 +69,16 @@ class DiagramArgs(o.Pooling, o.WorkerOptions, o.OutputOptions):
     per_group: bool = flag(False, "One panel per value of the dataset group.")
     ordered: bool = o.ordered()
     panels: int | None = flag(
-        None, "Show at most so many classes or groups; more than 12 as lines of a dot plot.", "N", min=1, max=1000
+        None,
+        "Show at most so many classes or groups, the most miscalibrated; more than 12 as lines of a dot plot.",
+        "N",
+        min=1,
+        max=1000,
     )
-    choose: Literal["worst", "frequent"] = flag("worst", "Which classes or groups, when there are more.")
     bins: int = same(CurveSettings, "bins")
     scheme: Scheme = same(CurveSettings, "scheme")
     level: float = same(CurveSettings, "level")
     resamples: int = flag(400, "Resamples of the band.", "N", min=100, max=100_000)
-    t_range: str | None = flag(None, "Temperatures of --style temperature.", "LOW:HIGH")
     title: str | None = flag(None, "Line above the figure, '' for none.", "TEXT")
     names: str | None = flag(None, "Call the uncalibrated scores and the calibrators so.", "A,B,…")
     width: str | None = flag(None, "Width of a picture, e.g. 85mm or 3.4in.", f"{'|'.join(WIDTHS)}|LENGTH")
@@ -110,11 +112,7 @@ class DiagramArgs(o.Pooling, o.WorkerOptions, o.OutputOptions):
     def unused_options(self) -> dict[str, str]:
         unused_options = dict.fromkeys(style(self.style).ignores, f"--style {self.style} shows nothing of it")
         if not (self.per_class or self.per_group):
-            unused_options |= dict.fromkeys(
-                ("panels", "choose"), "it is about the panels of --per-class and --per-group"
-            )
-        if self.style != "temperature":
-            unused_options["t_range"] = "it is the axis of --style temperature"
+            unused_options["panels"] = "it is about the panels of --per-class and --per-group"
         if not self.calibrator:
             unused_options["match"] = "it says which --calibrator belongs to which bundle"
         if self.output is None or not FORMATS[self.output.suffix.lower().lstrip(".")].drawn:
@@ -138,21 +136,6 @@ class DiagramArgs(o.Pooling, o.WorkerOptions, o.OutputOptions):
         return Paper(THEMES[self.theme], None if self.width is None else width_of(self.width), not self.no_stats)
 
     @property
-    def temperatures(self) -> tuple[float | None, float | None]:
-        """``--t-range 0.5:4`` as two temperatures. Raises UsageError."""
-        if self.t_range is None:
-            return None, None
-        try:
-            low, high = (float(part) for part in self.t_range.split(":"))
-        except ValueError:
-            low = high = 0.0
-        if not 0.0 < low < high < float("inf"):
-            raise UsageError(
-                f"--t-range {self.t_range}: expected two temperatures LOW:HIGH, 0 < LOW < HIGH, e.g. 0.5:4"
-            )
-        return low, high
-
-    @property
     def request(self) -> Request:
         """What to draw, still without rows."""
         return Request(
@@ -163,8 +146,6 @@ class DiagramArgs(o.Pooling, o.WorkerOptions, o.OutputOptions):
             by="class" if self.per_class else "group" if self.per_group else None,
             ordered=self.ordered,
             panels=self.panels,
-            choose=self.choose,
-            t_range=self.temperatures,
         )
 
 

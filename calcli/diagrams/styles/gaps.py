@@ -114,10 +114,8 @@ class GapPlot(Style[Gaps]):
         limit, notes = request.panels or LINES, list(request.notes)
         chosen = np.arange(len(parts))
         if len(parts) > limit:
-            rank = [(-g.n if request.choose == "frequent" else g.p_value) for g in series[0].gaps]
-            chosen = np.argsort(rank, kind="stable")[:limit]
-            reason = "those with the most rows" if request.choose == "frequent" else "the most significant"
-            notes.insert(0, f"{limit} of {len(parts)} {one[1]}: {reason}")
+            chosen = np.argsort([g.p_value for g in series[0].gaps], kind="stable")[:limit]
+            notes.insert(0, f"{limit} of {len(parts)} {one[1]}: the most significant")
         order = sorted(chosen.tolist(), key=lambda j: -np.nan_to_num(series[0].gaps[j].gap, nan=-9.0))
         order = sorted(chosen.tolist()) if request.ordered else order
         kept = tuple(Series(s.label, tuple(s.gaps[j] for j in order)) for s in series)

@@ -7,7 +7,7 @@ import numpy as np
 
 from calcli.binning import bin_index, width_edges
 from calcli.diagrams.caption_text import round_ticks, squeeze, table
-from calcli.diagrams.matplotlib_theme import Paper
+from calcli.diagrams.matplotlib_theme import Paper, log_ticks
 from calcli.diagrams.style import Figure, Request, Style
 from calcli.diagrams.terminal import AXIS, Canvas, Look, plot
 from calcli.errors import DataError
@@ -64,17 +64,14 @@ def sweep_temperature(
     title: str,
     *,
     given: Sequence[tuple[str, float]] = (),
-    low: float | None = None,
-    high: float | None = None,
     points: int = 81,
     bins: int = 15,
     progress: Callable[[str, int, int], None] = lambda what, done, total: None,
 ) -> TemperatureSweep:
     """Evaluate softmax(z / T) over a geometric range of T in one pass after the two fits.
 
-    given : (name, T) of calibrators to mark. low, high : the range; by default a factor of
-    two around all marks. The TS and EC points are those of these very rows: what the
-    best temperature could reach here, not what a calibrator fitted elsewhere does.
+    given : (name, T) of calibrators to mark. The range is a factor of two around all marks. The TS and EC points are
+    those of these very rows: what the best temperature could reach here, not what a calibrator fitted elsewhere does.
     Weighted rows count with their weight.
     Reference: Clarte, Loureiro, Krzakala, Zdeborova (2023), figure 2.
     """
@@ -89,8 +86,7 @@ def sweep_temperature(
         named.append(("EC, refitted on these rows", float(np.exp(-equal.x))))
     named += [(name, t) for name, t in given]
     marked = np.array([t for _, t in named])
-    low, high = low or float(marked.min()) / 2, high or float(marked.max()) * 2
-    coarse = np.unique(np.concatenate([np.geomspace(low, high, points), marked]))
+    coarse = np.unique(np.concatenate([np.geomspace(marked.min() / 2, marked.max() * 2, points), marked]))
     values = _evaluate(rows, coarse, bins, progress)
     # Towards its minimum the ECE falls too sharply for steps that suit the rest.
     least = int(np.argmin(values[1]))
@@ -105,8 +101,6 @@ def sweep_temperature(
         MarkedPoint(name, value, *(float(x[j]) for x in (nll, ece, null, confidence)))
         for (name, value), j in zip(named, at, strict=True)
     )
-    shown = (t >= low * (1 - 1e-12)) & (t <= high * (1 + 1e-12))
-    t, nll, ece, null, confidence = (x[shown] for x in (t, nll, ece, null, confidence))
     return TemperatureSweep(title, rows.n, bins, accuracy, t, nll, ece, null, confidence, marks)
 
 
@@ -170,8 +164,6 @@ class Temperature(Style[TemperatureSweep]):
             rows,
             f"{request.source}, n = {rows.n}" if request.title is None else request.title,
             given=request.given,
-            low=request.t_range[0],
-            high=request.t_range[1],
             bins=request.settings.bins,
             progress=request.progress,
         )
@@ -179,7 +171,6 @@ class Temperature(Style[TemperatureSweep]):
     def draw(self, sweep: TemperatureSweep, paper: Paper) -> Any:
         """NLL, ECE over its floor, and mean confidence, one above the other."""
         from matplotlib.figure import Figure
-        from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
 
         theme = paper.theme
         wide = paper.width or 4.7
@@ -200,7 +191,6 @@ class Temperature(Style[TemperatureSweep]):
         error.plot(t, np.maximum(sweep.ece, low), color=theme.main, lw=1.6, label=f"ECE, {sweep.bins} bins")
         error.set_ylabel("ECE")
         error.set_ylim(low, high)
-        error.yaxis.set_major_locator(FixedLocator(round_ticks(low, high)))
         trust.plot(t, sweep.mean_confidence, color=theme.main, lw=1.6, label="mean confidence")
         trust.axhline(sweep.accuracy, color=theme.muted, lw=1.0, ls=(0, (4, 2)), label="accuracy")
         trust.set_ylabel("mean confidence")
@@ -210,16 +200,11 @@ class Temperature(Style[TemperatureSweep]):
             where.legend(
                 loc="best", handlelength=1.8, frameon=True, facecolor=theme.page, edgecolor="none", framealpha=0.9
             )
-        ticks = round_ticks(float(t[0]), float(t[-1]))
-        plain = FuncFormatter(lambda value, _: f"{value:g}")
-        error.yaxis.set_minor_locator(NullLocator())
-        error.yaxis.set_major_formatter(plain)
+        log_ticks(error.yaxis, low, high)
         for at, where in enumerate(axes):
             where.set_xscale("log")
             where.set_xlim(t[0], t[-1])
-            where.xaxis.set_major_locator(FixedLocator(ticks))
-            where.xaxis.set_minor_locator(NullLocator())
-            where.xaxis.set_major_formatter(plain)
+            log_ticks(where.xaxis, float(t[0]), float(t[-1]))
             where.tick_params(labelbottom=at == 2)
             where.grid(True)
         handles = _draw_marks(sweep, axes, paper, low)

@@ -8,7 +8,7 @@ import numpy as np
 
 from calcli.diagrams.caption_text import round_ticks, squeeze, table
 from calcli.diagrams.curve import measure_curve
-from calcli.diagrams.matplotlib_theme import Paper
+from calcli.diagrams.matplotlib_theme import Paper, log_ticks
 from calcli.diagrams.panels import Measured
 from calcli.diagrams.style import Figure, Request, Style
 from calcli.diagrams.terminal import AXIS, Canvas, Look, plot
@@ -72,7 +72,6 @@ class Variance(Style[Scatter]):
         """A marker per point; a thin line leads to the ECE of a calibrated model."""
         from matplotlib.figure import Figure
         from matplotlib.lines import Line2D
-        from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
 
         theme = paper.theme
         methods = list(dict.fromkeys(p.method for p in scatter.points))
@@ -97,9 +96,7 @@ class Variance(Style[Scatter]):
         reach = [max(v, FLOOR) for p in scatter.points for v in (p.ece, p.ece_null_mean)]
         low, high = min(reach) / 1.3, max(reach) * 1.3
         axes.set_xlim(low, high)
-        axes.xaxis.set_major_locator(FixedLocator(round_ticks(low, high)))
-        axes.xaxis.set_minor_locator(NullLocator())
-        axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+        log_ticks(axes.xaxis, low, high)
         axes.set_ylim(0, 1.12 * max(p.variance for p in scatter.points) or 1.0)
         axes.grid(True)
         axes.set_xlabel("ECE (logarithmic)")
