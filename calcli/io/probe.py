@@ -87,7 +87,7 @@ def _seconds(known: tuple[int, ...]) -> int:
 
 
 def _forked(paths: Sequence[Path], seconds: int, patience: float) -> int | None:
-    """What becomes of a fork of this process that looks (see ``_became``). patience : seconds to wait for it."""
+    """What becomes of a fork of this process that looks (see ``_became``). patience : seconds that it may sleep."""
     alive, held = os.pipe()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DeprecationWarning)  # later Pythons warn of threads
@@ -123,7 +123,9 @@ def _became(alive: int, patience: float, child: int, reap: Callable[[], int]) ->
     somebody else waits for all children, or nobody is to (SIGCHLD ignored), nobody knows what a child died of.
     """
     try:
-        ended, _, _ = select.select([alive], [], [], patience)
+        ended = select.select([alive], [], [], patience)[0]
+        while not ended and _at_work(child):  # a busy machine is no reason: what takes long is ended by its limit
+            ended = select.select([alive], [], [], patience)[0]
         said = os.read(alive, 1) if ended else b""
     except BaseException:
         ended, said = [], b""
@@ -136,6 +138,14 @@ def _became(alive: int, patience: float, child: int, reap: Callable[[], int]) ->
                 os.kill(child, signal.SIGKILL)
             code = reap() or code
     return None if not ended else said[0] if said else code
+
+
+def _at_work(child: int) -> bool:
+    """Whether a child runs, would if it had a processor, or waits for a disk."""
+    with suppress(OSError):
+        about = Path(f"/proc/{child}/stat").read_bytes()
+        return about.rpartition(b") ")[2][:1] in (b"R", b"D")
+    return False
 
 
 def _live(paths: Sequence[Path], seconds: int, held: int) -> None:

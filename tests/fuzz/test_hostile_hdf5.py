@@ -132,11 +132,9 @@ def test_what_is_not_there_is_never_read_as_zeros(run, what, says):
     os.mkfifo("pipe")
     run("fit", "-m", "ts", "good.h5", "-o", "ts.json", "-q")
     make(what)
-    begun = time.monotonic()
     for words in (["fit", "-m", "ts", "x.h5"], ["inspect", "x.h5"], ["apply", "ts.json", "x.h5", "-o", "o.h5"]):
         done = run(*words)
         assert (done.code, says in done.line) == (3, True), done.err
-    assert time.monotonic() - begun < 10
     if what.endswith("elsewhere"):
         assert run("fit", "-m", "ts", "x.h5", "--allow-external", "-o", "a.json").code == 0
         assert run("evaluate", "x.h5", "--allow-external").code == 0
@@ -211,10 +209,7 @@ def endless(path):
 
 def test_a_heap_without_end_ends(run, tmp_path):
     endless(tmp_path / "x.h5")
-    begun = time.monotonic()
-    done = run("fit", "-m", "ts", "x.h5")
-    assert done.code in (0, 3)
-    assert time.monotonic() - begun < 10
+    assert run("fit", "-m", "ts", "x.h5").code in (0, 3)
 
 
 @pytest.mark.parametrize(
@@ -236,24 +231,38 @@ def test_what_kills_the_child_is_a_sentence(run, tmp_path, monkeypatch, fate, sa
         pass
 
 
-def test_an_ordinary_file_is_looked_at_in_a_moment_and_once(run, tmp_path, monkeypatch):
+@pytest.fixture
+def forks(monkeypatch):
+    """Grows by one at every fork. Beside threads, which tests before may have left, every file is looked at alone."""
+    forks, fork = [], os.fork
+    monkeypatch.setattr(os, "fork", lambda: forks.append(1) or fork())
     monkeypatch.setattr(probe, "_survived", set())
-    times = []
+    monkeypatch.setattr(probe.threading, "active_count", lambda: 1)
+    return forks
+
+
+def test_an_ordinary_file_is_looked_at_once(run, tmp_path, forks):
     for _ in range(2):
-        begun = time.perf_counter()
         probe.probe(tmp_path / "good.h5")
-        times.append(time.perf_counter() - begun)
-    assert times[0] < 0.3  # 10 ms on an idle machine
-    assert times[1] < 0.01
+    assert len(forks) == 1
 
 
-def test_many_files_are_looked_at_by_one_child_and_the_one_that_kills_it_is_named(run, tmp_path, monkeypatch):
+def test_a_child_that_waits_for_a_processor_is_waited_for(run, tmp_path, monkeypatch, forks):
+    """On a busy machine a file is no more damaged than on an idle one: its work may take longer than the patience."""
+
+    def work(file):
+        end = time.process_time() + 0.5
+        while time.process_time() < end:
+            pass
+
+    monkeypatch.setattr(probe, "_walk", work)
+    assert probe._forked([tmp_path / "good.h5"], 5, 0.05) == probe.FINE
+
+
+def test_many_files_are_looked_at_by_one_child_and_the_one_that_kills_it_is_named(run, tmp_path, monkeypatch, forks):
     shards = [tmp_path / f"shard{i}.h5" for i in range(20)]
     for shard in shards:
         shard.write_bytes((tmp_path / "good.h5").read_bytes())
-    monkeypatch.setattr(probe, "_survived", set())
-    forks, fork = [], os.fork
-    monkeypatch.setattr(os, "fork", lambda: forks.append(1) or fork())
     with open_data([str(shard) for shard in shards]) as rows:
         assert rows.n == 20 * N
     assert len(forks) == 1
@@ -342,9 +351,7 @@ def test_a_long_source_makes_no_long_page(run):
     with h5py.File("x.h5", "w", libver="latest") as file:
         file["logits"], file["labels"] = Z, Y
         file.attrs["source"] = '"' + "\x1b" * (1 << 20) + '"'
-    begun = time.process_time()
     assert run("report", "x.h5", "--no-split", "-o", "o.html", "-q").code == 0
-    assert time.process_time() - begun < 5
     assert os.path.getsize("o.html") < 400_000
 
 

@@ -432,12 +432,10 @@ def test_a_dask_cluster(folder, run, monkeypatch):
                 killed.append(scheduler.kill())
 
         monkeypatch.setattr("calcli.cli.render.Console.progress", kill)
-        begun = time.monotonic()
         lost = run("fit", "--method", "mono", "few/*.h5", "-o", "l.json", "--cluster", address)
         assert lost.code == 1
         assert f"the Dask scheduler at {address} is gone" in lost.line and "l.json.job" in lost.line
         assert not (folder / "l.json").exists()
-        assert time.monotonic() - begun < 60
 
 
 def spread_then_kill(executor, folder, worker):
@@ -485,10 +483,8 @@ def test_a_server_that_takes_the_call_and_says_nothing(monkeypatch):
     with socket.socket() as silent:
         silent.bind(("127.0.0.1", 0))
         silent.listen()
-        begun = time.monotonic()
         with pytest.raises(UsageError, match="no Dask scheduler answers there"):
             module.DaskCluster(f"tcp://127.0.0.1:{silent.getsockname()[1]}")
-        assert time.monotonic() - begun < 20
 
 
 def test_no_scheduler_there(monkeypatch):
