@@ -1,5 +1,5 @@
 # make demo   set up, run the main job on sample_data/, show the result
-# make test   set up with test dependencies, run the whole suite
+# make test   set up with test dependencies, run the suite; SLOW=1 adds what takes seconds a test, as CI does
 # make fuzz   mutated files and full disks for an hour (CALCLI_FUZZ_SECONDS)
 # make lint   ruff and mypy
 # make bench  every benchmark; needs nothing but this checkout
@@ -49,7 +49,7 @@ demo: $(VENV)/.plot
 
 test: $(VENV)/.test
 	@$(BIN)/python -m compileall -q calcli
-	$(BIN)/python -m pytest -n auto --dist worksteal $(TEST_ARGS)
+	$(BIN)/python -m pytest -n auto --dist worksteal $(if $(SLOW),,-m "not slow") $(TEST_ARGS)
 
 test-lowest: $(VENV)-lowest/.done
 	$(VENV)-lowest/bin/python -m pytest $(TEST_ARGS)

@@ -351,6 +351,7 @@ def test_a_bundle_at_the_root_beside_others_can_be_named(run, tmp_path):
 
 
 @pytest.mark.parametrize("layout", ["contiguous", "compressed", "latest"])
+@pytest.mark.slow
 def test_damaged_files_never_surprise(run, tmp_path, good, layout):
     run("fit", "-m", "ts", "good.h5")
     storage = {"chunks": (64, 4), "compression": "gzip", "fletcher32": True} if layout == "compressed" else {}
@@ -539,6 +540,7 @@ def test_names_are_no_markup_and_numbers_stay_whole(monkeypatch):
 
 @pytest.mark.skipif(os.name == "nt", reason="POSIX signals")
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.slow
 def test_impatient_fingers_leave_no_half_file(tmp_path, number):
     z, y = truth(40_000, 60)
     write(tmp_path / "big.h5", logits=z.astype("f4"), labels=y)

@@ -43,6 +43,7 @@ def peak(folder, *words):
 
 
 @pytest.mark.parametrize("method", ["ts", "ec"])
+@pytest.mark.slow
 def test_a_fit_takes_the_same_memory_for_ten_times_the_rows(tmp_path, method):
     """2e6 x 10 against 2e5 x 10: slabs, a byte a row for labels, and no table."""
     found = []
@@ -53,6 +54,7 @@ def test_a_fit_takes_the_same_memory_for_ten_times_the_rows(tmp_path, method):
 
 
 @pytest.mark.parametrize("words", [("--metric", "ece", "--metric", "nll"), ("-c", "a.json")], ids=["sums", "report"])
+@pytest.mark.slow
 def test_an_evaluation_takes_the_same_memory_for_ten_times_the_rows(tmp_path, words):
     """2e6 x 10 against 2e5 x 10, the default report with a calibrator too: a table would take 72 bytes a row."""
     found = []

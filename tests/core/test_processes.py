@@ -13,9 +13,9 @@ import numpy as np
 import pytest
 from synthetic import truth
 
-import calcli.extract.run as run_of_models
 from calcli.errors import UsageError
 from calcli.evaluation.watch import held
+from calcli.extract import run as run_of_models
 from calcli.extract.model_inputs import ModelJob
 from calcli.importers.import_report import Splitting
 from calcli.io.atomic import discard_abandoned, new_file
@@ -81,6 +81,7 @@ def command(folder, *words, **how):
 
 @pytest.mark.parametrize("workers", [[], ["--workers", "2"]], ids=["alone", "workers"])
 @pytest.mark.parametrize("words", [*COMMANDS, *ALONE])
+@pytest.mark.slow
 def test_nothing_is_run_from_the_working_folder(downloads, words, workers):
     if words in ALONE and workers:
         return
@@ -354,6 +355,7 @@ def test_two_comparisons_at_once_lose_nothing(downloads, tmp_path):
         assert not (tmp_path / "r.json.job").exists()
 
 
+@pytest.mark.slow
 def test_a_killed_comparison_is_gone_on_from(downloads, tmp_path):
     """Nothing is under the final name before all is there; what was done is not done again."""
     words = ["compare", "a.h5", "b.h5", "-m", "platt,hb,spline", "--folds", "60", "-o", str(tmp_path / "r.json")]

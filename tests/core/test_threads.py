@@ -31,6 +31,7 @@ for out in ("a.npz", "a.csv"):
 """
 
 
+@pytest.mark.slow
 def test_every_method_fits_to_the_same_bytes(tmp_path):
     """2000 x 20 rows: products of more than 2**19 multiplications, which OpenBLAS would cut among its threads."""
     z, y = truth(2000, 20)

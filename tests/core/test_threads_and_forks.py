@@ -106,5 +106,6 @@ def test_a_fork_during_first_calls(folder, attempt):
     assert python(folder, FORKS, "cold", "3", "0.5") == "0\n" * 3
 
 
+@pytest.mark.slow
 def test_forks_of_a_busy_process(folder):
     assert python(folder, FORKS, "warm", "15", "0.05") == "0\n" * 15

@@ -44,6 +44,7 @@ def generated(tmp_path_factory):
 @pytest.mark.parametrize(
     "page", [p for p in PAGES if TRANSCRIPTS.BLOCK.search(p.read_text("utf-8"))], ids=lambda p: p.stem
 )
+@pytest.mark.slow
 def test_the_commands_of_a_page_run(page, tmp_path):
     run_page(page.read_text("utf-8"), tmp_path)
 

@@ -93,6 +93,7 @@ def test_who_knows_the_model_needs_no_temperature():
     assert at[1.0]["nll"] < min(at[0.8]["nll"], at[1.25]["nll"])
 
 
+@pytest.mark.slow
 def test_trained_models_lie_on_the_theorys_curves(affine20):
     """Within three standard errors plus the 4/d by which d = 200 is not infinite."""
     found, row = models("affine", 20, RIDGE, 200, 20), affine20.row()

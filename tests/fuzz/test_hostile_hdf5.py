@@ -207,6 +207,7 @@ def endless(path):
     path.write_bytes(bytes(data))
 
 
+@pytest.mark.slow
 def test_a_heap_without_end_ends(run, tmp_path):
     endless(tmp_path / "x.h5")
     assert run("fit", "-m", "ts", "x.h5").code in (0, 3)

@@ -52,14 +52,18 @@ SECONDS = float(os.environ.get("CALCLI_FUZZ_SECONDS", 0))
 
 
 def cases():
+    """An option that several commands share is one declaration: it is tried with one of them, unless there is time."""
+    shared = {}
     for command in summaries():
         for option in load(command).params:
-            if option.is_flag if hasattr(option, "is_flag") else False:
-                continue
+            if not getattr(option, "is_flag", False):
+                shared.setdefault((option.opts[0], getattr(option, "help", None)), []).append((command, option))
+    for (name, _), places in shared.items():
+        for command, option in places if SECONDS else [places[crc32(name.encode()) % len(places)]]:
             number = any(word in type(option.type).__name__.lower() for word in ("int", "float"))
-            name = f"{option.opts[0]} " if option.opts[0].startswith("-") else ""
-            yield command, name, number
-        yield from ((command, text, not text.startswith(("--max", "--min"))) for text in TEXTS.get(command, []))
+            yield command, f"{name} " if name.startswith("-") else "", number
+    for command, texts in TEXTS.items():
+        yield from ((command, text, not text.startswith(("--max", "--min"))) for text in texts)
 
 
 def values(command, option, number):

@@ -227,6 +227,7 @@ TEXTS = ("artifact", "csv", "json")
 
 @pytest.mark.skipif(not hasattr(os, "fork") or sys.platform != "linux", reason="limits of children as Linux has them")
 @pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.slow
 def test_mutated_files_are_read_or_refused(kind, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     suffix, make, mutate, commands = KINDS[kind]

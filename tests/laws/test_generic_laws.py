@@ -41,6 +41,7 @@ def probabilities(name, z, y, **options):
 
 @pytest.mark.parametrize("n", [50, 6000, 131_073])
 @pytest.mark.parametrize("name", METHODS)
+@pytest.mark.slow
 def test_every_method_at_any_number_of_rows(name, n):
     """50 are few, 6000 more than any search begins on, 131 073 more than are worked on at once."""
     with warnings.catch_warnings():
@@ -265,6 +266,7 @@ def values(rows, names):
 
 
 @pytest.mark.parametrize(("k", "n"), [(3, 131_072), (2, 131_073), (3, 131_073)])
+@pytest.mark.slow
 def test_every_metric_of_many_rows_is_that_of_their_table(monkeypatch, k, n):
     """131 072 rows are the most of which a table is kept."""
     z, y = truth(n, k, seed=6)

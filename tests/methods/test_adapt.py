@@ -70,6 +70,7 @@ def test_the_true_shares_are_found_and_their_intervals_hold_them():
     assert held >= 33
 
 
+@pytest.mark.slow
 def test_the_gate_and_the_check_keep_their_levels():
     """60 sets without shift, N = n = 400: rejections at .05 and .01 stay where a binomial allows them (p < .001)."""
     opened = refused = 0

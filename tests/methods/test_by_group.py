@@ -105,6 +105,7 @@ def nll(p, y):
     return -np.log(p[np.arange(len(y)), y]).mean()
 
 
+@pytest.mark.slow
 def test_random_groups_cost_nothing():
     changes = []
     for seed in range(5):
@@ -215,6 +216,7 @@ def test_calibrators_by_two_columns_are_evaluated_together(folder, run):
 
 
 @pytest.mark.parametrize(("bundle", "method"), [("cal.h5", "ts"), ("two.h5", "platt")])
+@pytest.mark.slow
 def test_workers_and_cuts_change_no_byte(folder, run, monkeypatch, bundle, method):
     monkeypatch.setattr("calcli.rows.PART_BLOCKS", 4)
     monkeypatch.setattr("calcli.rows.BLOCK_BYTES", 8 * 10 * 50)

@@ -259,6 +259,7 @@ def test_rows_of_weight_zero_are_absent_from_every_metric(k, weights):
 
 @pytest.mark.parametrize("name", [name for name in method_names() if name != "recal"])
 @pytest.mark.parametrize("k", [2, 4])
+@pytest.mark.slow
 def test_rows_of_weight_zero_are_absent_from_every_fit(k, name, tmp_path):
     fits = []
     for i, (z, y, weight) in enumerate(with_absent(k=k)):

@@ -126,6 +126,7 @@ def test_the_spread_of_risk_coverage_is_the_jackknifes(decimals):
     assert found == pytest.approx(drawn.std(axis=0), rel=0.1)  # its own noise is 3 %
 
 
+@pytest.mark.slow
 def test_areas_have_an_interval_that_covers_where_enough_rows_carry_them():
     """Of 300 sets of 400 rows 3 to 26 miss at 95 % (p < .01 beyond); benchmarks/levels.json has more cells."""
     rng = np.random.default_rng(5)

@@ -211,6 +211,7 @@ def test_p_values_count_the_observation():
 # ---- tests of calibration
 
 
+@pytest.mark.slow
 def test_every_calibration_test_keeps_its_level():
     """Calibrated rows; 5 % tests. Asymptotic ones (ks, kuiper, z) are held to the same limit."""
     names = ["ece", "ece_mass", "mce", "tce2", "tce2_plugin", "smece", "ks", "kuiper", "spiegelhalter"]

@@ -425,6 +425,7 @@ def test_tab_reaches_every_control_in_order(opened):
     assert order == sorted(order)
 
 
+@pytest.mark.slow
 def test_a_thousand_classes_stay_quick_and_small(browser, tmp_path):
     z, y = truth(1200, 1000)
     model, _ = model_of(z, y, fitted(z, y))
