@@ -22,6 +22,9 @@ SETTLED = 1e-9
 BAG = 4000
 """Most rows that a resample is made of: larger sets are resampled by a bag of little bootstraps."""
 
+AT_ONCE = 1 << 19
+"""Most rows times resamples that one search for shares reads."""
+
 FIFTHS = 5
 """Ranges of confidence by which the check compares source and target."""
 
@@ -38,26 +41,25 @@ def class_shares(
     Maximises sum_i count_i log sum_k p_ik q_k / s_k + m sum_k s_k log q_k by EM, two steps of which are
     extrapolated (SQUAREM).
 
-    p : (n, k) calibrated probabilities, 0..1. source : (k,) shares s among the rows of the fit. prior_rows : m, how
-    many rows of shares s are added. count : (n,) or (n, r) how often each row counts, for r resamples at once. fixed :
-    (k,) bool, classes that keep their share (those that the source does not have). Returns (k,) or (k, r).
+    p : (n, k) calibrated probabilities, 0..1. source : (k,) or (k, r) shares s among the rows of the fit. prior_rows :
+    m, how many rows of shares s are added. count : (n,) or (n, r) how often each row counts, for r resamples at once.
+    fixed : bool as source, classes that keep their share (those that the source does not have). Returns (k,) or (k, r).
 
     Reference: Saerens et al. (2002); Varadhan, Roland (2008) for SQUAREM.
     """
-    ratio = p / source
     counts = np.ones((len(p), 1)) if count is None else count.reshape(len(p), -1)
-    total = counts.sum(axis=0)
-    prior = prior_rows * source[:, None]
-    held: NDArray[np.bool_] = np.zeros(len(source), dtype=bool) if fixed is None else fixed
-    room = 1.0 - source[held].sum()
+    total, like = counts.sum(axis=0), (p.shape[1], counts.shape[1])
+    before = np.broadcast_to(source.reshape(len(source), -1), like)
+    held = np.broadcast_to(np.zeros(like, dtype=bool) if fixed is None else fixed.reshape(len(source), -1), like)
+    room = 1.0 - np.where(held, before, 0.0).sum(axis=0)
 
     def step(q: FloatArray) -> FloatArray:
-        new = (q * (ratio.T @ (counts / (ratio @ q))) + prior) / (total + prior_rows)
-        new[held] = source[held, None]
-        new[~held] *= room / new[~held].sum(axis=0)
-        return new
+        ratio = q / before
+        new = (ratio * (p.T @ (counts / (p @ ratio))) + prior_rows * before) / (total + prior_rows)
+        new *= room / np.where(held, 0.0, new).sum(axis=0)
+        return np.where(held, before, new)
 
-    q = np.repeat(source[:, None], counts.shape[1], axis=1)
+    q = before
     for _ in range(STEPS):
         once = step(q)
         twice = step(once)
@@ -75,8 +77,8 @@ def class_shares(
 
 
 def likelihood_ratio(p: FloatArray, source: FloatArray, shares: FloatArray, count: FloatArray) -> FloatArray:
-    """2 [l(q) - l(s)], (r,). shares : (k, r); count : (n, r)."""
-    return np.asarray(2.0 * (count * np.log((p / source) @ shares)).sum(axis=0))
+    """2 [l(q) - l(s)], (r,). source, shares : (k, r); count : (n, r)."""
+    return np.asarray(2.0 * (count * np.log(p @ (shares / source))).sum(axis=0))
 
 
 @dataclass(frozen=True)
@@ -127,7 +129,7 @@ def estimate_shift(p: FloatArray, raw: FloatArray, source: Source, resamples: in
     absent = np.bincount(source.y, minlength=k) == 0
     before = source.shares
     shares = class_shares(p, before, k, fixed=absent)
-    ratio = float(likelihood_ratio(p, before, shares[:, None], np.ones((n, 1)))[0])
+    ratio = float(likelihood_ratio(p, before[:, None], shares[:, None], np.ones((n, 1)))[0])
     cells, edges = cells_of(source.raw)
     distance = _distance(source.y, cells, shares, np.bincount(cells_of(raw, edges)[0], minlength=k * FIFTHS))
     weight = (shares / np.maximum(np.bincount(source.y, minlength=k), 1))[source.y]
@@ -135,18 +137,25 @@ def estimate_shift(p: FloatArray, raw: FloatArray, source: Source, resamples: in
     scale = len(bag) / n
     centre = shares if bag is p else class_shares(bag, before, k * scale, fixed=absent)
     ratios, distances, drawn = np.empty(resamples), np.empty(resamples), np.empty((resamples, k))
-    for r in range(resamples):
-        rows = rng.integers(0, len(source.y), len(source.y))
-        gone = np.bincount(source.y[rows], minlength=k) == 0
-        own = source.p[rows].mean(axis=0)
-        same = rng.multinomial(n, np.full(len(source.y), 1.0 / len(source.y))).astype(float)
-        shifted = rng.multinomial(n, weight / weight.sum()).astype(float)
-        both = class_shares(source.p, own, k, np.stack([same, shifted], axis=1), fixed=gone)
-        ratios[r] = likelihood_ratio(source.p, own, both[:, :1], same[:, None])[0]
-        seen = np.bincount(cells, weights=shifted, minlength=k * FIFTHS)
-        distances[r] = _distance(source.y[rows], cells[rows], both[:, 1], seen)
-        count = rng.multinomial(n, np.full(len(bag), 1.0 / len(bag))) * scale
-        drawn[r] = class_shares(bag, own, k * scale, count, fixed=gone)
+    size = min(max(AT_ONCE // max(len(source.y), len(bag)), 1), resamples)
+    for start in range(0, resamples, size):
+        here = range(start, min(start + size, resamples))
+        rows, same, shifted, count = (np.empty((each, len(here))) for each in (*[len(source.y)] * 3, len(bag)))
+        for r in range(len(here)):
+            rows[:, r] = rng.integers(0, len(source.y), len(source.y))
+            same[:, r] = rng.multinomial(n, np.full(len(source.y), 1.0 / len(source.y)))
+            shifted[:, r] = rng.multinomial(n, weight / weight.sum())
+            count[:, r] = rng.multinomial(n, np.full(len(bag), 1.0 / len(bag))) * scale
+        taken = [each.astype(np.int64) for each in rows.T]
+        gone = np.stack([np.bincount(source.y[each], minlength=k) == 0 for each in taken], axis=1)
+        times = np.stack([np.bincount(each, minlength=len(source.y)) for each in taken], axis=1)
+        own = source.p.T @ times.astype(float) / len(source.y)
+        both = class_shares(source.p, np.tile(own, 2), k, np.hstack([same, shifted]), np.tile(gone, 2))
+        ratios[here] = likelihood_ratio(source.p, own, both[:, : len(here)], same)
+        drawn[here] = class_shares(bag, own, k * scale, count, gone).T
+        for r, each in enumerate(taken):
+            seen = np.bincount(cells, weights=shifted[:, r], minlength=k * FIFTHS)
+            distances[here[r]] = _distance(source.y[each], cells[each], both[:, len(here) + r], seen)
     low, high = np.clip(shares + np.quantile(drawn - centre, [0.025, 0.975], axis=0), 0.0, 1.0)
     return Shift(shares, low, high, ratio, _p_value(ratio, ratios), distance, _p_value(distance, distances))
 
