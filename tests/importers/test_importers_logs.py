@@ -358,6 +358,20 @@ def test_letters_that_helm_let_generate_become_confidences(tmp_path):
     assert (found["correct"] == (Y == 1)).all()
     found, _ = bring(run / "per_instance_stats.json", tmp_path / "o.h5")
     np.testing.assert_allclose(found["confidence"], 0.25 + 0.5 * (Y == 1))
+    assert "unit" not in found
+
+
+def test_trials_and_perturbations_of_helm_are_a_unit(tmp_path):
+    """Letters too: a second trial and a misspelt form of a question say little that is new."""
+    states = [
+        {"instance": {**instance(i), **more}, "train_trial_index": trial,
+         "output_mapping": {LETTERS[c]: f"word {c}" for c in range(4)},
+         "result": {"completions": [{"text": " B", "logprob": -0.1 - 0.01 * i - 0.1 * trial, "tokens": []}]}}
+        for i in range(N) for trial, more in ((0, {}), (1, {}), (0, {"perturbation": {"name": "typos"}}))
+    ]  # fmt: skip
+    found, _ = bring(helm_run(tmp_path / "run", states, {}), tmp_path / "o.h5")
+    assert len(set(found["ids"].tolist())) == 3 * N
+    assert found["unit"].tolist() == [f"id{i}".encode() for i in range(N) for _ in range(3)]
 
 
 # ---- lm-evaluation-harness 0.3

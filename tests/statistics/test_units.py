@@ -429,6 +429,17 @@ def test_the_unit_is_what_the_option_names(bundle):
     assert units("--unit", "none") == {"name": "none"}
 
 
+def test_inspect_counts_units_and_groups(bundle):
+    def facts(*words):
+        return json.loads(bundle("inspect", "u.h5", "--json", *words).out)["bundles"][0]
+
+    assert facts()["units"] == {"name": "unit", "n": 40, "largest": 5} and "groups" not in facts()
+    named = facts("--unit", "alone", "--group-by", "question")  # one unit is shown too; nothing can be told from it
+    assert named["units"] == {"name": "alone", "n": 1, "largest": 200}
+    assert named["groups"] == {"name": "question", "n": 20, "largest": 10}
+    assert "n 40, largest 5" in bundle("inspect", "u.h5").out
+
+
 @pytest.mark.parametrize(
     ("name", "said"),
     [

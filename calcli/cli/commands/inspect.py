@@ -145,6 +145,10 @@ def _facts(rows: BundleRows) -> dict[str, Any]:
         "corrupted_labels": rows.corrupted_labels,
         "warnings": [],
     }
+    for role in ("unit", "group"):
+        if (values := rows.column(role)) is not None:
+            count = np.unique(values, return_counts=True)[1]
+            facts[f"{role}s"] = {"name": rows.own_name(role), "n": len(count), "largest": int(count.max())}
     if rows.kind == "confidence":
         facts["correct"] = facts.pop("labels")
         for absent in ("tied_rows", "class_names", "transforms"):

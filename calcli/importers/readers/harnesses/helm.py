@@ -51,10 +51,10 @@ def read_helm(file: SourceFile, stack: ExitStack, ask: ImportRequest) -> Archive
     """
     path = file.path
     if isinstance(file.json, list):
-        rows = [(_instance_id(entry), _stats(entry)) for entry in file.json]
+        rows = [(entry, _stats(entry)) for entry in file.json]
         if not all({"max_prob", "exact_match"} <= stats.keys() for _, stats in rows):
             raise DataError(f"{path}: has no max_prob and exact_match of every instance; take scenario_state.json")
-        return _confidences(path, [(id, stats["max_prob"], stats["exact_match"]) for id, stats in rows])
+        return _confidences(path, [(entry, stats["max_prob"], stats["exact_match"]) for entry, stats in rows])
     states = [state for state in file.json["request_states"] if state.get("result")]
     method = (file.json.get("adapter_spec") or {}).get("method") or ""
     marks = _marks(path)
@@ -69,24 +69,27 @@ def read_helm(file: SourceFile, stack: ExitStack, ask: ImportRequest) -> Archive
     return _confidences(path, [_joint(path, state, marks) for state in states])
 
 
-def _confidences(path: Path, rows: Sequence[tuple[str, float, float]]) -> Archive:
-    ids, confidence, correct = zip(*rows, strict=True)
+def _confidences(path: Path, rows: Sequence[tuple[State, float, float]]) -> Archive:
+    """The archive of entries with confidence and mark; later trials and perturbations of an instance are its unit."""
+    entries, confidence, correct = zip(*rows, strict=True)
+    ids, asked = map(_instance_id, entries), [str(entry["instance_id"]) for entry in entries]
     if all(value == 1 for value in confidence):
         raise DataError(f"{path}: {ALL_ZERO}")
     if not set(correct) <= {0, 1}:
         raise DataError(f"{path}: exact_match is {next(v for v in correct if v not in (0, 1))}, expected 0 or 1")
-    arrays = {"ids": np.array(ids), "confidence": np.array(confidence), "correct": np.array(correct, dtype=np.int64)}
+    arrays = {"confidence": np.array(confidence), "correct": np.array(correct, dtype=np.int64)}
+    arrays |= {"ids": np.array(list(ids))} | ({"unit": np.array(asked)} if len(set(asked)) < len(asked) else {})
     remark(f"{path.name}: confidence is the probability of the answer that was given, correct its mark")
     return Archive.held(path, "helm", arrays)
 
 
-def _joint(path: Path, state: State, marks: Mapping[str, float]) -> tuple[str, float, float]:
-    """Id, probability of the generated letter, and whether its reference is right."""
+def _joint(path: Path, state: State, marks: Mapping[str, float]) -> tuple[State, float, float]:
+    """The entry, the probability of the generated letter, and whether its reference is right."""
     id, completion = _id_of(state), state["result"]["completions"][0]
     text = state["output_mapping"].get(str(completion["text"]).strip())
     right = float(any(_is_correct(ref) and ref["output"]["text"] == text for ref in state["instance"]["references"]))
     _hold(f"{path}: instance {id}", marks.get(id), right)
-    return id, exp(min(float(completion["logprob"]), 0.0)), right
+    return _entry_of(state), exp(min(float(completion["logprob"]), 0.0)), right
 
 
 def _separate(path: Path, states: Sequence[State], marks: Mapping[str, float]) -> Iterator[Question]:
@@ -133,9 +136,13 @@ def _is_correct(reference: Mapping[str, Any]) -> bool:
 
 
 def _id_of(state: State) -> str:
+    return _instance_id(_entry_of(state))
+
+
+def _entry_of(state: State) -> State:
     instance = state["instance"]
     entry = {"instance_id": instance.get("id"), "train_trial_index": state.get("train_trial_index")}
-    return _instance_id({**entry, "perturbation": instance.get("perturbation")})
+    return {**entry, "perturbation": instance.get("perturbation")}
 
 
 def _instance_id(entry: State) -> str:
