@@ -1,13 +1,17 @@
 """What ``calcli adapt`` gains under label shift, what it costs without, and whether it refuses shifts of the inputs.
 
-``python benchmarks/adapt.py [RUNS] [DATA.npz …]``: per file (else simulated logits), 2000 labelled rows fit svs, then
-RUNS (20) sets of 200 and 2000 unlabelled rows without shift and with class shares from Dirichlet(1) and
-Dirichlet(0.1). Printed: mean change of the NLL in 1e-3 nats against svs, by EM without prior and gate (as in
-QuaPy's EMQ), by adapt, and with the true shares; how often adapt changes the calibrator and how often it refuses.
+``python benchmarks/adapt.py [RUNS] [DATA.npz …] [--quapy PYTHON]``: per file (else simulated logits), 2000 labelled
+rows fit svs, then RUNS (20) sets of 200 and 2000 unlabelled rows without shift and with class shares from
+Dirichlet(1) and Dirichlet(0.1). Printed: mean change of the NLL in 1e-3 nats against svs, by EM without prior and gate, by QuaPy's EMQ
+on the same probabilities (where a Python that has quapy is named), by adapt, and with the true shares; how often adapt
+changes the calibrator and how often it refuses.
 Transforms in a file are shifts of the inputs: how often they are refused.
 """
 
-import sys
+import argparse
+import json
+import subprocess
+import tempfile
 from pathlib import Path
 
 import numpy as np
@@ -42,12 +46,23 @@ def cross_fitted(z: np.ndarray, y: np.ndarray) -> np.ndarray:
     return p
 
 
+def by_quapy(python: str, source: np.ndarray, sets: list[np.ndarray]) -> list[list[float]]:
+    """The shares that QuaPy finds in each set."""
+    with tempfile.TemporaryDirectory() as folder:
+        np.savez(f"{folder}/sets.npz", source=source, **{f"p{i}": p for i, p in enumerate(sets)})
+        command = [python, str(Path(__file__).with_name("peers") / "quapy_em.py"), f"{folder}/sets.npz"]
+        return json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout.splitlines()[-1])
+
+
 def main() -> None:
-    runs = int(sys.argv[1]) if len(sys.argv) > 1 else 20
-    files = {Path(path).stem: np.load(path) for path in sys.argv[2:]} or {"simulated": simulated()}
-    print(
-        "| file | shares | N | EM alone | adapt | true shares | changed | refused |\n|---|---|---|---|---|---|---|---|"
-    )
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("runs", nargs="?", type=int, default=20)
+    parser.add_argument("data", nargs="*")
+    parser.add_argument("--quapy", metavar="PYTHON")
+    args = parser.parse_args()
+    runs, files = args.runs, {Path(path).stem: np.load(path) for path in args.data} or {"simulated": simulated()}
+    head = ("file", "shares", "N", "EM alone", "QuaPy EMQ", "adapt", "true shares", "changed", "refused")
+    print(f"| {' | '.join(head)} |\n{'|---' * len(head)}|")
     for name, file in files.items():
         z, y = file["logits"].astype(float), file["labels"]
         k, rng = z.shape[1], np.random.default_rng(1)
@@ -61,7 +76,7 @@ def main() -> None:
             for n in (200, 2000):
                 if n < 5 * k:
                     continue
-                found = []
+                found, sets = [], []
                 for _ in range(runs):
                     q = np.bincount(y[rest], minlength=k) / len(rest)
                     if alpha is not None:
@@ -76,8 +91,16 @@ def main() -> None:
                     true = moved(p[rows], before, np.maximum(q, 1e-6))
                     changes = [nll(each, y[rows]) - base for each in (alone, ours, true)]
                     found.append([*changes, changed, refused])
+                    sets.append(rows)
                 means = np.mean(found, axis=0)
                 cells = [f"{1e3 * value:+.1f}" for value in means[:3]] + [f"{value:.2f}" for value in means[3:]]
+                theirs = "not run"
+                if args.quapy:
+                    shares_found = by_quapy(args.quapy, before, [p[rows] for rows in sets])
+                    each = zip(sets, map(np.array, shares_found), strict=True)
+                    gains = [nll(moved(p[r], before, q), y[r]) - nll(p[r], y[r]) for r, q in each]
+                    theirs = f"{1e3 * np.mean(gains):+.1f}"
+                cells.insert(1, theirs)
                 print(f"| {name} | {shares} | {n} | " + " | ".join(cells) + " |", flush=True)
         for i, spec in enumerate(file.get("transforms", ())):
             z_moved = file["transformed_logits"][i].astype(float)
@@ -86,7 +109,7 @@ def main() -> None:
                 rows = rng.choice(rest, 500, replace=False)
                 shift = estimate_shift(svs.predict_proba(z_moved[rows]), softmax(z_moved[rows]), source, RESAMPLES, rng)
                 refused.append(shift.distance_p <= REFUSED)
-            print(f"| {name} | {spec} | 500 | | | | | {np.mean(refused):.2f} |", flush=True)
+            print(f"| {name} | {spec} | 500 | | | | | | {np.mean(refused):.2f} |", flush=True)
 
 
 if __name__ == "__main__":

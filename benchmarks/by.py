@@ -1,0 +1,98 @@
+"""What ``calcli fit --by`` gains where groups differ, and what it costs where they do not, beside one fit per group.
+
+``python benchmarks/by.py [RUNS] [DATA.npz …]``: RUNS (10) draws of calibration rows, in groups of each size; all
+others are new. Printed: mean change of the NLL on new rows in 1e-3 nats against one temperature for all, by a
+temperature per group (what a loop over groups does), by partial pooling without its guard, and by ``--by`` as it is;
+and how often that keeps the groups. Groups: random ones, simulated ones whose temperatures differ, and, of files of
+data, the transforms of one network (``transforms``), the networks (``logits_…``), or random ones.
+"""
+
+import sys
+import warnings
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+
+import calcli
+
+Rows = tuple[np.ndarray, np.ndarray, np.ndarray]
+"""Logits, labels and groups."""
+
+SIZES = (10, 25, 100, 500)
+
+
+def simulated(groups: int, rows: int, tau: float) -> Rows:
+    """Overconfident logits of ten classes; the log temperatures of the groups have standard deviation tau."""
+    rng = np.random.default_rng(0)
+    g = np.repeat(np.arange(groups), rows)
+    z = 2.0 * rng.normal(size=(len(g), 10))
+    d = rng.normal(size=groups) * tau
+    return 1.5 * z, (z * np.exp(d[g])[:, None] + rng.gumbel(size=z.shape)).argmax(axis=1), g
+
+
+def sources(paths: list[str]) -> Iterator[tuple[str, Rows]]:
+    """Rows with groups, by name."""
+    yield "simulated, 50 random groups", simulated(50, 1000, 0.0)
+    yield "simulated, 20 groups that differ", simulated(20, 1000, 0.3)
+    for path in paths:
+        with np.load(path) as file:
+            name, y = Path(path).stem, file["labels"]
+            models = [file[key].astype(float) for key in file.files if key.startswith("logits_")]
+            if "transforms" in file.files:
+                zooms = [i for i, spec in enumerate(file["transforms"]) if spec.startswith("zoom")]
+                models = [file["logits"].astype(float), *(file["transformed_logits"][i].astype(float) for i in zooms)]
+            if models:
+                groups = np.repeat(np.arange(len(models)), len(y))
+                yield f"{name}, {len(models)} groups", (np.concatenate(models), np.tile(y, len(models)), groups)
+            else:
+                random = np.random.default_rng(0).permutation(len(y)) % 20
+                yield f"{name}, 20 random groups", (file["logits"].astype(float), y, random)
+
+
+def nll(p: np.ndarray, y: np.ndarray) -> np.ndarray:
+    """NLL of every row."""
+    return -np.log(np.maximum(p[np.arange(len(y)), y], 1e-300))
+
+
+def fitted(cal: Rows, new: Rows, **options: object) -> tuple[np.ndarray, bool]:
+    """NLL of new rows by a fit with groups, and whether it kept them."""
+    by = calcli.fit(cal[0], cal[1], groups=cal[2], **options)
+    kept = by.method == "ts-by"
+    return nll(by.predict_proba(new[0], groups=new[2]) if kept else by.predict_proba(new[0]), new[1]), kept
+
+
+def changes(cal: Rows, new: Rows) -> list[float]:
+    """Mean change of the NLL by separate fits, partial pooling, and ``--by``; whether that kept the groups."""
+    (z, y, g), (zn, yn, gn) = cal, new
+    one = nll(calcli.fit(z, y).predict_proba(zn), yn)
+    separate = np.empty(len(yn))
+    for group in np.unique(g):
+        here = gn == group
+        separate[here] = nll(calcli.fit(z[g == group], y[g == group]).predict_proba(zn[here]), yn[here])
+    pooled, _ = fitted(cal, new, guard=False)
+    guarded, kept = fitted(cal, new)
+    return [*(1e3 * float((each - one).mean()) for each in (separate, pooled, guarded)), kept]
+
+
+def main() -> None:
+    warnings.simplefilter("ignore")  # fits to ten rows have much to say
+    runs = int(sys.argv[1]) if len(sys.argv) > 1 else 10
+    print("| groups | rows each | separate fits | partial pooling | --by | kept |\n|---|---|---|---|---|---|")
+    for name, (z, y, g) in sources(sys.argv[2:]):
+        members = [np.flatnonzero(g == group) for group in np.unique(g)]
+        for size in SIZES:
+            if 2 * size > min(map(len, members)):
+                continue
+            rng, found = np.random.default_rng(1), []
+            for _ in range(runs):
+                orders = [rng.permutation(own) for own in members]
+                cal = np.concatenate([own[:size] for own in orders])
+                new = np.concatenate([own[size : size + 500] for own in orders])
+                found.append(changes((z[cal], y[cal], g[cal]), (z[new], y[new], g[new])))
+            cells = [f"{value:+.1f}" for value in np.mean(found, axis=0)[:3]]
+            print(f"| {name} | {size} | {' | '.join(cells)} | {np.mean(found, axis=0)[3]:.2f} |", flush=True)
+
+
+if __name__ == "__main__":
+    main()
