@@ -82,14 +82,25 @@ class DaskCluster(Executor):
             self._client.wait_for_workers(1, timeout=PATIENCE)
         except TimeoutError:
             raise UsageError(f"--cluster {self.address}: the cluster has no worker; start some (dask worker)") from None
-        for worker, found in self._client.run(_version, on_error="return").items():
+        try:
+            versions = self._asked_of(self._client._run, _version, on_error="return")
+            self.count = max(1, sum(self._asked_of(self._client.scheduler.ncores).values()))
+        except TimeoutError:
+            raise UsageError(
+                f"--cluster {self.address}: a worker, or the scheduler, does not answer within {PATIENCE:.0f} s;"
+                " end those that hang"
+            ) from None
+        for worker, found in versions.items():
             if found != __version__:
                 other = found if isinstance(found, str) else "cannot import calcli"
                 raise UsageError(
                     f"--cluster {self.address}: worker {worker} has another calcli ({other}, here {__version__});"
                     " install the same everywhere"
                 )
-        self.count = max(1, sum(self._client.nthreads().values()))
+
+    def _asked_of(self, whom: Callable[..., Any], *words: Any, **how: Any) -> Any:
+        """The answer of a coroutine of the client. Raises TimeoutError: Dask itself would wait for ever."""
+        return self._client.sync(whom, *words, callback_timeout=PATIENCE, **how)
 
     def run(self, tasks: Sequence[Named], lost: Callable[[WorkersLost], Any] | None = None) -> Iterator[Any]:
         todo, waiting = deque(tasks), deque[tuple[Named, Any]]()
@@ -140,7 +151,7 @@ class DaskCluster(Executor):
         self._asked = now
         trouble = "does not answer"
         with suppress(Exception):
-            if self._client.sync(self._client.scheduler.ncores, callback_timeout=PATIENCE):
+            if self._asked_of(self._client.scheduler.ncores):
                 self._met = now
                 return
             trouble = "has no worker left"

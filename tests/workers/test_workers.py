@@ -480,6 +480,26 @@ def test_a_cluster_without_workers_is_told_and_given_up(monkeypatch):
             executor.close()
 
 
+def test_a_worker_that_hangs_before_the_work_begins(monkeypatch):
+    """The scheduler takes it for alive; it is asked for its version, and Dask has no end to that."""
+    pytest.importorskip("distributed", reason="Dask is not installed: pip install 'calcli[dask]'")
+    from calcli.workers import dask_cluster as module
+
+    monkeypatch.setattr(module, "PATIENCE", 120.0)  # where tests share a busy machine
+    with dask_cluster(1) as (address, _, workers):
+        module.DaskCluster(address).close()
+        workers[0].send_signal(signal.SIGSTOP)
+        meet = module.DaskCluster._meet
+
+        def hasty(self):  # once it is connected
+            monkeypatch.setattr(module, "PATIENCE", 5.0)
+            meet(self)
+
+        monkeypatch.setattr(module.DaskCluster, "_meet", hasty)
+        with pytest.raises(UsageError, match="does not answer within 5 s; end those that hang"):
+            module.DaskCluster(address)
+
+
 def test_a_server_that_takes_the_call_and_says_nothing(monkeypatch):
     pytest.importorskip("distributed", reason="Dask is not installed: pip install 'calcli[dask]'")
     from calcli.workers import dask_cluster as module
