@@ -62,7 +62,7 @@ class Leaderboard:
         return f"{entry.method} ({', '.join(notes)})" if notes else entry.method
 
     def _beyond(self, own: Sequence[LeaderboardEntry]) -> set[str]:
-        """Methods whose NLL differs beyond chance, all comparisons of the bundle considered."""
+        """Methods whose NLL differs significantly, all comparisons of the bundle considered."""
         compared = [e for e in own if e.differences is not None and "p_value" in e.differences["nll"]]
         p_values = holm([e.differences["nll"]["p_value"] for e in compared if e.differences is not None])
         return {e.method for e, p in zip(compared, p_values, strict=True) if p <= 1.0 - self.level}

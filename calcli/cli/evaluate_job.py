@@ -126,7 +126,7 @@ class Job:
         return results, Result(rows.name, against.name, against.method, rows.n, results[0].n_classes, done.baseline)
 
     def candidates(self, artifacts: Sequence[tuple[str, Artifact]], rows: DataSet) -> list[Candidate]:
-        """The scores as they are, then the calibrators; warnings are said. Raises DataError where one does not fit."""
+        """The uncalibrated scores, then the calibrators; warnings are said. Raises DataError where one does not fit."""
         found = [Candidate(None, "uncalibrated", None)]
         for name, artifact in artifacts:
             self.noted[name] = [*self.command.check_fits(artifact, name, rows), *_twice(artifact, name, rows)]

@@ -107,7 +107,7 @@ class Curve:
     outside : share of the rows where the curve leaves the band (a calibrated model:
     1 - level on average). brier, log : the score split in three. mcb_null_mean : Brier
     miscalibration of a calibrated model, which is not 0 in a finite sample. fall : two bins of which the later is
-    right less often beyond chance, most of all bins, which the isotonic curve makes level; None where there are none.
+    right significantly less often, most of all bins, which the isotonic curve makes level; None where there are none.
     """
 
     label: str

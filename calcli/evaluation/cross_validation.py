@@ -43,7 +43,7 @@ def held_out_table(
 ) -> RowTable:
     """The row table of every held-out row under the fit that has not seen it, in the order of the rows.
 
-    fits : of every fold, None for the scores as they are. others : by fold the same rows, perhaps as another model
+    fits : of every fold, None for the uncalibrated scores. others : by fold the same rows, perhaps as another model
     has them, and the fit they are compared with (``RowTable.expected``). units : of all rows. Needs a fold or more.
     """
     parts = []

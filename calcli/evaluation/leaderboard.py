@@ -1,4 +1,4 @@
-"""An honest leaderboard: methods scored on rows that they were not fitted on, beside a baseline, over bundles."""
+"""A leaderboard: methods scored on rows that they were not fitted on, beside a baseline, over bundles."""
 
 import math
 import time

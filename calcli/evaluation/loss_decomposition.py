@@ -1,4 +1,4 @@
-"""How much of a loss a recalibration would remove: refinement plus calibration, cross-fitted."""
+"""How much of a loss a recalibration could reduce: refinement plus calibration, cross-fitted."""
 
 from collections.abc import Sequence
 
@@ -35,7 +35,7 @@ def cross_fitted_split(
 
     For a loss l: Cal = l(p) - l(g(p)), Ref = l(g(p)), where g is fitted on four fifths of
     these rows and applied to the rest, five times. Any g gives, in expectation, at most
-    the true calibration loss; a value near or below 0 means that g finds nothing to mend.
+    the true calibration loss; a value near or below 0 means that g finds no calibration loss.
     g is structured vector scaling.
     None when the recalibration cannot be fitted, or all the weight lies in one fold.
 

@@ -134,7 +134,7 @@ class GroupLine(Record):
 
 @dataclass(frozen=True)
 class Result(Record):
-    """One bundle with one calibrator (None: the scores as they are). n_classes : None of confidences alone. units :
+    """One bundle with one calibrator (None: uncalibrated). n_classes : None of confidences alone. units :
     what is known of rows that belong together."""
 
     bundle: str

@@ -38,7 +38,7 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     tolerance : largest overconfidence or underconfidence, in any row, that is no reason for an alarm. level : chance
     of a false alarm, ever, within an episode. label : ``top`` (confidence of the prediction) or ``positive``
-    (P(class 1)). calibrator : SHA-256 of method and parameters, None for the scores as they are. units : are rows
+    (P(class 1)). calibrator : SHA-256 of method and parameters, None for the uncalibrated scores. units : are rows
     bet on unit by unit?
     """
 
@@ -201,7 +201,7 @@ def watch(
 ) -> State:
     """Take a batch of labelled rows into a state file, or only read it where rows is None.
 
-    artifact : the calibrator of the rows, None for the scores as they are. given : of ``tolerance``, ``level`` and
+    artifact : the calibrator of the rows, None for the uncalibrated scores. given : of ``tolerance``, ``level`` and
     ``label`` those that are asked for; others are those of the batches before. new_episode : evidence starts anew.
 
     Raises UsageError for settings out of range, DataError for a batch that was there before, one that the calibrator

@@ -12,7 +12,7 @@ from operator import add
 import numpy as np
 
 from calcli.binning import edges_below
-from calcli.calibrator import Context
+from calcli.calibrator import C, Context, Fit
 from calcli.errors import DataError
 from calcli.fast_dataclass import dataclass
 from calcli.methods._temperature import start_rows
@@ -107,6 +107,16 @@ def minimise_map(
         rough = search(rows.sample(count), begin, LOOSE_GRADIENT)
         begin = rough.x if rough.status == "ok" else begin
     return search(rows, begin, LOOSE_GRADIENT if context.early else GRADIENT)
+
+
+def ended(fitted: C, found: BoxMinimum, low: float, high: float) -> Fit[C]:
+    """The fit of a map whose slopes were searched between two bounds."""
+    details = {"evaluations": found.evaluations, "gradient": found.gradient}
+    if found.status == "not_converged":
+        return Fit(fitted, "not_converged", ("the search for the slopes did not converge",), details)
+    if np.all(found.x >= high) or np.all(found.x <= low):
+        return Fit(fitted, "at_bound", (ALL_AT_BOUND,), details)
+    return Fit(fitted, "ok", (), details)
 
 
 @dataclass(frozen=True)

@@ -86,10 +86,7 @@ def fit_beta(
     )
     a, b = found.slopes[0], found.slopes[-1]
     c = found.intercept + (LOG_2 * (a - b) if variant == "ab" else 0.0)
-    if a == b == 0 and found.status == "ok":
-        note = "the scores do not rise with the outcomes, so the map is a constant"
-        return MapFit((a, b, c), "degenerate", note, found.record)
-    return MapFit((a, b, c), found.status, found.note, found.record)
+    return MapFit.regressed(found, (a, b, c))
 
 
 METHOD = BetaCalibration

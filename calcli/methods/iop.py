@@ -11,7 +11,7 @@ from calcli.calibrator import Calibrator, Context, Fit, Laws, Options, Predictio
 from calcli.errors import DataError
 from calcli.fast_dataclass import dataclass
 from calcli.folds import unit_folds
-from calcli.methods._monotone import ALL_AT_BOUND, check_map, evaluate, minimise_map, nll_in_slopes, pull_together
+from calcli.methods._monotone import check_map, ended, evaluate, minimise_map, nll_in_slopes, pull_together
 from calcli.methods._temperature import LaterPrior, Mixing, sharpening
 from calcli.methods.ts import TemperatureOptions, TemperatureScaling
 from calcli.numerics import FloatArray, IntArray, log_softmax, mixed_with_uniform, row_max
@@ -334,12 +334,7 @@ class IntraOrderPreserving(Calibrator):
         found = minimise_map(rows, objective_of, begin, context, low=LOW, high=HIGH)
         unused: list[Any] = [None] * 8
         fitted = cls("diag", edges, found.x, *unused)
-        details = {"evaluations": found.evaluations, "gradient": found.gradient}
-        if found.status == "not_converged":
-            return Fit(fitted, "not_converged", ("the search for the slopes did not converge",), details)
-        if np.all(found.x >= HIGH) or np.all(found.x <= LOW):
-            return Fit(fitted, "at_bound", (ALL_AT_BOUND,), details)
-        return Fit(fitted, "ok", (), details)
+        return ended(fitted, found, LOW, HIGH)
 
     @classmethod
     def _fit_networks(cls, rows: Rows, options: IntraOrderPreservingOptions, context: Context) -> Fit[Self]:

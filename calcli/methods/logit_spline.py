@@ -60,8 +60,7 @@ class LogitSpline(LogisticCalibrator):
         slope = line.slopes[0]
         straight = (line.intercept, np.zeros(1), np.array([slope]))
         if line.status != "ok" or slope == 0.0:
-            note = line.note or "the scores do not rise with the outcomes, so the map is a constant"
-            return MapFit(straight, line.status if line.note else "degenerate", note, line.record)
+            return MapFit.regressed(line, straight)
         share = np.full(len(sample.s), 1.0) if sample.weight is None else sample.weight / sample.weight.mean()
         p = sigmoid(slope * sample.s + line.intercept)
         knots = spread_knots(sample.s, share, share * p * (1.0 - p), options.knots)

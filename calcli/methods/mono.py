@@ -8,7 +8,7 @@ from msgspec import Meta
 
 from calcli.calibrator import ORDER_PRESERVING, Calibrator, Context, Fit, Options, Prediction, param
 from calcli.fast_dataclass import dataclass
-from calcli.methods._monotone import ALL_AT_BOUND, check_map, evaluate, minimise_map, nll_in_slopes, pull_together
+from calcli.methods._monotone import check_map, ended, evaluate, minimise_map, nll_in_slopes, pull_together
 from calcli.methods._temperature import LaterPrior, Mixing, sharpening
 from calcli.numerics import FloatArray, log_softmax, mixed_with_uniform
 from calcli.rows import Block, Rows
@@ -87,12 +87,7 @@ class SharedMonotone(Calibrator):
             begin = np.log(context.start.slopes)
         found = minimise_map(rows, objective_of, begin, context, low=low, high=high, longest=1.0)
         fitted = cls(edges, np.exp(found.x), 1.0 / (rows.n + 1) if options.mixture else 0.0)
-        details = {"evaluations": found.evaluations, "gradient": found.gradient}
-        if found.status == "not_converged":
-            return Fit(fitted, "not_converged", ("the search for the slopes did not converge",), details)
-        if np.all(found.x >= high) or np.all(found.x <= low):
-            return Fit(fitted, "at_bound", (ALL_AT_BOUND,), details)
-        return Fit(fitted, "ok", (), details)
+        return ended(fitted, found, low, high)
 
     def apply(self, block: Block) -> Prediction:
         log_p = log_softmax(evaluate(log_softmax(block.z), self.edges, self.slopes))

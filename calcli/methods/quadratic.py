@@ -66,10 +66,7 @@ class QuadraticScaling(LogisticCalibrator):
             low,
             high,
         )
-        if left == right == 0 and found.status == "ok":
-            note = "the scores do not rise with the outcomes, so the map is a constant"
-            return MapFit(params, "degenerate", note, found.record)
-        return MapFit(params, found.status, found.note, found.record)
+        return MapFit.regressed(found, params)
 
     @staticmethod
     def logit(s: FloatArray, *params: Any) -> FloatArray:

@@ -38,27 +38,21 @@ def _bound(context: MetricContext, which: str) -> Value:
 SIGNATURE = (("norm", "1"), ("bins", None), ("scheme", "width"), ("label", None))
 
 
-@metric(
-    "bound_printed",
-    "Generalisation bound of the ECE as printed",
-    "ECE + J sqrt(2 ln(4/delta)/N), delta = 1 - level",
-    reference="Jang et al. (2021), theorem 2",
-    signature=SIGNATURE,
-    report="full",
-    reads="sums",
-)
-def bound_printed(context: MetricContext) -> Value:
-    return _bound(context, "printed")
-
-
-@metric(
-    "bound_repaired",
-    "Generalisation bound of the ECE as its proof supports it",
-    "ECE + (J + 1) sqrt(2 ln(4J/delta)/N), delta = 1 - level",
-    reference="after Jang et al. (2021), theorem 2",
-    signature=SIGNATURE,
-    report="full",
-    reads="sums",
-)
-def bound_repaired(context: MetricContext) -> Value:
-    return _bound(context, "repaired")
+for _which, _words, _formula, _reference in (
+    ("printed", "as printed", "ECE + J sqrt(2 ln(4/delta)/N)", "Jang et al. (2021), theorem 2"),
+    (
+        "repaired",
+        "as its proof supports it",
+        "ECE + (J + 1) sqrt(2 ln(4J/delta)/N)",
+        "after Jang et al. (2021), theorem 2",
+    ),
+):
+    metric(
+        f"bound_{_which}",
+        f"Generalisation bound of the ECE {_words}",
+        f"{_formula}, delta = 1 - level",
+        reference=_reference,
+        signature=SIGNATURE,
+        report="full",
+        reads="sums",
+    )(lambda context, which=_which: _bound(context, which))

@@ -37,7 +37,7 @@ class Decomposition:
     """score = miscalibration - discrimination + uncertainty, for a proper score.
 
     score : mean Brier score (c - correct)^2 or log score of the confidence. miscalibration
-    (MCB) : how much of it recalibration would remove. discrimination (DSC) : how much
+    (MCB) : how much of it recalibration could reduce. discrimination (DSC) : how much
     better the recalibrated confidence is than the accuracy stated for every row.
     uncertainty (UNC) : the score of stating the accuracy. All >= 0.
     """

@@ -25,7 +25,7 @@ from calcli.metrics.intervals import (
 )
 from calcli.metrics.nulls import Null
 from calcli.metrics.rowtable import RowTable
-from calcli.metrics.significance import direction_of
+from calcli.metrics.significance import MeanGap, direction_of
 from calcli.numerics import FloatArray
 from calcli.statistics.paired import PairedSums
 
@@ -342,9 +342,7 @@ def gap(context: MetricContext) -> Value:
     direction, own = direction_of(context, "confidence"), context.labelled("top")
     interval = gap_interval(own)
     value = replace(_registered(context, "gap"), interval=interval if math.isfinite(interval.low) else None)
-    return replace(
-        value, p_value=direction.p_value, more={**value.more, "z": _finite(direction.z), **drawn_how(context)}
-    )
+    return _tested(context, value, direction)
 
 
 @metric(
@@ -360,16 +358,13 @@ def gap(context: MetricContext) -> Value:
     reads="sums",
 )
 def entropy_gap(context: MetricContext) -> Value:
-    direction = direction_of(context, "entropy")
-    value = _registered(context, "entropy_gap")
-    return replace(
-        value, p_value=direction.p_value, more={**value.more, "z": _finite(direction.z), **drawn_how(context)}
-    )
+    return _tested(context, _registered(context, "entropy_gap"), direction_of(context, "entropy"))
 
 
-def drawn_how(context: MetricContext) -> dict[str, str]:
-    """What a p-value without the rest of a null says of itself where rows belong together."""
-    return {} if context.table.units is None else {"null_method": SHARED_LUCK}
+def _tested(context: MetricContext, value: Value, direction: MeanGap) -> Value:
+    """A mean gap with its z and p-value, and how that was drawn where rows belong together."""
+    how = {} if context.table.units is None else {"null_method": SHARED_LUCK}
+    return replace(value, p_value=direction.p_value, more={**value.more, "z": _finite(direction.z), **how})
 
 
 @made_once

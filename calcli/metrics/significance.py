@@ -258,6 +258,12 @@ def cumulative_gaps(ranked: Ranked, variance: float) -> Cumulative:
     return Cumulative(mad / total, (highest - lowest) / total, math.sqrt(variance) / total)
 
 
+@made_once
+def cumulative_gaps_of(context: MetricContext) -> Cumulative:
+    """The same of the rows of a context."""
+    return cumulative_gaps(context.ranked(), context.variance)
+
+
 def adaptive_test(
     scores: FloatArray, outcomes: FloatArray, resamples: int, draws: Iterable[tuple[slice, NDArray[Any]]]
 ) -> tuple[float, float, int]:
@@ -386,7 +392,7 @@ IMPOSSIBLE = "the confidences are certain, and wrong somewhere"
     reads="order",
 )
 def ks(context: MetricContext) -> Value:
-    path = cumulative_gaps(context.ranked(), context.variance)
+    path = cumulative_gaps_of(context)
     if context.shared is not None:
         return Value(path.mad, null=context.null_of(path.mad, _drawn_paths(context)[0]))
     # Mean and 95 % point of max |B|: sqrt(pi/2) and 2.2414.
@@ -404,7 +410,7 @@ def ks(context: MetricContext) -> Value:
     reads="order",
 )
 def kuiper(context: MetricContext) -> Value:
-    path = cumulative_gaps(context.ranked(), context.variance)
+    path = cumulative_gaps_of(context)
     if context.shared is not None:
         return Value(path.kuiper, null=context.null_of(path.kuiper, _drawn_paths(context)[1]))
     # Mean and 95 % point of the range of B: 2 sqrt(2/pi) and 2.4977.

@@ -33,7 +33,7 @@ EPILOG = "Exit code 4: no threshold satisfies the bound on these rows; with --js
 class ThresholdArgs(o.ReadingSeveral, o.WorkerOptions, o.OutputOptions):
     accuracy: float = flag(REQUIRED, "Accuracy that accepted rows must have.", "A")
     bundles: list[str] | None = o.bundles("Labelled rows, of several bundles together; group test when none is named.")
-    calibrator: str | None = flag(None, "Artifact; else the scores as they are.", "ART.json", "-c")
+    calibrator: str | None = flag(None, "Calibrator; else the uncalibrated scores.", "ART.json", "-c")
     confidence: float = flag(0.95, "Probability with which the guarantee holds.", "LEVEL")
     output: str | None = flag(None, "File for apply --threshold.", "OUT.json", "-o")
     again: bool = o.again()

@@ -32,7 +32,7 @@ class WatchArgs(o.ReadingSeveral, o.WorkerOptions, o.OutputOptions):
     bundles: list[str] | None = o.bundles(
         "One batch of labelled rows, of several bundles together; without any, say how things stand."
     )
-    calibrator: str | None = flag(None, "Calibrator; else the scores as they are.", "ART.json", "-c")
+    calibrator: str | None = flag(None, "Calibrator; else the uncalibrated scores.", "ART.json", "-c")
     tolerance: float | None = flag(
         None, "Over- or underconfidence of any row that is tolerated.", "EPS", shown="0.02", min=0.0, max=0.499
     )

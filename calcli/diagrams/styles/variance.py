@@ -57,7 +57,7 @@ NAMES = ("bundle", "method", "n", "variance", "ece", "ece_null_mean")
 
 
 class Variance(Style[Scatter]):
-    """Sharp and honest, or merely flat?"""
+    """Sharp and calibrated, or merely flat?"""
 
     ignores = ("label", "layout", "level", "no_stats")
 

@@ -28,6 +28,7 @@ from calcli.methods._binary.log_odds import (
     single_sample,
     top_log_odds,
 )
+from calcli.methods._binary.logistic import Regression
 from calcli.numerics import TINY, FloatArray, sigmoid
 from calcli.rows import Block, Rows
 
@@ -74,6 +75,14 @@ class MapFit(NamedTuple):
     note: str = ""
     record: dict[str, float] = {}
     log_odds: FloatArray | None = None
+
+    @classmethod
+    def regressed(cls, found: Regression, params: tuple[Any, ...]) -> "MapFit":
+        """A map that never falls, of a regression: where no slope rises it is a constant."""
+        if found.status == "ok" and not any(found.slopes):
+            note = "the scores do not rise with the outcomes, so the map is a constant"
+            return cls(params, "degenerate", note, found.record)
+        return cls(params, found.status, found.note, found.record)
 
     @classmethod
     def table(cls, sample: Sample, at: FloatArray, values: FloatArray, record: dict[str, float]) -> "MapFit":
