@@ -2,9 +2,9 @@
 
 ``python benchmarks/adapt.py [RUNS] [DATA.npz …] [--quapy PYTHON]``: per file (else simulated logits), 2000 labelled
 rows fit svs, then RUNS (20) sets of 200 and 2000 unlabelled rows without shift and with class shares from
-Dirichlet(1) and Dirichlet(0.1). Printed: mean change of the NLL in 1e-3 nats against svs, by EM without prior and gate, by QuaPy's EMQ
-on the same probabilities (where a Python that has quapy is named), by adapt, and with the true shares; how often adapt
-changes the calibrator and how often it refuses.
+Dirichlet(1) and Dirichlet(0.1). Printed: mean change of the NLL in 1e-3 nats against svs, by EM without prior and
+gate, by QuaPy's EMQ on the same probabilities (where a Python that has quapy is named), by adapt, and with the true
+shares; how often adapt changes the calibrator and how often it refuses.
 Transforms in a file are shifts of the inputs: how often they are refused.
 """
 
