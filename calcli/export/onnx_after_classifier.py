@@ -36,8 +36,8 @@ FLOATS = {1, 10, 11}
 SIZES = (1.0, 10.0, 100.0)
 """Of random inputs: probabilities stay in [0, 1] at every size."""
 
-DRAWS, FREE = 20, (16, 64, 224, 1)
-"""Draws up to which inputs of few rows are tried, and lengths of open axes."""
+DRAWS, ROWS, FREE = 20, 8, (16, 64, 224, 1)
+"""Draws up to which inputs of few rows are tried, rows of a draw, and lengths of other open axes."""
 
 Seen = Mapping[str, NDArray[Any]]
 
@@ -244,9 +244,7 @@ def _finite(names: list[str], found: list[Any]) -> Seen:
     return {name: values for name, values in seen.items() if len(values)}
 
 
-def made_up_inputs(
-    model: Any, rng: np.random.Generator, size: float, free: int, most: int, rows: int = 8
-) -> dict[str, Any]:
+def made_up_inputs(model: Any, rng: np.random.Generator, size: float, free: int, most: int) -> dict[str, Any]:
     """Random values for every input: floats of a size, whole numbers from 0 to ``most``; ``free`` is the length of
     open axes but the first."""
     onnx = require_onnx()
@@ -256,7 +254,7 @@ def made_up_inputs(
         if value.name in constants:
             continue
         tensor = value.type.tensor_type
-        shape = [d.dim_value or (free if i else rows) for i, d in enumerate(tensor.shape.dim)]
+        shape = [d.dim_value or (free if i else ROWS) for i, d in enumerate(tensor.shape.dim)]
         kind = onnx.helper.tensor_dtype_to_np_dtype(tensor.elem_type)
         random = rng.normal(size=shape) * size if kind.kind == "f" else rng.integers(0, most, shape, endpoint=True)
         feeds[value.name] = random.astype(kind)

@@ -1,10 +1,8 @@
 """The heavy loops, in torch, for a GPU: twins of ``calcli.kernels.numpy``, name by name.
 
 Scores are uploaded once, in their own precision, when they fit into the device's memory
-(else once per pass, chunk by chunk). In float64, the default, results equal those of NumPy
-to 1e-9 relative; ReCal's cumulants, differences of larger numbers, to 1e-11 absolute. With
-``dtype=torch.float32`` the arithmetic of single rows is in float32 and all sums over rows
-in float64, and values agree to 1e-5 (sums relative, probabilities absolute).
+(else once per pass, chunk by chunk). The arithmetic is in float64, and results equal those of NumPy
+to 1e-9 relative; ReCal's cumulants, differences of larger numbers, to 1e-11 absolute.
 ``device="cpu"`` runs the same code without a GPU, which is how the tests compare the two.
 """
 

@@ -1,7 +1,6 @@
 """Twin of ``calcli.kernels.numpy.hoki_retention``: Hoki's retention probabilities on a device."""
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -26,7 +25,6 @@ def retention_rates(
     report: Callable[[int], None] = lambda done: None,
     *,
     device: Any = "cuda",
-    dtype: Any = None,
 ) -> FloatArray:
     """Retention probability of every row at every scale, (n, len(scales)) float64.
 
@@ -38,14 +36,14 @@ def retention_rates(
 
     if noise == "uniform" and draws is None:
         return rates_numpy(rows, noise, scales, None, report)
-    data = DeviceRows(rows, device, dtype)
+    data = DeviceRows(rows, device)
     out = data.zeros(rows.n, len(scales))
     table = tables = by_class = None
     if draws is not None:
         by_class = torch.from_numpy(np.ascontiguousarray(draws.T)).to(data.device)
     elif noise == "gaussian":
         table = gap_table(tuple(scales), rows.k)
-        tables = [torch.from_numpy(t).to(data.device, data.dtype) for t in (*table.per_scale, table.log_weight)]
+        tables = [torch.from_numpy(t).to(data.device) for t in (*table.per_scale, table.log_weight)]
     for chunk in data:
         d, top = gaps_to_top(data.gaps(chunk.scores))
         here = out[chunk.start : chunk.start + len(chunk)]
@@ -54,7 +52,7 @@ def retention_rates(
         else:
             for j, scale in enumerate(scales):
                 if by_class is None:
-                    here[:, j] = 1.0 / (1.0 + (d / -scale).exp().sum(dim=1).double())
+                    here[:, j] = 1.0 / (1.0 + (d / -scale).exp().sum(dim=1))
                 else:
                     here[:, j] = sampled(d, top, scale, by_class)
         report(chunk.start + len(chunk))
@@ -76,27 +74,10 @@ def gaussian_into(out: Any, d: Any, table: GapTable, tables: list[Any]) -> None:
     """Exact retention of one chunk under Gaussian noise, written to out (b, scales)."""
     moments = power_sums(d, table)
     *per_scale, log_weight = tables
-    with whole_products():
-        for j, coefficients in enumerate(per_scale):
-            log_products = moments[:, : len(coefficients)] @ coefficients
-            log_products += log_weight
-            out[:, j] = log_products.exp_().sum(dim=1)
-
-
-@contextmanager
-def whole_products() -> Iterator[None]:
-    """Matrix products in the precision of their factors: in TF32 they would keep three digits.
-
-    The flag is the process's own and is put back.
-    """
-    import torch
-
-    products = torch.backends.cuda.matmul
-    before, products.allow_tf32 = products.allow_tf32, False
-    try:
-        yield
-    finally:
-        products.allow_tf32 = before
+    for j, coefficients in enumerate(per_scale):
+        log_products = moments[:, : len(coefficients)] @ coefficients
+        log_products += log_weight
+        out[:, j] = log_products.exp_().sum(dim=1)
 
 
 def power_sums(d: Any, table: GapTable) -> Any:
@@ -133,7 +114,7 @@ def sampled(d: Any, top: Any, scale: float, by_class: Any) -> Any:
     import torch
 
     k, m = by_class.shape
-    behind = (d.double() / scale).clamp_max(BEYOND).float()
+    behind = (d / scale).clamp_max(BEYOND).float()
     step = max(1, RACES // (k * m))
     shares = []
     for at in range(0, len(d), step):

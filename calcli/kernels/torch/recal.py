@@ -17,9 +17,9 @@ class DeviceSharpness(RowSharpness):
     A round sends one number per row and brings back a few, never scores.
     """
 
-    def __init__(self, rows: Rows, device: Any, dtype: Any) -> None:
+    def __init__(self, rows: Rows, device: Any) -> None:
         super().__init__(rows)
-        self.data = DeviceRows(rows, device, dtype, range(len(rows.transforms)))
+        self.data = DeviceRows(rows, device, range(len(rows.transforms)))
 
     def _send(self, values: NDArray[Any]) -> Any:
         import torch
@@ -33,11 +33,11 @@ class DeviceSharpness(RowSharpness):
         for chunk in self.data:
             here = slice(chunk.start, chunk.start + len(chunk))
             gaps = self.data.gaps(chunk.scores)
-            x = gaps * sent[here, None].to(gaps.dtype)
+            x = gaps * sent[here, None]
             p = x.exp()
             norm = p.sum(dim=1)
             m1, m2, m3, m4 = (_next_moment(p, x, norm) for _ in range(4))
-            out[0, here] = -norm.log().double()
+            out[0, here] = -norm.log()
             out[1, here] = m1
             out[2, here] = m2 - m1 * m1
             out[3, here] = m3 - 3 * m2 * m1 + 2 * m1**3
@@ -53,12 +53,12 @@ class DeviceSharpness(RowSharpness):
         share, agree = self.data.zeros(self.rows.n), self.data.zeros(self.rows.n)
         for chunk in self.data:
             here = slice(chunk.start, chunk.start + len(chunk))
-            z = chunk.transformed[transform].to(self.data.dtype)  # transforms are logits, whatever the scores are
+            z = chunk.transformed[transform].double()  # transforms are logits, whatever the scores are
             gaps = z - z.amax(dim=1, keepdim=True)
-            x = gaps * sent[here, None].to(z.dtype)
+            x = gaps * sent[here, None]
             log_norm = x.exp().sum(dim=1).log()
             at_predicted = predicted[here][:, None]
-            share[here] = -log_norm.double() if own else (x.gather(1, at_predicted)[:, 0] - log_norm).double()
+            share[here] = -log_norm if own else x.gather(1, at_predicted)[:, 0] - log_norm
             agree[here] = (gaps.argmax(dim=1) == predicted[here]).double()
         return Response(share.cpu().numpy(), agree.cpu().numpy() > 0)
 
@@ -66,9 +66,9 @@ class DeviceSharpness(RowSharpness):
 def _next_moment(p: Any, x: Any, norm: Any) -> Any:
     """Multiply the weights by x once more and average: E[x], then E[x^2], and so on."""
     p *= x
-    return (p.sum(dim=1) / norm).double()
+    return p.sum(dim=1) / norm
 
 
-def row_sharpness(rows: Rows, *, device: Any = "cuda", dtype: Any = None) -> RowSharpness:
+def row_sharpness(rows: Rows, *, device: Any = "cuda") -> RowSharpness:
     """The scores of ``rows`` behind ReCal's rounds, on a device."""
-    return DeviceSharpness(rows, device, dtype)
+    return DeviceSharpness(rows, device)

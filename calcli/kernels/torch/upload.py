@@ -37,14 +37,13 @@ class DeviceChunk:
 class DeviceRows:
     """Rows that were uploaded once, or are uploaded again for every pass when too large.
 
-    rows : the source. device : a torch device. dtype : of the arithmetic on single rows
-    (float64 when None). transforms : indices of the transforms to upload too.
+    rows : the source. device : a torch device. transforms : indices of the transforms to upload too.
     """
 
-    def __init__(self, rows: Rows, device: Any = "cuda", dtype: Any = None, transforms: Sequence[int] = ()) -> None:
+    def __init__(self, rows: Rows, device: Any = "cuda", transforms: Sequence[int] = ()) -> None:
         import torch
 
-        self.rows, self.device, self.dtype = rows, torch.device(device), dtype or torch.float64
+        self.rows, self.device = rows, torch.device(device)
         self.transforms = tuple(transforms)
         self.chunk_rows = max(1, min(CHUNK_ROWS, CHUNK // rows.k))
         self.kept = list(self._upload()) if self._fits() else None
@@ -53,17 +52,10 @@ class DeviceRows:
         return iter(self._upload() if self.kept is None else self.kept)
 
     def gaps(self, scores: Any) -> Any:
-        """Logits minus the largest of their row, (b, k) <= 0, in the arithmetic's precision.
-
-        Subtracted before they are narrowed: a constant on a row must not cost digits.
-        """
-        import torch
-
-        if self.rows.kind == "probs":
-            z = scores.to(torch.float64).clamp_min(TINY).log()
-        else:
-            z = scores.to(torch.promote_types(scores.dtype, self.dtype))
-        return (z - z.amax(dim=1, keepdim=True)).to(self.dtype)
+        """Logits minus the largest of their row, (b, k) float64 <= 0."""
+        z = scores.double()
+        z = z.clamp_min(TINY).log() if self.rows.kind == "probs" else z
+        return z - z.amax(dim=1, keepdim=True)
 
     def zeros(self, *shape: int) -> Any:
         """Float64 zeros on the device."""
