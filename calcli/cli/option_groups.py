@@ -2,7 +2,7 @@
 
 HEADINGS = {
     "Input": "scores all_scores labels no_labels kind percent gold join files_from pool allow_external"
-    " group confidence correct per_label class_names classes views",
+    " group confidence correct per_label class_names classes",
     "Columns": "ids unit group_by ordered sample_weight",
     "Rows": "ignore_label drop_duplicates drop_missing",
     "Split": "stratify",

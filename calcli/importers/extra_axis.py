@@ -1,4 +1,4 @@
-"""Scores with one axis more: several views (prompts, crops, passes) of every row, or the tokens of a sequence."""
+"""Scores with one axis more: the tokens of a sequence, or several scores (prompts, crops, passes) of every row."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -7,89 +7,40 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calcli.errors import DataError, UsageError
-from calcli.fast_dataclass import dataclass
 from calcli.importers.import_request import ImportRequest
 from calcli.importers.remarks import remark
-from calcli.numerics import whole_number
 from calcli.rows import ScoreKind
 
 
-@dataclass(frozen=True)
-class Viewed:
-    """Scores with two axes.
+def one_a_row(
+    scores: Any, labels: NDArray[Any] | None, how: str | None, kind: ScoreKind, where: str
+) -> tuple[Any, ScoreKind]:
+    """Scores (rows, m, classes) or (m, rows, classes) with one in the place of the m of a row, and their kind.
 
-    labels : as they belong to them. moved : transformed scores and their specs. kind : of the
-    scores, where it has changed.
+    how : ``--reduce``; what is added up or compared are logits afterwards, as it sums to no 1. labels : (rows,) tell
+    which axis is that of the rows, else the first is. Raises DataError for such scores without a how, UsageError
+    for one that does not fit.
     """
-
-    scores: Any
-    labels: NDArray[Any] | None
-    moved: tuple[Any, tuple[str, ...]] | None = None
-    kind: ScoreKind | None = None
-
-
-def settle_views(
-    scores: Any, labels: NDArray[Any] | None, wish: str | None, kind: ScoreKind, where: str, reduce: str | None = None
-) -> Viewed:
-    """Give scores (views, n, k), (n, views, k) or (n, positions, k) their two axes.
-
-    labels (n,) tell which axis the views are. wish : ``take=I`` one view, ``mean`` the mean of what is saved (logits or
-    probabilities), ``transforms`` view 0 with the others as transforms for ReCal. reduce : how
-    the positions of a sequence, the second axis, become one where labels are (n,): what is
-    added up or compared are logits afterwards, as it sums to no 1. Raises DataError for a third
-    axis without a wish, UsageError for a wish that does not fit.
-    """
-    if reduce is not None:
-        return _reduced(scores, labels, reduce, kind, where)
-    if len(scores.shape) != 3:
-        if wish is not None:
-            raise UsageError(f"--views {wish}: {where} has shape {tuple(scores.shape)}, no axis of views")
-        return Viewed(scores, labels)
-    shape = tuple(scores.shape)
-    axes = [axis for axis in (0, 1) if labels is not None and shape[1 - axis] == labels.shape[0]]
-    if len(axes) != 1:
+    shape, n = tuple(scores.shape), None if labels is None else len(labels)
+    axes = [axis for axis in (1, 0) if len(shape) == 3 and n in (None, shape[1 - axis])]
+    if how is None:
+        if len(shape) != 3:
+            return scores, kind
         raise DataError(
-            f"{where}: has shape {shape}, expected (rows, classes); labels, one per row, would tell which of the first"
-            " two axes are views of the same rows"
+            f"{where}: has shape {shape}, expected (rows, classes); of several scores a row (tokens, prompts, crops)"
+            " --reduce mean makes one, which needs labels, one per row, to tell the rows"
         )
-    axis = axes[0]
-    views = np.moveaxis(np.asarray(scores[()]), axis, 0)
-    if wish is None:
-        raise DataError(
-            f"{where}: has shape {shape}: {len(views)} views of {views.shape[1]} rows; say what to do with them:"
-            " --views take=0, --views mean, or --views transforms"
-        )
-    if wish == "mean":
-        remark(f"{where}: the mean of {len(views)} views ({kind} as saved)")
-        return Viewed(views.mean(axis=0, dtype=np.float64).astype(views.dtype), labels)
-    if wish == "transforms":
-        if kind != "logits":
-            raise UsageError(f"--views transforms: ReCal needs logits, {where} holds {kind}")
-        specs = tuple(f"view:{i}" for i in range(1, len(views)))
-        remark(f"{where}: view 0, the others as transforms")
-        return Viewed(views[0], labels, (views[1:], specs))
-    number = whole_number(wish.removeprefix("take="))
-    if not wish.startswith("take=") or number is None or number >= len(views):
-        raise UsageError(f"--views {wish}: expected take=0 to take={len(views) - 1}, mean or transforms")
-    remark(f"{where}: view {number} of {len(views)}")
-    return Viewed(views[number], labels)
-
-
-def _reduced(scores: Any, labels: NDArray[Any] | None, how: str, kind: ScoreKind, where: str) -> Viewed:
-    """Scores (n, positions, k), with one position in the place of all."""
-    if len(scores.shape) != 3 or (labels is not None and len(labels) != scores.shape[0]):
-        shape = tuple(scores.shape)
+    if not axes:
         raise UsageError(f"--reduce {how}: {where} has shape {shape}, expected (rows, positions, classes)")
     if how == "none":
-        raise UsageError(f"--reduce none: {where} needs a label per position, {tuple(scores.shape[:2])}")
+        raise UsageError(f"--reduce none: {where} needs a label per position, {shape[:2]}")
     if labels is not None and labels.ndim > 1 and labels.shape[1] > 1:
         raise UsageError(f"--reduce {how}: labels have shape {labels.shape}, expected one per row; --reduce none")
-    values = np.asarray(scores[()], dtype=np.float64)
     if how in ("sum", "min") and kind == "probs":
         raise UsageError(f"--reduce {how}: {where} holds probs, whose {how} is none; save log_probs, or --reduce mean")
-    changed: ScoreKind | None = "logits" if kind == "log_probs" and how != "first" else None
-    remark(f"{where}: {how} of {scores.shape[1]} positions ({changed or kind})")
-    return Viewed(reduced(values, how, axis=1).astype(scores.dtype), labels, kind=changed)
+    changed: ScoreKind = "logits" if kind == "log_probs" and how != "first" else kind
+    remark(f"{where}: {how} of {shape[axes[0]]} positions ({changed})")
+    return reduced(np.asarray(scores[()], dtype=np.float64), how, axis=axes[0]).astype(scores.dtype), changed
 
 
 def reduced(values: NDArray[Any], how: str, axis: int = 0) -> Any:

@@ -19,11 +19,6 @@ class ImportOptions(ByName):
     class_names: tuple[str, ...] = flag(
         (), "Names of the classes, in the order of the scores.", "A,B,…", shown=False, typed=str | None
     )
-    views: str | None = flag(
-        None,
-        "Of scores with an axis of views (prompts, crops): one, their mean, or the others as transforms.",
-        "take=I|mean|transforms",
-    )
     normalize: str = flag(
         "none",
         "Log-likelihoods of choices: as they are, per character, per byte, or minus the unconditional ones.",
@@ -34,7 +29,7 @@ class ImportOptions(ByName):
     classes: int | None = flag(None, "Of top-k tables: how many classes there are.", "C", min=2)
     class_axis: int | None = flag(None, "Axis of the classes, of scores of pixels or tokens.", "AXIS", min=-9, max=9)
     sample: int | None = flag(None, "Take N positions, or rows, of each unit, drawn by --seed.", "N", min=1)
-    reduce: str | None = flag(None, "Of token sequences: how positions become one.", "|".join(REDUCE))
+    reduce: str | None = flag(None, "Of several scores a row (tokens, prompts): how they become one.", "|".join(REDUCE))
     gold: str | None = flag(
         None, "Another file with the right answers, joined by ids; with --votes their column.", "FILE|COLUMN"
     )

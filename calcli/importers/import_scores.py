@@ -100,7 +100,7 @@ LOGS = {
 }
 """Options that only some formats look at: logs of multiple choice, tables."""
 
-OF_CLASSES = ("--per-label", "--views", "--class-names", "--all-scores")
+OF_CLASSES = ("--per-label", "--class-names", "--all-scores")
 """Options that have no meaning for confidences."""
 
 

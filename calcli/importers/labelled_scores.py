@@ -12,7 +12,7 @@ from calcli.errors import DataError, UsageError
 from calcli.fast_dataclass import dataclass
 from calcli.importers.archive import Entry, constant
 from calcli.importers.array_names import COLUMNS, BundleArrays, parse_name
-from calcli.importers.extra_axis import settle_views
+from calcli.importers.extra_axis import one_a_row
 from calcli.importers.import_request import ImportRequest
 from calcli.importers.labels import texts_of, to_labels
 from calcli.importers.mistaken_for_scores import (
@@ -120,15 +120,13 @@ def load(
     given = scores_entry.load()
     if ask.percent:
         given = np.asarray(given[()], dtype=np.float64) / 100.0
-    if ask.views is None and ask.reduce in (None, "none"):
+    if ask.reduce in (None, "none"):
         axis = class_axis_of(given, truth, ask.class_axis, where)
         if axis is not None:
             dense = Dense(given, truth, axis, where, ignore=ignore, sample=ask.sample, seed=ask.seed)
             return _load_dense(dense, candidate, entries, ask, kind)
     raw = None if truth is None else np.asarray(truth[()])
-    viewed = settle_views(given, raw, ask.views, kind, where, ask.reduce)
-    kind = viewed.kind or kind
-    scores, raw = viewed.scores, viewed.labels
+    scores, kind = one_a_row(given, raw, ask.reduce, kind, where)
     n, k = check_shape(scores.shape, scores.dtype, where)
     binary = len(scores.shape) == 1 or scores.shape[1] == 1
     refuse_impostors(scores, kind, where, forced=ask.kind is not None)
@@ -164,7 +162,7 @@ def load(
     split = candidate.extras.get("split")
     parts = None if split is None else per_row(entries[split], "split", n)
 
-    moved, specs = _transforms(candidate, entries, (n, k), binary) if viewed.moved is None else viewed.moved
+    moved, specs = _transforms(candidate, entries, (n, k), binary)
     dtype = np.dtype(scores.dtype).newbyteorder("=")
     if binary and kind != "logits":
         dtype = np.dtype(np.float64)  # as check_scores gives it: 1 - p keeps its digits

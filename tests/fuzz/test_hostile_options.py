@@ -119,13 +119,13 @@ IDLE = [
         "--stratify",
     )),
     *([*MODEL, *words.split()] for words in (
-        "--class-names a,b", "--views mean", "--normalize chars", "--choices 2", "--filter x", "--join", "--per-label",
+        "--class-names a,b", "--normalize chars", "--choices 2", "--filter x", "--join", "--per-label",
         "--drop-duplicates", "--confidence a", "--correct b", "--all-scores",
         "--group a", "--unit a", "--ignore-label 1", "--scores a", "--transforms 4",
     )),
     ["extract", "s.npz", "-o", "n.h5", "--all-scores", "--scores", "logits"],
     ["extract", "s.npz", "-o", "n.h5", "--no-labels", "--labels", "labels"],
-    ["extract", "s.npz", "-o", "n.h5", "--confidence", "logits", "--correct", "labels", "--views", "mean"],
+    ["extract", "s.npz", "-o", "n.h5", "--confidence", "logits", "--correct", "labels", "--per-label"],
     ["fit", "-m", "ts", "x.h5", "-o", "-", "--json"], ["fit", "-m", "ts", "x.h5", "-o", "n.json", "--thorough"],
     *(["evaluate", "x.h5", *words.split()] for words in (
         "-m nll --full", "-m nll --split", "-m nll --value-only --per-class", "-m nll --value-only --explain",

@@ -154,22 +154,18 @@ def test_pickled_tensors_are_read_without_torch(tmp_path, out):
     assert "pred_score was read as probs" in found["notes"]
 
 
-# ---- views and positions
+# ---- several scores a row
 
 
-def test_views_are_taken_averaged_or_made_transforms(tmp_path, out):
-    views = np.stack([Z, Z + 1, 3 * Z])
-    np.savez(tmp_path / "a.npz", logits=views, labels=Y)
-    with pytest.raises(DataError, match=r"3 views of 12 rows; say what to do with them: --views take=0"):
+@pytest.mark.parametrize("axis", [0, 1])
+def test_several_scores_a_row_become_one(tmp_path, out, axis):
+    """On whichever axis they lie: that which is not of the labels' length."""
+    several = np.stack([Z, Z + 1, 3 * Z], axis=axis)
+    np.savez(tmp_path / "a.npz", logits=several, labels=Y)
+    with pytest.raises(DataError, match=r"of several scores a row .* --reduce mean makes one"):
         bring(tmp_path / "a.npz", out)
-    assert np.array_equal(bring(tmp_path / "a.npz", out, views="take=2")["logits"], views[2])
-    assert np.allclose(bring(tmp_path / "a.npz", out, views="mean")["logits"], views.mean(axis=0), atol=1e-6)
-    found = bring(tmp_path / "a.npz", out, views="transforms")
-    assert np.array_equal(found["logits"], Z) and np.array_equal(found["transforms/logits"], views[1:])
-    np.savez(tmp_path / "a.npz", logits=views.transpose(1, 0, 2), labels=Y)
-    assert np.array_equal(bring(tmp_path / "a.npz", out, views="take=1")["logits"], views[1])
-    with pytest.raises(UsageError, match="take=0 to take=2"):
-        bring(tmp_path / "a.npz", out, views="take=3")
+    assert np.allclose(bring(tmp_path / "a.npz", out, reduce="mean")["logits"], several.mean(axis=axis), atol=1e-6)
+    assert np.array_equal(bring(tmp_path / "a.npz", out, reduce="first")["logits"], Z)
 
 
 def test_positions_of_tokens_become_rows(tmp_path, out):
