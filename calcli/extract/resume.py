@@ -2,10 +2,9 @@
 
 import json
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import AbstractContextManager, suppress
 from pathlib import Path
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
 from numpy.typing import NDArray
 
@@ -13,7 +12,7 @@ from calcli.errors import CalcliError, UsageError
 from calcli.workers.journal import Journal, key_of
 
 
-class KeptScores:
+class KeptScores(AbstractContextManager["KeptScores"]):
     """The scores of a job: batches of rows, (rows, layers, k). done : rows that are there. k : classes, once known.
 
     job : what makes the job this one and no other, JSON types. Use as a context manager: the file stays when the work
@@ -68,12 +67,7 @@ class KeptScores:
         for start in self._ends[:-1]:
             yield start, self._journal[_key(start)][1]
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, kind: type[BaseException] | None, *how: object) -> None:
         self._journal.close(done=kind is None)
 
 
