@@ -121,25 +121,13 @@ def table_archive(path: Path, format: str, columns: Mapping[str, Column], n: int
     for group, listed in groups.items():
         if group not in chosen:
             _refuse_offset(path, columns, listed, ask)
-        matrix = _matrix(path, columns, listed, guessed=group == LEFT_OVER and group not in numbered)
-        loaders[group] = _saying(told, matrix) if group == LEFT_OVER and told else matrix
-        explicit = group in chosen or (group == LEFT_OVER and group not in numbered)
+        guessed = group == LEFT_OVER and group not in numbered
+        loaders[group] = _matrix(path, columns, listed, guessed=guessed, told=told if group == LEFT_OVER else "")
+        explicit = group in chosen or guessed
         classes = _class_names(path, listed, "" if explicit else group, counted=group not in chosen)
         if classes is not None:
             loaders[f"class_names_{group}"] = constant(np.asarray(classes))
     return Archive.of(path, format, loaders)
-
-
-def _saying(sentence: str, load: Callable[[], Any]) -> Callable[[], Any]:
-    """A loader that says something the first time it is used."""
-    once = [sentence]
-
-    def said() -> Any:
-        if once:
-            remark(once.pop())
-        return load()
-
-    return said
 
 
 def _of_percents(path: Path, name: str, column: Column) -> Column:
@@ -288,15 +276,16 @@ def _class_names(path: Path, columns: Sequence[str], stem: str, *, counted: bool
 
 
 def _matrix(
-    path: Path, columns: Mapping[str, Column], names: Sequence[str], *, guessed: bool = False
+    path: Path, columns: Mapping[str, Column], names: Sequence[str], *, guessed: bool = False, told: str = ""
 ) -> Callable[[], NDArray[Any]]:
     """(n, columns) floats of the widest type among the columns; integers count as float64.
 
     One column: its values, which may be rows of lists. guessed : the columns are what was
-    left over, so that one of counts among real numbers is questioned.
+    left over, so that one of counts among real numbers is questioned. told : what is said of them where they are used.
     """
 
     def load() -> NDArray[Any]:
+        remark(told)
         values = [_numbers(path, columns[name], name) for name in names]
         lists = [name for name, column in zip(names, values, strict=True) if column.ndim != 1]
         if lists and len(names) > 1:

@@ -19,6 +19,6 @@ def remarks() -> Iterator[list[str]]:
 
 
 def remark(sentence: str) -> None:
-    """Tell the user something of the source; nobody hears it where no import keeps remarks."""
-    if (kept := _log.get()) is not None:
+    """Tell the user something of the source, once; nobody hears it where no import keeps remarks."""
+    if (kept := _log.get()) is not None and sentence and sentence not in kept:
         kept.append(sentence)
