@@ -7,6 +7,7 @@ import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import fields, is_dataclass, replace
+from functools import partial
 from os import PathLike
 from pathlib import Path
 from typing import Annotated, Any, TypeVar, get_type_hints
@@ -297,7 +298,7 @@ def report(
     ):
         model, found = gather(subject, candidates, plan)
         notes += label_doubts(found.seen, rows.class_names)
-        facts = [None, *(facts_of(f"{each.method}.json", each._artifact, rows) for each in given)]
+        facts = [None, *(facts_of(f"{each.method}.json", each._artifact) for each in given)]
         versions = tuple(replace(v, facts=own) for v, own in zip(model.versions, facts, strict=True))
         model = replace(model, versions=versions, source=rows.source, data_sha256=rows.data_sha256)
         evaluation = Evaluation([found.results])
@@ -327,7 +328,8 @@ def _tried(
         first += check_fits(own, each.method, rows, again=again)
         checked_transforms(own.calibrator, rows, rows.name)
         alone = [other.method for other in given].count(each.method) == 1
-        candidates.append(Candidate(each.method if alone else f"{each.method} {i + 1}", each.method, own.calibrator))
+        name = each.method if alone else f"{each.method} {i + 1}"
+        candidates.append(Candidate(name, each.method, own.calibrator, seen=partial(fitted_on, own, rows)))
     group = rows.column("group") if groups is None else as_array(groups, "groups")
     notes: list[str] = []
     yield Subject(rows, rows.name, group, rows.class_names, rows.unit_name), candidates, notes

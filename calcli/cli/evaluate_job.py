@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import field, replace
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -14,7 +15,7 @@ from calcli.evaluation.paired_differences import rank_table
 from calcli.evaluation.results import Evaluation, Result
 from calcli.evaluation.verdict_rules import label_shift_p_value
 from calcli.fast_dataclass import dataclass
-from calcli.fit_and_apply import checked_transforms
+from calcli.fit_and_apply import checked_transforms, fitted_on
 from calcli.io.artifact import Artifact, load
 from calcli.io.dataset import DataSet
 from calcli.io.locate import split_where
@@ -131,7 +132,10 @@ class Job:
         for name, artifact in artifacts:
             self.noted[name] = [*self.command.check_fits(artifact, name, rows), *_twice(artifact, name, rows)]
             checked_transforms(artifact.calibrator, rows, rows.name)
-            found.append(Candidate(name, artifact.method, artifact.calibrator))
+            path = "-" if name == "<stdin>" else name
+            found.append(
+                Candidate(name, artifact.method, artifact.calibrator, path, partial(fitted_on, artifact, rows))
+            )
         return found
 
     def warned(

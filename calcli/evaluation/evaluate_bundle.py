@@ -1,6 +1,6 @@
 """Evaluate calibrators on the rows of one bundle: one walk over the file, then arithmetic."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import field, replace
 from functools import partial
@@ -15,7 +15,7 @@ from calcli.evaluation.loss_decomposition import cross_fitted_split, split_is_ch
 from calcli.evaluation.paired_differences import compared, differences
 from calcli.evaluation.results import ClassLine, Difference, GroupLine, Paired, Result, Score
 from calcli.evaluation.verdict_results import Report
-from calcli.evaluation.verdict_rules import LEVEL, data_summary, group_gap, judge
+from calcli.evaluation.verdict_rules import LEVEL, Given, advice_among, data_summary, group_gap, judge
 from calcli.fast_dataclass import dataclass
 from calcli.metrics.binned_errors import per_class_errors
 from calcli.metrics.catalog import (
@@ -71,11 +71,16 @@ class Subject:
 
 @dataclass(frozen=True)
 class Candidate:
-    """A calibrator to evaluate. name : artifact as the user wrote it, None for uncalibrated scores."""
+    """A calibrator to evaluate. name : artifact as the user wrote it, None for uncalibrated scores.
+
+    path : of its file, for commands. seen : gives, once the rows have been read, which of them it was fitted on.
+    """
 
     name: str | None
     method: str
     calibrator: Calibrator | None
+    path: str | None = None
+    seen: Callable[[], str | None] = lambda: None
 
 
 @dataclass(frozen=True)
@@ -167,6 +172,10 @@ def assess(
             first, reference = first or context, reference or context
             tables += [] if long else [context.table]
     assert first is not None
+    report = results[0].report
+    if report is not None and baseline is None and len(results) > 1:
+        given = [Given(r, c.path, c.seen()) for r, c in zip(results[1:], candidates[1:], strict=True)]
+        results[0] = replace(results[0], report=replace(report, advice=advice_among(report, given, subject.name)))
     return Assessed(results, tables, against, _seen(first))
 
 
@@ -250,7 +259,8 @@ def _result(
             seed = plan.settings.seed
             split = cross_fitted_split(subject.rows, candidate.calibrator, context.table, seed, progress)
         data = data_summary(subject.rows.kind, context, subject.class_names)
-        report = judge(data, context, split, about=plan.about, doubt=" ".join(doubts), name=subject.name)
+        calibrated, doubt = candidate.calibrator is not None, " ".join(doubts)
+        report = judge(data, context, split, about=plan.about, doubt=doubt, name=subject.name, calibrated=calibrated)
     counts = context.table.counts
     return Result(
         subject.name,

@@ -53,13 +53,14 @@ def _difference(name: str, sums: PairedSums, level: float) -> Difference:
     mean = Mean(*sums.student())
     se = mean.se if math.isfinite(mean.se) else None
     student = t_interval(mean, level)
+    answers = sums.signs if name == "accuracy" else None
     if not mean.n > 1.0:
-        return Difference(mean.value, se, None, None)
+        return Difference(mean.value, se, None, None, answers=answers)
     if not sums.observed[0, 2] > 0.0:
-        return Difference(mean.value, se, student, 1.0)
+        return Difference(mean.value, se, student, 1.0, answers=answers)
     if name == "accuracy":
         low, high = share_ends(sums, normal_quantile(0.5 + level / 2.0))
-        return Difference(mean.value, se, Interval(low, high, level, "Tango"), fair_signs(sums))
+        return Difference(mean.value, se, Interval(low, high, level, "Tango"), fair_signs(sums), answers=answers)
     if sums.expected is None or student is None:
         p = t_p_value(mean.value / mean.se if mean.se else math.inf, mean.n - 1.0)
         return Difference(mean.value, se, student, p)

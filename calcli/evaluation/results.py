@@ -62,16 +62,22 @@ class Score(Record):
 
 @dataclass(frozen=True)
 class Difference:
-    """Mean paired difference of a loss, this minus the baseline; p_value two-sided. reason : why no interval."""
+    """Mean paired difference of a loss, this minus the baseline; p_value two-sided. reason : why no interval.
+
+    answers : of the accuracy of unweighted rows, how many become right, and wrong.
+    """
 
     value: float
     se: float | None
     interval: Interval | None = None
     p_value: float | None = None
     reason: str | None = None
+    answers: tuple[int, int] | None = None
 
     def to_dict(self) -> dict[str, Any]:
-        p = {} if self.p_value is None else {"p_value": self.p_value}
+        p: dict[str, Any] = {} if self.p_value is None else {"p_value": self.p_value}
+        if self.answers is not None:
+            p |= dict(zip(("become_right", "become_wrong"), self.answers, strict=True))
         ci = as_json(self.interval) or {} if self.reason is None else {"ci": None, "ci_reason": self.reason}
         return {"value": self.value, "se": self.se, **ci, **p}
 

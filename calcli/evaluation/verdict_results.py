@@ -158,12 +158,19 @@ class Estimate(Record):
 
 
 @dataclass(frozen=True)
-class Advice:
-    """What to do: in a few words, why, and the command for it, or nothing."""
+class Advice(Record):
+    """What to do: in a few words, why, and the command for it, or nothing.
+
+    calibrator : the one to apply, of those that were evaluated beside. clause : what the verdict says of it.
+    """
 
     lead: str
     rest: str = ""
     command: str = ""
+    calibrator: str | None = None
+    clause: str = ""
+
+    JSON = {"clause": None}
 
 
 SHOWN = (
@@ -175,7 +182,7 @@ SHOWN = (
 
 @dataclass(frozen=True)
 class Report:
-    """The one judgement, which everything printed quotes. verdict : one sentence.
+    """The one judgement, which everything printed quotes. found : what is so, in clauses.
 
     verdict_kind : in a word. overconfidence : mean confidence minus accuracy. tested : what the joint test is of,
     ``confidence`` or ``P(class 1)``; p_value : of that test, from ``draws`` draws. p_overall : of the whole verdict,
@@ -191,7 +198,7 @@ class Report:
     direction: Direction
     classwise: Classwise | None
     split: Split | None
-    verdict: str
+    found: tuple[str, ...]
     verdict_kind: Kind
     overconfidence: Estimate
     advice: Advice
@@ -208,6 +215,12 @@ class Report:
     gates: Mapping[str, float] = field(default_factory=dict)
     doubt: str = ""
     units: int | None = None
+
+    @property
+    def verdict(self) -> str:
+        """One sentence: what is so, what to do about it, and the command."""
+        a = self.advice
+        return "; ".join([*self.found, *([": ".join(filter(None, (a.clause, a.command)))] if a.clause else [])])
 
     @property
     def size(self) -> str:
@@ -248,6 +261,7 @@ class Report:
         facts = vars(self) | {
             "positive": p and interval and {"gap": p.gap, "z": p.z, "p_value": p.p_value, **interval.to_dict()},
             "bins": [each for each in self.bins if each.accuracy == each.accuracy],  # those that hold rows
+            "verdict": self.verdict,
             "verdict_size": self.size,
         }
         return {name: as_json(facts[name]) for name in SHOWN}

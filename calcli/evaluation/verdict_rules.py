@@ -8,6 +8,7 @@ from dataclasses import replace
 import numpy as np
 
 from calcli.evaluation.joint_test import JointTest, joint_test
+from calcli.evaluation.results import Difference, Result
 from calcli.evaluation.verdict_results import (
     SIZES,
     Advice,
@@ -29,6 +30,7 @@ from calcli.metrics.losses import FEW, gap_interval
 from calcli.metrics.rowtable import RowTable
 from calcli.metrics.significance import (
     MeanGap,
+    adjusted,
     benjamini_hochberg,
     confidence_direction,
     direction_of,
@@ -77,6 +79,7 @@ def judge(
     about: Label | None = None,
     doubt: str = "",
     name: str = "",
+    calibrated: bool = False,
 ) -> Report:
     """The one judgement on one set of rows: kind, interval, p-value, what is off, and what to do.
 
@@ -86,7 +89,7 @@ def judge(
     split of the loss) has ``CLAUSE``. What is said beside it follows the same decisions. Of fewer
     than ``FEW`` rows, or ``FEWEST_UNITS`` units, nothing is said; nor is what cannot be told apart called calibrated
     where the mean gap is known to no better than ``WIDE``. doubt : why the labels may not belong to the scores.
-    name : of the rows, in commands.
+    name : of the rows, in commands. calibrated : have the scores been through a calibrator?
     """
     table, k = context.table, data.n_classes
     units = None if table.units is None else table.units.n
@@ -119,7 +122,7 @@ def judge(
         Direction(top.gap, top.z, entropy.gap, entropy.z, words),
         classes,
         split,
-        "",
+        (),
         _kind(test, top, findings, doubt, few or half > WIDE),
         over,
         Advice(""),
@@ -137,8 +140,7 @@ def judge(
         doubt,
         units,
     )
-    report = replace(report, advice=advice_on(report, test, name))
-    return replace(report, verdict=sentence(report, test))
+    return replace(report, found=findings_words(report, test), advice=advice_on(report, test, name, calibrated))
 
 
 def _half_width(over: Estimate, n: int, few: bool) -> float:
@@ -258,6 +260,8 @@ TWO_SIDED = normal_quantile(0.975)
 MENDS = 0.9
 """Share of the calibration loss that a temperature must remove to be the remedy."""
 
+APART = " Groups need calibrators of their own."
+
 CLEAN_DIRECTION = "neither significantly over- nor underconfident"
 
 
@@ -293,29 +297,26 @@ def _sharpness(z: float, k: int | None, positive: bool = False) -> str:
     return f"{what} {'overconfident' if z > 0 else 'underconfident'}"
 
 
-def sentence(report: Report, test: JointTest) -> str:
-    """The verdict on what was judged: kind, size with interval, p-value, what else is off, and the remedy."""
+def findings_words(report: Report, test: JointTest) -> tuple[str, ...]:
+    """What the verdict says is so: kind, size with interval, p-value, and what else is off."""
     kind, over, n = report.verdict_kind, report.overconfidence, report.data.n
     if kind == "check_labels":
-        return f"check the labels first: {report.doubt}"
+        return (f"check the labels first: {report.doubt}",)
     if kind == "too_few":
         size = f"n = {n}{f', {report.units} units' if report.units else ''}"
         few = f"{report.units} units" if report.units and report.units < FEWEST_UNITS else f"{n}"
         what = "units" if few.endswith("units") else "samples"
         tested = f"no evidence of miscalibration ({size})" if report.draws else f"too few {what} to test: {few}"
         if not over.interval.known:
-            return f"{tested}; {over.interval.method} of the overconfidence"
+            return tested, f"{over.interval.method} of the overconfidence"
         low, high = (whole_points(end) for end in (over.interval.low, over.interval.high))
         needed = f"about {report.rows_needed:,} samples give it to within 1 point"
-        return f"{tested}; the overconfidence lies between {low} and {high} points ({needed})"
+        return tested, f"the overconfidence lies between {low} and {high} points ({needed})"
     if kind == "calibrated":
         what = " of P(class 1)" if test.positive else ""
         p = report.p_text.removeprefix(f"{report.tested}: ")
-        return f"calibrated: no significant miscalibration{what} (n = {n}, {p}); overconfidence {over}"
-    found = [*_gaps(report, test), *_clauses(report)]
-    remedy = remedy_words(report.split, report.data.n_classes)
-    command = f": {report.advice.command}" if report.advice.command else ""
-    return "; ".join([*found, (remedy or "fit a calibrator" * bool(command)) + command]).removesuffix("; ")
+        return f"calibrated: no significant miscalibration{what} (n = {n}, {p})", f"overconfidence {over}"
+    return *_gaps(report, test), *_clauses(report)
 
 
 def _gaps(report: Report, test: JointTest) -> list[str]:
@@ -397,30 +398,100 @@ def remedy_words(split: Split | None, k: int | None) -> str:
     )
 
 
-def advice_on(report: Report, test: JointTest, name: str) -> Advice:
+def advice_on(report: Report, test: JointTest, name: str, calibrated: bool) -> Advice:
     """What to do about the rows called ``name``, from themselves alone."""
     kind, split, k = report.verdict_kind, report.split, report.data.n_classes
     if kind == "check_labels":
-        command = f"calcli inspect {shlex.quote(name)}" if name else ""
-        return Advice("Check the labels first.", report.doubt[0].upper() + report.doubt[1:], command)
+        command, clause = (f"calcli inspect {shlex.quote(name)}", "what the file holds") if name else ("", "")
+        return Advice("Check the labels first.", report.doubt[0].upper() + report.doubt[1:], command, clause=clause)
     if kind == "too_few":
         why = "which give the overconfidence to within 1 point. Until then do not rely on it."
         return Advice(f"Label about {report.rows_needed:,} samples,", why)
     if kind == "calibrated":
         return Advice("Nothing.", "Measure again when the data change.")
-    apart = " Groups need calibrators of their own." if "groups" in report.findings else ""
+    apart, words = APART * ("groups" in report.findings), remedy_words(split, k)
     if not {"confidence", "split"} & set(report.findings):
         per = "groups" if "groups" in report.findings else "classes" if "classes" in report.findings else ""
         rest = "or calibrate with a per-class method (svs, vs), or collect more such samples."
         if per != "classes":
             rest = "or fit a calibrator that bends (auto)." if not per else "or collect more of them."
-        return Advice("Do not use it there,", rest + apart)
+        return Advice("Do not use it there,", rest + apart, clause=words)
+    if calibrated and not words:
+        rest = "its bins, classes and groups show where it is off; recalibration finds nothing to gain."
+        return Advice("No remedy was found:", rest + apart, clause="no calibration loss detected")
     method = remedy_method(split, k, test.positive and abs(test.gap.z) > TWO_SIDED)
     if kind == "mixed" and method == "ts" and (split is None or not split.nll.detected):
         method = "auto"  # the average is right: no one temperature mends it
-    words = remedy_words(split, k)
     rest = f"on other labelled samples of this model. {words[:1].upper()}{words[1:]}{'.' * bool(words)}"
-    return Advice(f"Fit a calibrator ({method})", f"{rest}{apart}".strip(), f"calcli fit --method {method} OTHERS.h5")
+    command = f"calcli fit --method {method} OTHERS.h5"
+    return Advice(f"Fit a calibrator ({method})", f"{rest}{apart}".strip(), command, None, words or "fit a calibrator")
+
+
+@dataclass(frozen=True)
+class Given:
+    """A calibrator that was evaluated on the same rows. result : with its differences to the uncalibrated scores.
+
+    path : of its file, for commands; None without one. seen : which of the rows it was fitted on, None where on none.
+    """
+
+    result: Result
+    path: str | None
+    seen: str | None
+
+    @property
+    def loss(self) -> Difference | None:
+        """The change of the NLL; of confidences alone of the squared error."""
+        found = {} if self.result.paired is None else self.result.paired.differences
+        return found.get("nll", found.get("brier_top"))
+
+
+def advice_among(report: Report, given: Sequence[Given], name: str) -> Advice:
+    """What to do about the rows called ``name`` where calibrators were given: apply one, or what the rows say alone.
+
+    report : the judgement on the uncalibrated scores. A calibrator counts whose loss is significantly lower, all of
+    them considered, and whose accuracy is not. Those fitted on other rows come first, then the one of least loss.
+    """
+    told = [(g, d) for g in given if (d := g.loss) is not None and d.p_value is not None]
+    if not told or not {"confidence", "split"} & set(report.findings) or report.verdict_kind == "check_labels":
+        return report.advice
+    p_values = adjusted(np.array([d.p_value for _, d in told]))
+    significant = [(g, d) for (g, d), p in zip(told, p_values.tolist(), strict=True) if p <= LEVEL]
+    helpful = [(g, d) for g, d in significant if d.value < 0.0 and not _loses_answers(g.result)]
+    if not helpful:
+        worse = [g.result.title for g, d in significant if d.value > 0.0]
+        out = f"With {' and '.join(worse)} it gets worse. " if worse else ""
+        a = report.advice
+        return replace(a, lead="None of these helps.", rest=f"{out}{a.lead} {a.rest}")
+    best, change = min(helpful, key=lambda each: (each[0].seen is not None, each[1].value))
+    title, file = best.result.title, best.path
+    if best.seen is not None:
+        why = f"{title} was fitted on {best.seen}, which do not show what it does on others"
+        command = f"calcli evaluate OTHERS.h5 --calibrator {shlex.quote(file)}" if file else ""
+        return Advice("Evaluate the calibrator on other samples:", f"{why}.", command, None, why)
+    reach = change.interval and f" [{-change.interval.high:.4f}, {-change.interval.low:.4f}]"
+    gain = f"{'NLL' if report.data.n_classes else 'squared error'} by {small(-change.value)}{reach or ''}"
+    left = "" if best.result.report is None else f" With it: {'; '.join(best.result.report.found)}."
+    rest = f"{title} reduces {gain}. {answers_words(best.result)}{left}{APART * ('groups' in report.findings)}"
+    command = shlex.join(["calcli", "apply", file, name, "-o", "calibrated.h5"]) if file and name else ""
+    return Advice("Apply the calibrator.", rest, command, title, f"{title} reduces {gain}")
+
+
+def _loses_answers(result: Result) -> bool:
+    accuracy = None if result.paired is None else result.paired.differences.get("accuracy")
+    return accuracy is not None and accuracy.interval is not None and accuracy.interval.high < 0.0
+
+
+def answers_words(result: Result) -> str:
+    """Which answers a calibrator makes right and wrong, and what that does to the accuracy."""
+    change = None if result.paired is None else result.paired.differences.get("accuracy")
+    if change is None or change.answers is None:
+        return ""
+    right, wrong = change.answers
+    if not right and not wrong:
+        return "No answer becomes right or wrong."
+    reach = change.interval and f" [{100 * change.interval.low:+.1f}, {100 * change.interval.high:+.1f}]"
+    gain = f"accuracy {100 * change.value:+.1f} points{reach or ''}"
+    return f"{right:,} answers become right, {wrong:,} wrong; {gain}."
 
 
 def small(x: float) -> str:

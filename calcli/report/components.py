@@ -6,7 +6,7 @@ from dataclasses import replace
 from calcli.fast_dataclass import dataclass
 from calcli.report.gather import ModelResults, Version
 from calcli.report.markup import Safe, join, tag
-from calcli.report.verdicts import Verdict, best_version
+from calcli.report.verdicts import report_of, tone
 
 # ---- the glossary: every term that a page uses, in a sentence or two. {level} and {bins} are those of the page
 
@@ -38,7 +38,7 @@ GLOSSARY: dict[str, tuple[str, str]] = {
     ),
     "split": (
         "NLL decomposition",
-        "Calibration loss, which recalibration would remove, and refinement loss, which only a better model could.",
+        "Calibration loss, which recalibration could reduce, and refinement loss, which only a better model could.",
     ),
     "band": (
         "Grey band",
@@ -70,7 +70,7 @@ GLOSSARY: dict[str, tuple[str, str]] = {
 class Room:
     """How much a page can hold of one model.
 
-    lines : of a table of classes or groups. short : tables of the scores as they are and of the version in
+    lines : of a table of classes or groups. short : tables of the uncalibrated scores and of the version in
     focus only. tight : figures of these two only, no temperatures. The JSON in the page and a report of one
     model have it all.
     """
@@ -85,15 +85,16 @@ def term(word: str, *children: object) -> Safe:
     return tag("a", *(children or (GLOSSARY[word][0],)), href=f"#word-{word}", class_="term")
 
 
-def state_word(verdict: Verdict) -> Safe:
+def state_word(version: Version) -> Safe:
     """Sign and word: never a colour alone."""
-    return tag("span", tag("span", verdict.sign, aria_hidden="true"), " ", verdict.word, class_=f"state {verdict.tone}")
+    r = report_of(version)
+    return tag("span", tag("span", r.sign, aria_hidden="true"), " ", r.word, class_=f"state {tone(r)}")
 
 
 def focus_of(model: ModelResults) -> int:
     """The version that the page opens with: the recommended one."""
-    best = best_version(model)
-    return 0 if best is None else model.versions.index(best)
+    best = report_of(model.versions[0]).advice.calibrator
+    return next((at for at, v in enumerate(model.versions) if best and v.result.calibrator == best), 0)
 
 
 def drawn_of(model: ModelResults, room: Room) -> tuple[ModelResults, ModelResults]:
@@ -102,13 +103,8 @@ def drawn_of(model: ModelResults, room: Room) -> tuple[ModelResults, ModelResult
         return model, model
     two = list(dict.fromkeys((0, focus_of(model))))
     others = [at for at in range(len(model.versions)) if at not in two]
-    return _taken(model, [*two, *others]), _taken(model, two)
-
-
-def _taken(model: ModelResults, order: Sequence[int]) -> ModelResults:
-    """Some versions in another order, their differences to each other too."""
-    each = ((model.versions[at], [model.versions[at].nll_gaps[other] for other in order]) for at in order)
-    return replace(model, versions=tuple(replace(v, nll_gaps=tuple(gaps)) for v, gaps in each))
+    listed, drawn = (tuple(model.versions[at] for at in order) for order in ([*two, *others], two))
+    return replace(model, versions=listed), replace(model, versions=drawn)
 
 
 NONE = "–"
@@ -137,7 +133,7 @@ def table(
 
 
 def each_version(model: ModelResults, focus: int, make: Callable[[int, Version], Safe], short: bool = False) -> Safe:
-    """A block per version, of which the one in focus is seen. short : only of that and of the scores as they are."""
+    """A block per version, of which the one in focus is seen. short : only of that and of the uncalibrated."""
     left = tag("p", "Left out to keep a page of so many models small; a report of this model alone has it.")
     return join(
         tag(

@@ -16,12 +16,10 @@ from calcli.diagrams.styles.temperature import TemperatureSweep, sweep_temperatu
 from calcli.evaluation.evaluate_bundle import Assessed, Candidate, Plan, Subject, assess
 from calcli.evaluation.results import Result
 from calcli.fast_dataclass import dataclass
-from calcli.fit_and_apply import fitted_on
 from calcli.io.artifact import Artifact
-from calcli.io.dataset import DataSet
 from calcli.methods._temperature import OneTemperature
 from calcli.metrics.catalog import report_metrics
-from calcli.metrics.intervals import mean_of, wilson_interval
+from calcli.metrics.intervals import wilson_interval
 from calcli.metrics.rowtable import RowTable
 from calcli.rows import ArrayRows, Rows
 
@@ -48,7 +46,7 @@ class Threshold:
 
 @dataclass(frozen=True)
 class CalibratorFacts:
-    """Where a calibrator comes from. path : as the user wrote it. same_rows : fitted on the rows evaluated here."""
+    """Where a calibrator comes from. path : as the user wrote it."""
 
     path: str
     method: str
@@ -56,16 +54,14 @@ class CalibratorFacts:
     source: str | None
     data_sha256: str | None
     n: int
-    same_rows: bool
 
 
 @dataclass(frozen=True)
 class Version:
-    """The scores as they are, or through one calibrator.
+    """The uncalibrated scores, or those of one calibrator.
 
-    changed : answers that differ from those as they are; gained, lost : that become right, and wrong.
-    nll_gaps : its mean NLL minus that of every version, with the standard error. groups_about : what the gaps of the
-    groups are about: of two classes P(class 1) where the judgement found that most significantly miscalibrated.
+    groups_about : what the gaps of the groups are about: of two classes P(class 1) where the judgement found that
+    most significantly miscalibrated.
     """
 
     name: str
@@ -77,16 +73,12 @@ class Version:
     coverage: Coverage
     classes: tuple[Gap, ...]
     groups: tuple[Gap, ...]
-    changed: int
-    gained: int
-    lost: int
-    nll_gaps: tuple[tuple[float, float], ...]
     groups_about: Quantity = "top"
 
 
 @dataclass(frozen=True)
 class ModelResults:
-    """One bundle and all versions of it, the scores as they are first. typed : the bundle as the user wrote it.
+    """One bundle and all versions of it, the uncalibrated scores first. typed : the bundle as the user wrote it.
 
     source : what the file records about its origin, as JSON has it, None where it records nothing.
     ordered : groups are batches in order of time.
@@ -109,10 +101,10 @@ def metrics_of_page(more: Sequence[str] = ()) -> tuple[str, ...]:
     return tuple(dict.fromkeys((*report_metrics(), "gap", "aurc", "auroc", *more)))
 
 
-def facts_of(path: str, artifact: Artifact, rows: DataSet) -> CalibratorFacts:
-    """Where a calibrator comes from, which is tried on these rows."""
-    fit, same = artifact.fit, fitted_on(artifact, rows) is not None
-    return CalibratorFacts(path, artifact.method, artifact.options, fit.source, fit.data_sha256, fit.n, same)
+def facts_of(path: str, artifact: Artifact) -> CalibratorFacts:
+    """Where a calibrator comes from."""
+    fit = artifact.fit
+    return CalibratorFacts(path, artifact.method, artifact.options, fit.source, fit.data_sha256, fit.n)
 
 
 def gather(
@@ -154,10 +146,6 @@ def gather(
                 coverage_curve(each.label, *columns, settings.level, table.accuracy_effect),
                 classes[at],
                 groups[at],
-                int((table.prediction != done.tables[0].prediction).sum()),
-                int((table.correct > done.tables[0].correct).sum()),
-                int((table.correct < done.tables[0].correct).sum()),
-                tuple((m.value, m.se) for m in (mean_of(table.nll - t.nll, t.weight, t.units) for t in done.tables)),
                 about,
             )
         )

@@ -20,7 +20,7 @@ from calcli.report.gather import ModelResults, Threshold, Version
 from calcli.report.markup import Safe, data_block, distinct, join, name, tag, visible
 from calcli.report.number_format import count, fixed, samples, share, signed, span
 from calcli.report.sections import card, model_body, signatures, watched
-from calcli.report.verdicts import overall, report_of, verdict_of
+from calcli.report.verdicts import overall, report_of, tone, verdict_of
 
 COLOURS = (("", "as the system"), ("light", "light"), ("dark", "dark"))
 
@@ -196,8 +196,8 @@ def _policy(style: str, script: str) -> str:
 
 def _overview(models: Sequence[ModelResults]) -> Safe:
     """Of several models how many are what, and a table of them, the one closest to calibrated first."""
-    states = [report_of(m.versions[0]).overconfidence for m in models]
-    verdicts = [verdict_of(m) for m in models]
+    reports = [report_of(m.versions[0]) for m in models]
+    states = [report.overconfidence for report in reports]
     called = distinct([m.name for m in models])
     rows = []
     for at in sorted(range(len(models)), key=lambda at: abs(states[at].value)):
@@ -208,7 +208,7 @@ def _overview(models: Sequence[ModelResults]) -> Safe:
             (
                 tag("a", name(called[at]), href=f"#model-{at}", data_open=at, title=visible(m.name)),
                 _rank(s, states),
-                state_word(verdicts[at]),
+                state_word(m.versions[0]),
                 join([signed(100 * s.value), tag("small", span(s.interval.low, s.interval.high))]),
                 share(base.top.accuracy),
                 NONE if nll is None else fixed(nll.value),
@@ -240,9 +240,9 @@ def _overview(models: Sequence[ModelResults]) -> Safe:
         tag("span", class_="shown", role="status"),
         class_="script finder",
     )
-    leads = [verdict.advice.lead.rstrip(".,: ") for verdict in verdicts]
+    leads = [report.advice.lead.rstrip(".,: ") for report in reports]
     todo = "; ".join(f"{lead}: {leads.count(lead)} of {len(models)}" for lead in dict.fromkeys(leads))
-    tones = {verdict.tone for verdict in verdicts}
+    tones = {tone(report) for report in reports}
     return tag(
         "section",
         tag("h2", overall(models), class_="headline"),

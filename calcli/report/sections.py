@@ -25,7 +25,7 @@ from calcli.report.figures import bars, dumbbell, evidence_figure, gap_line, rel
 from calcli.report.gather import ModelResults, Version
 from calcli.report.markup import Safe, join, name, short, tag, text
 from calcli.report.number_format import count, fixed, in_words, per_cent, share, signed, span
-from calcli.report.verdicts import Verdict, report_of, verdict_of, way_words
+from calcli.report.verdicts import Verdict, report_of, tone, way_words
 
 RECOMMENDED = tag("span", "★ recommended", class_="recommended")
 
@@ -39,23 +39,24 @@ FIRST = 20
 def card(model: ModelResults, verdict: Verdict, ident: str, level: str) -> Safe:
     """The verdict: sentence, two bars, three questions with answers, and the command."""
     base = model.versions[0]
+    report = report_of(base)
     questions = (
         ("Can its confidence be trusted?", verdict.trusted),
         ("In which direction is it wrong?", verdict.direction),
-        ("What to do?", verdict.advice),
+        ("What to do?", report.advice),
     )
     answers = [
         tag("div", tag(f"h{int(level[1]) + 1}", words), tag("p", tag("strong", answer.lead), " ", answer.rest))
         for words, answer in questions
     ]
-    sentence = tag("p", f"verdict: {verdict.sentence}", class_="muted sentence")
-    headline = tag(level, tag("span", verdict.sign, aria_hidden="true"), " ", verdict.headline, class_="headline")
-    figure = bars(base.result.report.direction.gap + base.top.accuracy, base.top.accuracy) if base.result.report else ""
-    told = verdict.advice.command
+    sentence = tag("p", f"verdict: {report.verdict}", class_="muted sentence")
+    headline = tag(level, tag("span", report.sign, aria_hidden="true"), " ", verdict.headline, class_="headline")
+    figure = bars(report.direction.gap + base.top.accuracy, base.top.accuracy)
+    told = report.advice.command
     command = tag("p", tag("code", told), class_="command") if told else ""
     inner = headline, sentence, figure, tag("div", *answers, class_="answers"), command
     named = "Verdict" if ident == "verdict" else f"Verdict on {model.name}"
-    return tag("section", *inner, id=ident, class_=f"card {verdict.tone}", aria_label=named)
+    return tag("section", *inner, id=ident, class_=f"card {tone(report)}", aria_label=named)
 
 
 def warnings(model: ModelResults) -> Safe:
@@ -73,7 +74,7 @@ def compare(model: ModelResults, m: int) -> Safe:
     loss, called = ("nll", term("loss", "NLL")) if model.k > 1 else ("brier_top", "Squared error")
     best = focus_of(model)
     for at, v in enumerate(model.versions):
-        verdict, over, scores = verdict_of(model, v), report_of(v).overconfidence, v.result.scores
+        over, scores = report_of(v).overconfidence, v.result.scores
         ece, measured = scores["ece"], scores[loss]
         by_chance: Any = "no expected value"
         if ece.null is not None:
@@ -90,7 +91,7 @@ def compare(model: ModelResults, m: int) -> Safe:
         rows.append(
             (
                 join([sample(at), " ", name(v.name), *([" ", RECOMMENDED] if at and at == best else [])]),
-                state_word(verdict),
+                state_word(v),
                 dumbbell(v.top.mean_confidence, v.top.accuracy),
                 join([signed(100 * over.value), tag("small", span(over.interval.low, over.interval.high))]),
                 join([tag("data", fixed(100 * (ece.value or 0), 1), value=repr(ece.value)), tag("small", by_chance)]),
@@ -366,7 +367,7 @@ def parts(model: ModelResults, m: int, focus: int, what: str, title: str, room: 
 
 
 def loss_split(model: ModelResults, m: int) -> Safe:
-    """How much of the loss a recalibration would remove."""
+    """How much of the loss recalibration could reduce."""
     rows = []
     for v in model.versions:
         split = None if v.result.report is None else v.result.report.split

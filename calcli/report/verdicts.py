@@ -1,10 +1,8 @@
-"""Three answers for every version: can its confidence be trusted, which way is it wrong, what to do.
+"""Answers for readers: can the confidence be trusted, and which way is it wrong. What to do stands in the judgement.
 
 What is so was judged by the evaluation (``Report``); here it only becomes sentences.
 """
 
-import math
-import shlex
 from collections.abc import Sequence
 
 from calcli.diagrams.caption_text import squeeze
@@ -12,8 +10,7 @@ from calcli.diagrams.curve import Quantity
 from calcli.diagrams.styles.gaps import Gap
 from calcli.evaluation.verdict_results import Advice, Report
 from calcli.fast_dataclass import dataclass
-from calcli.metrics.intervals import normal_quantile
-from calcli.report.gather import CalibratorFacts, ModelResults, Version
+from calcli.report.gather import ModelResults, Version
 from calcli.report.number_format import count, per_cent, points, samples, signed, span
 
 # ---- where a version is wrong, in sentences: the bins, groups and classes that stand out
@@ -31,8 +28,8 @@ def way_words(gap: float, about: Quantity = "top") -> str:
     return f"{points(gap)} points {ways[gap <= 0]}"
 
 
-def bin_sentence(version: Version, way: int = 0, largest: bool = False) -> str:
-    """The stated confidences that go wrong most, in samples times points, or in points; nothing where none does.
+def bin_sentence(version: Version, way: int = 0) -> str:
+    """The stated confidences that go wrong most, in samples times points; nothing where none does.
 
     way : 1 overconfident, -1 underconfident, 0 either.
     """
@@ -41,7 +38,7 @@ def bin_sentence(version: Version, way: int = 0, largest: bool = False) -> str:
     found = [b for b in report.bins if b.significant and b.n >= FEWEST and (way == 0 or b.gap * way > 0)]
     if not found:
         return ""
-    b = max(found, key=lambda b: abs(b.gap) * (1 if largest else b.n))
+    b = max(found, key=lambda b: abs(b.gap) * b.n)
     return (
         f"When it says {100 * b.low:g} to {100 * b.high:g}% ({count(b.n)} of {count(version.result.n)} samples)"
         f" it is right in {per_cent(b.accuracy)} ({per_cent(b.accuracy_low)} to {per_cent(b.accuracy_high)})."
@@ -71,114 +68,26 @@ def elsewhere(v: Version) -> str:
 
 
 def worst_parts(gaps: Sequence[Gap], about: Quantity = "top") -> str:
-    """The three parts that are furthest off, of those beyond chance."""
+    """The three parts that are furthest off, of the significant ones."""
     worst = sorted((g for g in gaps if g.beyond), key=lambda g: -abs(g.gap))[:3]
     return ", ".join(f"{squeeze(g.part, 40)} ({way_words(g.gap, about)})" for g in worst)
 
 
-# ---- what to do about a version that is wrong: apply a calibrator that was given, or make one
-
-
-REACH = normal_quantile(0.975)
-"""Standard errors beyond which a difference of losses is significant."""
-
-
-def best_version(model: ModelResults) -> Version | None:
-    """The calibrator to apply: the first given whose loss cannot be told from the least.
-
-    Only those count that lower the loss beyond chance and whose accuracy does not fall
-    beyond it. None where there is none.
-    """
-
-    def beyond(version: Version, other: int) -> bool:
-        value, se = version.nll_gaps[other]
-        return math.isfinite(se) and value > REACH * se
-
-    helpful = [
-        (at, v) for at, v in enumerate(model.versions) if at and beyond(model.versions[0], at) and not _loses_answers(v)
-    ]
-    if not helpful:
-        return None
-    least, _ = min(helpful, key=lambda each: each[1].nll_gaps[0][0])
-    return next(v for _, v in helpful if not beyond(v, least))
-
-
-def _loses_answers(version: Version) -> bool:
-    paired = version.result.paired
-    if paired is None or "accuracy" not in paired.differences:
-        return False
-    interval = paired.differences["accuracy"].interval
-    return interval is not None and interval.high < 0
-
-
-def advice_on(model: ModelResults, v: Version) -> Advice:
-    """What to do about a version: what was judged of it alone, or the calibrator that was given and helps."""
-    report = v.result.report
-    assert report is not None
-    if not {"confidence", "split"} & set(report.findings) or report.verdict_kind == "check_labels":
-        return report.advice
-    if v is not model.versions[0]:
-        return Advice("See the comparison.", "Whether another version does better stands in the table below.")
-    best = best_version(model)
-    if best is not None and best.facts is not None:
-        return _apply(model, best, best.facts)
-    if len(model.versions) == 1:
-        return report.advice
-    worse = [o.name for o in model.versions[1:] if o.nll_gaps[0][0] > REACH * o.nll_gaps[0][1]]
-    out = f"With {' and '.join(worse)} it gets worse. " if worse else ""
-    return Advice("None of these helps.", f"{out}{report.advice.lead} {report.advice.rest}", report.advice.command)
-
-
-def _apply(model: ModelResults, best: Version, facts: CalibratorFacts) -> Advice:
-    """Take a calibrator that was given, what it gains, and what is left wrong with it."""
-    if facts.same_rows:
-        why = "It was made from these very samples, on which it cannot fail: what it does on others is not known."
-        command = shlex.join(["calcli", "report", "OTHERS.h5", "--calibrator", facts.path, "-o", "others.html"])
-        return Advice(f"Try {best.name} on other samples.", why, command)
-    report = best.result.report
-    assert report is not None
-    over = report.overconfidence
-    way = "too much" if over.value >= 0 else "too little"
-    rest = (
-        f"Then it claims {points(over.value)} points {way} on average ({span(over.interval.low, over.interval.high)})."
-    )
-    still = " ".join(filter(None, (bin_sentence(best, largest=True), elsewhere(best))))
-    if still:
-        rest += f" Still: {still[0].lower()}{still[1:]}"
-    apart = " Groups need calibrators of their own." if "groups" in report.findings else ""
-    command = shlex.join(["calcli", "apply", facts.path, model.typed, "-o", "calibrated.h5"])
-    return Advice(f"Apply the calibrator {best.name}.", f"{rest}{apart} {changes(best)}", command)
-
-
-def changes(v: Version) -> str:
-    """Which answers a calibrator changes, and what that does to the accuracy."""
-    if not v.changed:
-        return "It changes none of its answers."
-    words = f"It changes {count(v.changed)} answers: {count(v.gained)} become right, {count(v.lost)} wrong"
-    paired = v.result.paired
-    accuracy = None if paired is None else paired.differences.get("accuracy")
-    if accuracy is None or accuracy.interval is None:
-        return f"{words}."
-    low, high = (signed(100 * end) for end in (accuracy.interval.low, accuracy.interval.high))
-    return f"{words}; accuracy {signed(100 * accuracy.value)} points [{low}, {high}]."
+# ---- the card: three answers about the uncalibrated scores
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """sign and word : the state for tables. headline : one sentence. sentence : the same as every output prints it."""
+    """headline : one sentence. trusted, direction : two of the three answers; the third is the judgement's advice."""
 
-    sign: str
-    word: str
     headline: str
-    sentence: str
     trusted: Advice
     direction: Advice
-    advice: Advice
 
-    @property
-    def tone(self) -> str:
-        """fair, unknown or warning: the tint of the card."""
-        return {"✓": "fair", "?": "unknown"}.get(self.sign, "warning")
+
+def tone(report: Report) -> str:
+    """fair, unknown or warning: the tint of a judgement."""
+    return {"✓": "fair", "?": "unknown"}.get(report.sign, "warning")
 
 
 def report_of(version: Version) -> Report:
@@ -188,14 +97,10 @@ def report_of(version: Version) -> Report:
     return report
 
 
-def verdict_of(model: ModelResults, version: Version | None = None) -> Verdict:
-    """The verdict of one version, by default of the scores as they are with advice on all calibrators."""
-    v = version or model.versions[0]
-    r = report_of(v)
-    headline, trusted, direction = _WORDS[r.verdict_kind](v, r)
-    if v.facts is not None and v.facts.same_rows:
-        headline = f"Not a fair test: these are the samples that {v.name} was made from. {headline}"
-    return Verdict(r.sign, r.word, headline, r.verdict, trusted, direction, advice_on(model, v))
+def verdict_of(model: ModelResults) -> Verdict:
+    """The verdict on the uncalibrated scores of a model."""
+    report = report_of(model.versions[0])
+    return Verdict(*_WORDS[report.verdict_kind](model.versions[0], report))
 
 
 def _reach(r: Report) -> str:
@@ -233,7 +138,7 @@ def _overconfident(v: Version, r: Report) -> tuple[str, Advice, Advice]:
     gap, size = r.overconfidence.value, r.size.capitalize()
     rest = ": do not take its confidence at face value." if gap >= 0.03 else "."
     claims = f"It claims {points(gap)} points {'too much' if gap > 0 else 'too little'} ({_reach(r)})."
-    lead = "For most uses yes." if r.sign == "✓" else "Not as it is."
+    lead = "For most uses yes." if r.sign == "✓" else "Not without a calibrator."
     return f"{size} overconfident{rest}", Advice(lead, claims), Advice("Too high.", where_wrong(v, 1))
 
 
@@ -288,7 +193,7 @@ def _wrong_in_places(v: Version, r: Report) -> tuple[str, Advice, Advice]:
     headline = f"{words[0].upper()}{words[1:]}."
     return (
         headline,
-        Advice("Not as it is.", "The probability of class 1 is significantly miscalibrated."),
+        Advice("Not without a calibrator.", "The probability of class 1 is significantly miscalibrated."),
         Advice("", both),
     )
 

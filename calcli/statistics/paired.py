@@ -65,6 +65,12 @@ class PairedSums(Sums):
         """Weighted mean difference."""
         return float(self.observed[0, 1] / self.observed[0, 0])
 
+    @property
+    def signs(self) -> tuple[int, int] | None:
+        """Of differences that are -1, 0 or 1, how many are 1, and -1; None of weighted rows."""
+        (total, sign, square), heavy = self.observed[0, :3], self.observed[1, 0]
+        return (round((square + sign) / 2.0), round((square - sign) / 2.0)) if total == heavy else None
+
     def student(self) -> tuple[float, float, float]:
         """Mean, its standard error and the effective number of rows; with weights by linearisation of the ratio."""
         total, n = float(self.observed[0, 0]), float(self.observed[0, 0] ** 2 / self.observed[1, 0])

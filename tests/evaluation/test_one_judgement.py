@@ -140,3 +140,66 @@ def test_the_top_label_of_two_classes_is_judged_on_request(monkeypatch, capsys, 
     assert "P(class 1) is too high by " in whole["verdict"] and "P(class 1): p " in whole["verdict"]
     assert "P(class 1)" not in top["verdict"] and top["p_value"] > 0.05 >= whole["p_value"]
     assert "classes" not in whole["findings"]
+
+
+@pytest.mark.parametrize(
+    ("given", "lead", "command", "clause"),
+    [
+        (["ts"], "Apply the calibrator ts.json.", "calcli apply ts.json m.h5:test -o calibrated.h5", "ts.json reduces"),
+        (["bad", "ts"], "Apply the calibrator ts.json.", "calcli apply ts.json m.h5:test", "ts.json reduces NLL by"),
+        (["own", "ts"], "Apply the calibrator ts.json.", "calcli apply ts.json m.h5:test", "ts.json reduces NLL by"),
+        (
+            ["own"],
+            "Evaluate own.json on other samples:",
+            "calcli evaluate OTHERS.h5 --calibrator own.json",
+            "was fitted",
+        ),
+        (["bad"], "None of these helps.", "calcli fit --method ts OTHERS.h5", "temperature scaling could reduce NLL"),
+    ],
+)
+def test_a_calibrator_that_is_given_and_helps_is_the_advice_of_every_output(
+    monkeypatch, capsys, tmp_path, given, lead, command, clause
+):
+    """ts: fitted on held-out rows; own: on the very rows; bad: on rows of half the temperature, and worsens these."""
+    monkeypatch.chdir(tmp_path)
+    z, y = rows_of("overconfident", 4)
+    with h5py.File("m.h5", "w") as file:
+        for name, part in (("cal", slice(0, 3000)), ("test", slice(3000, None))):
+            file[f"{name}/logits"], file[f"{name}/labels"] = z[part], y[part]
+        file["other/logits"], file["other/labels"] = z[:3000] / 4.0, y[:3000]
+    run = runner(monkeypatch, capsys)
+    for name, rows in (("ts", "cal"), ("own", "test"), ("bad", "other")):
+        assert run("fit", f"m.h5:{rows}", "-m", "ts", "-o", f"{name}.json", "-q").code == 0
+    calibrators = [word for name in given for word in ("-c", f"{name}.json")]
+    report = json.loads(run("evaluate", "m.h5", *calibrators, "--json", "-q").out)["results"][0]["report"]
+    advice, verdict = report["advice"], report["verdict"]
+    assert advice["lead"] == lead and advice["command"].startswith(command)
+    assert clause in verdict and verdict.endswith(advice["command"])
+    text = run("evaluate", "m.h5", *calibrators, "--max", "nll=99", "--junit", "j.xml").out
+    assert text.splitlines()[0] == f"verdict: m.h5:test, uncalibrated: {verdict}"
+    told = {p.get("name"): p.get("value") for p in ET.parse("j.xml").getroot().iter("property")}
+    assert told["verdict: m.h5:test uncalibrated"] == verdict
+    assert json.dumps(verdict) in run("evaluate", "m.h5", *calibrators, "--format", "model-index", "-q").out
+    assert run("report", "m.h5", *calibrators, "-o", "r.html", "-q").code == 0
+    page = (tmp_path / "r.html").read_text("utf-8")
+    section = html.unescape(re.search(r'<section id="verdict".*?</section>', page, re.S)[0])
+    assert f"verdict: {verdict}" in section and lead in section and advice["rest"] in section
+    assert section.count(advice["command"]) == 2  # in the sentence, and by itself
+    starred = re.findall(r'</svg> ([^<]*) <span class="recommended"', page)
+    assert starred == ([] if advice["calibrator"] is None else ["ts"] if len(given) == 1 else ["ts (ts.json)"])
+
+
+def test_advice_of_python_names_the_calibrator_and_no_file():
+    """An object has no path, so there is nothing to type; gains in right answers are counted."""
+    rng = np.random.default_rng(7)
+    odds = rng.normal(size=4000) * 2
+    y = (rng.random(4000) < 1 / (1 + np.exp(-odds))).astype(int)
+    z = np.stack([np.zeros(4000), odds + 3], axis=1)
+    platt = calcli.fit(z[:2000], y[:2000], method="platt")
+    found = calcli.evaluate(z[2000:], y[2000:], platt).results
+    advice, change = found[0].report.advice, found[1].paired.differences["accuracy"]
+    before, after = z[2000:].argmax(axis=1) == y[2000:], platt.predict(z[2000:]) == y[2000:]
+    assert change.answers == ((after & ~before).sum(), (before & ~after).sum())
+    assert (advice.lead, advice.command) == ("Apply the calibrator platt.", "")
+    assert f"{change.answers[0]:,} answers become right, {change.answers[1]:,} wrong; accuracy +" in advice.rest
+    assert found[0].report.verdict.endswith(f"platt reduces NLL by {advice.rest.split(' by ')[1].split('. ')[0]}")

@@ -160,7 +160,7 @@ def _model(job: Job, bundles: Sequence[str]) -> tuple[ModelResults, list[Result]
         subject = Subject(rows, rows.name, group, rows.class_names, rows.unit_name)
         model, done = gather(subject, job.candidates(artifacts, rows), job.plan, job.command.progress)
         results = job.warned(rows, artifacts, done.tables[0], done.results)
-        facts = [None, *(facts_of(path, artifact, rows) for path, artifact in artifacts)]
+        facts = [None, *(facts_of(path, artifact) for path, artifact in artifacts)]
         source, sha = rows.source, rows.data_sha256
     each = zip(model.versions, results, facts, strict=True)
     versions = tuple(replace(v, result=r, facts=f) for v, r, f in each)
