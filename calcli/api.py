@@ -227,7 +227,7 @@ def evaluate(
     again: bool = False,
     **settings: Any,
 ) -> Evaluation:
-    """Measure scores with labels, as they are and through each calibrator, with uncertainty.
+    """Measure scores with labels, uncalibrated and through each calibrator, with uncertainty.
 
     scores, labels, kind, weights, units, class_names : as for ``fit``. groups : (n,) of arrays, for findings by group
     and for calibrators by group. metrics : names of ``calcli metrics``;
@@ -574,7 +574,7 @@ def diagram(
     again: bool = False,
     **settings: Any,
 ) -> Picture:
-    """Draw the reliability of scores with labels, as they are and through each calibrator.
+    """Draw the reliability of scores with labels, uncalibrated and through each calibrator.
 
     scores, labels, calibrators, kind, weights, units, groups, again : as for ``evaluate``. style : one of
     ``calcli diagram --help``. settings : fields of ``CurveSettings`` (``bins``, ``scheme``, ``level``,

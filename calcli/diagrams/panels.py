@@ -131,9 +131,12 @@ def whole(request: Request, style: str) -> Diagram:
         shared, own = unshared(bundles) if len(bundles) > FEW_BUNDLES else ("", {name: name for name in bundles})
         if shared and request.title is None:
             title = shared
+        versions = len({s.label for s in sets}) > 1 or len(bundles) <= FEW_BUNDLES
+        # Titles are cut in their middle: what of many names is their own stands last.
+        words = [(own[s.bundle], s.label * versions)[:: -1 if shared else 1] for s, _, _ in curves]
         panels = [
-            Panel(named(s.label if alone else ", ".join(filter(None, (own[s.bundle], s.label))), q), (c,))
-            for s, q, c in curves
+            Panel(named(s.label if alone else ", ".join(filter(None, each)), q), (c,))
+            for each, (s, q, c) in zip(words, curves, strict=True)
         ]
     return Diagram(style, tuple(p for p in panels if p.curves), title, (*request.notes, *_falls(style, panels)))
 

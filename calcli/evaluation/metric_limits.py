@@ -81,8 +81,9 @@ class Outcome:
         text = f"{what} is {self.found:.6g}, limit {self.limit.text}"
         if self.false_alarm < RARE:
             return text
+        often = f"about {self.false_alarm:.0%}" if self.false_alarm < 0.995 else "over 99%"
         return (
-            f"{text}; a calibrated model would cross it in about {self.false_alarm:.0%} of samples of this size: take"
+            f"{text}; a calibrated model would cross it in {often} of samples of this size: take"
             f" --min {self.limit.name}.p=0.05, or a limit above the 95th percentile, {self.q95:.4g}"
         )
 
@@ -143,7 +144,7 @@ def check(asked: Sequence[Limit], result: Result, baseline: Result | None) -> li
 def _false_alarm(limit: Limit, result: Result) -> tuple[float, float]:
     """How often chance alone crosses a limit on a calibration error, by a normal law through what is known; its q95."""
     null = result.scores[limit.metric].null
-    if limit.side == "min" or limit.name != limit.metric or null is None or null.resamples == 0:
+    if limit.side == "min" or limit.name != limit.metric or null is None or metric(limit.metric).rows is not None:
         return 0.0, 0.0
     sd = (null.q95 - null.mean) / ONE_SIDED
     return normal_tail((limit.value - null.mean) / sd) if sd > 0.0 else 0.0, null.q95

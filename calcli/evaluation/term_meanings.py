@@ -17,7 +17,7 @@ REPORT = {
     "[low, high]": "interval that covers the true value at the level given, 95 % unless --level says otherwise",
     "expected under calibration": "mean of the metric under perfect calibration, behind the value in brackets",
     "refinement": "refinement loss: what no calibrator can remove; lower where scores separate the classes better",
-    "calibration": "calibration loss: what of the loss recalibration would remove, cross-validated by the method named",
+    "calibration": "calibration loss: how far recalibration could reduce the loss (cross-validated, method named)",
     "entropy": "NLL expected if the probabilities were right",
     "root-mean-square gap": "root of the mean squared distance of probability and frequency",
     "z": "a difference in units of its standard error under calibration; alone, beyond 2 is significant at 5 %",

@@ -40,7 +40,7 @@ class LossPart:
 
     @property
     def detected(self) -> bool:
-        """Is it above 0 beyond chance, one-sided at 5 %?"""
+        """Is it significantly above 0, one-sided at 5 %?"""
         return self.z > ONE_SIDED
 
     def to_dict(self) -> dict[str, float]:
@@ -55,7 +55,7 @@ class LossPart:
 
 @dataclass(frozen=True)
 class Split:
-    """The split by one recalibration method, and what a temperature alone would remove of the NLL."""
+    """The split by one recalibration method, and by how much a temperature alone could reduce the NLL."""
 
     method: str
     folds: int
@@ -94,7 +94,7 @@ class DataSummary:
 
 @dataclass(frozen=True)
 class Direction:
-    """Mean confidence minus accuracy and NLL minus entropy, each with its z; in words what of it is beyond chance."""
+    """Mean confidence minus accuracy and NLL minus entropy, each with its z; in words what of it is significant."""
 
     gap: float
     gap_z: float
@@ -143,7 +143,7 @@ class Estimate(Record):
     JSON = {"interval": ""}
 
     def __str__(self) -> str:
-        return f"{self.value:.4f} {self.interval}"
+        return f"{self.value:z.4f} {self.interval}"
 
     @property
     def turned(self) -> "Estimate":

@@ -137,7 +137,7 @@ class RecalOptions(Options, frozen=True):
 
     init: Annotated[
         Literal["ts", "none"],
-        Meta(description="where the rounds start: at one temperature (ts), or at the scores as they are (none)"),
+        Meta(description="where the rounds start: at one temperature (ts), or at the uncalibrated scores (none)"),
     ] = "ts"
     guard: Annotated[
         bool,

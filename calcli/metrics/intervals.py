@@ -31,7 +31,7 @@ class Interval:
     method: str
 
     def __str__(self) -> str:
-        return f"[{self.low:.4f}, {self.high:.4f}]" if self.known else f"({self.method})"
+        return f"[{self.low:z.4f}, {self.high:z.4f}]" if self.known else f"({self.method})"
 
     @property
     def known(self) -> bool:

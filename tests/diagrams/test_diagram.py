@@ -459,3 +459,22 @@ def test_what_many_names_share_stands_once():
     assert unshared(["ab", "abc"]) == ("", {"ab": "ab", "abc": "abc"})  # whole words only
     assert unshared(["x.h5", "x.h5"]) == ("", {"x.h5": "x.h5"})
     assert unshared(["m.h5:a", "m.h5:"])[1]["m.h5:"] == "m.h5:"  # never nothing
+
+
+@pytest.mark.parametrize("calibrated", [False, True])
+def test_panels_of_many_models_have_titles_that_differ_where_they_are_cut(run, tmp_path, monkeypatch, calibrated):
+    """Names that differ in their last words; what all share, of the one version too, is left out."""
+    monkeypatch.chdir(tmp_path)
+    names = ["MobileVLM_V2-1.7B", "MobileVLM_V2-3B", "MobileVLM_V2-7B", "Monkey", "llava-v1.6-mistral-7b"]
+    rng = np.random.default_rng(0)
+    with h5py.File("vlm.h5", "w") as file:
+        for name in names:
+            file[f"{name}/logits"], file[f"{name}/labels"] = rng.normal(size=(60, 3)), rng.integers(0, 3, 60)
+    if calibrated:
+        run("fit", f"vlm.h5:{names[0]}", "-m", "ts", "-o", "ts.json", "-q")
+    more = ["-c", "ts.json"] if calibrated else []
+    drawn = json.loads(run("diagram", "vlm.h5:*", *more, "--json", "-q").out)
+    titles = [panel["title"] for panel in drawn["panels"]]
+    shown = {squeeze(title, 26) for title in titles}  # as many as a panel of four in a row has room for
+    assert len(titles) == len(shown) == 5 * (1 + calibrated)
+    assert calibrated or not any("uncalibrated" in title for title in titles)

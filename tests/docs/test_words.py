@@ -30,6 +30,8 @@ RETIRED = {
     r"people read": "for people",
     r"cannot be told|told apart": "significant",
     r"\bsurprise\b": "NLL",
+    r"\bwould remove\b": "could reduce",
+    r"scores as they are|\bnot as it is\b": "uncalibrated",
 }
 """Pattern -> what is written in its place."""
 

@@ -151,7 +151,7 @@ def test_text_is_best_first_with_the_baseline_marked(run, three):
     assert "minus ec" in lines[1]
     nll = [float(line.replace(" (baseline)", "").split()[1]) for line in lines[2:5]]
     assert nll == sorted(nll) and any(line.startswith("ec (baseline)") for line in lines)
-    assert lines[4].startswith("uncalibrated") and "*" in lines[4]  # twice too sure: beyond chance
+    assert lines[4].startswith("uncalibrated") and "*" in lines[4]  # twice too sure: significant
 
 
 @pytest.mark.parametrize("written", ["hb(bins=5; scheme=mass)", "Histogram( bins=5 ;scheme=mass )"])

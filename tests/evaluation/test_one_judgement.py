@@ -142,6 +142,33 @@ def test_the_top_label_of_two_classes_is_judged_on_request(monkeypatch, capsys, 
     assert "classes" not in whole["findings"]
 
 
+@pytest.mark.parametrize(("right", "sign"), [(0.72, "▲"), (0.83, "✓")])
+def test_a_small_mean_gap_is_no_comfort_where_a_bin_is_far_off(monkeypatch, capsys, tmp_path, right, sign):
+    """Of 8500 rows 500 say .85 and are right in .72: .8 points on average, 13 in their bin. Or all are off by 2."""
+    monkeypatch.chdir(tmp_path)
+    rng = np.random.default_rng(0)
+    said, n = np.r_[np.full(8000, 0.975), np.full(500, 0.85)], np.array([8000, 500])
+    hit = np.concatenate([np.arange(m) < round(m * share) for m, share in zip(n, (0.975, right), strict=True)])
+    hit[:8000] = np.arange(8000) < (7800 if right < 0.8 else 7728)
+    said = said + rng.uniform(-0.005, 0.005, 8500)
+    z = np.stack([np.log(2 * said / (1 - said)), np.zeros(8500), np.zeros(8500)], axis=1)
+    with h5py.File("m.h5", "w") as file:
+        file["logits"], file["labels"] = z, np.where(hit, 0, 1)
+    run = runner(monkeypatch, capsys)
+    report = calcli.evaluate("m.h5").results[0].report
+    assert report.verdict_kind == "overconfident" and report.size == "very slightly" and report.sign == sign
+    assert any(b.significant and b.gap >= 0.03 for b in report.bins) == (sign == "▲")
+    assert run("report", "m.h5", "-o", "r.html", "-q").code == 0
+    page = (tmp_path / "r.html").read_text("utf-8")
+    tint = "warning" if sign == "▲" else "fair"
+    assert f'class="state {tint}"><span aria-hidden="true">{sign}</span> very slightly overconfident' in page
+    assert ("samples with confidence 0.8 to 0.9" in report.verdict) == (sign == "▲")
+
+
+def test_zero_has_no_sign():
+    assert str(Estimate(-1e-9, Interval(-1e-9, 0.01, 0.95, "t"))) == "0.0000 [0.0000, 0.0100]"
+
+
 @pytest.mark.parametrize(
     ("given", "lead", "command", "clause"),
     [

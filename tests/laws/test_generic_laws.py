@@ -257,7 +257,7 @@ NAMES = [name for name in metric_names() if name not in ("marginal2_raw", "mse_r
 
 
 def values(rows, names):
-    """Metric by metric, its value for the scores as they are."""
+    """Metric by metric, its value for the uncalibrated scores."""
     found = assess(
         Subject(rows), [Candidate(None, "uncalibrated", None)], Plan(names, MetricSettings(resamples=20))
     ).results[0]

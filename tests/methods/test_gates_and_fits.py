@@ -36,6 +36,29 @@ def test_a_limit_that_noise_decides_says_how_often(run):
         assert "false_alarm" not in json.loads(run("evaluate", "m.h5:my_test", "--json", *more).out)["limits"][0]
 
 
+@pytest.mark.parametrize("name", ["ks", "kuiper"])
+def test_a_limit_on_an_error_with_a_formula_for_its_law_says_so_too(run, name):
+    """The share of 4000 sets of outcomes drawn from the confidences whose statistic is beyond the limit."""
+    with h5py.File("m.h5") as file:
+        p = np.sort(softmax(file["my_test/logits"][()]).max(axis=1))
+    rng = np.random.default_rng(0)
+    walk = np.cumsum(p - (rng.random((4000, len(p))) < p), axis=1) / len(p)
+    low, high = np.minimum(walk.min(axis=1), 0), np.maximum(walk.max(axis=1), 0)
+    drawn = np.maximum(-low, high) if name == "ks" else high - low
+    limit = round(float(np.quantile(drawn, 0.8)), 4)
+    done = run("evaluate", "m.h5:my_test", "-m", name, "--json", "--max", f"{name}={limit}")
+    found = json.loads(done.out)["limits"][0]
+    assert found["false_alarm"] == pytest.approx((drawn > limit).mean(), abs=0.12)
+    assert (
+        "a calibrated model would cross it in about" in run("evaluate", "m.h5:my_test", "--max", f"{name}={limit}").err
+    )
+
+
+def test_a_limit_that_noise_crosses_nearly_always_is_not_rounded_to_certainty(run):
+    said = run("evaluate", "m.h5:my_test", "-m", "ece", "--max", "ece=1e-4").err
+    assert "would cross it in over 99% of samples of this size" in said and "100%" not in said
+
+
 @pytest.mark.parametrize("name", ["my_test", "holdout", "Held-Out", "test2"])
 def test_a_pattern_takes_no_held_out_rows_for_a_fit(run, name):
     with h5py.File("m.h5", "a") as file:

@@ -235,7 +235,7 @@ def test_intervals_of_the_nll_that_are_given_cover(n, given):
 
 
 def test_rows_that_are_all_right_star_no_method_as_worse(run):
-    """The temperature runs into its bound; what is honest about its doubt is then no worse beyond chance."""
+    """The temperature runs into its bound; what is honest about its doubt is then not significantly worse."""
     rng = np.random.default_rng(0)
     z = rng.normal(size=(60, 5)) + 4 * np.eye(5)[rng.integers(0, 5, 60)]
     with h5py.File("few.h5", "w") as file:

@@ -13,7 +13,7 @@ from calcli.rows import Block, Rows
 
 @dataclass(frozen=True)
 class Identity(Calibrator):
-    """Leave the scores as they are: the uncalibrated softmax.
+    """The uncalibrated softmax.
 
     p = softmax(z).
 
@@ -22,7 +22,7 @@ class Identity(Calibrator):
 
     place = 99
     aliases = ("uncalibrated", "none")
-    use = "the scores as they are, to compare with"
+    use = "the uncalibrated scores, to compare with"
     title = "no calibration"
     laws = replace(ORDER_PRESERVING, improves_nll=True, confidence=True, memory="stream")
 
