@@ -172,12 +172,12 @@ def test_zero_has_no_sign():
 @pytest.mark.parametrize(
     ("given", "lead", "command", "clause"),
     [
-        (["ts"], "Apply the calibrator ts.json.", "calcli apply ts.json m.h5:test -o calibrated.h5", "ts.json reduces"),
-        (["bad", "ts"], "Apply the calibrator ts.json.", "calcli apply ts.json m.h5:test", "ts.json reduces NLL by"),
-        (["own", "ts"], "Apply the calibrator ts.json.", "calcli apply ts.json m.h5:test", "ts.json reduces NLL by"),
+        (["ts"], "Apply the calibrator.", "calcli apply ts.json m.h5:test -o calibrated.h5", "ts.json reduces"),
+        (["bad", "ts"], "Apply the calibrator.", "calcli apply ts.json m.h5:test", "ts.json reduces NLL by"),
+        (["own", "ts"], "Apply the calibrator.", "calcli apply ts.json m.h5:test", "ts.json reduces NLL by"),
         (
             ["own"],
-            "Evaluate own.json on other samples:",
+            "Evaluate the calibrator on other samples:",
             "calcli evaluate OTHERS.h5 --calibrator own.json",
             "was fitted",
         ),
@@ -227,6 +227,6 @@ def test_advice_of_python_names_the_calibrator_and_no_file():
     advice, change = found[0].report.advice, found[1].paired.differences["accuracy"]
     before, after = z[2000:].argmax(axis=1) == y[2000:], platt.predict(z[2000:]) == y[2000:]
     assert change.answers == ((after & ~before).sum(), (before & ~after).sum())
-    assert (advice.lead, advice.command) == ("Apply the calibrator platt.", "")
+    assert (advice.lead, advice.command) == ("Apply the calibrator.", "")
     assert f"{change.answers[0]:,} answers become right, {change.answers[1]:,} wrong; accuracy +" in advice.rest
-    assert found[0].report.verdict.endswith(f"platt reduces NLL by {advice.rest.split(' by ')[1].split('. ')[0]}")
+    assert found[0].report.verdict.endswith(advice.rest.partition(". ")[0])
