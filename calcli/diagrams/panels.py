@@ -146,8 +146,8 @@ def _falls(style: str, panels: Sequence[Panel]) -> list[str]:
     if style != "corp":
         return []
     several = sum(len(panel.curves) for panel in panels) > 1
-    named = ((f"{panel.title}, {c.label}: " * several, fall_words(c)) for panel in panels for c in panel.curves)
-    return [name + words for name, words in named if words]
+    each = ((panel.title + f", {c.label}" * (len(panel.curves) > 1), c) for panel in panels for c in panel.curves)
+    return [f"{name}: " * several + words for name, c in each if (words := fall_words(c))]
 
 
 def parts_of(request: Request) -> list[RowSubset]:
