@@ -45,7 +45,16 @@ COMMANDS = [
     "threshold a.h5 --accuracy 0.1",
     "extract --model nets:net --inputs in-*.npz --layout rows -o {}.scores",
 ]
-ALONE = ["extract s.npz -o s.h5", "inspect a.h5", "methods", "metrics", "export t.json --to python -o t.py"]
+ALONE = [
+    "extract s.npz -o s.h5",
+    "inspect a.h5",
+    "methods",
+    "metrics",
+    "export t.json --to python -o t.py",
+    "watch b.h5 --state watched.json",
+    "run a.h5 b.h5 -o ran",
+    "adapt v.json b.h5 -o adapted.json",
+]
 
 
 @pytest.fixture(scope="module")
@@ -66,7 +75,8 @@ def downloads(tmp_path_factory):
     (folder / "nets.py").write_text(NETS)
     (folder / "bin").mkdir()
     (folder / "bin" / "calcli").write_text(SCRIPT)
-    command(folder, "fit", "-m", "ts", "a.h5", "-o", "t.json")
+    for method, output in (("ts", "t.json"), ("svs", "v.json")):
+        command(folder, "fit", "-m", method, "a.h5", "-o", output)
     return folder
 
 

@@ -2,6 +2,7 @@
 
 import json
 import warnings
+from itertools import pairwise
 
 import h5py
 import msgspec
@@ -277,6 +278,110 @@ def test_every_metric_of_many_rows_is_that_of_their_table(monkeypatch, k, n):
     assert found.keys() == expected.keys()
     for name in names:
         assert found[name] == pytest.approx(expected[name], rel=1e-9, abs=1e-12, nan_ok=True), name
+
+
+def by_definition(p, y):
+    """Metrics of probabilities (n, k) and labels by their formulas, row by row: name to value.
+
+    Confidences are rounded to 12 digits, which ties those that differ by the last bits alone.
+    """
+    n, k = p.shape
+    c, said = p.max(axis=1).round(12), p.argmax(axis=1)
+    right, hot = (said == y).astype(float), np.eye(k)[y]
+    entropy = -np.where(p > 0, p * np.log(np.where(p > 0, p, 1.0)), 0.0).sum(axis=1)
+    two = np.sort(p, axis=1)[:, -2:].sum(axis=1)
+
+    def gaps(scores, hits, edges):
+        held = [(scores > low) & (scores <= high) for low, high in pairwise(edges)]
+        return [(mask.mean(), (scores - hits)[mask].mean()) for mask in held if mask.any()]
+
+    def equal_width(bins=15):
+        return [-1.0, *(b / bins for b in range(1, bins)), 1.0]
+
+    def equal_mass(bins=15):
+        chunks = np.array_split(np.sort(c), bins)
+        return [-1.0, *sorted({0.5 * (a[-1] + b[0]) for a, b in pairwise(chunks)} - {1.0}), 1.0]
+
+    def area(scores, hits):
+        above = np.sign(np.subtract.outer(scores[hits == 1], scores[hits == 0]))
+        return (above.mean() + 1.0) / 2.0
+
+    def precision(scores, hits):
+        return sum(
+            (hits[scores == v].sum() / hits.sum()) * hits[scores >= v].mean() for v in np.unique(scores[hits == 1])
+        )
+
+    width, mass = gaps(c, right, equal_width()), gaps(c, right, equal_mass())
+    few = len(np.unique(c)) <= n / 4  # then tce2 has a bin for each
+    squares = gaps(c, right, [-1.0, *np.unique(c)]) if few else mass
+    classes = [gaps(p[:, j].round(12), hot[:, j], equal_width()) for j in range(k)]
+    ece = sum(share * abs(gap) for share, gap in width)
+    ends = [((right - c)[c <= v].sum()) / n for v in np.unique(c)]
+    risks, before = [], 0.0
+    for v in np.unique(c)[::-1]:  # the rows of a tie in any order: each brings its mean error
+        tie = right[c == v]
+        done = len(risks)
+        risks += [(before + (1 - tie.mean()) * (i + 1)) / (done + i + 1) for i in range(len(tie))]
+        before += (1 - tie).sum()
+    best = [max(0.0, i - right.sum()) / i for i in range(1, n + 1)]
+    ranked = [p[:, 1]] if k == 2 else list(p.T)
+    hits = [hot[:, 1]] if k == 2 else list(hot.T)
+    return {
+        "accuracy": right.mean(),
+        "mean_confidence": c.mean(),
+        "confidence_variance": ((c - c.mean()) ** 2).mean(),
+        "gap": (c - right).mean(),
+        "brier": ((p - hot) ** 2).sum(axis=1).mean(),
+        "brier_mean": ((p - hot) ** 2).mean(),
+        "brier_top": ((c - right) ** 2).mean(),
+        "nll": -np.log(p[np.arange(n), y]).mean(),
+        "entropy_gap": (-np.log(p[np.arange(n), y]) - entropy).mean(),
+        "top2_gap": (two - (np.argsort(-p, axis=1, kind="stable")[:, :2] == y[:, None]).any(axis=1)).mean(),
+        "ece": ece,
+        "mce": max(abs(gap) for _, gap in width),
+        "vce": sum(share * (abs(gap) - ece) ** 2 for share, gap in width),
+        "ece_mass": sum(share * abs(gap) for share, gap in mass),
+        "tce2_plugin": sum(share * gap**2 for share, gap in squares) ** 0.5,
+        "cwece": np.mean([sum(share * abs(gap) for share, gap in one) for one in classes]),
+        "ks": max(map(abs, ends)),
+        "kuiper": max(0.0, *ends) - min(0.0, *ends),
+        "spiegelhalter": ((right - c) * (1 - 2 * c)).sum() / ((1 - 2 * c) ** 2 * c * (1 - c)).sum() ** 0.5,
+        "auroc": area(c, right),
+        "roc_auc": np.mean([area(s.round(12), h) for s, h in zip(ranked, hits, strict=True)]),
+        "average_precision": np.mean([precision(s.round(12), h) for s, h in zip(ranked, hits, strict=True)]),
+        "aurc": np.mean(risks),
+        "eaurc": np.mean(risks) - np.mean(best),
+    }
+
+
+def kinds_of_scores(like, k, n=240):
+    """Scores (n, k) as they are stored, their kind, and labels; no row has two largest."""
+    z, y = truth(2 * n, k, seed=14)
+    two = np.sort(np.round(z), axis=1)[:, -2:]
+    kept = np.flatnonzero(two[:, 0] < two[:, 1])[:n]
+    z, y = z[kept], y[kept]
+    if like == "integer":
+        return np.round(z).astype(np.int8), "logits", y
+    if like == "float16":
+        return z.astype(np.float16), "logits", y
+    p = np.exp(z) / np.exp(z).sum(axis=1, keepdims=True)
+    share = np.floor(16 * p)
+    share[np.arange(len(p)), p.argmax(axis=1)] += 16 - share.sum(axis=1)
+    return (np.eye(k)[p.argmax(axis=1)] if like == "hard" else share / 16), "probs", y
+
+
+@pytest.mark.filterwarnings("ignore:divide by zero|invalid value")
+@pytest.mark.parametrize("k", [2, 3])
+@pytest.mark.parametrize("like", ["hard", "tied", "integer", "float16"])
+def test_metrics_of_coarse_scores_are_their_formulas(like, k):
+    scores, kind, y = kinds_of_scores(like, k)
+    p = scores.astype(float)
+    p = np.exp(p) / np.exp(p).sum(axis=1, keepdims=True) if kind == "logits" else p
+    expected = by_definition(p, y)
+    found = values(ArrayRows(scores, y, kind), list(expected))
+    for name, value in expected.items():
+        if np.isfinite(value) and (k > 2 or name != "top2_gap"):  # certain and wrong rows have their own tests
+            assert found[name] == pytest.approx(value, rel=1e-9, abs=1e-12), name
 
 
 LIKE = {"plain": lambda z: z, "tied": np.round, "float16": lambda z: z.astype(np.float16), "sure": lambda z: z * 50}
