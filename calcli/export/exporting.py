@@ -49,16 +49,18 @@ def target_of(output: str, to: str | None) -> str:
     return found
 
 
-def export(artifact: Artifact, target: str, onto: str | None = None, at: str | None = None) -> Export:
+def export(
+    artifact: Artifact, target: str, onto: str | None = None, at: str | None = None, *, name: str | None = None
+) -> Export:
     """A calibrator for one of ``TARGETS``, by itself or behind output ``at`` of the classifier ``onto``, tried on
-    hard rows.
+    hard rows. name : of the calibrator in messages, else its method.
 
     Raises UsageError for a method that cannot be exported, or a package that is missing.
     """
     if artifact.input_kind == "confidence":
         raise UsageError(
-            f"{artifact.method}: maps confidences of which no class is known; only calibrators of the scores of all"
-            " classes can be exported; calcli apply uses it"
+            f"{name or artifact.method}: maps confidences of which no class is known; only calibrators of the scores of"
+            " all classes can be exported; calcli apply uses it"
         )
     return _alone(artifact, target) if onto is None else _behind(artifact, onto, at)
 

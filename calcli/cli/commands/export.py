@@ -65,7 +65,7 @@ def run(args: ExportArgs) -> int:
     command = CommandContext(args)
     check_output(Path(args.output), force=args.force, inputs=args.inputs)
     artifact = load(args.artifact)
-    made = export(artifact, str(args.to), args.onto, args.at)
+    made = export(artifact, str(args.to), args.onto, args.at, name=args.artifact)
     for note in made.notes:
         command.warn(note)
     agreement = made.agreement
