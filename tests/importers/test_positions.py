@@ -1,6 +1,9 @@
 """Scores of pixels and tokens: any place of the axis of classes, any format, ignored labels, samples of each unit."""
 
 import json
+import shutil
+import tempfile
+from types import SimpleNamespace
 
 import h5py
 import numpy as np
@@ -10,6 +13,7 @@ from imports import bring
 from calcli.errors import DataError, UsageError
 from calcli.importers import positions
 from calcli.importers.import_report import Splitting
+from calcli.importers.readers import numpy_files
 
 N, K, H, W = 7, 5, 6, 4
 RNG = np.random.default_rng(0)
@@ -54,6 +58,27 @@ def test_pixels_are_rows_and_images_units(tmp_path, out, name, scores):
     assert np.array_equal(found["labels"], Y.reshape(-1)[KEPT])
     assert np.array_equal(found["unit"], UNIT)
     assert f"7 x 24 positions became 168 rows, {KEPT.sum()} of them taken (ignored labels)" in found["notes"]
+
+
+@pytest.mark.parametrize("room", [True, False])
+def test_a_very_large_packed_array_is_unpacked_to_a_file_where_there_is_room(tmp_path, out, monkeypatch, room):
+    copy, copied, folder = shutil.copyfileobj, [], tmp_path / "temporary"
+    folder.mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(folder))
+    monkeypatch.setattr(numpy_files, "UNPACKED", 1)
+    monkeypatch.setattr(shutil, "copyfileobj", lambda *given: (copied.append(given), copy(*given)))
+    if not room:
+        monkeypatch.setattr(shutil, "disk_usage", lambda _: SimpleNamespace(free=0))
+    np.savez_compressed(tmp_path / "a.npz", logits=FIRST, labels=Y)
+    found = bring(tmp_path / "a.npz", out, ignore=[255])
+    assert np.array_equal(found["logits"], Z.reshape(-1, K)[KEPT])
+    assert np.array_equal(found["unit"], UNIT)
+    assert bool(copied) == room and not list(folder.iterdir())
+    whole = (tmp_path / "a.npz").read_bytes()
+    (tmp_path / "a.npz").write_bytes(whole[:1500] + bytes(40) + whole[1540:])
+    with pytest.raises(DataError, match=r"a\.npz"):
+        bring(tmp_path / "a.npz", out, ignore=[255])
+    assert not list(folder.iterdir())
 
 
 def test_tokens_go_with_what_their_sequence_has(tmp_path, out):

@@ -2,6 +2,8 @@
 
 import io
 import re
+import shutil
+import tempfile
 import zipfile
 from contextlib import ExitStack
 from pathlib import Path
@@ -20,6 +22,9 @@ from calcli.numerics import bfloat16_to_float32, is_bfloat16
 
 MAPPED = 16 << 20
 """Bytes from which an array stays in its file."""
+
+UNPACKED = 256 << 20
+"""Bytes from which a packed array is unpacked to a temporary file, where there is room."""
 
 
 @reader(
@@ -82,7 +87,7 @@ def read_npz(file: SourceFile, stack: ExitStack, ask: ImportRequest) -> Archive:
     def loader(name: str) -> Any:
         def load() -> Any:
             _check_size(path, name, archive)
-            if (stored := _in_one_piece(path, name, archive.zip)) is not None:
+            if (stored := _in_one_piece(path, name, archive.zip, stack)) is not None:
                 return stored
             try:
                 found = archive[name]
@@ -106,18 +111,27 @@ def read_npz(file: SourceFile, stack: ExitStack, ask: ImportRequest) -> Archive:
     return Archive.of(path, "npz", {name: loader(name) for name in names if not hidden.fullmatch(name)})
 
 
-def _in_one_piece(path: Path, name: str, archive: zipfile.ZipFile) -> Mapped | None:
-    """A large array that was not packed, as it lies in the file; None for any other."""
+def _in_one_piece(path: Path, name: str, archive: zipfile.ZipFile, stack: ExitStack) -> Mapped | None:
+    """A large array as it lies in the file, a very large one that is packed in a temporary file; None for others."""
     about = next((each for each in archive.infolist() if each.filename == f"{name}.npy"), None)
-    if about is None or about.compress_type != zipfile.ZIP_STORED or about.file_size < MAPPED:
+    packed = about is not None and about.compress_type != zipfile.ZIP_STORED
+    if about is None or about.file_size < (UNPACKED if packed else MAPPED):
         return None
-    with path.open("rb") as file:
-        member_start(file, about.header_offset)
+    with archive.open(about) if packed else path.open("rb") as file:
+        if not packed:
+            member_start(file, about.header_offset)
         header, start = _header(file), file.tell()
     if header is None or header[0].hasobject or header[2]:
         return None
     dtype, shape, _ = header
-    return Mapped(lambda: np.memmap(path, dtype, "r", offset=start, shape=shape), path, name)
+    lies = path
+    if packed:
+        if shutil.disk_usage(tempfile.gettempdir()).free < about.file_size:
+            return None
+        lies = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="calcli-"))) / "array.npy"
+        with archive.open(about) as member, lies.open("wb") as whole:
+            shutil.copyfileobj(member, whole, 1 << 20)
+    return Mapped(lambda: np.memmap(lies, dtype, "r", offset=start, shape=shape), path, name)
 
 
 def _plain_objects(path: Path, name: str, data: bytes) -> Any:
