@@ -29,7 +29,12 @@ class ImportOptions(ByName):
     classes: int | None = flag(None, "Of top-k tables: how many classes there are.", "C", min=2)
     class_axis: int | None = flag(None, "Axis of the classes, of scores of pixels or tokens.", "AXIS", min=-9, max=9)
     sample: int | None = flag(None, "Take N positions, or rows, of each unit, drawn by --seed.", "N", min=1)
-    reduce: str | None = flag(None, "Of several scores a row (tokens, prompts): how they become one.", "|".join(REDUCE))
+    reduce: str | None = flag(
+        None,
+        "Of several scores a row (tokens, prompts): how they become one.",
+        "|".join(REDUCE),
+        formerly="--views",
+    )
     gold: str | None = flag(
         None, "Another file with the right answers, joined by ids; with --votes their column.", "FILE|COLUMN"
     )

@@ -107,8 +107,12 @@ def _named(
         remark(f"{where}: {positive!r} was read as class 1, {class_names[0]!r} as class 0")
     elif class_names is None:
         class_names = _understood(texts, k, where)
-    elif not set(texts) <= set(class_names) and all((n := whole_number(t)) is not None and n < k for t in texts):
-        class_names = [str(i) for i in range(k)]  # numbers written as text
+    elif not set(texts) <= set(class_names):
+        if all((n := whole_number(text)) is not None and n < k for text in texts):
+            class_names = [str(i) for i in range(k)]  # numbers written as text
+        elif inner := _inner_names(texts, class_names):
+            class_names, own = inner, True
+            remark(f"{where}: classes {inner[0]!r} to {inner[-1]!r} are what differs in the names of the columns")
     if class_names is None:
         if k == 2 and len(texts) > 2:
             raise DataError(
@@ -129,6 +133,21 @@ def _named(
         raise DataError(f"{where}: row {row} has label {texts[int(inverse.flat[row])]!r}, expected one of {known}")
     meant = own and any(whole_number(text.lstrip("-")) is None for text in class_names)
     return TakenLabels(labels, list(class_names) if meant else None)
+
+
+def _inner_names(texts: Sequence[str], names: Sequence[str]) -> list[str] | None:
+    """What remains of ``P(cat), P(dog), …`` without the same text before and behind, if every label is one of these."""
+    found = set()
+    for name in names:
+        place = name.find(texts[0])
+        if place < 0:
+            continue
+        before, behind = name[:place], name[place + len(texts[0]) :]
+        inner = [other.removeprefix(before).removesuffix(behind) for other in names]
+        whole = all(before + part + behind == other for part, other in zip(inner, names, strict=True))
+        if whole and set(texts) <= set(inner):
+            found.add(tuple(inner))
+    return list(found.pop()) if len(found) == 1 else None
 
 
 def _understood(texts: Sequence[str], k: int, where: str) -> list[str] | None:

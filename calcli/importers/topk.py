@@ -87,14 +87,26 @@ def spread(p: NDArray[Any], index: NDArray[Any], k: int, where: str) -> NDArray[
     return whole / whole.sum(axis=1, keepdims=True)
 
 
+SCORE_OF = {frozenset(("label", key)): key for key in ("score", "prob")}
+"""Fields of a label with its score, and the field of the score."""
+
+
 def named_scores(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """Rows in which a list of ``{"label": …, "score": …}``, as a pipeline of transformers gives it, is two lists."""
+    """Rows in which a list of ``{"label": …, "score": …}``, as a pipeline of transformers gives it, is two lists.
+
+    BigQuery calls the second ``prob``.
+    So are the ``labels`` and ``scores`` of its zero-shot pipeline.
+    """
     made = []
     for row in rows:
+        if _is_zero_shot(row):
+            rest = {key: cell for key, cell in row.items() if key not in ("labels", "scores")}
+            made.append({**rest, "probs": row["scores"], "class_name": row["labels"]})
+            continue
         flat: dict[str, Any] = {}
         for key, cell in row.items():
             if isinstance(cell, list) and cell and all(_is_pair(item) for item in cell):
-                flat["probs"] = [item["score"] for item in cell]
+                flat["probs"] = [item[SCORE_OF[frozenset(item)]] for item in cell]
                 flat["class_name"] = [str(item["label"]) for item in cell]
             else:
                 flat[key] = cell
@@ -102,8 +114,16 @@ def named_scores(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     return made
 
 
+def _is_zero_shot(row: Mapping[str, Any]) -> bool:
+    words, scores = row.get("labels"), row.get("scores")
+    if not (isinstance(words, list) and isinstance(scores, list) and len(words) == len(scores) > 1):
+        return False
+    return all(isinstance(word, str) for word in words) and all(isinstance(score, float) for score in scores)
+
+
 def _is_pair(item: Any) -> bool:
-    return isinstance(item, dict) and item.keys() == {"label", "score"} and isinstance(item["score"], (int, float))
+    key = SCORE_OF.get(frozenset(item)) if isinstance(item, dict) else None
+    return key is not None and isinstance(item[key], (int, float))
 
 
 def _ranks(columns: Mapping[str, Column], stems: Sequence[str]) -> tuple[Callable[[], NDArray[Any]] | None, set[str]]:

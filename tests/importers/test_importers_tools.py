@@ -8,6 +8,9 @@ import numpy as np
 import pytest
 from test_importers_variants import NAMES, N, P, Y, Z, rows_of
 
+from calcli.errors import DataError
+from calcli.importers.labels import to_labels
+
 WORDS = [NAMES[y] for y in Y]
 PLAIN = "".join(",".join([*map(repr, p), str(y)]) + "\n" for p, y in zip(P.tolist(), Y, strict=True))
 HEAD = ",".join(f"prob_{name}" for name in NAMES) + ",label\n"
@@ -27,6 +30,22 @@ def check(found, p=P):
 # ---- tables
 
 
+def test_row_names_without_a_column_name_as_write_table_of_r_has_them(run):
+    names = " ".join(f'"prob.{name}"' for name in NAMES) + ' "truth"\n'
+    lines = [
+        f'"{i}" {" ".join(map(repr, p))} "{word}"\n'
+        for i, (p, word) in enumerate(zip(P.tolist(), WORDS, strict=True), 1)
+    ]
+    write("t.txt", names + "".join(lines))
+    assert "was read as the ids of the rows" in check(rows_of(run, "t.txt"))
+    write("t.txt", (names + "".join(lines)).replace(" ", ","))
+    check(rows_of(run, "t.txt"))
+    write("t.csv", HEAD + PLAIN.replace("\n", ",\n"))  # nothing is in the cell too many
+    assert "has 6 cells, expected 5" in run("extract", "t.csv", "-o", "x.h5").line
+    write("t.csv", HEAD + "".join(f"0.5,{line}" for line in PLAIN.splitlines(keepends=True)))  # numbers are no names
+    assert "has 6 cells, expected 5" in run("extract", "t.csv", "-o", "x.h5").line
+
+
 def test_the_first_row_of_lists_is_no_header(run):
     """As batch jobs that echo the label write them: ``"[0.2, 0.8]",1``; the first row had become names."""
     write("t.csv", "".join(f'"{p}",{y}\n' for p, y in zip(P.tolist(), Y, strict=True)))
@@ -41,6 +60,25 @@ def test_decimal_commas_between_semicolons_and_tabs(run, first):
     check(rows_of(run, "t.txt"))
     write("t.csv", "prob_a,prob_b,label\n" + '"0,25","0,75",1\n' * 3)
     assert "expected a number with a point before its decimals" in run("extract", "t.csv", "-o", "x.h5").line
+
+
+@pytest.mark.parametrize(
+    "form", ["P({})", "confidence({})", "P (Class={})", "Prediction {}", 'Probabilities for Class "{}"']
+)
+def test_labels_are_looked_up_in_what_differs_in_the_names_of_columns(run, form):
+    head = ",".join('"' + form.format(name).replace('"', '""') + '"' for name in NAMES)
+    rows = [",".join([*map(repr, p), word]) for p, word in zip(P.tolist(), WORDS, strict=True)]
+    write("t.csv", "\n".join([f"{head},truth", *rows]) + "\n")
+    said = check(rows_of(run, "t.csv", "--kind", "probs"))
+    assert "classes 'ant' to 'dog' are what differs in the names of the columns" in said
+
+
+def test_names_that_share_letters_beyond_the_classes():
+    """cat and cow share a c, which belongs to them."""
+    taken = to_labels(np.array(["cow", "cat"]), 2, 2, ["P(cat)", "P(cow)"], "x")
+    assert (taken.values.tolist(), taken.names) == ([1, 0], ["cat", "cow"])
+    with pytest.raises(DataError, match="expected one of P\\(cat\\), P\\(cow\\)"):
+        to_labels(np.array(["cow", "owl"]), 2, 2, ["P(cat)", "P(cow)"], "x")
 
 
 def test_names_of_columns_in_other_spellings(run):
@@ -155,8 +193,14 @@ def test_rows_by_id_in_a_pickle(run):
     assert done.code == 0 and "x.h5:test: 60 x 4" in done.err and "x.h5:val: 60 x 4" in done.err
 
 
-def test_numbers_as_texts(run):
+def test_numbers_as_texts_and_pairs_of_label_and_probability(run):
     lines = [{"probs": [str(v) for v in p], "label": int(y)} for p, y in zip(P.tolist(), Y, strict=True)]
+    write("t.jsonl", "".join(json.dumps(line) + "\n" for line in lines))
+    check(rows_of(run, "t.jsonl"))
+    lines = [
+        {"predicted_label_probs": [{"label": NAMES[c], "prob": p[c]} for c in np.argsort(-p)], "label": word}
+        for p, word in zip(P, WORDS, strict=True)
+    ]
     write("t.jsonl", "".join(json.dumps(line) + "\n" for line in lines))
     check(rows_of(run, "t.jsonl"))
 

@@ -92,6 +92,12 @@ def as_npz(**arrays):
     return write
 
 
+def of_records():
+    kinds = [*((name, "f8") for name in PROBS), ("label", "i8")]
+    np.save("t.npy", np.array([tuple(row) for row in labelled(P)], dtype=kinds))
+    return "t.npy"
+
+
 READ = {
     "header of savetxt": with_a_header_of_savetxt,
     "comments above": below_comments,
@@ -119,6 +125,13 @@ READ = {
     "classes by name, ranked": as_json(
         [{"probs": by_class(p, ranked=True), "label": NAMES[y]} for p, y in zip(P, Y, strict=True)]
     ),
+    "zero-shot": as_json(
+        [
+            {"labels": list(ranks), "scores": list(ranks.values()), "gold": NAMES[y]}
+            for ranks, y in zip((by_class(p, ranked=True) for p in P), Y, strict=True)
+        ]
+    ),
+    "records": of_records,
     "objects": as_npz(logits=Z.astype(object), labels=Y.astype(object)),
     "truth": as_npz(logits=Z, truth=Y),
 }  # fmt: skip

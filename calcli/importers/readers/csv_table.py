@@ -177,6 +177,8 @@ def _columns(
     names = header if header is not None else [str(i) for i in range(len(rows[0]))]
     inside = header is not None and not opening.above
     cells = rows[1:] if inside else rows
+    if inside and _have_names(cells, len(names)):
+        names = ["", *names]
     for number, row in enumerate(cells, start=opening.skip + (2 if inside else 1)):
         if len(row) != len(names):
             raise DataError(
@@ -187,6 +189,15 @@ def _columns(
     if opening.separator in ";\t":
         by_column = [_with_points(path, name, column) for name, column in zip(names, by_column, strict=True)]
     return names, {name: _column(path, name, column) for name, column in zip(names, by_column, strict=True)}, len(cells)
+
+
+def _have_names(rows: Sequence[Sequence[str]], columns: int) -> bool:
+    """Whether every row begins with a name that no column has, as R's ``write.table`` writes them."""
+    if not rows or any(len(row) != columns + 1 for row in rows) or not any(row[-1].strip() for row in rows):
+        return False
+    names = [row[0] for row in rows]
+    counted = any(names == [str(i) for i in range(start, len(rows) + start)] for start in (0, 1))
+    return counted or (len(set(names)) == len(names) and not any(map(is_number, names)))
 
 
 def _with_points(path: Path, name: str, cells: Sequence[str]) -> tuple[str, ...]:

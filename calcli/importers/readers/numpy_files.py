@@ -6,6 +6,7 @@ import shutil
 import tempfile
 import zipfile
 from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 from typing import IO, Any
 
@@ -13,6 +14,7 @@ import numpy as np
 
 from calcli.errors import DataError
 from calcli.importers.archive import Archive, Mapped, member_start
+from calcli.importers.columns import Column, table_archive
 from calcli.importers.formats import reader
 from calcli.importers.import_request import ImportRequest
 from calcli.importers.readers.pickles import content_archive, load_arrays
@@ -45,6 +47,8 @@ def read_npy(file: SourceFile, stack: ExitStack, ask: ImportRequest) -> Archive:
         pickled = opened.read() if about is not None and about[0].hasobject else None
     if pickled is not None:
         return content_archive(path, "npy", load_arrays(pickled, str(path)))
+    if about is not None and about[0].names is not None:
+        return _structured(path, ask)
 
     def load() -> Mapped:
         return Mapped(lambda: np.load(path, mmap_mode="r", allow_pickle=False), path, path.stem)
@@ -62,6 +66,17 @@ def _header(file: IO[bytes]) -> tuple[np.dtype[Any], tuple[int, ...], bool] | No
     except Exception:  # the header is a Python expression that may be broken in any way
         return None
     return dtype, shape, columns_first
+
+
+def _structured(path: Path, ask: ImportRequest) -> Archive:
+    """A table of named columns, as ``DataFrame.to_records`` and record arrays are."""
+    rows = np.load(path, allow_pickle=False).reshape(-1)
+    kinds = {"U": "text", "S": "text", "b": "other"}
+    columns = {}
+    for name in rows.dtype.names:
+        kind: Any = "lists" if rows[name].ndim > 1 else kinds.get(rows[name].dtype.kind, "number")
+        columns[str(name)] = Column(kind, partial(np.ascontiguousarray, rows[name]))
+    return table_archive(path, "npy", columns, len(rows), ask)
 
 
 def _is_npz(file: SourceFile) -> bool:
