@@ -33,6 +33,7 @@ class ImportOptions(ByName):
         None,
         "Of several scores a row (tokens, prompts): how they become one.",
         "|".join(REDUCE),
+        "--reduce",
         formerly="--views",
     )
     gold: str | None = flag(
