@@ -1,11 +1,15 @@
 """Files that a job keeps beside its output until it is done: its own, never somebody else's."""
 
+import errno
 import os
 import stat
 from io import FileIO
 from pathlib import Path
 
 from calcli.errors import CalcliError, UsageError
+
+NO_ROOM = {errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EMFILE, errno.ENFILE}
+"""Errors of which the name that was given is not the reason."""
 
 
 def stamp(path: Path) -> tuple[int, ...]:
@@ -27,7 +31,8 @@ def open_job_file(path: Path, mode: int = 0o666) -> int:
         if os.path.lexists(path):
             what = "a symbolic link" if path.is_symlink() else problem.strerror
             raise UsageError(f"{path}: is in the way ({what}); move it or choose another -o") from None
-        raise CalcliError(f"{path}: cannot be written: {problem.strerror}; choose another -o") from None
+        kind = CalcliError if problem.errno in NO_ROOM else UsageError
+        raise kind(f"{path}: cannot be written: {problem.strerror}; choose another name") from None
     if not stat.S_ISREG(os.fstat(descriptor).st_mode):
         os.close(descriptor)
         raise UsageError(f"{path}: is in the way (no ordinary file); move it or choose another -o")

@@ -160,7 +160,13 @@ def test_an_empty_file_is_no_state(run):
 
 @pytest.mark.parametrize(
     "words",
-    [("--state", "s.json"), ("w0.h5",), ("w0.h5", "--state", "s.json", "--label", "class")],
+    [
+        ("--state", "s.json"),
+        ("w0.h5",),
+        ("w0.h5", "--state", "s.json", "--label", "class"),
+        ("w0.h5", "--state", "9" * 300),
+        ("w0.h5", "--state", "nowhere/s.json"),
+    ],
 )
 def test_what_cannot_be_asked(run, words):
     list(batches(1))

@@ -8,7 +8,7 @@ import h5py
 import numpy as np
 import pytest
 
-from calcli.errors import CalcliError, DataError
+from calcli.errors import DataError, UsageError
 from calcli.importers.archive import Mapped
 from calcli.importers.import_report import FEW, Chance
 from calcli.importers.labelled_scores import Slab
@@ -49,10 +49,13 @@ def test_what_is_advised_for_labels_out_of_range(labels, advice):
         check_labels(np.array(labels), 3, 3, "a.h5: labels")
 
 
-def test_a_job_file_in_no_folder_is_an_error_of_its_own(tmp_path):
-    with pytest.raises(CalcliError, match="cannot be written: No such file or directory; choose another -o") as found:
-        open_job_file(tmp_path / "absent" / "out.job")
-    assert found.value.exit_code == CalcliError.exit_code
+@pytest.mark.parametrize(
+    ("name", "says"), [("absent/out.job", "No such file or directory"), ("9" * 300, "File name too long")]
+)
+def test_a_job_file_that_its_name_forbids_is_a_usage_error(tmp_path, name, says):
+    """As any output of that name is."""
+    with pytest.raises(UsageError, match=f"cannot be written: {says}; choose another name"):
+        open_job_file(tmp_path / name)
 
 
 def test_a_calibrator_that_breaks_on_rows_is_refused_as_damaged():
