@@ -343,7 +343,7 @@ class Member(NamedTuple):
 class Mixture(Calibrator):
     """(1 - uniform) sum_j w_j p_j + uniform / k, the p_j from different calibrators.
 
-    The prediction is the largest entry, or what it was where every member keeps predictions.
+    The prediction is the largest entry, or what it was where every member is accuracy-preserving.
     """
 
     members: tuple[Member, ...]

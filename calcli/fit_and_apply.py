@@ -1,4 +1,4 @@
-"""Fit and apply: from rows to an artifact with an honest before and after, and from an artifact to calibrated rows."""
+"""Fit and apply: from rows to an artifact that says what it did to them, and from an artifact to calibrated rows."""
 
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -29,7 +29,7 @@ LEAP = 0.1
 """A gain in accuracy that no miscalibration explains, where it at least doubles."""
 
 ALL = 0.9
-"""Share of rows known again from which all are: rounding hides some."""
+"""Proportion of rows known again from which all are: rounding hides some."""
 
 WORSE = 1e-9
 """Differences below this are rounding, not a loss."""

@@ -12,7 +12,7 @@ LOWER_TAIL = 3.09
 def random_folds(n: int, folds: int, rng: np.random.Generator, units: Units | None = None) -> IntArray:
     """Fold of every row, (n,), at random; sizes differ by at most one.
 
-    Where rows belong together whole units are dealt out (see ``unit_folds``).
+    Where rows belong together whole units are assigned (see ``unit_folds``).
 
     The training rows then say nothing about which labels were held out. Stratified folds do:
     a method that learns class frequencies finds exactly those of the held-out rows, and
@@ -63,7 +63,7 @@ def even_by_design(y: IntArray, k: int) -> bool:
 def sampled_folds(y: IntArray, k: int, folds: int, rng: np.random.Generator, units: Units | None = None) -> IntArray:
     """Folds, (n,), that repeat how the rows were sampled: at random, or evenly by class where they were.
 
-    y : (n,) labels of k classes. Where rows belong together whole units are dealt out at random.
+    y : (n,) labels of k classes. Where rows belong together whole units are assigned at random.
     Of rows drawn evenly by design the held-out counts are known beforehand, and random
     folds would hold against a method that learns class frequencies a noise which its final fit does not have: a class
     short among the training rows is long among those held out.
@@ -78,8 +78,8 @@ def content_folds(
     """Random folds, (n,), that depend on what the rows hold and not on how they or the classes are ordered.
 
     y : (n,) labels; loss : (n,). The rows are lined up class by class and by loss within a
-    class, and given random folds along the line: so a fit does not depend on the order either. Units are dealt out
-    in the order of their names.
+    class, and given random folds along the line: so a fit does not depend on the order either. Units are assigned in
+    the order of their names.
     """
     if units is not None:
         return unit_folds(units, folds, rng)
@@ -91,7 +91,7 @@ def content_folds(
 
 
 def _dealt(order: IntArray, folds: int) -> IntArray:
-    """Fold of every row when the rows, in this order, are dealt out in turn."""
+    """Fold of every row when the rows, in this order, are assigned in turn."""
     fold = np.empty(len(order), dtype=np.int64)
     fold[order] = np.arange(len(order)) % folds
     return fold

@@ -185,7 +185,7 @@ def held_to(
 
 
 def option_facts(struct: type[Any]) -> list[dict[str, Any]]:
-    """Options of a method as people read them: name, default, allowed, description."""
+    """Options of a method for people: name, default, allowed, description."""
     schema = msgspec.json.schema(struct)
     properties = schema["$defs"][struct.__name__]["properties"]
     return [
@@ -200,7 +200,7 @@ def option_facts(struct: type[Any]) -> list[dict[str, Any]]:
 
 
 def allowed_text(facts: dict[str, Any]) -> str:
-    """What a JSON Schema allows, as people read it."""
+    """What a JSON Schema allows, for people."""
     if "anyOf" in facts:
         return " or ".join(allowed_text(one) for one in facts["anyOf"])
     if "enum" in facts:

@@ -11,9 +11,12 @@ import shutil
 import subprocess
 import sys
 import textwrap
+import warnings
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
+
+import numpy as np
 
 import calcli
 from calcli.calibrator import Laws
@@ -206,7 +209,34 @@ def metric_page(name: str) -> str:
     rows += [["signature", code(facts["signature"])], ["reference", escaped(facts["reference"])]]
     lines += table(["", ""], rows)
     text = inspect.getdoc(own.measure)
-    return "\n".join([*lines, *(prose(text) if text else ())])
+    near = [
+        other
+        for other in metric_names()
+        if other != name and metric(other).measure.__module__ == own.measure.__module__
+    ]
+    beside = ["## See also", "", ", ".join(f"[{other}]({other}.md)" for other in near), ""] if near else []
+    return "\n".join([*lines, *(prose(text) if text else ()), *worked(name), *beside])
+
+
+EXAMPLE = """probabilities = np.array([[0.8, 0.1, 0.1], [0.2, 0.7, 0.1], [0.3, 0.3, 0.4]])
+labels = [0, 1, 0]  # predictions 0, 1, 2 with confidences .8, .7, .4: right, right, wrong"""
+
+
+def worked(name: str) -> list[str]:
+    """Three rows and the value of the metric on them, of two classes where it needs them; nothing where it has none."""
+    known: dict[str, Any] = {"np": np}
+    two = "probabilities = np.array([0.8, 0.3, 0.4])  # of class 1\nlabels = [1, 0, 1]"
+    for rows in (EXAMPLE, two):
+        exec(rows, known)  # the lines of the page, so that they are what was computed
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            score = calcli.evaluate(known["probabilities"], known["labels"], kind="probs", metrics=[name])
+        value = score.results[0].scores[metric(name).name].value
+        if value is not None:
+            call = f'calcli.evaluate(probabilities, labels, kind="probs", metrics=["{name}"])'
+            lines = [*rows.splitlines(), f"found = {call}", f'found.results[0].scores["{name}"].value  # {value:.6g}']
+            return ["## Three rows", "", "```python", *lines, "```", ""]
+    return []
 
 
 def metrics_table() -> str:
@@ -359,6 +389,17 @@ def python_api() -> str:
     return "\n".join(lines)
 
 
+SHORTER = {
+    "collections.abc.": "",
+    "typing.": "",
+    "calcli.api.": "",
+    "calcli.evaluation.results.": "",
+    "numpy.ndarray[tuple[Any, ...], numpy.dtype[numpy.float64]]": "FloatArray",
+    "numpy.ndarray[tuple[Any, ...], numpy.dtype[numpy.int64]]": "IntArray",
+}
+"""Types as Python spells them, and as people do."""
+
+
 def signature(name: str, function: Any) -> list[str]:
     """A function as it is called, with its types, a parameter a line."""
     given = inspect.signature(function)
@@ -367,18 +408,15 @@ def signature(name: str, function: Any) -> list[str]:
     for p in kept:
         if p.kind is p.KEYWORD_ONLY and not starred:
             lines, starred = [*lines, "*"], True
-        lines.append(str(p).replace("calcli.api.", ""))
+        lines.append(str(p))
     back = given.return_annotation
     end = "" if back is given.empty else f" -> {inspect.formatannotation(back)}"
     whole = f"{name}({', '.join(lines)}){end}"
     if len(whole) > 80:
         whole = "\n".join([f"{name}(", *(f"    {line}," for line in lines), f"){end}"])
-    return [
-        "```python",
-        whole.replace("collections.abc.", "").replace("typing.", "").replace("calcli.api.", ""),
-        "```",
-        "",
-    ]
+    for spelt, short in SHORTER.items():
+        whole = whole.replace(spelt, short)
+    return ["```python", whole, "```", ""]
 
 
 def glossary() -> str:

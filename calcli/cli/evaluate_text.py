@@ -1,4 +1,4 @@
-"""The evaluation as people read it: verdicts, then the table, then the evidence. Every number is in the JSON too."""
+"""The evaluation for people: verdicts, then the table, then the evidence. Every number is in the JSON too."""
 
 import os
 import shutil

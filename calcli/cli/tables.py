@@ -57,7 +57,7 @@ class Table:
 
     @property
     def lines(self) -> list[list[str]]:
-        """The names of the columns, and the cells as people read them, numbers rounded."""
+        """The names of the columns, and the cells for people, numbers rounded."""
         return [list(self.columns), *([plain(number(cell)) for cell in row] for row in self.rows)]
 
 

@@ -1,4 +1,4 @@
-"""The picture of average ranks: an axis, a line to every method, bars over those that are not told apart."""
+"""The picture of average ranks: an axis, a line to every method, bars over those that do not differ significantly."""
 
 from collections.abc import Sequence
 from pathlib import Path

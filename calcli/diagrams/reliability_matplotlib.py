@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from calcli.diagrams.reliability import Key, Pen, ReliabilityStyle
 
 IN_COLOUR = 8
-"""Curves that can be told apart in one pair of axes; of more, the best five are coloured."""
+"""Curves that the eye can follow in one pair of axes; of more, the best five are coloured."""
 
 BEST = 5
 NOTE = 0.17  # inches that a line of small text takes

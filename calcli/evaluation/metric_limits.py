@@ -49,7 +49,7 @@ class Limit:
 class Outcome:
     """One limit against one result.
 
-    false_alarm : how often a calibrated model would cross it on as many rows; q95 : its 95th percentile there.
+    false_alarm : the probability that a calibrated model crosses it on as many rows; q95 : its 95th percentile there.
     """
 
     limit: Limit

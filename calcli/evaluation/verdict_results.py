@@ -1,4 +1,4 @@
-"""The judgement beside the metrics, as objects: what was evaluated, how it is off, and what would mend it."""
+"""The judgement beside the metrics, as objects: what was evaluated, how it is off, and what would correct it."""
 
 import math
 from collections.abc import Mapping

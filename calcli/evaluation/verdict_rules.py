@@ -83,13 +83,14 @@ def judge(
 ) -> Report:
     """The one judgement on one set of rows: kind, interval, p-value, what is off, and what to do.
 
-    The verdict calls calibrated rows calibrated 95 times in 100: its three tests of the
+    The verdict calls calibrated rows calibrated with probability 95 %: its three tests of the
     confidence, or of two classes of P(class 1) unless the question is ``about`` the top label, share
     ``MAIN`` of the 5 %, and each of its clauses (classes, of more than two; groups; bins of confidence; the
     split of the loss) has ``CLAUSE``. What is said beside it follows the same decisions. Of fewer
-    than ``FEW`` rows, or ``FEWEST_UNITS`` units, nothing is said; nor is what cannot be told apart called calibrated
-    where the mean gap is known to no better than ``WIDE``. doubt : why the labels may not belong to the scores.
-    name : of the rows, in commands. calibrated : have the scores been through a calibrator?
+    than ``FEW`` rows, or ``FEWEST_UNITS`` units, nothing is said; nor is what shows no significant difference
+    called calibrated where the mean gap is known to no better than ``WIDE``.
+    doubt : why the labels may not belong to the scores. name : of the rows, in commands.
+    calibrated : have the scores been through a calibrator?
     """
     table, k = context.table, data.n_classes
     units = None if table.units is None else table.units.n
@@ -375,7 +376,7 @@ def whole_points(gap: float) -> str:
 
 
 def remedy_method(split: Split | None, k: int | None, biased: bool) -> str:
-    """The method to fit: what the split of the loss found, or what mends the commonest departure."""
+    """The method to fit: what the split of the loss found, or what corrects the commonest departure."""
     if split is None or not split.nll.detected:
         return "platt" if k is None or biased else "ts"
     if split.temperature_nll.calibration >= MENDS * split.nll.calibration or split.method == "ts":

@@ -240,7 +240,7 @@ def _chain(parts: list[tuple[Transform, float]]) -> tuple[Transform, float]:
 def choose(wanted: Sequence[str], count: int, seed: int) -> tuple[str, ...]:
     """Specs with exact arguments from what was asked for.
 
-    wanted : ``zoom:0.62`` is taken as it is; ``zoom:0.5:0.9`` stands for ``count`` values
+    wanted : ``zoom:0.62`` is used as it is; ``zoom:0.5:0.9`` stands for ``count`` values
     drawn without replacement from {0.5, 0.51, ... < 0.9} (whole numbers for jpeg), written
     in increasing order; in ``zoom:0.5:0.9+brightness:0.5`` for a part. Raises UsageError for
     what is not allowed or is asked for twice.

@@ -257,7 +257,7 @@ def says_correct(name: str) -> bool:
 def columns_by_name(entries: Mapping[str, Entry], named: Mapping[str, Sequence[str]]) -> dict[str, Entry]:
     """The arrays with the columns that an option names under what bundles call them, in every folder and split.
 
-    named : names by role; none to have no such column. Several are groups, taken together. What was taken for one
+    named : names by role; none to have no such column. Several are groups, taken together. What was read as one
     of these by its name is left out. Raises UsageError for names that no array has.
     """
     names = [parse_name(path) for path in entries]

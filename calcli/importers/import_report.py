@@ -30,7 +30,7 @@ FEW = 30
 
 @dataclass(frozen=True)
 class Splitting:
-    """How to deal the rows of a source into groups."""
+    """How to split the rows of a source into groups."""
 
     parts: tuple[Part, ...] = ()
     seed: int = 0
@@ -39,7 +39,7 @@ class Splitting:
     texts: tuple[str, ...] = ()
 
     def method(self, labelled: bool, units: bool = False) -> str:
-        """How rows are dealt, in a word. units : do some belong together?"""
+        """How rows are split, in a word. units : do some belong together?"""
         if any(part.rows is not None for part in self.parts):
             return "position"
         if self.ordered:

@@ -1,4 +1,4 @@
-"""Writing files so that nobody ever finds half of one, and nothing is overwritten by surprise.
+"""Writing files so that nobody ever finds half of one, and nothing is overwritten unasked.
 
 Every output of every command goes through ``new_file``: a temporary neighbour is written,
 synced and read back before it takes its name.

@@ -30,10 +30,10 @@ DEVIATIONS = 5.0
 """Signatures that must be found again to say so, and beyond how many standard deviations of chance."""
 
 COPIED = 0.25
-"""Share of rows with a double from which they are asked about."""
+"""Proportion of rows with a double from which they are asked about."""
 
 LARGEST_GAP = 80.0
-"""Gaps between logits beyond this are not told apart: in float32 such probabilities are 0."""
+"""Gaps between logits beyond this count as equal: in float32 such probabilities are 0."""
 
 Signatures = NDArray[np.uint64]
 
@@ -157,7 +157,7 @@ def _one_score(rows: "Rows") -> bool:
 
 class RowSketch(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     """What an artifact stores of its rows. smallest : their smallest signatures, base64 of sorted little-endian uint64.
-    repeated : the share of rows whose signature another of them has."""
+    repeated : the proportion of rows whose signature another of them has."""
 
     smallest: str
     repeated: Annotated[float, msgspec.Meta(ge=0, le=1)]
@@ -188,7 +188,7 @@ def _repeated(found: Signatures) -> float:
 
 
 def share_seen(stored: RowSketch | None, n: int, facts: RowFacts) -> float:
-    """The share of rows that are among the n rows of a sketch; 0 where chance explains what agrees.
+    """The proportion of rows that are among the n rows of a sketch; 0 where chance explains what agrees.
 
     By chance a row agrees with one of a set as often as those of the set agree with each other, which the
     larger of both sets tells: two classes have few signatures, rounded scores still fewer. Bottom-k sketches:

@@ -80,9 +80,9 @@ def deal_rows(
     classes (in random order) laid end to end, and the groups spread evenly along that
     line, so that a group's share of every class differs from its share of all rows by
     less than one row for two groups, less than one more for each further group; the
-    sizes of the groups are exact. Without labels all rows are shuffled and dealt.
-    ``ordered`` deals without shuffling: the first rows to the first group, and so on.
-    Parts given by position are never shuffled. Where rows belong together whole ``units`` are dealt, at random or in
+    sizes of the groups are exact. Without labels all rows are shuffled and split.
+    ``ordered`` splits without shuffling: the first rows to the first group, and so on.
+    Parts given by position are never shuffled. Where rows belong together whole ``units`` are assigned, at random or in
     the order in which they begin: each goes where its middle row lies, so that sizes hold to the rows of a unit.
     Deterministic under ``seed``.
 

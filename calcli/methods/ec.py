@@ -96,7 +96,7 @@ def confidence_series(expansion: Expansion) -> FloatArray:
 
 
 def top_accuracy(rows: Rows, top: int) -> float:
-    """Share of rows whose label is among the ``top`` largest logits, ties by lowest index."""
+    """Proportion of rows whose label is among the ``top`` largest logits, ties by lowest index."""
     total, right = rows.sum(partial(_hits, top))
     return float(right / total)
 

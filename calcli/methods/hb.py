@@ -18,7 +18,7 @@ Scheme = Literal["width", "mass"]
 Bins = Annotated[int, Meta(ge=1, le=100_000, description="number of bins")]
 
 THIN = 20
-"""Rows per bin below which a bin's share of right answers is little more than chance (+-0.1)."""
+"""Rows per bin below which a bin's frequency of right answers is little more than chance (+-0.1)."""
 
 
 class HistogramOptions(ModeOptions, frozen=True):
@@ -34,7 +34,7 @@ class HistogramOptions(ModeOptions, frozen=True):
 
 @dataclass(frozen=True)
 class HistogramBinning(Steps):
-    """Replace each confidence by the share of right answers in its bin.
+    """Replace each confidence by the frequency of right answers in its bin.
 
     q = mean of the outcomes of the bin (lo, hi] that p falls into; an empty bin gives its
     midpoint (as verified_calibration does; others give 0 there, and rows of zeros).

@@ -14,7 +14,7 @@ SURE = 5.0
 """Standard errors, among all pairs of classes, from which it is no chance that two names look exchanged."""
 
 HARDLY = 3.0
-"""Standard errors within which an accuracy is hardly better than that of labels dealt at random."""
+"""Standard errors within which an accuracy is hardly better than that of random labels."""
 
 FAR = 0.1
 """So much larger is the mean confidence than the accuracy of a model that claims to know what it does not."""

@@ -1,4 +1,4 @@
-"""Numbers as people read them. Nothing rounds to 0 % or 100 %; minus is a minus sign."""
+"""Numbers for people. Nothing rounds to 0 % or 100 %; minus is a minus sign."""
 
 import math
 from collections.abc import Mapping

@@ -69,7 +69,7 @@ def warnings(model: ModelResults) -> Safe:
 
 
 def compare(model: ModelResults, m: int) -> Safe:
-    """One row per version: state, what it says and what happens, error beside its chance level, loss."""
+    """One row per version: state, mean confidence beside accuracy, error beside its expected value, NLL."""
     rows = []
     loss, called = ("nll", term("loss", "NLL")) if model.k > 1 else ("brier_top", "Squared error")
     best = focus_of(model)
@@ -413,7 +413,7 @@ def temperatures(model: ModelResults, m: int) -> Safe:
 
 
 def numbers(model: ModelResults, m: int) -> Safe:
-    """Every metric of every version with interval, chance level, p-value and signature."""
+    """Every metric of every version with interval, expected value, p-value and signature."""
     rows = []
     for v in model.versions:
         for score in v.result.scores.values():

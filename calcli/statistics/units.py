@@ -72,7 +72,7 @@ def wrong_units(score: FloatArray, units: Units) -> float:
 
 
 FEW_WRONG = 12.0
-"""Expected units with a wrong row below which their spread cannot be told from the outcomes."""
+"""Expected units with a wrong row below which their spread cannot be estimated."""
 
 FEWEST_UNITS = 8
 """Units below which nothing is said about calibration."""

@@ -240,7 +240,7 @@ def _note_all(args: ApplyArgs) -> None:
 def _outcomes(
     command: CommandContext, artifact: Artifact, targets: Sequence[Path], least: float | None
 ) -> Iterator[ShardOutcome]:
-    """What came of every bundle: several are dealt out to workers whole, the rows of one in ranges."""
+    """What came of every bundle: several are given to workers whole, the rows of one in ranges."""
     args, executor = command.args, command.executor
     if executor is None or len(targets) == 1:
         for bundle, target in zip(args.expanded, targets, strict=True):

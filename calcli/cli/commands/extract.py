@@ -120,7 +120,7 @@ class ExtractArgs(ModelOptions, ImportOptions, o.WorkerOptions, o.OutputOptions)
 
     @property
     def splitting(self) -> Splitting:
-        """How rows are dealt into groups. Raises UsageError."""
+        """How rows are split into groups. Raises UsageError."""
         split = tuple(self.split or ())
         return Splitting(tuple(map(parse_split, split)), self.seed, self.stratify, self.ordered, split)
 

@@ -68,7 +68,7 @@ class Evidence:
 
     @property
     def accuracy(self) -> float:
-        """Share of right predictions."""
+        """Proportion of right predictions."""
         return float(self.weight @ self.hit / self.weight.sum())
 
 

@@ -146,7 +146,7 @@ def _entry_of(state: State) -> State:
 
 
 def _instance_id(entry: State) -> str:
-    """The instance; a later trial or a perturbation repeats it, and is told apart."""
+    """The instance; a later trial or a perturbation repeats it, and is kept separate."""
     parts = [str(entry["instance_id"])]
     if entry.get("train_trial_index"):
         parts.append(f"trial {entry['train_trial_index']}")
