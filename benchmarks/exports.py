@@ -17,8 +17,8 @@ import numpy as np
 
 import calcli
 from calcli.errors import CalcliError
-from calcli.export.exporting import TARGETS, export
-from calcli.export.verify import compare
+from calcli.exporting.exporting import TARGETS, export
+from calcli.exporting.verify import compare
 from calcli.registry import method_names
 
 COMPOSED = ("ts+hb", "svs+beta", "ft+svs+spline")

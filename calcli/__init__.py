@@ -14,8 +14,6 @@ True
 What is listed in ``__all__`` is public, and ``calcli.sklearn``; everything else may change.
 """
 
-import sys
-from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from calcli import forks  # noqa: F401  # from the start on
@@ -55,18 +53,6 @@ __all__ = [
     "threshold",
     "watch",
 ]
-
-
-class _Package(ModuleType):
-    """The package, in which ``report``, ``export`` and ``extract`` stay the functions once the subpackages of these
-    names are imported."""
-
-    def __setattr__(self, name: str, value: Any) -> None:
-        if name not in __all__ or not isinstance(value, ModuleType):
-            super().__setattr__(name, value)
-
-
-sys.modules[__name__].__class__ = _Package
 
 
 def __getattr__(name: str) -> Any:

@@ -283,8 +283,8 @@ def report(
     >>> page.exists(), found.results[0].method
     (True, 'uncalibrated')
     """
-    from calcli.report.gather import facts_of, gather, metrics_of_page
-    from calcli.report.page import page
+    from calcli.reporting.gather import facts_of, gather, metrics_of_page
+    from calcli.reporting.page import page
 
     target, given = Path(path), _fitted(calibrators)
     if target.suffix.lower() not in (".html", ".htm"):
@@ -471,8 +471,8 @@ def export(
     >>> export(fit(logits, [0, 1, 0, 1]), file)["labels_differ"]
     0
     """
-    from calcli.export.exporting import check, export_facts, target_of
-    from calcli.export.exporting import export as made_of
+    from calcli.exporting.exporting import check, export_facts, target_of
+    from calcli.exporting.exporting import export as made_of
 
     (own,) = _fitted(calibrator)
     target = target_of(str(path), to)

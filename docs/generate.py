@@ -29,7 +29,7 @@ from calcli.importers.formats import formats
 from calcli.metrics.catalog import describe_metric, metric, metric_names
 from calcli.metrics.definition import Metric
 from calcli.registry import method, method_names
-from calcli.report.components import GLOSSARY
+from calcli.reporting.components import GLOSSARY
 
 EXPORTS = Path(__file__).parent / "exports.json"
 SCHEMAS = Path(__file__).parent / "schemas"

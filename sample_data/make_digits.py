@@ -25,8 +25,8 @@ from calcli.importers.job import Splitting
 from PIL import Image
 from sklearn.datasets import load_digits
 
-from calcli.extract.run import ModelJob, run_model
-from calcli.extract.transforms import parse
+from calcli.extracting.run import ModelJob, run_model
+from calcli.extracting.transforms import parse
 from calcli.io.split import parse_split
 
 HERE = Path(__file__).parent

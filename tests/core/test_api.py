@@ -443,8 +443,8 @@ def test_export_writes_the_file_of_the_command(files):
 
 def test_functions_stay_where_packages_have_their_names():
     """calcli.report, export and extract are packages too, which an import puts in their place."""
-    code = "import calcli, calcli.report.page, calcli.export.exporting, calcli.extract.run"
-    code += "; from calcli.report import page; print(*map(callable, (calcli.report, calcli.export, calcli.extract)))"
+    code = "import calcli, calcli.reporting.page, calcli.exporting.exporting, calcli.extracting.run"
+    code += "; from calcli.reporting import page; print(*map(callable, (calcli.report, calcli.export, calcli.extract)))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert done.stdout.split() == ["True"] * 3, done.stderr
 

@@ -15,8 +15,8 @@ from synthetic import truth
 
 from calcli.errors import UsageError
 from calcli.evaluation.watch import held
-from calcli.extract import run as run_of_models
-from calcli.extract.model_inputs import ModelJob
+from calcli.extracting import run as run_of_models
+from calcli.extracting.model_inputs import ModelJob
 from calcli.importers.import_report import Splitting
 from calcli.io.atomic import discard_abandoned, new_file
 from calcli.io.job_files import lock, open_job_file

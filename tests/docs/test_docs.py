@@ -23,7 +23,7 @@ from calcli.diagrams.style import style_names
 from calcli.io.artifact import _Envelope
 from calcli.metrics.catalog import metric_names
 from calcli.registry import method_names
-from calcli.report.components import GLOSSARY
+from calcli.reporting.components import GLOSSARY
 
 DOCS = REPOSITORY / "docs"
 SCHEMAS = DOCS / "schemas"

@@ -15,7 +15,7 @@ from synthetic import truth
 from calcli.cli.app import load, summaries
 from calcli.evaluation.term_meanings import BY_PART, REPORT
 from calcli.metrics.catalog import metric, metric_names
-from calcli.report.components import GLOSSARY
+from calcli.reporting.components import GLOSSARY
 
 RETIRED = {
     r"too (sure|modest)\b": "overconfident, underconfident",

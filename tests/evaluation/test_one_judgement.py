@@ -14,7 +14,7 @@ from run_calcli import runner
 import calcli
 from calcli.evaluation.verdict_results import SIZES, Estimate
 from calcli.metrics.intervals import Interval, wilson_interval
-from calcli.report.number_format import span
+from calcli.reporting.number_format import span
 
 KINDS = ("calibrated", "overconfident", "underconfident", "mixed", "too_few", "check_labels")
 SIGNS = dict(zip(KINDS, ("✓", "▲", "▼", "▲▼", "?", "?"), strict=True))

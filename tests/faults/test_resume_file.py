@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 
 from calcli.errors import CalcliError, UsageError
-from calcli.extract.model_inputs import ModelJob
-from calcli.extract.resume import KeptScores
-from calcli.extract.run import run_model
+from calcli.extracting.model_inputs import ModelJob
+from calcli.extracting.resume import KeptScores
+from calcli.extracting.run import run_model
 
 JOB = {"model": "m", "inputs": [1, 2]}
 ROWS = np.arange(24, dtype="f4").reshape(4, 2, 3)

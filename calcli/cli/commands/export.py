@@ -16,8 +16,8 @@ from calcli.cli import options as o
 from calcli.cli.context import CommandContext
 from calcli.cli.render import print_json, print_path
 from calcli.errors import UsageError
-from calcli.export.exporting import Export, check, export, export_facts, target_of
-from calcli.export.verify import Agreement, compare
+from calcli.exporting.exporting import Export, check, export, export_facts, target_of
+from calcli.exporting.verify import Agreement, compare
 from calcli.fast_dataclass import dataclass
 from calcli.flags import REQUIRED, argument, flag
 from calcli.io.artifact import Artifact, load

@@ -26,7 +26,7 @@ from calcli.cli.context import CommandContext
 from calcli.cli.render import Console, print_json, print_path
 from calcli.cli.shards import ShardOutcome, attempted, dealt_out, tried
 from calcli.errors import DataError, UsageError
-from calcli.extract.model_inputs import ModelJob, ModelOptions
+from calcli.extracting.model_inputs import ModelJob, ModelOptions
 from calcli.fast_dataclass import dataclass
 from calcli.flags import REQUIRED, argument, flag, taken
 from calcli.importers.import_report import ImportReport, Splitting, Written
@@ -179,7 +179,7 @@ class InputShard:
 
     def run(self, talk: Console) -> ImportReport:
         """Run the model and write its scores."""
-        from calcli.extract.run import run_model
+        from calcli.extracting.run import run_model
 
         try:
             return run_model(

@@ -29,8 +29,8 @@ from calcli.flags import REQUIRED, flag, same, taken
 from calcli.io.atomic import check_output, write_bytes
 from calcli.io.locate import ByName
 from calcli.metrics.context import MetricSettings
-from calcli.report.gather import ModelResults, facts_of, gather, metrics_of_page
-from calcli.report.page import page
+from calcli.reporting.gather import ModelResults, facts_of, gather, metrics_of_page
+from calcli.reporting.page import page
 
 ORDER = 55
 

@@ -9,7 +9,7 @@ from calcli.evaluation.watch import State
 from calcli.metrics.intervals import normal_quantile
 from calcli.metrics.significance import p_cell
 from calcli.metrics.warnings import data_warnings
-from calcli.report.components import (
+from calcli.reporting.components import (
     NONE,
     Room,
     download,
@@ -21,11 +21,11 @@ from calcli.report.components import (
     table,
     term,
 )
-from calcli.report.figures import bars, dumbbell, evidence_figure, gap_line, reliability, risk, sample, sweep_figure
-from calcli.report.gather import ModelResults, Version
-from calcli.report.markup import Safe, join, name, short, tag, text
-from calcli.report.number_format import count, fixed, in_words, per_cent, share, signed, span
-from calcli.report.verdicts import Verdict, report_of, tone, way_words
+from calcli.reporting.figures import bars, dumbbell, evidence_figure, gap_line, reliability, risk, sample, sweep_figure
+from calcli.reporting.gather import ModelResults, Version
+from calcli.reporting.markup import Safe, join, name, short, tag, text
+from calcli.reporting.number_format import count, fixed, in_words, per_cent, share, signed, span
+from calcli.reporting.verdicts import Verdict, report_of, tone, way_words
 
 RECOMMENDED = tag("span", "★ recommended", class_="recommended")
 

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from calcli.export.calibrator_graph import UNSEEN, groups_of, trace
-from calcli.export.numpy_source import load_source, write_source
+from calcli.exporting.calibrator_graph import UNSEEN, groups_of, trace
+from calcli.exporting.numpy_source import load_source, write_source
 from calcli.fast_dataclass import dataclass
 from calcli.io.artifact import Artifact
 from calcli.numerics import FloatArray, IntArray, log_softmax, softmax

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from calcli.errors import UsageError
-from calcli.extract.transforms import TRANSFORMS, choose, parse
+from calcli.extracting.transforms import TRANSFORMS, choose, parse
 
 NONE = np.zeros(2)
 

@@ -11,9 +11,9 @@ from calcli.diagrams.styles.gaps import Gap
 from calcli.diagrams.styles.temperature import TemperatureSweep
 from calcli.evaluation.watch import State
 from calcli.numerics import FloatArray
-from calcli.report.gather import ModelResults
-from calcli.report.markup import Safe, tag, text
-from calcli.report.number_format import fixed, per_cent, signed
+from calcli.reporting.gather import ModelResults
+from calcli.reporting.markup import Safe, tag, text
+from calcli.reporting.number_format import fixed, per_cent, signed
 
 LEFT, TOP, SIDE, WIDTH = 78.0, 46.0, 560.0, 668.0
 """The script knows LEFT, SIDE and WIDTH too."""

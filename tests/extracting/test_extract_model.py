@@ -13,9 +13,9 @@ torch = pytest.importorskip("torch")
 
 from calcli.calibrator import Context  # noqa: E402
 from calcli.errors import DataError, UsageError  # noqa: E402
-from calcli.extract.model_inputs import ModelJob, open_inputs  # noqa: E402
-from calcli.extract.run import run_model  # noqa: E402
-from calcli.extract.transforms import parse  # noqa: E402
+from calcli.extracting.model_inputs import ModelJob, open_inputs  # noqa: E402
+from calcli.extracting.run import run_model  # noqa: E402
+from calcli.extracting.transforms import parse  # noqa: E402
 from calcli.importers.import_report import Splitting  # noqa: E402
 from calcli.io.bundle import open_bundle  # noqa: E402
 from calcli.io.split import parse_split  # noqa: E402

@@ -10,8 +10,8 @@ from calcli.diagrams.curve import Quantity
 from calcli.diagrams.styles.gaps import Gap
 from calcli.evaluation.verdict_results import Advice, Report
 from calcli.fast_dataclass import dataclass
-from calcli.report.gather import ModelResults, Version
-from calcli.report.number_format import count, per_cent, points, samples, signed, span
+from calcli.reporting.gather import ModelResults, Version
+from calcli.reporting.number_format import count, per_cent, points, samples, signed, span
 
 # ---- where a version is wrong, in sentences: the bins, groups and classes that stand out
 

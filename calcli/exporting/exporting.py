@@ -6,12 +6,12 @@ from typing import Any, Literal, get_args
 import numpy as np
 
 from calcli.errors import CalcliError, UsageError, needed, one_line, unknown_name
-from calcli.export import onnx_after_classifier
-from calcli.export.calibrator_graph import groups_of, trace
-from calcli.export.numpy_source import load_source, write_source
-from calcli.export.onnx_model import OPSET, build_model, session
-from calcli.export.torch_module import build_module, load_program, save_program
-from calcli.export.verify import TOLERANCE, Agreement, Run, compare, trying_rows
+from calcli.exporting import onnx_after_classifier
+from calcli.exporting.calibrator_graph import groups_of, trace
+from calcli.exporting.numpy_source import load_source, write_source
+from calcli.exporting.onnx_model import OPSET, build_model, session
+from calcli.exporting.torch_module import build_module, load_program, save_program
+from calcli.exporting.verify import TOLERANCE, Agreement, Run, compare, trying_rows
 from calcli.fast_dataclass import dataclass
 from calcli.io.artifact import Artifact
 

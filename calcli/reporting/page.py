@@ -15,12 +15,12 @@ from calcli.diagrams.curve import CurveSettings
 from calcli.evaluation.verdict_results import Estimate
 from calcli.evaluation.watch import State
 from calcli.metrics.intervals import normal_quantile
-from calcli.report.components import GLOSSARY, NONE, Room, download, drawn_of, focus_of, state_word, table, term
-from calcli.report.gather import ModelResults, Threshold, Version
-from calcli.report.markup import Safe, data_block, distinct, join, name, tag, visible
-from calcli.report.number_format import count, fixed, samples, share, signed, span
-from calcli.report.sections import card, model_body, signatures, watched
-from calcli.report.verdicts import overall, report_of, tone, verdict_of
+from calcli.reporting.components import GLOSSARY, NONE, Room, download, drawn_of, focus_of, state_word, table, term
+from calcli.reporting.gather import ModelResults, Threshold, Version
+from calcli.reporting.markup import Safe, data_block, distinct, join, name, tag, visible
+from calcli.reporting.number_format import count, fixed, samples, share, signed, span
+from calcli.reporting.sections import card, model_body, signatures, watched
+from calcli.reporting.verdicts import overall, report_of, tone, verdict_of
 
 COLOURS = (("", "as the system"), ("light", "light"), ("dark", "dark"))
 
@@ -79,7 +79,7 @@ def page(
 
 def _document(called: str, header: Safe, foot: Safe, evaluation: Safe) -> Callable[[Safe, Sequence[Any]], str]:
     """A function from the content, and what the script reads of each model, to the whole document."""
-    style, script = (files("calcli.report").joinpath(f"page.{kind}").read_text("utf-8") for kind in ("css", "js"))
+    style, script = (files("calcli.reporting").joinpath(f"page.{kind}").read_text("utf-8") for kind in ("css", "js"))
 
     def document(content: Safe, data: Sequence[Any]) -> str:
         body = tag(

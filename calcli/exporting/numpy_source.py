@@ -6,9 +6,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from calcli.export.calibrator_graph import PAIR, groups_of
-from calcli.export.graph import Graph
-from calcli.export.operations import OPERATIONS
+from calcli.exporting.calibrator_graph import PAIR, groups_of
+from calcli.exporting.graph import Graph
+from calcli.exporting.operations import OPERATIONS
 from calcli.io.artifact import Artifact
 
 SHORT = 16

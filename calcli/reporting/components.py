@@ -4,9 +4,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from calcli.fast_dataclass import dataclass
-from calcli.report.gather import ModelResults, Version
-from calcli.report.markup import Safe, join, tag
-from calcli.report.verdicts import report_of, tone
+from calcli.reporting.gather import ModelResults, Version
+from calcli.reporting.markup import Safe, join, tag
+from calcli.reporting.verdicts import report_of, tone
 
 # ---- the glossary: every term that a page uses, in a sentence or two. {level} and {bins} are those of the page
 

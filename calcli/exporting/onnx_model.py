@@ -6,9 +6,9 @@ from typing import Any
 import numpy as np
 
 from calcli.errors import needed
-from calcli.export.calibrator_graph import groups_of
-from calcli.export.graph import Graph, Node
-from calcli.export.operations import OPERATIONS
+from calcli.exporting.calibrator_graph import groups_of
+from calcli.exporting.graph import Graph, Node
+from calcli.exporting.operations import OPERATIONS
 from calcli.io.artifact import Artifact
 
 OPSET = 17

@@ -14,10 +14,10 @@ from numpy.typing import NDArray
 from calcli import __version__
 from calcli.calibrator import Context
 from calcli.errors import CalcliError, DataError, UsageError, one_line
-from calcli.extract.model import Model, load_model
-from calcli.extract.model_inputs import IMAGE_SUFFIXES, Inputs, ModelJob, open_inputs
-from calcli.extract.resume import KeptScores
-from calcli.extract.transforms import Transform, choose, parse
+from calcli.extracting.model import Model, load_model
+from calcli.extracting.model_inputs import IMAGE_SUFFIXES, Inputs, ModelJob, open_inputs
+from calcli.extracting.resume import KeptScores
+from calcli.extracting.transforms import Transform, choose, parse
 from calcli.importers.import_report import ImportReport, Splitting, Written
 from calcli.io.atomic import check_output, real_place
 from calcli.io.locate import split_where

@@ -16,12 +16,12 @@ from synthetic import rows_of, truth
 
 from calcli.calibrator import Calibrator, Context, Prediction, param
 from calcli.errors import UsageError
-from calcli.export import exporting
-from calcli.export.calibrator_graph import Pieces, piecewise, trace
-from calcli.export.exporting import build_module, export, torch_run, tried
-from calcli.export.graph import Graph
-from calcli.export.operations import OPERATIONS
-from calcli.export.verify import SLAB, TOLERANCE, Agreement, compare, trying_rows
+from calcli.exporting import exporting
+from calcli.exporting.calibrator_graph import Pieces, piecewise, trace
+from calcli.exporting.exporting import build_module, export, torch_run, tried
+from calcli.exporting.graph import Graph
+from calcli.exporting.operations import OPERATIONS
+from calcli.exporting.verify import SLAB, TOLERANCE, Agreement, compare, trying_rows
 from calcli.fast_dataclass import dataclass
 from calcli.io.artifact import Artifact, FitRecord, load
 from calcli.numerics import log_softmax, softmax

@@ -5,8 +5,8 @@ from typing import Any
 
 import numpy as np
 
-from calcli.export.graph import Graph
-from calcli.export.operations import OPERATIONS
+from calcli.exporting.graph import Graph
+from calcli.exporting.operations import OPERATIONS
 
 
 def build_module(graph: Graph) -> Any:

@@ -14,7 +14,7 @@ from test_report import HOSTILE, fitted, model_of, page_of
 
 import calcli
 from calcli.evaluation.watch import read
-from calcli.report.page import page
+from calcli.reporting.page import page
 
 sync_api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")

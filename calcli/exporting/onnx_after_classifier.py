@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calcli.errors import DataError, UsageError, one_line
-from calcli.export.calibrator_graph import trace
-from calcli.export.onnx_model import OLDEST_OPSET, OPSET, Writer, properties, require_onnx, session
+from calcli.exporting.calibrator_graph import trace
+from calcli.exporting.onnx_model import OLDEST_OPSET, OPSET, Writer, properties, require_onnx, session
 from calcli.fast_dataclass import dataclass
 from calcli.io.artifact import Artifact
 from calcli.io.inputs import note_onnx

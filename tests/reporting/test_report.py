@@ -24,14 +24,14 @@ from calcli.metrics.catalog import report_metrics
 from calcli.metrics.collect import collect
 from calcli.metrics.confidence_bins import confidence_bins
 from calcli.metrics.context import MetricContext, MetricSettings
-from calcli.report.components import GLOSSARY, Room, drawn_of, focus_of
-from calcli.report.figures import pen
-from calcli.report.gather import gather, thresholds_of
-from calcli.report.markup import data_block, distinct, name, tag, text
-from calcli.report.number_format import count, in_words, per_cent, points, share, signed, span
-from calcli.report.page import page
-from calcli.report.sections import parts
-from calcli.report.verdicts import overall, report_of, verdict_of
+from calcli.reporting.components import GLOSSARY, Room, drawn_of, focus_of
+from calcli.reporting.figures import pen
+from calcli.reporting.gather import gather, thresholds_of
+from calcli.reporting.markup import data_block, distinct, name, tag, text
+from calcli.reporting.number_format import count, in_words, per_cent, points, share, signed, span
+from calcli.reporting.page import page
+from calcli.reporting.sections import parts
+from calcli.reporting.verdicts import overall, report_of, verdict_of
 from calcli.rows import ArrayRows
 
 PLAN = Plan((*report_metrics(), "gap"), MetricSettings(resamples=200), split=False)
@@ -164,7 +164,7 @@ def test_a_page_quotes_nothing_it_was_given_as_markup():
 
 def test_eight_versions_have_eight_lines():
     assert len({pen(at) for at in range(8)}) == 8
-    style = files("calcli.report").joinpath("page.css").read_text("utf-8")
+    style = files("calcli.reporting").joinpath("page.css").read_text("utf-8")
     for word in ("v1", "v2", "v3", "again"):
         assert re.search(rf"[\n}}]\.{word}\{{[^}}]*stroke-dasharray", style), word
 
@@ -326,18 +326,18 @@ def test_degenerate_rows_have_a_page(case):
 
 
 def test_the_script_uses_nothing_that_runs_text():
-    script = files("calcli.report").joinpath("page.js").read_text("utf-8")
+    script = files("calcli.reporting").joinpath("page.js").read_text("utf-8")
     for word in ("innerHTML", "outerHTML", "insertAdjacent", "eval(", "Function(", "document.write", "localStorage",
                  "sessionStorage", "fetch(", "XMLHttpRequest", "history."):  # fmt: skip
         assert word not in script, word
     assert not re.search(r"\.on[a-z]+\s*=", script)
-    style = files("calcli.report").joinpath("page.css").read_text("utf-8")
+    style = files("calcli.reporting").joinpath("page.css").read_text("utf-8")
     assert "url(" not in style and "@import" not in style
     assert "</" not in script + style
 
 
 def test_colours_of_the_page_have_the_contrast_that_reading_needs():
-    style = files("calcli.report").joinpath("page.css").read_text("utf-8")
+    style = files("calcli.reporting").joinpath("page.css").read_text("utf-8")
 
     def bright(colour):
         v = np.array([int(colour[at : at + 2], 16) for at in (1, 3, 5)]) / 255

@@ -10,7 +10,7 @@ from calcli.binning import width_edges
 from calcli.calibrator import Calibrator, Prediction
 from calcli.composition import Composition, Mixture, argmax_at_prediction
 from calcli.errors import UsageError
-from calcli.export.graph import FUNCTIONS, Graph, GraphValue, Operand
+from calcli.exporting.graph import FUNCTIONS, Graph, GraphValue, Operand
 from calcli.io.artifact import Artifact
 from calcli.kernels.numpy.hoki_retention import CELLS_PER_FOLD, DEGREE, gap_table
 from calcli.methods._binary.curves import logs, normalize, share_rest, step
