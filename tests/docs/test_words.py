@@ -136,7 +136,7 @@ def test_what_commands_say_uses_the_words_of_the_field(outputs):
     assert {"many.html", "two.html", "a.report.html"} <= set(texts)
     found = [f"{name}: {words}" for name, text in texts.items() if (words := retired(text))]
     assert not found, "\n".join(found)
-    script = (REPOSITORY / "calcli" / "report" / "page.js").read_text("utf-8")
+    script = (REPOSITORY / "calcli" / "reporting" / "page.js").read_text("utf-8")
     assert not retired(" ".join(re.findall(r'"([^"]*)"', script)))
 
 
