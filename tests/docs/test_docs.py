@@ -160,7 +160,8 @@ def test_the_stored_reports_are_of_today(name):
     path = DOCS / "reports" / f"{name}.html"
     text = path.read_text("utf-8")
     assert path.stat().st_size < 200_000
-    style, script = ((REPOSITORY / "calcli" / "reporting" / f"page.{kind}").read_text("utf-8") for kind in ("css", "js"))
+    page = REPOSITORY / "calcli" / "reporting"
+    style, script = ((page / f"page.{kind}").read_text("utf-8") for kind in ("css", "js"))
     assert style in text and script in text, "make reports"
     assert '<section id="verdict"' in text and text.count("<dt id=") == len(GLOSSARY)
     found = json.loads(re.search(r'id="calcli-evaluation">(.*?)</script>', text, re.S).group(1))
