@@ -173,6 +173,9 @@ def folder(tmp_path, monkeypatch):
     names = np.array(["north", "south", "east", "west", "sea", "air"])[g].astype("S")
     write("cal.h5", z[g < 5].astype("f4"), y[g < 5], site=names[g < 5], clinic=g[g < 5])
     write("new.h5", z[::3].astype("f4"), y[::3], site=names[::3], clinic=g[::3])
+    write(
+        "later.h5", (z[::3] + np.random.default_rng(8).normal(size=z[::3].shape)).astype("f4"), y[::3], site=names[::3]
+    )
     write("none.h5", z[:50], y[:50])
     s, y, g = two_classes(rng, 5, 300)
     write("two.h5", np.stack([0 * s, s], axis=1), y, site=g)
@@ -191,13 +194,15 @@ def test_every_command_takes_it(folder, run):
         ("diagram", "new.h5", "-c", "by.json"),
         ("report", "new.h5", "-c", "by.json", "-o", "r.html"),
         ("threshold", "new.h5", "-c", "by.json", "--accuracy", "0.3"),
-        ("watch", "new.h5", "-c", "by.json", "--state", "w.json"),
+        ("watch", "later.h5", "-c", "by.json", "--state", "w.json"),
         ("export", "by.json", "--to", "python", "-o", "by.py", "--check", "new.h5"),
     ):
         done = run(*words)
         assert done.code in (0, 5), (words, done.err)
         assert "133 of 800 rows are of groups that the fit has not seen (site: air)" in done.err, words
-        done = run(*("none.h5" if word == "new.h5" else word for word in words), *["--force"][: "-o" in words])
+        done = run(
+            *("none.h5" if word in ("new.h5", "later.h5") else word for word in words), *["--force"][: "-o" in words]
+        )
         assert done.code == 3, words
         assert "has no dataset 'site'" in done.err
     assert "ts-by" in run("inspect", "by.json").out
