@@ -50,13 +50,15 @@ TABLE_BYTES = 160
 @dataclass(frozen=True)
 class Subject:
     """Rows to evaluate. name : what they are called. group : of every row. class_names : one a class. unit : what the
-    units of rows that belong together are called, ``none`` where rows are said to be independent."""
+    units of rows that belong together are called, ``none`` where rows are said to be independent. location : the rows
+    as commands are given them, empty where they have no file."""
 
     rows: Rows
     name: str = ""
     group: NDArray[Any] | None = None
     class_names: Sequence[str] | None = None
     unit: str | None = None
+    location: str = ""
 
     def counted(self) -> "Subject":
         """Without the rows of weight 0."""
@@ -175,7 +177,7 @@ def assess(
     report = results[0].report
     if report is not None and baseline is None and len(results) > 1:
         given = [Given(r, c.path, c.seen()) for r, c in zip(results[1:], candidates[1:], strict=True)]
-        results[0] = replace(results[0], report=replace(report, advice=advice_among(report, given, subject.name)))
+        results[0] = replace(results[0], report=replace(report, advice=advice_among(report, given, subject.location)))
     return Assessed(results, tables, against, _seen(first))
 
 
@@ -260,7 +262,8 @@ def _result(
             split = cross_fitted_split(subject.rows, candidate.calibrator, context.table, seed, progress)
         data = data_summary(subject.rows.kind, context, subject.class_names)
         calibrated, doubt = candidate.calibrator is not None, " ".join(doubts)
-        report = judge(data, context, split, about=plan.about, doubt=doubt, name=subject.name, calibrated=calibrated)
+        where = subject.location
+        report = judge(data, context, split, about=plan.about, doubt=doubt, name=where, calibrated=calibrated)
     counts = context.table.counts
     return Result(
         subject.name,

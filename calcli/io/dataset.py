@@ -68,6 +68,12 @@ class DataSet(Rows):
         return self.total - self.n
 
     @property
+    def location(self) -> str:
+        """What a command that reads these rows is given, run in the same folder; empty for several files or none."""
+        own = self.name == self.path.name or self.name.startswith(f"{self.path.name}:")
+        return str(self.path.parent / self.name) if own and self.path.is_file() else ""
+
+    @property
     def nbytes(self) -> int:
         """Size of all scores in memory."""
         return self.total * self.k * self.dtype.itemsize

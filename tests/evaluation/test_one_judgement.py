@@ -230,3 +230,18 @@ def test_advice_of_python_names_the_calibrator_and_no_file():
     assert (advice.lead, advice.command) == ("Apply the calibrator.", "")
     assert f"{change.answers[0]:,} answers become right, {change.answers[1]:,} wrong; accuracy +" in advice.rest
     assert found[0].report.verdict.endswith(advice.rest.partition(". ")[0])
+
+
+def test_commands_of_the_advice_run_where_the_verdict_was_asked_for(run, tmp_path):
+    """They name the file as it was typed; of arrays and of several files there is no such name."""
+    z, y = rows_of("overconfident", 4)
+    (tmp_path / "d").mkdir()
+    for name, part in (("cal", slice(0, 3000)), ("test", slice(3000, None))):
+        with h5py.File(f"d/{name}.h5", "w") as file:
+            file["logits"], file["labels"] = z[part] * 2, y[part]
+    assert run("fit", "-m", "ts", "d/cal.h5", "-o", "d/ts.json", "-q").code == 0
+    said = run("evaluate", "d/test.h5", "-c", "d/ts.json", "-q").out
+    command = re.search(r"calcli (apply .* -o calibrated\.h5)", said)[1]
+    assert run(*command.split()).code == 0
+    swapped = calcli.evaluate(z, (y + 1) % 4)
+    assert swapped.results[0].report.verdict_kind == "check_labels" and "calcli" not in swapped.verdict
