@@ -313,7 +313,7 @@ def class_lines(context: MetricContext, names: Sequence[str] | None, report: Rep
     assert p_values is not None
     together = _deciding(p_values, report, "classes")
     errors = per_class_errors(context, "width", context.settings.norm)
-    weight = np.ones(table.n) if table.weight is None else table.weight
+    weight = table.weights
     count, predicted = (np.bincount(classes, minlength=table.k) for classes in (table.y, context.predicted))
     found, stated, right = (
         np.bincount(classes, weights=w, minlength=table.k)

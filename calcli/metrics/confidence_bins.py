@@ -100,7 +100,7 @@ def binned(context: MetricContext) -> tuple[BinStats, FloatArray]:
     """Sums over the bins, and the p-value of each."""
     t = context.table
     c, index, size = t.confidence, bin_index(t.confidence, EDGES), len(EDGES) - 1
-    w = np.ones(t.n) if t.weight is None else t.weight
+    w = t.weights
     variance = np.bincount(index, w**2 * c * (1.0 - c), size).astype(np.float64)
     bins = BinStats.at(index, size, c, t.correct, t.weight)
     if t.units is not None:

@@ -190,7 +190,7 @@ def _of_units(context: MetricContext, scheme: str, shared: SharedOutcomes) -> tu
     """The squared error by pairs of different units, and its values under calibration."""
     t, c, edges = context.table, context.scores, context.edges(scheme)
     assert t.units is not None
-    w = np.ones(t.n) if t.weight is None else t.weight
+    w = t.weights
     pairs = UnitPairs.of(bin_index(c, edges), len(edges) - 1, t.units, t.weight)
     cell, weight = pairs.cell[shared.order], w[shared.order]
     size, draws = len(pairs.bin_of), []

@@ -51,7 +51,7 @@ def residual_slope(v: float, vl: float, vll: float) -> tuple[float, float]:
 def drawn_from_confidences(context: MetricContext) -> JointDraws:
     """The three statistics of outcomes drawn from the confidences."""
     t = context.table
-    w = np.ones(t.n) if t.weight is None else t.weight
+    w = t.weights
     (smooth, observed), sums = null_draws(context, entropy_columns(t))
     wider = _widening(context)
     return JointDraws(
@@ -73,7 +73,7 @@ def _widening(context: MetricContext) -> float:
 def drawn_from_positive(context: MetricContext) -> tuple[MeanGap, JointDraws]:
     """The residual slope of P(class 1), and the three statistics of outcomes drawn from it."""
     t, p = context.table, context.scores
-    w = np.ones(t.n) if t.weight is None else t.weight
+    w = t.weights
     odds, v = log_odds(p), w**2 * p * (1.0 - p)
     mean, sd = residual_slope(float(v.sum()), float(v @ odds), float(v @ odds**2))
     lift = w * (odds - mean) if sd > 0.0 else np.zeros(t.n)

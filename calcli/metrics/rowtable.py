@@ -80,6 +80,11 @@ class RowTable:
     expected: Mapping[str, FloatArray] = field(default_factory=dict)
 
     @property
+    def weights(self) -> FloatArray:
+        """Weights of the rows, (n,), 1 each where none were given."""
+        return np.ones(self.n) if self.weight is None else self.weight
+
+    @property
     def n(self) -> int:
         return len(self.confidence)
 

@@ -105,7 +105,7 @@ def _with_luck(context: MetricContext, name: str, found: MeanGap) -> MeanGap:
 
 def entropy_columns(t: RowTable) -> FloatArray:
     """What right outcomes bring to the sum of -ln p_Y, and take from the variance that the labels leave, (n, 3)."""
-    w = np.ones(t.n) if t.weight is None else t.weight
+    w = t.weights
     right, wrong, variance = label_losses(t.confidence, t.entropy, t.varentropy)
     return np.stack([w, w * (right - wrong), w**2 * variance], axis=1)
 
@@ -117,7 +117,7 @@ def entropy_draws(context: MetricContext, sums: FloatArray) -> FloatArray:
     their unit as the outcomes do, at most: P(both wrong) <= the root of the product of both chances.
     """
     t = context.table
-    w = np.ones(t.n) if t.weight is None else t.weight
+    w = t.weights
     _, wrong, variance = label_losses(t.confidence, t.entropy, t.varentropy)
     left, luck = np.maximum(float(w**2 @ variance) - sums[:, 2], 0.0), context.luck
     if luck is not None and t.units is not None:

@@ -164,7 +164,7 @@ def smooth_draws(context: MetricContext) -> tuple[FloatArray, float]:
 
 def _own_spectrum(context: MetricContext) -> FloatArray:
     t, c = context.table, context.scores
-    w = np.ones(t.n) if t.weight is None else t.weight
+    w = t.weights
     return smooth_residuals(c, w * (c - context.outcomes), grid_cells(t.n), float(w.sum()))
 
 
@@ -187,7 +187,7 @@ def null_draws(
     calls belong together.
     """
     t, c = context.table, context.scores
-    w = np.ones(t.n) if t.weight is None else t.weight
+    w = t.weights
     total, cells = float(w.sum()), grid_cells(t.n)
     order = np.argsort(c, kind="stable")
     c, w = c[order], w[order]
