@@ -150,6 +150,7 @@ def test_equal_warnings_are_one_line_with_their_count(capsys):
     ]
 
 
+@pytest.mark.slow
 def test_all_methods_are_ranked_by_held_out_rows(run, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     z, y = truth(60, 8)

@@ -68,6 +68,7 @@ def fitted(tmp_path_factory):
     return folder, artifacts
 
 
+@pytest.mark.slow
 def test_every_artifact_applies_in_a_fresh_process_as_it_was_fitted(fitted):
     folder, artifacts = fitted
     everything = (

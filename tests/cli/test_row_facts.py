@@ -127,6 +127,7 @@ def test_facts_do_not_depend_on_how_rows_are_cut():
 ALL = "fitted on these very rows"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("k", [2, 3, 100])
 def test_rows_of_the_fit_are_known_again(k, run):
     z, y = drawn(1000, k)

@@ -4,6 +4,10 @@ import json
 import subprocess
 import sys
 
+import pytest
+
+pytestmark = pytest.mark.slow
+
 PROGRAM = """
 import gc, json, locale, os, random, signal, sys, tempfile, threading, warnings
 import matplotlib, numpy as np, scipy.special, sklearn.base  # what they change on import is theirs

@@ -66,6 +66,7 @@ def test_an_evaluation_takes_the_same_memory_for_ten_times_the_rows(tmp_path, wo
     assert found[1] - found[0] < 40 * MIB
 
 
+@pytest.mark.slow
 def test_apply_takes_the_same_memory_for_ten_times_the_rows(tmp_path):
     """2e6 x 10 against 2e5 x 10; labels are read and written piece by piece."""
     found = []
@@ -93,6 +94,7 @@ def write_pixels(path, n):
                     member.write(image.tobytes())
 
 
+@pytest.mark.slow
 def test_ten_times_the_images_take_the_same_memory(tmp_path):
     """60 x 65 536 pixels x 8 classes against 6: 126 MB of scores, and a byte a pixel for the labels."""
     found = []

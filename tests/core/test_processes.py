@@ -21,6 +21,8 @@ from calcli.importers.import_report import Splitting
 from calcli.io.atomic import discard_abandoned, new_file
 from calcli.io.job_files import lock, open_job_file
 
+pytestmark = pytest.mark.slow
+
 SCRIPT = "from calcli.cli.main import process\nprocess()\n"
 """What pip installs as ``calcli``; the folder of a script is the first that Python looks into."""
 
@@ -91,7 +93,6 @@ def command(folder, *words, **how):
 
 @pytest.mark.parametrize("workers", [[], ["--workers", "2"]], ids=["alone", "workers"])
 @pytest.mark.parametrize("words", [*COMMANDS, *ALONE])
-@pytest.mark.slow
 def test_nothing_is_run_from_the_working_folder(downloads, words, workers):
     if words in ALONE and workers:
         return
@@ -365,7 +366,6 @@ def test_two_comparisons_at_once_lose_nothing(downloads, tmp_path):
         assert not (tmp_path / "r.json.job").exists()
 
 
-@pytest.mark.slow
 def test_a_killed_comparison_is_gone_on_from(downloads, tmp_path):
     """Nothing is under the final name before all is there; what was done is not done again."""
     words = ["compare", "a.h5", "b.h5", "-m", "platt,hb,spline", "--folds", "60", "-o", str(tmp_path / "r.json")]

@@ -10,6 +10,8 @@ from synthetic import truth
 
 import calcli
 
+pytestmark = pytest.mark.slow
+
 DATA = """
 import os, random, signal, sys, threading, time, warnings
 import numpy as np
@@ -106,6 +108,5 @@ def test_a_fork_during_first_calls(folder, attempt):
     assert python(folder, FORKS, "cold", "3", "0.5") == "0\n" * 3
 
 
-@pytest.mark.slow
 def test_forks_of_a_busy_process(folder):
     assert python(folder, FORKS, "warm", "15", "0.05") == "0\n" * 15

@@ -322,6 +322,7 @@ def test_command_draws_in_the_terminal(run, logits):
     assert plain.out.isascii()
 
 
+@pytest.mark.slow
 def test_command_writes_what_the_name_ends_in(run, logits):
     pytest.importorskip("matplotlib")
     assert run("fit", "--method", "ts", "logits.h5", "-q").code == 0

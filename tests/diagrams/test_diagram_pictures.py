@@ -19,6 +19,8 @@ from calcli.errors import UsageError
 from calcli.metrics.collect import collect
 from calcli.rows import ArrayRows
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.mark.parametrize("form", ["png", "svg", "pdf"])
 def test_pictures_are_the_same_bytes_twice_and_carry_no_clock(form):

@@ -8,6 +8,8 @@ import sys
 import pytest
 from conftest import REPOSITORY
 
+pytestmark = pytest.mark.slow
+
 SCRIPTS = sorted((REPOSITORY / "benchmarks").glob("[a-z]*.py"))
 
 

@@ -124,6 +124,7 @@ def outputs(tmp_path_factory):
     return found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", sorted(p.stem for p in SCHEMAS.glob("*.json")))
 def test_real_outputs_obey_their_schemas(name, outputs):
     schema = json.loads((SCHEMAS / f"{name}.json").read_text("utf-8"))

@@ -27,6 +27,7 @@ def printed_alike(line, others):
     return any([float(n) for n in NUMBER.findall(other)] == pytest.approx(own, rel=0.05, abs=0.01) for other in alike)
 
 
+@pytest.mark.slow
 def test_a_year_of_one_model(run, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     exec(programs(YEAR)[0], {})

@@ -17,6 +17,8 @@ from conftest import REPOSITORY
 from run_calcli import runner
 from test_readme import folder_of_scores, run_all
 
+pytestmark = pytest.mark.slow
+
 DOCS = REPOSITORY / "docs"
 RNG = np.random.default_rng(6)
 N, K = 120, 10

@@ -10,6 +10,8 @@ import pytest
 from conftest import REPOSITORY
 from metric_cases import draw_labels, softmax
 
+pytestmark = pytest.mark.slow
+
 REPRODUCTIONS = sorted((REPOSITORY / "reproductions").glob("*.py"))
 
 
@@ -43,7 +45,6 @@ def test_help_says_how_to_call_it(path, tmp_path):
     assert f"python reproductions/{path.name} " in path.read_text(encoding="utf-8")
 
 
-@pytest.mark.slow
 def test_verified_calibration(tmp_path):
     """Scores half as large again as they should be: every claim is judged at every point, every figure is drawn."""
     pytest.importorskip("matplotlib")
@@ -91,7 +92,6 @@ def test_expectation_consistency_table1(digits):
     assert lines[-1].endswith("of 9")
 
 
-@pytest.mark.slow
 def test_expectation_consistency_theory_prints_rows_and_draws_figures(tmp_path):
     """The numbers are tested in test_teacher_student.py; here that all of it is written and drawn."""
     pytest.importorskip("matplotlib")
@@ -156,7 +156,6 @@ def test_guo_tables(digits):
     assert is_png(digits / "g" / "reliability_one.png")
 
 
-@pytest.mark.slow
 def test_recal_figures(tmp_path):
     """Every transform gives each group that holds rows one rank."""
     pytest.importorskip("matplotlib")

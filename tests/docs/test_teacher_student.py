@@ -16,6 +16,8 @@ from teacher_student import theory
 from teacher_student.simulation import models
 from teacher_student.theory import Statistician, Student, best_ridge
 
+pytestmark = pytest.mark.slow
+
 RIDGE = 1e-4
 # ruff: noqa: E501 (a table)
 # teacher, alpha: m, q, error, NLL, T_TS, T_EC, one-class ECE in 1e-4 (none, TS, EC), Brier (none, TS, EC)
@@ -93,7 +95,6 @@ def test_who_knows_the_model_needs_no_temperature():
     assert at[1.0]["nll"] < min(at[0.8]["nll"], at[1.25]["nll"])
 
 
-@pytest.mark.slow
 def test_trained_models_lie_on_the_theorys_curves(affine20):
     """Within three standard errors plus the 4/d by which d = 200 is not infinite."""
     found, row = models("affine", 20, RIDGE, 200, 20), affine20.row()

@@ -17,6 +17,8 @@ from calcli.evaluation.term_meanings import BY_PART, REPORT
 from calcli.metrics.catalog import metric, metric_names
 from calcli.reporting.components import GLOSSARY
 
+pytestmark = pytest.mark.slow
+
 RETIRED = {
     r"too (sure|modest)\b": "overconfident, underconfident",
     r"not sure enough": "underconfident",

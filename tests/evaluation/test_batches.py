@@ -45,6 +45,7 @@ def test_the_order_of_time(column, expected):
     assert in_order(column).tolist() == expected
 
 
+@pytest.mark.slow
 def test_a_line_a_batch_in_order_of_time(folder, run):
     found = json.loads(run("evaluate", "log.h5", *BY_MONTH, "--json").out)
     lines = found["results"][0]["per_group"]
@@ -89,6 +90,7 @@ def test_ordered_needs_a_column(folder, run, command):
     assert "--group-by month" in done.line
 
 
+@pytest.mark.slow
 def test_whether_a_refit_helps(folder, run):
     for name in ("old", "new"):
         assert run("fit", f"{name}.h5", "-o", f"{name}.json").code == 0

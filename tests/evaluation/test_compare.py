@@ -96,6 +96,7 @@ def test_one_group_can_be_fitted_to_and_another_scored(run):
     assert run("compare", "m.h5", "--test", "nothing").code == 3
 
 
+@pytest.mark.slow
 def test_default_methods_are_the_first_and_all_leaves_out_what_cannot_apply(run, three):
     assert [r["method"] for r in compared(run, "m0.h5")["results"]][:4] == ["ts", "uncalibrated", "ec", "ft"]
     z, y = truth(30, 6)
@@ -163,6 +164,7 @@ def test_a_method_written_with_spaces_is_no_second_one(run, three, written):
     assert against == dict.fromkeys(["uncalibrated", "ts"], "hb(bins=5;scheme=mass)")
 
 
+@pytest.mark.slow
 def test_several_bundles_are_ranked_in_every_format(run, three, monkeypatch):
     found = compared(run, *three, "--methods", "ts,ec")
     ranks = found["ranks"]
@@ -208,6 +210,7 @@ def test_two_models_on_the_same_rows(run):
 # ---- results kept
 
 
+@pytest.mark.slow
 def test_a_result_file_is_gone_on_from(run, three):
     words = ("-o", "r.json", "--baseline", "ts")
     first = compared(run, *three[:2], "--methods", "ec", *words)
@@ -234,6 +237,7 @@ def test_a_result_file_is_gone_on_from(run, three):
     assert run("compare", "m0.h5", "-o", "no.json").code == 2
 
 
+@pytest.mark.slow
 def test_processes_change_no_number(tmp_path, run, three):
     alone = compared(run, *three[:2], "--methods", "ts,ec")
     done = process("compare", *three[:2], "--methods", "ts,ec", "--workers", "2", "--json", "-q", cwd=tmp_path)

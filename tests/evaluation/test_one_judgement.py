@@ -169,6 +169,7 @@ def test_zero_has_no_sign():
     assert str(Estimate(-1e-9, Interval(-1e-9, 0.01, 0.95, "t"))) == "0.0000 [0.0000, 0.0100]"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("given", "lead", "command", "clause"),
     [

@@ -38,6 +38,7 @@ def most(n, p, tail=1e-3):
     return j
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("n", "k", "weighted"), [(200, 2, False), (200, 30, False), (300, 4, True)])
 def test_calibrated_rows_are_called_calibrated(n, k, weighted):
     """5 % of the verdicts may be anything else; 60 replicates (benchmarks/levels.py has more)."""

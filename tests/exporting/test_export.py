@@ -133,6 +133,7 @@ def test_artifacts_of_0_1(path):
     assert tried(eager_torch(artifact), artifact).holds
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["ft+svs+beta", "hb", "iop"])
 def test_torch_programs_take_any_number_of_rows(name):
     options = {"variant": "oi", "epochs": "2"} if name == "iop" else {}
@@ -529,6 +530,7 @@ def test_the_stored_table_holds_what_it_shows():
     assert sum(line["predictions"] for line in measured) == 0
 
 
+@pytest.mark.slow
 def test_classes_of_a_vocabulary_are_tried_in_slabs():
     """np.eye(200000) would take 320 GB."""
     k, rows = 200_000, 0

@@ -398,6 +398,7 @@ def test_labels_outside_the_classes_are_refused_after_the_first_batch(folder):
         run(folder, inputs="bad.npz")
 
 
+@pytest.mark.slow
 def test_sample_digits_are_what_their_model_says(tmp_path):
     digits = REPOSITORY / "sample_data"
     assert sum(file.stat().st_size for file in digits.iterdir() if file.is_file()) < 3 << 20

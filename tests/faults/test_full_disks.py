@@ -7,6 +7,8 @@ import pytest
 
 from faults.conftest import SECONDS, one_line, state
 
+pytestmark = pytest.mark.slow
+
 COMMANDS = {
     "apply": ["apply", "{desk}/ts.json", "{desk}/good.h5", "-q", "-o", "{disk}/out.h5"],
     "apply npz": ["apply", "{desk}/ts.json", "{desk}/good.h5", "-q", "-o", "{disk}/out.npz"],

@@ -13,6 +13,8 @@ import pytest
 from calcli.io.score_files import FORMATS
 from faults.conftest import SECONDS, rounds, state
 
+pytestmark = pytest.mark.slow
+
 OLD = b"old " * 5000
 SHORT = 40
 """Kills in the short form."""

@@ -11,6 +11,8 @@ from calcli.extracting.model_inputs import ModelJob
 from calcli.extracting.resume import KeptScores
 from calcli.extracting.run import run_model
 
+pytestmark = pytest.mark.slow
+
 JOB = {"model": "m", "inputs": [1, 2]}
 ROWS = np.arange(24, dtype="f4").reshape(4, 2, 3)
 

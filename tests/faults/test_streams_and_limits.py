@@ -14,6 +14,8 @@ import pytest
 from calcli.io.inputs import is_read, note_onnx, noting
 from faults.conftest import Done, empty_folder, one_line, state
 
+pytestmark = pytest.mark.slow
+
 APPLY = ["apply", "{desk}/ts.json", "{desk}/good.h5", "-q", "-o", "out.h5"]
 EXTRACT = ["extract", "{desk}/good.npz", "-q", "-o", "out.h5"]
 FIT = ["fit", "-m", "ts", "{desk}/good.h5", "-q", "-o", "out.json"]

@@ -9,6 +9,8 @@ import numpy as np
 import pytest
 from synthetic import truth
 
+pytestmark = pytest.mark.slow
+
 Z, Y = truth(30, 3)
 
 

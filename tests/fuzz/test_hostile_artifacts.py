@@ -14,6 +14,8 @@ from calcli.errors import DataError
 from calcli.io import artifact
 from calcli.io.artifact import loads
 
+pytestmark = pytest.mark.slow
+
 GOLDEN = Path(__file__).resolve().parent.parent / "golden" / "v01"
 
 

@@ -11,6 +11,8 @@ from synthetic import truth
 
 from calcli.io.inputs import PIECE, at_most
 
+pytestmark = pytest.mark.slow
+
 DEEP = "[" * 100_000
 
 

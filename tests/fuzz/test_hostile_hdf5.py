@@ -17,6 +17,8 @@ from calcli.importers.open_any_file import open_data
 from calcli.io import hdf5, probe
 from calcli.io.hdf5 import open_file
 
+pytestmark = pytest.mark.slow
+
 N, K = 300, 4
 Z, Y = truth(N, K)
 
@@ -207,7 +209,6 @@ def endless(path):
     path.write_bytes(bytes(data))
 
 
-@pytest.mark.slow
 def test_a_heap_without_end_ends(run, tmp_path):
     endless(tmp_path / "x.h5")
     assert run("fit", "-m", "ts", "x.h5").code in (0, 3)

@@ -13,6 +13,8 @@ from synthetic import truth
 from calcli.workers.journal import HEAD, Journal
 from calcli.workers.task import PartsTask
 
+pytestmark = pytest.mark.slow
+
 KEY = b"k" * 32
 
 

@@ -9,6 +9,8 @@ from pathlib import Path
 import pytest
 from run_calcli import runner
 
+pytestmark = pytest.mark.slow
+
 SAMPLE = Path(__file__).resolve().parent.parent.parent / "sample_data"
 
 

@@ -18,6 +18,8 @@ from calcli.cli.app import load, summaries
 from calcli.cli.commands.extract import ExtractArgs
 from calcli.metrics.catalog import metric_names, settings_of
 
+pytestmark = pytest.mark.slow
+
 GOLDEN = Path(__file__).resolve().parent.parent / "golden" / "v01"
 HOSTILE = ["nan", "-1", "0", "inf", "1e308", "1e20", "99999999999999999999", "999999999", "9" * 5000, ""]
 BASE = {

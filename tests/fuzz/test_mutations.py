@@ -22,6 +22,8 @@ from children import run
 from run_calcli import runner
 from synthetic import truth
 
+pytestmark = pytest.mark.slow
+
 SECONDS = float(os.environ.get("CALCLI_FUZZ_SECONDS", "25"))
 SEED = int(os.environ.get("CALCLI_FUZZ_SEED", "0"))
 GOLDEN = Path(__file__).resolve().parent.parent / "golden" / "v01"
@@ -227,7 +229,6 @@ TEXTS = ("artifact", "csv", "json")
 
 @pytest.mark.skipif(not hasattr(os, "fork") or sys.platform != "linux", reason="limits of children as Linux has them")
 @pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.slow
 def test_mutated_files_are_read_or_refused(kind, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     suffix, make, mutate, commands = KINDS[kind]

@@ -13,6 +13,8 @@ import pytest
 from run_calcli import runner
 from synthetic import truth
 
+pytestmark = pytest.mark.slow
+
 Z, Y = truth(300, 4)
 NASTY = "e\x1b[31m\x9b1m\nx\u202e\u2028"
 NAMES = ["\x1b[31ma", "b\nc", "\x9b2J", "d\x7f\u2066"]

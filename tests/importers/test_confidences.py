@@ -261,6 +261,7 @@ def test_groups_report_diagram_and_all_methods(run, tmp_path):
         assert run("diagram", "qa.h5", "--style", style, "-o", f"{style}.json").code == 0
 
 
+@pytest.mark.slow
 def test_the_verdict_on_calibrated_confidences_is_clean_nineteen_times_in_twenty():
     rng = np.random.default_rng(7)
     dirty, draws = 0, 200

@@ -176,6 +176,7 @@ def test_a_truncated_file_is_refused_and_leaves_nothing(tmp_path, scores, labels
         assert sorted(p.name for p in tmp_path.iterdir()) == sorted([cut.name, whole.name])
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("error")
 @pytest.mark.parametrize("format", FORMATS)
 def test_a_scrambled_file_never_escapes(tmp_path, scores, labels, format):

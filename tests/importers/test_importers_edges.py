@@ -306,6 +306,7 @@ def test_tokens_become_one_where_any_row_lists_them(reduce, cells, made):
         assert [row["c"] for row in token_rows(rows, ask, "t.jsonl")] == made
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("suffix", [".pt", ".npy", ".safetensors"])
 def test_a_file_cut_short_while_it_is_read_is_an_error_and_no_end_of_the_process(suffix, tmp_path):
     """The system ends a process that reads a mapped page beyond the end of its file (SIGBUS)."""

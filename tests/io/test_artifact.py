@@ -144,6 +144,7 @@ ANY_JSON = st.recursive(
 )
 
 
+@pytest.mark.slow
 @given(st.dictionaries(st.text(max_size=8), ANY_JSON))
 @settings(max_examples=200, deadline=None)
 def test_any_json_is_refused_or_read_never_worse(extra):

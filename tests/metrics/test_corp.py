@@ -186,6 +186,7 @@ def test_the_mean_miscalibration_is_that_of_full_resamples():
     assert null.mcb_mean == pytest.approx(np.mean(slow), abs=4 * error)
 
 
+@pytest.mark.slow
 def test_a_calibrated_model_leaves_the_band_at_the_stated_rate():
     # 150 calibrated samples of 400 rows: the mean share of rows outside a pointwise 95 % band.
     # Its standard error is about 0.005 (the rows of one sample leave the band together).
@@ -199,6 +200,7 @@ def test_a_calibrated_model_leaves_the_band_at_the_stated_rate():
     assert 0.025 < np.mean(outside) < 0.07
 
 
+@pytest.mark.slow
 def test_the_p_value_has_its_level_and_finds_miscalibration():
     small = found = 0
     for seed in range(120):

@@ -117,6 +117,7 @@ def test_certain_and_wrong_is_never_calibrated():
     assert measured(p, p.argmax(1), "tcal").p_value == 1.0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("n", [50, 300, 1000])
 @pytest.mark.parametrize("depth", [1e-4, 6.6e-7, 1e-9, 1e-13])
 def test_rows_that_are_all_right_are_not_rejected_by_rounding(n, depth):
@@ -297,6 +298,7 @@ def test_one_column_is_the_pair_of_nothing_and_it(name, tmp_path):
 SEARCHES = [("cts", {}), ("iop", {"variant": "oi"}), ("iop", {"variant": "op"}), ("ts", {}), ("ec", {}), ("ets", {})]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("n", [50, 6000])
 @pytest.mark.parametrize(
     ("name", "options"), SEARCHES, ids=lambda each: each if isinstance(each, str) else "-".join(each)

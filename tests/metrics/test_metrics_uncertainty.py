@@ -65,6 +65,7 @@ def covers(hits, level):
 # ---- intervals of means
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("n", [30, 200])
 def test_mean_intervals_cover_skewed_losses(n):
     """Gamma(2): skewness 1.4, as a loss. At n = 30 the t interval misses the upper tail more (known)."""
@@ -244,6 +245,7 @@ def test_tests_have_power():
         assert (value.p_value if value.p_value is not None else value.null.p_value) <= 0.01, name
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("power", [1.0, 0.8, 0.5])
 @pytest.mark.parametrize("scheme", ["width", "mass"])
 def test_intervals_of_the_binned_errors_cover(power, scheme):

@@ -285,6 +285,7 @@ def test_the_page_is_whole_without_script_or_network():
     assert used <= set(GLOSSARY)
 
 
+@pytest.mark.slow
 def test_a_page_of_very_many_models_becomes_shorter(monkeypatch):
     z, y = truth(400, 5, temperature=1.6)
     model, _ = model_of(z, y, fitted(z, y), fitted(z[:200], y[:200]))
@@ -407,6 +408,7 @@ def test_bad_words_are_one_line(run, bundle, words, code, part):
     assert not (bundle / "r.html").exists()
 
 
+@pytest.mark.slow
 def test_a_page_of_many_models_stays_small_and_says_what_it_leaves_out():
     z, y = truth(600, 6, temperature=1.6)
     group = np.arange(400) % 20
@@ -440,6 +442,7 @@ def test_models_for_which_there_is_no_room_keep_their_verdict(monkeypatch):
     assert text.count('data-file="reliability-') == 1
 
 
+@pytest.mark.slow
 def test_a_thousand_classes_stay_below_two_megabytes():
     z, y = truth(3000, 1000, temperature=1.6)
     text = page_of(

@@ -16,6 +16,8 @@ import calcli
 from calcli.evaluation.watch import read
 from calcli.reporting.page import page
 
+pytestmark = pytest.mark.slow
+
 sync_api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
 if CHROMIUM is None:
@@ -425,7 +427,6 @@ def test_tab_reaches_every_control_in_order(opened):
     assert order == sorted(order)
 
 
-@pytest.mark.slow
 def test_a_thousand_classes_stay_quick_and_small(browser, tmp_path):
     z, y = truth(1200, 1000)
     model, _ = model_of(z, y, fitted(z, y))

@@ -76,6 +76,7 @@ def test_many_units_equal_one_at_a_time(size):
     assert whole == pytest.approx(np.log(each).sum(axis=0), rel=1e-9)
 
 
+@pytest.mark.slow
 def test_false_alarms_within_the_tolerance_are_rare():
     """30 batches of 60 near-certain rows at the edge of the tolerance: alarms in at most 5 % of 300 streams.
 

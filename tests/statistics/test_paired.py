@@ -213,6 +213,7 @@ def test_a_mean_loss_that_few_rows_carry_has_no_interval():
     assert nll_of(z, (np.arange(300) % 5 > 0).astype(int)).interval is not None  # 60 rows carry it
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("n", "given"), [(100, 0), (3000, 60)])
 def test_intervals_of_the_nll_that_are_given_cover(n, given):
     """1 % positives: at 100 rows a third of the intervals missed, always too low; at 3000 they cover.

@@ -30,6 +30,8 @@ from calcli.workers.journal import HEAD, Journal
 from calcli.workers.processes import Processes
 from calcli.workers.task import spread_over
 
+pytestmark = pytest.mark.slow
+
 SHARDS = 50
 ROWS = 3000
 
@@ -89,7 +91,6 @@ SPREAD = [name for name in method_names() if method(name).laws.memory != "array"
 
 
 @pytest.mark.parametrize("count", [1, 2, 3])
-@pytest.mark.slow
 def test_artifacts_do_not_depend_on_cut_and_workers(folder, count):
     with processes(count) as executor:
         assert fitted(shards(folder, "shards"), "ts", executor) == fitted([str(folder / "one.h5")], "ts")
@@ -110,7 +111,6 @@ def test_an_error_that_cannot_be_sent_is_told_in_words():
         list(executor.run([Unsendable()]))
 
 
-@pytest.mark.slow
 def test_all_methods_that_stream_are_the_same_by_workers(folder):
     with processes(2) as executor:
         for name in SPREAD:
@@ -123,7 +123,6 @@ def test_a_composition_and_one_file_are_spread_too(folder):
         assert fitted(one, "ft+hb", executor) == fitted(one, "ft+hb")
 
 
-@pytest.mark.slow
 def test_evaluate_and_apply_by_workers(folder, run, monkeypatch):
     monkeypatch.chdir(folder)
     assert run("fit", "--method", "ts", "one.h5", "-o", "e.json").code == 0
@@ -149,7 +148,6 @@ def test_evaluate_and_apply_by_workers(folder, run, monkeypatch):
     assert not list(folder.glob("*.job"))
 
 
-@pytest.mark.slow
 def test_rows_without_a_table_and_other_commands_by_workers(tmp_path, run, monkeypatch):
     """A report of sums, a diagram, a threshold and a page of three shards: the same of one file and of workers."""
     monkeypatch.chdir(tmp_path)
@@ -405,7 +403,6 @@ def dask_cluster(workers):
             each.wait()
 
 
-@pytest.mark.slow
 def test_a_dask_cluster(folder, run, monkeypatch):
     pytest.importorskip("distributed", reason="Dask is not installed: pip install 'calcli[dask]'")
     from calcli.workers.dask_cluster import DaskCluster
@@ -551,7 +548,6 @@ def net():
 """
 
 
-@pytest.mark.slow
 def test_a_model_runs_over_shards_of_inputs(tmp_path, run, monkeypatch):
     pytest.importorskip("torch")
     monkeypatch.chdir(tmp_path)
@@ -617,7 +613,6 @@ def test_the_steps_of_a_long_run_are_in_the_line_of_the_minute(monkeypatch, caps
 
 @pytest.mark.parametrize("blind", [False, True], ids=["a clock", "no clock"])
 @pytest.mark.parametrize("name", ["hoki", "ts", "ec"])
-@pytest.mark.slow
 def test_other_rows_of_the_same_size_and_time_are_noticed(tmp_path, run, monkeypatch, name, blind):
     """``rsync -t`` and ``cp -p`` keep both. blind : nor does the file system tell of a change by anything else."""
     monkeypatch.chdir(tmp_path)
