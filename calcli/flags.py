@@ -24,8 +24,8 @@ def flag(
 ) -> Any:
     """A field that is an option.
 
-    names : what is typed, first the long one where it is not the field's; a short one alone (``-o``) stands beside
-    it. ``--a/--no-a`` are two ends of a switch. shown : the default as help shows it. kw_only : as of
+    names : spellings. Without a long one it is made of the field's name, and ``-o`` alone is added to that.
+    ``--a/--no-a`` are two ends of a switch. shown : the default as help shows it. kw_only : as of
     ``dataclasses.field``. typed : the type on the command line, None where it is not given, if the struct makes
     another of it. formerly : an older spelling, which is understood and not shown. bounds : min, max.
     """

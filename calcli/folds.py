@@ -26,8 +26,8 @@ def random_folds(n: int, folds: int, rng: np.random.Generator, units: Units | No
 def unit_folds(units: Units, folds: int, rng: np.random.Generator) -> IntArray:
     """Fold of every row, (n,), all rows of a unit in one: units at random, in folds of about as many rows.
 
-    Each in turn goes where its middle row lies in folds of equal size; where that leaves a fold without any, folds of
-    as many units instead.
+    The shuffled units are laid end to end and the line is cut into equal parts; a unit goes to the part that holds its
+    middle row. If a part stays empty, units are dealt in turn instead.
     """
     shuffled = rng.permutation(units.n)
     count = units.count[shuffled]

@@ -34,10 +34,10 @@ BLOCK_BYTES = 1 << 20
 """Size of one block in float64."""
 
 PART_BLOCKS, PART_ROWS = 32, 1 << 18
-"""Most blocks and rows of a part, whose sums are added up before they meet those of other parts."""
+"""A part is a run of at most so many blocks and rows: sums are made within each part first, then over the parts."""
 
 AtOnce = Literal[1, 2, 4, 8, 16]
-"""Blocks that work is given as one: a divisor of those of a part."""
+"""How many blocks are merged before ``work`` is called: a divisor of the number of blocks of a part."""
 
 Result = TypeVar("Result")
 

@@ -14,7 +14,7 @@ from calcli.calibrator import Context, Fit
 from calcli.cli import options as o
 from calcli.errors import DataError, UsageError
 from calcli.evaluation.cross_validation import folds_of
-from calcli.evaluation.leaderboard import COMPARED, METRICS, HeldOut, OpenedFolds, held_out
+from calcli.evaluation.leaderboard import COMPARED, LEADERBOARD_METRICS, HeldOut, OpenedFolds, held_out
 from calcli.fast_dataclass import dataclass
 from calcli.importers.open_any_file import open_data
 from calcli.io.bundle import BundleRows
@@ -190,7 +190,7 @@ class Kept(msgspec.Struct):
     @property
     def whole(self) -> bool:
         """Whether all that is shown of a result is there, and is numbers."""
-        done = [(result, METRICS) for result in self.results if result.status == "ok"]
+        done = [(result, LEADERBOARD_METRICS) for result in self.results if result.status == "ok"]
         pairs: list[tuple[KeptDifference, tuple[str, ...]]] = [*done, *((pair, COMPARED) for pair in self.differences)]
         return all(name in each.metrics for each, names in pairs for name in names) and all(
             _is_shown(fact) for each, _ in pairs for fact in each.metrics.values()

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from calcli.cli.tables import Cell, Table, number, plain, print_table
-from calcli.evaluation.leaderboard import COMPARED, METRICS, LeaderboardEntry, Ranking, holm
+from calcli.evaluation.leaderboard import COMPARED, LEADERBOARD_METRICS, LeaderboardEntry, Ranking, holm
 from calcli.evaluation.results import end_of
 from calcli.fast_dataclass import dataclass
 from calcli.metrics.friedman import not_told_apart
@@ -44,7 +44,7 @@ class Leaderboard:
     def table(self, bundle: str) -> Table:
         """A line per method, best first."""
         own = self.of(bundle)
-        beyond = self._beyond(own)
+        beyond = self._significant(own)
         against = next((e.against for e in own if e.against is not None), None)
         title = "" if against is None else f"minus {against[0] if self.models else against[1]}"
         head = ["method", "nll", *([title] if title else []), "brier", "ece", "ece floor", "accuracy", "CPU s"]
@@ -61,7 +61,7 @@ class Leaderboard:
         notes += [status for status in entry.fits if status != "ok"]
         return f"{entry.method} ({', '.join(notes)})" if notes else entry.method
 
-    def _beyond(self, own: Sequence[LeaderboardEntry]) -> set[str]:
+    def _significant(self, own: Sequence[LeaderboardEntry]) -> set[str]:
         """Methods whose NLL differs significantly, all comparisons of the bundle considered."""
         compared = [e for e in own if e.differences is not None and "p_value" in e.differences["nll"]]
         p_values = holm([e.differences["nll"]["p_value"] for e in compared if e.differences is not None])
@@ -73,7 +73,7 @@ class Leaderboard:
         tests = self.ranks.tests
         head = ["method", *(f"rank by {name}" for name in tests), "mean nll", f"better than {self.baseline}", "worse"]
         rows: list[list[Cell]] = []
-        beyond = {bundle: self._beyond(self.of(bundle)) for bundle in self.bundles}
+        beyond = {bundle: self._significant(self.of(bundle)) for bundle in self.bundles}
         for at in sorted(range(len(self.ranks.methods)), key=lambda i: float(tests["nll"].ranks[i])):
             name = self.ranks.methods[at]
             own = [e for e in self.entries if e.method == name]
@@ -87,7 +87,7 @@ class Leaderboard:
 
     def whole(self) -> Table:
         """Every number, a line per bundle and method."""
-        facts = [f"{name}{end}" for name in METRICS for end in ("", ".lo", ".hi", ".p", ".null")]
+        facts = [f"{name}{end}" for name in LEADERBOARD_METRICS for end in ("", ".lo", ".hi", ".p", ".null")]
         minus = [f"{name}_minus_baseline{end}" for name in COMPARED for end in ("", ".lo", ".hi", ".p")]
         rows: list[list[Cell]] = []
         for e in self.entries:

@@ -27,7 +27,7 @@ from calcli.metrics.tally import RunningSums
 from calcli.metrics.warnings import data_warnings, label_doubts, unit_warnings, zero_warnings
 from calcli.rows import ArrayRows
 
-UNCALIBRATED = ("identity", "uncalibrated")
+UNCALIBRATED_NAMES = ("identity", "uncalibrated")
 """Names of a baseline that is no artifact."""
 
 
@@ -70,7 +70,7 @@ class Job:
     noted: dict[str, list[str]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        if self.baseline in UNCALIBRATED:
+        if self.baseline in UNCALIBRATED_NAMES:
             self.baseline = None
         if [*self.calibrators, self.baseline].count("-") > 1:
             raise UsageError("standard input can be read once: only one artifact may be -")

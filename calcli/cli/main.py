@@ -55,7 +55,7 @@ def main() -> NoReturn:
         elif debug:
             raise
         else:
-            code = fail(*_words(error))
+            code = fail(*_message_and_code(error))
     _forget_output()
     for number in SIGNALS:
         signal.signal(number, signal.SIG_IGN)  # all is done but Python's own tidying up
@@ -105,7 +105,7 @@ def run(arguments: list[str]) -> int:
     return code if isinstance(code, int) else 0
 
 
-def _words(error: Exception) -> tuple[str, int]:
+def _message_and_code(error: Exception) -> tuple[str, int]:
     """What to say about an error, and its exit code."""
     if isinstance(error, CalcliError):
         return str(error), error.exit_code

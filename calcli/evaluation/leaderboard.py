@@ -27,7 +27,7 @@ from calcli.registry import method, method_names, parse_method, spelled, split_l
 from calcli.rows import Rows
 
 UNCALIBRATED = "uncalibrated"
-METRICS = ("nll", "brier", "ece", "accuracy")
+LEADERBOARD_METRICS = ("nll", "brier", "ece", "accuracy")
 COMPARED = ("nll", "brier", "accuracy")
 """Metrics that are means over rows, and so have paired differences."""
 
@@ -233,7 +233,7 @@ def scored(
     The fits of all folds are taken as given: intervals and p-values are about other rows, not other fits.
     """
     context = MetricContext(table, settings)
-    metrics = {name: score.to_dict() for name, score in scores_of(context, METRICS).items()}
+    metrics = {name: score.to_dict() for name, score in scores_of(context, LEADERBOARD_METRICS).items()}
     if baseline is None:
         return metrics, None
     paired = compared(context, MetricContext(baseline, settings))
@@ -276,7 +276,9 @@ def ranking(entries: Sequence[LeaderboardEntry], level: float) -> Ranking | None
     methods = [m for m in dict.fromkeys(e.method for e in entries) if all((b, m) in found for b in bundles)]
     if len(bundles) < 2 or len(methods) < 2:
         return None
-    tests = tests_of({name: [[found[b, m].value(name) for m in methods] for b in bundles] for name in METRICS})
+    tests = tests_of(
+        {name: [[found[b, m].value(name) for m in methods] for b in bundles] for name in LEADERBOARD_METRICS}
+    )
     if "nll" not in tests:
         return None
     return Ranking(tuple(methods), len(bundles), tests, nemenyi_distance(len(methods), len(bundles), level), level)

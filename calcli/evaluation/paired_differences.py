@@ -14,7 +14,7 @@ from calcli.metrics.intervals import Interval, Mean, normal_quantile, t_interval
 from calcli.metrics.losses import paired_means, paired_sums
 from calcli.statistics.paired import PairedSums, fair_signs, share_ends
 
-FEW = "no bound: few rows carry the loss"
+NO_BOUND = "no bound: few rows carry the loss"
 
 
 def differences(
@@ -22,8 +22,8 @@ def differences(
 ) -> dict[str, Difference]:
     """Mean paired differences, this minus the baseline, with interval and two-sided p-value.
 
-    Of losses by ``PairedSums.tails``, an end of the interval never nearer than Student's; of the accuracy McNemar's
-    test and Tango's interval; of what no label decides Student's. Rows that do not differ at all give 0 with p = 1.
+    Losses: ``PairedSums.tails``, the interval at least as wide as Student's on both sides. Accuracy: McNemar's test,
+    Tango's interval. What no label decides: Student's. Rows that do not differ at all give 0 with p = 1.
 
     by_unit : the means with standard errors of rows that belong together; p-value and ends of the interval are then
     the farther ones of Student's over units and of those for rows. few : why units have no intervals.
@@ -66,7 +66,7 @@ def _difference(name: str, sums: PairedSums, level: float) -> Difference:
         return Difference(mean.value, se, student, p)
     ends = sums.ends(level)
     if ends[0] is None or ends[1] is None:
-        return Difference(mean.value, se, None, sums.tails().both, FEW)
+        return Difference(mean.value, se, None, sums.tails().both, NO_BOUND)
     outer = Interval(min(ends[0], student.low), max(ends[1], student.high), level, "shifted Poisson")
     return Difference(mean.value, se, outer, sums.tails().both)
 

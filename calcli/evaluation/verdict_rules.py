@@ -1,4 +1,4 @@
-"""What the tests decide together: direction, classes, groups, verdict. Rules, not moods."""
+"""Decides the verdict (calibrated, overconfident, mixed, …) from the tests, and words it and the advice."""
 
 import math
 import shlex
@@ -87,8 +87,8 @@ def judge(
     confidence, or of two classes of P(class 1) unless the question is ``about`` the top label, share
     ``MAIN`` of the 5 %, and each of its clauses (classes, of more than two; groups; bins of confidence; the
     split of the loss) has ``CLAUSE``. What is said beside it follows the same decisions. Of fewer
-    than ``FEW`` rows, or ``FEWEST_UNITS`` units, nothing is said; nor is what shows no significant difference
-    called calibrated where the mean gap is known to no better than ``WIDE``.
+    than ``FEW`` rows, or ``FEWEST_UNITS`` units, nothing is said. Without a significant
+    difference the verdict is ``calibrated`` only where the mean gap is known to within ``WIDE``, else ``too_few``.
     doubt : why the labels may not belong to the scores. name : of the rows, in commands.
     calibrated : have the scores been through a calibrator?
     """

@@ -15,7 +15,7 @@ from calcli.io.artifact import Artifact
 from calcli.kernels.numpy.hoki_retention import CELLS_PER_FOLD, DEGREE, gap_table
 from calcli.methods._binary.curves import logs, normalize, share_rest, step
 from calcli.methods._binary.log_odds import log_sigmoid, top_log_odds
-from calcli.methods._binary.maps import BinaryCalibrator, BrokenLine, LogisticCalibrator
+from calcli.methods._binary.maps import BinaryCalibrator, LogisticCalibrator, PiecewiseLinear
 from calcli.methods._hoki.rounds import SLACK
 from calcli.methods._monotone import evaluate
 from calcli.methods.compared.bbq import BayesianBinning
@@ -186,7 +186,7 @@ def curve(calibrator: BinaryCalibrator, x: Operand, maps: Maps) -> Operand:
         return scaled_and_binned(x, maps)
     if isinstance(calibrator, HistogramBinning | BayesianBinning):
         return steps(x, maps)
-    if isinstance(calibrator, BrokenLine):
+    if isinstance(calibrator, PiecewiseLinear):  # isotonic regression and splines
         x.graph.jumps = True
         q = np.clip(piecewise(x, [Pieces.line(*one) for one in maps], closed=True), 0.0, 1.0)
         return q + x * TIE_BREAK if isinstance(calibrator, IsotonicOneVsAll) else q

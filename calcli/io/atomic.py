@@ -1,7 +1,8 @@
 """Writing files so that nobody ever finds half of one, and nothing is overwritten unasked.
 
 Every output of every command goes through ``new_file``: a temporary neighbour is written,
-synced and read back before it takes its name.
+synced and read back before it takes its name. A full disk, or any other error of the system, is an error that names
+the output (``_blaming``).
 """
 
 import io

@@ -1,4 +1,4 @@
-"""The bytes of an HDF5 file on their way to the disk, where no error may reach HDF5.
+"""A file object for h5py that hides write errors (a full disk) from HDF5 and keeps them for ``raise_problem``.
 
 HDF5 writes small datasets and its own tables only as they are closed. When that fails, h5py
 cannot raise, and HDF5 crashes as the process ends. So HDF5 is told that all went well: what

@@ -125,7 +125,8 @@ NEAR = 1e-6
 class Search(NamedTuple):
     """A temperature, how its search ended and what to record; the one walk's expansion, where there was one.
 
-    rise : of the equation by beta at the root, where the series has found it. centre : its beta.
+    rise : derivative of the equation by beta at the root, 0 unless the series found the root. centre : the beta that
+    the series is expanded around.
     """
 
     temperature: float

@@ -29,7 +29,7 @@ TWO = (
     "ts, platt(smooth=true), mline, mline(shape=beta), mline(shape=bend), venn-abers, logit-spline, mono, ft, iop,"
     " svs(lambda=0.1)"
 )
-FEW = (
+CANDIDATES = (
     "ts, mono, iop, iop+mono(iop.knots=6), svs, svs(lambda=0.1), sms, sms(lambda=0.1), iop+ft+svs, iop+ft+sms,"
     " mono+ft+svs, mono+ft+sms(sms.lambda=0.2), iop+mono+sms(iop.knots=6;sms.lambda=0.2), ms-odir(lambda=1;final=refit)"
 )
@@ -86,7 +86,7 @@ def default_candidates(n: int, k: int) -> list[str]:
     if k == 2:
         return listed(TWO)
     if k <= FEW_CLASSES:
-        return listed(FEW if n * k < LONG_SCORES else LONG)
+        return listed(CANDIDATES if n * k < LONG_SCORES else LONG)
     return listed(MATRIX if k <= MATRIX_CLASSES else MANY)
 
 

@@ -5,11 +5,11 @@ from typing import Any
 from calcli.fast_dataclass import dataclass
 from calcli.isotonic import fit_isotonic
 from calcli.methods._binary.log_odds import Sample
-from calcli.methods._binary.maps import TOP_LABEL, BrokenLine, MapFit, ModeOptions
+from calcli.methods._binary.maps import TOP_LABEL, MapFit, ModeOptions, PiecewiseLinear
 
 
 @dataclass(frozen=True)
-class IsotonicRegression(BrokenLine):
+class IsotonicRegression(PiecewiseLinear):
     """Fit the non-decreasing map with the least squared error.
 
     Equal scores are merged first, then neighbours that fall are pooled until none does.

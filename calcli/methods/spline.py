@@ -8,7 +8,7 @@ from msgspec import Meta
 
 from calcli.fast_dataclass import dataclass
 from calcli.methods._binary.log_odds import Sample
-from calcli.methods._binary.maps import TOP_LABEL, BrokenLine, MapFit, ModeOptions
+from calcli.methods._binary.maps import TOP_LABEL, MapFit, ModeOptions, PiecewiseLinear
 from calcli.numerics import FloatArray, tie_groups
 
 
@@ -23,7 +23,7 @@ class SplineOptions(ModeOptions, frozen=True):
 
 
 @dataclass(frozen=True)
-class SplineCalibration(BrokenLine):
+class SplineCalibration(PiecewiseLinear):
     """Add to each confidence the slope of a spline through the cumulative errors.
 
     With confidences sorted, s_1 <= ... <= s_n, and h_i = sum_{j<=i} (right_j - s_j) / n at

@@ -29,8 +29,8 @@ DRAW_ITEMS = 1 << 20
 
 @dataclass(frozen=True)
 class Null:
-    """Where an observed value lies among values under calibration. p_value: of one at least as large. method : how
-    they were drawn, where rows belong together."""
+    """An observed value beside those that calibrated scores give. mean, q95 : of these. p_value : the chance of one at
+    least as large. method : how they were drawn for rows in units, else None."""
 
     mean: float
     q95: float

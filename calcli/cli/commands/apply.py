@@ -17,7 +17,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 from calcli.cli import options as o
 from calcli.cli.context import CommandContext
@@ -37,10 +37,6 @@ from calcli.io.provenance import chain_text, link_to
 from calcli.io.score_files import FORMATS, Place, Sheet, Slab, format_of
 from calcli.io.validate import doubts, score_kind
 from calcli.rows import SCORE_KINDS, ScoreKind
-
-if TYPE_CHECKING:
-    pass
-
 
 ORDER = 30
 LARGEST_THRESHOLD = 1 << 24

@@ -22,7 +22,7 @@ import sys
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 from calcli.cli import options as o
 from calcli.cli.context import CommandContext, check_weights, not_held_out
@@ -42,9 +42,6 @@ from calcli.io.locate import split_where
 from calcli.methods._temperature import OneTemperature
 from calcli.metrics.collect import collect_all
 from calcli.metrics.warnings import label_doubts
-
-if TYPE_CHECKING:
-    pass
 
 ORDER = 50
 

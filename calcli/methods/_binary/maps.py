@@ -322,7 +322,7 @@ class Steps(Table):
 
 
 @dataclass(frozen=True)
-class BrokenLine(Table):
+class PiecewiseLinear(Table):
     """Base of maps that are straight lines between (scores, values)."""
 
     scores: Curves = param()

@@ -7,7 +7,7 @@ from calcli.errors import DataError
 from calcli.fast_dataclass import dataclass
 from calcli.isotonic import fit_isotonic
 from calcli.methods._binary.log_odds import Sample
-from calcli.methods._binary.maps import ONE_VS_REST, BrokenLine, MapFit, few_rows_per_class, fit_maps
+from calcli.methods._binary.maps import ONE_VS_REST, MapFit, PiecewiseLinear, few_rows_per_class, fit_maps
 from calcli.numerics import FloatArray
 from calcli.rows import Rows
 
@@ -16,7 +16,7 @@ TIE_BREAK = 1e-9
 
 
 @dataclass(frozen=True)
-class IsotonicOneVsAll(BrokenLine):
+class IsotonicOneVsAll(PiecewiseLinear):
     """Fit one isotonic map per class against the rest, and break ties by the old order.
 
     q_c = g_c(p_c) + 1e-9 p_c, then divided by the row's sum; g_c as in ``ir``. The authors'
@@ -45,7 +45,7 @@ class IsotonicOneVsAll(BrokenLine):
 
     @staticmethod
     def curve(x: FloatArray, *params: Any) -> FloatArray:
-        return BrokenLine.curve(x, *params) + TIE_BREAK * x
+        return PiecewiseLinear.curve(x, *params) + TIE_BREAK * x
 
     def check_own(self, k: int) -> None:
         super().check_own(k)
