@@ -29,8 +29,9 @@ FEWEST_SHARED = 3
 DEVIATIONS = 5.0
 """Signatures that must be found again to say so, and beyond how many standard deviations of chance."""
 
-COPIED = 0.25
-"""Proportion of rows with a double from which they are asked about."""
+COPIED, EVEN = 0.25, 3.0
+"""Proportion of rows with a double from which they are asked about, and the largest index of dispersion (variance by
+mean) of how often each row is there: copies repeat all rows alike, rounded scores and trees mostly those that are sure."""
 
 LARGEST_GAP = 80.0
 """Gaps between logits beyond this count as equal: in float32 such probabilities are 0."""
@@ -136,11 +137,14 @@ def unwritten(rows: "Rows") -> list[str]:
 def copies(rows: "Rows") -> list[str]:
     """Plain words where many rows have the scores and the label of another, which intervals and tests take for new.
 
-    Of two classes few rows differ, and many repeat by chance.
+    Of two classes few rows differ, and many repeat by chance; so do the scores of trees, and rounded ones.
     """
     facts = facts_of(rows)
     share = _repeated(facts.signatures) if len(facts.signatures) else 0.0
     if rows.k < 3 or facts.n < FEW or share < COPIED or rows.units() is not None:
+        return []
+    times = np.unique(facts.signatures, return_counts=True)[1]
+    if times.var() > EVEN * times.mean():
         return []
     return [
         f"about {share:.0%} of the {facts.n} rows have the same scores and label as another row: are they copies?"

@@ -51,6 +51,20 @@ def test_rows_that_repeat_are_said(times, run):
     assert copies(half) == [] == copies(ArrayRows(np.round(drawn(400, 2)[0], 1), drawn(400, 2)[1]))
 
 
+def test_rounded_scores_and_those_of_trees_are_no_copies():
+    """Certain rows repeat by chance and rare ones do not; of rows drawn with replacement .63 have a double."""
+    z, y = drawn(4000, 10)
+    z *= 4.0
+    p = np.exp(z - z.max(axis=1, keepdims=True))
+    p /= p.sum(axis=1, keepdims=True)
+    for digits in (1, 2, 3):
+        coarse = np.round(p, digits) + 1e-9
+        coarse = coarse / coarse.sum(axis=1, keepdims=True)
+        assert copies(ArrayRows(coarse, y, kind="probs")) == []
+    drawn_again = np.random.default_rng(1).integers(0, 4000, 4000)
+    assert "as another row" in copies(ArrayRows(z[drawn_again], y[drawn_again]))[0]
+
+
 # ---- never written
 
 
