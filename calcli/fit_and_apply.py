@@ -74,7 +74,7 @@ def fit_artifact(
     was, became = before.values(), after.values()
     if not np.isfinite(list(became.values())).all():
         raise _breakdown(name, rows, "its probabilities are not finite")
-    said = *fitted.warnings, *idle(name, context), *harm(was, became, before, after)
+    said = *fitted.warnings, *idle(name, context), *harm(name, was, became, before, after)
     warnings = [*fit_warnings(rows, before, fitted.calibrator.laws), *said]
     record = FitRecord(
         n=before.n,
@@ -139,12 +139,11 @@ def fit_warnings(rows: DataSet, before: Summary, laws: Laws) -> list[str]:
     return found
 
 
-BETTER = "ts, iop and mono never worsen it"
-
-
-def harm(b: dict[str, float], a: dict[str, float], before: Summary, after: Summary) -> list[str]:
-    """Plain words when the calibrator made the calibration data worse; b, a : values of the summaries."""
+def harm(name: str, b: dict[str, float], a: dict[str, float], before: Summary, after: Summary) -> list[str]:
+    """Plain words when a method made the calibration data worse; b, a : values of the summaries."""
     found = zero_warnings(before.zeros, before.n)
+    if found and not name.startswith(("floor", "auto")):
+        found.append("a probability of 0 has no logarithm: put floor+ before a method (floor+ts), or take auto")
     if a["accuracy"] < b["accuracy"] - WORSE:
         found.append(
             f"accuracy on the calibration data fell from {b['accuracy']:.4f} to {a['accuracy']:.4f};"
@@ -157,12 +156,12 @@ def harm(b: dict[str, float], a: dict[str, float], before: Summary, after: Summa
         )
     if "nll" in a and a["nll"] > b["nll"] + WORSE:
         found.append(
-            f"NLL on the calibration data rose from {b['nll']:.4f} to {a['nll']:.4f};"
-            + (" fitted were finite logarithms in place of these zeros" if before.zeros else " " + BETTER)
+            f"NLL on the calibration data rose from {b['nll']:.4f} to {a['nll']:.4f}"
+            + ("" if before.zeros else "; ts, iop and mono never worsen it")
         )
-    for name, number in after.counts.items():
+    for what, number in after.counts.items():
         if number:
-            found.append(f"{number} of {after.n} calibration rows: {name.replace('_', ' ')}")
+            found.append(f"{number} of {after.n} calibration rows: {what.replace('_', ' ')}")
     return found
 
 

@@ -89,8 +89,7 @@ def judge(
     split of the loss) has ``CLAUSE``. What is said beside it follows the same decisions. Of fewer
     than ``FEW`` rows, or ``FEWEST_UNITS`` units, nothing is said. Without a significant
     difference the verdict is ``calibrated`` only where the mean gap is known to within ``WIDE``, else ``too_few``.
-    doubt : why the labels may not belong to the scores. name : of the rows, in commands.
-    calibrated : have the scores been through a calibrator?
+    doubt : why labels may not belong to scores. name : of the rows. calibrated : have they been through a calibrator?
     """
     table, k = context.table, data.n_classes
     units = None if table.units is None else table.units.n
@@ -141,7 +140,8 @@ def judge(
         doubt,
         units,
     )
-    return replace(report, found=findings_words(report, test), advice=advice_on(report, test, name, calibrated))
+    advice = advice_on(report, test, name, calibrated, table.clipped)
+    return replace(report, found=findings_words(report, test), advice=advice)
 
 
 def _half_width(over: Estimate, n: int, few: bool) -> float:
@@ -399,8 +399,8 @@ def remedy_words(split: Split | None, k: int | None) -> str:
     )
 
 
-def advice_on(report: Report, test: JointTest, name: str, calibrated: bool) -> Advice:
-    """What to do about the rows called ``name``, from themselves alone."""
+def advice_on(report: Report, test: JointTest, name: str, calibrated: bool, zeros: int = 0) -> Advice:
+    """What to do about the rows called ``name``, from themselves alone. zeros : labels with a probability of 0."""
     kind, split, k = report.verdict_kind, report.split, report.data.n_classes
     if kind == "check_labels":
         command, clause = (f"calcli inspect {shlex.quote(name)}", "what the file holds") if name else ("", "")
@@ -419,10 +419,15 @@ def advice_on(report: Report, test: JointTest, name: str, calibrated: bool) -> A
         return Advice("Do not use it there,", rest + apart, clause=words)
     if calibrated and not words:
         rest = "its bins, classes and groups show where it is off; recalibration finds nothing to gain."
-        return Advice("No remedy was found:", rest + apart, clause="no calibration loss detected")
+        more = "" if split is None else f"{split.method} and ts reduce its NLL no further (cross-validated)"
+        return Advice("No remedy was found:", rest + apart, clause=more)
     method = remedy_method(split, k, test.positive and abs(test.gap.z) > TWO_SIDED)
     if kind == "mixed" and method == "ts" and (split is None or not split.nll.detected):
         method = "auto"  # the average is right: no one temperature mends it
+    if zeros:  # the logarithms of forests, trees and neighbours: ts and svs run to their bounds
+        method = "auto"
+        have = "1 label has" if zeros == 1 else f"{zeros} labels have"
+        words = f"{have} a probability of exactly 0, which ts and svs handle badly"
     rest = f"on other labelled samples of this model. {words[:1].upper()}{words[1:]}{'.' * bool(words)}"
     command = f"calcli fit --method {method} OTHERS.h5"
     return Advice(f"Fit a calibrator ({method})", f"{rest}{apart}".strip(), command, None, words or "fit a calibrator")

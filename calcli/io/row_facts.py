@@ -31,7 +31,7 @@ DEVIATIONS = 5.0
 
 COPIED, EVEN = 0.25, 3.0
 """Proportion of rows with a double from which they are asked about, and the largest index of dispersion (variance by
-mean) of how often each row is there: copies repeat all rows alike, rounded scores and trees mostly those that are sure."""
+mean) of how often each row is there: copies repeat all rows alike, rounded scores and trees mostly the sure ones."""
 
 LARGEST_GAP = 80.0
 """Gaps between logits beyond this count as equal: in float32 such probabilities are 0."""

@@ -305,7 +305,10 @@ class Auto(Mixture):
 
     @classmethod
     def fit(cls, rows: Rows, options: AutoOptions, context: Context) -> Fit[Any]:
-        names = usable(listed(options.candidates) or default_candidates(rows.n, rows.k), rows, options)
+        usual = default_candidates(rows.n, rows.k)
+        if method("floor").fit(rows, None, context).details["zeros"]:
+            usual = [f"floor+{name}" for name in usual]
+        names = usable(listed(options.candidates) or usual, rows, options)
         averaged, rows = options.rule == "average", in_memory(rows)
         candidates = {name: parse_candidate(name, alone=not averaged) for name in names}
         if rows.n < 2:
