@@ -113,8 +113,11 @@ def judge(
     gates = {clause: 1.0 if few else min(p, own * LEVEL / CLAUSE) for clause, own in clauses.items()}
     told = (max(each.p_adjusted, gates["bins"]) for each in bins)
     bins = tuple(replace(b, p_adjusted=own, significant=own <= LEVEL) for b, own in zip(bins, told, strict=True))
-    top, entropy = direction_of(context, "confidence"), direction_of(context, "entropy")
-    over = _estimate(context, "top")
+    top, entropy, over = (
+        direction_of(context, "confidence"),
+        direction_of(context, "entropy"),
+        _estimate(context, "top"),
+    )
     half = _half_width(over, units or data.n, few)
     words = "too few samples to say" if few else direction_words(test, k, rejected)
     report = Report(
