@@ -83,12 +83,11 @@ def judge(
 ) -> Report:
     """The one judgement on one set of rows: kind, interval, p-value, what is off, and what to do.
 
-    The verdict calls calibrated rows calibrated with probability 95 %: its three tests of the
-    confidence, or of two classes of P(class 1) unless the question is ``about`` the top label, share
-    ``MAIN`` of the 5 %, and each of its clauses (classes, of more than two; groups; bins of confidence; the
-    split of the loss) has ``CLAUSE``. What is said beside it follows the same decisions. Of fewer
-    than ``FEW`` rows, or ``FEWEST_UNITS`` units, nothing is said. Without a significant
-    difference the verdict is ``calibrated`` only where the mean gap is known to within ``WIDE``, else ``too_few``.
+    The verdict calls calibrated rows calibrated with probability 95 %: its three tests of the confidence, or of two
+    classes of P(class 1) unless the question is ``about`` the top label, share ``MAIN`` of the 5 %, and each of its
+    clauses (classes, of more than two; groups; bins of confidence; the split of the loss) has ``CLAUSE``. Of fewer than
+    ``FEW`` rows, or ``FEWEST_UNITS`` units, nothing is said. Without a significant difference the verdict is
+    ``calibrated`` only where the mean gap is known to within ``WIDE``, else ``too_few``.
     doubt : why labels may not belong to scores. name : of the rows. calibrated : have they been through a calibrator?
     """
     table, k = context.table, data.n_classes
@@ -113,12 +112,8 @@ def judge(
     gates = {clause: 1.0 if few else min(p, own * LEVEL / CLAUSE) for clause, own in clauses.items()}
     told = (max(each.p_adjusted, gates["bins"]) for each in bins)
     bins = tuple(replace(b, p_adjusted=own, significant=own <= LEVEL) for b, own in zip(bins, told, strict=True))
-    top, entropy, over = (
-        direction_of(context, "confidence"),
-        direction_of(context, "entropy"),
-        _estimate(context, "top"),
-    )
-    half = _half_width(over, units or data.n, few)
+    top, entropy = direction_of(context, "confidence"), direction_of(context, "entropy")
+    half = _half_width(over := _estimate(context, "top"), units or data.n, few)
     words = "too few samples to say" if few else direction_words(test, k, rejected)
     report = Report(
         data,
