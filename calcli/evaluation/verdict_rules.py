@@ -52,6 +52,9 @@ WIDE = 0.02
 
 MOST_GROUPS = 1000
 
+RESOLVED = 1e-12
+"""P-value below which rounding decides: smaller ones count as equal."""
+
 
 def data_summary(kind: str, context: MetricContext, names: Sequence[str] | None = None) -> DataSummary:
     """What was evaluated. names : of the classes, where they are known."""
@@ -213,7 +216,7 @@ def _group_findings(context: MetricContext, about: Label | None) -> Groupwise | 
         return None
     gaps = [group_gap(table.take(which == g), about) for g in range(len(names))]
     p = np.array([gap.p_value for gap in gaps])
-    worst = min(range(len(gaps)), key=lambda g: (gaps[g].p_value, -abs(gaps[g].gap)))
+    worst = min(range(len(gaps)), key=lambda g: (max(gaps[g].p_value, RESOLVED), -abs(gaps[g].gap)))
     label = names[worst]
     return Groupwise(
         len(names),

@@ -89,6 +89,16 @@ def test_each_clause_has_its_own_words():
     assert MAIN + CLAUSE * 3 < 1.15 * LEVEL
 
 
+def test_the_worst_of_groups_beyond_all_doubt_is_the_one_with_the_largest_gap():
+    """Their p-values are rounding errors about 0, which order nothing."""
+    rng = np.random.RandomState(1)
+    c = 1 - 0.02 * rng.random_sample(4000)
+    group = np.arange(4000) % 8
+    y = (rng.random_sample(4000) >= c - 0.06 - 0.02 * (group == 5)).astype(np.int64)
+    rows = ArrayRows(np.log(np.stack([c, 1 - c], axis=1)), y)
+    assert report_of(rows, group=group).groups.worst == "5"
+
+
 def test_groups_that_cancel_are_named(monkeypatch, capsys, tmp_path):
     """One group too sure, one not sure enough, right over all: the default report says which."""
     monkeypatch.chdir(tmp_path)
