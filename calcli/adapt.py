@@ -150,11 +150,13 @@ def adapt(
     adapted = with_prior(artifact, shares, target, 0 if rows is None else rows.n) if changed else artifact
     found = Adapted(adapted, changed, shares, target, shift, 0 if rows is None else rows.n)
     if not found.holds and not force:
-        assert rows is not None and shift is not None
+        assert rows is not None and source is not None and shift is not None
+        gone = np.flatnonzero(np.bincount(source.labels(), minlength=k) == 0)
+        lacks = f" or are of class {gone[0]}, which {source.name} lacks" if len(gone) else ""
         raise FitError(
-            f"{rows.name}: is not what other class frequencies would make of {source.name if source else 'the source'}"
-            f" (p = {shift.distance_p:.3f}): the inputs have changed too, and shares estimated from such rows do harm;"
-            " label some rows and refit, or pass --force-shift"
+            f"{rows.name}: is not what other class frequencies would make of {source.name}"
+            f" (p = {shift.distance_p:.3f}): the inputs have changed too{lacks}, and shares estimated from such rows do"
+            " harm; label some rows and refit, or pass --force-shift"
         )
     return found
 

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from run_calcli import runner
 
+import calcli
 from calcli.errors import DataError, UsageError
 
 ROWS = [
@@ -136,6 +137,14 @@ def test_log_probabilities_of_the_best_tokens_by_name(tmp_path):
         bring(tmp_path, text())
     two = bring(tmp_path, text(), class_names=("A", "B", "C"))
     assert two["log_probs"].shape == (3, 3)
+
+
+def test_a_calibrator_is_no_scores(tmp_path):
+    rng = np.random.default_rng(0)
+    z = rng.normal(size=(60, 3))
+    calcli.fit(z, (z + rng.gumbel(size=z.shape)).argmax(axis=1)).save(tmp_path / "ts.json")
+    with pytest.raises(DataError, match=r"is a calibrator, no scores; name it with --calibrator ts\.json"):
+        bring(tmp_path, (tmp_path / "ts.json").read_text(), "ts.json")
 
 
 def test_rows_with_null_are_left_out_where_that_is_asked_for(tmp_path):

@@ -210,6 +210,8 @@ def test_every_command_takes_it(folder, run):
     assert run("fit", "--by", "site", "none.h5").code == 3
     assert "has no dataset 'site'" in run("fit", "--by", "site", "none.h5").err
     assert "platt and ts, not 'vs'" in run("fit", "--by", "site", "-m", "vs", "cal.h5").line
+    two = run("fit", "--by", "site", "--by", "clinic", "cal.h5")
+    assert two.code == 2 and "--by site --by clinic: a calibrator has one column of groups" in two.line
 
 
 def test_calibrators_by_two_columns_are_evaluated_together(folder, run):

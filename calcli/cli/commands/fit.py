@@ -62,7 +62,7 @@ class FitArgs(o.ReadingSeveral, o.WorkerOptions, o.OutputOptions):
         "FILE.h5 or FILE.h5:GROUP; group cal (or val) when none is named. Quoted patterns are expanded."
     )
     output: str | None = flag(None, "Artifact to write, - for stdout; a folder with --method all.", "ART.json", "-o")
-    by: str | None = flag(
+    by: list[str] | None = flag(
         None, "A map for every group in this dataset, pulled towards the common one; or prediction.", "NAME"
     )
     set_: list[str] | None = flag(None, "Option of the method (repeatable).", "NAME=VALUE")
@@ -76,9 +76,11 @@ class FitArgs(o.ReadingSeveral, o.WorkerOptions, o.OutputOptions):
         object.__setattr__(self, "by_default", not self.method)
         name, settings = split_method(self.method or DEFAULT_METHOD)
         if self.by is not None:
-            name, settings = by_group(name), {"by": self.by, **settings}
-            if self.by not in ("prediction", "label") and not self.group_by:
-                object.__setattr__(self, "group_by", [self.by])
+            if len(self.by) > 1:
+                raise UsageError(f"--by {' --by '.join(self.by)}: a calibrator has one column of groups; name one")
+            name, settings = by_group(name), {"by": self.by[0], **settings}
+            if self.by[0] not in ("prediction", "label") and not self.group_by:
+                object.__setattr__(self, "group_by", self.by)
         object.__setattr__(self, "method", "all" if name.lower() == "all" else name)  # frozen, but for its aliases
         object.__setattr__(self, "set_", [*(f"{key}={value}" for key, value in settings.items()), *(self.set_ or ())])
         if self.method == "all" and self.set_:

@@ -76,6 +76,8 @@ def read_json(file: SourceFile, stack: ExitStack, ask: ImportRequest) -> Archive
     the ids; where the keys of the outer one name scores or labels, a column each.
     """
     path, value = file.path, file.json
+    if isinstance(value, dict) and "calcli_artifact" in value:
+        raise DataError(f"{path}: is a calibrator, no scores; name it with --calibrator {path.name}")
     records = file.records if not (isinstance(value, dict) and not _is_row(value)) else _rows_inside(value)
     if isinstance(value, list) and value and isinstance(value[0], list):
         wrapped = [{"scores": row} for row in value]
