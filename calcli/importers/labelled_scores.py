@@ -194,6 +194,8 @@ def _load_dense(
             values = per_row(entry, role, dense.units)
         columns[role] = dense.column(values)
     candidate, dtype = replace(candidate, extras=extras), np.dtype(scores.dtype).newbyteorder("=")
+    if dense.k == 1 and kind != "logits":
+        dtype = np.dtype(np.float64)  # as check_scores gives it
     return Imported(candidate, where, kind, n, k, dtype, labels, columns, names, (), None, scores, None)
 
 

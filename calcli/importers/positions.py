@@ -48,8 +48,9 @@ class Positions:
 def class_axis_of(scores: Any, labels: Any, asked: int | None, where: str) -> int | None:
     """Which axis of scores of positions the classes are, None for scores of rows or of views.
 
-    The one without which the shape is that of the labels. asked : ``--class-axis``. Raises UsageError where it is
-    open, DataError where the labels are not those of the positions.
+    The one without which the shape is that of the labels, which may have a 1 in its place. Where both have one shape
+    of three axes, a binary model's scores have none: it is behind the last then. asked : ``--class-axis``. Raises
+    UsageError where it is open, DataError where the labels are not those of the positions.
     """
     shape, truth = tuple(scores.shape), None if labels is None else tuple(labels.shape)
     if asked is not None:
@@ -59,12 +60,15 @@ def class_axis_of(scores: Any, labels: Any, asked: int | None, where: str) -> in
                 f"--class-axis {asked}: {where} has shape {shape}, expected an axis from 1 of three or more"
             )
         expected = (*shape[:axis], *shape[axis + 1 :])
-        if truth not in (None, expected):
+        if truth not in (None, expected, (*shape[:axis], 1, *shape[axis + 1 :])):
             raise DataError(
                 f"{where}: has shape {shape}, its classes on axis {axis}; labels have {truth}, not {expected}"
             )
         return axis
-    if truth is None or len(shape) < 3 or len(truth) != len(shape) - 1 or prod(truth[1:]) < 2:
+    if shape == truth and len(shape) == 3 and not ((np.asarray(labels[:1]) == 1).sum(axis=-1) == 1).all():
+        return 3  # with a single 1 in every last axis the labels are one-hot
+    both = None if truth is None else len(truth) - len(shape)
+    if truth is None or len(shape) < 3 or both not in (0, -1) or prod(truth[1:]) < 2:
         if len(shape) > 3:
             raise DataError(
                 f"{where}: has shape {shape}, expected (rows, classes), or positions such as (images, classes, height,"
@@ -72,7 +76,8 @@ def class_axis_of(scores: Any, labels: Any, asked: int | None, where: str) -> in
                 + ("; name them with --labels, or say --class-axis 1" if truth is None else f"; labels have {truth}")
             )
         return None
-    axes = [axis for axis in range(1, len(shape)) if (*shape[:axis], *shape[axis + 1 :]) == truth]
+    one = (1,) * (both == 0)
+    axes = [axis for axis in range(1, len(shape)) if (*shape[:axis], *one, *shape[axis + 1 :]) == truth]
     if len(axes) > 1 and len(shape) > 3:
         which = " or ".join(map(str, axes))
         raise UsageError(f"{where}: has shape {shape}: which axis are the classes? --class-axis {which}")
@@ -93,7 +98,7 @@ class Dense:
     ) -> None:
         self._scores, self._labels, self._axis, self._where = scores, labels, axis, where
         self._ignore, self._sample, self._seed = np.asarray(ignore, dtype=np.int64), sample, seed
-        shape = tuple(scores.shape)
+        shape = (*scores.shape, 1)[: max(len(scores.shape), axis + 1)]
         self.units, self.k, self.each = shape[0], shape[axis], prod(shape[1:]) // max(shape[axis], 1)
         if self.units == 0 or self.each == 0:
             raise DataError(f"{where}: has shape {shape}, expected at least one position")
@@ -134,20 +139,24 @@ class Dense:
         """The scores, (n, k)."""
 
         def of(low: int, high: int) -> NDArray[Any]:
-            return np.moveaxis(np.asarray(self._scores[low:high]), self._axis, -1).reshape(-1, self.k)
+            units = np.asarray(self._scores[low:high])
+            return np.moveaxis(units.reshape(*units.shape, *(1,) * (self._axis == units.ndim)), self._axis, -1).reshape(
+                -1, self.k
+            )
 
         return self.rows(of)
 
     def labels(self, where: str) -> IntArray:
         """Their labels, (n,), in a type as small as they allow. Raises DataError."""
-        found = np.empty(self.n, np.min_scalar_type(self.k - 1))
+        k = max(self.k, 2)
+        found = np.empty(self.n, np.min_scalar_type(k - 1))
         lazy = self.rows(lambda low, high: np.asarray(self._labels[low:high]).reshape(-1))
         for start, stop in zip(self._starts[:-1].tolist(), self._starts[1:].tolist(), strict=True):
             raw = lazy[start:stop]
             if raw.dtype.kind not in "biuf":
                 raise DataError(f"{where}: has type {raw.dtype}, expected the class index of every position")
-            raw = to_labels(raw, len(raw), self.k, None, where).values if raw.dtype.kind == "f" else raw
-            found[start:stop] = check_labels(raw.astype(np.int64), len(raw), self.k, where, first_row=start)
+            raw = to_labels(raw, len(raw), k, None, where).values if raw.dtype.kind == "f" else raw
+            found[start:stop] = check_labels(raw.astype(np.int64), len(raw), k, where, first_row=start)
         return found
 
     def column(self, values: NDArray[Any]) -> Any:

@@ -81,6 +81,30 @@ def test_a_very_large_packed_array_is_unpacked_to_a_file_where_there_is_room(tmp
     assert not list(folder.iterdir())
 
 
+@pytest.mark.parametrize(("axis", "of_labels"), [(None, None), (1, None), (-1, None), (1, 1), (-1, -1)])
+def test_a_binary_model_has_one_score_a_pixel(tmp_path, out, axis, of_labels):
+    """Class 1 against class 0, as a U-Net with a sigmoid saves it; an axis of one at the scores, or at both."""
+    z, truth = Z[..., 1] - Z[..., 0], np.where(Y == 255, 255, Y == 1)
+    z_saved, saved = (
+        values if at is None else np.expand_dims(values, at) for values, at in ((z, axis), (truth, of_labels))
+    )
+    np.savez(tmp_path / "a.npz", logits=z_saved, labels=saved)
+    found = bring(tmp_path / "a.npz", out, ignore=[255])
+    assert np.array_equal(found["logits"][:, 1], z.reshape(-1)[KEPT]) and not found["logits"][:, 0].any()
+    assert np.array_equal(found["labels"], (Y.reshape(-1) == 1)[KEPT])
+    assert np.array_equal(found["unit"], UNIT)
+    np.savez(tmp_path / "p.npz", probs=1 / (1 + np.exp(-z.astype(float))), labels=Y == 1)
+    assert bring(tmp_path / "p.npz", out)["probs"].shape == (N * H * W, 2)
+
+
+def test_labels_of_pixels_may_have_an_axis_of_one(tmp_path, out):
+    for scores, labels in ((FIRST, Y[:, None]), (Z, Y[..., None])):
+        np.savez(tmp_path / "a.npz", logits=scores, labels=labels)
+        found = bring(tmp_path / "a.npz", out, ignore=[255])
+        assert np.array_equal(found["logits"], Z.reshape(-1, K)[KEPT])
+        assert np.array_equal(found["labels"], Y.reshape(-1)[KEPT])
+
+
 def test_tokens_go_with_what_their_sequence_has(tmp_path, out):
     truth = np.where(np.arange(6) < np.array([[6], [2], [4]]), 1, -100)
     about = {"group": np.array(["de", "en", "de"]), "weights": np.array([1.0, 2.0, 3.0])}
