@@ -1,18 +1,21 @@
 """What ``calcli fit --by`` gains where groups differ, and what it costs where they do not, beside one fit per group.
 
-``python benchmarks/by.py [RUNS] [DATA.npz …]``: RUNS (10) draws of calibration rows, in groups of each size; all
-others are new. Printed: mean change of the NLL on new rows in 1e-3 nats against one temperature for all, by a
-temperature per group (what a loop over groups does), by partial pooling without its guard, and by ``--by`` as it is;
-and how often that keeps the groups. Groups: random ones, simulated ones whose temperatures differ, and, of files of
-data, the transforms of one network (``transforms``), the networks (``logits_…``), or random ones.
+``python benchmarks/by.py [RUNS] [DATA.npz …] [--record FILE.json]``: RUNS (10) draws of calibration rows, in groups
+of each size; of the others 500 a group are new. Printed: mean change of the NLL on new rows in 1e-3 nats against one
+temperature for all, by a temperature per group (what a loop over groups does), by partial pooling without its guard,
+and by ``--by`` as it is; how often that keeps the groups; and as a bound the change by temperatures that are fitted to
+the new rows themselves. Groups: random ones, simulated ones whose temperatures
+differ, and, of files of data, the transforms of one network (``transforms``), the networks (``logits_…``), or random
+ones.
 """
 
-import sys
+import argparse
 import warnings
 from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
+from _stored import Lines, mean
 
 import calcli
 
@@ -62,36 +65,49 @@ def fitted(cal: Rows, new: Rows, **options: object) -> tuple[np.ndarray, bool]:
     return nll(by.predict_proba(new[0], groups=new[2]) if kept else by.predict_proba(new[0]), new[1]), kept
 
 
-def changes(cal: Rows, new: Rows) -> list[float]:
-    """Mean change of the NLL by separate fits, partial pooling, and ``--by``; whether that kept the groups."""
-    (z, y, g), (zn, yn, gn) = cal, new
-    one = nll(calcli.fit(z, y).predict_proba(zn), yn)
-    separate = np.empty(len(yn))
+def separate(cal: Rows, new: Rows) -> np.ndarray:
+    """NLL of new rows by a temperature per group."""
+    (z, y, g), (zn, yn, gn), found = cal, new, np.empty(len(new[1]))
     for group in np.unique(g):
         here = gn == group
-        separate[here] = nll(calcli.fit(z[g == group], y[g == group]).predict_proba(zn[here]), yn[here])
-    pooled, _ = fitted(cal, new, guard=False)
+        found[here] = nll(calcli.fit(z[g == group], y[g == group]).predict_proba(zn[here]), yn[here])
+    return found
+
+
+def changes(cal: Rows, new: Rows) -> dict[str, float]:
+    """Mean change of the NLL by each way, and whether ``--by`` kept the groups."""
+    one = nll(calcli.fit(*cal[:2]).predict_proba(new[0]), new[1])
     guarded, kept = fitted(cal, new)
-    return [*(1e3 * float((each - one).mean()) for each in (separate, pooled, guarded)), kept]
+    ways = {
+        "bound": separate(new, new),
+        "separate fits": separate(cal, new),
+        "partial pooling": fitted(cal, new, guard=False)[0],
+        "--by": guarded,
+    }
+    return {**{way: 1e3 * float((each - one).mean()) for way, each in ways.items()}, "kept": float(kept)}
 
 
 def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("runs", nargs="?", type=int, default=10)
+    parser.add_argument("data", nargs="*")
+    parser.add_argument("--record", type=Path, help="JSON file for the table")
+    args = parser.parse_args()
     warnings.simplefilter("ignore")  # fits to ten rows have much to say
-    runs = int(sys.argv[1]) if len(sys.argv) > 1 else 10
-    print("| groups | rows each | separate fits | partial pooling | --by | kept |\n|---|---|---|---|---|---|")
-    for name, (z, y, g) in sources(sys.argv[2:]):
+    lines = Lines(args.record)
+    for name, (z, y, g) in sources(args.data):
         members = [np.flatnonzero(g == group) for group in np.unique(g)]
         for size in SIZES:
             if 2 * size > min(map(len, members)):
                 continue
             rng, found = np.random.default_rng(1), []
-            for _ in range(runs):
+            for _ in range(args.runs):
                 orders = [rng.permutation(own) for own in members]
                 cal = np.concatenate([own[:size] for own in orders])
                 new = np.concatenate([own[size : size + 500] for own in orders])
                 found.append(changes((z[cal], y[cal], g[cal]), (z[new], y[new], g[new])))
-            cells = [f"{value:+.1f}" for value in np.mean(found, axis=0)[:3]]
-            print(f"| {name} | {size} | {' | '.join(cells)} | {np.mean(found, axis=0)[3]:.2f} |", flush=True)
+            cells = {column: mean([each[column] for each in found]) for column in found[0]}
+            lines.add(groups=name, **{"rows each": size}, runs=args.runs, **cells)
 
 
 if __name__ == "__main__":

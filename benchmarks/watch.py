@@ -1,18 +1,24 @@
 """Does ``calcli watch`` keep its promise, and how soon does it find a change? Beside monitors that people use.
 
-``python benchmarks/watch.py [RUNS] [DATA.npz …]`` takes RUNS (100) streams of 60 batches of 100 rows from each file
-of logits (else simulated ones), with a change after batch 20, and prints by monitor the share of streams with an
-alarm before the change (or ever, where there is none) and the median delay in batches of those found after it.
+``python benchmarks/watch.py [RUNS] [DATA.npz …] [--record FILE.json]`` takes RUNS (100) streams of 60 batches of 100
+rows from each file of logits (else simulated ones), with a change after batch 20, and prints by monitor the share of
+streams with an alarm before the change (or ever, where there is none), then the share found after it and the median
+delay in batches.
 
+exactly calibrated: the labels are drawn from the confidences. ts of 1000 rows, true model: from those of the
+temperature of all rows, to 1000 of which ts is then fitted. ts of 1000 rows, no change: the labels of the file, which
+a temperature fits more or less well: how far off it is, is what the file shows.
 each batch: a z test of every batch at 5 %. all so far: a z test of all rows so far at 5 %, after every batch.
 running mean: the mean overconfidence so far beyond .02 (as glide monitors it, two-sided here).
 """
 
+import argparse
 import math
-import sys
+import warnings
 from pathlib import Path
 
 import numpy as np
+from _stored import Lines
 
 import calcli
 from calcli.numerics import softmax
@@ -54,59 +60,65 @@ def simulated(k: int = 100, n: int = 8000) -> Stream:
     return z * 1.5, (z + rng.gumbel(size=z.shape)).argmax(axis=1)
 
 
+def drawn(p: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    """Labels by probabilities (n, k)."""
+    return np.minimum((p.cumsum(axis=1) < rng.random((len(p), 1))).sum(axis=1), p.shape[1] - 1)
+
+
 def streams(z: np.ndarray, y: np.ndarray, runs: int) -> dict[str, list[dict[str, int | None]]]:
     """First alarms of every run, by case."""
     rng = np.random.default_rng(1)
     cases: dict[str, list[dict[str, int | None]]] = {}
+
+    def watched(case: str, c: np.ndarray, right: np.ndarray, units: Units | None = None) -> None:
+        cases.setdefault(case, []).append(monitors(c, right.astype(float), units))
+
+    true = softmax(z / calcli.fit(z, y).params["temperature"])
     for _ in range(runs):
         order = rng.permutation(len(y))
-        fitted = calcli.fit(z[order[:1000]], y[order[:1000]])
-        pool = order[1000:]
-        scaled = z[pool] / fitted.params["temperature"]
-        right = scaled.argmax(axis=1) == y[pool]
-        rows = rng.integers(0, len(pool), (BATCHES, ROWS))
-        confidence = softmax(scaled).max(axis=1)
-        drawn = (rng.random(rows.shape) < confidence[rows]).astype(float)
-        cases.setdefault("exactly calibrated", []).append(monitors(confidence[rows], drawn))
-        cases.setdefault("ts of 1000 rows, no change", []).append(monitors(confidence[rows], right[rows].astype(float)))
+        pool, rows = order[1000:], rng.integers(0, len(y) - 1000, (BATCHES, ROWS))
+        labels = drawn(true, rng)
+        for case, own in (("ts of 1000 rows, true model", labels), ("ts of 1000 rows, no change", y)):
+            scaled = z[pool] / calcli.fit(z[order[:1000]], own[order[:1000]]).params["temperature"]
+            confidence, right = softmax(scaled).max(axis=1), scaled.argmax(axis=1) == own[pool]
+            watched(case, confidence[rows], right[rows])
+        watched("exactly calibrated", confidence[rows], rng.random(rows.shape) < confidence[rows])
         for factor in (1.15, 1.3):
             sharper = softmax(scaled * factor).max(axis=1)
             c = np.where(np.arange(BATCHES)[:, None] < CHANGE, confidence[rows], sharper[rows])
-            cases.setdefault(f"ts, then logits x {factor:g}", []).append(monitors(c, right[rows].astype(float)))
+            watched(f"ts, then logits x {factor:g}", c, right[rows])
         luck = np.repeat(rng.random((BATCHES, ROWS // 10)), 10, axis=1)
         together = np.where(rng.random(rows.shape) < 0.95, luck, rng.random(rows.shape)) < confidence[rows]
+        watched("calibrated units of 10, taken as rows", confidence[rows], together)
         units = Units.of(np.repeat(np.arange(ROWS // 10), 10))
-        cases.setdefault("calibrated units of 10, taken as rows", []).append(
-            monitors(confidence[rows], together.astype(float))
-        )
-        cases.setdefault("calibrated units of 10, with units", []).append(
-            monitors(confidence[rows], together.astype(float), units)
-        )
+        watched("calibrated units of 10, with units", confidence[rows], together, units)
     return cases
 
 
-def main(arguments: list[str]) -> None:
-    runs = int(arguments[0]) if arguments else 100
-    sources: dict[str, Stream] = {"simulated": simulated()}
-    for path in arguments[1:]:
+def cell(at: list[int | None], change: int) -> str:
+    """Share of streams with a false alarm; share found after the change, and the median delay."""
+    false = sum(a is not None and a < change for a in at) / len(at)
+    delays = [a - change + 1 for a in at if a is not None and a >= change]
+    return f"{false:.3g}" + (f"; {len(delays) / len(at):.3g} in {np.median(delays):.0f}" if delays else "")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("runs", nargs="?", type=int, default=100)
+    parser.add_argument("data", nargs="*", type=Path)
+    parser.add_argument("--record", type=Path, help="JSON file for the table")
+    args = parser.parse_args()
+    warnings.simplefilter("ignore")  # a class may have no row
+    sources, lines = {} if args.data else {"simulated": simulated()}, Lines(args.record)
+    for path in args.data:
         with np.load(path) as file:
-            sources[Path(path).stem] = file["logits"].astype(float), file["labels"]
+            sources[path.stem] = file["logits"].astype(float), file["labels"]
     for name, (z, y) in sources.items():
-        print(f"\n{name}: {runs} streams\n")
-        cases = streams(z, y, runs)
-        print("| case | " + " | ".join(next(iter(cases.values()))[0]) + " |")
-        print("|---|" + "---|" * 5)
-        for case, alarms in cases.items():
+        for case, alarms in streams(z, y, args.runs).items():
             change = CHANGE if "then" in case else BATCHES
-            cells = []
-            for monitor in alarms[0]:
-                at = [alarm[monitor] for alarm in alarms]
-                false = sum(a is not None and a < change for a in at) / runs
-                delays = [a - change + 1 for a in at if a is not None and a >= change]
-                later = f", {len(delays) / runs:.2f} in {np.median(delays):.0f}" if delays else ""
-                cells.append(f"{false:.2f}{later}")
-            print(f"| {case} | " + " | ".join(cells) + " |", flush=True)
+            cells = {monitor: cell([alarm[monitor] for alarm in alarms], change) for monitor in alarms[0]}
+            lines.add(file=name, case=case, streams=args.runs, **cells)
 
 
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    main()

@@ -1,5 +1,5 @@
-"""Class shares of unlabelled rows by QuaPy's EMQ with its own settings: FILE.npz with ``source`` (k,) and sets of
-calibrated probabilities ``p0``, ``p1``, … (n, k); the shares of each set go to stdout as JSON."""
+"""Class shares of unlabelled rows by QuaPy's EMQ with its own settings: FILE.npz with shares before ``s0``, ``s1``, …
+(k,) and sets of calibrated probabilities ``p0``, ``p1``, … (n, k); the shares of each set go to stdout as JSON."""
 
 import json
 import sys
@@ -8,5 +8,5 @@ import numpy as np
 from quapy.method.aggregative import EMQ
 
 with np.load(sys.argv[1]) as file:
-    sets = [file[f"p{i}"] for i in range(len(file.files) - 1)]
-    print(json.dumps([EMQ.EM(file["source"], p)[0].tolist() for p in sets]))
+    sets = [(file[f"s{i}"], file[f"p{i}"]) for i in range(len(file.files) // 2)]
+    print(json.dumps([EMQ.EM(source, p)[0].tolist() for source, p in sets]))

@@ -24,6 +24,7 @@ def test_every_benchmark_can_be_imported(script, monkeypatch):
 
 
 SMALL = {
+    "adapt": (["2", "--rows", "200"], "| simulated | Dirichlet(1) | 200 | 2 |"),
     "affine": (["size", "--rows", "200", "--classes", "5"], "vs 200 x 5"),
     "hoki": (["--rows", "60", "--classes", "8"], "largest error against adaptive quadrature"),
     "recal": (["--rows", "200", "--classes", "5", "--transforms", "2", "--rounds", "3"], "fit: "),
