@@ -1,6 +1,7 @@
 """Fit and apply: from rows to an artifact that says what it did to them, and from an artifact to calibrated rows."""
 
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,9 @@ from calcli.errors import DataError, FitError
 from calcli.fast_dataclass import dataclass
 from calcli.fit_summary import Summary
 from calcli.io.artifact import Artifact, FitRecord
+from calcli.io.bundle import open_bundle
 from calcli.io.dataset import DataSet
+from calcli.io.locate import Layout, split_where
 from calcli.io.provenance import check_upstream
 from calcli.io.row_facts import facts_of, share_seen, sketch, unwritten
 from calcli.kernels.device import idle
@@ -245,13 +248,24 @@ def _some(names: Sequence[str]) -> str:
 
 
 def fitted_on(artifact: Artifact, rows: DataSet) -> str | None:
-    """Which of these rows a calibrator was fitted on, ``these very rows`` or ``about 40% of these rows``; or None."""
+    """Which of these rows, or of their units, a calibrator was fitted on, ``about 40% of these rows``; or None."""
     if artifact.fit.data_sha256 is not None and artifact.fit.data_sha256 == rows.data_sha256:
         return "these very rows"
     share = share_seen(artifact.fit.row_sketch, artifact.fit.n, facts_of(rows))
     if share >= ALL:
         return "these very rows, or copies of them"
-    return f"about {max(share, 0.01):.0%} of these rows" if share else None
+    return f"about {max(share, 0.01):.0%} of these rows" if share else _units_of_the_fit(artifact, rows)
+
+
+def _units_of_the_fit(artifact: Artifact, rows: DataSet) -> str | None:
+    """How many units have rows in the fit as well, where both are parts of one file: elsewhere names may recur."""
+    path, part = split_where(artifact.fit.source or "")
+    if rows.given_units is None or part is None or not rows.location or path.name != rows.path.name:
+        return None
+    with suppress(DataError), open_bundle(f"{rows.path}:{part}", layout=Layout(unit=rows.unit)) as fit:
+        units = np.intersect1d(fit.column("unit"), rows.column("unit"))  # type: ignore[arg-type]
+        return f"other rows of {len(units)} of these {rows.given_units.n} units" if len(units) else None
+    return None
 
 
 # ---- apply

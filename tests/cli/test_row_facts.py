@@ -235,6 +235,44 @@ def test_artifacts_without_a_sketch_load_and_those_with_a_bad_one_do_not(run):
             loads(json.dumps(content), "a")
 
 
+def test_units_that_the_fit_had_too_are_warned_of_within_one_file(run):
+    """In another file the same names may be of other patients: numbers from 0, say."""
+    (z, y), patient = drawn(400, 3), np.arange(400) // 4
+    split = {
+        "by_row": (np.arange(0, 400, 2), np.arange(1, 400, 2)),
+        "by_unit": (np.arange(200), np.arange(200, 400)),
+        "overlap": (np.arange(202), np.arange(202, 400)),
+    }
+    for name, parts in split.items():
+        with h5py.File(f"{name}.h5", "w") as file:
+            for part, rows in zip(("cal", "test"), parts, strict=True):
+                file[f"{part}/logits"], file[f"{part}/labels"], file[f"{part}/patient"] = (
+                    z[rows],
+                    y[rows],
+                    patient[rows],
+                )
+        assert run("fit", "-m", "ts", f"{name}.h5", "-o", f"{name}.json", "-q").code == 0
+    written("other.h5", *drawn(80, 3, seed=1), patient=np.arange(80) // 4)
+    told = "the calibrator was fitted on other rows of {} of these {} units"
+    found = {
+        (file, of, unit): run("evaluate", file, "-c", of, "--unit", unit).err
+        for file, of, unit in (
+            ("by_row.h5", "by_row.json", "patient"),
+            ("by_row.h5", "by_row.json", "none"),
+            ("by_unit.h5", "by_unit.json", "patient"),
+            ("overlap.h5", "overlap.json", "patient"),
+            ("other.h5", "by_row.json", "patient"),
+        )
+    }
+    assert [told.format(100, 100) in err for err in found.values()] == [True, False, False, False, False]
+    assert told.format(1, 50) in found["overlap.h5", "overlap.json", "patient"]
+    assert sum("was fitted on" in err for err in found.values()) == 2
+    assert (
+        told.format(100, 100)
+        in run("threshold", "by_row.h5", "-c", "by_row.json", "--accuracy", "0.3", "--unit", "patient").err
+    )
+
+
 # ---- what an artifact says of its fit
 
 
