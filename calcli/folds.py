@@ -27,7 +27,7 @@ def unit_folds(units: Units, folds: int, rng: np.random.Generator) -> IntArray:
     """Fold of every row, (n,), all rows of a unit in one: units at random, in folds of about as many rows.
 
     The shuffled units are laid end to end and the line is cut into equal parts; a unit goes to the part that holds its
-    middle row. If a part stays empty, units are dealt in turn instead.
+    middle row. If a part stays empty, units go to the folds in turn instead.
     """
     shuffled = rng.permutation(units.n)
     count = units.count[shuffled]
