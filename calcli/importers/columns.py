@@ -79,7 +79,8 @@ def table_archive(path: Path, format: str, columns: Mapping[str, Column], n: int
     columns = {LEVELS.sub(r"\1_\2", name): column for name, column in columns.items()}
     if ask.drop_missing:
         columns = {name: Column(column.kind, column.gaps or column.load) for name, column in columns.items()}
-    columns = _without_index(path, {name: _of_percents(path, name, column) for name, column in columns.items()}, n)
+    columns = {name: _of_percents(path, name, column, ask.percent) for name, column in columns.items()}
+    columns = _without_index(path, columns, n)
     ranked: dict[str, Callable[[], Any]] = {}
     if ask.classes is not None:
         from calcli.importers.topk import ranked_columns
@@ -130,8 +131,8 @@ def table_archive(path: Path, format: str, columns: Mapping[str, Column], n: int
     return Archive.of(path, format, loaders)
 
 
-def _of_percents(path: Path, name: str, column: Column) -> Column:
-    """A column of words such as ``50%`` as numbers, 0.5; blank ones are NaN."""
+def _of_percents(path: Path, name: str, column: Column, asked: bool) -> Column:
+    """A column of words such as ``50%`` as numbers, blank ones are NaN: 0.5, or 50 where ``--percent`` divides later."""
     if column.kind != "text":
         return column
     try:
@@ -142,11 +143,12 @@ def _of_percents(path: Path, name: str, column: Column) -> Column:
     if not any(words) or not all(not word or PERCENT.fullmatch(word) for word in words):
         return column
     try:
-        numbers = np.array([float(str(word).strip().removesuffix("%") or "nan") / 100.0 for word in values.tolist()])
+        numbers = np.array([float(str(word).strip().removesuffix("%") or "nan") for word in values.tolist()])
     except ValueError:
         return column
-    remark(f"{path.name}: column {name!r} is in percent and was divided by 100")
-    return Column("number", constant(numbers))
+    if not asked:
+        remark(f"{path.name}: column {name!r} is in percent and was divided by 100")
+    return Column("number", constant(numbers if asked else numbers / 100.0))
 
 
 def _pieces(ask: ImportRequest) -> set[str]:

@@ -298,6 +298,9 @@ def test_percentages(tmp_path, out):
     found = bring(signs, out)
     np.testing.assert_allclose(found["confidence"], p, atol=1e-9)
     assert "'confidence' is in percent and was divided by 100" in found["notes"]
+    np.testing.assert_allclose(bring(signs, out, percent=True)["confidence"], p, atol=1e-9)  # once, not twice
+    scores = table_of(tmp_path / "s.csv", p=[f"{100 * v:.2f} %" for v in p], label=correct)
+    np.testing.assert_allclose(bring(scores, out, percent=True, scores=("p",))["probs"][:, 1], p, atol=1e-9)
     plain = table_of(tmp_path / "b.csv", confidence=100 * p, correct=correct)
     with pytest.raises(DataError, match=r"--percent"):
         bring(plain, out)
