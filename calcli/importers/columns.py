@@ -132,7 +132,7 @@ def table_archive(path: Path, format: str, columns: Mapping[str, Column], n: int
 
 
 def _of_percents(path: Path, name: str, column: Column, asked: bool) -> Column:
-    """A column of words such as ``50%`` as numbers, blank ones are NaN: 0.5, or 50 where ``--percent`` divides later."""
+    """A column of words such as ``50%`` as numbers: .5, or 50 where ``--percent`` divides later; blank ones are NaN."""
     if column.kind != "text":
         return column
     try:

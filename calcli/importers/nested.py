@@ -14,6 +14,9 @@ MOST_ARRAYS = 100_000
 DEEPEST = 64
 """Limits for containers within containers: a few bytes of pickle can describe 2^40 of them."""
 
+FEWEST_PARTS = 30
+"""Parts of a list from which they may be sentences; batches, folds and shards are fewer, or of one length."""
+
 
 def rebuilt(
     value: Any,
@@ -102,13 +105,27 @@ def merge_batches(content: Any, path: Path, leaf: Callable[[Any, bool], Any] = l
     """
 
     def made(item: Any, parts: list[Any]) -> Any:
-        return (
-            _merged_by_id(dict(zip(item, parts, strict=True)), path)
-            if isinstance(item, Mapping)
-            else _merged(parts, path)
-        )
+        if not isinstance(item, Mapping):
+            return _merged(parts, path)
+        merged = _merged_by_id(dict(zip(item, parts, strict=True)), path)
+        return merged if "unit" in item else {**merged, **part_numbers(list(item.values()), path)}
 
     return rebuilt(content, made, path, leaf)
+
+
+def part_numbers(fields: Sequence[Any], path: Path) -> dict[str, NDArray[Any]]:
+    """The number of its part as the ``unit`` of every row, where several fields are lists of as many arrays of the same
+    lengths, and these differ: sentences, of tokens. Batches, folds and shards are few, or of one length."""
+    lists = [field for field in fields if isinstance(field, (list, tuple))]
+    shapes: list[list[tuple[int, ...]]] = [[getattr(part, "shape", ()) for part in field] for field in lists]
+    lengths = {tuple(shape[0] for shape in own) for own in shapes if len(own) >= FEWEST_PARTS and all(own)}
+    if len(shapes) < 2 or len(lengths) != 1:
+        return {}
+    (of,) = lengths
+    if max(of[:-1]) - min(of[:-1]) < 2:
+        return {}
+    remark(f"{path.name}: each of the {len(of)} parts, of {min(of)} to {max(of)} rows, is a unit (or --unit none)")
+    return {"unit": np.repeat(np.arange(len(of)), of)}
 
 
 def _merged(items: list[Any], path: Path) -> Any:
@@ -133,6 +150,8 @@ def _merged(items: list[Any], path: Path) -> Any:
     if arrays and len(items) > 1 and not rows:
         count = len(next(iter(arrays.values())))
         remark(f"{path.name}: {len(items)} batches were joined to {count} rows")
+    if len(arrays) > 1 and not rows and "unit" not in fields:
+        arrays |= part_numbers([fields[name] for name in arrays], path)
     return arrays or items
 
 

@@ -1,6 +1,7 @@
 """Scores of pixels and tokens: any place of the axis of classes, any format, ignored labels, samples of each unit."""
 
 import json
+import pickle
 import shutil
 import tempfile
 from types import SimpleNamespace
@@ -95,6 +96,30 @@ def test_a_binary_model_has_one_score_a_pixel(tmp_path, out, axis, of_labels):
     assert np.array_equal(found["unit"], UNIT)
     np.savez(tmp_path / "p.npz", probs=1 / (1 + np.exp(-z.astype(float))), labels=Y == 1)
     assert bring(tmp_path / "p.npz", out)["probs"].shape == (N * H * W, 2)
+
+
+@pytest.mark.parametrize("form", ["a dict of lists", "dicts in a list", "tuples in a list"])
+def test_parts_of_different_lengths_are_units(tmp_path, out, form):
+    """Sentences of a list, as loops save them; of batches only the last is shorter, and few parts may be folds."""
+
+    def brought(lengths):
+        ends = np.cumsum(lengths)
+        parts = list(zip(np.split(Z.reshape(-1, K), ends)[:-1], np.split(Y.reshape(-1) % K, ends)[:-1], strict=True))
+        content = {
+            "a dict of lists": dict(zip(("logits", "labels"), map(list, zip(*parts, strict=True)), strict=True)),
+            "dicts in a list": [{"logits": z, "labels": y} for z, y in parts],
+            "tuples in a list": parts,
+        }[form]
+        (tmp_path / "a.pkl").write_bytes(pickle.dumps(content))
+        return bring(tmp_path / "a.pkl", out, kind="logits")
+
+    lengths = [1 + i % 5 for i in range(40)]
+    found = brought(lengths)
+    assert np.array_equal(found["unit"], np.repeat(np.arange(40), lengths))
+    assert np.array_equal(found["logits"], Z.reshape(-1, K)[: sum(lengths)])
+    assert "each of the 40 parts, of 1 to 5 rows, is a unit" in found["notes"]
+    for others in ([4] * 40 + [2], [50, 60, 58], [3, 4] * 20):
+        assert "unit" not in brought(others)
 
 
 def test_labels_of_pixels_may_have_an_axis_of_one(tmp_path, out):

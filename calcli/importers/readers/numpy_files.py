@@ -163,7 +163,8 @@ def _plain_objects(path: Path, name: str, data: bytes) -> Any:
     if values.dtype.kind not in "biufUS" or not len(values):
         raise DataError(
             f"{path}: array {name!r} holds Python objects of several kinds, expected numbers, words or rows of numbers;"
-            " save it with np.asarray(values, dtype=float)"
+            " save it with np.asarray(values, dtype=float), arrays of different lengths with np.concatenate(values) and"
+            " unit=np.repeat(range(len(values)), list(map(len, values)))"
         )
     return values
 
