@@ -71,7 +71,7 @@ class Record:
     def to_dict(self) -> dict[str, Any]:
         """Keys of the JSON output, which other programs read."""
         found: dict[str, Any] = {}
-        for each in dataclasses.fields(self):  # type: ignore[arg-type]
+        for each in _fields(type(self)):
             key, held = self.JSON.get(each.name, each.name), getattr(self, each.name)
             if key is None or (each.name in self.OPTIONAL and (held is None or held == {})):
                 continue
@@ -82,9 +82,19 @@ class Record:
 PARAMS = "__dataclass_params__"
 
 
+FIELDS: dict[Any, tuple[Any, ...]] = {}
+
+
+def _fields(cls: Any) -> tuple[Any, ...]:
+    """``dataclasses.fields``, which looks through them anew at every call."""
+    if cls not in FIELDS:
+        FIELDS[cls] = dataclasses.fields(cls)
+    return FIELDS[cls]
+
+
 def _init(self: Any, *given: Any, **named: Any) -> None:
     values = self.__dict__  # past __setattr__, which a frozen class refuses
-    for each in dataclasses.fields(self):
+    for each in _fields(type(self)):
         name = each.name
         if not each.init:
             continue
@@ -107,12 +117,12 @@ def _init(self: Any, *given: Any, **named: Any) -> None:
 
 
 def _repr(self: Any) -> str:
-    shown = ", ".join(f"{f.name}={getattr(self, f.name)!r}" for f in dataclasses.fields(self) if f.repr)
+    shown = ", ".join(f"{f.name}={getattr(self, f.name)!r}" for f in _fields(type(self)) if f.repr)
     return f"{type(self).__qualname__}({shown})"
 
 
 def _compared(self: Any) -> tuple[Any, ...]:
-    return tuple(getattr(self, f.name) for f in dataclasses.fields(self) if f.compare)
+    return tuple(getattr(self, f.name) for f in _fields(type(self)) if f.compare)
 
 
 def _eq(self: Any, other: object) -> Any:

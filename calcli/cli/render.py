@@ -145,7 +145,7 @@ def print_json(value: Any) -> None:
     """Write one JSON object to stdout; a number that is not finite becomes null."""
     text = json.dumps(finite(value), ensure_ascii=False, allow_nan=False)
     unicode = (sys.stdout.encoding or "").lower().replace("-", "") == "utf8"
-    if not unicode or any("\ud800" <= c <= "\udfff" for c in text):  # a file name that is no text
+    if not unicode or len(text.encode(errors="ignore")) < len(text.encode(errors="surrogatepass")):  # no text
         text = json.dumps(finite(value), allow_nan=False)
     print(text.translate(CONTROL))
 

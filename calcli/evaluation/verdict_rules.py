@@ -211,10 +211,10 @@ def _group_findings(context: MetricContext, about: Label | None) -> Groupwise | 
     table = context.table
     if table.group is None:
         return None
-    names, which = np.unique(table.group, return_inverse=True)
+    names, parts = table.groups()
     if not 2 <= len(names) <= MOST_GROUPS:
         return None
-    gaps = [group_gap(table.take(which == g), about) for g in range(len(names))]
+    gaps = [group_gap(part, about) for part in parts]
     p = np.array([gap.p_value for gap in gaps])
     worst = min(range(len(gaps)), key=lambda g: (max(gaps[g].p_value, RESOLVED), -abs(gaps[g].gap)))
     label = names[worst]
@@ -222,7 +222,7 @@ def _group_findings(context: MetricContext, about: Label | None) -> Groupwise | 
         len(names),
         len(benjamini_hochberg(p, LEVEL)),
         str(label.decode() if isinstance(label, bytes) else label),
-        int((which == worst).sum()),
+        parts[worst].n,
         gaps[worst].gap,
         simes(p),
         gaps[worst].of_positive,

@@ -141,6 +141,10 @@ class MetricContext:
             self._cache[key] = make()
         return self._cache[key]
 
+    def keep(self, key: tuple[Any, ...], found: Any) -> None:
+        """Take what was found elsewhere for the result with this key."""
+        self._cache[key] = found
+
     # ---- two classes
 
     @property

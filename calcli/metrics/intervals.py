@@ -17,6 +17,9 @@ from calcli.statistics.units import Units, unit_mean
 BOOTSTRAP_WORK = 5_000_000
 """Rows times resamples up to which ``auto`` intervals are bootstrapped (a quarter second)."""
 
+RESAMPLED_ITEMS = 1 << 14
+"""Rows times resamples that are drawn at once."""
+
 MANY_DEGREES = 200.0
 """Degrees of freedom beyond which Wallace's normal deviate is right to 1e-6, without SciPy."""
 
@@ -135,13 +138,13 @@ def bootstrap_interval(values: FloatArray, level: float, resamples: int, rng: np
     n, m = values.shape
     mean, se = values.mean(axis=0), values.std(axis=0, ddof=1) / math.sqrt(n)
     centred = values - mean
-    both = np.ascontiguousarray(np.hstack([centred, centred**2]))
-    t = np.empty((resamples, m))
-    for r in range(resamples):
-        times = np.bincount(rng.integers(0, n, size=n), minlength=n).astype(np.float64)
-        sums = (times @ both) / n
-        spread = np.sqrt(np.maximum(sums[m:] - sums[:m] ** 2, 0.0) / (n - 1))
-        t[r] = np.divide(sums[:m], spread, out=np.zeros(m), where=spread > 1e-12 * se)
+    both = np.hstack([centred, centred**2])
+    t, step = np.empty((resamples, m)), max(1, RESAMPLED_ITEMS // n)
+    for start in range(0, resamples, step):
+        each = slice(start, start + step)
+        sums = _times_drawn(n, min(step, resamples - start), rng) @ both / n
+        spread = np.sqrt(np.maximum(sums[:, m:] - sums[:, :m] ** 2, 0.0) / (n - 1))
+        t[each] = np.divide(sums[:, :m], spread, out=np.zeros(spread.shape), where=spread > 1e-12 * se)
     low, high = quantile(t, 0.5 - level / 2.0), quantile(t, 0.5 + level / 2.0)
     student = t_quantile(0.5 + level / 2.0, max(n - 1, MANY_DEGREES + 1.0)) if n > 1 else 0.0
     low, high = np.minimum(low, -student), np.maximum(high, student)
@@ -149,6 +152,12 @@ def bootstrap_interval(values: FloatArray, level: float, resamples: int, rng: np
         Interval(float(mean[j] - high[j] * se[j]), float(mean[j] - low[j] * se[j]), level, "bootstrap-t")
         for j in range(m)
     ]
+
+
+def _times_drawn(n: int, resamples: int, rng: np.random.Generator) -> FloatArray:
+    """How often each of n rows is drawn in every resample, (resamples, n)."""
+    cells = rng.integers(0, n, size=(resamples, n)) + n * np.arange(resamples)[:, None]
+    return np.bincount(cells.ravel(), minlength=resamples * n).reshape(resamples, n).astype(np.float64)
 
 
 def wilson_interval(rate: FloatArray, n: FloatArray, level: float = 0.95) -> tuple[FloatArray, FloatArray]:

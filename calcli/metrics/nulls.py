@@ -82,33 +82,59 @@ def poisson_binomial(p: FloatArray) -> FloatArray:
     """
     n = len(p)
     groups = 1 << max(0, int(np.ceil(np.log2(max(n, 1) / LEAF))))
-    padded = np.zeros(groups * LEAF)
+    padded = np.zeros(groups * LEAF if groups > 1 else n)
     padded[:n] = p
-    trials = padded.reshape(LEAF, groups)
-    law = np.zeros((groups, LEAF + 1))
-    law[:, 0] = 1.0
-    for j in range(LEAF):
-        hit = law[:, : j + 1] * trials[j][:, None]
-        law[:, : j + 1] -= hit
-        law[:, 1 : j + 2] += hit
+    law = np.ascontiguousarray(_laws_of_few(padded.reshape(-1, groups)))
     while len(law) > 1:
         size = law.shape[1]
         length = 1 << int(np.ceil(np.log2(2 * size - 1)))
         spectrum = np.fft.rfft(law, length, axis=1)
         law = np.fft.irfft(spectrum[::2] * spectrum[1::2], length, axis=1)[:, : 2 * size - 1]
-    whole = np.maximum(law[0, : n + 1], 0.0)
+    return _normalised(law[0, : n + 1])
+
+
+def _laws_of_few(trials: FloatArray) -> FloatArray:
+    """Laws (groups, m + 1) of the successes of groups of m trials each. trials : (m, groups) their chances."""
+    law = np.zeros((len(trials) + 1, trials.shape[1]))
+    law[0] = 1.0
+    for j, chances in enumerate(trials):
+        hit = law[: j + 1] * chances
+        law[: j + 1] -= hit
+        law[1 : j + 2] += hit
+    return law.T
+
+
+def _normalised(law: FloatArray) -> FloatArray:
+    """A law without the rounding of FFT."""
+    whole = np.maximum(law, 0.0)
     return np.asarray(whole / whole.sum())
 
 
-Laws = Sequence[FloatArray | None]
-"""The law of the successes in every bin, None where a bin holds more rows than are convolved."""
+Laws = Sequence[tuple[FloatArray, FloatArray | None]]
+"""Of every bin its scores and the law of its successes, None where it holds more rows than are convolved."""
 
 
 def bin_laws(scores: FloatArray, edges: FloatArray) -> Laws:
     """Laws of the successes per bin under calibration, without weights."""
-    index = bin_index(scores, edges)
-    held = [scores[index == b] for b in range(len(edges) - 1)]
-    return [poisson_binomial(c) if len(c) <= EXACT_ROWS else None for c in held]
+    index, bins = bin_index(scores, edges), len(edges) - 1
+    count = np.bincount(index, minlength=bins)
+    held = np.split(scores[np.argsort(index, kind="stable")], np.cumsum(count)[:-1])
+    few = np.flatnonzero((count > 0) & (count <= LEAF)).tolist()
+    trials = np.zeros((len(few), max((len(held[b]) for b in few), default=0)))
+    for row, b in zip(trials, few, strict=True):
+        row[: len(held[b])] = held[b]
+    short = dict(zip(few, _laws_of_few(trials.T), strict=True))
+    return [
+        (
+            c,
+            _normalised(short[b][: len(c) + 1])
+            if b in short
+            else poisson_binomial(c)
+            if len(c) <= EXACT_ROWS
+            else None,
+        )
+        for b, c in enumerate(held)
+    ]
 
 
 def _successes_of_one_bin(
@@ -135,16 +161,15 @@ def bin_outcomes(
 
     laws : of the bins (see ``bin_laws``), where they are known.
     """
-    index, bins = bin_index(scores, edges), len(edges) - 1
-    outcome = np.zeros((resamples, bins))
-    order = np.argsort(index, kind="stable")
-    stops = np.cumsum(np.bincount(index, minlength=bins))
+    outcome = np.zeros((resamples, len(edges) - 1))
     if weight is None:
-        laws = bin_laws(scores, edges) if laws is None else laws
-        for b, (start, stop) in enumerate(zip([0, *stops[:-1]], stops, strict=True)):
-            if stop > start:
-                outcome[:, b] = _successes_of_one_bin(scores[order[start:stop]], laws[b], resamples, rng)
+        for b, (c, law) in enumerate(bin_laws(scores, edges) if laws is None else laws):
+            if len(c):
+                outcome[:, b] = _successes_of_one_bin(c, law, resamples, rng)
         return outcome
+    index = bin_index(scores, edges)
+    order = np.argsort(index, kind="stable")
+    stops = np.cumsum(np.bincount(index, minlength=len(edges) - 1))
     held = np.flatnonzero(np.diff(np.concatenate([[0], stops])))
     first = np.concatenate([[0], stops[:-1]])[held]
     w = weight[order]
@@ -174,25 +199,21 @@ def expected_error(
     bin holds at most 16384 rows, else sqrt(2 V_b / pi), V_b = sum c (1 - c). With weights
     always the latter, V_b = sum w^2 c (1 - c). laws : of the bins (see ``bin_laws``), where they are known.
     """
-    index, bins = bin_index(scores, edges), len(edges) - 1
-    total = 0.0
     if weight is not None:
-        v = np.bincount(index, weights=weight**2 * scores * (1 - scores), minlength=bins)
+        index = bin_index(scores, edges)
+        v = np.bincount(index, weights=weight**2 * scores * (1 - scores), minlength=len(edges) - 1)
         return float(np.sqrt(2.0 * v / np.pi).sum() / weight.sum())
-    for b in range(bins):
-        c = scores[index == b]
-        if len(c) == 0:
-            continue
-        if len(c) <= EXACT_ROWS:
-            total += expected_of_bin(c, None if laws is None else laws[b])
-        else:
+    total = 0.0
+    for c, law in bin_laws(scores, edges) if laws is None else laws:
+        if law is not None and len(c):
+            total += expected_of_bin(c, law)
+        elif law is None:
             total += float(np.sqrt(2.0 * (c @ (1.0 - c)) / np.pi))
     return total / len(scores)
 
 
-def expected_of_bin(c: FloatArray, law: FloatArray | None = None) -> float:
+def expected_of_bin(c: FloatArray, law: FloatArray) -> float:
     """E|X - sum c| of the successes X of trials with chances c (n,), by their exact law."""
-    law = poisson_binomial(c) if law is None else law
     return float(law @ np.abs(np.arange(len(law)) - c.sum()))
 
 

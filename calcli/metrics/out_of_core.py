@@ -199,7 +199,8 @@ class LongContext(MetricContext):
         for b, stop in enumerate(stops):
             few = 0 < count[b] <= EXACT_ROWS
             start = stop - int(count[b])
-            total += expected_of_bin(self.order.scores(start, stop)) if few else math.sqrt(2.0 * variance[b] / math.pi)
+            c = self.order.scores(start, stop) if few else None
+            total += math.sqrt(2.0 * variance[b] / math.pi) if c is None else expected_of_bin(c, poisson_binomial(c))
         return total / self.n
 
     # ---- bins of equal scores
@@ -302,7 +303,7 @@ class LongContext(MetricContext):
         np.subtract(score, self._cell_hits, out=residuals[:-1])
         np.subtract(score, hits, out=residuals[-1])
         residuals /= self.n
-        return of_draws(residuals)
+        return of_draws([(residuals, np.arange(len(score)))], len(score))[0]
 
     def _joint_draws(self) -> JointDraws:
         """As of single rows; what the labels of a cell's rows cost is drawn normal, given how many are right."""

@@ -139,6 +139,12 @@ class RowTable:
             tops={j: (sums[index], inside[index]) for j, (sums, inside) in self.tops.items()},
         )
 
+    def groups(self) -> tuple[NDArray[Any], list["RowTable"]]:
+        """The distinct groups in order, and the rows of each."""
+        names, which = np.unique(np.asarray(self.group), return_inverse=True)
+        rows = np.split(np.argsort(which, kind="stable"), np.cumsum(np.bincount(which))[:-1])
+        return names, [self.take(index) for index in rows]
+
     def __add__(self, other: "RowTable") -> "RowTable":
         """The rows of both, one after the other, units apart."""
         pairs = {name: (getattr(self, name), getattr(other, name)) for name in ROW_COLUMNS}

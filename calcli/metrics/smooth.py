@@ -1,5 +1,7 @@
 """Smooth calibration error: no bins, one kernel whose width settles itself."""
 
+from collections.abc import Sequence
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -7,7 +9,10 @@ from numpy.typing import NDArray
 
 from calcli.metrics.context import MetricContext, Value, made_once
 from calcli.metrics.definition import metric
-from calcli.numerics import FloatArray
+from calcli.numerics import FloatArray, IntArray
+
+Residuals = tuple[FloatArray, IntArray]
+"""Sums of residuals (r, m) by cell of the grid, and the cells (m,) that hold any."""
 
 SMALLEST = 1e-5
 """Narrowest kernel that is considered."""
@@ -47,27 +52,78 @@ def spectrum(mass: FloatArray) -> FloatArray:
     return np.asarray((waves * np.exp(-0.5j * np.pi / cells * np.arange(cells + 1))).real)
 
 
-def smooth_errors(spectra: FloatArray, tolerance: float = 1e-9) -> FloatArray:
+FINE, COARSE = (9.0, 2, 256), (5.3, 4, 64)
+"""To 1e-9 and to 1e-4: standard deviations of its spectrum that a kernel keeps, points a wave, points at least."""
+
+FEW_CELLS = 256
+"""Cells that hold anything up to which the waves are summed cell by cell."""
+
+
+def cosines(waves: int, cell: IntArray, cells: int) -> FloatArray:
+    """cos(pi w (j + 1/2) / cells) for waves w = 0..waves at the midpoints of cells j (m,), (waves + 1, m)."""
+    turn = np.cos(np.pi / (2 * cells) * np.arange(4 * cells))
+    return np.asarray(turn[np.arange(waves + 1)[:, None] * (2 * cell + 1) % (4 * cells)])
+
+
+@lru_cache(maxsize=2)
+def _inverse(points: int) -> FloatArray:
+    """Cosine coefficients times this are the values at the midpoints of points, (points + 1, points)."""
+    back = cosines(points, np.arange(points), points) / points
+    back[0] /= 2.0
+    return back
+
+
+class Spectra:
+    """Cosine coefficients of masses at the midpoints of a grid's cells: where few hold any, of the waves asked for.
+
+    parts : (masses, cells) some at a time, whose spectra stand one after the other.
+    """
+
+    def __init__(self, parts: Sequence[Residuals], cells: int) -> None:
+        self.parts, self.known = parts, np.empty((sum(len(mass) for mass, _ in parts), 0))
+        self.shape = len(self.known), cells + 1
+
+    def first(self, waves: int) -> FloatArray:
+        """Coefficients of the mean and at least so many waves, (r, …)."""
+        if self.known.shape[1] <= waves:
+            few = max(len(cell) for _, cell in self.parts) <= FEW_CELLS
+            count = min(self.shape[1] - 1, 1 << waves.bit_length()) if few else self.shape[1] - 1
+            self.known = np.concatenate([self._of_part(*part, count) for part in self.parts])
+        return self.known
+
+    def _of_part(self, mass: FloatArray, cell: IntArray, waves: int) -> FloatArray:
+        cells = self.shape[1] - 1
+        if len(cell) <= FEW_CELLS:
+            return mass @ (2.0 * cosines(waves, cell, cells).T)
+        whole = np.zeros((len(mass), cells))
+        whole[:, cell] = mass
+        return spectrum(whole)
+
+
+def smooth_errors(
+    spectra: FloatArray | Spectra, tolerance: float = 1e-9, start: float | FloatArray = START
+) -> FloatArray:
     """Smooth calibration errors of cosine spectra (…, cells + 1).
 
     With a Gaussian kernel of width s, reflected at 0 and 1, r_s(t) = (1/N) sum_i
     K_s(t, c_i) (c_i - y_i) and E(s) = integral |r_s|; E falls with s, and the smooth
     calibration error is the s at which E(s) = s, up to a relative ``tolerance``. All
-    spectra are solved at once.
+    spectra are solved at once. start : ln s to begin with, one for all or (…,).
 
     Reference: Blasiok, Nakkiran (2024), definition 3.4, arXiv 2309.12236.
     """
-    flat = np.atleast_2d(spectra)
+    flat = spectra if isinstance(spectra, Spectra) else np.atleast_2d(spectra)
+    n, exact = flat.shape[0], FINE if tolerance < 1e-4 else COARSE
     # f(x) = ln E(e^x) - x falls at least as fast as -x, but for rounding below a cell's width: its root lies
     # between x and x + 1.25 f(x). A secant no flatter stays there, and f is nearly straight; what is left
     # after some steps is halved.
     floor = np.log(SMALLEST)
-    low, high = np.full(len(flat), floor), np.zeros(len(flat))
-    x, before = np.full(len(flat), START), np.full((2, len(flat)), np.nan)
-    left = np.arange(len(flat))
+    low, high = np.full(n, floor), np.zeros(n)
+    x, before = np.clip(np.full(n, start), floor, 0.0), np.full((2, n), np.nan)
+    left = np.arange(n)
     for step in range(STEPS):
         at = x[left]
-        f = _excess(flat[left], at)
+        f = np.log(np.maximum(_error_at(flat, left, np.exp(at), exact), 1e-320)) - at
         low[left] = np.maximum(low[left], np.where(f > 0.0, at, at + 1.25 * f))
         high[left] = np.minimum(high[left], np.where(f > 0.0, at + 1.25 * f, at))
         # Where even the narrowest kernel smooths everything away, the error is that kernel's.
@@ -85,27 +141,32 @@ def smooth_errors(spectra: FloatArray, tolerance: float = 1e-9) -> FloatArray:
     out = np.exp(x)
     narrow = np.flatnonzero(x <= floor)
     if len(narrow):
-        out[narrow] = smooth_error_at(flat[narrow], np.full(len(narrow), SMALLEST))
+        out[narrow] = _error_at(flat, narrow, np.full(len(narrow), SMALLEST), exact)
     return np.asarray(out)
 
 
 def smooth_error_at(spectra: FloatArray, s: FloatArray) -> FloatArray:
     """E(s), the integral of |r_s|, for spectra (r, cells + 1) and kernel widths s (r,)."""
-    cells = spectra.shape[-1] - 1
-    # Waves of which less than exp(-40) is left are not worth their transform, and what
+    return _error_at(spectra, np.arange(len(spectra)), s)
+
+
+def _error_at(
+    spectra: FloatArray | Spectra, rows: IntArray, s: FloatArray, exact: tuple[float, int, int] = FINE
+) -> FloatArray:
+    """The same of some rows of the spectra, a width each."""
+    (reach, dense, least), cells = exact, spectra.shape[1] - 1
+    # Waves of which next to nothing is left are not worth their transform, and what
     # remains is smooth enough for a coarser grid.
-    waves = int(min(cells, np.ceil(9.0 / (np.pi * s.min())) + 1))
-    points = min(cells, 1 << max(8, int(np.ceil(np.log2(2 * waves)))))
+    waves = int(min(cells, np.ceil(reach / (np.pi * s.min())) + 1))
+    points = min(cells, max(least, 1 << (dense * waves - 1).bit_length()))
+    held = spectra.first(waves) if isinstance(spectra, Spectra) else spectra
     exponent = 0.5 * (s[:, None] * (np.pi * np.arange(waves + 1))) ** 2
-    kept = spectra[:, : waves + 1] * np.exp(-np.minimum(exponent, 80.0))
+    kept = held[rows, : waves + 1] * np.exp(-np.minimum(exponent, 80.0))
+    if points <= FEW_CELLS:
+        return np.asarray(np.abs(kept @ _inverse(points)[: waves + 1]).sum(axis=-1))
     midpoints = np.exp(0.5j * np.pi / points * np.arange(waves + 1))
     smoothed = np.fft.irfft(kept * midpoints, 2 * points, axis=-1)[:, :points]
     return np.asarray(np.abs(smoothed).sum(axis=-1))
-
-
-def _excess(spectra: FloatArray, log_s: FloatArray) -> FloatArray:
-    error = smooth_error_at(spectra, np.exp(log_s))
-    return np.log(np.maximum(error, 1e-320)) - log_s
 
 
 def dyadic_smooth_error(one: FloatArray) -> float:
@@ -162,19 +223,39 @@ def smooth_draws(context: MetricContext) -> tuple[FloatArray, float]:
     return null_draws(context)[0]
 
 
+AT_ONCE = 4
+"""Contexts the draws of which are solved together."""
+
+
+def solve_together(contexts: Sequence[MetricContext]) -> None:
+    """Make the smooth errors of many contexts of few rows, and those of their draws, some contexts at once."""
+    contexts = [each for each in contexts if grid_cells(each.n) == grid_cells(0) and each.table.weights.sum() > 0.0]
+    for at in range(0, len(contexts), AT_ONCE):
+        some = contexts[at : at + AT_ONCE]
+        own = smooth_errors(np.stack([_own_spectrum(context) for context in some])).tolist()
+        drawn = of_draws([drawn_residuals(context)[0] for context in some], grid_cells(0))
+        for context, *found in zip(some, own, drawn, strict=True):
+            for way, one in zip((smooth_error, smooth_draws), found, strict=True):
+                context.keep((way,), one)
+
+
 def _own_spectrum(context: MetricContext) -> FloatArray:
     t, c = context.table, context.scores
     w = t.weights
     return smooth_residuals(c, w * (c - context.outcomes), grid_cells(t.n), float(w.sum()))
 
 
-def of_draws(residuals: FloatArray) -> tuple[FloatArray, float]:
-    """Smooth errors of summed residuals on a grid (draws + 1, cells), the last of which are the observed ones.
+def of_draws(parts: Sequence[Residuals], cells: int) -> list[tuple[FloatArray, float]]:
+    """Smooth errors of sums of residuals on a grid; of each part (draws + 1, m) all but the last, and the last.
 
-    Observed and drawn go the same way, so that equal outcomes have equal errors.
+    The last are the observed ones. They go the same way as those drawn, so that equal outcomes have equal errors.
     """
-    errors = smooth_errors(spectrum(residuals), 1e-4)
-    return errors[:-1], float(errors[-1])
+    # Residuals without order, even over [0, 1], have E(s)^2 = sum of squares / (pi^1.5 s).
+    square = np.concatenate([(mass**2).sum(axis=1) for mass, _ in parts])
+    start = np.log(np.maximum(square, SMALLEST**3) / np.pi**1.5) / 3.0
+    errors = smooth_errors(Spectra(parts, cells), 1e-4, start)
+    each = np.split(errors, np.cumsum([len(mass) for mass, _ in parts])[:-1])
+    return [(one[:-1], float(one[-1])) for one in each]
 
 
 def null_draws(
@@ -186,6 +267,13 @@ def null_draws(
     compare with them, and (draws, m); the draws are the same whatever the columns, so statistics of different
     calls belong together.
     """
+    residuals, sums = drawn_residuals(context, columns)
+    cells = grid_cells(context.n)
+    return context.once((smooth_draws,), lambda: of_draws([residuals], cells)[0]), sums
+
+
+def drawn_residuals(context: MetricContext, columns: FloatArray | None = None) -> tuple[Residuals, FloatArray]:
+    """Means of residuals by cell with outcomes drawn from the scores, those observed last; sums as ``null_draws``."""
     t, c = context.table, context.scores
     w = t.weights
     total, cells = float(w.sum()), grid_cells(t.n)
@@ -193,18 +281,19 @@ def null_draws(
     c, w = c[order], w[order]
     cell = np.minimum((c * cells).astype(np.int64), cells - 1)
     first = np.flatnonzero(np.concatenate([[True], np.diff(cell) > 0]))
-    score = np.bincount(cell, weights=w * c, minlength=cells)
+    held = cell[first]
+    score = np.bincount(cell, weights=w * c, minlength=cells)[held]
     beside = np.empty((t.n, 0)) if columns is None else columns[order]
     draws = context.heavy_draws
-    right, sums = np.zeros((draws + 1, cells)), np.empty((draws, beside.shape[1]))
+    right, sums = np.empty((draws + 1, len(held))), np.empty((draws, beside.shape[1]))
 
     def by_cell(outcomes: NDArray[Any]) -> FloatArray:
         weighted = outcomes if t.weight is None else outcomes * w
         return np.add.reduceat(weighted, first, axis=1, dtype=np.float64)
 
-    right[-1:, cell[first]] = by_cell(context.outcomes[None, order] > 0)
+    right[-1:] = by_cell(context.outcomes[None, order] > 0)
     for rows, drawn in context.drawn("smece", draws):
-        right[rows, cell[first]] = by_cell(drawn)
+        right[rows] = by_cell(drawn)
         if beside.shape[1]:
             sums[rows] = drawn @ beside
-    return context.once((of_draws,), lambda: of_draws((score - right) / total)), sums
+    return ((score - right) / total, held), sums
