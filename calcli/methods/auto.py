@@ -1,15 +1,16 @@
 """``auto``: weigh compositions by cross-validation inside the calibration data."""
 
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import field, fields, replace
-from functools import lru_cache
+from functools import cache, lru_cache
 from typing import Annotated, Any, ClassVar, Literal
 
 import msgspec
 import numpy as np
 from msgspec import Meta
+from numpy.typing import NDArray
 
 from calcli.calibrator import Calibrator, Chosen, Context, Curves, Fit, Laws, Options
 from calcli.composition import STATUSES, Composition, FittedPrefixes, Member, Mixture
@@ -149,25 +150,28 @@ def cross_validate(
     budget : seconds for everything; candidates that would exceed it, in the order of the
     list, are left out (the first never is).
     """
-    trials = [Trial(name, np.empty(draws.shape), np.empty(draws.shape)) for name in candidates]
+    trials = {name: Trial(name, np.empty(draws.shape), np.empty(draws.shape)) for name in candidates}
     parts_of = [(draw, i) for draw, fold in enumerate(draws) for i in range(int(fold.max()) + 1)]
+    chains = [list(candidates)] if budget is not None else chained(candidates, rows.k)
     fits: dict[str, Fit[Any]] = {}
-    started, known = time.monotonic(), FittedPrefixes()
-    for done, trial in enumerate(trials):
-        context.progress(f"fitting {trial.name}", done, len(trials))
-        if budget is not None and done and (time.monotonic() - started) * (len(parts_of) + 1) > budget:
-            trial.failed = f"left out: the budget of {budget:g} s was spent"
-            continue
-        with tried(trial):
-            fits[trial.name] = fit_candidate(candidates[trial.name], rows, known, context)
-            trial.parameters = stored_numbers(fits[trial.name].calibrator)
+    started = time.monotonic()
 
-    def score(part_of: tuple[int, int]) -> list[Trial]:
-        """The candidates on one fold, with values at its rows only."""
-        draw, i = part_of
-        held, known = draws[draw] == i, FittedPrefixes()
-        learn, test = in_memory(rows, np.flatnonzero(~held)), in_memory(rows, np.flatnonzero(held))
-        parts = [Trial(trial.name, np.empty(test.n), np.empty(test.n)) for trial in trials]
+    def fit(chain: list[str]) -> dict[str, Fit[Any]]:
+        """Candidates that begin alike, fitted to all rows."""
+        found, known = dict[str, Fit[Any]](), FittedPrefixes()
+        for done, trial in enumerate(trials[name] for name in chain):
+            if budget is not None and done and (time.monotonic() - started) * (len(parts_of) + 1) > budget:
+                trial.failed = f"left out: the budget of {budget:g} s was spent"
+                continue
+            with tried(trial):
+                found[trial.name] = fit_candidate(candidates[trial.name], rows, known, context)
+                trial.parameters = stored_numbers(found[trial.name].calibrator)
+        return found
+
+    def score(task: tuple[Callable[[], tuple[Rows, Rows]], list[str]]) -> list[Trial]:
+        """Candidates that begin alike on one fold, with values at its rows only."""
+        (learn, test), known = task[0](), FittedPrefixes()
+        parts = [Trial(name, np.empty(test.n), np.empty(test.n)) for name in task[1]]
         for part in parts:
             if part.name in fits:
                 with tried(part):
@@ -176,14 +180,36 @@ def cross_validate(
                     part.log_p[:], part.brier[:] = held_out(calibrator, test)
         return parts
 
-    for done, ((draw, i), parts) in enumerate(zip(parts_of, in_order(score, parts_of), strict=True)):
-        context.progress("cross-validating", done + 1, len(parts_of))
+    for done, (chain, found) in enumerate(zip(chains, in_order(fit, chains), strict=True)):
+        context.progress(f"fitting {chain[0]}", done, len(chains))
+        fits |= found
+    tasks = ((halves, chain) for halves in (parted(rows, draws[d] == i) for d, i in parts_of) for chain in chains)
+    places = [(draw, i) for draw, i in parts_of for _ in chains]
+    for done, ((draw, i), parts) in enumerate(zip(places, in_order(score, tasks), strict=True)):
+        context.progress("cross-validating", done + 1, len(places))
         held = draws[draw] == i
-        for trial, part in zip(trials, parts, strict=True):
+        for part in parts:
+            trial = trials[part.name]
             trial.log_p[draw, held], trial.brier[draw, held] = part.log_p, part.brier
             trial.failed = trial.failed or part.failed
             trial.seconds += part.seconds
-    return trials, fits
+    return list(trials.values()), {name: fits[name] for name in candidates if name in fits}
+
+
+def chained(candidates: Mapping[str, tuple[str, Options]], k: int) -> list[list[str]]:
+    """Candidates that begin alike together, so that their first stage is fitted once; the longest lists first."""
+    found: dict[Any, list[str]] = {}
+    for name, (bare, options) in candidates.items():
+        cls = method(bare)
+        options = cls.resolve_options(options, k)
+        first = (cls.names[0], cls.split(options)[0]) if issubclass(cls, Composition) else (bare, options)
+        found.setdefault(first, []).append(name)
+    return sorted(found.values(), key=len, reverse=True)
+
+
+def parted(rows: Rows, held: NDArray[np.bool_]) -> Callable[[], tuple[Rows, Rows]]:
+    """What gives the rows to fit to and those held out, taken when they are first asked for."""
+    return cache(lambda: (in_memory(rows, np.flatnonzero(~held)), in_memory(rows, np.flatnonzero(held))))
 
 
 @contextmanager

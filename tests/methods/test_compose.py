@@ -369,6 +369,42 @@ def test_same_seed_same_choice_and_table():
     assert a.details["auto"] != c.details["auto"]
 
 
+BEGIN_ALIKE = "ts, mono, mono+svs, svs(lambda=0.1), mono+ft+svs, ts+beta"
+
+
+def test_candidates_that_begin_alike_are_one_task_and_others_are_not(monkeypatch):
+    """Three first stages, so three tasks, and three in each of five folds; every first stage is fitted once a task."""
+    tasks, begun, real = [], [], auto_module.method
+
+    def one_after_the_other(work, items):
+        found = [work(item) for item in items]
+        tasks.append(len(found))
+        return iter(found)
+
+    class Mono(real("mono")):
+        @classmethod
+        def fit(cls, *given):
+            begun.append(1)
+            return super().fit(*given)
+
+    monkeypatch.setattr(auto_module, "in_order", one_after_the_other)
+    monkeypatch.setattr(auto_module, "method", lambda name: Mono if name == "mono" else real(name))
+    named = auto_module.parse_candidate
+    chains = auto_module.chained({name: named(name) for name in auto_module.listed(BEGIN_ALIKE)}, 3)
+    assert chains == [["mono", "mono+svs", "mono+ft+svs"], ["ts", "ts+beta"], ["svs(lambda=0.1)"]]
+    auto(ArrayRows(*truth(1200, 3, seed=9)), candidates="ts, mono, svs")
+    assert (tasks, len(begun)) == ([3, 15], 6)
+
+
+def test_the_average_is_the_same_for_any_number_of_threads(monkeypatch):
+    rows, found = ArrayRows(*truth(300, 4, seed=9)), []
+    for workers in (1, 2, 4):
+        monkeypatch.setattr("calcli.parallel.WORKERS", workers)
+        fitted = auto(rows, rule="average", candidates=BEGIN_ALIKE)
+        found.append((fitted.details["auto"], predict(fitted.calibrator, rows)[0].tobytes()))
+    assert found[0] == found[1] == found[2]
+
+
 def test_a_candidate_that_fails_is_recorded_and_left_out(monkeypatch):
     class Broken(Identity):
         @classmethod
