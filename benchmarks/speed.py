@@ -24,6 +24,8 @@ from statistics import median
 import h5py
 from _measure import TooLong, calcli, cost, make_bundle, workspace
 
+from calcli.registry import method_names
+
 HERE = Path(__file__).parent
 
 PEERS = "scikit-learn netcal probmetrics numba torchmetrics torch scipy h5py"
@@ -65,12 +67,19 @@ def streaming():
     }
 
 
-def others_of_ours():
-    """More of ours, at the sizes of ``QUICK``: the report, slower methods, workers and shards."""
+LEFT_OUT = ("ts", "ec", "recal", "ts-by", "platt-by", "identity")
+"""Methods that have a line of their own, or need what a plain bundle lacks."""
+
+WITH_MANY_CLASSES = ("hoki", "ets", "ft", "mono", "iop", "vs", "svs")
+
+
+def others_of_ours(k):
+    """More of ours, at the sizes of ``QUICK``: the report, every method that k classes allow, workers and shards."""
     shards = ("fit", "shard-*.h5", "--force", "-q", "-o", "shards.json", "-m", "ts")
+    slower = [m for m in method_names() if m not in LEFT_OUT] if k <= 100 else WITH_MANY_CLASSES
     return {
         "evaluate": ("", calcli("evaluate", "a.h5", "-q")),
-        **{f"fit {m}": ("", calcli(*FIT, f"{m}.json", "-m", m)) for m in ("hoki", "ets", "vs", "svs")},
+        **{f"fit {m}": ("", calcli(*FIT, f"{m}.json", "-m", m)) for m in slower},
         **{f"fit ts --workers {n}": ("", calcli(*FIT, "ts.json", "-m", "ts", "--workers", n)) for n in (1, 2)},
         f"fit ts, {SHARDS} shards": ("", calcli(*shards)),
         f"fit ts, {SHARDS} shards, --workers 2": ("", calcli(*shards, "--workers", "2")),
@@ -129,7 +138,7 @@ def in_turns(commands, ours, folder, turns, limit):
 def measure(size, turns, python, limit):
     """One size: a line per command."""
     n, k, dtype = size
-    ours = streaming() | (others_of_ours() if size in QUICK else {})
+    ours = streaming() | (others_of_ours(k) if size in QUICK else {})
     with workspace() as folder:
         make_bundle(Path(folder) / "a.h5", n, k, dtype)
         if size in QUICK:
@@ -179,7 +188,7 @@ def table(run):
     """The run as Markdown."""
     cases = run["cases"]
     out = [
-        "| processor seconds (ratio) | " + " | ".join(f"{c['n']} x {c['k']}, {c['dtype']}" for c in cases) + " |",
+        "| CPU s (ratio), wall s, MiB | " + " | ".join(f"{c['n']} x {c['k']}, {c['dtype']}" for c in cases) + " |",
         "|---" * (1 + len(cases)) + "|",
     ]
     known = [name for case in cases for name in [*(each["name"] for each in case["lines"]), *case["skipped"]]]
@@ -192,7 +201,8 @@ def table(run):
         "Ratios are to *floor* (import NumPy, h5py and Typer, read the scores), for writers to *read + write*. Medians"
         f" of up to {max(c['turns'] for c in cases)} turns of whole processes, one of those above {SLOW:g} s;"
         f" {machine['cores']} shared cores"
-        f" ({machine['processor']}), Python {machine['python']}, NumPy {machine['numpy']}.",
+        f" ({machine['processor']}), load {machine['load']:.0f} at the start (where it is above the number of cores"
+        f" wall seconds say little), Python {machine['python']}, NumPy {machine['numpy']}.",
     ]
     return "\n".join(out) + "\n"
 
@@ -201,7 +211,7 @@ def cell(name, case):
     """What the table says of one command at one size."""
     found = next((each for each in case["lines"] if each["name"] == name), None)
     if found is not None:
-        return f"{found['cpu']:.2f} ({found['ratio']:.1f})"
+        return f"{found['cpu']:.2f} ({found['ratio']:.1f}), {found['wall']:.2f}, {found['peak_mib']:.0f}"
     why = case["skipped"].get(name, "")
     return why if why.startswith("more than") else ""
 
