@@ -197,13 +197,16 @@ def cross_validate(
 
 
 def chained(candidates: Mapping[str, tuple[str, Options]], k: int) -> list[list[str]]:
-    """Candidates that begin alike together, so that their first stage is fitted once; the longest lists first."""
+    """Candidates that begin alike together, so that their first stage is fitted once; the longest lists first.
+
+    ``floor``, which takes no time, is no beginning by itself.
+    """
     found: dict[Any, list[str]] = {}
     for name, (bare, options) in candidates.items():
-        cls = method(bare)
-        options = cls.resolve_options(options, k)
-        first = (cls.names[0], cls.split(options)[0]) if issubclass(cls, Composition) else (bare, options)
-        found.setdefault(first, []).append(name)
+        cls, stages = method(bare), [(bare, method(bare).resolve_options(options, k))]
+        if issubclass(cls, Composition):
+            stages = list(zip(cls.names, cls.split(stages[0][1]), strict=True))
+        found.setdefault(tuple(stages[: 1 + (stages[0][0] == "floor")]), []).append(name)
     return sorted(found.values(), key=len, reverse=True)
 
 
