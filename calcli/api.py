@@ -174,13 +174,13 @@ def fit(
     device: str = "auto",
     **options: Any,
 ) -> "FittedCalibrator":
-    """Fit one calibrator to scores with labels, by temperature scaling unless ``method`` names another.
+    """Fit one calibrator to scores with labels.
 
     scores : (n, k) array or tensor, (n,) for a binary model's score of class 1, or the path
     of a bundle (or several, taken together), whose labels, weights and kind are then its own. labels : (n,) integers in
     0..k-1; also words (of ``class_names``, or two), bool or -1 and +1, where a warning says what was read as class 1.
-    method : a name of ``calcli methods``, or a composition such as ``ts+hb``; left out, ``ts``, and of confidences
-    ``platt``, or ``ir`` where some are exactly 0 or 1.
+    method : a name of ``calcli methods``, or a composition such as ``ts+hb``; left out, ``ts``, and of two classes
+    and of confidences ``platt``, or ``venn-abers`` where some are exactly 0 or 1.
     kind : ``logits``, ``log_probs`` or ``probs`` (natural logarithm, 0..1); or ``confidence``, where scores
     are (n,) confidences and labels whether each answer was right (bool or 0/1), for methods of the top label.
     units : (n,) numbers or words that rows which belong together share (a patient, an image, a question); of a bundle
@@ -194,14 +194,14 @@ def fit(
 
     >>> import numpy as np
     >>> logits = np.array([[4.0, 0.0], [0.0, 4.0], [4.0, 0.0], [4.0, 0.0]])
-    >>> calibrator = fit(logits, [0, 1, 0, 1])
+    >>> calibrator = fit(logits, [0, 1, 0, 1], method="ts")
     >>> round(calibrator.params["temperature"], 4), calibrator.status
     (3.641, 'ok')
     """
     seed = checked(MetricSettings, {"seed": seed}).seed
     more = {"weights": weights, "units": units, "class_names": class_names}
     with open_scores(scores, labels, kind, prefer=("cal", "val"), **more) as rows:
-        method, written = split_method(method or default_method(rows))
+        method, written = split_method(method or default_method(rows, groups is not None))
         if groups is not None:
             method, written = by_group(method), written | {"by": groups if isinstance(groups, str) else "group"}
         chosen = parse_options(method, written | {name.rstrip("_"): plain(value) for name, value in options.items()})

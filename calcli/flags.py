@@ -44,6 +44,24 @@ def taken(struct: type, given: Any) -> dict[str, Any]:
     return {each.name: getattr(given, each.name) for each in fields(struct) if hasattr(given, each.name)}
 
 
+def typed(given: Any) -> tuple[tuple[str, ...], ...]:
+    """A struct of options as it is typed: what stands without a name, then every option that is not at its default."""
+    found: list[tuple[str, ...]] = []
+    for each in fields(given):
+        value = getattr(given, each.name)
+        if "argument" in each.metadata and value is not None:
+            found[:0] = [(str(word),) for word in (value if isinstance(value, list) else [value])]
+        elif "flag" in each.metadata and value != each.default and value is not None:
+            names = [f"--{each.name.strip('_').replace('_', '-')}", *each.metadata["flag"]["names"]]
+            name, _, off = names[-1].partition("/")
+            if isinstance(value, bool):
+                found.append((name if value else off,))
+            else:
+                values = value if isinstance(value, list) else [",".join(value) if isinstance(value, tuple) else value]
+                found += [(name, str(one)) for one in values]
+    return tuple(found)
+
+
 seed = partial(flag, 0, "Seed of every random draw.", "N", min=0)
 
 

@@ -126,12 +126,15 @@ def split_method(text: str) -> tuple[str, dict[str, str]]:
 DEFAULT_METHOD = "ts"
 
 
-def default_method(rows: "Rows") -> str:
-    """What is fitted where no method is named: ``ts``; to confidences ``platt``, or ``ir`` where some are exactly
-    0 or 1, whose log-odds are infinite."""
-    if rows.kind != "confidence":
+def default_method(rows: "Rows", by: bool = False) -> str:
+    """What is fitted where no method is named: ``ts``; to two classes and to confidences ``platt``, which also corrects
+    a bias, or ``venn-abers`` where some probabilities are exactly 0 or 1, whose log-odds are infinite. by : group by
+    group, which ``ts`` and ``platt`` can."""
+    if rows.kind != "confidence" and rows.k != 2:
         return DEFAULT_METHOD
-    return "ir" if any(((block.scores == 0) | (block.scores == 1)).any() for block in rows.blocks()) else "platt"
+    finite = by or rows.kind not in ("probs", "confidence")
+    certain = not finite and any(((block.scores == 0) | (block.scores == 1)).any() for block in rows.blocks())
+    return "venn-abers" if certain else "platt"
 
 
 def spelled(text: str) -> str:

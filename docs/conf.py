@@ -6,6 +6,7 @@ from tempfile import TemporaryDirectory
 
 from docutils.nodes import SkipNode
 from latex2mathml.converter import convert
+from sphinx.util.logging import getLogger
 
 HERE = Path(__file__).parent
 sys.path[:0] = [str(HERE), str(HERE.parent)]
@@ -53,7 +54,10 @@ def mathml(display):
     """How a formula is written: as MathML, which browsers draw without a script or the network."""
 
     def visit(writer, node):
-        writer.body.append(convert(node.astext(), display="block" if display else "inline"))
+        drawn = convert(node.astext(), display="block" if display else "inline")
+        if "\\" in drawn:  # a word of LaTeX that the converter does not know
+            getLogger(__name__).warning("formula %s: not all of it is drawn", node.astext())
+        writer.body.append(drawn)
         raise SkipNode
 
     return visit, None

@@ -3,6 +3,7 @@
 ``write(folder)`` needs calcli alone, no Sphinx. Everything said in these pages stands once, in the code.
 """
 
+import contextlib
 import inspect
 import json
 import math
@@ -11,6 +12,7 @@ import shutil
 import subprocess
 import sys
 import textwrap
+import tomllib
 import warnings
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
@@ -31,11 +33,12 @@ from calcli.metrics.definition import Metric
 from calcli.registry import method, method_names
 from calcli.reporting.components import GLOSSARY
 
-EXPORTS = Path(__file__).parent / "exports.json"
-SCHEMAS = Path(__file__).parent / "schemas"
-LEVELS = Path(__file__).parent.parent / "benchmarks" / "levels.json"
-
-FOLDER = Path(__file__).parent.parent / "benchmarks"
+HERE = Path(__file__).parent
+EXPORTS = HERE / "exports.json"
+FORMULAS = tomllib.loads((HERE / "formulas.toml").read_text(encoding="utf-8"))
+SCHEMAS = HERE / "schemas"
+FOLDER = HERE.parent / "benchmarks"
+LEVELS = FOLDER / "levels.json"
 BENCHMARKS = {
     "speed": (
         "speed.py",
@@ -183,12 +186,12 @@ def method_page(name: str) -> str:
         lines += [f"*When to use it:* {escaped(facts['use'])}.", ""]
     if facts["aliases"]:
         lines += [f"*Also called* {', '.join(map(code, facts['aliases']))}.", ""]
-    lines += [*prose(facts["description"]), "## Options", ""]
+    lines += [*formula("methods", name), *prose(facts["description"]), *fitted(name), "## Options", ""]
     if facts["options"]:
         lines += table(
             ["`--set`", "default", "allowed", "meaning"],
             [
-                [code(o["name"]), code(spelt(o["default"])), escaped(o["allowed"]), escaped(o["description"])]
+                [code(o["name"]), code(spelt(o["default"])), spaced(o["allowed"]), escaped(o["description"])]
                 for o in facts["options"]
             ],
         )
@@ -196,6 +199,11 @@ def method_page(name: str) -> str:
         lines += ["None.", ""]
     lines += ["## What it promises", "", *(f"- {escaped(words)}" for law, words in LAWS.items() if facts[law])]
     return "\n".join([*lines, f"- memory: {MEMORY[facts['memory']]}", ""])
+
+
+def spaced(choices: str) -> str:
+    """Choices with room to break a line between them."""
+    return escaped(choices.replace("|", " | "))
 
 
 def spelt(value: Any) -> str:
@@ -219,12 +227,19 @@ def methods_table() -> str:
     )
 
 
+def formula(kind: str, name: str) -> list[str]:
+    """The formula of a method or metric, and where its letters are said."""
+    parts = FORMULAS[kind][name].split(r", \qquad ")  # one below the other: telephones are narrow
+    lines = [line for part in parts for line in ("$$", part, "$$", "")]
+    return [*lines, f"[The letters of the formulas](../../{kind}.md#formulas)", ""]
+
+
 def metric_page(name: str) -> str:
     """One metric: definition, direction, signature, reference."""
     facts, own = describe_metric(name), metric(name)
-    lines = [f"# {name}", "", f"{escaped(facts['summary'])}.", "", "```text", facts["formula"], "```", ""]
+    lines = [f"# {name}", "", f"{escaped(facts['summary'])}.", "", *formula("metrics", name)]
     lines += ["```console", f"$ calcli evaluate logits.h5 --metric {name}", "```", ""]
-    rows = [["direction", facts["direction"]], ["shown", shown(own)]]
+    rows = [["in a line", code(facts["formula"])], ["direction", facts["direction"]], ["shown", shown(own)]]
     rows += [["also called", ", ".join(map(code, own.aliases))]] if own.aliases else []
     rows += [["signature", code(facts["signature"])], ["reference", escaped(facts["reference"])]]
     lines += table(["", ""], rows)
@@ -238,25 +253,82 @@ def metric_page(name: str) -> str:
     return "\n".join([*lines, *(prose(text) if text else ()), *worked(name), *beside])
 
 
-EXAMPLE = """probabilities = np.array([[0.8, 0.1, 0.1], [0.2, 0.7, 0.1], [0.3, 0.3, 0.4]])
-labels = [0, 1, 0]  # predictions 0, 1, 2 with confidences .8, .7, .4: right, right, wrong"""
+ROWS = (
+    """probabilities = np.array([[0.8, 0.1, 0.1], [0.2, 0.7, 0.1], [0.3, 0.3, 0.4]])
+labels = [0, 1, 0]  # predictions 0, 1, 2 with confidences .8, .7, .4: right, right, wrong""",
+    """probabilities = np.array([0.8, 0.3, 0.4])  # of class 1
+labels = [1, 0, 1]""",
+    """probabilities = np.array([[0.6, 0.2, 0.08, 0.06, 0.04, 0.02]] * 2 + [[0.3, 0.4, 0.1, 0.1, 0.06, 0.04]] * 2)
+labels = [0, 5, 1, 1]  # two rows of confidence .6: right, wrong; two of .4: both right""",
+)
+"""Rows of worked examples: three classes, two, and what needs equal confidences or more classes."""
 
 
 def worked(name: str) -> list[str]:
-    """Three rows and the value of the metric on them, of two classes where it needs them; nothing where it has none."""
-    known: dict[str, Any] = {"np": np}
-    two = "probabilities = np.array([0.8, 0.3, 0.4])  # of class 1\nlabels = [1, 0, 1]"
-    for rows in (EXAMPLE, two):
-        exec(rows, known)  # the lines of the page, so that they are what was computed
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            score = calcli.evaluate(known["probabilities"], known["labels"], kind="probs", metrics=[name])
-        value = score.results[0].scores[metric(name).name].value
-        if value is not None:
-            call = f'calcli.evaluate(probabilities, labels, kind="probs", metrics=["{name}"])'
-            lines = [*rows.splitlines(), f"found = {call}", f'found.results[0].scores["{name}"].value  # {value:.6g}']
-            return ["## Three rows", "", "```python", *lines, "```", ""]
-    return []
+    """A few rows, the value of the metric on them, and the same by hand."""
+    for rows in ROWS:
+        call = f'calcli.evaluate(probabilities, labels, kind="probs", metrics=["{name}"])'
+        lines = [*rows.splitlines(), f"found = {call}", f'found.results[0].scores["{metric(name).name}"].value']
+        value = last_value(lines)
+        if value is not None and not math.isnan(value):
+            by_hand = [f"By hand: `{FORMULAS['by_hand'][name]}`", ""] if name in FORMULAS["by_hand"] else []
+            return [
+                "## Worked example",
+                "",
+                "```python",
+                *lines[:-1],
+                f"{lines[-1]}  # {value:.6g}",
+                "```",
+                "",
+                *by_hand,
+            ]
+    raise LookupError(f"{name}: no worked example has a value")
+
+
+def last_value(lines: Sequence[str]) -> Any:
+    """The value of the last of some lines of Python, so that what a page shows is what was computed."""
+    known: dict[str, Any] = {"np": np, "calcli": calcli}
+    with warnings.catch_warnings(), contextlib.chdir(HERE.parent):
+        warnings.simplefilter("ignore")
+        exec("\n".join(lines[:-1]), known)
+        return eval(lines[-1], known)
+
+
+LOGITS = """scores = np.array([[4, 0, 0], [6, 2, 0], [2, 0, 0], [4, 2, 0], [0, 4, 2], [0, 6, 0],
+                   [2, 4, 0], [0, 2, 0], [0, 0, 4], [2, 0, 6], [0, 2, 4], [2, 0, 4]], dtype=float)
+labels = [0, 0, 1, 0, 1, 1, 0, 2, 2, 2, 2, 1]"""
+LOG_ODDS = """scores = np.array([-3, -2, -2, -1, -1, -1, 1, 1, 1, 2, 2, 3], dtype=float)  # of class 1
+labels = [0, 0, 1, 0, 0, 1, 1, 0, 1, 1, 1, 1]"""
+
+
+def fitted(name: str) -> list[str]:
+    """Twelve rows, what is fitted to them, and what becomes of one more."""
+    laws, words, row = method(name).laws, "", "np.array([[2.0, 1.0, 0.0]])"
+    lines = LOGITS.splitlines()
+    if laws.confidence:
+        lines, row = LOG_ODDS.splitlines(), "np.array([2.0])"
+    if name.endswith("-by"):
+        words, row = ', groups=["a"] * 6 + ["b"] * 6', f'{row}, groups=["a"]'
+    lines.append(f'found = calcli.fit(scores, labels, method="{name}"{words})')
+    if laws.needs_transforms:
+        lines, row = (
+            [f'found = calcli.fit("sample_data/digits.h5:cal", method="{name}")'],
+            '"sample_data/digits.h5:test"',
+        )
+    call = f"found.predict_proba({row})[0]"
+    params, after = last_value([*lines, "found.params"]), last_value([*lines, call])
+    shown = str(rounded(params))
+    told = [f"found.params  # {shown}"] if len(shown) <= 90 else []
+    return ["## Worked example", "", "```python", *lines, *told, f"{call}  # {rounded(after)}", "```", ""]
+
+
+def rounded(value: Any) -> Any:
+    """Numbers to four digits, arrays as lists."""
+    if isinstance(value, dict):
+        return {name: rounded(inner) for name, inner in value.items()}
+    if isinstance(value, (list, tuple, np.ndarray)):
+        return [rounded(inner) for inner in value]
+    return float(f"{value:.4g}") if isinstance(value, float) else value
 
 
 def metrics_table() -> str:

@@ -71,10 +71,12 @@ def draw(folder: Path) -> None:
     write_epochs(folder / "epochs.h5")
     write_groups(folder / "groups.h5")
     for name, words in GALLERY.items():
-        target = folder / f"gallery-{name}.png"
-        if not target.exists():
-            given = [str(folder / word) if word.endswith((".h5", ".json", ".h5:*")) else word for word in words.split()]
-            calcli("diagram", *(str(SAMPLE) if word == "SAMPLE" else word for word in given), "-o", target, "-q")
+        given = [str(folder / word) if word.endswith((".h5", ".json", ".h5:*")) else word for word in words.split()]
+        given = [str(SAMPLE) if word == "SAMPLE" else word for word in given]
+        for theme in ("light", "dark"):
+            target = folder / f"gallery-{name}-{theme}.png"
+            if not target.exists():
+                calcli("diagram", *given, "-o", target, "--theme", theme, "-q")
 
 
 def write_epochs(path: Path) -> None:

@@ -1,7 +1,6 @@
 """Files to follow the README with, made of the sample digits: python sample_data/scores.py [FOLDER].
 
-scores.npz holds logits and labels. binary.csv asks whether the digit is odd, answers.csv is what a
-model says that knows no classes: how sure it is, and whether it was right.
+scores.npz holds logits and labels, binary.csv asks whether the digit is odd.
 """
 
 import sys
@@ -12,7 +11,7 @@ import numpy as np
 
 
 def write(folder: Path) -> None:
-    """The three files."""
+    """The two files."""
     with h5py.File(Path(__file__).parent / "digits.h5") as file:
         parts = [(file[g]["logits"][()], file[g]["labels"][()]) for g in ("cal", "test")]
     z, y = (np.concatenate(part) for part in zip(*parts, strict=True))
@@ -20,9 +19,6 @@ def write(folder: Path) -> None:
     odd = np.logaddexp.reduce(z[:, 1::2], axis=1) - np.logaddexp.reduce(z[:, ::2], axis=1)
     lines = [f"{score:.6f},{'+1' if label % 2 else '-1'}\n" for score, label in zip(odd, y, strict=True)]
     (folder / "binary.csv").write_text("score,label\n" + "".join(lines))
-    sure = np.exp(z.max(axis=1) - np.logaddexp.reduce(z, axis=1))
-    lines = [f"{c:.2f},{right}\n" for c, right in zip(sure, z.argmax(axis=1) == y, strict=True)]
-    (folder / "answers.csv").write_text("confidence,correct\n" + "".join(lines))
 
 
 if __name__ == "__main__":

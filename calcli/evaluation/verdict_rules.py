@@ -361,7 +361,8 @@ def _clauses(report: Report) -> list[str]:
 
 def groups_words(groups: Groupwise) -> str:
     """How many groups are off, and the worst."""
-    count = f"{groups.n_significant} of {groups.n_groups} groups are miscalibrated"
+    are = "is" if groups.n_significant == 1 else "are"
+    count = f"{groups.n_significant} of {groups.n_groups} groups {are} miscalibrated"
     return f"{count}, most of all {groups.worst} by {groups.worst_gap:+.4f}{' of P(class 1)' * groups.of_positive}"
 
 
@@ -379,7 +380,7 @@ def whole_points(gap: float) -> str:
 def remedy_method(split: Split | None, k: int | None, biased: bool) -> str:
     """The method to fit: what the split of the loss found, or what corrects the commonest departure."""
     if split is None or not split.nll.detected:
-        return "platt" if k is None or biased else "ts"
+        return "platt" if k in (None, 2) or biased else "ts"
     if split.temperature_nll.calibration >= MENDS * split.nll.calibration or split.method == "ts":
         return "ts"
     # A scale and a bias of each of two log-probabilities are beta calibration's two slopes and its bias.
@@ -456,31 +457,35 @@ def advice_among(report: Report, given: Sequence[Given], name: str) -> Advice:
     """What to do about the rows called ``name`` where calibrators were given: apply one, or what the rows say alone.
 
     report : the judgement on the uncalibrated scores. A calibrator counts whose loss is significantly lower, all of
-    them considered, and whose accuracy is not. Those fitted on other rows come first, then the one of least loss.
+    them considered, and whose accuracy is not; where there is none, one of lower loss with which rows that it was not
+    fitted on show no miscalibration. Those fitted on other rows come first, then the one of least loss.
     """
     told = [(g, d) for g in given if (d := g.loss) is not None and d.p_value is not None]
     if not told or not {"confidence", "split"} & set(report.findings) or report.verdict_kind == "check_labels":
         return report.advice
     p_values = adjusted(np.array([d.p_value for _, d in told]))
     significant = [(g, d) for (g, d), p in zip(told, p_values.tolist(), strict=True) if p <= LEVEL]
-    helpful = [(g, d) for g, d in significant if d.value < 0.0 and not _loses_answers(g.result)]
-    if not helpful:
+    lower = [(g, d) for g, d in told if d.value < 0.0 and not _loses_answers(g.result)]
+    helpful = [each for each in lower if each in significant]
+    mended = [(g, d) for g, d in lower if g.seen is None and g.result.report and not g.result.report.findings]
+    if not helpful and not mended:
         worse = [g.result.title for g, d in significant if d.value > 0.0]
         out = f"With {' and '.join(worse)} it gets worse. " if worse else ""
         a = report.advice
         return replace(a, lead="None of these helps.", rest=f"{out}{a.lead} {a.rest}")
-    best, change = min(helpful, key=lambda each: (each[0].seen is not None, each[1].value))
+    best, change = min(helpful or mended, key=lambda each: (each[0].seen is not None, each[1].value))
     title, file = best.result.title, best.path
     if best.seen is not None:
         why = f"{title} was fitted on {best.seen}, which do not show what it does on others"
         command = f"calcli evaluate OTHERS.h5 --calibrator {shlex.quote(file)}" if file else ""
         return Advice("Evaluate the calibrator on other samples:", f"{why}.", command, None, why)
     reach = change.interval and f" [{-change.interval.high:.4f}, {-change.interval.low:.4f}]"
-    gain = f"{'NLL' if report.data.n_classes else 'squared error'} by {small(-change.value)}{reach or ''}"
+    gain = f"reduces {'NLL' if report.data.n_classes else 'squared error'} by {small(-change.value)}{reach or ''}"
+    gain = f"{title} {gain}" if helpful else f"{title} leaves no significant miscalibration and {gain}"
     left = "" if best.result.report is None else f" With it: {'; '.join(best.result.report.found)}."
-    rest = f"{title} reduces {gain}. {answers_words(best.result)}{left}{APART * ('groups' in report.findings)}"
+    rest = f"{gain}. {answers_words(best.result)}{left}{APART * ('groups' in report.findings)}"
     command = shlex.join(["calcli", "apply", file, name, "-o", "calibrated.h5"]) if file and name else ""
-    return Advice("Apply the calibrator.", rest, command, title, f"{title} reduces {gain}")
+    return Advice("Apply the calibrator.", rest, command, title, gain)
 
 
 def _loses_answers(result: Result) -> bool:

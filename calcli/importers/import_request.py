@@ -1,5 +1,8 @@
 """What the user says about a source of scores: the options of ``calcli extract``, and what every reader receives."""
 
+import shlex
+from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 from calcli.errors import UsageError
@@ -63,7 +66,8 @@ class ImportRequest(ImportOptions):
     """These with the arrays that are named.
 
     scores, labels : names of arrays. kind : of all scores. groups : parts of the source to take. all_scores : take
-    every array of scores. no_labels : labels may be missing. seed : of draws.
+    every array of scores. no_labels : labels may be missing. seed : of draws. typed : all of the command, word groups
+    of ``calcli.flags.typed``, for the advice.
     """
 
     scores: tuple[str, ...] = ()
@@ -73,3 +77,14 @@ class ImportRequest(ImportOptions):
     all_scores: bool = False
     no_labels: bool = False
     seed: int = 0
+    typed: tuple[tuple[str, ...], ...] = ()
+
+    def command(self, where: str, options: Sequence[Sequence[str]]) -> str:
+        """The command as it was typed with other options, which come instead of those of the same name."""
+        named = {option[0] for option in options}
+        kept = [group for group in self.typed or ((where,),) if group[0] not in named]
+        sources = [group for group in kept if len(group) == 1 and not group[0].startswith("-")]
+        groups = [*sources, *options, *(group for group in kept if group not in sources)]
+        if not any(group[0] == "-o" for group in kept):
+            groups.append(("-o", str(Path(where).with_suffix(".h5"))))
+        return shlex.join(["calcli", "extract", *(word for group in groups for word in group)])

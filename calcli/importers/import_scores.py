@@ -23,7 +23,7 @@ from calcli.importers.labelled_scores import Imported, labels_as_rows, load
 from calcli.importers.positions import Positions
 from calcli.importers.remarks import remark, remarks
 from calcli.importers.sources import settle_sources
-from calcli.importers.suggest import suggestion
+from calcli.importers.suggest import retried, suggestion
 from calcli.importers.unnamed_arrays import take_obvious
 from calcli.importers.votes import count_votes
 from calcli.io.atomic import check_output
@@ -50,7 +50,7 @@ def import_scores(
     be read or break the rules of bundles; then nothing is written.
     """
     check_output(output, force=force, inputs=sources)
-    report = ImportReport()
+    where, report = ", ".join(str(path) for path in sources), ImportReport()
     with ExitStack() as stack:
         told = stack.enter_context(remarks())
         settled = settle_sources(sources, stack)
@@ -70,7 +70,6 @@ def import_scores(
                 archives.append(gold)
                 ask = replace(ask, gold=None)
             entries = columns_by_name(entries, ask.named)
-            where = ", ".join(str(path) for path in sources)
             if ask.votes is not None:
                 entries, ask = count_votes(entries, ask, where)
             origin = {
@@ -87,7 +86,7 @@ def import_scores(
                     groups = _deal(imported, splitting, ignore_labels, ask)
                     _write(out, imported, groups, origin, arrays, splitting, report)
         except CalcliError as problem:
-            raise type(problem)(settled.translated(str(problem))) from None
+            raise type(problem)(settled.translated(retried(str(problem), ask, where))) from None
         report.notes = [settled.translated(note) for note in told]
     return report
 

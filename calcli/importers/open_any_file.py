@@ -9,7 +9,7 @@ from tempfile import TemporaryDirectory
 from typing import TypedDict, Unpack
 
 from calcli.errors import CalcliError
-from calcli.flags import taken
+from calcli.flags import taken, typed
 from calcli.io.bundle import BundleRows, open_bundle
 from calcli.io.dataset import DataSet
 from calcli.io.locate import ByName, Layout, split_where
@@ -50,8 +50,9 @@ def open_rows(where: str, *, tell: Callable[[str], None] | None = None, **how: U
     from calcli.importers.import_scores import import_scores
 
     scores, labels = ((name,) if name is not None else () for name in (layout.scores, layout.labels))
+    named = (str(path),), *typed(layout)
     ask = ImportRequest(
-        scores=scores, labels=labels, kind=layout.kind, no_labels=not need_labels, **taken(ByName, layout)
+        scores=scores, labels=labels, kind=layout.kind, no_labels=not need_labels, typed=named, **taken(ByName, layout)
     )
     with TemporaryDirectory(prefix="calcli-") as folder:
         made = Path(folder) / "bundle.h5"

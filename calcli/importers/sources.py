@@ -1,5 +1,6 @@
 """What is named as a source, as files that can be read at any place: folders, pipes, gzip."""
 
+import atexit
 import gzip
 import shutil
 import sys
@@ -11,6 +12,7 @@ from contextlib import ExitStack
 from dataclasses import field
 from pathlib import Path
 from typing import IO, Any
+from weakref import WeakKeyDictionary
 
 from calcli.errors import DataError, one_line
 from calcli.fast_dataclass import dataclass
@@ -81,7 +83,7 @@ def _is_about(path: Path) -> bool:
 def _add(settled: Sources, path: Path, folder: str, stack: ExitStack) -> None:
     made = path
     if str(path) == "-":
-        made = _spool(sys.stdin.buffer, "stdin", stack)
+        made = _standard_input()
     elif str(path).startswith(DESCRIPTORS) and is_stream(path):
         with path.open("rb") as stream:
             made = _spool(stream, "stdin", stack)
@@ -94,12 +96,27 @@ def _add(settled: Sources, path: Path, folder: str, stack: ExitStack) -> None:
     settled.folders.append(folder)
 
 
+_spooled: "WeakKeyDictionary[IO[bytes], tuple[ExitStack, Path]]" = WeakKeyDictionary()
+"""What came by the standard input: a command may read it again."""
+
+
+def _standard_input() -> Path:
+    """What comes by the standard input, in a file that lasts as long as the process. Raises DataError."""
+    stream: IO[bytes] = sys.stdin.buffer
+    if stream not in _spooled:
+        stack = ExitStack()
+        made = _spool(stream, "stdin", stack)
+        _spooled[stream] = stack, made
+        atexit.register(stack.close)
+    return _spooled[stream][1]
+
+
 def _spool(stream: IO[bytes], name: str, stack: ExitStack) -> Path:
     made = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="calcli-"))) / name
     with made.open("wb") as file:
         shutil.copyfileobj(stream, file, 1 << 20)
     if not made.stat().st_size:
-        raise DataError(f"{name}: nothing came, or it is read a second time; save it to a file and name that")
+        raise DataError(f"{name}: nothing came; save it to a file and name that")
     return made
 
 

@@ -1,9 +1,8 @@
 """What the columns of a file look like, and the whole command to try, where their names say too little."""
 
 import re
-import shlex
 from collections.abc import Mapping
-from pathlib import Path
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -17,10 +16,14 @@ from calcli.importers.import_request import ImportRequest
 from calcli.importers.mistaken_for_scores import PREDICTIONS
 from calcli.importers.unnamed_arrays import kind_of
 
-LOOKED_AT, MOST_COLUMNS, MOST_GROUPS = 10_000, 40, 50
-"""Rows and columns that are looked at; more values than this are no groups."""
+LOOKED_AT, MOST_COLUMNS, MOST_GROUPS, FEW = 10_000, 40, 50, 30
+"""Rows and columns that are looked at; more values than this are no groups; more whole numbers in a row no classes."""
 
-KINDS = {"probabilities": "probs", "logits": "logits"}
+AGAIN = re.compile(r"--percent|--drop-missing|--drop-duplicates|--kind (?:logits|log_probs|probs)(?= if)")
+"""What a refusal may advise to add to the command."""
+
+KINDS = {"probabilities": "probs", "logits": "logits", "log-odds": "logits"}
+SCORES = ("--scores", "--labels", "--kind")
 OPTIONS = {"ids": "--ids", "units": "--unit", "groups": "--group-by", "weights": "--sample-weight"}
 
 
@@ -36,9 +39,8 @@ def suggestion(entries: Mapping[str, Entry], ask: ImportRequest, where: str) -> 
         if not scores and found.get(what):
             scores, kind = found[what], kind or KINDS[what]
     labels = list(ask.labels) or [path for path in paths if parse_name(path).role == "labels"]
-    outcome, truths = [path for path in paths if says_correct(path)], labels or found.get("labels", [])
-    if labels and not outcome and scores and scores[0].lower().startswith(("conf", "certain")):
-        outcome = [f"{path}={labels[0]}" for path in paths if path.lower() in PREDICTIONS]
+    outcome = [path for path in labels if says_correct(path)] or [path for path in paths if says_correct(path)]
+    truths = labels or found.get("labels", [])
     words = {path: np.unique(entries[path].column()).tolist() for path in found.get("groups", [])}
     words |= {path: np.unique(entries[path].column()).tolist() for path in truths if path in entries}
     for path, classes in words.items():  # columns that are called as the labels are
@@ -46,9 +48,18 @@ def suggestion(entries: Mapping[str, Entry], ask: ImportRequest, where: str) -> 
         if len(own) == len(classes) > 1 and not ask.scores:
             scores, truths, looks = [",".join(own)], [path], looks | dict.fromkeys(own, "scores") | {path: "labels"}
             kind = kind or KINDS.get(kind_of(np.stack([entries[name].column() for name in own], axis=1)))
-    truths = truths or (list(words) if len(words) == 1 else [])
+    if scores:
+        kind = kind or KINDS.get(looks.get(scores[0], ""))
+    if labels and not outcome and scores and re.search(r"(?i)conf|certain|sure", scores[0]):
+        known = set(words.get(labels[0], ()))
+        said = [path for path in paths if path.lower() in PREDICTIONS or (path in words and {*words[path]} <= known)]
+        outcome = [f"{path}={labels[0]}" for path in said if path != labels[0]]
+    truths = truths or (list(words) if len(words) == 1 else found.get("classes", []))
+    if len(scores) == 1 and looks.get(scores[0]) == "log-odds" and len(words.get(truths[0] if truths else "", ())) != 2:
+        scores = []
     listed = ", ".join(f"{path} ({looks[path]}?)" if path in looks else path for path in paths)
-    if "," in where or len(scores) != 1 or len(truths) > 1 or not (truths or outcome) or not kind or ask.confidence:
+    several = "," in where and not (ask.join and ask.typed)
+    if several or len(scores) != 1 or len(truths) > 1 or not (outcome or (truths and kind)) or ask.confidence:
         return f"; it has {listed}" if looks else ""
     one = (
         len(scores[0].split(",")) == 1
@@ -56,17 +67,24 @@ def suggestion(entries: Mapping[str, Entry], ask: ImportRequest, where: str) -> 
         and entries[scores[0]].column().ndim == 1
     )
     if outcome and one:
-        options = ["--confidence", scores[0], "--correct", outcome[0]]
-    elif truths:
-        options = ["--scores", scores[0], "--labels", truths[0], "--kind", kind]
+        ask = replace(ask, typed=tuple(group for group in ask.typed if group[0] not in SCORES))
+        options = [("--confidence", scores[0]), ("--correct", outcome[0])]
+    elif truths and kind:
+        options = [("--scores", scores[0]), ("--labels", truths[0]), ("--kind", kind)]
     else:
         return f"; it has {listed}"
+    used = {piece for group in (*options, *ask.typed) for word in group for piece in (word, *word.split("="))}
     for what, option in OPTIONS.items():
-        own = [path for path in found.get(what, []) if path not in options]
-        if len(own) == 1 or (what == "groups" and own):
-            options += [word for path in own for word in (option, path)]
-    command = shlex.join(["calcli", "extract", where, *options, "-o", str(Path(where).with_suffix(".h5"))])
-    return f"; it has {listed}; to try: {command}"
+        own = [path for path in found.get(what, []) if path not in used]
+        if option not in used and (len(own) == 1 or (what == "groups" and own)):
+            options += [(option, path) for path in own]
+    return f"; it has {listed}; to try: {ask.command(where, options)}"
+
+
+def retried(text: str, ask: ImportRequest, where: str) -> str:
+    """A refusal, with the whole command where it advises an option."""
+    found = None if "to try: " in text else AGAIN.search(text)
+    return text if found is None else f"{text}; to try: {ask.command(where, [tuple(found[0].split())])}"
 
 
 def _look(path: str, entry: Entry) -> str:
@@ -81,6 +99,8 @@ def _look(path: str, entry: Entry) -> str:
     if values.ndim == 2:
         return kind_of(values) if values.dtype.kind == "f" else ""
     values = values.reshape(-1)
+    if values.dtype.kind == "f" and not (values % 1).any():  # NaN is true
+        values = values.astype(np.int64)
     distinct = np.unique(values)
     named = parse_name(path)
     if named.role in ("ids", "unit") or BOOKKEEPING.fullmatch(path):
@@ -94,5 +114,8 @@ def _look(path: str, entry: Entry) -> str:
             return "ids"
         return "groups" if len(distinct) <= MOST_GROUPS else "units"
     if values.dtype.kind != "f":
-        return "labels" if len(distinct) < 3 and distinct[-1] <= 1 and not says_correct(path) else ""
-    return "probabilities" if len(distinct) > 2 and distinct[0] >= 0 and distinct[-1] <= 1 else ""
+        pair, few = len(distinct) < 3 and distinct[-1] <= 1, distinct[0] == 0 and distinct[-1] < len(distinct) < FEW
+        return "" if says_correct(path) else "labels" if pair else "classes" if few else ""
+    if len(distinct) < 3:
+        return ""
+    return "probabilities" if distinct[0] >= 0 and distinct[-1] <= 1 else "log-odds" if distinct[0] < 0 else ""

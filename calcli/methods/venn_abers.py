@@ -47,7 +47,7 @@ class VennAbers(BinaryCalibrator):
     Options = ModeOptions
     identity = (EMPTY, EMPTY, EMPTY, EMPTY)
     flexible = True
-    takes_log_odds = True
+    takes_log_odds = only_ranks = True
 
     @classmethod
     def fit_map(cls, sample: Sample, options: Any) -> MapFit:

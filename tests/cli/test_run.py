@@ -1,6 +1,7 @@
 """calcli run: what the three commands do, in one; and fit without a method."""
 
 import json
+import shlex
 import shutil
 from pathlib import Path
 
@@ -52,6 +53,24 @@ def test_one_file_with_both_groups_may_stand_alone(run):
     assert Path("digits.ts.json").exists() and Path("digits.report.html").exists()
 
 
+def test_rows_of_one_kind_alone_are_refused_with_commands_that_work(run):
+    """What was fitted and evaluated on the same rows looked like a verdict."""
+    z, y = truth(400, 2, seed=3)
+    lines = [f"{1 / (1 + np.exp(a - b)):.6f},{['no', 'yes'][label]}" for (a, b), label in zip(z, y, strict=True)]
+    Path("rows.csv").write_text("chance,came\n" + "\n".join(lines) + "\n")
+    done = run("run", "rows.csv", "--scores", "chance", "--labels", "came", "--kind", "probs")
+    assert done.code == 2 and not list(Path().glob("rows.*.*"))
+    for command in done.line.partition("to try: ")[2].split(" && "):
+        done = run(*shlex.split(command)[1:])
+        assert done.code == 0, done.err
+    assert Path("rows.halves.report.html").exists()
+
+
+def test_a_calibration_part_that_is_named_is_judged_on_the_part_test(run):
+    shutil.copy(REPOSITORY / "sample_data" / "digits.h5", ".")
+    assert "digits.h5:test" in run("run", "digits.h5:cal", "-q").out
+
+
 @pytest.mark.parametrize(
     ("words", "code"),
     [
@@ -96,7 +115,41 @@ def answers(tmp_path):
     return write
 
 
-@pytest.mark.parametrize(("ends", "method"), [(False, "platt"), (True, "ir")])
+@pytest.mark.parametrize(
+    ("kind", "certain", "method"),
+    [
+        ("logits", False, "platt"),
+        ("probs", False, "platt"),
+        ("probs", True, "venn-abers"),
+        ("log_probs", False, "platt"),
+    ],
+)
+def test_two_classes_have_the_same_defaults(run, kind, certain, method):
+    """benchmarks/two_classes.py: a temperature cannot correct a bias; a 0 of a forest is no infinite log-odds."""
+    z, y = truth(400, 2, seed=4)
+    p = 1 / (1 + np.exp(z[:, 0] - z[:, 1]))
+    if certain:
+        p = p.round(1)
+    pair = np.stack([1 - p, p], axis=1)
+    scores = z if kind == "logits" else np.log(pair) if kind == "log_probs" else pair
+    np.savez("two.npz", **{kind: scores}, labels=y)
+    done = run("fit", "two.npz")
+    assert (done.code, done.out) == (0, f"two.{method}.json\n") and f"method {method}, " in done.err
+    assert calcli.fit(scores, y, kind=kind).method == method
+    if kind == "probs":
+        np.savetxt("one.csv", np.stack([p, y], axis=1), "%.17g", ",", header="prob,label", comments="")
+        assert run("fit", "one.csv").out == f"one.{method}.json\n"
+
+
+def test_two_classes_in_groups_have_the_method_by_group(run):
+    z, y = truth(400, 2, seed=4)
+    np.savez("two.npz", logits=z, labels=y, site=np.arange(400) % 3)
+    assert run("fit", "two.npz", "--by", "site").out == "two.platt-by.json\n"
+    assert calcli.fit(z, y, groups=np.arange(400) % 3).method == "platt-by"
+    assert calcli.load("two.platt-by.json").options["by"] == "site"
+
+
+@pytest.mark.parametrize(("ends", "method"), [(False, "platt"), (True, "venn-abers")])
 def test_confidences_have_a_default_of_their_own(run, answers, ends, method):
     """Temperature scaling needs the scores of every class, and log-odds of 1 are infinite."""
     answers("cal.csv", ends)

@@ -1,21 +1,25 @@
 """The documentation: its commands run, everything has its page, links lead somewhere, schemas hold."""
 
 import json
+import math
 import os
 import re
 import subprocess
 import sys
+import warnings
 from dataclasses import fields
 from pathlib import Path
 
 import jsonschema
 import msgspec
+import numpy as np
 import pytest
 from conftest import REPOSITORY
 from drawings import every_figure
 from synthetic import truth
 from test_readme import TRANSCRIPTS, documentation, run_page
 
+import calcli
 from calcli.calibrator import Laws
 from calcli.cli.app import summaries
 from calcli.diagrams.outputs import to_json
@@ -64,6 +68,46 @@ def test_everything_has_its_page(generated):
             assert len((generated / room / f"{name}.md").read_text("utf-8")) > 150, name
         index = (generated / f"{room}.md").read_text("utf-8")
         assert all(f"generated/{room}/{name}.md" in index for name in names)
+
+
+def test_every_method_and_metric_has_its_formula(generated):
+    formulas = documentation("generate").FORMULAS
+    for room, names in (("methods", method_names()), ("metrics", metric_names())):
+        assert set(formulas[room]) == set(names)
+        for name in names:
+            page = (generated / room / f"{name}.md").read_text("utf-8")
+            for part in formulas[room][name].split(r", \qquad "):
+                assert f"$$\n{part}\n$$" in page
+
+
+@pytest.mark.parametrize("name", metric_names())
+def test_the_worked_example_of_a_metric_is_what_one_finds_by_hand(name, generated):
+    """The page's lines are run, and its arithmetic by hand, which knows nothing of calcli, gives the same."""
+    page = (generated / "metrics" / f"{name}.md").read_text("utf-8")
+    shown = worked_value(page)
+    if name in ("smece", "ece_debiased"):  # a root, and a mean over draws
+        return
+    by_hand = re.search(r"^By hand: `(.+)`$", page, re.MULTILINE).group(1)
+    assert shown == pytest.approx(eval(by_hand, {"log": math.log, "sqrt": math.sqrt}), rel=1e-5, abs=1e-12)
+
+
+@pytest.mark.parametrize("name", ["ts", "platt", "hb", "vs", "ms-odir", "ts-by"])
+def test_the_worked_example_of_a_method_runs(name, generated, monkeypatch):
+    monkeypatch.chdir(REPOSITORY)
+    probabilities = worked_value((generated / "methods" / f"{name}.md").read_text("utf-8"))
+    assert math.fsum(probabilities) == pytest.approx(1.0, abs=5e-4)  # four digits of each
+
+
+def worked_value(page):
+    """Run the lines of a worked example; what the last shows, which is what it is."""
+    *lines, last = re.search(r"## Worked example\n\n```python\n(.*?)\n```", page, re.DOTALL).group(1).splitlines()
+    known = {"np": np, "calcli": calcli}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        exec("\n".join(lines), known)
+        call, _, shown = last.partition("  # ")
+        assert eval(call, known) == pytest.approx(eval(shown), rel=5e-4, abs=1e-12)
+    return eval(shown)
 
 
 def test_links_between_pages_lead_somewhere(generated):
@@ -150,7 +194,8 @@ def test_every_style_of_diagram_and_the_report_obey_their_schemas(tmp_path):
 def test_every_style_is_in_the_gallery():
     page = (DOCS / "gallery.md").read_text("utf-8")
     module = documentation("pictures")
-    assert set(module.GALLERY) == set(re.findall(r"gallery-(\w+)\.png", page))
+    for theme in ("light", "dark"):
+        assert set(module.GALLERY) == set(re.findall(rf"gallery-(\w+)-{theme}\.png\n:class: only-{theme}\n", page))
     for name in style_names():
         assert f"## {name}: " in page, name
 

@@ -71,7 +71,7 @@ def test_python_says_so_too(files):
 def test_few_rows_and_zeros_raise_no_doubt():
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        known = calcli.fit(*truth(300, 2, seed=1))
+        known = calcli.fit(*truth(300, 2, seed=1), method="ts")
         known.predict_proba(np.full((19, 2), 0.5))
         known.predict_proba(np.zeros(40))
 

@@ -28,7 +28,7 @@ from calcli.cli.shards import ShardOutcome, attempted, dealt_out, tried
 from calcli.errors import DataError, UsageError
 from calcli.extracting.model_inputs import ModelJob, ModelOptions
 from calcli.fast_dataclass import dataclass
-from calcli.flags import REQUIRED, argument, flag, taken
+from calcli.flags import REQUIRED, argument, flag, taken, typed
 from calcli.importers.import_report import ImportReport, Splitting, Written
 from calcli.importers.import_request import ImportOptions, ImportRequest
 from calcli.importers.import_scores import import_scores
@@ -132,7 +132,7 @@ class ExtractArgs(ModelOptions, ImportOptions, o.WorkerOptions, o.OutputOptions)
             name: getattr(self, name)
             for name in (*o.names_of(ImportOptions), "kind", "all_scores", "no_labels", "seed")
         }
-        return ImportRequest(scores=scores, labels=labels, groups=groups, **how)
+        return ImportRequest(scores=scores, labels=labels, groups=groups, typed=typed(self), **how)
 
 
 # ---- the model half of calcli extract: what is run for a command, shard by shard

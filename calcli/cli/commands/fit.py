@@ -48,7 +48,7 @@ HELD_OUT = re.compile(r"(^|[^a-z])(tests?|hold[-_ ]?outs?|held[-_ ]?out)([^a-z]|
 EPILOG = "calcli methods lists the methods, calcli methods NAME the options of one."
 
 
-DEFAULTS = "ts; of confidences platt, or ir where some are 0 or 1"
+DEFAULTS = "ts; of two classes and of confidences platt, or venn-abers where some are 0 or 1"
 
 
 @dataclass(frozen=True)
@@ -323,11 +323,13 @@ def fitted(args: FitArgs, folder: Path = Path()) -> tuple[int, str]:
         job_file(target if command.executor is not None else None) as journal,
         command.rows(args.expanded, o.CALIBRATION, journal) as rows,
     ):
-        by_default = args.by_default and args.by is None
-        if by_default and (name := default_method(rows)) != args.method:
-            args = replace(args, method=name)
+        by_default = args.by_default
+        name = default_method(rows, args.by is not None) if by_default else args.method
+        if by_default and name != args.method.removesuffix("-by"):
+            kept = [setting for setting in args.set_ or () if not setting.startswith("by=")]  # which is set again
+            args = replace(args, method=name, set_=kept)
             target, options = args.target(folder), args.options()
-        if by_default:
+        if by_default and args.by is None:
             called = f"method {args.method}, {method(args.method).title}"
             command.say(f"{called} (--method chooses another; calcli methods lists them)")
         return _fit(args, command, rows, target, options), target

@@ -9,6 +9,7 @@ calcli run logits.h5 --method svs -o calibration/
 """
 
 import json
+import shlex
 import sys
 from contextlib import redirect_stdout
 from io import StringIO
@@ -19,8 +20,10 @@ from calcli.cli import options as o
 from calcli.cli.commands import evaluate, fit, report
 from calcli.cli.context import job_file
 from calcli.cli.render import print_json
+from calcli.errors import UsageError
 from calcli.fast_dataclass import dataclass
-from calcli.flags import REQUIRED, argument, flag
+from calcli.flags import REQUIRED, argument, flag, typed
+from calcli.importers.open_any_file import open_rows
 from calcli.io.atomic import check_output, make_folder
 from calcli.io.locate import ByName, split_where
 
@@ -56,9 +59,24 @@ class RunArgs(o.Reading, o.OutputOptions):
         return {name: getattr(self, name) for name in names}
 
 
+def _other_rows(args: RunArgs) -> str:
+    """The file of the calibration rows, where it has others too. Raises UsageError, DataError."""
+    path, _ = split_where(args.calibration)
+    with open_rows(args.calibration, layout=args.where, prefer=o.CALIBRATION, ignore_labels=args.ignored) as rows:
+        if rows.group:
+            return str(path)
+    halves = f"{'stdin' if str(path) == '-' else path.stem}.halves.h5"
+    options = [word for group in typed(args.where) for word in group]
+    split = ["calcli", "extract", str(path), *options, "--split", "cal=0.5", "--split", "test=0.5", "-o", halves]
+    raise UsageError(
+        f"{path}: holds one set of rows, and what a calibrator shows on the rows of its fit is too good: name a second"
+        f" file, or split this one; to try: {shlex.join(split)} && {shlex.join(['calcli', 'run', halves])}"
+    )
+
+
 def run(args: RunArgs) -> int:
     """Fit, evaluate, report; the first that fails ends it with its exit code."""
-    folder, test = Path(args.output), args.test or args.calibration
+    folder, test = Path(args.output), args.test or _other_rows(args)
     fitting = fit.FitArgs(method=args.method, bundles=[args.calibration], set_=args.set_, **args.common)
     page = folder / f"{split_where(test)[0].stem}.report.html"
     fitting.options()  # refuses unknown ones before a folder is made

@@ -120,6 +120,9 @@ class BinaryCalibrator(Calibrator):
     takes_log_odds: ClassVar[bool] = False
     """Whether the maps take log-odds rather than probabilities."""
 
+    only_ranks: ClassVar[bool] = False
+    """Whether only the order of these counts, so that infinite ones do no harm."""
+
     clip: ClassVar[float] = 1e-12
     """See ``mode``."""
 
@@ -167,12 +170,12 @@ class BinaryCalibrator(Calibrator):
     @classmethod
     def certainties(cls, rows: Rows) -> Iterator[str]:
         """Advice against log-odds of confidences that are certain."""
-        if rows.kind == "confidence" and cls.takes_log_odds:
+        if rows.kind == "confidence" and cls.takes_log_odds and not cls.only_ranks:
             c = rows.array()
             if sure := int(((c == 0) | (c == 1)).sum()):
                 yield (
                     f"{sure} of {rows.n} confidences are exactly 0 or 1, whose log-odds are infinite: they enter as"
-                    " 708 and bend the map; ir, hb, bbq or spline would serve better"
+                    " 708 and bend the map; venn-abers, ir, hb, bbq or spline would serve better"
                 )
 
     @property
