@@ -13,6 +13,7 @@ from calcli.importers.archive import Entry
 from calcli.importers.array_names import parse_name, real_names, says_correct
 from calcli.importers.columns import BOOKKEEPING
 from calcli.importers.import_request import ImportRequest
+from calcli.importers.labels import OPPOSITES
 from calcli.importers.mistaken_for_scores import PREDICTIONS
 from calcli.importers.unnamed_arrays import kind_of
 
@@ -50,23 +51,22 @@ def suggestion(entries: Mapping[str, Entry], ask: ImportRequest, where: str) -> 
             kind = kind or KINDS.get(kind_of(np.stack([entries[name].column() for name in own], axis=1)))
     if scores:
         kind = kind or KINDS.get(looks.get(scores[0], ""))
-    if labels and not outcome and scores and re.search(r"(?i)conf|certain|sure", scores[0]):
+    single = len(scores) == 1 and scores[0] in entries and entries[scores[0]].column().ndim == 1
+    several = single and any(
+        len(words.get(path, ())) > 2 for path in truths
+    )  # classes, of which one column says nothing
+    if labels and not outcome and single and (several or re.search(r"(?i)conf|certain|sure", scores[0])):
         known = set(words.get(labels[0], ()))
         said = [path for path in paths if path.lower() in PREDICTIONS or (path in words and {*words[path]} <= known)]
         outcome = [f"{path}={labels[0]}" for path in said if path != labels[0]]
     truths = truths or (list(words) if len(words) == 1 else found.get("classes", []))
-    if len(scores) == 1 and looks.get(scores[0]) == "log-odds" and len(words.get(truths[0] if truths else "", ())) != 2:
+    if (several and not outcome) or (single and looks.get(scores[0]) == "log-odds" and not truths):
         scores = []
     listed = ", ".join(f"{path} ({looks[path]}?)" if path in looks else path for path in paths)
-    several = "," in where and not (ask.join and ask.typed)
-    if several or len(scores) != 1 or len(truths) > 1 or not (outcome or (truths and kind)) or ask.confidence:
+    unclear = "," in where and not (ask.join and ask.typed)
+    if unclear or len(scores) != 1 or len(truths) > 1 or not (outcome or (truths and kind)) or ask.confidence:
         return f"; it has {listed}" if looks else ""
-    one = (
-        len(scores[0].split(",")) == 1
-        and looks.get(scores[0]) == "probabilities"
-        and entries[scores[0]].column().ndim == 1
-    )
-    if outcome and one:
+    if outcome and single and looks.get(scores[0]) == "probabilities":
         ask = replace(ask, typed=tuple(group for group in ask.typed if group[0] not in SCORES))
         options = [("--confidence", scores[0]), ("--correct", outcome[0])]
     elif truths and kind:
@@ -112,6 +112,8 @@ def _look(path: str, entry: Entry) -> str:
     if values.dtype.kind == "U":
         if len(distinct) == len(values):
             return "ids"
+        if any({word.lower() for word in distinct.tolist()} == {*pair} for pair in OPPOSITES):
+            return "labels"
         return "groups" if len(distinct) <= MOST_GROUPS else "units"
     if values.dtype.kind != "f":
         pair, few = len(distinct) < 3 and distinct[-1] <= 1, distinct[0] == 0 and distinct[-1] < len(distinct) < FEW

@@ -51,6 +51,14 @@ TEXTS = {
         for i in range(N)
     ),
     "verdicts.json": json.dumps([{"task": f"q{i}", "sure": float(P[i]), "is_right": bool(Y[i])} for i in range(N)]),
+    "churn.csv": table(
+        "customer,region,churn_probability,churned",
+        ((f"C{i}", ("north", "south")[i % 2], P[i], ("no", "yes")[Y[i]]) for i in range(N)),
+    ),
+    "said.jsonl": lines(
+        {"id": i, "model_answer": "ABC"[i % 3], "gold": "ABC"[(i + 1 - int(Y[i])) % 3], "self_reported": float(P[i])}
+        for i in range(N)
+    ),
     "loans.csv": table("app_id,score,denied,race,w", ((f"A{i}", P[i], Y[i], "BW"[i % 2], 1 + i % 3) for i in range(N))),
 }
 ARRAYS = {
@@ -85,7 +93,7 @@ def test_the_command_to_try_has_what_was_typed_and_works(name, words, monkeypatc
     with h5py.File("new.h5") as file:
         assert sorted(file) == ["cal", "test"]
     assert run("evaluate", "new.h5", "-q").code == 0
-    if name in ("answers.csv", "stated.jsonl", "verdicts.json"):
+    if name in ("answers.csv", "stated.jsonl", "said.jsonl", "verdicts.json"):
         assert "(confidence, correct)" in done.err
 
 
@@ -99,6 +107,20 @@ def test_what_other_commands_refuse_keeps_the_columns_that_were_named(name, monk
     advised = shlex.split(refused.line.partition("to try: ")[2])
     assert all(word in advised for word in named) and run(*advised[1:]).code == 0, refused.line
     assert run("evaluate", Path(name).with_suffix(".h5"), "-q").code == 0
+
+
+@pytest.mark.parametrize("name", ["churn.csv", "said.jsonl"])
+def test_run_on_one_file_ends_with_the_commands_to_the_verdict(name, monkeypatch, capsys, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    Path(name).write_text(TEXTS[name], "utf-8")
+    run = runner(monkeypatch, capsys)
+    refused = run("run", name)
+    commands = refused.line.partition("to try: ")[2].split(" && ")
+    assert len(commands) == 2
+    for command in commands:
+        done = run(*shlex.split(command)[1:])
+        assert done.code == 0, done.err
+    assert "\nverdict: " in done.out and done.out.endswith(".report.html\n")
 
 
 def test_parts_that_are_joined_are_all_in_the_command(monkeypatch, capsys, tmp_path):

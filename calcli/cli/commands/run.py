@@ -20,7 +20,7 @@ from calcli.cli import options as o
 from calcli.cli.commands import evaluate, fit, report
 from calcli.cli.context import job_file
 from calcli.cli.render import print_json
-from calcli.errors import UsageError
+from calcli.errors import CalcliError, UsageError
 from calcli.fast_dataclass import dataclass
 from calcli.flags import REQUIRED, argument, flag, typed
 from calcli.importers.open_any_file import open_rows
@@ -62,15 +62,20 @@ class RunArgs(o.Reading, o.OutputOptions):
 def _other_rows(args: RunArgs) -> str:
     """The file of the calibration rows, where it has others too. Raises UsageError, DataError."""
     path, _ = split_where(args.calibration)
-    with open_rows(args.calibration, layout=args.where, prefer=o.CALIBRATION, ignore_labels=args.ignored) as rows:
-        if rows.group:
-            return str(path)
+    parts = "--split cal=0.5 --split test=0.5"
+    try:
+        with open_rows(args.calibration, layout=args.where, prefer=o.CALIBRATION, ignore_labels=args.ignored) as rows:
+            if rows.group:
+                return str(path)
+    except CalcliError as problem:
+        advised, last, made = str(problem).rpartition(" -o ")  # a command to try ends with its output
+        whole = f"{problem} {parts} && calcli run {made}" if last and "to try: " in advised else problem
+        raise type(problem)(f"{whole}") from None
     halves = f"{'stdin' if str(path) == '-' else path.stem}.halves.h5"
-    options = [word for group in typed(args.where) for word in group]
-    split = ["calcli", "extract", str(path), *options, "--split", "cal=0.5", "--split", "test=0.5", "-o", halves]
+    words = ["calcli", "extract", str(path), *(word for group in typed(args.where) for word in group), "-o", halves]
     raise UsageError(
         f"{path}: holds one set of rows, and what a calibrator shows on the rows of its fit is too good: name a second"
-        f" file, or split this one; to try: {shlex.join(split)} && {shlex.join(['calcli', 'run', halves])}"
+        f" file, or split this one; to try: {shlex.join(words)} {parts} && {shlex.join(['calcli', 'run', halves])}"
     )
 
 
