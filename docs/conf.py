@@ -68,8 +68,13 @@ REACHED = {
     '<div class="table-wrapper': '<div tabindex="0" role="region" aria-label="Table" class="table-wrapper',
     ' display="block">': ' display="block" tabindex="0">',
     "<pre>": '<pre tabindex="0">',
+    **{
+        f'<span class="go">{word}': f'<span class="go prose">{word}'
+        for word in ("verdict: ", "warning: ", "±: ", "[ ]: ")
+    },
 }
-"""What the theme writes -> the same as a keyboard reaches it, where it scrolls, and a screen reader names it."""
+"""What the theme writes -> the same as a keyboard reaches it, where it scrolls, and a screen reader names it; and lines
+of prose among outputs, which may wrap."""
 
 
 def make_reachable(app, problem):

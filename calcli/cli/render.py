@@ -1,6 +1,7 @@
 """What people see: words on stderr, tables and JSON on stdout, progress on a terminal."""
 
 import json
+import re
 import sys
 import time
 from contextlib import suppress
@@ -49,10 +50,17 @@ class Console:
             self.say(f"warning: {text}")
 
     def tell_warnings(self) -> None:
-        """Write the warnings that were kept, equal ones as one line with their count."""
-        for text, things in self._kept.items():
-            shown = ", ".join(things[:3]) + (f" and {len(things) - 3} more" if len(things) > 3 else "")
-            self.say(f"warning: {shown}: {text}" + (f" ({len(things)} times)" if len(things) > 1 else ""))
+        """Write the warnings that were kept: equal ones, and many that differ in numbers alone, as one line."""
+        alike: dict[str, list[str]] = {}
+        for text in self._kept:
+            alike.setdefault(re.sub(r"\d[\d.]*", "0", text), []).append(text)
+        for texts in alike.values():
+            joined = [texts] if len(texts) > ALIKE else [[text] for text in texts]
+            for text, *others in joined:
+                things = [thing for each in (text, *others) for thing in self._kept[each]]
+                shown = ", ".join(things[:3]) + (f" and {len(things) - 3} more" if len(things) > 3 else "")
+                count = f" ({len(things)} times{', numbers of the first' if others else ''})" * (len(things) > 1)
+                self.say(f"warning: {shown}: {text}{count}")
         self._kept = {}
 
     def step(self, text: str) -> None:
@@ -105,6 +113,9 @@ class Console:
 
 
 ERASE = "\r\x1b[K"
+
+ALIKE = 3
+"""Kept warnings that differ in numbers alone are joined where there are more than this."""
 
 
 class _Rate:

@@ -150,6 +150,21 @@ def test_equal_warnings_are_one_line_with_their_count(capsys):
     ]
 
 
+def test_many_warnings_that_differ_in_numbers_alone_are_one_line(capsys):
+    """26 models of one benchmark: a line each said that neighbouring rows are alike, with another z."""
+    talk = Console()
+    for i in range(26):
+        talk.warn(f"neighbouring rows are alike (z = {4 + i / 10})", about=f"b{i}.h5")
+    for i in range(3):
+        talk.warn(f"{i} rows are blank", about=f"b{i}.h5")
+    talk.tell_warnings()
+    assert capsys.readouterr().err.splitlines() == [
+        "warning: b0.h5, b1.h5, b2.h5 and 23 more: neighbouring rows are alike (z = 4.0)"
+        " (26 times, numbers of the first)",
+        *(f"warning: b{i}.h5: {i} rows are blank" for i in range(3)),
+    ]
+
+
 @pytest.mark.slow
 def test_all_methods_are_ranked_by_held_out_rows(run, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)

@@ -84,10 +84,13 @@ def tell(talk: Console, found: Choice, content: Mapping[str, Any]) -> None:
         f" {best.accuracy:.2%} are right (at least {found.lower:.2%})"
     )
     talk.say(content["guarantee"])
+    lines = []
     for point in content["accuracy_at_coverage"]:
         ci = point["accuracy_ci"]
         shown = "" if ci is None else f" ({ci[0]:.4f} to {ci[1]:.4f})"
-        talk.say(
+        lines.append(
             f"coverage {point['coverage']:6.1%}: accuracy {point['accuracy']:.4f}{shown},"
             f" confidence from {point['threshold']:.4f}"
         )
+    for line in dict.fromkeys(lines):  # several shares are one where many confidences are equal
+        talk.say(line)
