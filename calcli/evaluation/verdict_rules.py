@@ -427,9 +427,9 @@ def advice_on(report: Report, test: JointTest, name: str, calibrated: bool, zero
     if kind == "mixed" and method == "ts" and (split is None or not split.nll.detected):
         method = "auto"  # the average is right: no one temperature mends it
     if zeros:  # the logarithms of forests, trees and neighbours: ts and svs run to their bounds
-        method = "auto"
+        method, badly = ("venn-abers", "ts and platt") if k in (None, 2) else ("auto", "ts and svs")
         have = "1 label has" if zeros == 1 else f"{zeros} labels have"
-        words = f"{have} a probability of exactly 0, which ts and svs handle badly"
+        words = f"{have} a probability of exactly 0, which {badly} handle badly"
     rest = f"on other labelled samples of this model. {words[:1].upper()}{words[1:]}{'.' * bool(words)}"
     command = f"calcli fit --method {method} OTHERS.h5"
     return Advice(f"Fit a calibrator ({method})", f"{rest}{apart}".strip(), command, None, words or "fit a calibrator")
