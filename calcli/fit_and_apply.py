@@ -77,7 +77,7 @@ def fit_artifact(
     was, became = before.values(), after.values()
     if not np.isfinite(list(became.values())).all():
         raise _breakdown(name, rows, "its probabilities are not finite")
-    said = *fitted.warnings, *idle(name, context), *harm(name, was, became, before, after)
+    said = *fitted.warnings, *idle(name, context), *harm(name, rows.kind, was, became, before, after)
     warnings = [*fit_warnings(rows, before, fitted.calibrator.laws), *said]
     record = FitRecord(
         n=before.n,
@@ -142,10 +142,13 @@ def fit_warnings(rows: DataSet, before: Summary, laws: Laws) -> list[str]:
     return found
 
 
-def harm(name: str, b: dict[str, float], a: dict[str, float], before: Summary, after: Summary) -> list[str]:
+def harm(
+    name: str, kind: ScoreKind, b: dict[str, float], a: dict[str, float], before: Summary, after: Summary
+) -> list[str]:
     """Plain words when a method made the calibration data worse; b, a : values of the summaries."""
-    found = zero_warnings(before.zeros, before.n)
-    if found and not name.startswith(("floor", "auto")):
+    found, first = zero_warnings(before.zeros, before.n), method(name.partition("+")[0])
+    by_order = kind == "confidence" or getattr(first, "only_ranks", False) or not getattr(first, "takes_log_odds", True)
+    if found and not by_order and not name.startswith(("floor", "auto")):
         found.append("a probability of 0 has no logarithm: put floor+ before a method (floor+ts), or take auto")
     if a["accuracy"] < b["accuracy"] - WORSE:
         found.append(
