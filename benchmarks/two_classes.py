@@ -1,4 +1,4 @@
-"""What is fitted to two classes where no method is named: candidates on models of scikit-learn, and on files of data.
+"""Which method suits two classes: candidates on models of scikit-learn, and on files of data.
 
 ``python benchmarks/two_classes.py [ROWS …] [DATA.npz …]``: calibration rows (100, 1000), and files of two classes with
 logits and labels. Every model learns 2000 rows of each problem; all rows but those of the calibration are new. Printed

@@ -179,8 +179,8 @@ def fit(
     scores : (n, k) array or tensor, (n,) for a binary model's score of class 1, or the path
     of a bundle (or several, taken together), whose labels, weights and kind are then its own. labels : (n,) integers in
     0..k-1; also words (of ``class_names``, or two), bool or -1 and +1, where a warning says what was read as class 1.
-    method : a name of ``calcli methods``, or a composition such as ``ts+hb``; left out, ``ts``, and of two classes
-    and of confidences ``platt``, or ``venn-abers`` where some are exactly 0 or 1.
+    method : a name of ``calcli methods``, or a composition such as ``ts+hb``; left out, ``ts``, and of confidences
+    ``platt``, or ``venn-abers`` where some are exactly 0 or 1. Two classes fare better with ``platt``.
     kind : ``logits``, ``log_probs`` or ``probs`` (natural logarithm, 0..1); or ``confidence``, where scores
     are (n,) confidences and labels whether each answer was right (bool or 0/1), for methods of the top label.
     units : (n,) numbers or words that rows which belong together share (a patient, an image, a question); of a bundle

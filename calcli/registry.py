@@ -127,13 +127,11 @@ DEFAULT_METHOD = "ts"
 
 
 def default_method(rows: "Rows", by: bool = False) -> str:
-    """What is fitted where no method is named: ``ts``; to two classes and to confidences ``platt``, which also corrects
-    a bias, or ``venn-abers`` where some probabilities are exactly 0 or 1, whose log-odds are infinite. by : group by
-    group, which ``ts`` and ``platt`` can."""
-    if rows.kind != "confidence" and rows.k != 2:
+    """What is fitted where no method is named: ``ts``; to confidences ``platt``, or ``venn-abers`` where some are 0 or
+    1, whose log-odds are infinite. by : group by group, which ``ts`` and ``platt`` can."""
+    if rows.kind != "confidence":
         return DEFAULT_METHOD
-    finite = by or rows.kind not in ("probs", "confidence")
-    certain = not finite and any(((block.scores == 0) | (block.scores == 1)).any() for block in rows.blocks())
+    certain = not by and any(((block.scores == 0) | (block.scores == 1)).any() for block in rows.blocks())
     return "venn-abers" if certain else "platt"
 
 

@@ -344,13 +344,12 @@ PIPED = {"npz": b"", "csv": b"logit,label\n1.5,1\n-0.5,0\n0.25,1\n", "json": b""
 def test_readers_take_scores_from_standard_input(kind, tmp_path):
     """Whatever extract reads from a pipe, evaluate, fit and apply read too."""
     text = PIPED[kind] or buffer_of(logits=truth(50, 3)[0], labels=truth(50, 3)[1])
-    made = f"stdin.{'ts' if kind == 'npz' else 'platt'}.json"
-    commands = (["evaluate", "-", "-m", "nll"], ["fit", "-"], ["apply", made, "-", "-o", "out.csv"])
+    commands = (["evaluate", "-", "-m", "nll"], ["fit", "-"], ["apply", "stdin.ts.json", "-", "-o", "out.csv"])
     for command in commands:
         words = [sys.executable, "-m", "calcli", *command, *(["--kind", "logits"] * (kind == "csv"))]
         done = subprocess.run(words, input=text, cwd=tmp_path, capture_output=True, check=False)
         assert done.returncode == 0, done.stderr
-    assert (tmp_path / made).exists() and (tmp_path / "out.csv").exists()
+    assert (tmp_path / "stdin.ts.json").exists() and (tmp_path / "out.csv").exists()
 
 
 def test_a_command_that_reads_its_rows_more_than_once_takes_them_from_standard_input_too(tmp_path):

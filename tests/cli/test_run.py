@@ -115,38 +115,24 @@ def answers(tmp_path):
     return write
 
 
-@pytest.mark.parametrize(
-    ("kind", "certain", "method"),
-    [
-        ("logits", False, "platt"),
-        ("probs", False, "platt"),
-        ("probs", True, "venn-abers"),
-        ("log_probs", False, "platt"),
-    ],
-)
-def test_two_classes_have_the_same_defaults(run, kind, certain, method):
-    """benchmarks/two_classes.py: a temperature cannot correct a bias; a 0 of a forest is no infinite log-odds."""
+@pytest.mark.parametrize("kind", ["logits", "probs", "log_probs"])
+def test_two_classes_get_ts_and_are_told_of_platt(run, kind):
+    """The default is one for any number of classes; a temperature cannot correct a bias (benchmarks/two_classes.py)."""
     z, y = truth(400, 2, seed=4)
-    p = 1 / (1 + np.exp(z[:, 0] - z[:, 1]))
-    if certain:
-        p = p.round(1)
-    pair = np.stack([1 - p, p], axis=1)
-    scores = z if kind == "logits" else np.log(pair) if kind == "log_probs" else pair
+    p = np.exp(z) / np.exp(z).sum(axis=1, keepdims=True)
+    scores = z if kind == "logits" else np.log(p) if kind == "log_probs" else p
     np.savez("two.npz", **{kind: scores}, labels=y)
     done = run("fit", "two.npz")
-    assert (done.code, done.out) == (0, f"two.{method}.json\n") and f"method {method}, " in done.err
-    assert calcli.fit(scores, y, kind=kind).method == method
-    if kind == "probs":
-        np.savetxt("one.csv", np.stack([p, y], axis=1), "%.17g", ",", header="prob,label", comments="")
-        assert run("fit", "one.csv").out == f"one.{method}.json\n"
+    assert (done.code, done.out) == (0, "two.ts.json\n") and "of two classes platt corrects a bias too" in done.err
+    assert calcli.fit(scores, y, kind=kind).method == "ts"
 
 
 def test_two_classes_in_groups_have_the_method_by_group(run):
     z, y = truth(400, 2, seed=4)
     np.savez("two.npz", logits=z, labels=y, site=np.arange(400) % 3)
-    assert run("fit", "two.npz", "--by", "site").out == "two.platt-by.json\n"
-    assert calcli.fit(z, y, groups=np.arange(400) % 3).method == "platt-by"
-    assert calcli.load("two.platt-by.json").options["by"] == "site"
+    assert run("fit", "two.npz", "--by", "site").out == "two.ts-by.json\n"
+    assert calcli.fit(z, y, groups=np.arange(400) % 3).method == "ts-by"
+    assert calcli.load("two.ts-by.json").options["by"] == "site"
 
 
 @pytest.mark.parametrize(("ends", "method"), [(False, "platt"), (True, "venn-abers")])

@@ -48,7 +48,7 @@ HELD_OUT = re.compile(r"(^|[^a-z])(tests?|hold[-_ ]?outs?|held[-_ ]?out)([^a-z]|
 EPILOG = "calcli methods lists the methods, calcli methods NAME the options of one."
 
 
-DEFAULTS = "ts; of two classes and of confidences platt, or venn-abers where some are 0 or 1"
+DEFAULTS = "ts; of confidences platt, or venn-abers where some are 0 or 1"
 
 
 @dataclass(frozen=True)
@@ -330,8 +330,8 @@ def fitted(args: FitArgs, folder: Path = Path()) -> tuple[int, str]:
             args = replace(args, method=name, set_=kept)
             target, options = args.target(folder), args.options()
         if by_default and args.by is None:
-            called = f"method {args.method}, {method(args.method).title}"
-            command.say(f"{called} (--method chooses another; calcli methods lists them)")
+            more = "calcli methods lists them" if rows.k != 2 else "of two classes platt corrects a bias too"
+            command.say(f"method {args.method}, {method(args.method).title} (--method chooses another; {more})")
         return _fit(args, command, rows, target, options), target
 
 
