@@ -277,6 +277,17 @@ def test_units_of_one_row_give_the_threshold_of_rows():
     assert choose_threshold(c, hit, 0.8, units=Units.of(np.arange(600))) == choose_threshold(c, hit, 0.8)
 
 
+def test_too_few_units_have_no_threshold_however_right_they_are():
+    """70 units, all right: .95^70 = .028 passes one test at .05, but ln(.05 / 14) / ln .95 = 109.9 units are needed.
+
+    That one test of all rows breaks the promise in .072 of sets of 60 units of 20 rows with chance .95 (rho .3)."""
+    units, c = Units.of(np.arange(140) // 2), 0.99 - 0.001 * np.arange(140)
+    found = choose_threshold(c, np.ones(140), 0.95, units=units)
+    assert found.best is None and found.least == 110
+    more = choose_threshold(0.99 - 0.001 * np.arange(400), np.ones(400), 0.95, units=Units.of(np.arange(400) // 2))
+    assert more.best is not None and more.least == 131  # ln(.05 / 40) / ln .95 = 130.3
+
+
 def test_copies_within_units_prove_nothing_and_rows_alone_would_break_the_promise():
     """60 units of 20 near-copies, each right with chance .9 whatever the score: thresholds found break the promise .9.
 
