@@ -79,6 +79,13 @@ BENCHMARKS = {
         " runs. bound: temperatures that are fitted to the new samples themselves; kept: proportion of runs in which"
         " `--by` kept the groups.",
     ),
+    "by_mcgrad": (
+        "_stored.py",
+        ["benchmarks/by_mcgrad.json"],
+        "python benchmarks/by.py 4 FILE.npz … --mcgrad PYTHON --record benchmarks/by_mcgrad.json",
+        "The same of two classes, the confidence and whether the prediction is right, against one Platt scaling for"
+        " all, beside MCGrad with its own settings.",
+    ),
 }
 """Stored run -> the script that prints it, with which words, how it is made, and what it shows."""
 
