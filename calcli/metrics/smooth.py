@@ -65,7 +65,7 @@ def cosines(waves: int, cell: IntArray, cells: int) -> FloatArray:
     return np.asarray(turn[np.arange(waves + 1)[:, None] * (2 * cell + 1) % (4 * cells)])
 
 
-@lru_cache(maxsize=2)
+@lru_cache(maxsize=4)
 def _inverse(points: int) -> FloatArray:
     """Cosine coefficients times this are the values at the midpoints of points, (points + 1, points)."""
     back = cosines(points, np.arange(points), points) / points
@@ -153,12 +153,21 @@ def smooth_error_at(spectra: FloatArray, s: FloatArray) -> FloatArray:
 def _error_at(
     spectra: FloatArray | Spectra, rows: IntArray, s: FloatArray, exact: tuple[float, int, int] = FINE
 ) -> FloatArray:
-    """The same of some rows of the spectra, a width each."""
+    """The same of some rows of the spectra, a width each. Rows on grids of as many points go together."""
     (reach, dense, least), cells = exact, spectra.shape[1] - 1
     # Waves of which next to nothing is left are not worth their transform, and what
     # remains is smooth enough for a coarser grid.
-    waves = int(min(cells, np.ceil(reach / (np.pi * s.min())) + 1))
-    points = min(cells, max(least, 1 << (dense * waves - 1).bit_length()))
+    waves = np.minimum(cells, np.ceil(reach / (np.pi * s)) + 1.0)
+    points = np.clip(2.0 ** np.ceil(np.log2(dense * waves)), min(least, cells), cells)
+    out = np.empty(len(rows))
+    for many in set(points.tolist()):
+        here = np.flatnonzero(points == many)
+        out[here] = _on_grid(spectra, rows[here], s[here], int(waves[here].max()), int(many))
+    return out
+
+
+def _on_grid(spectra: FloatArray | Spectra, rows: IntArray, s: FloatArray, waves: int, points: int) -> FloatArray:
+    """The same from so many waves at the midpoints of so many points."""
     held = spectra.first(waves) if isinstance(spectra, Spectra) else spectra
     exponent = 0.5 * (s[:, None] * (np.pi * np.arange(waves + 1))) ** 2
     kept = held[rows, : waves + 1] * np.exp(-np.minimum(exponent, 80.0))

@@ -28,16 +28,15 @@ def context_of(groups, k=4, rows=30, weights=None, **settings):
 
 
 def same(one: Score, other: Score) -> bool:
-    """Are two scores equal, but for the order of sums and the tolerance of drawn smooth errors?"""
-    near = 1e-4 if one.name == "smece" else 1e-12
+    """Are two scores equal, but for the order of sums?"""
     pairs = [(one.value, other.value), (one.se, other.se)]
     if one.interval is not None and other.interval is not None:
         pairs += [(one.interval.low, other.interval.low), (one.interval.high, other.interval.high)]
     if one.null is not None and other.null is not None:
         pairs += [(one.null.mean, other.null.mean), (one.null.q95, other.null.q95)]
-        assert abs(one.null.p_value - other.null.p_value) <= (0.011 if one.name == "smece" else 0.0)
+        assert one.null.p_value == other.null.p_value
     assert (one.interval is None, one.null is None) == (other.interval is None, other.null is None)
-    return all(a == b or a == pytest.approx(b, rel=near, abs=1e-12) for a, b in pairs)
+    return all(a == b or a == pytest.approx(b, rel=1e-9, abs=1e-12) for a, b in pairs)
 
 
 @pytest.mark.parametrize("k", [2, 4])
