@@ -202,7 +202,8 @@ def table(run):
         f" of up to {max(c['turns'] for c in cases)} turns of whole processes, one of those above {SLOW:g} s;"
         f" {machine['cores']} shared cores"
         f" ({machine['processor']}), load {machine['load']:.0f} at the start (where it is above the number of cores"
-        f" wall seconds say little), Python {machine['python']}, NumPy {machine['numpy']}.",
+        f" wall seconds say little); peak memory is never"
+        f" below that of the benchmark itself; Python {machine['python']}, NumPy {machine['numpy']}.",
     ]
     return "\n".join(out) + "\n"
 
