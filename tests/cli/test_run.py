@@ -60,10 +60,14 @@ def test_rows_of_one_kind_alone_are_refused_with_commands_that_work(run):
     Path("rows.csv").write_text("chance,came\n" + "\n".join(lines) + "\n")
     done = run("run", "rows.csv", "--scores", "chance", "--labels", "came", "--kind", "probs")
     assert done.code == 2 and not list(Path().glob("rows.*.*"))
+    assert done.line.endswith("&& calcli run rows.halves.h5 -m platt")
+    done = run(
+        "run", "rows.csv", "--scores", "chance", "--labels", "came", "--kind", "probs", "-m", "beta", "-o", "all"
+    )
     for command in done.line.partition("to try: ")[2].split(" && "):
         done = run(*shlex.split(command)[1:])
         assert done.code == 0, done.err
-    assert Path("rows.halves.report.html").exists()
+    assert Path("all/rows.halves.beta.json").exists() and Path("all/rows.halves.report.html").exists()
 
 
 def test_a_calibration_part_that_is_named_is_judged_on_the_part_test(run):

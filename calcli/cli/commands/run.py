@@ -62,20 +62,23 @@ class RunArgs(o.Reading, o.OutputOptions):
 def _other_rows(args: RunArgs) -> str:
     """The file of the calibration rows, where it has others too. Raises UsageError, DataError."""
     path, _ = split_where(args.calibration)
-    parts = "--split cal=0.5 --split test=0.5"
+    parts, about = "--split cal=0.5 --split test=0.5", typed(args.where)
+    own = [word for group in typed(args) if len(group) > 1 and group not in about for word in group]
     try:
         with open_rows(args.calibration, layout=args.where, prefer=o.CALIBRATION, ignore_labels=args.ignored) as rows:
             if rows.group:
                 return str(path)
+            own += ["-m", "platt"] if rows.k == 2 and not args.method else []
     except CalcliError as problem:
-        advised, last, made = str(problem).rpartition(" -o ")  # a command to try ends with its output
-        whole = f"{problem} {parts} && calcli run {made}" if last and "to try: " in advised else problem
-        raise type(problem)(f"{whole}") from None
+        advised, _, made = str(problem).rpartition(" -o ")  # a command to try ends with its output
+        then = " ".join(["calcli run", made, *map(shlex.quote, own)])
+        raise type(problem)(f"{problem} {parts} && {then}" if "to try: " in advised else f"{problem}") from None
     halves = f"{'stdin' if str(path) == '-' else path.stem}.halves.h5"
-    words = ["calcli", "extract", str(path), *(word for group in typed(args.where) for word in group), "-o", halves]
+    words = ["calcli", "extract", str(path), *(word for group in about for word in group), "-o", halves]
+    then = shlex.join(["calcli", "run", halves, *own])
     raise UsageError(
         f"{path}: holds one set of rows, and what a calibrator shows on the rows of its fit is too good: name a second"
-        f" file, or split this one; to try: {shlex.join(words)} {parts} && {shlex.join(['calcli', 'run', halves])}"
+        f" file, or split this one; to try: {shlex.join(words)} {parts} && {then}"
     )
 
 
