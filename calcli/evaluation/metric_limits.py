@@ -7,10 +7,9 @@ from typing import Any, Literal
 
 from calcli.errors import UsageError, unknown_name
 from calcli.evaluation.results import ENDS, Result, end_of
-from calcli.evaluation.verdict_results import ONE_SIDED
 from calcli.fast_dataclass import dataclass
 from calcli.metrics.catalog import metric
-from calcli.metrics.intervals import normal_tail
+from calcli.metrics.intervals import normal_quantile, normal_tail
 
 CHANGES = ("increase", "drop")
 RARE = 0.01
@@ -142,12 +141,15 @@ def check(asked: Sequence[Limit], result: Result, baseline: Result | None) -> li
 
 
 def _false_alarm(limit: Limit, result: Result) -> tuple[float, float]:
-    """How often chance alone crosses a limit on a calibration error, by a normal law through what is known; its q95."""
-    null = result.scores[limit.metric].null
-    if limit.side == "min" or limit.name != limit.metric or null is None or metric(limit.metric).rows is not None:
+    """How often chance alone crosses a limit on a calibration error, by the law of its p-value; its 95th percentile."""
+    score = result.scores[limit.metric]
+    null, z = score.null, score.more.get("z")
+    if limit.side == "min" or limit.name != limit.metric:
         return 0.0, 0.0
-    sd = (null.q95 - null.mean) / ONE_SIDED
-    return normal_tail((limit.value - null.mean) / sd) if sd > 0.0 else 0.0, null.q95
+    if z and score.value:  # a mean gap, which is normal around 0
+        sd = score.value / z
+        return normal_tail(limit.value / sd), normal_quantile(0.95) * sd
+    return (0.0, 0.0) if null is None or null.above is None else (null.above(limit.value), null.q95)
 
 
 def _found(limit: Limit, result: Result, baseline: Result | None) -> tuple[float | None, str | None]:

@@ -12,7 +12,7 @@ from calcli.metrics.context import MetricContext, Value, edges_of_values, made_o
 from calcli.metrics.definition import metric
 from calcli.metrics.intervals import Interval, normal_quantile, normal_tail
 from calcli.metrics.significance import class_p_values, sum_p_value, vanishes
-from calcli.numerics import FloatArray, IntArray, quantile
+from calcli.numerics import FloatArray, IntArray
 from calcli.statistics.units import SharedOutcomes, Units
 
 
@@ -225,9 +225,8 @@ def tce2(context: MetricContext) -> Value:
     if context.fullest(scheme) < 2:
         return Value.undefined("no bin holds two rows; use fewer --bins")
     square, draws = square_and_draws(context, scheme, signed_square)
-    null = context.null_of(square, draws)
     roots = np.sqrt(np.maximum(draws, 0.0))
-    null = replace(null, mean=float(roots.mean()), q95=float(quantile(roots, 0.95)))
+    null = replace(context.null_of(0.0, roots), p_value=context.null_of(square, draws).p_value)
     interval = None
     if context.table.weight is None and context.table.units is None:
         squared = squared_of(context, scheme).interval(s.level)

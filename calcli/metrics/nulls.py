@@ -6,7 +6,9 @@ whose law (Poisson-binomial) is computed and drawn from directly: a thousand res
 cost less than one more reading of the file.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import field
+from functools import partial
 
 import numpy as np
 
@@ -30,13 +32,15 @@ DRAW_ITEMS = 1 << 20
 @dataclass(frozen=True)
 class Null:
     """An observed value beside those that calibrated scores give. mean, q95 : of these. p_value : the chance of one at
-    least as large. method : how they were drawn for rows in units, else None."""
+    least as large. method : how they were drawn for rows in units, else None. above : the chance of one larger than a
+    number."""
 
     mean: float
     q95: float
     p_value: float
     resamples: int
     method: str | None = None
+    above: Callable[[float], float] | None = field(default=None, compare=False, repr=False)
 
     def to_dict(self) -> dict[str, "float | str"]:
         """Keys of the JSON output, beside those of the value that it belongs to."""
@@ -52,6 +56,11 @@ is left is rounding, of a sum of squares that cancel or of a root found by itera
 def reaching(draws: FloatArray, observed: float) -> int:
     """Number of draws (r,) at least as large as the observed value; those equal to it up to rounding count."""
     return int(np.count_nonzero(draws >= observed - SAME * abs(observed)))
+
+
+def share_above(draws: FloatArray, limit: float) -> float:
+    """Proportion of draws (r,) that are larger than a limit by more than rounding."""
+    return float(np.count_nonzero(draws > limit + SAME * abs(limit))) / len(draws)
 
 
 def standardised(values: FloatArray, draws: FloatArray) -> FloatArray:
@@ -71,7 +80,8 @@ def null_of(observed: float, draws: FloatArray, mean: float | None = None) -> Nu
     """
     reached = reaching(draws, observed)
     q95 = float(quantile(draws, 0.95))
-    return Null(float(draws.mean()) if mean is None else mean, q95, (1 + reached) / (1 + len(draws)), len(draws))
+    p = (1 + reached) / (1 + len(draws))
+    return Null(float(draws.mean()) if mean is None else mean, q95, p, len(draws), above=partial(share_above, draws))
 
 
 def poisson_binomial(p: FloatArray) -> FloatArray:

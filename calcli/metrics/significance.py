@@ -1,7 +1,8 @@
 """Tests of calibration whose level is known: direction, cumulative sums, classes, bins of all sizes."""
 
 import math
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -221,6 +222,11 @@ def range_brownian_tail(x: float) -> float:
     return min(1.0, max(0.0, 8.0 * math.fsum(terms)))
 
 
+def scaled_tail(tail: Callable[[float], float], sigma: float, x: float) -> float:
+    """P(sigma X is at least x) where ``tail`` gives P(X >= x); without a spread 1 where x vanishes, else 0."""
+    return tail(x / sigma) if sigma > 0.0 else float(vanishes(x))
+
+
 @dataclass(frozen=True)
 class Cumulative:
     """Cumulative gaps of sorted scores. mad: largest |C_k|; kuiper: their range; sigma: null scale."""
@@ -228,16 +234,6 @@ class Cumulative:
     mad: float
     kuiper: float
     sigma: float
-
-    @property
-    def p_mad(self) -> float:
-        """P-value of ``mad``."""
-        return max_brownian_tail(self.mad / self.sigma) if self.sigma > 0 else float(vanishes(self.mad))
-
-    @property
-    def p_kuiper(self) -> float:
-        """P-value of ``kuiper``."""
-        return range_brownian_tail(self.kuiper / self.sigma) if self.sigma > 0 else float(vanishes(self.kuiper))
 
 
 def cumulative_gaps(ranked: Ranked, variance: float) -> Cumulative:
@@ -396,7 +392,8 @@ def ks(context: MetricContext) -> Value:
     if context.shared is not None:
         return Value(path.mad, null=context.null_of(path.mad, _drawn_paths(context)[0]))
     # Mean and 95 % point of max |B|: sqrt(pi/2) and 2.2414.
-    null = Null(math.sqrt(math.pi / 2.0) * path.sigma, 2.241402728 * path.sigma, path.p_mad, 0)
+    above = partial(scaled_tail, max_brownian_tail, path.sigma)
+    null = Null(math.sqrt(math.pi / 2.0) * path.sigma, 2.241402728 * path.sigma, above(path.mad), 0, above=above)
     return Value(path.mad, null=null)
 
 
@@ -414,8 +411,8 @@ def kuiper(context: MetricContext) -> Value:
     if context.shared is not None:
         return Value(path.kuiper, null=context.null_of(path.kuiper, _drawn_paths(context)[1]))
     # Mean and 95 % point of the range of B: 2 sqrt(2/pi) and 2.4977.
-    null = Null(2.0 * math.sqrt(2.0 / math.pi) * path.sigma, 2.497672161 * path.sigma, path.p_kuiper, 0)
-    return Value(path.kuiper, null=null)
+    above, mean = partial(scaled_tail, range_brownian_tail, path.sigma), 2.0 * math.sqrt(2.0 / math.pi) * path.sigma
+    return Value(path.kuiper, null=Null(mean, 2.497672161 * path.sigma, above(path.kuiper), 0, above=above))
 
 
 @metric(
