@@ -14,7 +14,7 @@ MARKS = ":/._- "
 
 def p_value(curve: Curve) -> str:
     """How often a calibrated model shows an ECE at least as large: ``p = 0.31``."""
-    return p_text(curve.ece_p, curve.settings.resamples)
+    return p_text(curve.ece_p, curve.ece_draws)
 
 
 def direction(curve: Curve) -> str:

@@ -5,13 +5,15 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from calcli.binning import BinStats, bin_index, mass_edges, width_edges
+from calcli.binning import BinStats, bin_index
 from calcli.fast_dataclass import dataclass
 from calcli.flags import flag, seed
 from calcli.isotonic import IsotonicFit, fit_isotonic
+from calcli.metrics.binned_errors import error_and_null
+from calcli.metrics.context import MetricContext, MetricSettings
 from calcli.metrics.corp import RESAMPLES, Decomposition, UnitDraws, consistency_band, decompose
 from calcli.metrics.intervals import wilson_interval
-from calcli.metrics.nulls import expected_error, reaching
+from calcli.metrics.rowtable import RowTable
 from calcli.numerics import FloatArray, IntArray
 from calcli.statistics.units import Luck, Units
 
@@ -102,8 +104,8 @@ class Curve:
     confidence as P(class 1) and accuracy as the frequency of class 1. n : rows. accuracy,
     mean_confidence : means. ece : L1
     over ``settings.bins`` bins; ece_null_mean, ece_null_q95 : mean (exact) and 95 % point
-    (drawn) of what a calibrated model with these confidences would show; ece_p : how often
-    it would show as much or more.
+    of what a calibrated model with these confidences would show; ece_p : how often
+    it would show as much or more, of ``ece_draws``. All as ``evaluate`` has them.
     outside : share of the rows where the curve leaves the band (a calibrated model:
     1 - level on average). brier, log : the score split in three. mcb_null_mean : Brier
     miscalibration of a calibrated model, which is not 0 in a finite sample. fall : two bins of which the later is
@@ -120,6 +122,7 @@ class Curve:
     ece_null_mean: float
     ece_null_q95: float
     ece_p: float
+    ece_draws: int
     outside: float
     brier: Decomposition
     log: Decomposition
@@ -151,19 +154,17 @@ def measure_curve(
     zero, or None. units : which rows belong together; bands and p-values are then drawn with the luck that they share,
     and intervals of bars hold for as many rows as theirs are worth. The same rows and settings give the same numbers.
     """
-    s = settings
-    edges = width_edges(s.bins) if s.scheme == "width" else mass_edges(confidence, s.bins, weight)
+    s, context = settings, _context(confidence, correct, weight, units, settings, quantity)
+    edges, stats, luck = context.edges(s.scheme), context.bins(s.scheme), context.luck
     index, count = bin_index(confidence, edges), len(edges) - 1
-    stats = BinStats.of(confidence, correct, edges, weight)
-    luck = None if units is None else Luck.of(confidence, correct, units, weight, both=quantity == "positive")
     rng = np.random.default_rng(s.seed)
     draws = rng if units is None or luck is None else UnitDraws(rng, units, luck.share)
-    null = consistency_band(confidence, index, count, draws, weight, resamples=s.resamples, level=s.level)
+    drawn = consistency_band(confidence, index, count, draws, weight, resamples=s.resamples, level=s.level)
     fit = fit_isotonic(confidence, correct, weight)
     brier = decompose(confidence, correct, weight, fit=fit)
     effect = effects_of(confidence, correct, index, count, units)
-    ece = float(np.abs(stats.score - stats.outcome).sum() / stats.weight.sum())
-    band = Band(null.x, null.low, null.high)
+    ece, null = error_and_null(context, s.scheme)
+    band = Band(drawn.x, drawn.low, drawn.high)
     inside = band.contains(confidence, fit.at(confidence))
     columns = np.linspace(0.0, 1.0, s.columns + 1)
     return Curve(
@@ -174,20 +175,48 @@ def measure_curve(
         accuracy=float(np.average(correct, weights=weight)),
         mean_confidence=float(np.average(confidence, weights=weight)),
         ece=ece,
-        ece_null_mean=expected_error(confidence, edges, weight) if units is None else float(null.ece.mean()),
-        ece_null_q95=float(np.quantile(null.ece, 0.95)),
-        # The observed sample counts as one of the draws: p is never 0.
-        ece_p=(1 + reaching(null.ece, ece)) / (1 + s.resamples),
+        ece_null_mean=null.mean,
+        ece_null_q95=null.q95,
+        ece_p=null.p_value,
+        ece_draws=null.resamples,
         outside=float(np.average(~inside, weights=weight)),
         brier=brier,
         log=decompose(confidence, correct, weight, kind="log", fit=fit),
-        mcb_null_mean=null.mcb_mean,
+        mcb_null_mean=drawn.mcb_mean,
         isotonic=fit,
         band=band,
-        bins=_bars(edges, stats, null.bin_low, null.bin_high, s.level, effect),
+        bins=_bars(edges, stats, drawn.bin_low, drawn.bin_high, s.level, effect),
         histogram=Histogram(columns, np.bincount(bin_index(confidence, columns), minlength=s.columns)),
         fall=clearest_fall(stats, effect),
     )
+
+
+def _context(
+    score: FloatArray,
+    outcome: FloatArray,
+    weight: FloatArray | None,
+    units: Units | None,
+    settings: CurveSettings,
+    quantity: Quantity,
+) -> MetricContext:
+    """The rows as ``evaluate`` measures them: its ECE has the same bins and the same draws."""
+    y, empty = outcome.astype(np.int64), np.empty(0)
+    positive = score if quantity == "positive" else None
+    table = RowTable(
+        k=1 if positive is None else 2,
+        confidence=score,
+        correct=outcome,
+        prediction=y,
+        y=y,
+        nll=empty,
+        brier=empty,
+        entropy=empty,
+        varentropy=empty,
+        positive=positive,
+        weight=weight,
+        units=units,
+    )
+    return MetricContext(table, MetricSettings(bins=settings.bins, label=quantity, seed=settings.seed))
 
 
 def clearest_fall(stats: BinStats, effect: "FloatArray | float" = 1.0) -> tuple[int, int] | None:

@@ -36,7 +36,8 @@ class Measured:
         t = self.table
         forecast, outcome, weight = t.confidence, t.correct, t.weight
         if quantity == "positive":
-            forecast = np.where(t.prediction == 1, t.confidence, 1.0 - t.confidence)
+            folded = np.where(t.prediction == 1, t.confidence, 1.0 - t.confidence)
+            forecast = folded if t.positive is None else t.positive
             outcome = (t.y == 1).astype(np.float64)
         if keep is None:
             return forecast, outcome, weight

@@ -17,7 +17,7 @@ from calcli.metrics.debiased import squared_of
 from calcli.metrics.definition import BINNED_L1, metric
 from calcli.metrics.intervals import Interval, t_interval
 from calcli.metrics.losses import mean_gap
-from calcli.metrics.nulls import class_bin_outcomes, null_of
+from calcli.metrics.nulls import Null, class_bin_outcomes, null_of
 from calcli.numerics import FloatArray
 from calcli.statistics.units import Luck, SharedOutcomes
 
@@ -57,13 +57,20 @@ def _binned(context: MetricContext, scheme: str, norm: float) -> Value:
     if other is not None:
         bins = other.binned(context.scores, context.outcomes, s.bins, t.weight)
         return Value(float(binned_error(bins, norm)), signature=_compat_signature(context, scheme))
+    value, null = error_and_null(context, scheme, norm)
+    more: dict[str, Any] = {"bins_used": context.bins_used(scheme)}
+    interval = _bracket(context, scheme) if norm == 1.0 and t.weight is None and t.units is None else None
+    return Value(value, interval=interval, null=null, more=more)
+
+
+def error_and_null(context: MetricContext, scheme: str, norm: float = 1.0) -> tuple[float, Null]:
+    """The binned error of the scores, and what it is under calibration: its mean exact where the norm is 1."""
     bins = context.bins(scheme)
     value = float(binned_error(bins, norm))
     draws = binned_error(bins.with_outcomes(context.null_outcomes(scheme)), norm)
-    mean = context.expected(scheme) if norm == 1.0 and t.units is None else None
-    more: dict[str, Any] = {"bins_used": context.bins_used(scheme)}
-    interval = _bracket(context, scheme) if norm == 1.0 and t.weight is None and t.units is None else None
-    return Value(value, interval=interval, null=context.null_of(value, draws, mean), more=more)
+    return value, context.null_of(
+        value, draws, context.expected(scheme) if norm == 1.0 and context.table.units is None else None
+    )
 
 
 def _bracket(context: MetricContext, scheme: str) -> Interval | None:

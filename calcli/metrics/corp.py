@@ -133,8 +133,8 @@ class ConsistencyBand:
 
     x : (g,) confidences of the cells. low, high : (g,) pointwise band of the isotonic
     curve. bin_low, bin_high : (bins,) the same for the accuracy of each bin, NaN where it
-    is empty. ece : (r,) the binned error of each resample. mcb_mean : mean Brier
-    miscalibration, from as many resamples as ``FINE_DRAWS`` allows (10 to r).
+    is empty. mcb_mean : mean Brier miscalibration, from as many resamples as
+    ``FINE_DRAWS`` allows (10 to r).
     """
 
     x: FloatArray
@@ -142,7 +142,6 @@ class ConsistencyBand:
     high: FloatArray
     bin_low: FloatArray
     bin_high: FloatArray
-    ece: FloatArray
     mcb_mean: float
 
 
@@ -191,7 +190,6 @@ def consistency_band(
     occupied, at = np.unique(merged.bin, return_index=True)
     bin_weight = np.add.reduceat(m, at)
     bin_right = np.add.reduceat(right, at, axis=1)
-    ece = np.abs(np.add.reduceat(m * c, at) - bin_right).sum(axis=1) / m.sum()
     bin_low, bin_high = np.full(bins, np.nan), np.full(bins, np.nan)
     bin_low[occupied], bin_high[occupied] = _quantiles(bin_right / bin_weight, level)
 
@@ -200,7 +198,7 @@ def consistency_band(
     rate = _draw_right(confidence, fine, weight, draws, rng) / fine.weight
     fitted = _fit_each(rate * fine.weight, fine.weight)
     mcb = ((fine.confidence - rate) ** 2 - (fitted - rate) ** 2) @ fine.weight / fine.weight.sum()
-    return ConsistencyBand(c, low, high, bin_low, bin_high, ece, float(mcb.mean()))
+    return ConsistencyBand(c, low, high, bin_low, bin_high, float(mcb.mean()))
 
 
 def _fit_each(right: FloatArray, weight: FloatArray) -> FloatArray:

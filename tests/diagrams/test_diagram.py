@@ -12,6 +12,7 @@ import h5py
 import numpy as np
 import pytest
 from drawings import FAST, every_figure, figure_of, laid_out, one, rows_like, tables
+from metric_cases import draw_labels, softmax
 from run_calcli import process
 from synthetic import truth
 
@@ -57,12 +58,34 @@ def test_the_numbers_are_those_of_the_metrics(resnet20):
     assert curve.accuracy == pytest.approx(0.6846)
     assert curve.brier.score == pytest.approx(plain.brier_top.mean())
     assert curve.outside > 0.8
-    assert curve.ece_p == pytest.approx(1 / 101)
+    assert curve.ece_p == pytest.approx(1 / 1001)
     scaled = collect(ArrayRows(z.astype(float) / 1.434451, y))
     curve = measure_curve("ts", scaled.confidence, scaled.correct, settings=FAST)
     assert curve.ece == pytest.approx(0.01933, abs=5e-6)
     assert curve.mean_confidence == pytest.approx(0.69331, abs=5e-6)
     assert curve.ece_p > 0.02
+
+
+@pytest.mark.parametrize("more", [(), ("weights",), ("unit",)])
+@pytest.mark.parametrize("k", [2, 4])
+def test_a_picture_and_the_table_give_one_ece_one_null_and_one_p_value(run, tmp_path, k, more):
+    """To the last digit, whatever draws the picture's band has; the page holds the table's own."""
+    rng = np.random.default_rng(k)
+    z = rng.normal(size=(900, k)) * 2
+    with h5py.File("m.h5", "w") as file:
+        file["logits"], file["labels"] = z * 1.2, draw_labels(softmax(z), np.random.RandomState(k))
+        for name in more:
+            file[name] = rng.random(900) + 0.5 if name == "weights" else np.arange(900) // 5
+    names = [word for name in ("ece", "ece_mass", *["ece_positive"] * (k == 2)) for word in ("-m", name)]
+    known = json.loads(run("evaluate", "m.h5", *names, "--json").out)["results"][0]["metrics"]
+    for scheme, name in (("width", "ece"), ("mass", "ece_mass")):
+        drawn = json.loads(run("diagram", "m.h5", "--scheme", scheme, "--resamples", "100", "--json").out)
+        curves = {c["quantity"]: c for panel in drawn["panels"] for c in panel["curves"]}
+        wanted = {"top": name} | ({"positive": "ece_positive"} if k == 2 and scheme == "width" else {})
+        for quantity, metric in wanted.items():
+            c = curves[quantity]
+            found = (c["ece"], c["ece_null_mean"], c["ece_null_q95"], c["ece_p"])
+            assert found == tuple(known[metric][key] for key in ("value", "null_mean", "null_q95", "p_value"))
 
 
 def test_bars_and_histogram_count_every_row_once():
