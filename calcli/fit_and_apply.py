@@ -167,7 +167,9 @@ def harm(
         )
     for what, number in after.counts.items():
         if number:
-            found.append(f"{number} of {after.n} calibration rows: {what.replace('_', ' ')}")
+            points = 100 * (a["accuracy"] - b["accuracy"])
+            gain = f" (accuracy {points:+.1f} points)" if what == "predictions_changed" else ""
+            found.append(f"{number} of {after.n} calibration rows: {what.replace('_', ' ')}{gain}")
     return found
 
 

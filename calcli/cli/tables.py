@@ -61,13 +61,17 @@ class Table:
         return [list(self.columns), *([plain(number(cell)) for cell in row] for row in self.rows)]
 
 
+ROUNDING = 1e-12
+"""A number of a table that is smaller is what rounding left of 0."""
+
+
 def number(value: Any) -> str:
     """A number for a table: four decimals, or significant digits when it is small or large."""
     if value is None or (isinstance(value, float) and math.isnan(value)):
         return "-"
     if isinstance(value, str | bool | int):
         return str(value)
-    return f"{value:.3e}" if value != 0 and (abs(value) < 1e-4 or abs(value) >= 1e6) else f"{value:.4f}"
+    return f"{value:.3e}" if abs(value) >= 1e6 or ROUNDING < abs(value) < 1e-4 else f"{value:.4f}"
 
 
 def print_table(head: Sequence[str], body: Sequence[Sequence[Cell]], *, file: TextIO | None = None) -> None:

@@ -115,8 +115,11 @@ def judge(
     gates = {clause: 1.0 if few else min(p, own * LEVEL / CLAUSE) for clause, own in clauses.items()}
     told = (max(each.p_adjusted, gates["bins"]) for each in bins)
     bins = tuple(replace(b, p_adjusted=own, significant=own <= LEVEL) for b, own in zip(bins, told, strict=True))
-    top, entropy = direction_of(context, "confidence"), direction_of(context, "entropy")
-    half = _half_width(over := _estimate(context, "top"), units or data.n, few)
+    over = _estimate(context, "top")
+    top, entropy = _told(direction_of(context, "confidence"), over), direction_of(context, "entropy")
+    positive = None if table.positive is None else _estimate(context, "positive")
+    test = replace(test, gap=_told(test.gap, positive if test.positive and positive else over))
+    half = _half_width(over, units or data.n, few)
     words = "too few samples to say" if few else direction_words(test, k, rejected)
     report = Report(
         data,
@@ -133,7 +136,7 @@ def judge(
         0 if few else (test.draws + 1) * MAIN / LEVEL - 1,
         groups,
         None if table.positive is None else direction_of(context, "positive"),
-        None if table.positive is None else _estimate(context, "positive"),
+        positive,
         findings,
         bins,
         max(math.ceil(data.n * (half / 0.01) ** 2 / 100 - 1e-9) * 100, 100),
@@ -146,15 +149,20 @@ def judge(
 
 
 def _half_width(over: Estimate, n: int, few: bool) -> float:
-    """How well the mean gap is known; of few draws, or without an interval, no better than a coin's share."""
+    """How well the mean gap is known; of few rows, or without an interval, as well as a coin's share."""
     half, coin = (over.interval.high - over.interval.low) / 2.0, 0.98 / math.sqrt(n)
-    return max(half, coin if few else 0.0) if math.isfinite(half) else max(coin, 2.0 * WIDE)
+    return coin if few else half if math.isfinite(half) else max(coin, 2.0 * WIDE)
 
 
 def _estimate(context: MetricContext, label: Label) -> Estimate:
     """The mean gap of a quantity, with its interval."""
     own = context.labelled(label)
     return Estimate(direction_of(own, "confidence" if label == "top" else "positive").gap, gap_interval(own))
+
+
+def _told(gap: MeanGap, known: Estimate) -> MeanGap:
+    """A mean gap as words take it: of certain scores, whose z is infinite, no gap where the interval holds 0."""
+    return replace(gap, z=0.0) if math.isinf(gap.z) and known.interval.low <= 0.0 <= known.interval.high else gap
 
 
 def _kind(test: JointTest, top: MeanGap, findings: Sequence[str], doubt: str, unknown: bool) -> Kind:
@@ -302,6 +310,7 @@ def _sharpness(z: float, k: int | None, positive: bool = False) -> str:
 def findings_words(report: Report, test: JointTest) -> tuple[str, ...]:
     """What the verdict says is so: kind, size with interval, p-value, and what else is off."""
     kind, over, n = report.verdict_kind, report.overconfidence, report.data.n
+    p = report.p_text.removeprefix(f"{report.tested}: ")
     if kind == "check_labels":
         return (f"check the labels first: {report.doubt}",)
     if kind == "too_few":
@@ -311,12 +320,13 @@ def findings_words(report: Report, test: JointTest) -> tuple[str, ...]:
         tested = f"no evidence of miscalibration ({size})" if report.draws else f"too few {what} to test: {few}"
         if not over.interval.known:
             return tested, f"{over.interval.method} of the overconfidence"
+        if report.draws and not over.interval.low <= 0.0 <= over.interval.high:  # some evidence, not enough
+            tested = f"no significant miscalibration ({size}, {p})"
         low, high = (whole_points(end) for end in (over.interval.low, over.interval.high))
         needed = f"about {report.rows_needed:,} samples give it to within 1 point"
         return tested, f"the overconfidence lies between {low} and {high} points ({needed})"
     if kind == "calibrated":
         what = " of P(class 1)" if test.positive else ""
-        p = report.p_text.removeprefix(f"{report.tested}: ")
         return f"calibrated: no significant miscalibration{what} (n = {n}, {p})", f"overconfidence {over}"
     return *_gaps(report, test), *_clauses(report)
 

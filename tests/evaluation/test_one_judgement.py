@@ -110,7 +110,10 @@ def test_a_share_of_one_has_wilsons_interval_and_few_rows_say_what_they_leave_op
     text = runner(monkeypatch, capsys)("evaluate", "a.h5").out
     low = float(wilson_interval(np.array(1.0), np.array(40.0))[0])
     assert f"[{low:.4f}, 1.0000]" in text and "1.0000 ±" not in text
-    assert "no evidence of miscalibration (n = 40)" in text or "underconfident" in text
+    # -10 to -1 points are some evidence, if not enough: 2 .9^40 = .030, and the joint test looks at more
+    assert re.search(
+        r"no significant miscalibration \(n = 40, p = 0\.0\d+\); the overconfidence lies between -10", text
+    )
     own = calcli.evaluate(z, np.zeros(40, int)).results[0].report.overconfidence
     assert own.interval.method == "wilson"
     assert (own.interval.low, own.interval.high) == pytest.approx((0.9 - 1.0, 0.9 - low))
@@ -260,3 +263,23 @@ def test_a_calibrator_that_mends_what_is_off_is_advised_where_its_gain_is_within
     change = after.paired.differences["brier_top"]
     assert change.value < 0 < change.interval.high
     assert before.report.advice.lead == "Apply the calibrator." and "no significant miscalibration" in found.verdict
+
+
+@pytest.mark.parametrize(("wrong", "kind"), [(30, "mixed"), (60, "overconfident")])
+def test_certain_confidences_have_a_side_only_where_the_interval_says_so(run, wrong, kind):
+    """500 rows say 1, 100 say 0: z is infinite, but 30 wrong beside 30 right are no gap on average; 60 and 10 are."""
+    confidence, correct = np.r_[np.ones(500), np.zeros(100)], np.zeros(600)
+    correct[wrong : 500 + (30 if kind == "mixed" else 10)] = 1.0
+    with h5py.File("c.h5", "w") as file:
+        file["confidence"], file["correct"] = confidence, correct.astype(int)
+    report = json.loads(run("evaluate", "c.h5", "--json", "-q").out)["results"][0]["report"]
+    low, high = report["overconfidence"]["ci"]
+    assert (low <= 0.0 <= high) == (kind == "mixed")
+    assert report["verdict_kind"] == kind and report["verdict"].startswith(kind)
+
+
+def test_the_samples_that_seven_rows_ask_for_are_those_of_a_coin(run):
+    """1.96 sqrt(.25 / n) = .01 at n = 9604: seven rows know no spread of their own."""
+    z, y = rows_of("overconfident", 4)
+    found = calcli.evaluate(z[:7], y[:7]).results[0].report
+    assert found.rows_needed == 9700 and "about 9,700 samples" in found.verdict
