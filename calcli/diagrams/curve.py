@@ -200,22 +200,9 @@ def _context(
     quantity: Quantity,
 ) -> MetricContext:
     """The rows as ``evaluate`` measures them: its ECE has the same bins and the same draws."""
-    y, empty = outcome.astype(np.int64), np.empty(0)
-    positive = score if quantity == "positive" else None
-    table = RowTable(
-        k=1 if positive is None else 2,
-        confidence=score,
-        correct=outcome,
-        prediction=y,
-        y=y,
-        nll=empty,
-        brier=empty,
-        entropy=empty,
-        varentropy=empty,
-        positive=positive,
-        weight=weight,
-        units=units,
-    )
+    y, positive = outcome.astype(np.int64), score if quantity == "positive" else None
+    k = 1 if positive is None else 2
+    table = RowTable(k, score, outcome, y, y, positive=positive, weight=weight, units=units)
     return MetricContext(table, MetricSettings(bins=settings.bins, label=quantity, seed=settings.seed))
 
 

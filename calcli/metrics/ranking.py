@@ -9,7 +9,7 @@ import numpy as np
 from calcli.fast_dataclass import dataclass
 from calcli.metrics.context import MetricContext, Value
 from calcli.metrics.definition import TOP, metric
-from calcli.metrics.intervals import Interval, Mean, t_interval, t_quantile
+from calcli.metrics.intervals import Interval, t_quantile
 from calcli.metrics.ties import Ordered, Ranked, running
 from calcli.numerics import FloatArray
 from calcli.statistics.units import Units
@@ -27,8 +27,8 @@ def area_under_roc(ranked: Ranked) -> float | None:
     return math.fsum(won) / pairs
 
 
-LEAST = 5.0
-"""Rows that must carry an area before it has an interval."""
+LEAST, LEAST_UNITS = 5.0, 8.0
+"""Rows, and units of rows that are alike, that must carry an area before it has an interval."""
 
 
 @dataclass(frozen=True)
@@ -216,55 +216,57 @@ def roc_auc(context: MetricContext) -> Value:
     return _with_delong(context, ranked, value, (t.log_odds, (t.y == 1).astype(np.float64)))
 
 
-def delong_se_of_units(score: FloatArray, outcome: FloatArray, area: float, units: Units) -> float:
-    """Standard error of the area under the ROC curve where rows belong together: pairs won, summed by unit.
+def delong_of_units(score: FloatArray, outcome: FloatArray, area: float, units: Units) -> AreaSpread:
+    """Spread of the area under the ROC curve where rows belong together: pairs won, and lost, summed by unit.
 
     score, outcome : (n,). Reference: Obuchowski (1997), Biometrics 53, 567-578.
     """
-    right, wrong = np.sort(score[outcome > 0]), np.sort(score[outcome <= 0])
+    up = outcome > 0
+    right, wrong = np.sort(score[up]), np.sort(score[~up])
 
     def below(ordered: FloatArray, at: FloatArray) -> FloatArray:
         ends = (np.searchsorted(ordered, at, side=side) for side in ("left", "right"))
         return np.asarray(sum(ends) / (2.0 * len(ordered)))
 
-    part = np.where(
-        outcome > 0, (below(wrong, score) - area) / len(right), (1 - below(right, score) - area) / len(wrong)
-    )
-    return math.sqrt(units.n / (units.n - 1) * float((units.sums(part) ** 2).sum()))
+    lost = np.where(up, 1.0 - below(wrong, score), below(right, score))
+    part = (1.0 - area - lost) / np.where(up, len(right), len(wrong))
+    sums = [units.sums(lost * side) for side in (up, ~up)]
+    carrying = min(float(s.sum() ** 2 / (s @ s)) if s.any() else 0.0 for s in sums)
+    return AreaSpread(math.sqrt(units.n / max(units.n - 1, 1) * float((units.sums(part) ** 2).sum())), carrying)
 
 
 def _with_delong(
     context: MetricContext, ranked: Ranked, value: float, rows: tuple[FloatArray | None, FloatArray]
 ) -> Value:
     """An area under the ROC curve with its interval. rows : scores and outcomes."""
-    units = context.table.units
+    units, (score, outcome) = context.table.units, rows
     if units is None or ranked.weighted:
         return _with_interval(context, ranked, Value(value), "delong", lambda: delong(ranked, value))
-    score, outcome = rows
     assert score is not None
-    se = delong_se_of_units(score, outcome, value, units)
-    made = t_interval(Mean(value, se, units.n, by_unit=True), context.settings.level)
-    if made is None or context.few_wrong is not None:
-        return Value(value, se=se, more={"ci_reason": context.few_wrong or "one unit: no interval"})
-    return Value(value, se=se, interval=replace(made, low=max(made.low, 0.0), high=min(made.high, 1.0)))
+    spread = delong_of_units(score, outcome, value, units)
+    return _with_interval(context, ranked, Value(value), "unit t", lambda: spread)
 
 
 def _with_interval(
     context: MetricContext, ranked: Ranked, value: Value, method: str, spread_of: Callable[[], AreaSpread]
 ) -> Value:
-    """An area with its interval: Student's on the scale of its log-odds, with one degree less than rows that carry it.
+    """An area with its interval: Student's on the scale of its log-odds, with one degree less than rows that carry it,
+    or by ``unit t`` than units.
 
-    None for weighted rows, and where fewer than ``LEAST`` rows carry the area.
+    None for weighted rows, and where fewer than ``LEAST`` rows or units carry the area.
     """
-    area = value.value
+    area, by_unit = value.value, method == "unit t"
     assert area is not None
-    if ranked.weighted or context.table.units is not None:
+    if ranked.weighted or (context.table.units is not None and not by_unit):
         what = "weighted rows" if ranked.weighted else "rows that belong together"
         return replace(value, more={"ci_reason": f"not computed for {what}"})
     spread, level = spread_of(), context.settings.level
     se = spread.se if math.isfinite(spread.se) else None
-    if spread.carrying < LEAST or not 0.0 < area < 1.0 or se is None:
-        reason = f"about {spread.carrying:.0f} of {context.n} rows carry this area: no interval"
+    if by_unit and context.few_wrong is not None:
+        return replace(value, se=se, more={"ci_reason": context.few_wrong})
+    if spread.carrying < (LEAST_UNITS if by_unit else LEAST) or not 0.0 < area < 1.0 or se is None:
+        of = f"{context.table.units.n} units" if by_unit and context.table.units else f"{context.n} rows"
+        reason = f"about {spread.carrying:.0f} of {of} carry this area: no interval"
         return replace(value, se=se, more={"ci_reason": reason})
     by = t_quantile(0.5 + level / 2.0, spread.carrying - 1.0) * se / (area * (1.0 - area))
     low, high = (1.0 / (1.0 + (1.0 - area) / area * math.exp(-side * by)) for side in (-1.0, 1.0))

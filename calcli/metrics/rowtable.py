@@ -7,6 +7,7 @@ pass). What belongs to (class, row) pairs is kept as bin sums, which add.
 
 from collections.abc import Mapping
 from dataclasses import field
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -64,10 +65,10 @@ class RowTable:
     correct: FloatArray
     prediction: IntArray
     y: IntArray
-    nll: FloatArray
-    brier: FloatArray
-    entropy: FloatArray
-    varentropy: FloatArray
+    nll: FloatArray = field(default_factory=partial(np.empty, 0))
+    brier: FloatArray = field(default_factory=partial(np.empty, 0))
+    entropy: FloatArray = field(default_factory=partial(np.empty, 0))
+    varentropy: FloatArray = field(default_factory=partial(np.empty, 0))
     positive: FloatArray | None = None
     log_odds: FloatArray | None = None
     weight: FloatArray | None = None
