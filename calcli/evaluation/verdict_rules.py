@@ -335,7 +335,8 @@ def _gaps(report: Report, test: JointTest) -> list[str]:
     """What the joint test found: the gap first that gives the verdict its name."""
     k, over, positive = report.data.n_classes, report.overconfidence, report.positive_gap
     if "confidence" not in report.findings:
-        return [f"mixed: {'P(class 1)' if test.positive else 'the confidence'} is right overall ({report.p_text})"]
+        what = "P(class 1)" if test.positive else "the confidence"
+        return [f"mixed: no significant miscalibration of {what} overall ({report.p_text})"]
     words = []
     if report.verdict_kind != "mixed":
         size = over if report.verdict_kind == "overconfident" else over.turned

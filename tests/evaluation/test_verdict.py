@@ -81,7 +81,7 @@ def test_each_clause_has_its_own_words():
     gain = LossPart(0.9, 0.8, 0.1, 0.01)
     split = Split("svs", 5, gain, gain, gain)
     improvable = report_of(rows, split=split)
-    assert improvable.verdict.startswith("mixed: the confidence is right overall (p = ")
+    assert improvable.verdict.startswith("mixed: no significant miscalibration of the confidence overall (p = ")
     assert "temperature scaling could reduce NLL by 0.1000 (cross-validated)" in improvable.verdict
     assert improvable.p_overall <= LEVEL < improvable.p_value
     faint = LossPart(0.9, 0.88, 0.02, 0.01)  # z = 2: not enough for one clause of several
@@ -112,7 +112,7 @@ def test_groups_that_cancel_are_named(monkeypatch, capsys, tmp_path):
     run = runner(monkeypatch, capsys)
     done = run("evaluate", "g.h5", "--json", "-q")
     report = json.loads(done.out)["results"][0]["report"]
-    assert report["verdict"].startswith("mixed: P(class 1) is right overall (P(class 1): p = ")
+    assert report["verdict"].startswith("mixed: no significant miscalibration of P(class 1) overall (P(class 1): p = ")
     assert "; 2 of 3 groups are miscalibrated, most of all " in report["verdict"]
     assert report["groups"]["worst"] in ("north", "south")
     assert abs(report["groups"]["worst_gap"]) == pytest.approx(0.17, abs=0.06)
