@@ -96,7 +96,8 @@ def judge(
     table, k = context.table, data.n_classes
     units = None if table.units is None else table.units.n
     few = data.n < FEW or (units is not None and units < FEWEST_UNITS)
-    test = joint_test(context, positive=k == 2 and about != "top")
+    over, test = _estimate(context, "top"), joint_test(context, positive=k == 2 and about != "top")
+    test = replace(test, gap=_sided(test.gap, _estimate(context, "positive") if test.positive else over))
     classes, groups, bins = _class_findings(context), _group_findings(context, about), confidence_bins(context)
     clauses = {
         "classes": 1.0 if classes is None or test.positive else classes.p_value,
@@ -115,10 +116,7 @@ def judge(
     gates = {clause: 1.0 if few else min(p, own * LEVEL / CLAUSE) for clause, own in clauses.items()}
     told = (max(each.p_adjusted, gates["bins"]) for each in bins)
     bins = tuple(replace(b, p_adjusted=own, significant=own <= LEVEL) for b, own in zip(bins, told, strict=True))
-    over = _estimate(context, "top")
-    top, entropy = _told(direction_of(context, "confidence"), over), direction_of(context, "entropy")
-    positive = None if table.positive is None else _estimate(context, "positive")
-    test = replace(test, gap=_told(test.gap, positive if test.positive and positive else over))
+    top, entropy = _sided(direction_of(context, "confidence"), over), direction_of(context, "entropy")
     half = _half_width(over, units or data.n, few)
     words = "too few samples to say" if few else direction_words(test, k, rejected)
     report = Report(
@@ -136,7 +134,7 @@ def judge(
         0 if few else (test.draws + 1) * MAIN / LEVEL - 1,
         groups,
         None if table.positive is None else direction_of(context, "positive"),
-        positive,
+        None if table.positive is None else _estimate(context, "positive"),
         findings,
         bins,
         max(math.ceil(data.n * (half / 0.01) ** 2 / 100 - 1e-9) * 100, 100),
@@ -160,7 +158,7 @@ def _estimate(context: MetricContext, label: Label) -> Estimate:
     return Estimate(direction_of(own, "confidence" if label == "top" else "positive").gap, gap_interval(own))
 
 
-def _told(gap: MeanGap, known: Estimate) -> MeanGap:
+def _sided(gap: MeanGap, known: Estimate) -> MeanGap:
     """A mean gap as words take it: of certain scores, whose z is infinite, no gap where the interval holds 0."""
     return replace(gap, z=0.0) if math.isinf(gap.z) and known.interval.low <= 0.0 <= known.interval.high else gap
 
