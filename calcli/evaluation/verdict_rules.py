@@ -114,8 +114,7 @@ def judge(
     if groups is not None and not rejected and "groups" not in findings:
         groups = replace(groups, n_significant=0)
     gates = {clause: 1.0 if few else min(p, own * LEVEL / CLAUSE) for clause, own in clauses.items()}
-    told = (max(each.p_adjusted, gates["bins"]) for each in bins)
-    bins = tuple(replace(b, p_adjusted=own, significant=own <= LEVEL) for b, own in zip(bins, told, strict=True))
+    bins = tuple(replace(b, p_adjusted=(q := max(b.p_adjusted, gates["bins"])), significant=q <= LEVEL) for b in bins)
     top, entropy = _sided(direction_of(context, "confidence"), over), direction_of(context, "entropy")
     half = _half_width(over, units or data.n, few)
     words = "too few samples to say" if few else direction_words(test, k, rejected)
