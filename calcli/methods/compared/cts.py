@@ -11,7 +11,6 @@ from calcli.calibrator import Calibrator, Context, Fit, Laws, Options, Predictio
 from calcli.fast_dataclass import dataclass
 from calcli.methods.ts import TemperatureOptions, TemperatureScaling
 from calcli.numerics import FloatArray, IntArray, log_normalizer, log_softmax
-from calcli.parallel import in_order
 from calcli.rows import BLOCK_BYTES, Block, Rows, rows_per_block, to_logits
 
 # ---- coordinate search over one temperature per class, one column of the softmax at a time
@@ -113,9 +112,9 @@ class ClassSearch:
         z, own = self.column(c), self.y == c
         rest_hit = others.index == self.y
         rest_share = np.exp(others.top - others.total)
+        gaps, right = np.zeros((len(grid), len(self.edges) - 1)), np.zeros(len(grid))
         step = max(1, BLOCK_BYTES // (32 * len(grid)))  # several arrays of this size at once
-
-        def some(at: int) -> tuple[FloatArray, FloatArray]:
+        for at in range(0, self.n, step):
             rows = slice(at, at + step)
             u = z[rows] / grid[:, None]
             top = others.top[rows]
@@ -128,12 +127,8 @@ class ClassSearch:
             odds *= p
             odds *= rest_share[rows]
             confidence = np.maximum(p, odds, out=p)
-            return self._gaps(confidence, hit, self.share[rows]), hit @ self.share[rows]
-
-        gaps, right = np.zeros((len(grid), len(self.edges) - 1)), np.zeros(len(grid))
-        for off, hits in in_order(some, range(0, self.n, step)):
-            gaps += off
-            right += hits
+            gaps += self._gaps(confidence, hit, self.share[rows])
+            right += hit @ self.share[rows]
         return np.abs(gaps).sum(axis=1), right
 
     def sweep(self, classes: IntArray, grid: FloatArray, floor: float, tell: Callable[[int], None]) -> int:
