@@ -35,7 +35,7 @@ if TYPE_CHECKING:
         watch,
     )
 
-__version__ = "0.2.0.dev0"
+__version__ = "0.2.0"
 
 __all__ = [
     "Evaluation",
