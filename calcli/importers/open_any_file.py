@@ -17,8 +17,18 @@ from calcli.io.pooled_bundles import PooledRows, check_open_files
 from calcli.io.probe import probe_together
 
 OPTION = re.compile(r"(?<![\w-])--[a-z][a-z-]+")
-OWN = ("--scores", "--labels", "--kind", "--ignore-label", "--group-by", "--sample-weight", "--ids", "--unit")
-"""Options of every command that reads score files."""
+OWN = [
+    "--scores",
+    "--labels",
+    "--kind",
+    "--ignore-label",
+    "--group-by",
+    "--sample-weight",
+    "--ids",
+    "--unit",
+    "--calibrator",
+]
+"""Options of the commands that read score files."""
 
 HDF5 = b"\x89HDF\r\n\x1a\n"
 
