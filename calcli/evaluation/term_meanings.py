@@ -16,7 +16,7 @@ REPORT = {
     "p": "p-value (null: perfect calibration): the probability of an error at least as large under calibration",
     "[low, high]": "interval that covers the true value at the level given, 95 % unless --level says otherwise",
     "expected under calibration": "mean of the metric under perfect calibration, behind the value in brackets",
-    "refinement": "refinement loss: what no calibrator can remove; lower where scores separate the classes better",
+    "refinement": "refinement loss: what that recalibration leaves; lower where scores separate the classes better",
     "calibration": "calibration loss: how far recalibration could reduce the loss (cross-validated, method named)",
     "entropy": "NLL expected if the probabilities were right",
     "root-mean-square gap": "root of the mean squared distance of probability and frequency",
