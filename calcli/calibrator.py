@@ -250,6 +250,11 @@ class Calibrator(ABC):
         """
         return np.exp(self.apply(block).log_probs)
 
+    @classmethod
+    def takes_logarithms(cls) -> bool:
+        """Whether scores enter as logarithms, which a probability of 0 lacks."""
+        return True
+
     @property
     def required_transforms(self) -> Sequence[str]:
         """Specs of the transforms whose scores ``apply`` reads, in the order of

@@ -105,6 +105,10 @@ class Composition(Calibrator):
         assert prediction is not None
         return replace(prediction, counts=counts)
 
+    @classmethod
+    def takes_logarithms(cls) -> bool:
+        return cls.classes[0].takes_logarithms()
+
     def marginals(self, block: Block) -> FloatArray:
         for stage in self.stages[:-1]:
             block = through(stage.calibrator, block)

@@ -146,9 +146,8 @@ def harm(
     name: str, kind: ScoreKind, b: dict[str, float], a: dict[str, float], before: Summary, after: Summary
 ) -> list[str]:
     """Plain words when a method made the calibration data worse; b, a : values of the summaries."""
-    found, first = zero_warnings(before.zeros, before.n), method(name.partition("+")[0])
-    by_order = kind == "confidence" or getattr(first, "only_ranks", False) or not getattr(first, "takes_log_odds", True)
-    if found and not by_order and not name.startswith(("floor", "auto")):
+    found = zero_warnings(before.zeros, before.n)
+    if found and kind != "confidence" and method(name).takes_logarithms():
         found.append("a probability of 0 has no logarithm: put floor+ before a method (floor+ts), or take auto")
     if a["accuracy"] < b["accuracy"] - WORSE:
         found.append(

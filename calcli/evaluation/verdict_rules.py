@@ -475,21 +475,23 @@ def advice_among(report: Report, given: Sequence[Given], name: str) -> Advice:
     significant = [(g, d) for (g, d), p in zip(told, p_values.tolist(), strict=True) if p <= LEVEL]
     lower = [(g, d) for g, d in told if d.value < 0.0 and not _loses_answers(g.result)]
     helpful = [each for each in lower if each in significant]
-    mended = [(g, d) for g, d in lower if g.seen is None and g.result.report and not g.result.report.findings]
-    if not helpful and not mended:
+    calibrated = [(g, d) for g, d in lower if g.seen is None and g.result.report and not g.result.report.findings]
+    if not helpful and not calibrated:
         worse = [g.result.title for g, d in significant if d.value > 0.0]
         out = f"With {' and '.join(worse)} it gets worse. " if worse else ""
         a = report.advice
         return replace(a, lead="None of these helps.", rest=f"{out}{a.lead} {a.rest}")
-    best, change = min(helpful or mended, key=lambda each: (each[0].seen is not None, each[1].value))
+    best, change = min(helpful or calibrated, key=lambda each: (each[0].seen is not None, each[1].value))
     title, file = best.result.title, best.path
     if best.seen is not None:
         why = f"{title} was fitted on {best.seen}, which do not show what it does on others"
         command = f"calcli evaluate OTHERS.h5 --calibrator {shlex.quote(file)}" if file else ""
         return Advice("Evaluate the calibrator on other samples:", f"{why}.", command, None, why)
     reach = change.interval and f" [{-change.interval.high:.4f}, {-change.interval.low:.4f}]"
-    gain = f"reduces {'NLL' if report.data.n_classes else 'squared error'} by {small(-change.value)}{reach or ''}"
-    gain = f"{title} {gain}" if helpful else f"{title} leaves no significant miscalibration and {gain}"
+    loss = "NLL" if report.data.n_classes else "squared error"
+    gain = f"{title} reduces {loss} by {small(-change.value)}{reach or ''}"
+    if not helpful:
+        gain = f"{title} leaves no significant miscalibration (its change in {loss} is not significant)"
     left = "" if best.result.report is None else f" With it: {'; '.join(best.result.report.found)}."
     rest = f"{gain}. {answers_words(best.result)}{left}{APART * ('groups' in report.findings)}"
     command = shlex.join(["calcli", "apply", file, name, "-o", "calibrated.h5"]) if file and name else ""

@@ -17,17 +17,8 @@ from calcli.io.pooled_bundles import PooledRows, check_open_files
 from calcli.io.probe import probe_together
 
 OPTION = re.compile(r"(?<![\w-])--[a-z][a-z-]+")
-OWN = [
-    "--scores",
-    "--labels",
-    "--kind",
-    "--ignore-label",
-    "--group-by",
-    "--sample-weight",
-    "--ids",
-    "--unit",
-    "--calibrator",
-]
+NAMES = ("scores", "labels", "kind", "ignore-label", "group-by", "sample-weight", "ids", "unit", "calibrator")
+OWN = [f"--{name}" for name in NAMES]
 """Options of the commands that read score files."""
 
 HDF5 = b"\x89HDF\r\n\x1a\n"

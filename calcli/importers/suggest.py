@@ -52,9 +52,7 @@ def suggestion(entries: Mapping[str, Entry], ask: ImportRequest, where: str) -> 
     if scores:
         kind = kind or KINDS.get(looks.get(scores[0], ""))
     single = len(scores) == 1 and scores[0] in entries and entries[scores[0]].column().ndim == 1
-    several = single and any(
-        len(words.get(path, ())) > 2 for path in truths
-    )  # classes, of which one column says nothing
+    several = single and any(len(words.get(path, ())) > 2 for path in truths)  # one column says nothing of them
     if labels and not outcome and single and (several or re.search(r"(?i)conf|certain|sure", scores[0])):
         known = set(words.get(labels[0], ()))
         said = [path for path in paths if path.lower() in PREDICTIONS or (path in words and {*words[path]} <= known)]

@@ -333,12 +333,16 @@ class Auto(Mixture):
     laws = Laws(weights=True, class_shares=True)
 
     @classmethod
+    def takes_logarithms(cls) -> bool:
+        return False  # it puts the floor first where it is needed
+
+    @classmethod
     def fit(cls, rows: Rows, options: AutoOptions, context: Context) -> Fit[Any]:
+        averaged, rows = options.rule == "average", in_memory(rows)
         usual = default_candidates(rows.n, rows.k)
         if method("floor").fit(rows, None, context).details["zeros"]:
             usual = [f"floor+{name}" for name in usual]
         names = usable(listed(options.candidates) or usual, rows, options)
-        averaged, rows = options.rule == "average", in_memory(rows)
         candidates = {name: parse_candidate(name, alone=not averaged) for name in names}
         if rows.n < 2:
             # One row cannot be held out; the first candidate is the simplest by convention.

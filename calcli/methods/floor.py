@@ -45,6 +45,10 @@ class Floor(Calibrator):
             least = min(least, float(z.min(initial=0.0, where=~zero)))
         return Fit(cls(math.exp(least) / 2.0 if zeros else 0.0), details={"zeros": zeros})
 
+    @classmethod
+    def takes_logarithms(cls) -> bool:
+        return False
+
     def apply(self, block: Block) -> Prediction:
         log_p = log_softmax(block.z)
         if self.floor:

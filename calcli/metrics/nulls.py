@@ -134,17 +134,13 @@ def bin_laws(scores: FloatArray, edges: FloatArray) -> Laws:
     for row, b in zip(trials, few, strict=True):
         row[: len(held[b])] = held[b]
     short = dict(zip(few, _laws_of_few(trials.T), strict=True))
-    return [
-        (
-            c,
-            _normalised(short[b][: len(c) + 1])
-            if b in short
-            else poisson_binomial(c)
-            if len(c) <= EXACT_ROWS
-            else None,
-        )
-        for b, c in enumerate(held)
-    ]
+
+    def law(b: int, c: FloatArray) -> FloatArray | None:
+        if b in short:
+            return _normalised(short[b][: len(c) + 1])
+        return poisson_binomial(c) if len(c) <= EXACT_ROWS else None
+
+    return [(c, law(b, c)) for b, c in enumerate(held)]
 
 
 def _successes_of_one_bin(

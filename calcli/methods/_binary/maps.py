@@ -168,9 +168,13 @@ class BinaryCalibrator(Calibrator):
         return maps.finish(calibrator, (*cls.certainties(rows), *cls.advice(rows, options)))
 
     @classmethod
+    def takes_logarithms(cls) -> bool:
+        return cls.takes_log_odds and not cls.only_ranks
+
+    @classmethod
     def certainties(cls, rows: Rows) -> Iterator[str]:
         """Advice against log-odds of confidences that are certain."""
-        if rows.kind == "confidence" and cls.takes_log_odds and not cls.only_ranks:
+        if rows.kind == "confidence" and cls.takes_logarithms():
             c = rows.array()
             if sure := int(((c == 0) | (c == 1)).sum()):
                 yield (
