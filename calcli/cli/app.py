@@ -1,4 +1,4 @@
-"""The command line as a whole: finds the commands, and loads the one that is asked for."""
+"""The command line as a whole: finds the commands, loads the one that is asked for, and groups its options in help."""
 
 import dataclasses
 import inspect
@@ -17,7 +17,6 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 from calcli import __version__
-from calcli.cli.option_groups import HEADINGS, heading_of
 from calcli.errors import UsageError, has_file
 
 PACKAGE = "calcli.cli.commands"
@@ -27,6 +26,30 @@ EPILOG = (
 )
 OUTPUTS = ("output", "junit", "diagram")
 """Options that name a file to write."""
+
+HEADINGS = {
+    "Input": "scores all_scores labels no_labels kind percent gold join files_from pool allow_external"
+    " group confidence correct per_label class_names classes",
+    "Columns": "ids unit group_by ordered sample_weight",
+    "Rows": "ignore_label drop_duplicates drop_missing",
+    "Split": "stratify",
+    "Language models": "normalize choices filter reduce",
+    "Running a model": "model inputs weights layout scale resize grey transform transforms mean std batch device dtype",
+    "Metrics": "metric bins norm scheme label threshold compat level resamples interval",
+    "Limits": "max_ min_ junit",
+    "Output": "output form force json jsonl quiet value_only signature explain full",
+    "Workers": "workers cluster",
+}
+"""Heading -> options, by the name of their field; all others are listed first, as options of the command."""
+
+OWN = {
+    "apply": {"threshold": ""},
+    "diagram": {"layout": "", "label": "", "bins": "", "scheme": "", "level": ""},
+    "extract": {"split": "Split", "seed": "Split", "ordered": "Split"},
+    "fit": {"device": ""},
+    "threshold": {"confidence": ""},
+}
+"""Command -> options that stand elsewhere there."""
 
 CONTEXT = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
 
@@ -63,7 +86,7 @@ def load(name: str) -> TyperCommand:
 
 
 def _typed(struct: type) -> Callable[..., Any]:
-    """What makes a struct of what was typed, with its fields as options in typer's words (see ``calcli.flags``)."""
+    """What makes a struct of what was typed, with its fields as options in typer's words (see ``calcli.options``)."""
 
     def made(**typed: Any) -> Any:
         return struct(**typed)
@@ -106,9 +129,11 @@ class Command(TyperCommand):
     def format_options(self, ctx: typer.Context, formatter: Any) -> None:  # type: ignore[override]
         """Write the arguments, then the options under their headings; the command's own come first."""
         listed: dict[str, list[tuple[str, str]]] = {name: [] for name in ("Arguments", "Options", *HEADINGS)}
+        own_heading = {name: heading for heading, names in HEADINGS.items() for name in names.split()}
+        own_heading |= OWN.get(str(self.name), {})
         for param in self.get_params(ctx):
             record = param.get_help_record(ctx)
-            own = "Arguments" if param.param_type_name == "argument" else heading_of(str(self.name), str(param.name))
+            own = "Arguments" if param.param_type_name == "argument" else own_heading.get(str(param.name))
             if record is not None:
                 listed[own or "Options"].append(record)
         for heading, records in listed.items():

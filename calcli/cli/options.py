@@ -11,9 +11,9 @@ from calcli.cli.render import print_json
 from calcli.cli.tables import TEXTS, Table, print_table
 from calcli.errors import UsageError, unknown_name
 from calcli.fast_dataclass import dataclass
-from calcli.flags import argument, flag, same, taken
-from calcli.flags import seed as seed
 from calcli.io.locate import ByName, Layout, bundle_names, expand, split_where
+from calcli.options import argument, flag, same, taken
+from calcli.options import seed as seed
 
 force = partial(flag, False, "Replace an output that exists.")
 CALIBRATION = ("cal", "val", "validation", "valid", "calibration", "calib", "dev")

@@ -7,7 +7,6 @@ from numpy.typing import NDArray
 
 from calcli.binning import BinStats, bin_index
 from calcli.fast_dataclass import dataclass
-from calcli.flags import flag, seed
 from calcli.isotonic import IsotonicFit, fit_isotonic
 from calcli.metrics.binned_errors import error_and_null
 from calcli.metrics.context import MetricContext, MetricSettings
@@ -15,6 +14,7 @@ from calcli.metrics.corp import RESAMPLES, Decomposition, UnitDraws, consistency
 from calcli.metrics.intervals import wilson_interval
 from calcli.metrics.rowtable import RowTable
 from calcli.numerics import FloatArray, IntArray
+from calcli.options import flag, seed
 from calcli.statistics.units import Luck, Units
 
 Scheme = Literal["width", "mass"]

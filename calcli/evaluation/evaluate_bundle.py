@@ -14,7 +14,7 @@ from calcli.errors import DataError
 from calcli.evaluation.loss_decomposition import cross_fitted_split, split_is_cheap
 from calcli.evaluation.paired_differences import compared, differences
 from calcli.evaluation.results import ClassLine, Difference, GroupLine, Paired, Result, Score
-from calcli.evaluation.verdict_results import Report
+from calcli.evaluation.verdict_results import Judgement
 from calcli.evaluation.verdict_rules import LEVEL, Given, advice_among, data_summary, group_gap, judge
 from calcli.fast_dataclass import dataclass
 from calcli.metrics.binned_errors import per_class_errors
@@ -303,12 +303,14 @@ def units_of(context: MetricContext) -> dict[str, Any] | None:
     }
 
 
-def _deciding(p_values: FloatArray, report: Report | None, what: str) -> FloatArray:
+def _deciding(p_values: FloatArray, report: Judgement | None, what: str) -> FloatArray:
     """The p-values that decide which of several are off, (m,): all considered, and the verdict where there is one."""
     return np.maximum(adjusted(p_values), 0.0 if report is None else report.gates[what])
 
 
-def class_lines(context: MetricContext, names: Sequence[str] | None, report: Report | None = None) -> list[ClassLine]:
+def class_lines(
+    context: MetricContext, names: Sequence[str] | None, report: Judgement | None = None
+) -> list[ClassLine]:
     """One line per class, most significant first: frequencies, gap, precision and recall, one-vs-all ECE."""
     table, stats = context.table, context.table.classes
     assert stats is not None
@@ -352,7 +354,7 @@ def _class_1(table: RowTable) -> tuple[float | None, float | None]:
 
 
 def group_lines(
-    context: MetricContext, names: Sequence[str], report: Report | None = None, plan: Plan | None = None
+    context: MetricContext, names: Sequence[str], report: Judgement | None = None, plan: Plan | None = None
 ) -> list[GroupLine]:
     """The metrics on the rows of every group that need no class sums, the most significant group first.
 

@@ -7,7 +7,7 @@ import numpy as np
 from calcli.calibrator import Calibrator, Context, Progress
 from calcli.errors import FitError
 from calcli.evaluation.cross_validation import Fold, held_out_table
-from calcli.evaluation.verdict_results import LossPart, Split
+from calcli.evaluation.verdict_results import LossPart, LossSplit
 from calcli.folds import random_folds
 from calcli.metrics.collect import predicted
 from calcli.metrics.intervals import mean_of
@@ -30,7 +30,7 @@ def split_is_cheap(n: int, k: int) -> bool:
 
 def cross_fitted_split(
     rows: Rows, calibrator: Calibrator | None, table: RowTable, seed: int, progress: Progress | None = None
-) -> Split | None:
+) -> LossSplit | None:
     """Split mean NLL and Brier score into refinement and calibration.
 
     For a loss l: Cal = l(p) - l(g(p)), Ref = l(g(p)), where g is fitted on four fifths of
@@ -53,7 +53,7 @@ def cross_fitted_split(
         best, alone = (_held_out(name, folds, seed, progress) for name in (RECALIBRATION, "ts"))
     except FitError:
         return None
-    return Split(
+    return LossSplit(
         RECALIBRATION,
         FOLDS,
         _part(table.nll, best.nll, table),

@@ -8,7 +8,7 @@ from dataclasses import field
 from html import escape
 from typing import Any
 
-from calcli.evaluation.verdict_results import Report
+from calcli.evaluation.verdict_results import Judgement
 from calcli.fast_dataclass import Record, as_json, dataclass
 from calcli.metrics.catalog import signature
 from calcli.metrics.context import MetricSettings, Value
@@ -151,7 +151,7 @@ class Result(Record):
     scores: Mapping[str, Score]
     paired: Paired | None = None
     counts: Mapping[str, int] = field(default_factory=dict)
-    report: Report | None = None
+    report: Judgement | None = None
     per_class: Sequence[ClassLine] | None = None
     per_group: Sequence[GroupLine] | None = None
     warnings: Sequence[str] = ()

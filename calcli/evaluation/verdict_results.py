@@ -10,7 +10,7 @@ from calcli.metrics.confidence_bins import ConfidenceBin
 from calcli.metrics.intervals import Interval, normal_quantile, t_to_normal
 from calcli.metrics.significance import MeanGap, p_text
 
-Kind = Literal["calibrated", "overconfident", "underconfident", "mixed", "too_few", "check_labels"]
+VerdictKind = Literal["calibrated", "overconfident", "underconfident", "mixed", "too_few", "check_labels"]
 
 SIZES = ((0.01, "very slightly"), (0.03, "a little"), (0.08, "clearly"), (math.inf, "much"))
 """Words for the size of a gap, each with where the next begins."""
@@ -54,7 +54,7 @@ class LossPart:
 
 
 @dataclass(frozen=True)
-class Split:
+class LossSplit:
     """The split by one recalibration method, and by how much a temperature alone could reduce the NLL."""
 
     method: str
@@ -181,7 +181,7 @@ SHOWN = (
 
 
 @dataclass(frozen=True)
-class Report:
+class Judgement:
     """The one judgement, which everything printed quotes. found : what is so, in clauses.
 
     verdict_kind : in a word. overconfidence : mean confidence minus accuracy. tested : what the joint test is of,
@@ -197,9 +197,9 @@ class Report:
     data: DataSummary
     direction: Direction
     classwise: Classwise | None
-    split: Split | None
+    split: LossSplit | None
     found: tuple[str, ...]
-    verdict_kind: Kind
+    verdict_kind: VerdictKind
     overconfidence: Estimate
     advice: Advice
     tested: str = "confidence"

@@ -17,9 +17,9 @@ from calcli.evaluation.verdict_results import (
     Direction,
     Estimate,
     Groupwise,
-    Kind,
-    Report,
-    Split,
+    Judgement,
+    LossSplit,
+    VerdictKind,
 )
 from calcli.fast_dataclass import dataclass
 from calcli.metrics.confidence_bins import ConfidenceBin, confidence_bins
@@ -77,13 +77,13 @@ def data_summary(kind: str, context: MetricContext, names: Sequence[str] | None 
 def judge(
     data: DataSummary,
     context: MetricContext,
-    split: Split | None,
+    split: LossSplit | None,
     *,
     about: Label | None = None,
     doubt: str = "",
     name: str = "",
     calibrated: bool = False,
-) -> Report:
+) -> Judgement:
     """The one judgement on one set of rows: kind, interval, p-value, what is off, and what to do.
 
     The verdict calls calibrated rows calibrated with probability 95 %: its three tests of the confidence, or of two
@@ -118,7 +118,7 @@ def judge(
     top, entropy = _sided(direction_of(context, "confidence"), over), direction_of(context, "entropy")
     half = _half_width(over, units or data.n, few)
     words = "too few samples to say" if few else direction_words(test, k, rejected)
-    report = Report(
+    report = Judgement(
         data,
         Direction(top.gap, top.z, entropy.gap, entropy.z, words),
         classes,
@@ -162,7 +162,7 @@ def _sided(gap: MeanGap, known: Estimate) -> MeanGap:
     return replace(gap, z=0.0) if math.isinf(gap.z) and known.interval.low <= 0.0 <= known.interval.high else gap
 
 
-def _kind(test: JointTest, top: MeanGap, findings: Sequence[str], doubt: str, unknown: bool) -> Kind:
+def _kind(test: JointTest, top: MeanGap, findings: Sequence[str], doubt: str, unknown: bool) -> VerdictKind:
     """The verdict in a word. top : overconfidence with its z. unknown : is it known too badly to be called small?"""
     if doubt:
         return "check_labels"
@@ -304,7 +304,7 @@ def _sharpness(z: float, k: int | None, positive: bool = False) -> str:
     return f"{what} {'overconfident' if z > 0 else 'underconfident'}"
 
 
-def findings_words(report: Report, test: JointTest) -> tuple[str, ...]:
+def findings_words(report: Judgement, test: JointTest) -> tuple[str, ...]:
     """What the verdict says is so: kind, size with interval, p-value, and what else is off."""
     kind, over, n = report.verdict_kind, report.overconfidence, report.data.n
     p = report.p_text.removeprefix(f"{report.tested}: ")
@@ -328,7 +328,7 @@ def findings_words(report: Report, test: JointTest) -> tuple[str, ...]:
     return *_gaps(report, test), *_clauses(report)
 
 
-def _gaps(report: Report, test: JointTest) -> list[str]:
+def _gaps(report: Judgement, test: JointTest) -> list[str]:
     """What the joint test found: the gap first that gives the verdict its name."""
     k, over, positive = report.data.n_classes, report.overconfidence, report.positive_gap
     if "confidence" not in report.findings:
@@ -354,7 +354,7 @@ def _gaps(report: Report, test: JointTest) -> list[str]:
     return words
 
 
-def _clauses(report: Report) -> list[str]:
+def _clauses(report: Judgement) -> list[str]:
     """What single classes, groups and bins show beside it."""
     found, classes = [], report.classwise
     if "classes" in report.findings and classes is not None and "confidence" not in report.findings:
@@ -385,7 +385,7 @@ def whole_points(gap: float) -> str:
     return f"{round(100 * gap):+d}" if round(100 * gap) else "0"
 
 
-def remedy_method(split: Split | None, k: int | None, biased: bool) -> str:
+def remedy_method(split: LossSplit | None, k: int | None, biased: bool) -> str:
     """The method to fit: what the split of the loss found, or what corrects the commonest departure."""
     if split is None or not split.nll.detected:
         return "platt" if k in (None, 2) or biased else "ts"
@@ -395,7 +395,7 @@ def remedy_method(split: Split | None, k: int | None, biased: bool) -> str:
     return "beta" if k == 2 else split.method
 
 
-def remedy_words(split: Split | None, k: int | None) -> str:
+def remedy_words(split: LossSplit | None, k: int | None) -> str:
     """By how much recalibration could reduce the NLL, where held-out rows show that it could."""
     if split is None or not split.nll.detected:
         return ""
@@ -409,7 +409,7 @@ def remedy_words(split: Split | None, k: int | None) -> str:
     )
 
 
-def advice_on(report: Report, test: JointTest, name: str, calibrated: bool, zeros: int = 0) -> Advice:
+def advice_on(report: Judgement, test: JointTest, name: str, calibrated: bool, zeros: int = 0) -> Advice:
     """What to do about the rows called ``name``, from themselves alone. zeros : labels with a probability of 0."""
     kind, split, k = report.verdict_kind, report.split, report.data.n_classes
     if kind == "check_labels":
@@ -461,7 +461,7 @@ class Given:
         return found.get("nll", found.get("brier_top"))
 
 
-def advice_among(report: Report, given: Sequence[Given], name: str) -> Advice:
+def advice_among(report: Judgement, given: Sequence[Given], name: str) -> Advice:
     """What to do about the rows called ``name`` where calibrators were given: apply one, or what the rows say alone.
 
     report : the judgement on the uncalibrated scores. A calibrator counts whose loss is significantly lower, all of

@@ -19,7 +19,6 @@ from numpy.typing import NDArray
 
 from calcli.errors import DataError, UsageError, needed, one_line
 from calcli.fast_dataclass import dataclass
-from calcli.flags import flag
 from calcli.importers.archive import Entry
 from calcli.importers.array_names import ROLES
 from calcli.importers.formats import open_archive
@@ -27,6 +26,7 @@ from calcli.io.inputs import note
 from calcli.io.job_files import stamp
 from calcli.io.locate import split_where
 from calcli.numerics import whole_number
+from calcli.options import flag
 
 Layout = Literal["nhwc", "nchw", "nhw", "sequence", "rows"]
 LAYOUTS: tuple[str, ...] = get_args(Layout)

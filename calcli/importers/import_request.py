@@ -7,8 +7,8 @@ from typing import Any
 
 from calcli.errors import UsageError
 from calcli.fast_dataclass import dataclass
-from calcli.flags import flag
 from calcli.io.locate import ByName
+from calcli.options import flag
 
 NORMALIZE = ("none", "chars", "bytes", "mutual")
 REDUCE = ("none", "mean", "sum", "min", "first")
@@ -67,7 +67,7 @@ class ImportRequest(ImportOptions):
 
     scores, labels : names of arrays. kind : of all scores. groups : parts of the source to take. all_scores : take
     every array of scores. no_labels : labels may be missing. seed : of draws. typed : all of the command, word groups
-    of ``calcli.flags.typed``, for the advice.
+    of ``calcli.options.typed``, for the advice.
     """
 
     scores: tuple[str, ...] = ()

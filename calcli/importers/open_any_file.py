@@ -9,12 +9,12 @@ from tempfile import TemporaryDirectory
 from typing import TypedDict, Unpack
 
 from calcli.errors import CalcliError
-from calcli.flags import taken, typed
 from calcli.io.bundle import BundleRows, open_bundle
 from calcli.io.dataset import DataSet
 from calcli.io.locate import ByName, Layout, split_where
 from calcli.io.pooled_bundles import PooledRows, check_open_files
 from calcli.io.probe import probe_together
+from calcli.options import taken, typed
 
 OPTION = re.compile(r"(?<![\w-])--[a-z][a-z-]+")
 NAMES = ("scores", "labels", "kind", "ignore-label", "group-by", "sample-weight", "ids", "unit", "calibrator")

@@ -14,10 +14,10 @@ from numpy.typing import NDArray
 
 from calcli.errors import DataError, UsageError
 from calcli.fast_dataclass import dataclass
-from calcli.flags import flag
 from calcli.io.hdf5 import find_groups, lookup, open_file, or_none
 from calcli.io.inputs import read_document
 from calcli.numerics import whole_number
+from calcli.options import flag
 from calcli.rows import SCORE_KINDS
 
 

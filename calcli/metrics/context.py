@@ -14,13 +14,13 @@ from calcli.binning import BinStats, bin_index, mass_edges, width_edges
 from calcli.cached import cached_property
 from calcli.errors import UsageError
 from calcli.fast_dataclass import dataclass
-from calcli.flags import flag, seed
 from calcli.metrics.intervals import Interval
 from calcli.metrics.nulls import Laws, Null, bin_laws, bin_outcomes, expected_error, null_of, outcome_draws
 from calcli.metrics.other_programs import CONVENTIONS, Convention
 from calcli.metrics.rowtable import RowTable
 from calcli.metrics.ties import Ordered, Ranked
 from calcli.numerics import FloatArray, IntArray, distinct, starts_of_ties
+from calcli.options import flag, seed
 from calcli.parallel import check_memory
 from calcli.statistics.units import FEW_WRONG, Luck, SharedOutcomes, opposed_luck
 

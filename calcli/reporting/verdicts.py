@@ -1,6 +1,6 @@
 """Answers for readers: can the confidence be trusted, and which way is it wrong. What to do stands in the judgement.
 
-What is so was judged by the evaluation (``Report``); here it only becomes sentences.
+What is so was judged by the evaluation (``Judgement``); here it only becomes sentences.
 """
 
 from collections.abc import Sequence
@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from calcli.diagrams.caption_text import squeeze
 from calcli.diagrams.curve import Quantity
 from calcli.diagrams.styles.gaps import Gap
-from calcli.evaluation.verdict_results import Advice, Report
+from calcli.evaluation.verdict_results import Advice, Judgement
 from calcli.fast_dataclass import dataclass
 from calcli.reporting.gather import ModelResults, Version
 from calcli.reporting.number_format import count, per_cent, points, samples, signed, span
@@ -85,12 +85,12 @@ class Verdict:
     direction: Advice
 
 
-def tone(report: Report) -> str:
+def tone(report: Judgement) -> str:
     """fair, unknown or warning: the tint of a judgement."""
     return {"✓": "fair", "?": "unknown"}.get(report.sign, "warning")
 
 
-def report_of(version: Version) -> Report:
+def report_of(version: Version) -> Judgement:
     """The judgement on a version."""
     report = version.result.report
     assert report is not None
@@ -103,11 +103,11 @@ def verdict_of(model: ModelResults) -> Verdict:
     return Verdict(*_WORDS[report.verdict_kind](model.versions[0], report))
 
 
-def _reach(r: Report) -> str:
+def _reach(r: Judgement) -> str:
     return span(r.overconfidence.interval.low, r.overconfidence.interval.high)
 
 
-def _too_few(v: Version, r: Report) -> tuple[str, Advice, Advice]:
+def _too_few(v: Version, r: Judgement) -> tuple[str, Advice, Advice]:
     i = r.overconfidence.interval
     reach = f"from {way_words(i.low)} to {way_words(i.high)}" if i.known else f"({i.method})"
     return (
@@ -117,7 +117,7 @@ def _too_few(v: Version, r: Report) -> tuple[str, Advice, Advice]:
     )
 
 
-def _check_labels(v: Version, r: Report) -> tuple[str, Advice, Advice]:
+def _check_labels(v: Version, r: Judgement) -> tuple[str, Advice, Advice]:
     return (
         "Check the labels first.",
         Advice("Unknown.", "The labels hardly belong to these scores, and every number here rests on them."),
@@ -125,7 +125,7 @@ def _check_labels(v: Version, r: Report) -> tuple[str, Advice, Advice]:
     )
 
 
-def _calibrated(v: Version, r: Report) -> tuple[str, Advice, Advice]:
+def _calibrated(v: Version, r: Judgement) -> tuple[str, Advice, Advice]:
     off = f"off by {signed(100 * r.overconfidence.value)} points ({_reach(r)}), not significantly."
     return (
         "Its confidence can be taken at face value.",
@@ -134,7 +134,7 @@ def _calibrated(v: Version, r: Report) -> tuple[str, Advice, Advice]:
     )
 
 
-def _overconfident(v: Version, r: Report) -> tuple[str, Advice, Advice]:
+def _overconfident(v: Version, r: Judgement) -> tuple[str, Advice, Advice]:
     gap, size = r.overconfidence.value, r.size.capitalize()
     rest = ": do not take its confidence at face value." if gap >= 0.03 else "."
     claims = f"It claims {points(gap)} points {'too much' if gap > 0 else 'too little'} ({_reach(r)})."
@@ -142,7 +142,7 @@ def _overconfident(v: Version, r: Report) -> tuple[str, Advice, Advice]:
     return f"{size} overconfident{rest}", Advice(lead, claims), Advice("Too high.", where_wrong(v, 1))
 
 
-def _underconfident(v: Version, r: Report) -> tuple[str, Advice, Advice]:
+def _underconfident(v: Version, r: Judgement) -> tuple[str, Advice, Advice]:
     turned = r.overconfidence.turned
     claims = f"It claims {points(turned.value)} points too little"
     lead = "For most uses yes." if r.sign == "✓" else "As a lower limit."
@@ -153,7 +153,7 @@ def _underconfident(v: Version, r: Report) -> tuple[str, Advice, Advice]:
     )
 
 
-def _mixed(v: Version, r: Report) -> tuple[str, Advice, Advice]:
+def _mixed(v: Version, r: Judgement) -> tuple[str, Advice, Advice]:
     if "confidence" in r.findings:
         return _wrong_in_places(v, r)
     parts = next((part for part in ("groups", "classes", "bins") if part in r.findings), None)
@@ -184,7 +184,7 @@ def _mixed(v: Version, r: Report) -> tuple[str, Advice, Advice]:
     )
 
 
-def _wrong_in_places(v: Version, r: Report) -> tuple[str, Advice, Advice]:
+def _wrong_in_places(v: Version, r: Judgement) -> tuple[str, Advice, Advice]:
     both = " ".join(filter(None, (bin_sentence(v, 1), bin_sentence(v, -1), elsewhere(v)))) or NOWHERE
     trusted = Advice("Only the average is right.", "Single confidences are significantly off.")
     if r.tested == "confidence":

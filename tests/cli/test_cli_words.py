@@ -16,10 +16,9 @@ from synthetic import truth
 
 import calcli
 from calcli.calibrator import Context
-from calcli.cli.app import load, summaries
+from calcli.cli.app import HEADINGS, load, summaries
 from calcli.cli.commands.completion import manual
 from calcli.cli.commands.fit import print_candidates
-from calcli.cli.option_groups import HEADINGS
 from calcli.cli.render import Console
 from calcli.cli.tables import TEXTS, Table
 from calcli.composition import Member

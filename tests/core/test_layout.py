@@ -34,7 +34,7 @@ LAYERS = [
     ["fit_summary"],
     ["rows", "binning", "folds", "isotonic", "solvers", "statistics"],
     ["numerics", "parallel"],
-    ["cached", "forks", "errors", "fast_dataclass", "flags", "sums"],
+    ["cached", "forks", "errors", "fast_dataclass", "options", "sums"],
 ]
 NUMERICAL = {
     "methods",

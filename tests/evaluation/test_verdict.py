@@ -11,7 +11,7 @@ from run_calcli import runner
 
 from calcli.evaluation.joint_test import joint_test
 from calcli.evaluation.loss_decomposition import cross_fitted_split
-from calcli.evaluation.verdict_results import LossPart, Split
+from calcli.evaluation.verdict_results import LossPart, LossSplit
 from calcli.evaluation.verdict_rules import CLAUSE, LEVEL, MAIN, data_summary, judge
 from calcli.metrics.collect import collect
 from calcli.metrics.context import MetricContext, MetricSettings
@@ -79,13 +79,13 @@ def test_each_clause_has_its_own_words():
     plain = report_of(rows)
     assert plain.p_overall > LEVEL
     gain = LossPart(0.9, 0.8, 0.1, 0.01)
-    split = Split("svs", 5, gain, gain, gain)
+    split = LossSplit("svs", 5, gain, gain, gain)
     improvable = report_of(rows, split=split)
     assert improvable.verdict.startswith("mixed: no significant miscalibration of the confidence overall (p = ")
     assert "temperature scaling could reduce NLL by 0.1000 (cross-validated)" in improvable.verdict
     assert improvable.p_overall <= LEVEL < improvable.p_value
     faint = LossPart(0.9, 0.88, 0.02, 0.01)  # z = 2: not enough for one clause of several
-    assert report_of(rows, split=Split("svs", 5, faint, faint, faint)).verdict == plain.verdict
+    assert report_of(rows, split=LossSplit("svs", 5, faint, faint, faint)).verdict == plain.verdict
     assert MAIN + CLAUSE * 3 < 1.15 * LEVEL
 
 

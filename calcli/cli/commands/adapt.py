@@ -22,11 +22,11 @@ from calcli.cli.context import CommandContext
 from calcli.cli.render import Console, print_json, print_path
 from calcli.errors import UsageError
 from calcli.fast_dataclass import dataclass
-from calcli.flags import REQUIRED, argument, flag
 from calcli.io.artifact import Artifact, load, save
 from calcli.io.atomic import check_output
 from calcli.io.dataset import DataSet
 from calcli.io.locate import split_where
+from calcli.options import REQUIRED, argument, flag
 
 ORDER = 25
 EPILOG = "Exit code 4: the rows are too few, or not what other class frequencies would make of the source."

@@ -26,7 +26,6 @@ from calcli.cli.shards import ShardOutcome, attempted, dealt_out, tried
 from calcli.errors import CalcliError, DataError, UsageError
 from calcli.fast_dataclass import dataclass
 from calcli.fit_and_apply import calibrated_blocks, checked_transforms
-from calcli.flags import REQUIRED, argument, flag
 from calcli.importers.open_any_file import probe_all
 from calcli.io.artifact import Artifact, dumps, load
 from calcli.io.atomic import check_output, make_folder, refuse_inputs
@@ -36,6 +35,7 @@ from calcli.io.locate import split_where
 from calcli.io.provenance import chain_text, link_to
 from calcli.io.score_files import FORMATS, Place, Sheet, Slab, format_of
 from calcli.io.validate import doubts, score_kind
+from calcli.options import REQUIRED, argument, flag
 from calcli.rows import SCORE_KINDS, ScoreKind
 
 ORDER = 30

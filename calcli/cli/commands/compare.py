@@ -46,11 +46,11 @@ from calcli.evaluation.leaderboard import (
     ranking,
 )
 from calcli.fast_dataclass import dataclass
-from calcli.flags import flag, same
 from calcli.io.atomic import check_output, is_stream, write_bytes
 from calcli.io.cells import finite
 from calcli.io.locate import split_where
 from calcli.metrics.context import MetricSettings
+from calcli.options import flag, same
 
 if TYPE_CHECKING:
     from calcli.workers.journal import Journal

@@ -13,8 +13,8 @@ from calcli import __version__
 from calcli.cli.app import EPILOG, load, summaries
 from calcli.errors import UsageError
 from calcli.fast_dataclass import dataclass
-from calcli.flags import REQUIRED, argument
 from calcli.metrics.catalog import metric_names
+from calcli.options import REQUIRED, argument
 from calcli.registry import method_names
 
 ORDER = 90

@@ -35,13 +35,13 @@ from calcli.diagrams.style import Figure, Request, check, style, style_titles
 from calcli.diagrams.terminal import Look, draw
 from calcli.errors import DataError, UsageError, unknown_name
 from calcli.fast_dataclass import dataclass
-from calcli.flags import flag, same, taken
 from calcli.io.artifact import Artifact, load
 from calcli.io.atomic import check_output, write_bytes
 from calcli.io.locate import split_where
 from calcli.methods._temperature import OneTemperature
 from calcli.metrics.collect import collect_all
 from calcli.metrics.warnings import label_doubts
+from calcli.options import flag, same, taken
 
 ORDER = 50
 

@@ -31,12 +31,12 @@ from calcli.evaluation.metric_limits import Limit, Outcome, check, limits, neede
 from calcli.evaluation.results import Evaluation, Result
 from calcli.evaluation.term_meanings import explained
 from calcli.fast_dataclass import dataclass
-from calcli.flags import flag, same, taken
 from calcli.io.atomic import check_output, write_bytes
 from calcli.io.locate import expand
 from calcli.metrics.catalog import metric, report_metrics, settings_of
 from calcli.metrics.context import MetricSettings, norm_of
 from calcli.metrics.other_programs import PROGRAMS
+from calcli.options import flag, same, taken
 
 ORDER = 40
 WITH_ALL = ("table", "json", "jsonl")

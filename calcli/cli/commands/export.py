@@ -19,10 +19,10 @@ from calcli.errors import UsageError
 from calcli.exporting.exporting import Export, check, export, export_facts, target_of
 from calcli.exporting.verify import Agreement, compare
 from calcli.fast_dataclass import dataclass
-from calcli.flags import REQUIRED, argument, flag
 from calcli.io.artifact import Artifact, load
 from calcli.io.atomic import check_output, write_bytes
 from calcli.io.locate import expand, split_where
+from calcli.options import REQUIRED, argument, flag
 
 ORDER = 45
 

@@ -28,7 +28,6 @@ from calcli.cli.shards import ShardOutcome, attempted, dealt_out, tried
 from calcli.errors import DataError, UsageError
 from calcli.extracting.model_inputs import ModelJob, ModelOptions
 from calcli.fast_dataclass import dataclass
-from calcli.flags import REQUIRED, argument, flag, taken, typed
 from calcli.importers.import_report import ImportReport, Splitting, Written
 from calcli.importers.import_request import ImportOptions, ImportRequest
 from calcli.importers.import_scores import import_scores
@@ -36,6 +35,7 @@ from calcli.io.atomic import make_folder, refuse_inputs
 from calcli.io.inputs import note
 from calcli.io.locate import WILD, natural
 from calcli.io.split import parse_split
+from calcli.options import REQUIRED, argument, flag, taken, typed
 from calcli.rows import SCORE_KINDS
 
 ORDER = 10

@@ -31,12 +31,12 @@ from calcli.composition import Mixture
 from calcli.errors import CalcliError, DataError, FitError, UsageError
 from calcli.fast_dataclass import dataclass
 from calcli.fit_and_apply import fit_artifact
-from calcli.flags import flag
 from calcli.io.artifact import Artifact, save
 from calcli.io.atomic import check_output, make_folder
 from calcli.io.dataset import DataSet
 from calcli.io.locate import split_where
 from calcli.kernels.device import resolve
+from calcli.options import flag
 from calcli.registry import DEFAULT_METHOD, by_group, default_method, method, parse_options, settings_of, split_method
 
 if TYPE_CHECKING:

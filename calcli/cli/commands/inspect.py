@@ -17,7 +17,6 @@ from calcli.cli.render import print_json
 from calcli.cli.tables import plain, print_table
 from calcli.errors import DataError
 from calcli.fast_dataclass import dataclass
-from calcli.flags import REQUIRED, argument
 from calcli.io.artifact import load
 from calcli.io.bundle import BundleRows, open_bundle
 from calcli.io.hdf5 import open_file
@@ -25,6 +24,7 @@ from calcli.io.inputs import open_document
 from calcli.io.locate import find_bundles, split_where
 from calcli.io.params import encode_params
 from calcli.io.validate import doubts
+from calcli.options import REQUIRED, argument
 
 ORDER = 60
 

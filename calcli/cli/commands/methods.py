@@ -13,7 +13,7 @@ from typing import Any
 from calcli.cli import options as o
 from calcli.cli.tables import Table, print_table
 from calcli.fast_dataclass import dataclass
-from calcli.flags import argument
+from calcli.options import argument
 from calcli.registry import canonical, method, method_names, option_facts
 
 ORDER = 70

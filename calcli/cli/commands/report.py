@@ -25,10 +25,10 @@ from calcli.evaluation.metric_limits import Outcome, check, limits, needed_metri
 from calcli.evaluation.results import Result
 from calcli.evaluation.watch import read as read_state
 from calcli.fast_dataclass import dataclass
-from calcli.flags import REQUIRED, flag, same, taken
 from calcli.io.atomic import check_output, write_bytes
 from calcli.io.locate import ByName
 from calcli.metrics.context import MetricSettings
+from calcli.options import REQUIRED, flag, same, taken
 from calcli.reporting.gather import ModelResults, facts_of, gather, metrics_of_page
 from calcli.reporting.page import page
 

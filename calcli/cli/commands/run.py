@@ -22,10 +22,10 @@ from calcli.cli.context import job_file
 from calcli.cli.render import print_json
 from calcli.errors import CalcliError, UsageError
 from calcli.fast_dataclass import dataclass
-from calcli.flags import REQUIRED, argument, flag, typed
 from calcli.importers.open_any_file import open_rows
 from calcli.io.atomic import check_output, make_folder
 from calcli.io.locate import ByName, split_where
+from calcli.options import REQUIRED, argument, flag, typed
 
 ORDER = 15
 

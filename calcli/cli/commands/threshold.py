@@ -22,8 +22,8 @@ from calcli.cli.render import Console, fail, print_json, print_path
 from calcli.errors import FitError
 from calcli.evaluation.selective_threshold import Choice, search_threshold
 from calcli.fast_dataclass import dataclass
-from calcli.flags import REQUIRED, flag
 from calcli.io.atomic import check_output, write_bytes
+from calcli.options import REQUIRED, flag
 
 ORDER = 43
 EPILOG = "Exit code 4: no threshold satisfies the bound on these rows; with --json its numbers are null."

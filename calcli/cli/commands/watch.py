@@ -20,7 +20,7 @@ from calcli.cli.render import print_json
 from calcli.errors import LimitCrossed, UsageError
 from calcli.evaluation.watch import watch
 from calcli.fast_dataclass import dataclass
-from calcli.flags import REQUIRED, flag
+from calcli.options import REQUIRED, flag
 
 ORDER = 44
 EPILOG = "Exit code 5 while the alarm is on, 0 otherwise. No alarm is no proof of calibration."
