@@ -19,7 +19,7 @@ import numpy as np
 from calcli.calibrator import Context
 from calcli.io.bundle import BundleRows, open_bundle
 from calcli.io.writer import NewBundle, new_bundles
-from calcli.methods.recal import METHOD as ReCal
+from calcli.methods.recal import ReCal
 from calcli.numerics import log_normalizer
 
 

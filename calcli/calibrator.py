@@ -203,7 +203,7 @@ class Calibrator(ABC):
 
     To add a method, write ``calcli/methods/<name>.py`` (the command-line name with ``_``
     for ``-``; in ``methods/compared/`` if people should rather choose another) with a
-    subclass, and bind it to ``METHOD``; every list, help text and generic test then finds it.
+    subclass that has a ``title``; every list, help text and generic test then finds it.
 
     - The class docstring is the documentation: first line is the help text, then the
       formula, where we differ from other implementations and why, and a line that starts

@@ -14,12 +14,11 @@ from typing import Any, ClassVar, NamedTuple, Self, cast, get_type_hints
 
 import msgspec
 import numpy as np
-from numpy.typing import NDArray
 
 from calcli.calibrator import Calibrator, Context, Fit, Laws, Memory, Options, Prediction, Status, check_numbers
 from calcli.errors import DataError, UsageError
 from calcli.fast_dataclass import dataclass
-from calcli.numerics import FloatArray, IntArray, mixed_with_uniform
+from calcli.numerics import AnyArray, FloatArray, IntArray, mixed_with_uniform
 from calcli.rows import ArrayRows, AtOnce, Block, Result, Rows, Walk
 from calcli.statistics.units import Units
 
@@ -293,7 +292,7 @@ def through(calibrator: Calibrator, block: Block) -> Block:
     return block.calibrated(argmax_at_prediction(calibrator.apply(block)))
 
 
-def _through(calibrator: Calibrator, work: Callable[..., Result], block: Block, *along: NDArray[Any]) -> Result:
+def _through(calibrator: Calibrator, work: Callable[..., Result], block: Block, *along: AnyArray) -> Result:
     return work(through(calibrator, block), *along)
 
 

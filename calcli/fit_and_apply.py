@@ -5,7 +5,6 @@ from contextlib import suppress
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from calcli.calibrator import Calibrator, Context, Laws, Options
 from calcli.errors import DataError, FitError
@@ -22,6 +21,7 @@ from calcli.kernels.numpy import summary_at
 from calcli.kernels.numpy.temperature import softmax_at
 from calcli.metrics.summarise import summarise
 from calcli.metrics.warnings import data_warnings, zero_warnings
+from calcli.numerics import AnyArray
 from calcli.registry import method, method_names
 from calcli.rows import Block, Rows, ScoreKind
 
@@ -277,7 +277,7 @@ def _units_of_the_fit(artifact: Artifact, rows: DataSet) -> str | None:
 SUM_ERROR = 1e-6
 """How far probabilities in float64 may sum from 1: far above rounding, far below what readers allow."""
 
-Calibrated = tuple[int, NDArray[Any], dict[str, NDArray[Any]], dict[str, int]]
+Calibrated = tuple[int, AnyArray, dict[str, AnyArray], dict[str, int]]
 
 
 def checked_transforms(calibrator: Calibrator, rows: Rows, where: str) -> list[int]:
@@ -342,7 +342,7 @@ class _Calibrating:
                 " were its parameters edited, or fitted on scores of another size?"
             )
         conflicts = int((result.log_probs.argmax(axis=1) != result.label).sum())
-        columns: dict[str, NDArray[Any]] = {"prediction": result.label, "confidence": result.confidence}
+        columns: dict[str, AnyArray] = {"prediction": result.label, "confidence": result.confidence}
         columns |= result.columns
         if block.y is not None:
             columns["labels"] = block.y
@@ -352,7 +352,7 @@ class _Calibrating:
     def scaled(self, block: Block, beta: float) -> Calibrated:
         """The same of a calibrator that multiplies logits by beta and does nothing else."""
         p, confidence, label = softmax_at(block.scores, beta, block.assigned, self.dtype)
-        columns: dict[str, NDArray[Any]] = {"prediction": label, "confidence": confidence}
+        columns: dict[str, AnyArray] = {"prediction": label, "confidence": confidence}
         if block.y is not None:
             columns["labels"] = block.y
         conflicts = 0 if block.assigned is None else int((block.scores.argmax(axis=1) != label).sum())

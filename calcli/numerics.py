@@ -9,6 +9,8 @@ from typing import Any, TypeVar, cast
 import numpy as np
 from numpy.typing import NDArray
 
+AnyArray = NDArray[Any]
+BoolArray = NDArray[np.bool_]
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
 
@@ -51,7 +53,7 @@ def tile_rows(k: int) -> int:
     return max(1, min(TILE_ITEMS // k, TILE_ROWS))
 
 
-def in_order(column: NDArray[Any]) -> NDArray[Any]:
+def in_order(column: AnyArray) -> AnyArray:
     """The distinct values of a column (n,), in order of time where they are times: numbers by size, texts with digits
     by their numbers (2024-9 before 2024-10), other texts as they first occur."""
     values, first = np.unique(column, return_index=True)
@@ -66,7 +68,7 @@ def in_order(column: NDArray[Any]) -> NDArray[Any]:
 
 
 @overridable
-def entries(index: IntArray, table: NDArray[Any]) -> NDArray[Any]:
+def entries(index: IntArray, table: AnyArray) -> AnyArray:
     """Entries of a table (m,) at indices (n,)."""
     return table[index]
 
@@ -190,7 +192,7 @@ HALF, LEAST = 2.0**-14, np.uint16(0x0400)
 """Least normal float16 and its bits; below, its numbers are multiples of 2^-24, and the bits say which."""
 
 
-def store(out: NDArray[Any], values: NDArray[Any]) -> None:
+def store(out: AnyArray, values: AnyArray) -> None:
     """out[...] = values, in the type of ``out`` (same shape).
 
     Numbers too small for a normal float16 are rounded as integers: the same bits, which the
@@ -225,7 +227,7 @@ def is_bfloat16(dtype: np.dtype[Any], declared: object = None) -> bool:
     return dtype == np.dtype("V2") or dtype.name == "bfloat16" or (dtype == np.uint16 and declared == "bfloat16")
 
 
-def bfloat16_to_float32(bits: NDArray[Any]) -> NDArray[Any]:
+def bfloat16_to_float32(bits: AnyArray) -> AnyArray:
     """float32 of bfloat16 bit patterns (2 bytes each): the upper half of a float32. Exact."""
     words = bits if bits.dtype.kind == "u" else np.ascontiguousarray(bits).view("<u2")
     return (words.astype("<u4") << 16).view("<f4").astype(np.float32, copy=False)

@@ -71,11 +71,12 @@ def method(name: str) -> type[Calibrator]:
     file = _file(name)
     if file is None:
         raise unknown_name("method", name, method_names())
-    cls: type[Calibrator] = import_module(file).METHOD
-    for promise, kind in (("laws", Laws), ("title", str)):
-        if not isinstance(getattr(cls, promise, None), kind):
-            raise TypeError(f"method {name!r} does not declare its {promise}")
-    return cls
+    for cls in vars(import_module(file)).values():
+        if isinstance(cls, type) and cls.__module__ == file and "title" in vars(cls) and issubclass(cls, Calibrator):
+            if not isinstance(getattr(cls, "laws", None), Laws):
+                raise TypeError(f"method {name!r} does not declare its laws")
+            return cls
+    raise TypeError(f"{file} has no subclass of Calibrator with a title")
 
 
 def by_group(name: str) -> str:

@@ -15,12 +15,11 @@ from operator import add
 from typing import Any, Literal, NamedTuple, TypeVar, get_args
 
 import numpy as np
-from numpy.typing import NDArray
 
 from calcli.cached import cached_property
 from calcli.errors import DataError
 from calcli.fast_dataclass import dataclass
-from calcli.numerics import FloatArray, IntArray, floored_log
+from calcli.numerics import AnyArray, FloatArray, IntArray, floored_log
 from calcli.parallel import check_memory, in_order
 from calcli.statistics.units import Units
 
@@ -45,7 +44,7 @@ SAMPLE_SLABS = 64
 """Places of a source from which a sample of its rows is read."""
 
 
-def to_logits(scores: NDArray[Any], kind: ScoreKind) -> FloatArray:
+def to_logits(scores: AnyArray, kind: ScoreKind) -> FloatArray:
     """Logits of scores of a declared kind: probabilities enter as their floored logarithm.
 
     scores : (n, k), any float type. Returns (n, k) float64, natural log, where a constant
@@ -64,7 +63,7 @@ class Codes(NamedTuple):
     code: IntArray
 
     @classmethod
-    def of(cls, values: NDArray[Any]) -> "Codes":
+    def of(cls, values: AnyArray) -> "Codes":
         """The codes of a column (n,) of texts or numbers; a number is named by its digits."""
         names, code = np.unique(values, return_inverse=True)
         return cls(tuple(str(name) for name in names.tolist()), code.reshape(-1).astype(np.int64))
@@ -92,11 +91,11 @@ class Block:
     """
 
     start: int
-    scores: NDArray[Any]
+    scores: AnyArray
     kind: ScoreKind
     y: IntArray | None = None
     weight: FloatArray | None = None
-    transformed: NDArray[Any] | None = None
+    transformed: AnyArray | None = None
     assigned: IntArray | None = None
     columns: Mapping[str, Codes] = field(default_factory=dict)
 
@@ -148,7 +147,7 @@ class Walk:
     """Work on every block of some rows (see ``Rows.each``). add_up : the sums of every part are wanted."""
 
     work: Callable[..., Any]
-    along: tuple[NDArray[Any], ...] = ()
+    along: tuple[AnyArray, ...] = ()
     transforms: tuple[int, ...] = ()
     at_once: AtOnce = 1
     add_up: bool = False
@@ -213,7 +212,7 @@ class Rows(ABC):
         """Walk over all rows, ``at_once`` blocks as one; ``transforms`` are indices into ``self.transforms``."""
 
     def each(
-        self, work: Callable[..., Result], *along: NDArray[Any], transforms: Sequence[int] = (), at_once: AtOnce = 1
+        self, work: Callable[..., Result], *along: AnyArray, transforms: Sequence[int] = (), at_once: AtOnce = 1
     ) -> Iterator[Result]:
         """What ``work(block, …)`` makes of every block, in the order of the rows.
 
@@ -225,12 +224,12 @@ class Rows(ABC):
         return self.walked(Walk(work, along, tuple(transforms), at_once))
 
     def partial_sums(
-        self, work: Callable[..., Result], *along: NDArray[Any], transforms: Sequence[int] = (), at_once: AtOnce = 1
+        self, work: Callable[..., Result], *along: AnyArray, transforms: Sequence[int] = (), at_once: AtOnce = 1
     ) -> Iterator[Result]:
         """Sums of what ``each`` gives, over ``part_blocks`` blocks at a time."""
         return self.walked(Walk(work, along, tuple(transforms), at_once, add_up=True))
 
-    def sum(self, work: Callable[..., Result], *along: NDArray[Any], at_once: AtOnce = 1) -> Result:
+    def sum(self, work: Callable[..., Result], *along: AnyArray, at_once: AtOnce = 1) -> Result:
         """The sum of what ``each`` gives: part by part, in an order that depends on the rows alone."""
         return reduce(add, self.partial_sums(work, *along, at_once=at_once))
 
@@ -254,7 +253,7 @@ class Rows(ABC):
         """Which rows belong together, None where each is alone."""
         return None
 
-    def array(self) -> NDArray[Any]:
+    def array(self) -> AnyArray:
         """All scores at once, (n, k), in the precision of the source.
 
         For methods whose mathematics needs the whole array. Raises FitError when it
@@ -308,13 +307,13 @@ class ArrayRows(Rows):
 
     def __init__(
         self,
-        scores: NDArray[Any],
-        labels: NDArray[Any] | None = None,
+        scores: AnyArray,
+        labels: AnyArray | None = None,
         kind: ScoreKind = "logits",
         *,
-        weight: NDArray[Any] | None = None,
+        weight: AnyArray | None = None,
         units: Units | None = None,
-        transformed: NDArray[Any] | None = None,
+        transformed: AnyArray | None = None,
         transforms: Sequence[str] = (),
         block_rows: int | None = None,
     ) -> None:
@@ -345,7 +344,7 @@ class ArrayRows(Rows):
     def units(self) -> Units | None:
         return self._units
 
-    def array(self) -> NDArray[Any]:
+    def array(self) -> AnyArray:
         return self.scores
 
 

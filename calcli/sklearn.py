@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 
 from calcli.api import fit
 from calcli.errors import CalcliError
+from calcli.numerics import AnyArray
 
 try:
     from sklearn.base import BaseEstimator, ClassifierMixin
@@ -86,7 +87,7 @@ class ScoreCalibrator(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         X = validate_data(self, X, dtype=[np.float64, np.float32], reset=False)
         return self.calibrator_.predict_proba(X)
 
-    def predict(self, X: Any) -> NDArray[Any]:
+    def predict(self, X: Any) -> AnyArray:
         """Predicted classes, (n,)."""
         check_is_fitted(self)
         X = validate_data(self, X, dtype=[np.float64, np.float32], reset=False)

@@ -1,8 +1,8 @@
 """What a diagram style promises, and how styles are found by their file names.
 
 To add a style, write one file in ``styles/``: its name is the style's name, the first line
-of its docstring the help text, and its ``STYLE`` an instance of a subclass of ``Style``.
-Command, help, formats and the generic tests find it there.
+of its docstring the help text, and it has one subclass of ``Style``. Command, help, formats
+and the generic tests find it there.
 """
 
 from abc import ABC, abstractmethod
@@ -120,7 +120,9 @@ def style(name: str) -> Style[Any]:
     """A style by its name. Raises UsageError."""
     if name not in style_names():
         raise unknown_name("diagram style", name, style_names())
-    found: Style[Any] = import_module(f"calcli.diagrams.styles.{name}").STYLE
+    module = import_module(f"calcli.diagrams.styles.{name}")
+    classes = (each for each in vars(module).values() if isinstance(each, type) and each.__module__ == module.__name__)
+    found: Style[Any] = next(each for each in classes if issubclass(each, Style))()
     return found
 
 

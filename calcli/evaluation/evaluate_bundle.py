@@ -7,7 +7,6 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from calcli.calibrator import Calibrator, Progress
 from calcli.errors import DataError
@@ -39,7 +38,7 @@ from calcli.metrics.significance import adjusted
 from calcli.metrics.smooth import solve_together
 from calcli.metrics.tally import RunningSums
 from calcli.metrics.warnings import label_doubts
-from calcli.numerics import FloatArray, in_order
+from calcli.numerics import AnyArray, FloatArray, in_order
 from calcli.parallel import check_memory
 from calcli.rows import Rows
 from calcli.statistics.units import design_effect
@@ -59,7 +58,7 @@ class Subject:
 
     rows: Rows
     name: str = ""
-    group: NDArray[Any] | None = None
+    group: AnyArray | None = None
     class_names: Sequence[str] | None = None
     unit: str | None = None
     location: str = ""

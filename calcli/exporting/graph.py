@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from calcli.errors import UsageError
 from calcli.fast_dataclass import dataclass
-from calcli.numerics import entries
+from calcli.numerics import AnyArray, entries
 
 Operand = Any
 """A ``GraphValue``, typed as what it stands in for; or a number or array that becomes a constant."""
@@ -35,7 +35,7 @@ class Node:
 
     op: str
     inputs: tuple[int, ...] = ()
-    array: NDArray[Any] | None = None
+    array: AnyArray | None = None
 
 
 class GraphValue(NDArrayOperatorsMixin):

@@ -4,12 +4,12 @@ import base64
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from calcli.exporting.calibrator_graph import PAIR, groups_of
 from calcli.exporting.graph import Graph
 from calcli.exporting.operations import OPERATIONS
 from calcli.io.artifact import Artifact
+from calcli.numerics import AnyArray
 
 SHORT = 16
 """Constants of more entries are written as base64."""
@@ -115,7 +115,7 @@ def _number(value: float) -> str:
     return text.replace("inf", "np.inf") if "inf" in text else f"({text})" if text.startswith("-") else text
 
 
-def _constant(array: NDArray[Any]) -> str:
+def _constant(array: AnyArray) -> str:
     if array.size <= SHORT and np.isfinite(array).all():
         return f"np.array({array.tolist()!r}, dtype=np.{array.dtype.name})"
     plain = np.ascontiguousarray(array, dtype=array.dtype.newbyteorder("<"))

@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from calcli.errors import DataError, UsageError, one_line
 from calcli.exporting.calibrator_graph import trace
@@ -15,6 +14,7 @@ from calcli.fast_dataclass import dataclass
 from calcli.io.artifact import Artifact
 from calcli.io.inputs import note_onnx
 from calcli.io.validate import MOST_BY_CHANCE, check_scores
+from calcli.numerics import AnyArray
 from calcli.rows import ScoreKind
 
 NAMES = ("probs", "prediction", "confidence")
@@ -39,7 +39,7 @@ SIZES = (1.0, 10.0, 100.0)
 DRAWS, ROWS, FREE = 20, 8, (16, 64, 224, 1)
 """Draws up to which inputs of few rows are tried, rows of a draw, and lengths of other open axes."""
 
-Seen = Mapping[str, NDArray[Any]]
+Seen = Mapping[str, AnyArray]
 
 
 @dataclass(frozen=True)
@@ -143,7 +143,7 @@ def other_kind(model: Any, name: str, kind: ScoreKind, seen: Seen) -> str | None
     return next((each for each in kinds[: values.shape[1]] if told and _can_be(each, values)), None)
 
 
-def _can_be(kind: ScoreKind, values: NDArray[Any]) -> bool:
+def _can_be(kind: ScoreKind, values: AnyArray) -> bool:
     with suppress(DataError):
         check_scores(values, kind, "")
         return True

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import chain
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,7 +10,7 @@ from calcli.exporting.calibrator_graph import UNSEEN, groups_of, trace
 from calcli.exporting.numpy_source import load_source, write_source
 from calcli.fast_dataclass import dataclass
 from calcli.io.artifact import Artifact
-from calcli.numerics import FloatArray, IntArray, log_softmax, softmax
+from calcli.numerics import AnyArray, BoolArray, FloatArray, IntArray, log_softmax, softmax
 from calcli.rows import Block, Codes, ScoreKind
 
 TOLERANCE = 1e-6
@@ -26,7 +25,7 @@ NUDGES = 16
 SLAB = 1 << 21
 """Scores tried at once."""
 
-Run = Callable[..., tuple[NDArray[Any], IntArray]]
+Run = Callable[..., tuple[AnyArray, IntArray]]
 """Scores (n, k) in, and the groups (n,) of a calibrator by group; probabilities (n, k) and predictions (n,) out."""
 
 
@@ -88,9 +87,7 @@ def _slabs(rows: FloatArray, most: int) -> Iterator[FloatArray]:
     return (rows[start : start + most] for start in range(0, len(rows), most))
 
 
-def compare(
-    run: Run, artifact: Artifact, scores: NDArray[Any], columns: Mapping[str, Codes] | None = None
-) -> Agreement:
+def compare(run: Run, artifact: Artifact, scores: AnyArray, columns: Mapping[str, Codes] | None = None) -> Agreement:
     """Compare an export with ``apply`` on scores (n, k), which become float32 first.
 
     columns : the groups of the rows, for a calibrator by group; left out, they take turns.
@@ -118,16 +115,14 @@ def codes_of(known: Sequence[str], n: int, columns: Mapping[str, Codes] | None, 
     return Codes((*known, UNSEEN), np.array([place.get(group, -1) for group in names], dtype=np.int64)[code])
 
 
-def applied(artifact: Artifact, scores: NDArray[Any], columns: Mapping[str, Codes]) -> tuple[FloatArray, IntArray]:
+def applied(artifact: Artifact, scores: AnyArray, columns: Mapping[str, Codes]) -> tuple[FloatArray, IntArray]:
     """Probabilities and predictions of ``apply``."""
     with np.errstate(all="ignore"):
         result = artifact.calibrator.apply(Block(0, scores, artifact.input_kind, columns=columns))
         return np.exp(result.log_probs), result.label
 
 
-def beside_a_jump(
-    artifact: Artifact, scores: NDArray[np.float32], probs: NDArray[Any], label: IntArray
-) -> NDArray[np.bool_]:
+def beside_a_jump(artifact: Artifact, scores: NDArray[np.float32], probs: AnyArray, label: IntArray) -> BoolArray:
     """Rows whose export lies within what the map gives when its scores, and what its tables
     are looked up at, move by some last bits; none where no map jumps."""
     rng, k = np.random.default_rng(0), scores.shape[1]

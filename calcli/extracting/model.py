@@ -18,11 +18,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from calcli.errors import DataError, UsageError, needed, one_line
 from calcli.io.inputs import file_sha256, note, note_onnx
 from calcli.io.validate import is_decompression_bomb
+from calcli.numerics import AnyArray
 
 # ---- programs of torch.export, loaded so that nothing in the archive runs but the model's own operators
 # ``torch.export.load`` unpickles what the archive asks it to, loads compiled libraries and
@@ -114,7 +114,7 @@ class Model(ABC):
     batch: int | None = None
 
     @abstractmethod
-    def __call__(self, x: NDArray[Any]) -> NDArray[Any]:
+    def __call__(self, x: AnyArray) -> AnyArray:
         """Scores (b, k), (b, 1) or (b,) of inputs (b, ...), in float32."""
 
 
@@ -202,13 +202,13 @@ class TorchModel(Model):
                 " a state dict needs --model package.module:factory --weights FILE"
             ) from None
 
-    def __call__(self, x: NDArray[Any]) -> NDArray[Any]:
+    def __call__(self, x: AnyArray) -> AnyArray:
         import torch
 
         inputs = torch.from_numpy(np.ascontiguousarray(x)).to(self.device)
         with torch.inference_mode():
             output = self.module(inputs)
-        scores: NDArray[Any] = _scores(output).detach().float().cpu().numpy()
+        scores: AnyArray = _scores(output).detach().float().cpu().numpy()
         return scores
 
 
@@ -320,7 +320,7 @@ class OnnxModel(Model):
         self.output = "logits" if "logits" in outputs else outputs[0]
         self.identity = {"model": path.name, "sha256": file_sha256(path), "output": self.output}
 
-    def __call__(self, x: NDArray[Any]) -> NDArray[Any]:
+    def __call__(self, x: AnyArray) -> AnyArray:
         dtype = {"tensor(float16)": np.float16, "tensor(double)": np.float64, "tensor(float)": np.float32}
         wanted = dtype.get(self.input.type, x.dtype)
         (scores,) = self.session.run([self.output], {self.input.name: np.ascontiguousarray(x, dtype=wanted)})

@@ -25,7 +25,7 @@ from calcli.importers.formats import open_archive
 from calcli.io.inputs import note
 from calcli.io.job_files import stamp
 from calcli.io.locate import split_where
-from calcli.numerics import whole_number
+from calcli.numerics import AnyArray, whole_number
 from calcli.options import flag
 
 Layout = Literal["nhwc", "nchw", "nhw", "sequence", "rows"]
@@ -52,12 +52,12 @@ class Inputs(ABC):
     name: str
     identity: dict[str, Any]
     stamps: list[tuple[int, ...]]
-    labels: NDArray[Any] | None = None
-    ids: NDArray[Any] | None = None
+    labels: AnyArray | None = None
+    ids: AnyArray | None = None
     class_names: list[str] | None = None
 
     @abstractmethod
-    def read(self, start: int, stop: int) -> NDArray[Any]:
+    def read(self, start: int, stop: int) -> AnyArray:
         """Inputs start..stop-1; images as (b, h, w, c) float32 in [0, 1]."""
 
     @property
@@ -200,7 +200,7 @@ class ArrayInputs(Inputs):
             "scale": self.scale,
         }
 
-    def _labels(self, entries: dict[str, Entry], wish: str | None, stack: ExitStack) -> NDArray[Any] | None:
+    def _labels(self, entries: dict[str, Entry], wish: str | None, stack: ExitStack) -> AnyArray | None:
         if wish is None:
             entry = next((entries[name] for name in ROLES["labels"] if name in entries), None)
         elif wish in entries:
@@ -209,7 +209,7 @@ class ArrayInputs(Inputs):
             entry = _labels_elsewhere(wish, stack, self.name, entries)
         return None if entry is None else _check_labels(np.asarray(entry.load()[...]), self.n, entry.where)
 
-    def read(self, start: int, stop: int) -> NDArray[Any]:
+    def read(self, start: int, stop: int) -> AnyArray:
         raw = np.asarray(self._data[start:stop])
         if not self.images:
             return raw if self.scale == 1.0 else raw.astype(np.float32) / np.float32(self.scale)
@@ -245,7 +245,7 @@ def _labels_elsewhere(wish: str, stack: ExitStack, name: str, entries: dict[str,
     return _pick(archive.entries, array, ROLES["labels"], file, "labels", loose=archive.loose)
 
 
-def _check_labels(labels: NDArray[Any], n: int, where: str) -> NDArray[Any]:
+def _check_labels(labels: AnyArray, n: int, where: str) -> AnyArray:
     if labels.shape != (n,):
         raise DataError(f"{where}: labels have shape {labels.shape}, expected ({n},): one per input")
     if labels.dtype.kind not in "iu":
@@ -315,7 +315,7 @@ class ImageFolder(Inputs):
         if self.resize is None:
             self._check_sizes()
 
-    def _list(self) -> tuple[list[str], NDArray[Any] | None, list[str] | None]:
+    def _list(self) -> tuple[list[str], AnyArray | None, list[str] | None]:
         with os.scandir(self.path) as found:
             entries = sorted((e for e in found if not e.name.startswith(".")), key=lambda e: e.name)
         folders = [e.name for e in entries if e.is_dir()]
@@ -367,7 +367,7 @@ class ImageFolder(Inputs):
         except (OSError, ValueError, UnidentifiedImageError, Image.DecompressionBombError) as problem:
             raise DataError(f"{self.path / file}: cannot be read as an image: {one_line(problem)}") from None
 
-    def read(self, start: int, stop: int) -> NDArray[Any]:
+    def read(self, start: int, stop: int) -> AnyArray:
         return np.stack([self._pixels(file) for file in self.files[start:stop]])
 
     def _pixels(self, file: str) -> NDArray[np.float32]:

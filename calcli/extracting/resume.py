@@ -6,9 +6,8 @@ from contextlib import AbstractContextManager, suppress
 from pathlib import Path
 from typing import Any
 
-from numpy.typing import NDArray
-
 from calcli.errors import CalcliError, UsageError
+from calcli.numerics import AnyArray
 from calcli.workers.journal import Journal, key_of
 
 
@@ -49,11 +48,11 @@ class KeptScores(AbstractContextManager["KeptScores"]):
                     " finish it, or delete the file or pass --force to start anew"
                 )
 
-    def _took(self, rows: NDArray[Any]) -> None:
+    def _took(self, rows: AnyArray) -> None:
         self.k = rows.shape[2]
         self._ends.append(self.done + len(rows))
 
-    def append(self, rows: NDArray[Any]) -> None:
+    def append(self, rows: AnyArray) -> None:
         """Keep rows behind those that are there. Raises CalcliError when that fails."""
         try:
             self._journal.add(_key(self.done), (self.job, rows))
@@ -62,7 +61,7 @@ class KeptScores(AbstractContextManager["KeptScores"]):
             raise CalcliError(f"{self.path}: cannot be written: {problem.strerror}; {kept}") from None
         self._took(rows)
 
-    def batches(self) -> Iterator[tuple[int, NDArray[Any]]]:
+    def batches(self) -> Iterator[tuple[int, AnyArray]]:
         """The first row of every batch, and its rows."""
         for start in self._ends[:-1]:
             yield start, self._journal[_key(start)][1]

@@ -9,7 +9,6 @@ from typing import Any
 from zlib import crc32
 
 import numpy as np
-from numpy.typing import NDArray
 
 from calcli import __version__
 from calcli.calibrator import Context
@@ -23,7 +22,7 @@ from calcli.io.atomic import check_output, real_place
 from calcli.io.locate import split_where
 from calcli.io.validate import check_labels, check_scores, score_kind
 from calcli.io.writer import BundleWriter, NewBundle, new_bundles
-from calcli.numerics import FloatArray, IntArray, floored_log
+from calcli.numerics import AnyArray, FloatArray, IntArray, floored_log
 from calcli.rows import ScoreKind
 
 DTYPES = ("float16", "float32", "float64")
@@ -163,7 +162,7 @@ def _run(
     context.progress("extracting rows", inputs.n, inputs.n)
 
 
-def _stored(rows: NDArray[Any], dtype: str, model: Model, start: int) -> NDArray[Any]:
+def _stored(rows: AnyArray, dtype: str, model: Model, start: int) -> AnyArray:
     """The rows in the precision they are stored in."""
     limit = float(np.finfo(dtype).max)
     if np.abs(rows).max() > limit:
@@ -188,13 +187,13 @@ def _layers(specs: Sequence[str], inputs: Inputs, seed: int) -> list[Layer]:
     return layers
 
 
-def _variants(x: NDArray[Any], layers: Sequence[Layer], start: int) -> Iterator[tuple[str, NDArray[Any]]]:
+def _variants(x: AnyArray, layers: Sequence[Layer], start: int) -> Iterator[tuple[str, AnyArray]]:
     yield "", x
     for spec, kind, argument, chance in layers:
         yield spec, kind.apply(x, argument, chance[start : start + len(x)])
 
 
-def _check_range(x: NDArray[Any], specs: Sequence[str], inputs: Inputs, start: int) -> None:
+def _check_range(x: AnyArray, specs: Sequence[str], inputs: Inputs, start: int) -> None:
     """Transforms of images mean 0 black and 1 white."""
     if not specs or not inputs.images:
         return
@@ -206,7 +205,7 @@ def _check_range(x: NDArray[Any], specs: Sequence[str], inputs: Inputs, start: i
         )
 
 
-def _prepared(x: NDArray[Any], inputs: Inputs, job: ModelJob) -> NDArray[Any]:
+def _prepared(x: AnyArray, inputs: Inputs, job: ModelJob) -> AnyArray:
     """Normalise and lay out for the model: images (b, c, h, w), the rest as it is; floats in float32."""
     if job.mean or job.std:
         x = x.astype(np.float32)
@@ -223,8 +222,8 @@ def _prepared(x: NDArray[Any], inputs: Inputs, job: ModelJob) -> NDArray[Any]:
 
 
 def _scores_of(
-    model: Model, x: NDArray[Any], start: int, stop: int, where: str, part: KeptScores, job: ModelJob
-) -> NDArray[Any]:
+    model: Model, x: AnyArray, start: int, stop: int, where: str, part: KeptScores, job: ModelJob
+) -> AnyArray:
     """Run one batch; whatever goes wrong in the model becomes a line that names its rows."""
     rows = stop - start
     if model.batch is not None and rows < model.batch:
@@ -250,7 +249,7 @@ def _scores_of(
     return scores[:rows]
 
 
-def _check_width(scores: NDArray[Any], k: int, where: str, start: int) -> None:
+def _check_width(scores: AnyArray, k: int, where: str, start: int) -> None:
     if scores.shape[1] != k:
         raise DataError(f"{where}: returns {scores.shape[1]} classes from row {start} on, expected {k} as before")
 

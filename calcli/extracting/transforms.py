@@ -9,17 +9,16 @@ model's own normalisation. NumPy only, but for JPEG.
 from collections.abc import Callable, Sequence
 from functools import lru_cache
 from io import BytesIO
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from calcli.errors import UsageError, needed, unknown_name
 from calcli.fast_dataclass import dataclass
-from calcli.numerics import FloatArray
+from calcli.numerics import AnyArray, FloatArray
 
 Images = NDArray[np.float32]
-Apply = Callable[[NDArray[Any], float, FloatArray], NDArray[Any]]
+Apply = Callable[[AnyArray, float, FloatArray], AnyArray]
 
 
 @dataclass(frozen=True)
@@ -158,7 +157,7 @@ def drop(x: Images, share: float, chance: FloatArray) -> Images:
     return out
 
 
-def frames(x: NDArray[Any], share: float, chance: FloatArray) -> NDArray[Any]:
+def frames(x: AnyArray, share: float, chance: FloatArray) -> AnyArray:
     """Blank (set to 0) every time step with this probability; one at least is left."""
     out = np.array(x)
     for i, seed in enumerate(chance):
@@ -228,7 +227,7 @@ def _chain(parts: list[tuple[Transform, float]]) -> tuple[Transform, float]:
     if len({kind.sequences for kind, _ in parts}) > 1:
         raise UsageError(f"transforms {' and '.join(kind.name for kind, _ in parts)} act on different kinds of inputs")
 
-    def apply(x: NDArray[Any], _: float, chance: FloatArray) -> NDArray[Any]:
+    def apply(x: AnyArray, _: float, chance: FloatArray) -> AnyArray:
         for kind, argument in parts:
             x = kind.apply(x, argument, chance)
         return x

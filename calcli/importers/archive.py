@@ -9,11 +9,10 @@ from struct import unpack
 from typing import IO, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from calcli.errors import CalcliError, DataError, one_line
 from calcli.fast_dataclass import dataclass
-from calcli.numerics import bfloat16_to_float32, is_bfloat16
+from calcli.numerics import AnyArray, bfloat16_to_float32, is_bfloat16
 
 
 @contextmanager
@@ -66,16 +65,16 @@ class Mapped:
     def __len__(self) -> int:
         return self.shape[0]
 
-    def __getitem__(self, key: Any) -> NDArray[Any]:
+    def __getitem__(self, key: Any) -> AnyArray:
         with reading(self._path, self._what):
             found = _rows_read(self._open(), key)
             return bfloat16_to_float32(found) if self._wide else found
 
-    def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> AnyArray:
         return np.asarray(self[...], dtype)
 
 
-def _rows_read(mapped: Any, key: Any) -> NDArray[Any]:
+def _rows_read(mapped: Any, key: Any) -> AnyArray:
     """Rows of a memory map as they lie in its file, without touching its pages where they lie together."""
     rows = slice(None) if key is Ellipsis else key
     plain = isinstance(mapped, np.memmap) and mapped.ndim and mapped.flags.c_contiguous
@@ -115,7 +114,7 @@ class Entry:
         """As messages name it: ``file: array``."""
         return f"{self.path}: {self.name}"
 
-    def column(self) -> NDArray[Any]:
+    def column(self) -> AnyArray:
         """Its values in memory, (n, 1) as (n,)."""
         values = np.asarray(self.load()[()])
         return values[:, 0] if values.ndim == 2 and values.shape[1] == 1 else values

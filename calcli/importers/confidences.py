@@ -2,10 +2,8 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from calcli.errors import DataError, UsageError
 from calcli.importers.archive import Entry
@@ -15,6 +13,7 @@ from calcli.importers.labelled_scores import Imported, carried_columns
 from calcli.importers.labels import to_labels
 from calcli.importers.remarks import remark
 from calcli.io.validate import check_confidences, check_labels
+from calcli.numerics import AnyArray
 
 
 def confidences_by_name(entries: Mapping[str, Entry], ask: ImportRequest) -> ImportRequest:
@@ -78,7 +77,7 @@ def load_confidences(entries: Mapping[str, Entry], ask: ImportRequest, ignore: S
     )  # fmt: skip
 
 
-def _column(entry: Entry) -> NDArray[Any]:
+def _column(entry: Entry) -> AnyArray:
     values = entry.column()
     if values.ndim != 1 or len(values) == 0:
         raise DataError(f"{entry.where}: has shape {values.shape}, expected (rows,)")

@@ -4,16 +4,16 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from calcli.errors import DataError, UsageError
 from calcli.importers.import_request import ImportRequest
 from calcli.importers.remarks import remark
+from calcli.numerics import AnyArray
 from calcli.rows import ScoreKind
 
 
 def one_a_row(
-    scores: Any, labels: NDArray[Any] | None, how: str | None, kind: ScoreKind, where: str
+    scores: Any, labels: AnyArray | None, how: str | None, kind: ScoreKind, where: str
 ) -> tuple[Any, ScoreKind]:
     """Scores (rows, m, classes) or (m, rows, classes) with one in the place of the m of a row, and their kind.
 
@@ -43,7 +43,7 @@ def one_a_row(
     return reduced(np.asarray(scores[()], dtype=np.float64), how, axis=axes[0]).astype(scores.dtype), changed
 
 
-def reduced(values: NDArray[Any], how: str, axis: int = 0) -> Any:
+def reduced(values: AnyArray, how: str, axis: int = 0) -> Any:
     """The sum, mean, least or first of values along an axis; NaN is padding."""
     if how == "first":
         return np.take(values, 0, axis=axis)

@@ -3,16 +3,15 @@
 from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from calcli.errors import DataError, UsageError
 from calcli.importers.archive import Archive, Entry
 from calcli.importers.array_names import BundleArrays, parse_name
 from calcli.importers.import_request import ImportRequest
 from calcli.importers.remarks import remark
+from calcli.numerics import AnyArray
 
 GOLD = "gold"
 """Name of the answers beside the scores that they belong to."""
@@ -88,7 +87,7 @@ def aligned_labels(candidate: BundleArrays, entries: Mapping[str, Entry]) -> Map
     return {**entries, candidate.labels: moved}
 
 
-def _aligned(ids: Entry, other: Entry, answers: Entry) -> NDArray[Any]:
+def _aligned(ids: Entry, other: Entry, answers: Entry) -> AnyArray:
     """Answers in the order of other ids."""
     wanted, known = _texts(ids), _texts(other)
     values = np.asarray(answers.load()[()])
@@ -110,14 +109,14 @@ def _aligned(ids: Entry, other: Entry, answers: Entry) -> NDArray[Any]:
     return values[order][place]
 
 
-def _texts(entry: Entry) -> NDArray[Any]:
+def _texts(entry: Entry) -> AnyArray:
     values = texts_in(entry)
     if values.ndim != 1:
         raise DataError(f"{entry.where}: ids have shape {values.shape}, expected one per row")
     return values
 
 
-def texts_in(entry: Entry) -> NDArray[Any]:
+def texts_in(entry: Entry) -> AnyArray:
     """Values as texts without space around them: 7 and 7.0 are the same."""
     values = entry.column()
     if values.dtype.kind == "f" and (values == np.floor(values)).all():

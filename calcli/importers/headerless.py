@@ -3,10 +3,8 @@
 import re
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from calcli.errors import DataError
 from calcli.importers.archive import Archive
@@ -14,6 +12,7 @@ from calcli.importers.columns import Column, table_archive
 from calcli.importers.import_request import ImportRequest
 from calcli.importers.printed import is_number, not_a_number
 from calcli.importers.remarks import remark
+from calcli.numerics import AnyArray
 
 
 def headerless_archive(path: Path, columns: Mapping[str, Column], n: int, ask: ImportRequest) -> Archive:
@@ -58,16 +57,16 @@ def headerless_archive(path: Path, columns: Mapping[str, Column], n: int, ask: I
     return Archive.held(path, "csv", {path.stem: value}, loose=True)
 
 
-def _counts_rows(values: NDArray[Any]) -> bool:
+def _counts_rows(values: AnyArray) -> bool:
     return values.dtype.kind in "iu" and len(values) > 2 and bool((np.diff(values) == 1).all()) and values[0] in (0, 1)
 
 
-def _could_be_labels(values: NDArray[Any], k: int) -> bool:
+def _could_be_labels(values: AnyArray, k: int) -> bool:
     if values.dtype.kind in "US":
         return True
     whole = values.dtype.kind in "iu" or (values.dtype.kind == "f" and not _is_real(values))
     return values.ndim == 1 and whole and bool(values.min() >= 0) and bool(values.max() < max(k, 2))
 
 
-def _is_real(values: NDArray[Any]) -> bool:
+def _is_real(values: AnyArray) -> bool:
     return values.dtype.kind == "f" and bool((values != np.floor(values)).any())

@@ -12,6 +12,7 @@ from calcli.importers.archive import Archive, Entry
 from calcli.importers.array_names import PER_ROW, ROLES, parse_name
 from calcli.importers.remarks import remark
 from calcli.io.locate import natural
+from calcli.numerics import AnyArray
 
 BLANK = ("", "nan", "none", "null", "na", "n/a", "<na>")
 """Words in a column that stand for no value."""
@@ -154,7 +155,7 @@ def _loader(name: str, entries: Sequence[Entry]) -> Callable[[], Any]:
     return load
 
 
-def _ordered(entry: Entry, role: str, order: NDArray[Any], n: int | None = None) -> Entry:
+def _ordered(entry: Entry, role: str, order: AnyArray, n: int | None = None) -> Entry:
     """An array with rows in an order. n : how many there are, where only some are in it."""
     rows = len(order) if n is None else n
 
@@ -189,7 +190,7 @@ def without_missing(entries: Mapping[str, Entry], paths: Sequence[str], where: s
     return {path: _ordered(entry, parse_name(path).role, kept, n) for path, entry in entries.items()}
 
 
-def first_rows(ids: NDArray[Any], group: NDArray[Any] | None) -> NDArray[np.int64]:
+def first_rows(ids: AnyArray, group: AnyArray | None) -> NDArray[np.int64]:
     """For every row the first of its id (and group), (n,)."""
     keys = np.array(ids).astype("U")
     if group is not None:

@@ -4,12 +4,11 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from calcli.errors import DataError, one_line
 from calcli.importers.remarks import remark
 from calcli.io.memory import as_array
-from calcli.numerics import IntArray, whole_number
+from calcli.numerics import AnyArray, IntArray, whole_number
 
 OPPOSITES = (
     ("no", "yes"), ("n", "y"), ("false", "true"), ("f", "t"), ("neg", "pos"), ("negative", "positive"),
@@ -27,7 +26,7 @@ class TakenLabels(NamedTuple):
 
 
 def to_labels(
-    raw: NDArray[Any],
+    raw: AnyArray,
     n: int,
     k: int,
     class_names: Sequence[str] | None,
@@ -81,7 +80,7 @@ def labels_in_memory(labels: Any, shape: tuple[int, ...], class_names: Sequence[
     return to_labels(raw, len(raw), max(shape[1], 2) if len(shape) == 2 else 2, class_names, "labels")
 
 
-def _one_hot(raw: NDArray[Any], where: str) -> IntArray:
+def _one_hot(raw: AnyArray, where: str) -> IntArray:
     one_hot = (np.count_nonzero(raw == 1, axis=1) == 1) & (np.count_nonzero(raw, axis=1) == 1)
     if not one_hot.all():
         row = int(np.argmin(one_hot))
@@ -93,9 +92,7 @@ def _one_hot(raw: NDArray[Any], where: str) -> IntArray:
     return raw.argmax(axis=1).astype(np.int64)
 
 
-def _named(
-    raw: NDArray[Any], k: int, class_names: Sequence[str] | None, where: str, positive: str | None
-) -> TakenLabels:
+def _named(raw: AnyArray, k: int, class_names: Sequence[str] | None, where: str, positive: str | None) -> TakenLabels:
     words, inverse = np.unique(np.array(texts_of(raw, where), dtype="U"), return_inverse=True)
     texts = [str(word) for word in words]
     if "" in texts:
@@ -169,7 +166,7 @@ def _understood(texts: Sequence[str], k: int, where: str) -> list[str] | None:
     return None
 
 
-def texts_of(values: NDArray[Any], where: str) -> list[str]:
+def texts_of(values: AnyArray, where: str) -> list[str]:
     """Words as strings, bytes read as UTF-8. Raises DataError for what HDF5 cannot hold or what is no text."""
     try:
         found = [v.decode() if isinstance(v, bytes) else str(v) for v in values.reshape(-1).tolist()]

@@ -5,7 +5,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from calcli.errors import DataError
 from calcli.importers.archive import Entry
@@ -13,7 +12,7 @@ from calcli.importers.array_names import parse_name, says_correct
 from calcli.importers.labels import OPPOSITES
 from calcli.importers.remarks import remark
 from calcli.io.validate import SUM_TOLERANCE
-from calcli.numerics import IntArray
+from calcli.numerics import AnyArray, BoolArray, IntArray
 from calcli.rows import ScoreKind
 
 BLOCK_BYTES = 4 << 20
@@ -87,7 +86,7 @@ def refuse_confidences(scores: Any, labels: IntArray, kind: ScoreKind, where: st
         )
 
 
-def refuse_other_column(raw: NDArray[Any], n: int, word: str | None, where: str, labels_where: str) -> None:
+def refuse_other_column(raw: AnyArray, n: int, word: str | None, where: str, labels_where: str) -> None:
     """Refuse one column of scores whose labels, or whose own word, say that it is not that of class 1.
 
     raw : n labels as they stand in the source. word : what the column says that it is of, or None.
@@ -108,7 +107,7 @@ def refuse_other_column(raw: NDArray[Any], n: int, word: str | None, where: str,
         )
 
 
-def refuse_other_order(raw: NDArray[Any], names: Sequence[str], where: str) -> None:
+def refuse_other_order(raw: AnyArray, names: Sequence[str], where: str) -> None:
     """Refuse two columns in the order yes, no beside labels 0 and 1. names : those of the columns, in their order."""
     pair = tuple(name.lower() for name in reversed(names))
     if pair in OPPOSITES and (raw.dtype.kind in "iuf" or (raw.dtype.kind == "b" and pair != ("false", "true"))):
@@ -201,7 +200,7 @@ def _classes(entry: Entry, n: int, names: Sequence[str] | None) -> IntArray | No
     return values.astype(np.int64) if values.dtype.kind in "iu" else None
 
 
-def _truths(entry: Entry, n: int) -> NDArray[np.bool_] | None:
+def _truths(entry: Entry, n: int) -> BoolArray | None:
     """Logged outcomes (n,), bool or 0/1; None for shares and words."""
     values = _load(entry, n)
     if values is None or values.dtype.kind not in "biuf" or not np.isin(values, (0, 1)).all():
@@ -209,7 +208,7 @@ def _truths(entry: Entry, n: int) -> NDArray[np.bool_] | None:
     return values.astype(bool)
 
 
-def _load(entry: Entry, n: int) -> NDArray[Any] | None:
+def _load(entry: Entry, n: int) -> AnyArray | None:
     try:
         values = entry.column()
     except DataError:
@@ -217,7 +216,7 @@ def _load(entry: Entry, n: int) -> NDArray[Any] | None:
     return values if values.shape == (n,) else None
 
 
-def _blocks(scores: Any) -> Iterator[tuple[int, NDArray[Any]]]:
+def _blocks(scores: Any) -> Iterator[tuple[int, AnyArray]]:
     width = 1 if len(scores.shape) == 1 else scores.shape[1]
     step = max(1, BLOCK_BYTES // (width * scores.dtype.itemsize))
     for start in range(0, scores.shape[0], step):

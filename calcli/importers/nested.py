@@ -5,10 +5,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from calcli.errors import DataError
 from calcli.importers.remarks import remark
+from calcli.numerics import AnyArray
 
 MOST_ARRAYS = 100_000
 DEEPEST = 64
@@ -113,7 +113,7 @@ def merge_batches(content: Any, path: Path, leaf: Callable[[Any, bool], Any] = l
     return rebuilt(content, made, path, leaf)
 
 
-def part_numbers(fields: Sequence[Any], path: Path) -> dict[str, NDArray[Any]]:
+def part_numbers(fields: Sequence[Any], path: Path) -> dict[str, AnyArray]:
     """The number of its part as the ``unit`` of every row, where several fields are lists of as many arrays of the same
     lengths, and these differ: sentences, of tokens. Batches, folds and shards are few, or of one length."""
     lists = [field for field in fields if isinstance(field, (list, tuple))]
@@ -192,7 +192,7 @@ def _are_rows(fields: Mapping[str, Sequence[Any]]) -> bool:
     return False
 
 
-def _join(values: Sequence[Any], rows: bool) -> NDArray[Any] | None:
+def _join(values: Sequence[Any], rows: bool) -> AnyArray | None:
     """One array of all values, or None for what does not fit together."""
     if all(isinstance(value, str) for value in values) or all(isinstance(value, (int, float)) for value in values):
         return np.array(values)

@@ -3,12 +3,11 @@
 import re
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from calcli.errors import DataError, one_line
+from calcli.numerics import AnyArray
 
 PRINTED = re.compile(r"\s*(?:[A-Za-z_.]*(?:array|tensor)\()?\s*[\[(](?P<inside>.*)[\])].*", re.DOTALL)
 """A list, a tuple, ``array([…])`` or ``tensor([…], dtype=…)``."""
@@ -49,7 +48,7 @@ def _inside(cell: str) -> str:
     return (printed["inside"] if printed else cell).strip().strip("[]")
 
 
-def read_lists(path: Path, name: str, cells: Sequence[str]) -> NDArray[Any]:
+def read_lists(path: Path, name: str, cells: Sequence[str]) -> AnyArray:
     """Rows of ``[0.1, 0.9]``, or as NumPy prints them, ``[0.1 0.9]``, over several lines or not. Raises DataError."""
     if all("'" in cell for cell in cells):
         return np.array([re.findall(r"'([^']*)'", cell) for cell in cells])

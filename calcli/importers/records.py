@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
 from calcli.errors import DataError
 from calcli.importers.array_names import parse_name
@@ -16,6 +15,7 @@ from calcli.importers.import_request import ImportRequest
 from calcli.importers.nested import flatten
 from calcli.importers.printed import are_lists, is_number, read_lists
 from calcli.io.locate import natural
+from calcli.numerics import AnyArray
 
 
 def record_columns(path: Path, rows: Sequence[Mapping[str, Any]]) -> dict[str, Column]:
@@ -111,12 +111,12 @@ def _present(path: Path, name: str, cells: Sequence[Any]) -> Sequence[Any]:
     return cells
 
 
-def _refuse(path: Path, name: str, cells: Sequence[Any]) -> NDArray[Any]:
+def _refuse(path: Path, name: str, cells: Sequence[Any]) -> AnyArray:
     _present(path, name, cells)
     raise DataError(f"{path}: {name!r} holds values of several types, expected numbers, texts or lists of numbers")
 
 
-def _numbers(path: Path, name: str, cells: Sequence[Any]) -> NDArray[Any]:
+def _numbers(path: Path, name: str, cells: Sequence[Any]) -> AnyArray:
     values = _present(path, name, cells)
     whole = all(isinstance(value, int) for value in values)
     try:
@@ -125,7 +125,7 @@ def _numbers(path: Path, name: str, cells: Sequence[Any]) -> NDArray[Any]:
         raise DataError(f"{path}: {name!r} holds a number beyond 64 bits") from None
 
 
-def _lists(path: Path, name: str, cells: Sequence[Any]) -> NDArray[Any]:
+def _lists(path: Path, name: str, cells: Sequence[Any]) -> AnyArray:
     rows = _present(path, name, cells)
     width = len(rows[0])
     if (row := next((i for i, cell in enumerate(rows) if len(cell) != width), None)) is not None:

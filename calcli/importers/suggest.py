@@ -3,10 +3,8 @@
 import re
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from calcli.errors import DataError
 from calcli.importers.archive import Entry
@@ -16,6 +14,7 @@ from calcli.importers.import_request import ImportRequest
 from calcli.importers.labels import OPPOSITES
 from calcli.importers.mistaken_for_scores import PREDICTIONS
 from calcli.importers.unnamed_arrays import kind_of
+from calcli.numerics import AnyArray
 
 LOOKED_AT, MOST_COLUMNS, MOST_GROUPS, FEW = 10_000, 40, 50, 30
 """Rows and columns that are looked at; more values than this are no groups; more whole numbers in a row no classes."""
@@ -89,7 +88,7 @@ def _look(path: str, entry: Entry) -> str:
     """What an array looks like by its name and its values: a key of ``OPTIONS``, a kind of scores, labels, or ""."""
     try:
         array = entry.load()
-        values: NDArray[Any] = np.asarray(array[:LOOKED_AT]) if getattr(array, "ndim", 0) else np.empty(0)
+        values: AnyArray = np.asarray(array[:LOOKED_AT]) if getattr(array, "ndim", 0) else np.empty(0)
     except (DataError, MemoryError):
         return ""
     if not len(values) or values.ndim > 2 or values.dtype.kind not in "biufU":

@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from calcli.errors import DataError, UsageError
 from calcli.fast_dataclass import dataclass
@@ -17,7 +16,7 @@ from calcli.importers.extra_axis import reduced
 from calcli.importers.import_request import ImportRequest
 from calcli.importers.records import value_column
 from calcli.importers.remarks import remark
-from calcli.numerics import FloatArray
+from calcli.numerics import AnyArray, FloatArray
 
 UNLIKELY = -9999.0
 """What servers write for a token of which they know no log-probability."""
@@ -113,7 +112,7 @@ def _confidence(answer: Answer, how: str) -> float:
     return exp(min(reduced(np.array(lps), how), 0.0))
 
 
-def _class_rows(path: Path, answers: Sequence[Answer], names: Sequence[str]) -> tuple[list[Answer], NDArray[Any]]:
+def _class_rows(path: Path, answers: Sequence[Answer], names: Sequence[str]) -> tuple[list[Answer], AnyArray]:
     """The answers that list a class, and their log-probabilities (n, classes)."""
     index = by_token(names)
     rows, kept, missing = [], [], 0

@@ -16,6 +16,7 @@ from calcli.importers.remarks import remark
 from calcli.importers.token_logprobs import by_token, of_classes
 from calcli.io.locate import natural
 from calcli.io.validate import SUM_TOLERANCE
+from calcli.numerics import AnyArray
 
 SCORES = ("prob", "probs", "probability", "score", "scores", "p")
 PLACES = ("index", "idx", "indices", "class_index", "class_idx", "class", "label", "pred", "class_name", "classes")
@@ -24,7 +25,7 @@ PLACES = ("index", "idx", "indices", "class_index", "class_idx", "class", "label
 
 def ranked_columns(
     path: Path, columns: Mapping[str, Column], k: int, names: Sequence[str]
-) -> tuple[dict[str, Callable[[], NDArray[Any]]], set[str]]:
+) -> tuple[dict[str, Callable[[], AnyArray]], set[str]]:
     """The array ``probs`` (n, k) of columns ``prob_0 …, index_0 …`` or lists: (loader, columns used up).
 
     k : how many classes there are. names : theirs, where ranks name classes in words. Raises
@@ -56,7 +57,7 @@ def ranked_columns(
     return {"probs": lambda: whole}, of_scores | of_places | others
 
 
-def spread(p: NDArray[Any], index: NDArray[Any], k: int, where: str) -> NDArray[np.float64]:
+def spread(p: AnyArray, index: AnyArray, k: int, where: str) -> NDArray[np.float64]:
     """(n, k) probabilities of the ranked ones (n, r) of the classes index (n, r): the rest evenly over the others.
 
     Raises DataError for classes out of range or listed twice, for probabilities that are none,
@@ -126,7 +127,7 @@ def _is_pair(item: Any) -> bool:
     return key is not None and isinstance(item[key], (int, float))
 
 
-def _ranks(columns: Mapping[str, Column], stems: Sequence[str]) -> tuple[Callable[[], NDArray[Any]] | None, set[str]]:
+def _ranks(columns: Mapping[str, Column], stems: Sequence[str]) -> tuple[Callable[[], AnyArray] | None, set[str]]:
     """The first stem of which there are lists, or a column per rank, and the columns that make it."""
     for stem in stems:
         if stem in columns and columns[stem].kind == "lists":
@@ -142,7 +143,7 @@ def _ranks(columns: Mapping[str, Column], stems: Sequence[str]) -> tuple[Callabl
     return None, set()
 
 
-def _as_index(path: Path, places: NDArray[Any], names: Sequence[str]) -> NDArray[np.int64]:
+def _as_index(path: Path, places: AnyArray, names: Sequence[str]) -> NDArray[np.int64]:
     if places.dtype.kind in "iuf" and (places == np.floor(places)).all():
         return places.astype(np.int64)
     index = {name: c for c, name in enumerate(names)}

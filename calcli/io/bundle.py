@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any
 
 import h5py
 import numpy as np
-from numpy.typing import NDArray
 
 from calcli.cached import cached_property
 from calcli.errors import DataError, UsageError
@@ -33,7 +32,7 @@ from calcli.io.validate import (
     score_kind,
     to_ignore,
 )
-from calcli.numerics import FloatArray, IntArray, bfloat16_to_float32, is_bfloat16
+from calcli.numerics import AnyArray, BoolArray, FloatArray, IntArray, bfloat16_to_float32, is_bfloat16
 from calcli.parallel import available_memory
 from calcli.rows import SCORE_KINDS, Block, ScoreKind
 
@@ -64,7 +63,7 @@ class ClassColumn:
     are kept, or lie in chunks so large that every reading would unpack them all. Raises DataError.
     """
 
-    def __init__(self, source: "NDArray[Any] | h5py.Dataset", k: int, where: str, what: str = "label") -> None:
+    def __init__(self, source: "AnyArray | h5py.Dataset", k: int, where: str, what: str = "label") -> None:
         self._type, self._where, self._kept = np.min_scalar_type(k - 1), where, None
         if isinstance(source, np.ndarray):
             self._kept = source.astype(self._type)
@@ -87,7 +86,7 @@ class ClassColumn:
             return self._kept[start:stop].astype(np.int64)
         return np.asarray(read(self._dataset, np.s_[start:stop], self._where)).astype(np.int64)
 
-    def all(self) -> NDArray[Any]:
+    def all(self) -> AnyArray:
         """Classes of all rows, in a small type."""
         if self._kept is not None:
             return self._kept
@@ -152,14 +151,14 @@ class BundleRows(DataSet):
             if self._scores.shape not in ((self.total,), (self.total, 1)):
                 raise DataError(f"{self.scores_where}: has shape {self._scores.shape}, expected (rows,): one a row")
         self.dtype = dtype.newbyteorder("=")
-        self._keep: NDArray[np.bool_] | None = None
+        self._keep: BoolArray | None = None
         self._labels = self._read_labels(layout, ignore, need_labels)
         self.n = self.total if self._keep is None else int(self._keep.sum())
         self._weights = self._read_weights()
         self._assigned = self._read_predictions()
         self.has_labels, self.assigned = self._labels is not None, self._assigned is not None
         self.transforms = self._find_transforms()
-        self._cache: NDArray[Any] | None = None
+        self._cache: AnyArray | None = None
         self._unpacked: Unpacked | None = None
         free = available_memory()
         most = UNPACKED_BYTES if free is None else min(UNPACKED_BYTES, free // 4)
@@ -297,7 +296,7 @@ class BundleRows(DataSet):
             raise DataError(f"{self.name}: all class_names are {names[0]!r}; name each class, or delete them")
         return names
 
-    def column(self, name: str) -> NDArray[Any] | None:
+    def column(self, name: str) -> AnyArray | None:
         columns = {own: self._column(dataset) for own, dataset in self._datasets(name).items()}
         if not columns:
             return None
@@ -306,7 +305,7 @@ class BundleRows(DataSet):
     def own_name(self, role: str) -> str:
         return ", ".join(self._layout.named.get(role) or self.own_names.get(role, [role]))
 
-    def own_columns(self, role: str) -> dict[str, NDArray[Any]]:
+    def own_columns(self, role: str) -> dict[str, AnyArray]:
         """A column by its own name, or those that it is put together from by theirs."""
         names = self._layout.named.get(role) or self.own_names.get(role, [role])
         found = {name: self._find(name) for name in names}
@@ -346,12 +345,12 @@ class BundleRows(DataSet):
         fitting = [key for key, node in nodes.items() if getattr(node, "shape", None) == (self.total,)]
         return list(dict.fromkeys(name for key in fitting for name in (key, *self.own_names.get(key, ()))))
 
-    def _column(self, dataset: h5py.Dataset) -> NDArray[Any]:
+    def _column(self, dataset: h5py.Dataset) -> AnyArray:
         where = self._where(dataset)
         words = h5py.check_string_dtype(dataset.dtype) is not None
         if not words and dataset.dtype.kind not in "biuf":
             raise DataError(f"{where}: has type {dataset.dtype}, expected numbers or UTF-8 strings; rename it")
-        values: NDArray[Any] = self._read_column(dataset)
+        values: AnyArray = self._read_column(dataset)
         if words:
             values = np.array(texts(values, where), dtype=object)
         return values if self._keep is None else values[self._keep]
@@ -388,7 +387,7 @@ class BundleRows(DataSet):
 
     # ---- rows
 
-    def compact_labels(self) -> NDArray[Any]:
+    def compact_labels(self) -> AnyArray:
         assert self._labels is not None, "opened without need of labels"
         return self._labels.all()
 
@@ -451,7 +450,7 @@ class BundleRows(DataSet):
             None if self._assigned is None else self._assigned.at(here.start, here.stop),
         )
 
-    def _checked(self, start: int, stop: int) -> NDArray[Any]:
+    def _checked(self, start: int, stop: int) -> AnyArray:
         if self._cache is None and not self.small and is_tall(self._scores):
             self._unpacked = self._unpacked or Unpacked(self._scores, self.scores_where)
             raw = self._unpacked.rows(start, stop)
@@ -462,7 +461,7 @@ class BundleRows(DataSet):
             return check_confidences(raw, self.scores_where, start)
         return check_scores(raw, self.kind, self.scores_where, start)
 
-    def _transformed(self, transforms: Sequence[int], start: int, stop: int) -> NDArray[Any] | None:
+    def _transformed(self, transforms: Sequence[int], start: int, stop: int) -> AnyArray | None:
         if not len(transforms):
             return None
         moved = np.empty((len(transforms), stop - start, self.k), dtype=self._moved.dtype.newbyteorder("="))

@@ -14,13 +14,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from calcli.cached import cached_property
 from calcli.errors import DataError
 from calcli.io.row_facts import RowFacts, row_facts
 from calcli.io.validate import doubts
-from calcli.numerics import IntArray
+from calcli.numerics import AnyArray, IntArray
 from calcli.rows import ArrayRows, AtOnce, Block, Codes, Rows, Walk, joined, part_blocks, rows_per_block, sample_runs
 from calcli.statistics.units import Units
 
@@ -104,7 +103,7 @@ class DataSet(Rows):
         return [*self.recorded, *doubts(self)]
 
     @abstractmethod
-    def column(self, name: str) -> NDArray[Any] | None:
+    def column(self, name: str) -> AnyArray | None:
         """One value per kept row (``ids``, ``group``, ``unit``, ``prediction``), or None when there is none.
 
         Columns that a user has named take the place of those that are called so. Raises DataError where
@@ -170,7 +169,7 @@ class DataSet(Rows):
         """Consecutive rows."""
 
     @abstractmethod
-    def compact_labels(self) -> NDArray[Any]:
+    def compact_labels(self) -> AnyArray:
         """All labels, (n,), in the smallest type that holds the number of classes."""
 
     @abstractmethod

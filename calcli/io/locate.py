@@ -6,17 +6,15 @@ import re
 from collections.abc import Mapping, Sequence
 from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import Any
 
 import h5py
 import numpy as np
-from numpy.typing import NDArray
 
 from calcli.errors import DataError, UsageError
 from calcli.fast_dataclass import dataclass
 from calcli.io.hdf5 import find_groups, lookup, open_file, or_none
 from calcli.io.inputs import read_document
-from calcli.numerics import whole_number
+from calcli.numerics import AnyArray, whole_number
 from calcli.options import flag
 from calcli.rows import SCORE_KINDS
 
@@ -45,7 +43,7 @@ class ByName:
         return {role: [] if names == ["none"] else names for role, names in lists.items()}
 
 
-def intersections(columns: Mapping[str, NDArray[Any]]) -> NDArray[Any]:
+def intersections(columns: Mapping[str, AnyArray]) -> AnyArray:
     """The values of one column; of several their intersections in words, ``race=Black, sex=F``."""
     if len(columns) == 1:
         return next(iter(columns.values()))

@@ -9,11 +9,11 @@ from uuid import uuid4
 
 import h5py
 import numpy as np
-from numpy.typing import NDArray
 
 from calcli.errors import DataError, one_line
 from calcli.io.bundle import BundleRows
 from calcli.io.locate import Layout
+from calcli.numerics import AnyArray
 from calcli.rows import ScoreKind
 
 
@@ -24,7 +24,7 @@ def refuse_masked(values: Any, what: str) -> None:
         raise DataError(f"{what}: some entries are masked; leave their rows out first")
 
 
-def as_array(values: Any, what: str) -> NDArray[Any]:
+def as_array(values: Any, what: str) -> AnyArray:
     """An array, a list, a tensor, a column or a table of a program as a NumPy array, whatever it holds.
 
     Numbers that are objects (Decimal, columns of pandas that know missing values) become float64. Raises
@@ -48,7 +48,7 @@ def as_array(values: Any, what: str) -> NDArray[Any]:
     return array
 
 
-def plain_array(values: Any, what: str) -> NDArray[Any]:
+def plain_array(values: Any, what: str) -> AnyArray:
     """Numbers of a program (see ``as_array``) as a NumPy array; integers and bfloat16 scores become floats.
 
     Raises DataError for what is no array of numbers, and for scores that are true or false.

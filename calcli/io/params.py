@@ -13,13 +13,12 @@ from typing import Any, get_args, get_origin, get_type_hints
 
 import msgspec
 import numpy as np
-from numpy.typing import NDArray
 
 from calcli.calibrator import Calibrator, Curves
 from calcli.composition import Composition, Member, Mixture, Stage
 from calcli.errors import DataError
 from calcli.io.validate import HUGE
-from calcli.numerics import log_normalizer
+from calcli.numerics import AnyArray, log_normalizer
 from calcli.registry import method
 from calcli.rows import Block, Codes
 
@@ -171,7 +170,7 @@ def shown(value: Any) -> str:
     return text if len(text) <= 40 else text[:37] + "…"
 
 
-def _array(name: str, value: Any, dtype: str, shape: tuple[Any, ...], sizes: dict[str, int]) -> NDArray[Any]:
+def _array(name: str, value: Any, dtype: str, shape: tuple[Any, ...], sizes: dict[str, int]) -> AnyArray:
     array = _from_base64(name, value, dtype) if isinstance(value, dict) else _from_list(name, value, dtype, len(shape))
     expected = tuple(sizes.get(s) if isinstance(s, str) else s for s in shape)
     fits = array.ndim == len(shape) and all(e is None or e == got for e, got in zip(expected, array.shape, strict=True))
@@ -184,7 +183,7 @@ def _array(name: str, value: Any, dtype: str, shape: tuple[Any, ...], sizes: dic
     return array
 
 
-def _from_base64(name: str, value: dict[str, Any], dtype: str) -> NDArray[Any]:
+def _from_base64(name: str, value: dict[str, Any], dtype: str) -> AnyArray:
     if set(value) != {"dtype", "shape", "base64"}:
         raise DataError(f"params.{name} has keys {', '.join(sorted(value))}, expected dtype, shape, base64")
     given, shape, text = value["dtype"], value["shape"], value["base64"]
@@ -211,7 +210,7 @@ def _from_base64(name: str, value: dict[str, Any], dtype: str) -> NDArray[Any]:
     return array.astype(dtype if given == "float64" or dtype == "int64" else given)
 
 
-def _from_list(name: str, value: Any, dtype: str, ndim: int) -> NDArray[Any]:
+def _from_list(name: str, value: Any, dtype: str, ndim: int) -> AnyArray:
     kinds: tuple[type, ...] = {"str": (str,), "int64": (int,), "float64": (int, float)}[dtype]
 
     def check(item: Any, depth: int) -> Any:

@@ -6,14 +6,13 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from calcli.cached import cached_property
 from calcli.errors import CalcliError, DataError
 from calcli.io.bundle import CACHE_BYTES, BundleRows
 from calcli.io.dataset import DataSet, within
 from calcli.io.provenance import same_chain, words
-from calcli.numerics import FloatArray, IntArray
+from calcli.numerics import AnyArray, FloatArray, IntArray
 from calcli.rows import Block, joined
 from calcli.statistics.units import Units
 
@@ -65,7 +64,7 @@ class PooledRows(DataSet):
     def recorded(self) -> list[str]:
         return list(dict.fromkeys(text for part in self.parts for text in part.recorded))
 
-    def column(self, name: str) -> NDArray[Any] | None:
+    def column(self, name: str) -> AnyArray | None:
         columns = [part.column(name) for part in self.parts]
         lacking = [part.name for part, values in zip(self.parts, columns, strict=True) if values is None]
         if len(lacking) == len(columns):
@@ -95,7 +94,7 @@ class PooledRows(DataSet):
     def own_name(self, role: str) -> str:
         return self.parts[0].own_name(role)
 
-    def compact_labels(self) -> NDArray[Any]:
+    def compact_labels(self) -> AnyArray:
         return np.concatenate([part.compact_labels() for part in self.parts])
 
     def labels_at(self, start: int, stop: int) -> IntArray:

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from calcli.errors import DataError
 from calcli.fast_dataclass import dataclass
-from calcli.numerics import floored_log
+from calcli.numerics import BoolArray, floored_log
 
 if TYPE_CHECKING:
     from calcli.rows import Block, Rows
@@ -66,7 +66,7 @@ def row_facts(block: "Block") -> RowFacts:
     return RowFacts(len(blank), int(blank.sum()), tail, found)
 
 
-def _blank(block: "Block") -> NDArray[np.bool_]:
+def _blank(block: "Block") -> BoolArray:
     s, k = block.scores, block.scores.shape[1]
     if k == 1 or (k == 2 and block.kind == "probs"):
         return np.asarray(s[:, -1] == 0)

@@ -20,20 +20,20 @@ from typing import Any, BinaryIO
 import msgspec
 import numpy as np
 from numpy.lib import format as npy
-from numpy.typing import NDArray
 
 from calcli.errors import UsageError
 from calcli.fast_dataclass import dataclass
 from calcli.io.atomic import is_stream, new_file
 from calcli.io.provenance import mark
 from calcli.io.writer import NewBundle, new_bundles
+from calcli.numerics import AnyArray
 
 ROW_GROUP = 32 << 20
 """Bytes of scores in one row group of a Parquet file."""
 
 COLUMNS = ("ids", "labels", "correct", "prediction", "confidence", "p0", "p1", "accepted", "weights", "group", "unit")
 
-Slab = tuple[int, NDArray[Any], Mapping[str, NDArray[Any]]]
+Slab = tuple[int, AnyArray, Mapping[str, AnyArray]]
 """First row, scores (b, k), and per row labels, prediction, confidence, accepted; or confidences (b,), and correct."""
 
 
@@ -47,7 +47,7 @@ class Sheet(NewBundle):
 
     dtype: np.dtype[Any]
     attributes: Mapping[str, str] = field(default_factory=dict)
-    own: Mapping[str, Mapping[str, NDArray[Any]]] = field(default_factory=dict)
+    own: Mapping[str, Mapping[str, AnyArray]] = field(default_factory=dict)
 
     @property
     def score_names(self) -> list[str]:
@@ -58,7 +58,7 @@ class Sheet(NewBundle):
         named = len(set(names)) == self.k and all(name.strip() for name in names)
         return [f"{self.kind}_{name}" for name in (names if named else range(self.k))]
 
-    def table(self, slab: Slab) -> tuple[NDArray[Any], dict[str, NDArray[Any]]]:
+    def table(self, slab: Slab) -> tuple[AnyArray, dict[str, AnyArray]]:
         """The same with classes by their names, where the names of the columns of scores tell these."""
         scores, columns = self.rows(slab)
         if self.score_names[0] != f"{self.kind}_0":
@@ -66,14 +66,14 @@ class Sheet(NewBundle):
             columns |= {name: words[columns[name]] for name in ("labels", "prediction") if name in columns}
         return scores, columns
 
-    def rows(self, slab: Slab) -> tuple[NDArray[Any], dict[str, NDArray[Any]]]:
+    def rows(self, slab: Slab) -> tuple[AnyArray, dict[str, AnyArray]]:
         """Scores of a slab in the sheet's precision, and the per-row columns in the order of ``COLUMNS``."""
         start, scores, per_row = slab
         here = {name: values[start : start + len(scores)] for name, values in self.columns.items()} | dict(per_row)
         if self.kind == "confidence":
             scores = scores[:, None]
         taken = {*self.score_names, *COLUMNS, "calibrated_by"}
-        columns: dict[str, NDArray[Any]] = {}
+        columns: dict[str, AnyArray] = {}
         for name in (name for name in COLUMNS if name in here):
             own = self.own.get(name, {})
             named = {one: values[start : start + len(scores)] for one, values in own.items() if one not in taken}
@@ -176,7 +176,7 @@ def write_h5(sheet: Sheet, slabs: Iterable[Slab], place: Place) -> None:
 @score_format("npz")
 def write_npz(sheet: Sheet, slabs: Iterable[Slab], place: Place) -> None:
     """Arrays with the names of a bundle; attributes are arrays of one text. Nothing is pickled."""
-    per_row: dict[str, list[NDArray[Any]]] = {}
+    per_row: dict[str, list[AnyArray]] = {}
     with place.open() as file, zipfile.ZipFile(file, "w") as archive:
         with archive.open(zipfile.ZipInfo(f"{sheet.kind}.npy"), "w", force_zip64=True) as member:
             shape = (sheet.n,) if sheet.kind == "confidence" else (sheet.n, sheet.k)
@@ -250,9 +250,9 @@ def write_parquet(sheet: Sheet, slabs: Iterable[Slab], place: Place) -> None:
             writer.close()
 
 
-def _gathered(sheet: Sheet, slabs: Iterable[Slab], size: int) -> Iterator[tuple[NDArray[Any], dict[str, NDArray[Any]]]]:
+def _gathered(sheet: Sheet, slabs: Iterable[Slab], size: int) -> Iterator[tuple[AnyArray, dict[str, AnyArray]]]:
     """Slabs put together until they have so many bytes of scores."""
-    parts: list[tuple[NDArray[Any], dict[str, NDArray[Any]]]] = []
+    parts: list[tuple[AnyArray, dict[str, AnyArray]]] = []
     for slab in slabs:
         parts.append(sheet.table(slab))
         if sum(scores.nbytes for scores, _ in parts) >= size:
@@ -262,7 +262,7 @@ def _gathered(sheet: Sheet, slabs: Iterable[Slab], size: int) -> Iterator[tuple[
         yield _joined(parts)
 
 
-def _joined(parts: Sequence[tuple[NDArray[Any], dict[str, NDArray[Any]]]]) -> tuple[NDArray[Any], dict[str, Any]]:
+def _joined(parts: Sequence[tuple[AnyArray, dict[str, AnyArray]]]) -> tuple[AnyArray, dict[str, Any]]:
     columns = {name: np.concatenate([columns[name] for _, columns in parts]) for name in parts[0][1]}
     return np.concatenate([scores for scores, _ in parts]), columns
 

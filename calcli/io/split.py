@@ -2,14 +2,12 @@
 
 import re
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from calcli.errors import UsageError
 from calcli.fast_dataclass import dataclass
-from calcli.numerics import IntArray, whole_number
+from calcli.numerics import AnyArray, IntArray, whole_number
 from calcli.statistics.units import Units
 
 SUM_TOLERANCE = 1e-9
@@ -69,7 +67,7 @@ def deal_rows(
     parts: Sequence[Part],
     n: int,
     *,
-    labels: NDArray[Any] | None = None,
+    labels: AnyArray | None = None,
     seed: int = 0,
     ordered: bool = False,
     units: Units | None = None,

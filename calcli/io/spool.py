@@ -8,10 +8,10 @@ from typing import Any
 
 import h5py
 import numpy as np
-from numpy.typing import NDArray
 
 from calcli.errors import CalcliError
 from calcli.io.hdf5 import read
+from calcli.numerics import AnyArray
 
 
 class Spool:
@@ -24,7 +24,7 @@ class Spool:
         except OSError as problem:
             raise self._trouble(problem) from None
 
-    def add(self, values: NDArray[Any]) -> None:
+    def add(self, values: AnyArray) -> None:
         """Append numbers. Raises CalcliError."""
         data = np.ascontiguousarray(values, dtype=self.dtype).reshape(-1).view(np.uint8).data
         try:
@@ -35,7 +35,7 @@ class Spool:
             raise self._trouble(problem) from None
         self.count += values.size
 
-    def read(self, start: int, stop: int) -> NDArray[Any]:
+    def read(self, start: int, stop: int) -> AnyArray:
         """Numbers from start to stop."""
         values = np.empty(stop - start, self.dtype)
         data = values.view(np.uint8).data
@@ -117,7 +117,7 @@ class Unpacked:
             for start in range(0, n, height):
                 self._spool.add(read(scores, np.s_[start : start + height, low:high], where))
 
-    def rows(self, start: int, stop: int) -> NDArray[Any]:
+    def rows(self, start: int, stop: int) -> AnyArray:
         """Scores of some rows, (stop - start, k)."""
         out = np.empty((stop - start, self.k), self._spool.dtype)
         for low, high in zip([0, *self._ends], self._ends, strict=False):

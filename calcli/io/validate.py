@@ -7,11 +7,10 @@ what was expected and what to do.
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from calcli.errors import DataError
 from calcli.io.row_facts import copies, unwritten
-from calcli.numerics import FloatArray, IntArray, log_normalizer
+from calcli.numerics import AnyArray, BoolArray, FloatArray, IntArray, log_normalizer
 from calcli.rows import SCORE_KINDS, Rows, ScoreKind
 
 SUM_TOLERANCE = 1e-3
@@ -34,7 +33,7 @@ def is_decompression_bomb(declared: int, stored: int) -> bool:
     return declared > SMALL and declared > MOST_SHRUNK * stored
 
 
-def check_confidences(confidence: NDArray[Any], where: str, first_row: int = 0) -> NDArray[Any]:
+def check_confidences(confidence: AnyArray, where: str, first_row: int = 0) -> AnyArray:
     """Check a block of confidences, (b,) or (b, 1) numbers in [0, 1]. Returns (b, 1)."""
     column = confidence.reshape(-1)
     inside = (column >= 0) & (column <= 1)  # NaN is neither
@@ -50,7 +49,7 @@ def check_confidences(confidence: NDArray[Any], where: str, first_row: int = 0) 
     return column[:, None]
 
 
-def check_correct(correct: NDArray[Any], n: int, where: str) -> IntArray:
+def check_correct(correct: AnyArray, n: int, where: str) -> IntArray:
     """Check whether each of n answers was right: (n,) bool, or numbers 0 and 1. Returns (n,) int64."""
     if correct.dtype.kind not in "biuf" or correct.shape != (n,):
         raise DataError(f"{where}: has type {correct.dtype} and shape {correct.shape}, expected bool or 0/1, ({n},)")
@@ -100,7 +99,7 @@ def check_shape(shape: tuple[int, ...] | None, dtype: np.dtype[Any], where: str)
 
 
 @np.errstate(over="ignore", invalid="ignore")  # sums of scrambled bytes may do either
-def check_scores(scores: NDArray[Any], kind: ScoreKind, where: str, first_row: int = 0) -> NDArray[Any]:
+def check_scores(scores: AnyArray, kind: ScoreKind, where: str, first_row: int = 0) -> AnyArray:
     """Check a block of scores and give binary scores their two columns.
 
     scores : (b, k), or (b,) / (b, 1) for a binary model's score of class 1: a logit z
@@ -134,14 +133,14 @@ def check_scores(scores: NDArray[Any], kind: ScoreKind, where: str, first_row: i
     return scores
 
 
-def _sum_is_finite(scores: NDArray[Any]) -> bool:
+def _sum_is_finite(scores: AnyArray) -> bool:
     """Whether all numbers are finite; where they are large it may say no all the same."""
     if scores.dtype == np.float16:  # by its bits: arithmetic in float16 is slow
         return not bool(((np.ascontiguousarray(scores).view(np.uint16) & 0x7C00) == 0x7C00).any())
     return bool(np.isfinite(scores.sum()))
 
 
-def _without_huge_gaps(z: NDArray[Any]) -> NDArray[Any]:
+def _without_huge_gaps(z: AnyArray) -> AnyArray:
     huge = np.flatnonzero((np.abs(z) > HUGE).any(axis=1))
     tamed = np.array(z)
     with np.errstate(over="ignore"):
@@ -149,7 +148,7 @@ def _without_huge_gaps(z: NDArray[Any]) -> NDArray[Any]:
     return tamed
 
 
-def _binary(score: NDArray[Any], kind: ScoreKind, where: str, first_row: int) -> NDArray[Any]:
+def _binary(score: AnyArray, kind: ScoreKind, where: str, first_row: int) -> AnyArray:
     if kind == "logits":
         return np.stack([np.zeros_like(score), np.clip(score, -HUGE, HUGE)], axis=1)
     s = score.astype(np.float64)
@@ -169,7 +168,7 @@ def _binary(score: NDArray[Any], kind: ScoreKind, where: str, first_row: int) ->
         return np.maximum(np.stack([np.log1p(-p), s], axis=1), np.log(np.finfo(np.float64).tiny))
 
 
-def _check_probabilities(p: NDArray[Any], where: str, first_row: int) -> None:
+def _check_probabilities(p: AnyArray, where: str, first_row: int) -> None:
     if p.min() < 0:
         row = int(np.argmax((p < 0).any(axis=1)))
         column = int(np.argmax(p[row] < 0))
@@ -183,7 +182,7 @@ def _check_probabilities(p: NDArray[Any], where: str, first_row: int) -> None:
     _check_sums(sums, where, first_row)
 
 
-def _check_log_probabilities(scores: NDArray[Any], where: str, first_row: int) -> None:
+def _check_log_probabilities(scores: AnyArray, where: str, first_row: int) -> None:
     log_p = scores.astype(np.float64)
     norm = log_normalizer(log_p)
     if scores.dtype.itemsize > 2:
@@ -218,7 +217,7 @@ def _check_sums(
         )
 
 
-def look_like_probabilities(scores: NDArray[Any]) -> bool:
+def look_like_probabilities(scores: AnyArray) -> bool:
     """Whether every row of these "logits" lies in [0, 1] and sums to 1: most likely probabilities.
 
     Of one score of class 1, which is kept beside a column of zeros, whether all lie within [0, 1].
@@ -258,7 +257,7 @@ def check_label_shape(shape: tuple[int, ...] | None, dtype: np.dtype[Any], n: in
 
 
 def check_labels(
-    labels: NDArray[Any],
+    labels: AnyArray,
     n: int,
     k: int,
     where: str,
@@ -286,7 +285,7 @@ def check_labels(
     return labels.astype(np.int64)
 
 
-def _label_advice(labels: NDArray[Any], found: int, k: int, what: str) -> str:
+def _label_advice(labels: AnyArray, found: int, k: int, what: str) -> str:
     if what == "prediction":
         return "; delete the predictions if they belong to other scores"
     if found == k and labels.min() == 1:
@@ -298,7 +297,7 @@ def _label_advice(labels: NDArray[Any], found: int, k: int, what: str) -> str:
     return "; are labels and scores those of the same model?"
 
 
-def to_ignore(labels: NDArray[Any], ignore: tuple[int, ...]) -> NDArray[np.bool_]:
+def to_ignore(labels: AnyArray, ignore: tuple[int, ...]) -> BoolArray:
     """Which labels are among those to ignore, (n,); numbers beyond int64 never are."""
     most = np.iinfo(np.int64)
     known = np.array([label for label in ignore if most.min <= label <= most.max], dtype=np.int64)
@@ -306,7 +305,7 @@ def to_ignore(labels: NDArray[Any], ignore: tuple[int, ...]) -> NDArray[np.bool_
     return np.isin(labels.astype(np.int64), known) & inside
 
 
-def check_weights(weights: NDArray[Any], n: int, where: str) -> FloatArray:
+def check_weights(weights: AnyArray, n: int, where: str) -> FloatArray:
     """Check sample weights: (n,) finite numbers >= 0, not all zero. Returns float64."""
     if weights.dtype.kind not in "fiu" or weights.shape != (n,):
         raise DataError(f"{where}: weights have type {weights.dtype} and shape {weights.shape}, expected floats ({n},)")

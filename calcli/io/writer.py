@@ -12,13 +12,12 @@ from typing import Any
 
 import h5py
 import numpy as np
-from numpy.typing import NDArray
 
 from calcli.errors import CalcliError, UsageError, one_line
 from calcli.fast_dataclass import dataclass
 from calcli.io.atomic import is_stream, new_file, refuse
 from calcli.io.hdf5_write_errors import DescriptorFile
-from calcli.numerics import store
+from calcli.numerics import AnyArray, store
 
 WRITE_BYTES = 4 << 20
 """How much of a dataset is written, and read back, at once."""
@@ -44,7 +43,7 @@ class NewBundle:
     labels: bool = True
     transforms: Sequence[str] = ()
     class_names: Sequence[str] | None = None
-    columns: Mapping[str, NDArray[Any]] = field(default_factory=dict)
+    columns: Mapping[str, AnyArray] = field(default_factory=dict)
     source: Mapping[str, Any] | None = None
 
 
@@ -117,7 +116,7 @@ class _Waiting:
         self.room = np.empty((min(shape[0], max(1, WRITE_BYTES // row)), *shape[1:]), dtype)
         self.start = self.count = 0
 
-    def take(self, start: int, values: NDArray[Any]) -> int:
+    def take(self, start: int, values: AnyArray) -> int:
         """Take in what there is room for of rows from ``start`` on; returns how many, 0 where they do not follow."""
         if self.count == 0:
             self.start = start
@@ -147,7 +146,7 @@ class GroupWriter:
         if name != TRANSFORMED:
             self._waiting[name] = _Waiting(shape, made.dtype)
 
-    def fill(self, name: str, values: NDArray[Any]) -> None:
+    def fill(self, name: str, values: AnyArray) -> None:
         """Write a whole dataset; texts as UTF-8 strings of variable length."""
         if values.dtype.kind in "OUS":
             values = np.asarray([str(v) for v in values], dtype=object)
@@ -156,7 +155,7 @@ class GroupWriter:
             self._node.create_dataset(name, data=values)
         self._pieces[name] = [(0, len(values), _checksum(values))]
 
-    def write(self, start: int, scores: NDArray[Any], **per_row: NDArray[Any]) -> None:
+    def write(self, start: int, scores: AnyArray, **per_row: AnyArray) -> None:
         """Write rows from ``start`` on: scores (b, k), and per row labels, prediction, confidence …
 
         ``transformed`` (m, b, k) goes to transforms/logits. A per-row dataset that does
@@ -173,7 +172,7 @@ class GroupWriter:
                     self.dataset(name, (self.n,), values.dtype)
                 self._write(name, start, values)
 
-    def _write(self, name: str, start: int, values: NDArray[Any]) -> None:
+    def _write(self, name: str, start: int, values: AnyArray) -> None:
         """Put rows among those that wait; small writes would cost HDF5 more than the bytes do."""
         waiting, done = self._waiting[name], 0
         while done < len(values):
@@ -194,7 +193,7 @@ class GroupWriter:
             self._put(name, waiting.start, waiting.room[: waiting.count])
             waiting.count = 0
 
-    def _put(self, name: str, start: int, values: NDArray[Any]) -> None:
+    def _put(self, name: str, start: int, values: AnyArray) -> None:
         stop = start + values.shape[1 if name == TRANSFORMED else 0]
         self._datasets[name][_rows(name, start, stop)] = values  # by name it would be looked up in the file
         self._pieces[name].append((start, stop, _checksum(values)))
@@ -232,7 +231,7 @@ def _rows(name: str, start: int, stop: int) -> Any:
     return np.s_[:, start:stop] if name == TRANSFORMED else np.s_[start:stop]
 
 
-def _checksum(values: NDArray[Any]) -> int:
+def _checksum(values: AnyArray) -> int:
     """Checksum of an array's bytes; of texts, in UTF-8 with what divides them.
 
     CRC-32 of the sums of 8-byte words that lie a multiple of ``SUMS`` words apart, and of the

@@ -10,7 +10,6 @@ from typing import Annotated, Any, ClassVar, Literal
 import msgspec
 import numpy as np
 from msgspec import Meta
-from numpy.typing import NDArray
 
 from calcli.calibrator import Calibrator, Chosen, Context, Curves, Fit, Laws, Options
 from calcli.composition import STATUSES, Composition, FittedPrefixes, Member, Mixture
@@ -18,7 +17,7 @@ from calcli.errors import CalcliError, FitError, UsageError
 from calcli.fast_dataclass import dataclass
 from calcli.folds import sampled_folds
 from calcli.methods._temperature import USUAL_PRIOR
-from calcli.numerics import LOG_ZERO, NLL_OF_ZERO, FloatArray, IntArray
+from calcli.numerics import LOG_ZERO, NLL_OF_ZERO, BoolArray, FloatArray, IntArray
 from calcli.parallel import in_order
 from calcli.registry import method, parse_options, spelled, split_list, split_method
 from calcli.rows import ArrayRows, Rows, ScoreKind
@@ -210,7 +209,7 @@ def chained(candidates: Mapping[str, tuple[str, Options]], k: int) -> list[list[
     return sorted(found.values(), key=len, reverse=True)
 
 
-def parted(rows: Rows, held: NDArray[np.bool_]) -> Callable[[], tuple[Rows, Rows]]:
+def parted(rows: Rows, held: BoolArray) -> Callable[[], tuple[Rows, Rows]]:
     """What gives the rows to fit to and those held out, taken when they are first asked for."""
     return cache(lambda: (in_memory(rows, np.flatnonzero(~held)), in_memory(rows, np.flatnonzero(held))))
 
@@ -394,9 +393,6 @@ class Auto(Mixture):
             if not method(name).composable:
                 why = "cannot choose itself" if name == "auto" else "keeps a choice of its own, so it is no candidate"
                 raise UsageError(f"option candidates of method 'auto': {name} {why}")
-
-
-METHOD = Auto
 
 
 def draw_folds(rows: Rows, folds: int, context: Context) -> IntArray:

@@ -87,6 +87,3 @@ def fit_beta(
     a, b = found.slopes[0], found.slopes[-1]
     c = found.intercept + (LOG_2 * (a - b) if variant == "ab" else 0.0)
     return MapFit.regressed(found, (a, b, c))
-
-
-METHOD = BetaCalibration

@@ -34,6 +34,3 @@ class RegularisedDirichlet(OdirMap):
     title = "Dirichlet calibration, off-diagonal and intercept regularisation"
     laws = Laws(shift_invariant=True, equivariant=True, weights=True, class_shares=True)
     features = staticmethod(log_probabilities)
-
-
-METHOD = RegularisedDirichlet

@@ -109,6 +109,3 @@ def _hits(top: int, block: Block) -> FloatArray:
     rank = (z > z_y).sum(axis=1) + tied_before.sum(axis=1)
     weight = np.ones(len(z)) if block.weight is None else block.weight
     return np.array([weight.sum(), weight @ (rank < top)])
-
-
-METHOD = ExpectationConsistency

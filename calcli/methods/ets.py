@@ -213,6 +213,3 @@ def likeliest_weights(shares: FloatArray, weight: FloatArray, limit: int = 100) 
             break
     r = shares / np.maximum(shares @ w, 1e-100)[:, None]
     return w, max(0.0, float((weight @ r).max() - 1.0)), evaluations
-
-
-METHOD = EnsembleTemperatureScaling

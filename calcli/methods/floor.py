@@ -54,6 +54,3 @@ class Floor(Calibrator):
         if self.floor:
             log_p = log_softmax(np.maximum(log_p, math.log(self.floor)))
         return Prediction(log_p, block.prediction)
-
-
-METHOD = Floor

@@ -263,5 +263,3 @@ UNBOUNDED = (
     "a feature weight ran into its bound: these rows pull it ever further, as few rows or features that say the same"
     " do; a larger ridge holds it"
 )
-
-METHOD = FeatureTemperature

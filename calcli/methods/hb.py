@@ -111,6 +111,3 @@ def fit_edges(
     edges[hit + 1] = 0.5 * (distinct[at[hit]] + distinct[at[hit] + 1])
     # Between neighbouring floats there is no half way, and edges may meet.
     return np.unique(edges)
-
-
-METHOD = HistogramBinning

@@ -386,6 +386,3 @@ def judge(details: dict[str, Any]) -> str:
         f" construction, which proves nothing; mass-bin ECE {before['ece_mass']:.4f} -> {after['ece_mass']:.4f},"
         f" top-label Brier {before['brier_top']:.4f} -> {after['brier_top']:.4f}: judge on other rows, beside ts"
     )
-
-
-METHOD = Hoki

@@ -408,6 +408,3 @@ def _range(block: Block) -> tuple[float, float]:
     z = block.z
     top = row_max(z)[:, None]
     return float(z.min(where=z >= top - REACH, initial=np.inf)), float(top.max())
-
-
-METHOD = IntraOrderPreserving

@@ -32,6 +32,3 @@ class IsotonicRegression(PiecewiseLinear):
     def fit_map(cls, sample: Sample, options: Any) -> MapFit:
         scores, values = fit_isotonic(sample.x, sample.hit, sample.weight, float(sample.in_log_odds)).knots
         return MapFit.table(sample, scores, values, {"knots": float(len(scores))})
-
-
-METHOD = IsotonicRegression

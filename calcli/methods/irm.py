@@ -101,6 +101,3 @@ def keep_first(log_probs: FloatArray, label: IntArray) -> None:
     """
     tied = np.flatnonzero(log_probs.argmax(axis=1) != label)
     log_probs[tied, label[tied]] = np.nextafter(log_probs[tied].max(axis=1), np.inf)
-
-
-METHOD = IsotonicMulticlass

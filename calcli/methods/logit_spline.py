@@ -144,6 +144,3 @@ def smoothest(
         if evidence > best[0]:
             best = evidence, theta / size, float(stiff)
     return best[1], {"lambda": best[2]}
-
-
-METHOD = LogitSpline

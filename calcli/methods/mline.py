@@ -104,6 +104,3 @@ class LineWithPrior(LogisticCalibrator):
 def signed_log(s: FloatArray) -> FloatArray:
     """sign(s) log(1 + |s|)."""
     return np.log1p(np.maximum(s, 0.0)) - np.log1p(np.maximum(-s, 0.0))
-
-
-METHOD = LineWithPrior

@@ -95,6 +95,3 @@ class SharedMonotone(Calibrator):
 
     def check_own(self, k: int) -> None:
         check_map(self.edges, self.slopes)
-
-
-METHOD = SharedMonotone

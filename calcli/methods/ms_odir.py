@@ -23,6 +23,3 @@ class RegularisedMatrixScaling(OdirMap):
     title = "matrix scaling, off-diagonal and intercept regularisation"
     laws = Laws(equivariant=True, weights=True, class_shares=True)
     features = staticmethod(raw_scores)
-
-
-METHOD = RegularisedMatrixScaling

@@ -74,6 +74,3 @@ def fit_platt(
     slope = found.slopes[0]
     note = found.note or ("the slope is negative: the outcome gets rarer as its score rises" if slope < 0 else "")
     return MapFit((slope, found.intercept), found.status, note, found.record)
-
-
-METHOD = PlattScaling

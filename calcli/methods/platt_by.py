@@ -71,6 +71,3 @@ class PlattByGroup(ByGroup):
     def check_own(self, k: int) -> None:
         PlattScaling(np.array([self.slope]), np.array([self.intercept]), mode=self.mode).check(k)
         check_numbers("groups", np.array([(0.0, 0.0), *self.groups.values()]))
-
-
-METHOD = PlattByGroup

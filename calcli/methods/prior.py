@@ -63,6 +63,3 @@ class _Shares(Sums):
 def _shares(k: int, block: Block) -> _Shares:
     w = np.ones(len(block)) if block.weight is None else block.weight
     return _Shares(w @ np.exp(log_softmax(block.z)), np.asarray(np.bincount(block.labels, weights=w, minlength=k)))
-
-
-METHOD = PriorShift

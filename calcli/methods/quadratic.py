@@ -79,6 +79,3 @@ class QuadraticScaling(LogisticCalibrator):
         super().check_own(k)
         if (self.low > self.high).any():
             raise DataError("params.low is above params.high")
-
-
-METHOD = QuadraticScaling

@@ -16,7 +16,7 @@ from calcli.kernels.device import kernels
 from calcli.kernels.numpy.recal import RowSharpness, TiltedRows, log_confidence, log_share
 from calcli.methods._hoki.rounds import choose_pool
 from calcli.methods.ts import TemperatureOptions, TemperatureScaling
-from calcli.numerics import TINY, FloatArray, IntArray, log_softmax
+from calcli.numerics import TINY, BoolArray, FloatArray, IntArray, log_softmax
 from calcli.rows import Block, Rows
 
 # ---- ReCal's groups of rows and the inverse temperature of each
@@ -33,7 +33,7 @@ TRUST = 0.5
 """Longest relative step for which the four cumulants are believed."""
 PASSES = 60
 
-Evaluate = Callable[[FloatArray, NDArray[np.bool_]], FloatArray]
+Evaluate = Callable[[FloatArray, BoolArray], FloatArray]
 """From the groups' beta (4,) and the groups wanted (4,) to sums (4 groups, 4 orders):
 derivatives of the group's NLL in relative beta, of order 1 to 4."""
 
@@ -42,10 +42,10 @@ class GroupFit(NamedTuple):
     """beta : (4,) inverse temperatures. bounded : (4,) which of them ran into the bracket."""
 
     beta: FloatArray
-    bounded: NDArray[np.bool_]
+    bounded: BoolArray
 
 
-def group_of(agree: NDArray[np.bool_], log_p: FloatArray, log_q: FloatArray) -> IntArray:
+def group_of(agree: BoolArray, log_p: FloatArray, log_q: FloatArray) -> IntArray:
     """Group 0..3 of every row: do predictions agree, and is the original less sure?
 
     (Jang, Lee, Weimer 2020, equation 3, groups 1 to 4: different and p < q; different and
@@ -78,7 +78,7 @@ def series_root(derivatives: FloatArray) -> tuple[float, float]:
     return found[1], abs(found[1] - found[0])
 
 
-def fit_groups(start: FloatArray, evaluate: Evaluate, share: FloatArray, sure: NDArray[np.bool_]) -> GroupFit:
+def fit_groups(start: FloatArray, evaluate: Evaluate, share: FloatArray, sure: BoolArray) -> GroupFit:
     """Minimise the NLL of every group over its inverse temperature, all groups at once.
 
     start : (4 groups, 4 orders) derivatives at beta = 1, known beforehand. evaluate walks
@@ -406,7 +406,7 @@ class Rounds:
             for g in range(GROUPS)
         ]
 
-    def _tilt(self, scale: FloatArray, wanted: NDArray[np.bool_] | None = None) -> TiltedRows:
+    def _tilt(self, scale: FloatArray, wanted: BoolArray | None = None) -> TiltedRows:
         self.passes += 1
         return self.sharpness.tilt(scale, wanted)
 
@@ -419,7 +419,7 @@ class Rounds:
     def _fit(self, group: IntArray, share: FloatArray) -> GroupFit:
         wrong = np.bincount(group, self.weight * ~self.right, GROUPS)
 
-        def evaluate(beta: FloatArray, wanted: NDArray[np.bool_]) -> FloatArray:
+        def evaluate(beta: FloatArray, wanted: BoolArray) -> FloatArray:
             scale = self.scale * beta[group]
             rows = wanted[group]
             tilted = self._tilt(scale, None if rows.all() else rows)
@@ -427,7 +427,7 @@ class Rounds:
 
         return fit_groups(self._sums(self.now, self.scale, group), evaluate, share, wrong == 0)
 
-    def _ece(self, log_top: FloatArray, rows: NDArray[np.bool_] | slice = slice(None)) -> float:
+    def _ece(self, log_top: FloatArray, rows: BoolArray | slice = slice(None)) -> float:
         """ECE with 15 width bins, of all rows or some; only compared, so never normalised."""
         seen = BinStats.of(
             np.exp(log_top[rows]), self.right[rows].astype(np.float64), width_edges(15), self.weight[rows]
@@ -442,6 +442,3 @@ class Rounds:
             if rows.any() and self._ece(log_top, rows) > self._ece(self.now.log_top, rows):
                 kept[g] = 1.0
         return kept
-
-
-METHOD = ReCal

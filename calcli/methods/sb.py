@@ -237,6 +237,3 @@ def smooth(s: FloatArray, a: float, b: float, c: float) -> FloatArray:
     if a == b:
         return sigmoid(a * s + c)
     return sigmoid(c + a * log_sigmoid(s) - b * log_sigmoid(-s))
-
-
-METHOD = ScalingBinning

@@ -95,6 +95,3 @@ class StructuredMatrixScaling(Smoothed):
 
     def apply(self, block: Block) -> Prediction:
         return Prediction.by_argmax(log_softmax(self.smoothed(block) @ self.weight.T + self.bias))
-
-
-METHOD = StructuredMatrixScaling

@@ -97,6 +97,3 @@ def second_derivatives(knots: int, width: float) -> FloatArray:
     bend = np.zeros((knots, knots))
     bend[1:-1] = np.linalg.solve(left, 6.0 / width**2 * right)
     return bend
-
-
-METHOD = SplineCalibration

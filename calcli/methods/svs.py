@@ -83,6 +83,3 @@ class StructuredVectorScaling(Smoothed):
 
     def apply(self, block: Block) -> Prediction:
         return Prediction.by_argmax(log_softmax(self.smoothed(block) * self.scale + self.bias))
-
-
-METHOD = StructuredVectorScaling

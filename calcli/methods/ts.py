@@ -164,5 +164,3 @@ NO_INFORMATION = (
     "T ran into its upper bound 100: the scores say nothing about these labels, or the opposite (check that labels"
     " and scores belong to the same rows and class order), or they are far larger than logits are (divide them first)"
 )
-
-METHOD = TemperatureScaling

@@ -88,6 +88,3 @@ class _Scaled:
         variance = np.einsum("ij,ij,ij->i", p, l, l)
         weight = np.ones(len(l)) if block.weight is None else block.weight
         return GroupSums.of(code, len(self.names), weight, gradient[:, None], variance[:, None, None])
-
-
-METHOD = TemperatureByGroup

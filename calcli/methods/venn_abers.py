@@ -126,6 +126,3 @@ def turns_left(two: Sequence[tuple[float, float]], third: tuple[float, float]) -
     """Whether the way from the first of two points by the second to a third bends upwards."""
     (x0, y0), (x1, y1) = two
     return (x1 - x0) * (third[1] - y0) > (y1 - y0) * (third[0] - x0)
-
-
-METHOD = VennAbers

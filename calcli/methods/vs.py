@@ -71,6 +71,3 @@ class VectorScaling(Calibrator):
 
     def apply(self, block: Block) -> Prediction:
         return Prediction.by_argmax(log_softmax(block.z * self.scale + self.bias))
-
-
-METHOD = VectorScaling

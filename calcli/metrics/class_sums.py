@@ -1,14 +1,11 @@
 """Sums over (class, width bin) of the probabilities of every class, gathered piece by piece."""
 
-from typing import Any
-
 import numpy as np
-from numpy.typing import NDArray
 
 from calcli.binning import bin_index, width_edges
 from calcli.fast_dataclass import dataclass
 from calcli.metrics.rowtable import ClassStats
-from calcli.numerics import FloatArray, IntArray
+from calcli.numerics import AnyArray, FloatArray, IntArray
 from calcli.sums import Sums
 
 PAIRS_AT_ONCE = 1 << 15
@@ -29,7 +26,7 @@ class Piece(Sums):
     expected: FloatArray
     variance: FloatArray
     labels: FloatArray
-    pairs: list[tuple[NDArray[Any], ...]]
+    pairs: list[tuple[AnyArray, ...]]
 
     @classmethod
     def of(
@@ -65,7 +62,7 @@ class ClassSums:
         )
         self.rows, self.total, self.total_square = 0, 0.0, 0.0
         self.column, self.column_variance, self.labels = np.zeros(k), np.zeros(k), np.zeros(k)
-        self.waiting: list[tuple[NDArray[Any], ...]] = []
+        self.waiting: list[tuple[AnyArray, ...]] = []
         self.waiting_items = 0
 
     def take(self, piece: "Piece") -> None:

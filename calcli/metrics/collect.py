@@ -7,14 +7,13 @@ from dataclasses import field, replace
 from typing import Any, TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from calcli.calibrator import Calibrator, Prediction, Progress
 from calcli.errors import DataError
 from calcli.fast_dataclass import dataclass
 from calcli.metrics.class_sums import ClassSums, Piece
 from calcli.metrics.rowtable import COLUMNS, TOP_COLUMNS, RowTable
-from calcli.numerics import LOG_ZERO, NLL_OF_ZERO, TINY, FloatArray, IntArray, log_softmax, tile_rows
+from calcli.numerics import LOG_ZERO, NLL_OF_ZERO, TINY, AnyArray, FloatArray, IntArray, log_softmax, tile_rows
 from calcli.rows import Block, Rows
 from calcli.statistics.paired import expected_powers
 from calcli.sums import Sums
@@ -82,7 +81,7 @@ def collect_all(
     *,
     class_bins: int = 0,
     tops: Sequence[int] = (),
-    group: NDArray[Any] | None = None,
+    group: AnyArray | None = None,
     progress: Progress | None = None,
     top_only: bool = False,
     against: int | Prediction | None = None,
@@ -160,13 +159,13 @@ def _with_transforms(block: Block, which: Sequence[int]) -> Block:
 class _Part(Sums):
     """Some rows: arrays of consecutive rows by column, and what ``RowTable`` has of their sums. Adds."""
 
-    columns: dict[str, list[NDArray[Any]]] = field(default_factory=dict)
+    columns: dict[str, list[AnyArray]] = field(default_factory=dict)
     clipped: int = 0
     counts: Mapping[str, int] = field(default_factory=dict)
     classes: Piece | None = None
     expected: Mapping[str, FloatArray] = field(default_factory=dict)
 
-    def put(self, **columns: NDArray[Any]) -> None:
+    def put(self, **columns: AnyArray) -> None:
         """Append rows."""
         for name, values in columns.items():
             self.columns.setdefault(name, []).append(values)
@@ -199,7 +198,7 @@ class _GatherBlock:
     against: int | None = None
     spare: list[list[FloatArray]] = field(default_factory=list)
 
-    def __call__(self, block: Block, *other: NDArray[Any]) -> _Parts:
+    def __call__(self, block: Block, *other: AnyArray) -> _Parts:
         try:
             room = self.spare.pop()
         except IndexError:
@@ -372,7 +371,7 @@ class _Gatherer:
 
     def __init__(self, n: int, k: int, class_bins: int) -> None:
         self.n, self.k, self.done = n, k, 0
-        self.columns: dict[str, NDArray[Any]] = {}
+        self.columns: dict[str, AnyArray] = {}
         self.clipped, self.counts = 0, Counter[str]()
         self.expected: dict[str, FloatArray] = {}
         self.sums = ClassSums(k, class_bins) if class_bins else None
@@ -394,7 +393,7 @@ class _Gatherer:
         if self.sums is not None and part.classes is not None:
             self.sums.take(part.classes)
 
-    def table(self, group: NDArray[Any] | None) -> RowTable:
+    def table(self, group: AnyArray | None) -> RowTable:
         """Everything gathered."""
         c: dict[str, Any] = self.columns
         return RowTable(

@@ -8,7 +8,6 @@ from typing import Any, ClassVar, Literal, TypeVar, cast
 from zlib import crc32
 
 import numpy as np
-from numpy.typing import NDArray
 
 from calcli.binning import BinStats, bin_index, mass_edges, width_edges
 from calcli.cached import cached_property
@@ -19,7 +18,7 @@ from calcli.metrics.nulls import Laws, Null, bin_laws, bin_outcomes, expected_er
 from calcli.metrics.other_programs import CONVENTIONS, Convention
 from calcli.metrics.rowtable import RowTable
 from calcli.metrics.ties import Ordered, Ranked
-from calcli.numerics import FloatArray, IntArray, distinct, starts_of_ties
+from calcli.numerics import AnyArray, FloatArray, IntArray, distinct, starts_of_ties
 from calcli.options import flag, seed
 from calcli.parallel import check_memory
 from calcli.statistics.units import FEW_WRONG, Luck, SharedOutcomes, opposed_luck
@@ -235,7 +234,7 @@ class MetricContext:
             share = opposed_luck(self.scores, self.outcomes, t.units, t.weight)
         return SharedOutcomes.drawn(self.scores, t.units, share[0], max(draws, 1), self.rng("shared"), share[1])
 
-    def drawn(self, name: str, draws: int) -> Iterator[tuple[slice, NDArray[Any]]]:
+    def drawn(self, name: str, draws: int) -> Iterator[tuple[slice, AnyArray]]:
         """Outcomes under calibration in the order of the scores, some draws at a time. name : of their generator."""
         if self.shared is not None:
             return self.shared.some(draws)

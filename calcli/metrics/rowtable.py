@@ -11,13 +11,12 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from calcli.binning import BinStats
 from calcli.cached import cached_property
 from calcli.fast_dataclass import dataclass
 from calcli.metrics.label_agreement import LabelAgreement
-from calcli.numerics import NLL_OF_ZERO, FloatArray, IntArray
+from calcli.numerics import NLL_OF_ZERO, AnyArray, FloatArray, IntArray
 from calcli.statistics.units import Units, design_effect
 
 TOP_COLUMNS = ("confidence", "correct", "prediction", "y")
@@ -72,7 +71,7 @@ class RowTable:
     positive: FloatArray | None = None
     log_odds: FloatArray | None = None
     weight: FloatArray | None = None
-    group: NDArray[Any] | None = None
+    group: AnyArray | None = None
     units: Units | None = None
     clipped: int = 0
     classes: ClassStats | None = None
@@ -128,7 +127,7 @@ class RowTable:
             self.correct - float(np.average(self.correct, weights=self.weight)), self.units, self.weight
         )
 
-    def take(self, index: NDArray[Any]) -> "RowTable":
+    def take(self, index: AnyArray) -> "RowTable":
         """The rows at ``index`` (indices or a mask); sums over rows cannot follow and are dropped."""
         columns = {name: getattr(self, name) for name in ROW_COLUMNS}
         columns = {n: values if values is None or not len(values) else values[index] for n, values in columns.items()}
@@ -140,7 +139,7 @@ class RowTable:
             tops={j: (sums[index], inside[index]) for j, (sums, inside) in self.tops.items()},
         )
 
-    def groups(self) -> tuple[NDArray[Any], list["RowTable"]]:
+    def groups(self) -> tuple[AnyArray, list["RowTable"]]:
         """The distinct groups in order, and the rows of each."""
         names, which = np.unique(np.asarray(self.group), return_inverse=True)
         rows = np.split(np.argsort(which, kind="stable"), np.cumsum(np.bincount(which))[:-1])

@@ -2,14 +2,12 @@
 
 from collections.abc import Sequence
 from functools import lru_cache
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from calcli.metrics.context import MetricContext, Value, made_once
 from calcli.metrics.definition import metric
-from calcli.numerics import FloatArray, IntArray
+from calcli.numerics import AnyArray, FloatArray, IntArray
 
 Residuals = tuple[FloatArray, IntArray]
 """Sums of residuals (r, m) by cell of the grid, and the cells (m,) that hold any."""
@@ -296,7 +294,7 @@ def drawn_residuals(context: MetricContext, columns: FloatArray | None = None) -
     draws = context.heavy_draws
     right, sums = np.empty((draws + 1, len(held))), np.empty((draws, beside.shape[1]))
 
-    def by_cell(outcomes: NDArray[Any]) -> FloatArray:
+    def by_cell(outcomes: AnyArray) -> FloatArray:
         weighted = outcomes if t.weight is None else outcomes * w
         return np.add.reduceat(weighted, first, axis=1, dtype=np.float64)
 

@@ -7,7 +7,7 @@ measures from both.
 
 import math
 from collections.abc import Mapping
-from typing import Annotated, Any
+from typing import Annotated
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,7 +24,7 @@ from calcli.metrics.losses import expected_losses, paired_sums
 from calcli.metrics.nulls import label_losses
 from calcli.metrics.rowtable import ClassStats, RowTable
 from calcli.metrics.smooth import grid_cells, smooth_residuals
-from calcli.numerics import FloatArray, IntArray
+from calcli.numerics import AnyArray, FloatArray, IntArray
 from calcli.statistics.paired import PairedSums
 from calcli.sums import Sums
 
@@ -248,7 +248,7 @@ class Reduced:
     @classmethod
     def of(cls, table: RowTable, wanted: SumsRequest, first: RowTable | None) -> "Reduced":
         """Of a table of these rows."""
-        keys: list[NDArray[Any]] = []
+        keys: list[AnyArray] = []
         if wanted.ordered:
             keys.append(keys_of(table.confidence, table.correct))
             if table.log_odds is not None:

@@ -13,7 +13,6 @@ from threading import local
 from typing import Any, Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
 from calcli.errors import DataError, WorkersLost
 from calcli.fast_dataclass import dataclass
@@ -23,6 +22,7 @@ from calcli.io.dataset import DataSet, regular, within
 from calcli.io.job_files import stamp
 from calcli.io.locate import split_where
 from calcli.io.pooled_bundles import PooledRows, allow_open_files
+from calcli.numerics import AnyArray
 from calcli.rows import Block, Walk
 from calcli.workers.journal import Journal, key_of
 
@@ -179,7 +179,7 @@ class PartsTask:
 
     source: Source
     walk: bytes
-    along: tuple[NDArray[Any], ...]
+    along: tuple[AnyArray, ...]
     first: int
     last: int
     part_rows: int

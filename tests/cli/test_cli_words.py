@@ -23,9 +23,9 @@ from calcli.cli.render import Console
 from calcli.cli.tables import TEXTS, Table
 from calcli.composition import Member
 from calcli.evaluation.cross_validation import cross_validated_nll, folds_of
-from calcli.methods.auto import METHOD as AUTO
+from calcli.methods.auto import Auto
 from calcli.methods.compared.identity import Identity
-from calcli.methods.ir import METHOD as ISOTONIC
+from calcli.methods.ir import IsotonicRegression
 from calcli.registry import canonical, method, method_names, parse_method, spelled
 from calcli.rows import ArrayRows
 
@@ -270,12 +270,12 @@ def test_candidates_stand_best_first_and_failures_are_named(capsys):
 
 
 @pytest.mark.parametrize(
-    ("cls", "kept"), [(Identity, "every member is accuracy-preserving"), (ISOTONIC, "predictions may change")]
+    ("cls", "kept"), [(Identity, "every member is accuracy-preserving"), (IsotonicRegression, "predictions may change")]
 )
 def test_an_average_says_whether_it_keeps_predictions(capsys, cls, kept):
     members = tuple(Member(name, None, SimpleNamespace(laws=cls.laws), 0.5) for name in ("a", "b"))
     table = [{"method": "ts", "nll": 0.4, "error": 0.01, "weight": 1.0}]
-    assert candidates(capsys, table, AUTO(members, 0.0))[-1].startswith(f"average of 2: {kept}")
+    assert candidates(capsys, table, Auto(members, 0.0))[-1].startswith(f"average of 2: {kept}")
 
 
 def test_help_lists_options_under_headings(run):

@@ -10,8 +10,8 @@ from scipy.optimize import brentq
 from calcli.calibrator import Context
 from calcli.errors import DataError, FitError, UsageError
 from calcli.io.bundle import open_bundle
-from calcli.methods.recal import METHOD as ReCal
-from calcli.methods.ts import METHOD as TemperatureScaling
+from calcli.methods.recal import ReCal
+from calcli.methods.ts import TemperatureScaling
 from calcli.numerics import log_softmax, softmax
 from calcli.rows import ArrayRows
 

@@ -85,6 +85,3 @@ def _bars(axes: Any, curve: Curve, used: Any, paper: Paper) -> None:
             lw=0,
             zorder=1.5,
         )
-
-
-STYLE = Bins()

@@ -74,6 +74,3 @@ class Corp(ReliabilityStyle):
         return [(f"{sign['line']} isotonic accuracy", "curve")]
 
     outside_sign = "line"
-
-
-STYLE = Corp()

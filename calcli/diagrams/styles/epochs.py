@@ -179,6 +179,3 @@ def course(label: str, sets: Sequence[Measured], level: float) -> Course:
         far = reach * nll.se if np.isfinite(nll.se) else 0.0
         columns.append((nll.value, nll.value - far, nll.value + far, error, float(low), float(high)))
     return Course(label, *(tuple(map(float, column)) for column in zip(*columns, strict=True)))
-
-
-STYLE = OverEpochs()

@@ -225,6 +225,3 @@ class GapPlot(Style[Gaps]):
                 f" largest {worst.part} with {worst.gap:+.4f}."
             )
         return f"{figure.words[0].capitalize()} with intervals. {' '.join(found)}"
-
-
-STYLE = GapPlot()

@@ -181,6 +181,3 @@ class RiskCoverage(Style[Risk]):
 
 def _key(curve: Coverage, count: int) -> str:
     return f"{squeeze(curve.label, 34)}, AURC {curve.aurc:.4f}" if count > 1 else curve.label
-
-
-STYLE = RiskCoverage()

@@ -303,6 +303,3 @@ def _positive_range(values: Sequence[float]) -> tuple[float, float]:
     """Limits of a logarithmic axis around values of which some may be 0."""
     positive = [v for v in values if v > 1e-6] or [0.01]
     return min(positive) / 1.3, max(positive) * 1.3
-
-
-STYLE = Temperature()

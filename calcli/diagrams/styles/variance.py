@@ -232,6 +232,3 @@ def place(axes: Any, points: Sequence[tuple[float, float, str]], *, size: float,
                 boxes.append(box)
                 break
     return boxes
-
-
-STYLE = Variance()

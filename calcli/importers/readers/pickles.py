@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from calcli.errors import DataError, one_line
 from calcli.importers.archive import Archive
@@ -24,6 +23,7 @@ from calcli.importers.import_request import ImportRequest
 from calcli.importers.nested import flatten, merge_batches, rebuilt
 from calcli.importers.remarks import remark
 from calcli.importers.source_file import SourceFile
+from calcli.numerics import AnyArray
 
 SUFFIXES = (".p", ".pkl", ".pickle")
 
@@ -84,7 +84,7 @@ class _Array:
         self.content = _from_bytes(raw, dtype, shape, "F" if fortran else "C")
 
 
-def _from_bytes(raw: Any, dtype: Any, shape: Any, order: str = "C") -> NDArray[Any]:
+def _from_bytes(raw: Any, dtype: Any, shape: Any, order: str = "C") -> AnyArray:
     if not isinstance(dtype, _Dtype):
         raise pickle.UnpicklingError("the pickle holds an array without a type")
     if isinstance(raw, list):
@@ -112,7 +112,7 @@ def _encode(text: str, encoding: str = "latin1") -> bytes:
     return text.encode("latin-1")
 
 
-def _scalar(dtype: Any, raw: Any = b"") -> NDArray[Any]:
+def _scalar(dtype: Any, raw: Any = b"") -> AnyArray:
     return _from_bytes(raw, dtype, ())
 
 
@@ -245,7 +245,7 @@ class _StorageOnly(Unhashing):
         return pid
 
 
-def _storage(raw: Any) -> NDArray[Any]:
+def _storage(raw: Any) -> AnyArray:
     """The numbers of a tensor that was pickled by itself: torch nests its own file format into the pickle."""
     file = io.BytesIO(_bytes(raw))
     about = [_StorageOnly(file).load() for _ in range(5)][3]

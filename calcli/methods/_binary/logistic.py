@@ -4,11 +4,10 @@ from typing import Annotated, Literal, NamedTuple
 
 import numpy as np
 from msgspec import Meta
-from numpy.typing import NDArray
 
 from calcli.calibrator import Status
 from calcli.methods._binary.log_odds import Sample
-from calcli.numerics import FloatArray
+from calcli.numerics import BoolArray, FloatArray
 from calcli.solvers import minimise_box
 
 Loss = Literal["log", "brier"]
@@ -125,7 +124,7 @@ def regress(
     return Regression(slopes, offset, "ok", "", record)
 
 
-def smoothed_targets(hit: NDArray[np.bool_], ones: float, zeros: float) -> FloatArray:
+def smoothed_targets(hit: BoolArray, ones: float, zeros: float) -> FloatArray:
     """Targets (n1+1)/(n1+2) and 1/(n0+2) in place of 1 and 0.
 
     ones, zeros : weight of the positives and of the negatives, n1 and n0. With them the
@@ -134,7 +133,7 @@ def smoothed_targets(hit: NDArray[np.bool_], ones: float, zeros: float) -> Float
     return np.where(hit, (ones + 1.0) / (ones + 2.0), 1.0 / (zeros + 2.0))
 
 
-def is_separable(s: FloatArray, hit: NDArray[np.bool_]) -> bool:
+def is_separable(s: FloatArray, hit: BoolArray) -> bool:
     """Whether one threshold on s tells positives from negatives, up to ties at it."""
     ones, zeros = s[hit], s[~hit]
     return bool(zeros.max() <= ones.min() or ones.max() <= zeros.min())

@@ -1,1 +1,1 @@
-"""Methods to compare with: each file binds ``METHOD``, as those in ``calcli/methods`` do."""
+"""Methods to compare with, one class with a ``title`` per file, as in ``calcli/methods``."""

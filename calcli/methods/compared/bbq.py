@@ -6,13 +6,12 @@ from typing import Annotated, Any, Literal, NamedTuple
 
 import numpy as np
 from msgspec import Meta
-from numpy.typing import NDArray
 
 from calcli.binning import ends
 from calcli.fast_dataclass import dataclass
 from calcli.methods._binary.log_odds import Sample
 from calcli.methods._binary.maps import TOP_LABEL, MapFit, ModeOptions, Steps
-from calcli.numerics import FloatArray, IntArray, sigmoid, tie_groups
+from calcli.numerics import BoolArray, FloatArray, IntArray, sigmoid, tie_groups
 
 NEGLIGIBLE = 1e-12
 """Models of a smaller posterior weight are dropped."""
@@ -159,7 +158,7 @@ def fit_bbq(sample: Sample, prior: str, theta: str, prune: str) -> tuple[FloatAr
     return edges, np.clip(average, 0.0, 1.0), weights[kept], bins[kept]
 
 
-def elbow(likelihood: FloatArray) -> NDArray[np.bool_]:
+def elbow(likelihood: FloatArray) -> BoolArray:
     """Which models the authors' code keeps: those before the relative likelihoods, sorted,
     stop falling by more than 0.001 of their variance from one to the next."""
     order = np.argsort(-likelihood, kind="stable")
@@ -174,6 +173,3 @@ def elbow(likelihood: FloatArray) -> NDArray[np.bool_]:
     kept = np.zeros(len(likelihood), dtype=np.bool_)
     kept[order[: max(k, 1)]] = True
     return kept
-
-
-METHOD = BayesianBinning

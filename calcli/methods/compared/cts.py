@@ -260,6 +260,3 @@ class ClassTemperatureScaling(Calibrator):
     def apply(self, block: Block) -> Prediction:
         scaled = block.z / self.temperature
         return Prediction(log_softmax(scaled), scaled.argmax(axis=1))
-
-
-METHOD = ClassTemperatureScaling

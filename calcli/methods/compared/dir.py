@@ -27,6 +27,3 @@ class DirichletCalibration(FullMap):
     title = "Dirichlet calibration"
     laws = Laws(shift_invariant=True, equivariant=True, improves_nll=True, weights=True, class_shares=True)
     features = staticmethod(log_probabilities)
-
-
-METHOD = DirichletCalibration

@@ -34,6 +34,3 @@ class Identity(Calibrator):
         if block.kind == "confidence":
             return Prediction.of_confidence(block.scores[:, 0].astype(np.float64))
         return Prediction(log_softmax(block.z), block.prediction)
-
-
-METHOD = Identity

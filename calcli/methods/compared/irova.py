@@ -51,6 +51,3 @@ class IsotonicOneVsAll(PiecewiseLinear):
         super().check_own(k)
         if len(self.maps) != k:
             raise DataError(f"there are {len(self.maps)} maps, expected one for each of {k} classes")
-
-
-METHOD = IsotonicOneVsAll

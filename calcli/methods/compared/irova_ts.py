@@ -42,6 +42,3 @@ class IsotonicAfterTemperature(IsotonicOneVsAll):
     @cached_property
     def upstream(self) -> Calibrator:
         return TemperatureScaling(self.temperature)
-
-
-METHOD = IsotonicAfterTemperature

@@ -29,6 +29,3 @@ class MatrixScaling(FullMap):
     title = "matrix scaling"
     laws = Laws(equivariant=True, improves_nll=True, weights=True, class_shares=True)
     features = staticmethod(raw_scores)
-
-
-METHOD = MatrixScaling
