@@ -19,7 +19,7 @@ from calcli.io.row_facts import facts_of, share_seen, sketch, unwritten
 from calcli.kernels.device import idle
 from calcli.kernels.numpy import summary_at
 from calcli.kernels.numpy.temperature import softmax_at
-from calcli.metrics.summarise import summarise
+from calcli.metrics.collect import summarise
 from calcli.metrics.warnings import data_warnings, zero_warnings
 from calcli.numerics import AnyArray
 from calcli.registry import method, method_names

@@ -8,9 +8,8 @@ import numpy as np
 
 from calcli.calibrator import Context, Fit, Options
 from calcli.folds import random_folds
-from calcli.metrics.collect import collect, collect_all, predicted
+from calcli.metrics.collect import collect, collect_all, predicted, summarise
 from calcli.metrics.rowtable import RowTable
-from calcli.metrics.summarise import summarise
 from calcli.numerics import IntArray
 from calcli.registry import method, parse_options
 from calcli.rows import Rows

@@ -16,12 +16,11 @@ from calcli.kernels.numpy.hoki_retention import CELLS_PER_FOLD, DEGREE, gap_tabl
 from calcli.methods._binary.curves import logs, normalize, share_rest, step
 from calcli.methods._binary.log_odds import log_sigmoid, top_log_odds
 from calcli.methods._binary.maps import BinaryCalibrator, LogisticCalibrator, PiecewiseLinear
-from calcli.methods._hoki.rounds import SLACK
 from calcli.methods._monotone import evaluate
 from calcli.methods.compared.bbq import BayesianBinning
 from calcli.methods.compared.irova import TIE_BREAK, IsotonicOneVsAll
 from calcli.methods.hb import HistogramBinning
-from calcli.methods.hoki import Hoki
+from calcli.methods.hoki import SLACK, Hoki
 from calcli.methods.iop import IntraOrderPreserving
 from calcli.methods.logit_spline import LogitSpline
 from calcli.methods.recal import ReCal

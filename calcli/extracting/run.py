@@ -1,9 +1,11 @@
 """Running a model over inputs: scores of every input, and of what transforms make of it."""
 
+import json
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack
+from contextlib import AbstractContextManager, ExitStack, suppress
 from dataclasses import asdict, replace
 from hashlib import sha256
+from itertools import chain
 from pathlib import Path
 from typing import Any
 from zlib import crc32
@@ -15,7 +17,6 @@ from calcli.calibrator import Context
 from calcli.errors import CalcliError, DataError, UsageError, one_line
 from calcli.extracting.model import Model, load_model
 from calcli.extracting.model_inputs import IMAGE_SUFFIXES, Inputs, ModelJob, open_inputs
-from calcli.extracting.resume import KeptScores
 from calcli.extracting.transforms import Transform, choose, parse
 from calcli.importers.import_report import ImportReport, Splitting, Written
 from calcli.io.atomic import check_output, real_place
@@ -24,6 +25,73 @@ from calcli.io.validate import check_labels, check_scores, score_kind
 from calcli.io.writer import BundleWriter, NewBundle, new_bundles
 from calcli.numerics import AnyArray, FloatArray, IntArray, floored_log
 from calcli.rows import ScoreKind
+from calcli.workers.journal import Journal, key_of
+
+# ---- scores kept batch by batch as they come, in the job file beside the output, so that an interrupted job can go on
+
+
+class KeptScores(AbstractContextManager["KeptScores"]):
+    """The scores of a job: batches of rows, (rows, layers, k). done : rows that are there. k : classes, once known.
+
+    job : what makes the job this one and no other, JSON types. Use as a context manager: the file stays when the work
+    is cut short. Raises UsageError for the file of another job (unless ``force``, which starts anew), and as
+    ``Journal`` does.
+    """
+
+    def __init__(self, path: Path, job: dict[str, Any], *, force: bool = False) -> None:
+        self.path, self.job = path, json.loads(json.dumps(job))
+        self.k: int | None = None
+        self._ends = [0]
+        self._journal = Journal(path)
+        try:
+            self._go_on(force)
+        except BaseException:
+            self._journal.close(done=False)
+            raise
+
+    @property
+    def done(self) -> int:
+        return self._ends[-1]
+
+    def _go_on(self, force: bool) -> None:
+        with suppress(KeyError):
+            while True:
+                job, rows = self._journal[_key(self.done)]
+                if job != self.job:
+                    break
+                self._took(rows)
+            if not self.done and not force:
+                different = sorted(key for key in {*job, *self.job} if job.get(key) != self.job.get(key))
+                raise UsageError(
+                    f"{self.path}: holds part of another job (other {', '.join(different)}); repeat that command to"
+                    " finish it, or delete the file or pass --force to start anew"
+                )
+
+    def _took(self, rows: AnyArray) -> None:
+        self.k = rows.shape[2]
+        self._ends.append(self.done + len(rows))
+
+    def append(self, rows: AnyArray) -> None:
+        """Keep rows behind those that are there. Raises CalcliError when that fails."""
+        try:
+            self._journal.add(_key(self.done), (self.job, rows))
+        except OSError as problem:
+            kept = f"{self.done} rows are kept in it, make room and repeat the command" if self.done else "nothing kept"
+            raise CalcliError(f"{self.path}: cannot be written: {problem.strerror}; {kept}") from None
+        self._took(rows)
+
+    def batches(self) -> Iterator[tuple[int, AnyArray]]:
+        """The first row of every batch, and its rows."""
+        for start in self._ends[:-1]:
+            yield start, self._journal[_key(start)][1]
+
+    def __exit__(self, kind: type[BaseException] | None, *how: object) -> None:
+        self._journal.close(done=kind is None)
+
+
+def _key(start: int) -> bytes:
+    return key_of(b"scores", str(start).encode())
+
 
 DTYPES = ("float16", "float32", "float64")
 QUIET = Context()
@@ -74,7 +142,8 @@ def run_model(
                 dtype=np.dtype(job.dtype),
                 transforms=specs,
                 class_names=inputs.class_names,
-                source=_source(identity, inputs),
+                # the job, without what a mere copy of the files would change
+                source={**identity, "calcli_version": __version__, "rows_of_source": inputs.n},
             )
             with new_bundles(output, force=force, inputs=read) as out:
                 _write(out, inputs, groups, part, form, splitting, report)
@@ -126,11 +195,6 @@ def _identity(job: ModelJob, inputs: Inputs, model: Model, specs: Sequence[str])
     }
 
 
-def _source(identity: dict[str, Any], inputs: Inputs) -> dict[str, Any]:
-    """What the bundle records: the job, without what a mere copy of the files would change."""
-    return {**identity, "calcli_version": __version__, "rows_of_source": inputs.n}
-
-
 def _run(
     job: ModelJob,
     kind: ScoreKind,
@@ -150,14 +214,16 @@ def _run(
         if start == 0 or inputs.images:
             _check_range(x, specs, inputs, start)
         rows = []
-        for name, moved in _variants(x, layers, start):
+        moves = ((spec, way.apply(x, at, chance[start:stop])) for spec, way, at, chance in layers)
+        for name, moved in chain([("", x)], moves):
             where = f"{model.name}{f' under {name}' if name else ''}"
             scores = _scores_of(model, _prepared(moved, inputs, job), start, stop, where, part, job)
             scores = check_scores(scores, kind, f"{where} on {inputs.name}", start)
             rows.append(floored_log(scores.astype(np.float64)) if name and kind == "probs" else scores)
             if part.k is None and len(rows) == 1:
                 _check_classes(inputs, scores.shape[1], model)
-            _check_width(scores, part.k or rows[0].shape[1], where, start)
+            if (found := scores.shape[1]) != (k := part.k or rows[0].shape[1]):
+                raise DataError(f"{where}: returns {found} classes from row {start} on, expected {k} as before")
         part.append(_stored(np.stack(rows, axis=1), job.dtype, model, start))
     context.progress("extracting rows", inputs.n, inputs.n)
 
@@ -185,12 +251,6 @@ def _layers(specs: Sequence[str], inputs: Inputs, seed: int) -> list[Layer]:
         chance = np.random.default_rng([seed, crc32(spec.encode())]).random(inputs.n)
         layers.append((spec, kind, argument, chance))
     return layers
-
-
-def _variants(x: AnyArray, layers: Sequence[Layer], start: int) -> Iterator[tuple[str, AnyArray]]:
-    yield "", x
-    for spec, kind, argument, chance in layers:
-        yield spec, kind.apply(x, argument, chance[start : start + len(x)])
 
 
 def _check_range(x: AnyArray, specs: Sequence[str], inputs: Inputs, start: int) -> None:
@@ -247,11 +307,6 @@ def _scores_of(
             " models that pool nothing or return features cannot be calibrated"
         )
     return scores[:rows]
-
-
-def _check_width(scores: AnyArray, k: int, where: str, start: int) -> None:
-    if scores.shape[1] != k:
-        raise DataError(f"{where}: returns {scores.shape[1]} classes from row {start} on, expected {k} as before")
 
 
 def _check_classes(inputs: Inputs, k: int, model: Model) -> None:

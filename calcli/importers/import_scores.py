@@ -13,7 +13,7 @@ from calcli import __version__
 from calcli.errors import CalcliError, DataError, UsageError
 from calcli.importers.archive import Archive, Entry, unite
 from calcli.importers.array_names import COLUMNS, BundleArrays, columns_by_name, group_name, parse_name, plan
-from calcli.importers.confidences import confidences_by_name, load_confidences
+from calcli.importers.confidences import confidences_by_name, count_votes, load_confidences
 from calcli.importers.formats import open_archive
 from calcli.importers.gold_labels import add_gold, aligned_labels
 from calcli.importers.import_report import Chance, ImportReport, Splitting, Written, absent_classes, remark_taken
@@ -25,7 +25,6 @@ from calcli.importers.remarks import remark, remarks
 from calcli.importers.sources import settle_sources
 from calcli.importers.suggest import retried, suggestion
 from calcli.importers.unnamed_arrays import take_obvious
-from calcli.importers.votes import count_votes
 from calcli.io.atomic import check_output
 from calcli.io.bundle import OWN_NAMES
 from calcli.io.inputs import file_sha256

@@ -14,7 +14,7 @@ from calcli.errors import DataError
 from calcli.fast_dataclass import dataclass
 from calcli.kernels.device import kernels
 from calcli.kernels.numpy.recal import RowSharpness, TiltedRows, log_confidence, log_share
-from calcli.methods._hoki.rounds import choose_pool
+from calcli.methods.hoki import choose_pool
 from calcli.methods.ts import TemperatureOptions, TemperatureScaling
 from calcli.numerics import TINY, BoolArray, FloatArray, IntArray, log_softmax
 from calcli.rows import Block, Rows

@@ -4,6 +4,7 @@ import math
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import field, replace
+from functools import partial
 from typing import Any, TypeVar
 
 import numpy as np
@@ -11,10 +12,11 @@ import numpy as np
 from calcli.calibrator import Calibrator, Prediction, Progress
 from calcli.errors import DataError
 from calcli.fast_dataclass import dataclass
+from calcli.fit_summary import Summary
 from calcli.metrics.class_sums import ClassSums, Piece
 from calcli.metrics.rowtable import COLUMNS, TOP_COLUMNS, RowTable
 from calcli.numerics import LOG_ZERO, NLL_OF_ZERO, TINY, AnyArray, FloatArray, IntArray, log_softmax, tile_rows
-from calcli.rows import Block, Rows
+from calcli.rows import Block, Rows, Walk
 from calcli.statistics.paired import expected_powers
 from calcli.sums import Sums
 
@@ -117,15 +119,34 @@ def reduced(
     class_bins: int = 0,
     tops: Sequence[int] = (),
     top_only: bool = False,
+    add_up: bool = False,
 ) -> Iterator[Made]:
     """What ``reduce`` makes of the tables of some rows at a time, a table through every calibrator; it can be pickled.
 
-    Arguments as for ``collect_all``; several calibrators are compared with the first.
+    Arguments as for ``collect_all``; several calibrators are compared with the first. add_up : as of ``rows.Walk``.
     """
     needed, wanted = needed_transforms(rows, calibrators)
     tops, which = tuple(j for j in tops if j < rows.k), 0 if len(calibrators) > 1 else None
     work = _GatherBlock(rows.k, tuple(calibrators), tuple(needed), class_bins, tops, top_only, which)
-    return rows.each(_Reducing(work, reduce), transforms=wanted, at_once=2)
+    return rows.walked(Walk(_Reducing(work, reduce), (), tuple(wanted), 1 if add_up else 2, add_up))
+
+
+def summarise(rows: Rows, calibrator: Calibrator | None, progress: Progress) -> Summary:
+    """What a fit records of its rows, from one walk. Raises DataError for transforms that are missing."""
+    total: Summary | None = None
+    for part in reduced(rows, [calibrator], partial(_summary, rows.k), add_up=True):
+        total = part if total is None else total + part
+        progress("rows read", total.n, rows.n)
+    assert total is not None
+    return total
+
+
+def _summary(k: int, tables: Sequence[RowTable]) -> Summary:
+    """The summary of some rows with k classes, of their one table."""
+    (table,) = tables
+    losses = table.nll, table.brier, table.nll - table.entropy
+    classes = table.y if k > 1 else np.zeros_like(table.y)
+    return Summary.of(table.confidence, table.correct, losses, classes, k, table.weight, table.counts)
 
 
 def predicted(rows: Rows, calibrator: Calibrator | None) -> Prediction:

@@ -8,8 +8,7 @@ import pytest
 
 from calcli.errors import CalcliError, UsageError
 from calcli.extracting.model_inputs import ModelJob
-from calcli.extracting.resume import KeptScores
-from calcli.extracting.run import run_model
+from calcli.extracting.run import KeptScores, run_model
 
 pytestmark = pytest.mark.slow
 

@@ -10,7 +10,7 @@ from synthetic import DEGENERATE, predict, rows_of, truth
 from calcli.calibrator import Context
 from calcli.fit_and_apply import harm
 from calcli.io.artifact import Artifact, FitRecord, dumps, loads
-from calcli.metrics.summarise import summarise
+from calcli.metrics.collect import summarise
 from calcli.registry import method, method_names, parse_options
 from calcli.rows import ArrayRows, Rows
 

@@ -13,8 +13,8 @@ from calcli.io.params import decode_params, encode_params
 from calcli.kernels.numpy.hoki_retention import block_retention
 from calcli.kernels.numpy.noise import standard_noise
 from calcli.methods import hoki as module
-from calcli.methods._hoki.rounds import Evidence, bin_of, design, fit_lines, replay, width_error
-from calcli.metrics.summarise import summarise
+from calcli.methods.hoki import Evidence, bin_of, design, fit_lines, replay, width_error
+from calcli.metrics.collect import summarise
 from calcli.numerics import softmax
 from calcli.registry import parse_options
 from calcli.rows import ArrayRows

@@ -13,7 +13,7 @@ from calcli.io.bundle import BundleRows, open_bundle
 from calcli.kernels import device as device_module
 from calcli.kernels.numpy import expand, nll_slope, summary_at, top_mass_slope
 from calcli.methods._temperature import series_root, start_rows
-from calcli.metrics.summarise import summarise
+from calcli.metrics.collect import summarise
 from calcli.registry import method, parse_options
 from calcli.rows import ArrayRows
 from calcli.solvers import find_root

@@ -17,9 +17,9 @@ from calcli.importers.open_any_file import open_data
 from calcli.io.artifact import dumps, loads
 from calcli.methods.ts import TemperatureScaling
 from calcli.metrics.catalog import measure, metric_names
+from calcli.metrics.collect import summarise
 from calcli.metrics.context import MetricContext, MetricSettings
 from calcli.metrics.nulls import null_of
-from calcli.metrics.summarise import summarise
 from calcli.registry import method, method_names, parse_options
 from calcli.rows import ArrayRows, Block
 

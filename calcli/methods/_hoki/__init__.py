@@ -1,1 +1,0 @@
-"""Hoki's parts: the noise and its scale (``search``), the fixed-point rounds (``rounds``)."""
