@@ -3,6 +3,7 @@
 import html
 import json
 import math
+import sys
 import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
@@ -110,8 +111,7 @@ def open_scores(
         with remarks() as told:
             labels, words = labels_in_memory(labels, scores.shape, class_names)
         class_names = class_names or words
-        for sentence in told:
-            warnings.warn(sentence, stacklevel=5)
+        warn_all(told)
     with bundle_in_memory(scores, labels, own, weights=weights, units=units, class_names=class_names) as rows:
         yield rows
 
@@ -245,11 +245,9 @@ def evaluate(
     0.75
     """
     plan = _plan(None if metrics is None else [metric(name).name for name in metrics], settings)
-    more = {"weights": weights, "units": units, "class_names": class_names}
-    with (
-        open_scores(scores, labels, kind, prefer=("test",), **more) as rows,
-        _tried(rows, _fitted(calibrators), groups, again) as (subject, candidates, notes),
-    ):
+    own = (weights, units, groups, class_names, again)
+    about = dict(zip(ABOUT_ROWS, own, strict=True))
+    with _tried(scores, labels, _fitted(calibrators), kind, **about) as (rows, subject, candidates, notes):
         found = assess(subject if plan.report else replace(subject, group=None), candidates, plan)
         notes += label_doubts(found.seen, rows.class_names)
         return Evaluation([found.results])
@@ -263,18 +261,13 @@ def report(
     *,
     path: str | PathLike[str],
     title: str = "",
-    weights: Any = None,
-    units: Any = None,
-    groups: Any = None,
-    class_names: Sequence[str] | None = None,
-    again: bool = False,
     force: bool = False,
-    **settings: Any,
+    **how: Any,
 ) -> Evaluation:
     """Write an HTML report of scores with labels, uncalibrated and through each calibrator.
 
-    path : of the page, which ends in .html. title : its name. The rest is as for ``evaluate``, whose result is
-    returned; the page holds its JSON. Raises UsageError where a file exists, unless ``force``, and what
+    path : of the page, which ends in .html. title : its name. how : all else that ``evaluate`` takes but ``metrics``.
+    Its result is returned; the page holds its JSON. Raises UsageError where a file exists, unless ``force``, and what
     ``evaluate`` raises.
 
     >>> import tempfile, numpy as np
@@ -290,12 +283,9 @@ def report(
     if target.suffix.lower() not in (".html", ".htm"):
         raise UsageError(f"{target}: expected a name that ends in .html")
     _check_free(target, force)
-    plan = replace(_plan(None, settings), metrics=metrics_of_page())
-    more = {"weights": weights, "units": units, "class_names": class_names}
-    with (
-        open_scores(scores, labels, kind, prefer=("test",), **more) as rows,
-        _tried(rows, given, groups, again) as (subject, candidates, notes),
-    ):
+    about = {name: how.pop(name) for name in ABOUT_ROWS if name in how}
+    plan = replace(_plan(None, how), metrics=metrics_of_page())
+    with _tried(scores, labels, given, kind, **about) as (rows, subject, candidates, notes):
         model, found = gather(subject, candidates, plan)
         notes += label_doubts(found.seen, rows.class_names)
         facts = [None, *(facts_of(f"{each.method}.json", each._artifact) for each in given)]
@@ -315,29 +305,37 @@ def _plan(names: Sequence[str] | None, settings: Mapping[str, Any]) -> Plan:
     return Plan(tuple(names or report_metrics()), how, report=names is None, about=settings.get("label"))
 
 
+ABOUT_ROWS = ("weights", "units", "groups", "class_names", "again")
+"""What ``evaluate`` is told of the rows."""
+
+
 @contextmanager
 def _tried(
-    rows: DataSet, given: "Sequence[FittedCalibrator]", groups: Any, again: bool
-) -> Iterator[tuple[Subject, list[Candidate], list[str]]]:
-    """What is evaluated on rows, and a list of doubts to add to: at the end they are warnings of the caller's line."""
-    candidates = [Candidate(None, "uncalibrated", None)]
-    _bring(rows, groups, given)
-    first: list[str] = []
-    for i, each in enumerate(given):
-        own = each._artifact
-        first += check_fits(own, each.method, rows, again=again)
-        checked_transforms(own.calibrator, rows, rows.name)
-        alone = [other.method for other in given].count(each.method) == 1
-        name = each.method if alone else f"{each.method} {i + 1}"
-        candidates.append(Candidate(name, each.method, own.calibrator, seen=partial(fitted_on, own, rows)))
-    group = rows.column("group") if groups is None else as_array(groups, "groups")
-    notes: list[str] = []
-    subject = Subject(rows, rows.name, group, rows.class_names, rows.unit_name, rows.location)
-    yield subject, candidates, notes
-    met = [(each.method, fitted_on(each._artifact, rows)) for each in given]
-    seen = [f"{name} was fitted on {what}: evaluate it on held-out rows" for name, what in met if what is not None]
-    for note in (*first, *rows.caveats, *notes, *seen):
-        warnings.warn(note, stacklevel=4)
+    scores: Scores, labels: Any, given: "Sequence[FittedCalibrator]", kind: str, **about: Any
+) -> Iterator[tuple[DataSet, Subject, list[Candidate], list[str]]]:
+    """The rows, what is evaluated on them, and a list of doubts to add to: at the end warnings of the caller's line.
+
+    about : those of ``ABOUT_ROWS``.
+    """
+    groups, again = about.pop("groups", None), about.pop("again", False)
+    with open_scores(scores, labels, kind, prefer=("test",), **about) as rows:
+        candidates = [Candidate(None, "uncalibrated", None)]
+        _bring(rows, groups, given)
+        first: list[str] = []
+        for i, each in enumerate(given):
+            own = each._artifact
+            first += check_fits(own, each.method, rows, again=again)
+            checked_transforms(own.calibrator, rows, rows.name)
+            alone = [other.method for other in given].count(each.method) == 1
+            name = each.method if alone else f"{each.method} {i + 1}"
+            candidates.append(Candidate(name, each.method, own.calibrator, seen=partial(fitted_on, own, rows)))
+        group = rows.column("group") if groups is None else as_array(groups, "groups")
+        notes: list[str] = []
+        subject = Subject(rows, rows.name, group, rows.class_names, rows.unit_name, rows.location)
+        yield rows, subject, candidates, notes
+        met = [(each.method, fitted_on(each._artifact, rows)) for each in given]
+        seen = [f"{name} was fitted on {what}: evaluate it on held-out rows" for name, what in met if what is not None]
+        warn_all((*first, *rows.caveats, *notes, *seen))
 
 
 def compare(
@@ -346,24 +344,21 @@ def compare(
     methods: str | Sequence[str] | None = None,
     kind: str = "logits",
     *,
-    baseline: str | None = None,
-    folds: int = 5,
     weights: Any = None,
     units: Any = None,
     class_names: Sequence[str] | None = None,
-    thorough: bool = False,
-    seed: int = 0,
-    level: float = 0.95,
+    **settings: Any,
 ) -> dict[str, Any]:
     """Rank methods by rows that they were not fitted on.
 
     scores, labels, kind, weights, units, class_names : as for ``fit``. methods : names, with options as in
-    ``hb(bins=20)``, or ``all``; left out, those that ``calcli methods`` lists first. baseline : what differences are
-    taken to, ``ts`` unless named. folds : random parts of the rows, each scored by the fit to the others. thorough :
-    of ``all`` also methods with more parameters than rows. Returns what ``calcli compare --json`` prints.
+    ``hb(bins=20)``, or ``all``; left out, those that ``calcli methods`` lists first. settings : ``baseline``, what
+    differences are taken to, ``ts`` unless named; ``folds``, random parts of the rows (2..1000, else 5), each scored by
+    the fit to the others; ``seed``; ``level`` of intervals; ``thorough``, of ``all`` also methods with more parameters
+    than rows. Returns what ``calcli compare --json`` prints.
 
-    Raises UsageError for methods that do not exist, DataError for bad rows and for confidences. A method whose fit
-    fails has ``status`` ``failed`` and a reason.
+    Raises UsageError for methods and settings that do not exist, DataError for bad rows and for confidences. A method
+    whose fit fails has ``status`` ``failed`` and a reason.
 
     >>> import numpy as np
     >>> rng = np.random.default_rng(0)
@@ -377,23 +372,22 @@ def compare(
     """
     from calcli.evaluation import leaderboard as board
 
-    if not 2 <= folds <= 1000:
-        raise UsageError(f"folds is {folds}, expected a whole number from 2 to 1000")
     asked = methods if methods is None or isinstance(methods, str) else ",".join(methods)
-    how = checked(MetricSettings, {"seed": seed, "level": level})
+    s = checked(board.CompareSettings, settings)
+    how = MetricSettings(seed=s.seed, level=s.level)
     more = {"weights": weights, "units": units, "class_names": class_names}
     with open_scores(scores, labels, kind, prefer=("cal", "val"), **more) as rows:
         if rows.kind == "confidence":
             raise DataError(f"{rows.name}: holds confidences, which have no NLL of the label")
-        parts = folds_of(rows, Context(how.seed), folds)
+        parts = folds_of(rows, Context(s.seed), s.folds)
         if not parts:
             raise DataError(f"{rows.name}: has {rows.n} row, folds need two or more")
         for _ in rows.blocks():
             pass  # a complete walk checks every row and makes the hash
         warn_all(rows.caveats)
-        names, _ = board.entrants(asked, rows, thorough)
-        base, scene = board.baseline_of(baseline, names), board.OpenedFolds(rows, rows, parts)
-        first = board.held_out(base, scene, how.seed, nullcontext(()))
+        names, _ = board.entrants(asked, rows, s.thorough)
+        base, scene = board.baseline_of(s.baseline, names), board.OpenedFolds(rows, rows, parts)
+        first = board.held_out(base, scene, s.seed, nullcontext(()))
         fits = first.fits if first.table is not None else ()
         against = [(held, fit) for (_, held, _), fit in zip(parts, fits, strict=False)]
         planned = board.LeaderboardEntry(rows.name, base, rows.n, rows.k, board.digest_of(rows), 0.0, {})
@@ -401,9 +395,9 @@ def compare(
         for name in dict.fromkeys(names):
             if name != base:
                 plan = replace(planned, method=name, against=(rows.name, base))
-                done = board.held_out(name, scene, how.seed, nullcontext(against))
+                done = board.held_out(name, scene, s.seed, nullcontext(against))
                 entries.append(board.entered(plan, done, first, how))
-    common = {"folds": folds, "test": None, "seed": how.seed, "level": how.level, "baseline": base}
+    common = {"folds": s.folds, "test": None, "seed": s.seed, "level": s.level, "baseline": base}
     return dict(finite(board.comparison(entries, common, None)))
 
 
@@ -655,9 +649,15 @@ def _bring(rows: Rows, groups: Any, calibrators: "Sequence[FittedCalibrator]") -
 
 
 def warn_all(notes: Sequence[str]) -> None:
-    """Hand sentences to Python's own warnings, as of the line that called us."""
+    """Hand sentences to Python's own warnings, as of the line that called us: the nearest that is not ours."""
+    level, frame = 1, sys._getframe()
+    while frame.f_back is not None and frame.f_globals.get("__name__", "").partition(".")[0] in (
+        "calcli",
+        "contextlib",
+    ):
+        level, frame = level + 1, frame.f_back
     for note in notes:
-        warnings.warn(note, stacklevel=3)
+        warnings.warn(note, stacklevel=level)
 
 
 def load(path: str | PathLike[str]) -> "FittedCalibrator":
@@ -753,8 +753,7 @@ class FittedCalibrator:
     def _applied(self, scores: Scores, kind: str | None, groups: Any) -> tuple[FloatArray, IntArray]:
         with open_unlabelled(scores, kind or self.kind) as rows:
             _bring(rows, groups, [self])
-            for doubt in doubts(rows):
-                warnings.warn(doubt, stacklevel=3)
+            warn_all(doubts(rows))
             if isinstance(rows, DataSet):
                 check_fits(self._artifact, self.method, rows)
             elif "confidence" in {rows.kind, self.kind} and rows.kind != self.kind:

@@ -23,10 +23,24 @@ from calcli.kernels.device import resolve
 from calcli.metrics.context import MetricContext, MetricSettings
 from calcli.metrics.friedman import Friedman, nemenyi_distance
 from calcli.metrics.rowtable import RowTable
+from calcli.options import flag, same, seed
 from calcli.registry import method, method_names, parse_method, spelled, split_list
 from calcli.rows import Rows
 
 UNCALIBRATED = "uncalibrated"
+
+
+@dataclass(frozen=True, kw_only=True)
+class CompareSettings:
+    """How methods are compared, of Python and of the command line alike."""
+
+    baseline: str | None = flag(None, "What differences are taken to.", "METHOD", shown="ts")
+    folds: int = flag(5, "Random parts of a bundle.", "N", min=2, max=1000)
+    seed: int = seed()
+    level: float = same(MetricSettings, "level")
+    thorough: bool = flag(False, "all: also methods with more parameters than rows.")
+
+
 LEADERBOARD_METRICS = ("nll", "brier", "ece", "accuracy")
 COMPARED = ("nll", "brier", "accuracy")
 """Metrics that are means over rows, and so have paired differences."""

@@ -382,6 +382,15 @@ def without_time(found):
     return found
 
 
+@pytest.mark.parametrize("work", [calcli.fit, calcli.evaluate])
+def test_warnings_are_of_the_line_that_calls(work):
+    """What was read as class 1 is found two context managers deep in evaluate, one in fit."""
+    rows = np.random.default_rng(0).normal(size=(200, 2))
+    with pytest.warns(UserWarning, match="'b' was read as class 1") as heard:
+        work(rows, np.where(rows[:, 1] > 0, "b", "a"))
+    assert {each.filename for each in heard} == {__file__}
+
+
 def test_compare_returns_what_the_command_prints(files):
     own = calcli.compare("val.npz", methods=["ts", "ec", "vs"], folds=4, seed=3)
     theirs = printed(files, "compare", "val.npz", "--methods", "ts,ec,vs", "--folds", "4", "--seed", "3")
@@ -392,7 +401,7 @@ def test_compare_returns_what_the_command_prints(files):
     assert [each["metrics"] for each in arrays["results"]] == [each["metrics"] for each in own["results"]]
     with pytest.raises(UsageError, match="temprature"):
         calcli.compare("val.npz", methods="temprature")
-    with pytest.raises(UsageError, match="folds is 1"):
+    with pytest.raises(UsageError, match="setting folds=1"):
         calcli.compare("val.npz", folds=1)
 
 
