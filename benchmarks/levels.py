@@ -8,8 +8,8 @@ python benchmarks/levels.py table benchmarks/levels.json
 level : share of verdicts on calibrated rows that are anything but clean, and of each of its tests; with --scores
 sure, rare or noisy of near-certain scores, of a class with 1 % of the rows (and two classes: class 1), and of labels
 of which 5 % are drawn at random, which the scores know.
-power : the same where the stated logits are z / T, and where one class has a bias; beside it the
-rule of 0.1. split : calibration part of the log loss of calibrated rows. coverage : of the 95 %
+power : the same where the stated logits are z / T (T < 1: overconfident), and where one class has a bias; beside it
+the rule of 0.1; with --rows at fixed departures of every class count. split : calibration part of the log loss of calibrated rows. coverage : of the 95 %
 intervals of row means, where the logits are twice too large and the losses skewed. areas : the same of auroc,
 aurc and eaurc, of rows drawn from --pool where one is given, and how often there is none. paired : two maps
 of known scores (--pool FILE.npz: of its logits), labels from a known truth: how often the paired test and
@@ -364,6 +364,7 @@ SHIFTS = [
     {"rows": 1000, "classes": 10, "temperature": 0.85},
     {"rows": 10000, "classes": 10, "bias": 0.3},
 ]
+DEPARTURES = [*({"temperature": t} for t in (0.77, 0.91, 1.1, 1.3)), {"bias": 0.5}]
 
 
 GENERATORS = ["c10", "1 % positive", "60 % right"]
@@ -425,7 +426,9 @@ def cells_of(args):
     without = {"split": False} if args.without_split else {}
     if args.what == "power":
         spreads = [{} if spread is None else {"spread": spread} for spread in args.spread]
-        return [{**shift, **spread, **without} for spread in spreads for shift in SHIFTS]
+        sizes = [{"rows": n, "classes": k} for k in args.classes or GRID["classes"] for n in args.rows or []]
+        shifts = [{**size, **departure} for size in sizes for departure in DEPARTURES] or SHIFTS
+        return [{**shift, **spread, **without} for spread in spreads for shift in shifts]
     default = {"classes": [100], "rows": [500, 1000, 2000, 5000]} if args.what == "split" else GRID
     if args.what == "coverage":
         default = {"classes": [2, 10, 100], "rows": [200, 1000]}

@@ -27,16 +27,13 @@ from calcli.metrics.context import Label, MetricContext
 from calcli.metrics.debiased import class_p_values_of, cwece2
 from calcli.metrics.intervals import normal_quantile, normal_tail
 from calcli.metrics.losses import FEW, gap_interval
-from calcli.metrics.rowtable import RowTable
 from calcli.metrics.significance import (
     MeanGap,
     adjusted,
     benjamini_hochberg,
-    confidence_direction,
     direction_of,
-    positive_direction,
+    group_gaps,
     simes,
-    sum_p_value,
 )
 from calcli.numerics import FloatArray
 from calcli.statistics.units import FEWEST_UNITS
@@ -184,53 +181,28 @@ def _class_findings(context: MetricContext) -> Classwise | None:
     return Classwise(value.value, value.more["signed_square"], simes(p), len(off), tuple(off[:20]))
 
 
-@dataclass(frozen=True)
-class GroupGap:
-    """gap : the worse of mean confidence minus accuracy and, of two classes, mean P(class 1) minus its frequency."""
-
-    gap: float
-    p_value: float
-    of_positive: bool
-
-
-def group_gap(part: RowTable, about: Label | None = None) -> GroupGap:
-    """How far one group of rows is off on average; the p-value counts both gaps that two classes have.
-
-    about : ``top`` or ``positive`` for one of them alone.
-    """
-    found = []
-    if part.positive is None or about != "positive":
-        p = sum_p_value(part.confidence, part.correct, part.weight, part.units)
-        found.append(GroupGap(confidence_direction(part).gap, p, False))
-    if part.positive is not None and about != "top":
-        y = (part.y == 1).astype(np.float64)
-        found.append(
-            GroupGap(positive_direction(part).gap, sum_p_value(part.positive, y, part.weight, part.units), True)
-        )
-    least = min(found, key=lambda each: each.p_value)
-    return replace(least, p_value=min(1.0, len(found) * least.p_value))
-
-
 def _group_findings(context: MetricContext, about: Label | None) -> Groupwise | None:
-    """Simes' test that in every group the confidence (of two classes also P(class 1)) is right on average."""
+    """The groups whose mean gap is off: of the confidence, and of two classes also of P(class 1)."""
     table = context.table
     if table.group is None:
         return None
     names, parts = table.groups()
     if not 2 <= len(names) <= MOST_GROUPS:
         return None
-    gaps = [group_gap(part, about) for part in parts]
-    p = np.array([gap.p_value for gap in gaps])
-    worst = min(range(len(gaps)), key=lambda g: (max(gaps[g].p_value, RESOLVED), -abs(gaps[g].gap)))
-    label = names[worst]
+    found = group_gaps(parts, about)
+    g, worst = min(
+        ((g, gap) for gaps in found.values() for g, gap in enumerate(gaps)),
+        key=lambda each: (max(each[1].p_value, RESOLVED), -abs(each[1].gap)),
+    )
+    label = names[g]
     return Groupwise(
         len(names),
-        len(benjamini_hochberg(p, LEVEL)),
+        sum(any(gap.p_adjusted <= LEVEL for gap in each) for each in zip(*found.values(), strict=True)),
         str(label.decode() if isinstance(label, bytes) else label),
-        parts[worst].n,
-        gaps[worst].gap,
-        simes(p),
-        gaps[worst].of_positive,
+        parts[g].n,
+        worst.gap,
+        min(gap.p_adjusted for gaps in found.values() for gap in gaps),
+        worst.of_positive,
     )
 
 

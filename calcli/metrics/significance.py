@@ -359,6 +359,38 @@ def benjamini_hochberg(p_values: FloatArray, level: float = 0.05) -> IntArray:
     return order[: passed[-1] + 1] if len(passed) else order[:0]
 
 
+@dataclass(frozen=True)
+class GroupGap:
+    """How far one group of rows is off on average. of_positive : mean P(class 1) minus the frequency of class 1, else
+    mean confidence minus accuracy. p_adjusted : of all gaps that were considered together."""
+
+    gap: float
+    p_value: float
+    of_positive: bool
+    p_adjusted: float
+
+
+def group_gaps(parts: Sequence[RowTable], about: Label | None = None) -> dict[Label, list[GroupGap]]:
+    """The gaps of every group, by what they are of; all of them are considered together.
+
+    about : ``top`` or ``positive`` for one quantity alone; else two classes have both.
+    """
+    wanted: list[Label] = ["top"] if parts[0].positive is None else ["positive", "top"]
+    found, p_values = {}, []
+    for label in [about] if about in wanted else wanted:
+        positive = label == "positive"
+        found[label] = [positive_direction(t).gap if positive else confidence_direction(t).gap for t in parts]
+        for t in parts:
+            scores, outcomes = (t.positive, (t.y == 1).astype(np.float64)) if positive else (t.confidence, t.correct)
+            assert scores is not None
+            p_values.append(sum_p_value(scores, outcomes, t.weight, t.units))
+    together = iter(zip(p_values, adjusted(np.array(p_values)).tolist(), strict=True))
+    return {
+        label: [GroupGap(gap, p, label == "positive", q) for gap, (p, q) in zip(gaps, together, strict=False)]
+        for label, gaps in found.items()
+    }
+
+
 @made_once
 def _drawn_paths(context: MetricContext) -> FloatArray:
     """Largest cumulative gap, and range of the cumulative gaps, under calibration of rows in units, (2, draws)."""
