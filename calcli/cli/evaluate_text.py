@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, TypeVar
 
 from calcli.cli.tables import Cell, number, plain, print_table
+from calcli.evaluation.term_meanings import meaning as meaning_of
 from calcli.metrics.catalog import metric
 from calcli.metrics.significance import p_cell, p_text
 
@@ -118,7 +119,7 @@ def _print_bundle(results: "Sequence[Result]", plan: "Plan") -> None:
     if results[0].units_words:
         say(results[0].units_words)
     shown = [name for name in results[0].scores if not plan.report or metric(name).in_table]
-    meaning = ["meaning", *(metric(name).meaning for name in shown)] if plan.report else ()
+    meaning = ["meaning", *(meaning_of(name, plan.settings) for name in shown)] if plan.report else ()
     columns = [[result.title, *(_cell(result.scores[name]) for name in shown)] for result in results]
     _print_columns(["metric", *shown], columns, meaning)
     for result in results:
@@ -268,7 +269,8 @@ def _print_per_class(result: "Result") -> None:
     lines = result.per_class
     if lines is None:
         return
-    say(f"\n{result.bundle}, {result.title}, by class (p: adjusted for all classes; * significant)")
+    verdict = " and the verdict" * (result.report is not None)
+    say(f"\n{result.bundle}, {result.title}, by class (p: adjusted for all classes{verdict}; * significant)")
     named = lines[0].name is not None
     head = ["class", *(["name"] if named else []), "rows", "predicted", "share", "mean p", "gap", "p"]
     body: list[list[Cell]] = [
@@ -294,12 +296,15 @@ def _print_per_group(result: "Result") -> None:
     lines = result.per_group
     if lines is None:
         return
-    say(f"\n{result.bundle}, {result.title}, by group (p: adjusted for all groups; * significant)")
-    also, alone = any(line.of_positive for line in lines), all(line.of_positive for line in lines)
-    marked = "; (1): mean P(class 1) minus the frequency of class 1, further off" * also
-    what = "mean P(class 1) minus the frequency of class 1" if alone else f"mean confidence minus accuracy{marked}"
-    print(f"gap: {what}, with its interval")
-    two = ["frequency of class 1", "mean P(class 1)"] * alone
+    verdict = " and the verdict" * (result.report is not None)
+    say(f"\n{result.bundle}, {result.title}, by group (p: adjusted for all groups{verdict}; * significant)")
+    positive = lines[0].of_positive
+    gaps = ["mean confidence minus accuracy", "mean P(class 1) minus the frequency of class 1"]
+    print(f"gap: {gaps[positive]}, with its interval")
+    if also := [f"{x.group} {x.other.gap:+.4f} ({p_text(x.other.p_adjusted)})" for x in lines if x.other is not None]:
+        way = "top" if positive else "positive"
+        say(f"significant is also {gaps[not positive]}: {', '.join(also)}; --label {way} shows it")
+    two = ["frequency of class 1", "mean P(class 1)"] * positive
     names = [name for name in lines[0].scores if metric(name).in_table]
     for some in _blocks(names):
         print()
@@ -307,9 +312,8 @@ def _print_per_group(result: "Result") -> None:
             [
                 str(line.group),
                 line.n,
-                *([line.frequency, line.mean] if alone else []),
-                f"{line.gap:+.4f}{'*' if line.significant else ' '}{' (1)' * (line.of_positive and not alone)}"
-                f" {line.interval}",
+                *([line.frequency, line.mean] if positive else []),
+                f"{line.gap:+.4f}{'*' if line.significant else ' '} {line.interval}",
                 p_cell(line.p_adjusted),
                 *(_cell(line.scores[name]) for name in some),
             ]

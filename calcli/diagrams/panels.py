@@ -79,14 +79,17 @@ class RowSubset:
 
 
 def quantities(request: Request) -> tuple[Quantity, ...]:
-    """What the curves are about: of two classes P(class 1) beside the top label, else the top label."""
+    """What the curves are about: of two classes P(class 1) beside the top label, else the top label.
+
+    Of groups the first is drawn, of batches in order of time and of predicted classes the top label.
+    """
     binary = all(s.table.k == 2 for s in request.sets)
     if request.quantity == "positive" and not binary:
         most = max((s.table for s in request.sets), key=lambda table: table.k)
         raise UsageError(f"--label positive is for two classes, {most.known}; use --label top")
     if request.quantity is not None:
         return (request.quantity,)
-    return ("positive", "top") if binary and request.by is None else ("top",)
+    return ("positive", "top") if binary and request.by != "class" and not request.ordered else ("top",)
 
 
 def _curve(what: Measured, settings: CurveSettings, quantity: Quantity, rows: Mask | None = None) -> Curve | None:

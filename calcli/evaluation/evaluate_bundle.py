@@ -14,7 +14,7 @@ from calcli.evaluation.loss_decomposition import cross_fitted_split, split_is_ch
 from calcli.evaluation.paired_differences import compared, differences
 from calcli.evaluation.results import ClassLine, Difference, GroupLine, Paired, Result, Score
 from calcli.evaluation.verdict_results import Judgement
-from calcli.evaluation.verdict_rules import LEVEL, Given, advice_among, data_summary, group_gap, judge
+from calcli.evaluation.verdict_rules import LEVEL, Given, advice_among, data_summary, judge
 from calcli.fast_dataclass import dataclass
 from calcli.metrics.binned_errors import per_class_errors
 from calcli.metrics.catalog import (
@@ -34,11 +34,11 @@ from calcli.metrics.intervals import mean_of
 from calcli.metrics.losses import gap_interval
 from calcli.metrics.out_of_core import LONG, LongContext, long_contexts, measured_long
 from calcli.metrics.rowtable import RowTable
-from calcli.metrics.significance import adjusted
+from calcli.metrics.significance import adjusted, group_gaps
 from calcli.metrics.smooth import solve_together
 from calcli.metrics.tally import RunningSums
 from calcli.metrics.warnings import label_doubts
-from calcli.numerics import AnyArray, FloatArray, in_order
+from calcli.numerics import AnyArray, in_order
 from calcli.parallel import check_memory
 from calcli.rows import Rows
 from calcli.statistics.units import design_effect
@@ -302,11 +302,6 @@ def units_of(context: MetricContext) -> dict[str, Any] | None:
     }
 
 
-def _deciding(p_values: FloatArray, report: Judgement | None, what: str) -> FloatArray:
-    """The p-values that decide which of several are off, (m,): all considered, and the verdict where there is one."""
-    return np.maximum(adjusted(p_values), 0.0 if report is None else report.gates[what])
-
-
 def class_lines(
     context: MetricContext, names: Sequence[str] | None, report: Judgement | None = None
 ) -> list[ClassLine]:
@@ -316,7 +311,7 @@ def class_lines(
     (mean, labels, _), total = stats.whole, stats.weight.sum(axis=1)
     p_values = class_p_values_of(context)
     assert p_values is not None
-    together = _deciding(p_values, report, "classes")
+    together = np.maximum(adjusted(p_values), 0.0 if report is None else report.gates["classes"])
     errors = per_class_errors(context, "width", context.settings.norm)
     weight = table.weights
     count, predicted = (np.bincount(classes, minlength=table.k) for classes in (table.y, context.predicted))
@@ -357,9 +352,10 @@ def group_lines(
 ) -> list[GroupLine]:
     """The metrics on the rows of every group that need no class sums, the most significant group first.
 
-    plan : what the gap is about, and whether the groups are batches in order of time.
+    plan : what the gap is of, as in the verdict P(class 1) of two classes unless asked otherwise; and whether groups
+    are batches in order of time, whose overconfidence is asked.
     """
-    ordered, about = (False, None) if plan is None else (plan.ordered, "top" if plan.ordered else plan.about)
+    ordered, about = (False, None) if plan is None else (plan.ordered, plan.about)
     table = context.table
     assert table.group is not None
     names = [name for name in names if not metric(name).needs]
@@ -368,24 +364,26 @@ def group_lines(
     parts = [MetricContext(each, replace(context.settings, resamples=draws)) for each in tables]
     if "smece" in names and context.settings.compat is None:
         solve_together(parts)
-    gaps = [group_gap(part.table, about) for part in parts]
-    p_values = np.array([gap.p_value for gap in gaps])
-    together = _deciding(p_values, report, "groups")
+    gate = 0.0 if report is None else report.gates["groups"]
+    found = group_gaps(parts, "top" if ordered and about == "positive" else about, gate)
+    asked: Label = "top" if ordered else next(iter(found))
+    other = next((gaps for label, gaps in found.items() if label != asked), None)
     lines = [
         GroupLine(
             group.item() if hasattr(group, "item") else str(group),
             part.table.n,
-            gaps[g].gap,
-            gaps[g].of_positive,
-            gaps[g].p_value,
-            float(together[g]),
-            bool(together[g] <= LEVEL),
+            gap.gap,
+            gap.of_positive,
+            gap.p_value,
+            gap.p_adjusted,
+            gap.p_adjusted <= LEVEL,
             *_class_1(part.table),
-            gap_interval(part.labelled("positive" if gaps[g].of_positive else "top")),
+            gap_interval(part.labelled(asked)),
             scores_of(part, names),
+            None if other is None or other[g].p_adjusted > LEVEL else other[g],
         )
-        for g, (group, part) in enumerate(zip(groups, parts, strict=True))
+        for g, (group, part, gap) in enumerate(zip(groups, parts, found[asked], strict=True))
     ]
     if ordered:
         return [lines[g] for g in np.searchsorted(groups, in_order(table.group))]
-    return sorted(lines, key=lambda line: (line.p_value, -abs(line.gap)))
+    return [lines[g] for g in sorted(range(len(lines)), key=lambda g: found[asked][g].rank)]

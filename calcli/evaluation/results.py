@@ -15,6 +15,7 @@ from calcli.metrics.context import MetricSettings, Value
 from calcli.metrics.friedman import Friedman
 from calcli.metrics.intervals import Interval
 from calcli.metrics.nulls import Null
+from calcli.metrics.significance import GroupGap
 
 ENDS = {"lo": "ci", "hi": "ci", "p": "p_value", "null": "null_mean", "se": "se"}
 """Keys of what belongs to a value, by the word that names it after a dot: ``nll.lo``, ``ece.p``."""
@@ -118,9 +119,9 @@ class ClassLine(Record):
 class GroupLine(Record):
     """One group of rows: how far it is off on average with its p-value, and the metrics.
 
-    gap : mean confidence minus accuracy; where ``of_positive``, which only two classes have, mean P(class 1)
-    minus the frequency of class 1, which is further off or asked for. interval : of the gap. frequency, mean : of
-    class 1, and of P(class 1). p_adjusted, significant : as of ``ClassLine``.
+    gap : in every line mean confidence minus accuracy, or, where ``of_positive``, which only two classes have, mean
+    P(class 1) minus the frequency of class 1. interval : of the gap. frequency, mean : of class 1, and of P(class 1).
+    p_adjusted, significant : as of ``ClassLine``. other : the gap of the other quantity, where it is significant.
     """
 
     group: Any
@@ -134,8 +135,10 @@ class GroupLine(Record):
     mean: float | None
     interval: Interval
     scores: Mapping[str, Score]
+    other: GroupGap | None = None
 
     JSON = {"interval": "", "scores": "metrics"}
+    OPTIONAL = ("other",)
 
 
 @dataclass(frozen=True)

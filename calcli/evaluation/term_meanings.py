@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 from calcli.evaluation.results import Result
 from calcli.metrics.catalog import metric
+from calcli.metrics.context import MetricSettings, norm_text
 
 REPORT = {
     "verdict": "whether the probabilities can be trusted, in which direction they are wrong, and what would help",
@@ -28,17 +29,39 @@ REPORT = {
 BY_PART = {
     "rows, predicted": "samples with this label, and samples for which it is predicted",
     "share, mean p": "frequency of the label, and mean probability that it gets",
-    "gap": "by class: mean probability minus frequency; by group: mean confidence minus accuracy",
+    "gap": "by class: mean probability minus frequency; by group: of the confidence or of P(class 1), as said above it",
     "precision, recall": "proportion of right answers among its predictions, and among its samples",
     "p, adjusted": "the p-value adjusted for the number of classes or groups (Benjamini, Hochberg)",
 }
 """Terms of the tables by class and by group."""
 
 
-def explained(results: Sequence[Result], report: bool) -> list[tuple[str, str]]:
+OF = {
+    "top": "confidence and accuracy",
+    "positive": "P(class 1) and the frequency of class 1",
+    "class": "each class's probability and its frequency",
+    "all": "all probabilities and their frequencies, pooled",
+}
+"""What errors are the gap of, by ``--label``."""
+
+
+def meaning(name: str, settings: MetricSettings) -> str:
+    """A few words on a metric as it was measured, nothing where there are none."""
+    gap = "mean gap" if settings.norm == 1.0 else f"norm {norm_text(settings.norm)} of the gaps"
+    bins = {"width": "equal-width bins", "mass": "bins of equally many rows"}[settings.scheme]
+    bins = bins if settings.compat is None else f"bins of {settings.compat}"
+    return metric(name).meaning.format(gap=gap, of=OF[settings.label], bins=bins)
+
+
+def explained(results: Sequence[Result], report: bool, settings: MetricSettings) -> list[tuple[str, str]]:
     """Terms with their meaning: the metrics shown, then those of the report and of its tables where they are shown."""
-    names = dict.fromkeys(name for result in results for name in result.scores)
-    terms = [(name, metric(name).title) for name in names if metric(name).in_table or not report]
+    scores = {name: score for result in results for name, score in result.scores.items()}
+    here = "" if settings.label == "top" else f"; here of {OF[settings.label]}"
+    terms = [
+        (name, metric(name).title + here * (f"label:{settings.label}" in score.signature.split("|")))
+        for name, score in scores.items()
+        if metric(name).in_table or not report
+    ]
     two = any(result.n_classes == 2 for result in results)
     if report:
         terms += [(term, words) for term, words in REPORT.items() if term != "P(class 1)" or two]

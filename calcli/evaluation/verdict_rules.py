@@ -4,6 +4,7 @@ import math
 import shlex
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -49,8 +50,7 @@ WIDE = 0.02
 
 MOST_GROUPS = 1000
 
-RESOLVED = 1e-12
-"""P-value below which rounding decides: smaller ones count as equal."""
+Parts = TypeVar("Parts", Classwise | None, Groupwise | None)
 
 
 def data_summary(kind: str, context: MetricContext, names: Sequence[str] | None = None) -> DataSummary:
@@ -106,11 +106,9 @@ def judge(
     findings = () if few else tuple(found)
     p = 1.0 if few else min(1.0, test.p_value * LEVEL / MAIN)
     rejected = "confidence" in findings
-    if classes is not None and not rejected and "classes" not in findings:
-        classes = replace(classes, n_significant=0, significant_classes=())
-    if groups is not None and not rejected and "groups" not in findings:
-        groups = replace(groups, n_significant=0)
     gates = {clause: 1.0 if few else min(p, own * LEVEL / CLAUSE) for clause, own in clauses.items()}
+    classes = _gated(classes, gates["classes"], n_significant=0, significant_classes=())
+    groups = _gated(groups, gates["groups"], n_significant=0)
     bins = tuple(replace(b, p_adjusted=(q := max(b.p_adjusted, gates["bins"])), significant=q <= LEVEL) for b in bins)
     top, entropy = _sided(direction_of(context, "confidence"), over), direction_of(context, "entropy")
     half = _half_width(over, units or data.n, few)
@@ -140,6 +138,14 @@ def judge(
     )
     advice = advice_on(report, test, name, calibrated, table.clipped)
     return replace(report, found=findings_words(report, test), advice=advice)
+
+
+def _gated(found: Parts, gate: float, **nothing: Any) -> Parts:
+    """Findings on classes or groups with the p-value that decides; ``nothing`` of them where the verdict has none."""
+    if found is None:
+        return found
+    p = max(found.p_value, gate)
+    return replace(found, p_value=p, **(nothing if p > LEVEL else {}))
 
 
 def _half_width(over: Estimate, n: int, few: bool) -> float:
@@ -189,10 +195,10 @@ def _group_findings(context: MetricContext, about: Label | None) -> Groupwise | 
     names, parts = table.groups()
     if not 2 <= len(names) <= MOST_GROUPS:
         return None
-    found = group_gaps(parts, about)
+    found = group_gaps([MetricContext(each, context.settings) for each in parts], about)
     g, worst = min(
         ((g, gap) for gaps in found.values() for g, gap in enumerate(gaps)),
-        key=lambda each: (max(each[1].p_value, RESOLVED), -abs(each[1].gap)),
+        key=lambda each: each[1].rank,
     )
     label = names[g]
     return Groupwise(

@@ -102,7 +102,7 @@ def _compat_signature(context: MetricContext, scheme: str) -> dict[str, str]:
     reference="Naeini, Cooper, Hauskrecht (2015); Guo et al. (2017), equation 3",
     signature=BINNED_L1,
     report="default",
-    meaning="mean gap of confidence and accuracy, equal-width bins",
+    meaning="{gap} of {of}, {bins}",
     reads="sums",
 )
 def ece(context: MetricContext) -> Value:
@@ -135,7 +135,7 @@ def ece_positive(context: MetricContext) -> Value:
     signature=MASS_L1,
     aliases=("adaptive_ece", "ace", "adaece"),
     report="default",
-    meaning="the same, bins of equally many rows",
+    meaning="as ece, bins of equally many rows",
     reads="order",
 )
 def ece_mass(context: MetricContext) -> Value:

@@ -31,7 +31,8 @@ class Metric:
     whole : needs the probabilities of all classes, not the confidence alone.
     report : which report shows it: always, for two classes, ``--full``, or None on request
     only. in_table : is it in the table for people, or in the JSON only? meaning : a few
-    words beside its name in that table. rows : for a mean
+    words beside its name in that table; ``gap``, ``of`` and ``bins`` in them are as the settings
+    say. rows : for a mean
     over rows, its column (n,). argument : of a metric that is asked for at a number,
     ``accuracy_at_coverage(0.9)``, the name that ``measure`` gives the number; it has a default.
     """

@@ -1,7 +1,7 @@
 """Tests of calibration whose level is known: direction, cumulative sums, classes, bins of all sizes."""
 
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import Any
 
@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calcli.fast_dataclass import dataclass
-from calcli.metrics.context import MetricContext, Value, made_once
+from calcli.metrics.context import Label, MetricContext, Value, made_once
 from calcli.metrics.definition import metric
 from calcli.metrics.intervals import normal_p_value, t_p_value
 from calcli.metrics.nulls import Null, label_losses, poisson_binomial, reaching
@@ -359,36 +359,44 @@ def benjamini_hochberg(p_values: FloatArray, level: float = 0.05) -> IntArray:
     return order[: passed[-1] + 1] if len(passed) else order[:0]
 
 
+RESOLVED = 1e-12
+"""P-value below which rounding decides: smaller ones count as equal."""
+
+
 @dataclass(frozen=True)
 class GroupGap:
-    """How far one group of rows is off on average. of_positive : mean P(class 1) minus the frequency of class 1, else
-    mean confidence minus accuracy. p_adjusted : of all gaps that were considered together."""
+    """How far one group of rows is off on average: mean confidence minus accuracy, or mean P(class 1) minus the
+    frequency of class 1. p_adjusted : the p-value that decides, of all gaps that were considered together."""
 
     gap: float
     p_value: float
     of_positive: bool
     p_adjusted: float
 
+    @property
+    def rank(self) -> tuple[float, float]:
+        """What the most significant gap has least of; of gaps that differ by rounding the first is it."""
+        return max(self.p_value, RESOLVED), -round(abs(self.gap), 12)
 
-def group_gaps(parts: Sequence[RowTable], about: Label | None = None) -> dict[Label, list[GroupGap]]:
+
+def group_gaps(
+    groups: Sequence[MetricContext], about: Label | None = None, gate: float = 0.0
+) -> dict[Label, list[GroupGap]]:
     """The gaps of every group, by what they are of; all of them are considered together.
 
-    about : ``top`` or ``positive`` for one quantity alone; else two classes have both.
+    about : ``top`` or ``positive`` for one quantity alone; else two classes have both, P(class 1) first.
+    gate : least of the p-values that decide. Raises UsageError for P(class 1) of more than two classes.
     """
-    wanted: list[Label] = ["top"] if parts[0].positive is None else ["positive", "top"]
-    found, p_values = {}, []
-    for label in [about] if about in wanted else wanted:
+    both: tuple[Label, ...] = ("top",) if groups[0].table.positive is None else ("positive", "top")
+    wanted = (about,) if about in ("top", "positive") else both
+    owns = [(label, each.labelled(label)) for label in wanted for each in groups]
+    p_values = [sum_p_value(own.scores, own.outcomes, own.table.weight, own.table.units) for _, own in owns]
+    found: dict[Label, list[GroupGap]] = {label: [] for label in wanted}
+    for (label, own), p, q in zip(owns, p_values, adjusted(np.array(p_values)).tolist(), strict=True):
         positive = label == "positive"
-        found[label] = [positive_direction(t).gap if positive else confidence_direction(t).gap for t in parts]
-        for t in parts:
-            scores, outcomes = (t.positive, (t.y == 1).astype(np.float64)) if positive else (t.confidence, t.correct)
-            assert scores is not None
-            p_values.append(sum_p_value(scores, outcomes, t.weight, t.units))
-    together = iter(zip(p_values, adjusted(np.array(p_values)).tolist(), strict=True))
-    return {
-        label: [GroupGap(gap, p, label == "positive", q) for gap, (p, q) in zip(gaps, together, strict=False)]
-        for label, gaps in found.items()
-    }
+        gap = DIRECTIONS["positive" if positive else "confidence"](own.table).gap
+        found[label].append(GroupGap(gap, p, positive, max(q, gate)))
+    return found
 
 
 @made_once

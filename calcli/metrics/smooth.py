@@ -208,7 +208,7 @@ def dyadic_smooth_error(one: FloatArray) -> float:
     signature=(("kernel", "reflected-gaussian"), ("label", None)),
     aliases=("smooth_ece",),
     report="default",
-    meaning="the same mean gap without bins, smoothed",
+    meaning="as ece without bins, smoothed",
     reads="sums",
 )
 def smece(context: MetricContext) -> Value:

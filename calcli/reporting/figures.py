@@ -174,10 +174,8 @@ def gap_line(gap: Gap, reach: float) -> Safe:
     def x(value: float) -> str:
         return f"{100 + 96 * max(-1.0, min(1.0, value / reach)):.0f}"
 
-    body = Safe(
-        f'<path d="M{x(gap.low)} 7H{x(gap.high)}"/>'
-        f'<circle cx="{x(gap.gap)}" cy="7" r="4" class="{"dot" if gap.beyond else "ring"}"/>'
-    )
+    line = f'<path d="M{x(gap.low)} 7H{x(gap.high)}"/>' if gap.low == gap.low else ""
+    body = Safe(f'{line}<circle cx="{x(gap.gap)}" cy="7" r="4" class="{"dot" if gap.beyond else "ring"}"/>')
     return Safe(f'<svg viewBox="0 0 200 14" class="gap" aria-hidden="true">{body}</svg>')
 
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from calcli.calibrator import Progress
 from calcli.diagrams.curve import Curve, CurveSettings, Quantity, measure_curve
-from calcli.diagrams.panels import Measured, parts_of
+from calcli.diagrams.panels import Measured, parts_of, quantities
 from calcli.diagrams.style import Request
 from calcli.diagrams.styles.gaps import Gap, gap_series
 from calcli.diagrams.styles.risk import Coverage, coverage_curve
@@ -60,8 +60,7 @@ class CalibratorFacts:
 class Version:
     """The uncalibrated scores, or those of one calibrator.
 
-    groups_about : what the gaps of the groups are about: of two classes P(class 1) where the judgement found that
-    most significantly miscalibrated.
+    groups_about : what the gaps of the groups are about: of two classes P(class 1), but of batches in order of time.
     """
 
     name: str
@@ -122,12 +121,11 @@ def gather(
     classes: list[tuple[Gap, ...]] = [() for _ in sets]
     if rows.k > 1:
         classes = _gaps(sets, settings, "class", names or [f"class {c}" for c in range(rows.k)])
-    reports = [each.report for each in done.results if each.report is not None]
-    asked = any(r.groups is not None and r.groups.of_positive for r in reports)
-    about: Quantity = "positive" if asked and not plan.ordered else "top"
+    about: Quantity = "positive" if rows.k == 2 and not plan.ordered else "top"
     groups: list[tuple[Gap, ...]] = [() for _ in sets]
     if subject.group is not None:
-        groups = _gaps(sets, settings, "group", None, about, plan.ordered)
+        gates = [0.0 if each.report is None else each.report.gates["groups"] for each in done.results]
+        groups = _gaps(sets, settings, "group", None, gates, plan.ordered)
     versions = []
     for at, (each, result) in enumerate(zip(sets, done.results, strict=True)):
         table = each.table
@@ -192,11 +190,12 @@ def _gaps(
     settings: CurveSettings,
     by: Any,
     names: Sequence[str] | None,
-    about: Quantity = "top",
+    gates: Sequence[float] = (),
     ordered: bool = False,
 ) -> list[tuple[Gap, ...]]:
-    parts = parts_of(Request(settings, sets, by=by, names=names, ordered=ordered))
-    return [gap_series(s, parts, at, settings.level, about).gaps for at, s in enumerate(sets)]
+    request = Request(settings, sets, by=by, names=names, ordered=ordered)
+    parts, wanted, gate = parts_of(request), quantities(request), dict(enumerate(gates))
+    return [gap_series(s, parts, at, settings, wanted, gate.get(at, 0.0))[0].gaps for at, s in enumerate(sets)]
 
 
 def _sweep(

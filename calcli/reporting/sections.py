@@ -228,7 +228,7 @@ def batches(model: ModelResults, m: int, focus: int, room: Room) -> Safe:
 
     def body(at: int, v: Version) -> Safe:
         lines = v.result.per_group or ()
-        reach = max((max(abs(g.low), abs(g.high)) for g in v.groups), default=1.0)
+        reach = max((g.reach for g in v.groups), default=1.0)
         rows = []
         for line, gap in zip(lines, v.groups, strict=True):
             ece, value = line.scores.get("ece"), {each: score.value for each, score in line.scores.items()}
@@ -316,7 +316,7 @@ def parts(model: ModelResults, m: int, focus: int, what: str, title: str, room: 
     def body(at: int, v: Version) -> Safe:
         gaps: Sequence[Gap] = [g for g in getattr(v, what) if g.gap == g.gap]
         order = sorted(gaps, key=lambda g: (not g.beyond, -abs(g.gap)))
-        reach = max((max(abs(g.low), abs(g.high)) for g in gaps), default=1.0)
+        reach = max((g.reach for g in gaps), default=1.0)
         beyond = sum(g.beyond for g in gaps)
         same = sum(g.beyond and g.gap > 0 for g in gaps)
         kept = order[: room.lines]

@@ -7,7 +7,6 @@ from collections.abc import Sequence
 
 from calcli.diagrams.caption_text import squeeze
 from calcli.diagrams.curve import Quantity
-from calcli.diagrams.styles.gaps import Gap
 from calcli.evaluation.verdict_results import Advice, Judgement
 from calcli.fast_dataclass import dataclass
 from calcli.reporting.gather import ModelResults, Version
@@ -60,17 +59,25 @@ def elsewhere(v: Version) -> str:
         called = squeeze(report.data.class_1 or "class 1", 40)
         found.append(f"The probability of {called} is {points(gap)} points too {'high' if gap > 0 else 'low'}.")
     if "groups" in report.findings:
-        found.append(f"It differs by group: {worst_parts(v.groups, v.groups_about) or 'see below'}.")
+        found.append(f"It differs by group: {worst_parts(*off_groups(v))}.")
     off = [g for g in v.classes if g.beyond]
     if "classes" in report.findings and 0 < len(off) <= len(v.classes) / 2:
-        found.append(f"Single classes are miscalibrated: {worst_parts(off)}.")
+        found.append(f"Single classes are miscalibrated: {worst_parts([(g.part, g.gap) for g in off])}.")
     return " ".join(found)
 
 
-def worst_parts(gaps: Sequence[Gap], about: Quantity = "top") -> str:
-    """The three parts that are furthest off, of the significant ones."""
-    worst = sorted((g for g in gaps if g.beyond), key=lambda g: -abs(g.gap))[:3]
-    return ", ".join(f"{squeeze(g.part, 40)} ({way_words(g.gap, about)})" for g in worst)
+def off_groups(v: Version) -> tuple[list[tuple[str, float]], Quantity]:
+    """The groups that are off, each with its gap, and what these are of: what is drawn, or else what was found."""
+    off, found = [(g.part, g.gap) for g in v.groups if g.beyond], report_of(v).groups
+    if off or found is None:
+        return off, v.groups_about
+    return [(found.worst, found.worst_gap)], "positive" if found.of_positive else "top"
+
+
+def worst_parts(off: Sequence[tuple[str, float]], about: Quantity = "top") -> str:
+    """The three parts that are furthest off."""
+    worst = sorted(off, key=lambda each: -abs(each[1]))[:3]
+    return ", ".join(f"{squeeze(part, 40)} ({way_words(gap, about)})" for part, gap in worst)
 
 
 # ---- the card: three answers about the uncalibrated scores
@@ -157,6 +164,7 @@ def _mixed(v: Version, r: Judgement) -> tuple[str, Advice, Advice]:
     if "confidence" in r.findings:
         return _wrong_in_places(v, r)
     parts = next((part for part in ("groups", "classes", "bins") if part in r.findings), None)
+    about: Quantity = "top"
     if parts is None:
         return (
             "The stated confidence is right; the other probabilities are not.",
@@ -165,7 +173,7 @@ def _mixed(v: Version, r: Judgement) -> tuple[str, Advice, Advice]:
         )
     if parts == "groups" and r.groups is not None:
         number, total = r.groups.n_significant, r.groups.n_groups
-        off = [(p.part, p.gap) for p in v.groups if p.beyond] or [(r.groups.worst, r.groups.worst_gap)]
+        off, about = off_groups(v)
     elif parts == "classes" and r.classwise is not None:
         number, total = r.classwise.n_significant, len(v.classes)
         off = [(p.part, p.gap) for p in v.classes if p.beyond]
@@ -175,7 +183,6 @@ def _mixed(v: Version, r: Judgement) -> tuple[str, Advice, Advice]:
         off = [(f"{100 * b.low:g} to {100 * b.high:g}%", b.gap) for b in wrong]
     worst = sorted(off, key=lambda each: -abs(each[1]))[:3]
     names = ", ".join(squeeze(part, 40) for part, _ in worst) or f"single {parts}"
-    about = v.groups_about if parts == "groups" else "top"
     each = "; ".join(f"{squeeze(part, 40)}: {way_words(gap, about)}" for part, gap in worst)
     return (
         f"Calibrated overall, miscalibrated for {number} of {total} {parts}.",

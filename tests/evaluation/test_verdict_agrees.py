@@ -137,14 +137,21 @@ def test_no_clause_contradicts_a_number(seed):
         assert starred == set(classes["significant_classes"]) and len(starred) == classes["n_significant"]
         assert not starred or findings & {"classes", "confidence"}
         p = [line["p_adjusted"] for line in found["per_class"]]
-        assert p == sorted(p) and p[0] >= classes["p_value"] * (1 - 1e-9)
+        assert p == sorted(p) and p[0] == classes["p_value"]
         assert all(line["significant"] == (line["p_adjusted"] <= LEVEL) for line in found["per_class"])
-    if group is not None:
-        starred = [line for line in found["per_group"] if line["significant"]]
-        assert len(starred) == groups["n_significant"]
-        assert found["per_group"][0]["group"] == groups["worst"]
-        assert found["per_group"][0]["gap"] == groups["worst_gap"]
-        assert found["per_group"][0]["p_adjusted"] >= groups["p_value"] * (1 - 1e-9)
+    if group is not None:  # one quantity in every line; the other of two classes where it is significant
+        lines = found["per_group"]
+        assert {line["of_positive"] for line in lines} == {rows.k == 2}
+        counted = [line for line in lines if line["significant"] or "other" in line]
+        assert len(counted) == groups["n_significant"]
+        worst = next(line for line in lines if line["group"] == groups["worst"])
+        if groups["of_positive"] == (rows.k == 2):
+            assert worst is lines[0] and worst["p_adjusted"] == groups["p_value"]
+            assert worst["gap"] == groups["worst_gap"]
+        elif groups["n_significant"]:
+            assert worst["other"]["p_adjusted"] == groups["p_value"]
+            assert worst["other"]["gap"] == groups["worst_gap"]
+        assert all(line["other"]["p_adjusted"] <= LEVEL for line in lines if "other" in line)
         assert all(line["significant"] == (line["p_adjusted"] <= LEVEL) for line in found["per_group"])
     assert all(each["significant"] == (each["p_adjusted"] <= LEVEL) for each in report["bins"])
     assert not any(each["significant"] for each in report["bins"]) or findings & {"bins", "confidence"}

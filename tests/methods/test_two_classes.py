@@ -316,3 +316,85 @@ def test_groups_of_two_classes_are_about_the_probability_of_class_1(run):
     assert "gap: mean P(class 1) minus the frequency of class 1, with its interval" in text
     top = json.loads(run("evaluate", "g.h5", "--label", "top", "--per-group", "--json", "-q").out)
     assert not any(line["of_positive"] for line in top["results"][0]["per_group"])
+
+
+def two_groups(sharp, shift):
+    """A file of two groups: log-odds of the second times ``sharp``, of both ``shift`` higher and lower."""
+    rng = np.random.default_rng(7)
+    odds, east = rng.normal(size=4000) * 2, np.arange(4000) % 2 == 0
+    with h5py.File("g.h5", "w") as file:
+        file["labels"] = (rng.random(4000) < 1 / (1 + np.exp(-odds))).astype(int)
+        stated = np.where(east, odds + shift, sharp * odds - shift)
+        file["logits"] = np.stack([np.zeros(4000), stated], axis=1)
+        file["group"] = np.where(east, b"east", b"west")
+
+
+@pytest.mark.parametrize(("sharp", "shift"), [(1.0, 0.35), (2.0, 0.0)])
+@pytest.mark.parametrize(("label", "positive"), [(None, True), ("positive", True), ("top", False)])
+def test_a_table_and_a_picture_of_groups_show_one_quantity_and_name_the_other_where_it_is_the_finding(
+    run, sharp, shift, label, positive
+):
+    """P(class 1) is off in both groups and the confidence hardly; or the confidence of the west alone."""
+    two_groups(sharp, shift)
+    asked = [] if label is None else ["--label", label]
+    text = run("evaluate", "g.h5", "--per-group", "--full", *asked).out
+    result = json.loads(run("evaluate", "g.h5", "--per-group", "--json", "-q", *asked).out)["results"][0]
+    lines, report = {line["group"]: line for line in result["per_group"]}, result["report"]
+    assert {line["of_positive"] for line in lines.values()} == {positive}
+    off = {(name, positive) for name, line in lines.items() if line["significant"]}
+    other = {(name, line["other"]["of_positive"]) for name, line in lines.items() if "other" in line}
+    everything = {("east", True), ("west", True)} if shift else {("west", False)}
+    assert off | other == {each for each in everything if label is None or each[1] == positive}
+    assert report["groups"]["n_significant"] == len({name for name, _ in off | other})
+
+    # One p-value of a group, in the table and in the evidence.
+    if report["groups"]["n_significant"]:
+        worst = lines[report["groups"]["worst"]]
+        worst = worst if report["groups"]["of_positive"] == positive else worst["other"]
+        assert (worst["p_adjusted"], worst["gap"]) == (report["groups"]["p_value"], report["groups"]["worst_gap"])
+    gap = ["mean confidence minus accuracy", "mean P(class 1) minus the frequency of class 1"]
+    assert f"gap: {gap[positive]}, with its interval" in text
+    assert (f"significant is also {gap[not positive]}: west " in text) == bool(other)
+
+    # The picture has the table's gaps, intervals and stars, and the same quantity.
+    drawn = json.loads(run("diagram", "g.h5", "--style", "gaps", "--per-group", "--json", *asked).out)
+    assert drawn["quantity"] == ("positive" if positive else "top")
+    for part in drawn["series"][0]["gaps"]:
+        line = lines[part["part"]]
+        assert [part["gap"], part["low"], part["high"]] == pytest.approx([line["gap"], *line["ci"]], abs=1e-12)
+        assert part["beyond"] == line["significant"]
+    assert any("also significant, of the confidence" in note for note in drawn["notes"]) == bool(other)
+    panels = json.loads(run("diagram", "g.h5", "--per-group", "--json", *asked).out)["panels"]
+    assert {curve["quantity"] for panel in panels for curve in panel["curves"]} == {drawn["quantity"]}
+
+
+@pytest.mark.parametrize(
+    ("label", "words"),
+    [
+        ("top", "mean gap of confidence and accuracy, equal-width bins"),
+        ("positive", "mean gap of P(class 1) and the frequency of class 1, equal-width bins"),
+        ("class", "mean gap of each class's probability and its frequency, equal-width bins"),
+    ],
+)
+def test_rows_of_the_table_explain_themselves_by_what_was_asked(run, monkeypatch, label, words):
+    monkeypatch.setenv("COLUMNS", "120")
+    two_groups(1.0, 0.8)
+    told = run("evaluate", "g.h5", "--label", label, "--explain").out
+    row = next(line for line in told.splitlines() if line.startswith("ece "))
+    assert row.endswith(words)
+    assert "the same" not in told.partition("±:")[0]  # the row above may be about another quantity
+    assert ("over equal-width bins; here of P(class 1) and the frequency of class 1" in told) == (label == "positive")
+
+
+@pytest.mark.parametrize("name", ["ece_positive", "nll", "ece"])
+def test_label_says_what_the_gaps_of_groups_are_of_whatever_metric_is_asked(run, name):
+    two_groups(2.0, 0.8)
+    shown = {
+        label: run("evaluate", "g.h5", "--metric", name, "--per-group", "--label", label).out
+        for label in ("top", "positive")
+    }
+    assert "gap: mean P(class 1) minus the frequency of class 1, with" in shown["positive"]
+    assert "gap: mean confidence minus accuracy, with" in shown["top"]
+    if name != "ece":
+        assert run("evaluate", "g.h5", "--metric", name, "--label", "positive").code == 2
+    assert run("evaluate", "g.h5", "--metric", "nll", "--label", "class", "--per-group").code == 2

@@ -11,7 +11,7 @@ from metric_cases import draw_labels, measured, plain_scores, softmax, top_label
 
 from calcli.binning import BinStats, width_edges
 from calcli.errors import UsageError
-from calcli.evaluation.evaluate_bundle import _deciding, class_lines
+from calcli.evaluation.evaluate_bundle import class_lines
 from calcli.evaluation.loss_decomposition import cross_fitted_split, split_is_cheap
 from calcli.evaluation.metric_limits import check, limits
 from calcli.evaluation.paired_differences import differences
@@ -37,7 +37,15 @@ from calcli.metrics.intervals import (
 from calcli.metrics.losses import paired_sums, resampled
 from calcli.metrics.nulls import _successes_of_one_bin, expected_error, outcome_draws
 from calcli.metrics.rowtable import ClassStats
-from calcli.metrics.significance import adaptive_test, class_p_values, cumulative_gaps, simes, spiegelhalter
+from calcli.metrics.significance import (
+    adaptive_test,
+    adjusted,
+    class_p_values,
+    cumulative_gaps,
+    group_gaps,
+    simes,
+    spiegelhalter,
+)
 from calcli.metrics.smooth import grid_cells, smooth_errors, smooth_residuals
 from calcli.metrics.ties import Ordered
 from calcli.metrics.warnings import data_warnings
@@ -340,10 +348,14 @@ def test_rows_that_differ_and_are_many_need_no_warning():
 
 
 def test_single_parts_are_off_only_where_the_verdict_says_so():
-    p = np.array([1e-6, 0.5, 0.9])
-    assert _deciding(p, None, "classes").tolist() == [3e-6, 0.75, 0.9]  # Benjamini and Hochberg by hand
-    assert _deciding(p, SimpleNamespace(gates={"classes": 0.04}), "classes").tolist() == [0.04, 0.75, 0.9]
-    assert _deciding(p, SimpleNamespace(gates={"classes": 0.06}), "classes").tolist() == [0.06, 0.75, 0.9]
+    assert adjusted(np.array([1e-6, 0.5, 0.9])).tolist() == [3e-6, 0.75, 0.9]  # Benjamini and Hochberg by hand
+    off, right = (
+        MetricContext(collect(ArrayRows(np.full((100, 1), 0.8), np.arange(100) < count, "confidence")))
+        for count in (40, 80)
+    )
+    for gate in (0.0, 0.04, 0.06):
+        gaps = group_gaps([off, right], gate=gate)["top"]
+        assert [gap.p_adjusted for gap in gaps] == pytest.approx([max(2 * gaps[0].p_value, gate), 1.0])
 
 
 def test_one_sided_p_values_have_both_sides():
@@ -439,4 +451,4 @@ def test_confidences_that_rounding_has_left_above_one_can_be_drawn():
 @pytest.mark.parametrize("k", [2, 3])
 def test_class_one_is_explained_where_there_are_two(k):
     result = SimpleNamespace(scores={}, n_classes=k, per_class=None, per_group=None)
-    assert ("P(class 1)" in dict(explained([result], report=True))) == (k == 2)
+    assert ("P(class 1)" in dict(explained([result], True, MetricSettings()))) == (k == 2)

@@ -221,14 +221,14 @@ def test_right_on_average_and_wrong_in_places_is_said():
 
 
 def test_groups_that_differ_are_named_beside_an_overconfidence():
-    """Right in .6 and .88 where it says .9: too sure as a whole, much more so by night."""
+    """Right in .6 and .88 where it says .9, of one class throughout: too sure as a whole, much more so by night."""
     night, y1 = binary_rows(2000, 0.9, 0.6)
     day, y2 = binary_rows(2000, 0.9, 0.88, seed=3)
     group = np.repeat(["night", "day"], 2000)
     model, _ = model_of(np.vstack([night, day]), np.r_[y1, y2], group=group)
     report, verdict = report_of(model.versions[0]), verdict_of(model)
     assert report.sign == "▲"
-    assert "It differs by group: night (30.0 points overconfident)" in verdict.direction.rest
+    assert "It differs by group: night (30.0 points too low)" in verdict.direction.rest
     assert "Groups need calibrators of their own." in report.advice.rest
 
 

@@ -135,6 +135,8 @@ class EvaluateArgs(o.Pooling, o.WorkerOptions, o.OutputOptions, o.TableOptions):
         unused_options = {}
         if self.metric and not self.per_class:
             pinned = settings_of([*self.metric, *needed_metrics(self.limits())])
+            if (self.per_group or self.group_by) and not self.ordered and self.label in ("top", "positive"):
+                pinned |= {"label"}  # the gaps of two classes are of what it says
             for name in {"bins", "norm", "scheme", "label", "compat"} - pinned:
                 unused_options[name] = f"no metric that is asked for depends on it; see calcli metrics {self.metric[0]}"
         if self.metric:
@@ -240,7 +242,7 @@ def _print(args: EvaluateArgs, plan: Plan, evaluation: Evaluation) -> None:
             print_table(table.columns, table.rows)
         if args.explain:
             print()
-            print_table(["term", "meaning"], explained(evaluation.results, plan.report))
+            print_table(["term", "meaning"], explained(evaluation.results, plan.report, plan.settings))
     if args.signature and evaluation.bundles:
         # Behind a table for people; beside what a program reads.
         out = sys.stdout if args.people and not args.value_only else sys.stderr

@@ -7,17 +7,17 @@ from typing import Any
 import numpy as np
 
 from calcli.diagrams.caption_text import squeeze, table
-from calcli.diagrams.curve import Quantity
+from calcli.diagrams.curve import CurveSettings, Quantity
 from calcli.diagrams.matplotlib_theme import Paper
 from calcli.diagrams.panels import NAMES, Measured, RowSubset, parts_of, quantities
 from calcli.diagrams.style import Figure, Request, Style
 from calcli.diagrams.terminal import Look
 from calcli.fast_dataclass import dataclass
-from calcli.metrics.intervals import wilson_interval
-from calcli.metrics.significance import benjamini_hochberg, sum_p_value
-from calcli.statistics.units import Luck
+from calcli.metrics.context import MetricContext, MetricSettings
+from calcli.metrics.losses import gap_interval
+from calcli.metrics.significance import group_gaps
 
-NAN = float("nan")
+NAN, LEVEL = float("nan"), 0.05
 LINES = 100
 """Classes or groups that are drawn unless asked otherwise: about a page."""
 
@@ -27,8 +27,8 @@ class Gap:
     """One class or group: mean confidence minus accuracy among the rows predicted as it, or in it.
 
     Where it is about P(class 1), confidence is its mean and accuracy the frequency of class 1.
-    low, high : interval of the gap (Wilson's, of the accuracy). beyond : is the gap more than
-    chance among all the parts (Benjamini and Hochberg, 5 %)? NaN where there are no rows.
+    low, high : interval of the gap. beyond : is the gap more than chance among all the parts
+    (Benjamini and Hochberg, 5 %)? NaN where there are no rows, or no interval.
     """
 
     part: str
@@ -40,6 +40,11 @@ class Gap:
     high: float
     p_value: float
     beyond: bool
+
+    @property
+    def reach(self) -> float:
+        """How far from 0 the gap and its interval go."""
+        return max((abs(x) for x in (self.low, self.gap, self.high) if x == x), default=0.0)
 
 
 @dataclass(frozen=True)
@@ -76,25 +81,38 @@ class Gaps:
         return "mean confidence − accuracy", "underconfident", "overconfident"
 
 
-def gap_series(what: Measured, parts: Sequence[RowSubset], at: int, level: float, quantity: Quantity = "top") -> Series:
-    """The gap of every part in set number ``at``."""
-    rows: list[tuple[str, int, float, float, float, float, float, float]] = []
-    for part in parts:
-        c, correct, weight = what.columns(quantity, part.rows[at])
-        w = np.ones(len(c)) if weight is None else weight
-        total = float(w.sum())
-        if not total > 0:
-            rows.append((part.name, len(c), NAN, NAN, NAN, NAN, NAN, 1.0))
-            continue
-        mean, right = float(w @ c) / total, float(w @ correct) / total
-        units = what.units(part.rows[at])
-        effect = 1.0 if units is None else Luck.of(c, correct, units, weight, both=True).effect
-        ends = wilson_interval(np.array([right]), np.array([total**2 / float(w @ w) / effect]), level)
-        high, low = (mean - float(end[0]) for end in ends)
-        p = sum_p_value(c, correct, weight, units)
-        rows.append((part.name, len(c), mean, right, mean - right, low, high, p))
-    wrong = set(benjamini_hochberg(np.array([row[-1] for row in rows])).tolist())
-    return Series(what.label, tuple(Gap(*row, j in wrong) for j, row in enumerate(rows)))
+def gap_series(
+    what: Measured,
+    parts: Sequence[RowSubset],
+    at: int,
+    settings: CurveSettings,
+    about: Sequence[Quantity] = ("top",),
+    gate: float = 0.0,
+) -> list[Series]:
+    """The gap of every part in set number ``at``, a series of each quantity, as tables by group have them.
+
+    about : the quantities, which are considered together. gate : least of the p-values that decide.
+    """
+    measured = MetricSettings(level=settings.level, seed=settings.seed)
+    tables = {j: what.table.take(part.rows[at]) for j, part in enumerate(parts)}
+    held = {j: MetricContext(t, measured) for j, t in tables.items() if t.n and t.weights.sum() > 0}
+    both = group_gaps([*held.values()], None if len(about) > 1 else about[0], gate) if held else {}
+    series = []
+    for quantity in about:
+        gaps = [Gap(part.name, 0, NAN, NAN, NAN, NAN, NAN, 1.0, False) for part in parts]
+        for (j, each), found in zip(held.items(), both.get(quantity, []), strict=True):
+            own, ends = each.labelled(quantity), gap_interval(each.labelled(quantity))
+            mean, right = (float(np.average(x, weights=own.table.weight)) for x in (own.scores, own.outcomes))
+            rest = (found.gap, ends.low, ends.high, found.p_value, found.p_adjusted <= LEVEL)
+            gaps[j] = Gap(parts[j].name, own.n, mean, right, *rest)
+        series.append(Series(what.label, tuple(gaps)))
+    return series
+
+
+def other_gaps(hidden: Sequence[Sequence[Series]]) -> list[str]:
+    """What is significant of the quantity that is not drawn, of each set none or one series of confidences."""
+    off = [f"{g.part} {g.gap:+.3f}" for series in hidden for s in series for g in s.gaps if g.beyond]
+    return [f"also significant, of the confidence (--label top): {', '.join(off)}"] if off else []
 
 
 class GapPlot(Style[Gaps]):
@@ -109,9 +127,10 @@ class GapPlot(Style[Gaps]):
         by = request.by or "class"
         parts = parts_of(replace(request, by=by))
         level, one = request.settings.level, NAMES[by]
-        wanted = quantities(replace(request, by=None if by == "group" else by))
-        series = [gap_series(s, parts, at, level, wanted[0]) for at, s in enumerate(request.sets)]
-        limit, notes = request.panels or LINES, list(request.notes)
+        wanted = quantities(replace(request, by=by))
+        found = [gap_series(s, parts, at, request.settings, wanted) for at, s in enumerate(request.sets)]
+        series = [both[0] for both in found]
+        limit, notes = request.panels or LINES, [*request.notes, *other_gaps([both[1:] for both in found])]
         chosen = np.arange(len(parts))
         if len(parts) > limit:
             chosen = np.argsort([g.p_value for g in series[0].gaps], kind="stable")[:limit]
@@ -178,8 +197,7 @@ class GapPlot(Style[Gaps]):
         """A table per set with a bar for the gap."""
         lines = [look.paint(squeeze(figure.title, width), "strong")]
         point, bar, axis = look.sign("point"), ("─" if look.unicode else "-"), look.sign("mark")
-        gaps = [g for s in figure.series for g in s.gaps if g.gap == g.gap]
-        reach = max((max(abs(g.low), abs(g.high)) for g in gaps), default=0.1)
+        reach = max(g.reach for s in figure.series for g in s.gaps) or 0.1
         for s in figure.series:
             lines += [
                 "",
@@ -194,7 +212,7 @@ class GapPlot(Style[Gaps]):
             for g in s.gaps:
                 cells = [" "] * inner
                 if g.gap == g.gap:
-                    for at in range(column(g.low), column(g.high) + 1):
+                    for at in range(column(g.low), column(g.high) + 1) if g.low == g.low else ():
                         cells[at] = bar
                     cells[column(0.0)] = axis
                     cells[column(g.gap)] = point
