@@ -786,10 +786,9 @@ class FittedCalibrator:
     def _repr_html_(self) -> str:
         """A table for notebooks: what the fit did to the calibration rows."""
         head = "".join(f"<th>{html.escape(name)}</th>" for name in self.before)
-        lines = "".join(
-            f"<tr><th>{what}</th>" + "".join(f"<td>{_short(value)}</td>" for value in values.values()) + "</tr>"
-            for what, values in (("before", self.before), ("after", self.after))
-        )
+        rows = (("before", self.before), ("after", self.after))
+        shown = ((what, ["-" if each is None else f"{each:.4f}" for each in found.values()]) for what, found in rows)
+        lines = "".join(f"<tr><th>{what}</th><td>{'</td><td>'.join(cells)}</td></tr>" for what, cells in shown)
         notes = "".join(f"<li>{html.escape(text)}</li>" for text in self.warnings)
         what = "confidences" if self.kind == "confidence" else f"{self.n_classes} classes"
         return (
@@ -802,7 +801,3 @@ def _check_free(path: Path, force: bool) -> None:
     """Raises UsageError where a file exists, unless ``force``: the command line's words name its own option."""
     if path.exists() and not force:
         raise UsageError(f"{path}: exists already; choose another name or pass force=True to replace it")
-
-
-def _short(value: float | None) -> str:
-    return "-" if value is None else f"{value:.4f}"

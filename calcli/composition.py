@@ -186,7 +186,7 @@ def _composition(stages: tuple[tuple[str, type[Calibrator]], ...]) -> type[Compo
         if method.laws.needs_transforms:
             raise UsageError(f"{name} reads scores under transforms of the input: it must come first")
     titles = ", then ".join(method.title for method in classes)
-    parts = "\n\n".join(f"{name}: {first_line(method)}" for name, method in stages)
+    parts = "\n\n".join(f"{name}: {(getdoc(method) or '').splitlines()[0]}" for name, method in stages)
     facts = {
         "__doc__": f"Apply {titles}.\n\nEach stage is fitted on the log-probabilities of the one before.\n\n{parts}",
         "names": names,
@@ -196,11 +196,6 @@ def _composition(stages: tuple[tuple[str, type[Calibrator]], ...]) -> type[Compo
         "Options": joint_options(names, classes),
     }
     return type("Composition_" + "_".join(names).replace("-", "_"), (Composition,), facts)
-
-
-def first_line(method: type[Calibrator]) -> str:
-    """What a method does, in a sentence."""
-    return (getdoc(method) or "").split("\n", 1)[0]
 
 
 def joint_laws(laws: Sequence[Laws]) -> Laws:

@@ -59,6 +59,12 @@ def needed(sentence: str, extra: str) -> Iterator[None]:
         raise UsageError(f"{sentence}: pip install 'calcli[{extra}]'") from None
 
 
+def check_choice(option: str, value: str | None, allowed: Iterable[str]) -> None:
+    """Raise UsageError for a value of an option that is none of the allowed ones; None was not given."""
+    if value is not None and value not in allowed:
+        raise UsageError(f"{option} {value}: expected one of {', '.join(allowed)}")
+
+
 def has_file(package: str, name: str) -> bool:
     """Whether a package has a file of what users call so. Looks for it alone; listing takes longer."""
     module = name.replace("-", "_")

@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 from calcli.cached import cached_property
 from calcli.cli.render import print_json
 from calcli.cli.tables import TEXTS, Table, print_table
-from calcli.errors import UsageError, unknown_name
+from calcli.errors import UsageError, check_choice
 from calcli.fast_dataclass import dataclass
 from calcli.io.locate import ByName, Layout, bundle_names, expand, split_where
 from calcli.options import argument, flag, same, taken
@@ -128,8 +128,7 @@ class TableOptions:
     form: str = flag("table", "How the table is written.", "table|markdown|latex|csv|json|jsonl", "--format")
 
     def __post_init__(self) -> None:
-        if self.form not in self.FORMATS:
-            raise unknown_name("choice of --format", self.form, self.FORMATS)
+        check_choice("--format", self.form, self.FORMATS)
         if self.json and self.form not in ("table", "json"):
             raise UsageError(f"--json and --format {self.form} exclude each other")
 

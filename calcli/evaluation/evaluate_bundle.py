@@ -119,11 +119,6 @@ class Plan:
         at_numbers = [name for name in self.metrics if name not in metric_names()]
         return [name for name in metric_names() if name in wanted] + at_numbers
 
-    @property
-    def is_plain(self) -> bool:
-        """Whether there are the metrics alone."""
-        return not (self.report or self.per_class or self.per_group)
-
 
 @dataclass(frozen=True)
 class Assessed:
@@ -218,7 +213,7 @@ def _contexts(
         tops=tops_needed(names),
         group=subject.group,
         progress=progress,
-        top_only=not several and plan.is_plain and top_suffices(names, s),
+        top_only=not (several or by_class or plan.per_group) and top_suffices(names, s),
         against=0 if several else None,
     )
     walks = [partial(class_columns, rows, calibrator) for calibrator in calibrators]

@@ -93,7 +93,8 @@ def _alone(artifact: Artifact, target: str) -> Export:
         data = write_source(artifact, graph).encode()
         run = _python(data)
     elif target == "torch":
-        require_torch()
+        with needed("--to torch needs the package torch", "torch"):
+            import torch  # noqa: F401
         data = save_program(build_module(graph), artifact.n_classes)
         run = torch_run(load_program(data))
     else:
@@ -134,12 +135,6 @@ def both_columns(scores: Any, artifact: Artifact) -> Any:
 def tried(run: Run, artifact: Artifact) -> Agreement:
     """How an export does on random and extreme rows."""
     return sum((compare(run, artifact, s) for s in trying_rows(artifact.n_classes, artifact.input_kind)), NONE)
-
-
-def require_torch() -> None:
-    """Raise UsageError where torch is not installed."""
-    with needed("--to torch needs the package torch", "torch"):
-        import torch  # noqa: F401
 
 
 def _python(data: bytes) -> Run:

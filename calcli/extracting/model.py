@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from calcli.errors import DataError, UsageError, needed, one_line
+from calcli.errors import DataError, UsageError, check_choice, needed, one_line
 from calcli.io.inputs import file_sha256, note, note_onnx
 from calcli.io.validate import is_decompression_bomb
 from calcli.numerics import AnyArray
@@ -48,12 +48,6 @@ def load_exported(torch: Any, path: Path) -> Any:
             return torch.export.load(path)
     except Exception as problem:
         raise DataError(f"{path}: cannot be loaded as a torch.export program: {one_line(problem)}") from None
-
-
-def runnable(program: Any) -> Any:
-    """The module of a program, without the checks that it carries as text to be executed."""
-    plain = {"check_guards": False} if "check_guards" in inspect.signature(program.module).parameters else {}
-    return program.module(**plain)
 
 
 def _check_archive(path: Path) -> None:
@@ -191,7 +185,9 @@ class TorchModel(Model):
             if node.op == "placeholder" and node.name in program.graph_signature.user_inputs:
                 first = node.meta["val"].shape[0]
                 self.batch = first if isinstance(first, int) else None
-        return runnable(program)
+        # without the checks that it carries as text to be executed
+        plain = {"check_guards": False} if "check_guards" in inspect.signature(program.module).parameters else {}
+        return program.module(**plain)
 
     def _script(self, torch: Any, path: Path) -> Any:
         try:
@@ -224,8 +220,7 @@ def _scores(output: Any) -> Any:
 
 
 def _torch_device(torch: Any, device: str) -> str:
-    if device not in ("auto", "cpu", "cuda"):
-        raise UsageError(f"--device is {device!r}, expected one of auto, cpu, cuda")
+    check_choice("--device", device, ("auto", "cpu", "cuda"))
     if device == "cuda" and not torch.cuda.is_available():
         raise UsageError("--device cuda: torch finds no CUDA device here; use --device auto or cpu")
     return "cuda" if device != "cpu" and torch.cuda.is_available() else "cpu"

@@ -17,7 +17,7 @@ from typing import Any, Literal, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from calcli.errors import DataError, UsageError, needed, one_line
+from calcli.errors import DataError, UsageError, check_choice, needed, one_line
 from calcli.fast_dataclass import dataclass
 from calcli.importers.archive import Entry
 from calcli.importers.array_names import ROLES
@@ -156,8 +156,7 @@ def _size(text: str | tuple[int, int] | None) -> tuple[int, int] | None:
 
 def open_inputs(job: ModelJob, path: Path, array: str | None, stack: ExitStack) -> Inputs:
     """Open inputs: a folder of images, or a file of arrays in any format that extract imports."""
-    if job.layout is not None and job.layout not in LAYOUTS:
-        raise UsageError(f"--layout {job.layout}: expected one of {', '.join(LAYOUTS)}")
+    check_choice("--layout", job.layout, LAYOUTS)
     if path.is_dir():
         return ImageFolder(path, job)
     if job.resize is not None:
@@ -182,7 +181,8 @@ class ArrayInputs(Inputs):
             raise DataError(f"{self.name}: holds {self._data.dtype}, expected numbers")
         self.n = shape[0]
         self.layout = _layout(shape, job.layout, self.name)
-        self.scale = _scale(self._data.dtype, job.scale) if self.images else job.scale or 1.0
+        white = WHITE.get(f"{self._data.dtype.kind}{self._data.dtype.itemsize}", 1.0) if self.images else 1.0
+        self.scale = job.scale or white
         rest = {name: other for name, other in archive.entries.items() if other is not entry}
         self.labels = self._labels(rest, job.labels, stack)
         ids = rest.get("ids")
@@ -254,6 +254,8 @@ def _check_labels(labels: AnyArray, n: int, where: str) -> AnyArray:
 
 
 CHANNELS = (1, 3, 4)
+WHITE = {"u1": 255.0, "u2": 65535.0}
+"""What pixels of a type are divided by unless it is said."""
 
 
 def _layout(shape: tuple[int, ...], wish: str | None, where: str) -> Layout:
@@ -271,12 +273,6 @@ def _layout(shape: tuple[int, ...], wish: str | None, where: str) -> Layout:
             return "nchw" if first else "nhwc"
     options = "nhwc or nchw" if len(shape) == 4 else "nhw (grey images), sequence or rows (as it is)"
     raise DataError(f"{where}: has shape {shape}, which does not say how inputs are stored; pass --layout {options}")
-
-
-def _scale(dtype: np.dtype[Any], wish: float | None) -> float:
-    if wish is not None:
-        return wish
-    return {"u1": 255.0, "u2": 65535.0, "b1": 1.0}.get(f"{dtype.kind}{dtype.itemsize}", 1.0)
 
 
 class ImageFolder(Inputs):

@@ -14,7 +14,7 @@ import numpy as np
 
 from calcli import __version__
 from calcli.calibrator import Context
-from calcli.errors import CalcliError, DataError, UsageError, one_line
+from calcli.errors import CalcliError, DataError, UsageError, check_choice, one_line
 from calcli.extracting.model import Model, load_model
 from calcli.extracting.model_inputs import IMAGE_SUFFIXES, Inputs, ModelJob, open_inputs
 from calcli.extracting.transforms import Transform, choose, parse
@@ -152,8 +152,7 @@ def run_model(
 
 def _checked(job: ModelJob) -> ScoreKind:
     """Refuse what cannot be, before anything is opened."""
-    if job.dtype not in DTYPES:
-        raise UsageError(f"--dtype {job.dtype}: expected one of {', '.join(DTYPES)}")
+    check_choice("--dtype", job.dtype, DTYPES)
     if job.batch < 1:
         raise UsageError(f"--batch {job.batch}: expected at least 1")
     if job.scale is not None and not job.scale > 0:

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from calcli.errors import UsageError
+from calcli.errors import check_choice
 from calcli.fast_dataclass import dataclass
 from calcli.io.locate import ByName
 from calcli.options import flag
@@ -52,10 +52,8 @@ class ImportOptions(ByName):
     correct: str | None = flag(None, "Array that says whether right, or where two agree.", "NAME|A=B")
 
     def __post_init__(self) -> None:
-        if self.normalize not in NORMALIZE:
-            raise UsageError(f"--normalize {self.normalize}: expected none, chars, bytes or mutual")
-        if self.reduce not in (None, *REDUCE):
-            raise UsageError(f"--reduce {self.reduce}: expected one of {', '.join(REDUCE)}")
+        check_choice("--normalize", self.normalize, NORMALIZE)
+        check_choice("--reduce", self.reduce, REDUCE)
         given: Any = self.class_names or ()
         names = given.split(",") if isinstance(given, str) else given
         object.__setattr__(self, "class_names", tuple(name.strip() for name in names if name.strip()))

@@ -117,14 +117,10 @@ def dumps(artifact: Artifact) -> str:
         "fit": msgspec.to_builtins(artifact.fit),
     }
     try:
-        lines = [f"  {json.dumps(key)}: {_json(value)}" for key, value in content.items()]
+        texts = {key: json.dumps(each, ensure_ascii=False, allow_nan=False) for key, each in content.items()}
     except ValueError:
         raise FitError(f"method {artifact.method} was left with infinite parameters; no artifact was made") from None
-    return "{\n" + ",\n".join(lines) + "\n}\n"
-
-
-def _json(value: Any) -> str:
-    return json.dumps(value, ensure_ascii=False, allow_nan=False)
+    return "{\n" + ",\n".join(f'  "{key}": {text}' for key, text in texts.items()) + "\n}\n"
 
 
 def loads(text: str | bytes, where: str) -> Artifact:

@@ -10,7 +10,7 @@ from pathlib import Path
 import h5py
 import numpy as np
 
-from calcli.errors import DataError, UsageError
+from calcli.errors import DataError, UsageError, check_choice
 from calcli.fast_dataclass import dataclass
 from calcli.io.hdf5 import find_groups, lookup, open_file, or_none
 from calcli.io.inputs import read_document
@@ -68,8 +68,7 @@ class Layout(ByName):
     external: bool = flag(False, "Allow HDF5 external storage outside the bundle's folder.")
 
     def __post_init__(self) -> None:
-        if self.kind is not None and self.kind not in SCORE_KINDS:
-            raise UsageError(f"--kind {self.kind}: expected one of {', '.join(SCORE_KINDS)}")
+        check_choice("--kind", self.kind, SCORE_KINDS)
         for option, path in (("--scores", self.scores), ("--labels", self.labels)):
             if path is not None and not path.strip("/"):
                 raise UsageError(f"{option} {path!r}: expected the path of a dataset, e.g. {option} out/{option[2:]}")

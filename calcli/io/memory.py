@@ -17,20 +17,15 @@ from calcli.numerics import AnyArray
 from calcli.rows import ScoreKind
 
 
-def refuse_masked(values: Any, what: str) -> None:
-    """Refuse masked entries: their values would be taken."""
-    # What ``numpy.ma.is_masked`` asks for; that module is large, and another thread may be loading it.
-    if np.any(getattr(values, "_mask", False)):
-        raise DataError(f"{what}: some entries are masked; leave their rows out first")
-
-
 def as_array(values: Any, what: str) -> AnyArray:
     """An array, a list, a tensor, a column or a table of a program as a NumPy array, whatever it holds.
 
     Numbers that are objects (Decimal, columns of pandas that know missing values) become float64. Raises
     DataError for what is no array, or has no values: ragged lists, tensors on no device.
     """
-    refuse_masked(values, what)
+    # What ``numpy.ma.is_masked`` asks for; that module is large, and another thread may be loading it.
+    if np.any(getattr(values, "_mask", False)):
+        raise DataError(f"{what}: some entries are masked; leave their rows out first")
     try:
         if hasattr(values, "detach"):  # a tensor, without importing torch
             values = values.detach().cpu().resolve_conj().resolve_neg()

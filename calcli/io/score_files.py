@@ -21,7 +21,7 @@ import msgspec
 import numpy as np
 from numpy.lib import format as npy
 
-from calcli.errors import UsageError
+from calcli.errors import UsageError, check_choice
 from calcli.fast_dataclass import dataclass
 from calcli.io.atomic import is_stream, new_file
 from calcli.io.provenance import mark
@@ -141,8 +141,7 @@ def score_format(*endings: str, streams: bool = False, needs: str | None = None)
 
 def format_of(path: Path | None, name: str | None = None) -> Format:
     """The format that a name or an ending says. path : None is standard output. Raises UsageError."""
-    if name is not None and name not in FORMATS:
-        raise UsageError(f"--format {name}: expected one of {', '.join(FORMATS)}")
+    check_choice("--format", name, FORMATS)
     ending = "" if path is None else path.suffix.lower().lstrip(".")
     found = FORMATS[name] if name else next((f for f in FORMATS.values() if ending in f.endings), None)
     streams = ", ".join(f.name for f in FORMATS.values() if f.streams)

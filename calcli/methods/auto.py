@@ -360,7 +360,9 @@ class Auto(Mixture):
         if averaged:
             prior = PRIOR_ROWS + PRIOR_ROWS_PER_CLASS * rows.k / rows.n
             held_out = np.stack([trial.log_p for trial in good], axis=-1)
-            kept, w = sparse_weights(mixed_in(held_out, FLOOR_ROWS / (rows.n + 1), rows.k), share, prior)
+            floor = FLOOR_ROWS / (rows.n + 1)  # mixed in, of the uniform distribution
+            held_out = np.logaddexp(held_out + np.log1p(-floor), np.log(floor / rows.k))
+            kept, w = sparse_weights(held_out, share, prior)
             fit = cls.average({good[j].name: fits[good[j].name] for j in kept}, w, rows)
             for j, weight_j in zip(kept, w, strict=True):
                 table[good[j].name]["weight"] = float(weight_j)
@@ -421,11 +423,6 @@ def alone(candidate: tuple[str, Options], fit: Fit[Any], rows: Rows) -> Fit[Any]
     name, options = candidate
     options = method(name).resolve_options(options, rows.k)
     return replace(fit, chosen=Chosen(name, options), before=None, verify=None, after=None)
-
-
-def mixed_in(log_p: FloatArray, uniform: float, k: int) -> FloatArray:
-    """Log-probabilities of single classes after a share of the uniform distribution over k of them is mixed in."""
-    return np.logaddexp(log_p + np.log1p(-uniform), np.log(uniform / k))
 
 
 def likelihood_weights(log_p: FloatArray, share: FloatArray, prior_rows: float = 0.0) -> FloatArray:

@@ -8,16 +8,7 @@ from typing import Annotated, Literal, Self
 import numpy as np
 from msgspec import Meta
 
-from calcli.calibrator import (
-    ORDER_PRESERVING,
-    Calibrator,
-    Context,
-    Fit,
-    Options,
-    Prediction,
-    Status,
-    param,
-)
+from calcli.calibrator import ORDER_PRESERVING, Calibrator, Context, Fit, Options, Prediction, Status, param
 from calcli.errors import DataError
 from calcli.fast_dataclass import dataclass
 from calcli.methods._temperature import Mixing

@@ -7,15 +7,7 @@ from typing import Annotated, Self
 import numpy as np
 from msgspec import Meta
 
-from calcli.calibrator import (
-    ORDER_PRESERVING,
-    Calibrator,
-    Context,
-    Fit,
-    Options,
-    Prediction,
-    param,
-)
+from calcli.calibrator import ORDER_PRESERVING, Calibrator, Context, Fit, Options, Prediction, param
 from calcli.errors import DataError
 from calcli.fast_dataclass import dataclass
 from calcli.kernels.numpy import row_series

@@ -235,7 +235,9 @@ class ReCal(Calibrator):
         status, warnings = run.verdict()
         alone = run.nll_at(1.0 / scaled.calibrator.temperature)
         if run.nll > alone + WORSE:
-            warnings = (*warnings, worse_than_ts(run.nll, alone, options.init))
+            better = "ts, or recal with init=ts," if options.init == "none" else "ts"
+            told = f"NLL on these rows is {run.nll:.5f}, one temperature reaches {alone:.5f}"
+            warnings = (*warnings, f"{told}: {better} would serve better")
         details = {
             "rounds": len(sigmas),
             "stopped_by": stop,
@@ -291,12 +293,6 @@ class ReCal(Calibrator):
 def rescaled(scale: FloatArray, factor: FloatArray) -> FloatArray:
     """The rows' inverse temperatures after one more factor, kept finite."""
     return np.clip(scale * factor, SCALE_LOW, SCALE_HIGH)
-
-
-def worse_than_ts(nll: float, alone: float, init: str) -> str:
-    """A sentence about rounds that end behind one temperature."""
-    instead = "ts, or recal with init=ts, " if init == "none" else "ts "
-    return f"NLL on these rows is {nll:.5f}, one temperature reaches {alone:.5f}: {instead}would serve better"
 
 
 class Rounds:

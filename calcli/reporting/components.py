@@ -146,6 +146,11 @@ def each_version(model: ModelResults, focus: int, make: Callable[[int, Version],
     )
 
 
+def section(heading: object, *parts: object, **attributes: object) -> Safe:
+    """A part of the page under its heading."""
+    return tag("section", tag("h2", heading), *parts, **attributes)
+
+
 def download(*idents: str) -> Safe:
     """Buttons that only work with script, which hides them without."""
     kinds = {"f": "SVG", "t": "CSV"}

@@ -15,7 +15,18 @@ from calcli.diagrams.curve import CurveSettings
 from calcli.evaluation.verdict_results import Estimate
 from calcli.evaluation.watch import State
 from calcli.metrics.intervals import normal_quantile
-from calcli.reporting.components import GLOSSARY, NONE, Room, download, drawn_of, focus_of, state_word, table, term
+from calcli.reporting.components import (
+    GLOSSARY,
+    NONE,
+    Room,
+    download,
+    drawn_of,
+    focus_of,
+    section,
+    state_word,
+    table,
+    term,
+)
 from calcli.reporting.gather import ModelResults, Threshold, Version
 from calcli.reporting.markup import Safe, data_block, distinct, join, name, tag, visible
 from calcli.reporting.number_format import count, fixed, samples, share, signed, span
@@ -166,15 +177,14 @@ def _words(settings: CurveSettings) -> Safe:
         (tag("dt", word, id=f"word-{key}"), tag("dd", meaning.format(**numbers)))
         for key, (word, meaning) in GLOSSARY.items()
     )
-    return tag("section", tag("h2", "Words"), tag("dl", *map(join, explained)))
+    return section("Words", tag("dl", *map(join, explained)))
 
 
 def _how(models: Sequence[ModelResults], commands: Sequence[Sequence[str]]) -> Safe:
     """Commands, definitions and version."""
     lines = (" ".join(shlex.quote(visible(word)) for word in words) for words in commands)
-    return tag(
-        "section",
-        tag("h2", "Commands"),
+    return section(
+        "Commands",
         tag("p", "What made this page, and what shows its numbers again:"),
         *(tag("pre", tag("code", line), tabindex=0) for line in lines),
         signatures(models) if models else "",
@@ -275,7 +285,7 @@ def _limits(limits: Sequence[tuple[bool, str]]) -> Safe:
     if not limits:
         return Safe("")
     words = [tag("li", tag("strong", "✗ crossed: " if crossed else "✓ holds: "), text) for crossed, text in limits]
-    return tag("section", tag("h2", "Limits"), tag("ul", *words, class_="limits"))
+    return section("Limits", tag("ul", *words, class_="limits"))
 
 
 def _for_script(version: Version) -> dict[str, Any]:

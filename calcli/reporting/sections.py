@@ -16,6 +16,7 @@ from calcli.reporting.components import (
     drawn_of,
     each_version,
     focus_of,
+    section,
     slider_panel,
     state_word,
     table,
@@ -114,7 +115,7 @@ def compare(model: ModelResults, m: int) -> Safe:
     )
     caption = "Accuracy ● and mean confidence ○ should coincide."
     listing = table(caption, head, rows, f"versions-{m}")
-    return tag("section", tag("h2", "With and without a calibrator"), listing, download(f"t-versions-{m}"))
+    return section("With and without a calibrator", listing, download(f"t-versions-{m}"))
 
 
 def controls(model: ModelResults, m: int, focus: int) -> Safe:
@@ -165,9 +166,8 @@ def where_wrong(model: ModelResults, m: int, focus: int, room: Room) -> Safe:
     curves = [c for v in model.versions for c in ((v.positive, v.top) if both else (v.top,)) if c is not None]
     slider = slider_panel("Read the curves at a confidence of ", "Confidence")
     names = [f"f-reliability-class1-{m}"] if both else []
-    return tag(
-        "section",
-        tag("h2", "Where it is wrong"),
+    return section(
+        "Where it is wrong",
         tag(
             "p",
             "Each curve shows the accuracy at every stated ",
@@ -212,9 +212,8 @@ def alone(model: ModelResults, m: int, focus: int, room: Room) -> Safe:
         tag("button", "Find the threshold", type="button", class_="find"),
     )
     slider = slider_panel("Decide alone from a confidence of ", "Threshold", wanted)
-    return tag(
-        "section",
-        tag("h2", "Selective prediction"),
+    return section(
+        "Selective prediction",
         tag("p", "Above the threshold the model decides alone; below it, a person looks."),
         slider,
         each_version(model, focus, thresholds, room.short),
@@ -255,9 +254,8 @@ def batches(model: ModelResults, m: int, focus: int, room: Room) -> Safe:
         head = ("Batch", "Samples", "Accuracy", dots, "Points", term("interval"), "ECE", "Expected", "NLL")
         return table(caption, head, rows, f"batches-{m}-{at}", data_list=True)
 
-    return tag(
-        "section",
-        tag("h2", "Batches in order of time"),
+    return section(
+        "Batches in order of time",
         tag("p", "By how many points is each batch over- or underconfident?"),
         each_version(model, focus, body, room.short),
         download(*(f"t-batches-{m}-{at}" for at in range(len(model.versions)))),
@@ -350,9 +348,8 @@ def parts(model: ModelResults, m: int, focus: int, what: str, title: str, room: 
         class_="script panel finder",
     )
     asked = "When it answers with this class" if what == "classes" else "In this group"
-    return tag(
-        "section",
-        tag("h2", title if what == "groups" else "Predicted classes"),
+    return section(
+        title if what == "groups" else "Predicted classes",
         tag(
             "p",
             f"{asked}: by how many points is {'P(class 1)' if positive else 'it'} {low} or {high}? Filled dots are ",
@@ -388,7 +385,7 @@ def loss_split(model: ModelResults, m: int) -> Safe:
         return Safe("")
     head = ("Of", "Whole", "Refinement", "Calibration", term("interval"), "Found by")
     listing = table("Cross-validated on these samples.", head, rows, f"split-{m}")
-    return tag("section", tag("h2", term("split")), listing, download(f"t-split-{m}"))
+    return section(term("split"), listing, download(f"t-split-{m}"))
 
 
 def temperatures(model: ModelResults, m: int) -> Safe:
@@ -402,9 +399,8 @@ def temperatures(model: ModelResults, m: int) -> Safe:
     ]
     part = "" if model.swept_rows == model.n else f" On {count(model.swept_rows)} samples drawn from {count(model.n)}."
     head = (term("temperature"), "T", term("loss", "NLL"), term("ece", "Calibration error"), "Mean confidence")
-    return tag(
-        "section",
-        tag("h2", "One temperature"),
+    return section(
+        "One temperature",
         tag("p", f"What dividing all scores by one number does.{part}"),
         tag("figure", sweep_figure(s, f"temperature-{m}")),
         table("Marked temperatures", head, rows, f"temperatures-{m}"),
@@ -478,9 +474,8 @@ def model_body(model: ModelResults, m: int, room: Room) -> Safe:
             batches(model, m, focus, room) if model.ordered else parts(model, m, focus, "groups", "Groups", room),
             loss_split(model, m),
             "" if room.tight else temperatures(model, m),
-            tag(
-                "section",
-                tag("h2", "How it was measured"),
+            section(
+                "How it was measured",
                 provenance(model, m),
                 "" if room.short else numbers(model, m),
             ),

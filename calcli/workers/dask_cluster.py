@@ -3,6 +3,7 @@
 import asyncio
 import json
 import logging
+import operator
 import time
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
@@ -126,7 +127,7 @@ class DaskCluster(Executor):
 
     def _submit(self, task: Named) -> Any:
         try:
-            return self._client.submit(_do, task, pure=False, key=None)
+            return self._client.submit(operator.call, task, pure=False, key=None)
         except Exception as problem:
             raise self._lost() from problem
 
@@ -184,7 +185,3 @@ def _scheduler(address: str) -> str:
 
 def _version() -> str:
     return __version__
-
-
-def _do(task: Named) -> Any:
-    return task()

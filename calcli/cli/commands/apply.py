@@ -23,7 +23,7 @@ from calcli.cli import options as o
 from calcli.cli.context import CommandContext
 from calcli.cli.render import print_json, print_path
 from calcli.cli.shards import ShardOutcome, attempted, dealt_out, tried
-from calcli.errors import CalcliError, DataError, UsageError
+from calcli.errors import CalcliError, DataError, UsageError, check_choice
 from calcli.fast_dataclass import dataclass
 from calcli.fit_and_apply import calibrated_blocks, checked_transforms
 from calcli.importers.open_any_file import probe_all
@@ -69,8 +69,7 @@ class ApplyArgs(o.ReadingSeveral, o.WorkerOptions, o.OutputOptions):
     force: bool = o.force()
 
     def __post_init__(self) -> None:
-        if self.as_ not in SCORE_KINDS:
-            raise UsageError(f"--as {self.as_}: expected one of {', '.join(SCORE_KINDS)}")
+        check_choice("--as", self.as_, SCORE_KINDS)
         if self.output == "-" and (self.json or len(self.expanded) > 1):
             raise UsageError("-o -: standard output takes the scores of one bundle, and no --json beside them")
         if not self.output:

@@ -25,7 +25,7 @@ from calcli.cli.evaluate_job import Job
 from calcli.cli.evaluate_text import print_report, print_verdicts
 from calcli.cli.render import fail, print_json
 from calcli.cli.tables import plain, print_table
-from calcli.errors import LimitCrossed, UsageError, unknown_name
+from calcli.errors import LimitCrossed, UsageError, check_choice
 from calcli.evaluation.evaluate_bundle import Plan
 from calcli.evaluation.metric_limits import Limit, Outcome, check, limits, needed_metrics
 from calcli.evaluation.results import Evaluation, Result
@@ -123,12 +123,11 @@ class EvaluateArgs(o.Pooling, o.WorkerOptions, o.OutputOptions, o.TableOptions):
         tables = {"--per-class": self.per_class, "--per-group": by_group}
         for option in (name for name, asked in tables.items() if asked and self.wanted not in WITH_ALL):
             raise UsageError(f"{option} is a table of its own, which --format {self.form} has no place for; json has")
-        if self.compat is not None:
-            _choice("--compat", self.compat, PROGRAMS)
+        check_choice("--compat", self.compat, PROGRAMS)
         norm_of(self.norm)
-        _choice("--scheme", self.scheme, ["width", "mass"])
-        _choice("--label", self.label or "top", ["top", "positive", "class", "all"])
-        _choice("--interval", self.interval, ["auto", "bootstrap", "t"])
+        check_choice("--scheme", self.scheme, ("width", "mass"))
+        check_choice("--label", self.label, ("top", "positive", "class", "all"))
+        check_choice("--interval", self.interval, ("auto", "bootstrap", "t"))
 
     @property
     def unused_options(self) -> dict[str, str]:
@@ -259,11 +258,6 @@ def tell_limits(outcomes: Sequence[Outcome], talk: CommandContext) -> int:
         else:
             talk.say(f"limit holds: {outcome.sentence}")
     return code
-
-
-def _choice(option: str, value: str, allowed: Sequence[str]) -> None:
-    if value not in allowed:
-        raise unknown_name(f"choice of {option}", value, allowed)
 
 
 def _print_values(evaluation: Evaluation, name: str) -> None:

@@ -25,7 +25,7 @@ from calcli.cli import options as o
 from calcli.cli.context import CommandContext
 from calcli.cli.render import Console, print_json, print_path
 from calcli.cli.shards import ShardOutcome, attempted, dealt_out, tried
-from calcli.errors import DataError, UsageError
+from calcli.errors import DataError, UsageError, check_choice
 from calcli.extracting.model_inputs import ModelJob, ModelOptions
 from calcli.fast_dataclass import dataclass
 from calcli.importers.import_report import ImportReport, Splitting, Written
@@ -77,8 +77,7 @@ class ExtractArgs(ModelOptions, ImportOptions, o.WorkerOptions, o.OutputOptions)
         ImportOptions.__post_init__(self)
         if self.output == "-":
             raise UsageError("-o -: HDF5 cannot be written to a pipe, name a file")
-        if self.kind is not None and self.kind not in SCORE_KINDS:
-            raise UsageError(f"--kind {self.kind}: expected one of {', '.join(SCORE_KINDS)}")
+        check_choice("--kind", self.kind, SCORE_KINDS)
         if self.model is None:
             self._check_import()
         else:

@@ -108,7 +108,8 @@ def regress(
         return Regression(flat, constant, "degenerate", "all outcomes are alike, so the map is a constant", {})
     if sample.s.min() == sample.s.max():
         return Regression(flat, constant, "degenerate", "all scores are equal, so the map is a constant", {})
-    separable = is_separable(sample.s, hit)
+    above, below = sample.s[hit], sample.s[~hit]  # one threshold tells them apart, up to ties at it
+    separable = bool(below.max() <= above.min() or above.max() <= below.min())
     if separable and constant_if_separable and not smooth:
         return Regression(flat, constant, "degenerate", SEPARABLE, {})
     target = smoothed_targets(hit, ones, zeros) if smooth or separable else sample.hit
@@ -131,12 +132,6 @@ def smoothed_targets(hit: BoolArray, ones: float, zeros: float) -> FloatArray:
     optimum is finite whatever the data. (Platt 1999.)
     """
     return np.where(hit, (ones + 1.0) / (ones + 2.0), 1.0 / (zeros + 2.0))
-
-
-def is_separable(s: FloatArray, hit: BoolArray) -> bool:
-    """Whether one threshold on s tells positives from negatives, up to ties at it."""
-    ones, zeros = s[hit], s[~hit]
-    return bool(zeros.max() <= ones.min() or ones.max() <= zeros.min())
 
 
 SEPARABLE = (
