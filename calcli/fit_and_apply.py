@@ -22,6 +22,7 @@ from calcli.kernels.numpy.temperature import softmax_at
 from calcli.metrics.collect import summarise
 from calcli.metrics.warnings import data_warnings, zero_warnings
 from calcli.numerics import AnyArray
+from calcli.parallel import same_threads
 from calcli.registry import method, method_names
 from calcli.rows import Block, Rows, ScoreKind
 
@@ -38,6 +39,7 @@ WORSE = 1e-9
 """Differences below this are rounding, not a loss."""
 
 
+@same_threads()
 def fit_artifact(
     name: str,
     options: Options,

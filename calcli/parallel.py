@@ -3,13 +3,15 @@
 import os
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar, copy_context
 from itertools import chain, islice
 from typing import TYPE_CHECKING, TypeVar
 
 from calcli.errors import FitError
 
 if TYPE_CHECKING:
-    from concurrent.futures import Future
+    from concurrent.futures import Executor, Future
 
 
 Item = TypeVar("Item")
@@ -23,37 +25,92 @@ AHEAD = 2
 WAITING = 2
 """Results per thread that wait for an earlier one, at most."""
 
+_kept: ContextVar["_Threads | None"] = ContextVar("threads", default=None)
+
+
+class _Threads:
+    """The other threads, begun when there is work for them."""
+
+    def __init__(self) -> None:
+        self.process = os.getpid()
+        self.pool: Executor | None = None
+
+    def give(self, work: Callable[[Item], Result], item: Item) -> "Future[Result]":
+        if self.pool is None:
+            from concurrent.futures import ThreadPoolExecutor
+
+            self.pool = ThreadPoolExecutor(WORKERS - 1)
+        return self.pool.submit(copy_context().run, work, item)
+
+    def end(self) -> None:
+        if self.pool is not None:
+            self.pool.shutdown()
+
+
+@contextmanager
+def same_threads() -> Iterator[None]:
+    """Keep the threads of ``in_order`` for all calls inside: to begin one takes as long as many a block."""
+    if _kept.get() is not None:
+        yield
+        return
+    threads = _Threads()
+    token = _kept.set(threads)
+    try:
+        yield
+    finally:
+        _kept.reset(token)
+        threads.end()
+
 
 def in_order(work: Callable[[Item], Result], items: Iterable[Item]) -> Iterator[Result]:
     """Results of ``work`` on every item, in the order of the items, whichever is done first.
 
     Items are drawn by the caller's thread, a few ahead of the results: what reads a file
     stays in one thread, and memory for some blocks is enough. That thread works too, on what
-    the others have no time for: to fall asleep and be woken by every result costs more than
-    many a block. A single item is worked on without starting threads.
+    the others have not begun: to fall asleep and be woken by every result costs more than
+    many a block, and work may itself be cut into items without waiting for threads that wait for it.
+    A single item is worked on without starting threads.
     """
     items = iter(items)
     first = list(islice(items, 2))
     if len(first) < 2 or WORKERS == 1:
         yield from map(work, chain(first, items))
         return
-    from concurrent.futures import Future, ThreadPoolExecutor
+    from concurrent.futures import Future
 
+    kept = _kept.get()
+    threads = kept if kept is not None and kept.process == os.getpid() else _Threads()
     others = WORKERS - 1
-    with ThreadPoolExecutor(others) as pool:
-        waiting: deque[Future[Result]] = deque()
-        given: list[Future[Result]] = []
+    waiting: deque[tuple[Future[Result], Item]] = deque()
+    given: list[Future[Result]] = []
+
+    def first_result() -> Result:
+        """Until another thread has it, what none has begun is done here."""
+        for at, (future, item) in enumerate(waiting):
+            if waiting[0][0].done():
+                break
+            if future.cancel():
+                waiting[at] = _done_here(Future(), work, item), item
+        return waiting.popleft()[0].result()
+
+    try:
         for item in chain(first, items):
             given = [one for one in given if not one.done()]
             if len(given) < AHEAD * others:
-                given.append(pool.submit(work, item))
-                waiting.append(given[-1])
+                given.append(threads.give(work, item))
+                waiting.append((given[-1], item))
             else:
-                waiting.append(_done_here(Future(), work, item))
-            while waiting and (waiting[0].done() or len(waiting) > WAITING * WORKERS):
-                yield waiting.popleft().result()
+                waiting.append((_done_here(Future(), work, item), item))
+            while waiting and (waiting[0][0].done() or len(waiting) > WAITING * WORKERS):
+                yield first_result()
         while waiting:
-            yield waiting.popleft().result()
+            yield first_result()
+    finally:
+        for future, _ in waiting:
+            if not future.cancel():
+                future.exception()  # nothing goes on behind the caller's back
+        if threads is not kept:
+            threads.end()
 
 
 def _done_here(future: "Future[Result]", work: Callable[[Item], Result], item: Item) -> "Future[Result]":

@@ -293,8 +293,8 @@ def conjugate_gradients(
     z = precondition(residual)
     d = z
     energy = first = float(np.vdot(residual, z))
-    if first <= 0:
-        return NewtonDirection(s)
+    if first <= 0:  # nothing is asked for, or rounding has eaten the preconditioner
+        return NewtonDirection(s, not right.any())
     for done in range(1, limit + 1):
         h = product(d)
         curvature = float(np.vdot(d, h))

@@ -95,10 +95,11 @@ def run(arguments: list[str]) -> int:
 
     from calcli.cli.app import app
     from calcli.io.inputs import noting
+    from calcli.parallel import same_threads
 
     command = typer.main.get_command(app)
     try:
-        with noting(), command.make_context("calcli", arguments or ["--help"]) as context:
+        with noting(), same_threads(), command.make_context("calcli", arguments or ["--help"]) as context:
             code = command.invoke(context)
     except typer.Exit as end:
         return end.exit_code

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from scipy.optimize import minimize
 
 from calcli.methods._affine import matrix as matrix_module
 from calcli.methods._affine import objective as objective_module
@@ -153,13 +154,71 @@ def test_large_problems_take_the_other_roads(monkeypatch):
     streamed = minimise_convex(diagonal(z, y, w, block_rows=31), start)
     assert single.value == pytest.approx(small.value, rel=1e-9)
     assert streamed.value == pytest.approx(small.value, rel=1e-9)
-    full = minimise_convex(matrix(z, y, w), identity_map(6, 7))
-    monkeypatch.setattr(matrix_module, "BLOCK_CLASSES", 0)
-    factored = minimise_convex(matrix(z, y, w), identity_map(6, 7))
     assert single.converged
     assert streamed.converged
-    assert factored.converged
-    assert factored.value == pytest.approx(full.value, rel=1e-9)
+
+
+@pytest.mark.parametrize("weights", [False, True])
+@pytest.mark.parametrize("hard", [0, 20])
+@pytest.mark.parametrize("blocks", [0, 160])
+def test_a_full_map_reaches_the_optimum_by_every_preconditioner(monkeypatch, weights, hard, blocks):
+    """The optimum of L-BFGS on the objective written out, with the same bytes for any number of threads."""
+    monkeypatch.setattr(matrix_module, "HARD", hard)
+    monkeypatch.setattr(matrix_module, "BLOCK_CLASSES", blocks)
+    monkeypatch.setattr(matrix_module, "FEW_CLASSES", 0)
+    monkeypatch.setattr(matrix_module, "PART", 2)
+    z, y, w = data(k=6, weights=weights)
+    found = []
+    for workers in (1, 2, 4):
+        monkeypatch.setattr("calcli.parallel.WORKERS", workers)
+        objective = matrix(z, y, w, ridge=1e-4)
+        found.append(minimise_convex(objective, identity_map(6, 7), aim=objective.aim))
+        assert objective.curvature.__name__ == ("diagonal" if hard else "by_class" if blocks else "factored")
+    assert found[0].converged
+    assert len({one.theta.tobytes() for one in found}) == 1
+    centre = identity_map(6, 7)
+    ends = minimize(
+        lambda t: written_out(z, y, w, t.reshape(6, 7), 1e-4, centre),
+        found[0].theta.ravel(),
+        method="BFGS",
+        options={"gtol": 1e-9},
+    )
+    assert found[0].value <= ends.fun * (1 + 1e-12)
+
+
+@pytest.mark.parametrize("hard", [0, 5])
+def test_a_full_map_meets_another_ridge_with_what_it_knows(monkeypatch, hard):
+    """A path of ridges ends where a search under the last one does (rel 1e-12, what the searches aim at)."""
+    monkeypatch.setattr(matrix_module, "HARD", hard)
+    monkeypatch.setattr(matrix_module, "FEW_CLASSES", 0)
+    z, y, _ = data(k=6)
+    path = matrix(z, y)
+    theta = identity_map(6, 7)
+    for ridge in (1.0, 1e-2, 1e-4, 1e-6):
+        path.exchange(uniform_ridge(ridge, 6, 7))
+        theta = minimise_convex(path, path.aligned(theta), aim=path.aim).theta
+    straight = matrix(z, y, ridge=1e-6)
+    value = minimise_convex(straight, identity_map(6, 7), aim=straight.aim).value
+    assert path.value_gradient(theta)[0] == pytest.approx(value, rel=2e-12)
+
+
+def test_rows_that_are_nearly_separable_end_at_the_optimum():
+    """Blocks in float32 of features far from 0 are nearly singular: what steers by them must not end early."""
+    rng = np.random.default_rng(5)
+    y = rng.integers(0, 30, 300)
+    z = 2.0 * rng.standard_normal((300, 30)) + 8.0 * np.eye(30)[y]
+    x = np.maximum(log_softmax(z), np.log(2.2e-16))
+    objective = MatrixObjective(held_in_memory(x, y, None, [slice(None)]), 30, uniform_ridge(1e-6, 30, 31))
+    found = solve(objective, identity_map(30, 31), quiet)
+    assert found.converged
+    assert found.gradient < 1e-7
+
+
+def test_a_preconditioner_that_rounding_has_eaten_is_no_end():
+    """It turns the residual around, so that no step falls; the search has not found the optimum there."""
+    right = np.ones(3)
+    assert not conjugate_gradients(lambda v: v, right, lambda v: -v, 0.1, 9).exact
+    assert conjugate_gradients(lambda v: v, 0.0 * right, lambda v: v, 0.1, 9).exact
 
 
 def many_classes(kind):

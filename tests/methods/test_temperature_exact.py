@@ -1,6 +1,9 @@
 """The temperatures of ts and ec against an independent search in float64, and what the search stands on."""
 
 import math
+import threading
+import time
+from contextlib import nullcontext
 from itertools import pairwise
 
 import numpy as np
@@ -14,7 +17,7 @@ from synthetic import truth
 from calcli.calibrator import Context
 from calcli.kernels.numpy import brier_slope, nll_slope, top_mass_slope
 from calcli.kernels.numpy.temperature import LONGEST_DOT, VECDOT, at_once, row_dots
-from calcli.parallel import in_order
+from calcli.parallel import in_order, same_threads
 from calcli.registry import method, parse_options
 from calcli.rows import ArrayRows, part_blocks, rows_per_block
 from calcli.solvers import find_root
@@ -185,9 +188,55 @@ def test_results_come_in_the_order_of_the_items(monkeypatch, count, workers):
     assert results == [i * i for i in range(count)]
 
 
-def test_an_error_in_a_thread_reaches_the_caller():
-    with pytest.raises(ZeroDivisionError):
+@pytest.mark.parametrize("keep", [nullcontext, same_threads])
+def test_an_error_in_a_thread_reaches_the_caller(keep):
+    with keep(), pytest.raises(ZeroDivisionError):
         list(in_order(lambda i: 1 // (i - 7), range(20)))
+
+
+@pytest.mark.parametrize("workers", [2, 4])
+def test_work_that_is_cut_up_itself_ends_with_the_same_threads(monkeypatch, workers):
+    """Items of items wait in the queue of threads that wait for them: who waits does them."""
+    monkeypatch.setattr("calcli.parallel.WORKERS", workers)
+    used, before = set(), threading.active_count()
+
+    def one(i):
+        used.add(threading.get_ident())
+        return i
+
+    def outer(i):
+        return sum(in_order(lambda j: sum(in_order(one, range(i + j))), range(6)))
+
+    with same_threads():
+        for _ in range(5):
+            assert list(in_order(outer, range(9))) == [sum(sum(range(i + j)) for j in range(6)) for i in range(9)]
+        assert len(used) <= workers
+    assert threading.active_count() == before
+
+
+def test_two_items_are_done_by_two_threads(monkeypatch):
+    """Each waits until the other has begun."""
+    monkeypatch.setattr("calcli.parallel.WORKERS", 2)
+    both = threading.Barrier(2, timeout=60)
+    with same_threads():
+        assert len(list(in_order(lambda i: both.wait(), range(2)))) == 2
+
+
+def test_nothing_goes_on_once_the_results_are_not_wanted(monkeypatch):
+    monkeypatch.setattr("calcli.parallel.WORKERS", 3)
+    begun, ended = [], []
+
+    def work(i):
+        begun.append(i)
+        time.sleep(0.01)
+        ended.append(i)
+
+    with same_threads():
+        results = in_order(work, range(50))
+        next(results)
+        results.close()
+        assert sorted(begun) == sorted(ended)
+        assert len(begun) < 20
 
 
 # ---- the root finder

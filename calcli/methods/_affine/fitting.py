@@ -14,7 +14,7 @@ from calcli.methods._affine.objective import AffineObjective, Ridge
 from calcli.methods.ts import likeliest
 from calcli.numerics import FloatArray
 from calcli.rows import Block, Rows
-from calcli.solvers import AIM, LOOSE_AIM, Optimum, minimise_convex
+from calcli.solvers import LOOSE_AIM, Optimum, minimise_convex
 
 LONG_FIT = 1e14
 """Floating-point operations above which a cross-validated matrix fit is refused: about an hour at 30 GFlop/s."""
@@ -122,7 +122,7 @@ def solve(
 
     early : end when the loss is right to 1e-7 (see ``Context.early``).
     """
-    aim = LOOSE_AIM if early else AIM
+    aim = LOOSE_AIM if early else objective.aim
     found = minimise_convex(objective, objective.aligned(start), aim=aim, steps=60, progress=progress)
     ridge = objective.ridge
     if found.converged or objective.strength == 0.0:

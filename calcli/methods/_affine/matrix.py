@@ -1,22 +1,40 @@
 """The objective of a full matrix and a bias, with Hessian products and preconditioners."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from functools import partial, reduce
+from operator import add
 
 import numpy as np
 from numpy.typing import NDArray
 
-from calcli.methods._affine.objective import AffineObjective, Chunk, Reals, Ridge, affine_logits
-from calcli.numerics import FloatArray
+from calcli.methods._affine.objective import AffineObjective, Chunk, Reals, Ridge, affine_logits, each_chunk
+from calcli.numerics import FloatArray, IntArray
+from calcli.parallel import in_order
 from calcli.solvers import NewtonDirection, conjugate_gradients
 
 BLOCK_CLASSES = 160
 """Classes up to which the preconditioner of a full map has one block per class: k^3 float64."""
 
+FEW_CLASSES = 32
+"""Classes up to which those blocks cost no more than the products that they save."""
+
+PART = 16
+"""Classes whose blocks are made and used together, beside others."""
+
+HARD = 20
+"""Products of a direction from which a better preconditioner is worth its price, or the same one at this point."""
+
 UNSURE = 1e-6
 """Curvature p (1 - p) of a row below which the preconditioner does without it."""
 
+JITTER = 1e-5
+"""Share of a block's mean curvature added to its diagonal: more than float32 loses of it, so that it stays positive."""
+
 NEGLIGIBLE = 1e-15
 """Probabilities below this are taken for 0 in products with the Hessian."""
+
+
+Linear = Callable[[FloatArray], FloatArray]
 
 
 class MatrixObjective(AffineObjective):
@@ -25,18 +43,21 @@ class MatrixObjective(AffineObjective):
     A gradient costs 4 n k^2 floating-point operations, and so does a product with the
     Hessian. Those run in float32: they steer the search, while value and gradient, which
     decide when it ends, are float64. The preconditioner has one block per class,
-    sum p_c (1 - p_c) x x', for few classes, and for many a product of a class factor and
-    one feature matrix.
+    sum p_c (1 - p_c) x x', for few classes; for more it is the diagonal, as cheap as a product,
+    and from the first direction on that is hard these blocks, or for very many a product of a
+    class factor and one feature matrix. It is kept while it still works, under another ridge too.
     """
 
     all_columns_shift = True
+    aim = 1e-12
 
     def __init__(self, chunks: list[Chunk], k: int, ridge: Ridge, *, complete: bool = False) -> None:
         super().__init__(chunks, k, k + 1, ridge, complete=complete)
         self.lists = chunks
         self.p: dict[int, NDArray[np.float32]] = {}
-        self.precondition: Callable[[FloatArray], FloatArray] | None = None
-        self.hard = True
+        self.curvature: Callable[[], Callable[[], Linear]] = self.by_class if k <= FEW_CLASSES else self.diagonal
+        self.under_ridge: Callable[[], Linear] | None = None
+        self.precondition: Linear | None = None
 
     def exchange(self, ridge: Ridge) -> None:
         super().exchange(ridge)
@@ -50,11 +71,14 @@ class MatrixObjective(AffineObjective):
         return np.concatenate([r.T @ x, r.sum(axis=0)[:, None]], axis=1)
 
     def direction(self, gradient: FloatArray, tolerance: float) -> NewtonDirection:
-        if self.precondition is None or self.hard:
-            self.precondition = self.by_class() if self.k <= BLOCK_CLASSES else self.factored()
+        if self.under_ridge is None:
+            self.under_ridge, self.precondition = self.curvature(), None
+        if self.precondition is None:
+            self.precondition = self.under_ridge()
         found = conjugate_gradients(self.product, -gradient, self.precondition, tolerance, 500)
-        # A stale preconditioner is worth its price while it still works.
-        self.hard = found.products > 20
+        if found.products > HARD or not found.exact:
+            self.curvature = self.by_class if self.k <= BLOCK_CLASSES else self.factored
+            self.under_ridge = None
         return found
 
     def product(self, v: FloatArray) -> FloatArray:
@@ -62,53 +86,83 @@ class MatrixObjective(AffineObjective):
         size = float(np.abs(v).max())
         if size == 0.0:
             return np.zeros_like(v)
-        out = np.zeros(v.shape, dtype=np.float32)
         v32 = (v / size).astype(np.float32)
-        for chunk, p in zip(self.lists, self.p.values(), strict=True):
-            x = chunk.narrow
+
+        def work(chunk: Chunk) -> Reals:
+            x, p = chunk.narrow, self.p[id(chunk)]
             assert x is not None, "these chunks do not lie in memory"
             u = affine_logits(x, v32)
             u -= np.einsum("ij,ij->i", p, u)[:, None]
             u *= p
             if chunk.w is not None:
                 u *= chunk.w.astype(np.float32)[:, None]
-            out += self.backward(x, u)
+            return self.backward(x, u)
+
+        out = reduce(add, each_chunk(self.lists, work))
         return self.project(out * (size / self.mass) + 2 * self.ridge.weight * v)
 
-    def with_one(self, chunk: Chunk) -> NDArray[np.float32]:
-        x = np.ones((len(chunk), self.k + 1), dtype=np.float32)
-        x[:, :-1] = chunk.x
-        return x
+    def unsure(self) -> Iterator[tuple[NDArray[np.float32], NDArray[np.float32]]]:
+        """Chunk by chunk: features and a one, (b, k + 1), and weighted curvatures p (1 - p), (b, k)."""
+        for chunk in self.lists:
+            x, p = np.ones((len(chunk), self.k + 1), dtype=np.float32), self.p[id(chunk)]
+            x[:, :-1] = chunk.x
+            q = p * (1 - p)
+            yield x, q if chunk.w is None else (q * chunk.w[:, None]).astype(np.float32)
 
-    def by_class(self) -> Callable[[FloatArray], FloatArray]:
+    def diagonal(self) -> Callable[[], Linear]:
+        own = reduce(add, (q.T @ (x * x) for x, q in self.unsure())) / self.mass
+
+        def under_ridge() -> Linear:
+            curvature = own + (2 * self.ridge.weight + 1e-6 * own.mean(axis=1, keepdims=True) + 1e-30)
+            return lambda v: self.project(v / curvature)
+
+        return under_ridge
+
+    def by_class(self) -> Callable[[], Linear]:
+        parts = np.array_split(np.arange(self.k), -(-self.k // PART))
         blocks = np.zeros((self.k, self.k + 1, self.k + 1))
-        for chunk, p in zip(self.lists, self.p.values(), strict=True):
-            x = self.with_one(chunk)
-            q = np.ascontiguousarray((p * (1 - p) * (1.0 if chunk.w is None else chunk.w[:, None])).T, dtype=np.float32)
-            for c in range(self.k):
-                rows = np.flatnonzero(q[c] > UNSURE)
-                blocks[c] += (x[rows] * q[c, rows, None]).T @ x[rows]
-        blocks /= self.mass
         at = np.arange(self.k + 1)
-        scale = blocks[:, at, at].mean(axis=1, keepdims=True)
-        blocks[:, at, at] += 2 * self.ridge.weight + 1e-6 * scale + 1e-30
-        inverse = np.linalg.inv(blocks)
-        return lambda v: self.project(np.matmul(inverse, v[:, :, None])[:, :, 0])
 
-    def factored(self) -> Callable[[FloatArray], FloatArray]:
+        def invert(part: IntArray) -> FloatArray:
+            mine = blocks[part]
+            scale = mine[:, at, at].mean(axis=1, keepdims=True)
+            mine[:, at, at] += 2 * self.ridge.weight[part] + JITTER * scale + 1e-30
+            return np.asarray(np.linalg.inv(mine), dtype=np.float64)
+
+        def under_ridge() -> Linear:
+            inverses = list(zip(parts, in_order(invert, parts), strict=True))
+
+            def solve(part: tuple[IntArray, FloatArray], v: FloatArray) -> FloatArray:
+                return np.matmul(part[1], v[part[0], :, None])[:, :, 0]
+
+            return lambda v: self.project(np.concatenate(list(in_order(partial(solve, v=v), inverses))))
+
+        for x, q in self.unsure():
+            by_class = np.ascontiguousarray(q.T)
+
+            def add_to(part: IntArray, x: Reals = x, q: Reals = by_class) -> None:
+                for c in part:
+                    rows = np.flatnonzero(q[c] > UNSURE)
+                    root = x[rows] * np.sqrt(q[c, rows, None])
+                    blocks[c] += root.T @ root
+
+            list(in_order(add_to, parts))
+        blocks /= self.mass
+        return under_ridge
+
+    def factored(self) -> Callable[[], Linear]:
         features = np.zeros((self.k + 1, self.k + 1))
-        per_class, unsure = np.zeros(self.k), 0.0
-        for chunk, p in zip(self.lists, self.p.values(), strict=True):
-            x = self.with_one(chunk)
-            w = np.ones(len(chunk)) if chunk.w is None else chunk.w
-            q = w * (1.0 - np.einsum("ij,ij->i", p, p))
-            features += (x * np.sqrt(np.maximum(q, 0.0))[:, None].astype(np.float32)).T @ (
-                x * np.sqrt(np.maximum(q, 0.0))[:, None].astype(np.float32)
-            )
-            per_class += w @ (p * (1 - p))
-            unsure += float(q.sum())
+        per_class = np.zeros(self.k)
+        for x, q in self.unsure():
+            root = x * np.sqrt(q.sum(axis=1))[:, None]
+            features += root.T @ root
+            per_class += q.sum(axis=0)
         values, vectors = np.linalg.eigh(features / self.mass)
-        share = per_class / max(unsure, 1e-300)
-        typical = 2 * np.median(self.ridge.weight, axis=1) + 1e-6 * share * values.mean() + 1e-30
-        curvature = share[:, None] * np.maximum(values, 0.0) + typical[:, None]
-        return lambda v: self.project(((v @ vectors) / curvature) @ vectors.T)
+        share = per_class / max(float(per_class.sum()), 1e-300)
+
+        def under_ridge() -> Linear:
+            typical = 2 * np.median(self.ridge.weight, axis=1) + 1e-6 * share * values.mean() + 1e-30
+            curvature = share[:, None] * np.maximum(values, 0.0) + typical[:, None]
+            return lambda v: self.project(((v @ vectors) / curvature) @ vectors.T)
+
+        return under_ridge

@@ -10,7 +10,7 @@ Rows are walked over in blocks: nothing of size classes x rows x classes ever ex
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,7 +19,7 @@ from calcli.fast_dataclass import dataclass
 from calcli.numerics import FloatArray, IntArray, row_max
 from calcli.parallel import Result, in_order
 from calcli.rows import Block, Rows
-from calcli.solvers import NewtonDirection
+from calcli.solvers import AIM, NewtonDirection
 
 Reals = NDArray[np.floating[Any]]
 """float64, or float32 where a Hessian product runs."""
@@ -91,12 +91,12 @@ class Chunks:
 
 def held_in_memory(x: FloatArray, y: IntArray, w: FloatArray | None, slices: Iterable[slice]) -> list[Chunk]:
     """Chunks of a few MiB over parts of arrays; nothing is copied but the features in float32."""
-    size = max(64, (1 << 21) // (8 * x.shape[1]))
+    size = max(64, (1 << 20) // (8 * x.shape[1]))
     chunks, narrow = [], x.astype(np.float32)
     for part in slices:
         start, stop, _ = part.indices(len(y))
-        for at in range(start, stop, size):
-            rows = slice(at, min(at + size, stop))
+        ends = np.linspace(start, stop, 1 - (start - stop) // size).astype(int).tolist()
+        for rows in map(slice, ends[:-1], ends[1:]):
             chunks.append(Chunk(x[rows], y[rows], None if w is None else w[rows], narrow[rows]))
     return chunks
 
@@ -106,7 +106,7 @@ Chunked = Chunks | list[Chunk]
 
 def each_chunk(chunks: Chunked, work: Callable[[Chunk], Result], *dtype: Any) -> Iterator[Result]:
     """What ``work`` makes of every chunk, in order. dtype : of the features, where they are made for it."""
-    return map(work, chunks) if isinstance(chunks, list) else chunks.each(work, *dtype)
+    return in_order(work, chunks) if isinstance(chunks, list) else chunks.each(work, *dtype)
 
 
 def affine_logits(x: Reals, theta: Reals) -> Any:
@@ -219,6 +219,9 @@ class AffineObjective(ABC):
         v = v * self.present[:, None]
         normals = self.normals
         return np.asarray(v - normals * (normals * v).sum(axis=0), dtype=np.float64)
+
+    aim: ClassVar[float] = AIM
+    """Share of the value that a search ends above the optimum at most."""
 
     all_columns_shift: bool
     """Does adding one row vector to all rows of theta leave the softmax as it is?"""
