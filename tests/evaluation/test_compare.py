@@ -289,7 +289,7 @@ def test_the_picture(run, three):
         (["--methods", "hb(bins=20"], "expected a method"),
         (["--baseline", "ts", "--baseline-bundle", "m1.h5"], "exclude"),
         (["-o", "r.csv"], ".json"),
-        (["--format", "html"], "latex, markdown"),
+        (["--format", "html"], "table, markdown, latex"),
         (["--workers", "0"], "1<=x<=4096"),
         (["--workers", "4097"], "1<=x<=4096"),
     ],
