@@ -9,6 +9,9 @@ import numpy as np
 import pytest
 from run_calcli import RUNS, runner
 
+# 10 ms of every output, and no test pulls the plug; commands in processes of their own sync as ever
+os.fsync = lambda descriptor: None
+
 REPOSITORY = Path(__file__).resolve().parent.parent
 SHARED_DATA = Path(os.environ.get("CALCLI_TEST_DATA", REPOSITORY.parent / "shared" / "data"))
 
