@@ -94,32 +94,30 @@ class ClassSearch:
     def _gaps(self, confidence: FloatArray, hit: FloatArray, share: FloatArray) -> FloatArray:
         """Sum of share * (confidence - hit) per bin: (m, n) in, (m, bins) out."""
         m, bins = len(confidence), len(self.edges) - 1
-        # Equal widths locate the bin by one product; next to an edge the edge itself decides.
-        place = confidence * bins
-        index = np.ceil(place).astype(np.int64)
-        np.rint(place, out=place)
-        close = np.abs(confidence * bins - place) < 1e-9
+        # Equal widths locate the bin by one product; next to an edge between bins the edge itself decides.
+        place = np.minimum(confidence * bins, bins - 0.5)
+        index = (place - 1e-9).astype(np.int32)
+        place += 1e-9
+        close = place.astype(np.int32) != index
         if close.any():
-            index[close] = bin_index(confidence[close], self.edges) + 1
-        np.clip(index, 1, bins, out=index)
-        index += np.arange(m)[:, None] * bins - 1
+            index[close] = bin_index(confidence[close], self.edges)
+        index += np.arange(m, dtype=np.int32)[:, None] * bins
         weights = (confidence - hit) * share
         summed = np.bincount(index.ravel(), weights=weights.ravel(), minlength=m * bins)
         return np.asarray(summed, dtype=np.float64).reshape(m, bins)
 
     def candidates(self, c: int, others: Others, grid: FloatArray) -> tuple[FloatArray, FloatArray]:
         """ECE and accuracy with the temperature of class c set to every value of a grid."""
-        z, own = self.column(c), self.y == c
-        rest_hit = others.index == self.y
+        z, own, rest_hit = self.column(c), (self.y == c).astype(float), (others.index == self.y).astype(float)
         rest_share = np.exp(others.top - others.total)
+        bar = np.where(c < others.index, np.nextafter(others.top, -np.inf), others.top)  # what class c is to exceed
+
         gaps, right = np.zeros((len(grid), len(self.edges) - 1)), np.zeros(len(grid))
         step = max(1, BLOCK_BYTES // (32 * len(grid)))  # several arrays of this size at once
         for at in range(0, self.n, step):
             rows = slice(at, at + step)
             u = z[rows] / grid[:, None]
-            top = others.top[rows]
-            wins = (u > top) | ((u == top) & (c < others.index[rows]))
-            hit = np.where(wins, own[rows], rest_hit[rows]).astype(np.float64)
+            hit = np.where(u > bar[rows], own[rows], rest_hit[rows])
             odds = np.subtract(others.total[rows], u, out=u)
             np.minimum(odds, 700.0, out=odds)
             np.exp(odds, out=odds)
