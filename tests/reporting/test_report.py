@@ -381,7 +381,7 @@ def test_command_writes_a_page_with_the_evaluation_in_it(run, bundle):
     assert [r["calibrator"] for r in inside["results"]] == [None, "logits.ts.json"]
     assert inside["limits"][0]["crossed"] is False
     shown = Elements(source)
-    assert "calcli report logits.h5 --calibrator logits.ts.json --max nll=9 --no-split -o r.html" in shown.text()
+    assert "calcli report logits.h5 -c logits.ts.json --max nll=9 --no-split -o r.html" in shown.text()
     assert "calcli apply logits.ts.json logits.h5:test -o calibrated.h5" in shown.text()  # the bundle as it was typed
     assert [a for k, a in shown.found if k == "img"] == []
     assert "onerror=alert(1)" in shown.text()  # as text
@@ -479,7 +479,7 @@ def test_rows_left_out_by_their_label_are_told(run, bundle):
 
 def test_the_page_says_every_option_that_made_its_numbers(run, bundle):
     where = ["--scores", "cal/logits", "--labels", "cal/labels", "--kind", "logits"]
-    more = [*where, "--ignore-label", "99", "--bins", "7", "--seed", "3", "--no-split"]
+    more = [*where, "--ignore-label", "99", "--bins", "7", "--no-split", "--seed", "3"]
     assert run("report", "logits.h5", "-o", "r.html", *more, "-q").code == 0
     shown = Elements((bundle / "r.html").read_text("utf-8")).text()
     assert shown.count(" ".join(more)) == 2
@@ -575,7 +575,7 @@ def test_a_page_draws_the_state_of_watch_beside_bundles(run, watched):
     source = (watched / "r.html").read_text("utf-8")
     assert source.index('<section id="verdict"') < source.index('<section id="watch"') < source.index("Where it is")
     words = Elements(source).text()
-    assert "○ No alarm" in words and "calcli report w6.h5 --no-split --state s.json -o r.html" in words
+    assert "○ No alarm" in words and "calcli report w6.h5 --state s.json --no-split -o r.html" in words
     assert source.count('class="curve v0" points') + source.count("<polyline") >= 4  # two lines, each in two episodes
     assert "w0.h5" in words  # what was before the reset is seen
 

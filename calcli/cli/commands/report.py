@@ -26,13 +26,14 @@ from calcli.evaluation.results import Result
 from calcli.evaluation.watch import read as read_state
 from calcli.fast_dataclass import dataclass
 from calcli.io.atomic import check_output, write_bytes
-from calcli.io.locate import ByName
 from calcli.metrics.context import MetricSettings
-from calcli.options import REQUIRED, flag, same, taken
+from calcli.options import REQUIRED, flag, same, taken, typed
 from calcli.reporting.gather import ModelResults, facts_of, gather, metrics_of_page
 from calcli.reporting.page import page
 
 ORDER = 55
+UNSAID = ("-o", "-q", "--json", "--force", "--workers", "--cluster")
+"""Options that change no number, and the output, which comes last."""
 
 
 @dataclass(frozen=True)
@@ -83,31 +84,11 @@ class ReportArgs(o.Pooling, o.WorkerOptions, o.OutputOptions):
     @property
     def commands(self) -> list[list[str]]:
         """What makes the page again, and what prints its numbers."""
-        calibrators = [word for path in self.calibrator or [] for word in ("--calibrator", path)]
-        gates = [w for o_, v in (("--max", self.max_), ("--min", self.min_)) for each in v or [] for w in (o_, each)]
-        listed = [] if self.files_from is None else ["--files-from", self.files_from]
-        together = ["--pool"] if self.pool else []
-        common = [*(self.bundles or []), *listed, *together, *calibrators, *gates, *self._more]
-        state = [] if self.state is None else ["--state", self.state]
-        told = [["calcli", "watch", *state]] if state else []
-        told += [["calcli", "evaluate", *common, "--json"]] if self.given else []
-        return [["calcli", "report", *common, *state, "-o", str(self.output)], *told]
-
-    @property
-    def _more(self) -> list[str]:
-        """The other options that change a number, where they differ from what they are without being typed."""
-        typed = []
-        for option in ("scores", "labels", "kind", *o.names_of(ByName)):
-            value = getattr(self, option) or []
-            for name in value if isinstance(value, list) else [value]:
-                typed += [f"--{option.replace('_', '-')}", name]
-        typed += [word for label in self.ignored for word in ("--ignore-label", str(label))]
-        typed += ["--allow-external"] if self.allow_external else []
-        typed += ["--ordered"] * self.ordered + ["--again"] * self.again
-        for name in ("bins", "level", "seed"):
-            value = getattr(self, name)
-            typed += [f"--{name}", str(value)] if value != getattr(type(self), name) else []
-        return typed if self.split is None else [*typed, "--split" if self.split else "--no-split"]
+        asked = [group for group in typed(self) if group[0] not in UNSAID]
+        numbers = [word for group in asked if group[0] not in ("--state", "--title") for word in group]
+        told = [["calcli", "watch", "--state", self.state]] if self.state is not None else []
+        told += [["calcli", "evaluate", *numbers, "--json"]] if self.given else []
+        return [["calcli", "report", *(word for group in asked for word in group), "-o", str(self.output)], *told]
 
 
 def run(args: ReportArgs) -> int:
