@@ -1,16 +1,15 @@
 """Isotonic regression: the non-decreasing map nearest to 0/1 outcomes, for calibrators and for diagrams."""
 
 import numpy as np
-from numpy.typing import NDArray
 
 from calcli.fast_dataclass import dataclass
-from calcli.numerics import TIE, FloatArray, IntArray, tie_groups
+from calcli.numerics import TIE, BoolArray, FloatArray, IntArray, tie_groups
 
 _PASSES = 60
 """Vectorised pooling passes before the linear-time loop takes over."""
 
 
-def pool_adjacent_violators(total: FloatArray, mass: FloatArray, begins: NDArray[np.bool_] | None = None) -> IntArray:
+def pool_adjacent_violators(total: FloatArray, mass: FloatArray, begins: BoolArray | None = None) -> IntArray:
     """First index of every block of the isotonic (non-decreasing) least-squares fit.
 
     total : (n,) weighted sums of the response. mass : (n,) weights, all > 0. begins : (n,)

@@ -3,7 +3,6 @@
 from typing import Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
 from calcli.binning import BinStats, bin_index
 from calcli.fast_dataclass import dataclass
@@ -13,7 +12,7 @@ from calcli.metrics.context import MetricContext, MetricSettings
 from calcli.metrics.corp import RESAMPLES, Decomposition, UnitDraws, consistency_band, decompose
 from calcli.metrics.intervals import wilson_interval
 from calcli.metrics.rowtable import RowTable
-from calcli.numerics import FloatArray, IntArray
+from calcli.numerics import BoolArray, FloatArray, IntArray
 from calcli.options import flag, seed
 from calcli.statistics.units import Luck, Units
 
@@ -57,7 +56,7 @@ class Band:
     low: FloatArray
     high: FloatArray
 
-    def contains(self, x: FloatArray, y: FloatArray) -> NDArray[np.bool_]:
+    def contains(self, x: FloatArray, y: FloatArray) -> BoolArray:
         """Which points (x, y) lie inside, limits included."""
         slack = 1e-12  # the curve and its limits are quotients of the same sums, rounded apart
         return (y >= np.interp(x, self.x, self.low) - slack) & (y <= np.interp(x, self.x, self.high) + slack)
@@ -83,7 +82,7 @@ class Bars:
     null_high: FloatArray
 
     @property
-    def thin(self) -> NDArray[np.bool_]:
+    def thin(self) -> BoolArray:
         """Bins with some rows, but too few to mean anything."""
         return (self.count > 0) & (self.count < THIN)
 

@@ -13,10 +13,10 @@ from calcli.diagrams.style import Request
 from calcli.errors import DataError, UsageError
 from calcli.fast_dataclass import dataclass
 from calcli.metrics.rowtable import RowTable
-from calcli.numerics import FloatArray, in_order
+from calcli.numerics import BoolArray, FloatArray, in_order
 from calcli.statistics.units import Units
 
-Mask = NDArray[np.bool_]
+Mask = BoolArray
 FEW_BUNDLES = 4
 """Bundles up to which every panel has room for a whole name."""
 

@@ -7,13 +7,10 @@ Reference: Saerens, Latinne, Decaestecker (2002), Neural Computation 14(1); Alex
 ICML, for calibration with class biases and s as the mean probability.
 """
 
-from typing import Any
-
 import numpy as np
-from numpy.typing import NDArray
 
 from calcli.fast_dataclass import dataclass
-from calcli.numerics import FloatArray, IntArray
+from calcli.numerics import AnyArray, BoolArray, FloatArray, IntArray
 
 STEPS = 500
 SETTLED = 1e-9
@@ -34,7 +31,7 @@ def class_shares(
     source: FloatArray,
     prior_rows: float,
     count: FloatArray | None = None,
-    fixed: NDArray[np.bool_] | None = None,
+    fixed: BoolArray | None = None,
 ) -> FloatArray:
     """Shares q of the classes among rows, of the largest penalised likelihood.
 
@@ -167,7 +164,7 @@ def cells_of(p: FloatArray, edges: FloatArray | None = None) -> tuple[IntArray, 
     return p.argmax(axis=1) * FIFTHS + np.searchsorted(edges, confidence), edges
 
 
-def _distance(y: IntArray, cells: IntArray, shares: FloatArray, seen: NDArray[Any]) -> float:
+def _distance(y: IntArray, cells: IntArray, shares: FloatArray, seen: AnyArray) -> float:
     """Chi-square of the rows seen by cell against source rows, labels y, reweighted to the shares."""
     weight = (shares / np.maximum(np.bincount(y, minlength=len(shares)), 1))[y]
     expected = np.bincount(cells, weights=weight, minlength=len(seen)) * (seen.sum() / weight.sum())

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from calcli.errors import DataError, needed
 from calcli.importers.archive import Archive, Entry, constant
@@ -20,6 +19,7 @@ from calcli.importers.multiple_choice import are_scores, by_choices
 from calcli.importers.printed import are_lists, is_number, read_lists
 from calcli.importers.source_file import SourceFile
 from calcli.io.validate import is_decompression_bomb
+from calcli.numerics import AnyArray
 
 TEXT = ("string", "large_string", "string_view")
 LISTS = ("list", "large_list", "fixed_size_list")
@@ -61,7 +61,7 @@ def _is_ragged(table: Any, name: str, ask: ImportRequest) -> bool:
     return len(_lengths(table.column(name))) > 1
 
 
-def _declared_names(table: Any, ask: ImportRequest) -> NDArray[Any] | None:
+def _declared_names(table: Any, ask: ImportRequest) -> AnyArray | None:
     """Names of the classes of the one column of labels that is a ClassLabel of datasets; None when there is none."""
     try:
         about = json.loads((table.schema.metadata or {}).get(b"huggingface", b"{}"))
@@ -112,7 +112,7 @@ def _kind(table: Any, name: str) -> Any:
     return "number" if kind.startswith(("int", "uint", "float", "double", "halffloat", "decimal")) else "other"
 
 
-def _values(path: Path, table: Any, name: str, *, gaps: bool = False) -> NDArray[Any]:
+def _values(path: Path, table: Any, name: str, *, gaps: bool = False) -> AnyArray:
     column = table.column(name)
     kind = str(column.type)
     if kind.startswith(LISTS):
@@ -129,7 +129,7 @@ def _values(path: Path, table: Any, name: str, *, gaps: bool = False) -> NDArray
         column = column.cast("float64")
     if kind in TEXT and are_lists([str(cell) for cell in column[:100].to_pylist()]):
         return read_lists(path, name, column.to_pylist())
-    values: NDArray[Any] = column.to_numpy()
+    values: AnyArray = column.to_numpy()
     return values.astype("U") if values.dtype.kind == "O" and kind in TEXT else values
 
 
@@ -148,7 +148,7 @@ def _lengths(column: Any) -> set[int]:
     return {int(length) for lengths in found for length in lengths}
 
 
-def _lists(path: Path, column: Any, name: str) -> NDArray[Any]:
+def _lists(path: Path, column: Any, name: str) -> AnyArray:
     if column.null_count or len(lengths := _lengths(column)) != 1:
         raise DataError(f"{path}: the lists in column {name!r} have different lengths, expected one number per class")
     (width,) = lengths

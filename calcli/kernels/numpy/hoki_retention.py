@@ -17,7 +17,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import field
 from functools import lru_cache
 from math import erfc
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,7 +24,7 @@ from numpy.typing import NDArray
 from calcli.fast_dataclass import dataclass
 from calcli.kernels.numpy.hoki_draws import Races, sampled_retention
 from calcli.kernels.numpy.noise import gaussian_quantile
-from calcli.numerics import TINY, FloatArray, IntArray, tile_rows
+from calcli.numerics import TINY, AnyArray, FloatArray, IntArray, tile_rows
 from calcli.rows import AtOnce, Block, Rows, to_logits
 
 # ---- exact retention probability under uniform noise
@@ -219,7 +218,7 @@ SMALLEST, LARGER = 2.0**-900, 2.0**800
 
 
 def block_retention(
-    z: NDArray[Any],
+    z: AnyArray,
     noise: str,
     scales: Sequence[float],
     races: Races | None = None,
@@ -250,7 +249,7 @@ IN_ORDER_FROM = 128
 """Classes from which it pays to sort a row: what falls into one cell is then added up as it lies."""
 
 
-def gaps_in_order(z: NDArray[Any], out: FloatArray | None = None) -> FloatArray:
+def gaps_in_order(z: AnyArray, out: FloatArray | None = None) -> FloatArray:
     """Gaps to the largest logit in falling order, (b, k); that of the largest itself, at the end, is infinite."""
     ordered = z.astype(np.float32) if z.dtype == np.float16 else z.copy()  # float16 is slow to sort
     ordered.sort(axis=1)

@@ -10,9 +10,8 @@ from functools import partial
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
-from calcli.numerics import FloatArray, IntArray
+from calcli.numerics import BoolArray, FloatArray, IntArray
 from calcli.rows import Block, Rows
 
 
@@ -35,7 +34,7 @@ class Response(NamedTuple):
     """
 
     log_share: FloatArray
-    agree: NDArray[np.bool_]
+    agree: BoolArray
 
 
 def log_confidence(gaps: FloatArray, scale: FloatArray) -> FloatArray:
@@ -83,7 +82,7 @@ class RowSharpness:
         self.label_gap: FloatArray = np.concatenate(gaps)
         self.predicted: IntArray = np.concatenate(predicted)
 
-    def tilt(self, scale: FloatArray, wanted: NDArray[np.bool_] | None = None) -> TiltedRows:
+    def tilt(self, scale: FloatArray, wanted: BoolArray | None = None) -> TiltedRows:
         """Rows at ``scale`` (n,); those not ``wanted`` cost nothing and hold zeros."""
         along = (scale,) if wanted is None else (scale, wanted)
         log_top, cumulants = zip(*self.rows.each(_tilted, *along), strict=True)
@@ -101,7 +100,7 @@ def _label_gap(block: Block) -> tuple[FloatArray, IntArray]:
     return z[np.arange(len(z)), block.labels] - z.max(axis=1), z.argmax(axis=1)
 
 
-def _tilted(block: Block, scale: FloatArray, wanted: NDArray[np.bool_] | None = None) -> tuple[FloatArray, FloatArray]:
+def _tilted(block: Block, scale: FloatArray, wanted: BoolArray | None = None) -> tuple[FloatArray, FloatArray]:
     here = np.arange(len(block)) if wanted is None else np.flatnonzero(wanted)
     log_top, cumulants = np.zeros(len(block)), np.zeros((4, len(block)))
     if len(here):
@@ -110,7 +109,7 @@ def _tilted(block: Block, scale: FloatArray, wanted: NDArray[np.bool_] | None = 
     return log_top, cumulants
 
 
-def _response(own: bool, block: Block, predicted: IntArray, scale: FloatArray) -> tuple[FloatArray, NDArray[np.bool_]]:
+def _response(own: bool, block: Block, predicted: IntArray, scale: FloatArray) -> tuple[FloatArray, BoolArray]:
     z = block.transformed_z(0)
     gaps = z - z.max(axis=1, keepdims=True)
     return log_share(gaps, scale, None if own else predicted), z.argmax(axis=1) == predicted

@@ -11,10 +11,9 @@ from operator import add
 from typing import Any, Generic, TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from calcli.fast_dataclass import dataclass
-from calcli.numerics import FloatArray, IntArray, store, tile_rows
+from calcli.numerics import AnyArray, FloatArray, IntArray, store, tile_rows
 from calcli.rows import AtOnce, Block, Rows, ScoreKind, part_blocks, rows_per_block, to_logits
 
 Slope = Callable[[float], tuple[float, float]]
@@ -47,7 +46,7 @@ def row_dots(a: FloatArray, b: FloatArray) -> FloatArray:
     return np.asarray(VECDOT(cut_a, cut_b).sum(axis=-1) + VECDOT(a[..., even:], b[..., even:]))
 
 
-def subtract_column(z: NDArray[Any], column: FloatArray, out: FloatArray) -> None:
+def subtract_column(z: AnyArray, column: FloatArray, out: FloatArray) -> None:
     """out = z - column[:, None] in float64. z : (n, k) of any float type.
 
     NumPy works through buffers that hold several rows, into which it copies the column's entry for
@@ -81,7 +80,7 @@ class TemperedRows:
         self._dot = row_dots if self.axis == 1 and VECDOT is not None else None
         self._ones = np.ones(k)
 
-    def load(self, scores: NDArray[Any], kind: ScoreKind, y: IntArray) -> None:
+    def load(self, scores: AnyArray, kind: ScoreKind, y: IntArray) -> None:
         """Take in (b, k) scores and their labels."""
         n = len(scores)
         z = to_logits(scores, kind) if kind == "probs" else scores
@@ -327,8 +326,8 @@ def around_least(grid: FloatArray, values: Sequence[float], low: float, high: fl
 
 
 def softmax_at(
-    scores: NDArray[Any], beta: float, label: IntArray | None, dtype: np.dtype[Any]
-) -> tuple[NDArray[Any], FloatArray, IntArray]:
+    scores: AnyArray, beta: float, label: IntArray | None, dtype: np.dtype[Any]
+) -> tuple[AnyArray, FloatArray, IntArray]:
     """softmax(beta z) of logits or log-probabilities, and the probability of one class of every row.
 
     scores : (b, k). label : (b,) that class, None for the largest. Computed in float64, row by row the

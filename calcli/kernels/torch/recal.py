@@ -3,11 +3,10 @@
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from calcli.kernels.numpy.recal import Response, RowSharpness, TiltedRows
 from calcli.kernels.torch.upload import DeviceRows
-from calcli.numerics import FloatArray
+from calcli.numerics import AnyArray, BoolArray, FloatArray
 from calcli.rows import Rows
 
 
@@ -21,12 +20,12 @@ class DeviceSharpness(RowSharpness):
         super().__init__(rows)
         self.data = DeviceRows(rows, device, range(len(rows.transforms)))
 
-    def _send(self, values: NDArray[Any]) -> Any:
+    def _send(self, values: AnyArray) -> Any:
         import torch
 
         return torch.from_numpy(np.ascontiguousarray(values)).to(self.data.device)
 
-    def tilt(self, scale: FloatArray, wanted: NDArray[np.bool_] | None = None) -> TiltedRows:
+    def tilt(self, scale: FloatArray, wanted: BoolArray | None = None) -> TiltedRows:
         """Rows at ``scale`` (n,); those not ``wanted`` hold zeros."""
         sent = self._send(scale)
         out = self.data.zeros(5, self.rows.n)
