@@ -10,14 +10,14 @@
     if (inside) inside.append(element);
     return element;
   };
-  const percent = (share) => {
+  const percent = (share, digits) => {
     if (share === null) return "–";
     if (share === 0 || share === 1) return share * 100 + "%";
     if (share < 0.001) return "under 0.1%";
     if (share > 0.999) return "over 99.9%";
-    return (100 * share).toFixed(share < 0.01 || share > 0.99 ? 1 : 0) + "%";
+    return (100 * share).toFixed(digits || (share < 0.01 || share > 0.99 ? 1 : 0)) + "%";
   };
-  const exact = (share) => (share === null ? "–" : (100 * share).toFixed(1) + "%");
+  const exact = (share) => percent(share, 1);
   const count = (value) => String(value).replace(/\B(?=(\d{3})+$)/g, "\u202f");
 
   const wilson = (rate, n, z) => {

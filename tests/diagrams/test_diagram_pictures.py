@@ -269,3 +269,27 @@ def test_widths():
     for bad in ("wide", "1", "nan", "-3", "99"):
         with pytest.raises(UsageError, match="--width"):
             width_of(bad)
+
+
+def test_axes_of_probabilities_end_at_zero_and_one():
+    """They went from -.01 to 1.01, as if probabilities did."""
+    for name, figure in every_figure().items():
+        for axes in laid_out(figure, PLAIN).axes:
+            for label, ends in ((axes.get_xlabel(), axes.get_xlim()), (axes.get_ylabel(), axes.get_ylim())):
+                if label.partition(",")[0] in (
+                    "confidence",
+                    "accuracy",
+                    "P(class 1)",
+                    "frequency of class 1",
+                    "coverage",
+                ):
+                    assert min(ends) >= 0.0 and max(ends) <= 1.0, (name, label, ends)
+
+
+def test_each_panel_of_two_classes_names_its_own_quantities():
+    """The panel of the top label stood on the axis of the other: "share of class 1"."""
+    z, y = truth(500, 2)
+    axes = laid_out(figure_of([Measured("two.h5", "uncalibrated", collect(ArrayRows(z, y)))]), PLAIN).axes
+    labels = [(a.get_xlabel(), a.get_ylabel()) for a in axes]
+    assert {y for _, y in labels if y and y != "rows"} == {"frequency of class 1", "accuracy"}
+    assert {x for x, _ in labels if x} == {"P(class 1)", "confidence"}
