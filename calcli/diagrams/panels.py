@@ -166,7 +166,7 @@ def parts_of(request: Request) -> list[RowSubset]:
     values = listed(np.concatenate([listed(c) for c in columns])).tolist()
     named = request.names if request.by == "class" else None
     if request.by == "class" and any(s.table.k == 1 for s in request.sets):
-        raise UsageError("--per-class: these rows hold one confidence each and no classes; leave it out")
+        raise UsageError("these rows hold one confidence each and no classes to draw; --per-group draws groups")
     return [RowSubset(named[int(v)] if named else str(v), tuple(c == v for c in columns)) for v in values]
 
 

@@ -15,6 +15,7 @@ from calcli.diagrams.panels import Diagram, Measured, Panel
 from calcli.diagrams.style import style, style_names, style_titles
 from calcli.diagrams.styles.risk import coverage_curve
 from calcli.diagrams.styles.variance import overlap, place
+from calcli.diagrams.terminal import Look
 from calcli.errors import UsageError
 from calcli.metrics.collect import collect
 from calcli.rows import ArrayRows
@@ -152,6 +153,15 @@ def test_gaps_are_those_of_the_rows():
     some = figure_of(wide, by="class", panels=15)
     assert len(some.series[0].gaps) == 15
     assert "15 of 20 predicted classes" in some.notes[0]
+
+
+def test_notes_under_gaps_are_shown_whole():
+    """They were cut in their middle, where the reason stands."""
+    figure = replace(figure_of(tables(), "gaps"), notes=("because " * 60,))
+    shown = " ".join(text for _, text in texts_of(laid_out(figure, PLAIN)))
+    drawn = "\n".join(style("gaps").text(figure, 70, Look(True, False)))
+    assert shown.count("because") == drawn.count("because") == 60
+    assert max(map(len, drawn.splitlines())) <= 70
 
 
 def test_coverage_counts_the_rows_above_each_threshold():

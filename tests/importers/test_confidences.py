@@ -163,7 +163,7 @@ WORK = "platt, beta, ir, hb, venn-abers, sb, platt-by, spline, bbq, mline, quadr
         (
             "diagram qa.h5 --per-class",
             2,
-            "--per-class: these rows hold one confidence each and no classes; leave it out",
+            "these rows hold one confidence each and no classes to draw; --per-group draws groups",
         ),
         (
             "apply top.json two.h5 -o o.h5",

@@ -183,7 +183,8 @@ def test_the_threshold_is_a_recount_of_the_rows(opened, made):
         seen.page.locator(".threshold").fill(str(at))
         kept = confidence >= at / 100
         words = seen.page.locator(".threshold ~ .readout").inner_text().replace("\u202f", "")
-        assert f"{100 * kept.mean():.1f}% ({kept.sum()} of 2000 samples)" in words
+        coverage = "100" if kept.all() else f"{100 * kept.mean():.1f}"
+        assert f"{coverage}% ({kept.sum()} of 2000 samples)" in words
         t = made[1].versions[0].thresholds[at]
         interval = f"({100 * t.right_low:.1f}% to {100 * t.right_high:.1f}%)"
         assert f"{100 * right[kept].mean():.1f}% {interval}" in words

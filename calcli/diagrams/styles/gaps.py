@@ -2,11 +2,12 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
+from textwrap import wrap
 from typing import Any
 
 import numpy as np
 
-from calcli.diagrams.caption_text import squeeze, table
+from calcli.diagrams.caption_text import printable, squeeze, table
 from calcli.diagrams.curve import CurveSettings, Quantity
 from calcli.diagrams.matplotlib_theme import Paper
 from calcli.diagrams.panels import NAMES, Measured, RowSubset, parts_of, quantities
@@ -147,8 +148,9 @@ class GapPlot(Style[Gaps]):
 
         theme, lines, count = paper.theme, len(figure.series[0].gaps), len(figure.series)
         step = 0.155 if lines <= 40 else 0.125
-        notes = len(figure.notes)
         wide = paper.width or 5.2
+        said = [line for note in figure.notes for line in wrap(printable(note), int(wide * 17))]
+        notes = len(said)
         tall = lines * step + 0.2
         height = 0.55 + tall + 0.76 + 0.17 * notes + 0.2 * (count > 1)
         names = [squeeze(f"{g.part} ({g.n})", int(wide * 6.4)) for g in figure.series[0].gaps]
@@ -188,9 +190,8 @@ class GapPlot(Style[Gaps]):
         plot.text(0.5, 1 - 0.1 / height, squeeze(figure.title, int(wide * 12)), ha="center", va="top", fontsize=9.5)
         if count > 1:
             plot.legend(loc="lower center", ncols=4, bbox_to_anchor=(0.5, (0.04 + 0.17 * notes) / height), borderpad=0)
-        for line, note in enumerate(reversed(figure.notes)):
-            up = (0.06 + 0.17 * line) / height
-            plot.text(0.5, up, squeeze(note, int(wide * 17)), ha="center", va="bottom", fontsize=7, color=theme.muted)
+        for line, note in enumerate(reversed(said)):
+            plot.text(0.5, (0.06 + 0.17 * line) / height, note, ha="center", va="bottom", fontsize=7, color=theme.muted)
         return plot
 
     def text(self, figure: Gaps, width: int, look: Look) -> list[str]:
@@ -225,7 +226,7 @@ class GapPlot(Style[Gaps]):
                 :width
             ],
         ]
-        return lines + [squeeze(note, width) for note in figure.notes]
+        return lines + [line for note in figure.notes for line in wrap(printable(note), width)]
 
     def table(self, figure: Gaps) -> tuple[Sequence[str], Sequence[Sequence[Any]]]:
         """A row per set and part."""
