@@ -53,7 +53,7 @@ def mixture(calibrator: Mixture, block: Block) -> Prediction:
     return Prediction(log_p, block.prediction if calibrator.keeps_argmax else log_p.argmax(axis=1))
 
 
-# ---- maps that are tables, which NumPy looks up in ways that no graph has: a binary search of all rows together
+# ---- maps that are tables (isotonic regression, binning), looked up by a binary search of all rows together
 
 
 def take(table: FloatArray, index: GraphValue) -> Operand:
