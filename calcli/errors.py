@@ -51,12 +51,15 @@ def one_line(problem: BaseException, limit: int = 200) -> str:
 
 
 @contextmanager
-def needed(sentence: str, extra: str) -> Iterator[None]:
-    """Say of packages that are imported inside and are not installed by which extra they come. Raises UsageError."""
+def needed(sentence: str, extra: str = "") -> Iterator[None]:
+    """Say of packages that are imported inside and are not installed by which extra they come. Raises UsageError.
+
+    sentence : what needs them; of a package that no extra brings with its own command.
+    """
     try:
         yield
     except ImportError:
-        raise UsageError(f"{sentence}: pip install 'calcli[{extra}]'") from None
+        raise UsageError(f"{sentence}: pip install 'calcli[{extra}]'" if extra else sentence) from None
 
 
 def check_choice(option: str, value: str | None, allowed: Iterable[str]) -> None:

@@ -8,6 +8,7 @@ from dataclasses import field
 from html import escape
 from typing import Any
 
+from calcli.errors import needed
 from calcli.evaluation.verdict_results import Judgement
 from calcli.fast_dataclass import Record, as_json, dataclass
 from calcli.metrics.catalog import signature
@@ -215,9 +216,10 @@ class Evaluation:
     def to_frame(self) -> Any:
         """A pandas DataFrame of a line per bundle, version and metric: value, interval, p-value, expected value.
 
-        Raises ImportError without pandas, which nothing else needs.
+        Raises UsageError without pandas, which nothing else needs.
         """
-        from pandas import DataFrame
+        with needed("to_frame needs pandas: pip install pandas"):
+            from pandas import DataFrame
 
         return DataFrame(
             {

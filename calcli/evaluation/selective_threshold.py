@@ -164,7 +164,8 @@ def clopper_pearson_lower(here: Accepted, alpha: float) -> float:
 # ---- of labelled rows through a calibrator: the search, and all that ``calcli threshold --json`` says of it
 
 
-COVERAGES = (1.0, 0.9, 0.8, 0.7, 0.5)
+COVERAGES, SHOWN = (1.0, 0.9, 0.8, 0.7, 0.5), 3
+"""Coverages of the table, and how many of them a refusal quotes, the most accurate first."""
 
 
 @dataclass(frozen=True)
@@ -182,17 +183,18 @@ class SearchedThreshold:
     def why_not(self) -> str:
         """Why there is no threshold, and what would help."""
         found, where, accuracy, level = self.choice, *(self.content[key] for key in ("bundle", "target", "level"))
-        none = f"{where}: no threshold guarantees accuracy >= {accuracy:g} with confidence {level:g}"
-        if self.units is not None and not self.units.single:
-            if self.units.n < found.least:
-                return (
-                    f"{none} on {self.units.n} units; {found.least} units must be accepted, all right, before any can"
-                )
+        none = f"{where}: no threshold guarantees accuracy >= {accuracy:g} with probability {level:g}"
+        if self.units is not None and not self.units.single and self.units.n < found.least:
+            few = f" on {self.units.n} units; {found.least} units must be accepted, all right, before any can"
         elif len(self.confidence) < found.least:
-            return f"{none} on {len(self.confidence)} samples; even without an error it takes {found.least}"
-        seen = coverage_at_accuracy(self.confidence, self.correct, accuracy)
-        best = f"too few samples: it is reached on {seen.coverage:.1%} of them" if seen else "it is not reached here"
-        return f"{none} ({best}); give more samples, or a lower accuracy"
+            few = f" on {len(self.confidence)} samples; even without an error it takes {found.least}"
+        else:
+            seen = coverage_at_accuracy(self.confidence, self.correct, accuracy)
+            few = f" (too few samples: it is reached on {seen.coverage:.1%} of them)" if seen else ""
+        curve = {point["coverage"]: point["accuracy"] for point in self.content["accuracy_at_coverage"]}
+        best = sorted(curve, key=lambda coverage: (-curve[coverage], -coverage))[:SHOWN]
+        reached = ", ".join(f"{curve[coverage]:.4f} at coverage {coverage:.1%}" for coverage in best)
+        return f"{none}{few}; the highest accuracies here are {reached}: ask for a lower accuracy, or give more samples"
 
 
 def search_threshold(

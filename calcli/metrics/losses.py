@@ -334,6 +334,7 @@ def gap_interval(context: MetricContext) -> Interval:
     reference="Clarte et al. (2023)",
     better="zero",
     signature=TOP,
+    aliases=("overconfidence",),
     report="full",
     rows=lambda context: context.table.confidence - context.table.correct,
     reads="sums",

@@ -67,7 +67,7 @@ def test_rows_of_one_kind_alone_are_refused_with_commands_that_work(run):
     for command in done.line.partition("to try: ")[2].split(" && "):
         done = run(*shlex.split(command)[1:])
         assert done.code == 0, done.err
-    assert Path("all/rows.halves.beta.json").exists() and Path("all/rows.halves.report.html").exists()
+    assert Path("all/rows.halves.beta.json").exists() and Path("all/rows.halves.beta.report.html").exists()
 
 
 def test_a_calibration_part_that_is_named_is_judged_on_the_part_test(run):
@@ -96,6 +96,17 @@ def test_no_output_is_replaced_without_force(run):
     assert run("run", "val.npz", "test.npz", "-q").code == 2
     assert Path("val.ts.json").read_bytes() == before and not Path("test.report.html").exists()
     assert run("run", "val.npz", "test.npz", "--force", "-q").code == 0
+
+
+def test_a_second_method_writes_beside_the_first(run):
+    """Both wrote test.report.html, and the second was refused after its fit had been asked for."""
+    assert run("run", "val.npz", "test.npz", "-q").code == 0
+    before = Path("test.report.html").read_bytes()
+    for method in ("svs", "ts+hb"):
+        done = run("run", "val.npz", "test.npz", "-m", method, "-q")
+        assert done.code == 0 and done.out.splitlines()[-1] == f"test.{method}.report.html"
+        assert f"val.{method}.json" in Path(f"test.{method}.report.html").read_text("utf-8")
+    assert Path("test.report.html").read_bytes() == before
 
 
 def test_fit_without_a_method_fits_ts_and_says_so(run):

@@ -355,6 +355,9 @@ def test_an_evaluation_says_its_verdict_in_a_few_lines(monkeypatch):
     ]
     assert {line["version"] for line in lines} == {"uncalibrated", "ts"}
     assert all(line["expected"] > 0 and line["p_value"] is not None for line in lines if line["metric"] == "ece")
+    monkeypatch.setitem(sys.modules, "pandas", None)
+    with pytest.raises(UsageError, match="^to_frame needs pandas: pip install pandas$"):
+        found.to_frame()
 
 
 # ---- the functions of commands return what the commands print
@@ -412,7 +415,7 @@ def test_threshold_returns_what_the_command_prints(files):
     theirs = printed(files, "threshold", "test.npz", "-c", "ts.json", "--accuracy", "0.7")
     assert own | {"calibrator": "ts.json"} == theirs
     assert own["accuracy_lower"] >= 0.7
-    with pytest.raises(FitError, match="no threshold guarantees accuracy >= 0.999"):
+    with pytest.raises(FitError, match="no threshold guarantees accuracy >= 0.999 with probability 0.95"):
         calcli.threshold("test.npz", accuracy=0.999)
     with pytest.warns(UserWarning, match="the guarantee does not hold"):
         calcli.threshold("val.npz", calibrator=fitted, accuracy=0.7)

@@ -149,6 +149,27 @@ def test_no_threshold_is_exit_4_with_nulls(at_work):
     assert not Path("t.json").exists()
 
 
+def test_a_refusal_says_which_accuracy_is_had_at_which_coverage(at_work):
+    """It said "with confidence 0.95", in a sentence about confidences, and left the accuracies that are there out."""
+    done = at_work("threshold", "a.h5", "--accuracy", "0.99", "--json")
+    points = json.loads(done.out)["accuracy_at_coverage"]
+    best = sorted(points, key=lambda point: -point["accuracy"])[:3]
+    assert done.code == 4 and "guarantees accuracy >= 0.99 with probability 0.95" in done.line
+    reached = ", ".join(f"{point['accuracy']:.4f} at coverage {point['coverage']:.1%}" for point in best)
+    assert f"the highest accuracies here are {reached}: ask for a lower accuracy" in done.line
+    assert "confidence 0.95" not in done.line
+
+
+def test_the_level_of_the_guarantee_has_the_word_of_the_other_levels(at_work):
+    """--confidence is an array of extract and was a level here; it is still understood, and not shown."""
+    own, old = (
+        at_work("threshold", "a.h5", "--accuracy", "0.8", flag, "0.8", "--json") for flag in ("--level", "--confidence")
+    )
+    assert own.out == old.out and json.loads(own.out)["level"] == 0.8
+    told = at_work("threshold", "--help").out
+    assert "--level" in told and "--confidence" not in told
+
+
 def test_rows_of_the_fit_and_weights(at_work):
     done = at_work("threshold", "a.h5:cal", "--calibrator", "ts.json", "--accuracy", "0.9")
     assert "fitted on these very rows" in done.err

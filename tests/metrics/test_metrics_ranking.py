@@ -230,7 +230,8 @@ def test_the_report_of_two_classes_has_their_metrics():
 
 
 @pytest.mark.parametrize(
-    ("alias", "name"), [("ECE", "ece"), ("logloss", "nll"), ("AUC", "roc_auc"), ("acc", "accuracy")]
+    ("alias", "name"),
+    [("ECE", "ece"), ("logloss", "nll"), ("AUC", "roc_auc"), ("acc", "accuracy"), ("overconfidence", "gap")],
 )
 def test_names_are_taken_as_people_write_them(alias, name):
     assert metric(alias).name == name

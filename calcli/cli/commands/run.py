@@ -1,6 +1,7 @@
 """Fit a calibrator, evaluate it on other rows, and write an HTML report: the usual three commands in one.
 
-Writes <CAL's stem>.<method>.json and <TEST's stem>.report.html to a folder, and prints the evaluation.
+Writes <CAL's stem>.<method>.json and <TEST's stem>.report.html (with --method <TEST's stem>.<method>.report.html) to a
+folder, and prints the evaluation.
 One file with groups cal and test may stand alone.
 
 \b
@@ -86,7 +87,7 @@ def run(args: RunArgs) -> int:
     """Fit, evaluate, report; the first that fails ends it with its exit code."""
     folder, test = Path(args.output), args.test or _other_rows(args)
     fitting = fit.FitArgs(method=args.method, bundles=[args.calibration], set_=args.set_, **args.common)
-    page = folder / f"{split_where(test)[0].stem}.report.html"
+    page = folder / f"{split_where(test)[0].stem}{f'.{fitting.method}' if args.method else ''}.report.html"
     fitting.options()  # refuses unknown ones before a folder is made
     make_folder(folder)
     inputs = [split_where(name)[0] for name in (args.calibration, test)]

@@ -34,7 +34,9 @@ class ThresholdArgs(o.ReadingSeveral, o.WorkerOptions, o.OutputOptions):
     accuracy: float = flag(REQUIRED, "Accuracy that accepted rows must have.", "A")
     bundles: list[str] | None = o.bundles("Labelled rows, of several bundles together; group test when none is named.")
     calibrator: str | None = flag(None, "Calibrator; else the uncalibrated scores.", "ART.json", "-c")
-    confidence: float = flag(0.95, "Probability with which the guarantee holds.", "LEVEL")
+    confidence: float = flag(
+        0.95, "Probability with which the guarantee holds.", "P", "--level", formerly="--confidence"
+    )
     output: str | None = flag(None, "File for apply --threshold.", "OUT.json", "-o")
     again: bool = o.again()
     force: bool = o.force()
