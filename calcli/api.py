@@ -30,7 +30,7 @@ from calcli.evaluation.evaluate_bundle import Candidate, Plan, Subject, assess
 from calcli.evaluation.results import Evaluation
 from calcli.fit_and_apply import calibrated_blocks, check_fits, checked_transforms, fit_artifact, fitted_on, unseen
 from calcli.importers.labels import labels_in_memory
-from calcli.importers.open_any_file import open_data, open_rows
+from calcli.importers.open_any_file import expand, open_data, open_rows
 from calcli.importers.remarks import remarks
 from calcli.io.artifact import Artifact, dumps
 from calcli.io.artifact import load as load_artifact
@@ -38,7 +38,7 @@ from calcli.io.artifact import save as save_artifact
 from calcli.io.atomic import write_bytes
 from calcli.io.cells import finite
 from calcli.io.dataset import DataSet
-from calcli.io.locate import Layout, expand
+from calcli.io.locate import Layout
 from calcli.io.memory import as_array, bundle_in_memory, plain_array
 from calcli.io.validate import check_confidences, check_scores, check_shape, check_type, doubts, score_kind
 from calcli.kernels.device import resolve
@@ -103,7 +103,9 @@ def open_scores(
         if units is not None and not isinstance(units, str):
             raise DataError(f"{names[0]}: a bundle brings its own units; name their dataset, units='NAME', or 'none'")
         layout = Layout(unit=units)
-        with open_data([bundle for name in names for bundle in expand(name)], prefer=prefer, layout=layout) as rows:
+        with open_data(
+            [bundle for name in names for bundle in expand(name, layout)], prefer=prefer, layout=layout
+        ) as rows:
             yield rows
         return
     own, scores = score_kind(kind, confidence=True), plain_array(scores, "scores")

@@ -11,7 +11,8 @@ from calcli.cli.render import print_json
 from calcli.cli.tables import TEXTS, Table, print_table
 from calcli.errors import UsageError, check_choice
 from calcli.fast_dataclass import dataclass
-from calcli.io.locate import ByName, Layout, bundle_names, expand, split_where
+from calcli.importers.open_any_file import expand
+from calcli.io.locate import ByName, Layout, bundle_names, split_where
 from calcli.options import argument, flag, same, taken
 from calcli.options import seed as seed
 
@@ -70,7 +71,7 @@ class ReadingSeveral(Reading):
     @cached_property
     def expanded(self) -> list[str]:
         """The bundles that the names stand for. Raises DataError."""
-        return [bundle for name in self.given for bundle in expand(name)]
+        return [bundle for name in self.given for bundle in expand(name, self.where)]
 
     @cached_property
     def files(self) -> list[Path]:

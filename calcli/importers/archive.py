@@ -6,6 +6,7 @@ from contextlib import contextmanager
 from dataclasses import field
 from pathlib import Path
 from struct import unpack
+from types import MappingProxyType
 from typing import IO, Any
 
 import numpy as np
@@ -134,10 +135,25 @@ class Archive:
     loose: bool = False
 
     @classmethod
-    def of(cls, path: Path, format: str, loaders: Mapping[str, Callable[[], Any]], *, loose: bool = False) -> "Archive":
-        """Build from loaders by name; what they raise becomes a DataError that names the array."""
-        entries = {name: Entry(path, name, _guarded(path, name, load)) for name, load in loaders.items()}
-        return cls(path, format, entries, loose)
+    def of(
+        cls,
+        path: Path,
+        format: str,
+        loaders: Mapping[str, Callable[[], Any]],
+        *,
+        loose: bool = False,
+        made_of: Mapping[str, Mapping[str, Callable[[], Any]]] = MappingProxyType({}),
+    ) -> "Archive":
+        """Build from loaders by name; what they raise becomes a DataError that names the array.
+
+        made_of : of arrays that put columns together, the loaders of these.
+        """
+
+        def entry(name: str, load: Callable[[], Any]) -> Entry:
+            parts = {one: entry(one, its) for one, its in made_of.get(name, {}).items() if one != name}
+            return Entry(path, name, _guarded(path, name, load), parts)
+
+        return cls(path, format, {name: entry(name, load) for name, load in loaders.items()}, loose)
 
     @classmethod
     def held(cls, path: Path, format: str, arrays: Mapping[str, Any], *, loose: bool = False) -> "Archive":

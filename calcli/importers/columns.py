@@ -117,8 +117,7 @@ def table_archive(path: Path, format: str, columns: Mapping[str, Column], n: int
     groups = declared | numbered | ({LEFT_OVER: rest} if len(rest) > 1 else {}) | chosen
     told = ""
     if ask.kind and not (declared or ask.scores) and len(rest) > 1:
-        left = f"; left out: {_some(aside)}" if aside else ""
-        told = f"{path.name}: classes 0 to {len(rest) - 1} are the columns {_some(rest)}{left}"
+        told = f"{path.name}: classes 0 to {len(rest) - 1} are the columns {_some(rest)}"
     for group, listed in groups.items():
         if group not in chosen:
             _refuse_offset(path, columns, listed, ask)
@@ -128,7 +127,8 @@ def table_archive(path: Path, format: str, columns: Mapping[str, Column], n: int
         classes = _class_names(path, listed, "" if explicit else group, counted=group not in chosen)
         if classes is not None:
             loaders[f"class_names_{group}"] = constant(np.asarray(classes))
-    return Archive.of(path, format, loaders)
+    made_of = {group: {name: columns[name].load for name in listed} for group, listed in groups.items()}
+    return Archive.of(path, format, loaders, made_of=made_of)
 
 
 def _of_percents(path: Path, name: str, column: Column, asked: bool) -> Column:

@@ -20,17 +20,21 @@ from calcli.importers.labels import to_labels
 from calcli.importers.remarks import remark
 from calcli.io.locate import natural
 from calcli.io.validate import check_confidences, check_labels
-from calcli.numerics import AnyArray
+from calcli.numerics import AnyArray, IntArray
 
 
 def confidences_by_name(entries: Mapping[str, Entry], ask: ImportRequest) -> ImportRequest:
-    """Asks for arrays called ``confidence`` and ``correct`` where nothing else could be scores or labels."""
+    """Asks for arrays called ``confidence`` and ``correct`` where nothing else could be scores or labels.
+
+    Confidences that are only to be calibrated need not say which are right.
+    """
     asked = ask.confidence or ask.correct or ask.scores or ask.labels or ask.kind
     names = [parse_name(path) for path in entries]
     other = any(name.role in ("scores", "labels") for name in names)
-    if asked or other or not {"confidence", "correct"} <= entries.keys():
+    told = "correct" in entries
+    if asked or other or "confidence" not in entries or not (told or ask.no_labels):
         return ask
-    return replace(ask, confidence="confidence", correct="correct")
+    return replace(ask, confidence="confidence", correct="correct" if told else None)
 
 
 def load_confidences(entries: Mapping[str, Entry], ask: ImportRequest, ignore: Sequence[int], where: str) -> Imported:
@@ -41,7 +45,7 @@ def load_confidences(entries: Mapping[str, Entry], ask: ImportRequest, ignore: S
     which either has an ignored label keep their place; the caller drops them. Raises
     UsageError for names that are missing, DataError for values that are neither.
     """
-    if not (ask.confidence and ask.correct):
+    if not ask.confidence or not (ask.correct or ask.no_labels):
         raise UsageError("--confidence NAME and --correct NAME belong together: how sure, and whether right")
     if ask.scores or ask.labels or ask.kind:
         raise UsageError(
@@ -57,10 +61,30 @@ def load_confidences(entries: Mapping[str, Entry], ask: ImportRequest, ignore: S
         raise DataError(f"{entry.where}: confidences have type {confidence.dtype}, expected numbers in [0, 1]")
     confidence = confidence / 100.0 if ask.percent else confidence
     check_confidences(confidence, entry.where)
-    left, equals, right = ask.correct.partition("=")
+    n, place, correct, told = len(confidence), None, None, "nothing as correct"
+    if ask.correct:
+        place, correct, told = _whether_right(entries, ask.correct, n, ignore)
+    roles = (*COLUMNS, "calibrated_by")
+    extras = {role: path for role in roles if (path := extra_of(found[0], names, role))}
+    remark(f"{ask.confidence!r} was read as the confidence, {told}")
+    candidate = BundleArrays("", found[0].split, "confidence", found[0].path, place, extras)
+    columns = carried_columns(candidate, entries, n)
+    dtype = np.dtype(confidence.dtype if confidence.dtype.kind == "f" else np.float64).newbyteorder("=")
+    return Imported(
+        candidate, entry.where, "confidence", n, 0, dtype, correct, columns, None, (), None,
+        confidence, None,
+    )  # fmt: skip
+
+
+def _whether_right(
+    entries: Mapping[str, Entry], asked: str, n: int, ignore: Sequence[int]
+) -> tuple[str, IntArray, str]:
+    """Where it is said, of every row (n,) 0 or 1 or an ignored label, and in words. Raises as ``load_confidences``."""
+    names = [parse_name(path) for path in entries]
+    left, equals, right = asked.partition("=")
     place = matching(names, left.strip(), "array that says what is correct")[0].path
     first = entries[place]
-    raw, told, dropped = _column(first), f"{ask.correct!r}", np.zeros(len(confidence), dtype=bool)
+    raw, told, dropped = _column(first), f"{asked!r}", np.zeros(n, dtype=bool)
     if equals:
         other = _column(entries[matching(names, right.strip(" ="), "array that says what is correct")[0].path])
         if other.shape != raw.shape:
@@ -68,20 +92,10 @@ def load_confidences(entries: Mapping[str, Entry], ask: ImportRequest, ignore: S
         dropped = np.isin(other, ignore) | np.isin(raw, ignore) if ignore else dropped
         correct, told = (raw == other).astype(np.int64), f"{left!r} where it equals {right!r}"
     else:
-        correct, _ = to_labels(raw, len(confidence), 2, None, first.where)
-    correct = check_labels(correct, len(confidence), 2, first.where, ())
-    roles = (*COLUMNS, "calibrated_by")
-    extras = {role: path for role in roles if (path := extra_of(found[0], names, role))}
-    n = len(confidence)
-    remark(f"{ask.confidence!r} was read as the confidence, {told} as correct ({int(correct.sum())} of {n})")
-    candidate = BundleArrays("", found[0].split, "confidence", found[0].path, place, extras)
-    columns = carried_columns(candidate, entries, n)
-    labels = np.where(dropped, min(ignore, default=-1), correct) if dropped.any() else correct
-    dtype = np.dtype(confidence.dtype if confidence.dtype.kind == "f" else np.float64).newbyteorder("=")
-    return Imported(
-        candidate, entry.where, "confidence", n, 0, dtype, labels, columns, None, (), None,
-        confidence, None,
-    )  # fmt: skip
+        correct, _ = to_labels(raw, n, 2, None, first.where)
+    correct = check_labels(correct, n, 2, first.where, ())
+    told = f"{told} as correct ({int(correct.sum())} of {n})"
+    return place, np.where(dropped, min(ignore, default=-1), correct) if dropped.any() else correct, told
 
 
 def _column(entry: Entry) -> AnyArray:

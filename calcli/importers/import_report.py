@@ -1,6 +1,6 @@
 """What extract is asked to split, what it reports having written, and what it says of every import."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, field
 from math import sqrt
 from typing import Any
@@ -10,7 +10,7 @@ import numpy as np
 from calcli.errors import UsageError
 from calcli.fast_dataclass import dataclass
 from calcli.importers.archive import Entry
-from calcli.importers.array_names import BundleArrays
+from calcli.importers.array_names import BundleArrays, parse_name, real_names
 from calcli.importers.labelled_scores import Imported, Slab
 from calcli.importers.remarks import remark
 from calcli.io.split import Part, deal_rows
@@ -117,6 +117,32 @@ def remark_taken(candidate: BundleArrays, entries: Mapping[str, Entry]) -> None:
     head = f"{candidate.name}: " if candidate.name else ""
     scores = f"{shown(candidate.scores)} was read as the scores ({candidate.kind})"
     remark(head + ", ".join([scores, *labels, *extras]))
+
+
+WITH_SCORES = frozenset({"scores", "labels", "class_names", "transformed", "specs", "calibrated_by"})
+"""Roles of arrays that no option for columns is about."""
+
+WRITTEN_BESIDE = frozenset({"prediction", "confidence", "accepted"})
+"""What ``apply`` writes beside scores, which say it again."""
+
+MOST_NAMED = 8
+
+
+def remark_unused(entries: Mapping[str, Entry], used: Iterable[str]) -> None:
+    """Say in one line which columns and arrays are left out. used : paths, or names of columns that are part of one."""
+    taken = [entry for path in used if (entry := entries.get(path))]
+    names = {(one.path, one.name) for entry in taken for one in (entry, *entry.made_of.values())}
+    names |= {(entry.path, one) for entry in taken for one in entry.name.split(", ")}
+    real = real_names([parse_name(path) for path in entries])
+    left = [
+        entries[path].name
+        for path in real
+        if not (entries[path].made_of or (entries[path].path, entries[path].name) in names)
+        if parse_name(path).role not in WITH_SCORES and parse_name(path).core not in WRITTEN_BESIDE
+    ]
+    if left:
+        more = f", … ({len(left)} in all)" if len(left) > MOST_NAMED else ""
+        remark(f"columns not used: {', '.join(left[:MOST_NAMED])}{more} (see --ids, --group-by, --unit)")
 
 
 class Chance:

@@ -16,7 +16,15 @@ from calcli.importers.array_names import COLUMNS, BundleArrays, columns_by_name,
 from calcli.importers.confidences import confidences_by_name, count_votes, load_confidences
 from calcli.importers.formats import open_archive
 from calcli.importers.gold_labels import add_gold, aligned_labels
-from calcli.importers.import_report import Chance, ImportReport, Splitting, Written, absent_classes, remark_taken
+from calcli.importers.import_report import (
+    Chance,
+    ImportReport,
+    Splitting,
+    Written,
+    absent_classes,
+    remark_taken,
+    remark_unused,
+)
 from calcli.importers.import_request import ImportRequest
 from calcli.importers.join import first_rows, join_archives, remark_shards, without_missing
 from calcli.importers.labelled_scores import Imported, labels_as_rows, load
@@ -81,9 +89,13 @@ def import_scores(
             if ask.sample is not None:
                 origin["sampled"] = {"of_each_unit": ask.sample, "seed": splitting.seed}
             with new_bundles(output, force=force, inputs=sources) as out:
+                used = [piece.strip() for text in (ask.correct, ask.votes) for piece in (text or "").split("=")]
                 for imported, arrays in _bundles(entries, ask, ignore_labels, splitting, where):
                     groups = _deal(imported, splitting, ignore_labels, ask)
                     _write(out, imported, groups, origin, arrays, splitting, report)
+                    one = imported.candidate
+                    used += [path for path in (one.scores, one.labels, *one.extras.values()) if path]
+                remark_unused(entries, used)
         except CalcliError as problem:
             raise type(problem)(settled.translated(retried(str(problem), ask, where))) from None
         report.notes = [settled.translated(note) for note in told]

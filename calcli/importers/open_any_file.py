@@ -1,17 +1,21 @@
 """Rows of any file that extract reads, for the commands that work on bundles."""
 
+import glob
 import os
 import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
+from contextvars import ContextVar
+from fnmatch import fnmatchcase
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TypedDict, Unpack
 
-from calcli.errors import CalcliError
+from calcli.errors import CalcliError, DataError
 from calcli.io.bundle import BundleRows, open_bundle
 from calcli.io.dataset import DataSet
-from calcli.io.locate import ByName, Layout, split_where
+from calcli.io.hdf5 import open_file
+from calcli.io.locate import WILD, ByName, Layout, NoBundles, find_bundles, natural, split_where
 from calcli.io.pooled_bundles import PooledRows, check_open_files
 from calcli.io.probe import probe_together
 from calcli.options import taken, typed
@@ -33,20 +37,57 @@ class Opening(TypedDict, total=False):
     need_labels: bool
 
 
+_imports: ContextVar[tuple[ExitStack, dict[str, tuple[Path, list[str]]]] | None] = ContextVar("imports", default=None)
+
+
+@contextmanager
+def importing_once() -> Iterator[None]:
+    """Import a file at most once within, however often it is opened, and say once what was read as what."""
+    with ExitStack() as stack:
+        token = _imports.set((stack, {}))
+        try:
+            yield
+        finally:
+            _imports.reset(token)
+
+
 @contextmanager
 def open_rows(where: str, *, tell: Callable[[str], None] | None = None, **how: Unpack[Opening]) -> Iterator[BundleRows]:
-    """Open a bundle, or a file of scores in another format, as rows (see ``open_bundle``).
+    """Open a bundle, or a file of scores in another format or layout, as rows (see ``open_bundle``).
 
-    What is no HDF5 is imported, as ``calcli extract`` would with the names and the kind
-    in ``layout``, into a temporary bundle that goes when the rows are closed; the rows
+    What is no HDF5, or HDF5 without bundles, is imported, as ``calcli extract`` would with the names and the kind
+    in ``layout``, into a temporary file of bundles that goes when the rows are closed; the rows
     bear the name of the file. tell : hears what was read as what. Raises as ``open_bundle`` and ``import_scores`` do.
     """
     path, group = split_where(where)
-    if not _is_foreign(path):
-        with open_bundle(where, **how) as rows:
-            yield rows
-        return
-    layout, need_labels = how.get("layout", Layout()), how.get("need_labels", True)
+    with ExitStack() as stack:
+        if not _is_foreign(path):
+            try:
+                rows = stack.enter_context(open_bundle(where, **how))
+            except NoBundles:
+                pass
+            else:
+                yield rows
+                return
+        layout, need_labels = how.get("layout", Layout()), how.get("need_labels", True)
+        made, notes = stack.enter_context(_imported(path, layout, how.get("ignore_labels", ()), need_labels))
+        inside = f"{made}:{group}" if group is not None else str(made)
+        layout = Layout(unit=layout.unit)
+        try:
+            with open_bundle(inside, prefer=how.get("prefer", ()), layout=layout, need_labels=need_labels) as rows:
+                rows.path = Path("stdin") if str(path) == "-" else path
+                rows.name = f"{rows.path.name}:{rows.group}" if rows.group else rows.path.name
+                while tell is not None and notes:
+                    tell(notes.pop(0))
+                yield rows
+        except CalcliError as problem:
+            text = str(problem).replace(str(made), str(path)).replace(made.name, path.name)
+            raise type(problem)(text) from None
+
+
+@contextmanager
+def _imported(path: Path, layout: Layout, ignore: Sequence[int], need_labels: bool) -> Iterator[tuple[Path, list[str]]]:
+    """A temporary file of the bundles that a file holds, and what is still to be said of it. Raises DataError."""
     from calcli.importers.import_request import ImportRequest
     from calcli.importers.import_scores import import_scores
 
@@ -55,29 +96,20 @@ def open_rows(where: str, *, tell: Callable[[str], None] | None = None, **how: U
     ask = ImportRequest(
         scores=scores, labels=labels, kind=layout.kind, no_labels=not need_labels, typed=named, **taken(ByName, layout)
     )
-    with TemporaryDirectory(prefix="calcli-") as folder:
-        made = Path(folder) / "bundle.h5"
-        try:
-            report = import_scores([path], made, ask, ignore_labels=how.get("ignore_labels", ()))
-        except CalcliError as problem:
-            foreign = [option for option in dict.fromkeys(OPTION.findall(str(problem))) if option not in OWN]
-            foreign = [] if "calcli extract" in str(problem) else foreign
-            hint = f"; {', '.join(foreign)}: of calcli extract, which makes a bundle of it" if foreign else ""
-            raise type(problem)(f"{problem}{hint}") from None
-        inside = f"{made}:{group}" if group is not None else str(made)
-        try:
-            with open_bundle(
-                inside, prefer=how.get("prefer", ()), layout=Layout(unit=layout.unit), need_labels=need_labels
-            ) as rows:
-                if tell is not None:
-                    for note in report.notes:
-                        tell(note)
-                path = Path("stdin") if str(path) == "-" else path
-                rows.path, rows.name = path, f"{path.name}:{rows.group}" if rows.group else path.name
-                yield rows
-        except CalcliError as problem:
-            text = str(problem).replace(str(made), str(path)).replace(made.name, path.name)
-            raise type(problem)(text) from None
+    with ExitStack() as own:
+        stack, known = _imports.get() or (own, {})
+        key = repr((path, ask, ignore))
+        if key not in known:
+            made = Path(stack.enter_context(TemporaryDirectory(prefix="calcli-"))) / "bundle.h5"
+            try:
+                report = import_scores([path], made, ask, ignore_labels=ignore)
+            except CalcliError as problem:
+                foreign = [option for option in dict.fromkeys(OPTION.findall(str(problem))) if option not in OWN]
+                foreign = [] if "calcli extract" in str(problem) else foreign
+                hint = f"; {', '.join(foreign)}: of calcli extract, which makes a bundle of it" if foreign else ""
+                raise type(problem)(f"{problem}{hint}") from None
+            known[key] = made, report.notes
+        yield known[key]
 
 
 def _is_foreign(path: Path) -> bool:
@@ -113,3 +145,47 @@ def open_data(
     with ExitStack() as stack:
         parts = [stack.enter_context(open_rows(name, tell=tell, **how)) for name in names]
         yield parts[0] if len(parts) == 1 else PooledRows(parts)
+
+
+# ---- what names stand for
+
+LONGEST_NAME = 8192
+"""Characters of a name, that of a group included; systems have 4096 at most for a path."""
+
+
+def expand(name: str, layout: Layout = Layout()) -> list[str]:
+    """The bundles that a name stands for, in natural order.
+
+    ``FILES:GROUP``, where both may be patterns of the shell: ``shards/*.h5``, ``a.h5:*``, ``scores.npz:*``. A
+    file whose name holds such characters is that file. layout : as of ``open_rows``. Raises DataError where nothing
+    matches.
+    """
+    if len(name) > LONGEST_NAME:  # a pattern takes time with the square of its length
+        raise DataError(f"{name[:60]}…: has {len(name)} characters, longer than any file's name")
+    path, group = split_where(name)
+    files = [str(path)]
+    if not os.path.exists(path) and any(c in str(path) for c in WILD):
+        files = sorted((f for f in glob.glob(str(path), recursive=True) if os.path.isfile(f)), key=natural)
+        if not files:
+            raise DataError(f"{name}: no file matches; patterns are those of the shell, ** for folders in folders")
+    if group is None:
+        return files
+    return [bundle for file in files for bundle in _matching(Path(file), group, layout)]
+
+
+def _matching(path: Path, group: str, layout: Layout) -> list[str]:
+    """The bundles of a file whose names match a pattern, "FILE:" for the root."""
+    if not any(c in group for c in WILD):
+        return [f"{path}:{group}"]
+    names: list[str] = []
+    if not _is_foreign(path):
+        with open_file(path) as file:
+            names = find_bundles(file)
+    if not names:
+        with _imported(path, layout, (), False) as (made, _), open_file(made) as file:
+            names = find_bundles(file)
+    names.sort(key=natural)
+    if not (matching := [f"{path}:{name}" for name in names if fnmatchcase(name, group)]):
+        listing = ", ".join(f"{path.name}:{name}" for name in names)
+        raise DataError(f"{path}: no bundle matches {group!r}; bundles in it: {listing}")
+    return matching

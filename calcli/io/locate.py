@@ -1,10 +1,8 @@
-"""What names of bundles stand for: ``FILE.h5:GROUP``, patterns, lists; and where in a file a bundle lies."""
+"""What names of bundles stand for: ``FILE.h5:GROUP``, lists; and where in a file a bundle lies."""
 
-import glob
 import os
 import re
 from collections.abc import Mapping, Sequence
-from fnmatch import fnmatchcase
 from pathlib import Path
 
 import h5py
@@ -12,7 +10,7 @@ import numpy as np
 
 from calcli.errors import DataError, UsageError, check_choice
 from calcli.fast_dataclass import dataclass
-from calcli.io.hdf5 import find_groups, lookup, open_file, or_none
+from calcli.io.hdf5 import find_groups, lookup
 from calcli.io.inputs import read_document
 from calcli.numerics import AnyArray, whole_number
 from calcli.options import flag
@@ -103,18 +101,21 @@ def kinds_in(group: h5py.Group) -> list[str]:
     return [kind for kind in SCORE_KINDS if holds(kind)] or [kind for kind in ("confidence",) if holds(kind)]
 
 
+class NoBundles(DataError):
+    """An HDF5 file holds no scores by their standard names."""
+
+
 def choose_group(file: h5py.File, path: Path, group: str | None, prefer: Sequence[str], layout: Layout) -> str:
+    """The group that is meant. Raises DataError where there is none; ``NoBundles`` where the file has no bundles."""
     if group is not None:
         node = lookup(file, group)
         if isinstance(node, h5py.Dataset):
             raise DataError(f"{path}: {group!r} is a dataset, expected a group; for a dataset pass --scores {group}")
-        if not isinstance(node, h5py.Group):
-            have = (
-                ", ".join(f"{path.name}:{name}" if name else f"{path.name} itself" for name in find_bundles(file))
-                or "none"
-            )
-            raise DataError(f"{path}: has no group {group!r}; bundles in it: {have}")
-        return group
+        if isinstance(node, h5py.Group):
+            return group
+        found = find_bundles(file)
+        have = ", ".join(f"{path.name}:{name}" if name else f"{path.name} itself" for name in found) or "none"
+        raise (DataError if found else NoBundles)(f"{path}: has no group {group!r}; bundles in it: {have}")
     if layout.scores is not None:
         return ""
     for name in prefer:
@@ -127,21 +128,11 @@ def choose_group(file: h5py.File, path: Path, group: str | None, prefer: Sequenc
     if bundles:
         listing = ", ".join(f"{path.name}:{name}" for name in bundles)  # "FILE:" is the root
         raise DataError(f"{path}: holds {len(bundles)} bundles, name one of: {listing}")
-    datasets = [
-        f"{name}/{key}".strip("/")
-        for name, node in find_groups(file)
-        for key in node
-        if isinstance(or_none(node, key), h5py.Dataset)
-    ]
-    more = ", …" if len(datasets) > 12 else ""
-    raise DataError(
-        f"{path}: holds no dataset named {', '.join(SCORE_KINDS)} (it has: {', '.join(datasets[:12]) or 'nothing'}"
-        f"{more}); name yours with --scores PATH --labels PATH --kind KIND"
+    raise NoBundles(
+        f"{path}: holds no dataset named {', '.join(SCORE_KINDS)} or confidence; name yours with --scores PATH"
+        " --labels PATH --kind KIND"
     )
 
-
-LONGEST_NAME = 8192
-"""Characters of a name, that of a group included; systems have 4096 at most for a path."""
 
 WILD = "*?["
 LONGEST_LIST = 1 << 28
@@ -152,37 +143,6 @@ def natural(text: str) -> list[tuple[int, int, str]]:
     """A key that sorts rank10 after rank2."""
     parts = [(part, whole_number(part)) for part in re.split(r"([0-9]+)", text) if part]
     return [(0, 0, part) if number is None else (1, number, "") for part, number in parts]
-
-
-def expand(name: str) -> list[str]:
-    """The bundles that a name stands for, in natural order.
-
-    ``FILES:GROUP``, where both may be patterns of the shell: ``shards/*.h5``, ``a.h5:*``. A
-    file whose name holds such characters is that file. Raises DataError where nothing matches.
-    """
-    if len(name) > LONGEST_NAME:  # a pattern takes time with the square of its length
-        raise DataError(f"{name[:60]}…: has {len(name)} characters, longer than any file's name")
-    path, group = split_where(name)
-    files = [str(path)]
-    if not os.path.exists(path) and any(c in str(path) for c in WILD):
-        files = sorted((f for f in glob.glob(str(path), recursive=True) if os.path.isfile(f)), key=natural)
-        if not files:
-            raise DataError(f"{name}: no file matches; patterns are those of the shell, ** for folders in folders")
-    if group is None:
-        return files
-    return [bundle for file in files for bundle in _groups(Path(file), group)]
-
-
-def _groups(path: Path, group: str) -> list[str]:
-    if not any(c in group for c in WILD):
-        return [f"{path}:{group}"]
-    with open_file(path) as file:
-        names = sorted(find_bundles(file), key=natural)
-    matching = [f"{path}:{name}" for name in names if fnmatchcase(name, group)]  # "FILE:" is the root
-    if not matching:
-        listing = ", ".join(f"{path.name}:{name}" for name in names) or "none"
-        raise DataError(f"{path}: no bundle matches {group!r}; bundles in it: {listing}")
-    return matching
 
 
 def listed(where: str) -> list[str]:

@@ -206,7 +206,8 @@ def test_a_column_that_counts_folds_is_no_class(tmp_path):
     text = "no,yes,fold,y\n0.8,0.2,0,0\n0.3,0.7,1,1\n0.2,0.8,2,0\n"
     scores, _, names, _, notes = table(tmp_path, text, kind="probs")[""]
     assert (scores[0], names) == ([0.8, 0.2], ["no", "yes"])
-    assert any("columns no, yes; left out: fold" in note for note in notes)
+    assert any(note.endswith("are the columns no, yes") for note in notes)
+    assert any(note.startswith("columns not used: fold (see ") for note in notes)
     odd = text.replace("fold", "visits")
     with pytest.raises(DataError, match="'visits' holds whole numbers beside columns of real ones.*--scores no,yes"):
         table(tmp_path, odd, kind="logits")

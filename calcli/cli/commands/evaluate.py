@@ -31,8 +31,8 @@ from calcli.evaluation.metric_limits import Limit, Outcome, check, limits, neede
 from calcli.evaluation.results import Evaluation, Result
 from calcli.evaluation.term_meanings import explained
 from calcli.fast_dataclass import dataclass
+from calcli.importers.open_any_file import expand
 from calcli.io.atomic import check_output, write_bytes
-from calcli.io.locate import expand
 from calcli.metrics.catalog import metric, report_metrics, settings_of
 from calcli.metrics.context import MetricSettings, norm_of
 from calcli.metrics.other_programs import PROGRAMS
@@ -216,7 +216,7 @@ def _expanded(command: CommandContext) -> list[str]:
     given, found = command.args.given, list[str]()
     for name in given:
         with command.trying(len(given) > 1):
-            found += expand(name)
+            found += expand(name, command.args.where)
     return found
 
 

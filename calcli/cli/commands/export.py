@@ -19,9 +19,10 @@ from calcli.errors import UsageError
 from calcli.exporting.exporting import Export, check, export, export_facts, target_of
 from calcli.exporting.verify import Agreement, compare
 from calcli.fast_dataclass import dataclass
+from calcli.importers.open_any_file import expand
 from calcli.io.artifact import Artifact, load
 from calcli.io.atomic import check_output, write_bytes
-from calcli.io.locate import expand, split_where
+from calcli.io.locate import split_where
 from calcli.options import REQUIRED, argument, flag
 
 ORDER = 45
@@ -56,7 +57,7 @@ class ExportArgs(o.Reading, o.OutputOptions):
     def inputs(self) -> list[Path]:
         """Files that are read, and so never written."""
         named = [name for name in (self.onto, self.artifact) if name not in (None, "-")]
-        bundle = [split_where(name)[0] for name in expand(self.check)] if self.check else []
+        bundle = [split_where(name)[0] for name in expand(self.check, self.where)] if self.check else []
         return [*(Path(str(name)) for name in named), *bundle]
 
 
@@ -84,7 +85,7 @@ def run(args: ExportArgs) -> int:
 def checked_on_bundle(args: ExportArgs, artifact: Artifact, made: Export, command: CommandContext) -> Agreement:
     """Compare on the rows of --check."""
     total = Agreement(0, 0.0, 0)
-    with command.rows(expand(str(args.check)), need_labels=False) as rows:
+    with command.rows(expand(str(args.check), args.where), need_labels=False) as rows:
         command.check_fits(artifact, args.artifact, rows)
         if rows.kind != artifact.input_kind:
             raise UsageError(f"--check {args.check}: holds {rows.kind}, the export takes {artifact.input_kind}")

@@ -1,27 +1,33 @@
-"""Show what a bundle or an artifact holds, and check all of it.
+"""Show what a file of scores or a calibrator holds, and check all of it.
+
+Every file that calcli evaluate reads is described: what was read as what, sizes, classes, and what is odd.
 
 \b
 calcli inspect logits.h5
+calcli inspect scores.npz
 calcli inspect logits.h5:test --json
 calcli inspect logits.ts.json
 """
 
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
 import msgspec
 import numpy as np
 
+from calcli.cached import cached_property
 from calcli.cli import options as o
 from calcli.cli.render import print_json
 from calcli.cli.tables import plain, print_table
 from calcli.errors import DataError
 from calcli.fast_dataclass import dataclass
+from calcli.importers.open_any_file import Opening, expand, importing_once, open_rows
+from calcli.importers.source_file import SourceFile
+from calcli.importers.sources import settle_sources
 from calcli.io.artifact import load
-from calcli.io.bundle import BundleRows, open_bundle
-from calcli.io.hdf5 import open_file
-from calcli.io.inputs import open_document
-from calcli.io.locate import find_bundles, split_where
+from calcli.io.bundle import BundleRows
+from calcli.io.locate import split_where
 from calcli.io.params import encode_params
 from calcli.io.validate import doubts
 from calcli.options import REQUIRED, argument
@@ -31,13 +37,13 @@ ORDER = 60
 
 @dataclass(frozen=True)
 class InspectArgs(o.Reading):
-    file: str = argument(REQUIRED, "Bundle (FILE.h5 or FILE.h5:GROUP) or artifact (JSON, - for stdin).", "FILE")
+    file: str = argument(REQUIRED, "File of scores (FILE or FILE:GROUP) or artifact (JSON), - for stdin.", "FILE")
     json: bool = o.json()
 
-    @property
+    @cached_property
     def artifact(self) -> bool:
         """Whether the file is to be read as an artifact."""
-        return self.file == "-" or (split_where(self.file)[1] is None and _is_json(self.file))
+        return split_where(self.file)[1] is None and _begins_as_artifact(self.file)
 
     @property
     def unused_options(self) -> dict[str, str]:
@@ -47,31 +53,34 @@ class InspectArgs(o.Reading):
 
 def run(args: InspectArgs) -> int:
     """Describe the bundles of a file, or one artifact."""
-    path, group = split_where(args.file)
-    if args.artifact:
-        content = _artifact(args.file)
-        shown = [content["artifact"]]
-    else:
-        content = _bundles(args, path, group)
-        shown = content["bundles"]
+    content = _artifact(args.file) if args.artifact else _bundles(args)
     if args.json:
         print_json(content)
         return 0
-    for facts in shown:
+    for note in content.get("notes", ()):
+        print(plain(note))
+    for facts in content.get("bundles", [content.get("artifact")]):
         _print_facts(facts)
     return 0
 
 
-def _is_json(path: str) -> bool:
+def _begins_as_artifact(file: str) -> bool:
+    """Whether a file begins as JSON that calcli has written."""
     try:
-        with open_document(path, "a bundle or an artifact") as file:
-            return file.read(64).lstrip()[:1] == b"{"
+        with ExitStack() as stack:
+            source = SourceFile(settle_sources([Path(file)], stack).files[0])
+            return source.is_json and b'"calcli_' in source.head
     except DataError:
         return False  # what is wrong with it, its reader says
 
 
 def _artifact(file: str) -> dict[str, Any]:
-    artifact = load(file)
+    with ExitStack() as stack:  # standard input was looked at, and is kept
+        settled = settle_sources([Path(file)], stack)
+        try:
+            artifact = load(str(settled.files[0]))
+        except DataError as problem:
+            raise DataError(settled.translated(str(problem))) from None
     params = encode_params(artifact.calibrator)
     return {
         "calcli_inspect": 1,
@@ -98,17 +107,16 @@ def _shape(value: Any) -> Any:
     return value
 
 
-def _bundles(args: InspectArgs, path: Path, group: str | None) -> dict[str, Any]:
-    if group is not None or args.scores is not None:
-        names = [args.file]
-    else:
-        with open_file(path) as h5:
-            names = [f"{path}:{name}" for name in find_bundles(h5)] or [args.file]  # FILE: is the root
-    found = []
-    for name in names:
-        with open_bundle(name, layout=args.where, ignore_labels=args.ignored, need_labels=False) as rows:
-            found.append(_facts(rows))
-    return {"calcli_inspect": 1, "file": args.file, "bundles": found}
+def _bundles(args: InspectArgs) -> dict[str, Any]:
+    path, group = split_where(args.file)
+    found, notes = [], list[str]()
+    with importing_once():
+        whole = group is None and args.scores is None
+        for name in expand(f"{path}:*", args.where) if whole else [args.file]:
+            how = Opening(layout=args.where, ignore_labels=args.ignored, need_labels=False)
+            with open_rows(name, tell=notes.append, **how) as rows:
+                found.append(_facts(rows))
+    return {"calcli_inspect": 1, "file": args.file, **({"notes": notes} if notes else {}), "bundles": found}
 
 
 def _facts(rows: BundleRows) -> dict[str, Any]:

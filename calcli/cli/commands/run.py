@@ -23,7 +23,7 @@ from calcli.cli.context import job_file
 from calcli.cli.render import print_json
 from calcli.errors import CalcliError, UsageError
 from calcli.fast_dataclass import dataclass
-from calcli.importers.open_any_file import open_rows
+from calcli.importers.open_any_file import importing_once, open_rows
 from calcli.io.atomic import check_output, make_folder
 from calcli.io.locate import ByName, split_where
 from calcli.options import REQUIRED, argument, flag, typed
@@ -85,6 +85,11 @@ def _other_rows(args: RunArgs) -> str:
 
 def run(args: RunArgs) -> int:
     """Fit, evaluate, report; the first that fails ends it with its exit code."""
+    with importing_once():
+        return _run(args)
+
+
+def _run(args: RunArgs) -> int:
     folder, test = Path(args.output), args.test or _other_rows(args)
     fitting = fit.FitArgs(method=args.method, bundles=[args.calibration], set_=args.set_, **args.common)
     page = folder / f"{split_where(test)[0].stem}{f'.{fitting.method}' if args.method else ''}.report.html"

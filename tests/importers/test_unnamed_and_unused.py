@@ -1,0 +1,191 @@
+"""Files as people have them: columns that nothing is made of, two sets in one file, what inspect says of each."""
+
+import csv
+import io
+import json
+import sys
+from pathlib import Path
+
+import h5py
+import numpy as np
+import pytest
+from run_calcli import runner
+from synthetic import truth
+
+
+@pytest.fixture
+def run(monkeypatch, capsys, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    return runner(monkeypatch, capsys)
+
+
+@pytest.fixture
+def table(tmp_path):
+    """A table of two classes with columns that say nothing of them, as CSV, Parquet or npz."""
+
+    def write(name, more=()):
+        z, y = truth(120, 2, seed=1)
+        columns = {"customer": [f"c{i}" for i in range(120)], "region": ["north", "south"] * 60}
+        columns |= {name: list(range(120)) for name in ("age", *more)}
+        columns |= {"prob": (1 / (1 + np.exp(z[:, 0] - z[:, 1]))).round(6).tolist(), "label": y.tolist()}
+        if name.endswith(".npz"):
+            np.savez(tmp_path / name, **columns)
+        elif name.endswith(".parquet"):
+            pq = pytest.importorskip("pyarrow.parquet")
+            pq.write_table(pytest.importorskip("pyarrow").table(columns), tmp_path / name)
+        else:
+            with (tmp_path / name).open("w", newline="") as file:
+                csv.writer(file).writerows([columns, *zip(*columns.values(), strict=True)])
+        return name
+
+    return write
+
+
+def unused(err):
+    lines = [line for line in err.splitlines() if line.startswith("columns not used: ")]
+    assert len(lines) <= 1, err
+    return lines[0] if lines else ""
+
+
+HINT = " (see --ids, --group-by, --unit)"
+
+
+@pytest.mark.parametrize("name", ["a.csv", "a.npz", "a.parquet"])
+def test_columns_that_nothing_is_made_of_are_named_once(run, table, name):
+    """They were dropped without a word."""
+    table(name)
+    assert unused(run("evaluate", name).err) == f"columns not used: customer, region, age{HINT}"
+    assert unused(run("extract", name, "-o", "a.h5").err) == f"columns not used: customer, region, age{HINT}"
+    assert unused(run("evaluate", name, "-q").err) == ""
+    named = ("--ids", "customer", "--group-by", "region", "--unit", "age")
+    for at, left in ((2, "region, age"), (4, "age"), (6, "")):
+        told = unused(run("evaluate", name, *named[:at]).err)
+        assert told == (f"columns not used: {left}{HINT}" if left else "")
+    assert unused(run("run", table(f"b{name}"), name).err.partition("\nmethod")[0]).startswith("columns not used")
+
+
+def test_of_many_columns_eight_are_named(run, table):
+    told = unused(run("evaluate", table("a.csv", [f"x{c}" for c in "abcdefgh"])).err)
+    assert told == f"columns not used: customer, region, age, xa, xb, xc, xd, xe, … (11 in all){HINT}"
+
+
+def test_run_says_of_one_file_once_what_was_read(run, table, tmp_path):
+    sets = {f"{part}_{what}": array for part, at in (("val", 1), ("test", 2)) for what, array in both(at).items()}
+    np.savez("both.npz", **sets, notes=np.arange(3))
+    done = run("run", "both.npz")
+    assert done.code == 0 and done.err.count("columns not used: notes") == 1
+    assert done.err.count("'val_logits' was read as the scores") == 1
+
+
+def both(seed):
+    z, y = truth(400, 3, temperature=2.5, seed=seed)
+    return {"logits": z.astype(np.float32), "labels": y}
+
+
+WRITERS = ("npz", "h5", "pt", "safetensors")
+
+
+@pytest.fixture(params=WRITERS)
+def two_sets(request, run):
+    """val_logits, val_labels, test_logits, test_labels in one file, in several formats."""
+    arrays = {f"{part}_{what}": a for part, at in (("val", 1), ("test", 2)) for what, a in both(at).items()}
+    name = f"both.{request.param}"
+    if request.param == "npz":
+        np.savez(name, **arrays)
+    elif request.param == "h5":
+        with h5py.File(name, "w") as file:
+            for each, array in arrays.items():
+                file[each] = array
+    else:
+        torch = pytest.importorskip("torch")
+        tensors = {each: torch.tensor(array) for each, array in arrays.items()}
+        save = torch.save
+        if request.param == "safetensors":
+            save = pytest.importorskip("safetensors.torch").save_file
+        save(tensors, name)
+    return name
+
+
+def test_two_sets_of_one_file_are_read_as_groups_are(run, two_sets):
+    """HDF5 without groups was refused; what each command takes and prints is what it does of groups of HDF5."""
+    for part, seed in (("val", 1), ("test", 2)):
+        with h5py.File("groups.h5", "a") as file:
+            for what, array in both(seed).items():
+                file[f"{part}/{what}"] = array
+    for words in (
+        ("evaluate", "FILE"),
+        ("evaluate", "FILE:val"),
+        ("evaluate", "FILE:*"),
+        ("compare", "FILE", "-m", "ts"),
+    ):
+        own, known = (
+            run(*(w.replace("FILE", name) for w in words), "--json", "-q") for name in (two_sets, "groups.h5")
+        )
+        assert own.code == 0, own.err
+        own, known = (json.loads(done.out)["results"] for done in (own, known))
+        assert [r["bundle"].rpartition(":")[2] for r in own] == [r["bundle"].rpartition(":")[2] for r in known]
+        assert [r["metrics"]["nll"] for r in own] == [r["metrics"]["nll"] for r in known]
+    assert "bundles in it: " in run("evaluate", f"{two_sets}:tset").line
+    done = run("run", two_sets, "-o", "out")
+    advised = next(line for line in done.out.splitlines() if line.startswith("verdict: ")).rpartition("calcli apply ")[
+        2
+    ]
+    assert f"{two_sets}:test -o calibrated.h5" in advised
+    assert run("apply", *advised.split()).code == 0
+    with h5py.File("calibrated.h5") as file:
+        np.testing.assert_array_equal(file["labels"][()], both(2)["labels"])
+
+
+def test_inspect_describes_what_evaluate_reads(run, two_sets, table):
+    """It took HDF5 alone."""
+    done = run("inspect", two_sets, "--json")
+    found = {facts["bundle"]: facts for facts in json.loads(done.out)["bundles"]}
+    assert set(found) == {f"{two_sets}:val", f"{two_sets}:test"}
+    assert all((facts["n"], facts["n_classes"], facts["labels"]) == (400, 3, True) for facts in found.values())
+    shown = run("inspect", f"{two_sets}:test").out
+    assert "'test_logits' was read as the scores (logits), 'test_labels' as the labels" in shown
+    assert f"bundle            {two_sets}:test\n" in shown and ":val\n" not in shown
+    shown = run("inspect", table("a.csv"), "--group-by", "region").out
+    assert "'prob' was read as the scores (probs)" in shown and "columns not used: customer, age" in shown
+    assert "groups            name region, n 2, largest 60" in shown
+
+
+def test_inspect_tells_calibrators_from_rows_of_json(run, monkeypatch, table):
+    Path("rows.jsonl").write_text(
+        "".join(json.dumps({"confidence": c / 9, "correct": c > 3}) + "\n" for c in range(10))
+    )
+    found = json.loads(run("inspect", "rows.jsonl", "--json").out)
+    assert [facts["kind"] for facts in found["bundles"]] == ["confidence"] and found["bundles"][0]["n"] == 10
+    assert run("fit", table("a.csv"), "-o", "ts.json", "-q").code == 0
+    for name, key in (("ts.json", "artifact"), ("rows.jsonl", "bundles"), ("a.csv", "bundles")):
+        assert key in json.loads(run("inspect", name, "--json").out)
+        piped = io.TextIOWrapper(io.BytesIO(Path(name).read_bytes()))
+        monkeypatch.setattr(sys, "stdin", piped)
+        assert key in json.loads(run("inspect", "-", "--json").out)
+    Path("cut.json").write_bytes(Path("ts.json").read_bytes()[:100])
+    assert "expected a calibrator" in run("inspect", "cut.json").line
+
+
+@pytest.mark.parametrize("name", ["new.jsonl", "new.csv", "new.npz"])
+def test_confidences_that_nobody_has_judged_are_calibrated(run, name):
+    """apply needs no labels, and asked confidences for them; those of bundles it took."""
+    rng = np.random.default_rng(0)
+    c = rng.uniform(0.5, 1.0, 300).round(6)
+    np.savez("cal.npz", confidence=c, correct=rng.random(300) < c**2)
+    assert run("fit", "cal.npz", "-m", "platt", "-o", "platt.json", "-q").code == 0
+    with h5py.File("new.h5", "w") as file:
+        file["confidence"] = c[:50]
+    if name.endswith(".npz"):
+        np.savez(name, confidence=c[:50])
+    elif name.endswith(".csv"):
+        Path(name).write_text("answer,confidence\n" + "".join(f"a,{x}\n" for x in c[:50].tolist()))
+    else:
+        Path(name).write_text("".join(json.dumps({"answer": "a", "confidence": x}) + "\n" for x in c[:50].tolist()))
+    assert run("apply", "platt.json", "new.h5", "-o", "known.npz", "-q").code == 0
+    done = run("apply", "platt.json", name, "-o", "made.npz")
+    assert done.code == 0 and "'confidence' was read as the confidence, nothing as correct" in done.err
+    made, known = np.load("made.npz"), np.load("known.npz")
+    np.testing.assert_array_equal(made["confidence"], known["confidence"])
+    assert "correct" not in made and "correct" not in known
+    assert run("evaluate", name).code == 3
+    assert run("extract", name, "--no-labels", "--confidence", "confidence", "-o", "e.h5", "-q").code == 0
