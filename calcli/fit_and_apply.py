@@ -266,7 +266,7 @@ def fitted_on(artifact: Artifact, rows: DataSet) -> str | None:
 def _units_of_the_fit(artifact: Artifact, rows: DataSet) -> str | None:
     """How many units have rows in the fit as well, where both are parts of one file: elsewhere names may recur."""
     path, part = split_where(artifact.fit.source or "")
-    if rows.given_units is None or part is None or not rows.location or path.name != rows.path.name:
+    if rows.given_units is None or part is None or not rows.location.name or path.name != rows.path.name:
         return None
     with suppress(DataError), open_bundle(f"{rows.path}:{part}", layout=Layout(unit=rows.unit)) as fit:
         units = np.intersect1d(fit.column("unit"), rows.column("unit"))  # type: ignore[arg-type]

@@ -133,9 +133,10 @@ class Job:
             self.noted[name] = [*self.command.check_fits(artifact, name, rows), *_twice(artifact, name, rows)]
             checked_transforms(artifact.calibrator, rows, rows.name)
             path = "-" if name == "<stdin>" else name
-            found.append(
-                Candidate(name, artifact.method, artifact.calibrator, path, partial(fitted_on, artifact, rows))
-            )
+            seen = partial(fitted_on, artifact, rows)
+            places = [folder / (artifact.fit.source or "-") for folder in (Path(path).parent, rows.path.parent, Path())]
+            fit = next((str(place) for place in places if split_where(str(place))[0].is_file()), "")
+            found.append(Candidate(name, artifact.method, artifact.calibrator, path, fit, seen))
         return found
 
     def warned(

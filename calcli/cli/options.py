@@ -12,14 +12,12 @@ from calcli.cli.tables import TEXTS, Table, print_table
 from calcli.errors import UsageError, check_choice
 from calcli.fast_dataclass import dataclass
 from calcli.importers.open_any_file import expand
+from calcli.io.locate import CALIBRATION as CALIBRATION
 from calcli.io.locate import ByName, Layout, bundle_names, split_where
 from calcli.options import argument, flag, same, taken
 from calcli.options import seed as seed
 
 force = partial(flag, False, "Replace an output that exists.")
-CALIBRATION = ("cal", "val", "validation", "valid", "calibration", "calib", "dev")
-"""Groups that a fit takes where none is named, the first that is there."""
-
 device = partial(
     flag, "auto", "Where the heavy loops run; auto by a model of the cost, not measured on a GPU.", "auto|cpu|cuda"
 )

@@ -16,6 +16,7 @@ from calcli.evaluation.results import ClassLine, Difference, GroupLine, Paired, 
 from calcli.evaluation.verdict_results import Judgement
 from calcli.evaluation.verdict_rules import LEVEL, Given, advice_among, data_summary, judge
 from calcli.fast_dataclass import dataclass
+from calcli.io.locate import Location
 from calcli.metrics.binned_errors import per_class_errors
 from calcli.metrics.catalog import (
     class_bins_needed,
@@ -54,14 +55,14 @@ TABLE_BYTES = 160
 class Subject:
     """Rows to evaluate. name : what they are called. group : of every row. class_names : one a class. unit : what the
     units of rows that belong together are called, ``none`` where rows are said to be independent. location : the rows
-    as commands are given them, empty where they have no file."""
+    as commands are given them."""
 
     rows: Rows
     name: str = ""
     group: AnyArray | None = None
     class_names: Sequence[str] | None = None
     unit: str | None = None
-    location: str = ""
+    location: Location = Location()
 
     def counted(self) -> "Subject":
         """Without the rows of weight 0."""
@@ -78,13 +79,15 @@ class Subject:
 class Candidate:
     """A calibrator to evaluate. name : artifact as the user wrote it, None for uncalibrated scores.
 
-    path : of its file, for commands. seen : gives, once the rows have been read, which of them it was fitted on.
+    path : of its file, for commands. fitted_on : the rows of its fit as commands are given them, where they are there.
+    seen : gives, once the rows have been read, which of them it was fitted on.
     """
 
     name: str | None
     method: str
     calibrator: Calibrator | None
     path: str | None = None
+    fitted_on: str = ""
     seen: Callable[[], str | None] = lambda: None
 
 
@@ -147,7 +150,7 @@ def assess(
     the first candidate. Raises DataError for calibrators that do not fit.
     """
     plan = replace(plan, settings=replace(plan.settings, unit=subject.unit))
-    subject, tables = subject.counted(), list[RowTable]()
+    subject, tables = _beside(subject.counted(), candidates), list[RowTable]()
     rows = subject.rows
     if rows.k == 1 and plan.per_class:
         raise DataError(
@@ -177,6 +180,15 @@ def assess(
         given = [Given(r, c.path, c.seen()) for r, c in zip(results[1:], candidates[1:], strict=True)]
         results[0] = replace(results[0], report=replace(report, advice=advice_among(report, given, subject.location)))
     return Assessed(results, tables, against, _seen(first))
+
+
+def _beside(subject: Subject, candidates: Sequence[Candidate]) -> Subject:
+    """The same where the rows of a candidate's fit serve to fit another method, if the file has no part for it."""
+    where = subject.location
+    known = [each.fitted_on for each in candidates if each.fitted_on not in ("", where.name)]
+    if where.to_fit or not known:
+        return subject
+    return replace(subject, location=replace(where, to_fit=known[0]))
 
 
 def _seen(context: MetricContext) -> RowTable | RunningSums:
@@ -261,7 +273,7 @@ def _result(
         data = data_summary(subject.rows.kind, context, subject.class_names)
         calibrated, doubt = candidate.calibrator is not None, " ".join(doubts)
         where = subject.location
-        report = judge(data, context, split, about=plan.about, doubt=doubt, name=where, calibrated=calibrated)
+        report = judge(data, context, split, about=plan.about, doubt=doubt, where=where, calibrated=calibrated)
     counts = context.table.counts
     return Result(
         subject.name,

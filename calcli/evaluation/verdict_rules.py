@@ -23,6 +23,7 @@ from calcli.evaluation.verdict_results import (
     VerdictKind,
 )
 from calcli.fast_dataclass import dataclass
+from calcli.io.locate import Location
 from calcli.metrics.confidence_bins import ConfidenceBin, confidence_bins
 from calcli.metrics.context import Label, MetricContext
 from calcli.metrics.debiased import class_p_values_of, cwece2
@@ -78,7 +79,7 @@ def judge(
     *,
     about: Label | None = None,
     doubt: str = "",
-    name: str = "",
+    where: Location = Location(),
     calibrated: bool = False,
 ) -> Judgement:
     """The one judgement on one set of rows: kind, interval, p-value, what is off, and what to do.
@@ -88,7 +89,7 @@ def judge(
     clauses (classes, of more than two; groups; bins of confidence; the split of the loss) has ``CLAUSE``. Of fewer than
     ``FEW`` rows, or ``FEWEST_UNITS`` units, nothing is said. Without a significant difference the verdict is
     ``calibrated`` only where the mean gap is known to within ``WIDE``, else ``too_few``.
-    doubt : why labels may not belong to scores. name : of the rows. calibrated : have they been through a calibrator?
+    doubt : why labels may not belong to scores. where : the rows. calibrated : have they been through a calibrator?
     """
     table, k = context.table, data.n_classes
     units = None if table.units is None else table.units.n
@@ -136,7 +137,7 @@ def judge(
         doubt,
         units,
     )
-    advice = advice_on(report, test, name, calibrated, table.clipped)
+    advice = advice_on(report, test, where, calibrated, table.clipped)
     return replace(report, found=findings_words(report, test), advice=advice)
 
 
@@ -387,11 +388,12 @@ def remedy_words(split: LossSplit | None, k: int | None) -> str:
     )
 
 
-def advice_on(report: Judgement, test: JointTest, name: str, calibrated: bool, zeros: int = 0) -> Advice:
-    """What to do about the rows called ``name``, from themselves alone. zeros : labels with a probability of 0."""
+def advice_on(report: Judgement, test: JointTest, where: Location, calibrated: bool, zeros: int = 0) -> Advice:
+    """What to do about rows, from themselves alone. zeros : labels with a probability of 0."""
     kind, split, k = report.verdict_kind, report.split, report.data.n_classes
     if kind == "check_labels":
-        command, clause = (f"calcli inspect {shlex.quote(name)}", "what the file holds") if name else ("", "")
+        command = f"calcli inspect {shlex.quote(where.name)}" if where.name else ""
+        clause = "what the file holds" if command else ""
         return Advice("Check the labels first.", report.doubt[0].upper() + report.doubt[1:], command, clause=clause)
     if kind == "too_few":
         why = "which give the overconfidence to within 1 point. Until then do not rely on it."
@@ -416,9 +418,17 @@ def advice_on(report: Judgement, test: JointTest, name: str, calibrated: bool, z
         method, badly = ("venn-abers", "ts and platt") if k in (None, 2) else ("auto", "ts and svs")
         have = "1 label has" if zeros == 1 else f"{zeros} labels have"
         words = f"{have} a probability of exactly 0, which {badly} handle badly"
-    rest = f"on other labelled samples of this model. {words[:1].upper()}{words[1:]}{'.' * bool(words)}"
-    command = f"calcli fit --method {method} OTHERS.h5"
+    others = "other labelled samples of this model"
+    if where.name and where.to_fit == where.name:
+        others = f"these samples, and evaluate it on {where.to_evaluate}"
+    rest = f"on {others}. {words[:1].upper()}{words[1:]}{'.' * bool(words)}"
+    command = f"calcli fit --method {method} {other_rows(where.to_fit)}"
     return Advice(f"Fit a calibrator ({method})", f"{rest}{apart}".strip(), command, None, words or "fit a calibrator")
+
+
+def other_rows(known: str) -> str:
+    """The word for other samples in a command: what is known to hold some, else what no shell takes for a file."""
+    return shlex.quote(known) if known else "<other labelled samples>"
 
 
 @dataclass(frozen=True)
@@ -439,8 +449,8 @@ class Given:
         return found.get("nll", found.get("brier_top"))
 
 
-def advice_among(report: Judgement, given: Sequence[Given], name: str) -> Advice:
-    """What to do about the rows called ``name`` where calibrators were given: apply one, or what the rows say alone.
+def advice_among(report: Judgement, given: Sequence[Given], where: Location) -> Advice:
+    """What to do about rows where calibrators were given: apply one, or what the rows say alone.
 
     report : the judgement on the uncalibrated scores. A calibrator counts whose loss is significantly lower, all of
     them considered, and whose accuracy is not; where there is none, one of lower loss with which rows that it was not
@@ -463,7 +473,7 @@ def advice_among(report: Judgement, given: Sequence[Given], name: str) -> Advice
     title, file = best.result.title, best.path
     if best.seen is not None:
         why = f"{title} was fitted on {best.seen}, which do not show what it does on others"
-        command = f"calcli evaluate OTHERS.h5 --calibrator {shlex.quote(file)}" if file else ""
+        command = f"calcli evaluate {other_rows(where.to_evaluate)} --calibrator {shlex.quote(file)}" if file else ""
         return Advice("Evaluate the calibrator on other samples:", f"{why}.", command, None, why)
     reach = change.interval and f" [{-change.interval.high:.4f}, {-change.interval.low:.4f}]"
     loss = "NLL" if report.data.n_classes else "squared error"
@@ -472,7 +482,7 @@ def advice_among(report: Judgement, given: Sequence[Given], name: str) -> Advice
         gain = f"{title} leaves no significant miscalibration (its change in {loss} is not significant)"
     left = "" if best.result.report is None else f" With it: {'; '.join(best.result.report.found)}."
     rest = f"{gain}. {answers_words(best.result)}{left}{APART * ('groups' in report.findings)}"
-    command = shlex.join(["calcli", "apply", file, name, "-o", "calibrated.h5"]) if file and name else ""
+    command = shlex.join(["calcli", "apply", file, where.name, "-o", "calibrated.h5"]) if file and where.name else ""
     return Advice("Apply the calibrator.", rest, command, title, gain)
 
 

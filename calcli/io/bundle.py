@@ -8,6 +8,7 @@ import json
 import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,7 +19,7 @@ from calcli.cached import cached_property
 from calcli.errors import DataError, UsageError
 from calcli.io.dataset import DataSet
 from calcli.io.hdf5 import check_bundle_format, check_stored, lookup, names_in, open_file, read, texts
-from calcli.io.locate import Layout, choose_group, intersections, kinds_in, split_where
+from calcli.io.locate import CALIBRATION, HELD_OUT, Layout, Location, choose_group, intersections, kinds_in, split_where
 from calcli.io.spool import Unpacked, is_tall
 from calcli.io.validate import (
     check_confidences,
@@ -163,6 +164,30 @@ class BundleRows(DataSet):
         free = available_memory()
         most = UNPACKED_BYTES if free is None else min(UNPACKED_BYTES, free // 4)
         self.small = self.nbytes <= (max(CACHE_BYTES, most) if self._scores.chunks else CACHE_BYTES)
+
+    @property
+    def location(self) -> Location:
+        """These rows, and the other labelled parts of their file, where the names of the groups say which they are.
+
+        A calibrator is fitted on the calibration part, be it these rows, where another is there to evaluate it on.
+        """
+        here, (folder, slash, own) = super().location, self.group.rpartition("/")
+        if own not in (*CALIBRATION, *HELD_OUT) or not here.name or self._layout.scores is not None:
+            return here
+        whole = here.name.removesuffix(own)
+        alike = [f"{whole}{part}" for part in (*CALIBRATION, *HELD_OUT) if self._is_alike(f"{folder}{slash}{part}")]
+        others = [name for name in alike if name != here.name]
+        held_out = [name for name in others if name.removeprefix(whole) in HELD_OUT]
+        if own in CALIBRATION and held_out:
+            return replace(here, to_fit=here.name, to_evaluate=held_out[0])
+        return replace(here, to_fit=next(iter(others), ""), to_evaluate=next(iter([*held_out, *others]), ""))
+
+    def _is_alike(self, group: str) -> bool:
+        """Whether a group of the file holds labelled scores of this kind and so many classes."""
+        node, labels = lookup(self._node.file, group), "correct" if self.kind == "confidence" else "labels"
+        if not isinstance(node, h5py.Group) or kinds_in(node) != [self.kind] or lookup(node, labels) is None:
+            return False
+        return bool(lookup(node, self.kind).shape[1:] == self._scores.shape[1:])
 
     # ---- what the group holds
 

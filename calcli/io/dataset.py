@@ -17,6 +17,7 @@ import numpy as np
 
 from calcli.cached import cached_property
 from calcli.errors import DataError
+from calcli.io.locate import Location
 from calcli.io.row_facts import RowFacts, row_facts
 from calcli.io.validate import doubts
 from calcli.numerics import AnyArray, IntArray
@@ -67,10 +68,10 @@ class DataSet(Rows):
         return self.total - self.n
 
     @property
-    def location(self) -> str:
-        """What a command that reads these rows is given, run in the same folder; empty for several files or none."""
+    def location(self) -> Location:
+        """What commands that read these rows, or others of their model, are given; empty for several files or none."""
         own = self.name == self.path.name or self.name.startswith(f"{self.path.name}:")
-        return str(self.path.parent / self.name) if own and self.path.is_file() else ""
+        return Location(str(self.path.parent / self.name)) if own and self.path.is_file() else Location()
 
     @property
     def nbytes(self) -> int:

@@ -72,6 +72,26 @@ class Layout(ByName):
                 raise UsageError(f"{option} {path!r}: expected the path of a dataset, e.g. {option} out/{option[2:]}")
 
 
+CALIBRATION = ("cal", "val", "validation", "valid", "calibration", "calib", "dev")
+"""Groups that a fit takes where none is named, the first that is there."""
+
+HELD_OUT = ("test", "eval", "holdout")
+"""Groups to evaluate on."""
+
+
+@dataclass(frozen=True)
+class Location:
+    """Rows as commands are given them: ``name``, empty where they have no file, and labelled samples of the same model.
+
+    to_fit : samples to fit another calibrator on. to_evaluate : samples to evaluate one on that has seen these; each
+    empty where none are known.
+    """
+
+    name: str = ""
+    to_fit: str = ""
+    to_evaluate: str = ""
+
+
 def split_where(where: str) -> tuple[Path, str | None]:
     """Split ``FILE.h5:GROUP`` into the file and the group, None when no group is named."""
     if ":" not in where or os.path.exists(where):

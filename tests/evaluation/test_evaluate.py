@@ -199,7 +199,7 @@ def test_shifted_confidence_is_nothing_a_temperature_can_fix(run, tmp_path):
     report = evaluated(run, "b.h5", "--split")["results"][0]["report"]
     assert report["split"]["method"] == "svs"
     assert re.search(r"\(cross-validated svs\); temperature scaling achieves \d\d?% of it", report["verdict"])
-    assert report["advice"]["command"] == "calcli fit --method svs OTHERS.h5"
+    assert report["advice"]["command"] == "calcli fit --method svs <other labelled samples>"
     assert report["classwise"]["n_significant"] >= 2
 
 

@@ -72,7 +72,7 @@ def test_every_output_prints_the_same_judgement(monkeypatch, capsys, tmp_path, k
     if kind in ("calibrated", "overconfident"):
         assert span(*over["ci"]) in section
     if kind == "mixed" and k > 2:  # no one temperature mends what is right on average
-        assert report["advice"]["command"] != "calcli fit --method ts OTHERS.h5"
+        assert report["advice"]["command"] != "calcli fit --method ts <other labelled samples>"
     if report["advice"]["command"]:
         assert report["advice"]["command"] in section
 
@@ -183,10 +183,15 @@ def test_zero_has_no_sign():
         (
             ["own"],
             "Evaluate the calibrator on other samples:",
-            "calcli evaluate OTHERS.h5 --calibrator own.json",
+            "calcli evaluate m.h5:cal --calibrator own.json",
             "was fitted",
         ),
-        (["bad"], "None of these helps.", "calcli fit --method ts OTHERS.h5", "temperature scaling could reduce NLL"),
+        (
+            ["bad"],
+            "None of these helps.",
+            "calcli fit --method ts m.h5:cal",
+            "temperature scaling could reduce NLL",
+        ),
     ],
 )
 def test_a_calibrator_that_is_given_and_helps_is_the_advice_of_every_output(

@@ -12,7 +12,7 @@ from calcli.errors import DataError, UsageError
 from calcli.importers.archive import Mapped
 from calcli.importers.import_report import FEW, Chance
 from calcli.importers.labelled_scores import Slab
-from calcli.importers.open_any_file import open_data
+from calcli.importers.open_any_file import expand, open_data
 from calcli.importers.remarks import remarks
 from calcli.io.artifact import dumps, loads
 from calcli.io.bundle import open_bundle
@@ -20,7 +20,6 @@ from calcli.io.hdf5 import check_external
 from calcli.io.hdf5_write_errors import DescriptorFile
 from calcli.io.inputs import open_document
 from calcli.io.job_files import open_job_file
-from calcli.io.locate import expand
 from calcli.io.params import check_extremes
 from calcli.io.pooled_bundles import allow_open_files
 from calcli.io.validate import check_labels, score_kind

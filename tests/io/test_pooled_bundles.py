@@ -12,10 +12,10 @@ import calcli as api
 from calcli.calibrator import Context
 from calcli.errors import DataError
 from calcli.fit_and_apply import fit_artifact
-from calcli.importers.open_any_file import open_data
+from calcli.importers.open_any_file import expand, open_data
 from calcli.io.artifact import dumps
 from calcli.io.dataset import DataSet
-from calcli.io.locate import expand, listed, natural
+from calcli.io.locate import listed, natural
 from calcli.registry import parse_options
 
 SHARDS = 50
