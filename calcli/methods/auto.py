@@ -254,9 +254,9 @@ def stored_numbers(calibrator: Calibrator) -> int:
 
 MEMBERS = 6
 LEAST_WEIGHT = 0.01
-PRIOR_ROWS, PRIOR_ROWS_PER_CLASS = 1.0, 20.0
+PRIOR_ROWS, PRIOR_ROWS_PER_CLASS, FADED = 1.0, 10.0, 1.5
 """Rows' worth of weight that the first candidate (temperature scaling) has before any of n rows of k classes
-is seen, 1 + 20 k / n, unless its held-out NLL is more than one standard error above the best."""
+is seen, 1 + 10 k / n. From one standard error above the best held-out NLL on they fade, to none at ``FADED``."""
 
 FLOOR_ROWS, UNIFORM_ROWS = 0.1, 0.25
 """Rows' worth of the uniform distribution, of n + 1, in the held-out probabilities that the weights are made of,
@@ -303,8 +303,8 @@ class Auto(Mixture):
     left out. The folds are random, since stratified ones would tell the training rows how many
     rows of each class are held out; unless the classes are as even as only design makes them.
     Up to 1000 rows the folds are drawn twice. Weights w on the simplex then maximise
-    sum_i log sum_j w_j p_ij over those rows by EM, started at equal weights, with 1 + 20 C/n rows'
-    worth of prior weight on the first candidate unless it is more than a standard error worse.
+    sum_i log sum_j w_j p_ij over those rows by EM, started at equal weights, with 1 + 10 C/n rows'
+    worth of prior weight on the first candidate, which fade where it is 1 to 1.5 standard errors worse.
     The (at most six) members of weight 1 % and more are refitted on all rows;
     p = (1-a) sum_j w_j p_j + a/C with a = 1/(4 (n+1)); the weights see 1/(10 (n+1)) of it in every p_ij.
     Averaging beats choosing: the choice among near equals is itself noise.
@@ -443,13 +443,13 @@ def likelihood_weights(log_p: FloatArray, share: FloatArray, prior_rows: float =
 def sparse_weights(log_p: FloatArray, share: FloatArray, prior: float) -> tuple[list[int], FloatArray]:
     """The candidates worth keeping and their weights: at most six, none below 1 %.
 
-    log_p : (draws, n, m). prior : rows' worth of weight that the first has beforehand, where it is not clearly worse.
+    log_p : (draws, n, m). prior : rows' worth of weight that the first has beforehand (see ``FADED``).
     """
     mean_log_p = log_p.mean(axis=0)
     behind = mean_log_p[:, np.argmax(share @ mean_log_p)] - mean_log_p[:, 0]
     mean = float(share @ behind)
-    close = mean <= float(np.sqrt(share**2 @ (behind - mean) ** 2))
-    prior_rows = prior if close else 0.0
+    error = max(float(np.sqrt(share**2 @ (behind - mean) ** 2)), 1e-300)
+    prior_rows = prior * float(np.interp(mean, [error, FADED * error], [1.0, 0.0]))
     w = likelihood_weights(log_p, share, prior_rows)
     heaviest = sorted(np.argsort(-w, kind="stable")[:MEMBERS].tolist())
     kept = [j for j in heaviest if w[j] >= LEAST_WEIGHT]

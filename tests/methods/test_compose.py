@@ -559,13 +559,19 @@ def test_two_draws_of_folds_count_as_much_as_one():
     np.testing.assert_allclose(once[1], twice[1], rtol=1e-12)
 
 
-@pytest.mark.parametrize(("behind", "prior_counts"), [(0.5, True), (1.5, False)])
-def test_the_first_candidate_has_its_prior_within_one_standard_error(behind, prior_counts):
-    """Differences of +-1 around the mean that is ``behind`` standard errors, by hand."""
+@pytest.mark.parametrize(("behind", "left"), [(0.0, 50.0), (0.5, 50.0), (1.25, 25.0), (1.6, 0.0)])
+def test_the_prior_of_the_first_candidate_fades_from_one_standard_error_on(behind, left):
+    """Differences of +-1 around the mean that is ``behind`` standard errors, by hand; gone at one and a half."""
     share, ones = np.full(100, 0.01), np.resize([1.0, -1.0], 100)
     log_p = np.stack([-(ones + behind * 0.1), np.zeros(100)], axis=1)[None] - 1
-    weights = [dict(zip(*sparse_weights(log_p, share, prior), strict=True)).get(0, 0.0) for prior in (0.0, 50.0)]
-    assert (weights[1] > weights[0]) == prior_counts
+    found = dict(zip(*sparse_weights(log_p, share, 50.0), strict=True))
+    assert found == pytest.approx(dict(enumerate(likelihood_weights(log_p, share, left))), rel=1e-9)
+
+
+def test_the_prior_stays_where_all_candidates_say_the_same():
+    log_p, share = np.full((1, 50, 2), -0.5), np.full(50, 0.02)
+    assert sparse_weights(log_p, share, 10.0)[0] == [0]
+    assert sparse_weights(log_p, share, 0.0)[0] == [0, 1]
 
 
 def test_the_number_of_processors_does_not_show(monkeypatch):
