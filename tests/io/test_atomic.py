@@ -37,6 +37,13 @@ def test_nothing_has_the_name_before_all_of_it_is_there(tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
+def test_an_output_is_on_the_disk_before_it_takes_its_name(tmp_path, monkeypatch):
+    named = []
+    monkeypatch.setattr(atomic.os, "fsync", lambda descriptor: named.append((tmp_path / "a.txt").exists()))
+    write_bytes(tmp_path / "a.txt", b"all of it")
+    assert named == [False, True]  # the file, then its folder
+
+
 def test_a_disk_that_gives_other_bytes_back_is_found_out(tmp_path):
     path = tmp_path / "a"
     with pytest.raises(CalcliError, match="4 bytes read back differ from the 4 written"), new_file(path) as file:
