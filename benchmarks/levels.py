@@ -33,12 +33,13 @@ from pathlib import Path
 
 import numpy as np
 
+from calcli.evaluation import evaluate_bundle
 from calcli.evaluation.joint_test import joint_test
 from calcli.evaluation.loss_decomposition import cross_fitted_split
 from calcli.evaluation.paired_differences import differences
 from calcli.evaluation.results import Score
 from calcli.evaluation.selective_threshold import choose_threshold
-from calcli.evaluation.verdict_rules import CLAUSE, LEVEL, MAIN, data_summary, judge, normal_tail
+from calcli.evaluation.verdict_rules import CLAUSE, ERRORS, LEVEL, MAIN, data_summary, judge, normal_tail
 from calcli.metrics.catalog import measure
 from calcli.metrics.class_sums import class_columns
 from calcli.metrics.collect import collect
@@ -96,7 +97,7 @@ def verdict(z, y, seed, with_split=True):
     table = collect(rows, class_bins=15)
     context = MetricContext(table, MetricSettings(seed=seed, interval="t"))
     split = cross_fitted_split(rows, None, table, seed) if with_split else None
-    report = judge(data_summary("logits", context), context, split)
+    report = judge(data_summary("logits", context), context, split, scores=evaluate_bundle.scores_of(context, ERRORS))
     parts = {
         "not clean": report.p_overall <= LEVEL,
         "joint test": joint_test(context, report.tested != "confidence").p_value <= MAIN,
@@ -163,7 +164,7 @@ def units(cell, r):
         collect(rows, class_bins=15 if k > 1 else 0), MetricSettings(seed=r), partial(class_columns, rows, None)
     )
     split = cross_fitted_split(rows, None, context.table, r) if k > 1 else None
-    report = judge(data_summary(rows.kind, context), context, split)
+    report = judge(data_summary(rows.kind, context), context, split, scores=evaluate_bundle.scores_of(context, ERRORS))
     found = {"not clean": float(report.p_overall <= LEVEL or report.p_value <= LEVEL)}
     found |= {name: float(name in report.findings) for name in ("confidence", "classes", "bins", "split")}
     for name in ("gap", "ece", "ece_mass", "tce2", "smece", "ks"):

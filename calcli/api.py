@@ -333,7 +333,7 @@ def _tried(
             candidates.append(Candidate(name, each.method, own.calibrator, seen=partial(fitted_on, own, rows)))
         group = rows.column("group") if groups is None else as_array(groups, "groups")
         notes: list[str] = []
-        subject = Subject(rows, rows.name, group, rows.class_names, rows.unit_name, rows.location)
+        subject = Subject.of(rows, group)
         yield rows, subject, candidates, notes
         met = [(each.method, fitted_on(each._artifact, rows)) for each in given]
         seen = [f"{name} was fitted on {what}: evaluate it on held-out rows" for name, what in met if what is not None]

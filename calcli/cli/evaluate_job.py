@@ -119,7 +119,7 @@ class Job:
             group = rows.column("group") if self.plan.per_group or self.plan.report else None
             if self.plan.per_group and group is None:
                 raise DataError(f"{rows.name}: has no dataset 'group' to group by; name one with --group-by COLUMN")
-            subject = Subject(rows, rows.name, group, rows.class_names, rows.unit_name, rows.location)
+            subject = Subject.of(rows, group)
             done = assess(subject, candidates, self.plan, baseline=against, progress=self.command.progress)
             results = self.warned(rows, artifacts, done.seen, done.results)
         if against is None or done.baseline is None:

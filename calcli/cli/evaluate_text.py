@@ -44,7 +44,7 @@ def print_report(evaluation: "Evaluation", plan: "Plan", full: bool = False) -> 
             _print_bundle(results, plan)
     for result in evaluation.results if plan.report and full else ():
         say(f"evidence: {result.bundle}, {result.title}")
-        for line in _evidence(result):
+        for line in (*_evidence(result), result.p_legend):
             say(f"  {line}")
     for result in evaluation.results:
         _print_per_class(result)
@@ -240,6 +240,7 @@ def _evidence(result: "Result") -> Iterator[str]:
         yield (
             f"tce2 {number(score.value)}, {i.level:.0%} interval [{number(i.low)}, {number(i.high)}]"
             f" (debiased squared error {number(score.more['signed_square'])})"
+            + (f": {score.end_words}" if score.end_words else "")
         )
     if report.positive is not None:
         z = report.positive.z

@@ -16,6 +16,7 @@ from calcli.evaluation.results import ClassLine, Difference, GroupLine, Paired, 
 from calcli.evaluation.verdict_results import Judgement
 from calcli.evaluation.verdict_rules import LEVEL, Given, advice_among, data_summary, judge
 from calcli.fast_dataclass import dataclass
+from calcli.io.dataset import DataSet
 from calcli.io.locate import Location
 from calcli.metrics.binned_errors import per_class_errors
 from calcli.metrics.catalog import (
@@ -55,7 +56,7 @@ TABLE_BYTES = 160
 class Subject:
     """Rows to evaluate. name : what they are called. group : of every row. class_names : one a class. unit : what the
     units of rows that belong together are called, ``none`` where rows are said to be independent. location : the rows
-    as commands are given them."""
+    as commands are given them. upstream : methods of the calibrators that they have been through."""
 
     rows: Rows
     name: str = ""
@@ -63,6 +64,13 @@ class Subject:
     class_names: Sequence[str] | None = None
     unit: str | None = None
     location: Location = Location()
+    upstream: Sequence[str] = ()
+
+    @classmethod
+    def of(cls, rows: DataSet, group: AnyArray | None) -> "Subject":
+        """The rows of a data set."""
+        methods = [link.method for link in rows.upstream]
+        return cls(rows, rows.name, group, rows.class_names, rows.unit_name, rows.location, methods)
 
     def counted(self) -> "Subject":
         """Without the rows of weight 0."""
@@ -167,7 +175,8 @@ def assess(
             if candidate is baseline:
                 reference, against = context, scores
                 continue
-            result = _result(subject, candidate, context, plan, scores, doubts, progress)
+            own = [each.method for each in ([candidate] if candidate.calibrator else candidates) if each.calibrator]
+            result = _result(subject, candidate, context, plan, scores, doubts, [*subject.upstream, *own], progress)
             if reference is not None:
                 paired = Paired(None if baseline is None else baseline.name, _differences(context, reference))
                 result = replace(result, paired=paired)
@@ -261,6 +270,7 @@ def _result(
     plan: Plan,
     scores: dict[str, Score],
     doubts: Sequence[str],
+    tried: Sequence[str],
     progress: Progress | None,
 ) -> Result:
     """Everything about one candidate but how it differs from others."""
@@ -271,9 +281,8 @@ def _result(
             seed = plan.settings.seed
             split = cross_fitted_split(subject.rows, candidate.calibrator, context.table, seed, progress)
         data = data_summary(subject.rows.kind, context, subject.class_names)
-        calibrated, doubt = candidate.calibrator is not None, " ".join(doubts)
-        where = subject.location
-        report = judge(data, context, split, about=plan.about, doubt=doubt, where=where, calibrated=calibrated)
+        where, doubt = subject.location, " ".join(doubts)
+        report = judge(data, context, split, about=plan.about, doubt=doubt, where=where, tried=tried, scores=scores)
     counts = context.table.counts
     return Result(
         subject.name,

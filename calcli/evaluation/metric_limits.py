@@ -81,10 +81,9 @@ class Outcome:
         if self.false_alarm < RARE:
             return text
         often = f"about {self.false_alarm:.0%}" if self.false_alarm < 0.995 else "over 99%"
-        return (
-            f"{text}; a calibrated model would cross it in {often} of samples of this size: take"
-            f" --min {self.limit.name}.p=0.05, or a limit above the 95th percentile, {self.q95:.4g}"
-        )
+        take = f": take --min {self.limit.name}.p=0.05, or a limit above the 95th percentile, {self.q95:.4g}"
+        low = self.limit.value < self.q95
+        return f"{text}; a calibrated model would cross it in {often} of samples of this size{take * low}"
 
 
 def limits(maxima: Sequence[str], minima: Sequence[str]) -> list[Limit]:

@@ -16,7 +16,7 @@ from calcli.metrics.context import MetricSettings, Value
 from calcli.metrics.friedman import Friedman
 from calcli.metrics.intervals import Interval
 from calcli.metrics.nulls import Null
-from calcli.metrics.significance import GroupGap
+from calcli.metrics.significance import GroupGap, p_text
 
 ENDS = {"lo": "ci", "hi": "ci", "p": "p_value", "null": "null_mean", "se": "se"}
 """Keys of what belongs to a value, by the word that names it after a dot: ``nll.lo``, ``ece.p``."""
@@ -60,6 +60,14 @@ class Score(Record):
     def draws(self) -> int:
         """Resamples behind the p-value, 0 where a formula gives it."""
         return int(self.more.get("resamples", 0)) if self.null is None else self.null.resamples
+
+    @property
+    def end_words(self) -> str:
+        """What an interval from 0 means where calibration is rejected; else nothing."""
+        i, p = self.interval, self.p_value
+        if i is None or p is None or i.low > 0.0 or p > 1.0 - i.level:
+            return ""
+        return f"more than 0 ({p_text(p, self.draws)}), how little more cannot be told"
 
 
 @dataclass(frozen=True)
@@ -176,6 +184,20 @@ class Result(Record):
     OPTIONAL = ("paired", "counts", "report", "per_class", "per_group", "units")
 
     @property
+    def p_legend(self) -> str:
+        """Of every p-value its test, and the least that its draws can give."""
+        drawn: dict[int, list[str]] = {}
+        for name, score in self.scores.items():
+            if score.p_value is not None:
+                drawn.setdefault(score.draws, []).append(name)
+        joint = 0.0 if self.report is None else self.report.draws
+        found = ["of the verdict, one test of mean gap, sharpness and smooth error" + _least(joint)] * bool(joint)
+        for draws, names in drawn.items():
+            how = f"draws under calibration{_least(draws)}" if draws else "by a formula"
+            found.append(f"{', '.join(names)}: {how}")
+        return f"p-values: {'; '.join(found)}"
+
+    @property
     def title(self) -> str:
         """The calibrator as people call it."""
         return self.calibrator or "uncalibrated"
@@ -253,6 +275,11 @@ class Evaluation:
     def _repr_html_(self) -> str:
         """Tables for notebooks: per bundle the metrics of each calibrator, and the verdicts."""
         return "".join(_html_table(results) for results in self.bundles)
+
+
+def _least(draws: float) -> str:
+    """The bound on p-values that are ranks among so many draws."""
+    return f" (no p-value below {p_text(0.0, draws).removeprefix('p < ')})"
 
 
 def _html_table(results: Sequence[Result]) -> str:

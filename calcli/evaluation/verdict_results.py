@@ -191,7 +191,8 @@ class Judgement:
     ``confidence`` (what is ``tested``), ``classes``, ``groups``, ``bins``, ``split``. bins : by stated confidence.
     gates : p-values that classes, groups and bins must pass together before one of them is called significant.
     rows_needed : that tell the overconfidence to one point. doubt : why the labels may not belong to the scores.
-    units : how many there are, None where each row is alone.
+    units : how many there are, None where each row is alone. errors : significant calibration errors, with their
+    adjusted p-values.
     """
 
     data: DataSummary
@@ -215,6 +216,7 @@ class Judgement:
     gates: Mapping[str, float] = field(default_factory=dict)
     doubt: str = ""
     units: int | None = None
+    errors: Mapping[str, float] = field(default_factory=dict)
 
     @property
     def verdict(self) -> str:
@@ -235,11 +237,11 @@ class Judgement:
 
     @property
     def sign(self) -> str:
-        """✓ calibrated, or so nearly that it hardly matters; ▲ over-, ▼ underconfident, ▲▼ mixed; ? unknown."""
+        """✓ calibrated, or so nearly that it hardly matters; ▲ over-, ▼ underconfident, ▲▼ mixed; – too few; ? else."""
         slight = self.size == SIZES[0][1] and not any(b.significant and abs(b.gap) >= OFF for b in self.bins)
         if self.verdict_kind == "calibrated" or slight:
             return "✓"
-        return {"overconfident": "▲", "underconfident": "▼", "mixed": "▲▼"}.get(self.verdict_kind, "?")
+        return {"overconfident": "▲", "underconfident": "▼", "mixed": "▲▼", "too_few": "–"}.get(self.verdict_kind, "?")
 
     @property
     def word(self) -> str:
@@ -247,14 +249,12 @@ class Judgement:
         if self.size:
             return f"{self.size} {self.verdict_kind}"
         if self.verdict_kind == "mixed":
-            return (
-                "miscalibrated in places"
-                if "confidence" in self.findings
-                else f"miscalibrated for some {self.findings[0]}"
-            )
-        return {"too_few": "too few samples", "check_labels": "Check the labels first"}.get(
-            self.verdict_kind, self.verdict_kind
-        )
+            parts = [part for part in ("classes", "groups", "bins") if part in self.findings]
+            whole = "confidence" in self.findings or not parts
+            return "miscalibrated in places" if whole else f"miscalibrated for some {parts[0]}"
+        if self.verdict_kind == "too_few":
+            return self.found[0].partition(" (")[0].partition(":")[0]
+        return "Check the labels first" if self.verdict_kind == "check_labels" else self.verdict_kind
 
     def to_dict(self) -> dict[str, Any]:
         p, interval = self.positive, self.positive_gap and self.positive_gap.interval

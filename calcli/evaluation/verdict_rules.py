@@ -2,14 +2,15 @@
 
 import math
 import shlex
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from types import MappingProxyType
 from typing import Any, TypeVar
 
 import numpy as np
 
 from calcli.evaluation.joint_test import JointTest, joint_test
-from calcli.evaluation.results import Difference, Result
+from calcli.evaluation.results import Difference, Result, Score
 from calcli.evaluation.verdict_results import (
     SIZES,
     Advice,
@@ -29,12 +30,14 @@ from calcli.metrics.context import Label, MetricContext
 from calcli.metrics.debiased import class_p_values_of, cwece2
 from calcli.metrics.intervals import normal_quantile, normal_tail
 from calcli.metrics.losses import FEW, gap_interval
+from calcli.metrics.rowtable import RowTable
 from calcli.metrics.significance import (
     MeanGap,
     adjusted,
     benjamini_hochberg,
     direction_of,
     group_gaps,
+    p_text,
     simes,
 )
 from calcli.numerics import FloatArray
@@ -52,6 +55,9 @@ WIDE = 0.02
 MOST_GROUPS = 1000
 
 Parts = TypeVar("Parts", Classwise | None, Groupwise | None)
+
+ERRORS = ("ece", "ece_positive", "ece_mass", "tce2", "smece")
+"""Calibration errors of the default report, of which none may be significant beside a verdict that passes it over."""
 
 
 def data_summary(kind: str, context: MetricContext, names: Sequence[str] | None = None) -> DataSummary:
@@ -80,16 +86,18 @@ def judge(
     about: Label | None = None,
     doubt: str = "",
     where: Location = Location(),
-    calibrated: bool = False,
+    tried: Sequence[str] = (),
+    scores: Mapping[str, Score] = MappingProxyType({}),
 ) -> Judgement:
     """The one judgement on one set of rows: kind, interval, p-value, what is off, and what to do.
 
     The verdict calls calibrated rows calibrated with probability 95 %: its three tests of the confidence, or of two
     classes of P(class 1) unless the question is ``about`` the top label, share ``MAIN`` of the 5 %, and each of its
-    clauses (classes, of more than two; groups; bins of confidence; the split of the loss) has ``CLAUSE``. Of fewer than
-    ``FEW`` rows, or ``FEWEST_UNITS`` units, nothing is said. Without a significant difference the verdict is
-    ``calibrated`` only where the mean gap is known to within ``WIDE``, else ``too_few``.
-    doubt : why labels may not belong to scores. where : the rows. calibrated : have they been through a calibrator?
+    clauses (classes, of more than two; groups; bins of confidence; the split of the loss; the calibration errors among
+    the ``scores``) has ``CLAUSE``. Of fewer than ``FEW`` rows, or ``FEWEST_UNITS`` units, nothing is said. Without a
+    finding the verdict is ``calibrated`` only where the mean gap is known to within ``WIDE``, else ``too_few``.
+    doubt : why labels may not belong to scores. where : the rows. tried : methods that these have been through, or
+    that are evaluated on them.
     """
     table, k = context.table, data.n_classes
     units = None if table.units is None else table.units.n
@@ -97,16 +105,16 @@ def judge(
     over, test = _estimate(context, "top"), joint_test(context, positive=k == 2 and about != "top")
     test = replace(test, gap=_sided(test.gap, _estimate(context, "positive") if test.positive else over))
     classes, groups, bins = _class_findings(context), _group_findings(context, about), confidence_bins(context)
+    errors, rejected = _error_findings(scores), test.p_value <= MAIN
     clauses = {
         "classes": 1.0 if classes is None or test.positive else classes.p_value,
         "groups": 1.0 if groups is None else groups.p_value,
         "bins": min(each.p_adjusted for each in bins),
         "split": 1.0 if split is None or context.labelled("top").few_wrong else normal_tail(split.nll.z),
+        "errors": min(errors.values(), default=1.0),
     }
-    found = ["confidence"] * (test.p_value <= MAIN) + [clause for clause, p in clauses.items() if p <= CLAUSE]
-    findings = () if few else tuple(found)
-    p = 1.0 if few else min(1.0, test.p_value * LEVEL / MAIN)
-    rejected = "confidence" in findings
+    found = ["confidence"] * rejected + [clause for clause, p in clauses.items() if p <= CLAUSE]
+    findings, p = () if few else tuple(found), 1.0 if few else min(1.0, test.p_value * LEVEL / MAIN)
     gates = {clause: 1.0 if few else min(p, own * LEVEL / CLAUSE) for clause, own in clauses.items()}
     classes = _gated(classes, gates["classes"], n_significant=0, significant_classes=())
     groups = _gated(groups, gates["groups"], n_significant=0)
@@ -136,9 +144,16 @@ def judge(
         gates,
         doubt,
         units,
+        {} if few else {name: q for name, q in errors.items() if q <= LEVEL},
     )
-    advice = advice_on(report, test, where, calibrated, table.clipped)
-    return replace(report, found=findings_words(report, test), advice=advice)
+    what = advice_on(report, test, where, tried, _without_log_odds(table))
+    return replace(report, found=findings_words(report, test), advice=what)
+
+
+def _without_log_odds(table: RowTable) -> int:
+    """Labels with a probability of 0; of confidences alone, those of exactly 0 or 1."""
+    certain = 0 if table.k > 1 else int(np.isin(table.confidence, (0.0, 1.0)).sum())
+    return max(table.clipped, certain)
 
 
 def _gated(found: Parts, gate: float, **nothing: Any) -> Parts:
@@ -176,6 +191,13 @@ def _kind(test: JointTest, top: MeanGap, findings: Sequence[str], doubt: str, un
     if "confidence" not in findings or abs(top.z) <= TWO_SIDED or against:
         return "mixed"
     return "overconfident" if top.z > 0.0 else "underconfident"
+
+
+def _error_findings(scores: Mapping[str, Score]) -> dict[str, float]:
+    """Adjusted p-values of calibration errors. Those of bins of equally many rows see what the joint test is blind to:
+    scores that are nearly all the same, and outcomes that differ with the little by which they are not."""
+    p = {name: null.p_value for name in ERRORS if name in scores and (null := scores[name].null) is not None}
+    return dict(zip(p, adjusted(np.array([*p.values()])).tolist(), strict=True)) if p else {}
 
 
 def _class_findings(context: MetricContext) -> Classwise | None:
@@ -294,16 +316,18 @@ def findings_words(report: Judgement, test: JointTest) -> tuple[str, ...]:
         few = f"{report.units} units" if report.units and report.units < FEWEST_UNITS else f"{n}"
         what = "units" if few.endswith("units") else "samples"
         tested = f"no evidence of miscalibration ({size})" if report.draws else f"too few {what} to test: {few}"
+        but = errors_words(report)
         if not over.interval.known:
-            return tested, f"{over.interval.method} of the overconfidence"
-        if report.draws and not over.interval.low <= 0.0 <= over.interval.high:  # some evidence, not enough
+            return tested, *but, f"{over.interval.method} of the overconfidence"
+        if report.draws and (but or not over.interval.low <= 0.0 <= over.interval.high):  # some evidence, not enough
             tested = f"no significant miscalibration ({size}, {p})"
         low, high = (whole_points(end) for end in (over.interval.low, over.interval.high))
         needed = f"about {report.rows_needed:,} samples give it to within 1 point"
-        return tested, f"the overconfidence lies between {low} and {high} points ({needed})"
+        return tested, *but, f"the overconfidence lies between {low} and {high} points ({needed})"
     if kind == "calibrated":
         what = " of P(class 1)" if test.positive else ""
-        return f"calibrated: no significant miscalibration{what} (n = {n}, {p})", f"overconfidence {over}"
+        told = f"calibrated: no significant miscalibration{what} (n = {n}, {p})"
+        return told, *errors_words(report), f"overconfidence {over}"
     return *_gaps(report, test), *_clauses(report)
 
 
@@ -342,8 +366,25 @@ def _clauses(report: Judgement) -> list[str]:
     if "groups" in report.findings and report.groups is not None:
         found.append(groups_words(report.groups))
     if "bins" in report.findings and report.size in ("", SIZES[0][1]):
-        found.append(bin_words(max(report.bins, key=lambda b: abs(b.gap) if b.significant else -1.0)))
-    return found
+        found += [bin_words(b) for b in worst_bin(report)]
+    return found + errors_words(report) * ("errors" in report.findings and "confidence" not in report.findings)
+
+
+def errors_words(report: Judgement) -> list[str]:
+    """Which calibration errors are significant where the joint test finds nothing; none where none is."""
+    if not report.errors:
+        return []
+    names, p = " and ".join(report.errors), p_text(min(report.errors.values()))
+    return [f"but {names} {'is' if len(report.errors) == 1 else 'are'} above chance ({p}, adjusted)"]
+
+
+def worst_bin(report: Judgement, way: int = 0, fewest: int = 1) -> list[ConfidenceBin]:
+    """The significant bin with the largest sum of gaps, samples times gap; none where none is significant.
+
+    way : 1 overconfident, -1 underconfident, 0 either. fewest : samples that it must hold.
+    """
+    found = [b for b in report.bins if b.significant and b.n >= fewest and (way == 0 or b.gap * way > 0)]
+    return [max(found, key=lambda b: abs(b.gap) * b.n)] if found else []
 
 
 def groups_words(groups: Groupwise) -> str:
@@ -356,7 +397,8 @@ def groups_words(groups: Groupwise) -> str:
 def bin_words(b: ConfidenceBin) -> str:
     """What happens in one bin of confidences."""
     ends = f"[{b.accuracy_low:.4f}, {b.accuracy_high:.4f}]"
-    return f"of {b.n} samples with confidence {b.low:g} to {b.high:g}, {b.accuracy:.4f} {ends} are right"
+    stated = f"{'fewer' if b.gap > 0 else 'more'} than the {b.confidence:.4f} stated"
+    return f"of {b.n} samples with confidence {b.low:g} to {b.high:g}, {b.accuracy:.4f} {ends} are right, {stated}"
 
 
 def whole_points(gap: float) -> str:
@@ -374,22 +416,33 @@ def remedy_method(split: LossSplit | None, k: int | None, biased: bool) -> str:
     return "beta" if k == 2 else split.method
 
 
-def remedy_words(split: LossSplit | None, k: int | None) -> str:
-    """By how much recalibration could reduce the NLL, where held-out rows show that it could."""
+def strongest_of(k: int | None) -> str:
+    """The method after which none is advised."""
+    return "venn-abers" if k is None else "auto"
+
+
+def remedy_words(split: LossSplit | None, k: int | None, tried: Sequence[str] = ()) -> str:
+    """By how much recalibration could at least reduce the NLL, where held-out rows show that it could.
+
+    tried : see ``judge``; of what has been tried no more is said.
+    """
     if split is None or not split.nll.detected:
         return ""
-    method, by_temperature = remedy_method(split, k, False), split.temperature_nll.calibration
-    if method == "ts":
-        return f"temperature scaling could reduce NLL by {small(by_temperature)} (cross-validated)"
-    share = max(by_temperature / split.nll.calibration, 0.0)
-    return (
-        f"recalibration could reduce NLL by {small(split.nll.calibration)} (cross-validated {split.method});"
-        f" temperature scaling achieves {share:.0%} of it"
-    )
+    by_temperature = split.temperature_nll.calibration
+    alone = remedy_method(split, k, False) == "ts"
+    method, gain = ("ts", by_temperature) if alone else (split.method, split.nll.calibration)
+    share = f"{max(by_temperature / gain, 0.0):.0%}"
+    of_it = "does not help here" if share == "0%" else f"achieves {share} of it"
+    clause = "" if alone or tried else f"; temperature scaling {of_it}"
+    return f"recalibration could reduce NLL by at least {small(gain)} (cross-validated {method}){clause}"
 
 
-def advice_on(report: Judgement, test: JointTest, where: Location, calibrated: bool, zeros: int = 0) -> Advice:
-    """What to do about rows, from themselves alone. zeros : labels with a probability of 0."""
+def advice_on(report: Judgement, test: JointTest, where: Location, tried: Sequence[str], zeros: int = 0) -> Advice:
+    """What to do about rows, from themselves alone.
+
+    zeros : labels or confidences without log-odds. tried : see ``judge``. What comes after a calibrator is the
+    strongest method, and after that nothing.
+    """
     kind, split, k = report.verdict_kind, report.split, report.data.n_classes
     if kind == "check_labels":
         command = f"calcli inspect {shlex.quote(where.name)}" if where.name else ""
@@ -400,30 +453,51 @@ def advice_on(report: Judgement, test: JointTest, where: Location, calibrated: b
         return Advice(f"Label about {report.rows_needed:,} samples,", why)
     if kind == "calibrated":
         return Advice("Nothing.", "Measure again when the data change.")
-    apart, words = APART * ("groups" in report.findings), remedy_words(split, k)
-    if not {"confidence", "split"} & set(report.findings):
-        per = "groups" if "groups" in report.findings else "classes" if "classes" in report.findings else ""
-        rest = "or calibrate with a per-class method (svs, vs), or collect more such samples."
-        if per != "classes":
-            rest = "or fit a calibrator that bends (auto)." if not per else "or collect more of them."
+    apart, words = APART * ("groups" in report.findings), remedy_words(split, k, tried)
+    strongest = strongest_of(k)
+    spent = any(strongest in each.split("+") for each in tried)
+    if not {"confidence", "split", "errors"} & set(report.findings):
+        if "groups" in report.findings or spent:
+            rest = "or collect more of them."
+        elif "classes" in report.findings:
+            rest = "or calibrate with a per-class method (svs, vs), or collect more such samples."
+        else:
+            rest = f"or fit a calibrator that bends ({strongest})."
         return Advice("Do not use it there,", rest + apart, clause=words)
-    if calibrated and not words:
-        rest = "its bins, classes and groups show where it is off; recalibration finds nothing to gain."
-        more = "" if split is None else f"{split.method} and ts reduce its NLL no further (cross-validated)"
-        return Advice("No remedy was found:", rest + apart, clause=more)
-    method = remedy_method(split, k, test.positive and abs(test.gap.z) > TWO_SIDED)
-    if kind == "mixed" and method == "ts" and (split is None or not split.nll.detected):
-        method = "auto"  # the average is right: no one temperature mends it
-    if zeros:  # the logarithms of forests, trees and neighbours: ts and svs run to their bounds
-        method, badly = ("venn-abers", "ts and platt") if k in (None, 2) else ("auto", "ts and svs")
-        have = "1 label has" if zeros == 1 else f"{zeros} labels have"
-        words = f"{have} a probability of exactly 0, which {badly} handle badly"
-    others = "other labelled samples of this model"
+    unmoved = split is not None and not words and not zeros
+    if spent or (tried and unmoved):
+        rest = "its bins, classes and groups show where it is off; "
+        more = f"{strongest}, the strongest method, has been tried"
+        if unmoved and split is not None:
+            more = f"{split.method} and ts reduce its NLL no further (cross-validated)"
+        return Advice("No remedy was found:", f"{rest}{more}.{apart}", clause=f"no remedy was found: {more}")
+    method, words = _advised(report, test, words, zeros)
+    place = ""
+    if tried:
+        method, place = strongest, f" in place of {' and '.join(dict.fromkeys(tried))}"
+    others = f"other labelled samples of this model{place}"
     if where.name and where.to_fit == where.name:
         others = f"these samples, and evaluate it on {where.to_evaluate}"
     rest = f"on {others}. {words[:1].upper()}{words[1:]}{'.' * bool(words)}"
     command = f"calcli fit --method {method} {other_rows(where.to_fit)}"
-    return Advice(f"Fit a calibrator ({method})", f"{rest}{apart}".strip(), command, None, words or "fit a calibrator")
+    clause = f"{words or 'fit a calibrator'}{place and f'; fit another{place}'}"
+    return Advice(f"Fit a calibrator ({method})", f"{rest}{apart}".strip(), command, None, clause)
+
+
+def _advised(report: Judgement, test: JointTest, words: str, zeros: int) -> tuple[str, str]:
+    """The method to fit to uncalibrated scores, and why. words : what recalibration gains."""
+    split, k, kind = report.split, report.data.n_classes, report.verdict_kind
+    method = remedy_method(split, k, test.positive and abs(test.gap.z) > TWO_SIDED)
+    blind = "confidence" not in report.findings or (kind == "mixed" and method == "ts")
+    if blind and (split is None or not split.nll.detected):
+        method = strongest_of(k)  # the average is right: no one temperature mends it
+    if zeros:  # the logarithms of forests, trees and neighbours: ts and svs run to their bounds
+        method, badly = ("venn-abers", "ts and platt") if k in (None, 2) else ("auto", "ts and svs")
+        have = "1 label has" if zeros == 1 else f"{zeros} labels have"
+        words = f"{have} a probability of exactly 0, which {badly} handle badly"
+        if k is None:
+            words = f"{zeros} confidence{'s are' if zeros > 1 else ' is'} exactly 0 or 1, which have no log-odds"
+    return method, words
 
 
 def other_rows(known: str) -> str:

@@ -34,6 +34,7 @@ class PlattByGroup(ByGroup):
     tau: FloatArray = param(2, within="positive")
     groups: Mapping[str, tuple[float, float]] = param()
     mode: str = param()
+    sure: float | None = param(optional=True, default=None)
 
     place = 35
     aliases = ("platt-by-group",)
@@ -45,7 +46,7 @@ class PlattByGroup(ByGroup):
     @classmethod
     def pooled(cls, rows: Rows, common: PlattScaling, names: Sequence[str], options: ByOptions) -> tuple[Self, Pooled]:
         weight, mode = rows.weights(), str(common.mode)
-        sample = single_sample(rows, cast(Mode, mode), weight)
+        sample = single_sample(rows, cast(Mode, mode), weight).within(common.sure)
         code = codes(rows, options.by, names)
         slope, intercept = float(common.slope[0]), float(common.intercept[0])
         u, own = slope * sample.s + intercept, np.ones(rows.n) if weight is None else weight
@@ -60,13 +61,13 @@ class PlattByGroup(ByGroup):
         (e, f), own_maps = found.centre, found.theta @ np.array([[slope, intercept], [0.0, 1.0]])
         groups = {name: (a, b) for name, (a, b) in zip(names, own_maps.tolist(), strict=True)}
         centre = float((1.0 + e) * slope), float((1.0 + e) * intercept + f)
-        return cls(options.by, *centre, np.sqrt(found.variance), groups, mode), found
+        return cls(options.by, *centre, np.sqrt(found.variance), groups, mode, common.sure), found
 
     def apply(self, block: Block) -> Prediction:
         maps = np.array([(self.slope, self.intercept)]) + np.array([*self.groups.values(), (0.0, 0.0)])
         at = places(self.by, tuple(self.groups), block)
         own: Any = tuple((entries(at, column),) for column in maps.T)
-        return PlattScaling(*own, mode=self.mode).apply(block)
+        return PlattScaling(*own, mode=self.mode, sure=self.sure).apply(block)
 
     def check_own(self, k: int) -> None:
         PlattScaling(np.array([self.slope]), np.array([self.intercept]), mode=self.mode).check(k)

@@ -127,14 +127,14 @@ class ScalingBinning(BinaryCalibrator):
             first = fit_whole_rows(seen.take(counted[parts[0]]), options, context)
             seen = mapped(seen, first.calibrator)
             whole = {name: getattr(first.calibrator, name) for name in WHOLE if hasattr(first.calibrator, name)}
-        maps = fit_maps(cls, seen, options.mode, lambda sample: cls.fit_map(sample, options, parts), context)
+        sure, told = cls.certainty(rows)
+        fit_map = lambda sample: cls.fit_map(sample.within(sure), options, parts)  # noqa: E731
+        maps = fit_maps(cls, seen, options.mode, fit_map, context)
         if first is not None:
             maps.before(first)
         slope, intercept, edges, values, slope_rest = maps.params
-        whole = {"temperature": None, "mode": options.mode, "slope_rest": slope_rest, **whole}
-        return maps.finish(
-            cls(slope, intercept, edges, values, **whole), (*cls.certainties(rows), *cls.advice(rows, options))
-        )
+        whole = {"temperature": None, "mode": options.mode, "slope_rest": slope_rest, "sure": sure, **whole}
+        return maps.finish(cls(slope, intercept, edges, values, **whole), (*told, *cls.advice(rows, options)))
 
     @classmethod
     def fit_map(cls, sample: Sample, options: Any, parts: Parts | None = None) -> MapFit:

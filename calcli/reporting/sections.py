@@ -418,7 +418,7 @@ def numbers(model: ModelResults, m: int) -> Safe:
                 (
                     join([name(v.name), ", ", score.name]),
                     tag("data", fixed(score.value, 4), value=repr(score.value)) if score.value is not None else NONE,
-                    span(i.low, i.high, 1, 4)
+                    join([span(i.low, i.high, 1, 4), *([tag("small", words)] if (words := score.end_words) else [])])
                     if i
                     else tag("small", score.reason or score.more.get("ci_reason", "not computed")),
                     f"{fixed(score.null.mean, 4)}, 95th percentile {fixed(score.null.q95, 4)}" if score.null else NONE,
@@ -427,7 +427,8 @@ def numbers(model: ModelResults, m: int) -> Safe:
             )
     head = ("Metric", "Value", term("interval"), "Expected under calibration", "p-value")
     inner = table("All numbers", head, rows, f"numbers-{m}")
-    return tag("details", tag("summary", "All numbers"), inner, download(f"t-numbers-{m}"))
+    legend = [tag("p", line, class_="muted") for line in dict.fromkeys(v.result.p_legend for v in model.versions)]
+    return tag("details", tag("summary", "All numbers"), inner, *legend, download(f"t-numbers-{m}"))
 
 
 def signatures(models: Sequence[ModelResults]) -> Safe:

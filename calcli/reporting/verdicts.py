@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from calcli.diagrams.caption_text import squeeze
 from calcli.diagrams.curve import Quantity
 from calcli.evaluation.verdict_results import Advice, Judgement
+from calcli.evaluation.verdict_rules import errors_words, worst_bin
 from calcli.fast_dataclass import dataclass
 from calcli.reporting.gather import ModelResults, Version
 from calcli.reporting.number_format import count, per_cent, points, samples, signed, span
@@ -34,13 +35,10 @@ def bin_sentence(version: Version, way: int = 0) -> str:
     """
     report = version.result.report
     assert report is not None
-    found = [b for b in report.bins if b.significant and b.n >= FEWEST and (way == 0 or b.gap * way > 0)]
-    if not found:
-        return ""
-    b = max(found, key=lambda b: abs(b.gap) * b.n)
-    return (
+    return "".join(
         f"When it says {100 * b.low:g} to {100 * b.high:g}% ({count(b.n)} of {count(version.result.n)} samples)"
         f" it is right in {per_cent(b.accuracy)} ({per_cent(b.accuracy_low)} to {per_cent(b.accuracy_high)})."
+        for b in worst_bin(report, way, FEWEST)
     )
 
 
@@ -94,7 +92,7 @@ class Verdict:
 
 def tone(report: Judgement) -> str:
     """fair, unknown or warning: the tint of a judgement."""
-    return {"✓": "fair", "?": "unknown"}.get(report.sign, "warning")
+    return {"✓": "fair", "?": "unknown", "–": "unknown"}.get(report.sign, "warning")
 
 
 def report_of(version: Version) -> Judgement:
@@ -114,11 +112,16 @@ def _reach(r: Judgement) -> str:
     return span(r.overconfidence.interval.low, r.overconfidence.interval.high)
 
 
+def _errors(r: Judgement) -> str:
+    """The calibration errors that are significant where the joint test finds nothing, in a sentence."""
+    return "".join(f"{words.capitalize()}." for words in errors_words(r))
+
+
 def _too_few(v: Version, r: Judgement) -> tuple[str, Advice, Advice]:
     i = r.overconfidence.interval
     reach = f"from {way_words(i.low)} to {way_words(i.high)}" if i.known else f"({i.method})"
     return (
-        "Too few samples to tell.",
+        f"{r.word[0].upper()}{r.word[1:]}.",
         Advice("Unknown.", f"With {samples(v.result.n)} it may be anywhere {reach}."),
         Advice("Cannot be seen.", "The samples do not show whether it is over- or underconfident."),
     )
@@ -137,7 +140,7 @@ def _calibrated(v: Version, r: Judgement) -> tuple[str, Advice, Advice]:
     return (
         "Its confidence can be taken at face value.",
         Advice(f"Yes, as far as {count(v.result.n)} samples can show:", off),
-        Advice("Neither way.", "No test finds it over- or underconfident."),
+        Advice("Neither way.", _errors(r) or "No test finds it over- or underconfident."),
     )
 
 
@@ -164,6 +167,12 @@ def _mixed(v: Version, r: Judgement) -> tuple[str, Advice, Advice]:
     if "confidence" in r.findings:
         return _wrong_in_places(v, r)
     parts = next((part for part in ("groups", "classes", "bins") if part in r.findings), None)
+    if parts is None and r.errors and "split" not in r.findings:
+        return (
+            "Right on average, miscalibrated among nearly equal confidences.",
+            Advice("Only the average is right.", _errors(r)),
+            Advice("Both ways.", NOWHERE),
+        )
     about: Quantity = "top"
     if parts is None:
         return (
@@ -224,7 +233,7 @@ def overall(models: Sequence[ModelResults]) -> str:
         "underconfident": ("is underconfident", "are underconfident"),
         "mixed": ("is miscalibrated in places", "are miscalibrated in places"),
         "calibrated": ("is calibrated", "are calibrated"),
-        "too_few": ("has too few samples to tell", "have too few samples to tell"),
+        "too_few": ("shows no evidence of miscalibration", "show no evidence of miscalibration"),
     }
     counts = {kind: sum(each == kind for each in kinds) for kind in words}
     parts = [f"{n} {words[kind][n > 1]}" for kind, n in counts.items() if n]

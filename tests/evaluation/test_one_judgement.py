@@ -18,7 +18,7 @@ from calcli.metrics.intervals import Interval, wilson_interval
 from calcli.reporting.number_format import span
 
 KINDS = ("calibrated", "overconfident", "underconfident", "mixed", "too_few", "check_labels")
-SIGNS = dict(zip(KINDS, ("✓", "▲", "▼", "▲▼", "?", "?"), strict=True))
+SIGNS = dict(zip(KINDS, ("✓", "▲", "▼", "▲▼", "–", "?"), strict=True))
 
 
 def rows_of(kind, k):
@@ -186,12 +186,7 @@ def test_zero_has_no_sign():
             "calcli evaluate m.h5:cal --calibrator own.json",
             "was fitted",
         ),
-        (
-            ["bad"],
-            "None of these helps.",
-            "calcli fit --method ts m.h5:cal",
-            "temperature scaling could reduce NLL",
-        ),
+        (["bad"], "None of these helps.", "calcli fit --method auto m.h5:cal", "in place of ts"),
     ],
 )
 def test_a_calibrator_that_is_given_and_helps_is_the_advice_of_every_output(

@@ -84,9 +84,9 @@ def test_what_a_calibrator_was_fitted_on_serves_another_fit(run):
     content = json.loads(Path("in/ts.json").read_text("utf-8"))
     content["params"]["temperature"] = 0.5
     Path("in/bad.json").write_text(json.dumps(content), "utf-8")
-    assert advised(run, "test.npz", "-c", "in/bad.json") == "calcli fit --method ts in/cal.npz"
+    assert advised(run, "test.npz", "-c", "in/bad.json") == "calcli fit --method auto in/cal.npz"
     Path("in/cal.npz").unlink()
-    assert advised(run, "test.npz", "-c", "in/bad.json") == "calcli fit --method ts <other labelled samples>"
+    assert advised(run, "test.npz", "-c", "in/bad.json") == "calcli fit --method auto <other labelled samples>"
 
 
 def test_no_shell_takes_the_words_for_a_file(tmp_path):

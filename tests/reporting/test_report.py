@@ -189,8 +189,8 @@ def binary_rows(n, says, right, seed=0):
         (0.9, 0.88, 8000, "▲", "A little overconfident."),
         (0.7, 0.90, 2000, "▼", "Much underconfident: it is right more often than it says."),
         (0.9, 0.90, 9000, "✓", "Its confidence can be taken at face value."),
-        (0.9, 0.80, 20, "?", "Too few samples to tell."),
-        (0.6, 0.60, 400, "?", "Too few samples to tell."),
+        (0.9, 0.80, 20, "–", "Too few samples to test."),
+        (0.6, 0.60, 400, "–", "No evidence of miscalibration."),
     ],
 )
 def test_the_verdict_is_the_first_rule_that_fits(says, right, n, sign, headline):
@@ -456,7 +456,7 @@ def test_one_case_is_one_case_and_shows_nothing():
     z, y = truth(40, 6, temperature=1.6)
     model, _ = model_of(z[:1], y[:1])
     verdict, advice = verdict_of(model), report_of(model.versions[0]).advice
-    assert verdict.headline == "Too few samples to tell."
+    assert verdict.headline == "Too few samples to test."
     assert verdict.trusted.rest.startswith("With 1 sample it may be anywhere from ")
     assert "points underconfident to 100.0 points overconfident" in verdict.trusted.rest
     low, high = (float(x) for x in re.findall(r"[\d.]+", verdict.trusted.rest)[1:3])

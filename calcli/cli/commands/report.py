@@ -138,7 +138,7 @@ def _model(job: Job, bundles: Sequence[str]) -> tuple[ModelResults, list[Result]
     with job.command.rows(bundles) as rows:
         check_weights(rows)
         group = rows.column("group")
-        subject = Subject(rows, rows.name, group, rows.class_names, rows.unit_name, rows.location)
+        subject = Subject.of(rows, group)
         model, done = gather(subject, job.candidates(artifacts, rows), job.plan, job.command.progress)
         results = job.warned(rows, artifacts, done.tables[0], done.results)
         facts = [None, *(facts_of(path, artifact) for path, artifact in artifacts)]

@@ -1,6 +1,7 @@
 """Binary questions that rows of scores answer, and their exact log-odds."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 from functools import partial
 from typing import Literal
 
@@ -66,6 +67,10 @@ class Sample:
         """Weight of all outcomes."""
         return float(len(self.s) if self.weight is None else self.weight.sum())
 
+    def within(self, sure: float | None) -> "Sample":
+        """The same with log-odds of at most ``sure`` in size; None for no bound."""
+        return self if sure is None else replace(self, s=within(self.s, sure))
+
     def part(self, index: IntArray) -> "Sample":
         """Some of the rows."""
         weight, stated = (None if v is None else v[index] for v in (self.weight, self.stated))
@@ -128,6 +133,11 @@ def confidence_log_odds(c: FloatArray) -> FloatArray:
     """log(c / (1 - c)) with the floor under probabilities: confidences of 0 and 1 are at -708.4 and 708.4."""
     with np.errstate(divide="ignore"):
         return floored_log(c) - np.maximum(np.log1p(-c), np.log(TINY))
+
+
+def within(s: FloatArray, sure: float | None) -> FloatArray:
+    """Log-odds of at most ``sure`` in size; None for no bound."""
+    return s if sure is None else np.clip(s, -sure, sure)
 
 
 def clipped_log_odds(p: FloatArray, clip: float) -> FloatArray:

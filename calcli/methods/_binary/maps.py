@@ -27,6 +27,7 @@ from calcli.methods._binary.log_odds import (
     probabilities,
     single_sample,
     top_log_odds,
+    within,
 )
 from calcli.methods._binary.logistic import Regression
 from calcli.numerics import TINY, FloatArray, sigmoid
@@ -108,11 +109,12 @@ class BinaryCalibrator(Calibrator):
 
     mode : what the maps are of. None in artifacts of calcli 0.1, whose maps are of the top
     label or of each class and take probabilities, or log-odds clipped ``clip`` away from
-    certainty.
+    certainty. sure : log-odds that stand for confidences of exactly 1, and less for 0, where the fit has met some.
     """
 
     _: KW_ONLY
     mode: str | None = param(optional=True, default=None)
+    sure: float | None = param(optional=True, default=None)
 
     identity: ClassVar[tuple[Any, ...]] = ()
     """Parameters of the map that changes nothing, for classes that never occur."""
@@ -163,24 +165,29 @@ class BinaryCalibrator(Calibrator):
     @classmethod
     def fit(cls, rows: Rows, options: Any, context: Context) -> Fit[Self]:
         options = cls.resolve_options(options, rows.k)
-        maps = fit_maps(cls, rows, options.mode, lambda sample: cls.fit_map(sample, options), context)
-        calibrator = cls(*maps.params, mode=options.mode, **maps.more)
-        return maps.finish(calibrator, (*cls.certainties(rows), *cls.advice(rows, options)))
+        sure, told = cls.certainty(rows)
+        maps = fit_maps(cls, rows, options.mode, lambda sample: cls.fit_map(sample.within(sure), options), context)
+        calibrator = cls(*maps.params, mode=options.mode, sure=sure, **maps.more)
+        return maps.finish(calibrator, (*told, *cls.advice(rows, options)))
 
     @classmethod
     def takes_logarithms(cls) -> bool:
         return cls.takes_log_odds and not cls.only_ranks
 
     @classmethod
-    def certainties(cls, rows: Rows) -> Iterator[str]:
-        """Advice against log-odds of confidences that are certain."""
-        if rows.kind == "confidence" and cls.takes_logarithms():
-            c = rows.array()
-            if sure := int(((c == 0) | (c == 1)).sum()):
-                yield (
-                    f"{sure} of {rows.n} confidences are exactly 0 or 1, whose log-odds are infinite: they enter as"
-                    " 708 and bend the map; venn-abers, ir, hb, bbq or spline would serve better"
-                )
+    def certainty(cls, rows: Rows) -> tuple[float | None, list[str]]:
+        """``sure`` of confidences of which some are exactly 0 or 1, and what to know: they are taken to be half as far
+        from certainty as the nearest other, as ``floor`` does (Martín-Fernández et al. 2003)."""
+        if rows.kind != "confidence" or not cls.takes_logarithms():
+            return None, []
+        far = np.minimum(c := rows.array().astype(np.float64), 1.0 - c)
+        if not (far == 0.0).any():
+            return None, []
+        sure = -float(confidence_log_odds(far.min(initial=0.5, where=far > 0.0, keepdims=True) / 2.0).item())
+        return sure, [
+            f"{int((far == 0.0).sum())} of {rows.n} confidences are exactly 0 or 1, whose log-odds are infinite: they"
+            f" enter as {sure:.3g}; calcli fit --method venn-abers needs no log-odds"
+        ]
 
     @property
     def upstream(self) -> Calibrator | None:
@@ -231,7 +238,7 @@ class BinaryCalibrator(Calibrator):
         if block.kind == "confidence":
             c = block.scores[:, 0].astype(np.float64)
             return Prediction.of_confidence(
-                self.curve(confidence_log_odds(c) if self.takes_log_odds else c, *self.maps[0])
+                self.curve(within(confidence_log_odds(c), self.sure) if self.takes_log_odds else c, *self.maps[0])
             )
         if len(self.maps) > 1:
             return normalize(self.marginals(block), block.z, block.prediction)

@@ -1,0 +1,141 @@
+"""Advice that is followed leads somewhere: each step names what is new and gains, or says that no more is found."""
+
+import json
+import re
+
+import h5py
+import numpy as np
+import pytest
+from metric_cases import draw_labels, softmax
+
+import calcli
+from calcli.evaluation.verdict_results import LossPart, LossSplit
+from calcli.evaluation.verdict_rules import remedy_words
+
+
+def rows_of(kind, k, n=3000):
+    """Scores and labels: shares of 100 votes (a forest), features counted twice (naive Bayes), or both bent."""
+    rng = np.random.RandomState(k)
+    z = rng.normal(size=(n, k)) * (2.5 if k < 20 else 3.5)
+    y = draw_labels(softmax(z), rng)
+    if kind == "forest":
+        p = 0.6 * softmax(z) + 0.4 / k
+        return np.array([rng.multinomial(100, row) for row in p]) / 100.0, y
+    z = 2.0 * z + rng.normal(size=(n, k)) + 0.8 * rng.normal(size=k)
+    return softmax(z + (0.3 * z * (z > 0) if kind == "bent" else 0.0)), y
+
+
+CASES = [("bayes", 2), ("forest", 2), ("bent", 3), ("forest", 3), ("bayes", 10)]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("kind", "k"), [*CASES, ("bent", 100), ("confidence", 1)])
+def test_advice_that_is_followed_three_times_gains_or_stops(kind, k):
+    """Every step: fit what the advice names on one half, apply it to the other, and ask again."""
+    p, y = rows_of("bent" if kind == "confidence" else kind, max(k, 3) if k < 2 else k)
+    how = {"kind": "probs"}
+    if kind == "confidence":
+        p, y, how = p.max(axis=1), (p.argmax(axis=1) == y).astype(int), {"kind": "confidence"}
+    half, tried, losses = len(p) // 2, [], []
+    report = calcli.evaluate(p[half:], y[half:], **how).results[0].report
+    for _ in range(3):
+        found = re.fullmatch(r"calcli fit --method (\S+) <other labelled samples>", report.advice.command)
+        if found is None:
+            assert report.advice.lead in ("Nothing.", "No remedy was found:") or report.verdict_kind == "too_few"
+            break
+        assert found[1] not in tried
+        tried.append(found[1])
+        fitted = calcli.fit(p[:half], y[:half], method=found[1], **how)
+        before, after = calcli.evaluate(p[half:], y[half:], calibrators=[fitted], **how).results
+        loss = "brier_top" if kind == "confidence" else "nll"
+        losses += [before.scores[loss].value] * (not losses) + [after.scores[loss].value]
+        report = after.report
+    assert 0 < len(tried) < 3 and all(np.diff(losses) < 0)
+
+
+def test_rows_that_have_been_through_a_calibrator_are_not_sent_back_to_it(run, tmp_path):
+    """What apply writes names its calibrator: a bias is left by ts, and the advice is neither ts nor svs after it."""
+    rng = np.random.RandomState(5)
+    z = rng.normal(size=(3000, 3)) * 3
+    with h5py.File("m.h5", "w") as file:
+        file["logits"], file["labels"] = 1.3 * z + np.array([1.0, 0.0, -1.0]), draw_labels(softmax(z), rng)
+    assert run("fit", "-m", "ts", "m.h5", "-o", "ts.json", "-q").code == 0
+    assert run("apply", "ts.json", "m.h5", "-o", "a.h5", "-q").code == 0
+    raw, mended = (
+        json.loads(run("evaluate", name, "--json", "-q").out)["results"][0]["report"] for name in ("m.h5", "a.h5")
+    )
+    assert re.search(r"temperature scaling achieves \d+% of it: calcli fit --method svs", raw["verdict"])
+    assert "temperature" not in mended["verdict"] and "in place of ts" in mended["advice"]["rest"]
+    assert mended["advice"]["command"] == "calcli fit --method auto <other labelled samples>"
+
+
+def test_a_temperature_that_achieves_nothing_is_said_not_to_help():
+    gain, none = LossPart(0.9, 0.8, 0.1, 0.01), LossPart(0.9, 0.9, 1e-5, 0.01)
+    words = remedy_words(LossSplit("svs", 5, gain, gain, none), 10)
+    assert words.endswith("by at least 0.1000 (cross-validated svs); temperature scaling does not help here")
+    assert "temperature" not in remedy_words(LossSplit("svs", 5, gain, gain, none), 10, ["ts"])
+
+
+@pytest.mark.parametrize("k", [1, 3])
+def test_a_nearly_constant_confidence_is_not_called_calibrated_where_errors_find_what_it_hides(k):
+    """Confidences .70 to .71 that are right in 55 to 85 %: the mean is right; fixed bins and kernels see no more."""
+    rng = np.random.RandomState(0)
+    step = np.arange(2000) % 4
+    c, y = 0.7 + 1e-4 * step + 1e-5 * rng.random_sample(2000), rng.random_sample(2000) < 0.55 + 0.1 * step
+    if k == 1:
+        report = calcli.evaluate(c, y.astype(int), kind="confidence").results[0].report
+    else:
+        p = np.stack([c, 0.6 * (1 - c), 0.4 * (1 - c)], axis=1)
+        report = calcli.evaluate(p, np.where(y, 0, 1 + (rng.random_sample(2000) < 0.4)), kind="probs").results[0].report
+    assert "errors" in report.findings and report.verdict_kind == "mixed" and report.p_value > 0.05 >= report.p_overall
+    assert "but ece_mass and tce2 are above chance (p = 0.002, adjusted)" in report.verdict
+    assert report.advice.command.endswith(f"--method {'venn-abers' if k == 1 else 'auto'} <other labelled samples>")
+
+
+def test_the_bin_that_is_told_is_the_one_that_most_samples_suffer_from():
+    """60 rows say .25 and are right in .6; 3000 say .95 and are right in .9: a seventh of the gap, 7 times the sum."""
+    said = np.r_[np.full(60, 0.25), np.full(3000, 0.95), np.full(2400, 0.55)]
+    hit = np.concatenate([np.arange(n) < round(n * right) for n, right in ((60, 0.6), (3000, 0.9), (2400, 0.6))])
+    report = calcli.evaluate(said, hit.astype(int), kind="confidence").results[0].report
+    assert "of 3000 samples with confidence 0.9 to 0.99, 0.9000 [" in report.verdict
+    assert "are right, fewer than the 0.9500 stated" in report.verdict
+
+
+def test_a_limit_above_the_95th_percentile_is_not_told_to_rise_above_it(run, tmp_path):
+    p, y = rows_of("bayes", 2)
+    with h5py.File("m.h5", "w") as file:
+        file["probs"], file["labels"] = p, y
+    null = json.loads(run("evaluate", "m.h5", "-m", "ece", "--json", "-q").out)["results"][0]["metrics"]["ece"]
+    for factor, told in ((0.95, True), (1.05, False)):
+        said = run("evaluate", "m.h5", "-m", "ece", "--max", f"ece={factor * null['null_q95']}").err
+        assert "a calibrated model would cross it in about" in said
+        assert ("or a limit above the 95th percentile" in said) == told
+
+
+def test_every_p_value_has_its_test_and_its_least_value_in_the_legend(run, tmp_path):
+    """1 / 1001 and 1 / 201 rounded up; of the verdict 1 / 201 times .05 / .045."""
+    p, y = rows_of("bayes", 3)
+    with h5py.File("m.h5", "w") as file:
+        file["probs"], file["labels"] = p, y
+    said = next(line for line in run("evaluate", "m.h5", "--full").out.splitlines() if "p-values: " in line)
+    for words in ("smooth error (no p-value below 0.006)", "ece, ece_mass", "below 0.001)", "below 0.005)"):
+        assert words in said
+    assert run("report", "m.h5", "-o", "r.html", "-q").code == 0
+    assert "one test of mean gap, sharpness and smooth error (no p-value below 0.006)" in (
+        tmp_path / "r.html"
+    ).read_text("utf-8")
+
+
+def test_an_interval_from_zero_beside_a_rejection_says_what_it_means(run, tmp_path):
+    """1500 rows 4 points off: the debiased error is significant, and 1.645 of its standard errors reach 0."""
+    for seed in range(20):
+        rng = np.random.RandomState(seed)
+        c = 0.5 + 0.45 * rng.random_sample(1500)
+        y = (rng.random_sample(1500) < c - 0.04).astype(int)
+        score = calcli.evaluate(c, y, kind="confidence", metrics=["tce2"]).results[0].scores["tce2"]
+        rejected = score.p_value <= 0.05 and score.interval.low == 0.0
+        assert bool(score.end_words) == rejected
+        assert not rejected or score.end_words.startswith("more than 0 (p ")
+        if rejected:
+            break
+    assert rejected
