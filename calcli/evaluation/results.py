@@ -67,7 +67,7 @@ class Score(Record):
         i, p = self.interval, self.p_value
         if i is None or p is None or i.low > 0.0 or p > 1.0 - i.level:
             return ""
-        return f"more than 0 ({p_text(p, self.draws)}), how little more cannot be told"
+        return f"more than 0 ({p_text(p, self.draws)}); how much more these samples do not show"
 
 
 @dataclass(frozen=True)
