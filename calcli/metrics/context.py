@@ -21,7 +21,7 @@ from calcli.metrics.ties import Ordered, Ranked
 from calcli.numerics import AnyArray, FloatArray, IntArray, distinct, starts_of_ties
 from calcli.options import flag, seed
 from calcli.parallel import check_memory
-from calcli.statistics.units import FEW_WRONG, Luck, SharedOutcomes, opposed_luck
+from calcli.statistics.units import FEW_WRONG, FEWEST_UNITS, Luck, SharedOutcomes, opposed_luck
 
 Label = Literal["top", "positive", "class", "all"]
 Scheme = Literal["width", "mass"]
@@ -212,11 +212,11 @@ class MetricContext:
 
     @property
     def few_wrong(self) -> str | None:
-        """Why means over units have no interval: too few of them are expected to hold a wrong row."""
+        """Why means over units have no interval: too few of them hold a wrong row, or are expected to."""
         luck = self.luck
-        if luck is None or luck.wrong >= FEW_WRONG:
+        if luck is None or (luck.wrong >= FEW_WRONG and luck.seen >= FEWEST_UNITS):
             return None
-        return f"about {luck.wrong:.0f} of {luck.units} units hold all errors: no interval"
+        return f"about {min(luck.wrong, luck.seen):.0f} of {luck.units} units hold all errors: no interval"
 
     @cached_property
     def shared(self) -> SharedOutcomes | None:
@@ -231,7 +231,10 @@ class MetricContext:
         check_memory(draws * t.n // 8, f"{draws} draws of the outcomes of {t.n} rows in units")
         share = [luck.share, 0.0]
         if self.settings.label == "positive" and luck.share < 1.0:
-            share = opposed_luck(self.scores, self.outcomes, t.units, t.weight)
+            right = self.labelled("top").luck
+            assert right is not None
+            opposed = opposed_luck(self.scores, self.outcomes, t.units, t.weight)
+            share = [0.0, 1.0] if right.share == 1.0 else opposed
         return SharedOutcomes.drawn(self.scores, t.units, share[0], max(draws, 1), self.rng("shared"), share[1])
 
     def drawn(self, name: str, draws: int) -> Iterator[tuple[slice, AnyArray]]:
