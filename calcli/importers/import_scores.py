@@ -14,6 +14,7 @@ from calcli.errors import CalcliError, DataError, UsageError
 from calcli.importers.archive import Archive, Entry, unite
 from calcli.importers.array_names import COLUMNS, BundleArrays, columns_by_name, group_name, parse_name, plan
 from calcli.importers.confidences import confidences_by_name, count_votes, load_confidences
+from calcli.importers.files_of_units import files_of_units, folder_sha256
 from calcli.importers.formats import open_archive
 from calcli.importers.gold_labels import add_gold, aligned_labels
 from calcli.importers.import_report import (
@@ -62,13 +63,15 @@ def import_scores(
         told = stack.enter_context(remarks())
         settled = settle_sources(sources, stack)
         try:
-            archives = [open_archive(path, stack, ask) for path in settled.files]
+            folders = [source for source in sources if source.is_dir()]
+            units = files_of_units(settled.files, folders, ask)
+            archives = [units] if units else [open_archive(path, stack, ask) for path in settled.files]
             _refuse_unread(ask, archives)
             if ask.join:
                 entries, dropped = join_archives(archives, ask.drop_duplicates)
                 ask = replace(ask, drop_duplicates=ask.drop_duplicates and not dropped)
             else:
-                entries = unite(archives, settled.folders)
+                entries = unite(archives, [] if units else settled.folders)
                 remark_shards(archives)
             if ask.gold is not None and not (ask.votes and any(path.endswith(ask.gold) for path in entries)):
                 settle_sources([Path(ask.gold)], stack, settled)
@@ -79,10 +82,12 @@ def import_scores(
             entries = columns_by_name(entries, ask.named)
             if ask.votes is not None:
                 entries, ask = count_votes(entries, ask, where)
+            hashes = [folder_sha256(settled.files) if one is units else file_sha256(one.path) for one in archives]
             origin = {
                 "calcli_version": __version__,
                 "files": [
-                    {"name": one.path.name, "format": one.format, "sha256": file_sha256(one.path)} for one in archives
+                    {"name": one.path.name, "format": one.format, "sha256": found}
+                    for one, found in zip(archives, hashes, strict=True)
                 ],
                 "kind_given": ask.kind is not None,
             }

@@ -23,7 +23,7 @@ from calcli.importers.mistaken_for_scores import (
     refuse_other_order,
     refuse_ranks,
 )
-from calcli.importers.positions import Dense, Positions, class_axis_of
+from calcli.importers.positions import Dense, Parts, Positions, class_axis_of, cut_alike
 from calcli.importers.remarks import remark
 from calcli.io.validate import check_labels, check_scores, check_shape, check_weights, score_kind
 from calcli.numerics import IntArray
@@ -117,9 +117,7 @@ def load(
     scores_entry = entries[candidate.scores]
     where, kind = scores_entry.where, score_kind(candidate.kind)
     truth = None if candidate.labels is None else entries[candidate.labels].load()
-    given = scores_entry.load()
-    if ask.percent:
-        given = np.asarray(given[()], dtype=np.float64) / 100.0
+    given, truth = _as_they_lie(scores_entry.load(), truth, ask, where)
     if ask.reduce in (None, "none"):
         axis = class_axis_of(given, truth, ask.class_axis, where)
         if axis is not None:
@@ -171,6 +169,19 @@ def load(
     )  # fmt: skip
 
 
+def _as_they_lie(given: Any, truth: Any, ask: ImportRequest, where: str) -> tuple[Any, Any]:
+    """Scores and labels, both as parts where one is; of ``--percent`` from 0 to 1, of ``--reduce`` padded with NaN."""
+    given, truth = cut_alike(given, truth), cut_alike(truth, given)
+    if not isinstance(given, Parts):
+        return np.asarray(given[()], dtype=np.float64) / 100.0 if ask.percent else given, truth
+    if ask.percent:
+        of = given.of
+        given = Parts(given.shapes, np.float64, lambda unit: np.asarray(of(unit), dtype=np.float64) / 100.0, where)
+    if ask.reduce not in (None, "none"):
+        given = given.padded([*map(given.of, range(len(given)))], np.nan)
+    return given, truth
+
+
 def _load_dense(
     dense: Dense, candidate: BundleArrays, entries: Mapping[str, Entry], ask: ImportRequest, kind: ScoreKind
 ) -> Imported:
@@ -179,24 +190,26 @@ def _load_dense(
     n, k = check_shape(scores.shape, scores.dtype, where)
     refuse_impostors(scores, kind, where, forced=ask.kind is not None)
     names, _ = _class_names(candidate, entries, k, False, ask)
-    labels = None if candidate.labels is None else dense.labels(entries[candidate.labels].where)
+    labels = None if candidate.labels is None else dense.labels(entries[candidate.labels].where, names)
     extras, columns = dict(candidate.extras), {}
-    if "ids" in extras:
+    if "ids" in extras and len(entries[extras["ids"]].column()) == dense.units:
         extras = {"unit": extras.pop("ids"), **extras}
     if ask.named.get("unit") == []:
         extras.pop("unit", None)
     elif "unit" not in extras:
         columns["unit"] = dense.column(np.arange(dense.units, dtype=np.int32))
-    for role in (role for role in COLUMNS if role in extras):
+    for role in (role for role in (*COLUMNS, "split") if role in extras):
         entry = entries[extras[role]]
         values = entry.column()
-        if values.shape != dense.positions:
+        if not dense.is_of_positions(values):
             values = per_row(entry, role, dense.units)
         columns[role] = dense.column(values)
+    split = columns.pop("split", None)
     candidate, dtype = replace(candidate, extras=extras), np.dtype(scores.dtype).newbyteorder("=")
     if dense.k == 1 and kind != "logits":
         dtype = np.dtype(np.float64)  # as check_scores gives it
-    return Imported(candidate, where, kind, n, k, dtype, labels, columns, names, (), None, scores, None)
+    split = None if split is None else np.asarray(split[:])
+    return Imported(candidate, where, kind, n, k, dtype, labels, columns, names, (), split, scores, None)
 
 
 def labels_as_rows(

@@ -115,7 +115,7 @@ def by_choices(path: Path, format: str, rows: Sequence[Mapping[str, Any]], ask: 
 
     ``--choices N`` takes the rows with N scores only; ``--scores choices_N/NAME`` names the table of one number.
     """
-    named = [name for name in rows[0] if are_scores(name, ask)]
+    named = [name for name in rows[0] if are_scores(name, ask) and not _of_positions(rows[0], name)]
     sizes = sorted({len(row[name]) for name in named[:1] for row in rows if isinstance(row.get(name), list)})
     if ask.choices is None and (len(sizes) < 2 or sizes[0] < 2):  # one score is no choice
         return table_archive(path, format, record_columns(path, rows), len(rows), ask)
@@ -134,3 +134,12 @@ def by_choices(path: Path, format: str, rows: Sequence[Mapping[str, Any]], ask: 
         told = f"{len(own)} of {len(rows)} rows, those with {k} scores, were taken (--choices)"
     remark(f"{path.name}: {told}")
     return Archive(path, format, entries)
+
+
+def _of_positions(row: Mapping[str, Any], name: str) -> bool:
+    """Are the scores of a row, a sentence, lists for each of its tokens, or numbers beside as many labels?"""
+    cell = row[name]
+    if not isinstance(cell, list) or not cell:
+        return False
+    labels = [other for key, other in row.items() if parse_name(key).role == "labels" and isinstance(other, list)]
+    return isinstance(cell[0], list) or any(len(other) == len(cell) for other in labels)

@@ -7,15 +7,13 @@ from typing import Any
 import numpy as np
 
 from calcli.errors import DataError
+from calcli.importers.positions import Parts, joined
 from calcli.importers.remarks import remark
 from calcli.numerics import AnyArray
 
 MOST_ARRAYS = 100_000
 DEEPEST = 64
 """Limits for containers within containers: a few bytes of pickle can describe 2^40 of them."""
-
-FEWEST_PARTS = 30
-"""Parts of a list from which they may be sentences; batches, folds and shards are fewer, or of one length."""
 
 
 def rebuilt(
@@ -107,25 +105,9 @@ def merge_batches(content: Any, path: Path, leaf: Callable[[Any, bool], Any] = l
     def made(item: Any, parts: list[Any]) -> Any:
         if not isinstance(item, Mapping):
             return _merged(parts, path)
-        merged = _merged_by_id(dict(zip(item, parts, strict=True)), path)
-        return merged if "unit" in item else {**merged, **part_numbers(list(item.values()), path)}
+        return _merged_by_id(dict(zip(item, parts, strict=True)), path)
 
     return rebuilt(content, made, path, leaf)
-
-
-def part_numbers(fields: Sequence[Any], path: Path) -> dict[str, AnyArray]:
-    """The number of its part as the ``unit`` of every row, where several fields are lists of as many arrays of the same
-    lengths, and these differ: sentences, of tokens. Batches, folds and shards are few, or of one length."""
-    lists = [field for field in fields if isinstance(field, (list, tuple))]
-    shapes: list[list[tuple[int, ...]]] = [[getattr(part, "shape", ()) for part in field] for field in lists]
-    lengths = {tuple(shape[0] for shape in own) for own in shapes if len(own) >= FEWEST_PARTS and all(own)}
-    if len(shapes) < 2 or len(lengths) != 1:
-        return {}
-    (of,) = lengths
-    if max(of[:-1]) - min(of[:-1]) < 2:
-        return {}
-    remark(f"{path.name}: each of the {len(of)} parts, of {min(of)} to {max(of)} rows, is a unit (or --unit none)")
-    return {"unit": np.repeat(np.arange(len(of)), of)}
 
 
 def _merged(items: list[Any], path: Path) -> Any:
@@ -137,21 +119,19 @@ def _merged(items: list[Any], path: Path) -> Any:
     elif _is_batch(first) and len(items) > 1 and all(_is_batch(item) and len(item) == len(first) for item in items):
         fields = {str(place): [item[place] for item in items] for place in range(len(first))}
     elif isinstance(first, np.ndarray) and len({item.ndim for item in items if isinstance(item, np.ndarray)}) == 1:
-        joined = _join(items, rows=first.ndim == 0 or (first.ndim == 1 and first.dtype.kind == "f"))
-        if joined is not None and len(items) > 1:
-            remark(f"{path.name}: {len(items)} parts were joined to {len(joined)} rows")
-        return items if joined is None else joined
+        made = _join(items, first.ndim == 0 or (first.ndim == 1 and first.dtype.kind == "f"), path)
+        if isinstance(made, np.ndarray) and len(items) > 1:
+            remark(f"{path.name}: {len(items)} parts were joined to {len(made)} rows")
+        return items if made is None else made
     elif items and all(isinstance(item, (int, float)) and not isinstance(item, bool) for item in items):
         return np.array(items)
     else:
         return items
     rows = _are_rows(fields)
-    arrays = {key: joined for key, values in fields.items() if (joined := _join(values, rows)) is not None}
-    if arrays and len(items) > 1 and not rows:
-        count = len(next(iter(arrays.values())))
-        remark(f"{path.name}: {len(items)} batches were joined to {count} rows")
-    if len(arrays) > 1 and not rows and "unit" not in fields:
-        arrays |= part_numbers([fields[name] for name in arrays], path)
+    arrays = {key: made for key, values in fields.items() if (made := _join(values, rows, path)) is not None}
+    whole = [made for made in arrays.values() if isinstance(made, np.ndarray)]
+    if len(whole) == len(arrays) > 0 and len(items) > 1 and not rows:
+        remark(f"{path.name}: {len(items)} batches were joined to {len(whole[0])} rows")
     return arrays or items
 
 
@@ -192,7 +172,7 @@ def _are_rows(fields: Mapping[str, Sequence[Any]]) -> bool:
     return False
 
 
-def _join(values: Sequence[Any], rows: bool) -> AnyArray | None:
+def _join(values: Sequence[Any], rows: bool, path: Path) -> AnyArray | Parts | None:
     """One array of all values, or None for what does not fit together."""
     if all(isinstance(value, str) for value in values) or all(isinstance(value, (int, float)) for value in values):
         return np.array(values)
@@ -202,9 +182,8 @@ def _join(values: Sequence[Any], rows: bool) -> AnyArray | None:
         return None
     if rows:
         if len({value.shape for value in values}) != 1:
-            return None
+            units = values[0].ndim > 1 or values[0].dtype.kind in "iu"
+            return joined(values, str(path), sure=True) if units else None
         stacked = np.stack(values)
         return stacked[:, 0] if stacked.ndim == 2 and stacked.shape[1] == 1 else stacked
-    if values[0].ndim == 0 or len({value.shape[1:] for value in values}) != 1:
-        return None
-    return np.concatenate(values)
+    return joined(values, str(path))

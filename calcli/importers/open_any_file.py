@@ -113,8 +113,8 @@ def _imported(path: Path, layout: Layout, ignore: Sequence[int], need_labels: bo
 
 
 def _is_foreign(path: Path) -> bool:
-    """Is it standard input, or a file that is there and no HDF5, which may begin at 512, 1024, 2048, … bytes?"""
-    if str(path) == "-":
+    """Is it standard input, a folder, or a file that is there and no HDF5, which may begin at 512, 1024, … bytes?"""
+    if str(path) == "-" or os.path.isdir(path):
         return True
     if not os.path.isfile(path):
         return False

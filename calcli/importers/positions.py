@@ -1,18 +1,17 @@
 """Scores of every pixel of an image, every token of a sequence: each position a row, read piece by piece."""
 
 from collections.abc import Callable, Sequence
-from functools import lru_cache
+from functools import lru_cache, partial
 from math import prod
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from calcli.errors import DataError, UsageError
 from calcli.importers.labels import to_labels
 from calcli.importers.remarks import remark
 from calcli.io.validate import check_labels
-from calcli.numerics import IntArray
+from calcli.numerics import AnyArray, IntArray
 
 PIECE_BYTES = 4 << 20
 """How much of the scores is read at once, unless one unit has more."""
@@ -24,7 +23,7 @@ class Positions:
     starts : (pieces + 1,) first row of each piece. of : gives the rows of one.
     """
 
-    def __init__(self, starts: IntArray, of: Callable[[int], NDArray[Any]]) -> None:
+    def __init__(self, starts: IntArray, of: Callable[[int], AnyArray]) -> None:
         self._starts, self._of = starts, lru_cache(1)(of)
         first = of(0)
         self.dtype, self.shape, self.ndim = first.dtype, (int(starts[-1]), *first.shape[1:]), first.ndim
@@ -32,7 +31,7 @@ class Positions:
     def __len__(self) -> int:
         return self.shape[0]
 
-    def __getitem__(self, rows: Any) -> NDArray[Any]:
+    def __getitem__(self, rows: Any) -> AnyArray:
         if not isinstance(rows, slice):
             return self[:] if rows in ((), ...) else self[:][rows]
         first, last, _ = rows.indices(len(self))
@@ -45,6 +44,107 @@ class Positions:
         return parts[0] if len(parts) == 1 else np.concatenate(parts) if parts else self._of(0)[:0]
 
 
+class Parts:
+    """One array of each unit (a sentence, an image), of any length or size, as an array whose axes are the longest.
+
+    shapes : of the arrays. of : gives the one of a unit. Raises DataError for arrays of several numbers of axes.
+    """
+
+    def __init__(
+        self, shapes: Sequence[tuple[int, ...]], dtype: Any, of: Callable[[int], AnyArray], where: str
+    ) -> None:
+        if len({len(shape) for shape in shapes}) > 1:
+            raise DataError(
+                f"{where}: holds arrays of shapes {shapes[0]}, …, {shapes[-1]}, expected as many axes in each"
+            )
+        self.shapes, self.dtype, self.of, self.where = list(shapes), np.dtype(dtype), of, where
+        self.shape = (len(self.shapes), *(max(ends) for ends in zip(*self.shapes, strict=True)))
+        self.ndim = len(self.shape)
+
+    @classmethod
+    def cut(cls, whole: AnyArray, lengths: Sequence[int], where: str) -> "Parts":
+        """Consecutive rows of a whole array, so many of each unit."""
+        at = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
+        shapes = [(int(length), *whole.shape[1:]) for length in lengths]
+        return cls(shapes, whole.dtype, lambda unit: whole[at[unit] : at[unit + 1]], where)
+
+    def __len__(self) -> int:
+        return len(self.shapes)
+
+    def __getitem__(self, units: Any) -> AnyArray:
+        """Of some units: stacked where they have one shape, else one behind the other, or with zeros to the longest."""
+        which = range(*units.indices(len(self))) if isinstance(units, slice) else range(len(self))
+        found = [self.of(unit) for unit in which]
+        if len({each.shape for each in found}) == 1:
+            return np.stack(found)
+        if len({each.shape[1:] for each in found}) == 1:
+            return np.concatenate(found)
+        return self.padded(found, 0)
+
+    def padded(self, parts: Sequence[AnyArray], fill: float) -> AnyArray:
+        """Arrays of units in one, as large as the largest."""
+        made = np.full((len(parts), *self.shape[1:]), fill, np.result_type(self.dtype, type(fill)))
+        for unit, part in enumerate(parts):
+            made[unit][tuple(map(slice, part.shape))] = part
+        return made
+
+
+FEWEST_PARTS = 30
+"""Parts of a list from which they may be sentences; batches, folds and shards are fewer, or of one length."""
+
+
+def joined(arrays: Sequence[AnyArray], where: str, *, sure: bool = False) -> AnyArray | Parts | None:
+    """Arrays of a list with their rows one after the other, as parts where each is that of a unit; None: no such thing.
+
+    Sentences differ in length by more than folds or batches do, of which the last may be shorter, and are many; sure :
+    a list that is not saved for its speed, so that they need not be. Images differ in size.
+    """
+    shapes = [array.shape for array in arrays]
+    if len({len(shape) for shape in shapes}) > 1 or not shapes[0]:
+        return None
+    lengths = [shape[0] for shape in shapes]
+    batches = len(set(lengths[:-1])) < 2 and lengths[-1] <= lengths[0]
+    spread = max(lengths[:-1], default=0) - min(lengths[:-1], default=0)
+    sentences = not batches and (sure or (len(lengths) >= FEWEST_PARTS and spread > 1))
+    sizes = len({shape[1:] for shape in shapes}) > 1
+    if sentences or (sizes and (len(shapes[0]) > 2 or arrays[0].dtype.kind in "iu")):
+        return Parts(shapes, np.result_type(*{array.dtype for array in arrays}), list(arrays).__getitem__, where)
+    return None if sizes else np.concatenate(arrays)
+
+
+def objects(values: Any, where: str) -> AnyArray | Parts:
+    """Numbers, words, rows or positions of units in nested lists, or in lists of arrays; of type object if neither."""
+    try:
+        return np.array(values if isinstance(values, np.ndarray) else list(values or ()))
+    except (ValueError, TypeError):
+        pass
+    try:
+        arrays = [np.asarray(value) for value in values]
+        arrays = [each.astype(np.float64) if each.dtype.kind == "O" else each for each in arrays]  # None is NaN
+        if isinstance(values[0], np.ndarray):
+            made = joined(arrays, where, sure=True)
+        else:
+            made = Parts([each.shape for each in arrays], np.result_type(*arrays), arrays.__getitem__, where)
+    except (ValueError, TypeError, DataError):
+        made = None
+    return np.empty(0, dtype=object) if made is None else made
+
+
+def cut_alike(array: Any, like: Any) -> Any:
+    """An array of rows, or of units that are padded, as parts where those that belong to it are; else as it is."""
+    if not isinstance(like, Parts) or isinstance(array, Parts) or array is None:
+        return array
+    lengths = [shape[0] for shape in like.shapes]
+    if len(array) == sum(lengths) != len(like):
+        return Parts.cut(np.asarray(array[()]), lengths, like.where)
+    if len(array) == len(like) and array.ndim > 1 and array.shape[1] >= max(lengths):
+        shapes = [(length, *array.shape[2:]) for length in lengths]
+        return Parts(
+            shapes, array.dtype, lambda unit: np.asarray(array[unit : unit + 1])[0, : lengths[unit]], like.where
+        )
+    return array
+
+
 def class_axis_of(scores: Any, labels: Any, asked: int | None, where: str) -> int | None:
     """Which axis of scores of positions the classes are, None for scores of rows or of views.
 
@@ -53,6 +153,15 @@ def class_axis_of(scores: Any, labels: Any, asked: int | None, where: str) -> in
     UsageError where it is open, DataError where the labels are not those of the positions.
     """
     shape, truth = tuple(scores.shape), None if labels is None else tuple(labels.shape)
+    if isinstance(scores, Parts) and len(shape) == 2:
+        if shape == truth and asked is None:
+            return 2
+        own = [length for (length,) in scores.shapes]
+        row = next(row for row, length in enumerate(own) if length != own[0])
+        raise DataError(
+            f"{where}: its lists have different lengths ({own[0]} in row 0, {own[row]} in row {row}), expected one"
+            " number per class, or per position beside as many labels"
+        )
     if asked is not None:
         axis = asked + len(shape) if asked < 0 else asked
         if len(shape) < 3 or not 0 < axis < len(shape):
@@ -99,68 +208,106 @@ class Dense:
         self._scores, self._labels, self._axis, self._where = scores, labels, axis, where
         self._ignore, self._sample, self._seed = np.asarray(ignore, dtype=np.int64), sample, seed
         shape = (*scores.shape, 1)[: max(len(scores.shape), axis + 1)]
-        self.units, self.k, self.each = shape[0], shape[axis], prod(shape[1:]) // max(shape[axis], 1)
-        if self.units == 0 or self.each == 0:
+        self.units, self.k, each = shape[0], shape[axis], prod(shape[1:]) // max(shape[axis], 1)
+        if self.units == 0 or each == 0:
             raise DataError(f"{where}: has shape {shape}, expected at least one position")
-        self.positions = (*shape[:axis], *shape[axis + 1 :])
-        self._step = max(1, PIECE_BYTES // (self.each * max(self.k, 1) * scores.dtype.itemsize))
+        self._at: range | IntArray = range(0, self.units * each + 1, each)
+        if isinstance(scores, Parts):
+            self._at = np.concatenate([[0], np.cumsum(_positions(scores, labels, axis))]).astype(np.int64)
+            each = f"{np.diff(self._at).min()} to {np.diff(self._at).max()}"
+        self.positions, total = (*shape[:axis], *shape[axis + 1 :]), int(self._at[-1])
+        row = max(self.k, 1) * scores.dtype.itemsize
+        steps = np.arange(0, total, max(1, PIECE_BYTES // row))
+        self._edges = np.unique([*np.searchsorted(self._at, steps, "right") - 1, self.units]).tolist()
         self._places = lru_cache(1)(self._kept)
-        counts = [len(self._kept(piece)) for piece in range(-(-self.units // self._step))]
+        counts = [len(self._kept(piece)) for piece in range(len(self._edges) - 1)]
         self._starts = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
         self.n = int(self._starts[-1])
         if self.n == 0:
             raise DataError(f"{where}: every position has an ignored label, nothing is left")
-        total = self.units * self.each
         left = f", {self.n} of them taken (ignored labels{' and --sample' if sample else ''})" if self.n < total else ""
-        remark(f"{where}: {self.units} x {self.each} positions became {total} rows{left}; what lies together is a unit")
+        remark(f"{where}: {self.units} x {each} positions became {total} rows{left}; what lies together is a unit")
 
     def _bounds(self, piece: int) -> tuple[int, int]:
-        return piece * self._step, min((piece + 1) * self._step, self.units)
+        return self._edges[piece], self._edges[piece + 1]
 
     def _kept(self, piece: int) -> IntArray:
         """Which positions of a piece stay, as they lie in it."""
         low, high = self._bounds(piece)
-        keep = np.ones((high - low, self.each), dtype=np.bool_)
-        if len(self._ignore) and self._labels is not None:
-            keep = ~np.isin(np.asarray(self._labels[low:high]), self._ignore).reshape(high - low, -1)
+        keep = np.ones(self._at[high] - self._at[low], dtype=np.bool_)
+        if self._labels is not None:
+            labels = _flat(self._labels, low, high)
+            keep = ~np.isin(labels, self._ignore)
+            keep &= ~np.isnan(labels) if labels.dtype.kind == "f" else True
         for unit in range(low, high) if self._sample else ():
-            here = np.flatnonzero(keep[unit - low])
+            own = keep[self._at[unit] - self._at[low] : self._at[unit + 1] - self._at[low]]
+            here = np.flatnonzero(own)
             if len(here) > self._sample:  # type: ignore[operator]
                 drawn = np.random.default_rng([self._seed, unit]).choice(here, self._sample, replace=False)
-                keep[unit - low] = False
-                keep[unit - low, drawn] = True
+                own[:] = False
+                own[drawn] = True
         return np.flatnonzero(keep)
 
-    def rows(self, of: Callable[[int, int], NDArray[Any]]) -> Positions:
+    def rows(self, of: Callable[[int, int], AnyArray]) -> Positions:
         """Rows of what a slice of units holds for each of their positions, (positions,) or (positions, k)."""
         return Positions(self._starts, lambda piece: of(*self._bounds(piece))[self._places(piece)])
 
     def scores(self) -> Positions:
         """The scores, (n, k)."""
 
-        def of(low: int, high: int) -> NDArray[Any]:
-            units = np.asarray(self._scores[low:high])
-            return np.moveaxis(units.reshape(*units.shape, *(1,) * (self._axis == units.ndim)), self._axis, -1).reshape(
-                -1, self.k
-            )
+        return self.rows(lambda low, high: _flat(self._scores, low, high, self._axis, self.k))
 
-        return self.rows(of)
-
-    def labels(self, where: str) -> IntArray:
+    def labels(self, where: str, names: Sequence[str] | None) -> IntArray:
         """Their labels, (n,), in a type as small as they allow. Raises DataError."""
         k = max(self.k, 2)
         found = np.empty(self.n, np.min_scalar_type(k - 1))
-        lazy = self.rows(lambda low, high: np.asarray(self._labels[low:high]).reshape(-1))
+        lazy = self.rows(partial(_flat, self._labels))
         for start, stop in zip(self._starts[:-1].tolist(), self._starts[1:].tolist(), strict=True):
             raw = lazy[start:stop]
-            if raw.dtype.kind not in "biuf":
-                raise DataError(f"{where}: has type {raw.dtype}, expected the class index of every position")
-            raw = to_labels(raw, len(raw), k, None, where).values if raw.dtype.kind == "f" else raw
+            if raw.dtype.kind not in "biuf" and names is None:
+                raise DataError(
+                    f"{where}: has type {raw.dtype}, expected class indices, or words of --class-names A,B,…"
+                )
+            raw = raw if raw.dtype.kind in "biu" else to_labels(raw, len(raw), k, names, where).values
             found[start:stop] = check_labels(raw.astype(np.int64), len(raw), k, where, first_row=start)
         return found
 
-    def column(self, values: NDArray[Any]) -> Any:
+    def column(self, values: AnyArray) -> Any:
         """A column of units, or of positions, as one of rows; words in memory, numbers piece by piece."""
-        each = 1 if tuple(values.shape) == self.positions else self.each
-        made = self.rows(lambda low, high: np.repeat(values[low:high].reshape(-1), each))
+        at = self._at
+        if self.is_of_positions(values):
+            flat = values.reshape(-1)
+            made = self.rows(lambda low, high: flat[at[low] : at[high]])
+        else:
+            made = self.rows(lambda low, high: np.repeat(values[low:high], np.diff(at[low : high + 1])))
         return made[:] if made.dtype.kind in "OUS" else made
+
+    def is_of_positions(self, values: AnyArray) -> bool:
+        """Is there a value of this column for each position, not one for each unit?"""
+        return tuple(values.shape) == self.positions or values.shape == (self._at[-1],) != (self.units,)
+
+
+def _positions(scores: Parts, labels: Any, axis: int) -> list[int]:
+    """How many positions each unit has. Raises DataError where it has other labels, or another number of classes."""
+    found = [prod((*shape, 1)[: axis - 1]) * prod(shape[axis:]) for shape in scores.shapes]
+    own = [prod(shape) for shape in labels.shapes] if isinstance(labels, Parts) else found if labels is None else []
+    if len(own) != len(found):
+        raise DataError(f"{scores.where}: has {len(found)} parts, its labels {len(own) or labels.shape}")
+    k = (*scores.shape, 1)[axis]
+    for unit, shape in enumerate(scores.shapes):
+        if (*shape, 1)[axis - 1] != k or found[unit] != own[unit]:
+            raise DataError(
+                f"{scores.where}: part {unit} has shape {shape} and {own[unit]} labels, expected {k} classes and a"
+                " label for each position"
+            )
+    return found
+
+
+def _flat(array: Any, low: int, high: int, axis: int | None = None, k: int = 1) -> AnyArray:
+    """Values of some units, position by position: (positions,), or (positions, k) of an axis of k classes."""
+    if isinstance(array, Parts):
+        return np.concatenate([_flat(array.of(unit)[None], 0, 1, axis, k) for unit in range(low, high)])
+    units = np.asarray(array[low:high])
+    if axis is None:
+        return units.reshape(-1)
+    return np.moveaxis(units.reshape(*units.shape, *(1,) * (axis == units.ndim)), axis, -1).reshape(-1, k)

@@ -13,6 +13,7 @@ from calcli.importers.array_names import parse_name
 from calcli.importers.columns import Column
 from calcli.importers.import_request import ImportRequest
 from calcli.importers.nested import flatten
+from calcli.importers.positions import Parts, objects
 from calcli.importers.printed import are_lists, is_number, read_lists
 from calcli.io.locate import natural
 from calcli.numerics import AnyArray
@@ -125,18 +126,11 @@ def _numbers(path: Path, name: str, cells: Sequence[Any]) -> AnyArray:
         raise DataError(f"{path}: {name!r} holds a number beyond 64 bits") from None
 
 
-def _lists(path: Path, name: str, cells: Sequence[Any]) -> AnyArray:
+def _lists(path: Path, name: str, cells: Sequence[Any]) -> Any:
     rows = _present(path, name, cells)
-    width = len(rows[0])
-    if (row := next((i for i, cell in enumerate(rows) if len(cell) != width), None)) is not None:
-        raise DataError(
-            f"{path}: the lists in {name!r} have different lengths ({width} in row 0, {len(rows[row])} in row {row}),"
-            " expected one number per class"
-        )
-    try:
-        values = np.array(rows)
-    except ValueError:
-        values = np.empty(0, dtype=object)
+    values = objects(rows, f"{path}: {name}")
+    if isinstance(values, Parts):
+        return values
     if values.dtype.kind in "biu" or (values.dtype.kind == "U" and all(map(is_number, values.flat))):
         values = values.astype(np.float64)  # json.dumps(…, default=str) makes texts of NumPy's numbers
     if values.dtype.kind not in "fU" or (values.dtype.kind == "U" and not all(isinstance(x, str) for x in rows[0])):

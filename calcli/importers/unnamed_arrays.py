@@ -14,6 +14,7 @@ from calcli.importers.archive import Entry
 from calcli.importers.array_names import Name, parse_name, says_correct
 from calcli.importers.columns import LEFT_OVER
 from calcli.importers.import_request import ImportRequest
+from calcli.importers.positions import Parts
 from calcli.importers.remarks import remark
 from calcli.io.validate import MOST_BY_CHANCE, SUM_TOLERANCE
 
@@ -142,6 +143,8 @@ def _look(entry: Entry) -> Any:
         array = entry.load()
     except DataError:
         return None
+    if isinstance(array, Parts) and array.ndim == 2 and array.dtype.kind == "f":
+        return None  # lists of any length, which may be of anything
     return array if hasattr(array, "dtype") and array.ndim and len(array) else None
 
 

@@ -109,9 +109,9 @@ def test_lists_of_words_and_numbers_are_no_scores(tmp_path):
 
 def test_one_array_that_a_list_holds_twice_is_no_batch():
     a, b = np.zeros((2, 3)), np.ones((1, 3))
-    assert _join([a, a], rows=False) is None
-    assert _join([a, b], rows=False).shape == (3, 3)
-    assert _join([a, "x"], rows=False) is None
+    assert _join([a, a], False, Path("a.pkl")) is None
+    assert _join([a, b], False, Path("a.pkl")).shape == (3, 3)
+    assert _join([a, "x"], False, Path("a.pkl")) is None
 
 
 def test_files_of_a_folder_are_known_by_either_ending(tmp_path):

@@ -4,12 +4,14 @@ import json
 import pickle
 import shutil
 import tempfile
+from statistics import NormalDist
 from types import SimpleNamespace
 
 import h5py
 import numpy as np
 import pytest
 from imports import bring
+from run_calcli import runner
 
 from calcli.errors import DataError, UsageError
 from calcli.importers import positions
@@ -117,9 +119,137 @@ def test_parts_of_different_lengths_are_units(tmp_path, out, form):
     found = brought(lengths)
     assert np.array_equal(found["unit"], np.repeat(np.arange(40), lengths))
     assert np.array_equal(found["logits"], Z.reshape(-1, K)[: sum(lengths)])
-    assert "each of the 40 parts, of 1 to 5 rows, is a unit" in found["notes"]
+    assert "40 x 1 to 5 positions became 120 rows; what lies together is a unit" in found["notes"]
     for others in ([4] * 40 + [2], [50, 60, 58], [3, 4] * 20):
         assert "unit" not in brought(others)
+
+
+LENGTHS = [3, 1, 5, 2, 4, 1]
+ENDS = np.cumsum(LENGTHS)
+SCORES = np.split(Z.reshape(-1, K)[: ENDS[-1]], ENDS[:-1])
+TRUTHS = np.split((Y.reshape(-1) % K)[: ENDS[-1]].astype(int), ENDS[:-1])
+
+
+def listed(parts):
+    """An array of objects."""
+    made = np.empty(len(parts), dtype=object)
+    made[:] = parts
+    return made
+
+
+def save_sentences(path, scores, truths):
+    """Arrays of different lengths, as each format holds them."""
+    lines = [{"logits": z.tolist(), "labels": y.tolist()} for z, y in zip(scores, truths, strict=True)]
+    if path.suffix == ".npz":
+        np.savez(path, logits=listed(scores), labels=listed(truths))
+    elif path.suffix == ".jsonl":
+        path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    elif path.suffix == ".parquet":
+        pytest.importorskip("pyarrow.parquet").write_table(
+            pytest.importorskip("pyarrow").Table.from_pylist(lines), path
+        )
+    elif path.suffix == ".npy":
+        np.save(path, listed(scores))
+        np.save(path.with_name("labels.npy"), listed(truths))
+
+
+@pytest.mark.parametrize("name", ["a.npz", "logits.npy", "a.jsonl", "a.parquet"])
+def test_sentences_of_any_length_are_units_in_every_format(tmp_path, out, name):
+    save_sentences(tmp_path / name, SCORES, TRUTHS)
+    sources = [tmp_path / name] + ([tmp_path / "labels.npy"] if name == "logits.npy" else [])
+    found = bring(sources, out)
+    assert np.array_equal(found["unit"], np.repeat(np.arange(6), LENGTHS))
+    assert found["logits"] == pytest.approx(np.concatenate(SCORES)) and np.array_equal(
+        found["labels"], np.concatenate(TRUTHS)
+    )
+    assert np.bincount(bring(sources, out, sample=2)["unit"]).tolist() == [2, 1, 2, 2, 2, 1]
+    assert "unit" not in bring(sources, out, unit="none")
+
+
+@pytest.mark.parametrize("form", ["flat labels", "padded labels", "padded scores"])
+def test_lists_go_with_what_is_flat_or_padded(tmp_path, out, form):
+    padded = np.full((6, 5), -100)
+    wide = np.zeros((6, 5, K), np.float32)
+    for unit, (z, y) in enumerate(zip(SCORES, TRUTHS, strict=True)):
+        padded[unit, : len(y)], wide[unit, : len(z)] = y, z
+    z, y = {
+        "flat labels": (listed(SCORES), np.concatenate(TRUTHS)),
+        "padded labels": (listed(SCORES), padded),
+        "padded scores": (wide, listed(TRUTHS)),
+    }[form]
+    np.savez(tmp_path / "a.npz", logits=z, labels=y)
+    found = bring(tmp_path / "a.npz", out)
+    assert np.array_equal(found["unit"], np.repeat(np.arange(6), LENGTHS))
+    assert np.array_equal(found["logits"], np.concatenate(SCORES))
+    assert np.array_equal(found["labels"], np.concatenate(TRUTHS))
+
+
+@pytest.mark.parametrize("ragged", [False, True])
+def test_a_label_that_is_no_number_is_none(tmp_path, out, ragged):
+    truth = np.where(Y == 255, np.nan, Y)
+    z, y = Z, truth
+    if ragged:
+        z, y = listed([*Z[:6], Z[6][:2]]), listed([*truth[:6], truth[6][:2]])
+    np.savez(tmp_path / "a.npz", logits=z, labels=y)
+    found = bring(tmp_path / "a.npz", out)
+    kept = KEPT.copy()
+    kept[6 * H * W + 2 * W :] &= not ragged
+    assert np.array_equal(found["logits"], Z.reshape(-1, K)[kept])
+    assert np.array_equal(found["labels"], Y.reshape(-1)[kept])
+    lines = [{"logits": z.tolist(), "labels": [None, *y.tolist()[1:]]} for z, y in zip(SCORES, TRUTHS, strict=True)]
+    (tmp_path / "a.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    assert np.array_equal(bring(tmp_path / "a.jsonl", out)["labels"], np.concatenate([truth[1:] for truth in TRUTHS]))
+
+
+def test_words_ids_and_columns_of_sentences_and_tokens(tmp_path, out):
+    names = np.array(["O", "B-PER", "I-PER", "B-LOC", "I-LOC"])
+    lines = [
+        {"id": f"s{unit}", "logits": z.tolist(), "labels": names[y].tolist(), "weight": [0.5 + unit] * len(y)}
+        for unit, (z, y) in enumerate(zip(SCORES, TRUTHS, strict=True))
+    ]
+    (tmp_path / "a.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    found = bring(tmp_path / "a.jsonl", out, class_names=tuple(names))
+    assert np.array_equal(found["labels"], np.concatenate(TRUTHS))
+    assert found["unit"].tolist() == [b"s%d" % unit for unit in np.repeat(np.arange(6), LENGTHS)]
+    assert np.array_equal(found["weights"], 0.5 + np.repeat(np.arange(6), LENGTHS))
+
+
+def test_one_score_a_token_and_one_row_a_sentence(tmp_path, out):
+    chances = [1 / (1 + np.exp(-z[:, 0].astype(float))) for z in SCORES]
+    lines = [
+        {"probs": p.tolist(), "labels": (y > 2).astype(int).tolist()} for p, y in zip(chances, TRUTHS, strict=True)
+    ]
+    (tmp_path / "a.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    found = bring(tmp_path / "a.jsonl", out)
+    assert found["probs"][:, 1] == pytest.approx(np.concatenate(chances))
+    assert np.array_equal(found["unit"], np.repeat(np.arange(6), LENGTHS))
+    np.savez(tmp_path / "a.npz", logits=listed(SCORES), labels=np.arange(6) % K)
+    means = [z.mean(axis=0) for z in SCORES]
+    assert bring(tmp_path / "a.npz", out, reduce="mean")["logits"] == pytest.approx(np.array(means), abs=1e-6)
+
+
+def test_batches_in_an_array_of_objects_are_no_units_and_what_does_not_fit_is_said(tmp_path, out):
+    z, y = np.split(Z.reshape(-1, K), [50, 100, 150]), np.split(Y.reshape(-1) % K, [50, 100, 150])
+    np.savez(tmp_path / "a.npz", logits=listed(z), labels=listed(y))
+    assert "unit" not in bring(tmp_path / "a.npz", out)
+    np.savez(tmp_path / "a.npz", logits=listed(SCORES), labels=listed([*TRUTHS[:3], TRUTHS[3][:1], *TRUTHS[4:]]))
+    with pytest.raises(DataError, match=r"part 3 has shape \(2, 5\) and 1 labels, expected 5 classes and a label for"):
+        bring(tmp_path / "a.npz", out)
+    np.savez(tmp_path / "a.npz", logits=listed([*SCORES[:5], SCORES[5][:, :3]]), labels=listed(TRUTHS))
+    with pytest.raises(DataError, match=r"part 5 has shape \(1, 3\) and 1 labels, expected 5 classes"):
+        bring(tmp_path / "a.npz", out)
+
+
+def test_images_of_any_size(tmp_path, out):
+    sizes = [(2, 3), (4, 2), (3, 3)]
+    z = [RNG.normal(size=(K, *size)).astype(np.float32) for size in sizes]
+    y = [RNG.integers(0, K, size) for size in sizes]
+    flat = np.concatenate([np.moveaxis(each, 0, -1).reshape(-1, K) for each in z])
+    for content in ({"logits": z, "labels": y}, [{"logits": a, "labels": b} for a, b in zip(z, y, strict=True)]):
+        (tmp_path / "a.pkl").write_bytes(pickle.dumps(content))
+        found = bring(tmp_path / "a.pkl", out)
+        assert np.array_equal(found["logits"], flat) and found["unit"].tolist() == [0] * 6 + [1] * 8 + [2] * 9
+        assert np.array_equal(found["labels"], np.concatenate([each.reshape(-1) for each in y]))
 
 
 def test_labels_of_pixels_may_have_an_axis_of_one(tmp_path, out):
@@ -185,3 +315,95 @@ def test_what_is_open_or_does_not_fit_is_said(tmp_path, out):
     with pytest.raises(DataError, match="every position has an ignored label"):
         np.savez(tmp_path / "e.npz", logits=FIRST, labels=np.full_like(Y, 255))
         bring(tmp_path / "e.npz", out, ignore=[255])
+
+
+def save_folder(folder, layout, z, y):
+    """A file or more for each unit."""
+    for unit, (scores, truth) in enumerate(zip(z, y, strict=True)):
+        pairs = {
+            "unit.npz": None,
+            "logits/unit.npy": ("logits/{}.npy", "labels/{}.npy"),
+            "unit/logits.npy": ("{}/logits.npy", "{}/labels.npy"),
+            "unit_logits.npy": ("{}_logits.npy", "{}_labels.npy"),
+        }[layout]
+        for name, array in zip(pairs or ("{}.npz",), (scores, truth), strict=False):
+            path = folder / name.format(f"image{unit}")
+            path.parent.mkdir(parents=True, exist_ok=True)
+            np.savez(path, logits=scores, labels=truth) if pairs is None else np.save(path, array)
+
+
+@pytest.mark.parametrize("kind", ["images", "images of one size", "sentences"])
+@pytest.mark.parametrize("layout", ["unit.npz", "logits/unit.npy", "unit/logits.npy", "unit_logits.npy"])
+def test_a_folder_with_files_of_every_unit(tmp_path, out, layout, kind):
+    sizes = {
+        "images": [(2 + i % 3, 3 + i % 2) for i in range(12)],
+        "images of one size": [(3, 4)] * 12,
+        "sentences": [(1 + i % 6,) for i in range(12)],
+    }[kind]
+    rng = np.random.default_rng(1)
+    z = [rng.normal(size=(*size, K)).astype(np.float32) for size in sizes]
+    y = [rng.integers(0, K, size) for size in sizes]
+    saved = z if kind == "sentences" else [np.moveaxis(each, -1, 0) for each in z]
+    save_folder(tmp_path / "all", layout, saved, y)
+    found = bring(tmp_path / "all", out)
+    assert np.array_equal(found["logits"], np.concatenate([each.reshape(-1, K) for each in z]))
+    assert np.array_equal(found["labels"], np.concatenate([each.reshape(-1) for each in y]))
+    assert np.array_equal(found["unit"], np.repeat(np.arange(12), [np.prod(size) for size in sizes]))
+    assert "12 files, each a unit (or --unit none)" in found["notes"]
+    assert "unit" not in bring(tmp_path / "all", out, unit="none")
+    save_folder(tmp_path / "few", layout, saved[:5], y[:5])
+    few = bring(tmp_path / "few", out, unit="file")
+    assert np.array_equal(few["unit"], found["unit"][: len(few["unit"])]) and few["unit"][-1] == 4
+
+
+def test_a_folder_of_models_folds_or_shards_is_none_of_units(tmp_path, out):
+    rng = np.random.default_rng(1)
+    y = rng.integers(0, K, 30)
+    for name, truth in (("a", lambda i: y), ("fold", lambda i: rng.integers(0, K, 30 + i))):
+        for i in range(9):
+            (tmp_path / name).mkdir(exist_ok=True)
+            labels = truth(i)
+            np.savez(tmp_path / name / f"{name}{i}.npz", logits=rng.normal(size=(len(labels), K)), labels=labels)
+        assert f"{name}8/logits" in bring(tmp_path / name, out)
+    with pytest.raises(UsageError, match="has no files of the same arrays"):
+        (tmp_path / "b").mkdir()
+        np.save(tmp_path / "b" / "logits.npy", rng.normal(size=(30, K)))
+        np.save(tmp_path / "b" / "labels.npy", y)
+        bring(tmp_path / "b", out, unit="file")
+
+
+def test_a_folder_of_a_file_for_every_row(tmp_path, out):
+    for i in range(9):
+        np.savez(tmp_path / f"{i}.npz", logits=Z[0].reshape(-1, K)[i], labels=i % K)
+    found = bring(tmp_path, out, unit="none")
+    assert np.array_equal(found["logits"], Z[0].reshape(-1, K)[:9]) and found["labels"].tolist() == [
+        *range(5),
+        *range(4),
+    ]
+
+
+@pytest.mark.parametrize("name", ["a.npz", "a.jsonl", "a.parquet", "all"])
+def test_from_a_file_of_sentences_to_a_verdict_by_unit(tmp_path, monkeypatch, capsys, name):
+    """Calibrated tokens of sentences that are right or wrong together: by rows they are found miscalibrated."""
+    monkeypatch.chdir(tmp_path)
+    rng, run = np.random.default_rng(5), runner(monkeypatch, capsys)
+    z = [rng.normal(size=(20 + 4 * (i % 7), K)) * 3 for i in range(40)]
+    luck = np.sqrt(0.9) * rng.normal(size=40)
+    y = []
+    for each, shared in zip(z, luck, strict=True):
+        p = np.exp(each - each.max(axis=1, keepdims=True))
+        p /= p.sum(axis=1, keepdims=True)
+        v = NormalDist().cdf
+        right = np.array([v(shared + np.sqrt(0.1) * x) for x in rng.normal(size=len(p))]) < p.max(axis=1)
+        y.append(np.where(right, p.argmax(axis=1), p.argsort(axis=1)[:, -2]))
+    if name == "all":
+        save_folder(tmp_path / name, "unit.npz", z, y)
+    else:
+        save_sentences(tmp_path / name, z, y)
+    found = json.loads(run("evaluate", name, "--json").out)["results"][0]
+    assert (found["units"]["n"], found["n"], found["units"]["largest"]) == (40, sum(map(len, z)), 44)
+    assert found["units"]["design_effect"] > 5 and found["report"]["verdict_kind"] in ("calibrated", "too_few")
+    alone = json.loads(run("evaluate", name, "--unit", "none", "--json").out)["results"][0]
+    assert alone["report"]["verdict_kind"] not in ("calibrated", "too_few")
+    run("fit", "-m", "ts", name, "-o", "a.json")
+    run("threshold", name, "-c", "a.json", "--accuracy", "0.5")

@@ -17,6 +17,7 @@ from calcli.importers.archive import Archive, Mapped, member_start
 from calcli.importers.columns import Column, table_archive
 from calcli.importers.formats import reader
 from calcli.importers.import_request import ImportRequest
+from calcli.importers.positions import Parts, objects
 from calcli.importers.readers.pickles import content_archive, load_arrays
 from calcli.importers.source_file import SourceFile
 from calcli.io.validate import is_decompression_bomb
@@ -46,7 +47,11 @@ def read_npy(file: SourceFile, stack: ExitStack, ask: ImportRequest) -> Archive:
         about = _header(opened)
         pickled = opened.read() if about is not None and about[0].hasobject else None
     if pickled is not None:
-        return content_archive(path, "npy", load_arrays(pickled, str(path)))
+        content = load_arrays(pickled, str(path))
+        parts = objects(content, f"{path}: {path.stem}") if isinstance(content, tuple) else None
+        if isinstance(parts, Parts):
+            return Archive.held(path, "npy", {path.stem: parts}, loose=True)
+        return content_archive(path, "npy", content)
     if about is not None and about[0].names is not None:
         return _structured(path, ask)
 
@@ -154,17 +159,14 @@ def _plain_objects(path: Path, name: str, data: bytes) -> Any:
     file = io.BytesIO(data)
     about = _header(file)
     content = None if about is None else load_arrays(file.read(), f"{path}: array {name!r}")
-    try:
-        values = np.array(content if isinstance(content, np.ndarray) else list(content or ()))
-    except ValueError:
-        values = np.empty(0, dtype=object)
+    values = objects(content, f"{path}: {name}")
+    if isinstance(values, Parts):
+        return values
     if about is not None and values.ndim == 1 and values.size == np.prod(about[1]):
         values = values.reshape(about[1])
     if values.dtype.kind not in "biufUS" or not len(values):
         raise DataError(
-            f"{path}: array {name!r} holds Python objects of several kinds, expected numbers, words or rows of numbers;"
-            " save it with np.asarray(values, dtype=float), arrays of different lengths with np.concatenate(values) and"
-            " unit=np.repeat(range(len(values)), list(map(len, values)))"
+            f"{path}: array {name!r} holds Python objects of several kinds, expected numbers, words or arrays of them"
         )
     return values
 

@@ -53,12 +53,11 @@ def arrow_archive(path: Path, format: str, table: Any, ask: ImportRequest) -> Ar
 
 
 def _is_ragged(table: Any, name: str, ask: ImportRequest) -> bool:
-    """Whether these are scores of different numbers of classes."""
-    if not are_scores(name, ask):
+    """Are these scores of different numbers of classes, or of the tokens of sentences?"""
+    kind = str(table.schema.field(name).type)
+    if not are_scores(name, ask) or not kind.startswith(("list", "large_list")) or table.column(name).null_count:
         return False
-    if not str(table.schema.field(name).type).startswith(("list", "large_list")) or table.column(name).null_count:
-        return False
-    return len(_lengths(table.column(name))) > 1
+    return "list<" in kind[5:] or len(_lengths(table.column(name))) > 1
 
 
 def _declared_names(table: Any, ask: ImportRequest) -> AnyArray | None:

@@ -21,6 +21,7 @@ from calcli.importers.archive import Archive
 from calcli.importers.formats import reader
 from calcli.importers.import_request import ImportRequest
 from calcli.importers.nested import flatten, merge_batches, rebuilt
+from calcli.importers.positions import Parts
 from calcli.importers.remarks import remark
 from calcli.importers.source_file import SourceFile
 from calcli.numerics import AnyArray
@@ -306,7 +307,7 @@ def content_archive(path: Path, format: str, content: Any) -> Archive:
         named = merge_batches(content, path)
     if isinstance(named, dict):
         named = _named_by_framework(named)
-    found = flatten(named, lambda value: isinstance(value, np.ndarray), path)
+    found = flatten(named, lambda value: isinstance(value, (np.ndarray, Parts)), path)
     if not found:
         raise DataError(f"{path}: the pickle holds no arrays; expected (logits, labels) or two such pairs")
     arrays = {name or path.stem: value for name, value in found.items()}

@@ -15,6 +15,7 @@ from calcli.importers.archive import Archive, Mapped
 from calcli.importers.formats import reader
 from calcli.importers.import_request import ImportRequest
 from calcli.importers.nested import flatten, merge_batches
+from calcli.importers.positions import Parts
 from calcli.importers.readers.pickles import Unhashing
 from calcli.importers.source_file import SourceFile
 from calcli.io.validate import is_decompression_bomb
@@ -63,7 +64,7 @@ def read_pt(file: SourceFile, stack: ExitStack, ask: ImportRequest) -> Archive:
         return _loader(leaf, path)()[...] if listed and isinstance(leaf, torch.Tensor) else leaf
 
     content = merge_batches(content, path, taken)
-    found = flatten(content, lambda value: isinstance(value, (torch.Tensor, np.ndarray)), path)
+    found = flatten(content, lambda value: isinstance(value, (torch.Tensor, np.ndarray, Parts)), path)
     if not found:
         raise DataError(f"{path}: holds no tensors; save a dict such as {{'logits': …, 'labels': …}} with torch.save")
     loaders = {name or path.stem: _loader(value, path) for name, value in found.items()}
@@ -118,7 +119,7 @@ def _check_structure(path: Path) -> None:
 
 
 def _loader(value: Any, path: Path) -> Callable[[], Any]:
-    if isinstance(value, np.ndarray):
+    if isinstance(value, (np.ndarray, Parts)):
         return lambda: value
     size = path.stat().st_size
 
