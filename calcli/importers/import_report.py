@@ -27,6 +27,9 @@ ROLE_WORDS = {
 FEW = 30
 """Fewer rows than this say nothing about chance."""
 
+LOOKED_AT = 1 << 20
+"""Labels that are looked at at once."""
+
 
 @dataclass(frozen=True)
 class Splitting:
@@ -86,7 +89,12 @@ class Written:
 
 def absent_classes(labels: IntArray | None, k: int) -> int:
     """How many of k classes no label names."""
-    return 0 if labels is None or not k else k - len(np.unique(labels[(labels >= 0) & (labels < k)]))
+    if labels is None or not k:
+        return 0
+    seen = {
+        label for start in range(0, len(labels), LOOKED_AT) for label in np.unique(labels[start : start + LOOKED_AT])
+    }
+    return k - len(seen & {*range(k)})
 
 
 @dataclass

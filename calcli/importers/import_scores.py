@@ -325,7 +325,7 @@ def _write(
     provenance = _provenance(candidate, entries)
     for group, index in groups.items():
         split = splitting.record(group, imported.labels is not None, "unit" in imported.columns)
-        labels = None if imported.labels is None else imported.labels[index]
+        labels = imported.labels if imported.labels is None or isinstance(index, slice) else imported.labels[index]
         rows = imported.n if isinstance(index, slice) else len(index)
         new = NewBundle(
             n=rows,

@@ -1,7 +1,7 @@
 """Scores of every pixel of an image, every token of a sequence: each position a row, read piece by piece."""
 
 from collections.abc import Callable, Sequence
-from functools import lru_cache, partial
+from functools import lru_cache
 from math import prod
 from typing import Any
 
@@ -24,7 +24,7 @@ class Positions:
     """
 
     def __init__(self, starts: IntArray, of: Callable[[int], AnyArray]) -> None:
-        self._starts, self._of = starts, lru_cache(1)(of)
+        self._starts, self._of = starts, lru_cache(2)(of)
         first = of(0)
         self.dtype, self.shape, self.ndim = first.dtype, (int(starts[-1]), *first.shape[1:]), first.ndim
 
@@ -33,7 +33,7 @@ class Positions:
 
     def __getitem__(self, rows: Any) -> AnyArray:
         if not isinstance(rows, slice):
-            return self[:] if rows in ((), ...) else self[:][rows]
+            return self[:][rows]
         first, last, _ = rows.indices(len(self))
         begin = int(np.searchsorted(self._starts, first, "right")) - 1
         end = max(int(np.searchsorted(self._starts, last)), begin + 1)
@@ -216,10 +216,10 @@ class Dense:
             self._at = np.concatenate([[0], np.cumsum(_positions(scores, labels, axis))]).astype(np.int64)
             each = f"{np.diff(self._at).min()} to {np.diff(self._at).max()}"
         self.positions, total = (*shape[:axis], *shape[axis + 1 :]), int(self._at[-1])
-        row = max(self.k, 1) * scores.dtype.itemsize
+        row = max(self.k * scores.dtype.itemsize, 8)  # a position has a number, too
         steps = np.arange(0, total, max(1, PIECE_BYTES // row))
         self._edges = np.unique([*np.searchsorted(self._at, steps, "right") - 1, self.units]).tolist()
-        self._places = lru_cache(1)(self._kept)
+        self._places = lru_cache(2)(self._kept)
         counts = [len(self._kept(piece)) for piece in range(len(self._edges) - 1)]
         self._starts = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
         self.n = int(self._starts[-1])
@@ -257,20 +257,19 @@ class Dense:
 
         return self.rows(lambda low, high: _flat(self._scores, low, high, self._axis, self.k))
 
-    def labels(self, where: str, names: Sequence[str] | None) -> IntArray:
-        """Their labels, (n,), in a type as small as they allow. Raises DataError."""
+    def labels(self, where: str, names: Sequence[str] | None) -> Any:
+        """Their labels, (n,), in a type as small as they allow, checked as they are read."""
         k = max(self.k, 2)
-        found = np.empty(self.n, np.min_scalar_type(k - 1))
-        lazy = self.rows(partial(_flat, self._labels))
-        for start, stop in zip(self._starts[:-1].tolist(), self._starts[1:].tolist(), strict=True):
-            raw = lazy[start:stop]
+
+        def of(piece: int) -> AnyArray:
+            raw = _flat(self._labels, *self._bounds(piece))[self._places(piece)]
             if raw.dtype.kind not in "biuf" and names is None:
-                raise DataError(
-                    f"{where}: has type {raw.dtype}, expected class indices, or words of --class-names A,B,…"
-                )
+                raise DataError(f"{where}: has type {raw.dtype}, expected class indices, or words of --class-names")
             raw = raw if raw.dtype.kind in "biu" else to_labels(raw, len(raw), k, names, where).values
-            found[start:stop] = check_labels(raw.astype(np.int64), len(raw), k, where, first_row=start)
-        return found
+            checked = check_labels(raw.astype(np.int64), len(raw), k, where, first_row=int(self._starts[piece]))
+            return checked.astype(np.min_scalar_type(k - 1))
+
+        return Positions(self._starts, of)
 
     def column(self, values: AnyArray) -> Any:
         """A column of units, or of positions, as one of rows; words in memory, numbers piece by piece."""

@@ -1,6 +1,8 @@
 """The page on rows that belong together: each section from the file its framework writes to the guarantee."""
 
 import csv
+import json
+from pathlib import Path
 
 import h5py
 import numpy as np
@@ -26,6 +28,10 @@ def table(name, header, rows):
 def tokens():
     z, y = scored((60, 20), 5)
     np.savez("tokens.npz", predictions=z, label_ids=np.where(np.arange(20) < RNG.integers(5, 21, 60)[:, None], y, -100))
+    cut = zip(z, y, RNG.integers(5, 21, 60), strict=True)
+    pairs = ((scores[:rows].tolist(), truth[:rows].tolist()) for scores, truth, rows in cut)
+    lines = (json.dumps({"logits": scores, "labels": truth}) for scores, truth in pairs)
+    Path("sentences.jsonl").write_text("\n".join(lines))
 
 
 def images():
@@ -33,6 +39,10 @@ def images():
     y[:, 0] = 255
     np.save("logits.npy", np.moveaxis(z, -1, 1))
     np.save("labels.npy", y)
+    Path("images").mkdir()
+    for number, (scores, truth) in enumerate(zip(z, y, strict=True)):
+        size = 8 + number % 9
+        np.savez(f"images/{number}.npz", logits=np.moveaxis(scores, -1, 0)[:, :size], labels=truth[:size])
 
 
 def answers():
