@@ -298,10 +298,10 @@ def _reaching(interval: Interval | None, ends: Sequence[float], least: float) ->
 
 
 def share_of_units(rate: float, mean: Mean, level: float) -> list[float]:
-    """Ends of Wilson's interval of a share of rows in units, where few independent rows would be right, or wrong.
+    """Ends of Wilson's interval of a proportion of rows in units, where few independent rows would be right, or wrong.
 
-    rate : the share; mean : of which it is a part, with its standard error by unit. As of so many independent rows as
-    have this error, in Student's measure of as many degrees as units; a share of 0 or 1 has one row a unit. Student's
+    rate : the proportion. mean : of which it is a part, with its standard error by unit. As of so many independent rows
+    as have this error, in Student's measure of as many degrees as units; one of 0 or 1 has one row a unit. Student's
     own interval is short where by chance few rows are wrong, and missed so in up to .22 of samples. Reference: Korn,
     Graubard (1998), Survey Methodology 24, 193-201.
     """

@@ -151,7 +151,7 @@ def fewer_than_expected(score: FloatArray, outcome: FloatArray, weight: FloatArr
 
     Luck shows in the units where many rows are wrong, so that a sample without these has few wrong rows and little
     luck to see, both by chance: with wrong rows in clusters, S^2 grows as their number does. Without this, too few
-    wrong rows were taken for underconfidence in up to .27 of samples.
+    wrong rows were read as underconfidence in up to .27 of samples.
     """
     total, expected, found = (float(weight @ values) for values in (np.ones(len(score)), score, outcome))
     return max(1.0, expected * (total - expected) / max(found * (total - found), 1e-9 * total**2, 1e-300))
