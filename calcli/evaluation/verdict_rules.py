@@ -445,7 +445,7 @@ def advice_on(report: Judgement, test: JointTest, where: Location, tried: Sequen
     """
     kind, split, k = report.verdict_kind, report.split, report.data.n_classes
     if kind == "check_labels":
-        command = f"calcli inspect {shlex.quote(where.name)}" if where.name else ""
+        command = command_line("inspect", where.name, where) if where.name else ""
         clause = "what the file holds" if command else ""
         return Advice("Check the labels first.", report.doubt[0].upper() + report.doubt[1:], command, clause=clause)
     if kind == "too_few":
@@ -479,7 +479,7 @@ def advice_on(report: Judgement, test: JointTest, where: Location, tried: Sequen
     if where.name and where.to_fit == where.name:
         others = f"these samples, and evaluate it on {where.to_evaluate}"
     rest = f"on {others}. {words[:1].upper()}{words[1:]}{'.' * bool(words)}"
-    command = f"calcli fit --method {method} {other_rows(where.to_fit)}"
+    command = command_line(f"fit --method {method}", where.to_fit, where)
     clause = f"{words or 'fit a calibrator'}{place and f'; fit another{place}'}"
     return Advice(f"Fit a calibrator ({method})", f"{rest}{apart}".strip(), command, None, clause)
 
@@ -500,9 +500,13 @@ def _advised(report: Judgement, test: JointTest, words: str, zeros: int) -> tupl
     return method, words
 
 
-def other_rows(known: str) -> str:
-    """The word for other samples in a command: what is known to hold some, else what no shell takes for a file."""
-    return shlex.quote(known) if known else "<other labelled samples>"
+def command_line(command: str, known: str, where: Location, *rest: str) -> str:
+    """A command as it is typed. known : samples for it; where none are, a word that no shell takes for a file.
+
+    where : what the options of these samples read others by. rest : more words.
+    """
+    rows = shlex.quote(known) if known else "<other labelled samples>"
+    return " ".join(["calcli", command, rows, *map(shlex.quote, (*where.options, *rest))])
 
 
 @dataclass(frozen=True)
@@ -547,7 +551,7 @@ def advice_among(report: Judgement, given: Sequence[Given], where: Location) -> 
     title, file = best.result.title, best.path
     if best.seen is not None:
         why = f"{title} was fitted on {best.seen}, which do not show what it does on others"
-        command = f"calcli evaluate {other_rows(where.to_evaluate)} --calibrator {shlex.quote(file)}" if file else ""
+        command = command_line("evaluate", where.to_evaluate, where, "--calibrator", file) if file else ""
         return Advice("Evaluate the calibrator on other samples:", f"{why}.", command, None, why)
     reach = change.interval and f" [{-change.interval.high:.4f}, {-change.interval.low:.4f}]"
     loss = "NLL" if report.data.n_classes else "squared error"
@@ -556,7 +560,9 @@ def advice_among(report: Judgement, given: Sequence[Given], where: Location) -> 
         gain = f"{title} leaves no significant miscalibration (its change in {loss} is not significant)"
     left = "" if best.result.report is None else f" With it: {'; '.join(best.result.report.found)}."
     rest = f"{gain}. {answers_words(best.result)}{left}{APART * ('groups' in report.findings)}"
-    command = shlex.join(["calcli", "apply", file, where.name, "-o", "calibrated.h5"]) if file and where.name else ""
+    command = ""
+    if file and where.name:
+        command = command_line(f"apply {shlex.quote(file)}", where.name, where, "-o", "calibrated.h5")
     return Advice("Apply the calibrator.", rest, command, title, gain)
 
 

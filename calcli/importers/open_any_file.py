@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from contextvars import ContextVar
 from fnmatch import fnmatchcase
+from itertools import chain
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TypedDict, Unpack
@@ -60,6 +61,11 @@ def open_rows(where: str, *, tell: Callable[[str], None] | None = None, **how: U
     bear the name of the file. tell : hears what was read as what. Raises as ``open_bundle`` and ``import_scores`` do.
     """
     path, group = split_where(where)
+    layout, ignore = how.get("layout", Layout()), how.get("ignore_labels", ())
+    options = (
+        *chain.from_iterable(typed(layout)),
+        *(word for label in ignore for word in ("--ignore-label", str(label))),
+    )
     with ExitStack() as stack:
         if not _is_foreign(path):
             try:
@@ -67,15 +73,16 @@ def open_rows(where: str, *, tell: Callable[[str], None] | None = None, **how: U
             except NoBundles:
                 pass
             else:
+                rows.options = options
                 yield rows
                 return
-        layout, need_labels = how.get("layout", Layout()), how.get("need_labels", True)
-        made, notes = stack.enter_context(_imported(path, layout, how.get("ignore_labels", ()), need_labels))
+        need_labels = how.get("need_labels", True)
+        made, notes = stack.enter_context(_imported(path, layout, ignore, need_labels))
         inside = f"{made}:{group}" if group is not None else str(made)
         layout = Layout(unit=layout.unit)
         try:
             with open_bundle(inside, prefer=how.get("prefer", ()), layout=layout, need_labels=need_labels) as rows:
-                rows.path = Path("stdin") if str(path) == "-" else path
+                rows.path, rows.options = Path("stdin") if str(path) == "-" else path, options
                 rows.name = f"{rows.path.name}:{rows.group}" if rows.group else rows.path.name
                 while tell is not None and notes:
                     tell(notes.pop(0))

@@ -61,6 +61,7 @@ class DataSet(Rows):
     spread: Callable[["DataSet", Walk], Iterator[Any]] | None = None
     progress: Callable[[str, int, int], None] | None = None
     unit: str | None = None
+    options: tuple[str, ...] = ()
 
     @property
     def ignored(self) -> int:
@@ -71,7 +72,8 @@ class DataSet(Rows):
     def location(self) -> Location:
         """What commands that read these rows, or others of their model, are given; empty for several files or none."""
         own = self.name == self.path.name or self.name.startswith(f"{self.path.name}:")
-        return Location(str(self.path.parent / self.name)) if own and self.path.is_file() else Location()
+        here = str(self.path.parent / self.name) if own and self.path.is_file() else ""
+        return Location(here, options=self.options)
 
     @property
     def nbytes(self) -> int:

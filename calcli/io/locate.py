@@ -63,7 +63,7 @@ class Layout(ByName):
     kind: str | None = flag(
         None, "Type of the scores, if the dataset's name does not imply it.", "logits|log_probs|probs"
     )
-    external: bool = flag(False, "Allow HDF5 external storage outside the bundle's folder.")
+    external: bool = flag(False, "Allow HDF5 external storage outside the bundle's folder.", None, "--allow-external")
 
     def __post_init__(self) -> None:
         check_choice("--kind", self.kind, SCORE_KINDS)
@@ -84,12 +84,13 @@ class Location:
     """Rows as commands are given them: ``name``, empty where they have no file, and labelled samples of the same model.
 
     to_fit : samples to fit another calibrator on. to_evaluate : samples to evaluate one on that has seen these; each
-    empty where none are known.
+    empty where none are known. options : with which commands read any of them as these were read.
     """
 
     name: str = ""
     to_fit: str = ""
     to_evaluate: str = ""
+    options: tuple[str, ...] = ()
 
 
 def split_where(where: str) -> tuple[Path, str | None]:

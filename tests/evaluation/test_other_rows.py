@@ -89,6 +89,34 @@ def test_what_a_calibrator_was_fitted_on_serves_another_fit(run):
     assert advised(run, "test.npz", "-c", "in/bad.json") == "calcli fit --method auto <other labelled samples>"
 
 
+READ_BY = ["--group-by", "region", "--ids", "none", "--unit", "patient", "--scores", "u,v", "--labels", "truth"]
+READ_BY += ["--kind", "probs", "--ignore-label", "-1"]
+
+
+def test_commands_read_other_samples_as_these_were_read(run):
+    """Columns of a table by names of their own: without these options the next command could not read it."""
+    z, y = truth(1200, 2, temperature=2.5, seed=4)
+    p = np.exp(z - z.max(axis=1, keepdims=True))
+    p /= p.sum(axis=1, keepdims=True)
+    lines = [
+        f"{a:.9f},{1 - a:.9f},{b if i else -1},{i // 3},{'ns'[i % 2]}"
+        for i, (a, b) in enumerate(zip(p[:, 0], y, strict=True))
+    ]
+    for name, part in (("cal.csv", lines[:600]), ("test.csv", lines[600:])):
+        Path(name).write_text("\n".join(["u,v,truth,patient,region", *part]) + "\n", "utf-8")
+    command = shlex.split(advised(run, "test.csv", *READ_BY).replace("<other labelled samples>", "cal.csv"))
+    assert command[1] == "fit" and command[-len(READ_BY) :] == READ_BY
+    assert run(*command[1:], "-o", "c.json", "-q").code == 0
+    command = shlex.split(
+        advised(run, "cal.csv", *READ_BY, "-c", "c.json").replace("<other labelled samples>", "test.csv")
+    )
+    assert command[1] == "evaluate" and run(*command[1:], "-q").code == 0
+    command = shlex.split(advised(run, "test.csv", *READ_BY, "-c", "c.json"))
+    assert command[1] == "apply" and run(*command[1:]).code == 0
+    with h5py.File("calibrated.h5") as file:
+        assert len(file["probs"]) == 600 and len(file["unit"]) == 600
+
+
 def test_no_shell_takes_the_words_for_a_file(tmp_path):
     done = subprocess.run(
         ["sh", "-c", "echo ran <other labelled samples>"], cwd=tmp_path, capture_output=True, text=True, check=False
