@@ -142,7 +142,8 @@ def test_the_report_decides_as_the_tables_does(monkeypatch):
         assert a.data == b.data
         assert math.isclose(a.direction.gap, b.direction.gap, rel_tol=1e-9)
         assert math.isclose(a.direction.entropy_z, b.direction.entropy_z, rel_tol=1e-9)
-        assert math.isclose(a.classwise.p_value, b.classwise.p_value, rel_tol=1e-9)
+        of_classes = a.classwise.p_value, b.classwise.p_value  # the verdict's, which is drawn, where that is larger
+        assert math.isclose(*of_classes, rel_tol=1e-9) or max(of_classes) in (a.p_value, b.p_value)
         apart.append(a.p_value - b.p_value)
     # A p-value p has a standard error of sqrt(p (1 - p) / 200) <= .036 in either, a mean of 12 differences .015.
     assert abs(np.mean(apart)) < 0.05 and max(map(abs, apart)) < 0.2
