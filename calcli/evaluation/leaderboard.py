@@ -45,7 +45,7 @@ LEADERBOARD_METRICS = ("nll", "brier", "ece", "accuracy")
 COMPARED = ("nll", "brier", "accuracy")
 """Metrics that are means over rows, and so have paired differences."""
 
-FIRST, FIRST_OF_TWO = 30, 33
+FIRST, FIRST_OF_TWO = 30, 34
 """Places in ``calcli methods`` up to which methods are tried first: of any number of classes, of two."""
 
 
