@@ -5,6 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from hashlib import sha256
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 import numpy as np
@@ -30,6 +31,9 @@ PARTS_OF_ROWS = re.compile(
 )
 """What files of any rows are called: no units, unless ``--unit file`` says so."""
 
+LONG = 10
+"""Positions a file for each of the files, beyond which they are rather data sets of their own than sentences."""
+
 Place = tuple[Path, str]
 """A file, and the name of an array in it."""
 
@@ -38,7 +42,7 @@ def files_of_units(files: Sequence[Path], folders: Sequence[Path], ask: ImportRe
     """The arrays of files that lie in folders, the files of a unit together; None where they are something else.
 
     ``unit/logits.npy``, ``logits/unit.npy``, ``unit_logits.npy`` with labels likewise, or a file of several arrays.
-    Without ``--unit file`` so many files as a verdict needs, of arrays of positions that differ in length, or of
+    Without ``--unit file`` so many files as a verdict needs, of short arrays of positions that differ in length, or of
     pixels, and not all with the same labels. Raises UsageError for ``--unit file`` of other files.
     """
     asked = ask.unit == FILE
@@ -125,4 +129,6 @@ def _look_like_units(arrays: Mapping[str, AnyArray | Parts], ask: ImportRequest)
     if not isinstance(largest, Parts) or largest.ndim != 3:
         return largest.ndim in (2, 4)
     lengths = [shape[0] for shape in largest.shapes]
-    return (labels is not None and labels.ndim == 3) or max(lengths[:-1]) - min(lengths[:-1]) > 1
+    if labels is not None and labels.ndim == 3:
+        return True
+    return max(lengths[:-1]) - min(lengths[:-1]) > 1 and median(lengths) <= LONG * len(lengths)

@@ -356,10 +356,11 @@ def test_a_folder_with_files_of_every_unit(tmp_path, out, layout, kind):
     assert np.array_equal(few["unit"], found["unit"][: len(few["unit"])]) and few["unit"][-1] == 4
 
 
-def test_a_folder_of_models_folds_or_shards_is_none_of_units(tmp_path, out):
+def test_a_folder_of_models_folds_shards_or_data_sets_is_none_of_units(tmp_path, out):
     rng = np.random.default_rng(1)
     y = rng.integers(0, K, 30)
-    for name, truth in (("a", lambda i: y), ("fold", lambda i: rng.integers(0, K, 30 + i))):
+    tests = (("a", lambda i: y), ("fold", lambda i: rng.integers(0, K, 30 + i)), ("t", lambda i: y[:9].repeat(30 + i)))
+    for name, truth in tests:  # the last: data sets of a model, too long beside their number for sentences
         for i in range(9):
             (tmp_path / name).mkdir(exist_ok=True)
             labels = truth(i)
