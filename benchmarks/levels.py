@@ -101,7 +101,7 @@ def verdict(z, y, seed, with_split=True):
     parts = {
         "not clean": report.p_overall <= LEVEL,
         "joint test": joint_test(context, report.tested != "confidence").p_value <= MAIN,
-        **{clause: clause in report.findings for clause in ("classes", "bins")},
+        **{clause: clause in report.findings for clause in ("classes", "bins", "errors")},
         "split": split is not None and normal_tail(split.nll.z) <= CLAUSE,
     }
     return {name: float(value) for name, value in parts.items()}
