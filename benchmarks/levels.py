@@ -145,7 +145,7 @@ def in_units(cell, rng):
 
 def units(cell, r):
     """Calibrated rows in units: how often the verdict and each test of it, by unit, finds them anything else."""
-    rng, k = np.random.default_rng([7, cell["units"], r]), cell.get("classes", 1)
+    rng, k = np.random.default_rng([9, cell["units"], r]), cell.get("classes", 1)
     known, v = in_units(cell, rng)
     if k == 1:
         c = UNIT_SCORES[cell["scores"]](len(v), rng)
