@@ -47,7 +47,8 @@ LEVEL = 0.05
 """How often a verdict on calibrated rows may be anything but clean."""
 
 MAIN, CLAUSE = 0.045, 0.004
-"""How the level is shared by the joint test of the confidence and by each clause."""
+"""Level of the joint test, and of each clause. They sum to more than ``LEVEL`` (.065 with all five clauses): what is
+found goes together, and .02 to .06 of simulated calibrated sets are rejected (``benchmarks/levels.json``), no bound."""
 
 WIDE = 0.02
 """Half width of the overconfidence's interval above which "no difference found" says nothing."""
@@ -91,11 +92,12 @@ def judge(
 ) -> Judgement:
     """The one judgement on one set of rows: kind, interval, p-value, what is off, and what to do.
 
-    The verdict calls calibrated rows calibrated with probability 95 %: its three tests of the confidence, or of two
-    classes of P(class 1) unless the question is ``about`` the top label, share ``MAIN`` of the 5 %, and each of its
-    clauses (classes, of more than two; groups; bins of confidence; the split of the loss; the calibration errors among
-    the ``scores``) has ``CLAUSE``. Of fewer than ``FEW`` rows, or ``FEWEST_UNITS`` units, nothing is said. Without a
-    finding the verdict is ``calibrated`` only where the mean gap is known to within ``WIDE``, else ``too_few``.
+    The verdict calls calibrated rows calibrated with probability about 95 %: the joint test of its three tests of the
+    confidence, or of two classes of P(class 1) unless the question is ``about`` the top label, has the level ``MAIN``,
+    each of its clauses (classes, of more than two; groups; bins of confidence; the split of the loss; the calibration
+    errors among the ``scores``) ``CLAUSE``. Of fewer than ``FEW`` rows, or ``FEWEST_UNITS`` units, nothing is said.
+    Without a finding the verdict is ``calibrated`` only where the mean gap is known to within ``WIDE``, else
+    ``too_few``.
     doubt : why labels may not belong to scores. where : the rows. tried : methods that these have been through, or
     that are evaluated on them.
     """
@@ -477,7 +479,7 @@ def advice_on(report: Judgement, test: JointTest, where: Location, tried: Sequen
         method, place = strongest, f" in place of {' and '.join(dict.fromkeys(tried))}"
     others = f"other labelled samples of this model{place}"
     if where.name and where.to_fit == where.name:
-        others = f"these samples, and evaluate it on {where.to_evaluate}"
+        others = f"these samples{place}, and evaluate it on {where.to_evaluate}"
     rest = f"on {others}. {words[:1].upper()}{words[1:]}{'.' * bool(words)}"
     command = command_line(f"fit --method {method}", where.to_fit, where)
     clause = f"{words or 'fit a calibrator'}{place and f'; fit another{place}'}"
@@ -491,12 +493,13 @@ def _advised(report: Judgement, test: JointTest, words: str, zeros: int) -> tupl
     blind = "confidence" not in report.findings or (kind == "mixed" and method == "ts")
     if blind and (split is None or not split.nll.detected):
         method = strongest_of(k)  # the average is right: no one temperature mends it
+    if zeros and k is None:
+        are = " is" if zeros == 1 else "s are"
+        return "venn-abers", f"{zeros} confidence{are} exactly 0 or 1, which have no log-odds"
     if zeros:  # the logarithms of forests, trees and neighbours: ts and svs run to their bounds
-        method, badly = ("venn-abers", "ts and platt") if k in (None, 2) else ("auto", "ts and svs")
+        method, badly = ("venn-abers", "ts and platt") if k == 2 else ("auto", "ts and svs")
         have = "1 label has" if zeros == 1 else f"{zeros} labels have"
         words = f"{have} a probability of exactly 0, which {badly} handle badly"
-        if k is None:
-            words = f"{zeros} confidence{'s are' if zeros > 1 else ' is'} exactly 0 or 1, which have no log-odds"
     return method, words
 
 

@@ -139,3 +139,27 @@ def test_an_interval_from_zero_beside_a_rejection_says_what_it_means(run, tmp_pa
         if rejected:
             break
     assert rejected
+
+
+def test_advice_to_fit_on_these_samples_names_what_the_calibrator_replaces(run, tmp_path):
+    """On the samples to fit on, what they have been through is named as on any others."""
+    rng = np.random.RandomState(5)
+    z = rng.normal(size=(6000, 3)) * 3
+    y = draw_labels(softmax(z), rng)
+    with h5py.File("m.h5", "w") as file:
+        for name, part in (("cal", slice(0, 3000)), ("test", slice(3000, None))):
+            file[f"{name}/logits"], file[f"{name}/labels"] = (1.3 * z + np.array([1.0, 0.0, -1.0]))[part], y[part]
+    assert run("fit", "m.h5:test", "-m", "ts", "-o", "ts.json", "-q").code == 0
+    for name in ("cal", "test"):
+        assert run("apply", "ts.json", f"m.h5:{name}", "-o", f"{name}.h5", "-q").code == 0
+    with h5py.File("both.h5", "w") as file:
+        for name in ("cal", "test"):
+            with h5py.File(f"{name}.h5") as part:
+                part.copy(part["/"], file, name)
+    found = [
+        json.loads(run("evaluate", f"both.h5:{name}", "--json", "-q").out)["results"][0]["report"]["advice"]
+        for name in ("test", "cal")
+    ]
+    assert found[0]["rest"].startswith("on other labelled samples of this model in place of ts. ")
+    assert found[1]["rest"].startswith("on these samples in place of ts, and evaluate it on both.h5:test. ")
+    assert {each["command"] for each in found} == {"calcli fit --method auto both.h5:cal"}
