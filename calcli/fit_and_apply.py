@@ -254,7 +254,15 @@ def _some(names: Sequence[str]) -> str:
 
 
 def fitted_on(artifact: Artifact, rows: DataSet) -> str | None:
-    """Which of these rows, or of their units, a calibrator was fitted on, ``about 40% of these rows``; or None."""
+    """Which of these rows, or of their units, a calibrator was fitted on, ``about 40% of these rows``; or None.
+
+    Rows are known by their scores and labels: of rows without labels nothing is told.
+    """
+    if not rows.has_labels:
+        return None
+    if rows.hashed and rows.data_sha256 is None:
+        for _ in rows.blocks():
+            pass  # a complete walk makes the hash, and the facts
     if artifact.fit.data_sha256 is not None and artifact.fit.data_sha256 == rows.data_sha256:
         return "these very rows"
     share = share_seen(artifact.fit.row_sketch, artifact.fit.n, facts_of(rows))
@@ -266,11 +274,14 @@ def fitted_on(artifact: Artifact, rows: DataSet) -> str | None:
 def _units_of_the_fit(artifact: Artifact, rows: DataSet) -> str | None:
     """How many units have rows in the fit as well, where both are parts of one file: elsewhere names may recur."""
     path, part = split_where(artifact.fit.source or "")
-    if rows.given_units is None or part is None or not rows.location.name or path.name != rows.path.name:
+    if part is None or not rows.location.name or path.name != rows.path.name:
         return None
-    with suppress(DataError), open_bundle(f"{rows.path}:{part}", layout=Layout(unit=rows.unit)) as fit:
-        units = np.intersect1d(fit.column("unit"), rows.column("unit"))  # type: ignore[arg-type]
-        return f"other rows of {len(units)} of these {rows.given_units.n} units" if len(units) else None
+    with suppress(DataError):  # of rows whose units are none, and of a file that is gone
+        if (given := rows.given_units) is None:
+            return None
+        with open_bundle(f"{rows.path}:{part}", layout=Layout(unit=rows.unit)) as fit:
+            units = np.intersect1d(fit.column("unit"), rows.column("unit"))  # type: ignore[arg-type]
+            return f"other rows of {len(units)} of these {given.n} units" if len(units) else None
     return None
 
 

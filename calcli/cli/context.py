@@ -11,6 +11,7 @@ from calcli.fit_and_apply import check_fits, fitted_on
 from calcli.importers.open_any_file import Opening, open_data
 from calcli.io.artifact import Artifact, load
 from calcli.io.atomic import real_place
+from calcli.io.provenance import NOT_HELD_OUT
 
 if TYPE_CHECKING:
     from calcli.io.dataset import DataSet
@@ -121,7 +122,7 @@ def not_held_out(artifact: Artifact | None, rows: "DataSet") -> str | None:
     own = None if artifact is None else fitted_on(artifact, rows)
     if own is None:
         return None
-    return f"the calibrator was fitted on {own}: what it shows here is not what new data will show; use held-out rows"
+    return f"the calibrator was fitted on {own}: {NOT_HELD_OUT}"
 
 
 @contextmanager

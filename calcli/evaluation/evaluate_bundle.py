@@ -16,8 +16,10 @@ from calcli.evaluation.results import ClassLine, Difference, GroupLine, Paired, 
 from calcli.evaluation.verdict_results import Judgement
 from calcli.evaluation.verdict_rules import LEVEL, Given, advice_among, data_summary, judge
 from calcli.fast_dataclass import dataclass
+from calcli.io.artifact import Link
 from calcli.io.dataset import DataSet
 from calcli.io.locate import Location
+from calcli.io.provenance import in_sample
 from calcli.metrics.binned_errors import per_class_errors
 from calcli.metrics.catalog import (
     class_bins_needed,
@@ -56,7 +58,7 @@ TABLE_BYTES = 160
 class Subject:
     """Rows to evaluate. name : what they are called. group : of every row. class_names : one a class. unit : what the
     units of rows that belong together are called, ``none`` where rows are said to be independent. location : the rows
-    as commands are given them. upstream : methods of the calibrators that they have been through."""
+    as commands are given them. upstream : the calibrators that they have been through."""
 
     rows: Rows
     name: str = ""
@@ -64,13 +66,12 @@ class Subject:
     class_names: Sequence[str] | None = None
     unit: str | None = None
     location: Location = Location()
-    upstream: Sequence[str] = ()
+    upstream: Sequence[Link] = ()
 
     @classmethod
     def of(cls, rows: DataSet, group: AnyArray | None) -> "Subject":
         """The rows of a data set."""
-        methods = [link.method for link in rows.upstream]
-        return cls(rows, rows.name, group, rows.class_names, rows.unit_name, rows.location, methods)
+        return cls(rows, rows.name, group, rows.class_names, rows.unit_name, rows.location, rows.upstream)
 
     def counted(self) -> "Subject":
         """Without the rows of weight 0."""
@@ -166,6 +167,7 @@ def assess(
         )
     asked = [*candidates] if baseline is None else [baseline, *candidates]
     names, results, doubts = plan.metrics_for(rows.k), list[Result](), list[str]()
+    through = [link.method for link in subject.upstream]
     first, reference, against = None, None, None
     with _contexts(subject, [c.calibrator for c in asked], plan, names, progress) as contexts:
         for candidate, context in zip(asked, contexts, strict=True):
@@ -176,7 +178,7 @@ def assess(
                 reference, against = context, scores
                 continue
             own = [each.method for each in ([candidate] if candidate.calibrator else candidates) if each.calibrator]
-            result = _result(subject, candidate, context, plan, scores, doubts, [*subject.upstream, *own], progress)
+            result = _result(subject, candidate, context, plan, scores, doubts, [*through, *own], progress)
             if reference is not None:
                 paired = Paired(None if baseline is None else baseline.name, _differences(context, reference))
                 result = replace(result, paired=paired)
@@ -185,9 +187,11 @@ def assess(
             tables += [] if long else [context.table]
     assert first is not None
     report = results[0].report
-    if report is not None and baseline is None and len(results) > 1:
-        given = [Given(r, c.path, c.seen()) for r, c in zip(results[1:], candidates[1:], strict=True)]
-        results[0] = replace(results[0], report=replace(report, advice=advice_among(report, given, subject.location)))
+    if report is not None:
+        beside = [] if baseline is not None else zip(results[1:], candidates[1:], strict=True)
+        given = [Given(r, c.path, c.seen()) for r, c in beside]
+        advice = advice_among(report, given, subject.location, in_sample(subject.upstream))
+        results[0] = replace(results[0], report=replace(report, advice=advice))
     return Assessed(results, tables, against, _seen(first))
 
 

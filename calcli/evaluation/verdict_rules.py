@@ -530,13 +530,16 @@ class Given:
         return found.get("nll", found.get("brier_top"))
 
 
-def advice_among(report: Judgement, given: Sequence[Given], where: Location) -> Advice:
+def advice_among(report: Judgement, given: Sequence[Given], where: Location, in_sample: str = "") -> Advice:
     """What to do about rows where calibrators were given: apply one, or what the rows say alone.
 
-    report : the judgement on the uncalibrated scores. A calibrator counts whose loss is significantly lower, all of
-    them considered, and whose accuracy is not; where there is none, one of lower loss with which rows that it was not
-    fitted on show no miscalibration. Those fitted on other rows come first, then the one of least loss.
+    report : the judgement on the uncalibrated scores. in_sample : what calibrators that these have been through were
+    fitted on. A calibrator counts whose loss is significantly lower, all of them considered, and whose accuracy is not;
+    where there is none, one of lower loss with which rows that it was not fitted on show no miscalibration. Those
+    fitted on other rows come first, then the one of least loss.
     """
+    if in_sample and report.verdict_kind == "calibrated":
+        return _on_other_samples(in_sample, where)
     told = [(g, d) for g in given if (d := g.loss) is not None and d.p_value is not None]
     if not told or not {"confidence", "split"} & set(report.findings) or report.verdict_kind == "check_labels":
         return report.advice
@@ -553,9 +556,7 @@ def advice_among(report: Judgement, given: Sequence[Given], where: Location) -> 
     best, change = min(helpful or calibrated, key=lambda each: (each[0].seen is not None, each[1].value))
     title, file = best.result.title, best.path
     if best.seen is not None:
-        why = f"{title} was fitted on {best.seen}, which do not show what it does on others"
-        command = command_line("evaluate", where.to_evaluate, where, "--calibrator", file) if file else ""
-        return Advice("Evaluate the calibrator on other samples:", f"{why}.", command, None, why)
+        return _on_other_samples(f"{title} was fitted on {best.seen}", where, file)
     reach = change.interval and f" [{-change.interval.high:.4f}, {-change.interval.low:.4f}]"
     loss = "NLL" if report.data.n_classes else "squared error"
     gain = f"{title} reduces {loss} by {small(-change.value)}{reach or ''}"
@@ -567,6 +568,14 @@ def advice_among(report: Judgement, given: Sequence[Given], where: Location) -> 
     if file and where.name:
         command = command_line(f"apply {shlex.quote(file)}", where.name, where, "-o", "calibrated.h5")
     return Advice("Apply the calibrator.", rest, command, title, gain)
+
+
+def _on_other_samples(seen: str, where: Location, file: str | None = "") -> Advice:
+    """To evaluate elsewhere what was fitted on these rows. file : of the calibrator, empty where it made them."""
+    why = f"{seen}, which do not show what it does on others"
+    options = ["--calibrator", file] if file else []
+    command = "" if file is None else command_line("evaluate", where.to_evaluate, where, *options)
+    return Advice("Evaluate the calibrator on other samples:", f"{why}.", command, None, why)
 
 
 def _loses_answers(result: Result) -> bool:

@@ -22,7 +22,7 @@ from calcli.io.atomic import write_bytes
 from calcli.io.dataset import DataSet
 from calcli.io.inputs import open_document
 from calcli.io.job_files import in_use, lock, open_job_file, remove
-from calcli.io.provenance import link_to
+from calcli.io.provenance import in_sample, link_to
 from calcli.metrics.collect import collect
 from calcli.numerics import FloatArray
 from calcli.statistics.betting import ALTERNATIVES, Evidence, batch_log_factors
@@ -241,8 +241,8 @@ def _with_batch(state: State, rows: DataSet, artifact: Artifact | None) -> State
         raise DataError(f"{rows.name}: has sample weights; the evidence is exact for rows that count alike")
     table = collect(rows, None if artifact is None else artifact.calibrator, top_only=settings.label == "top")
     own = None if artifact is None else fitted_on(artifact, rows)
-    if own is not None:
-        raise DataError(f"{rows.name}: the calibrator was fitted on {own}; watch rows that it has not seen")
+    if seen := in_sample(rows.upstream) or (own and f"the calibrator was fitted on {own}"):
+        raise DataError(f"{rows.name}: {seen}; watch rows that it has not seen")
     score, outcome = table.confidence, table.correct
     if settings.label == "positive":
         if table.positive is None:

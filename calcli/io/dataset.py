@@ -102,8 +102,11 @@ class DataSet(Rows):
 
     @property
     def caveats(self) -> list[str]:
-        """What every report of these rows must say: what is recorded, and doubts about the scores."""
-        return [*self.recorded, *doubts(self)]
+        """What every report of these rows must say: of their calibrators, what else is recorded, doubts about them."""
+        from calcli.io.provenance import NOT_HELD_OUT, in_sample
+
+        seen = in_sample(self.upstream)
+        return [*([f"{seen}: {NOT_HELD_OUT}"] if seen else []), *self.recorded, *doubts(self)]
 
     @abstractmethod
     def column(self, name: str) -> AnyArray | None:

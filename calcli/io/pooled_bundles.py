@@ -11,7 +11,7 @@ from calcli.cached import cached_property
 from calcli.errors import CalcliError, DataError
 from calcli.io.bundle import CACHE_BYTES, BundleRows
 from calcli.io.dataset import DataSet, within
-from calcli.io.provenance import same_chain, words
+from calcli.io.provenance import of_several, same_chain, words
 from calcli.numerics import AnyArray, FloatArray, IntArray
 from calcli.rows import Block, joined
 from calcli.statistics.units import Units
@@ -54,7 +54,7 @@ class PooledRows(DataSet):
 
     @property
     def upstream(self) -> "tuple[Link, ...]":
-        return self.parts[0].upstream
+        return tuple(map(of_several, *(part.upstream for part in self.parts)))
 
     @property
     def source(self) -> Any:

@@ -16,6 +16,7 @@ from typing import Any
 import h5py
 import msgspec
 import numpy as np
+from msgspec.structs import replace
 
 from calcli.errors import DataError
 from calcli.io.artifact import Artifact, Link, loads
@@ -27,6 +28,9 @@ ATTRIBUTES = ("calibrator", "calibrated_by", "corrupted_labels")
 
 MARKED = 16
 """Digits of a hash in a table: one chance in 10^19 that two calibrators share them."""
+
+NOT_HELD_OUT = "what it shows here is not what new data will show; use held-out rows"
+"""What a calibrator's numbers are worth on rows of its fit."""
 
 LONGEST = 1 << 28
 """Bytes of a text of provenance in an archive."""
@@ -42,9 +46,25 @@ def identity(artifact: Artifact) -> str:
     return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
 
 
-def link_to(artifact: Artifact) -> Link:
-    """An artifact's entry in a chain."""
-    return Link(identity(artifact), artifact.method, artifact.fit.source)
+def link_to(artifact: Artifact, in_sample: str | None = None) -> Link:
+    """An artifact's entry in a chain. in_sample : which of the rows it was fitted on."""
+    return Link(identity(artifact), artifact.method, artifact.fit.source, in_sample or msgspec.UNSET)
+
+
+def in_sample(links: Sequence[Link]) -> str:
+    """Which of the rows calibrators that they have been through were fitted on, in words; empty where on none."""
+    found: dict[str, list[str]] = {}
+    for link in links:
+        if link.in_sample:
+            found.setdefault(link.in_sample[:200], []).append(link.method)
+    each = (f"{' and '.join(m)} {'was' if len(m) == 1 else 'were'} fitted on {rows}" for rows, m in found.items())
+    return ", ".join(each)
+
+
+def of_several(*links: Link) -> Link:
+    """The entry of one calibrator in the chain of several bundles together."""
+    known = {link.in_sample or "" for link in links}
+    return links[0] if len(known) == 1 else replace(links[0], in_sample="some of these rows")
 
 
 def chain_of(attributes: Mapping[str, Any]) -> tuple[Link, ...]:
@@ -97,8 +117,13 @@ def chain_text(links: Sequence[Link]) -> str:
 
 
 def mark(chain: str) -> str:
-    """A chain for a column of a table, which has no place but its rows: ``ts:1f0a93c2d4e5f607 hb:77b1d0e5c3a29f18``."""
-    return " ".join(f"{link.method}:{link.sha256[:MARKED]}" for link in chain_of({"calibrated_by": chain}))
+    """A chain for a column of a table, which has no place but its rows: ``ts:1f0a93c2d4e5f607 hb:77b1d0e5c3a29f18``.
+
+    What a calibrator was fitted on follows it, ``ts:1f0a93c2d4e5f607:these_very_rows``.
+    """
+    links = chain_of({"calibrated_by": chain})
+    seen = [f":{link.in_sample.replace(' ', '_')}" if link.in_sample else "" for link in links]
+    return " ".join(f"{link.method}:{link.sha256[:MARKED]}{own}" for link, own in zip(links, seen, strict=True))
 
 
 def unmarked(marks: Sequence[str], where: str) -> str | None:
@@ -112,9 +137,10 @@ def unmarked(marks: Sequence[str], where: str) -> str | None:
             )
     if not first:
         return None
-    parts = [word.rpartition(":") for word in first.split()]
-    if all(method and re.fullmatch(f"[0-9a-f]{{{MARKED},64}}", sha) for method, _, sha in parts):
-        return chain_text([Link(sha, method) for method, _, sha in parts])
+    parts = [re.fullmatch(f"(.+?):([0-9a-f]{{{MARKED},64}})(?::(.+))?", word) for word in first.split()]
+    if all(parts):
+        links = [(p[2], p[1], None, p[3].replace("_", " ") if p[3] else msgspec.UNSET) for p in parts if p]
+        return chain_text([Link(*link) for link in links])
     return chain_text([_unknown(first)])
 
 

@@ -41,12 +41,13 @@ Slab = tuple[int, AnyArray, Mapping[str, AnyArray]]
 class Sheet(NewBundle):
     """What is known of an output before its rows come.
 
-    attributes : texts about all of it (calibrator, calibrated_by), for the formats that have
-    a place for them. own : columns by the names that their source has for them, by the name in a bundle.
+    attributes : gives texts about all of it (calibrator, calibrated_by), for the formats that have a place for them;
+    at the end, where a format can, for then all rows have been read. own : columns by the names that their source has
+    for them, by the name in a bundle.
     """
 
     dtype: np.dtype[Any]
-    attributes: Mapping[str, str] = field(default_factory=dict)
+    attributes: Callable[[], Mapping[str, str]] = dict
     own: Mapping[str, Mapping[str, AnyArray]] = field(default_factory=dict)
 
     @property
@@ -83,13 +84,13 @@ class Sheet(NewBundle):
     @property
     def mark(self) -> dict[str, str]:
         """What every row of a table says of its calibrators, by the name of its column; none without one."""
-        chain = self.attributes.get("calibrated_by")
+        chain = self.attributes().get("calibrated_by")
         return {} if chain is None else {"calibrated_by": mark(chain)}
 
     @property
     def texts(self) -> dict[str, str]:
         """The attributes and the source, for formats that have a place for texts."""
-        return {**self.attributes, "source": json.dumps(self.source, sort_keys=True)}
+        return {**self.attributes(), "source": json.dumps(self.source, sort_keys=True)}
 
 
 @dataclass(frozen=True)
@@ -168,7 +169,7 @@ def write_h5(sheet: Sheet, slabs: Iterable[Slab], place: Place) -> None:
         group = out.create("", sheet)
         for start, scores, per_row in slabs:
             group.write(start, scores, **per_row)
-        for name, text in sheet.attributes.items():
+        for name, text in sheet.attributes().items():
             group.attribute(name, text)
 
 

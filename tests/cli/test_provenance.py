@@ -10,6 +10,7 @@ from conftest import REPOSITORY
 from run_calcli import runner
 from synthetic import truth
 
+import calcli
 from calcli.io.artifact import load
 from calcli.io.provenance import chain_of, identity
 
@@ -68,7 +69,14 @@ def test_of_two_bundles_the_good_one_is_written(run):
 def test_a_calibrator_fitted_behind_another_belongs_there(run):
     assert run("fit", "-m", "vs", "once.h5", "-o", "vs.json", "-q").code == 0
     upstream = json.loads(Path("vs.json").read_text())["fit"]["upstream"]
-    assert upstream == [{"sha256": identity(load("ts.json")), "method": "ts", "fitted_on": "raw.h5"}]
+    assert upstream == [
+        {
+            "sha256": identity(load("ts.json")),
+            "method": "ts",
+            "fitted_on": "raw.h5",
+            "in_sample": "these very rows",
+        }
+    ]
     assert json.loads(Path("ts.json").read_text())["fit"]["upstream"] is None
     assert run("apply", "vs.json", "once.h5", "-o", "both.h5", "-q").code == 0
     assert chain("both.h5") == ["ts", "vs"]
@@ -167,3 +175,106 @@ def test_labels_corrupted_on_purpose_are_said_of_all_that_is_made_of_them(run):
     assert json.loads(run("inspect", "raw.h5", "--json").out)["bundles"][0]["corrupted_labels"] is not None
     assert run("extract", "raw.h5", "-o", "again.h5").code == 0
     assert "labels corrupted on purpose" in run("evaluate", "again.h5").err
+
+
+# ---- rows of the fit, after apply
+
+
+IN_SAMPLE = "ts was fitted on these very rows: what it shows here is not what new data will show; use held-out rows"
+
+
+def calibrated(file, name, n=4000, seed=0):
+    """Logits twice too large in a group of a file: ts mends them, and the verdict after it is clean."""
+    rng = np.random.default_rng(seed)
+    z = rng.normal(size=(n, 4))
+    p = np.exp(z) / np.exp(z).sum(axis=1, keepdims=True)
+    file[f"{name}/logits"] = 2.0 * z
+    file[f"{name}/labels"] = (p.cumsum(axis=1) < rng.random((n, 1))).sum(axis=1).clip(0, 3)
+
+
+@pytest.fixture
+def two(run):
+    """m.h5 with cal and test, c.json fitted on cal."""
+    with h5py.File("m.h5", "w") as file:
+        calibrated(file, "cal", seed=2)
+        calibrated(file, "test", seed=1)
+    assert run("fit", "-m", "ts", "m.h5:cal", "-o", "c.json", "-q").code == 0
+    return run
+
+
+@pytest.mark.parametrize("form", ["h5", "npz", "csv", "jsonl", "parquet"])
+def test_rows_of_the_fit_are_known_after_apply_in_every_format(two, form):
+    """What evaluate says with -c, it says of the output of apply: in JSON, in the verdict and its advice."""
+    if form == "parquet":
+        pytest.importorskip("pyarrow")
+    for part, seen in (("cal", True), ("test", False)):
+        assert two("apply", "c.json", f"m.h5:{part}", "-o", f"{part}.{form}", "-q").code == 0
+        done = two("evaluate", f"{part}.{form}", "--json")
+        result = json.loads(done.out)["results"][0]
+        assert (IN_SAMPLE in done.err, IN_SAMPLE in result["warnings"]) == (seen, seen)
+        assert result["report"]["verdict_kind"] == "calibrated"
+        advice = result["report"]["advice"]
+        assert advice["lead"] == ("Evaluate the calibrator on other samples:" if seen else "Nothing.")
+        assert advice["command"] == ("calcli evaluate <other labelled samples>" if seen else "")
+        words = "ts was fitted on these very rows, which do not show what it does on others"
+        assert (words in result["report"]["verdict"]) == seen
+
+
+def test_every_command_says_of_applied_rows_that_they_are_those_of_the_fit(two):
+    assert two("apply", "c.json", "m.h5:cal", "-o", "cal.h5", "-q").code == 0
+    for words in (
+        ("fit", "-m", "hb", "cal.h5", "-o", "hb.json"),
+        ("diagram", "cal.h5", "--resamples", "100"),
+        ("threshold", "cal.h5", "--accuracy", "0.3"),
+        ("report", "cal.h5", "-o", "r.html"),
+        ("extract", "cal.h5", "--split", "a=0.5", "--split", "b=0.5", "-o", "parts.h5"),
+        ("evaluate", "parts.h5:b"),
+    ):
+        done = two(*words)
+        assert done.code == 0 and (IN_SAMPLE in done.err or words[0] == "extract"), (words, done.err)
+    assert IN_SAMPLE in Path("r.html").read_text("utf-8")
+    with pytest.warns(UserWarning, match="ts was fitted on these very rows"):
+        calcli.evaluate("cal.h5", metrics=["nll"])
+    watched = two("watch", "cal.h5", "--state", "w.json")
+    assert watched.code == 3 and "ts was fitted on these very rows; watch rows that it has not seen" in watched.line
+
+
+def test_chains_parts_and_several_bundles_say_which_of_their_rows_a_calibrator_has_seen(two):
+    with h5py.File("m.h5") as whole, h5py.File("p.h5", "w") as file:
+        for name, parts in (("part", ["cal"]), ("mixed", ["cal", "test"])):
+            for array in ("logits", "labels"):
+                file[f"{name}/{array}"] = np.concatenate([whole[f"{part}/{array}"][:1000] for part in parts])
+        file["unlabelled/logits"] = whole["cal/logits"][:]
+    found = {}
+    for name in ("p.h5:part", "p.h5:mixed", "p.h5:unlabelled", "m.h5:cal", "m.h5:test"):
+        out = name.replace(".h5:", "_") + ".h5"
+        assert two("apply", "c.json", name, "-o", out, "-q").code == 0
+        with h5py.File(out) as file:
+            found[name] = [link.in_sample or None for link in chain_of(file.attrs)]
+    about = found.pop("p.h5:mixed")[0]
+    assert 30 <= float(about.removeprefix("about ").removesuffix("% of these rows")) <= 70  # 500 of 1000, 3 sd
+    assert found == {
+        "p.h5:part": ["these very rows, or copies of them"],
+        "p.h5:unlabelled": [None],
+        "m.h5:cal": ["these very rows"],
+        "m.h5:test": [None],
+    }
+    pooled = two("evaluate", "m_cal.h5", "m_test.h5", "--pool", "--metric", "nll").err
+    assert "ts was fitted on some of these rows: " in pooled
+    assert two("fit", "-m", "hb", "m_test.h5", "-o", "hb.json", "-q").code == 0
+    said = []
+    for name in ("m_cal.h5", "m_test.h5"):
+        assert two("apply", "hb.json", name, "-o", "both.h5", "-q", "--force").code == 0
+        said.append(two("evaluate", "both.h5", "--metric", "nll").err)
+    assert "ts was fitted on these very rows: " in said[0] and "hb was fitted on these very rows: " in said[1]
+    assert two("fit", "-m", "hb", "m_cal.h5", "-o", "own.json", "-q").code == 0
+    assert two("apply", "own.json", "m_cal.h5", "-o", "own.h5", "-q").code == 0
+    assert "ts and hb were fitted on these very rows: " in two("evaluate", "own.h5", "--metric", "nll").err
+
+
+def test_units_that_are_none_do_not_stop_apply(two):
+    """All rows of one patient: no interval could be made of them, and apply asks for none."""
+    with h5py.File("m.h5", "a") as file:
+        for part in ("cal", "test"):
+            file[f"{part}/unit"] = np.zeros(4000, int)
+    assert two("apply", "c.json", "m.h5:test", "-o", "t.h5").code == 0

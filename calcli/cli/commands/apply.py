@@ -16,6 +16,7 @@ import os
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 from typing import ClassVar
 
@@ -25,7 +26,7 @@ from calcli.cli.render import print_json, print_path
 from calcli.cli.shards import ShardOutcome, attempted, dealt_out, tried
 from calcli.errors import CalcliError, DataError, UsageError, check_choice
 from calcli.fast_dataclass import dataclass
-from calcli.fit_and_apply import calibrated_blocks, checked_transforms
+from calcli.fit_and_apply import calibrated_blocks, checked_transforms, fitted_on
 from calcli.importers.open_any_file import probe_all
 from calcli.io.artifact import Artifact, dumps, load
 from calcli.io.atomic import check_output, make_folder, refuse_inputs
@@ -103,7 +104,7 @@ def apply_one(
         check_output(target, force=args.force, inputs=inputs)
     with command.rows([bundle], need_labels=False) as rows:
         assert isinstance(rows, BundleRows)  # as one bundle is
-        rows.hashed = False  # nobody asks
+        rows.hashed = rows.n == artifact.fit.n  # they may be those of the fit
         command.check_fits(artifact, args.artifact, rows)
         alone = rows.kind == "confidence"
         if alone and args.as_ != "probs":
@@ -142,6 +143,16 @@ def _sheet(rows: BundleRows, artifact: Artifact, name: str, kind: ScoreKind) -> 
     for several in [each for each in own.values() if len(each) > 1]:
         columns |= several
     renamed = {role: list(each) for role, each in own.items() if list(each) != [role]}
+
+    @cache
+    def attributes() -> dict[str, str]:
+        return {
+            "calibrator": dumps(artifact),
+            "calibrated_by": chain_text([*rows.upstream, link_to(artifact, fitted_on(artifact, rows))]),
+            **({OWN_NAMES: json.dumps(renamed, sort_keys=True)} if renamed else {}),
+            **({} if rows.corrupted_labels is None else {"corrupted_labels": rows.corrupted_labels}),
+        }
+
     return Sheet(
         n=rows.n,
         k=0 if alone else rows.k,
@@ -152,12 +163,7 @@ def _sheet(rows: BundleRows, artifact: Artifact, name: str, kind: ScoreKind) -> 
         columns=columns,
         own=own,
         source={"bundle": rows.name, "calibrator": name, "method": artifact.method, "from": rows.source},
-        attributes={
-            "calibrator": dumps(artifact),
-            "calibrated_by": chain_text([*rows.upstream, link_to(artifact)]),
-            **({OWN_NAMES: json.dumps(renamed, sort_keys=True)} if renamed else {}),
-            **({} if rows.corrupted_labels is None else {"corrupted_labels": rows.corrupted_labels}),
-        },
+        attributes=attributes,
     )
 
 

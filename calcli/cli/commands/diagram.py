@@ -240,7 +240,6 @@ def _sweep(command: CommandContext, request: Request, artifacts: Artifacts) -> F
     given = []
     with command.rows(args.sets[0]) as rows:
         check_weights(rows)
-        command.caveats(rows)
         for label, (path, artifact) in zip(_labels(args, artifacts)[1:], artifacts, strict=True):
             command.check_fits(artifact, path, rows)
             if isinstance(artifact.calibrator, OneTemperature):
@@ -249,6 +248,7 @@ def _sweep(command: CommandContext, request: Request, artifacts: Artifacts) -> F
                 command.warn(
                     f"{path}: method {artifact.method} is not one temperature, so it has no place on this axis"
                 )
+        command.caveats(rows)
         return style(args.style).measure(replace(request, rows=rows, source=rows.name, given=given))
 
 

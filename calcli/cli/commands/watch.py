@@ -62,9 +62,9 @@ def run(args: WatchArgs) -> int:
     artifact = command.calibrator(args.calibrator)
     if args.expanded:
         with command, command.rows(args.expanded) as rows:
-            command.caveats(rows)
             command.check_fits(artifact, args.calibrator, rows)
             state = watch(path, rows, artifact, args.settings, new_episode=args.reset)
+            command.caveats(rows)
     else:
         state = watch(path, None, artifact, args.settings, new_episode=args.reset)
     if args.json:
