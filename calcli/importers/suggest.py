@@ -9,7 +9,7 @@ import numpy as np
 from calcli.errors import DataError
 from calcli.importers.archive import Entry
 from calcli.importers.array_names import parse_name, real_names, says_correct
-from calcli.importers.columns import BOOKKEEPING
+from calcli.importers.columns import BOOKKEEPING, LEFT_OVER
 from calcli.importers.import_request import ImportRequest
 from calcli.importers.labels import OPPOSITES
 from calcli.importers.mistaken_for_scores import PREDICTIONS
@@ -48,6 +48,12 @@ def suggestion(entries: Mapping[str, Entry], ask: ImportRequest, where: str) -> 
         if len(own) == len(classes) > 1 and not ask.scores:
             scores, truths, looks = [",".join(own)], [path], looks | dict.fromkeys(own, "scores") | {path: "labels"}
             kind = kind or KINDS.get(kind_of(np.stack([entries[name].column() for name in own], axis=1)))
+    every = [*entries[LEFT_OVER].made_of] if LEFT_OVER in entries else []
+    for own in (scores, every) if every and len(scores) != 1 and not ask.scores else ():  # p_a, p_b, p_c
+        what = kind_of(np.stack([entries[name].column() for name in own], axis=1)) if len(own) > 1 else ""
+        if what == "probabilities" or (own is every and what and len({name.partition("_")[0] for name in own}) == 1):
+            scores, kind = [",".join(own)], kind or KINDS[what]
+            break
     if scores:
         kind = kind or KINDS.get(looks.get(scores[0], ""))
     single = len(scores) == 1 and scores[0] in entries and entries[scores[0]].column().ndim == 1

@@ -158,6 +158,7 @@ def test_confidences_have_a_default_of_their_own(run, answers, ends, method):
     done = run("run", "cal.csv", "held.csv")
     assert (done.code, Path(f"cal.{method}.json").exists()) == (0, True)
     assert done.out.splitlines()[0] == f"cal.{method}.json" and f"method {method}, " in done.err
+    assert ", the default for confidences (--method chooses another" in done.err
     assert run("fit", "cal.csv", "-o", "other.json", "-q").code == 0
     assert Path("other.json").read_bytes() == Path(f"cal.{method}.json").read_bytes()
     table = np.genfromtxt("cal.csv", delimiter=",", skip_header=1)

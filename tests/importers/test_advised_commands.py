@@ -14,6 +14,7 @@ N = 240
 P = RNG.uniform(0.02, 0.98, N).round(4)
 Y = (RNG.random(N) < P).astype(int)
 Z = RNG.normal(size=(N, 3)).round(3)
+Q = (np.exp(Z) / np.exp(Z).sum(axis=1, keepdims=True)).round(6)
 C = (Z + RNG.gumbel(size=Z.shape)).argmax(axis=1)
 
 
@@ -43,6 +44,9 @@ TEXTS = {
         "cat,dog,cow,hour,species",
         ((*z, i % 24, ("cat", "dog", "cow")[c]) for i, (z, c) in enumerate(zip(Z, C, strict=True))),
     ),
+    "prefixed.csv": table("p_a,p_b,p_c,labels", ((*q, "abc"[c]) for q, c in zip(Q, C, strict=True))),
+    "numbers.csv": table("n,p_a,p_b,p_c,y", ((3.5 + i, *q, c) for i, (q, c) in enumerate(zip(Q, C, strict=True)))),
+    "odds.csv": table("z_a,z_b,z_c,label", ((*z, "abc"[c]) for z, c in zip(Z, C, strict=True))),
     "answers.csv": table(
         "question,conf,answer,gold", ((f"q{i}", P[i], "ABC"[i % 3], "ABC"[(i + 1 - Y[i]) % 3]) for i in range(N))
     ),

@@ -329,9 +329,10 @@ def fitted(args: FitArgs, folder: Path = Path()) -> tuple[int, str]:
             kept = [setting for setting in args.set_ or () if not setting.startswith("by=")]  # which is set again
             args = replace(args, method=name, set_=kept)
             target, options = args.target(folder), args.options()
-        if by_default and args.by is None:
+        if by_default:
             more = "calcli methods lists them" if rows.k != 2 else "of two classes platt corrects a bias too"
-            command.say(f"method {args.method}, {method(args.method).title} (--method chooses another; {more})")
+            what = f"{method(args.method).title}, the default{' for confidences' * (rows.k == 1)}"
+            command.say(f"method {args.method}, {what} (--method chooses another; {more})")
         return _fit(args, command, rows, target, options), target
 
 
