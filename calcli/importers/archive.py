@@ -1,8 +1,10 @@
-"""Named arrays of a foreign file, read only when asked for."""
+"""A foreign file: what its first bytes say, the arrays in it by name, and what an import remarks of them."""
 
+import json
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import field
 from pathlib import Path
 from struct import unpack
@@ -11,9 +13,31 @@ from typing import IO, Any
 
 import numpy as np
 
+from calcli.cached import cached_property
 from calcli.errors import CalcliError, DataError, one_line
 from calcli.fast_dataclass import dataclass
+from calcli.io.atomic import is_stream
+from calcli.io.inputs import DoubledKey, note, once
 from calcli.numerics import AnyArray, bfloat16_to_float32, is_bfloat16
+
+_log: ContextVar[list[str] | None] = ContextVar("remarks", default=None)
+
+
+@contextmanager
+def remarks() -> Iterator[list[str]]:
+    """Every sentence that is remarked within, in its order."""
+    kept: list[str] = []
+    token = _log.set(kept)
+    try:
+        yield kept
+    finally:
+        _log.reset(token)
+
+
+def remark(sentence: str) -> None:
+    """Tell the user something of the source, once; nobody hears it where no import keeps remarks."""
+    if (kept := _log.get()) is not None and sentence and sentence not in kept:
+        kept.append(sentence)
 
 
 @contextmanager
@@ -27,21 +51,14 @@ def reading(path: Path, what: str) -> Iterator[None]:
         raise DataError(
             f"{path}: {what} does not fit into memory; save it as .npy or HDF5, which are streamed"
         ) from None
+    except (NameError, ImportError):  # no file can bring this about
+        raise
     except Exception as problem:  # NumPy, h5py, pyarrow, torch raise whatever they stumble over
-        if _is_own(problem):
+        home = type(problem.obj).__module__ if isinstance(problem, AttributeError) else ""
+        # Objects of ours lack no attribute, but those of readers, which pickles are read into, may.
+        if home.startswith("calcli.") and not home.startswith("calcli.importers.readers."):
             raise
         raise DataError(f"{path}: cannot read {what}: {one_line(problem)}; is the file complete?") from problem
-
-
-def _is_own(problem: Exception) -> bool:
-    """Whether no file can bring this about: a name or module that is not there, an attribute that our objects lack.
-
-    Objects that readers define do not count, as pickles are read into them.
-    """
-    if isinstance(problem, AttributeError):
-        home = type(problem.obj).__module__
-        return home.startswith("calcli.") and not home.startswith("calcli.importers.readers.")
-    return isinstance(problem, (NameError, ImportError))
 
 
 class Mapped:
@@ -150,8 +167,12 @@ class Archive:
         """
 
         def entry(name: str, load: Callable[[], Any]) -> Entry:
+            def guarded() -> Any:
+                with reading(path, f"array {name!r}"):
+                    return load()
+
             parts = {one: entry(one, its) for one, its in made_of.get(name, {}).items() if one != name}
-            return Entry(path, name, _guarded(path, name, load), parts)
+            return Entry(path, name, guarded, parts)
 
         return cls(path, format, {name: entry(name, load) for name, load in loaders.items()}, loose)
 
@@ -165,14 +186,6 @@ class Archive:
 def constant(array: Any) -> Callable[[], Any]:
     """A loader of what is in memory."""
     return lambda: array
-
-
-def _guarded(path: Path, name: str, load: Callable[[], Any]) -> Callable[[], Any]:
-    def guarded() -> Any:
-        with reading(path, f"array {name!r}"):
-            return load()
-
-    return guarded
 
 
 def unite(archives: Sequence[Archive], folders: Sequence[str] = ()) -> dict[str, Entry]:
@@ -195,3 +208,130 @@ def unite(archives: Sequence[Archive], folders: Sequence[str] = ()) -> dict[str,
                 )
             united[path] = entry
     return united
+
+
+# ---- the file before it is read
+
+
+HEAD = 4096
+"""How many bytes are looked at to tell formats apart."""
+
+LOOKED_AT, LOOKED_THROUGH = 1000, 1 << 26
+"""Lines of JSON Lines, and bytes of JSON, up to which objects are searched for names that stand twice."""
+
+
+class SourceFile:
+    """A file and what can be told about it before it is read.
+
+    path : the file. suffix : its last one, in small letters. head : its first bytes, never
+    empty. Raises DataError for a missing, empty or unreadable file.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path, self.suffix = path, path.suffix.lower()
+        if path.is_dir():
+            raise DataError(f"{path}: is a folder, expected a file of scores")
+        if not path.exists():
+            whole, found, group = str(path).rpartition(":")
+            hint = f"; a group of {whole} is taken by --group {group}" if found and Path(whole).is_file() else ""
+            raise DataError(f"{path}: no such file{hint}")
+        if is_stream(path):
+            raise DataError(f"{path}: is a pipe or a device, expected a file of scores; save it to a file first")
+        try:
+            with path.open("rb") as file:
+                self.head = file.read(HEAD)
+            note(path)
+        except OSError as problem:
+            raise DataError(f"{path}: cannot be read: {one_line(problem)}") from None
+        if not self.head:
+            raise DataError(f"{path}: the file is empty")
+
+    @cached_property
+    def size(self) -> int:
+        """Length in bytes."""
+        return self.path.stat().st_size
+
+    @cached_property
+    def members(self) -> list[str] | None:
+        """Names in a zip archive; None when it is no archive, or one without its end."""
+        import zipfile
+
+        if not self.is_zip:
+            return None
+        try:
+            with zipfile.ZipFile(self.path) as archive:
+                return archive.namelist()
+        except (zipfile.BadZipFile, OSError, ValueError, NotImplementedError):
+            return None
+
+    @property
+    def is_zip(self) -> bool:
+        """Whether the file begins as zip archives do."""
+        return self.head.startswith(b"PK\x03\x04")
+
+    @cached_property
+    def is_text(self) -> bool:
+        """Whether the first bytes are UTF-8 text."""
+        try:
+            text = self.head.decode("utf-8-sig")
+        except UnicodeDecodeError as problem:
+            if problem.start < len(self.head) - 3:  # else a character is cut in two
+                return False
+            text = self.head[: problem.start].decode("utf-8-sig")
+        return "\0" not in text
+
+    @property
+    def is_json(self) -> bool:
+        """Whether the text begins as an object or a list: then it is no table of commas."""
+        return self.is_text and self.head.removeprefix(b"\xef\xbb\xbf").lstrip()[:1] in (b"{", b"[")
+
+    @cached_property
+    def json(self) -> Any:
+        """The JSON value of the file; of JSON Lines the list of all values. Raises DataError.
+
+        Read once, whoever asks. NaN and Infinity are taken as Python writes them.
+        """
+        with reading(self.path, "the JSON"):
+            data = self.path.read_bytes().removeprefix(b"\xef\xbb\xbf")
+            if b"\n" not in data.strip() or not _ends_value(data):
+                return _decode(data, str(self.path), len(data) <= LOOKED_THROUGH)
+            lines = enumerate(data.splitlines(), 1)
+            return [_decode(line, f"{self.path}: line {i}", i <= LOOKED_AT) for i, line in lines if line.strip()]
+
+    @property
+    def records(self) -> list[dict[str, Any]]:
+        """The objects of a JSON file or JSON Lines, one a row; none when it holds something else."""
+        if not self.is_json:
+            return []
+        rows = self.json if isinstance(self.json, list) else [self.json]
+        return rows if all(isinstance(row, dict) for row in rows) else []
+
+
+def _ends_value(data: bytes) -> bool:
+    """Whether the first line is a JSON value by itself, so that the next line begins another."""
+    try:
+        json.loads(data.lstrip().partition(b"\n")[0])
+    except (ValueError, RecursionError):
+        return False
+    return True
+
+
+def _decode(data: bytes, where: str, look: bool) -> Any:
+    """A JSON value. look : refuse objects with two values of one name."""
+    import msgspec
+
+    try:
+        if look:
+            json.loads(data, object_pairs_hook=once)
+    except DoubledKey as problem:
+        raise DataError(f"{where}: {problem}; keep one of the two") from None
+    except (ValueError, RecursionError):
+        pass  # what is no JSON at all is refused below
+    try:
+        return msgspec.json.decode(data)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        pass  # NaN is no JSON, yet Python writes it
+    try:
+        return json.loads(data)
+    except (ValueError, RecursionError) as problem:
+        raise DataError(f"{where}: cannot be read as JSON: {one_line(problem)}; is the file complete?") from None

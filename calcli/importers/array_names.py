@@ -131,13 +131,16 @@ def role_of(base: str) -> str:
 def parse_name(path: str) -> Name:
     """Take the path of an array apart."""
     *folders, base = [part for part in path.split("/") if part not in ("", ".")] or [path]
+    role, core, split = "", base, ""
     if folders and folders[-1].lower() == "transforms" and base.lower() in ("logits", "specs"):
         role = "transformed" if base.lower() == "logits" else "specs"
-        folder, split = _folder_split(tuple(folders[:-1]))
+        folders.pop()
+    if folders and folders[-1].lower() in SPLIT_WORDS:
+        split = folders.pop()
+    folder = tuple(folders)
+    if role:
         return Name(path, folder, base, role, split=split)
-    folder, split = _folder_split(tuple(folders))
     affixed = _AFFIXED.fullmatch(base)
-    core = base
     # A name that means something as it stands (y_true, test) is not taken apart.
     if affixed and not role_of(base) and base.lower() not in KIND_OF:
         core, split = affixed["core"], affixed["before"] or affixed["after"] or split
@@ -162,12 +165,6 @@ def parse_name(path: str) -> Name:
     return Name(path, folder, core, "", split=split)
 
 
-def _folder_split(folder: tuple[str, ...]) -> tuple[tuple[str, ...], str]:
-    if folder and folder[-1].lower() in SPLIT_WORDS:
-        return folder[:-1], folder[-1]
-    return folder, ""
-
-
 def plan(paths: Iterable[str], ask: ImportRequest, where: str) -> list[BundleArrays]:
     """Find the bundles among the arrays of a source.
 
@@ -179,8 +176,15 @@ def plan(paths: Iterable[str], ask: ImportRequest, where: str) -> list[BundleArr
     asked_labels = [matching(names, label, "labels array") for label in ask.labels]
     if ask.groups:
         scores = _in_groups(scores, ask.groups)
-    if not (ask.scores or ask.all_scores):
-        _refuse_ambiguity(scores, where)
+    beside: dict[object, list[str]] = {}
+    for name in scores:
+        beside.setdefault((name.folder, name.split), []).append(name.path)
+    several = next((paths for paths in beside.values() if len(paths) > 1), None)
+    if several and not (ask.scores or ask.all_scores):
+        raise UsageError(
+            f"{where}: holds {len(several)} arrays of scores side by side: {', '.join(several)};"
+            " choose with --scores NAME (may be repeated) or take them all with --all-scores"
+        )
     models = _model_names(scores)
     found = []
     for place, (score, model) in enumerate(zip(scores, models, strict=True)):
@@ -308,18 +312,6 @@ def _in_groups(scores: Sequence[Name], groups: Sequence[str]) -> list[Name]:
     return kept
 
 
-def _refuse_ambiguity(scores: Sequence[Name], where: str) -> None:
-    places: dict[tuple[tuple[str, ...], str], list[str]] = {}
-    for name in scores:
-        places.setdefault((name.folder, name.split), []).append(name.path)
-    for paths in places.values():
-        if len(paths) > 1:
-            raise UsageError(
-                f"{where}: holds {len(paths)} arrays of scores side by side: {', '.join(paths)};"
-                " choose with --scores NAME (may be repeated) or take them all with --all-scores"
-            )
-
-
 def _model_names(scores: Sequence[Name]) -> list[str]:
     """What tells the bundles apart, apart from their splits: folders, and names where needed."""
     cores: dict[tuple[str, ...], set[str]] = {}
@@ -328,11 +320,8 @@ def _model_names(scores: Sequence[Name]) -> list[str]:
     by_core = any(len(found) > 1 for found in cores.values())
     paths = [(*name.folder, name.core) if by_core else name.folder for name in scores]
     common = 0
-    if len(set(paths)) == 1:
-        common = len(paths[0])
-    else:
-        while all(len(path) > common for path in paths) and len({path[common] for path in paths}) == 1:
-            common += 1
+    while common < len(paths[0]) and len({path[: common + 1] for path in paths}) == 1:
+        common += 1
     return ["/".join(map(group_name, path[common:])) for path in paths]
 
 

@@ -8,19 +8,16 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from calcli.errors import DataError
+from calcli.errors import DataError, one_line
 from calcli.fast_dataclass import dataclass
-from calcli.importers.archive import Archive, constant
+from calcli.importers.archive import Archive, constant, remark
 from calcli.importers.array_names import PER_ROW, SCORE_PREFIX, role_of, says_correct
 from calcli.importers.import_request import ImportRequest
 from calcli.importers.mistaken_for_scores import PREDICTIONS
-from calcli.importers.printed import not_a_number
-from calcli.importers.remarks import remark
-from calcli.numerics import whole_number
+from calcli.numerics import AnyArray, whole_number
 
-PERCENT = re.compile(r"[0-9.]+ *%")
-ROWS_SEEN = 100
-"""How a percentage is written, and in how many rows it is looked for first."""
+PERCENT = re.compile(r"[0-9.]+ *%|")
+"""A percentage as people write it, or nothing."""
 
 LEFT_OVER = "columns"
 """Name of the array of all numeric columns whose names do not say what they are."""
@@ -80,7 +77,7 @@ def table_archive(path: Path, format: str, columns: Mapping[str, Column], n: int
     if ask.drop_missing:
         columns = {name: Column(column.kind, column.gaps or column.load) for name, column in columns.items()}
     columns = {name: _of_percents(path, name, column, ask.percent) for name, column in columns.items()}
-    columns = _without_index(path, columns, n)
+    _take_out_index(path, columns, n)
     ranked: dict[str, Callable[[], Any]] = {}
     if ask.classes is not None:
         from calcli.importers.topk import ranked_columns
@@ -101,19 +98,19 @@ def table_archive(path: Path, format: str, columns: Mapping[str, Column], n: int
     numeric = [n for n in free if columns[n].kind == "number" or (SCORE_PREFIX.match(n) and columns[n].kind == "text")]
     declared, numbered = _groups(numeric)
     for listed in declared.values():
-        columns = _without_largest(path, columns, listed)
-    names = list(columns)
+        _take_out_largest(path, columns, listed)
     for listed in (*declared.values(), *numbered.values()):
         _sort_by_number(path, listed)
     inside = {name for listed in declared.values() for name in listed}
     loaders: dict[str, Callable[[], Any]] = {
-        name: columns[name].load for name in names if name not in inside or name in (*ask.scores, *_pieces(ask))
+        name: columns[name].load for name in columns if name not in inside or name in (*ask.scores, *_pieces(ask))
     }
     loaders |= ranked
-    aside = [
-        n for n in numeric if n not in inside and (n.lower() in OUTCOMES or says_correct(n) or BOOKKEEPING.fullmatch(n))
+    rest = [
+        name
+        for name in numeric
+        if not (name in inside or name.lower() in OUTCOMES or says_correct(name) or BOOKKEEPING.fullmatch(name))
     ]
-    rest = [name for name in numeric if name not in inside and name not in aside]
     groups = declared | numbered | ({LEFT_OVER: rest} if len(rest) > 1 else {}) | chosen
     told = ""
     if ask.kind and not (declared or ask.scores) and len(rest) > 1:
@@ -136,15 +133,11 @@ def _of_percents(path: Path, name: str, column: Column, asked: bool) -> Column:
     if column.kind != "text":
         return column
     try:
-        values = (column.gaps or column.load)()
-    except DataError:  # of a column that may not be asked for
-        return column
-    words = [str(word).strip() for word in values[:ROWS_SEEN].tolist()]
-    if not any(words) or not all(not word or PERCENT.fullmatch(word) for word in words):
-        return column
-    try:
-        numbers = np.array([float(str(word).strip().removesuffix("%") or "nan") for word in values.tolist()])
-    except ValueError:
+        words = [str(word).strip() for word in (column.gaps or column.load)().tolist()]
+        if not any(words[:SAMPLE]) or not all(map(PERCENT.fullmatch, words[:SAMPLE])):
+            return column
+        numbers = np.array([float(word.removesuffix("%") or "nan") for word in words])
+    except (DataError, ValueError):  # of a column that may not be asked for
         return column
     if not asked:
         remark(f"{path.name}: column {name!r} is in percent and was divided by 100")
@@ -156,7 +149,7 @@ def _pieces(ask: ImportRequest) -> set[str]:
     return {piece.strip() for text in (ask.confidence or "", ask.correct or "") for piece in text.split("=")}
 
 
-def _without_index(path: Path, columns: dict[str, Column], n: int) -> dict[str, Column]:
+def _take_out_index(path: Path, columns: dict[str, Column], n: int) -> None:
     """Leave out the row index of pandas; one that does not count the rows becomes the ids."""
     for name in [name for name in columns if INDEX.fullmatch(name)]:
         index = columns.pop(name)
@@ -169,7 +162,6 @@ def _without_index(path: Path, columns: dict[str, Column], n: int) -> dict[str, 
             remark(f"{what} was read as the ids of the rows")
         else:
             remark(f"{what} looks like an index and was left out")
-    return columns
 
 
 def _some(names: Sequence[str]) -> str:
@@ -221,29 +213,24 @@ def _refuse_offset(path: Path, columns: Mapping[str, Column], listed: Sequence[s
             )
 
 
-def _without_largest(path: Path, columns: dict[str, Column], listed: list[str]) -> dict[str, Column]:
-    """Take out the one column of these that repeats the largest of each row: ``prob_max`` beside ``prob_cat``, …"""
+def _take_out_largest(path: Path, columns: dict[str, Column], listed: list[str]) -> None:
+    """Leave out the one column of these that repeats the largest of each row: ``prob_max`` beside ``prob_cat``, …"""
     tops = [name for name in listed if re.split(r"[\W_]+", name.lower())[-1] in TOPS]
     others = [name for name in listed if name not in tops]
     if len(tops) != 1 or len(others) < 2 or any(columns[name].kind != "number" for name in listed):
-        return columns
+        return
     values = {name: column for name in listed if (column := columns[name].load()).dtype.kind == "f"}
-    if len(values) < len(listed) or not np.allclose(np.max([values[n] for n in others], axis=0), values[tops[0]]):
-        return columns
-    listed.remove(tops[0])
-    remark(f"{path.name}: column {tops[0]!r} is the largest of each row and was left out")
-    return {name: column for name, column in columns.items() if name != tops[0]}
+    if len(values) == len(listed) and np.allclose(np.max([values[n] for n in others], axis=0), values[tops[0]]):
+        listed.remove(tops[0])
+        del columns[tops[0]]
+        remark(f"{path.name}: column {tops[0]!r} is the largest of each row and was left out")
 
 
 def _sort_by_number(path: Path, listed: list[str]) -> None:
     """Put columns ``p_2, p_0, p_1`` in the order of their numbers where these are all the numbers from the least on."""
-    found = [NUMBERED.fullmatch(name) for name in listed]
-    numbers = [int(match["number"]) for match in found if match]
-    if (
-        len({match["stem"] for match in found if match}) != 1
-        or len(numbers) < len(listed)
-        or numbers == sorted(numbers)
-    ):
+    found = [match for name in listed if (match := NUMBERED.fullmatch(name))]
+    numbers = [int(match["number"]) for match in found]
+    if len({match["stem"] for match in found}) != 1 or len(found) < len(listed) or numbers == sorted(numbers):
         return
     if sorted(numbers) == list(range(min(numbers), min(numbers) + len(numbers))):
         listed[:] = [name for _, name in sorted(zip(numbers, listed, strict=True))]
@@ -288,7 +275,11 @@ def _matrix(
 
     def load() -> NDArray[Any]:
         remark(told)
-        values = [_numbers(path, columns[name], name) for name in names]
+        values = []
+        for name in names:
+            values.append(columns[name].load())
+            if values[-1].dtype.kind in "US":
+                raise not_a_number(path, name, values[-1].tolist())
         lists = [name for name, column in zip(names, values, strict=True) if column.ndim != 1]
         if lists and len(names) > 1:
             raise DataError(f"{path}: column {lists[0]!r} holds lists, expected one number per row")
@@ -313,8 +304,141 @@ def _counts(values: NDArray[Any]) -> bool:
     return whole and len(np.unique(values[:1000])) > 2
 
 
-def _numbers(path: Path, column: Column, name: str) -> NDArray[Any]:
-    values = column.load()
+# ---- tables without column names
+
+
+def headerless_archive(path: Path, columns: Mapping[str, Column], n: int, ask: ImportRequest) -> Archive:
+    """The arrays of a table whose columns are called 0, 1, 2, …
+
+    ``--scores 0:9 --labels 10`` names them. Without that there is one obvious reading: a
+    column that counts the rows aside, all columns are real numbers but the first or the last,
+    which holds whole numbers below the count of the others, or words: the labels. Numbers only
+    are one loose array with the name of the file. Raises DataError for anything else.
+    """
+    names = list(columns)
+    asked = [piece.strip() for text in (*ask.scores, *ask.labels) for piece in re.split("[,:]", text)]
+    if asked and len(names) > 1 and all(piece in names for piece in asked):
+        return table_archive(path, "csv", columns, n, ask)
+    arrays = {name: columns[name].load() for name in names}
+    for name, values in arrays.items():
+        if values.dtype.kind == "U" and is_number(str(values[0])):
+            raise not_a_number(path, name, values.tolist())
+    whole = {name: values for name, values in arrays.items() if values.dtype.kind in "iu" and min(n, len(names)) > 2}
+    counts = [name for name, v in whole.items() if any(np.array_equal(v, np.arange(n) + first) for first in (0, 1))]
+    left = [name for name in names if name not in counts]
+    if counts:
+        remark(f"{path.name}: column {', '.join(counts)} counts the rows and was left out")
+    lists = [name for name in left if arrays[name].ndim == 2]
+    k = arrays[lists[0]].shape[1] if lists else len(left) - 1
+    ends = [name for name in dict.fromkeys((left[0], left[-1])) if _could_be_labels(arrays[name], k)]
+    scores = [name for name in left if name not in ends]
+    if len(ends) == 1 and (len(scores) > 1 or scores == lists != []) and all(_is_real(arrays[name]) for name in scores):
+        remark(
+            f"{path.name}: has no column names; column {ends[0]} was read as the labels, {scores[0]} to {scores[-1]}"
+            " as the scores"
+        )
+        parts, labels = [arrays[name] for name in scores], arrays[ends[0]]
+        matrix = parts[0] if scores == lists else np.stack(parts, axis=1, dtype=np.float64)
+        return Archive.held(path, "csv", {"scores": matrix, "labels": labels})
+    bare = [n for n in left if columns[n].kind in ("number", "lists") and arrays[n].dtype.kind not in "US"]
+    if len(bare) < len(left) or (lists and len(left) > 1):
+        raise DataError(
+            f"{path}: has no column names; name its {len(names)} columns by their numbers: --scores 0:{len(names) - 2}"
+            f" --labels {len(names) - 1} --kind logits|log_probs|probs"
+        )
+    value = np.stack([arrays[name] for name in left], axis=1) if len(left) > 1 else arrays[left[0]]
+    return Archive.held(path, "csv", {path.stem: value}, loose=True)
+
+
+def _could_be_labels(values: AnyArray, k: int) -> bool:
     if values.dtype.kind in "US":
-        raise not_a_number(path, name, values.tolist())
-    return values
+        return True
+    whole = values.dtype.kind in "iu" or (values.dtype.kind == "f" and not _is_real(values))
+    return values.ndim == 1 and whole and bool(values.min() >= 0) and bool(values.max() < max(k, 2))
+
+
+def _is_real(values: AnyArray) -> bool:
+    return values.dtype.kind == "f" and bool((values != np.floor(values)).any())
+
+
+# ---- lists of numbers as text: as Python, NumPy and torch print them, or with spaces alone
+
+
+PRINTED = re.compile(r"\s*(?:[A-Za-z_.]*(?:array|tensor)\()?\s*[\[(](?P<inside>.*)[\])].*", re.DOTALL)
+"""A list, a tuple, ``array([…])`` or ``tensor([…], dtype=…)``."""
+
+SCALAR = re.compile(r"[A-Za-z_.]*float\d*\(([^()]*)\)")
+"""A number as NumPy 2 prints it inside a list: ``np.float32(0.1)``."""
+
+GAP = re.compile(r"(?<=[\d.])\s+(?=[-+\d.])")
+"""What stands between the numbers of a printed NumPy array."""
+
+SAMPLE = 100
+"""How many cells are looked at to tell what all of them are."""
+
+
+def is_number(cell: str) -> bool:
+    """Whether a text is a number."""
+    try:
+        float(cell)
+    except ValueError:
+        return False
+    return True
+
+
+def are_lists(cells: Sequence[str]) -> bool:
+    """Whether these texts are lists, each of them."""
+    seen = [cell.strip() for cell in cells[:SAMPLE]]
+    if not seen:
+        return False
+    if all(cell.startswith("[") for cell in seen):
+        return True
+    if all(PRINTED.fullmatch(cell) for cell in seen):
+        return all(is_number(piece) for piece in re.split(r"[,\s]+", _inside(seen[0])) if piece)
+    return "." in seen[0] and all(len(numbers := cell.split()) > 1 and all(map(is_number, numbers)) for cell in cells)
+
+
+def _inside(cell: str) -> str:
+    printed = PRINTED.fullmatch(SCALAR.sub(r"\1", cell))
+    return (printed["inside"] if printed else cell).strip().strip("[]")
+
+
+def read_lists(path: Path, name: str, cells: Sequence[str]) -> AnyArray:
+    """Rows of ``[0.1, 0.9]``, or as NumPy prints them, ``[0.1 0.9]``, over several lines or not. Raises DataError."""
+    if all("'" in cell for cell in cells):
+        return np.array([re.findall(r"'([^']*)'", cell) for cell in cells])
+    rows: list[list[float]] = []
+    for number, cell in enumerate(cells):
+        pieces = GAP.sub(",", _inside(cell)).split(",")
+        try:
+            rows.append([float(piece) for piece in pieces])
+        except ValueError:
+            short = "; NumPy has left out the middle: np.set_printoptions(threshold=sys.maxsize) before writing"
+            raise DataError(
+                f"{path}: column {name!r} has {one_line(ValueError(cell), 40)!r} in row {number}, expected numbers"
+                f"{short if '...' in cell else ''}"
+            ) from None
+        if len(rows[-1]) != len(rows[0]):
+            raise DataError(
+                f"{path}: the lists in column {name!r} have different lengths ({len(rows[0])} in row 0,"
+                f" {len(rows[-1])} in row {number}), expected one number per class"
+            )
+    return np.array(rows)
+
+
+def not_a_number(path: Path, name: str, values: Sequence[str]) -> DataError:
+    """The complaint about the first of these cells that is no number."""
+    row = next((i for i, cell in enumerate(values) if not is_number(cell)), 0)
+    cell = str(values[row])
+    hint = ""
+    if cell.strip().endswith("%"):
+        hint = ": write 0.141 for 14.1%"
+    elif re.fullmatch(r"\s*[-+]?\d{1,3}(,\d{3})+(\.\d*)?\s*", cell):
+        hint = " without separators of thousands"
+    elif re.fullmatch(r"\s*[-+]?\d*,\d+([eE][-+]?\d+)?\s*", cell):
+        hint = " with a point before its decimals"
+    elif cell.strip().startswith("{"):
+        hint = '; JSON Lines take an object in a row: {"probs": {"A": 0.1, "B": 0.9}, "label": "B"}'
+    return DataError(
+        f"{path}: column {name!r} has {one_line(ValueError(cell), 60)!r} in row {row}, expected a number{hint}"
+    )

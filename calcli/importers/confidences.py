@@ -4,20 +4,17 @@ import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 
 from calcli.errors import DataError, UsageError
-from calcli.importers.archive import Entry, constant
+from calcli.importers.archive import Entry, constant, remark
 from calcli.importers.array_names import COLUMNS, BundleArrays, extra_of, matching, parse_name
 from calcli.importers.columns import listed_columns
-from calcli.importers.gold_labels import GOLD, texts_in
 from calcli.importers.import_request import ImportRequest
-from calcli.importers.join import BLANK
+from calcli.importers.join import BLANK, GOLD, texts_in
 from calcli.importers.labelled_scores import Imported, carried_columns
 from calcli.importers.labels import to_labels
-from calcli.importers.remarks import remark
 from calcli.io.locate import natural
 from calcli.io.validate import check_confidences, check_labels
 from calcli.numerics import AnyArray, IntArray
@@ -69,11 +66,8 @@ def load_confidences(entries: Mapping[str, Entry], ask: ImportRequest, ignore: S
     remark(f"{ask.confidence!r} was read as the confidence, {told}")
     candidate = BundleArrays("", found[0].split, "confidence", found[0].path, place, extras)
     columns = carried_columns(candidate, entries, n)
-    dtype = np.dtype(confidence.dtype if confidence.dtype.kind == "f" else np.float64).newbyteorder("=")
-    return Imported(
-        candidate, entry.where, "confidence", n, 0, dtype, correct, columns, None, (), None,
-        confidence, None,
-    )  # fmt: skip
+    k, dtype = 0, np.dtype(confidence.dtype if confidence.dtype.kind == "f" else np.float64).newbyteorder("=")
+    return Imported(candidate, entry.where, "confidence", n, k, dtype, correct, columns, None, (), None, confidence)
 
 
 def _whether_right(
@@ -106,9 +100,6 @@ def _column(entry: Entry) -> AnyArray:
 
 
 # ---- answers drawn several times to each question: how sure the most frequent one is
-
-
-CONFIDENCE, CORRECT = "confidence", "correct"
 
 
 def count_votes(entries: Mapping[str, Entry], ask: ImportRequest, where: str) -> tuple[dict[str, Entry], ImportRequest]:
@@ -151,7 +142,8 @@ def count_votes(entries: Mapping[str, Entry], ask: ImportRequest, where: str) ->
         first = np.array([own[0] for own in rows.values()])
     if len(lists) != len(first):
         raise DataError(f"{home.where}: has {len(lists)} rows of answers for {len(first)} golds")
-    best = [_most_frequent(each) for each in lists]
+    votes = [Counter(answer for answer in each if answer.lower() not in BLANK) for each in lists]
+    best = [next(iter(found.most_common(1)), ("", 0)) for found in votes]
     sizes = sorted({len(each) for each in lists})
     k = f"{sizes[0]}" if len(sizes) == 1 else f"{sizes[0]} to {sizes[-1]}"
     remark(
@@ -160,13 +152,13 @@ def count_votes(entries: Mapping[str, Entry], ask: ImportRequest, where: str) ->
     )
     confidence = np.array([(votes + 0.5) / (len(each) + 1) for (_, votes), each in zip(best, lists, strict=True)])
     correct = np.array([answer == truth[row] for (answer, _), row in zip(best, first, strict=True)], dtype=np.int64)
-    made = {CONFIDENCE: replace(home, load=constant(confidence)), CORRECT: replace(gold, load=constant(correct))}
-    ids = known.get("unit") if not wide else None
-    for role in ("ids", "group", *(("unit",) if wide else ())):
-        path = ids if role == "ids" and ids else known.get(role)
-        if path is not None:
+    made = {"confidence": replace(home, load=constant(confidence)), "correct": replace(gold, load=constant(correct))}
+    if not wide and "unit" in known:
+        known["ids"] = known.pop("unit")
+    for role in ("ids", "group", "unit"):
+        if path := known.get(role):
             made[role] = replace(entries[path], load=constant(entries[path].column()[first]))
-    return made, replace(ask, confidence=CONFIDENCE, correct=CORRECT, labels=())
+    return made, replace(ask, confidence="confidence", correct="correct", labels=())
 
 
 def _columns(entries: Mapping[str, Entry], asked: str) -> list[Entry]:
@@ -176,9 +168,3 @@ def _columns(entries: Mapping[str, Entry], asked: str) -> list[Entry]:
     found = found or sorted(filter(stem.fullmatch, entries), key=natural)
     found = found or [each.path for each in matching([parse_name(n) for n in entries], asked, "column of answers")]
     return [entries[name] for name in found]
-
-
-def _most_frequent(answers: Sequence[Any]) -> tuple[str, int]:
-    """An answer and its votes, the first of those that are as frequent; blank ones do not count."""
-    votes = Counter(answer for answer in answers if answer.lower() not in BLANK)
-    return max(votes.items(), key=lambda pair: pair[1], default=("", 0))

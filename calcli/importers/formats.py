@@ -1,6 +1,6 @@
 """Which reader a file needs: told by its content, with its name as a hint."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from functools import cache
 from importlib import import_module
@@ -8,14 +8,13 @@ from pathlib import Path
 from pkgutil import iter_modules
 from shlex import quote
 from types import ModuleType
+from typing import Any
 
 from calcli.errors import DataError, one_line
 from calcli.fast_dataclass import dataclass
 from calcli.importers import readers
-from calcli.importers.archive import Archive, reading
+from calcli.importers.archive import Archive, SourceFile, reading, remark
 from calcli.importers.import_request import ImportRequest
-from calcli.importers.remarks import remark
-from calcli.importers.source_file import SourceFile
 
 Sniff = Callable[[SourceFile], bool]
 Read = Callable[[SourceFile, ExitStack, ImportRequest], Archive]
@@ -25,9 +24,9 @@ Read = Callable[[SourceFile, ExitStack, ImportRequest], Archive]
 class Format:
     """A kind of file that calcli reads.
 
-    name : as messages call it. about : what such files are, for lists. suffixes : what
-    their names may end in. sniff : whether a file is one, by its content. read : lists its
-    arrays. extra : the extra of calcli that reading needs ("torch"), or "". order : whom to
+    name : as messages call it. about : what such files are, for lists. sniff : whether a file is
+    one, by its content. read : lists its arrays. suffixes : what
+    their names may end in. extra : the extra of calcli that reading needs ("torch"), or "". order : whom to
     ask first; a sniff that takes nearly anything has a large one. general : whether files of other
     formats may be written in this one, as logs are in JSON. examples : (file, what to
     add to ``calcli extract FILE -o OUT.h5``) for the table of the docs.
@@ -35,13 +34,13 @@ class Format:
 
     name: str
     about: str
-    suffixes: tuple[str, ...]
     sniff: Sniff
     read: Read
+    suffixes: Sequence[str] = ()
     extra: str = ""
     order: int = 0
     general: bool = False
-    examples: tuple[tuple[str, str], ...] = ()
+    examples: Sequence[tuple[str, str]] = ()
 
 
 _FORMATS: dict[str, Format] = {}
@@ -50,17 +49,7 @@ PLUGINS = "calcli.readers"
 """The group of entry points by which packages add readers."""
 
 
-def reader(
-    name: str,
-    about: str,
-    *,
-    sniff: Sniff,
-    suffixes: Iterable[str] = (),
-    extra: str = "",
-    order: int = 0,
-    general: bool = False,
-    examples: Iterable[tuple[str, str]] = (),
-) -> Callable[[Read], Read]:
+def reader(name: str, about: str, *, sniff: Sniff, **more: Any) -> Callable[[Read], Read]:
     """Register a reader: a function (file, stack, ask) -> Archive in a module of ``readers``, or of a plug-in.
 
     A plug-in is a module that an installed package names as an entry point of the group ``calcli.readers``.
@@ -71,7 +60,7 @@ def reader(
     """
 
     def register(read: Read) -> Read:
-        _FORMATS[name] = Format(name, about, tuple(suffixes), sniff, read, extra, order, general, tuple(examples))
+        _FORMATS[name] = Format(name, about, sniff, read, **more)
         return read
 
     return register
@@ -148,45 +137,38 @@ def recognise(file: SourceFile) -> tuple[Format, str | None]:
 
     Raises DataError for an unknown file.
     """
-    path = file.path
-    if file.suffix == ".onnx" or _is_model(file):
+    path, members = file.path, file.members or []
+    # TorchScript archives carry code, exported programs a file that says what they are.
+    told = ("archive_format", "serialized_exported_program.json")
+    if file.suffix == ".onnx" or any("/code/" in name or name.endswith(told) for name in members):
         raise DataError(
             f"{path}: is a model, expected scores that a model has given; to run it:"
             f" calcli extract --model {quote(str(path))} --inputs INPUTS -o OUT.h5"
         )
     if about := next((about for begins, about in ELSEWHERE if file.head.startswith(begins)), None):
         raise DataError(f"{path}: {about}")
-    if any(name.startswith("xl/") for name in file.members or []):
+    if any(name.startswith("xl/") for name in members):
         raise DataError(f"{path}: is an Excel workbook; {AS_CSV}")
     found = next((format for format in own_formats() if format.sniff(file)), None)
     if found is not None and not found.general and file.suffix in found.suffixes:
         return found, None
     found = next((format for format in formats() if format.sniff(file)), None)
     promised = suffixes().get(file.suffix)
-    if found is None and file.head[257:262] == b"ustar":
-        raise DataError(f"{path}: is a tar archive; unpack it and name the folder")
-    if found is None and len(file.members or []) > 1:
-        raise DataError(f"{path}: is a zip archive without NumPy arrays; unpack it and name the folder")
-    if found is None and file.suffix == ".csv":
-        raise DataError(f"{path}: is no text in UTF-8; {IN_UTF8}")
     if found is None:
-        told = (
-            f"is not the {promised} file its name promises (cut off at its start?)"
-            if promised
-            else "is of no known format"
-        )
-        raise DataError(f"{path}: {told}, expected one of {', '.join(format.name for format in formats())}")
+        known = f"expected one of {', '.join(format.name for format in formats())}"
+        about = f"is of no known format, {known}"
+        if file.head[257:262] == b"ustar":
+            about = "is a tar archive; unpack it and name the folder"
+        elif len(members) > 1:
+            about = "is a zip archive without NumPy arrays; unpack it and name the folder"
+        elif file.suffix == ".csv":
+            about = f"is no text in UTF-8; {IN_UTF8}"
+        elif promised:
+            about = f"is not the {promised} file its name promises (cut off at its start?), {known}"
+        raise DataError(f"{path}: {about}")
     if promised and file.suffix not in found.suffixes:
         return found, f"{path.name} is a {found.name} file in spite of its name; it is read as such"
     return found, None
-
-
-def _is_model(file: SourceFile) -> bool:
-    """TorchScript archives carry code, exported programs a file that says what they are."""
-    return any(
-        "/code/" in name or name.endswith(("archive_format", "serialized_exported_program.json"))
-        for name in file.members or []
-    )
 
 
 def open_archive(path: Path, stack: ExitStack, ask: ImportRequest = ImportRequest()) -> Archive:

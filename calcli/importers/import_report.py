@@ -9,10 +9,9 @@ import numpy as np
 
 from calcli.errors import UsageError
 from calcli.fast_dataclass import dataclass
-from calcli.importers.archive import Entry
+from calcli.importers.archive import Entry, remark
 from calcli.importers.array_names import BundleArrays, parse_name, real_names
 from calcli.importers.labelled_scores import Imported, Slab
-from calcli.importers.remarks import remark
 from calcli.io.split import Part, deal_rows
 from calcli.io.writer import NewBundle
 from calcli.numerics import IntArray
@@ -112,19 +111,12 @@ class ImportReport:
 
 def remark_taken(candidate: BundleArrays, entries: Mapping[str, Entry]) -> None:
     """Say in one line which arrays are the scores, of what kind, which the labels, ids and so on."""
-
-    def shown(path: str) -> str:
-        return repr(entries[path].name)
-
-    labels = [f"{shown(candidate.labels)} as the labels"] if candidate.labels else ["no labels"]
-    columns = f"class_names_{candidate.scores}"  # as tables call the names of their columns
-    extras = [
-        f"{'the column names' if path == columns else shown(path)} as {ROLE_WORDS[role]}"
-        for role, path in candidate.extras.items()
-    ]
-    head = f"{candidate.name}: " if candidate.name else ""
-    scores = f"{shown(candidate.scores)} was read as the scores ({candidate.kind})"
-    remark(head + ", ".join([scores, *labels, *extras]))
+    shown = {path: repr(entry.name) for path, entry in entries.items()}
+    said = [f"{shown[candidate.scores]} was read as the scores ({candidate.kind})"]
+    said.append(f"{shown[candidate.labels]} as the labels" if candidate.labels else "no labels")
+    shown[f"class_names_{candidate.scores}"] = "the column names"  # as tables call these
+    said += [f"{shown[path]} as {ROLE_WORDS[role]}" for role, path in candidate.extras.items()]
+    remark((f"{candidate.name}: " if candidate.name else "") + ", ".join(said))
 
 
 WITH_SCORES = frozenset({"scores", "labels", "class_names", "transformed", "specs", "calibrated_by"})
@@ -141,13 +133,12 @@ def remark_unused(entries: Mapping[str, Entry], used: Iterable[str]) -> None:
     taken = [entry for path in used if (entry := entries.get(path))]
     names = {(one.path, one.name) for entry in taken for one in (entry, *entry.made_of.values())}
     names |= {(entry.path, one) for entry in taken for one in entry.name.split(", ")}
-    real = real_names([parse_name(path) for path in entries])
-    left = [
-        entries[path].name
-        for path in real
-        if not (entries[path].made_of or (entries[path].path, entries[path].name) in names)
-        if parse_name(path).role not in WITH_SCORES and parse_name(path).core not in WRITTEN_BESIDE
-    ]
+    left = []
+    for path in real_names([parse_name(path) for path in entries]):
+        entry, name = entries[path], parse_name(path)
+        known = name.role in WITH_SCORES or name.core in WRITTEN_BESIDE
+        if not (known or entry.made_of or (entry.path, entry.name) in names):
+            left.append(entry.name)
     if left:
         more = f", … ({len(left)} in all)" if len(left) > MOST_NAMED else ""
         remark(f"columns not used: {', '.join(left[:MOST_NAMED])}{more} (see --ids, --group-by, --unit)")

@@ -4,6 +4,7 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
@@ -11,12 +12,10 @@ import numpy as np
 
 from calcli import __version__
 from calcli.errors import CalcliError, DataError, UsageError
-from calcli.importers.archive import Archive, Entry, unite
+from calcli.importers.archive import Archive, Entry, remark, remarks, unite
 from calcli.importers.array_names import COLUMNS, BundleArrays, columns_by_name, group_name, parse_name, plan
 from calcli.importers.confidences import confidences_by_name, count_votes, load_confidences
-from calcli.importers.files_of_units import files_of_units, folder_sha256
 from calcli.importers.formats import open_archive
-from calcli.importers.gold_labels import add_gold, aligned_labels
 from calcli.importers.import_report import (
     Chance,
     ImportReport,
@@ -27,13 +26,11 @@ from calcli.importers.import_report import (
     remark_unused,
 )
 from calcli.importers.import_request import ImportRequest
-from calcli.importers.join import first_rows, join_archives, remark_shards, without_missing
+from calcli.importers.join import add_gold, aligned_labels, first_rows, join_archives, remark_shards, without_missing
 from calcli.importers.labelled_scores import Imported, labels_as_rows, load
 from calcli.importers.positions import Positions
-from calcli.importers.remarks import remark, remarks
-from calcli.importers.sources import settle_sources
-from calcli.importers.suggest import retried, suggestion
-from calcli.importers.unnamed_arrays import take_obvious
+from calcli.importers.sources import files_of_units, settle_sources
+from calcli.importers.unnamed_arrays import retried, suggestion, take_obvious
 from calcli.io.atomic import check_output
 from calcli.io.bundle import OWN_NAMES
 from calcli.io.inputs import file_sha256
@@ -82,7 +79,9 @@ def import_scores(
             entries = columns_by_name(entries, ask.named)
             if ask.votes is not None:
                 entries, ask = count_votes(entries, ask, where)
-            hashes = [folder_sha256(settled.files) if one is units else file_sha256(one.path) for one in archives]
+            hashes = [file_sha256(one.path) for one in archives if one is not units]
+            if units:  # one hash of those of its files
+                hashes.insert(0, sha256("".join(map(file_sha256, settled.files)).encode()).hexdigest())
             origin = {
                 "calcli_version": __version__,
                 "files": [
@@ -121,18 +120,15 @@ OF_CLASSES = ("--per-label", "--class-names", "--all-scores")
 
 def _refuse_unread(ask: ImportRequest, archives: Sequence[Archive]) -> None:
     """Raises UsageError for an option that no source looks at."""
-    formats = {archive.format for archive in archives}
-    for option, readers in LOGS.items():
-        if _given(ask, option) and not formats & {*readers}:
-            raise UsageError(f"{option} is for {', '.join(readers)}; read was {', '.join(sorted(formats))}")
-    for option in OF_CLASSES:
-        if _given(ask, option) and (ask.confidence or ask.correct):
+    formats, plain = {archive.format for archive in archives}, ImportRequest()
+    for option in (*LOGS, *OF_CLASSES):
+        field = option.removeprefix("--").replace("-", "_")
+        if getattr(ask, field) == getattr(plain, field):
+            continue
+        if option in LOGS and not formats & {*LOGS[option]}:
+            raise UsageError(f"{option} is for {', '.join(LOGS[option])}; read was {', '.join(sorted(formats))}")
+        if option in OF_CLASSES and (ask.confidence or ask.correct):
             raise UsageError(f"{option} is about scores of classes; --confidence and --correct have none")
-
-
-def _given(ask: ImportRequest, option: str) -> bool:
-    field = option.removeprefix("--").replace("-", "_")
-    return bool(getattr(ask, field) != getattr(ImportRequest(), field))
 
 
 def _bundles(
@@ -154,7 +150,8 @@ def _bundles(
         raise type(problem)(f"{problem}{more}") from None
     if ask.percent and filled.kind != "probs":
         raise UsageError(f"--percent is about probabilities, got --kind {filled.kind}")
-    _refuse_second_split(candidates, splitting, where)
+    if splitting.parts:
+        _refuse_second_split(candidates, where)
     for candidate in candidates:
         remark_taken(candidate, entries)
         entries = aligned_labels(candidate, entries)
@@ -167,9 +164,7 @@ def _bundles(
         yield load(candidate, arrays, asked, ignore=ignore), arrays
 
 
-def _refuse_second_split(candidates: Sequence[BundleArrays], splitting: Splitting, where: str) -> None:
-    if not splitting.parts:
-        return
+def _refuse_second_split(candidates: Sequence[BundleArrays], where: str) -> None:
     splits: dict[str, list[str]] = {}
     for candidate in candidates:
         splits.setdefault(candidate.model, []).append(candidate.split)
@@ -183,15 +178,13 @@ def _refuse_second_split(candidates: Sequence[BundleArrays], splitting: Splittin
         raise UsageError(f"{where}: has a column that splits it already; leave out --split")
 
 
-Chosen = IntArray | slice
-"""Rows that go to a group: their numbers, or all of them."""
-
-
-def _deal(imported: Imported, splitting: Splitting, ignore: Sequence[int], ask: ImportRequest) -> dict[str, Chosen]:
-    """Which rows of the source go to which group of the output."""
+def _deal(
+    imported: Imported, splitting: Splitting, ignore: Sequence[int], ask: ImportRequest
+) -> dict[str, IntArray | None]:
+    """Which rows of the source go to which group of the output; None: all of them."""
     name, labels = imported.candidate.name, imported.labels
     if imported.dense and imported.parts is None and not splitting.parts:
-        return {name: slice(None)}  # of 1e8 positions their numbers alone would fill the memory
+        return {name: None}  # of 1e8 positions their numbers alone would fill the memory
     rows = np.arange(imported.n)
     if ignore and labels is not None and not imported.dense:
         rows = np.flatnonzero(~np.isin(labels, np.asarray(ignore)))
@@ -205,7 +198,7 @@ def _deal(imported: Imported, splitting: Splitting, ignore: Sequence[int], ask: 
     if imported.parts is not None:
         texts = imported.parts.astype("U")[rows]
         found = np.unique(texts)
-        names = [_join(name, group_name(str(part))) for part in found]
+        names = [f"{name}/{group_name(str(part))}".lstrip("/") for part in found]
         if len(set(names)) < len(names):
             raise DataError(
                 f"{imported.where}: its splits {', '.join(found)} differ only in signs that names cannot have"
@@ -227,7 +220,7 @@ def _deal(imported: Imported, splitting: Splitting, ignore: Sequence[int], ask: 
         "position": "by position",
     }[splitting.method(labels is not None, units is not None)]
     remark(f"{name + ': ' if name else ''}{len(rows)} rows split {how}: {sizes}{f', {left} left out' if left else ''}")
-    return {_join(imported.candidate.model, group): rows[index] for group, index in dealt.items()}
+    return {f"{imported.candidate.model}/{group}".lstrip("/"): rows[index] for group, index in dealt.items()}
 
 
 def _sampled(imported: Imported, rows: IntArray, most: int, seed: int) -> IntArray:
@@ -280,34 +273,25 @@ def _unrepeated(imported: Imported, rows: IntArray, ask: ImportRequest) -> IntAr
     return rows
 
 
-def _join(*parts: str) -> str:
-    return "/".join(part for part in parts if part)
-
-
-def _provenance(candidate: BundleArrays, entries: Mapping[str, Entry]) -> dict[str, str]:
-    """What the source says of calibrators: beside its arrays, or of a table in a column."""
+def _attributes(candidate: BundleArrays, entries: Mapping[str, Entry]) -> dict[str, str]:
+    """What the source says of calibrators, beside its arrays or in a column, and its own names of renamed columns."""
     scores = entries[candidate.scores]
     found = carried(scores.path, scores.name)
     marked = candidate.extras.get("calibrated_by")
-    if found or marked is None:
-        return found
-    column = np.asarray(entries[marked].load())
-    chain = unmarked([str(text) for text in column], entries[marked].where) if column.ndim == 1 else None
-    return {} if chain is None else {"calibrated_by": chain}
-
-
-def _own_names(candidate: BundleArrays, entries: Mapping[str, Entry]) -> dict[str, str]:
-    """What the source calls columns to which a bundle gives another name, as its attribute."""
+    if not found and marked is not None:
+        column = np.asarray(entries[marked].load())
+        chain = unmarked([str(text) for text in column], entries[marked].where) if column.ndim == 1 else None
+        found = {} if chain is None else {"calibrated_by": chain}
     named = {role: entries[path] for role, path in candidate.extras.items() if role in COLUMNS}
     own = {role: [*entry.made_of] or [parse_name(entry.name).core] for role, entry in named.items()}
     own = {role: names for role, names in own.items() if names != [role]}
-    return {OWN_NAMES: json.dumps(own, sort_keys=True)} if own else {}
+    return found | ({OWN_NAMES: json.dumps(own, sort_keys=True)} if own else {})
 
 
 def _write(
     out: BundleWriter,
     imported: Imported,
-    groups: Mapping[str, Chosen],
+    groups: Mapping[str, IntArray | None],
     origin: Mapping[str, Any],
     entries: Mapping[str, Entry],
     splitting: Splitting,
@@ -320,13 +304,14 @@ def _write(
     candidate = imported.candidate
     paths = {"scores": candidate.scores, "labels": candidate.labels, **candidate.extras}
     arrays = {role: f"{entries[path].path.name}:{entries[path].name}" for role, path in paths.items() if path}
-    writers: list[tuple[GroupWriter, Chosen]] = []
+    writers: list[tuple[GroupWriter, IntArray | None]] = []
     whole = {name: column for name, column in imported.columns.items() if not isinstance(column, Positions)}
-    provenance = _provenance(candidate, entries)
+    attributes = _attributes(candidate, entries)
+    everywhere = absent_classes(imported.labels, imported.k)
     for group, index in groups.items():
         split = splitting.record(group, imported.labels is not None, "unit" in imported.columns)
-        labels = imported.labels if imported.labels is None or isinstance(index, slice) else imported.labels[index]
-        rows = imported.n if isinstance(index, slice) else len(index)
+        labels = imported.labels if imported.labels is None or index is None else imported.labels[index]
+        rows = imported.n if index is None else len(index)
         new = NewBundle(
             n=rows,
             k=imported.k,
@@ -335,7 +320,7 @@ def _write(
             labels=labels is not None and bool(imported.k),
             transforms=imported.specs,
             class_names=imported.class_names,
-            columns={name: values[index] for name, values in whole.items()},
+            columns={name: values if index is None else values[index] for name, values in whole.items()},
             source={
                 **origin,
                 "arrays": arrays,
@@ -345,11 +330,10 @@ def _write(
             },
         )
         writer = out.create(group, new)
-        for name, text in {**provenance, **_own_names(candidate, entries)}.items():
+        for name, text in attributes.items():
             writer.attribute(name, text)
         writers.append((writer, index))
         written = Written.of(group, new, labels)
-        everywhere = absent_classes(imported.labels, imported.k)
         if written.absent_classes > everywhere:
             remark(
                 f"{group or 'bundle'}: {written.absent_classes} of {imported.k} classes have no row here"
@@ -359,7 +343,7 @@ def _write(
     _fill(imported, writers).remark_doubts()
 
 
-def _fill(imported: Imported, writers: Sequence[tuple[GroupWriter, Chosen]]) -> Chance:
+def _fill(imported: Imported, writers: Sequence[tuple[GroupWriter, IntArray | None]]) -> Chance:
     """Write the rows of every group in one pass over the source, and see how often the label scores highest."""
     chance = Chance(imported)
     lazy = {name: column for name, column in imported.columns.items() if isinstance(column, Positions)}
@@ -369,7 +353,7 @@ def _fill(imported: Imported, writers: Sequence[tuple[GroupWriter, Chosen]]) -> 
         columns = {name: column[here] for name, column in lazy.items()}
         for writer, index in writers:
             first, local = slab.start, np.arange(len(slab.scores))
-            if not isinstance(index, slice):
+            if index is not None:
                 first, last = np.searchsorted(index, [here.start, here.stop])
                 local = index[first:last] - slab.start
             if not len(local):

@@ -10,9 +10,8 @@ from numpy.typing import NDArray
 
 from calcli.errors import DataError, UsageError
 from calcli.fast_dataclass import dataclass
-from calcli.importers.archive import Entry, constant
+from calcli.importers.archive import Entry, constant, remark
 from calcli.importers.array_names import COLUMNS, BundleArrays, parse_name
-from calcli.importers.extra_axis import one_a_row
 from calcli.importers.import_request import ImportRequest
 from calcli.importers.labels import texts_of, to_labels
 from calcli.importers.mistaken_for_scores import (
@@ -23,8 +22,7 @@ from calcli.importers.mistaken_for_scores import (
     refuse_other_order,
     refuse_ranks,
 )
-from calcli.importers.positions import Dense, Parts, Positions, class_axis_of, cut_alike
-from calcli.importers.remarks import remark
+from calcli.importers.positions import Dense, Parts, Positions, class_axis_of, cut_alike, one_a_row
 from calcli.io.validate import check_labels, check_scores, check_shape, check_weights, score_kind
 from calcli.numerics import IntArray
 from calcli.rows import ScoreKind
@@ -66,7 +64,7 @@ class Imported:
     specs: tuple[str, ...]
     parts: NDArray[Any] | None
     _scores: Any
-    _moved: Any
+    _moved: Any = None
 
     @property
     def dense(self) -> bool:
@@ -82,28 +80,22 @@ class Imported:
                 yield Slab(start, self._scores[rows].astype(self.dtype), None)
                 continue
             scores = check_scores(_native(self._scores[rows]), self.kind, self.where, start)
-            moved = None
-            if self._moved is not None:
-                slices = [
-                    check_scores(_native(self._moved[m, rows]), "logits", f"{self.where} under {spec}", start)
-                    for m, spec in enumerate(self.specs)
-                ]
-                moved = np.stack(slices)
-            yield Slab(start, scores, moved)
+            moved = [
+                check_scores(_native(self._moved[m, rows]), "logits", f"{self.where} under {spec}", start)
+                for m, spec in enumerate(self.specs)
+            ]
+            yield Slab(start, scores, np.stack(moved) if moved else None)
 
     def are_alike(self, rows: IntArray, others: IntArray) -> NDArray[np.bool_]:
         """Which of some rows have the scores, but for rounding, and the label of another one each, (m,)."""
         wanted = np.unique(np.concatenate([rows, others]))
-        found = np.concatenate([slab.scores[_inside(wanted, slab)] for slab in self.slabs()]).reshape(len(wanted), -1)
-        a, b = (found[np.searchsorted(wanted, each)] for each in (rows, others))
+        found = []
+        for slab in self.slabs():
+            first, last = np.searchsorted(wanted, [slab.start, slab.start + len(slab.scores)])
+            found.append(slab.scores[wanted[first:last] - slab.start].reshape(last - first, -1))
+        a, b = (np.concatenate(found)[np.searchsorted(wanted, each)] for each in (rows, others))
         alike = np.isclose(a, b, rtol=SAME, atol=SAME).all(axis=1)
         return np.asarray(alike if self.labels is None else alike & (self.labels[rows] == self.labels[others]))
-
-
-def _inside(rows: IntArray, slab: Slab) -> IntArray:
-    """Which rows of a slab are among these."""
-    here = rows[(rows >= slab.start) & (rows < slab.start + len(slab.scores))]
-    return here - slab.start
 
 
 def load(
@@ -117,7 +109,12 @@ def load(
     scores_entry = entries[candidate.scores]
     where, kind = scores_entry.where, score_kind(candidate.kind)
     truth = None if candidate.labels is None else entries[candidate.labels].load()
-    given, truth = _as_they_lie(scores_entry.load(), truth, ask, where)
+    given = scores_entry.load()
+    given, truth = cut_alike(given, truth), cut_alike(truth, given)
+    if ask.percent:
+        given = given.as_fractions() if isinstance(given, Parts) else np.asarray(given[()], dtype=np.float64) / 100.0
+    if isinstance(given, Parts) and ask.reduce not in (None, "none"):
+        given = given.padded([*map(given.of, range(len(given)))], np.nan)
     if ask.reduce in (None, "none"):
         axis = class_axis_of(given, truth, ask.class_axis, where)
         if axis is not None:
@@ -159,27 +156,14 @@ def load(
     columns = carried_columns(candidate, entries, n)
     split = candidate.extras.get("split")
     parts = None if split is None else per_row(entries[split], "split", n)
-
     moved, specs = _transforms(candidate, entries, (n, k), binary)
-    dtype = np.dtype(scores.dtype).newbyteorder("=")
-    if binary and kind != "logits":
-        dtype = np.dtype(np.float64)  # as check_scores gives it: 1 - p keeps its digits
-    return Imported(
-        candidate, where, kind, n, k, dtype, labels, columns, names, specs, parts, scores, moved
-    )  # fmt: skip
+    dtype = _type_of(scores, kind, binary)
+    return Imported(candidate, where, kind, n, k, dtype, labels, columns, names, specs, parts, scores, moved)
 
 
-def _as_they_lie(given: Any, truth: Any, ask: ImportRequest, where: str) -> tuple[Any, Any]:
-    """Scores and labels, both as parts where one is; of ``--percent`` from 0 to 1, of ``--reduce`` padded with NaN."""
-    given, truth = cut_alike(given, truth), cut_alike(truth, given)
-    if not isinstance(given, Parts):
-        return np.asarray(given[()], dtype=np.float64) / 100.0 if ask.percent else given, truth
-    if ask.percent:
-        of = given.of
-        given = Parts(given.shapes, np.float64, lambda unit: np.asarray(of(unit), dtype=np.float64) / 100.0, where)
-    if ask.reduce not in (None, "none"):
-        given = given.padded([*map(given.of, range(len(given)))], np.nan)
-    return given, truth
+def _type_of(scores: Any, kind: ScoreKind, binary: bool) -> np.dtype[Any]:
+    """As ``check_scores`` gives them: 1 - p keeps its digits."""
+    return np.dtype(np.float64 if binary and kind != "logits" else scores.dtype).newbyteorder("=")
 
 
 def _load_dense(
@@ -205,11 +189,9 @@ def _load_dense(
             values = per_row(entry, role, dense.units)
         columns[role] = dense.column(values)
     split = columns.pop("split", None)
-    candidate, dtype = replace(candidate, extras=extras), np.dtype(scores.dtype).newbyteorder("=")
-    if dense.k == 1 and kind != "logits":
-        dtype = np.dtype(np.float64)  # as check_scores gives it
+    candidate, dtype = replace(candidate, extras=extras), _type_of(scores, kind, dense.k == 1)
     split = None if split is None else np.asarray(split[:])
-    return Imported(candidate, where, kind, n, k, dtype, labels, columns, names, (), split, scores, None)
+    return Imported(candidate, where, kind, n, k, dtype, labels, columns, names, (), split, scores)
 
 
 def labels_as_rows(
@@ -220,10 +202,10 @@ def labels_as_rows(
     The group of such a row is its label, the unit its row of the source. Raises DataError for
     scores and labels of another form.
     """
-    scores_entry = entries[candidate.scores]
-    if candidate.labels is None:
+    scores_entry, labels = entries[candidate.scores], candidate.labels
+    if labels is None:
         raise DataError(f"{scores_entry.where}: --per-label needs labels, (rows, labels) of 0 and 1")
-    labels_entry = entries[candidate.labels]
+    labels_entry = entries[labels]
     scores, truth = np.asarray(scores_entry.load()[()]), np.asarray(labels_entry.load()[()])
     if scores.ndim != 2 or truth.shape != scores.shape or not np.isin(truth, (0, 1)).all():
         raise DataError(
@@ -245,17 +227,12 @@ def labels_as_rows(
         made["unit"] = Entry(scores_entry.path, own, constant(rows.get(unit, np.repeat(np.arange(n), c))))
     made["group"] = Entry(scores_entry.path, "label", constant(np.tile(np.array(names, dtype=object), n)))
     made = {f"{candidate.scores} by label/{role}": entry for role, entry in made.items()}
-    flat = {
-        candidate.scores: replace(scores_entry, load=constant(scores.reshape(-1))),
-        candidate.labels: replace(labels_entry, load=constant(truth.astype(np.int64).reshape(-1))),
-    }
+    candidate = replace(candidate, extras={path.rpartition("/")[2]: path for path in made})
+    made[candidate.scores] = replace(scores_entry, load=constant(scores.reshape(-1)))
+    made[labels] = replace(labels_entry, load=constant(truth.astype(np.int64).reshape(-1)))
     remark(f"{scores_entry.where}: {n} rows x {c} labels became {n * c} rows; a row's labels are a unit, each a group")
-    asked = replace(ask, scores=(candidate.scores,), labels=(candidate.labels,), class_names=())
-    return (
-        replace(candidate, extras={path.rpartition("/")[2]: path for path in made}),
-        {**entries, **made, **flat},
-        asked,
-    )
+    asked = replace(ask, scores=(candidate.scores,), labels=(labels,), class_names=())
+    return candidate, {**entries, **made}, asked
 
 
 def _label_names(candidate: BundleArrays, entries: Mapping[str, Entry], ask: ImportRequest) -> list[str]:

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from calcli.errors import DataError, one_line
-from calcli.importers.remarks import remark
+from calcli.importers.archive import remark
 from calcli.io.memory import as_array
 from calcli.numerics import AnyArray, IntArray, whole_number
 
@@ -42,9 +42,15 @@ def to_labels(
     DataError for anything else. The range is not checked.
     """
     if raw.ndim == 2 and raw.shape[1] == k and len(raw) == n and raw.dtype.kind in "biuf":
-        labels = _one_hot(raw, where)
+        one_hot = (np.count_nonzero(raw == 1, axis=1) == 1) & (np.count_nonzero(raw, axis=1) == 1)
+        if not one_hot.all():
+            several = "; for labels of which several may hold at once pass --per-label"
+            raise DataError(
+                f"{where}: row {int(np.argmin(one_hot))} is not one-hot, expected one class index or a single 1 per row"
+                f"{several if np.isin(raw, (0, 1)).all() else ''}"
+            )
         remark(f"{where}: one-hot labels became class indices")
-        return TakenLabels(labels)
+        return TakenLabels(raw.argmax(axis=1).astype(np.int64))
     if raw.ndim == 2 and raw.shape[1] == 1:
         raw = raw[:, 0]
     if raw.dtype.kind in "OUS":
@@ -80,21 +86,9 @@ def labels_in_memory(labels: Any, shape: tuple[int, ...], class_names: Sequence[
     return to_labels(raw, len(raw), max(shape[1], 2) if len(shape) == 2 else 2, class_names, "labels")
 
 
-def _one_hot(raw: AnyArray, where: str) -> IntArray:
-    one_hot = (np.count_nonzero(raw == 1, axis=1) == 1) & (np.count_nonzero(raw, axis=1) == 1)
-    if not one_hot.all():
-        row = int(np.argmin(one_hot))
-        several = bool(((raw == 0) | (raw == 1)).all())
-        raise DataError(
-            f"{where}: row {row} is not one-hot, expected one class index or a single 1 per row"
-            + ("; for labels of which several may hold at once pass --per-label" if several else "")
-        )
-    return raw.argmax(axis=1).astype(np.int64)
-
-
 def _named(raw: AnyArray, k: int, class_names: Sequence[str] | None, where: str, positive: str | None) -> TakenLabels:
     words, inverse = np.unique(np.array(texts_of(raw, where), dtype="U"), return_inverse=True)
-    texts = [str(word) for word in words]
+    texts: list[str] = words.tolist()
     if "" in texts:
         row = int(np.argmax(inverse.reshape(-1) == texts.index("")))
         raise DataError(f"{where}: is empty in row {row}, expected a label (calcli extract --drop-missing)")
@@ -122,9 +116,8 @@ def _named(raw: AnyArray, k: int, class_names: Sequence[str] | None, where: str,
             " up in; name the classes in the order of the scores: --class-names A,B,…"
         )
     index = {name: place for place, name in enumerate(class_names)}
-    place = np.array([index.get(text, -1) for text in texts], dtype=np.int64)
-    labels: IntArray = place[inverse.reshape(raw.shape)]
-    if (place < 0).any():
+    labels: IntArray = np.array([index.get(text, -1) for text in texts], dtype=np.int64)[inverse.reshape(raw.shape)]
+    if (labels < 0).any():
         row = int(np.argmax(labels < 0))
         known = ", ".join(list(class_names)[:10]) + (", …" if len(class_names) > 10 else "")
         raise DataError(f"{where}: row {row} has label {texts[int(inverse.flat[row])]!r}, expected one of {known}")
@@ -136,14 +129,10 @@ def _inner_names(texts: Sequence[str], names: Sequence[str]) -> list[str] | None
     """What remains of ``P(cat), P(dog), …`` without the same text before and behind, if every label is one of these."""
     found = set()
     for name in names:
-        place = name.find(texts[0])
-        if place < 0:
-            continue
-        before, behind = name[:place], name[place + len(texts[0]) :]
-        inner = [other.removeprefix(before).removesuffix(behind) for other in names]
-        whole = all(before + part + behind == other for part, other in zip(inner, names, strict=True))
-        if whole and set(texts) <= set(inner):
-            found.add(tuple(inner))
+        before, there, behind = name.partition(texts[0])
+        inner = tuple(other.removeprefix(before).removesuffix(behind) for other in names)
+        if there and [before + part + behind for part in inner] == list(names) and set(texts) <= set(inner):
+            found.add(inner)
     return list(found.pop()) if len(found) == 1 else None
 
 

@@ -7,12 +7,11 @@ from typing import Any
 import numpy as np
 
 from calcli.errors import DataError
-from calcli.importers.archive import Entry
+from calcli.importers.archive import Entry, remark
 from calcli.importers.array_names import parse_name, says_correct
 from calcli.importers.labels import OPPOSITES
-from calcli.importers.remarks import remark
 from calcli.io.validate import SUM_TOLERANCE
-from calcli.numerics import AnyArray, BoolArray, IntArray
+from calcli.numerics import AnyArray, IntArray
 from calcli.rows import ScoreKind
 
 BLOCK_BYTES = 4 << 20
@@ -138,16 +137,14 @@ def check_logs(
         if (other.folder, other.split) != (here.folder, here.split):
             continue
         core = other.core.lower()
-        if core in PREDICTIONS and not calibrated:
-            logged = _classes(entry, n, names)
-        elif says_correct(core) and labels is not None:
-            right = _truths(entry, n)
-            logged = None if right is None else np.where(right, labels, -1 if k > 2 else 1 - labels)
-        else:
+        truth = labels if says_correct(core) else None
+        if truth is None and (core not in PREDICTIONS or calibrated):
             continue
-        if logged is None:
+        if (logged := _logged(entry, n, names, truth is not None)) is None:
             continue
-        _hold(scores, labels if says_correct(core) else None, logged, path, entry)
+        if truth is not None:
+            logged = np.where(logged == 1, truth, -1 if k > 2 else 1 - truth)
+        _hold(scores, truth, logged, path, entry)
         told.append(f"{other.core!r} agrees in every row")
     if told:
         remark(f"{entries[path].where}: {', '.join(told)}")
@@ -186,34 +183,23 @@ def _hold(scores: Any, labels: IntArray | None, logged: IntArray, path: str, ent
             raise DataError(f"{entry.where}: row {start + row} {said}, but {largest}{HINT}")
 
 
-def _classes(entry: Entry, n: int, names: Sequence[str] | None) -> IntArray | None:
-    """Logged classes (n,), by number or by name; None for what is neither."""
-    values = _load(entry, n)
-    if values is None:
-        return None
-    if values.dtype.kind in "US" and names is not None:
-        index = {name: place for place, name in enumerate(names)}
-        places = np.array([index.get(str(value), -1) for value in values.tolist()], dtype=np.int64)
-        return None if (places < 0).any() else places
-    if values.dtype.kind == "f" and (values == np.floor(values)).all():
-        values = values.astype(np.int64)
-    return values.astype(np.int64) if values.dtype.kind in "iu" else None
-
-
-def _truths(entry: Entry, n: int) -> BoolArray | None:
-    """Logged outcomes (n,), bool or 0/1; None for shares and words."""
-    values = _load(entry, n)
-    if values is None or values.dtype.kind not in "biuf" or not np.isin(values, (0, 1)).all():
-        return None
-    return values.astype(bool)
-
-
-def _load(entry: Entry, n: int) -> AnyArray | None:
+def _logged(entry: Entry, n: int, names: Sequence[str] | None, outcomes: bool) -> IntArray | None:
+    """Logged classes (n,), by number or by name, or outcomes, bool or 0/1; None for what is neither."""
     try:
         values = entry.column()
     except DataError:
         return None  # a column with holes is no log of every row
-    return values if values.shape == (n,) else None
+    if values.shape != (n,):
+        return None
+    if outcomes:
+        whole = values.dtype.kind in "biuf" and bool(np.isin(values, (0, 1)).all())
+    elif values.dtype.kind in "US" and names is not None:
+        index = {name: place for place, name in enumerate(names)}
+        values = np.array([index.get(str(value), -1) for value in values.tolist()], dtype=np.int64)
+        whole = bool((values >= 0).all())
+    else:
+        whole = values.dtype.kind in "iu" or (values.dtype.kind == "f" and bool((values == np.floor(values)).all()))
+    return values.astype(np.int64) if whole else None
 
 
 def _blocks(scores: Any) -> Iterator[tuple[int, AnyArray]]:

@@ -10,12 +10,11 @@ import numpy as np
 
 from calcli.errors import DataError, UsageError
 from calcli.fast_dataclass import dataclass
-from calcli.importers.archive import Archive, Entry
+from calcli.importers.archive import Archive, Entry, remark
 from calcli.importers.array_names import parse_name
 from calcli.importers.columns import table_archive
 from calcli.importers.import_request import ImportRequest
 from calcli.importers.records import record_columns
-from calcli.importers.remarks import remark
 
 FOLDER = re.compile(r"^choices_\d+/")
 """What the arrays of one number of choices are called by."""

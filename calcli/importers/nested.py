@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 
 from calcli.errors import DataError
+from calcli.importers.archive import remark
 from calcli.importers.positions import Parts, joined
-from calcli.importers.remarks import remark
 from calcli.numerics import AnyArray
 
 MOST_ARRAYS = 100_000

@@ -1,6 +1,7 @@
-"""Scores of every pixel of an image, every token of a sequence: each position a row, read piece by piece."""
+"""Scores of every pixel of an image, every token of a sequence: each position a row, or several made one."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from functools import lru_cache
 from math import prod
 from typing import Any
@@ -8,10 +9,12 @@ from typing import Any
 import numpy as np
 
 from calcli.errors import DataError, UsageError
+from calcli.importers.archive import remark
+from calcli.importers.import_request import ImportRequest
 from calcli.importers.labels import to_labels
-from calcli.importers.remarks import remark
 from calcli.io.validate import check_labels
 from calcli.numerics import AnyArray, IntArray
+from calcli.rows import ScoreKind
 
 PIECE_BYTES = 4 << 20
 """How much of the scores is read at once, unless one unit has more."""
@@ -81,6 +84,10 @@ class Parts:
             return np.concatenate(found)
         return self.padded(found, 0)
 
+    def as_fractions(self) -> "Parts":
+        """Percentages as what lies from 0 to 1."""
+        return Parts(self.shapes, np.float64, lambda unit: self.of(unit).astype(np.float64) / 100.0, self.where)
+
     def padded(self, parts: Sequence[AnyArray], fill: float) -> AnyArray:
         """Arrays of units in one, as large as the largest."""
         made = np.full((len(parts), *self.shape[1:]), fill, np.result_type(self.dtype, type(fill)))
@@ -114,20 +121,16 @@ def joined(arrays: Sequence[AnyArray], where: str, *, sure: bool = False) -> Any
 
 def objects(values: Any, where: str) -> AnyArray | Parts:
     """Numbers, words, rows or positions of units in nested lists, or in lists of arrays; of type object if neither."""
-    try:
+    with suppress(ValueError, TypeError):
         return np.array(values if isinstance(values, np.ndarray) else list(values or ()))
-    except (ValueError, TypeError):
-        pass
-    try:
+    with suppress(ValueError, TypeError, DataError):
         arrays = [np.asarray(value) for value in values]
         arrays = [each.astype(np.float64) if each.dtype.kind == "O" else each for each in arrays]  # None is NaN
-        if isinstance(values[0], np.ndarray):
-            made = joined(arrays, where, sure=True)
-        else:
-            made = Parts([each.shape for each in arrays], np.result_type(*arrays), arrays.__getitem__, where)
-    except (ValueError, TypeError, DataError):
-        made = None
-    return np.empty(0, dtype=object) if made is None else made
+        if not isinstance(values[0], np.ndarray):
+            return Parts([each.shape for each in arrays], np.result_type(*arrays), arrays.__getitem__, where)
+        if (made := joined(arrays, where, sure=True)) is not None:
+            return made
+    return np.empty(0, dtype=object)
 
 
 def cut_alike(array: Any, like: Any) -> Any:
@@ -228,12 +231,9 @@ class Dense:
         left = f", {self.n} of them taken (ignored labels{' and --sample' if sample else ''})" if self.n < total else ""
         remark(f"{where}: {self.units} x {each} positions became {total} rows{left}; what lies together is a unit")
 
-    def _bounds(self, piece: int) -> tuple[int, int]:
-        return self._edges[piece], self._edges[piece + 1]
-
     def _kept(self, piece: int) -> IntArray:
         """Which positions of a piece stay, as they lie in it."""
-        low, high = self._bounds(piece)
+        low, high = self._edges[piece : piece + 2]
         keep = np.ones(self._at[high] - self._at[low], dtype=np.bool_)
         if self._labels is not None:
             labels = _flat(self._labels, low, high)
@@ -250,11 +250,10 @@ class Dense:
 
     def rows(self, of: Callable[[int, int], AnyArray]) -> Positions:
         """Rows of what a slice of units holds for each of their positions, (positions,) or (positions, k)."""
-        return Positions(self._starts, lambda piece: of(*self._bounds(piece))[self._places(piece)])
+        return Positions(self._starts, lambda piece: of(*self._edges[piece : piece + 2])[self._places(piece)])
 
     def scores(self) -> Positions:
         """The scores, (n, k)."""
-
         return self.rows(lambda low, high: _flat(self._scores, low, high, self._axis, self.k))
 
     def labels(self, where: str, names: Sequence[str] | None) -> Any:
@@ -262,7 +261,7 @@ class Dense:
         k = max(self.k, 2)
 
         def of(piece: int) -> AnyArray:
-            raw = _flat(self._labels, *self._bounds(piece))[self._places(piece)]
+            raw = _flat(self._labels, *self._edges[piece : piece + 2])[self._places(piece)]
             if raw.dtype.kind not in "biuf" and names is None:
                 raise DataError(f"{where}: has type {raw.dtype}, expected class indices, or words of --class-names")
             raw = raw if raw.dtype.kind in "biu" else to_labels(raw, len(raw), k, names, where).values
@@ -310,3 +309,80 @@ def _flat(array: Any, low: int, high: int, axis: int | None = None, k: int = 1) 
     if axis is None:
         return units.reshape(-1)
     return np.moveaxis(units.reshape(*units.shape, *(1,) * (axis == units.ndim)), axis, -1).reshape(-1, k)
+
+
+# ---- several scores (tokens, prompts, crops, passes) of a row as one
+
+
+def one_a_row(
+    scores: Any, labels: AnyArray | None, how: str | None, kind: ScoreKind, where: str
+) -> tuple[Any, ScoreKind]:
+    """Scores (rows, m, classes) or (m, rows, classes) with one in the place of the m of a row, and their kind.
+
+    how : ``--reduce``; what is added up or compared are logits afterwards, as it sums to no 1. labels : (rows,) tell
+    which axis is that of the rows, else the first is. Raises DataError for such scores without a how, UsageError
+    for one that does not fit.
+    """
+    shape, n = tuple(scores.shape), None if labels is None else len(labels)
+    axes = [axis for axis in (1, 0) if len(shape) == 3 and n in (None, shape[1 - axis])]
+    if how is None:
+        if len(shape) != 3:
+            return scores, kind
+        raise DataError(
+            f"{where}: has shape {shape}, expected (rows, classes); of several scores a row (tokens, prompts, crops)"
+            " --reduce mean makes one, which needs labels, one per row, to tell the rows"
+        )
+    if not axes:
+        raise UsageError(f"--reduce {how}: {where} has shape {shape}, expected (rows, positions, classes)")
+    if how == "none":
+        raise UsageError(f"--reduce none: {where} needs a label per position, {shape[:2]}")
+    if labels is not None and labels.ndim > 1 and labels.shape[1] > 1:
+        raise UsageError(f"--reduce {how}: labels have shape {labels.shape}, expected one per row; --reduce none")
+    if how in ("sum", "min") and kind == "probs":
+        raise UsageError(f"--reduce {how}: {where} holds probs, whose {how} is none; save log_probs, or --reduce mean")
+    changed: ScoreKind = "logits" if kind == "log_probs" and how != "first" else kind
+    remark(f"{where}: {how} of {shape[axes[0]]} positions ({changed})")
+    return reduced(np.asarray(scores[()], dtype=np.float64), how, axis=axes[0]).astype(scores.dtype), changed
+
+
+def reduced(values: AnyArray, how: str, axis: int = 0) -> Any:
+    """The sum, mean, least or first of values along an axis; NaN is padding."""
+    if how == "first":
+        return np.take(values, 0, axis=axis)
+    if how == "sum":
+        return np.nansum(values, axis=axis)
+    return np.nanmean(values, axis=axis) if how == "mean" else np.nanmin(values, axis=axis)
+
+
+def token_rows(rows: Sequence[Mapping[str, Any]], ask: ImportRequest, where: str) -> list[dict[str, Any]]:
+    """Rows whose field ``--confidence`` is a list over tokens, with one number in its place.
+
+    Lists of log-probabilities (none above 0) or probabilities; the result is the exponential
+    of the reduced log-probabilities. ``--reduce none`` makes every token a row, with its own
+    entry of every list of the same length. Rows without such a list stay. Raises DataError.
+    """
+    name = ask.confidence or ""
+    if ask.reduce is None or not any(isinstance(row.get(name), list) for row in rows):
+        return [dict(row) for row in rows]
+    made: list[dict[str, Any]] = []
+    for number, row in enumerate(rows):
+        tokens = row.get(name)
+        if not isinstance(tokens, list) or not tokens:
+            raise DataError(f"{where}: row {number} has no list of tokens in {name!r}, expected one number per token")
+        try:
+            values = np.array([np.nan if token is None else token for token in tokens], dtype=np.float64)
+        except (TypeError, ValueError):
+            raise DataError(f"{where}: row {number} has something in {name!r} that is no number") from None
+        if np.nanmin(values) < 0 < np.nanmax(values) or np.nanmax(values) > 1:
+            raise DataError(f"{where}: {name!r} of row {number} holds neither log-probabilities nor probabilities")
+        if np.nanmax(values) > 0:
+            values = np.log(np.maximum(values, np.finfo(float).tiny))
+        if ask.reduce == "none":
+            lists = {key: value for key, value in row.items() if isinstance(value, list) and len(value) == len(tokens)}
+            made += [
+                {**row, **{key: value[i] for key, value in lists.items()}, name: float(np.exp(values[i]))}
+                for i in np.flatnonzero(~np.isnan(values))
+            ]
+        else:
+            made.append({**row, name: float(np.exp(reduced(values, ask.reduce)))})
+    return made

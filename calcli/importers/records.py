@@ -4,17 +4,16 @@ import re
 from collections.abc import Mapping, Sequence
 from math import nan
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 
 from calcli.errors import DataError
 from calcli.importers.array_names import parse_name
-from calcli.importers.columns import Column
+from calcli.importers.columns import Column, are_lists, is_number, read_lists
 from calcli.importers.import_request import ImportRequest
 from calcli.importers.nested import flatten
 from calcli.importers.positions import Parts, objects
-from calcli.importers.printed import are_lists, is_number, read_lists
 from calcli.io.locate import natural
 from calcli.numerics import AnyArray
 
@@ -76,15 +75,15 @@ def value_column(path: Path, name: str, cells: Sequence[Any]) -> Column:
         return column
     blank: Any = [nan] * len(first) if isinstance(first, list) else "" if isinstance(first, str) else nan
     filled = [blank if cell is None else cell for cell in cells]
-    return Column(column.kind, column.load, lambda: _column(path, name, filled).load())
+    return Column(column.kind, lambda: _refuse(path, name, cells), lambda: _column(path, name, filled).load())
 
 
 def _column(path: Path, name: str, cells: Sequence[Any]) -> Column:
     kinds = {_kind(cell) for cell in cells if cell is not None}
-    if kinds <= {"number"} and kinds:
+    if kinds == {"number"}:
         return Column("number", lambda: _numbers(path, name, cells))
     if kinds == {"truth"}:
-        return Column("other", lambda: np.array(_present(path, name, cells), dtype=bool))
+        return Column("other", lambda: np.array(cells, dtype=bool))
     if kinds == {"lists"}:
         return Column("lists", lambda: _lists(path, name, cells))
     if "lists" in kinds or "object" in kinds or not kinds:
@@ -92,8 +91,7 @@ def _column(path: Path, name: str, cells: Sequence[Any]) -> Column:
     if kinds == {"text"} and None not in cells and are_lists(cells):
         return Column("lists", lambda: read_lists(path, name, cells))
     mostly = sum(_kind(cell) == "number" for cell in cells) > len(cells) / 2
-    kind: Literal["number", "text"] = "number" if mostly else "text"
-    return Column(kind, lambda: np.array([str(cell) for cell in _present(path, name, cells)]))
+    return Column("number" if mostly else "text", lambda: np.array(list(map(str, cells))))
 
 
 def _kind(cell: Any) -> str:
@@ -106,28 +104,21 @@ def _kind(cell: Any) -> str:
     return "lists" if isinstance(cell, list) else "object"
 
 
-def _present(path: Path, name: str, cells: Sequence[Any]) -> Sequence[Any]:
-    if (row := next((i for i, cell in enumerate(cells) if cell is None), None)) is not None:
-        raise DataError(f"{path}: {name!r} has no value in row {row}, expected one in every row")
-    return cells
-
-
 def _refuse(path: Path, name: str, cells: Sequence[Any]) -> AnyArray:
-    _present(path, name, cells)
+    if None in cells:
+        raise DataError(f"{path}: {name!r} has no value in row {cells.index(None)}, expected one in every row")
     raise DataError(f"{path}: {name!r} holds values of several types, expected numbers, texts or lists of numbers")
 
 
 def _numbers(path: Path, name: str, cells: Sequence[Any]) -> AnyArray:
-    values = _present(path, name, cells)
-    whole = all(isinstance(value, int) for value in values)
+    whole = all(isinstance(cell, int) for cell in cells)
     try:
-        return np.array(values, dtype=np.int64 if whole else np.float64)
+        return np.array(cells, dtype=np.int64 if whole else np.float64)
     except OverflowError:
         raise DataError(f"{path}: {name!r} holds a number beyond 64 bits") from None
 
 
-def _lists(path: Path, name: str, cells: Sequence[Any]) -> Any:
-    rows = _present(path, name, cells)
+def _lists(path: Path, name: str, rows: Sequence[Any]) -> Any:
     values = objects(rows, f"{path}: {name}")
     if isinstance(values, Parts):
         return values

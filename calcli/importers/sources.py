@@ -1,26 +1,36 @@
-"""What is named as a source, as files that can be read at any place: folders, pipes, gzip."""
+"""What is named as a source, as files that can be read at any place: folders, pipes, gzip; folders of units."""
 
 import atexit
 import gzip
+import re
 import shutil
 import sys
 import tempfile
 import zipfile
 import zlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import field
 from pathlib import Path
+from statistics import median
 from typing import IO, Any
 from weakref import WeakKeyDictionary
 
-from calcli.errors import DataError, one_line
+import numpy as np
+
+from calcli.errors import DataError, UsageError, one_line
 from calcli.fast_dataclass import dataclass
-from calcli.importers.formats import suffixes
+from calcli.importers.archive import Archive, Entry, constant, remark
+from calcli.importers.array_names import SPLIT_WORDS, parse_name
+from calcli.importers.formats import open_archive, suffixes
+from calcli.importers.import_request import ImportRequest
+from calcli.importers.positions import Parts
 from calcli.io.atomic import is_stream
 from calcli.io.inputs import DESCRIPTORS, note
 from calcli.io.locate import natural
 from calcli.io.validate import is_decompression_bomb
+from calcli.numerics import AnyArray
+from calcli.statistics.units import FEWEST_UNITS
 
 GZIP, ZIP = b"\x1f\x8b", b"PK\x03\x04"
 PACKED = frozenset({".csv", ".tsv", ".txt", ".json", ".jsonl", ".ndjson", ".parquet"})
@@ -57,13 +67,10 @@ def settle_sources(sources: Sequence[Path], stack: ExitStack, settled: Sources |
         if (source / "scenario_state.json").is_file():  # a run of HELM, whose other files repeat it
             _add(settled, source / "scenario_state.json", "", stack)
         elif source.is_dir():
-            found = sorted(
-                (p for p in source.rglob("*") if p.is_file() and _is_known(p) and not _is_about(p)),
-                key=lambda path: natural(str(path)),
-            )
+            found = [p for p in source.rglob("*") if p.is_file() and _is_known(p) and not _is_about(p)]
             if not found:
                 raise DataError(f"{source}: is a folder without any file of scores")
-            for path in found:
+            for path in sorted(found, key=lambda path: natural(str(path))):
                 _add(settled, path, str(path.parent.relative_to(source)).removeprefix("."), stack)
         else:
             _add(settled, source, "", stack)
@@ -86,7 +93,7 @@ def _add(settled: Sources, path: Path, folder: str, stack: ExitStack) -> None:
         made = _standard_input()
     elif str(path).startswith(DESCRIPTORS) and is_stream(path):
         with path.open("rb") as stream:
-            made = _spool(stream, "stdin", stack)
+            made = _spool(stream, stack)
     if (packed := _packed(made, path, stack)) is not None:
         note(path)
         made = _unpacked(made, path, *packed, stack)
@@ -105,18 +112,17 @@ def _standard_input() -> Path:
     stream: IO[bytes] = sys.stdin.buffer
     if stream not in _spooled:
         stack = ExitStack()
-        made = _spool(stream, "stdin", stack)
-        _spooled[stream] = stack, made
+        _spooled[stream] = stack, _spool(stream, stack)
         atexit.register(stack.close)
     return _spooled[stream][1]
 
 
-def _spool(stream: IO[bytes], name: str, stack: ExitStack) -> Path:
-    made = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="calcli-"))) / name
+def _spool(stream: IO[bytes], stack: ExitStack) -> Path:
+    made = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="calcli-"))) / "stdin"
     with made.open("wb") as file:
         shutil.copyfileobj(stream, file, 1 << 20)
     if not made.stat().st_size:
-        raise DataError(f"{name}: nothing came; save it to a file and name that")
+        raise DataError("stdin: nothing came; save it to a file and name that")
     return made
 
 
@@ -156,3 +162,102 @@ def _unpacked(path: Path, named: Path, name: str, opened: Callable[[], Any], sta
     except (OSError, EOFError, zlib.error, zipfile.BadZipFile, RuntimeError) as problem:
         raise DataError(f"{named}: cannot be unpacked: {one_line(problem)}; is the file complete?") from None
     return made
+
+
+# ---- a folder with a file or more for every image or sentence: one set of arrays, of which each file is a unit
+
+
+FILE = "file"
+"""What ``--unit`` calls the files of a folder."""
+
+ARRAYS = {".npy", ".npz", ".pt", ".pth", ".safetensors"}
+PARTS_OF_ROWS = re.compile(
+    rf"(?i)(rank|part|shard|chunk|proc|gpu|batch|fold|epoch|seed|model|run|step)([\W_\d]|$)|({'|'.join(SPLIT_WORDS)})$"
+)
+"""What files of any rows are called: no units, unless ``--unit file`` says so."""
+
+LONG = 10
+"""Positions a file for each of the files, beyond which they are rather data sets of their own than sentences."""
+
+
+def files_of_units(files: Sequence[Path], folders: Sequence[Path], ask: ImportRequest) -> Archive | None:
+    """The arrays of files that lie in folders, the files of a unit together; None where they are something else.
+
+    ``unit/logits.npy``, ``logits/unit.npy``, ``unit_logits.npy`` with labels likewise, or a file of several arrays.
+    Without ``--unit file`` so many files as a verdict needs, of short arrays of positions that differ in length, or of
+    pixels, and not all with the same labels. Raises UsageError for ``--unit file`` of other files.
+    """
+    asked = ask.unit == FILE
+    known = bool(files) and len({path.suffix for path in files}) == 1 and files[0].suffix in ARRAYS
+    inside = known and all(any(folder in path.parents for folder in folders) for path in files)
+    places = _by_unit(files, ask) if inside and (asked or len(files) >= FEWEST_UNITS) and not ask.join else {}
+    of_units = [path for path, _ in next(iter(places.values()), ())]
+    folder_each = [path.suffix == ".npy" and bool(parse_name(path.stem).role) for path in of_units]
+    called = [path.parent.name if own else path.stem for path, own in zip(of_units, folder_each, strict=True)]
+    count, named = len(of_units), any(map(PARTS_OF_ROWS.match, called))
+    if count < 2 or (not asked and (count < FEWEST_UNITS or named)):
+        if asked and folders:
+            raise UsageError(f"--unit file: {folders[0]} has no files of the same arrays, one or more for each unit")
+        return None
+    where = folders[0]
+    loaders = {name: _parts(found, f"{where}: {name}") for name, found in places.items()}
+    if not asked and not _look_like_units(loaders, ask):
+        return None
+    remark(f"{where}: {count} files, each a unit (or --unit none)")
+    entries = {name: Entry(places[name][0][0], name, constant(made)) for name, made in loaders.items()}
+    entries[FILE if asked else "unit"] = Entry(where, FILE, constant(np.arange(count, dtype=np.int32)))
+    return Archive(where, files[0].suffix[1:].replace("pth", "pt"), entries)
+
+
+def _by_unit(files: Sequence[Path], ask: ImportRequest) -> dict[str, list[tuple[Path, str]]]:
+    """For every array the file and the name of that of each unit, in their order; nothing where some lack one."""
+    if files[0].suffix != ".npy":
+        with ExitStack() as stack:
+            return {name: [(path, name) for path in files] for name in open_archive(files[0], stack, ask).entries}
+    at: dict[tuple[str, str], Path] = {}
+    for path in files:
+        word = parse_name(path.stem)
+        if word.role in ("scores", "labels") and word.model:  # image7_logits.npy
+            name, unit = word.kind or word.role, f"{path.parent}/{word.model}"
+        elif word.role:  # image7/logits.npy
+            name, unit = path.stem, str(path.parent)
+        else:  # logits/image7.npy
+            name, unit = path.parent.name, path.stem
+        at[name, unit] = path
+    names, units = {name for name, _ in at}, {unit for _, unit in at}
+    if len(at) < len(files) or len(at) < len(names) * len(units):
+        return {}
+    ordered = sorted(units, key=natural)
+    return {name: [(at[name, unit], at[name, unit].stem) for unit in ordered] for name in sorted(names)}
+
+
+def _parts(places: Sequence[tuple[Path, str]], where: str) -> AnyArray | Parts:
+    """The array of every unit, read when it is asked for; small ones of one shape in memory. Raises DataError."""
+
+    def use(unit: int, what: Callable[[Any], Any]) -> Any:
+        path, name = places[unit]
+        with ExitStack() as stack:
+            entries = open_archive(path, stack).entries
+            if name not in entries:
+                raise DataError(f"{path}: has no array {name!r}, which {places[0][0].name} has")
+            return what(entries[name].load())
+
+    about = [use(unit, lambda array: (tuple(array.shape), array.dtype)) for unit in range(len(places))]
+    shapes, dtype = [shape for shape, _ in about], np.result_type(*{dtype for _, dtype in about})
+    made = Parts(shapes, dtype, lambda unit: np.asarray(use(unit, lambda array: array[()])), where)
+    return made if made.ndim > 2 or len(set(shapes)) > 1 else made[:]
+
+
+def _look_like_units(arrays: Mapping[str, AnyArray | Parts], ask: ImportRequest) -> bool:
+    """Are these scores of positions with labels of their own, not models on the same rows, folds or shards?"""
+    roles = {name: "labels" if name in ask.labels else parse_name(name).role for name in arrays}
+    labels = next((array for name, array in arrays.items() if roles[name] == "labels"), None)
+    if labels is not None and all(np.array_equal(labels[:1], labels[unit : unit + 1]) for unit in range(1, 3)):
+        return False
+    largest = max(arrays.values(), key=lambda array: array.ndim)
+    if not isinstance(largest, Parts) or largest.ndim != 3:
+        return largest.ndim in (2, 4)
+    lengths = [shape[0] for shape in largest.shapes]
+    if labels is not None and labels.ndim == 3:
+        return True
+    return max(lengths[:-1]) - min(lengths[:-1]) > 1 and median(lengths) <= LONG * len(lengths)

@@ -10,16 +10,17 @@ import numpy as np
 
 from calcli.errors import DataError, UsageError
 from calcli.fast_dataclass import dataclass
-from calcli.importers.archive import Archive
-from calcli.importers.columns import Column
-from calcli.importers.extra_axis import reduced
+from calcli.importers.archive import Archive, remark
 from calcli.importers.import_request import ImportRequest
+from calcli.importers.positions import reduced
 from calcli.importers.records import value_column
-from calcli.importers.remarks import remark
 from calcli.numerics import AnyArray, FloatArray
 
 UNLIKELY = -9999.0
 """What servers write for a token of which they know no log-probability."""
+
+
+NO_LOGPROBS = "has no token log-probabilities; ask the server for them with logprobs=true"
 
 
 @dataclass(frozen=True)
@@ -51,7 +52,10 @@ def positions_of(logprobs: Any, where: str) -> list[Position]:
         return []
     try:
         if logprobs.get("content"):
-            found = [_position(e["token"], e["logprob"], _listed(e)) for e in logprobs["content"]]
+            found = []
+            for entry in logprobs["content"]:
+                top = {str(other["token"]): float(other["logprob"]) for other in entry.get("top_logprobs") or []}
+                found.append(_position(entry["token"], entry["logprob"], top))
         else:
             tokens = logprobs.get("tokens") or []
             tops = logprobs.get("top_logprobs") or [None] * len(tokens)
@@ -60,10 +64,6 @@ def positions_of(logprobs: Any, where: str) -> list[Position]:
     except (KeyError, TypeError, ValueError, AttributeError) as problem:
         raise DataError(f"{where}: logprobs are not as servers write them: {problem!r}") from None
     return found
-
-
-def _listed(entry: Mapping[str, Any]) -> dict[str, float]:
-    return {str(other["token"]): float(other["logprob"]) for other in entry.get("top_logprobs") or []}
 
 
 def _position(token: Any, logprob: Any, top: dict[str, float]) -> Position:
@@ -85,31 +85,25 @@ def answers_archive(path: Path, format: str, answers: Sequence[Answer], ask: Imp
     """
     if ask.reduce == "none":
         raise UsageError("--reduce none: a row per token needs a truth per token, which responses do not have")
-    kept = list(answers)
-    arrays: dict[str, Any] = {}
+    kept, arrays = list(answers), dict[str, Any]()
     if ask.class_names and not ask.confidence:
         kept, rows = _class_rows(path, answers, ask.class_names)
         arrays = {"logits": rows, "class_names": np.array(ask.class_names)}
     else:
         how = ask.reduce or "sum"
         arrays["answer"] = np.array([answer.text.strip() for answer in kept], dtype="U")
-        arrays["confidence"] = np.array([_confidence(answer, how) for answer in kept])
+        if lacking := next((answer for answer in kept if not answer.positions), None):
+            raise DataError(f"{lacking.where}: {NO_LOGPROBS}")
+        logprobs = (np.array([position.logprob for position in answer.positions]) for answer in kept)
+        arrays["confidence"] = np.array([exp(min(reduced(each, how), 0.0)) for each in logprobs])
         remark(f"{path.name}: 'confidence' is the exponential of the answer's token log-probabilities ({how})")
     if all(answer.id for answer in kept):
         arrays["ids"] = np.array([answer.id for answer in kept], dtype="U")
         if len(np.unique(arrays["ids"])) < len(kept):  # asked several times, as in epochs
             arrays["unit"] = arrays["ids"]
     for name in dict.fromkeys(name for answer in kept for name in answer.more):
-        column: Column = value_column(path, name, [answer.more.get(name) for answer in kept])
-        arrays[name] = column.load()
+        arrays[name] = value_column(path, name, [answer.more.get(name) for answer in kept]).load()
     return Archive.held(path, format, arrays)
-
-
-def _confidence(answer: Answer, how: str) -> float:
-    lps = [position.logprob for position in answer.positions]
-    if not lps:
-        raise DataError(f"{answer.where}: has no token log-probabilities; ask the server for them with logprobs=true")
-    return exp(min(reduced(np.array(lps), how), 0.0))
 
 
 def _class_rows(path: Path, answers: Sequence[Answer], names: Sequence[str]) -> tuple[list[Answer], AnyArray]:
@@ -176,10 +170,7 @@ def by_token(names: Sequence[str]) -> dict[str, int]:
 def _place(answer: Answer, index: Mapping[str, int]) -> int | None:
     """The position at which the answer names its class; None when none does and none lists one."""
     if not answer.positions:
-        raise DataError(
-            f"{answer.where}: has no token log-probabilities; ask the server for them with logprobs=true and"
-            " top_logprobs=20"
-        )
+        raise DataError(f"{answer.where}: {NO_LOGPROBS} and top_logprobs=20")
     named = [i for i, position in enumerate(answer.positions) if _bare(position.token) in index]
     if len({index[_bare(answer.positions[i].token)] for i in named}) > 1 and named[0] > 0:
         said = ", ".join(repr(answer.positions[i].token) for i in named[:4])

@@ -9,10 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calcli.errors import DataError, UsageError
+from calcli.importers.archive import remark
 from calcli.importers.array_names import parse_name
 from calcli.importers.columns import NUMBERED, Column
 from calcli.importers.import_request import ImportRequest
-from calcli.importers.remarks import remark
 from calcli.importers.token_logprobs import by_token, of_classes
 from calcli.io.locate import natural
 from calcli.io.validate import SUM_TOLERANCE
@@ -46,14 +46,11 @@ def ranked_columns(
     others = {name for name, column in columns.items() if column.kind == "lists" and name.lower() in PLACES}
     for stem in PLACES:
         others |= _ranks(columns, (stem,))[1]  # the same ranks by another name
-    told = f"{path.name}: ranks were put in the order of the classes"
+    told = "ranks were put in the order of the classes"
     if p.shape[1] < k:
-        left = max(float((1 - p.sum(axis=1)).mean()), 0.0)
-        told = (
-            f"{path.name}: {p.shape[1]} of {k} classes are listed; what they leave ({left:.2%} on average) was spread"
-        )
-        told += " evenly over the others"
-    remark(told)
+        left = f"{max(float((1 - p.sum(axis=1)).mean()), 0.0):.2%} on average"
+        told = f"{p.shape[1]} of {k} classes are listed; what they leave ({left}) was spread evenly over the others"
+    remark(f"{path.name}: {told}")
     return {"probs": lambda: whole}, of_scores | of_places | others
 
 
@@ -66,9 +63,9 @@ def spread(p: AnyArray, index: AnyArray, k: int, where: str) -> NDArray[np.float
     r = p.shape[1]
     if r > k or index.min() < 0 or index.max() >= k:
         raise DataError(f"{where}: lists class {int(index.max())} among {r} of a row, expected classes 0 to {k - 1}")
-    if (np.diff(np.sort(index, axis=1), axis=1) == 0).any():
-        row = int(np.argmax((np.diff(np.sort(index, axis=1), axis=1) == 0).any(axis=1)))
-        raise DataError(f"{where}: row {row} lists a class twice")
+    twice = (np.diff(np.sort(index, axis=1), axis=1) == 0).any(axis=1)
+    if twice.any():
+        raise DataError(f"{where}: row {int(np.argmax(twice))} lists a class twice")
     p = p.astype(np.float64)
     rest = 1.0 - p.sum(axis=1)
     bad = (p < 0).any(axis=1) | ~(rest >= -SUM_TOLERANCE) | ((r == k) & (np.abs(rest) > SUM_TOLERANCE))
@@ -95,14 +92,15 @@ SCORE_OF = {frozenset(("label", key)): key for key in ("score", "prob")}
 def named_scores(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     """Rows in which a list of ``{"label": …, "score": …}``, as a pipeline of transformers gives it, is two lists.
 
-    BigQuery calls the second ``prob``.
-    So are the ``labels`` and ``scores`` of its zero-shot pipeline.
+    BigQuery calls the second ``prob``. So are the ``labels`` and ``scores`` of the zero-shot pipeline.
     """
     made = []
     for row in rows:
-        if _is_zero_shot(row):
+        words, scores = (row[key] if isinstance(row.get(key), list) else [] for key in ("labels", "scores"))
+        named = all(isinstance(word, str) for word in words) and all(isinstance(score, float) for score in scores)
+        if named and len(words) == len(scores) > 1:
             rest = {key: cell for key, cell in row.items() if key not in ("labels", "scores")}
-            made.append({**rest, "probs": row["scores"], "class_name": row["labels"]})
+            made.append({**rest, "probs": scores, "class_name": words})
             continue
         flat: dict[str, Any] = {}
         for key, cell in row.items():
@@ -113,13 +111,6 @@ def named_scores(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
                 flat[key] = cell
         made.append(flat)
     return made
-
-
-def _is_zero_shot(row: Mapping[str, Any]) -> bool:
-    words, scores = row.get("labels"), row.get("scores")
-    if not (isinstance(words, list) and isinstance(scores, list) and len(words) == len(scores) > 1):
-        return False
-    return all(isinstance(word, str) for word in words) and all(isinstance(score, float) for score in scores)
 
 
 def _is_pair(item: Any) -> bool:
@@ -169,8 +160,10 @@ def listed_logprobs(rows: Sequence[Mapping[str, Any]], ask: ImportRequest, where
         if not all(isinstance(cell, Mapping) and cell and all(map(_is_real, cell.values())) for cell in cells):
             continue
         listed = [{str(token): float(lp) for token, lp in cell.items()} for cell in cells if isinstance(cell, Mapping)]
-        if all(each.keys() == listed[0].keys() and _is_whole(each) for each in listed):
-            continue
+        sums = [sum(exp(min(lp, 0.0)) for lp in each.values()) for each in listed]
+        same = all(each.keys() == listed[0].keys() for each in listed)
+        if same and all(abs(total - 1) <= SUM_TOLERANCE for total in sums):
+            continue  # the log-probabilities of all there is
         names = ask.class_names or _classes_of(listed, made, f"{where}: {key!r}")
         index, absent, rest = by_token(names), 0, 0.0
         for row, p in zip(made, listed, strict=True):
@@ -187,11 +180,6 @@ def listed_logprobs(rows: Sequence[Mapping[str, Any]], ask: ImportRequest, where
             f" classes {', '.join(list(names)[:6])}{', …' if len(names) > 6 else ''} divided by their sum{bounded}"
         )
     return made
-
-
-def _is_whole(listed: Mapping[str, float]) -> bool:
-    """Whether these are the log-probabilities of all there is."""
-    return abs(sum(exp(min(lp, 0.0)) for lp in listed.values()) - 1) <= SUM_TOLERANCE
 
 
 def _classes_of(listed: Sequence[Mapping[str, float]], rows: Sequence[Mapping[str, Any]], where: str) -> list[str]:

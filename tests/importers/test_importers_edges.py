@@ -17,13 +17,13 @@ from imports import bring
 from calcli.errors import DataError, UsageError
 from calcli.importers.archive import Entry, Mapped, reading
 from calcli.importers.columns import LEFT_OVER
-from calcli.importers.extra_axis import token_rows
 from calcli.importers.formats import open_archive
 from calcli.importers.import_report import Splitting
 from calcli.importers.import_request import ImportRequest
 from calcli.importers.import_scores import import_scores
 from calcli.importers.join import _ordered
 from calcli.importers.nested import _join, flatten, merge_batches
+from calcli.importers.positions import token_rows
 from calcli.importers.readers.pickles import _tensor
 from calcli.importers.readers.torch_files import _Anything
 from calcli.importers.records import value_column

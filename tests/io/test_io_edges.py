@@ -9,11 +9,10 @@ import numpy as np
 import pytest
 
 from calcli.errors import DataError, UsageError
-from calcli.importers.archive import Mapped
+from calcli.importers.archive import Mapped, remarks
 from calcli.importers.import_report import FEW, Chance
 from calcli.importers.labelled_scores import Slab
 from calcli.importers.open_any_file import expand, open_data
-from calcli.importers.remarks import remarks
 from calcli.io.artifact import dumps, loads
 from calcli.io.bundle import open_bundle
 from calcli.io.hdf5 import check_external

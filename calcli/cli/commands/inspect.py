@@ -22,8 +22,8 @@ from calcli.cli.render import print_json
 from calcli.cli.tables import plain, print_table
 from calcli.errors import DataError
 from calcli.fast_dataclass import dataclass
+from calcli.importers.archive import SourceFile
 from calcli.importers.open_any_file import Opening, expand, importing_once, open_rows
-from calcli.importers.source_file import SourceFile
 from calcli.importers.sources import settle_sources
 from calcli.io.artifact import load
 from calcli.io.bundle import BundleRows

@@ -14,15 +14,19 @@ from numpy.typing import NDArray
 
 from calcli.errors import DataError, one_line
 from calcli.fast_dataclass import dataclass
-from calcli.importers.archive import Archive
-from calcli.importers.columns import Column, refuse_doubles, table_archive
+from calcli.importers.archive import Archive, SourceFile, remark
+from calcli.importers.columns import (
+    Column,
+    are_lists,
+    headerless_archive,
+    is_number,
+    read_lists,
+    refuse_doubles,
+    table_archive,
+)
 from calcli.importers.formats import reader
-from calcli.importers.headerless import headerless_archive
 from calcli.importers.import_request import ImportRequest
-from calcli.importers.printed import are_lists, is_number, read_lists
 from calcli.importers.readers.parquet import arrow_columns
-from calcli.importers.remarks import remark
-from calcli.importers.source_file import SourceFile
 
 SUFFIXES = (".csv", ".tsv", ".txt")
 WIDE = 4096
@@ -51,17 +55,13 @@ NUMBERS = re.compile(r"[\[(]+\s*[-+]?\d*\.\d")
 GROUPED = re.compile(r"\s*[-+]?[1-9]\d{0,2},\d{3}\s*")
 
 
-def _is_csv(file: SourceFile) -> bool:
-    if not file.is_text or file.is_json:
-        return False
-    return file.suffix in SUFFIXES or any(c in file.head for c in b",;\t|")
-
-
 @reader(
     "csv",
     "tables of text: CSV, TSV, with or without column names, also gzipped",
     suffixes=SUFFIXES,
-    sniff=_is_csv,
+    sniff=lambda file: (
+        file.is_text and not file.is_json and (file.suffix in SUFFIXES or any(c in file.head for c in b",;\t|"))
+    ),
     order=9,
     general=True,
     examples=[
@@ -126,28 +126,24 @@ def _opening(path: Path) -> Head:
             ended = raw.read(1) in b"\r\n"
     except (OSError, UnicodeDecodeError) as problem:
         raise DataError(f"{path}: cannot be read as a table: {one_line(problem)}; expected UTF-8 text") from None
-    skip = next((i for i, line in enumerate(lines) if not NO_ROW.match(line) or _has_scores(line)), 0)
+    # A line that begins with # is a row all the same where it has scores: #tag,0.31,0.69
+    pieces = [re.split(r"[,;\t|]", line)[1:] for line in lines]
+    rows = [any(DECIMAL.fullmatch(cell.strip()) for cell in cells) for cells in pieces]
+    skip = next((i for i, line in enumerate(lines) if not NO_ROW.match(line) or rows[i]), 0)
     first, then = lines[skip], "".join(lines[skip + 1 : skip + 2])
     if not first.strip():
         raise DataError(f"{path}: the first line is empty, expected the names of the columns")
     separator = max(",;\t|", key=first.count)
-    if separator not in first and len(words := _cells(first, " ")) > 1 and _spaced(words, _cells(then, " ")):
-        separator = " "
+    if separator not in first and len(words := _cells(first, " ")) > 1:
+        below = _cells(then, " ")
+        if all(map(is_number, words)) or (len(below) - len(words) in (0, 1) and any(map(is_number, below))):
+            separator = " "
     cells = _cells(first, separator)
     if skip and lines[skip - 1].startswith("#") and _is_bare(cells):
         named = [_cells(lines[skip - 1].lstrip("# "), by) for by in (separator, ",", " ")]
         if above := next((names for names in named if len(names) == len(cells)), None):
             return Head(above, separator, skip, True, ended)
     return Head(cells, separator, skip, False, ended)
-
-
-def _has_scores(line: str) -> bool:
-    """Whether a line that begins with # is a row all the same: ``#tag,0.31,0.69``."""
-    return any(DECIMAL.fullmatch(cell.strip()) for cell in re.split(r"[,;\t|]", line)[1:])
-
-
-def _spaced(words: Sequence[str], then: Sequence[str]) -> bool:
-    return all(map(is_number, words)) or (len(then) - len(words) in (0, 1) and any(map(is_number, then)))
 
 
 def _cells(line: str, separator: str) -> list[str]:
@@ -169,7 +165,7 @@ def _columns(
     """Names, columns and number of rows. header : the names; None counts the columns from 0."""
     plain = opening.separator != " " and not opening.skip and len(opening.cells) <= WIDE
     if size >= LARGE and plain and (table := _by_pyarrow(path, opening.separator, header is None)) is not None:
-        refuse_doubles(path, [str(name) for name in table.column_names])
+        refuse_doubles(path, table.column_names)
         columns = arrow_columns(path, table)
         names = [str(i) for i in range(len(columns))] if header is None else header
         return names, dict(zip(names, columns.values(), strict=True)), table.num_rows
@@ -229,47 +225,40 @@ def _column(path: Path, name: str, cells: Sequence[str]) -> Column:
     """The column of these cells, of the narrowest type that holds them all."""
     if cells and TENSOR.fullmatch(cells[0]):
         cells = [TENSOR.sub(r"\1", cell) for cell in cells]
-    present = [cell for cell in cells if cell.strip() not in MISSING]
-    if present and all(cell.strip().lower() in ("true", "false") for cell in present):
-        return Column(
-            "other", _complete(path, name, cells, lambda: np.array([c.strip().lower() == "true" for c in cells]))
-        )
+    blank = [cell.strip() in MISSING for cell in cells]
+    present = [cell for cell, gap in zip(cells, blank, strict=True) if not gap]
+
+    def floats() -> NDArray[Any]:
+        return np.array([np.nan if gap else float(cell) for cell, gap in zip(cells, blank, strict=True)])
+
+    def complete(load: Callable[[], NDArray[Any]]) -> Callable[[], NDArray[Any]]:
+        def checked() -> NDArray[Any]:
+            if any(blank):
+                row = blank.index(True)
+                raise DataError(f"{path}: column {name!r} is empty in row {row}, expected a value (or --drop-missing)")
+            return load()
+
+        return checked
+
+    if not present:
+        return Column("other", complete(floats))
+    if all(cell.strip().lower() in ("true", "false") for cell in present):
+        return Column("other", complete(lambda: np.array([c.strip().lower() == "true" for c in cells])))
     try:
         whole = np.array([int(cell) for cell in present], dtype=np.int64)
-        if present:
-            return Column("number", _complete(path, name, cells, lambda: whole), lambda: _numbers(cells))
+        return Column("number", complete(lambda: whole), floats)
     except (ValueError, OverflowError):
         pass
     try:
-        values = _numbers(cells)
-        return Column(
-            "number" if present else "other", _complete(path, name, cells if not present else (), lambda: values)
-        )
+        values = floats()
+        return Column("number", lambda: values)
     except ValueError:
         pass
     if are_lists(present):
         return Column("lists", lambda: read_lists(path, name, cells))
     mostly = sum(map(is_number, present[:100])) > len(present[:100]) / 2
     words = partial(np.array, cells)
-    return Column("number" if mostly else "text", _complete(path, name, cells, words), words)
-
-
-def _numbers(cells: Sequence[str]) -> NDArray[Any]:
-    return np.array([np.nan if cell.strip() in MISSING else float(cell) for cell in cells])
-
-
-def _complete(
-    path: Path, name: str, cells: Sequence[str], load: Callable[[], NDArray[Any]]
-) -> Callable[[], NDArray[Any]]:
-    """A loader that refuses cells without a value."""
-
-    def checked() -> NDArray[Any]:
-        row = next((i for i, cell in enumerate(cells) if cell.strip() in MISSING), None)
-        if row is not None:
-            raise DataError(f"{path}: column {name!r} is empty in row {row}, expected a value (or --drop-missing)")
-        return load()
-
-    return checked
+    return Column("number" if mostly else "text", complete(words), words)
 
 
 # ---- large files

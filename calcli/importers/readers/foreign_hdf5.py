@@ -5,10 +5,9 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
-from calcli.importers.archive import Archive, Mapped
+from calcli.importers.archive import Archive, Mapped, SourceFile
 from calcli.importers.formats import reader
 from calcli.importers.import_request import ImportRequest
-from calcli.importers.source_file import SourceFile
 from calcli.io.hdf5 import check_bundle_format, check_stored, open_file
 
 MAGIC = b"\x89HDF\r\n\x1a\n"

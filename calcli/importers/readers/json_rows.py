@@ -8,34 +8,27 @@ from pathlib import Path
 from typing import Any
 
 from calcli.errors import DataError
-from calcli.importers.archive import Archive
+from calcli.importers.archive import Archive, SourceFile, remark
 from calcli.importers.array_names import parse_name
 from calcli.importers.columns import refuse_doubles, table_archive
-from calcli.importers.extra_axis import token_rows
 from calcli.importers.formats import reader
 from calcli.importers.import_request import ImportRequest
 from calcli.importers.multiple_choice import by_choices
 from calcli.importers.nested import flatten
+from calcli.importers.positions import token_rows
 from calcli.importers.records import in_one_order, record_columns, value_column
-from calcli.importers.remarks import remark
-from calcli.importers.source_file import SourceFile
 from calcli.importers.topk import listed_logprobs, named_scores
 from calcli.io.locate import natural
-
-
-def _is_table(file: SourceFile) -> bool:
-    return (
-        file.is_json
-        and isinstance(file.json, dict)
-        and isinstance(file.json.get("columns"), list)
-        and isinstance(file.json.get("data"), list)
-    )
 
 
 @reader(
     "json-table",
     "tables as W&B logs them and as pandas splits them: columns and rows of data",
-    sniff=_is_table,
+    sniff=lambda file: (
+        file.is_json
+        and isinstance(file.json, dict)
+        and all(isinstance(file.json.get(key), list) for key in ("columns", "data"))
+    ),
     suffixes=[".json"],
     order=6,
     general=True,
@@ -76,9 +69,13 @@ def read_json(file: SourceFile, stack: ExitStack, ask: ImportRequest) -> Archive
     the ids; where the keys of the outer one name scores or labels, a column each.
     """
     path, value = file.path, file.json
-    if isinstance(value, dict) and "calcli_artifact" in value:
-        raise DataError(f"{path}: is a calibrator, no scores; name it with --calibrator {path.name}")
-    records = file.records if not (isinstance(value, dict) and not _is_row(value)) else _rows_inside(value)
+    records = file.records
+    if isinstance(value, dict):
+        if "calcli_artifact" in value:
+            raise DataError(f"{path}: is a calibrator, no scores; name it with --calibrator {path.name}")
+        labels = [cell for name, cell in value.items() if parse_name(name).role == "labels"]
+        if all(isinstance(cell, (list, dict)) for cell in labels):  # else one object is a row
+            records = _rows_inside(value)
     if isinstance(value, list) and value and isinstance(value[0], list):
         wrapped = [{"scores": row} for row in value]
         if "class_name" in named_scores(wrapped[:1])[0]:  # as a pipeline of transformers returns them
@@ -91,22 +88,13 @@ def read_json(file: SourceFile, stack: ExitStack, ask: ImportRequest) -> Archive
     if isinstance(value, list) and value and all(isinstance(row, (list, int, float)) for row in value):
         column = value_column(path, path.stem, value)
         return Archive.of(path, "json", {path.stem: column.load}, loose=True)
-    if isinstance(value, dict) and value and all(isinstance(row, dict) and row for row in value.values()):
-        if any(parse_name(name).role for name in value):  # pandas: {column: {index: cell}}
-            rows = _by_index(path, value)
-        elif any(
-            isinstance(cell, list) and cell and isinstance(cell[0], list)
-            for row in value.values()
-            for cell in row.values()
-        ):
-            rows = []  # sets of rows: {"val": {"logits": [[…], …], "labels": […]}, "test": …}
-        else:
-            rows = in_one_order([{"ids": key, **row} for key, row in value.items()], ask, str(path))
-        if rows:
-            return table_archive(path, "json", record_columns(path, rows), len(rows), ask)
     if isinstance(value, dict):
-        if len(value) > 1 and all(isinstance(cell, (str, int)) for cell in value.values()):  # answers by id
+        rows = []
+        if all(isinstance(row, dict) and row for row in value.values()):
+            rows = _rows_of_objects(path, value, ask)
+        elif len(value) > 1 and all(isinstance(cell, (str, int)) for cell in value.values()):  # answers by id
             rows = [{"ids": key, "labels": cell} for key, cell in value.items()]
+        if rows:
             return table_archive(path, "json", record_columns(path, rows), len(rows), ask)
         if _is_columns(value):
             columns = {name: value_column(path, name, cells) for name, cells in value.items()}
@@ -146,22 +134,25 @@ def _rows_inside(value: Mapping[str, Any]) -> list[dict[str, Any]]:
         for name, rows in value.items()
         if isinstance(rows, list) and rows and all(isinstance(row, dict) for row in rows) and not parse_name(name).role
     ]
-    others = [name for name, inner in value.items() if parse_name(name).role == "scores" or _holds_rows(inner)]
+    numbers = [inner for inner in value.values() if isinstance(inner, list)]
+    others = any(isinstance(cell, (int, float, list)) for inner in numbers for cell in inner)
+    others = others or any(parse_name(name).role == "scores" for name in value)
     return lists[0] if len(lists) == 1 and not others else []
 
 
-def _holds_rows(inner: Any) -> bool:
-    """Whether this is a list of numbers or of lists."""
-    return isinstance(inner, list) and any(isinstance(cell, (int, float, list)) for cell in inner)
-
-
-def _by_index(path: Path, value: Mapping[str, Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """Rows of columns of cells by index. Raises DataError where a column has other rows than the first."""
-    first, index = next(iter(value.items()))
-    for name, column in value.items():
-        if column.keys() != index.keys():
-            raise DataError(f"{path}: column {name!r} has other rows than {first!r}, expected the same index in each")
-    return [{name: column[key] for name, column in value.items()} for key in index]
+def _rows_of_objects(path: Path, value: Mapping[str, Any], ask: ImportRequest) -> list[dict[str, Any]]:
+    """The rows of an object of objects: one each with its key as id, or the columns of pandas' ``to_json``."""
+    if any(parse_name(name).role for name in value):  # {column: {index: cell}}
+        first, index = next(iter(value.items()))
+        for name, column in value.items():
+            if column.keys() != index.keys():
+                told = f"column {name!r} has other rows than {first!r}, expected the same index in each"
+                raise DataError(f"{path}: {told}")
+        return [{name: column[key] for name, column in value.items()} for key in index]
+    cells = [cell for row in value.values() for cell in row.values()]
+    if not cells or any(isinstance(cell, list) and cell and isinstance(cell[0], list) for cell in cells):
+        return []  # sets of rows: {"val": {"logits": [[…], …], "labels": […]}, "test": …}
+    return in_one_order([{"ids": key, **row} for key, row in value.items()], ask, str(path))
 
 
 def _is_columns(value: Mapping[str, Any]) -> bool:
@@ -171,8 +162,3 @@ def _is_columns(value: Mapping[str, Any]) -> bool:
     lists = list(value.values())
     flat = all(isinstance(cells, list) and not any(isinstance(cell, (list, dict)) for cell in cells) for cells in lists)
     return flat and len(lists) > 2 and len({len(cells) for cells in lists}) == 1
-
-
-def _is_row(value: Mapping[str, Any]) -> bool:
-    """Whether one object is a row, not columns: its label is one."""
-    return any(parse_name(name).role == "labels" and not isinstance(cell, (list, dict)) for name, cell in value.items())

@@ -5,6 +5,7 @@ import re
 import shutil
 import tempfile
 import zipfile
+from collections.abc import Callable
 from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
@@ -13,13 +14,12 @@ from typing import IO, Any
 import numpy as np
 
 from calcli.errors import DataError
-from calcli.importers.archive import Archive, Mapped, member_start
+from calcli.importers.archive import Archive, Mapped, SourceFile, member_start
 from calcli.importers.columns import Column, table_archive
 from calcli.importers.formats import reader
 from calcli.importers.import_request import ImportRequest
 from calcli.importers.positions import Parts, objects
 from calcli.importers.readers.pickles import content_archive, load_arrays
-from calcli.importers.source_file import SourceFile
 from calcli.io.validate import is_decompression_bomb
 from calcli.numerics import bfloat16_to_float32, is_bfloat16
 
@@ -52,8 +52,14 @@ def read_npy(file: SourceFile, stack: ExitStack, ask: ImportRequest) -> Archive:
         if isinstance(parts, Parts):
             return Archive.held(path, "npy", {path.stem: parts}, loose=True)
         return content_archive(path, "npy", content)
-    if about is not None and about[0].names is not None:
-        return _structured(path, ask)
+    if about is not None and about[0].names is not None:  # as ``DataFrame.to_records`` and record arrays are
+        rows = np.load(path, allow_pickle=False).reshape(-1)
+        kinds = {"U": "text", "S": "text", "b": "other"}
+        columns = {}
+        for name in rows.dtype.names:
+            kind: Any = "lists" if rows[name].ndim > 1 else kinds.get(rows[name].dtype.kind, "number")
+            columns[str(name)] = Column(kind, partial(np.ascontiguousarray, rows[name]))
+        return table_archive(path, "npy", columns, len(rows), ask)
 
     def load() -> Mapped:
         return Mapped(lambda: np.load(path, mmap_mode="r", allow_pickle=False), path, path.stem)
@@ -71,17 +77,6 @@ def _header(file: IO[bytes]) -> tuple[np.dtype[Any], tuple[int, ...], bool] | No
     except Exception:  # the header is a Python expression that may be broken in any way
         return None
     return dtype, shape, columns_first
-
-
-def _structured(path: Path, ask: ImportRequest) -> Archive:
-    """A table of named columns, as ``DataFrame.to_records`` and record arrays are."""
-    rows = np.load(path, allow_pickle=False).reshape(-1)
-    kinds = {"U": "text", "S": "text", "b": "other"}
-    columns = {}
-    for name in rows.dtype.names:
-        kind: Any = "lists" if rows[name].ndim > 1 else kinds.get(rows[name].dtype.kind, "number")
-        columns[str(name)] = Column(kind, partial(np.ascontiguousarray, rows[name]))
-    return table_archive(path, "npy", columns, len(rows), ask)
 
 
 def _is_npz(file: SourceFile) -> bool:
@@ -106,16 +101,20 @@ def read_npz(file: SourceFile, stack: ExitStack, ask: ImportRequest) -> Archive:
 
     def loader(name: str) -> Any:
         def load() -> Any:
-            _check_size(path, name, archive)
-            if (stored := _in_one_piece(path, name, archive.zip, stack)) is not None:
-                return stored
+            about = archive.zip.getinfo(f"{name}.npy")
+            if is_decompression_bomb(about.file_size, about.compress_size):
+                raise DataError(
+                    f"{path}: array {name!r} has {about.file_size} bytes in {about.compress_size} of the file, far more"
+                    " than scores shrink by; if this is meant, save it with numpy.savez"
+                )
+            if (stored := _in_one_piece(path, archive.zip, about, stack)) is not None:
+                return Mapped(stored, path, name)
             try:
-                found = archive[name]
+                found = archive[f"{name}.npy"]  # by its whole name: beside it may lie a member called as the array
             except ValueError as problem:
                 if "allow_pickle" not in str(problem):
                     raise
-                with archive.zip.open(f"{name}.npy") as member:
-                    return _plain_objects(path, name, member.read())
+                return _plain_objects(path, name, archive.zip.read(about))
             if not isinstance(found, np.ndarray):  # NumPy gives the bytes of a member that is no array
                 raise DataError(f"{path}: {name!r} is no array; was the file damaged?")
             return bfloat16_to_float32(found) if is_bfloat16(found.dtype) else found
@@ -131,11 +130,12 @@ def read_npz(file: SourceFile, stack: ExitStack, ask: ImportRequest) -> Archive:
     return Archive.of(path, "npz", {name: loader(name) for name in names if not hidden.fullmatch(name)})
 
 
-def _in_one_piece(path: Path, name: str, archive: zipfile.ZipFile, stack: ExitStack) -> Mapped | None:
-    """A large array as it lies in the file, a very large one that is packed in a temporary file; None for others."""
-    about = next((each for each in archive.infolist() if each.filename == f"{name}.npy"), None)
-    packed = about is not None and about.compress_type != zipfile.ZIP_STORED
-    if about is None or about.file_size < (UNPACKED if packed else MAPPED):
+def _in_one_piece(
+    path: Path, archive: zipfile.ZipFile, about: zipfile.ZipInfo, stack: ExitStack
+) -> Callable[[], Any] | None:
+    """Maps a large array as it lies in the file, a very large one that is packed in a temporary file; None: others."""
+    packed = about.compress_type != zipfile.ZIP_STORED
+    if about.file_size < (UNPACKED if packed else MAPPED):
         return None
     with archive.open(about) if packed else path.open("rb") as file:
         if not packed:
@@ -151,7 +151,7 @@ def _in_one_piece(path: Path, name: str, archive: zipfile.ZipFile, stack: ExitSt
         lies = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="calcli-"))) / "array.npy"
         with archive.open(about) as member, lies.open("wb") as whole:
             shutil.copyfileobj(member, whole, 1 << 20)
-    return Mapped(lambda: np.memmap(lies, dtype, "r", offset=start, shape=shape), path, name)
+    return lambda: np.memmap(lies, dtype, "r", offset=start, shape=shape)
 
 
 def _plain_objects(path: Path, name: str, data: bytes) -> Any:
@@ -169,13 +169,3 @@ def _plain_objects(path: Path, name: str, data: bytes) -> Any:
             f"{path}: array {name!r} holds Python objects of several kinds, expected numbers, words or arrays of them"
         )
     return values
-
-
-def _check_size(path: Path, name: str, archive: Any) -> None:
-    """Refuse a member that grows beyond reason as it is unpacked, before memory is given to it."""
-    about = next((i for i in archive.zip.infolist() if i.filename in (name, f"{name}.npy")), None)
-    if about is not None and is_decompression_bomb(about.file_size, about.compress_size):
-        raise DataError(
-            f"{path}: array {name!r} has {about.file_size} bytes in {about.compress_size} of the file, far more than"
-            " scores shrink by; if this is meant, save it with numpy.savez"
-        )

@@ -10,14 +10,12 @@ from typing import Any
 import numpy as np
 
 from calcli.errors import DataError, needed
-from calcli.importers.archive import Archive, Entry, constant
+from calcli.importers.archive import Archive, Entry, SourceFile, constant
 from calcli.importers.array_names import role_of
-from calcli.importers.columns import Column, refuse_doubles, table_archive
+from calcli.importers.columns import Column, are_lists, is_number, read_lists, refuse_doubles, table_archive
 from calcli.importers.formats import reader
 from calcli.importers.import_request import ImportRequest
 from calcli.importers.multiple_choice import are_scores, by_choices
-from calcli.importers.printed import are_lists, is_number, read_lists
-from calcli.importers.source_file import SourceFile
 from calcli.io.validate import is_decompression_bomb
 from calcli.numerics import AnyArray
 
@@ -41,9 +39,11 @@ def read_parquet(file: SourceFile, stack: ExitStack, ask: ImportRequest) -> Arch
 
 def arrow_archive(path: Path, format: str, table: Any, ask: ImportRequest) -> Archive:
     """The arrays of a pyarrow table, with the class names that datasets keeps in its schema."""
-    table = _flat(table)
-    refuse_doubles(path, [str(name) for name in table.column_names])
-    if ask.choices is not None or any(_is_ragged(table, str(name), ask) for name in table.column_names):
+    while any(str(field.type).startswith("struct") for field in table.schema):
+        table = table.flatten()  # a column for each field of its objects, by dotted names: ``probs.cat``
+    refuse_doubles(path, table.column_names)
+    scores = [table.column(name) for name in table.column_names if are_scores(name, ask)]
+    if ask.choices is not None or any(map(_is_ragged, scores)):
         return by_choices(path, format, table.to_pylist(), ask)
     archive = table_archive(path, format, arrow_columns(path, table), table.num_rows, ask)
     names = _declared_names(table, ask)
@@ -52,12 +52,12 @@ def arrow_archive(path: Path, format: str, table: Any, ask: ImportRequest) -> Ar
     return replace(archive, entries={**archive.entries, "class_names": Entry(path, "class_names", constant(names))})
 
 
-def _is_ragged(table: Any, name: str, ask: ImportRequest) -> bool:
+def _is_ragged(column: Any) -> bool:
     """Are these scores of different numbers of classes, or of the tokens of sentences?"""
-    kind = str(table.schema.field(name).type)
-    if not are_scores(name, ask) or not kind.startswith(("list", "large_list")) or table.column(name).null_count:
+    kind = str(column.type)
+    if not kind.startswith(("list", "large_list")) or column.null_count:
         return False
-    return "list<" in kind[5:] or len(_lengths(table.column(name))) > 1
+    return "list<" in kind[5:] or len(_lengths(column)) > 1
 
 
 def _declared_names(table: Any, ask: ImportRequest) -> AnyArray | None:
@@ -83,26 +83,19 @@ def read_table(path: Path) -> Any:
     return parquet.read_table(path, page_checksum_verification=True)
 
 
-def _flat(table: Any) -> Any:
-    """The table with a column for each field of its objects, by dotted names: ``probs.cat``."""
-    while any(str(field.type).startswith("struct") for field in table.schema):
-        table = table.flatten()
-    return table
-
-
 def arrow_columns(path: Path, table: Any) -> dict[str, Column]:
     """The columns of a pyarrow table."""
-    values = partial(_values, path, table)
-    return {
-        str(name): Column(_kind(table, name), partial(values, name), partial(values, name, gaps=True))
-        for name in table.column_names
-    }
+    made = {}
+    for name, column in zip(table.column_names, table.columns, strict=True):
+        load = partial(_values, path, name, column)
+        made[name] = Column(_kind(column), load, partial(load, gaps=True))
+    return made
 
 
-def _kind(table: Any, name: str) -> Any:
-    kind = str(table.schema.field(name).type)
+def _kind(column: Any) -> Any:
+    kind = str(column.type)
     if kind in TEXT:  # a text among numbers makes a column one of texts, but it is meant to hold numbers
-        sample = [str(cell) for cell in table.column(name)[:100].to_pylist()]
+        sample = [str(cell) for cell in column[:100].to_pylist()]
         if are_lists(sample):
             return "lists"
         return "number" if sum(map(is_number, sample)) > len(sample) / 2 else "text"
@@ -111,13 +104,23 @@ def _kind(table: Any, name: str) -> Any:
     return "number" if kind.startswith(("int", "uint", "float", "double", "halffloat", "decimal")) else "other"
 
 
-def _values(path: Path, table: Any, name: str, *, gaps: bool = False) -> AnyArray:
-    column = table.column(name)
+def _values(path: Path, name: str, column: Any, *, gaps: bool = False) -> AnyArray:
     kind = str(column.type)
     if kind.startswith(LISTS):
-        return _lists(path, column, name)
+        if column.null_count or len(lengths := _lengths(column)) != 1:
+            told = f"the lists in column {name!r} have different lengths, expected one number per class"
+            raise DataError(f"{path}: {told}")
+        (width,) = lengths
+        parts = [chunk.flatten().to_numpy(zero_copy_only=False).reshape(-1, width) for chunk in column.chunks]
+        return parts[0] if len(parts) == 1 else np.concatenate(parts)
     if kind.startswith("dictionary"):
-        column = _plain(column)
+        values = column.type.value_type
+        if "view" in str(values):  # those of polars, which pyarrow does not cast
+            import pyarrow as pa
+
+            column = pa.chunked_array([pa.array(column.to_pylist(), "string")])
+        else:
+            column = column.cast(values)
         kind = str(column.type)
     if column.null_count and not kind.startswith(("float", "double", "halffloat")):
         if not gaps:
@@ -128,31 +131,14 @@ def _values(path: Path, table: Any, name: str, *, gaps: bool = False) -> AnyArra
         column = column.cast("float64")
     if kind in TEXT and are_lists([str(cell) for cell in column[:100].to_pylist()]):
         return read_lists(path, name, column.to_pylist())
-    values: AnyArray = column.to_numpy()
-    return values.astype("U") if values.dtype.kind == "O" and kind in TEXT else values
-
-
-def _plain(column: Any) -> Any:
-    """A column of categories as one of their values; those of polars are views, which pyarrow does not cast."""
-    if "view" not in str(column.type.value_type):
-        return column.cast(column.type.value_type)
-    import pyarrow as pa
-
-    return pa.chunked_array([pa.array(column.to_pylist(), "string")])
+    found: AnyArray = column.to_numpy()
+    return found.astype("U") if found.dtype.kind == "O" and kind in TEXT else found
 
 
 def _lengths(column: Any) -> set[int]:
     """How many entries the lists of a column have."""
     found = (np.unique(chunk.value_lengths().to_numpy(zero_copy_only=False)) for chunk in column.chunks)
     return {int(length) for lengths in found for length in lengths}
-
-
-def _lists(path: Path, column: Any, name: str) -> AnyArray:
-    if column.null_count or len(lengths := _lengths(column)) != 1:
-        raise DataError(f"{path}: the lists in column {name!r} have different lengths, expected one number per class")
-    (width,) = lengths
-    parts = [chunk.flatten().to_numpy(zero_copy_only=False).reshape(-1, width) for chunk in column.chunks]
-    return parts[0] if len(parts) == 1 else np.concatenate(parts)
 
 
 SUFFIXES = (".arrow", ".arrows", ".feather", ".ipc")

@@ -8,7 +8,7 @@ inert stand-ins: the bytes become arrays only afterwards, checked, through
 
 import io
 import pickle
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from math import prod
 from pathlib import Path
@@ -17,13 +17,11 @@ from typing import Any
 import numpy as np
 
 from calcli.errors import DataError, one_line
-from calcli.importers.archive import Archive
+from calcli.importers.archive import Archive, SourceFile, remark
 from calcli.importers.formats import reader
 from calcli.importers.import_request import ImportRequest
 from calcli.importers.nested import flatten, merge_batches, rebuilt
 from calcli.importers.positions import Parts
-from calcli.importers.remarks import remark
-from calcli.importers.source_file import SourceFile
 from calcli.numerics import AnyArray
 
 SUFFIXES = (".p", ".pkl", ".pickle")
@@ -113,14 +111,8 @@ def _encode(text: str, encoding: str = "latin1") -> bytes:
     return text.encode("latin-1")
 
 
-def _scalar(dtype: Any, raw: Any = b"") -> AnyArray:
-    return _from_bytes(raw, dtype, ())
-
-
-NDARRAY = _Inert(lambda *args: _Array())
-
-ALLOWED: dict[tuple[str, str], _Inert] = {
-    ("numpy", "ndarray"): NDARRAY,
+ALLOWED: dict[tuple[str, str], Any] = {
+    ("numpy", "ndarray"): _Inert(lambda *args: _Array()),
     ("numpy", "dtype"): _Inert(lambda code, *flags: _Dtype(code)),
     ("_codecs", "encode"): _Inert(_encode),
     ("__builtin__", "bytes"): _Inert(_bytes),
@@ -133,11 +125,28 @@ ALLOWED: dict[tuple[str, str], _Inert] = {
 }
 for package in ("numpy.core", "numpy._core"):  # the second from NumPy 2 on
     ALLOWED[package + ".multiarray", "_reconstruct"] = _Inert(lambda *args: _Array())
-    ALLOWED[package + ".multiarray", "scalar"] = _Inert(_scalar)
+    ALLOWED[package + ".multiarray", "scalar"] = _Inert(lambda dtype, raw=b"": _from_bytes(raw, dtype, ()))
     ALLOWED[package + ".numeric", "_frombuffer"] = _Inert(_from_bytes)
 
 
 _Machine: Any = pickle._Unpickler  # the one in Python, of which an instruction can be replaced
+
+
+class _Refused(pickle.UnpicklingError):
+    """The pickle wants something that is not made of arrays."""
+
+
+def _with_plain_keys(instruction: bytes, keys: slice) -> Callable[[Any], None]:
+    """An instruction that makes or fills a dict, which first looks at the keys on the stack since the last mark."""
+    plain = _Machine.dispatch[instruction[0]]
+
+    def checked(machine: Any) -> None:
+        for key in machine.stack[keys]:
+            if not isinstance(key, str | bytes | int | float | None):
+                raise pickle.UnpicklingError(f"a dict has a {type(key).__name__} as a key, expected names")
+        plain(machine)
+
+    return checked
 
 
 class Unhashing(_Machine):  # type: ignore[misc]
@@ -146,50 +155,30 @@ class Unhashing(_Machine):  # type: ignore[misc]
     The hash of a tuple visits all of it: 40 tuples of twice the one before would take for ever.
     """
 
-    dispatch = dict(_Machine.dispatch)
-
-    def _refuse_sets(self) -> None:
+    def refuse_sets(self) -> None:
         raise _Refused("a set")
 
-    def _set_one(self) -> None:
-        _check_keys(self.stack[-2:-1])
-        _Machine.load_setitem(self)
-
-    def _set_many(self) -> None:
-        _check_keys(self.stack[::2])  # what was put there since the last mark
-        _Machine.load_setitems(self)
-
-    def _new_dict(self) -> None:
-        _check_keys(self.stack[::2])
-        _Machine.load_dict(self)
-
-    dispatch[pickle.SETITEM[0]] = _set_one
-    dispatch[pickle.SETITEMS[0]] = _set_many
-    dispatch[pickle.DICT[0]] = _new_dict
-    dispatch[pickle.BYTEARRAY8[0]] = dispatch[pickle.BINBYTES8[0]]  # the other makes room before it reads
-    for code in (pickle.EMPTY_SET, pickle.FROZENSET, pickle.ADDITEMS):
-        dispatch[code[0]] = _refuse_sets
+    dispatch = _Machine.dispatch | {
+        pickle.SETITEM[0]: _with_plain_keys(pickle.SETITEM, slice(-2, -1)),
+        pickle.SETITEMS[0]: _with_plain_keys(pickle.SETITEMS, slice(None, None, 2)),
+        pickle.DICT[0]: _with_plain_keys(pickle.DICT, slice(None, None, 2)),
+        pickle.BYTEARRAY8[0]: _Machine.dispatch[pickle.BINBYTES8[0]],  # the other makes room before it reads
+        **dict.fromkeys((pickle.EMPTY_SET[0], pickle.FROZENSET[0], pickle.ADDITEMS[0]), refuse_sets),
+    }
 
 
-def _check_keys(keys: list[Any]) -> None:
-    for key in keys:
-        if not isinstance(key, str | bytes | int | float | None):
-            raise pickle.UnpicklingError(f"a dict has a {type(key).__name__} as a key, expected names")
+class _Only(Unhashing):
+    """A stack machine that finds nothing but what is known, by module and name."""
 
+    known: Mapping[tuple[str, str], Any] = ALLOWED
 
-class _ArraysOnly(Unhashing):
     def find_class(self, module: str, name: str) -> Any:
-        try:
-            return ALLOWED[module, name]
-        except KeyError:
-            raise _Refused(f"{module}.{name}") from None
+        if (module, name) not in self.known:
+            raise _Refused(f"{module}.{name}")
+        return self.known[module, name]
 
     def persistent_load(self, pid: Any) -> Any:
         raise _Refused("a persistent object")
-
-
-class _Refused(pickle.UnpicklingError):
-    """The pickle wants something that is not made of arrays."""
 
 
 def load_arrays(data: bytes, where: str) -> Any:
@@ -200,7 +189,7 @@ def load_arrays(data: bytes, where: str) -> Any:
     but arrays and containers, and for a broken pickle.
     """
     try:
-        return rebuilt(_ArraysOnly(io.BytesIO(data), encoding="latin1").load(), _plain, where, _content)
+        return rebuilt(_Only(io.BytesIO(data), encoding="latin1").load(), _plain, where, _content)
     except _Refused as what:
         raise DataError(
             f"{where}: the pickle tries to build {what}; calcli builds nothing but NumPy arrays from pickles,"
@@ -234,13 +223,10 @@ STORAGES = {
 """Numbers of torch's storages, by the names that its pickles call them."""
 
 
-class _StorageOnly(Unhashing):
+class _StorageOnly(_Only):
     """Reads what torch writes of one storage: a number, a version, a system, a type, a key."""
 
-    def find_class(self, module: str, name: str) -> Any:
-        if module != "torch" or name not in STORAGES:
-            raise _Refused(f"{module}.{name}")
-        return STORAGES[name]
+    known = {("torch", name): code for name, code in STORAGES.items()}
 
     def persistent_load(self, pid: Any) -> Any:
         return pid
@@ -305,25 +291,17 @@ def content_archive(path: Path, format: str, content: Any) -> Archive:
         named = {split: {"logits": part[0], "labels": part[1]} for split, part in splits}
     else:
         named = merge_batches(content, path)
-    if isinstance(named, dict):
-        named = _named_by_framework(named)
+    # MMPretrain's scores are softmax outputs, which their names do not say.
+    for key, needed in (("pred_score", "gt_label"), ("class_scores", "pred_label")):
+        scores = named.get(key) if isinstance(named, dict) and needed in named else None
+        if isinstance(scores, np.ndarray) and scores.ndim == 2 and "probs" not in named:
+            named = {name: value for name, value in named.items() if name != key} | {"probs": scores}
+            remark(f"{key} was read as probs, which MMPretrain writes there")
     found = flatten(named, lambda value: isinstance(value, (np.ndarray, Parts)), path)
     if not found:
         raise DataError(f"{path}: the pickle holds no arrays; expected (logits, labels) or two such pairs")
     arrays = {name or path.stem: value for name, value in found.items()}
     return Archive.held(path, format, arrays, loose=set(found) == {""})
-
-
-def _named_by_framework(named: dict[str, Any]) -> dict[str, Any]:
-    """What MMPretrain writes, under names that say what it is: its scores are softmax outputs."""
-    renamed = dict(named)
-    for key, needed in (("pred_score", "gt_label"), ("class_scores", "pred_label")):
-        scores = named.get(key)
-        if needed in named and isinstance(scores, np.ndarray) and scores.ndim == 2 and "probs" not in named:
-            renamed["probs"] = renamed.pop(key)
-            remark(f"{key} was read as probs, which MMPretrain writes there")
-            break
-    return renamed
 
 
 def _is_pair(value: Any) -> bool:

@@ -10,42 +10,29 @@ from typing import Any
 import numpy as np
 
 from calcli.errors import DataError
-from calcli.importers.archive import Archive, Mapped
+from calcli.importers.archive import Archive, Mapped, SourceFile
 from calcli.importers.formats import reader
 from calcli.importers.import_request import ImportRequest
-from calcli.importers.source_file import SourceFile
 from calcli.numerics import bfloat16_to_float32
 
 HEADER_LIMIT = 100_000_000
 """Longest header that the format allows, in bytes."""
 
 TYPES = {
-    "BOOL": "?",
-    "U8": "u1",
-    "I8": "i1",
-    "U16": "<u2",
-    "I16": "<i2",
-    "U32": "<u4",
-    "I32": "<i4",
-    "U64": "<u8",
-    "I64": "<i8",
-    "F16": "<f2",
-    "F32": "<f4",
-    "F64": "<f8",
-    "BF16": "<u2",
-}
+    "BOOL": "?", "U8": "u1", "I8": "i1", "U16": "<u2", "I16": "<i2", "U32": "<u4", "I32": "<i4", "U64": "<u8",
+    "I64": "<i8", "F16": "<f2", "F32": "<f4", "F64": "<f8", "BF16": "<u2",
+}  # fmt: skip
 
 
-def _is_safetensors(file: SourceFile) -> bool:
-    length = int.from_bytes(file.head[:8], "little")
-    return file.head[8:9] == b"{" and (file.suffix == ".safetensors" or length < file.size)
+def _header_length(file: SourceFile) -> int:
+    return int.from_bytes(file.head[:8], "little")
 
 
 @reader(
     "safetensors",
     "tensors of the safetensors package",
     suffixes=[".safetensors"],
-    sniff=_is_safetensors,
+    sniff=lambda file: file.head[8:9] == b"{" and (file.suffix == ".safetensors" or _header_length(file) < file.size),
     order=2,
     examples=[("scores.safetensors", "")],
 )
@@ -55,10 +42,10 @@ def read_safetensors(file: SourceFile, stack: ExitStack, ask: ImportRequest) -> 
     Reference: the format description of the safetensors project.
     """
     path, size = file.path, file.size
+    if (length := _header_length(file)) > min(HEADER_LIMIT, size - 8):
+        raise DataError(f"{path}: the header should have {length} bytes, the file {size}; is the file complete?")
     with path.open("rb") as opened:
-        length = int.from_bytes(opened.read(8), "little")
-        if length > min(HEADER_LIMIT, size - 8):
-            raise DataError(f"{path}: the header should have {length} bytes, the file {size}; is the file complete?")
+        opened.seek(8)
         header = json.loads(opened.read(length))
     if not isinstance(header, dict):
         raise DataError(f"{path}: the safetensors header is not a JSON object")

@@ -2,7 +2,9 @@
 
 import io
 import pickle
+import re
 import warnings
+import zipfile
 from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
@@ -11,13 +13,12 @@ from typing import Any
 import numpy as np
 
 from calcli.errors import DataError, needed, one_line
-from calcli.importers.archive import Archive, Mapped
+from calcli.importers.archive import Archive, Mapped, SourceFile
 from calcli.importers.formats import reader
 from calcli.importers.import_request import ImportRequest
 from calcli.importers.nested import flatten, merge_batches
 from calcli.importers.positions import Parts
 from calcli.importers.readers.pickles import Unhashing
-from calcli.importers.source_file import SourceFile
 from calcli.io.validate import is_decompression_bomb
 
 LEGACY = b"\x80\x02\x8a\nl\xfc\x9cF\xf9 j\xa8P\x19."
@@ -50,12 +51,8 @@ def read_pt(file: SourceFile, stack: ExitStack, ask: ImportRequest) -> Archive:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # torch warns about TorchScript archives and about its own storages
-            try:
-                content = torch.load(path, map_location="cpu", weights_only=True, mmap=True)
-            except RuntimeError as problem:
-                if "mmap" not in str(problem):  # files of torch < 1.6 are no zip archives and cannot be mapped
-                    raise
-                content = torch.load(path, map_location="cpu", weights_only=True)
+            # Files of torch < 1.6 are no zip archives and cannot be mapped.
+            content = torch.load(path, map_location="cpu", weights_only=True, mmap=file.is_zip)
     except pickle.UnpicklingError as problem:
         raise DataError(f"{path}: {_refusal(problem)}") from None
 
@@ -98,8 +95,6 @@ LARGEST_PICKLE = 64 << 20
 
 def _check_structure(path: Path) -> None:
     """Refuse, before torch sees it, a pickle whose keys take for ever to hash or that is no small list of tensors."""
-    import zipfile
-
     try:
         if not zipfile.is_zipfile(path):
             with path.open("rb") as file:
@@ -149,15 +144,14 @@ def _loader(value: Any, path: Path) -> Callable[[], Any]:
 
 def _refusal(problem: Exception) -> str:
     """What torch's own sentences come down to."""
-    text = " ".join(str(problem).split())
-    marks = ("Unsupported global: GLOBAL ", "Unsupported class ", "Trying to load unsupported GLOBAL ")
-    for mark in marks:
-        if mark in text:
-            what = text.split(mark, 1)[1].split()[0].rstrip(".,")
-            if what.startswith("numpy."):
-                return "holds NumPy arrays, expected tensors; save them with torch.from_numpy(…), or with numpy.savez"
-            return (
-                f"holds {what}, which is no tensor and would have to be run to be read, and calcli runs nothing;"
-                " save plain tensors: torch.save({'logits': logits, 'labels': labels}, path)"
-            )
-    return f"cannot be read as plain tensors: {one_line(problem)}; is the file complete?"
+    named = re.search(
+        r"(?:Unsupported global: GLOBAL|Unsupported class|Trying to load unsupported GLOBAL)\s+(\S+)", str(problem)
+    )
+    if named is None:
+        return f"cannot be read as plain tensors: {one_line(problem)}; is the file complete?"
+    if named[1].startswith("numpy."):
+        return "holds NumPy arrays, expected tensors; save them with torch.from_numpy(…), or with numpy.savez"
+    return (
+        f"holds {named[1].rstrip('.,')}, which is no tensor and would have to be run to be read, and calcli runs"
+        " nothing; save plain tensors: torch.save({'logits': logits, 'labels': labels}, path)"
+    )

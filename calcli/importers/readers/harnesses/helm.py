@@ -9,12 +9,10 @@ from typing import Any
 import numpy as np
 
 from calcli.errors import DataError
-from calcli.importers.archive import Archive
+from calcli.importers.archive import Archive, SourceFile, remark
 from calcli.importers.formats import reader
 from calcli.importers.import_request import ImportRequest
 from calcli.importers.multiple_choice import Question, choice_archive
-from calcli.importers.remarks import remark
-from calcli.importers.source_file import SourceFile
 
 State = Mapping[str, Any]
 ALL_ZERO = (
@@ -23,16 +21,13 @@ ALL_ZERO = (
 )
 
 
-def _is_helm(file: SourceFile) -> bool:
-    first: Any = next(iter(file.records), None)
-    return isinstance(first, dict) and ("request_states" in first or {"instance_id", "stats"} <= first.keys())
-
-
 @reader(
     "helm",
     "runs of HELM: a folder, its scenario_state.json, or per_instance_stats.json",
     suffixes=[".json"],
-    sniff=_is_helm,
+    sniff=lambda file: any(
+        {"request_states"} <= one.keys() or {"instance_id", "stats"} <= one.keys() for one in file.records[:1]
+    ),
     order=4,
     examples=[
         ("runs/v1/mmlu:subject=philosophy,method=multiple_choice_separate_original", ""),
@@ -72,24 +67,25 @@ def read_helm(file: SourceFile, stack: ExitStack, ask: ImportRequest) -> Archive
 def _confidences(path: Path, rows: Sequence[tuple[State, float, float]]) -> Archive:
     """The archive of entries with confidence and mark; later trials and perturbations of an instance are its unit."""
     entries, confidence, correct = zip(*rows, strict=True)
-    ids, asked = map(_instance_id, entries), [str(entry["instance_id"]) for entry in entries]
+    asked = [str(entry["instance_id"]) for entry in entries]
     if all(value == 1 for value in confidence):
         raise DataError(f"{path}: {ALL_ZERO}")
     if not set(correct) <= {0, 1}:
         raise DataError(f"{path}: exact_match is {next(v for v in correct if v not in (0, 1))}, expected 0 or 1")
     arrays = {"confidence": np.array(confidence), "correct": np.array(correct, dtype=np.int64)}
-    arrays |= {"ids": np.array(list(ids))} | ({"unit": np.array(asked)} if len(set(asked)) < len(asked) else {})
+    arrays["ids"] = np.array(list(map(_instance_id, entries)))
+    arrays |= {"unit": np.array(asked)} if len(set(asked)) < len(asked) else {}
     remark(f"{path.name}: confidence is the probability of the answer that was given, correct its mark")
     return Archive.held(path, "helm", arrays)
 
 
 def _joint(path: Path, state: State, marks: Mapping[str, float]) -> tuple[State, float, float]:
     """The entry, the probability of the generated letter, and whether its reference is right."""
-    id, completion = _id_of(state), state["result"]["completions"][0]
+    entry, completion = _entry_of(state), state["result"]["completions"][0]
     text = state["output_mapping"].get(str(completion["text"]).strip())
     right = float(any(_is_correct(ref) and ref["output"]["text"] == text for ref in state["instance"]["references"]))
-    _hold(f"{path}: instance {id}", marks.get(id), right)
-    return _entry_of(state), exp(min(float(completion["logprob"]), 0.0)), right
+    _hold(path, _instance_id(entry), marks, right)
+    return entry, exp(min(float(completion["logprob"]), 0.0)), right
 
 
 def _separate(path: Path, states: Sequence[State], marks: Mapping[str, float]) -> Iterator[Question]:
@@ -97,10 +93,10 @@ def _separate(path: Path, states: Sequence[State], marks: Mapping[str, float]) -
     grouped: dict[str, dict[tuple[int, str], State]] = {}
     for state in states:
         mode = state.get("request_mode") or "original"
-        grouped.setdefault(_id_of(state), {})[state["reference_index"], mode] = state
+        grouped.setdefault(_instance_id(_entry_of(state)), {})[state["reference_index"], mode] = state
     for id, requests in grouped.items():
-        where = f"{path}: instance {id}"
-        references = next(iter(requests.values()))["instance"]["references"]
+        where, instance = f"{path}: instance {id}", next(iter(requests.values()))["instance"]
+        references = instance["references"]
         gold = [i for i, reference in enumerate(references) if _is_correct(reference)]
         if len(gold) != 1:
             raise DataError(f"{where}: has {len(gold)} references tagged correct, expected one")
@@ -114,8 +110,8 @@ def _separate(path: Path, states: Sequence[State], marks: Mapping[str, float]) -
             scores.append(score)
         best = max(scores)
         if scores.count(best) == 1:
-            _hold(where, marks.get(id), float(scores[gold[0]] == best))
-        yield Question(id, scores, gold[0], str(next(iter(requests.values()))["instance"].get("id")))
+            _hold(path, id, marks, float(scores[gold[0]] == best))
+        yield Question(id, scores, gold[0], str(instance.get("id")))
 
 
 def _per_token(where: str, state: State) -> float:
@@ -135,14 +131,10 @@ def _is_correct(reference: Mapping[str, Any]) -> bool:
     return "correct" in (reference.get("tags") or [])
 
 
-def _id_of(state: State) -> str:
-    return _instance_id(_entry_of(state))
-
-
 def _entry_of(state: State) -> State:
-    instance = state["instance"]
-    entry = {"instance_id": instance.get("id"), "train_trial_index": state.get("train_trial_index")}
-    return {**entry, "perturbation": instance.get("perturbation")}
+    """What per_instance_stats.json would have of it."""
+    about, trial = state["instance"], state.get("train_trial_index")
+    return {"instance_id": about.get("id"), "train_trial_index": trial, "perturbation": about.get("perturbation")}
 
 
 def _instance_id(entry: State) -> str:
@@ -171,9 +163,9 @@ def _marks(path: Path) -> dict[str, float]:
     return {id: values["exact_match"] for id, values in stats.items() if "exact_match" in values}
 
 
-def _hold(where: str, mark: float | None, right: float) -> None:
-    if mark is not None and mark != right:
+def _hold(path: Path, id: str, marks: Mapping[str, float], right: float) -> None:
+    if marks.get(id, right) != right:
         raise DataError(
-            f"{where}: per_instance_stats.json has exact_match {mark:g}, the answer here is"
+            f"{path}: instance {id}: per_instance_stats.json has exact_match {marks[id]:g}, the answer here is"
             f" {'right' if right else 'wrong'}; do the files belong together?"
         )

@@ -11,14 +11,13 @@ from shlex import quote
 from typing import Any
 
 from calcli.errors import DataError, UsageError, needed
-from calcli.importers.archive import Archive, member_start
+from calcli.importers.archive import Archive, SourceFile, member_start
 from calcli.importers.formats import reader
 from calcli.importers.import_request import ImportRequest
-from calcli.importers.source_file import SourceFile
 from calcli.importers.token_logprobs import Answer, answers_archive, positions_of
 from calcli.io.validate import is_decompression_bomb
 
-MARKS = {"C": True, "I": False}
+MARKS: dict[Any, bool] = {"C": True, "I": False, 1: True, 0: False}
 
 ZSTD = 93
 """A zip archive's number for zstd."""
@@ -27,8 +26,7 @@ ZSTD = 93
 def _is_inspect(file: SourceFile) -> bool:
     if file.members is not None:
         return "header.json" in file.members or "_journal/start.json" in file.members
-    first: Any = next(iter(file.records), None)
-    return isinstance(first, dict) and isinstance(first.get("samples"), list) and "eval" in first
+    return any(isinstance(first.get("samples"), list) and "eval" in first for first in file.records[:1])
 
 
 @reader(
@@ -56,7 +54,12 @@ def read_inspect(file: SourceFile, stack: ExitStack, ask: ImportRequest) -> Arch
         content = (choice.get("message") or {}).get("content")
         positions = positions_of(choice.get("logprobs"), where)
         mark, answer = _mark(sample)
-        target = _target(sample, where)
+        target = sample.get("target")
+        if isinstance(target, Sequence) and not isinstance(target, str):
+            if len(target) != 1:
+                raise DataError(f"{where}: has {len(target)} targets, expected one")
+            target = target[0]
+        target = str(target or "")
         listed = sample.get("choices") or []
         if listed and mark is not None and answer and (answer.strip() == target.strip()) != mark:
             raise DataError(
@@ -124,18 +127,6 @@ def _unpacked(path: Path, archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> 
 def _mark(sample: Mapping[str, Any]) -> tuple[bool | None, str]:
     """Whether the first scorer marked the sample right, and the answer it read."""
     for score in (sample.get("scores") or {}).values():
-        value, answer = score.get("value"), score.get("answer")
-        if value in (0, 1) and not isinstance(value, str):
-            return bool(value), str(answer or "")
-        if value in MARKS:
-            return MARKS[value], str(answer or "")
+        if (value := score.get("value")) in MARKS:
+            return MARKS[value], str(score.get("answer") or "")
     return None, ""
-
-
-def _target(sample: Mapping[str, Any], where: str) -> str:
-    target = sample.get("target")
-    if isinstance(target, Sequence) and not isinstance(target, str):
-        if len(target) != 1:
-            raise DataError(f"{where}: has {len(target)} targets, expected one")
-        target = target[0]
-    return str(target or "")

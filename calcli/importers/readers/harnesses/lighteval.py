@@ -4,13 +4,11 @@ from contextlib import ExitStack
 from typing import Any
 
 from calcli.errors import DataError
-from calcli.importers.archive import Archive
+from calcli.importers.archive import Archive, SourceFile, remark
 from calcli.importers.formats import reader
 from calcli.importers.import_request import ImportRequest
 from calcli.importers.multiple_choice import Question, check_logged, choice_archive, normalised
 from calcli.importers.readers.parquet import read_parquet, read_table
-from calcli.importers.remarks import remark
-from calcli.importers.source_file import SourceFile
 
 
 @reader(

@@ -1,36 +1,27 @@
 """Files of EleutherAI's lm-evaluation-harness: samples (0.4.0 and later), and what 0.3 and earlier write out."""
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from typing import Any
 
 from calcli.errors import DataError, UsageError
-from calcli.importers.archive import Archive
+from calcli.importers.archive import Archive, SourceFile, remark
 from calcli.importers.formats import reader
 from calcli.importers.import_request import ImportRequest
 from calcli.importers.multiple_choice import Question, agrees, check_logged, choice_archive, normalised
-from calcli.importers.remarks import remark
-from calcli.importers.source_file import SourceFile
 from calcli.numerics import whole_number
-
-Record = dict[str, Any]
 
 TASK = re.compile(r"samples_(?P<task>.+?)_\d{4}-\d\d-\d\dT.*")
 MEASURES = {"none": "acc", "chars": "acc_norm", "bytes": "acc_bytes", "mutual": "acc_mutual_info"}
 """The measure that the harness computes of each normalisation."""
 
 
-def _is_lm_eval(file: SourceFile) -> bool:
-    records = file.records
-    return bool(records) and "doc_id" in records[0] and "filtered_resps" in records[0]
-
-
 @reader(
     "lm-eval",
     "samples_*.jsonl of lm-evaluation-harness: log-likelihoods of the choices",
     suffixes=[".jsonl", ".json"],
-    sniff=_is_lm_eval,
+    sniff=lambda file: bool(file.records) and {"doc_id", "filtered_resps"} <= file.records[0].keys(),
     order=5,
     examples=[
         ("samples_mmlu_2025-01-01.jsonl", ""),
@@ -48,8 +39,14 @@ def read_lm_eval(file: SourceFile, stack: ExitStack, ask: ImportRequest) -> Arch
     Raises DataError for tasks without choices and for any row that contradicts its acc.
     """
     path = file.path
-    records = _one_filter(file, ask)
     match = TASK.fullmatch(path.stem)
+    filters = [str(record.get("filter", "none")) for record in file.records]
+    names = list(dict.fromkeys(filters))
+    if ask.filter is not None and ask.filter not in names:
+        raise UsageError(f"--filter {ask.filter}: {path} has {', '.join(names)}")
+    if ask.filter is None and len(names) > 1:
+        raise UsageError(f"{path}: has every question once per filter; take one: --filter {' or '.join(names)}")
+    records = [one for one, name in zip(file.records, filters, strict=True) if name == (ask.filter or names[0])]
     parsed = [_Sample(f"{path}: row {row} (doc_id {record['doc_id']})", record) for row, record in enumerate(records)]
     golds, rule = _golds(parsed)
     questions = []
@@ -64,20 +61,10 @@ def read_lm_eval(file: SourceFile, stack: ExitStack, ask: ImportRequest) -> Arch
     return choice_archive(path, "lm-eval", questions, match["task"] if match else path.stem, ask)
 
 
-def _one_filter(file: SourceFile, ask: ImportRequest) -> list[Record]:
-    names = list(dict.fromkeys(str(record.get("filter", "none")) for record in file.records))
-    if ask.filter is not None and ask.filter not in names:
-        raise UsageError(f"--filter {ask.filter}: {file.path} has {', '.join(names)}")
-    if ask.filter is None and len(names) > 1:
-        raise UsageError(f"{file.path}: has every question once per filter; take one: --filter {' or '.join(names)}")
-    wanted = ask.filter or names[0]
-    return [record for record in file.records if str(record.get("filter", "none")) == wanted]
-
-
 class _Sample:
     """One line of the file: log-likelihoods and texts of its choices."""
 
-    def __init__(self, where: str, record: Record) -> None:
+    def __init__(self, where: str, record: dict[str, Any]) -> None:
         self.where, self.record, self.id = where, record, record["doc_id"]
         responses = record["filtered_resps"]
         if not isinstance(responses, list) or not responses:
@@ -110,55 +97,36 @@ class _Sample:
         return float(value) if isinstance(value, (int, float)) else None
 
 
-def _as_index(sample: _Sample) -> int | None:
-    target = sample.record.get("target")
-    if isinstance(target, str):
-        target = whole_number(target)
-    return target if isinstance(target, int) and not isinstance(target, bool) else None
+OF_DOC = "the doc's answer, counted from 1"
 
 
-def _as_text(sample: _Sample) -> int | None:
-    target = str(sample.record.get("target")).strip()
-    places = [place for place, text in enumerate(sample.texts) if text.strip() == target]
-    return places[0] if len(places) == 1 else None
-
-
-def _as_letter(sample: _Sample) -> int | None:
-    target = str(sample.record.get("target")).strip()
-    return ord(target) - ord("A") if re.fullmatch("[A-Z]", target) else None
-
-
-def _as_answer_from_1(sample: _Sample) -> int | None:
-    doc = sample.record.get("doc")
-    answer = str(doc.get("answer")) if isinstance(doc, dict) else ""
-    number = whole_number(answer)
-    return None if number is None else number - 1
-
-
-Rule = Callable[[_Sample], int | None]
-RULES: tuple[tuple[Rule, str], ...] = (
-    (_as_index, "the target as an index"),
-    (_as_text, "the choice whose text is the target"),
-    (_as_letter, "the target's letter"),
-    (_as_answer_from_1, "the doc's answer, counted from 1"),
-)
+def _read(sample: _Sample) -> dict[str, int]:
+    """The gold choice by every rule that reads one."""
+    target, doc = sample.record.get("target"), sample.record.get("doc")
+    text = str(target).strip()
+    index = whole_number(target) if isinstance(target, str) else target
+    answer = whole_number(str(doc.get("answer"))) if isinstance(doc, dict) else None
+    places = [place for place, choice in enumerate(sample.texts) if choice.strip() == text]
+    read = {
+        "the target as an index": index if isinstance(index, int) and not isinstance(index, bool) else None,
+        "the choice whose text is the target": places[0] if len(places) == 1 else None,
+        "the target's letter": ord(text) - ord("A") if re.fullmatch("[A-Z]", text) else None,
+        OF_DOC: None if answer is None else answer - 1,
+    }
+    return {rule: gold for rule, gold in read.items() if gold is not None and 0 <= gold < len(sample.lls)}
 
 
 def _golds(samples: Sequence[_Sample]) -> tuple[list[int], str]:
     """The gold choice of every question by the first rule that reads them all and contradicts no acc."""
-    readings = []
-    for rule, name in RULES:
-        golds = [rule(sample) for sample in samples]
-        fitting = [g for g, s in zip(golds, samples, strict=True) if g is not None and 0 <= g < len(s.lls)]
-        if len(fitting) == len(samples):
-            readings.append((fitting, name))
+    read = [_read(sample) for sample in samples]
+    readings = [([each[rule] for each in read], rule) for rule in read[0] if all(rule in each for each in read)]
     if not readings:
         target = samples[0].record.get("target")
         raise DataError(f"{samples[0].where}: target {target!r} names no choice; expected an index or a choice's text")
     agreeing = [
         r for r in readings if all(agrees(s.lls, g, s.logged("acc")) for g, s in zip(r[0], samples, strict=True))
     ]
-    by_target = [reading for reading in agreeing if reading[1] != RULES[-1][1]]
+    by_target = [reading for reading in agreeing if reading[1] != OF_DOC]
     if len({tuple(golds) for golds, _ in by_target}) > 1:
         raise DataError(
             f"{samples[0].where}: the gold may be {' or '.join(name for _, name in by_target)}, and the logged acc does"
@@ -210,13 +178,11 @@ def read_write_out(file: SourceFile, stack: ExitStack, ask: ImportRequest) -> Ar
 def _numbered_logits(record: Mapping[str, Any]) -> list[float]:
     """logit_0, logit_1, …, each a number, a pair with is_greedy, or either as text."""
     found: list[float] = []
-    while (value := record.get(f"logit_{len(found)}")) is not None:
-        if isinstance(value, list):
-            value = value[0] if value else ""
-        try:
-            found.append(float(str(value).strip("()[] ").partition(",")[0]))
-        except ValueError:
-            return []
+    try:
+        while (value := record.get(f"logit_{len(found)}")) is not None:
+            found.append(float(str(value).strip("()[] ").partition(",")[0].strip("'")))
+    except ValueError:
+        return []
     return found
 
 

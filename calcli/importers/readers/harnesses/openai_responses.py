@@ -5,12 +5,10 @@ from contextlib import ExitStack
 from typing import Any
 
 from calcli.errors import DataError
-from calcli.importers.archive import Archive
+from calcli.importers.archive import Archive, SourceFile, remark
 from calcli.importers.array_names import role_of
 from calcli.importers.formats import reader
 from calcli.importers.import_request import ImportRequest
-from calcli.importers.remarks import remark
-from calcli.importers.source_file import SourceFile
 from calcli.importers.token_logprobs import Answer, answers_archive, positions_of
 
 COMMANDS = "--class-names A,B,C,D --gold FILE for answers that are classes, or --confidence confidence --correct"
