@@ -322,7 +322,8 @@ class AcceptedUnits:
 
         if self.units < 2:
             return 0.0
-        return self.m / self.design_effect(accuracy) * float(ndtri(1 - alpha) / stdtrit(self.units - 1, 1 - alpha)) ** 2
+        a = 1 - min(alpha, 0.25)  # both quantiles are 0 at a half, and their ratio grows up to there
+        return self.m / self.design_effect(accuracy) * float(ndtri(a) / stdtrit(self.units - 1, a)) ** 2
 
     def tail(self, accuracy: float, alpha: float) -> float:
         """Chance of at least so many right answers at this accuracy: the binomial at the effective number of rows.
@@ -334,11 +335,3 @@ class AcceptedUnits:
         n = self.effective(accuracy, alpha)
         right = n * self.right / self.m
         return float(betainc(right, n - right + 1.0, accuracy)) if right > 0.0 else 1.0
-
-    def lower(self, alpha: float) -> float:
-        """The least accuracy that the test at ``alpha`` does not refuse, to 1e-9."""
-        low, high = 0.0, self.right / self.m
-        while high - low > 1e-9:
-            middle = 0.5 * (low + high)
-            low, high = (middle, high) if self.tail(middle, alpha) <= alpha else (low, middle)
-        return low
